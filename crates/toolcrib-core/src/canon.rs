@@ -1,0 +1,168 @@
+//! Canonical bytes: RFC 8785, keccak256, and values sealed together with both.
+//!
+//! Nothing is ever inserted, dropped or repaired here. Unknown fields are kept and hashed like all others.
+
+use std::fmt;
+use std::ops::Deref;
+
+use alloy_primitives::{B256, keccak256};
+
+use crate::json::{Document, Kind, Value, write_number};
+
+/// The RFC 8785 form of a document and its keccak256.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Canonical {
+    text: String,
+    hash: B256,
+}
+
+impl Canonical {
+    /// Canonicalises a document. `None` when it has no canonical form: duplicate keys or lone surrogates.
+    pub fn of(document: &Document) -> Option<Self> {
+        document.is_canonicalisable().then(|| {
+            let mut text = String::with_capacity(document.source().len());
+            write_value(document.root(), &mut text);
+            let hash = keccak256(text.as_bytes());
+            Self { text, hash }
+        })
+    }
+
+    /// The canonical text. Its UTF-8 bytes are what is hashed and signed.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// The canonical bytes.
+    pub const fn as_bytes(&self) -> &[u8] {
+        self.text.as_bytes()
+    }
+
+    /// keccak256 of the canonical bytes.
+    pub const fn hash(&self) -> B256 {
+        self.hash
+    }
+}
+
+impl fmt::Debug for Canonical {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Canonical({} bytes, {})", self.text.len(), self.hash)
+    }
+}
+
+/// A value together with its canonical bytes and their hash.
+///
+/// Only the readers and builders of this crate seal: whoever holds a `Sealed<T>` knows that the hash belongs to the
+/// value, and that the value passed the checks that `T` stands for.
+#[derive(Clone, Debug)]
+pub struct Sealed<T> {
+    value: T,
+    canonical: Canonical,
+}
+
+impl<T> Sealed<T> {
+    pub(crate) const fn new(value: T, canonical: Canonical) -> Self {
+        Self { value, canonical }
+    }
+
+    /// The value.
+    pub const fn value(&self) -> &T {
+        &self.value
+    }
+
+    /// The canonical bytes and hash.
+    pub const fn canonical(&self) -> &Canonical {
+        &self.canonical
+    }
+
+    /// keccak256 of the canonical bytes.
+    pub const fn hash(&self) -> B256 {
+        self.canonical.hash
+    }
+
+    /// Takes the value and its canonical form apart.
+    pub fn into_parts(self) -> (T, Canonical) {
+        (self.value, self.canonical)
+    }
+}
+
+impl<T> Deref for Sealed<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.value
+    }
+}
+
+/// Appends the canonical form of `value`.
+///
+/// The recursion is as deep as the document nests, which the reader bounds.
+pub fn write_value(value: Value<'_>, out: &mut String) {
+    match value.kind() {
+        Kind::Null => out.push_str("null"),
+        Kind::Bool => out.push_str(if value.as_bool() == Some(true) { "true" } else { "false" }),
+        Kind::Number => write_number(value.as_f64().unwrap_or(0.0), out),
+        Kind::String => write_text(value, value.as_str().unwrap_or_default(), out),
+        Kind::Array => {
+            out.push('[');
+            for (index, element) in value.as_array().into_iter().flat_map(crate::json::Array::iter).enumerate() {
+                if index > 0 {
+                    out.push(',');
+                }
+                write_value(element, out);
+            }
+            out.push(']');
+        }
+        Kind::Object => {
+            out.push('{');
+            for (index, (key, member)) in value.as_object().into_iter().flat_map(crate::json::Object::sorted).enumerate() {
+                if index > 0 {
+                    out.push(',');
+                }
+                write_string(key, out);
+                out.push(':');
+                write_value(member, out);
+            }
+            out.push('}');
+        }
+    }
+}
+
+/// Appends the text of a string value; a string that needed no escapes in the source needs none here.
+fn write_text(value: Value<'_>, text: &str, out: &mut String) {
+    let source = value.source();
+    if source.len() == text.len() + 2 {
+        out.push_str(source);
+    } else {
+        write_string(text, out);
+    }
+}
+
+/// Appends a JSON string with the smallest escapes, as RFC 8785 §3.2.2.2 asks.
+pub fn write_string(text: &str, out: &mut String) {
+    out.push('"');
+    let mut from = 0;
+    for (at, byte) in text.bytes().enumerate() {
+        if byte >= 0x20 && byte != b'"' && byte != b'\\' {
+            continue;
+        }
+        out.push_str(&text[from..at]);
+        from = at + 1;
+        match byte {
+            b'"' => out.push_str("\\\""),
+            b'\\' => out.push_str("\\\\"),
+            0x08 => out.push_str("\\b"),
+            b'\t' => out.push_str("\\t"),
+            b'\n' => out.push_str("\\n"),
+            0x0C => out.push_str("\\f"),
+            b'\r' => out.push_str("\\r"),
+            control => {
+                const HEX: &[u8; 16] = b"0123456789abcdef";
+                out.push_str("\\u00");
+                out.push(char::from(HEX[usize::from(control >> 4)]));
+                out.push(char::from(HEX[usize::from(control & 15)]));
+            }
+        }
+    }
+    out.push_str(&text[from..]);
+    out.push('"');
+}

@@ -1,0 +1,232 @@
+//! From bytes to a verdict: the frame that the three manifest kinds share.
+//!
+//! A kind says what it checks by implementing [`Manifest`]; [`parse`] reads the bytes, applies the rules that hold for
+//! every kind, runs the kind's own, and seals the result. All findings are collected, whatever happens.
+
+use std::ops::RangeInclusive;
+
+use crate::canon::{Canonical, Sealed};
+use crate::codes::{self, Code};
+use crate::finding::{Finding, Findings, Fix, Mode, Severity};
+use crate::json::{self, Array, Document, Kind, Limits, Loss, Object, Value};
+use crate::text;
+
+/// A kind of manifest.
+pub trait Manifest: Sized {
+    /// What the checks make of the document: parsed fields, without the document itself.
+    type View;
+
+    /// The most that is read.
+    const LIMITS: Limits;
+
+    /// How bad it is when a string value is not in NFC.
+    const NFC: Severity;
+
+    /// Checks the root object. The view is used only if no finding is an error, so `None` may stand for "not all
+    /// parts could be read" whenever an error was reported.
+    fn check(root: Object<'_>, context: &mut Context) -> Option<Self::View>;
+
+    /// Joins a document and the view that [`check`](Self::check) made of it.
+    fn assemble(document: Document, view: Self::View) -> Self;
+}
+
+/// What checking gave.
+#[derive(Clone, Debug)]
+pub struct Checked<M> {
+    /// Everything that was found, in source order.
+    pub findings: Vec<Finding>,
+    /// How far the document got.
+    pub outcome: Outcome<M>,
+}
+
+/// How far a document got.
+#[derive(Clone, Debug)]
+#[expect(clippy::large_enum_variant, reason = "one per document, taken apart at once")]
+pub enum Outcome<M> {
+    /// No finding is an error.
+    Conformant(Sealed<M>),
+    /// At least one finding is an error, but the document has canonical bytes and a hash.
+    Flawed(Sealed<Document>),
+    /// The bytes have no canonical form.
+    Unreadable,
+}
+
+impl<M> Checked<M> {
+    /// The manifest, when no finding is an error.
+    pub const fn conformant(&self) -> Option<&Sealed<M>> {
+        match &self.outcome {
+            Outcome::Conformant(sealed) => Some(sealed),
+            _ => None,
+        }
+    }
+
+    /// The manifest, or else the findings.
+    pub fn into_result(self) -> Result<Sealed<M>, Vec<Finding>> {
+        match self.outcome {
+            Outcome::Conformant(sealed) => Ok(sealed),
+            _ => Err(self.findings),
+        }
+    }
+
+    /// Canonical bytes and hash, which a flawed document has too.
+    pub const fn canonical(&self) -> Option<&Canonical> {
+        match &self.outcome {
+            Outcome::Conformant(sealed) => Some(sealed.canonical()),
+            Outcome::Flawed(sealed) => Some(sealed.canonical()),
+            Outcome::Unreadable => None,
+        }
+    }
+
+    /// Whether a finding with this code is present.
+    pub fn has(&self, code: Code) -> bool {
+        self.findings.iter().any(|finding| finding.code == code)
+    }
+}
+
+/// Reads, checks and seals a manifest of kind `M`.
+pub fn parse<M: Manifest>(bytes: &[u8], mode: Mode) -> Checked<M> {
+    let reading = json::read(bytes, M::LIMITS);
+    let mut context = Context { mode, findings: reading.findings };
+    let Some(document) = reading.document else {
+        return Checked { findings: context.findings.into_sorted(), outcome: Outcome::Unreadable };
+    };
+    context.document_rules(&document, M::NFC);
+    let view = match document.root().as_object() {
+        Some(root) => M::check(root, &mut context),
+        None => {
+            context
+                .report(Finding::new(codes::manifest::NOT_AN_OBJECT).at(document.root()).got(document.root().kind().described()));
+            None
+        }
+    };
+    let outcome = match (Canonical::of(&document), view) {
+        (None, _) => Outcome::Unreadable,
+        (Some(canonical), Some(view)) if !context.findings.has_errors() => {
+            Outcome::Conformant(Sealed::new(M::assemble(document, view), canonical))
+        }
+        (Some(canonical), _) => Outcome::Flawed(Sealed::new(document, canonical)),
+    };
+    Checked { findings: context.findings.into_sorted(), outcome }
+}
+
+/// What a check needs beside the value: who asks, and where findings go.
+#[derive(Clone, Debug)]
+pub struct Context {
+    /// Who asks.
+    pub mode: Mode,
+    /// What was found so far.
+    pub findings: Findings,
+}
+
+impl Context {
+    /// A fresh context.
+    pub const fn new(mode: Mode) -> Self {
+        Self { mode, findings: Findings::new() }
+    }
+
+    /// Adds a finding.
+    pub fn report(&mut self, finding: Finding) {
+        self.findings.push(finding);
+    }
+
+    /// `found`, or a finding that `object` lacks `key`.
+    pub fn required<'d>(&mut self, object: Object<'d>, key: &str, found: Option<Value<'d>>) -> Option<Value<'d>> {
+        if found.is_none() {
+            self.report(
+                Finding::new(codes::manifest::FIELD_MISSING)
+                    .at_missing(object.value(), key)
+                    .message(format!("`{key}` is missing")),
+            );
+        }
+        found
+    }
+
+    /// The text of a string, or a finding that it is none.
+    pub fn string<'d>(&mut self, value: Value<'d>) -> Option<&'d str> {
+        self.typed(value, Kind::String, value.as_str())
+    }
+
+    /// The members of an object, or a finding that it is none.
+    pub fn object<'d>(&mut self, value: Value<'d>) -> Option<Object<'d>> {
+        self.typed(value, Kind::Object, value.as_object())
+    }
+
+    /// The elements of an array, or a finding that it is none.
+    pub fn array<'d>(&mut self, value: Value<'d>) -> Option<Array<'d>> {
+        self.typed(value, Kind::Array, value.as_array())
+    }
+
+    /// The value of a boolean, or a finding that it is none.
+    pub fn boolean(&mut self, value: Value<'_>) -> Option<bool> {
+        self.typed(value, Kind::Bool, value.as_bool())
+    }
+
+    fn typed<T>(&mut self, value: Value<'_>, wanted: Kind, found: Option<T>) -> Option<T> {
+        if found.is_none() {
+            self.report(
+                Finding::new(codes::manifest::WRONG_TYPE)
+                    .at(value)
+                    .message(format!("this must be {}", wanted.described()))
+                    .expected(wanted.described())
+                    .got(value.kind().described()),
+            );
+        }
+        found
+    }
+
+    /// Reports `code` unless the text has a number of code points within `allowed`.
+    pub fn code_points(&mut self, value: Value<'_>, text: &str, allowed: RangeInclusive<usize>, code: Code) {
+        // Bytes bound code points from above, and most texts are far below every limit.
+        if !text.is_empty() && text.len() <= *allowed.end() && *allowed.start() <= 1 {
+            return;
+        }
+        let count = text::code_points(text);
+        if !allowed.contains(&count) {
+            self.report(
+                Finding::new(code)
+                    .at(value)
+                    .expected(format!("{} to {} characters (Unicode code points)", allowed.start(), allowed.end()))
+                    .got(format!("{count}")),
+            );
+        }
+    }
+
+    /// Rules about strings and numbers anywhere in the document.
+    fn document_rules(&mut self, document: &Document, nfc: Severity) {
+        for (value, loss) in document.lossy_numbers() {
+            self.report(match loss {
+                Loss::Digits => Finding::new(codes::json::NUMBER_IMPRECISE)
+                    .at(value)
+                    .severity(self.mode.strict(Severity::Warning))
+                    .expected("an integer within plus or minus 9007199254740991")
+                    .got(value.source()),
+                Loss::Everything => Finding::new(codes::json::NUMBER_UNDERFLOW).at(value).got(value.source()),
+            });
+        }
+        for string in document.non_ascii_strings() {
+            if !text::is_normalized(string.as_str()) {
+                let (code, severity) = if string.is_key() {
+                    (codes::json::KEY_NOT_NFC, self.mode.strict(Severity::Warning))
+                } else {
+                    (codes::json::NOT_NFC, nfc)
+                };
+                let mut replacement = String::new();
+                crate::canon::write_string(&text::normalize(string.as_str()), &mut replacement);
+                let edit = crate::finding::Edit { span: string.span(), replacement };
+                let mut finding = Finding::new(code)
+                    .at_span(string.span())
+                    .severity(severity)
+                    .got(string.as_str())
+                    .fix(Fix { title: "normalise the text to NFC".to_owned(), edits: vec![edit] });
+                finding.pointer = string.pointer();
+                self.report(finding);
+            }
+            if let Some(c) = string.as_str().chars().find(|&c| text::is_unassigned(c)) {
+                let mut finding =
+                    Finding::new(codes::json::UNASSIGNED).at_span(string.span()).got(format!("U+{:04X}", u32::from(c)));
+                finding.pointer = string.pointer();
+                self.report(finding);
+            }
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! Time as an argument.
+//!
+//! Core never reads the clock. Whoever needs to know what time it is takes a [`Clock`] or, better, a [`UnixTime`];
+//! the one implementation that asks the operating system lives in the binary.
+
+use std::fmt;
+
+/// Whole seconds since 1970-01-01T00:00:00Z. Negative before then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct UnixTime(i64);
+
+impl UnixTime {
+    /// The time that lies `seconds` after the epoch.
+    pub const fn from_seconds(seconds: i64) -> Self {
+        Self(seconds)
+    }
+
+    /// Seconds since the epoch.
+    pub const fn seconds(self) -> i64 {
+        self.0
+    }
+
+    /// Seconds from `earlier` to `self`; negative when `earlier` is in fact later. Saturates.
+    pub const fn since(self, earlier: Self) -> i64 {
+        self.0.saturating_sub(earlier.0)
+    }
+}
+
+impl fmt::Display for UnixTime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+/// Something that knows what time it is.
+pub trait Clock {
+    /// The current time.
+    fn now(&self) -> UnixTime;
+}
+
+/// A clock that always shows the same time: for tests and for judging saved evidence.
+#[derive(Clone, Copy, Debug)]
+pub struct FixedClock(pub UnixTime);
+
+impl Clock for FixedClock {
+    fn now(&self) -> UnixTime {
+        self.0
+    }
+}

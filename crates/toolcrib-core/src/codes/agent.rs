@@ -1,0 +1,3 @@
+//! Codes of the agent rules.
+
+super::codes! {}

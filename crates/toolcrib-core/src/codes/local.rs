@@ -1,0 +1,3 @@
+//! Codes of the local rules.
+
+super::codes! {}

@@ -1,0 +1,162 @@
+//! The vocabulary of codes.
+//!
+//! Every finding and every error that leaves Toolcrib carries one of these. A code is lowercase dotted words, is
+//! declared once, and is never reused for something else: retire it instead. `docs/codes.md` is made from this table.
+
+use std::fmt;
+
+use crate::finding::Severity;
+
+pub mod agent;
+pub mod core;
+pub mod json;
+pub mod local;
+pub mod manifest;
+pub mod schema;
+pub mod tool;
+pub mod url;
+
+/// What is known about a code.
+#[derive(Debug)]
+pub struct CodeInfo {
+    /// The code itself, such as `manifest.type_unknown`.
+    pub id: &'static str,
+    /// Its severity, unless a finding says otherwise.
+    pub severity: Severity,
+    /// One line: what is wrong.
+    pub title: &'static str,
+    /// The document and section the rule comes from.
+    pub spec: &'static str,
+    /// Why the rule exists and what happens to those who break it.
+    pub explanation: &'static str,
+    /// What to do next.
+    pub hint: &'static str,
+    /// The step of ERC-8257 §7 consumer verification that such a manifest fails, if it fails one.
+    pub check: Option<u8>,
+}
+
+/// A code from the table. Two codes are equal when their ids are.
+#[derive(Clone, Copy)]
+pub struct Code(&'static CodeInfo);
+
+impl Code {
+    /// A code backed by `info`. Only the tables of this module make codes.
+    const fn new(info: &'static CodeInfo) -> Self {
+        Self(info)
+    }
+
+    /// Looks a code up by its id.
+    pub fn find(id: &str) -> Option<Self> {
+        all().find(|code| code.id() == id)
+    }
+
+    /// The code itself.
+    pub const fn id(self) -> &'static str {
+        self.0.id
+    }
+
+    /// The default severity.
+    pub const fn severity(self) -> Severity {
+        self.0.severity
+    }
+
+    /// One line: what is wrong.
+    pub const fn title(self) -> &'static str {
+        self.0.title
+    }
+
+    /// Everything the table knows.
+    pub const fn info(self) -> &'static CodeInfo {
+        self.0
+    }
+}
+
+impl PartialEq for Code {
+    fn eq(&self, other: &Self) -> bool {
+        self.id() == other.id()
+    }
+}
+
+impl Eq for Code {}
+
+impl fmt::Debug for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Code({})", self.id())
+    }
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.id())
+    }
+}
+
+/// Every code, group by group.
+pub fn all() -> impl Iterator<Item = Code> {
+    [core::ALL, json::ALL, manifest::ALL, url::ALL, schema::ALL, tool::ALL, agent::ALL, local::ALL].into_iter().flatten().copied()
+}
+
+/// Declares the codes of one group and its `ALL` table.
+macro_rules! codes {
+    ($( $name:ident = $id:literal, $severity:ident $(, check $check:literal)?, $spec:literal {
+        $title:literal, $explanation:literal, $hint:literal $(,)?
+    } )*) => {
+        $(
+            #[doc = $title]
+            pub const $name: $crate::codes::Code = $crate::codes::Code::new(&$crate::codes::CodeInfo {
+                id: $id,
+                severity: $crate::finding::Severity::$severity,
+                title: $title,
+                spec: $spec,
+                explanation: $explanation,
+                hint: $hint,
+                check: $crate::codes::codes!(@check $($check)?),
+            });
+        )*
+        /// The codes of this group, in the order of the table.
+        pub const ALL: &[$crate::codes::Code] = &[$($name),*];
+    };
+    (@check) => { None };
+    (@check $check:literal) => { Some($check) };
+}
+use codes;
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn ids_are_unique_and_well_formed() {
+        let mut seen = HashSet::new();
+        for code in all() {
+            let id = code.id();
+            assert!(seen.insert(id), "{id} is declared twice");
+            let parts: Vec<_> = id.split('.').collect();
+            assert_eq!(parts.len(), 2, "{id}: one group, one name");
+            for part in parts {
+                assert!(!part.is_empty(), "{id}");
+                assert!(part.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_'), "{id}");
+            }
+            assert_eq!(Code::find(id), Some(code));
+        }
+        assert!(Code::find("json.no_such_code").is_none());
+    }
+
+    #[test]
+    fn every_code_explains_itself() {
+        for code in all() {
+            let info = code.info();
+            for text in [info.title, info.spec, info.explanation, info.hint] {
+                assert!(!text.trim().is_empty(), "{code} lacks a text");
+            }
+            assert!(!info.title.ends_with('.'), "{code}: a title is not a sentence with a full stop");
+            assert!(
+                info.title.starts_with(|c: char| !c.is_uppercase()) || info.title.starts_with("JSON"),
+                "{code}: titles start lowercase"
+            );
+            assert!(info.explanation.ends_with('.'), "{code}: an explanation is made of sentences");
+        }
+    }
+}

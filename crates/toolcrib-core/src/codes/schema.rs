@@ -1,0 +1,3 @@
+//! Codes of the schema rules.
+
+super::codes! {}

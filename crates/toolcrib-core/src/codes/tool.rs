@@ -1,0 +1,3 @@
+//! Codes of the tool rules.
+
+super::codes! {}

@@ -1,0 +1,3 @@
+//! Codes of the url rules.
+
+super::codes! {}

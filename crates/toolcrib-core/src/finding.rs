@@ -1,0 +1,315 @@
+//! Findings: answers about somebody's manifest.
+//!
+//! A finding is not an error. An error means that we could not tell; a finding says what is wrong, where, what was
+//! expected, and how to mend it. Checks collect every finding instead of stopping at the first one.
+
+use std::fmt;
+
+use serde::{Serialize, Serializer};
+
+use crate::codes::{self, Code};
+use crate::json::Value;
+
+/// How bad a finding is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// Worth knowing; nothing breaks.
+    Hint,
+    /// Legal, but likely to hurt: listings refuse it, agents stumble over it, or it hides a mistake.
+    Warning,
+    /// Breaks a rule. A manifest with an error is not conformant.
+    Error,
+}
+
+impl Severity {
+    /// The lowercase word used in every output format.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Hint => "hint",
+            Self::Warning => "warning",
+            Self::Error => "error",
+        }
+    }
+}
+
+impl fmt::Display for Severity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A half-open range of bytes in the source text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+pub struct Span {
+    /// First byte.
+    pub start: usize,
+    /// One past the last byte.
+    pub end: usize,
+}
+
+impl Span {
+    /// A span from its two ends.
+    pub const fn new(start: usize, end: usize) -> Self {
+        Self { start, end }
+    }
+}
+
+/// One replacement of source bytes.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
+pub struct Edit {
+    /// What to replace; an empty span inserts.
+    pub span: Span,
+    /// The new text, already escaped for its place in the JSON source.
+    pub replacement: String,
+}
+
+/// A change that a machine may apply without asking, because it cannot alter what the author meant.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
+pub struct Fix {
+    /// What the fix does, as an imperative: "lowercase the address".
+    pub title: String,
+    /// The replacements. They never overlap.
+    pub edits: Vec<Edit>,
+}
+
+impl Fix {
+    /// A fix that replaces the whole of `value` by the JSON string `text`.
+    pub fn replace_string(value: Value<'_>, title: &str, text: &str) -> Self {
+        let mut replacement = String::with_capacity(text.len() + 2);
+        crate::canon::write_string(text, &mut replacement);
+        Self { title: title.to_owned(), edits: vec![Edit { span: value.span(), replacement }] }
+    }
+}
+
+/// One answer about a manifest.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// What kind of finding this is.
+    #[serde(serialize_with = "code_as_id")]
+    pub code: Code,
+    /// How bad it is here. Usually the code's own severity; some rules are milder for consumers than for producers.
+    pub severity: Severity,
+    /// RFC 6901 pointer to the value concerned; empty for the whole document.
+    pub pointer: String,
+    /// Where in the source, when the source is known.
+    pub span: Option<Span>,
+    /// One sentence about this very case: lowercase start, no full stop.
+    pub message: String,
+    /// What the rule asks for.
+    pub expected: Option<String>,
+    /// What was there instead. Untrusted text: escape it before it reaches a terminal or a page.
+    pub got: Option<String>,
+    /// A machine-applicable fix, where one is safe.
+    pub fix: Option<Fix>,
+}
+
+impl Finding {
+    /// A finding with the code's own title and severity, about the document as a whole.
+    pub fn new(code: Code) -> Self {
+        Self {
+            code,
+            severity: code.severity(),
+            pointer: String::new(),
+            span: None,
+            message: code.title().to_owned(),
+            expected: None,
+            got: None,
+            fix: None,
+        }
+    }
+
+    /// Points the finding at `value`.
+    #[must_use]
+    pub fn at(mut self, value: Value<'_>) -> Self {
+        self.pointer = value.pointer();
+        self.span = Some(value.span());
+        self
+    }
+
+    /// Points the finding at the key of `value`, when `value` is a member of an object.
+    #[must_use]
+    pub fn at_key(mut self, value: Value<'_>) -> Self {
+        self.pointer = value.pointer();
+        self.span = Some(value.key_span().unwrap_or_else(|| value.span()));
+        self
+    }
+
+    /// Points the finding at a member that `object` lacks: the pointer names it, the span is the opening brace.
+    #[must_use]
+    pub fn at_missing(mut self, object: Value<'_>, key: &str) -> Self {
+        self.pointer = object.pointer();
+        self.pointer.push('/');
+        crate::json::push_pointer_token(&mut self.pointer, key);
+        let start = object.span().start;
+        self.span = Some(Span::new(start, start + 1));
+        self
+    }
+
+    /// Points the finding at source bytes that belong to no value.
+    #[must_use]
+    pub fn at_span(mut self, span: Span) -> Self {
+        self.span = Some(span);
+        self
+    }
+
+    /// Replaces the message.
+    #[must_use]
+    pub fn message(mut self, message: impl Into<String>) -> Self {
+        self.message = message.into();
+        self
+    }
+
+    /// Says what the rule asks for.
+    #[must_use]
+    pub fn expected(mut self, expected: impl Into<String>) -> Self {
+        self.expected = Some(expected.into());
+        self
+    }
+
+    /// Says what was there instead, shortened to [`GOT_MAX_CHARS`].
+    #[must_use]
+    pub fn got(mut self, got: impl AsRef<str>) -> Self {
+        self.got = Some(shorten(got.as_ref()));
+        self
+    }
+
+    /// Offers a fix.
+    #[must_use]
+    pub fn fix(mut self, fix: Fix) -> Self {
+        self.fix = Some(fix);
+        self
+    }
+
+    /// Overrides the severity.
+    #[must_use]
+    pub fn severity(mut self, severity: Severity) -> Self {
+        self.severity = severity;
+        self
+    }
+}
+
+/// Longest excerpt of foreign text that a finding carries. Enough to recognise a value, short enough for one line.
+pub const GOT_MAX_CHARS: usize = 120;
+
+/// Most findings kept for one document. More would help nobody, and a hostile file must not make us fill memory.
+pub const MAX_FINDINGS: usize = 256;
+
+/// Collects findings.
+#[derive(Clone, Debug, Default)]
+pub struct Findings {
+    list: Vec<Finding>,
+    suppressed: usize,
+    errors: usize,
+}
+
+impl Findings {
+    /// An empty collection.
+    pub const fn new() -> Self {
+        Self { list: Vec::new(), suppressed: 0, errors: 0 }
+    }
+
+    /// Adds a finding. Past [`MAX_FINDINGS`] it is only counted.
+    pub fn push(&mut self, finding: Finding) {
+        self.errors += usize::from(finding.severity == Severity::Error);
+        if self.list.len() < MAX_FINDINGS {
+            self.list.push(finding);
+        } else {
+            self.suppressed += 1;
+        }
+    }
+
+    /// Adds all of `findings`.
+    pub fn extend(&mut self, findings: impl IntoIterator<Item = Finding>) {
+        for finding in findings {
+            self.push(finding);
+        }
+    }
+
+    /// Whether any finding, kept or only counted, is an error.
+    pub const fn has_errors(&self) -> bool {
+        self.errors > 0
+    }
+
+    /// Whether there is no finding at all.
+    pub const fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// The findings kept so far.
+    pub fn as_slice(&self) -> &[Finding] {
+        &self.list
+    }
+
+    /// The findings in source order; one of [`codes::core::TOO_MANY_FINDINGS`] closes the list when some were dropped.
+    pub fn into_sorted(mut self) -> Vec<Finding> {
+        self.list.sort_by_key(|finding| finding.span.map_or(0, |span| span.start));
+        if self.suppressed > 0 {
+            let more = self.suppressed;
+            self.list.push(
+                Finding::new(codes::core::TOO_MANY_FINDINGS)
+                    .message(format!("{more} further findings are not shown"))
+                    .severity(if self.errors > 0 { Severity::Error } else { Severity::Hint }),
+            );
+        }
+        self.list
+    }
+}
+
+/// Who is asking. Some rules bind those who write a manifest more tightly than those who read one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// The author, before publishing: everything that a stricter reader could refuse is refused.
+    Producer,
+    /// A reader of somebody else's manifest: exactly what the specification asks readers to refuse is refused.
+    Consumer,
+}
+
+impl Mode {
+    /// [`Severity::Error`] for producers, `otherwise` for consumers.
+    pub const fn strict(self, otherwise: Severity) -> Severity {
+        match self {
+            Self::Producer => Severity::Error,
+            Self::Consumer => otherwise,
+        }
+    }
+}
+
+fn shorten(text: &str) -> String {
+    match text.char_indices().nth(GOT_MAX_CHARS) {
+        None => text.to_owned(),
+        Some((cut, _)) => format!("{}…", &text[..cut]),
+    }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature serde asks for")]
+fn code_as_id<S: Serializer>(code: &Code, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(code.id())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn findings_past_the_cap_are_counted_and_still_decide() {
+        let mut findings = Findings::new();
+        for _ in 0..MAX_FINDINGS {
+            findings.push(Finding::new(codes::core::TOO_MANY_FINDINGS).severity(Severity::Hint));
+        }
+        assert!(!findings.has_errors());
+        findings.push(Finding::new(codes::json::BOM));
+        assert!(findings.has_errors(), "an error past the cap still counts");
+        let list = findings.into_sorted();
+        assert_eq!(list.len(), MAX_FINDINGS + 1);
+        assert_eq!(list[MAX_FINDINGS].severity, Severity::Error);
+        assert_eq!(list[MAX_FINDINGS].message, "1 further findings are not shown");
+    }
+
+    #[test]
+    fn long_foreign_text_is_cut_at_a_character() {
+        let finding = Finding::new(codes::json::BOM).got("é".repeat(500));
+        assert_eq!(finding.got.expect("set above").chars().count(), GOT_MAX_CHARS + 1);
+    }
+}

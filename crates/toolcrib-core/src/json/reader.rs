@@ -1,0 +1,484 @@
+//! The reader: recursive descent over bytes, bounded in depth.
+
+use super::number::{self, Parsed};
+use super::{Document, Limits, Node, Tag, utf16_order};
+use crate::codes;
+use crate::finding::{Finding, Findings, Span};
+
+/// What reading gave: a document unless the bytes are not JSON at all, and what was wrong with them.
+#[derive(Clone, Debug)]
+pub struct Reading {
+    /// The document. It may be present beside findings: duplicate keys and lone surrogates leave a tree that can be
+    /// looked at, but that has no canonical bytes.
+    pub document: Option<Document>,
+    /// Everything the reader objects to.
+    pub findings: Findings,
+}
+
+/// Reads a document strictly.
+///
+/// ```
+/// use toolcrib_core::json::{Limits, read};
+///
+/// let reading = read(br#"{"a": 1, "\u0061": 2}"#, Limits::default());
+/// assert_eq!(reading.findings.as_slice()[0].code.id(), "json.duplicate_key");
+/// ```
+pub fn read(bytes: &[u8], limits: Limits) -> Reading {
+    let mut findings = Findings::new();
+    let document = match Reader::run(bytes, limits, &mut findings) {
+        Ok(document) => Some(document),
+        Err(Stop(finding)) => {
+            findings.push(*finding);
+            None
+        }
+    };
+    Reading { document, findings }
+}
+
+/// A finding after which reading cannot go on. Boxed: the happy path returns it by the million.
+struct Stop(Box<Finding>);
+
+type Step<T> = Result<T, Stop>;
+
+struct Reader<'a> {
+    bytes: &'a [u8],
+    source: &'a str,
+    at: usize,
+    depth_left: usize,
+    nodes: Vec<Node>,
+    order: Vec<u32>,
+    unescaped: String,
+    /// Keys of the objects now open; each object uses the tail that it pushed.
+    keys: Vec<u32>,
+    canonicalisable: bool,
+    findings: &'a mut Findings,
+    max_depth: usize,
+}
+
+impl<'a> Reader<'a> {
+    fn run(bytes: &'a [u8], limits: Limits, findings: &'a mut Findings) -> Step<Document> {
+        if bytes.len() > limits.max_bytes {
+            return Err(stop(
+                Finding::new(codes::json::TOO_LARGE)
+                    .expected(format!("at most {} bytes", limits.max_bytes))
+                    .got(format!("{} bytes", bytes.len())),
+            ));
+        }
+        // Offsets are kept in 32 bits.
+        assert!(u32::try_from(limits.max_bytes).is_ok(), "a reader limit of 4 GiB or more is a programming error");
+        if bytes.starts_with(b"\xEF\xBB\xBF") {
+            return Err(stop(Finding::new(codes::json::BOM).at_span(Span::new(0, 3))));
+        }
+        let source = std::str::from_utf8(bytes).map_err(|error| {
+            let start = error.valid_up_to();
+            let end = start + error.error_len().unwrap_or(bytes.len() - start);
+            stop(
+                Finding::new(codes::json::INVALID_UTF8)
+                    .at_span(Span::new(start, end))
+                    .got(format!("byte 0x{:02x}", bytes[start])),
+            )
+        })?;
+        let mut reader = Self {
+            bytes,
+            source,
+            at: 0,
+            depth_left: limits.max_depth,
+            // One node for every ten bytes or so is typical of manifests.
+            nodes: Vec::with_capacity(bytes.len() / 10 + 4),
+            order: Vec::with_capacity(bytes.len() / 24 + 4),
+            unescaped: String::new(),
+            keys: Vec::with_capacity(32),
+            canonicalisable: true,
+            findings,
+            max_depth: limits.max_depth,
+        };
+        reader.skip_whitespace();
+        if reader.at == bytes.len() {
+            return Err(stop(Finding::new(codes::json::EMPTY)));
+        }
+        reader.value()?;
+        reader.skip_whitespace();
+        if reader.at < bytes.len() {
+            let rest = Span::new(reader.at, bytes.len());
+            return Err(stop(Finding::new(codes::json::TRAILING_BYTES).at_span(rest).got(&source[reader.at..])));
+        }
+        let Self { nodes, order, unescaped, canonicalisable, .. } = reader;
+        Ok(Document {
+            source: source.to_owned(),
+            unescaped,
+            nodes,
+            order,
+            canonicalisable,
+            non_ascii: !bytes.is_ascii() || has_non_ascii_escape(source, bytes),
+        })
+    }
+
+    fn value(&mut self) -> Step<()> {
+        match self.peek() {
+            Some(b'"') => self.string(false),
+            Some(b'{') => self.nested(Self::object),
+            Some(b'[') => self.nested(Self::array),
+            Some(b'-' | b'0'..=b'9') => self.number(),
+            Some(b't') => self.literal(b"true", Tag::True),
+            Some(b'f') => self.literal(b"false", Tag::False),
+            Some(b'n') => self.literal(b"null", Tag::Null),
+            _ => Err(self.unexpected("a value")),
+        }
+    }
+
+    fn nested(&mut self, read: fn(&mut Self) -> Step<()>) -> Step<()> {
+        if self.depth_left == 0 {
+            return Err(stop(
+                Finding::new(codes::json::TOO_DEEP)
+                    .at_span(Span::new(self.at, self.at + 1))
+                    .expected(format!("at most {} nested arrays and objects", self.max_depth)),
+            ));
+        }
+        self.depth_left -= 1;
+        read(self)?;
+        self.depth_left += 1;
+        Ok(())
+    }
+
+    fn array(&mut self) -> Step<()> {
+        let own = self.open(Tag::Array);
+        let mut length = 0;
+        self.skip_whitespace();
+        if self.peek() == Some(b']') {
+            self.at += 1;
+        } else {
+            loop {
+                self.value()?;
+                length += 1;
+                self.skip_whitespace();
+                match self.peek() {
+                    Some(b',') => self.at += 1,
+                    Some(b']') => {
+                        self.at += 1;
+                        break;
+                    }
+                    _ => return Err(self.unexpected("a comma or a closing bracket")),
+                }
+                self.skip_whitespace();
+            }
+        }
+        self.close(own, length);
+        Ok(())
+    }
+
+    fn object(&mut self) -> Step<()> {
+        let own = self.open(Tag::Object);
+        let first_key = self.keys.len();
+        self.skip_whitespace();
+        if self.peek() == Some(b'}') {
+            self.at += 1;
+        } else {
+            loop {
+                if self.peek() != Some(b'"') {
+                    return Err(self.unexpected("a key in double quotes"));
+                }
+                self.keys.push(self.nodes.len() as u32);
+                self.string(true)?;
+                self.skip_whitespace();
+                if self.peek() != Some(b':') {
+                    return Err(self.unexpected("a colon"));
+                }
+                self.at += 1;
+                self.skip_whitespace();
+                self.value()?;
+                self.skip_whitespace();
+                match self.peek() {
+                    Some(b',') => self.at += 1,
+                    Some(b'}') => {
+                        self.at += 1;
+                        break;
+                    }
+                    _ => return Err(self.unexpected("a comma or a closing brace")),
+                }
+                self.skip_whitespace();
+            }
+        }
+        let place = self.sort_keys(first_key);
+        self.close(own, place);
+        Ok(())
+    }
+
+    /// Moves the keys collected since `first_key` to `order`, sorted, and reports those that occur twice.
+    fn sort_keys(&mut self, first_key: usize) -> u32 {
+        let (source, unescaped, nodes) = (self.source, &self.unescaped, &self.nodes);
+        let text = |at: u32| -> &str {
+            let node = &nodes[at as usize];
+            let range = node.a as usize..node.a as usize + node.b as usize;
+            if node.tag == Tag::Key { &source[range] } else { &unescaped[range] }
+        };
+        let keys = &mut self.keys[first_key..];
+        // A stable sort keeps repeated keys in source order, and is linear on keys that are in order already.
+        keys.sort_by(|&a, &b| utf16_order(text(a), text(b)));
+        for pair in keys.windows(2) {
+            if text(pair[0]) == text(pair[1]) {
+                self.canonicalisable = false;
+                let (first, again) = (&nodes[pair[0] as usize], &nodes[pair[1] as usize]);
+                self.findings.push(
+                    Finding::new(codes::json::DUPLICATE_KEY)
+                        .at_span(Span::new(again.start as usize, again.end as usize))
+                        .message(format!("this key was used before, at byte {}", first.start))
+                        .got(text(pair[1])),
+                );
+            }
+        }
+        let place = self.order.len() as u32;
+        self.order.push(keys.len() as u32);
+        self.order.extend_from_slice(keys);
+        self.keys.truncate(first_key);
+        place
+    }
+
+    fn string(&mut self, is_key: bool) -> Step<()> {
+        let start = self.at;
+        self.at += 1;
+        let text_start = self.at;
+        self.at += plain_prefix(&self.bytes[self.at..]);
+        let (tag, a, b) = if self.peek() == Some(b'"') {
+            (if is_key { Tag::Key } else { Tag::Str }, text_start, self.at - text_start)
+        } else {
+            let from = self.unescaped.len();
+            self.unescape(text_start)?;
+            (if is_key { Tag::KeyEscaped } else { Tag::StrEscaped }, from, self.unescaped.len() - from)
+        };
+        self.at += 1;
+        self.push(tag, start, a as u32, b as u32);
+        Ok(())
+    }
+
+    /// Copies the text of a string that has escapes to the side buffer, up to its closing quote.
+    fn unescape(&mut self, text_start: usize) -> Step<()> {
+        self.unescaped.push_str(&self.source[text_start..self.at]);
+        loop {
+            match self.peek() {
+                Some(b'"') => return Ok(()),
+                Some(b'\\') => self.escape()?,
+                Some(byte) => {
+                    return Err(self.syntax(
+                        Span::new(self.at, self.at + 1),
+                        format!("control character U+{byte:04X} inside a string must be escaped"),
+                    ));
+                }
+                None => return Err(self.unexpected("a closing quote")),
+            }
+            let from = self.at;
+            self.at += plain_prefix(&self.bytes[from..]);
+            self.unescaped.push_str(&self.source[from..self.at]);
+        }
+    }
+
+    fn escape(&mut self) -> Step<()> {
+        let start = self.at;
+        self.at += 2;
+        let plain = match self.bytes.get(start + 1) {
+            Some(b'"') => '"',
+            Some(b'\\') => '\\',
+            Some(b'/') => '/',
+            Some(b'b') => '\u{8}',
+            Some(b'f') => '\u{c}',
+            Some(b'n') => '\n',
+            Some(b'r') => '\r',
+            Some(b't') => '\t',
+            Some(b'u') => return self.unicode_escape(start),
+            Some(_) => return Err(self.syntax(self.one_char(start), "unknown escape in a string".to_owned())),
+            None => {
+                self.at = self.bytes.len();
+                return Err(self.unexpected("a closing quote"));
+            }
+        };
+        self.unescaped.push(plain);
+        Ok(())
+    }
+
+    fn unicode_escape(&mut self, start: usize) -> Step<()> {
+        let unit = self.four_hex(start)?;
+        let c = match unit {
+            0xD800..=0xDBFF if self.bytes[self.at..].starts_with(b"\\u") => {
+                let next = self.at;
+                self.at += 2;
+                let low = self.four_hex(next)?;
+                if (0xDC00..=0xDFFF).contains(&low) {
+                    char::from_u32(0x10000 + ((unit - 0xD800) << 10) + (low - 0xDC00))
+                } else {
+                    self.at = next;
+                    None
+                }
+            }
+            unit => char::from_u32(unit),
+        };
+        let c = c.unwrap_or_else(|| {
+            self.canonicalisable = false;
+            self.findings.push(
+                Finding::new(codes::json::LONE_SURROGATE)
+                    .at_span(Span::new(start, start + 6))
+                    .got(&self.source[start..start + 6]),
+            );
+            char::REPLACEMENT_CHARACTER
+        });
+        self.unescaped.push(c);
+        Ok(())
+    }
+
+    /// The value of the four hex digits at the cursor, which belong to the escape at `start`.
+    fn four_hex(&mut self, start: usize) -> Step<u32> {
+        let digits = self.bytes.get(self.at..self.at + 4).filter(|digits| digits.iter().all(u8::is_ascii_hexdigit));
+        let Some(digits) = digits else {
+            return Err(self.syntax(self.one_char(start), "\\u needs four hexadecimal digits".to_owned()));
+        };
+        self.at += 4;
+        Ok(digits.iter().fold(0, |unit, &digit| unit << 4 | char::from(digit).to_digit(16).unwrap_or(0)))
+    }
+
+    fn number(&mut self) -> Step<()> {
+        let start = self.at;
+        if self.peek() == Some(b'-') {
+            self.at += 1;
+        }
+        match self.peek() {
+            Some(b'0') => {
+                self.at += 1;
+                if matches!(self.peek(), Some(b'0'..=b'9')) {
+                    return Err(self.syntax(Span::new(start, self.at + 1), "a number must not start with a zero".to_owned()));
+                }
+            }
+            Some(b'1'..=b'9') => self.skip_digits(),
+            _ => return Err(self.unexpected("a digit")),
+        }
+        let mut is_integer = true;
+        if self.peek() == Some(b'.') {
+            is_integer = false;
+            self.at += 1;
+            self.some_digits()?;
+        }
+        if let Some(b'e' | b'E') = self.peek() {
+            is_integer = false;
+            self.at += 1;
+            if let Some(b'+' | b'-') = self.peek() {
+                self.at += 1;
+            }
+            self.some_digits()?;
+        }
+        let literal = &self.source[start..self.at];
+        let (tag, number) = match number::parse(literal, is_integer) {
+            Parsed::Exact(number) => (Tag::Number, number),
+            Parsed::Imprecise(number) => (Tag::NumberImprecise, number),
+            Parsed::Underflow(number) => (Tag::NumberUnderflow, number),
+            Parsed::Overflow => {
+                // The tree goes on with a zero in its place, so that the other findings are still found.
+                self.canonicalisable = false;
+                self.findings.push(Finding::new(codes::json::NUMBER_OVERFLOW).at_span(Span::new(start, self.at)).got(literal));
+                (Tag::Number, 0.0)
+            }
+        };
+        let bits = number.to_bits();
+        self.push(tag, start, (bits >> 32) as u32, bits as u32);
+        Ok(())
+    }
+
+    fn some_digits(&mut self) -> Step<()> {
+        if !matches!(self.peek(), Some(b'0'..=b'9')) {
+            return Err(self.unexpected("a digit"));
+        }
+        self.skip_digits();
+        Ok(())
+    }
+
+    fn skip_digits(&mut self) {
+        while matches!(self.peek(), Some(b'0'..=b'9')) {
+            self.at += 1;
+        }
+    }
+
+    fn literal(&mut self, word: &[u8], tag: Tag) -> Step<()> {
+        if !self.bytes[self.at..].starts_with(word) {
+            return Err(self.unexpected("a value"));
+        }
+        let start = self.at;
+        self.at += word.len();
+        self.push(tag, start, 0, 0);
+        Ok(())
+    }
+
+    fn skip_whitespace(&mut self) {
+        while let Some(b' ' | b'\n' | b'\t' | b'\r') = self.peek() {
+            self.at += 1;
+        }
+    }
+
+    fn peek(&self) -> Option<u8> {
+        self.bytes.get(self.at).copied()
+    }
+
+    fn push(&mut self, tag: Tag, start: usize, a: u32, b: u32) {
+        self.nodes.push(Node { tag, start: start as u32, end: self.at as u32, a, b });
+    }
+
+    /// Starts a container whose end is not known yet, and steps over its bracket.
+    fn open(&mut self, tag: Tag) -> usize {
+        let own = self.nodes.len();
+        self.push(tag, self.at, 0, 0);
+        self.at += 1;
+        own
+    }
+
+    fn close(&mut self, own: usize, a: u32) {
+        let b = self.nodes.len() as u32;
+        let node = &mut self.nodes[own];
+        (node.end, node.a, node.b) = (self.at as u32, a, b);
+    }
+
+    fn unexpected(&self, wanted: &str) -> Stop {
+        let (span, found) = match self.source.get(self.at..).and_then(|rest| rest.chars().next()) {
+            Some(c) => (Span::new(self.at, self.at + c.len_utf8()), format!("found {c:?}")),
+            None => (Span::new(self.bytes.len(), self.bytes.len()), "the document ends here".to_owned()),
+        };
+        self.syntax(span, format!("expected {wanted}, {found}"))
+    }
+
+    fn syntax(&self, span: Span, message: String) -> Stop {
+        stop(Finding::new(codes::json::SYNTAX).at_span(span).message(message))
+    }
+
+    /// The span of the backslash at `start` and the character after it.
+    fn one_char(&self, start: usize) -> Span {
+        let after = self.source[start + 1..].chars().next().map_or(0, char::len_utf8);
+        Span::new(start, start + 1 + after)
+    }
+}
+
+fn stop(finding: Finding) -> Stop {
+    Stop(Box::new(finding))
+}
+
+/// Whether an all-ASCII source can still hold other characters, written as escapes.
+fn has_non_ascii_escape(source: &str, bytes: &[u8]) -> bool {
+    bytes.contains(&b'\\') && source.contains("\\u")
+}
+
+/// How many bytes from the start are neither a quote, nor a backslash, nor a control character. Eight at a time.
+fn plain_prefix(bytes: &[u8]) -> usize {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    const HIGH: u64 = 0x8080_8080_8080_8080;
+    let mut at = 0;
+    let mut chunks = bytes.chunks_exact(8);
+    for chunk in &mut chunks {
+        let Ok(chunk) = <[u8; 8]>::try_from(chunk) else { break };
+        let word = u64::from_le_bytes(chunk);
+        // For each byte the high bit tells whether it matches. A borrow can only spoil bytes above the first match.
+        let control = word.wrapping_sub(ONES * 0x20) & !word;
+        let quote = word ^ (ONES * u64::from(b'"'));
+        let quote = quote.wrapping_sub(ONES) & !quote;
+        let backslash = word ^ (ONES * u64::from(b'\\'));
+        let backslash = backslash.wrapping_sub(ONES) & !backslash;
+        let found = (control | quote | backslash) & HIGH;
+        if found != 0 {
+            return at + found.trailing_zeros() as usize / 8;
+        }
+        at += 8;
+    }
+    at + chunks.remainder().iter().take_while(|&&byte| byte >= 0x20 && byte != b'"' && byte != b'\\').count()
+}

@@ -1,0 +1,10 @@
+#![doc = include_str!("../README.md")]
+#![cfg_attr(not(test), deny(clippy::unwrap_used))]
+
+pub mod canon;
+pub mod checked;
+pub mod clock;
+pub mod codes;
+pub mod finding;
+pub mod json;
+pub mod text;

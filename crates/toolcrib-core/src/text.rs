@@ -1,0 +1,109 @@
+//! Text: normalisation, invisible characters, and safe display.
+
+use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfc, is_nfc_quick};
+use unicode_properties::{GeneralCategory, UnicodeGeneralCategory};
+
+/// Whether `text` is in Unicode Normalization Form C.
+pub fn is_normalized(text: &str) -> bool {
+    text.is_ascii()
+        || match is_nfc_quick(text.chars()) {
+            IsNormalized::Yes => true,
+            IsNormalized::No => false,
+            IsNormalized::Maybe => is_nfc(text),
+        }
+}
+
+/// `text` in Unicode Normalization Form C.
+pub fn normalize(text: &str) -> String {
+    text.nfc().collect()
+}
+
+/// The number of Unicode code points.
+pub fn code_points(text: &str) -> usize {
+    text.chars().count()
+}
+
+/// The first control character (general category Cc) other than those in `allowed`.
+pub fn first_control(text: &str, allowed: &[char]) -> Option<char> {
+    text.chars().find(|c| c.is_control() && !allowed.contains(c))
+}
+
+/// Whether Unicode has not assigned this code point a meaning.
+pub fn is_unassigned(c: char) -> bool {
+    !c.is_ascii() && c.general_category() == GeneralCategory::Unassigned
+}
+
+/// Whether this character changes what is seen without being seen: zero-width and direction controls, and other
+/// format characters (general category Cf).
+///
+/// The joiners U+200C and U+200D are left out: emoji and several scripts need them.
+pub fn is_invisible(c: char) -> bool {
+    !c.is_ascii() && !matches!(c, '\u{200C}' | '\u{200D}') && c.general_category() == GeneralCategory::Format
+}
+
+/// Escapes what must not reach a terminal, a log or a page as it is: control, format, separator and unassigned
+/// characters become `\u{…}`. Ordinary text of every script stays readable.
+///
+/// ```
+/// use toolcrib_core::text::escape_for_display;
+///
+/// assert_eq!(escape_for_display("red \u{1b}[31m"), "red \\u{1b}[31m");
+/// assert_eq!(escape_for_display("naïve 日本"), "naïve 日本");
+/// ```
+pub fn escape_for_display(text: &str) -> String {
+    use std::fmt::Write;
+
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        let category =
+            if c.is_ascii() && !c.is_ascii_control() { GeneralCategory::UppercaseLetter } else { c.general_category() };
+        match category {
+            GeneralCategory::Control
+            | GeneralCategory::Format
+            | GeneralCategory::LineSeparator
+            | GeneralCategory::ParagraphSeparator
+            | GeneralCategory::Surrogate
+            | GeneralCategory::PrivateUse
+            | GeneralCategory::Unassigned => {
+                // Writing to a string cannot fail.
+                let _ = write!(out, "\\u{{{:x}}}", u32::from(c));
+            }
+            _ => out.push(c),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // req: CANON-003
+    #[test]
+    fn tables_are_unicode_16_or_later() {
+        assert!(unicode_normalization::UNICODE_VERSION >= (16, 0, 0), "{:?}", unicode_normalization::UNICODE_VERSION);
+    }
+
+    #[test]
+    fn nfc_is_told_from_nfd() {
+        assert!(is_normalized("caf\u{e9}"));
+        assert!(!is_normalized("cafe\u{301}"));
+        assert_eq!(normalize("cafe\u{301}"), "caf\u{e9}");
+        // Singleton decompositions are never NFC, although they look like one character.
+        assert!(!is_normalized("\u{212B}"));
+    }
+
+    #[test]
+    fn display_never_passes_a_terminal_escape_or_a_direction_mark() {
+        let hostile = "a\u{1b}]0;x\u{7}\u{202e}b\u{200b}c\u{feff}\u{85}\u{2028}\r\n";
+        let shown = escape_for_display(hostile);
+        assert!(shown.chars().all(|c| !c.is_control() && !is_invisible(c)), "{shown}");
+        assert!(shown.starts_with("a\\u{1b}]0;x\\u{7}\\u{202e}b"));
+    }
+
+    #[test]
+    fn invisible_does_not_mean_joiner() {
+        assert!(is_invisible('\u{202E}') && is_invisible('\u{200B}') && is_invisible('\u{FEFF}'));
+        assert!(!is_invisible('\u{200D}') && !is_invisible('é'));
+    }
+}

@@ -1,0 +1,2 @@
+//! The toolcrib command line.
+fn main() {}
