@@ -41,7 +41,6 @@ pub struct Checked<M> {
 
 /// How far a document got.
 #[derive(Clone, Debug)]
-#[expect(clippy::large_enum_variant, reason = "one per document, taken apart at once")]
 pub enum Outcome<M> {
     /// No finding is an error.
     Conformant(Sealed<M>),

@@ -329,7 +329,7 @@ impl<'d> Value<'d> {
     /// The value of a number that is a whole one between 0 and 2^53 - 1.
     pub fn as_u64(self) -> Option<u64> {
         let number = self.as_f64()?;
-        (number >= 0.0 && number <= number::MAX_SAFE_INTEGER && number.fract() == 0.0).then_some(number as u64)
+        ((0.0..=number::MAX_SAFE_INTEGER).contains(&number) && number.fract() == 0.0).then_some(number as u64)
     }
 
     /// The elements, when this is an array.
