@@ -8,12 +8,14 @@
 //! lone surrogates, numbers that overflow a double, trailing bytes, and anything beyond [`Limits`].
 
 mod number;
+mod pretty;
 mod reader;
 
 use std::cmp::Ordering;
 use std::fmt;
 
 pub use number::write_number;
+pub use pretty::pretty;
 pub use reader::{Reading, read};
 
 use crate::finding::Span;
