@@ -1,0 +1,4 @@
+//! Tests over whole files: the vectors of this repository, and a corpus of manifests found in the wild.
+
+mod local_corpus;
+mod local_vectors;
