@@ -8,6 +8,7 @@ pub mod clock;
 pub mod codes;
 pub mod finding;
 pub mod json;
+pub mod kind;
 pub mod local;
 pub mod near;
 pub mod schema;

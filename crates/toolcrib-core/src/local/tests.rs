@@ -481,10 +481,12 @@ fn hostile_lists_are_cut_short() {
         format!("{{\"functions\":[{{\"parameters\":{{\"properties\":{{{}\"\":0}}}}}}]}}", keys.replace("functon", "f ")),
     ];
     for source in sources {
-        let started = std::time::Instant::now();
-        assert!(checked(&source).conformant().is_none());
-        // Milliseconds in truth; quadratic work on a megabyte would take minutes even on a fast machine.
-        assert!(started.elapsed().as_secs() < 20, "{}", &source[..60]);
+        let result = checked(&source);
+        assert!(result.conformant().is_none());
+        // Making a finding costs a walk to its place, also when it is only counted.
+        let last = result.findings.last().filter(|last| last.code == codes::core::TOO_MANY_FINDINGS);
+        let unseen = last.map_or(0, |last| last.message.split(' ').next().and_then(|n| n.parse().ok()).unwrap_or(usize::MAX));
+        assert!(unseen < 2048, "{unseen} more findings for {}", &source[..60]);
     }
 }
 

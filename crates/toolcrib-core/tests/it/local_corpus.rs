@@ -1,8 +1,7 @@
-//! Local manifests from the wild. The folder is test input that is not part of the repository; `TOOLCRIB_CORPUS` names it.
+//! Local manifests from the wild.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
-use std::{env, fs};
+use std::fs;
 
 use toolcrib_core::checked::{self, Outcome};
 use toolcrib_core::codes;
@@ -10,23 +9,12 @@ use toolcrib_core::finding::{Mode, Severity};
 use toolcrib_core::json;
 use toolcrib_core::local::{self, LocalManifest};
 
-#[expect(clippy::print_stderr, reason = "a skipped test must not look like one that ran")]
-fn corpus(part: &str) -> Option<Vec<PathBuf>> {
-    let Some(root) = env::var_os("TOOLCRIB_CORPUS") else {
-        eprintln!("SKIPPED: TOOLCRIB_CORPUS is not set, so the corpus `{part}` was not looked at");
-        return None;
-    };
-    let entries = fs::read_dir(PathBuf::from(root).join(part)).expect("TOOLCRIB_CORPUS names the corpus folder");
-    let mut files: Vec<_> = entries.map(|entry| entry.expect("the folder can be read").path()).collect();
-    files.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
-    files.sort();
-    Some(files)
-}
+use crate::corpus;
 
 #[expect(clippy::print_stderr, reason = "the histogram is for the reader of the test's output")]
 #[test]
 fn every_local_manifest_gets_a_verdict() {
-    let Some(files) = corpus("local-tools") else { return };
+    let Some(files) = corpus::files("local-tools") else { return };
     assert_eq!(files.len(), 48);
     let mut histogram: BTreeMap<_, usize> = BTreeMap::new();
     let (mut conformant, mut functions) = (0, 0);
