@@ -480,6 +480,12 @@ fn hostile_lists_are_cut_short() {
         format!("{{{keys}\"id\":\"a\"}}"),
         format!("{{\"functions\":[{{\"parameters\":{{\"properties\":{{{}\"\":0}}}}}}]}}", keys.replace("functon", "f ")),
     ];
+    // Rules about the whole document: each breach counts, and only those that are shown are placed.
+    for item in ["\"e\u{301}\"", "99999999999999999999", "\"\u{378}\""] {
+        let result = checked(&flood("{\"x\":[", item, "]}"));
+        assert_eq!(result.findings.len(), crate::finding::MAX_FINDINGS + 1, "{item}");
+        assert_eq!(result.findings[200].pointer, "/x/200", "{item}");
+    }
     for source in sources {
         let result = checked(&source);
         assert!(result.conformant().is_none());

@@ -5,12 +5,13 @@ use std::fs;
 use toolcrib_core::json::{self, Limits};
 use toolcrib_core::kind::ManifestKind;
 
-use crate::corpus;
+use crate::local_corpus::json_files;
 
 /// Every file of `part` is of the kind `wanted`, but for `exceptions`, which are of no kind.
 #[track_caller]
 fn check(part: &str, wanted: ManifestKind, at_least: usize, exceptions: &[&str]) {
-    let Some(files) = corpus::files(part) else { return };
+    let Some(folder) = crate::corpus(part) else { return };
+    let files = json_files(&folder);
     assert!(files.len() >= at_least, "{part}: {} files", files.len());
     for path in files {
         let name = path.file_name().unwrap_or_default().to_string_lossy();

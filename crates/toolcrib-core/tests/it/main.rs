@@ -1,6 +1,22 @@
-//! Tests over whole files: the vectors of this repository, and a corpus of manifests found in the wild.
+//! Tests of the public interface, on files: the vectors of this repository, and a corpus when one is given.
+#![expect(clippy::print_stderr, reason = "core itself prints nothing; its tests say what they skip")]
 
-mod corpus;
 mod kind_corpus;
 mod local_corpus;
 mod local_vectors;
+
+use std::path::PathBuf;
+
+/// The folder `part` of the corpus. `None`, said loudly, when no corpus is given.
+fn corpus(part: &str) -> Option<PathBuf> {
+    let Some(root) = std::env::var_os("TOOLCRIB_CORPUS") else {
+        eprintln!("SKIPPED: TOOLCRIB_CORPUS is not set, so nothing of {part} is tested");
+        return None;
+    };
+    Some(PathBuf::from(root).join(part))
+}
+
+/// The folder `part` of the vectors.
+fn vectors(part: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../vectors").join(part)
+}
