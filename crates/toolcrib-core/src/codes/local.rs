@@ -89,7 +89,7 @@ super::codes! {
     SECRET_IN_MANIFEST = "local.secret_in_manifest", Error, "local manifest, credentials" {
         "a credential carries a value",
         "A manifest says which credentials a tool needs, never what they are. The file is shared, hashed and logged; a value in it is public.",
-        "remove the value, revoke it if it was real, and set it with `toolcrib secret set`",
+        "remove the value, revoke it if it was real, and let the host ask for it",
     }
     FUNCTIONS_MISSING = "local.functions_missing", Error, "local manifest, functions" {
         "the manifest has no `functions`",
