@@ -3,6 +3,7 @@
 //! The corpus is found through `TOOLCRIB_CORPUS`. Tests that need it say loudly when they are skipped.
 
 mod corpus;
+mod local_corpus;
 mod reference_gaps;
 mod tool_vectors;
 mod verdicts;
