@@ -41,7 +41,7 @@ const SHAPES: [Shape; 4] = [
     Shape { name: "1KiB", inputs: 1, outputs: 1, sentences: 1, requirements: 0, data: 0, notes: 0 },
     Shape { name: "6KiB", inputs: 14, outputs: 9, sentences: 1, requirements: 1, data: 64, notes: 2 },
     Shape { name: "22KiB", inputs: 50, outputs: 40, sentences: 1, requirements: 4, data: 128, notes: 8 },
-    Shape { name: "800KiB", inputs: 480, outputs: 480, sentences: 4, requirements: 200, data: 512, notes: 900 },
+    Shape { name: "800KiB", inputs: 490, outputs: 490, sentences: 4, requirements: 256, data: 512, notes: 1100 },
 ];
 
 /// Writes the generated manifests below `folder` and returns them, one set for each.

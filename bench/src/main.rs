@@ -31,6 +31,14 @@ const QUICK: Effort = Effort { rounds: 3, slice_ns: 3_000_000 };
 fn main() -> Result<(), Box<dyn Error>> {
     let quick = env::args().skip(1).any(|argument| argument == "--quick");
     let effort = if quick { QUICK } else { FULL };
+    let folder = env::temp_dir().join(format!("toolcrib-bench-{}", std::process::id()));
+    let mut sets = input::generated(&folder)?;
+    if let [_, flag, stage, set, passes] = &env::args().collect::<Vec<_>>()[..]
+        && flag == "--profile"
+    {
+        fs::remove_dir_all(folder)?;
+        return profile(stage, set, passes.parse()?, &sets);
+    }
     let home = Path::new(env!("CARGO_MANIFEST_DIR"));
     let script = |name: &str| home.join("peers").join(name).display().to_string();
     let python = env::var("TOOLCRIB_BENCH_PYTHON").unwrap_or_else(|_| "python3".to_owned());
@@ -39,7 +47,6 @@ fn main() -> Result<(), Box<dyn Error>> {
         Peer::start("Python: jcs + pycryptodome", &python, &script("python.py"))?,
     ];
 
-    let mut sets = input::generated(&env::temp_dir().join(format!("toolcrib-bench-{}", std::process::id())))?;
     match env::var_os("TOOLCRIB_CORPUS") {
         Some(corpus) => sets.push(input::corpus(&Path::new(&corpus).join("erc8257/manifests"), |source| {
             ours::read(source).is_some_and(|document| document.is_canonicalisable())
@@ -52,9 +59,16 @@ fn main() -> Result<(), Box<dyn Error>> {
         measure(set, &mut peers, effort)?;
     }
     println!("\nload average after: {}", load_average());
-    if let Some(folder) = sets.first().and_then(|set| set.paths.first()?.parent()) {
-        fs::remove_dir_all(folder)?;
-    }
+    fs::remove_dir_all(folder)?;
+    Ok(())
+}
+
+/// Runs one stage on one generated set and nothing else, for a profiler.
+fn profile(stage: &str, set: &str, passes: u64, sets: &[Set]) -> Result<(), Box<dyn Error>> {
+    let stage = STAGES.iter().find(|known| known.name == stage).ok_or("no such stage")?;
+    let set = sets.iter().find(|known| known.name == set).ok_or("no such set")?;
+    let prepared = Prepared::of(set).ok_or("a generated manifest has no canonical form")?;
+    println!("{} ns a pass", time(stage, &prepared, passes) / passes);
     Ok(())
 }
 
@@ -70,11 +84,13 @@ fn measure(set: &Set, peers: &mut [Peer], effort: Effort) -> Result<(), Box<dyn 
     };
     let mut passes = Vec::new();
     for contender in 0..names.len() {
-        // Warm up for one slice, which also lets a just-in-time compiler settle, then see how long a pass takes.
-        let first = run(contender, 1)?.max(1);
-        let guess = (effort.slice_ns / first).max(1);
-        let each = run(contender, guess)?.max(1) / guess;
-        passes.push((effort.slice_ns / each.max(1)).max(1));
+        // Warm up for a few slices, so that a just-in-time compiler settles, then see how long a pass takes.
+        let mut each = run(contender, 1)?.max(1);
+        for _ in 0..5 {
+            let guess = (effort.slice_ns / each).max(1);
+            each = (run(contender, guess)? / guess).max(1);
+        }
+        passes.push((effort.slice_ns / each).max(1));
     }
     let mut samples = vec![Vec::new(); names.len()];
     for _ in 0..effort.rounds {
@@ -89,7 +105,8 @@ fn measure(set: &Set, peers: &mut [Peer], effort: Effort) -> Result<(), Box<dyn 
 
 /// Stops unless all implementations find the same hash for every file.
 fn agree(set: &Set, prepared: &Prepared, peers: &mut [Peer]) -> Result<(), Box<dyn Error>> {
-    let ours: Vec<String> = prepared.hashes().iter().map(|hash| format!("{hash:x}").trim_start_matches("0x").to_owned()).collect();
+    let ours: Vec<String> =
+        prepared.hashes().iter().map(|hash| format!("{hash:x}").trim_start_matches("0x").to_owned()).collect();
     for peer in peers {
         let theirs = peer.load(&set.paths)?;
         if theirs != ours {
