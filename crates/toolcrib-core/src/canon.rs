@@ -7,7 +7,7 @@ use std::ops::Deref;
 
 use alloy_primitives::{B256, keccak256};
 
-use crate::json::{Document, Kind, Value, write_number};
+use crate::json::{Document, Kind, Value, plain_prefix, write_number};
 
 /// The RFC 8785 form of a document and its keccak256.
 #[derive(Clone, PartialEq, Eq)]
@@ -101,7 +101,7 @@ pub fn write_value(value: Value<'_>, out: &mut String) {
         Kind::Null => out.push_str("null"),
         Kind::Bool => out.push_str(if value.as_bool() == Some(true) { "true" } else { "false" }),
         Kind::Number => write_number(value.as_f64().unwrap_or(0.0), out),
-        Kind::String => write_text(value, value.as_str().unwrap_or_default(), out),
+        Kind::String => write_text(value.source(), value.as_str().unwrap_or_default(), out),
         Kind::Array => {
             out.push('[');
             for (index, element) in value.as_array().into_iter().flat_map(crate::json::Array::iter).enumerate() {
@@ -118,7 +118,7 @@ pub fn write_value(value: Value<'_>, out: &mut String) {
                 if index > 0 {
                     out.push(',');
                 }
-                write_string(key, out);
+                write_text(member.key_source().unwrap_or_default(), key, out);
                 out.push(':');
                 write_value(member, out);
             }
@@ -127,9 +127,9 @@ pub fn write_value(value: Value<'_>, out: &mut String) {
     }
 }
 
-/// Appends the text of a string value; a string that needed no escapes in the source needs none here.
-fn write_text(value: Value<'_>, text: &str, out: &mut String) {
-    let source = value.source();
+/// Appends a string that stands in the source as `source`, quotes included: one that needed no escapes there needs none
+/// here.
+fn write_text(source: &str, text: &str, out: &mut String) {
     if source.len() == text.len() + 2 {
         out.push_str(source);
     } else {
@@ -140,13 +140,11 @@ fn write_text(value: Value<'_>, text: &str, out: &mut String) {
 /// Appends a JSON string with the smallest escapes, as RFC 8785 §3.2.2.2 asks.
 pub fn write_string(text: &str, out: &mut String) {
     out.push('"');
-    let mut from = 0;
-    for (at, byte) in text.bytes().enumerate() {
-        if byte >= 0x20 && byte != b'"' && byte != b'\\' {
-            continue;
-        }
-        out.push_str(&text[from..at]);
-        from = at + 1;
+    let mut rest = text;
+    loop {
+        let (plain, special) = rest.split_at(plain_prefix(rest.as_bytes()));
+        out.push_str(plain);
+        let Some(&byte) = special.as_bytes().first() else { break };
         match byte {
             b'"' => out.push_str("\\\""),
             b'\\' => out.push_str("\\\\"),
@@ -162,7 +160,8 @@ pub fn write_string(text: &str, out: &mut String) {
                 out.push(char::from(HEX[usize::from(control & 15)]));
             }
         }
+        // What stops a plain run is one byte of ASCII.
+        rest = &special[1..];
     }
-    out.push_str(&text[from..]);
     out.push('"');
 }

@@ -74,24 +74,6 @@ pub fn escape_for_display(text: &str) -> String {
     out
 }
 
-/// Whether one insertion, deletion, replacement or swap of neighbours turns `a` into `b`. Equal texts do not count:
-/// this is for "did you mean".
-pub fn edit_distance_at_most_one(a: &str, b: &str) -> bool {
-    let (a, b) = (a.as_bytes(), b.as_bytes());
-    if a == b || a.len().abs_diff(b.len()) > 1 {
-        return false;
-    }
-    let prefix = a.iter().zip(b).take_while(|(x, y)| x == y).count();
-    let (a, b) = (&a[prefix..], &b[prefix..]);
-    match (a, b) {
-        ([_, rest_a @ ..], [_, rest_b @ ..]) if rest_a == rest_b => true,
-        ([x1, x2, rest_a @ ..], [y1, y2, rest_b @ ..]) if x1 == y2 && x2 == y1 && rest_a == rest_b => true,
-        ([_, rest @ ..], longer) if rest == longer => true,
-        (shorter, [_, rest @ ..]) if rest == shorter => true,
-        _ => false,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -117,16 +99,6 @@ mod tests {
         let shown = escape_for_display(hostile);
         assert!(shown.chars().all(|c| !c.is_control() && !is_invisible(c)), "{shown}");
         assert!(shown.starts_with("a\\u{1b}]0;x\\u{7}\\u{202e}b"));
-    }
-
-    #[test]
-    fn slips_of_one_key_are_recognised() {
-        for (a, b) in [("endpont", "endpoint"), ("endpoints", "endpoint"), ("endpiont", "endpoint"), ("andpoint", "endpoint")] {
-            assert!(edit_distance_at_most_one(a, b) && edit_distance_at_most_one(b, a), "{a}");
-        }
-        for (a, b) in [("endpoint", "endpoint"), ("end", "endpoint"), ("input", "output"), ("", "ab")] {
-            assert!(!edit_distance_at_most_one(a, b), "{a}");
-        }
     }
 
     #[test]

@@ -15,7 +15,11 @@ use std::cmp::Ordering;
 use std::fmt;
 
 pub use number::write_number;
+<<<<<<< HEAD
 pub use pretty::pretty;
+=======
+pub(crate) use reader::plain_prefix;
+>>>>>>> w-infra
 pub use reader::{Reading, read};
 
 use crate::finding::Span;
@@ -370,6 +374,11 @@ impl<'d> Value<'d> {
     pub fn key_span(self) -> Option<Span> {
         let before = Self { doc: self.doc, at: self.at.checked_sub(1)? };
         matches!(before.node().tag, Tag::Key | Tag::KeyEscaped).then(|| before.span())
+    }
+
+    /// The source text of the key, as written, when this is a member of an object.
+    pub(crate) fn key_source(self) -> Option<&'d str> {
+        self.key_span().map(|span| &self.doc.source[span.start..span.end])
     }
 
     /// The RFC 6901 pointer of this value.

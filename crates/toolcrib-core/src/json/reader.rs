@@ -40,6 +40,15 @@ struct Stop(Box<Finding>);
 
 type Step<T> = Result<T, Stop>;
 
+/// A key on its way to being sorted.
+#[derive(Clone, Copy)]
+struct Key {
+    /// The first eight bytes, the first one highest, padded with zeros: tells most keys apart in one comparison.
+    prefix: u64,
+    /// Its node.
+    node: u32,
+}
+
 struct Reader<'a> {
     bytes: &'a [u8],
     source: &'a str,
@@ -49,7 +58,7 @@ struct Reader<'a> {
     order: Vec<u32>,
     unescaped: String,
     /// Keys of the objects now open; each object uses the tail that it pushed.
-    keys: Vec<u32>,
+    keys: Vec<Key>,
     canonicalisable: bool,
     findings: &'a mut Findings,
     max_depth: usize,
@@ -177,8 +186,8 @@ impl<'a> Reader<'a> {
                 if self.peek() != Some(b'"') {
                     return Err(self.unexpected("a key in double quotes"));
                 }
-                self.keys.push(self.nodes.len() as u32);
                 self.string(true)?;
+                self.push_key();
                 self.skip_whitespace();
                 if self.peek() != Some(b':') {
                     return Err(self.unexpected("a colon"));
@@ -203,32 +212,47 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
+    /// Notes the key that was just read.
+    fn push_key(&mut self) {
+        let at = self.nodes.len() - 1;
+        let bytes = key_text(&self.nodes[at], self.source, &self.unescaped).as_bytes();
+        let mut first = [0; 8];
+        for (to, from) in first.iter_mut().zip(bytes) {
+            *to = *from;
+        }
+        self.keys.push(Key { prefix: u64::from_be_bytes(first), node: at as u32 });
+    }
+
     /// Moves the keys collected since `first_key` to `order`, sorted, and reports those that occur twice.
     fn sort_keys(&mut self, first_key: usize) -> u32 {
         let (source, unescaped, nodes) = (self.source, &self.unescaped, &self.nodes);
-        let text = |at: u32| -> &str {
-            let node = &nodes[at as usize];
-            let range = node.a as usize..node.a as usize + node.b as usize;
-            if node.tag == Tag::Key { &source[range] } else { &unescaped[range] }
+        let text = |key: &Key| key_text(&nodes[key.node as usize], source, unescaped);
+        let compare = |a: &Key, b: &Key| {
+            // Bytes of ASCII are in the order of UTF-16 code units. Padding never decides: a shorter key comes first anyway.
+            if a.prefix != b.prefix && (a.prefix | b.prefix) & HIGH == 0 {
+                a.prefix.cmp(&b.prefix)
+            } else {
+                utf16_order(text(a), text(b))
+            }
         };
         let keys = &mut self.keys[first_key..];
         // A stable sort keeps repeated keys in source order, and is linear on keys that are in order already.
-        keys.sort_by(|&a, &b| utf16_order(text(a), text(b)));
+        keys.sort_by(compare);
         for pair in keys.windows(2) {
-            if text(pair[0]) == text(pair[1]) {
+            if pair[0].prefix == pair[1].prefix && text(&pair[0]) == text(&pair[1]) {
                 self.canonicalisable = false;
-                let (first, again) = (&nodes[pair[0] as usize], &nodes[pair[1] as usize]);
+                let (first, again) = (&nodes[pair[0].node as usize], &nodes[pair[1].node as usize]);
                 self.findings.push(
                     Finding::new(codes::json::DUPLICATE_KEY)
                         .at_span(Span::new(again.start as usize, again.end as usize))
                         .message(format!("this key was used before, at byte {}", first.start))
-                        .got(text(pair[1])),
+                        .got(text(&pair[1])),
                 );
             }
         }
         let place = self.order.len() as u32;
         self.order.push(keys.len() as u32);
-        self.order.extend_from_slice(keys);
+        self.order.extend(keys.iter().map(|key| key.node));
         self.keys.truncate(first_key);
         place
     }
@@ -406,6 +430,14 @@ impl<'a> Reader<'a> {
     fn skip_whitespace(&mut self) {
         while let Some(b' ' | b'\n' | b'\t' | b'\r') = self.peek() {
             self.at += 1;
+            // Most white space is indentation: a line feed, then spaces. Eight of them at a time.
+            while let Some(chunk) = self.bytes[self.at..].first_chunk() {
+                let others = u64::from_le_bytes(*chunk) ^ (ONES * u64::from(b' '));
+                self.at += others.trailing_zeros() as usize / 8;
+                if others != 0 {
+                    break;
+                }
+            }
         }
     }
 
@@ -459,10 +491,18 @@ fn has_non_ascii_escape(source: &str, bytes: &[u8]) -> bool {
     bytes.contains(&b'\\') && source.contains("\\u")
 }
 
+/// The text of a key, from where its tag says it is.
+fn key_text<'t>(node: &Node, source: &'t str, unescaped: &'t str) -> &'t str {
+    let range = node.a as usize..node.a as usize + node.b as usize;
+    if node.tag == Tag::Key { &source[range] } else { &unescaped[range] }
+}
+
+/// A word with one in each byte, and one with the high bit set in each.
+const ONES: u64 = 0x0101_0101_0101_0101;
+const HIGH: u64 = 0x8080_8080_8080_8080;
+
 /// How many bytes from the start are neither a quote, nor a backslash, nor a control character. Eight at a time.
-fn plain_prefix(bytes: &[u8]) -> usize {
-    const ONES: u64 = 0x0101_0101_0101_0101;
-    const HIGH: u64 = 0x8080_8080_8080_8080;
+pub(crate) fn plain_prefix(bytes: &[u8]) -> usize {
     let mut at = 0;
     let mut chunks = bytes.chunks_exact(8);
     for chunk in &mut chunks {

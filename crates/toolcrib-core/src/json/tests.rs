@@ -128,6 +128,34 @@ fn keys_are_ordered_by_utf16_code_units() {
 }
 
 #[test]
+fn keys_that_start_alike_are_told_apart() {
+    let keys =
+        [r"a", r"a\u0000", r"a\u0000b", r"", r"abcdefgh", r"abcdefghi", r"abcdefgha", r"abcdefg", r"abcdefg\u00e9", r"\u0061a"];
+    let members: Vec<String> = keys.iter().map(|key| format!("\"{key}\":0")).collect();
+    let doc = document(&format!("{{{}}}", members.join(",")));
+    let sorted: Vec<&str> =
+        doc.root().as_object().map(|object| object.sorted().map(|(key, _)| key).collect()).unwrap_or_default();
+    let mut expected: Vec<String> = keys.iter().map(|key| serde_json::from_str(&format!("\"{key}\"")).expect("valid")).collect();
+    expected.sort_by_key(|key| key.encode_utf16().collect::<Vec<_>>());
+    assert_eq!(sorted, expected);
+    refused(br#"{"abcdefghij":1,"abcdefghi":2,"abcdefghij":3}"#, crate::codes::json::DUPLICATE_KEY);
+}
+
+#[test]
+fn white_space_is_skipped_alike_at_every_length() {
+    for length in 0..40 {
+        for pad in [" ", "\n", "\t", "\r", "\n ", " \t"] {
+            let pad = format!("{}{}", pad.repeat(length % 3), " ".repeat(length));
+            let doc = document(&format!("{pad}{{{pad}\"a\"{pad}:{pad}[{pad}1{pad},{pad}2{pad}]{pad}}}{pad}"));
+            assert_eq!(Canonical::of(&doc).expect("I-JSON").as_str(), r#"{"a":[1,2]}"#);
+        }
+        // A vertical tab or a no-break space is no white space here, wherever it stands in the run.
+        refused(format!("{}\u{b}1", " ".repeat(length)).as_bytes(), crate::codes::json::SYNTAX);
+        refused(format!("{}\u{a0}1", " ".repeat(length)).as_bytes(), crate::codes::json::SYNTAX);
+    }
+}
+
+#[test]
 fn lossy_numbers_are_known() {
     let doc = document("[9007199254740991, 9007199254740992, -9007199254740993, 1e-400, 0e-400, 0.0, 1e21]");
     let lossy: Vec<_> = doc.lossy_numbers().map(|(value, loss)| (value.source().to_owned(), loss)).collect();

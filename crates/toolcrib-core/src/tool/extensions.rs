@@ -6,7 +6,7 @@ use crate::checked::Context;
 use crate::codes;
 use crate::finding::Finding;
 use crate::json::Object;
-use crate::text::edit_distance_at_most_one;
+use crate::near;
 
 pub(super) fn check(root: Object<'_>, fields: &Fields<'_>, context: &mut Context) {
     for (key, value) in root.iter() {
@@ -65,6 +65,6 @@ fn is_self_reference(key: &str) -> bool {
 
 /// The defined name that `key` was probably meant to be.
 fn lookalike<'n>(key: &str, defined: &[&'n str]) -> Option<&'n str> {
-    let bare = key.strip_prefix("x-").unwrap_or(key);
-    defined.iter().copied().find(|name| bare.eq_ignore_ascii_case(name) || (name.len() > 4 && edit_distance_at_most_one(bare, name)))
+    near::nearest(key.strip_prefix("x-").unwrap_or(key), defined.iter().copied())
+        .or_else(|| key.strip_prefix("x-").and_then(|bare| defined.iter().copied().find(|name| *name == bare)))
 }

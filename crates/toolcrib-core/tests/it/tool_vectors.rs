@@ -5,12 +5,12 @@ use toolcrib_core::checked::Outcome;
 use toolcrib_core::finding::{Mode, Severity};
 use toolcrib_core::tool::ToolManifest;
 
-use crate::corpus::{corpus, rows, vectors};
+use crate::{corpus, rows, vectors};
 
 // req: VEC-001, VEC-002, VEC-003, VEC-004, VEC-009, MAN-017
 #[test]
 fn our_vectors() {
-    let folder = vectors().join("tool");
+    let folder = vectors("tool");
     let expected = rows(&folder.join("expected.tsv"));
     assert_eq!(expected.len(), 8);
     for row in expected {
@@ -35,8 +35,7 @@ fn our_vectors() {
 // req: VEC-001, VEC-002, VEC-003, VEC-004
 #[test]
 fn vectors_of_the_corpus_have_their_published_hashes() {
-    let Some(corpus) = corpus("published vectors") else { return };
-    let folder = corpus.join("erc8257/vectors");
+    let Some(folder) = corpus("erc8257/vectors") else { return };
     let expected = rows(&folder.join("expected.tsv"));
     assert!(expected.len() >= 8);
     for row in expected {
@@ -53,11 +52,11 @@ fn vectors_of_the_corpus_have_their_published_hashes() {
 // req: MAN-016
 #[test]
 fn manifests_on_chain_have_the_hash_that_the_chain_has() {
-    let Some(corpus) = corpus("onchain hashes") else { return };
-    let gold = rows(&corpus.join("erc8257/gold.tsv"));
+    let Some(corpus) = corpus("erc8257") else { return };
+    let gold = rows(&corpus.join("gold.tsv"));
     assert!(gold.len() >= 22, "{}", gold.len());
     for row in gold {
-        let bytes = std::fs::read(corpus.join("erc8257/manifests").join(&row[0])).expect("a manifest");
+        let bytes = std::fs::read(corpus.join("manifests").join(&row[0])).expect("a manifest");
         let checked = ToolManifest::parse(&bytes, Mode::Consumer);
         assert_eq!(checked.canonical().expect("I-JSON").hash().to_string(), row[1], "{}", row[0]);
     }
@@ -66,11 +65,11 @@ fn manifests_on_chain_have_the_hash_that_the_chain_has() {
 // req: CANON-001
 #[test]
 fn every_collected_manifest_hashes_as_two_other_implementations_say() {
-    let Some(corpus) = corpus("collected hashes") else { return };
-    let provenance = rows(&corpus.join("erc8257/provenance.tsv"));
+    let Some(corpus) = corpus("erc8257") else { return };
+    let provenance = rows(&corpus.join("provenance.tsv"));
     let mut compared = 0;
     for row in provenance {
-        let path = corpus.join("erc8257/manifests").join(&row[0]);
+        let path = corpus.join("manifests").join(&row[0]);
         let Ok(bytes) = std::fs::read(&path) else { continue };
         let checked = ToolManifest::parse(&bytes, Mode::Consumer);
         assert_eq!(checked.canonical().expect("I-JSON").hash().to_string(), row[5], "{}", row[0]);

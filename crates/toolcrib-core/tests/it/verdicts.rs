@@ -12,11 +12,11 @@ use toolcrib_core::finding::{Finding, Mode};
 use toolcrib_core::local::LocalManifest;
 use toolcrib_core::tool::ToolManifest;
 
-use crate::corpus::{corpus, files, vectors};
+use crate::{corpus, files, vectors};
 
 #[test]
 fn every_file_of_the_corpus_gets_its_verdict() {
-    let Some(corpus) = corpus("corpus verdicts") else { return };
+    let Some(corpus) = corpus("") else { return };
     let mut table = String::from("keccak256\tkind\treader\tproducer\tcodes\n");
     let mut count = 0;
     for path in files(&corpus.join("erc8257/manifests")) {
@@ -36,7 +36,7 @@ fn every_file_of_the_corpus_gets_its_verdict() {
         count += 1;
     }
     assert!(count >= 140, "{count}");
-    let held = vectors().join("corpus-verdicts.tsv");
+    let held = vectors("corpus-verdicts.tsv");
     if std::env::var_os("UPDATE").is_some() {
         std::fs::write(&held, &table).expect("writable");
     }

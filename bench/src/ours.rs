@@ -1,0 +1,138 @@
+//! Our own stages, one by one and together.
+
+use std::hint::black_box;
+
+use alloy_primitives::{B256, keccak256};
+use toolcrib_core::canon::{self, Canonical};
+use toolcrib_core::json::{self, Document, Limits};
+
+use crate::input::Set;
+
+/// A step of the way from bytes to a verdict, run once over a whole set.
+pub struct Stage {
+    pub name: &'static str,
+    pub run: fn(&Prepared),
+}
+
+/// A set and everything that stages after the first one start from.
+pub struct Prepared {
+    pub sources: Vec<Vec<u8>>,
+    pub documents: Vec<Document>,
+    pub canonical: Vec<Canonical>,
+}
+
+impl Prepared {
+    /// `None` when a file has no canonical form.
+    pub fn of(set: &Set) -> Option<Self> {
+        let documents: Vec<Document> = set.sources.iter().map(|source| read(source)).collect::<Option<_>>()?;
+        let canonical = documents.iter().map(Canonical::of).collect::<Option<_>>()?;
+        Some(Self { sources: set.sources.clone(), documents, canonical })
+    }
+
+    pub fn hashes(&self) -> Vec<B256> {
+        self.canonical.iter().map(Canonical::hash).collect()
+    }
+
+    pub fn canonical_bytes(&self) -> usize {
+        self.canonical.iter().map(|canonical| canonical.as_bytes().len()).sum()
+    }
+}
+
+/// The floor: nothing that hashes the canonical bytes with this keccak can be faster.
+pub const FLOOR: Stage = Stage { name: "keccak alone", run: keccak };
+
+/// What a reader who trusts the manifest would do: the fair comparison with the peers.
+pub const HASH: Stage = Stage { name: "read + canonicalise + keccak", run: hash };
+
+pub const STAGES: &[Stage] = &[
+    FLOOR,
+    Stage { name: "read", run: read_all },
+    Stage { name: "canonicalise", run: canonicalise },
+    HASH,
+    #[cfg(feature = "tool")]
+    Stage { name: "rules", run: tool::rules },
+    #[cfg(feature = "tool")]
+    Stage { name: "whole check", run: tool::parse },
+    #[cfg(feature = "validator")]
+    Stage { name: "compile inputs and outputs", run: tool::compile },
+];
+
+pub fn read(source: &[u8]) -> Option<Document> {
+    json::read(source, Limits::default()).document
+}
+
+fn read_all(set: &Prepared) {
+    for source in &set.sources {
+        black_box(json::read(black_box(source), Limits::default()));
+    }
+}
+
+fn canonicalise(set: &Prepared) {
+    for document in &set.documents {
+        let mut text = String::with_capacity(document.source().len());
+        canon::write_value(black_box(document).root(), &mut text);
+        black_box(text);
+    }
+}
+
+fn keccak(set: &Prepared) {
+    for canonical in &set.canonical {
+        black_box(keccak256(black_box(canonical.as_bytes())));
+    }
+}
+
+fn hash(set: &Prepared) {
+    for source in &set.sources {
+        black_box(read(black_box(source)).as_ref().and_then(Canonical::of));
+    }
+}
+
+#[cfg(feature = "tool")]
+pub mod tool {
+    use std::hint::black_box;
+
+    use toolcrib_core::checked::{self, Context, Manifest};
+    use toolcrib_core::finding::Mode;
+    use toolcrib_core::tool::ToolManifest;
+
+    use super::Prepared;
+
+    /// Every rule of the tool kind, on a document that was read before.
+    pub fn rules(set: &Prepared) {
+        for document in &set.documents {
+            let mut context = Context::new(Mode::Consumer);
+            if let Some(root) = black_box(document).root().as_object() {
+                black_box(ToolManifest::check(root, &mut context));
+            }
+            black_box(context);
+        }
+    }
+
+    pub fn parse(set: &Prepared) {
+        for source in &set.sources {
+            black_box(checked::parse::<ToolManifest>(black_box(source), Mode::Consumer));
+        }
+    }
+
+    /// What stands in the way of calling a generated manifest conformant.
+    pub fn flaws(source: &[u8]) -> Vec<String> {
+        let checked = checked::parse::<ToolManifest>(source, Mode::Producer);
+        match checked.conformant() {
+            Some(_) => Vec::new(),
+            None => checked.findings.iter().map(|finding| format!("{} at {}", finding.code, finding.pointer)).collect(),
+        }
+    }
+
+    #[cfg(feature = "validator")]
+    pub fn compile(set: &Prepared) {
+        use toolcrib_core::schema::Validator;
+
+        for document in &set.documents {
+            for field in ["inputs", "outputs"] {
+                if let Some(schema) = document.root().get(field) {
+                    black_box(Validator::compile(black_box(schema)).is_ok());
+                }
+            }
+        }
+    }
+}
