@@ -385,6 +385,31 @@ impl<'d> Value<'d> {
     pub fn pointer(self) -> String {
         self.doc.pointer_to(self.at)
     }
+
+    /// How many arrays and objects this value is made of, itself included, and how deep they nest. Nesting is counted
+    /// up to [`MAX_DEPTH`].
+    pub fn containers(self) -> (usize, usize) {
+        let mut count = 0;
+        let mut deepest = 0;
+        // Ends of the containers now open.
+        let mut open = [0_u32; MAX_DEPTH];
+        let mut depth = 0;
+        for at in self.at..self.doc.after(self.at) {
+            let node = &self.doc.nodes[at as usize];
+            if let Tag::Array | Tag::Object = node.tag {
+                while depth > 0 && open[depth - 1] <= at {
+                    depth -= 1;
+                }
+                count += 1;
+                if depth < MAX_DEPTH {
+                    open[depth] = node.b;
+                    depth += 1;
+                    deepest = deepest.max(depth);
+                }
+            }
+        }
+        (count, deepest)
+    }
 }
 
 impl PartialEq for Value<'_> {
