@@ -8,6 +8,8 @@ pub mod clock;
 pub mod codes;
 pub mod finding;
 pub mod json;
+pub mod money;
 pub mod schema;
+pub mod slug;
 pub mod text;
 pub mod url;
