@@ -1,0 +1,3 @@
+//! Codes of amounts.
+
+super::codes! {}

@@ -1,0 +1,3 @@
+//! Codes of chain-agnostic identifiers.
+
+super::codes! {}
