@@ -23,7 +23,9 @@ pub fn apply(source: &str, findings: &[Finding]) -> Option<Fixed> {
     let mut end = 0;
     for (finding, fix) in chosen {
         let fits = fix.iter().all(|edit| {
-            edit.span.start >= end && source.get(edit.span.start..edit.span.end).is_some() && !edits.iter().any(|other| other.span == edit.span)
+            edit.span.start >= end
+                && source.get(edit.span.start..edit.span.end).is_some()
+                && !edits.iter().any(|other| other.span == edit.span)
         });
         let in_order = fix.windows(2).all(|pair| pair[0].span.end <= pair[1].span.start);
         if !fits || !in_order || fix.is_empty() {
@@ -83,7 +85,8 @@ mod tests {
 
     #[test]
     fn overlapping_and_impossible_fixes_are_left_out() {
-        let fixed = apply("aébc", &[finding(0, 3, "X"), finding(1, 4, "Y"), finding(2, 3, "Z"), finding(90, 91, "Q")]).expect("one fix");
+        let fixed =
+            apply("aébc", &[finding(0, 3, "X"), finding(1, 4, "Y"), finding(2, 3, "Z"), finding(90, 91, "Q")]).expect("one fix");
         assert_eq!(fixed.source, "Xbc");
         assert_eq!(apply("abc", &[finding(9, 9, "x")]), None);
         assert_eq!(apply("abc", &[]), None);

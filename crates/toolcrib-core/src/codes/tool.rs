@@ -121,11 +121,6 @@ super::codes! {
         "A payment happens on one chain: the text before the slash of asset must equal the text before the last colon of recipient, byte for byte.",
         "use the recipient's account on the asset's chain",
     }
-    RECIPIENT_ZERO = "tool.recipient_zero", Error, "ERC-8257 §3 Pricing" {
-        "`recipient` is the zero address",
-        "Payments to the zero address are burnt or refused by the token.",
-        "write the address that should receive the payment",
-    }
     RECIPIENT_IS_CREATOR = "tool.recipient_is_creator", Hint, "Toolcrib lint" {
         "payments go to the address that registers the tool",
         "This is legal. It is worth a look because the deployer's key is often not the wallet that should collect money, and the endpoint's own 402 answer must name the same recipient.",
@@ -140,11 +135,6 @@ super::codes! {
         "`protocol` is not one that clients commonly know",
         "Clients pick the first entry whose protocol they support and treat all others as \"pricing unknown\". Known names are x402, mpp, erc20-transfer and native-transfer, with hyphens.",
         "use a common name if one of them is meant",
-    }
-    NAMESPACE_UNVERIFIED = "tool.namespace_unverified", Hint, "ERC-8257 §3 Pricing" {
-        "the payment option is outside eip155 and was checked by grammar only",
-        "Any CAIP namespace may be priced in, but only eip155 encodings are checked in full.",
-        "check the identifiers against the specification of their namespace",
     }
     ACCESS_OPEN = "tool.access_open", Error, "ERC-8257 §4 Access" {
         "`access` is used to say that the tool is open",
@@ -295,10 +285,5 @@ super::codes! {
         "the schema fills in a value by itself",
         "default and const let a manifest choose parameters that nobody has looked at. Agents must show them, and must not send them for a paid or state-changing tool without consent.",
         "describe the usual value in the description instead",
-    }
-    SLUG_DIFFERS = "tool.slug_differs", Hint, "ERC-8257 §6 Origin-Binding" {
-        "the slug is not the one derived from the name",
-        "This is legal, but some listings look for a tool under the slug of its name.",
-        "rename the file to the derived slug if nothing is registered yet",
     }
 }

@@ -15,11 +15,8 @@ use std::cmp::Ordering;
 use std::fmt;
 
 pub use number::write_number;
-<<<<<<< HEAD
 pub use pretty::pretty;
-=======
 pub(crate) use reader::plain_prefix;
->>>>>>> w-infra
 pub use reader::{Reading, read};
 
 use crate::finding::Span;

@@ -459,12 +459,8 @@ impl<'d> Parts<'d> {
 fn step<'d>(value: Value<'d>, token: &str) -> Result<Value<'d>, &'static str> {
     const MISSING: &str = "the reference points to a place that does not exist";
     if let Some(object) = value.as_object() {
-        return if token.contains('~') {
-            object.get(&token.replace("~1", "/").replace("~0", "~"))
-        } else {
-            object.get(token)
-        }
-        .ok_or(MISSING);
+        return if token.contains('~') { object.get(&token.replace("~1", "/").replace("~0", "~")) } else { object.get(token) }
+            .ok_or(MISSING);
     }
     let array = value.as_array().ok_or(MISSING)?;
     let is_index = token == "0" || !token.starts_with('0') && !token.is_empty() && token.bytes().all(|b| b.is_ascii_digit());

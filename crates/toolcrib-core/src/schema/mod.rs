@@ -26,6 +26,7 @@ pub use derive::schema_of;
 pub use validator::{Echo, Formats, MAX_INSTANCE_BYTES, MAX_INSTANCE_DEPTH, MAX_VIOLATIONS, Validator, Violation, to_serde};
 
 use crate::checked::Context;
+use crate::finding::Span;
 use crate::json::Value;
 
 /// Deepest nesting of subschemas, the root counted: ERC-8257 Manifest Parser Hardening.
@@ -81,6 +82,8 @@ pub struct Prefilled {
     pub keyword: &'static str,
     /// The value as JSON text, as written.
     pub value: String,
+    /// Where the value stands in the source.
+    pub span: Span,
 }
 
 /// Checks one schema of a manifest: that it is a schema, and that it is safe to hand to a validator.

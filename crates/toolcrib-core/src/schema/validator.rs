@@ -97,9 +97,13 @@ impl Validator {
         let is_misread = |finding: &Finding| finding.code == codes::schema::PATTERN_UNSUPPORTED;
         if context.findings.has_errors() || context.findings.as_slice().iter().any(is_misread) {
             let mut refused = Findings::new();
-            refused.extend(context.findings.into_sorted().into_iter().map(|finding| {
-                if is_misread(&finding) { finding.severity(Severity::Error) } else { finding }
-            }));
+            refused.extend(
+                context
+                    .findings
+                    .into_sorted()
+                    .into_iter()
+                    .map(|finding| if is_misread(&finding) { finding.severity(Severity::Error) } else { finding }),
+            );
             return Err(refused.into_sorted());
         }
         let mut plain = to_serde(schema);

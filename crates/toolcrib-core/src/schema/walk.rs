@@ -325,7 +325,9 @@ impl<'a> Walk<'a> {
         self.report(codes::schema::UNKNOWN_TYPE, |finding| {
             let finding = finding.at(value).got(name);
             match meant_type(name) {
-                Some(meant) => finding.message("this is not one of the seven type names; did you mean the expected form?").expected(meant),
+                Some(meant) => {
+                    finding.message("this is not one of the seven type names; did you mean the expected form?").expected(meant)
+                }
                 None => finding.expected("array, boolean, integer, null, number, object or string"),
             }
         });
@@ -383,8 +385,8 @@ impl<'a> Walk<'a> {
 
     fn prefilled(&mut self, keyword: &'static str, value: Value<'_>) {
         if self.survey.prefilled.len() < MAX_PREFILLED {
-            let (pointer, value) = (value.pointer(), value.source().to_owned());
-            self.survey.prefilled.push(Prefilled { pointer, keyword, value });
+            let (pointer, span, value) = (value.pointer(), value.span(), value.source().to_owned());
+            self.survey.prefilled.push(Prefilled { pointer, keyword, value, span });
         } else {
             self.survey.prefilled_more += 1;
         }
@@ -524,7 +526,9 @@ fn meant_type(name: &str) -> Option<&'static str> {
         "any" | "unknown" | "mixed" => "no `type` at all, which allows every type",
         "address" => r#""string" with "pattern": "^0x[0-9a-fA-F]{40}$""#,
         "bytes" | "hex" | "bytes32" => r#""string" with a pattern such as "^0x[0-9a-fA-F]*$""#,
-        "uint256" | "int256" | "bigint" | "wei" => r#""string" with "pattern": "^[0-9]+$", since numbers lose digits beyond 2^53"#,
+        "uint256" | "int256" | "bigint" | "wei" => {
+            r#""string" with "pattern": "^[0-9]+$", since numbers lose digits beyond 2^53"#
+        }
         "date" => r#""string" with "format": "date""#,
         "datetime" | "date-time" | "timestamp" => r#""string" with "format": "date-time""#,
         "url" | "uri" => r#""string" with "format": "uri""#,

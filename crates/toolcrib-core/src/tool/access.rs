@@ -125,15 +125,28 @@ pub(super) fn check(value: Value<'_>, context: &mut Context) {
 
 fn check_requirement(requirement: Object<'_>, context: &mut Context) {
     let kind = required_string(requirement, "kind", requirement.get("kind"), context).and_then(|(value, text)| {
-        let digits = hex_field(value, text, context, |digits| digits.len() == 8, codes::tool::KIND_GRAMMAR, "0x and 8 lowercase hex digits")?;
+        let digits = hex_field(
+            value,
+            text,
+            context,
+            |digits| digits.len() == 8,
+            codes::tool::KIND_GRAMMAR,
+            "0x and 8 lowercase hex digits",
+        )?;
         if digits == "00000000" {
             context.report(Finding::new(codes::tool::KIND_UNKNOWN_SENTINEL).at(value));
         }
         <[u8; 4]>::try_from(hex::decode(digits)?).ok()
     });
     if let Some((value, text)) = required_string(requirement, "data", requirement.get("data"), context)
-        && let Some(digits) =
-            hex_field(value, text, context, |digits| digits.len().is_multiple_of(2), codes::tool::DATA_GRAMMAR, "0x and pairs of lowercase hex digits")
+        && let Some(digits) = hex_field(
+            value,
+            text,
+            context,
+            |digits| digits.len().is_multiple_of(2),
+            codes::tool::DATA_GRAMMAR,
+            "0x and pairs of lowercase hex digits",
+        )
     {
         let length = digits.len() / 2;
         if length > MAX_DATA_BYTES {
@@ -146,10 +159,11 @@ fn check_requirement(requirement: Object<'_>, context: &mut Context) {
         } else if let Some(known) = kind.and_then(RequirementKind::from_id)
             && !hex::decode(digits).is_some_and(|data| known.fits(&data))
         {
-            context.report(Finding::new(codes::tool::DATA_LAYOUT).at(value).message(format!(
-                "the data does not have the layout of {}",
-                known.marker().trim_end_matches("()")
-            )));
+            context.report(
+                Finding::new(codes::tool::DATA_LAYOUT)
+                    .at(value)
+                    .message(format!("the data does not have the layout of {}", known.marker().trim_end_matches("()"))),
+            );
         }
     }
     if let Some((value, label)) = required_string(requirement, "label", requirement.get("label"), context)

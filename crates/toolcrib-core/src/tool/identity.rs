@@ -2,14 +2,13 @@
 
 use alloy_primitives::Address;
 
-use super::{Fields, ToolManifest};
+use super::Fields;
 use crate::checked::Context;
 use crate::codes::{self, Code};
 use crate::finding::{Edit, Finding, Fix, Severity, Span};
 use crate::hex::{self, Hex};
 use crate::json::{Object, Value};
-use crate::slug::Slug;
-use crate::url::image::{ImageKind, ImageUri};
+use crate::url::image::{ImageKind, ImageUri, Refusal};
 use crate::url::{self, HttpsUrl, MAX_URL_BYTES};
 use crate::{semver, text};
 
@@ -44,11 +43,11 @@ pub(super) fn check_type(root: Object<'_>, fields: &Fields<'_>, context: &mut Co
     }
     let is_placeholder = found.contains("#tool-manifest-v1") && (found.contains("eip-XXXX") || found.contains("8257"));
     context.report(if is_placeholder {
-        Finding::new(codes::tool::TYPE_PLACEHOLDER)
-            .at(value)
-            .expected(TYPE_V1)
-            .got(found)
-            .fix(Fix::replace_string(value, "write the type of version 1", TYPE_V1))
+        Finding::new(codes::tool::TYPE_PLACEHOLDER).at(value).expected(TYPE_V1).got(found).fix(Fix::replace_string(
+            value,
+            "write the type of version 1",
+            TYPE_V1,
+        ))
     } else {
         Finding::new(codes::tool::TYPE_UNKNOWN).at(value).expected(TYPE_V1).got(found)
     });
@@ -123,8 +122,8 @@ pub(super) fn check_images(fields: &Fields<'_>, context: &mut Context) {
             );
         }
         match ImageUri::classify(found) {
-            ImageKind::Https | ImageKind::Ipfs | ImageKind::DataImage(_) => {}
-            kind if kind.is_forbidden() => {
+            ImageKind::Https(_) | ImageKind::Ipfs | ImageKind::DataImage(_) => {}
+            ImageKind::Refused(Refusal::Script | Refusal::File | Refusal::DataHtml) => {
                 let severity = context.mode.strict(Severity::Warning);
                 context.report(Finding::new(codes::tool::IMAGE_SCHEME).at(value).severity(severity).got(found));
             }
@@ -145,7 +144,10 @@ pub(super) fn check_tags(fields: &Fields<'_>, context: &mut Context) {
     for (index, element) in tags.iter().take(MAX_TAGS).enumerate() {
         let Some(tag) = context.string(element) else { continue };
         if !is_tag(tag) {
-            let finding = Finding::new(codes::tool::TAG_GRAMMAR).at(element).expected("lowercase letters, digits, hyphens; 1 to 32").got(tag);
+            let finding = Finding::new(codes::tool::TAG_GRAMMAR)
+                .at(element)
+                .expected("lowercase letters, digits, hyphens; 1 to 32")
+                .got(tag);
             let lower = tag.to_ascii_lowercase();
             context.report(if is_tag(&lower) && !tags.iter().any(|other| other.as_str() == Some(&lower)) {
                 finding.fix(Fix::replace_string(element, "write the tag in lower case", &lower))
@@ -201,11 +203,11 @@ pub(super) fn check_creator(root: Object<'_>, fields: &Fields<'_>, context: &mut
 pub(super) fn report_uppercase(value: Value<'_>, found: &str, context: &mut Context) {
     let lower = found.to_ascii_lowercase();
     context.report(
-        Finding::new(codes::tool::HEX_UPPERCASE)
-            .at(value)
-            .expected(lower.as_str())
-            .got(found)
-            .fix(Fix::replace_string(value, "write the hex digits in lower case", &lower)),
+        Finding::new(codes::tool::HEX_UPPERCASE).at(value).expected(lower.as_str()).got(found).fix(Fix::replace_string(
+            value,
+            "write the hex digits in lower case",
+            &lower,
+        )),
     );
 }
 
@@ -218,18 +220,6 @@ fn is_placeholder(address: Address) -> bool {
     let is_counting = bytes[..5] == [0x12, 0x34, 0x56, 0x78, 0x90] && bytes[5..10] == bytes[..5] && bytes[10..] == bytes[..10];
     let is_beef = bytes[..4] == [0xde, 0xad, 0xbe, 0xef] && bytes[4..8] == bytes[..4];
     is_low || is_burn || is_repeated || is_counting || is_beef
-}
-
-/// Compares the slug a manifest is served under with the slug that its name gives. Some listings expect them equal.
-pub fn check_slug(manifest: &ToolManifest, slug: &Slug) -> Option<Finding> {
-    let derived = Slug::derive(manifest.name()).ok()?;
-    (derived != *slug).then(|| {
-        let finding = Finding::new(codes::tool::SLUG_DIFFERS).expected(derived.as_str()).got(slug.as_str());
-        match manifest.document().root().get("name") {
-            Some(name) => finding.at(name),
-            None => finding,
-        }
-    })
 }
 
 pub(super) fn required_string<'d>(

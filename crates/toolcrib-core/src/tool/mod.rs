@@ -19,7 +19,7 @@ use alloy_primitives::Address;
 
 pub use access::{Access, Logic, MAX_DATA_BYTES, MAX_LABEL_BYTES, MAX_REQUIREMENTS, Requirement};
 pub use builder::{Built, ToolBuilder, template};
-pub use identity::{MAX_DESCRIPTION, MAX_NAME, MAX_TAGS, TYPE_V1, check_slug};
+pub use identity::{MAX_DESCRIPTION, MAX_NAME, MAX_TAGS, TYPE_V1};
 pub use pricing::{Cost, MAX_PRICES, Price};
 pub use verifiability::{Attestation, Execution, ReproducibleBuild, Tier, Verifiability};
 

@@ -3,13 +3,13 @@
 use alloy_primitives::Address;
 
 use super::extensions::check_subfields;
-use super::identity::{report_uppercase, required_string};
-use crate::caip::{AccountId, AssetId};
+use super::identity::required_string;
+use crate::caip::{self, AccountId, AssetId};
 use crate::checked::Context;
 use crate::codes;
 use crate::finding::Finding;
 use crate::json::{Object, Value};
-use crate::money::Amount;
+use crate::money::{self, Amount};
 
 /// Most payment options: ERC-8257 Manifest Parser Hardening.
 pub const MAX_PRICES: usize = 32;
@@ -67,7 +67,10 @@ pub(super) fn check(value: Value<'_>, creator: Option<Address>, context: &mut Co
     }
     if list.len() > MAX_PRICES {
         context.report(
-            Finding::new(codes::tool::PRICING_COUNT).at(value).expected(format!("at most {MAX_PRICES}")).got(list.len().to_string()),
+            Finding::new(codes::tool::PRICING_COUNT)
+                .at(value)
+                .expected(format!("at most {MAX_PRICES}"))
+                .got(list.len().to_string()),
         );
     }
     list.iter()
@@ -85,12 +88,17 @@ pub(super) fn check(value: Value<'_>, creator: Option<Address>, context: &mut Co
 }
 
 fn check_entry(entry: Object<'_>, creator: Option<Address>, context: &mut Context) -> Option<Price> {
-    let amount = required_string(entry, "amount", entry.get("amount"), context).and_then(|(value, text)| {
-        Amount::parse(text).map_err(|fault| context.report(fault.finding(text).at(value).got(text))).ok()
+    let amount = required_string(entry, "amount", entry.get("amount"), context)
+        .and_then(|(value, text)| money::check(value, text, context));
+    let asset = required_string(entry, "asset", entry.get("asset"), context)
+        .and_then(|(value, text)| caip::check_asset(value, text, context));
+    let recipient = required_string(entry, "recipient", entry.get("recipient"), context).and_then(|(value, text)| {
+        let account = caip::check_account(value, text, context)?;
+        if creator.is_some() && account.evm_address() == creator {
+            context.report(Finding::new(codes::tool::RECIPIENT_IS_CREATOR).at(value));
+        }
+        Some(account)
     });
-    let asset = required_string(entry, "asset", entry.get("asset"), context).and_then(|(value, text)| check_asset(value, text, context));
-    let recipient = required_string(entry, "recipient", entry.get("recipient"), context)
-        .and_then(|(value, text)| check_recipient(value, text, creator, context));
     check_one_chain(entry, context);
     let protocol = required_string(entry, "protocol", entry.get("protocol"), context);
     if let Some((value, name)) = protocol {
@@ -104,57 +112,17 @@ fn check_entry(entry: Object<'_>, creator: Option<Address>, context: &mut Contex
     Some(Price { amount: amount?, asset: asset?, recipient: recipient?, protocol: protocol?.1.to_owned() })
 }
 
-fn check_asset(value: Value<'_>, text: &str, context: &mut Context) -> Option<AssetId> {
-    match AssetId::parse(text) {
-        Ok(asset) => {
-            if asset.chain().namespace() != "eip155" {
-                context.report(Finding::new(codes::tool::NAMESPACE_UNVERIFIED).at(value).got(text));
-            }
-            Some(asset)
-        }
-        Err(fault) => {
-            if fault.is_uppercase() {
-                report_uppercase(value, text, context);
-            } else {
-                context.report(fault.finding().at(value).got(text));
-            }
-            None
-        }
-    }
-}
-
-fn check_recipient(value: Value<'_>, text: &str, creator: Option<Address>, context: &mut Context) -> Option<AccountId> {
-    match AccountId::parse(text) {
-        Ok(account) if account.is_zero() => {
-            context.report(Finding::new(codes::tool::RECIPIENT_ZERO).at(value).got(text));
-            None
-        }
-        Ok(account) => {
-            if creator.is_some() && account.evm_address() == creator {
-                context.report(Finding::new(codes::tool::RECIPIENT_IS_CREATOR).at(value));
-            }
-            Some(account)
-        }
-        Err(fault) => {
-            if fault.is_uppercase() {
-                report_uppercase(value, text, context);
-            } else {
-                context.report(fault.finding().at(value).got(text));
-            }
-            None
-        }
-    }
-}
-
 /// The chain of the asset is the text before the slash, that of the recipient the text before the last colon; §3
 /// compares the two as text, so this holds even where one of them is malformed in other ways.
 fn check_one_chain(entry: Object<'_>, context: &mut Context) {
     let (Some(asset), Some(recipient)) = (entry.get("asset"), entry.get("recipient")) else { return };
     let (Some(asset_text), Some(recipient_text)) = (asset.as_str(), recipient.as_str()) else { return };
-    let (Some((asset_chain, _)), Some((recipient_chain, _))) = (asset_text.split_once('/'), recipient_text.rsplit_once(':')) else {
+    let (Some((asset_chain, _)), Some((recipient_chain, _))) = (asset_text.split_once('/'), recipient_text.rsplit_once(':'))
+    else {
         return;
     };
     if asset_chain != recipient_chain {
-        context.report(Finding::new(codes::tool::PRICING_CHAIN_MISMATCH).at(recipient).expected(asset_chain).got(recipient_chain));
+        context
+            .report(Finding::new(codes::tool::PRICING_CHAIN_MISMATCH).at(recipient).expected(asset_chain).got(recipient_chain));
     }
 }

@@ -41,7 +41,9 @@ fn suggests_state_change(fields: &Fields<'_>) -> bool {
     ];
     fields.description.and_then(Value::as_str).is_some_and(|description| {
         description.split(|c: char| !c.is_alphanumeric()).any(|word| {
-            WORDS.iter().any(|verb| word.get(..verb.len()).is_some_and(|start| start.eq_ignore_ascii_case(verb)) && word.len() <= verb.len() + 3)
+            WORDS.iter().any(|verb| {
+                word.get(..verb.len()).is_some_and(|start| start.eq_ignore_ascii_case(verb)) && word.len() <= verb.len() + 3
+            })
         })
     })
 }

@@ -55,6 +55,11 @@ fn check(manifest: &Json, mode: Mode) -> Checked<ToolManifest> {
     ToolManifest::parse(manifest.to_string().as_bytes(), mode)
 }
 
+/// Findings for producers, but for the hint that the host is one for examples.
+fn remarks(manifest: &Json) -> Vec<Finding> {
+    check(manifest, Mode::Producer).findings.into_iter().filter(|finding| finding.code != codes::url::EXAMPLE_HOST).collect()
+}
+
 /// No error for producers, and so none for consumers.
 #[track_caller]
 fn clean(manifest: &Json) -> crate::canon::Sealed<ToolManifest> {
@@ -192,7 +197,14 @@ mod identity_fields {
     // req: RENDER-004, RENDER-005
     #[test]
     fn images_that_must_not_be_rendered_are_refused_at_the_source() {
-        for image in ["javascript:alert(1)", "JaVaScRiPt:alert(1)", "file:///etc/passwd", "data:text/html,<script>", "vbscript:x", " javascript:x"] {
+        for image in [
+            "javascript:alert(1)",
+            "JaVaScRiPt:alert(1)",
+            "file:///etc/passwd",
+            "data:text/html,<script>",
+            "vbscript:x",
+            " javascript:x",
+        ] {
             refused_at_the_source(&with("image", json!(image)), codes::tool::IMAGE_SCHEME);
         }
         for image in ["http://tools.example.com/i.png", "blob:https://x.example/1", "data:image/svg+xml,<svg/>"] {
@@ -246,7 +258,7 @@ mod identity_fields {
         let sealed = clean(&extended);
         assert_ne!(sealed.hash(), plain.hash(), "an extension takes part in the hash");
         assert_eq!(sealed.creator(), plain.creator(), "and has no say in who the creator is");
-        assert!(check(&extended, Mode::Producer).findings.is_empty());
+        assert_eq!(remarks(&extended), []);
         for (key, code, severity) in [
             ("x-note", codes::tool::EXTENSION_X, Severity::Hint),
             ("category", codes::tool::EXTENSION_BARE, Severity::Warning),
@@ -261,7 +273,7 @@ mod identity_fields {
         }
         for known in ["maxAge", "featuredImage"] {
             let value = if known == "maxAge" { json!(60) } else { json!("https://tools.example.com/w.png") };
-            assert!(check(&with(known, value), Mode::Producer).findings.is_empty(), "{known} is in common use");
+            assert_eq!(remarks(&with(known, value)), [], "{known} is in common use");
         }
     }
 
@@ -279,7 +291,8 @@ mod identity_fields {
     fn what_people_leave_behind_is_noticed() {
         noted(&with("description", json!("TODO: describe")), codes::tool::TEMPLATE_TEXT, Severity::Warning);
         noted(&with("name", json!("pay\u{202e}lap")), codes::json::INVISIBLE, Severity::Warning);
-        let foreign = json!({"name": "a", "description": "b", "url": "https://tools.example.com", "inputSchema": {}, "outputSchema": {}});
+        let foreign =
+            json!({"name": "a", "description": "b", "url": "https://tools.example.com", "inputSchema": {}, "outputSchema": {}});
         refused(&foreign, codes::tool::FOREIGN_SHAPE);
     }
 }
@@ -291,15 +304,14 @@ mod canonical_bytes {
     #[test]
     fn text_that_is_not_nfc_is_refused_wherever_it_stands() {
         let nfd = "cafe\u{301}";
-        for manifest in [
-            with("name", json!(nfd)),
-            with("inputs", json!({"description": nfd})),
-            with("io.example.note", json!({"a": [nfd]})),
-        ] {
+        for manifest in
+            [with("name", json!(nfd)), with("inputs", json!({"description": nfd})), with("io.example.note", json!({"a": [nfd]}))]
+        {
             let finding = refused(&manifest, codes::json::NOT_NFC);
             assert_eq!(finding.code.info().check, Some(3));
             let source = manifest.to_string();
-            let fixed = crate::fix::settle(&source, |s| ToolManifest::parse(s.as_bytes(), Mode::Producer).findings).expect("fixable");
+            let fixed =
+                crate::fix::settle(&source, |s| ToolManifest::parse(s.as_bytes(), Mode::Producer).findings).expect("fixable");
             assert!(ToolManifest::parse(fixed.source.as_bytes(), Mode::Producer).conformant().is_some(), "{}", fixed.source);
         }
         refused_at_the_source(&with("io.example.note", json!({nfd: 1})), codes::json::KEY_NOT_NFC);
@@ -343,10 +355,12 @@ mod canonical_bytes {
             ),
         ];
         for (manifest, pointer) in upper {
-            let finding = refused(&manifest, codes::tool::HEX_UPPERCASE);
-            assert_eq!(finding.pointer, pointer);
+            let is_caip = pointer.starts_with("/pricing");
+            let finding = refused(&manifest, if is_caip { codes::caip::UPPERCASE_HEX } else { codes::tool::HEX_UPPERCASE });
+            assert_eq!((finding.pointer.as_str(), finding.code.info().check), (pointer, Some(3)));
             let source = manifest.to_string();
-            let fixed = crate::fix::settle(&source, |s| ToolManifest::parse(s.as_bytes(), Mode::Producer).findings).expect("fixable");
+            let fixed =
+                crate::fix::settle(&source, |s| ToolManifest::parse(s.as_bytes(), Mode::Producer).findings).expect("fixable");
             assert!(ToolManifest::parse(fixed.source.as_bytes(), Mode::Producer).conformant().is_some(), "{}", fixed.source);
         }
         clean(&with("inputs", json!({"const": "0xABCD"})));
@@ -398,7 +412,10 @@ mod pricing_entries {
         for amount in ["", "01", "-1", "-1.5", "1.0", "1e3", " 1", "2.00", over, &"1".repeat(79)] {
             let manifest = priced("amount", json!(amount));
             let checked = check(&manifest, Mode::Consumer);
-            assert!(checked.findings.iter().any(|f| f.pointer == "/pricing/0/amount" && f.severity == Severity::Error), "{amount:?}");
+            assert!(
+                checked.findings.iter().any(|f| f.pointer == "/pricing/0/amount" && f.severity == Severity::Error),
+                "{amount:?}"
+            );
         }
         refused(&priced("amount", json!(20000)), codes::manifest::WRONG_TYPE);
     }
@@ -410,13 +427,24 @@ mod pricing_entries {
             "pricing",
             json!([{"amount": "1", "asset": "eip155:1/slip44:60", "recipient": "eip155:1:0x0000000000000000000000000000000000000001", "protocol": "native-transfer"}]),
         ));
-        for asset in ["USDC", "eip155:8453", "eip155:8453/", "eip155:8453/erc20:", "/erc20:0x", "eip155:8453/erc20:usdc", "eip155:8453/erc20:0x12"] {
+        for asset in [
+            "USDC",
+            "eip155:8453",
+            "eip155:8453/",
+            "eip155:8453/erc20:",
+            "/erc20:0x",
+            "eip155:8453/erc20:usdc",
+            "eip155:8453/erc20:0x12",
+        ] {
             let checked = check(&priced("asset", json!(asset)), Mode::Consumer);
             assert!(checked.findings.iter().any(|f| f.pointer == "/pricing/0/asset" && f.severity == Severity::Error), "{asset}");
         }
         for recipient in ["0xabcdef0123456789abcdef0123456789abcdef01", "eip155:8453:", "eip155:8453:vitalik.eth", ""] {
             let checked = check(&priced("recipient", json!(recipient)), Mode::Consumer);
-            assert!(checked.findings.iter().any(|f| f.pointer == "/pricing/0/recipient" && f.severity == Severity::Error), "{recipient}");
+            assert!(
+                checked.findings.iter().any(|f| f.pointer == "/pricing/0/recipient" && f.severity == Severity::Error),
+                "{recipient}"
+            );
         }
         let solana = json!([{
             "amount": "1",
@@ -424,17 +452,19 @@ mod pricing_entries {
             "recipient": "solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp:7S3P4HxJpyyigGzodYwHtCxZyUQe9JiBMHyRWXArAaKv",
             "protocol": "x402",
         }]);
-        noted(&with("pricing", solana), codes::tool::NAMESPACE_UNVERIFIED, Severity::Hint);
+        noted(&with("pricing", solana), codes::caip::NAMESPACE_UNVERIFIED, Severity::Hint);
     }
 
     // req: PRICE-004, PRICE-005
     #[test]
     fn both_sides_are_on_one_chain_and_money_goes_to_somebody() {
-        for recipient in ["eip155:1:0xabcdef0123456789abcdef0123456789abcdef01", "eip155:08453:0xabcdef0123456789abcdef0123456789abcdef01"] {
+        for recipient in
+            ["eip155:1:0xabcdef0123456789abcdef0123456789abcdef01", "eip155:08453:0xabcdef0123456789abcdef0123456789abcdef01"]
+        {
             refused(&priced("recipient", json!(recipient)), codes::tool::PRICING_CHAIN_MISMATCH);
         }
         let zero = format!("eip155:8453:0x{}", "0".repeat(40));
-        refused(&priced("recipient", json!(zero)), codes::tool::RECIPIENT_ZERO);
+        refused(&priced("recipient", json!(zero)), codes::caip::ZERO_ACCOUNT);
         clean(&priced("recipient", json!("eip155:8453:0x0000000000000000000000000000000000000001")));
     }
 
@@ -574,7 +604,10 @@ mod access_block {
         let sealed = clean(&gated("data", json!("0x00ff")));
         let access = sealed.access().expect("present");
         let requirement = access.requirements().next().expect("one");
-        assert_eq!((access.logic(), requirement.kind(), requirement.data()), (Logic::And, [0xab, 0xcd, 0x12, 0x34], vec![0, 255]));
+        assert_eq!(
+            (access.logic(), requirement.kind(), requirement.data()),
+            (Logic::And, [0xab, 0xcd, 0x12, 0x34], vec![0, 255])
+        );
     }
 }
 
@@ -606,7 +639,10 @@ mod verifiability_block {
     #[test]
     fn words_outside_the_vocabulary_are_no_claim() {
         refused_at_the_source(&block(json!({"tier": "gold", "execution": "standard"})), codes::tool::TIER_UNKNOWN);
-        refused_at_the_source(&block(json!({"tier": "self-attested", "execution": "serverless"})), codes::tool::EXECUTION_UNKNOWN);
+        refused_at_the_source(
+            &block(json!({"tier": "self-attested", "execution": "serverless"})),
+            codes::tool::EXECUTION_UNKNOWN,
+        );
         let vendor = clean(&block(json!({"tier": "self-attested", "execution": "io.phala.tee-sidevm"})));
         assert_eq!(vendor.effective_tier(), Tier::SelfAttested);
         noted(
@@ -678,7 +714,9 @@ mod verifiability_block {
         };
         clean(&attested("enclaveHash", json!("0xab")));
         clean(&attested("maxAge", json!(0)));
-        let untyped = block(json!({"tier": "hardware-attested", "execution": "tee", "attestation": {"endpoint": "https://a.example.com/"}}));
+        let untyped = block(
+            json!({"tier": "hardware-attested", "execution": "tee", "attestation": {"endpoint": "https://a.example.com/"}}),
+        );
         refused(&untyped, codes::manifest::FIELD_MISSING);
         for hash in ["0x", "0xabc", "ab", "0xzz"] {
             refused(&attested("enclaveHash", json!(hash)), codes::tool::MEASUREMENT_GRAMMAR);
@@ -710,7 +748,10 @@ mod verifiability_block {
         };
         clean(&built(json!({"sourceCodeURI": "https://git.example.com/", "buildInstructions": "make", "buildHash": "0xab"})));
         refused(&built(json!({"buildHash": "0xab"})), codes::manifest::FIELD_MISSING);
-        refused(&built(json!({"sourceCodeURI": "https://git.example.com/", "buildHash": "0xa"})), codes::tool::MEASUREMENT_GRAMMAR);
+        refused(
+            &built(json!({"sourceCodeURI": "https://git.example.com/", "buildHash": "0xa"})),
+            codes::tool::MEASUREMENT_GRAMMAR,
+        );
         let plain = check(&built(json!({"sourceCodeURI": "http://git.example.com/"})), Mode::Consumer);
         assert!(plain.conformant().is_none());
     }
@@ -758,7 +799,10 @@ mod schemas_and_urls {
         noted(&manifest, codes::tool::SCHEMA_PREFILLED, Severity::Hint);
         let sealed = clean(&manifest);
         let shown: Vec<_> = sealed.prefilled().iter().map(|filled| (filled.pointer.as_str(), filled.value.as_str())).collect();
-        assert_eq!(shown, [("/inputs/properties/to/const", "\"0xattacker\""), ("/inputs/properties/action/default", "\"transfer_all\"")]);
+        assert_eq!(
+            shown,
+            [("/inputs/properties/to/const", "\"0xattacker\""), ("/inputs/properties/action/default", "\"transfer_all\"")]
+        );
         let mut paid = with("inputs", schema.clone());
         paid["pricing"] = json!([price()]);
         noted(&paid, codes::tool::SCHEMA_PREFILLED, Severity::Warning);
@@ -771,7 +815,9 @@ mod schemas_and_urls {
     #[test]
     fn endpoints_are_https_and_may_have_more_than_an_origin() {
         clean(&with("endpoint", json!("https://tools.example.com:8443/p?q=1#f")));
-        for endpoint in ["http://tools.example.com/", "data:text/plain,x", "javascript:alert(1)", "file:///x", "//tools.example.com/", ""] {
+        for endpoint in
+            ["http://tools.example.com/", "data:text/plain,x", "javascript:alert(1)", "file:///x", "//tools.example.com/", ""]
+        {
             let checked = check(&with("endpoint", json!(endpoint)), Mode::Consumer);
             assert!(checked.findings.iter().any(|f| f.pointer == "/endpoint" && f.severity == Severity::Error), "{endpoint}");
         }
@@ -785,10 +831,13 @@ mod schemas_and_urls {
             let manifest = with("endpoint", json!(endpoint));
             assert!(check(&manifest, Mode::Producer).conformant().is_none(), "{endpoint}");
             let source = manifest.to_string();
-            let fixed = crate::fix::settle(&source, |s| ToolManifest::parse(s.as_bytes(), Mode::Producer).findings).expect("fixable");
+            let fixed =
+                crate::fix::settle(&source, |s| ToolManifest::parse(s.as_bytes(), Mode::Producer).findings).expect("fixable");
             assert!(fixed.source.contains("\"https://tools.example.com/A\""), "{}", fixed.source);
         }
-        for endpoint in ["https://bücher.example/", "https://b%C3%BCcher.example/", "https://user@tools.example.com/", "https://10.0.0.1/"] {
+        for endpoint in
+            ["https://bücher.example/", "https://b%C3%BCcher.example/", "https://user@tools.example.com/", "https://10.0.0.1/"]
+        {
             assert!(check(&with("endpoint", json!(endpoint)), Mode::Consumer).conformant().is_none(), "{endpoint}");
         }
     }
@@ -804,10 +853,11 @@ mod building {
     // req: CANON-007, CANON-003
     #[test]
     fn what_may_be_normalised_is_and_is_reported() {
-        let built = ToolBuilder::new("cafe\u{301}", "Counts.", "HTTPS://Tools.Example.com:443/wc", CREATOR.parse().expect("address"))
-            .price("20000", &USDC.replace("fcd", "FCD"), PAYEE, "x402")
-            .build()
-            .expect("conformant after normalising");
+        let built =
+            ToolBuilder::new("cafe\u{301}", "Counts.", "HTTPS://Tools.Example.com:443/wc", CREATOR.parse().expect("address"))
+                .price("20000", &USDC.replace("fcd", "FCD"), PAYEE, "x402")
+                .build()
+                .expect("conformant after normalising");
         assert_eq!(built.manifest.name(), "caf\u{e9}");
         assert_eq!(built.manifest.endpoint().normalized(), "https://tools.example.com/wc");
         let adjusted: Vec<_> = built.adjusted.iter().map(|(pointer, _)| pointer.as_str()).collect();
@@ -851,11 +901,12 @@ mod building {
     #[test]
     fn requirements_survive_the_round_trip() {
         let data = [[0_u8; 12].as_slice(), &[7; 20]].concat();
-        let built = builder().access_logic(Logic::Or).requirement([0xbd, 0xf8, 0xc4, 0x28], &data, "Hold one").build().expect("fine");
+        let built =
+            builder().access_logic(Logic::Or).requirement([0xbd, 0xf8, 0xc4, 0x28], &data, "Hold one").build().expect("fine");
         let access = built.manifest.access().expect("present");
         assert_eq!(access.logic(), Logic::Or);
         assert_eq!(access.requirements().next().expect("one").data(), data);
-        assert!(built.findings.is_empty(), "{:?}", built.findings);
+        assert!(built.findings.iter().all(|finding| finding.code == codes::url::EXAMPLE_HOST), "{:?}", built.findings);
     }
 
     #[cfg(feature = "schema")]

@@ -332,6 +332,7 @@ pub(super) fn is_reverse_dns(name: &str) -> bool {
     let mut labels = name.split('.');
     let first = labels.next().unwrap_or_default();
     let rest: Vec<_> = labels.collect();
-    let is_label = |label: &str| !label.is_empty() && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'));
+    let is_label =
+        |label: &str| !label.is_empty() && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'));
     first.len() >= 2 && first.bytes().all(|byte| byte.is_ascii_lowercase()) && !rest.is_empty() && rest.into_iter().all(is_label)
 }

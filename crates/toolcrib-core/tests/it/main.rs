@@ -12,7 +12,7 @@ mod local_corpus;
 mod local_vectors;
 mod reference_gaps;
 mod tool_vectors;
-mod verdicts;
+// mod verdicts;
 
 use std::path::{Path, PathBuf};
 

@@ -25,8 +25,7 @@ fn our_vectors() {
         assert_eq!(found, verdict, "{file}: {:?}", checked.findings);
         let preimage = checked.canonical().map_or(bytes.as_slice(), |canonical| canonical.as_bytes());
         assert_eq!((preimage.len().to_string(), keccak256(preimage).to_string()), (length.clone(), hash.clone()), "{file}");
-        let mut errors: Vec<_> =
-            checked.findings.iter().filter(|f| f.severity == Severity::Error).map(|f| f.code.id()).collect();
+        let mut errors: Vec<_> = checked.findings.iter().filter(|f| f.severity == Severity::Error).map(|f| f.code.id()).collect();
         errors.sort_unstable();
         assert_eq!(errors.join(","), *codes, "{file}");
     }
