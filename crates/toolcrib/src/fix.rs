@@ -62,7 +62,7 @@ pub(crate) fn replace(path: &Path, before: &[u8], after: &[u8]) -> Result<(), Fa
     if permissions.readonly() {
         return Err(Failure::new(codes::cli::UNWRITABLE, format!("{} is read-only", path.display())));
     }
-    let temporary = write_beside(&target, after, Some(permissions)).map_err(|error| failure(&error))?;
+    let temporary = write_beside(&target, after, permissions).map_err(|error| failure(&error))?;
     let result = match fs::read(&target) {
         Ok(now) if now != before => {
             Err(Failure::new(codes::cli::CHANGED, format!("{} changed while it was being checked", path.display())))
@@ -78,14 +78,12 @@ pub(crate) fn replace(path: &Path, before: &[u8], after: &[u8]) -> Result<(), Fa
 }
 
 /// Writes a new file next to `target` and gives its path.
-fn write_beside(target: &Path, bytes: &[u8], permissions: Option<fs::Permissions>) -> io::Result<PathBuf> {
+fn write_beside(target: &Path, bytes: &[u8], permissions: fs::Permissions) -> io::Result<PathBuf> {
     let name = target.file_name().unwrap_or_default().to_string_lossy();
     let temporary = target.with_file_name(format!(".{name}.{}.toolcrib-tmp", std::process::id()));
     let mut file = OpenOptions::new().write(true).create_new(true).open(&temporary)?;
-    let written = file
-        .write_all(bytes)
-        .and_then(|()| permissions.map_or(Ok(()), |permissions| file.set_permissions(permissions)))
-        .and_then(|()| file.sync_all());
+    // Permissions first: what is private stays so at every moment.
+    let written = file.set_permissions(permissions).and_then(|()| file.write_all(bytes)).and_then(|()| file.sync_all());
     match written {
         Ok(()) => Ok(temporary),
         Err(error) => {
