@@ -96,6 +96,11 @@ super::codes! {
         "Burn addresses and repeated patterns are what templates and unset environment variables leave behind. Nobody signs from them. Readers only warn.",
         "write the address that will call registerTool",
     }
+    CREATOR_EXAMPLE = "tool.creator_example", Hint, "ERC-8257 §7 creatorAddress Field" {
+        "`creatorAddress` is an address from an example",
+        "Templates and documentation use this address. It is fine until the manifest is published: only the address that calls registerTool can make it verify.",
+        "write the address that will call registerTool",
+    }
     HEX_UPPERCASE = "tool.hex_uppercase", Error, check 3, "ERC-8257 §2 Canonical Manifest Bytes" {
         "a hex field has upper-case digits",
         "Canonical bytes do not fold case, so a checksummed address has another hash than a plain one. Readers must refuse upper case in hex fields and must not fold it by themselves.",

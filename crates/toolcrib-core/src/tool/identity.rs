@@ -1,6 +1,6 @@
 //! What every manifest says about the tool: type, name, description, endpoint, creator; and version, images, tags.
 
-use alloy_primitives::Address;
+use alloy_primitives::{Address, address};
 
 use super::Fields;
 use crate::checked::Context;
@@ -195,9 +195,15 @@ pub(super) fn check_creator(root: Object<'_>, fields: &Fields<'_>, context: &mut
     } else if is_placeholder(address) {
         let severity = context.mode.strict(Severity::Warning);
         context.report(Finding::new(codes::tool::CREATOR_PLACEHOLDER).at(value).severity(severity).got(creator));
+    } else if DOCUMENTATION_ADDRESSES.contains(&address) {
+        context.report(Finding::new(codes::tool::CREATOR_EXAMPLE).at(value).got(creator));
     }
     Some(address)
 }
+
+/// Addresses that the examples of the ERC use, and with them many documents and our own templates.
+const DOCUMENTATION_ADDRESSES: [Address; 2] =
+    [address!("abcdefabcdef1234567890abcdefabcdef123456"), address!("abcdef0123456789abcdef0123456789abcdef01")];
 
 /// Reports upper-case digits in a hex field and offers the lowercase form.
 pub(super) fn report_uppercase(value: Value<'_>, found: &str, context: &mut Context) {

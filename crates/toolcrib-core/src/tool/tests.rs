@@ -55,9 +55,13 @@ fn check(manifest: &Json, mode: Mode) -> Checked<ToolManifest> {
     ToolManifest::parse(manifest.to_string().as_bytes(), mode)
 }
 
-/// Findings for producers, but for the hint that the host is one for examples.
+/// Findings for producers, but for the hints that host and creator are those of an example.
 fn remarks(manifest: &Json) -> Vec<Finding> {
-    check(manifest, Mode::Producer).findings.into_iter().filter(|finding| finding.code != codes::url::EXAMPLE_HOST).collect()
+    check(manifest, Mode::Producer).findings.into_iter().filter(|finding| !is_about_examples(finding)).collect()
+}
+
+fn is_about_examples(finding: &Finding) -> bool {
+    [codes::url::EXAMPLE_HOST, codes::tool::CREATOR_EXAMPLE].contains(&finding.code)
 }
 
 /// No error for producers, and so none for consumers.
@@ -906,7 +910,7 @@ mod building {
         let access = built.manifest.access().expect("present");
         assert_eq!(access.logic(), Logic::Or);
         assert_eq!(access.requirements().next().expect("one").data(), data);
-        assert!(built.findings.iter().all(|finding| finding.code == codes::url::EXAMPLE_HOST), "{:?}", built.findings);
+        assert!(built.findings.iter().all(is_about_examples), "{:?}", built.findings);
     }
 
     #[cfg(feature = "schema")]
