@@ -6,17 +6,9 @@ use toolcrib_core::canon::Canonical;
 use toolcrib_core::checked::{self, Checked, Context, Manifest};
 use toolcrib_core::finding::{Finding, Mode, Severity};
 use toolcrib_core::json::{Document, Limits, Object, Value};
-
-/// A kind of manifest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ManifestKind {
-    /// An onchain tool (ERC-8257).
-    Tool,
-    /// An agent (.agt 1.0).
-    Agent,
-    /// A local tool.
-    Local,
-}
+pub(crate) use toolcrib_core::kind::ManifestKind;
+use toolcrib_core::local::{self, LocalManifest};
+use toolcrib_core::tool::ToolManifest;
 
 /// What checking one document gave.
 #[derive(Clone, Debug)]
@@ -29,31 +21,27 @@ pub(crate) struct Report {
 
 /// The word for a kind.
 pub(crate) const fn name(kind: ManifestKind) -> &'static str {
-    match kind {
-        ManifestKind::Tool => "tool",
-        ManifestKind::Agent => "agent",
-        ManifestKind::Local => "local",
-    }
+    kind.as_str()
 }
 
 /// Finds out which kind a document is meant to be.
 pub(crate) fn detect(root: Value<'_>) -> Option<ManifestKind> {
-    let has = |key| root.get(key).is_some();
-    if has("agt") {
-        Some(ManifestKind::Agent)
-    } else if has("functions") {
-        Some(ManifestKind::Local)
-    } else if has("endpoint") || has("creatorAddress") {
-        Some(ManifestKind::Tool)
-    } else {
-        None
-    }
+    ManifestKind::detect(root)
 }
 
 /// Checks a document of a known kind. `folder` is the name of the folder that holds a local tool's `manifest.json`.
 pub(crate) fn check(kind: ManifestKind, bytes: &[u8], mode: Mode, folder: Option<&str>) -> Report {
-    let _ = (kind, folder);
-    check_json(bytes, mode)
+    match kind {
+        ManifestKind::Tool => report(ToolManifest::parse(bytes, mode)),
+        ManifestKind::Agent => check_json(bytes, mode),
+        ManifestKind::Local => {
+            let checked = checked::parse::<LocalManifest>(bytes, mode);
+            let misplaced = folder.and_then(|folder| local::check_folder(checked.conformant()?, folder));
+            let mut report = report(checked);
+            report.findings.extend(misplaced);
+            report
+        }
+    }
 }
 
 /// Checks a document of no known kind: only the rules that hold for all.

@@ -273,8 +273,8 @@ impl Fault {
         self.kind.code()
     }
 
-    /// What the fault says about `text`, which must be the text it was found in.
-    fn finding(&self, text: &str) -> Finding {
+    /// What the fault says about `text`, the text it was found in. The finding has no place yet.
+    pub fn finding(&self, text: &str) -> Finding {
         let finding = Finding::new(self.code());
         let part = text.get(self.span.start..self.span.end).unwrap_or(text);
         match self.kind {

@@ -12,6 +12,7 @@ mod local_corpus;
 mod local_vectors;
 mod reference_gaps;
 mod tool_vectors;
+mod url_corpus;
 // mod verdicts;
 
 use std::path::{Path, PathBuf};
