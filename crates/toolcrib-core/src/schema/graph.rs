@@ -16,15 +16,15 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use super::MAX_EXPANDED;
 use super::keyword::{Apply, Keyword, classify};
 use super::walk::Walk;
+use super::{MAX_EXPANDED, MAX_NODES};
 use crate::codes;
 use crate::json::{Kind, Value};
 
 /// Largest array index in a reference. Arrays of subschemas cannot be longer than the node limit, and stepping through
 /// a long array for each of many references would take quadratic time.
-const MAX_INDEX: usize = super::MAX_NODES;
+const MAX_INDEX: usize = MAX_NODES;
 
 /// Most steps spent on telling harmless recursion from doubling. Enough for every schema within the node limit that
 /// is not made to be hard.
@@ -197,7 +197,8 @@ impl<'d> Graph<'d> {
     }
 
     fn edge(&mut self, from: u32, value: Value<'d>, level: usize, apply: Apply, name: &'d str, place: u32) {
-        if let Kind::Object | Kind::Bool = value.kind() {
+        // Past the limit the target of a reference is refused once it is counted; more of it need not be kept.
+        if matches!(value.kind(), Kind::Object | Kind::Bool) && self.nodes.len() <= MAX_NODES {
             let to = self.node(value, level);
             if apply != Apply::Named {
                 self.edges.push(Edge { from, to, apply, name, place });
@@ -459,12 +460,8 @@ impl<'d> Parts<'d> {
 fn step<'d>(value: Value<'d>, token: &str) -> Result<Value<'d>, &'static str> {
     const MISSING: &str = "the reference points to a place that does not exist";
     if let Some(object) = value.as_object() {
-        return if token.contains('~') {
-            object.get(&token.replace("~1", "/").replace("~0", "~"))
-        } else {
-            object.get(token)
-        }
-        .ok_or(MISSING);
+        return if token.contains('~') { object.get(&token.replace("~1", "/").replace("~0", "~")) } else { object.get(token) }
+            .ok_or(MISSING);
     }
     let array = value.as_array().ok_or(MISSING)?;
     let is_index = token == "0" || !token.starts_with('0') && !token.is_empty() && token.bytes().all(|b| b.is_ascii_digit());

@@ -507,7 +507,8 @@ const fn malformed(at: usize, what: &'static str) -> Flaw {
 
 /// Values of `General_Category`, short and long.
 fn is_category(name: &str) -> bool {
-    const SHORT: &[u8] = b"L LC Lu Ll Lt Lm Lo M Mn Mc Me N Nd Nl No P Pc Pd Ps Pe Pi Pf Po S Sm Sc Sk So Z Zs Zl Zp C Cc Cf Co Cn ";
+    const SHORT: &[u8] =
+        b"L LC Lu Ll Lt Lm Lo M Mn Mc Me N Nd Nl No P Pc Pd Ps Pe Pi Pf Po S Sm Sc Sk So Z Zs Zl Zp C Cc Cf Co Cn ";
     if name.len() <= 2 {
         return SHORT.split(|&b| b == b' ').any(|short| !short.is_empty() && short == name.as_bytes());
     }

@@ -70,6 +70,8 @@ impl<'a> Walk<'a> {
                 walk.shallow = true;
                 graph::check(root, &mut walk);
             }
+        }
+        if !walk.stopped && !walk.too_deep {
             walk.containers(root);
         }
         walk.survey
@@ -325,7 +327,9 @@ impl<'a> Walk<'a> {
         self.report(codes::schema::UNKNOWN_TYPE, |finding| {
             let finding = finding.at(value).got(name);
             match meant_type(name) {
-                Some(meant) => finding.message("this is not one of the seven type names; did you mean the expected form?").expected(meant),
+                Some(meant) => {
+                    finding.message("this is not one of the seven type names; did you mean the expected form?").expected(meant)
+                }
                 None => finding.expected("array, boolean, integer, null, number, object or string"),
             }
         });
@@ -524,7 +528,9 @@ fn meant_type(name: &str) -> Option<&'static str> {
         "any" | "unknown" | "mixed" => "no `type` at all, which allows every type",
         "address" => r#""string" with "pattern": "^0x[0-9a-fA-F]{40}$""#,
         "bytes" | "hex" | "bytes32" => r#""string" with a pattern such as "^0x[0-9a-fA-F]*$""#,
-        "uint256" | "int256" | "bigint" | "wei" => r#""string" with "pattern": "^[0-9]+$", since numbers lose digits beyond 2^53"#,
+        "uint256" | "int256" | "bigint" | "wei" => {
+            r#""string" with "pattern": "^[0-9]+$", since numbers lose digits beyond 2^53"#
+        }
         "date" => r#""string" with "format": "date""#,
         "datetime" | "date-time" | "timestamp" => r#""string" with "format": "date-time""#,
         "url" | "uri" => r#""string" with "format": "uri""#,
