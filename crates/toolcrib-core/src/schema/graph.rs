@@ -106,6 +106,9 @@ impl<'d> Graph<'d> {
     fn build(&mut self, walk: &mut Walk<'_>) -> bool {
         self.node(self.root, 1);
         self.apply_from(0);
+        if self.has_moving_base(walk) {
+            return false;
+        }
         let mut anchors: BTreeMap<&'d str, u32> = BTreeMap::new();
         let mut sound = true;
         for (at, node) in self.nodes.iter().enumerate() {
@@ -120,12 +123,10 @@ impl<'d> Graph<'d> {
             }
         }
         let mut from = 0;
-        let mut has_refs = false;
         while let Some(node) = self.nodes.get(from) {
             let references = ["$ref", "$dynamicRef"].map(|key| node.value.get(key));
             for reference in references.into_iter().flatten() {
                 let Some(text) = reference.as_str().filter(|text| text.is_empty() || text.starts_with('#')) else { continue };
-                has_refs = true;
                 let to = match self.resolve(text, &anchors) {
                     Ok(to) => self.reached(to, walk),
                     Err(why) => {
@@ -139,12 +140,18 @@ impl<'d> Graph<'d> {
             }
             from += 1;
         }
-        if has_refs && walk.has_embedded_id() {
-            sound = false;
+        // Once more, for targets outside the known schema positions.
+        sound && !self.has_moving_base(walk)
+    }
+
+    /// Whether references and inner `$id`s meet. What a reference means would depend on where it stands.
+    fn has_moving_base(&self, walk: &mut Walk<'_>) -> bool {
+        let moves = walk.has_refs() && walk.has_embedded_id();
+        if moves {
             let inner = self.nodes.iter().skip(1).find_map(|node| node.value.get("$id")).unwrap_or(self.root);
             walk.report(codes::schema::EMBEDDED_ID, |finding| finding.at(inner));
         }
-        sound
+        moves
     }
 
     /// The node of `value`, made if there is none.

@@ -536,7 +536,7 @@ proptest::proptest! {
 }
 
 /// Schemas made of everything that matters here: applicators, references and wrong values.
-fn arbitrary_schema() -> impl proptest::strategy::Strategy<Value = String> {
+pub(super) fn arbitrary_schema() -> impl proptest::strategy::Strategy<Value = String> {
     use proptest::prelude::*;
     let leaf = prop_oneof![
         Just("true".to_owned()),

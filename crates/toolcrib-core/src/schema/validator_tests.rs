@@ -118,3 +118,21 @@ fn numbers_keep_their_kind() {
     assert_eq!(plain.to_string(), r#"{"b":[1,0,1.5,9007199254740991,1000,1e+300,null,true,"é"],"a":{}}"#);
     assert!(plain["b"][4].is_i64());
 }
+
+proptest::proptest! {
+    /// The engine never sees a schema that it cannot build, or that keeps it busy.
+    #[test]
+    fn what_the_check_accepts_the_engine_builds_and_runs(text in crate::schema::tests::arbitrary_schema()) {
+        match compile(&text) {
+            Ok(validator) => {
+                let value = (0..8).fold(json!({}), |inner, _| json!({"a": inner, "b": [inner]}));
+                let start = Instant::now();
+                let _ = validator.is_valid(&value);
+                proptest::prop_assert!(start.elapsed() < Duration::from_secs(2), "{text}");
+            }
+            Err(findings) => {
+                proptest::prop_assert!(findings.iter().all(|finding| finding.code != crate::codes::schema::NOT_COMPILED), "{text}: {findings:?}");
+            }
+        }
+    }
+}

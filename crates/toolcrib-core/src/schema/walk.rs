@@ -88,6 +88,11 @@ impl<'a> Walk<'a> {
         self.context.report(make(Finding::new(code)));
     }
 
+    /// Whether there are references within the schema.
+    pub(super) const fn has_refs(&self) -> bool {
+        self.has_refs
+    }
+
     /// Whether a subschema has an own `$id`.
     pub(super) const fn has_embedded_id(&self) -> bool {
         self.embedded_id
