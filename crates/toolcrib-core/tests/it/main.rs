@@ -11,6 +11,7 @@ mod kind_corpus;
 mod local_corpus;
 mod local_vectors;
 mod reference_gaps;
+mod schema_suite;
 mod tool_vectors;
 mod url_corpus;
 // mod verdicts;
