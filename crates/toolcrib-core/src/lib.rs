@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 #![cfg_attr(not(test), deny(clippy::unwrap_used))]
 
+pub mod agent;
 pub mod caip;
 pub mod canon;
 pub mod checked;
@@ -10,4 +11,5 @@ pub mod finding;
 pub mod json;
 pub mod schema;
 pub mod text;
+pub mod time;
 pub mod url;
