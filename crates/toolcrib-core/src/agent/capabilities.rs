@@ -63,10 +63,7 @@ pub(super) fn check(value: Value<'_>, context: &mut Context) {
             check_id(id, text, CAPABILITIES.iter().map(|known| known.id), context);
             if !seen.insert(text) {
                 context.report(
-                    Finding::new(codes::agent::DUPLICATE_ENTRY)
-                        .at(id)
-                        .message("the same capability appears twice")
-                        .got(text),
+                    Finding::new(codes::agent::DUPLICATE_ENTRY).at(id).message("the same capability appears twice").got(text),
                 );
             }
         }

@@ -4,8 +4,8 @@
 
 use alloy_primitives::Address;
 
-use super::txt::{LegacyAgent, json_string};
-use super::{AgtDomain, VERSION, owner};
+use super::txt::LegacyAgent;
+use super::{AgtDomain, VERSION, json_object, json_string, owner};
 use crate::clock::UnixTime;
 use crate::json::{Array, Kind, Limits, Object, Value, read};
 use crate::time::format_rfc3339;
@@ -27,7 +27,7 @@ use crate::time::format_rfc3339;
 /// assert_eq!(checked.findings.iter().map(|finding| finding.code.id()).collect::<Vec<_>>(), ["agent.unsigned"]);
 /// ```
 pub fn template(domain: &AgtDomain, owner: Address, created_at: UnixTime) -> String {
-    pretty(&compact(&[
+    pretty(&json_object([
         ("agt", json_string(VERSION)),
         ("domain", json_string(domain.as_str())),
         ("name", json_string(domain.sld())),
@@ -89,17 +89,11 @@ pub fn migrate(legacy: &LegacyAgent, domain: &AgtDomain, holder: Option<Address>
     // The pointer comes last: a name must never have both.
     let mut changes: Vec<TxtChange> = legacy.records.iter().cloned().map(TxtChange::Remove).collect();
     changes.push(TxtChange::AddPointer);
-    Migration { draft: pretty(&compact(&fields)), changes }
+    Migration { draft: pretty(&json_object(fields)), changes }
 }
 
 fn timestamp(time: UnixTime) -> String {
     format_rfc3339(time).unwrap_or_else(|| "1970-01-01T00:00:00Z".to_owned())
-}
-
-/// An object from values that are JSON already, in the order given.
-fn compact(fields: &[(&str, String)]) -> String {
-    let members: Vec<String> = fields.iter().map(|(key, value)| format!("{}:{value}", json_string(key))).collect();
-    format!("{{{}}}", members.join(","))
 }
 
 /// The same JSON with two spaces of indentation and a line end. Text that is no JSON stays as it is.

@@ -141,17 +141,15 @@ impl AgentManifest {
     /// manifest of another agent passes every other check.
     pub fn check_asked_for(&self, asked: &AgtDomain) -> Option<Finding> {
         let value = self.document.root().get("domain")?;
-        (self.domain() != asked).then(|| {
-            Finding::new(codes::agent::DOMAIN_MISMATCH).at(value).expected(asked.as_str()).got(self.domain().as_str())
-        })
+        (self.domain() != asked)
+            .then(|| Finding::new(codes::agent::DOMAIN_MISMATCH).at(value).expected(asked.as_str()).got(self.domain().as_str()))
     }
 
     /// A finding when the manifest claims to be made later than `now`, give or take [`MAX_CLOCK_SKEW_SECONDS`].
     pub fn check_made_before(&self, now: UnixTime) -> Option<Finding> {
         let value = self.document.root().get("created_at")?;
-        (self.created_at().since(now) > MAX_CLOCK_SKEW_SECONDS).then(|| {
-            Finding::new(codes::agent::CREATED_IN_FUTURE).at(value).got(value.as_str().unwrap_or_default())
-        })
+        (self.created_at().since(now) > MAX_CLOCK_SKEW_SECONDS)
+            .then(|| Finding::new(codes::agent::CREATED_IN_FUTURE).at(value).got(value.as_str().unwrap_or_default()))
     }
 
     fn text(&self, key: &str) -> Option<&str> {
@@ -260,10 +258,9 @@ fn check_version(root: Object<'_>, context: &mut Context) -> Draft {
             Draft::Other,
             "this is the draft 0.2 of April 2026: it signs the keccak256 of sorted JSON, so its signature proves nothing here",
         ),
-        _ if version.starts_with("3.") => (
-            Draft::Other,
-            "this is the draft of version 3 of September 2026: other fields, and names in another registry",
-        ),
+        _ if version.starts_with("3.") => {
+            (Draft::Other, "this is the draft of version 3 of September 2026: other fields, and names in another registry")
+        }
         _ if version.starts_with("2.") => (Draft::Other, "this is a document of another draft, which signs in another way"),
         "1" | "1.0.0" | "v1" | "v1.0" | "V1.0" | "1.00" => (Draft::This, "the version is written exactly as 1.0"),
         "0" | "v0" | "0.1" | "0.1.0" => {
@@ -271,9 +268,7 @@ fn check_version(root: Object<'_>, context: &mut Context) -> Draft {
         }
         _ => (Draft::This, "the agt version is not 1.0"),
     };
-    context.report(
-        Finding::new(codes::agent::VERSION_UNSUPPORTED).at(value).message(message).expected("\"1.0\"").got(version),
-    );
+    context.report(Finding::new(codes::agent::VERSION_UNSUPPORTED).at(value).message(message).expected("\"1.0\"").got(version));
     draft
 }
 
@@ -308,9 +303,11 @@ fn check_domain(value: Value<'_>, text: &str, context: &mut Context) -> Option<A
         Err(fault) => {
             let mut finding = Finding::new(codes::agent::DOMAIN_MALFORMED).at(value).message(fault.described()).got(text);
             finding = match fault.canonical() {
-                Some(canonical) => finding
-                    .expected(canonical.as_str())
-                    .fix(Fix::replace_string(value, "write the name in its canonical form", canonical.as_str())),
+                Some(canonical) => finding.expected(canonical.as_str()).fix(Fix::replace_string(
+                    value,
+                    "write the name in its canonical form",
+                    canonical.as_str(),
+                )),
                 None => finding.expected("one label and .agt"),
             };
             context.report(finding);
@@ -436,6 +433,24 @@ fn check_unknown(object: Object<'_>, known: &'static [&'static str], context: &m
 /// Whether a text is a stand-in for a longer one: shortened with dots, or a word in brackets.
 fn is_elided(text: &str) -> bool {
     text.contains("...") || text.contains('…') || text.starts_with(['<', '{', '['])
+}
+
+/// A JSON string.
+fn json_string(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    crate::canon::write_string(text, &mut out);
+    out
+}
+
+/// A JSON object from values that are JSON already, in the order given.
+fn json_object<'k>(fields: impl IntoIterator<Item = (&'k str, String)>) -> String {
+    let members: Vec<String> = fields.into_iter().map(|(key, value)| format!("{}:{value}", json_string(key))).collect();
+    format!("{{{}}}", members.join(","))
+}
+
+/// A JSON array from values that are JSON already.
+fn json_array(entries: impl Iterator<Item = String>) -> String {
+    format!("[{}]", entries.collect::<Vec<_>>().join(","))
 }
 
 #[cfg(test)]

@@ -47,7 +47,8 @@ pub fn parse(text: &str) -> Option<(Address, Spelling)> {
 /// Checks the `owner` field.
 pub(super) fn check(value: Value<'_>, text: &str, context: &mut Context) -> Option<Address> {
     let Some((address, spelling)) = parse(text) else {
-        let mut finding = Finding::new(codes::agent::OWNER_MALFORMED).at(value).expected("0x and 40 hexadecimal digits").got(text);
+        let mut finding =
+            Finding::new(codes::agent::OWNER_MALFORMED).at(value).expected("0x and 40 hexadecimal digits").got(text);
         if super::is_elided(text) {
             finding = finding.message("the owner is a shortened address");
         }

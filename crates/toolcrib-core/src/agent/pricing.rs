@@ -171,8 +171,12 @@ fn check_paid(paid: Object<'_>, context: &mut Context) {
 
 fn check_currency(value: Value<'_>, text: &str, context: &mut Context) {
     if !is_word(text) {
-        context.report(Finding::new(codes::agent::CURRENCY_MALFORMED).at(value).expected("one word such as USD or USDC").got(text));
-    } else if text.len() == 3 && text.bytes().all(|byte| byte.is_ascii_alphabetic()) && text.bytes().any(|b| b.is_ascii_lowercase()) {
+        context
+            .report(Finding::new(codes::agent::CURRENCY_MALFORMED).at(value).expected("one word such as USD or USDC").got(text));
+    } else if text.len() == 3
+        && text.bytes().all(|byte| byte.is_ascii_alphabetic())
+        && text.bytes().any(|b| b.is_ascii_lowercase())
+    {
         context.report(Finding::new(codes::agent::CURRENCY_CASE).at(value).expected(text.to_ascii_uppercase()).got(text));
     }
 }
@@ -180,7 +184,10 @@ fn check_currency(value: Value<'_>, text: &str, context: &mut Context) {
 fn check_amount(value: Value<'_>, text: &str, context: &mut Context) {
     if !is_amount(text) {
         context.report(
-            Finding::new(codes::agent::AMOUNT_MALFORMED).at(value).expected("digits with at most one point, such as 0.01").got(text),
+            Finding::new(codes::agent::AMOUNT_MALFORMED)
+                .at(value)
+                .expected("digits with at most one point, such as 0.01")
+                .got(text),
         );
     }
 }
@@ -245,7 +252,24 @@ mod tests {
             assert!(is_amount(text), "{text}");
         }
         for text in [
-            "", ".", "1.", ".5", "-1", "+1", "01", "00", "1e3", "1,5", "1 ", " 1", "1.2.3", "0x1", "$1", "1_000", "１", "NaN",
+            "",
+            ".",
+            "1.",
+            ".5",
+            "-1",
+            "+1",
+            "01",
+            "00",
+            "1e3",
+            "1,5",
+            "1 ",
+            " 1",
+            "1.2.3",
+            "0x1",
+            "$1",
+            "1_000",
+            "１",
+            "NaN",
             &"9".repeat(MAX_AMOUNT_BYTES + 1),
         ] {
             assert!(!is_amount(text), "{text:?}");
@@ -255,10 +279,27 @@ mod tests {
     // req: AGT-014
     #[test]
     fn chains() {
-        for text in ["polygon", "ethereum", "base", "arbitrum-one", "137", "1", "eip155:137", "solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp"] {
+        for text in
+            ["polygon", "ethereum", "base", "arbitrum-one", "137", "1", "eip155:137", "solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp"]
+        {
             assert!(is_chain(text), "{text}");
         }
-        for text in ["", "0", "0137", "Polygon", "eip155:", "eip155:x", "eip155:0", "EIP155:1", "eip155:1:2", "-1", "1.0", "a b", "é:1", ":1"] {
+        for text in [
+            "",
+            "0",
+            "0137",
+            "Polygon",
+            "eip155:",
+            "eip155:x",
+            "eip155:0",
+            "EIP155:1",
+            "eip155:1:2",
+            "-1",
+            "1.0",
+            "a b",
+            "é:1",
+            ":1",
+        ] {
             assert!(!is_chain(text), "{text:?}");
         }
     }

@@ -222,11 +222,9 @@ pub(super) fn check(value: Value<'_>, text: &str, context: &mut Context) -> Opti
     match AgentSignature::parse(text) {
         Ok(signature) => {
             if text.bytes().any(|byte| byte.is_ascii_uppercase()) {
-                context.report(
-                    Finding::new(codes::agent::SIGNATURE_UPPERCASE)
-                        .at(value)
-                        .fix(crate::finding::Fix::replace_string(value, "write the signature in lower case", &signature.to_string())),
-                );
+                context.report(Finding::new(codes::agent::SIGNATURE_UPPERCASE).at(value).fix(
+                    crate::finding::Fix::replace_string(value, "write the signature in lower case", &signature.to_string()),
+                ));
             }
             Some(signature)
         }
@@ -345,7 +343,8 @@ mod tests {
         let payload = |text: &str| SigningPayload::of(&document(text)).expect("canonical");
         let bare = payload(r#"{"b":{"signature":"kept"},"a":[{"signature":1}]}"#);
         assert_eq!(bare.as_str(), r#"{"a":[{"signature":1}],"b":{"signature":"kept"}}"#);
-        let signed = payload("{ \"a\" : [ {\"signature\":1.0} ],\n \"signature\": \"0x00\", \"b\":{\"\\u0073ignature\":\"kept\"} }");
+        let signed =
+            payload("{ \"a\" : [ {\"signature\":1.0} ],\n \"signature\": \"0x00\", \"b\":{\"\\u0073ignature\":\"kept\"} }");
         assert_eq!(signed, bare, "order, spaces, escapes and the signature itself change nothing");
         assert_eq!(payload(r#"{"a":1,"\u0073ignature":2}"#).as_str(), r#"{"a":1}"#, "keys are compared unescaped");
         assert_eq!(payload(r#"{"signature":2}"#).as_str(), "{}");
@@ -377,7 +376,11 @@ mod tests {
             let before = document(text);
             let after = with_signature(&before, &signature).expect("an object");
             assert_eq!(after, expected.replace("SIG", &signature.to_string()));
-            assert_eq!(SigningPayload::of(&document(&after)), SigningPayload::of(&before), "signing changes nothing that is signed");
+            assert_eq!(
+                SigningPayload::of(&document(&after)),
+                SigningPayload::of(&before),
+                "signing changes nothing that is signed"
+            );
         }
         assert_eq!(with_signature(&document("[]"), &signature), None);
     }
