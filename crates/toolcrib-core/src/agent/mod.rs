@@ -378,6 +378,17 @@ fn entries<'d>(value: Value<'d>, context: &mut Context) -> impl Iterator<Item = 
     list.into_iter().flat_map(crate::json::Array::iter).take(MAX_ENTRIES)
 }
 
+/// Whether the list of findings is full. Pointing at a value walks the document, so that what would not be kept is better
+/// not made: a hostile list could ask for thousands of such walks.
+fn is_full(context: &Context) -> bool {
+    context.findings.as_slice().len() >= MAX_FINDINGS
+}
+
+/// Whether further findings could change neither the list nor the verdict.
+fn is_settled(context: &Context) -> bool {
+    is_full(context) && context.findings.has_errors()
+}
+
 /// Reports an id that breaks the grammar, or that is almost a known one.
 fn check_id(value: Value<'_>, id: &str, known: impl Iterator<Item = &'static str> + Clone, context: &mut Context) {
     if vocabulary::is_id(id) {
@@ -393,7 +404,9 @@ fn check_id(value: Value<'_>, id: &str, known: impl Iterator<Item = &'static str
 
 /// Hints that a word of an open list is almost a known one.
 fn report_near_miss(value: Value<'_>, word: &str, known: impl Iterator<Item = &'static str> + Clone, context: &mut Context) {
-    if let Some(resemblance) = vocabulary::resembles(word, known) {
+    if !is_full(context)
+        && let Some(resemblance) = vocabulary::resembles(word, known)
+    {
         context.report(
             Finding::new(codes::agent::ID_NEAR_MISS)
                 .at(value)
@@ -408,7 +421,7 @@ fn report_near_miss(value: Value<'_>, word: &str, known: impl Iterator<Item = &'
 fn check_unknown(object: Object<'_>, known: &'static [&'static str], context: &mut Context) {
     let mut hints = 0;
     for (key, value) in object.iter() {
-        if hints == MAX_TYPO_HINTS || context.findings.as_slice().len() >= MAX_FINDINGS {
+        if hints == MAX_TYPO_HINTS || is_full(context) {
             return;
         }
         if known.contains(&key) {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{check_id, check_unknown, entries, optional_text, report_near_miss};
+use super::{check_id, check_unknown, entries, is_full, is_settled, optional_text, report_near_miss};
 use crate::checked::Context;
 use crate::codes;
 use crate::finding::Finding;
@@ -59,6 +59,9 @@ const MAX_AUTH_BYTES: usize = 64;
 pub(super) fn check(value: Value<'_>, context: &mut Context) {
     let mut seen = BTreeSet::new();
     for entry in entries(value, context) {
+        if is_settled(context) {
+            break;
+        }
         let Some(object) = context.object(entry) else { continue };
         check_unknown(object, FIELDS, context);
         let id = context.required(object, "id", object.get("id")).and_then(|id| {
@@ -77,6 +80,7 @@ pub(super) fn check(value: Value<'_>, context: &mut Context) {
         }
         if let (Some(id), Some(endpoint)) = (id, endpoint)
             && !seen.insert((id, endpoint))
+            && !is_full(context)
         {
             context.report(
                 Finding::new(codes::agent::DUPLICATE_ENTRY)

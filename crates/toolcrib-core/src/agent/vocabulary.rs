@@ -217,24 +217,25 @@ pub fn resembles(word: &str, known: impl Iterator<Item = &'static str> + Clone) 
     if word.len() > MAX_COMPARED_BYTES || !word.is_ascii() || known.clone().any(|candidate| candidate == word) {
         return None;
     }
-    let plain = |text: &str| text.replace(['_', ' ', '.'], "-").to_ascii_lowercase();
-    let word = plain(word);
-    if let Some(found) = known.clone().find(|candidate| plain(candidate) == word) {
+    let word = word.as_bytes();
+    let same = |candidate: &str| {
+        word.len() == candidate.len() && word.iter().zip(candidate.as_bytes()).all(|(&a, &b)| plain(a) == plain(b))
+    };
+    if let Some(found) = known.clone().find(|candidate| same(candidate)) {
         return Some(Resemblance::Spelling(found));
     }
     let mut best: Option<(usize, &'static str)> = None;
-    for candidate in known {
-        let length = word.len().min(candidate.len());
-        let allowed = match length {
+    for candidate in known.filter(|candidate| candidate.len() <= MAX_COMPARED_BYTES) {
+        let allowed = match word.len().min(candidate.len()) {
             0..2 => continue,
             2..5 if word.len() == candidate.len() => continue,
             2..8 => 1,
             _ => 2,
         };
-        if word.len().abs_diff(candidate.len()) > allowed || best.is_some_and(|(distance, _)| distance <= 1) {
+        if word.len().abs_diff(candidate.len()) > allowed {
             continue;
         }
-        let distance = edit_distance(word.as_bytes(), plain(candidate).as_bytes());
+        let distance = edit_distance(word, candidate.as_bytes());
         if distance <= allowed && best.is_none_or(|(found, _)| distance < found) {
             best = Some((distance, candidate));
         }
@@ -242,23 +243,31 @@ pub fn resembles(word: &str, known: impl Iterator<Item = &'static str> + Clone) 
     best.map(|(_, found)| Resemblance::Letters(found))
 }
 
-/// The number of insertions, deletions, replacements and swaps of neighbours between two short words.
+/// A letter without its case, and every joint as a hyphen.
+const fn plain(byte: u8) -> u8 {
+    match byte {
+        b'_' | b' ' | b'.' => b'-',
+        byte => byte.to_ascii_lowercase(),
+    }
+}
+
+/// The number of insertions, deletions, replacements and swaps of neighbours between two words of at most
+/// [`MAX_COMPARED_BYTES`], case and joints apart.
 fn edit_distance(a: &[u8], b: &[u8]) -> usize {
-    let width = b.len() + 1;
-    let mut before_last: Vec<usize> = vec![0; width];
-    let mut last: Vec<usize> = (0..width).collect();
-    let mut row = vec![0; width];
+    let mut before_last = [0; MAX_COMPARED_BYTES + 1];
+    let mut last: [usize; MAX_COMPARED_BYTES + 1] = std::array::from_fn(|column| column);
+    let mut row = [0; MAX_COMPARED_BYTES + 1];
     for i in 1..=a.len() {
         row[0] = i;
-        for j in 1..width {
-            let replaced = last[j - 1] + usize::from(a[i - 1] != b[j - 1]);
+        for j in 1..=b.len() {
+            let same = |x: usize, y: usize| plain(a[i - x]) == plain(b[j - y]);
+            let replaced = last[j - 1] + usize::from(!same(1, 1));
             row[j] = replaced.min(last[j] + 1).min(row[j - 1] + 1);
-            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
+            if i > 1 && j > 1 && same(1, 2) && same(2, 1) {
                 row[j] = row[j].min(before_last[j - 2] + 1);
             }
         }
-        std::mem::swap(&mut before_last, &mut last);
-        std::mem::swap(&mut last, &mut row);
+        (before_last, last, row) = (last, row, before_last);
     }
     last[b.len()]
 }

@@ -65,17 +65,17 @@ super::codes! {
     }
 
     CREATED_AT_MALFORMED = "agent.created_at_malformed", Error, ".agt 1.0 §2 Required fields; RFC 3339 §5.6" {
-        "created_at is not a timestamp",
+        "`created_at` is not a timestamp",
         "The field is an ISO 8601 timestamp. Toolcrib reads the profile of RFC 3339, which has one meaning everywhere.",
         "write it like 2026-05-01T18:00:00Z",
     }
     CREATED_AT_NO_OFFSET = "agent.created_at_no_offset", Error, ".agt 1.0 §2 Required fields; RFC 3339 §4.4" {
-        "created_at has no time zone offset",
+        "`created_at` has no time zone offset",
         "A local time without offset means a different moment in every place.",
         "end it with Z or an offset such as +02:00",
     }
     CREATED_IN_FUTURE = "agent.created_in_future", Warning, ".agt 1.0 §2 Required fields" {
-        "created_at lies in the future",
+        "`created_at` lies in the future",
         "Readers that guard against old manifests remember the highest created_at of a name. One in the future would make every honest update look old.",
         "sign again with the present time",
     }
@@ -195,7 +195,7 @@ super::codes! {
         "change the model, or leave `paid` out",
     }
     FREE_TIER_UNUSED = "agent.free_tier_unused", Hint, ".agt 1.0 §2 Pricing" {
-        "free_tier is given, but the model is not freemium",
+        "`free_tier` is given, but the model is not freemium",
         "`free_tier` describes the free part of the model freemium. Readers ignore it otherwise.",
         "change the model to freemium, or leave `free_tier` out",
     }
@@ -251,7 +251,7 @@ super::codes! {
         "write the CID that publishing gave",
     }
     POINTER_CID_V0 = "agent.pointer_cid_v0", Error, ".agt 1.0 §1" {
-        "the manifest pointer is a CIDv0",
+        "the manifest pointer is a CID of version 0",
         "CIDs that start with Qm are version 0; the specification asks for version 1.",
         "write the version 1 form of the same CID: `ipfs cid base32 <cid>` prints it",
     }

@@ -12,7 +12,7 @@ pub use legacy::{LegacyAgent, LegacyProtocol, MAX_LEGACY_DESCRIPTION};
 pub use lines::{TextRecord, records_from_text};
 
 use super::is_elided;
-use crate::codes;
+use crate::codes::{self, Code};
 use crate::finding::{Finding, Findings, Severity};
 
 /// Most records of one name. Honest names have a few dozen, mail and site proofs included.
@@ -20,6 +20,10 @@ pub const MAX_RECORDS: usize = 1024;
 
 /// Most bytes of all records of one name: what one DNS message can carry.
 pub const MAX_TOTAL_BYTES: usize = 65_536;
+
+/// Shortest text of a CID: version, codec, hash code, hash length and a hash of 32 bytes are 36 bytes, which base64 writes
+/// in 48 characters after the prefix.
+pub const MIN_CID_BYTES: usize = 49;
 
 /// Longest text of a CID. Those of 64-byte hashes in hexadecimal have 140 characters.
 pub const MAX_CID_BYTES: usize = 200;
@@ -46,28 +50,24 @@ pub enum TxtOutcome {
     NotAnAgent,
 }
 
-/// A text that can be a CIDv1. Whether its bytes are one, and which hash they hold, has not been looked at.
+/// A text that can be a `CIDv1`. Whether its bytes are one, and which hash they hold, has not been looked at.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct CidText(String);
 
 impl CidText {
     /// Checks the outer form of a CID: a known multibase prefix, characters of that base, a sensible length.
-    pub fn parse(text: &str) -> Result<Self, Finding> {
-        let fault = |message: &str| Err(Finding::new(codes::agent::POINTER_CID).message(message).got(text));
+    pub fn parse(text: &str) -> Result<Self, CidFault> {
         if text.is_empty() {
-            return fault("the pointer holds no CID");
+            return Err(CidFault::Empty);
         }
         if is_elided(text) {
-            return fault("the CID is a placeholder");
+            return Err(CidFault::Placeholder);
         }
         if text.contains(['/', '?', '#']) {
-            return Err(Finding::new(codes::agent::POINTER_PATH).got(text));
+            return Err(CidFault::Path);
         }
         if text.starts_with("Qm") && text.len() == 46 {
-            return Err(Finding::new(codes::agent::POINTER_CID_V0).got(text));
-        }
-        if text.len() > MAX_CID_BYTES {
-            return fault("the CID is too long");
+            return Err(CidFault::VersionZero);
         }
         let mut characters = text.chars();
         let in_base: fn(char) -> bool = match characters.next() {
@@ -82,14 +82,13 @@ impl CidText {
             Some('z') => |c| c.is_ascii_alphanumeric() && !matches!(c, '0' | 'O' | 'I' | 'l'),
             Some('u') => |c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'),
             // Base64 of the ordinary alphabet has a slash, which cannot stand in this place.
-            _ => return fault("the CID has no known multibase prefix; most start with b"),
+            _ => return Err(CidFault::NoBase),
         };
-        if !characters.all(in_base) {
-            return fault("the CID has characters that its base does not have");
+        if !(MIN_CID_BYTES..=MAX_CID_BYTES).contains(&text.len()) {
+            return Err(CidFault::Length);
         }
-        // Version, codec, hash code, hash length and 32 bytes: 36 bytes, or 48 characters of base64 and the prefix.
-        if text.len() < 49 {
-            return fault("the CID is cut off");
+        if !characters.all(in_base) {
+            return Err(CidFault::NotInBase);
         }
         Ok(Self(text.to_owned()))
     }
@@ -111,6 +110,56 @@ impl fmt::Debug for CidText {
         write!(f, "CidText({})", self.0)
     }
 }
+
+/// Why a text is no CID that a pointer may hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CidFault {
+    /// Nothing there.
+    Empty,
+    /// Shortened with dots, or a word in brackets.
+    Placeholder,
+    /// A path, query or fragment follows.
+    Path,
+    /// A CID of version 0.
+    VersionZero,
+    /// No multibase prefix that is known.
+    NoBase,
+    /// Characters that the base does not have.
+    NotInBase,
+    /// Too short for a hash of 32 bytes, or too long for any.
+    Length,
+}
+
+impl CidFault {
+    /// The code of a finding about this fault.
+    pub const fn code(self) -> Code {
+        match self {
+            Self::Path => codes::agent::POINTER_PATH,
+            Self::VersionZero => codes::agent::POINTER_CID_V0,
+            _ => codes::agent::POINTER_CID,
+        }
+    }
+
+    /// One sentence: what is wrong.
+    pub const fn described(self) -> &'static str {
+        match self {
+            Self::Empty => "the pointer holds no CID",
+            Self::Placeholder => "the CID is a placeholder",
+            Self::NoBase => "the CID has no known multibase prefix; most CIDs start with b",
+            Self::NotInBase => "the CID has characters that its base does not have",
+            Self::Length => "the CID is cut off, or has something behind it",
+            Self::Path | Self::VersionZero => self.code().title(),
+        }
+    }
+}
+
+impl fmt::Display for CidFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.described())
+    }
+}
+
+impl std::error::Error for CidFault {}
 
 /// Reads the TXT records of a name, each with its character-strings joined.
 ///
@@ -141,7 +190,7 @@ pub fn parse_text(text: &str) -> TxtReading {
 
 /// The record that points at a manifest. Refused while `existing` holds legacy records: a name must not have both
 /// (.agt 1.0 §1).
-pub fn pointer_record(cid: &CidText, existing: &[impl AsRef<[u8]>]) -> Result<String, Finding> {
+pub fn pointer_record(cid: &CidText, existing: &[impl AsRef<[u8]>]) -> Result<String, Box<Finding>> {
     let left: Vec<&str> = existing
         .iter()
         .filter_map(|record| std::str::from_utf8(unquoted(record.as_ref())).ok())
@@ -149,10 +198,12 @@ pub fn pointer_record(cid: &CidText, existing: &[impl AsRef<[u8]>]) -> Result<St
         .collect();
     match left.first() {
         None => Ok(format!("{POINTER}ipfs://{cid}")),
-        Some(first) => Err(Finding::new(codes::agent::POINTER_WITH_LEGACY)
-            .severity(Severity::Error)
-            .message(format!("{} legacy records must go before the pointer comes", left.len()))
-            .got(first)),
+        Some(first) => Err(Box::new(
+            Finding::new(codes::agent::POINTER_WITH_LEGACY)
+                .severity(Severity::Error)
+                .message(format!("{} legacy records must go before the pointer comes", left.len()))
+                .got(first),
+        )),
     }
 }
 
@@ -199,11 +250,11 @@ fn read_pointers(pointers: &[(usize, Result<&str, ()>)], findings: &mut Findings
     for &(index, value) in pointers {
         let cid = match value {
             Ok(value) => parse_pointer(value),
-            Err(()) => Err(Finding::new(codes::agent::POINTER_CID).message("the pointer is not UTF-8")),
+            Err(()) => Err(Box::new(Finding::new(codes::agent::POINTER_CID).message("the pointer is not UTF-8"))),
         };
         match (cid, &found) {
             (Err(finding), _) => {
-                findings.push(at(index, finding));
+                findings.push(at(index, *finding));
                 refused = true;
             }
             (Ok(cid), None) => found = Some(cid),
@@ -218,13 +269,14 @@ fn read_pointers(pointers: &[(usize, Result<&str, ()>)], findings: &mut Findings
     found.filter(|_| !refused).map_or(TxtOutcome::Refused, TxtOutcome::Pointer)
 }
 
-fn parse_pointer(value: &str) -> Result<CidText, Finding> {
-    match value.get(..7) {
+fn parse_pointer(value: &str) -> Result<CidText, Box<Finding>> {
+    let text = match value.get(..7) {
         // Schemes have no case (RFC 3986 §3.1).
-        Some(scheme) if scheme.eq_ignore_ascii_case("ipfs://") => CidText::parse(&value[7..]),
-        _ if value.is_empty() => CidText::parse(value),
-        _ => Err(Finding::new(codes::agent::POINTER_NOT_IPFS).expected("ipfs://<cid>").got(value)),
-    }
+        Some(scheme) if scheme.eq_ignore_ascii_case("ipfs://") => &value[7..],
+        _ if value.is_empty() => value,
+        _ => return Err(Box::new(Finding::new(codes::agent::POINTER_NOT_IPFS).expected("ipfs://<cid>").got(value))),
+    };
+    CidText::parse(text).map_err(|fault| Box::new(Finding::new(fault.code()).message(fault.described()).got(text)))
 }
 
 /// Points a finding at a record.
