@@ -621,6 +621,57 @@ fn templates_want_nothing_but_a_signature() {
     assert!(text.ends_with("}\n") && text.starts_with("{\n  \"agt\": \"1.0\",\n"));
 }
 
+// req: AGT-008, AGT-009
+#[test]
+fn urls_follow_the_shared_grammar() {
+    #[track_caller]
+    fn error(text: &str, pointer: &str) {
+        let checked = parse::<AgentManifest>(text.as_bytes(), Mode::Consumer);
+        let errors: Vec<_> = checked.findings.iter().filter(|finding| finding.severity == Error).collect();
+        assert!(!errors.is_empty(), "{text}: {:?}", checked.findings);
+        for finding in errors {
+            assert!(finding.code.id().starts_with("url.") && finding.pointer == pointer, "{finding:?}");
+        }
+    }
+    for url in
+        ["http://example.com/icon.png", "ipfs://x", "example.com", "", "https://user:pass@example.com", "https://127.0.0.1/"]
+    {
+        error(&with!("icon": url), "/icon");
+        error(&with!("website": url), "/website");
+    }
+    for rest in ["user:pass@example.com", "10.0.0.1/mcp", "exa mple.com", ""] {
+        error(&with!("protocols": [{"id": "mcp", "endpoint": format!("https://{rest}")}]), "/protocols/0/endpoint");
+        error(&with!("protocols": [{"id": "mcp", "endpoint": format!("http://{rest}")}]), "/protocols/0/endpoint");
+        error(&with!("protocols": [{"id": "ws", "endpoint": format!("wss://{rest}")}]), "/protocols/0/endpoint");
+    }
+    // No fix of the shared grammar may turn one scheme into another.
+    let text = with!("protocols": [{"id": "ws", "endpoint": "wss://Example.com:443/"}]);
+    let checked = parse::<AgentManifest>(text.as_bytes(), Mode::Producer);
+    assert!(checked.findings.iter().any(|finding| finding.code.id().starts_with("url.") && finding.severity == Error));
+    assert!(checked.findings.iter().all(|finding| finding.fix.is_none()), "{:?}", checked.findings);
+}
+
+// req: AGT-011
+#[test]
+fn schemas_follow_the_shared_rules() {
+    for schema in [
+        serde_json::json!({"type": "strin"}),
+        serde_json::json!({"properties": {"a": "string"}}),
+        serde_json::json!({"minimum": "1"}),
+    ] {
+        for key in ["input", "output"] {
+            let text = with!("capabilities": [{"id": "chat", key: schema}]);
+            let checked = parse::<AgentManifest>(text.as_bytes(), Mode::Producer);
+            let prefix = format!("/capabilities/0/{key}/");
+            assert!(
+                checked.findings.iter().any(|finding| finding.severity == Error && finding.pointer.starts_with(&prefix)),
+                "{schema}: {:?}",
+                checked.findings
+            );
+        }
+    }
+}
+
 /// A change to a text.
 #[derive(Clone, Debug)]
 enum Mutation {
