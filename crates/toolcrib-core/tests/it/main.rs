@@ -5,6 +5,7 @@
     reason = "core itself reads no files; its tests do, and say what they skip"
 )]
 
+mod agent_corpus;
 mod jcs_corpus;
 mod jcs_vectors;
 mod kind_corpus;
