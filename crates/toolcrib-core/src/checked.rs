@@ -209,14 +209,14 @@ impl Context {
                 } else {
                     (codes::json::NOT_NFC, nfc)
                 };
-                let mut replacement = String::new();
-                crate::canon::write_string(&text::normalize(string.as_str()), &mut replacement);
-                let edit = crate::finding::Edit { span: string.span(), replacement };
-                let mut finding = Finding::new(code)
-                    .at_span(string.span())
-                    .severity(severity)
-                    .got(string.as_str())
-                    .fix(Fix { title: "normalise the text to NFC".to_owned(), edits: vec![edit] });
+                let mut finding = Finding::new(code).at_span(string.span()).severity(severity).got(string.as_str());
+                // A key is a name that other places refer to, and its normal form may be taken: no fix for those.
+                if !string.is_key() {
+                    let mut replacement = String::new();
+                    crate::canon::write_string(&text::normalize(string.as_str()), &mut replacement);
+                    let edit = crate::finding::Edit { span: string.span(), replacement };
+                    finding = finding.fix(Fix { title: "normalise the text to NFC".to_owned(), edits: vec![edit] });
+                }
                 finding.pointer = string.pointer();
                 self.report(finding);
             }
