@@ -191,16 +191,19 @@ impl Context {
     }
 
     /// Rules about strings and numbers anywhere in the document.
+    ///
+    /// A hostile file breaks them a hundred thousand times, and finding out the pointer of a value takes a walk over
+    /// its siblings. So findings that are only counted get no place.
     fn document_rules(&mut self, document: &Document, nfc: Severity) {
         for (value, loss) in document.lossy_numbers() {
-            self.report(match loss {
+            let finding = match loss {
                 Loss::Digits => Finding::new(codes::json::NUMBER_IMPRECISE)
-                    .at(value)
                     .severity(self.mode.strict(Severity::Warning))
                     .expected("an integer within plus or minus 9007199254740991")
                     .got(value.source()),
-                Loss::Everything => Finding::new(codes::json::NUMBER_UNDERFLOW).at(value).got(value.source()),
-            });
+                Loss::Everything => Finding::new(codes::json::NUMBER_UNDERFLOW).got(value.source()),
+            };
+            self.report(if self.findings.is_full() { finding } else { finding.at(value) });
         }
         for string in document.non_ascii_strings() {
             if !text::is_normalized(string.as_str()) {
@@ -209,7 +212,7 @@ impl Context {
                 } else {
                     (codes::json::NOT_NFC, nfc)
                 };
-                let mut finding = Finding::new(code).at_span(string.span()).severity(severity).got(string.as_str());
+                let mut finding = Finding::new(code).severity(severity).got(string.as_str());
                 // A key is a name that other places refer to, and its normal form may be taken: no fix for those.
                 if !string.is_key() {
                     let mut replacement = String::new();
@@ -217,15 +220,19 @@ impl Context {
                     let edit = crate::finding::Edit { span: string.span(), replacement };
                     finding = finding.fix(Fix { title: "normalise the text to NFC".to_owned(), edits: vec![edit] });
                 }
-                finding.pointer = string.pointer();
-                self.report(finding);
+                self.report_text(string, finding);
             }
             if let Some(c) = string.as_str().chars().find(|&c| text::is_unassigned(c)) {
-                let mut finding =
-                    Finding::new(codes::json::UNASSIGNED).at_span(string.span()).got(format!("U+{:04X}", u32::from(c)));
-                finding.pointer = string.pointer();
-                self.report(finding);
+                self.report_text(string, Finding::new(codes::json::UNASSIGNED).got(format!("U+{:04X}", u32::from(c))));
             }
         }
+    }
+
+    fn report_text(&mut self, string: json::Text<'_>, mut finding: Finding) {
+        if !self.findings.is_full() {
+            finding = finding.at_span(string.span());
+            finding.pointer = string.pointer();
+        }
+        self.report(finding);
     }
 }

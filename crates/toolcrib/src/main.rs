@@ -1,2 +1,125 @@
-//! The toolcrib command line.
-fn main() {}
+//! The `toolcrib` command: arguments, settings, printing and exit codes. The rules live in `toolcrib-core`.
+#![cfg_attr(not(test), deny(clippy::unwrap_used))]
+
+mod check;
+mod cli;
+mod commands;
+#[cfg(test)]
+mod docs;
+mod env;
+mod fix;
+mod input;
+mod kinds;
+mod outcome;
+mod position;
+mod printer;
+mod report;
+mod settings;
+
+use std::ffi::OsString;
+use std::io::{self, IsTerminal, Write};
+use std::process::ExitCode;
+
+use clap::Parser;
+use clap::error::ErrorKind;
+use serde_json::Value;
+use toolcrib_core::codes;
+
+use crate::cli::{Cli, Command, Format};
+use crate::outcome::{Done, Exit, Failure, Stop};
+use crate::printer::{Manner, Printer};
+use crate::settings::Flags;
+
+fn main() -> ExitCode {
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    match Cli::try_parse_from(&arguments) {
+        Ok(cli) => run(cli),
+        Err(error) => refuse(&error, &arguments),
+    }
+    .into()
+}
+
+fn run(cli: Cli) -> Exit {
+    let Cli { global, command } = cli;
+    let mut manner = Manner { json: global.json, quiet: global.quiet, verbose: global.verbose, color: (false, false) };
+    let settings = match settings::resolve(flags(global.color, &command)) {
+        Ok(settings) => settings,
+        Err(failure) => return conclude(Err(failure.into()), Printer::new(manner)),
+    };
+    let color = settings.color.value;
+    manner.color = (
+        settings::colored(color, io::stdout().is_terminal()),
+        settings::colored(color, io::stderr().is_terminal()),
+    );
+    manner.json |= matches!(command, Command::Lint(_)) && settings.format.value == Format::Json;
+    let mut printer = Printer::new(manner);
+    let result = match command {
+        Command::Lint(arguments) => commands::lint::run(&arguments, &settings, &mut printer),
+        Command::Validate(arguments) => commands::validate::run(&arguments, &settings, &mut printer),
+        Command::Hash(arguments) => commands::hash::run(&arguments, &mut printer),
+        Command::Canon(arguments) => commands::canon::run(&arguments, &mut printer),
+        Command::Explain(arguments) => commands::explain::run(&arguments, &mut printer),
+        Command::Schema(arguments) => commands::schema::run(&arguments, &mut printer),
+        Command::New(arguments) => commands::new::run(arguments.kind.into(), &arguments.file, &mut printer),
+        Command::Init(arguments) => commands::new::run(kinds::ManifestKind::Tool, &arguments, &mut printer),
+        Command::Config => commands::config::run(&settings, &mut printer),
+        Command::Completions(arguments) => commands::shell::completions(&arguments, &mut printer),
+        Command::Man(arguments) => commands::shell::man(&arguments, &mut printer),
+    };
+    conclude(result, printer)
+}
+
+/// What the command line says about settings.
+const fn flags(color: Option<cli::Color>, command: &Command) -> Flags {
+    let (what, format) = match command {
+        Command::Lint(arguments) => (Some(&arguments.what), arguments.format),
+        Command::Validate(arguments) => (Some(&arguments.what), None),
+        _ => (None, None),
+    };
+    match what {
+        Some(what) => Flags { color, format, deny_warnings: what.deny_warnings, role: what.role },
+        None => Flags { color, format, deny_warnings: None, role: None },
+    }
+}
+
+/// Closes the output and gives the exit code.
+fn conclude(result: Result<Done, Stop>, mut printer: Printer) -> Exit {
+    let closed = match result {
+        Ok(Done { exit, data }) => printer.finish(exit, &data).map(|()| exit).map_err(Stop::from),
+        Err(stop) => Err(stop),
+    };
+    match closed {
+        Ok(exit) => exit,
+        Err(Stop::BrokenPipe) => Exit::Yes,
+        Err(Stop::Failure(failure)) => {
+            // When even this cannot be written, the exit code is all that is left to say.
+            let _ = printer.failure(&failure).and_then(|()| printer.finish(Exit::CouldNotTell, &Value::Null));
+            Exit::CouldNotTell
+        }
+    }
+}
+
+/// Answers a command line that clap refused, or that asked for help.
+fn refuse(error: &clap::Error, arguments: &[OsString]) -> Exit {
+    let text = error.render();
+    let is_help = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
+    if !is_help && cli::wants_json(arguments) {
+        let plain = text.to_string();
+        let message = plain.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned();
+        let printer = Printer::new(Manner { json: true, ..Manner::default() });
+        return conclude(Err(Failure::new(codes::cli::USAGE, message).into()), printer);
+    }
+    let color = std::env::var_os(env::NO_COLOR).is_none_or(|value| value.is_empty());
+    let is_terminal = if is_help { io::stdout().is_terminal() } else { io::stderr().is_terminal() };
+    let text = if settings::colored(cli::Color::Auto, color && is_terminal) { text.ansi().to_string() } else { text.to_string() };
+    let written = if is_help {
+        io::stdout().write_all(text.as_bytes()).and_then(|()| io::stdout().flush())
+    } else {
+        io::stderr().write_all(text.as_bytes())
+    };
+    match written.map_err(Stop::from) {
+        Err(Stop::Failure(_)) => Exit::CouldNotTell,
+        _ if is_help => Exit::Yes,
+        _ => Exit::CouldNotTell,
+    }
+}

@@ -1,3 +1,169 @@
 //! Codes of the local rules.
 
-super::codes! {}
+super::codes! {
+    ID_GRAMMAR = "local.id_grammar", Error, "local manifest, id" {
+        "the id is not a valid name",
+        "The id names the folder of the tool and begins the name of each of its functions. It starts with a letter or digit and goes on with letters, digits, `_` and `-`, 64 characters at most, so that it can never leave its folder.",
+        "rename the tool, and its folder with it, such as `my-tool`",
+    }
+    ID_UNDERSCORE = "local.id_underscore", Warning, "local manifest, id" {
+        "the id contains an underscore",
+        "Models see `id_function`. Hosts find the tool again by splitting that name at the first underscore, so an id that has one is split at the wrong place.",
+        "use a hyphen instead of the underscore",
+    }
+    ID_NOT_SLUG = "local.id_not_slug", Warning, "local manifest, id; ERC-8257 §6" {
+        "the id is not a slug",
+        "Lower-case letters, digits and inner hyphens work as a folder on every file system, as an ERC-8257 slug and as a skill name. Other ids have to be changed before the tool can be published.",
+        "write the id in lower case with hyphens, such as `my-tool`",
+    }
+    ID_LONG = "local.id_long", Warning, "local manifest, id" {
+        "the id is long",
+        "The id takes part in the name of every function, and such a name ends at 64 characters. Beyond 40, little is left for the function.",
+        "choose a shorter id",
+    }
+    FOLDER_MISMATCH = "local.folder_mismatch", Error, "local manifest, id" {
+        "the id differs from the name of the folder",
+        "Hosts find a tool by its folder and address it by its id. When the two differ, permissions and secrets end up with the wrong tool. Case counts.",
+        "rename the folder or the id so that both are the same",
+    }
+    VERSION_NOT_SEMVER = "local.version_not_semver", Error, "local manifest, version; Semantic Versioning 2.0.0" {
+        "the version is not a semantic version",
+        "A version has three numbers without leading zeros, then optionally `-` with a pre-release and `+` with a build. Hosts compare versions to tell an update from a downgrade.",
+        "write all three numbers and no prefix, such as 1.0.0",
+    }
+    TEXT_EMPTY = "local.text_empty", Error, "local manifest" {
+        "a required text is empty",
+        "Names and labels are what a person sees before granting access, and descriptions are all that a model knows about a function.",
+        "say in a few words what it is",
+    }
+    NAME_LONG = "local.name_long", Warning, "local manifest, name; ERC-8257 §2" {
+        "a displayed name is long",
+        "Names are cut in lists and settings, and a published tool may have 128 characters at most.",
+        "move the detail to the description",
+    }
+    DESCRIPTION_LONG = "local.description_long", Warning, "local manifest, description; ERC-8257 §2" {
+        "the description of the tool is long",
+        "It is meant to be a short text. A published tool may have 500 characters at most, and nothing is ever cut silently.",
+        "keep the first sentences and move the rest to the functions or to a page",
+    }
+    FUNCTION_DESCRIPTION_LONG = "local.function_description_long", Warning, "local manifest, functions" {
+        "the description of a function is long",
+        "It is sent to the model with every request, for every function. Providers refuse descriptions beyond 1024 characters.",
+        "keep what the model needs to choose the function; describe arguments at the arguments",
+    }
+    CONTROL_CHARACTER = "local.control_character", Warning, "local manifest" {
+        "a text contains control characters",
+        "Control characters have no place in names and labels. In descriptions only tabs and line breaks do. They can drive a terminal.",
+        "remove them",
+    }
+    UNKNOWN_FIELD = "local.unknown_field", Hint, "local manifest" {
+        "a field is not known, but resembles one that is",
+        "Unknown fields are kept and ignored, so a misspelt one has no effect.",
+        "correct the spelling, or ignore this if the field is meant",
+    }
+    LATER_FIELD = "local.later_field_shape", Warning, "local manifest, later versions" {
+        "a field of a later version has an unexpected shape",
+        "Fields that later versions of the format added are kept as they are. Hosts that use them expect a certain shape and may fail on this one.",
+        "correct the field, or leave it out",
+    }
+    MODULE_FUNCTION = "local.module_function_unknown", Warning, "local manifest, later versions" {
+        "a module lists a function that the tool does not have",
+        "Modules group functions by name. A name without a function is skipped, and the function that was meant is in no group.",
+        "write the name of an existing function",
+    }
+    CREDENTIAL_NAME = "local.credential_name", Error, "local manifest, credentials" {
+        "the name of a credential is not valid",
+        "Handlers find a credential under its name. It starts with a letter or digit and goes on with letters, digits, `_` and `-`, 64 characters at most.",
+        "rename it, such as `api_key`",
+    }
+    CREDENTIAL_DUPLICATE = "local.credential_duplicate", Error, "local manifest, credentials" {
+        "two credentials have the same name",
+        "A handler sees one value under each name, so one of the two could never be set.",
+        "rename one of them, or remove it",
+    }
+    CREDENTIALS_TOO_MANY = "local.credentials_too_many", Error, "Toolcrib limits" {
+        "the tool asks for too many credentials",
+        "Nobody fills in more than 64 fields, and a tool that reaches so many services should be several tools.",
+        "split the tool",
+    }
+    SECRET_IN_MANIFEST = "local.secret_in_manifest", Error, "local manifest, credentials" {
+        "a credential carries a value",
+        "A manifest says which credentials a tool needs, never what they are. The file is shared, hashed and logged; a value in it is public.",
+        "remove the value, revoke it if it was real, and let the host ask for it",
+    }
+    FUNCTIONS_MISSING = "local.functions_missing", Error, "local manifest, functions" {
+        "the manifest has no `functions`",
+        "A tool is what a model can call. Manifests of channels and other plug-ins look alike but have nothing to call, so they are not tools.",
+        "add a `functions` array with at least one function that has `name`, `description` and `parameters`",
+    }
+    FUNCTIONS_EMPTY = "local.functions_empty", Error, "local manifest, functions" {
+        "the tool has no function",
+        "A tool without functions loads and then does nothing.",
+        "add a function with `name`, `description` and `parameters`",
+    }
+    FUNCTIONS_MANY = "local.functions_many", Warning, "local manifest, functions" {
+        "the tool has more functions than clients take",
+        "Model providers take 128 functions in one request, over all tools, and choose worse long before that.",
+        "split the tool by topic",
+    }
+    FUNCTIONS_TOO_MANY = "local.functions_too_many", Error, "Toolcrib limits" {
+        "the tool has too many functions",
+        "Each function brings a schema that is compiled when the tool is loaded. Beyond 512 the rest is not looked at.",
+        "split the tool by topic",
+    }
+    FUNCTION_NAME = "local.function_name", Error, "local manifest, functions" {
+        "the name of a function is not valid",
+        "It starts with a letter or digit and goes on with letters, digits, `_` and `-`, 64 characters at most. No surface takes other names.",
+        "rename it, such as `do_something`",
+    }
+    FUNCTION_NOT_IDENTIFIER = "local.function_not_identifier", Warning, "local manifest, functions" {
+        "the name of a function cannot be an export",
+        "The name matches an export of the handler. A name with a hyphen or a leading digit is no identifier, so most languages cannot export it.",
+        "use letters, digits and `_`, with a letter first",
+    }
+    FUNCTION_DUPLICATE = "local.function_duplicate", Error, "local manifest, functions" {
+        "two functions have the same name",
+        "A call names one function. With two of that name it is open which one runs.",
+        "rename one of them",
+    }
+    EXPOSED_NAME_TOO_LONG = "local.exposed_name_too_long", Error, "local manifest, functions; OpenAI, Anthropic, Gemini, MCP, ERC-8257" {
+        "the name that models see is too long",
+        "Models see `id_function`. Providers refuse the whole request when one name is beyond their limit, so one long name disables every other tool as well.",
+        "shorten the id or the name of the function",
+    }
+    EXPOSED_NAME_LONG = "local.exposed_name_long", Warning, "local manifest, functions" {
+        "the name that models see leaves no room for prefixes",
+        "MCP clients put the name of the server in front of `id_function` and count it towards the limit of 64. Beyond 40 characters some clients drop the function.",
+        "shorten the id or the name of the function",
+    }
+    SLUG_REFUSED = "local.slug_refused", Warning, "ERC-8257 §6" {
+        "the function has no valid slug",
+        "A function is published under `id-function` in lower case with hyphens for underscores. Here the result is not a slug, so the function cannot be published.",
+        "let the name of the function end with a letter or digit",
+    }
+    NAME_COLLISION = "local.name_collision", Warning, "local manifest, functions; ERC-8257 §6" {
+        "two functions get the same name somewhere",
+        "Slugs have no upper case and no underscores, so names that differ in nothing else become the same. Only one of the two can be published there.",
+        "rename one of them",
+    }
+    PARAMETERS_TYPE = "local.parameters_type", Error, "local manifest, functions; MCP tools; Anthropic input_schema" {
+        "the parameters are not the schema of an object",
+        "Arguments are always one JSON object. MCP and the model providers refuse a schema whose `type` is anything but \"object\", even where it is left out.",
+        "write \"type\": \"object\" at the top of `parameters`",
+    }
+    PARAMETERS_COMBINED = "local.parameters_combined", Warning, "OpenAI function parameters; Anthropic input_schema" {
+        "the parameters combine schemas at the top level",
+        "OpenAI and Anthropic refuse `oneOf`, `anyOf` and `allOf` at the top of the parameters; OpenAI refuses `enum` and `not` there as well. Deeper down they are fine.",
+        "state the properties once and move the alternatives into one of them",
+    }
+    REQUIRED_UNKNOWN = "local.required_unknown", Warning, "local manifest, functions; JSON Schema" {
+        "a required parameter is not described",
+        "A name in `required` without a schema in `properties` is legal, but the model must send something that it was told nothing about.",
+        "add the parameter to `properties`, or correct the name",
+    }
+    PROPERTY_NAME = "local.property_name", Warning, "Anthropic input_schema; Gemini FunctionDeclaration" {
+        "the name of a parameter is refused by some providers",
+        "Anthropic takes letters, digits, `_`, `.` and `-`, 64 characters at most, at the top level of the parameters, and refuses the whole request otherwise. Gemini has the same limit of 64.",
+        "rename the parameter and translate the name in the handler",
+    }
+}

@@ -16,4 +16,9 @@ super::codes! {
         "Fields are never converted: a number is not a string, and null is not the same as an absent field.",
         "write the value in the type the rule names, or leave the field out",
     }
+    SECRET_LIKE = "manifest.secret_like", Warning, "Toolcrib" {
+        "a text looks like a secret",
+        "Manifests are published, hashed and read by models. A key or token in one is known to everybody who reads it, and deleting it later does not make it unknown.",
+        "revoke the secret at its issuer, remove it here, and pass the new one at run time",
+    }
 }

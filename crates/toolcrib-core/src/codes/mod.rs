@@ -8,6 +8,9 @@ use std::fmt;
 use crate::finding::Severity;
 
 pub mod agent;
+pub mod amount;
+pub mod caip;
+pub mod cli;
 pub mod core;
 pub mod json;
 pub mod local;
@@ -93,7 +96,22 @@ impl fmt::Display for Code {
 
 /// Every code, group by group.
 pub fn all() -> impl Iterator<Item = Code> {
-    [core::ALL, json::ALL, manifest::ALL, url::ALL, schema::ALL, tool::ALL, agent::ALL, local::ALL].into_iter().flatten().copied()
+    [
+        core::ALL,
+        json::ALL,
+        manifest::ALL,
+        url::ALL,
+        caip::ALL,
+        amount::ALL,
+        schema::ALL,
+        tool::ALL,
+        agent::ALL,
+        local::ALL,
+        cli::ALL,
+    ]
+    .into_iter()
+    .flatten()
+    .copied()
 }
 
 /// Declares the codes of one group and its `ALL` table.

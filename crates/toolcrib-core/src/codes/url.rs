@@ -1,3 +1,294 @@
-//! Codes of the url rules.
+//! Codes of the URL rules: the grammar, lints about hosts, and origin binding.
 
-super::codes! {}
+super::codes! {
+    EMPTY = "url.empty", Error, "ERC-8257 §6 URL Normalization" {
+        "the URL is empty",
+        "An empty text names no place. Often an environment variable was not set when the file was made.",
+        "write the URL, or leave the field out if it is optional",
+    }
+    NO_SCHEME = "url.no_scheme", Error, "ERC-8257 §6 URL Normalization" {
+        "the URL has no scheme",
+        "A bare host, a path or `//host` means something only relative to another URL. A manifest stands alone.",
+        "start the URL with https://",
+    }
+    NOT_HTTPS = "url.not_https", Error, "ERC-8257 §6 URL Normalization" {
+        "the URL is not https",
+        "Only https is allowed. Plain http can be read and changed on the way, and schemes such as data, javascript and file reach into the reader's own machine.",
+        "serve it over https and start the URL with https://",
+    }
+    NO_AUTHORITY = "url.no_authority", Error, "RFC 3986 §3" {
+        "the scheme is not followed by //",
+        "Browsers repair `https:host` and `https:/host`; other readers refuse them or look for a path.",
+        "write https:// with two slashes",
+    }
+    EMPTY_HOST = "url.empty_host", Error, "RFC 9110 §4.2.2" {
+        "the URL has no host",
+        "An https URL without a host is invalid and has no origin.",
+        "write the host after https://",
+    }
+    USERINFO = "url.userinfo", Error, "RFC 9110 §4.2.4" {
+        "the URL has a user name or password before the host",
+        "Everything before `@` is credentials. It leaks secrets into a public manifest, and it is used to make a URL look as if it led elsewhere.",
+        "remove the part before the @ sign",
+    }
+    HOST_NOT_ASCII = "url.host_not_ascii", Error, "ERC-8257 §6 rule G3" {
+        "the host is not written as an A-label",
+        "An internationalised host must be given in its ASCII form (xn--...). Readers must refuse the other form instead of converting it, because conversions differ.",
+        "write the ASCII form of the host",
+    }
+    HOST_PERCENT = "url.host_percent", Error, "ERC-8257 §6 rule G3" {
+        "the host has a percent sign",
+        "Some readers decode percent escapes in a host and others do not, so they would talk to different machines. IPv6 zones are local to one machine.",
+        "write the host in plain ASCII",
+    }
+    HOST_CHARACTER = "url.host_character", Error, "RFC 1123 §2.1" {
+        "the host has a character that host names cannot have",
+        "A host name is made of letters, digits, hyphens and dots. An underscore is fine in some DNS records but not in the name of a host.",
+        "correct the host name",
+    }
+    EMPTY_LABEL = "url.empty_label", Error, "RFC 1035 §2.3.1" {
+        "the host has an empty part",
+        "Two dots in a row, or a dot at the start, leave a part of the name empty. Often a variable in it was not filled in.",
+        "remove the extra dot, or fill in the missing part",
+    }
+    TRAILING_DOT = "url.trailing_dot", Error, "ERC-8257 §6 URL Normalization" {
+        "the host ends in a dot",
+        "`host.` and `host` are the same name in DNS but two different origins, so one tool could have two identities.",
+        "remove the dot at the end of the host",
+    }
+    LABEL_TOO_LONG = "url.label_too_long", Error, "RFC 1035 §2.3.4" {
+        "a part of the host is longer than 63 characters",
+        "DNS cannot carry such a name.",
+        "correct the host name",
+    }
+    LABEL_HYPHEN = "url.label_hyphen", Error, "RFC 1123 §2.1" {
+        "a part of the host starts or ends with a hyphen",
+        "Hyphens are allowed only between other characters. Many resolvers and all certificate authorities refuse such names.",
+        "correct the host name",
+    }
+    HOST_TOO_LONG = "url.host_too_long", Error, "RFC 1035 §2.3.4" {
+        "the host is longer than 253 characters",
+        "DNS cannot carry such a name.",
+        "correct the host name",
+    }
+    INVALID_PUNYCODE = "url.invalid_punycode", Error, "ERC-8257 §6 rule G3; UTS #46" {
+        "an xn-- part of the host is not a valid A-label",
+        "It does not decode, decodes to something that is not allowed in host names, or has another canonical form. Readers would disagree on which host is meant.",
+        "convert the intended name again with an IDNA tool",
+    }
+    NUMERIC_TOP_LABEL = "url.numeric_top_label", Error, "WHATWG URL, host parsing" {
+        "the host ends in a number but is not an IPv4 address",
+        "Readers that follow WHATWG URL take such a host for a broken IPv4 address and refuse it.",
+        "correct the host name",
+    }
+    IPV4_NOT_CANONICAL = "url.ipv4_not_canonical", Error, "ERC-8257 Malicious Endpoints" {
+        "the IPv4 address is not four plain decimal numbers",
+        "Decimal, octal, hexadecimal and shortened forms are read as addresses by some software and as names by other; attackers use them to slip past filters.",
+        "write a host name, or the address as four decimal numbers",
+    }
+    IPV6_INVALID = "url.ipv6_invalid", Error, "RFC 3986 §3.2.2" {
+        "the host is not a valid IPv6 address in brackets",
+        "An IPv6 address in a URL stands in square brackets and has no zone.",
+        "write a host name, or the address in brackets",
+    }
+    IPV6_NOT_CANONICAL = "url.ipv6_not_canonical", Error, "RFC 5952" {
+        "the IPv6 address is not in its canonical form",
+        "The same address can be written in many ways, and origins are compared byte by byte.",
+        "write the address in the form of RFC 5952: lowercase, no leading zeros, longest run of zeros as ::",
+    }
+    NON_PUBLIC_ADDRESS = "url.non_public_address", Error, "ERC-8257 Malicious Endpoints" {
+        "the IP address is not on the public internet",
+        "A manifest that points at loopback, private, link-local or reserved addresses would make readers attack their own network. They must refuse it.",
+        "use a public host name",
+    }
+    PORT_EMPTY = "url.port_empty", Error, "ERC-8257 §6 rule G2" {
+        "a colon after the host is not followed by a port",
+        "Readers differ in whether `host:` equals `host`.",
+        "remove the colon, or write the port",
+    }
+    PORT_NOT_A_NUMBER = "url.port_not_a_number", Error, "RFC 3986 §3.2.3" {
+        "the port is not a number",
+        "A port is a decimal number from 1 to 65535.",
+        "write a number from 1 to 65535, or leave the port out",
+    }
+    PORT_LEADING_ZERO = "url.port_leading_zero", Error, "ERC-8257 §6 rule G2" {
+        "the port has a leading zero",
+        "The same port would have many spellings, and origins are compared byte by byte.",
+        "remove the leading zeros",
+    }
+    PORT_ZERO = "url.port_zero", Error, "RFC 6335 §6" {
+        "the port is 0",
+        "Port 0 is reserved; nothing can listen there.",
+        "write a number from 1 to 65535, or leave the port out",
+    }
+    PORT_TOO_LARGE = "url.port_too_large", Error, "RFC 3986 §3.2.3" {
+        "the port is larger than 65535",
+        "A port is a 16-bit number.",
+        "write a number from 1 to 65535, or leave the port out",
+    }
+    WHITESPACE = "url.whitespace", Error, "RFC 3986 §2" {
+        "the URL has a space, tab or line break",
+        "Browsers drop tabs and line breaks and trim spaces; other readers do not. The bytes in the manifest must be the URL itself.",
+        "remove it, or write %20 if a space is meant",
+    }
+    CONTROL = "url.control_character", Error, "RFC 3986 §2" {
+        "the URL has a control character",
+        "Control characters have no place in a URL. They split headers and logs and drive terminals.",
+        "remove it",
+    }
+    BACKSLASH = "url.backslash", Error, "RFC 3986 §2" {
+        "the URL has a backslash",
+        "Browsers take a backslash for a slash; others do not. The host or the path would differ from reader to reader.",
+        "write a slash, or %5C if a backslash is meant",
+    }
+    TEMPLATE = "url.template", Error, "RFC 3986 §2" {
+        "the URL has a placeholder that was not filled in",
+        "Braces and angle brackets are not allowed in a URL. `{param}`, `${NAME}` and `<host>` are text for people or for a template engine; callers send them as they stand.",
+        "put the value in, or move the parameter to `inputs`",
+    }
+    NON_ASCII = "url.non_ascii", Error, "RFC 3986 §2" {
+        "the URL has a character outside ASCII",
+        "A URL is ASCII. Readers encode other characters in different ways.",
+        "percent-encode the UTF-8 bytes of the character",
+    }
+    PERCENT_TRIPLET = "url.percent_triplet", Error, "RFC 3986 §2.1" {
+        "a percent sign is not followed by two hexadecimal digits",
+        "A lone percent sign is read in different ways, and `%NAME%` is a variable of the Windows command line.",
+        "write %25 if a percent sign is meant",
+    }
+    CHARACTER = "url.character", Error, "RFC 3986 §2" {
+        "the URL has a character that is not allowed there",
+        "Quotes, pipes, carets, backticks and square brackets must be percent-encoded after the host. Raw, they are also what turns a copied command into another one.",
+        "percent-encode the character",
+    }
+    DOT_SEGMENT = "url.dot_segment", Error, "ERC-8257 §6 rule W3; RFC 3986 §5.2.4" {
+        "the path has a . or .. segment",
+        "Most clients resolve such segments before sending, also when they are encoded as %2e; others send them. The path would differ from reader to reader.",
+        "write the resolved path",
+    }
+    SCHEME_UPPER_CASE = "url.scheme_upper_case", Error, "ERC-8257 §6 rule G1" {
+        "the scheme has upper-case letters",
+        "A URL is stored with a lowercase scheme, since manifests are compared byte by byte. Readers lowercase it before comparing.",
+        "write https in lower case (toolcrib lint --fix does it)",
+    }
+    HOST_UPPER_CASE = "url.host_upper_case", Error, "ERC-8257 §6 rule G1" {
+        "the host has upper-case letters",
+        "A URL is stored with a lowercase host, since manifests are compared byte by byte. Readers lowercase it before comparing.",
+        "write the host in lower case (toolcrib lint --fix does it)",
+    }
+    DEFAULT_PORT = "url.default_port", Error, "ERC-8257 §6 rule G2" {
+        "port 443 is written out",
+        "443 is the default of https and is left out, since manifests are compared byte by byte. Readers drop it before comparing.",
+        "remove :443 (toolcrib lint --fix does it)",
+    }
+    QUERY_APOSTROPHE = "url.query_apostrophe", Error, "WHATWG URL, query state" {
+        "the query has an apostrophe",
+        "RFC 3986 allows it, but clients that follow WHATWG URL send %27 instead, so the server sees different bytes from different callers. Readers only warn.",
+        "write %27",
+    }
+    TOO_LONG = "url.too_long", Error, "ERC-8257 §2 Optional Fields; Metadata URI Length Cap" {
+        "the URL is longer than 2,048 bytes",
+        "The cap counts UTF-8 bytes after normalisation. The registry refuses longer metadata URIs, and readers refuse longer image URLs.",
+        "shorten the URL; host the content instead of putting it into the URL",
+    }
+    TEMPLATE_SEGMENT = "url.template_segment", Warning, "Toolcrib" {
+        "a path segment looks like an unfilled parameter",
+        "`:name` is how routers write a parameter. Callers send the segment as it stands.",
+        "put the value in, or move the parameter to `inputs`",
+    }
+    RESERVED_HOST = "url.reserved_host", Warning, "RFC 6761; RFC 6762; ICANN private-use TLD" {
+        "the host can never be reached from the public internet",
+        "localhost, .local, .internal, .test, .invalid and similar names are reserved for local use. Nobody else can fetch or call it, so verification cannot succeed.",
+        "write the public host name",
+    }
+    DOTLESS_HOST = "url.dotless_host", Warning, "RFC 7085" {
+        "the host is a single word",
+        "Single-word names resolve inside a private network only, to whatever machine the reader's network has under that name.",
+        "write the full public host name",
+    }
+    EXAMPLE_HOST = "url.example_host", Hint, "RFC 2606" {
+        "the host is reserved for examples",
+        "example.com, example.org, example.net and .example are for documentation. A real tool cannot live there.",
+        "write your own host name before publishing",
+    }
+    PLACEHOLDER_HOST = "url.placeholder_host", Warning, "Toolcrib" {
+        "the host looks like a placeholder",
+        "Names such as your-domain come from templates. If somebody registers the name, they own the origin of this tool.",
+        "write your own host name",
+    }
+    EPHEMERAL_HOST = "url.ephemeral_host", Warning, "Toolcrib" {
+        "the host is a tunnel, a paste bin or a request catcher",
+        "Such hosts vanish, change hands or show content that others can edit. Whoever gets the name next can pass as the origin of this tool.",
+        "host it under a name that you control",
+    }
+    IP_HOST = "url.ip_host", Warning, "Toolcrib" {
+        "the host is an IP address",
+        "Addresses change hands without notice, and few certificate authorities issue for them. Origin binding is only as good as the hold on the address.",
+        "use a host name that you control",
+    }
+    SHELL_TEXT = "url.shell_text", Warning, "Toolcrib" {
+        "the URL holds text that a shell could run",
+        "Every character is legal in a URL, but together they look like a command. Registrations of this kind aim at people who paste a URL into a terminal.",
+        "percent-encode the characters, or remove the text",
+    }
+    METADATA_NOT_HTTPS = "url.metadata_not_https", Error, check 2, "ERC-8257 §6, §7 check 2" {
+        "the metadata URI is not https",
+        "A metadata URI must begin with https:// after normalisation. No other scheme has an origin that can be bound.",
+        "serve the manifest over https at the well-known path and update the registration",
+    }
+    METADATA_MALFORMED = "url.metadata_malformed", Error, check 2, "ERC-8257 §6 rules G1 to G3, §7 check 2" {
+        "the metadata URI is not a well-formed https URL",
+        "Readers must be able to normalise the URI without guessing. This one is read differently by different software.",
+        "update the registration with a well-formed URL",
+    }
+    METADATA_NOT_NORMALISED = "url.metadata_not_normalised", Warning, "ERC-8257 §6 URL Normalization" {
+        "the metadata URI is not normalised",
+        "Registrants must write the URI in lower case and without port 443. Readers normalise it before comparing, so the tool still verifies.",
+        "register the normalised form",
+    }
+    METADATA_QUERY = "url.metadata_query", Error, check 2, "ERC-8257 §6 rule W2, §7 check 2" {
+        "the metadata URI has a query",
+        "A metadata URI that contains `?` must be refused, even if nothing follows it.",
+        "remove the question mark and what follows it",
+    }
+    METADATA_FRAGMENT = "url.metadata_fragment", Error, check 2, "ERC-8257 §6 rule W2, §7 check 2" {
+        "the metadata URI has a fragment",
+        "A metadata URI that contains `#` must be refused, even if nothing follows it.",
+        "remove the # and what follows it",
+    }
+    ORIGIN_HOST = "url.origin_host", Error, check 2, "ERC-8257 §6, §7 check 2; RFC 6454" {
+        "the endpoint is on another host than the metadata URI",
+        "Origin binding proves that whoever runs the endpoint also serves the manifest. Subdomains, www and custom domains are different origins.",
+        "serve the manifest on the host of the endpoint, or move the endpoint, then update the registration",
+    }
+    ORIGIN_PORT = "url.origin_port", Error, check 2, "ERC-8257 §6, §7 check 2; RFC 6454" {
+        "the endpoint is on another port than the metadata URI",
+        "Two ports of one host can belong to different people. A port other than 443 must be the same on both sides.",
+        "serve both on the same port",
+    }
+    WELL_KNOWN_PREFIX = "url.well_known_prefix", Error, check 2, "ERC-8257 §6 rule W1, §7 check 2" {
+        "the metadata URI is not under /.well-known/ai-tool/",
+        "The well-known path shows that the operator of the whole origin, not just somebody with a folder on it, placed the manifest.",
+        "serve the manifest at /.well-known/ai-tool/<slug>.json at the root of the origin; a rewrite rule is enough, a redirect is not",
+    }
+    WELL_KNOWN_SUFFIX = "url.well_known_suffix", Error, check 2, "ERC-8257 §6 rule W1, §7 check 2" {
+        "the path of the metadata URI does not end in .json",
+        "The path is exactly /.well-known/ai-tool/<slug>.json: no trailing slash, no other case, no percent-encoding.",
+        "end the path in .json",
+    }
+    SLUG_GRAMMAR = "url.slug_grammar", Error, check 2, "ERC-8257 §6, §7 check 2" {
+        "the slug has characters that slugs cannot have",
+        "A slug is made of lowercase letters and digits, with hyphens between them.",
+        "rename the file, for example to the name of the tool in lower case with hyphens",
+    }
+    SLUG_LENGTH = "url.slug_length", Error, check 2, "ERC-8257 §6, §7 check 2" {
+        "the slug is empty or longer than 64 characters",
+        "A slug has 1 to 64 characters.",
+        "give the file a shorter name",
+    }
+    SLUG_DIFFERS = "url.slug_differs", Hint, "Toolcrib" {
+        "the slug is not the one that the tool's name would give",
+        "Any slug is legal. Authors report that listings look for the one derived from the name.",
+        "consider the derived slug for a new registration; do not move a published manifest for it alone",
+    }
+}

@@ -8,12 +8,14 @@
 //! lone surrogates, numbers that overflow a double, trailing bytes, and anything beyond [`Limits`].
 
 mod number;
+mod pretty;
 mod reader;
 
 use std::cmp::Ordering;
 use std::fmt;
 
 pub use number::write_number;
+pub use pretty::pretty;
 pub(crate) use reader::plain_prefix;
 pub use reader::{Reading, read};
 
@@ -379,6 +381,31 @@ impl<'d> Value<'d> {
     /// The RFC 6901 pointer of this value.
     pub fn pointer(self) -> String {
         self.doc.pointer_to(self.at)
+    }
+
+    /// How many arrays and objects this value is made of, itself included, and how deep they nest. Nesting is counted
+    /// up to [`MAX_DEPTH`].
+    pub fn containers(self) -> (usize, usize) {
+        let mut count = 0;
+        let mut deepest = 0;
+        // Ends of the containers now open.
+        let mut open = [0_u32; MAX_DEPTH];
+        let mut depth = 0;
+        for at in self.at..self.doc.after(self.at) {
+            let node = &self.doc.nodes[at as usize];
+            if let Tag::Array | Tag::Object = node.tag {
+                while depth > 0 && open[depth - 1] <= at {
+                    depth -= 1;
+                }
+                count += 1;
+                if depth < MAX_DEPTH {
+                    open[depth] = node.b;
+                    depth += 1;
+                    deepest = deepest.max(depth);
+                }
+            }
+        }
+        (count, deepest)
     }
 }
 

@@ -3,7 +3,7 @@
 use super::number::{self, Parsed};
 use super::{Document, Limits, Node, Tag, utf16_order};
 use crate::codes;
-use crate::finding::{Finding, Findings, Span};
+use crate::finding::{Edit, Finding, Findings, Fix, Span};
 
 /// What reading gave: a document unless the bytes are not JSON at all, and what was wrong with them.
 #[derive(Clone, Debug)]
@@ -76,7 +76,10 @@ impl<'a> Reader<'a> {
         // Offsets are kept in 32 bits.
         assert!(u32::try_from(limits.max_bytes).is_ok(), "a reader limit of 4 GiB or more is a programming error");
         if bytes.starts_with(b"\xEF\xBB\xBF") {
-            return Err(stop(Finding::new(codes::json::BOM).at_span(Span::new(0, 3))));
+            let mark = Span::new(0, 3);
+            let edit = Edit { span: mark, replacement: String::new() };
+            let fix = Fix { title: "remove the byte-order mark".to_owned(), edits: vec![edit] };
+            return Err(stop(Finding::new(codes::json::BOM).at_span(mark).fix(fix)));
         }
         let source = std::str::from_utf8(bytes).map_err(|error| {
             let start = error.valid_up_to();

@@ -1,0 +1,67 @@
+//! Hex fields: `0x` and lowercase digits, judged by grammar and never repaired.
+
+/// How a text relates to `0x` followed by lowercase hex digits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hex<'a> {
+    /// As it should be; the digits after `0x`.
+    Lower(&'a str),
+    /// Hex, but with upper-case digits or an upper-case `0X`; the digits after the prefix.
+    Upper(&'a str),
+    /// Something else.
+    Not,
+}
+
+impl<'a> Hex<'a> {
+    /// Looks at `text`.
+    pub fn of(text: &'a str) -> Self {
+        let Some(digits) = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) else { return Self::Not };
+        // Whole chunks without an early exit: the compiler turns the inner loop into vector code.
+        let all = |allowed: fn(u8) -> bool| {
+            digits.as_bytes().chunks(64).all(|chunk| chunk.iter().fold(true, |good, &byte| good & allowed(byte)))
+        };
+        if text.starts_with("0x") && all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')) {
+            Self::Lower(digits)
+        } else if all(|byte| byte.is_ascii_hexdigit()) {
+            Self::Upper(digits)
+        } else {
+            Self::Not
+        }
+    }
+}
+
+/// Decodes hex digits of either case. `None` for an odd number of them or any other character.
+pub fn decode(digits: &str) -> Option<Vec<u8>> {
+    let nibble = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8);
+    let pairs = digits.as_bytes().chunks_exact(2);
+    if !pairs.remainder().is_empty() {
+        return None;
+    }
+    pairs.map(|pair| Some(nibble(pair[0])? << 4 | nibble(pair[1])?)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn case_is_told_apart_from_nonsense() {
+        assert_eq!(Hex::of("0x00ff"), Hex::Lower("00ff"));
+        assert_eq!(Hex::of("0x"), Hex::Lower(""));
+        assert_eq!(Hex::of("0x00Ff"), Hex::Upper("00Ff"));
+        assert_eq!(Hex::of("0X00ff"), Hex::Upper("00ff"));
+        for text in ["", "0", "00ff", "0x0g", "0x é", " 0x00", "0x00 "] {
+            assert_eq!(Hex::of(text), Hex::Not, "{text:?}");
+        }
+        let long = format!("0x{}G", "a".repeat(200));
+        assert_eq!(Hex::of(&long), Hex::Not);
+    }
+
+    #[test]
+    fn decoding_needs_pairs_of_digits() {
+        assert_eq!(decode("00fF"), Some(vec![0, 255]));
+        assert_eq!(decode(""), Some(vec![]));
+        assert_eq!(decode("0"), None);
+        assert_eq!(decode("0g"), None);
+        assert_eq!(decode("é"), None);
+    }
+}

@@ -1,0 +1,132 @@
+//! Credentials: what the user has to supply before the tool can work. Names and labels, never values.
+
+use std::collections::HashSet;
+
+use super::{DESCRIPTION, LABEL, check_text, hint_unknown, later, names, required_text};
+use crate::checked::Context;
+use crate::codes;
+use crate::finding::{Finding, Severity};
+use crate::json::{Object, Value};
+use crate::secrets;
+
+/// Most credentials. Each is a field that a person fills in.
+pub const MAX_CREDENTIALS: usize = 64;
+
+const FIELDS: &[&str] = &["name", "label", "description", "required", "secret"];
+
+/// Members under which a careless author would leave the value itself.
+const VALUES: &[&str] = &["value", "default"];
+
+/// Something that the user has to supply.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Credential {
+    name: String,
+    label: String,
+    description: Option<String>,
+    required: bool,
+    secret: bool,
+}
+
+impl Credential {
+    /// The key under which the handler finds the value.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What the settings call it. Untrusted text.
+    pub fn label(&self) -> &str {
+        &self.label
+    }
+
+    /// Help for the user. Untrusted text.
+    pub fn description(&self) -> Option<&str> {
+        self.description.as_deref()
+    }
+
+    /// Whether the tool refuses to work without it.
+    pub const fn required(&self) -> bool {
+        self.required
+    }
+
+    /// Whether the value must be hidden. True unless a later-version manifest says `"secret": false`.
+    pub const fn secret(&self) -> bool {
+        self.secret
+    }
+}
+
+/// Checks the optional `credentials`.
+pub(super) fn check(root: Object<'_>, context: &mut Context) -> Option<Vec<Credential>> {
+    let Some(value) = root.get("credentials") else { return Some(Vec::new()) };
+    let list = context.array(value)?;
+    if list.len() > MAX_CREDENTIALS {
+        context.report(
+            Finding::new(codes::local::CREDENTIALS_TOO_MANY)
+                .at(value)
+                .expected(format!("at most {MAX_CREDENTIALS}"))
+                .got(list.len().to_string()),
+        );
+    }
+    let mut seen = HashSet::new();
+    // Looked at one by one whatever is wrong with the others; `None` at the end if any could not be read.
+    let read: Vec<_> = list.iter().take(MAX_CREDENTIALS).map(|value| check_one(value, &mut seen, context)).collect();
+    read.into_iter().collect()
+}
+
+fn check_one<'d>(value: Value<'d>, seen: &mut HashSet<&'d str>, context: &mut Context) -> Option<Credential> {
+    let object = context.object(value)?;
+    let name = context.required(object, "name", object.get("name")).and_then(|value| check_name(value, seen, context));
+    let label = required_text(object, "label", LABEL, context);
+    let description = object.get("description").map(|value| check_text(value, DESCRIPTION, context));
+    let required = context.required(object, "required", object.get("required")).and_then(|value| context.boolean(value));
+    let secret = later::secret(object, context);
+    for (key, value) in VALUES.iter().filter_map(|&key| Some((key, object.get(key)?))) {
+        refuse_value(key, value, secret, context);
+    }
+    hint_unknown(object, FIELDS.iter().chain(VALUES).copied(), &[("title", "label"), ("key", "name")], context);
+    Some(Credential {
+        name: name?.to_owned(),
+        label: label?.to_owned(),
+        description: match description {
+            Some(text) => Some(text?.to_owned()),
+            None => None,
+        },
+        required: required?,
+        secret,
+    })
+}
+
+fn check_name<'d>(value: Value<'d>, seen: &mut HashSet<&'d str>, context: &mut Context) -> Option<&'d str> {
+    let name = context.string(value)?;
+    if !names::is_name(name) {
+        context.report(
+            Finding::new(codes::local::CREDENTIAL_NAME)
+                .at(value)
+                .expected("1 to 64 letters, digits, `_` and `-`, with a letter or digit first")
+                .got(name),
+        );
+        return None;
+    }
+    if !seen.insert(name) {
+        context.report(
+            Finding::new(codes::local::CREDENTIAL_DUPLICATE)
+                .at(value)
+                .message(format!("there is already a credential called `{name}`"))
+                .got(name),
+        );
+    }
+    Some(name)
+}
+
+fn refuse_value(key: &str, value: Value<'_>, secret: bool, context: &mut Context) {
+    let mut finding = Finding::new(codes::local::SECRET_IN_MANIFEST)
+        .at(value)
+        .expected(format!("no `{key}`"))
+        .got(secrets::redacted(value.as_str().unwrap_or_else(|| value.source())));
+    if !secret {
+        // An address or a user name, which may be shown. It still has no effect.
+        finding = finding
+            .severity(Severity::Warning)
+            .message(format!("credentials have no `{key}` in this format; it is kept and ignored"));
+    }
+    context.report(finding);
+}

@@ -1,0 +1,309 @@
+//! Amounts of an asset, in its smallest unit.
+//!
+//! There is one spelling for each amount and no floating point anywhere. How many decimals an asset has is not known
+//! here; whoever shows an amount to people passes them in.
+
+use std::fmt;
+
+use alloy_primitives::U256;
+
+use crate::checked::Context;
+use crate::codes::{self, Code};
+use crate::finding::Finding;
+use crate::json::Value;
+
+/// Most digits of an amount: those of 2^256 - 1 (ERC-8257 §3).
+pub const MAX_DIGITS: usize = 78;
+
+/// Longest text that [`Amount::parse_units`] looks at: all digits, a point, and as many decimals as a token can have.
+pub const MAX_UNITS_CHARS: usize = MAX_DIGITS + 1 + u8::MAX as usize;
+
+/// An amount in the smallest unit of some asset.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Amount(U256);
+
+/// Why a text is no amount.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Fault {
+    /// Nothing is there.
+    Empty,
+    /// Decimal dollars or the like: a point or a currency sign.
+    DecimalPoint,
+    /// A plus or minus sign.
+    Sign,
+    /// A zero before other digits.
+    LeadingZero,
+    /// Anything else that is no digit.
+    Character,
+    /// More than [`MAX_DIGITS`] digits.
+    TooLong,
+    /// Above 2^256 - 1.
+    TooLarge,
+    /// More decimals than the asset has ([`Amount::parse_units`] only).
+    TooPrecise,
+}
+
+impl Amount {
+    /// No money.
+    pub const ZERO: Self = Self(U256::ZERO);
+
+    /// An amount from a number.
+    pub const fn new(value: U256) -> Self {
+        Self(value)
+    }
+
+    /// The number.
+    pub const fn get(self) -> U256 {
+        self.0
+    }
+
+    /// Whether nothing has to be paid.
+    pub fn is_zero(self) -> bool {
+        self.0.is_zero()
+    }
+
+    /// Reads an amount: `0`, or digits without a leading zero, up to 2^256 - 1.
+    pub fn parse(text: &str) -> Result<Self, Fault> {
+        match text.as_bytes() {
+            [] => return Err(Fault::Empty),
+            _ if !text.bytes().all(|b| b.is_ascii_digit()) => return Err(misread(text)),
+            _ if text.len() > MAX_DIGITS => return Err(Fault::TooLong),
+            [b'0', _, ..] => return Err(Fault::LeadingZero),
+            _ => {}
+        }
+        U256::from_str_radix(text, 10).map(Self).map_err(|_| Fault::TooLarge)
+    }
+
+    /// The amount in whole units of an asset with that many decimals.
+    ///
+    /// ```
+    /// use toolcrib_core::money::Amount;
+    ///
+    /// let price = Amount::parse("20000").unwrap();
+    /// assert_eq!(price.format_units(6), "0.02");
+    /// assert_eq!(Amount::parse_units("0.02", 6), Ok(price));
+    /// ```
+    pub fn format_units(self, decimals: u8) -> String {
+        let decimals = usize::from(decimals);
+        let digits = self.0.to_string();
+        // At least one digit before the point.
+        let padded = format!("{digits:0>width$}", width = decimals + 1);
+        let (whole, fraction) = padded.split_at(padded.len() - decimals);
+        match fraction.trim_end_matches('0') {
+            "" => whole.to_owned(),
+            fraction => format!("{whole}.{fraction}"),
+        }
+    }
+
+    /// The inverse of [`Self::format_units`]: exact, so digits beyond the decimals of the asset are refused unless
+    /// they are zeros.
+    pub fn parse_units(text: &str, decimals: u8) -> Result<Self, Fault> {
+        if text.is_empty() {
+            return Err(Fault::Empty);
+        }
+        if text.len() > MAX_UNITS_CHARS {
+            return Err(Fault::TooLong);
+        }
+        let (whole, fraction) = match text.split_once('.') {
+            Some((whole, fraction)) if !whole.is_empty() && !fraction.is_empty() => (whole, fraction),
+            Some(_) => return Err(Fault::Character),
+            None => (text, ""),
+        };
+        if !whole.bytes().chain(fraction.bytes()).all(|b| b.is_ascii_digit()) {
+            return Err(if text.starts_with(['+', '-']) { Fault::Sign } else { Fault::Character });
+        }
+        if whole.len() > 1 && whole.starts_with('0') {
+            return Err(Fault::LeadingZero);
+        }
+        let fraction = fraction.trim_end_matches('0');
+        if fraction.len() > usize::from(decimals) {
+            return Err(Fault::TooPrecise);
+        }
+        let digits = format!("{whole}{fraction:0<width$}", width = usize::from(decimals));
+        match digits.trim_start_matches('0') {
+            "" => Ok(Self::ZERO),
+            digits if digits.len() > MAX_DIGITS => Err(Fault::TooLarge),
+            digits => U256::from_str_radix(digits, 10).map(Self).map_err(|_| Fault::TooLarge),
+        }
+    }
+}
+
+impl fmt::Display for Amount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
+impl Fault {
+    /// The code of this fault.
+    pub const fn code(self) -> Code {
+        match self {
+            Self::Empty => codes::amount::EMPTY,
+            Self::DecimalPoint | Self::TooPrecise => codes::amount::DECIMAL_POINT,
+            Self::Sign => codes::amount::SIGN,
+            Self::LeadingZero => codes::amount::LEADING_ZERO,
+            Self::Character => codes::amount::CHARACTER,
+            Self::TooLong => codes::amount::TOO_LONG,
+            Self::TooLarge => codes::amount::TOO_LARGE,
+        }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::TooPrecise => "the amount has more decimals than the asset",
+            _ => self.code().title(),
+        })
+    }
+}
+
+impl std::error::Error for Fault {}
+
+/// Checks an amount in a manifest.
+pub fn check(value: Value<'_>, text: &str, context: &mut Context) -> Option<Amount> {
+    let fault = match Amount::parse(text) {
+        Ok(amount) => return Some(amount),
+        Err(fault) => fault,
+    };
+    let mut finding = Finding::new(fault.code()).at(value).got(text);
+    finding = match whole_units(text).map(|units| (units, Amount::parse_units(units, 6))) {
+        Some((units, Ok(amount))) => finding
+            .message(format!("the amount is in whole units; {units} of an asset with 6 decimals, such as USDC, is \"{amount}\"")),
+        _ => finding.expected("decimal digits without a leading zero"),
+    };
+    context.report(finding);
+    None
+}
+
+/// The number in a text that people write for whole units: `2.00`, `$0.10`, `0.1 USDC`. `None` for anything else.
+pub fn whole_units(text: &str) -> Option<&str> {
+    let text = text.trim();
+    let marked = text.starts_with('$');
+    let text = text.strip_prefix('$').unwrap_or(text).trim_start();
+    let named = ["USDC", "USD", "ETH", "usdc", "usd", "eth"].iter().find_map(|unit| text.strip_suffix(unit));
+    let number = named.unwrap_or(text).trim_end();
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
+    let digits = |part: &str| !part.is_empty() && part.len() <= MAX_DIGITS && part.bytes().all(|b| b.is_ascii_digit());
+    let is_number = digits(whole) && digits(fraction);
+    (is_number && (marked || named.is_some() || number.contains('.'))).then_some(number)
+}
+
+/// Names the fault of a text that is not all digits.
+fn misread(text: &str) -> Fault {
+    if whole_units(text).is_some() {
+        Fault::DecimalPoint
+    } else if text.starts_with(['+', '-', '\u{2212}']) {
+        Fault::Sign
+    } else {
+        Fault::Character
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const MAX: &str = "115792089237316195423570985008687907853269984665640564039457584007913129639935";
+
+    // req: PRICE-002
+    #[test]
+    fn grammar() {
+        for good in ["0", "1", "20000", MAX] {
+            assert_eq!(Amount::parse(good).map(|amount| amount.to_string()), Ok(good.to_owned()));
+        }
+        assert_eq!(MAX.len(), MAX_DIGITS);
+        let above = format!("{}6", &MAX[..77]);
+        let nines = "9".repeat(78);
+        let longer = "1".repeat(79);
+        let zeros = "0".repeat(79);
+        for (bad, fault) in [
+            ("", Fault::Empty),
+            ("01", Fault::LeadingZero),
+            ("00", Fault::LeadingZero),
+            ("-1", Fault::Sign),
+            ("+1", Fault::Sign),
+            ("1.0", Fault::DecimalPoint),
+            ("2.00", Fault::DecimalPoint),
+            ("$0.10", Fault::DecimalPoint),
+            ("$1", Fault::DecimalPoint),
+            ("0.1 USDC", Fault::DecimalPoint),
+            ("1e3", Fault::Character),
+            ("1.", Fault::Character),
+            (".5", Fault::Character),
+            ("0x10", Fault::Character),
+            ("1_000", Fault::Character),
+            (" 1", Fault::Character),
+            ("1\n", Fault::Character),
+            ("١", Fault::Character),
+            (&above, Fault::TooLarge),
+            (&nines, Fault::TooLarge),
+            (&longer, Fault::TooLong),
+            (&zeros, Fault::TooLong),
+        ] {
+            assert_eq!(Amount::parse(bad), Err(fault), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn units() {
+        let amount = |text: &str| Amount::parse(text).unwrap();
+        for (base, decimals, units) in [
+            ("20000", 6, "0.02"),
+            ("0", 6, "0"),
+            ("0", 0, "0"),
+            ("1000000", 6, "1"),
+            ("1", 18, "0.000000000000000001"),
+            ("1500000000000000000", 18, "1.5"),
+            ("7", 0, "7"),
+        ] {
+            assert_eq!(amount(base).format_units(decimals), units);
+            assert_eq!(Amount::parse_units(units, decimals), Ok(amount(base)));
+        }
+        assert_eq!(Amount::parse_units("2.00", 6), Ok(amount("2000000")));
+        assert_eq!(Amount::parse_units("0.100", 1), Ok(amount("1")));
+        for (bad, fault) in [
+            ("0.0000001", Fault::TooPrecise),
+            ("", Fault::Empty),
+            (".5", Fault::Character),
+            ("5.", Fault::Character),
+            ("1.2.3", Fault::Character),
+            ("-1", Fault::Sign),
+            ("01", Fault::LeadingZero),
+            (MAX, Fault::TooLarge),
+        ] {
+            assert_eq!(Amount::parse_units(bad, 6), Err(fault), "{bad}");
+        }
+        assert_eq!(Amount::parse_units(MAX, 0), Ok(Amount::new(U256::MAX)));
+        assert_eq!(Amount::parse_units("0.5", 255), Err(Fault::TooLarge));
+        assert_eq!(Amount::parse_units(&"1".repeat(MAX_UNITS_CHARS + 1), 0), Err(Fault::TooLong));
+    }
+
+    #[test]
+    fn dollars_are_explained() {
+        let document = crate::json::read(b"\"$0.10\"", crate::json::Limits::default()).document.unwrap();
+        let mut context = Context::new(crate::finding::Mode::Consumer);
+        assert_eq!(check(document.root(), "$0.10", &mut context), None);
+        let finding = &context.findings.as_slice()[0];
+        assert_eq!(finding.code, codes::amount::DECIMAL_POINT);
+        assert!(finding.message.ends_with("is \"100000\""), "{}", finding.message);
+    }
+
+    proptest! {
+        #[test]
+        fn parse_and_print_are_inverse(limbs: [u64; 4], decimals: u8) {
+            let amount = Amount::new(U256::from_limbs(limbs));
+            prop_assert_eq!(Amount::parse(&amount.to_string()), Ok(amount));
+            prop_assert_eq!(Amount::parse_units(&amount.format_units(decimals), decimals), Ok(amount));
+        }
+
+        #[test]
+        fn nothing_else_is_an_amount(text in "[0-9.$+ -]{0,6}|\\PC{0,8}") {
+            let expected = text == "0" || (!text.is_empty() && !text.starts_with('0') && text.bytes().all(|b| b.is_ascii_digit()));
+            prop_assert_eq!(Amount::parse(&text).is_ok(), expected);
+        }
+    }
+}

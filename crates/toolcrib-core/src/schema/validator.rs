@@ -1,0 +1,228 @@
+//! Values against schemas: a compiled validator for draft 2020-12 that never leaves the document.
+//!
+//! The engine is the `jsonschema` crate, wrapped so that nothing else depends on its API. What the wrapper adds:
+//! a schema is compiled only after [`check`] found no error, so one that loops, multiplies or needs
+//! backtracking never reaches the engine; references and metaschemas are never fetched; patterns run on a linear-time
+//! matcher with a size limit; and the number of violations is bounded.
+//!
+//! Time is bounded by the expanded size of the schema times the size of the value. For values that strangers send,
+//! stay within [`MAX_INSTANCE_BYTES`] while reading, and run the check where it may take a few milliseconds.
+
+use std::fmt;
+
+use jsonschema::{Draft, PatternOptions, ValidationOptions};
+
+use super::{Totals, check, pattern};
+use crate::checked::Context;
+use crate::codes;
+use crate::finding::{Finding, Findings, Mode, Severity};
+use crate::json::{Kind, Value};
+
+/// Most bytes of JSON text that a value to be checked should have been read from: as for manifests. The validator sees
+/// values, not bytes, so the reader of the request enforces it.
+pub const MAX_INSTANCE_BYTES: usize = 1_048_576;
+
+/// Deepest nesting of a value to be checked. The engine descends recursively; the readers of JSON stop at 64 too.
+pub const MAX_INSTANCE_DEPTH: usize = 64;
+
+/// Most violations listed for one value. A caller mends a few and asks again.
+pub const MAX_VIOLATIONS: usize = 32;
+
+/// Most (subschemas times values) for which all violations are collected. Beyond it only the first is found, since the
+/// engine collects every one of them before the list can be cut.
+const MAX_COLLECTED: u64 = 1_000_000;
+
+/// Largest compiled pattern in bytes: [`pattern::MAX_SIZE`] units of 1 KiB, and room for rounding.
+const PATTERN_BYTES: usize = (pattern::MAX_SIZE as usize) * 1_024 * 8 / 5;
+
+/// Most bytes that matching one pattern may cache. Past it the matcher starts its cache anew; it stays linear.
+const PATTERN_CACHE_BYTES: usize = 2 * 1_048_576;
+
+/// Whether `format` is checked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Formats {
+    /// As 2020-12 has it: a note to the reader.
+    #[default]
+    Annotate,
+    /// A value that does not have the format is invalid. For schemas of our own.
+    Assert,
+}
+
+/// Whether messages repeat the values they are about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Echo {
+    /// For the one who sent the value.
+    Values,
+    /// For logs and everybody else: arguments may hold secrets.
+    Masked,
+}
+
+/// One way in which a value breaks a schema.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// Pointer into the value.
+    pub instance_pointer: String,
+    /// Pointer into the schema, to the keyword.
+    pub schema_pointer: String,
+    /// One sentence: lowercase start, no full stop.
+    pub message: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let place = if self.instance_pointer.is_empty() { "the value" } else { &self.instance_pointer };
+        write!(f, "{place}: {}", self.message)
+    }
+}
+
+/// A compiled schema.
+pub struct Validator {
+    engine: jsonschema::Validator,
+    expanded: u64,
+}
+
+impl Validator {
+    /// Checks and compiles a schema. Formats are annotations.
+    pub fn compile(schema: Value<'_>) -> Result<Self, Vec<Finding>> {
+        Self::compile_with(schema, Formats::Annotate)
+    }
+
+    /// Checks and compiles a schema.
+    ///
+    /// The findings are those of [`check`] when one of them is an error, or when a pattern would be read in
+    /// another way than ECMA-262 means it.
+    pub fn compile_with(schema: Value<'_>, formats: Formats) -> Result<Self, Vec<Finding>> {
+        let mut context = Context::new(Mode::Consumer);
+        let survey = check(schema, &mut Totals::default(), &mut context);
+        let is_misread = |finding: &Finding| finding.code == codes::schema::PATTERN_UNSUPPORTED;
+        if context.findings.has_errors() || context.findings.as_slice().iter().any(is_misread) {
+            let mut refused = Findings::new();
+            refused.extend(
+                context
+                    .findings
+                    .into_sorted()
+                    .into_iter()
+                    .map(|finding| if is_misread(&finding) { finding.severity(Severity::Error) } else { finding }),
+            );
+            return Err(refused.into_sorted());
+        }
+        let mut plain = to_serde(schema);
+        // Whatever dialect is named, the schema was checked as 2020-12.
+        if let serde_json::Value::Object(members) = &mut plain {
+            members.shift_remove("$schema");
+        }
+        match options(formats).build(&plain) {
+            Ok(engine) => Ok(Self { engine, expanded: survey.expanded }),
+            Err(error) => Err(vec![
+                Finding::new(codes::schema::NOT_COMPILED).at(schema).message(format!("the validator says: {}", error.masked())),
+            ]),
+        }
+    }
+
+    /// Compiles without checking first, with `resources` to resolve references in. This exists so that the test suite of
+    /// JSON Schema, which is full of schemas that [`check`] refuses, can run with the options that are shipped.
+    #[doc(hidden)]
+    pub fn unchecked(schema: &serde_json::Value, resources: &[(String, serde_json::Value)]) -> Result<Self, String> {
+        let registry = resources
+            .iter()
+            .try_fold(jsonschema::Registry::new(), |registry, (uri, resource)| registry.add(uri, resource))
+            .and_then(jsonschema::RegistryBuilder::prepare)
+            .map_err(|error| error.to_string())?;
+        let engine = options(Formats::Annotate).with_registry(&registry).build(schema).map_err(|error| error.to_string())?;
+        Ok(Self { engine, expanded: 1 })
+    }
+
+    /// Whether a value fits. One that nests deeper than [`MAX_INSTANCE_DEPTH`] does not.
+    pub fn is_valid(&self, instance: &serde_json::Value) -> bool {
+        measure(instance).is_some() && self.engine.is_valid(instance)
+    }
+
+    /// How a value breaks the schema: nothing if it fits, at most [`MAX_VIOLATIONS`].
+    pub fn violations(&self, instance: &serde_json::Value, echo: Echo) -> Vec<Violation> {
+        let Some(values) = measure(instance) else {
+            return vec![Violation {
+                instance_pointer: String::new(),
+                schema_pointer: String::new(),
+                message: format!("the value nests deeper than {MAX_INSTANCE_DEPTH} levels"),
+            }];
+        };
+        if self.engine.is_valid(instance) {
+            return Vec::new();
+        }
+        let describe = |error: jsonschema::ValidationError<'_>| Violation {
+            instance_pointer: error.instance_path().as_str().to_owned(),
+            schema_pointer: error.schema_path().as_str().to_owned(),
+            message: match echo {
+                Echo::Values => error.to_string(),
+                Echo::Masked => error.masked().to_string(),
+            },
+        };
+        if self.expanded.saturating_mul(values) > MAX_COLLECTED {
+            return self.engine.validate(instance).err().map(describe).into_iter().collect();
+        }
+        self.engine.iter_errors(instance).take(MAX_VIOLATIONS).map(describe).collect()
+    }
+}
+
+impl fmt::Debug for Validator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Validator").field("expanded", &self.expanded).finish_non_exhaustive()
+    }
+}
+
+/// How every schema is compiled.
+fn options<'i>(formats: Formats) -> ValidationOptions<'i> {
+    jsonschema::options()
+        .with_draft(Draft::Draft202012)
+        .offline()
+        .with_pattern_options(PatternOptions::regex().size_limit(PATTERN_BYTES).dfa_size_limit(PATTERN_CACHE_BYTES))
+        .should_validate_formats(formats == Formats::Assert)
+        .should_ignore_unknown_formats(true)
+}
+
+/// The same value in the form that serde knows. Whole numbers up to 2^53 become integers.
+pub fn to_serde(value: Value<'_>) -> serde_json::Value {
+    use serde_json::{Number, Value as Plain};
+    match value.kind() {
+        Kind::Null => Plain::Null,
+        Kind::Bool => Plain::Bool(value.as_bool().unwrap_or_default()),
+        Kind::Number => {
+            let number = value.as_f64().unwrap_or_default();
+            // Within this range the double is the integer that was written. Negative zero becomes zero, as in RFC 8785.
+            if number.fract() == 0.0 && number.abs() <= 9_007_199_254_740_991.0 {
+                Plain::Number(Number::from(number as i64))
+            } else {
+                Number::from_f64(number).map_or(Plain::Null, Plain::Number)
+            }
+        }
+        Kind::String => Plain::String(value.as_str().unwrap_or_default().to_owned()),
+        Kind::Array => Plain::Array(value.as_array().into_iter().flat_map(|array| array.iter()).map(to_serde).collect()),
+        Kind::Object => Plain::Object(
+            value
+                .as_object()
+                .into_iter()
+                .flat_map(|object| object.iter())
+                .map(|(key, member)| (key.to_owned(), to_serde(member)))
+                .collect(),
+        ),
+    }
+}
+
+/// The number of values that `instance` is made of, or `None` when it nests too deeply.
+fn measure(instance: &serde_json::Value) -> Option<u64> {
+    fn count(value: &serde_json::Value, depth_left: usize) -> Option<u64> {
+        let sum = |sum: u64, more: Option<u64>| Some(sum + more?);
+        match value {
+            serde_json::Value::Array(items) => {
+                let below = depth_left.checked_sub(1)?;
+                items.iter().map(|item| count(item, below)).try_fold(1, sum)
+            }
+            serde_json::Value::Object(members) => {
+                let below = depth_left.checked_sub(1)?;
+                members.values().map(|member| count(member, below)).try_fold(1, sum)
+            }
+            _ => Some(1),
+        }
+    }
+    count(instance, MAX_INSTANCE_DEPTH)
+}

@@ -1,0 +1,197 @@
+//! Slugs: the last part of a manifest's well-known path.
+
+use std::fmt;
+
+use crate::codes::{self, Code};
+use crate::finding::Finding;
+
+/// Longest slug: ERC-8257 §6.
+pub const MAX_CHARS: usize = 64;
+
+/// A slug: lowercase letters, digits and inner hyphens, 1 to [`MAX_CHARS`] of them.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Slug(String);
+
+/// Why a text is no slug.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Fault {
+    /// Nothing is there, or nothing is left of the name.
+    Empty,
+    /// More than [`MAX_CHARS`] characters; the number is how many.
+    TooLong(usize),
+    /// A character other than a lowercase letter, a digit or a hyphen.
+    Character(char),
+    /// A hyphen at the start or at the end.
+    OuterHyphen,
+}
+
+impl Slug {
+    /// Reads a slug. Nothing is converted.
+    pub fn parse(text: &str) -> Result<Self, Fault> {
+        if text.is_empty() {
+            return Err(Fault::Empty);
+        }
+        if let Some(c) = text.chars().find(|c| !matches!(c, 'a'..='z' | '0'..='9' | '-')) {
+            return Err(Fault::Character(c));
+        }
+        if text.starts_with('-') || text.ends_with('-') {
+            return Err(Fault::OuterHyphen);
+        }
+        if text.len() > MAX_CHARS {
+            return Err(Fault::TooLong(text.len()));
+        }
+        Ok(Self(text.to_owned()))
+    }
+
+    /// Makes a slug from a tool's name or a folder's: lowercase, every run of other characters becomes one hyphen,
+    /// hyphens at the ends go. A name that is too long is refused instead of cut, since a cut could collide silently.
+    ///
+    /// ```
+    /// use toolcrib_core::slug::Slug;
+    ///
+    /// assert_eq!(Slug::derive("NFT Price  Oracle!").unwrap().as_str(), "nft-price-oracle");
+    /// ```
+    pub fn derive(name: &str) -> Result<Self, Fault> {
+        let mut slug = String::with_capacity(name.len().min(MAX_CHARS));
+        let mut length = 0;
+        let mut pending = false;
+        for c in name.chars() {
+            // Only ASCII letters have one lowercase form that everybody agrees on and that a slug may hold.
+            let c = c.to_ascii_lowercase();
+            if !c.is_ascii_alphanumeric() {
+                pending = true;
+                continue;
+            }
+            let hyphen = pending && length > 0;
+            pending = false;
+            length += 1 + usize::from(hyphen);
+            if length <= MAX_CHARS {
+                slug.extend(hyphen.then_some('-'));
+                slug.push(c);
+            }
+        }
+        match length {
+            0 => Err(Fault::Empty),
+            1..=MAX_CHARS => Ok(Self(slug)),
+            _ => Err(Fault::TooLong(length)),
+        }
+    }
+
+    /// The slug as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Slug {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl AsRef<str> for Slug {
+    fn as_ref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Fault {
+    /// The code of this fault, where the text is the slug of a `metadataURI`.
+    pub const fn code(self) -> Code {
+        match self {
+            Self::Empty | Self::TooLong(_) => codes::url::SLUG_LENGTH,
+            Self::Character(_) | Self::OuterHyphen => codes::url::SLUG_GRAMMAR,
+        }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Empty => f.write_str("the slug is empty"),
+            Self::TooLong(count) => write!(f, "the slug has {count} characters, {MAX_CHARS} are allowed"),
+            Self::Character(c) => write!(f, "the slug has {c:?}, which is no lowercase letter, digit or hyphen"),
+            Self::OuterHyphen => f.write_str("the slug starts or ends with a hyphen"),
+        }
+    }
+}
+
+impl std::error::Error for Fault {}
+
+/// Compares a slug with the one that the tool's name would give. Any slug is legal; listings are reported to expect
+/// this one.
+pub fn lint_against_name(slug: &Slug, name: &str) -> Option<Finding> {
+    let derived = Slug::derive(name).ok()?;
+    (derived != *slug).then(|| Finding::new(codes::url::SLUG_DIFFERS).expected(derived.as_str()).got(slug.as_str()))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    // req: URL-002
+    #[test]
+    fn grammar() {
+        let longest = "a".repeat(MAX_CHARS);
+        for good in ["a", "0", "a-b", "a--b", "nft-price-oracle", &longest] {
+            assert_eq!(Slug::parse(good).as_ref().map(Slug::as_str), Ok(good));
+        }
+        let too_long = "a".repeat(MAX_CHARS + 1);
+        for (bad, fault) in [
+            ("", Fault::Empty),
+            ("-a", Fault::OuterHyphen),
+            ("a-", Fault::OuterHyphen),
+            ("-", Fault::OuterHyphen),
+            ("A", Fault::Character('A')),
+            ("a_b", Fault::Character('_')),
+            ("a.b", Fault::Character('.')),
+            ("a/b", Fault::Character('/')),
+            ("a%62", Fault::Character('%')),
+            ("é", Fault::Character('é')),
+            ("a\n", Fault::Character('\n')),
+            (&too_long, Fault::TooLong(MAX_CHARS + 1)),
+        ] {
+            assert_eq!(Slug::parse(bad), Err(fault), "{bad:?}");
+        }
+    }
+
+    // req: URL-002
+    #[test]
+    fn derived_from_names() {
+        for (name, slug) in [
+            ("Weather", "weather"),
+            ("  NFT Price  Oracle! ", "nft-price-oracle"),
+            ("pump.fun", "pump-fun"),
+            ("--a__b--", "a-b"),
+            ("Café 2", "caf-2"),
+            (&"a ".repeat(32), &"a-".repeat(32)[..63]),
+        ] {
+            assert_eq!(Slug::derive(name).as_ref().map(Slug::as_str), Ok(slug), "{name:?}");
+        }
+        assert_eq!(Slug::derive("日本"), Err(Fault::Empty));
+        assert_eq!(Slug::derive(&"x".repeat(64)).map(|slug| slug.as_str().len()), Ok(64));
+        assert_eq!(Slug::derive(&"x".repeat(65)), Err(Fault::TooLong(65)));
+    }
+
+    #[test]
+    fn a_slug_unlike_the_name_is_a_hint_only() {
+        let slug = Slug::parse("oracle").unwrap();
+        let finding = lint_against_name(&slug, "Price Oracle").unwrap();
+        assert_eq!((finding.code, finding.expected.as_deref()), (codes::url::SLUG_DIFFERS, Some("price-oracle")));
+        assert!(lint_against_name(&slug, "Oracle").is_none());
+        assert!(lint_against_name(&slug, "日本").is_none(), "nothing to compare with");
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_derived_parses(name in any::<String>()) {
+            if let Ok(slug) = Slug::derive(&name) {
+                prop_assert_eq!(Slug::parse(slug.as_str()), Ok(slug.clone()));
+                prop_assert_eq!(Slug::derive(slug.as_str()), Ok(slug));
+            }
+        }
+    }
+}

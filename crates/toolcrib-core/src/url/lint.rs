@@ -1,0 +1,204 @@
+//! Lints: URLs that are legal but will not do what their author wants, or aim at somebody.
+
+use super::HttpsUrl;
+use crate::codes;
+use crate::finding::Finding;
+
+/// What is odd about a URL. None of it makes the URL invalid.
+pub(super) fn findings(url: &HttpsUrl) -> impl Iterator<Item = Finding> {
+    [host(url), template_segment(url), shell_text(url)].into_iter().flatten()
+}
+
+/// Names under which nobody outside can be reached (RFC 6761, RFC 6762, RFC 8375, RFC 7686, ICANN's `.internal`), and
+/// names that home routers and companies use in the same way.
+const RESERVED_SUFFIXES: &[&str] = &[
+    "localhost",
+    "local",
+    "internal",
+    "test",
+    "invalid",
+    "home.arpa",
+    "onion",
+    "alt",
+    "localdomain",
+    "lan",
+    "home",
+    "corp",
+    "intranet",
+];
+
+/// RFC 2606.
+const EXAMPLE_SUFFIXES: &[&str] = &["example", "example.com", "example.net", "example.org"];
+
+/// Tunnels, paste bins, gists and request catchers. Their names change hands, or anybody can write there.
+const EPHEMERAL_SUFFIXES: &[&str] = &[
+    // Tunnels
+    "trycloudflare.com",
+    "ngrok.io",
+    "ngrok.app",
+    "ngrok.dev",
+    "ngrok-free.app",
+    "ngrok-free.dev",
+    "ngrok.pizza",
+    "loca.lt",
+    "localtunnel.me",
+    "localhost.run",
+    "lhr.life",
+    "serveo.net",
+    "serveousercontent.com",
+    "tunnelmole.net",
+    "bore.pub",
+    "pinggy.link",
+    "pinggy.online",
+    "devtunnels.ms",
+    // Request catchers and echo servers
+    "webhook.site",
+    "requestbin.com",
+    "requestbin.net",
+    "requestcatcher.com",
+    "pipedream.net",
+    "beeceptor.com",
+    "mockbin.io",
+    "mockable.io",
+    "mocky.io",
+    "hookbin.com",
+    "httpbin.org",
+    "httpbingo.org",
+    "postb.in",
+    "interact.sh",
+    "oast.fun",
+    "oast.live",
+    "oast.me",
+    "oast.online",
+    "oast.pro",
+    "oast.site",
+    "oastify.com",
+    "burpcollaborator.net",
+    // Paste bins and mutable stores
+    "pastebin.com",
+    "paste.ee",
+    "dpaste.org",
+    "dpaste.com",
+    "hastebin.com",
+    "rentry.co",
+    "gist.github.com",
+    "gist.githubusercontent.com",
+    "jsonbin.io",
+    "npoint.io",
+    "jsonblob.com",
+    "extendsclass.com",
+    "mantledb.sh",
+    "transfer.sh",
+    "0x0.st",
+];
+
+/// Services whose names encode an address (`10.0.0.1.nip.io`), so that a name leads wherever its writer wants.
+const ADDRESS_SUFFIXES: &[&str] = &["nip.io", "sslip.io", "xip.io", "localtest.me", "lvh.me", "vcap.me"];
+
+/// Parts of a host that templates leave behind.
+const PLACEHOLDER_LABELS: &[&str] = &[
+    "your-domain",
+    "yourdomain",
+    "your-host",
+    "yourhost",
+    "your-app",
+    "your-site",
+    "yoursite",
+    "my-domain",
+    "mydomain",
+    "changeme",
+    "change-me",
+    "placeholder",
+    "todo",
+    "tbd",
+];
+
+fn host(url: &HttpsUrl) -> Option<Finding> {
+    let host = url.host();
+    let under = |suffixes: &'static [&'static str]| suffixes.iter().copied().find(|suffix| is_under(host, suffix));
+    let code = if url.host_ip().is_some() {
+        codes::url::IP_HOST
+    } else if under(RESERVED_SUFFIXES).is_some() {
+        codes::url::RESERVED_HOST
+    } else if !host.contains('.') {
+        codes::url::DOTLESS_HOST
+    } else if under(EXAMPLE_SUFFIXES).is_some() {
+        codes::url::EXAMPLE_HOST
+    } else if under(EPHEMERAL_SUFFIXES).or_else(|| under(ADDRESS_SUFFIXES)).is_some() {
+        codes::url::EPHEMERAL_HOST
+    } else if host.split('.').any(|label| PLACEHOLDER_LABELS.contains(&label)) {
+        codes::url::PLACEHOLDER_HOST
+    } else {
+        return None;
+    };
+    Some(Finding::new(code).got(host))
+}
+
+/// Whether `host` is `suffix` or a name below it.
+pub(super) fn is_under(host: &str, suffix: &str) -> bool {
+    host.strip_suffix(suffix).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+}
+
+/// `:name` as a whole path segment, the way routers write parameters. Braces are a fault of the grammar already.
+fn template_segment(url: &HttpsUrl) -> Option<Finding> {
+    let is_parameter = |segment: &&str| {
+        segment.strip_prefix(':').is_some_and(|name| name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_'))
+    };
+    url.path().split('/').find(is_parameter).map(|segment| Finding::new(codes::url::TEMPLATE_SEGMENT).got(segment))
+}
+
+/// Words that start a command line. They count only where a shell would start one, and no honest parameter has them.
+const COMMANDS: &[&str] = &[
+    "bash",
+    "calc",
+    "cat",
+    "chmod",
+    "cmd",
+    "curl",
+    "echo",
+    "eval",
+    "exec",
+    "iex",
+    "id",
+    "iwr",
+    "nc",
+    "node",
+    "notepad",
+    "open",
+    "perl",
+    "php",
+    "ping",
+    "powershell",
+    "pwsh",
+    "python",
+    "python3",
+    "rm",
+    "sh",
+    "sleep",
+    "start",
+    "sudo",
+    "touch",
+    "wget",
+    "whoami",
+    "zsh",
+];
+
+/// `$(` starts a command in a shell, `';` closes a quoted argument and the command. Neither has a use in a URL, while
+/// OData and matrix parameters do use `;`, `$` and quotes on their own.
+const SHELL_PAIRS: &[&str] = &["$(", "';"];
+
+fn shell_text(url: &HttpsUrl) -> Option<Finding> {
+    let text = &url.normalized()[url.host_end..];
+    let pair = || SHELL_PAIRS.iter().copied().find(|pair| text.contains(pair));
+    let found = pair().or_else(|| commands_after(text, ";")).or_else(|| commands_after(text, "&&"))?;
+    Some(Finding::new(codes::url::SHELL_TEXT).message(format!("the URL holds text that a shell could run: `{found}`")).got(text))
+}
+
+/// The first command that follows `separator`. `;id=1` is a parameter; `;id;` and `;id` are commands.
+fn commands_after(text: &str, separator: &str) -> Option<&'static str> {
+    text.split(separator).skip(1).find_map(|after| {
+        let end = after.bytes().position(|b| !b.is_ascii_alphanumeric()).unwrap_or(after.len());
+        let (word, next) = after.split_at(end);
+        COMMANDS.iter().copied().find(|command| !next.starts_with('=') && word.eq_ignore_ascii_case(command))
+    })
+}

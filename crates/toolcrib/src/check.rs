@@ -1,0 +1,168 @@
+//! One document, checked: what `lint`, `validate` and `hash` have in common.
+
+use serde_json::{Value, json};
+use toolcrib_core::canon::Canonical;
+use toolcrib_core::codes;
+use toolcrib_core::finding::{Finding, Mode, Severity};
+use toolcrib_core::json::{self, Limits, MAX_BYTES};
+
+use crate::fix::Applied;
+use crate::input::{Input, Source};
+use crate::kinds::{self, ManifestKind, Report};
+use crate::outcome::{Exit, Failure};
+use crate::position::Lines;
+
+/// What is asked about every document of a command.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Question {
+    /// The kind, when it was given.
+    pub(crate) kind: Option<ManifestKind>,
+    /// Whose rules apply.
+    pub(crate) mode: Mode,
+    /// Whether warnings count as errors.
+    pub(crate) deny_warnings: bool,
+}
+
+/// A document and what was found in it.
+#[derive(Debug)]
+pub(crate) struct File {
+    /// Where it came from.
+    pub(crate) source: Source,
+    /// Its bytes, after fixes if there were any.
+    pub(crate) bytes: Vec<u8>,
+    /// Its kind, if that is known.
+    pub(crate) kind: Option<ManifestKind>,
+    /// What was found.
+    pub(crate) findings: Vec<Finding>,
+    /// Canonical bytes and hash, unless there are none.
+    pub(crate) canonical: Option<Canonical>,
+    /// Fixes that were applied.
+    pub(crate) applied: Vec<Applied>,
+}
+
+/// How many findings there are of each severity.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tally {
+    /// Errors.
+    pub(crate) errors: usize,
+    /// Warnings.
+    pub(crate) warnings: usize,
+    /// Hints.
+    pub(crate) hints: usize,
+}
+
+impl Question {
+    /// Reads and checks one input. `None` when it was only met in a folder and is no manifest.
+    pub(crate) fn answer(self, input: &Input) -> Result<Option<File>, Failure> {
+        let bytes = input.source.read()?;
+        let (kind, report) = self.check(&input.source, &bytes);
+        if !input.named && kind.is_none() && report.findings.iter().any(|finding| finding.code == codes::core::UNKNOWN_KIND) {
+            return Ok(None);
+        }
+        let Report { findings, canonical } = report;
+        Ok(Some(File { source: input.source.clone(), bytes, kind, findings, canonical, applied: Vec::new() }))
+    }
+
+    /// Checks bytes that came from `source`.
+    pub(crate) fn check(self, source: &Source, bytes: &[u8]) -> (Option<ManifestKind>, Report) {
+        let (kind, mut report) = match self.kind {
+            Some(kind) => (Some(kind), self.check_as(kind, source, bytes)),
+            None => {
+                let reading = json::read(bytes, Limits::default());
+                match reading.document {
+                    None => (None, Report { findings: reading.findings.into_sorted(), canonical: None }),
+                    Some(document) => match kinds::detect(document.root()) {
+                        Some(kind) => (Some(kind), self.check_as(kind, source, bytes)),
+                        None => {
+                            let mut report = kinds::check_json(bytes, self.mode);
+                            report.findings.insert(0, Finding::new(codes::core::UNKNOWN_KIND));
+                            (None, report)
+                        }
+                    },
+                }
+            }
+        };
+        if bytes.len() > MAX_BYTES {
+            // Reading stopped one byte after the limit, so the reader cannot know the size.
+            for finding in report.findings.iter_mut().filter(|finding| finding.code == codes::json::TOO_LARGE) {
+                finding.got = Some("more than that".to_owned());
+            }
+        }
+        (kind, report)
+    }
+
+    /// What the exit code says about a tally.
+    pub(crate) const fn verdict(self, tally: Tally) -> Exit {
+        if tally.errors > 0 || (self.deny_warnings && tally.warnings > 0) { Exit::No } else { Exit::Yes }
+    }
+
+    fn check_as(self, kind: ManifestKind, source: &Source, bytes: &[u8]) -> Report {
+        let folder = if kind == ManifestKind::Local { source.local_folder() } else { None };
+        kinds::check(kind, bytes, self.mode, folder.as_deref())
+    }
+}
+
+impl File {
+    /// Counts the findings.
+    pub(crate) fn tally(&self) -> Tally {
+        let mut tally = Tally::default();
+        for finding in &self.findings {
+            match finding.severity {
+                Severity::Error => tally.errors += 1,
+                Severity::Warning => tally.warnings += 1,
+                Severity::Hint => tally.hints += 1,
+            }
+        }
+        tally
+    }
+
+    /// The file as an entry of `data.files` in the JSON envelope.
+    pub(crate) fn to_json(&self, question: Question) -> Value {
+        let lines = Lines::new(&self.bytes);
+        json!({
+            "path": self.source.name(),
+            "kind": self.kind.map(kinds::name),
+            "as": question.mode,
+            "ok": question.verdict(self.tally()) == Exit::Yes,
+            "hash": self.canonical.as_ref().map(|canonical| canonical.hash().to_string()),
+            "findings": self.findings.iter().map(|finding| finding_to_json(finding, &lines)).collect::<Vec<_>>(),
+            "fixed": self.applied.iter().map(Applied::to_json).collect::<Vec<_>>(),
+        })
+    }
+}
+
+impl Tally {
+    /// Adds the counts of another tally.
+    pub(crate) const fn add(&mut self, other: Self) {
+        self.errors += other.errors;
+        self.warnings += other.warnings;
+        self.hints += other.hints;
+    }
+
+    /// "2 errors, 1 warning"; severities that did not occur are left out. Empty when there is nothing.
+    pub(crate) fn described(self) -> String {
+        let parts = [(self.errors, "error"), (self.warnings, "warning"), (self.hints, "hint")];
+        let parts: Vec<_> = parts.into_iter().filter(|(count, _)| *count > 0).map(|(count, what)| plural(count, what)).collect();
+        parts.join(", ")
+    }
+}
+
+/// "1 file", "2 files".
+pub(crate) fn plural(count: usize, what: &str) -> String {
+    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
+}
+
+/// A finding with everything that its code knows, and its place in the text.
+fn finding_to_json(finding: &Finding, lines: &Lines<'_>) -> Value {
+    let mut value = json!(finding);
+    if let Some(object) = value.as_object_mut() {
+        let position = finding.span.map(|span| lines.position(span.start));
+        object.insert("line".to_owned(), json!(position.map(|position| position.line)));
+        object.insert("column".to_owned(), json!(position.map(|position| position.column)));
+        let info = finding.code.info();
+        object.insert("hint".to_owned(), json!(info.hint));
+        object.insert("spec".to_owned(), json!(info.spec));
+        object.insert("check".to_owned(), json!(info.check));
+    }
+    value
+}

@@ -1,0 +1,289 @@
+//! The command line as clap sees it. Help, completions, the man page and `docs/cli.md` all come from here.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use serde::Deserialize;
+use toolcrib_core::finding::Mode;
+
+use crate::kinds::ManifestKind;
+
+/// Publish, find, verify, gate, pay for and call agent tools.
+#[derive(Debug, Parser)]
+#[command(
+    name = "toolcrib",
+    version,
+    max_term_width = 100,
+    arg_required_else_help = true,
+    after_help = "Exit codes: 0 yes, 1 no (a rule is broken, nothing has that name), 2 could not tell (usage, files).\n\
+                  The result goes to stdout, everything else to stderr."
+)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// Options that every command takes.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Global options")]
+pub(crate) struct Global {
+    /// Print one JSON object: schema_version, success, data, errors, warnings
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// When to colour [setting: color]
+    #[arg(long, global = true, value_name = "WHEN")]
+    pub(crate) color: Option<Color>,
+    /// Print no notes on stderr; the result and errors stay
+    #[arg(short, long, global = true, conflicts_with = "verbose")]
+    pub(crate) quiet: bool,
+    /// Print more notes on stderr
+    #[arg(short, long, global = true)]
+    pub(crate) verbose: bool,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Check manifests against every rule and show what to mend
+    #[command(after_help = "Examples:\n  \
+        toolcrib lint                       every manifest below this folder\n  \
+        toolcrib lint my-tool.json --fix    mend what can be mended safely\n  \
+        curl -s https://tools.example.com/.well-known/ai-tool/x.json | toolcrib lint - --as consumer\n  \
+        toolcrib lint --format github       annotations for a pull request")]
+    Lint(Lint),
+    /// Check manifests and print one line for each
+    Validate(Validate),
+    /// Print the keccak256 of the canonical form (RFC 8785) of a document
+    #[command(after_help = "A document with findings has a hash as well, as long as it is I-JSON; \
+        what would keep it from verifying is listed on stderr.")]
+    Hash(Documents),
+    /// Print the canonical form (RFC 8785) of a document, without a newline at the end
+    Canon(Document),
+    /// Say what a code means, why the rule exists and what to do
+    Explain(Explain),
+    /// Print the JSON Schema of a kind of manifest, for editors
+    Schema(Schema),
+    /// Write a starting file
+    #[command(after_help = "Examples:\n  \
+        toolcrib new tool rain-radar --address 0x52908400098527886e0f7030069857d2e4169ee7\n  \
+        toolcrib new agent rain.agt --out rain.agt.json\n  \
+        toolcrib new local weather          writes weather/manifest.json")]
+    New(New),
+    /// Write a starting file for a tool; the same as `new tool`
+    Init(Init),
+    /// Show every setting, its value and where it comes from
+    Config,
+    /// Print a completion script for a shell
+    Completions(Completions),
+    /// Print the manual page
+    Man(Man),
+}
+
+/// Arguments of `lint`.
+#[derive(Args, Debug)]
+pub(crate) struct Lint {
+    #[command(flatten)]
+    pub(crate) what: Checking,
+    /// Mend what can be mended without changing the meaning; with `-`, print the mended text
+    #[arg(long)]
+    pub(crate) fix: bool,
+    /// How to print the report [setting: format]
+    #[arg(long, value_name = "FORMAT", conflicts_with = "json")]
+    pub(crate) format: Option<Format>,
+}
+
+/// Arguments of `validate`.
+#[derive(Args, Debug)]
+pub(crate) struct Validate {
+    #[command(flatten)]
+    pub(crate) what: Checking,
+}
+
+/// What to check and how strictly.
+#[derive(Args, Debug)]
+pub(crate) struct Checking {
+    /// Files, folders, or `-` for stdin; this folder if none is given
+    #[arg(value_name = "PATH")]
+    pub(crate) paths: Vec<PathBuf>,
+    /// The kind of manifest, instead of finding it out
+    #[arg(long)]
+    pub(crate) kind: Option<KindName>,
+    /// Whose rules apply: those of who writes a manifest, or the milder ones of who reads it [setting: as]
+    #[arg(long = "as", value_name = "ROLE")]
+    pub(crate) role: Option<Role>,
+    /// Answer no when there are warnings [setting: deny_warnings]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub(crate) deny_warnings: Option<bool>,
+}
+
+/// Arguments of commands that take documents.
+#[derive(Args, Debug)]
+pub(crate) struct Documents {
+    /// Files, or `-` for stdin; stdin if none is given
+    #[arg(value_name = "PATH")]
+    pub(crate) paths: Vec<PathBuf>,
+}
+
+/// Arguments of commands that take one document.
+#[derive(Args, Debug)]
+pub(crate) struct Document {
+    /// A file, or `-` for stdin; stdin if none is given
+    #[arg(value_name = "PATH")]
+    pub(crate) path: Option<PathBuf>,
+}
+
+/// Arguments of `explain`.
+#[derive(Args, Debug)]
+pub(crate) struct Explain {
+    /// A code, such as json.bom
+    #[arg(required_unless_present = "list")]
+    pub(crate) code: Option<String>,
+    /// List every code
+    #[arg(long, conflicts_with = "code")]
+    pub(crate) list: bool,
+}
+
+/// Arguments of `schema`.
+#[derive(Args, Debug)]
+pub(crate) struct Schema {
+    /// The kind of manifest
+    pub(crate) kind: KindName,
+}
+
+/// Arguments of `new`.
+#[derive(Args, Debug)]
+pub(crate) struct New {
+    /// The kind of manifest
+    pub(crate) kind: KindName,
+    #[command(flatten)]
+    pub(crate) file: Init,
+}
+
+/// Arguments of `init`, and of `new` after the kind.
+#[derive(Args, Debug)]
+pub(crate) struct Init {
+    /// A name: of the tool, of the agent (its .agt domain), or of the local tool (its folder)
+    pub(crate) name: Option<String>,
+    /// Where to write; `-` prints the file instead
+    #[arg(short, long, value_name = "PATH")]
+    pub(crate) out: Option<PathBuf>,
+    /// Your address: the creator of the tool or the owner of the agent
+    #[arg(long, value_name = "0x…")]
+    pub(crate) address: Option<String>,
+    /// Replace a file that is already there
+    #[arg(long)]
+    pub(crate) force: bool,
+}
+
+/// Arguments of `completions`.
+#[derive(Args, Debug)]
+pub(crate) struct Completions {
+    /// The shell
+    pub(crate) shell: clap_complete::Shell,
+}
+
+/// Arguments of `man`.
+#[derive(Args, Debug)]
+pub(crate) struct Man {
+    /// The command to describe; the whole program if none is given
+    pub(crate) command: Option<String>,
+}
+
+/// When to colour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Color {
+    /// On a terminal
+    Auto,
+    /// Also in pipes and files
+    Always,
+    /// Nowhere
+    Never,
+}
+
+/// How to print a report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Format {
+    /// For people: the place in the text, and what to do
+    Human,
+    /// The same as --json
+    Json,
+    /// SARIF 2.1.0, for code scanning
+    Sarif,
+    /// Workflow commands that GitHub shows beside the code
+    Github,
+}
+
+/// Whose rules apply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Role {
+    /// Who writes a manifest
+    Producer,
+    /// Who reads somebody else's
+    Consumer,
+}
+
+impl From<Role> for Mode {
+    fn from(role: Role) -> Self {
+        match role {
+            Role::Producer => Self::Producer,
+            Role::Consumer => Self::Consumer,
+        }
+    }
+}
+
+/// The kinds of manifest, by the names used on the command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum KindName {
+    /// An onchain tool (ERC-8257)
+    Tool,
+    /// An agent (.agt 1.0)
+    Agent,
+    /// A local tool: a folder with manifest.json
+    Local,
+}
+
+impl From<KindName> for ManifestKind {
+    fn from(name: KindName) -> Self {
+        match name {
+            KindName::Tool => Self::Tool,
+            KindName::Agent => Self::Agent,
+            KindName::Local => Self::Local,
+        }
+    }
+}
+
+/// The word by which a value is named on the command line and in settings files.
+pub(crate) fn word(value: &impl ValueEnum) -> String {
+    value.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+}
+
+/// Whether `--json` stands among arguments that could not be parsed.
+pub(crate) fn wants_json(arguments: &[OsString]) -> bool {
+    arguments.iter().skip(1).take_while(|argument| *argument != "--").any(|argument| argument == "--json")
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_definition_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn json_is_seen_before_a_double_dash_only() {
+        let seen = |arguments: &[&str]| wants_json(&arguments.iter().map(OsString::from).collect::<Vec<_>>());
+        assert!(seen(&["toolcrib", "lnt", "--json"]));
+        assert!(!seen(&["toolcrib", "lint", "--", "--json"]));
+        assert!(!seen(&["--json"]), "the program's own name");
+    }
+}

@@ -1,0 +1,33 @@
+//! `config`: every setting, its value and where it comes from.
+
+use serde_json::{Value, json};
+
+use crate::cli::word;
+use crate::outcome::{Done, Exit, Stop};
+use crate::printer::{Printer, shown};
+use crate::settings::{Origin, Settings};
+
+/// Runs the command.
+pub(crate) fn run(settings: &Settings, printer: &mut Printer) -> Result<Done, Stop> {
+    let Settings { color, format, deny_warnings, role, files } = settings;
+    let rows: [(&str, Value, &Origin); 4] = [
+        ("color", json!(word(&color.value)), &color.origin),
+        ("format", json!(word(&format.value)), &format.origin),
+        ("deny_warnings", json!(deny_warnings.value), &deny_warnings.origin),
+        ("as", json!(word(&role.value)), &role.origin),
+    ];
+    for (name, value, origin) in &rows {
+        printer.result(&format!("{:<26}  # {}\n", format!("{name} = {value}"), shown(&origin.to_string())))?;
+    }
+    for (path, present) in files {
+        let state = if *present { "read" } else { "not there" };
+        printer.detail(&format!("{}: {state}", shown(&path.display().to_string())))?;
+    }
+    let entries: Vec<_> = rows
+        .iter()
+        .map(|(name, value, origin)| json!({ "name": name, "value": value, "origin": origin.word(), "from": origin.detail() }))
+        .collect();
+    let files: Vec<_> =
+        files.iter().map(|(path, present)| json!({ "path": path.display().to_string(), "present": present })).collect();
+    Ok(Done::new(Exit::Yes, json!({ "settings": entries, "files": files })))
+}

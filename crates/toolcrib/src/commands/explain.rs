@@ -1,0 +1,135 @@
+//! `explain`: what a code means.
+
+use serde_json::{Value, json};
+use toolcrib_core::codes::{self, Code};
+
+use crate::cli::Explain;
+use crate::outcome::{Done, Exit, Failure, Stop};
+use crate::printer::Printer;
+
+/// Most edits between what was typed and the code that is suggested for it.
+const MAX_DISTANCE: usize = 4;
+
+/// Longest word that is compared with the codes. None is half as long, and the cost grows with the length.
+const MAX_TYPED: usize = 80;
+
+/// Runs the command.
+pub(crate) fn run(arguments: &Explain, printer: &mut Printer) -> Result<Done, Stop> {
+    let Some(typed) = &arguments.code else { return list(printer) };
+    let Some(code) = Code::find(typed) else {
+        let mut failure = Failure::new(codes::cli::UNKNOWN_CODE, format!("no code is called `{typed}`"));
+        if let Some(near) = nearest(typed) {
+            failure = failure.hint(format!("did you mean {near}?"));
+        }
+        printer.failure(&failure)?;
+        return Ok(Done::new(Exit::No, json!(null)));
+    };
+    let info = code.info();
+    let paint = printer.paint();
+    let mut text = format!("{}: {}\n\n", paint.strong(info.id), info.title);
+    for paragraph in [info.explanation.to_owned(), format!("What to do: {}.", info.hint)] {
+        text += &wrapped(&paragraph);
+        text.push('\n');
+    }
+    text += &format!("Severity: {}\nSource: {}\n", info.severity, info.spec);
+    if let Some(check) = info.check {
+        text += &format!("Fails: check {check} of ERC-8257 §7, so readers treat the tool as unverified\n");
+    }
+    printer.result(&text)?;
+    Ok(Done::new(Exit::Yes, to_json(code)))
+}
+
+fn list(printer: &mut Printer) -> Result<Done, Stop> {
+    let width = codes::all().map(|code| code.id().len()).max().unwrap_or_default();
+    for code in codes::all() {
+        printer.result(&format!("{:width$}  {:7}  {}\n", code.id(), code.severity().as_str(), code.title()))?;
+    }
+    Ok(Done::new(Exit::Yes, json!({ "codes": codes::all().map(to_json).collect::<Vec<_>>() })))
+}
+
+fn to_json(code: Code) -> Value {
+    let info = code.info();
+    json!({
+        "code": info.id,
+        "severity": info.severity,
+        "title": info.title,
+        "explanation": info.explanation,
+        "hint": info.hint,
+        "spec": info.spec,
+        "check": info.check,
+    })
+}
+
+/// Breaks a paragraph into lines of at most 80 columns.
+fn wrapped(paragraph: &str) -> String {
+    let mut out = String::new();
+    let mut columns = 0;
+    for word in paragraph.split_whitespace() {
+        let width = word.chars().count();
+        if columns > 0 && columns + 1 + width > 80 {
+            out.push('\n');
+            columns = 0;
+        } else if columns > 0 {
+            out.push(' ');
+            columns += 1;
+        }
+        out.push_str(word);
+        columns += width;
+    }
+    out.push('\n');
+    out
+}
+
+/// The code that was probably meant: the same in other letters, the same without its group, or the nearest one.
+fn nearest(typed: &str) -> Option<&'static str> {
+    if typed.len() > MAX_TYPED {
+        return None;
+    }
+    let typed = typed.to_lowercase().replace('-', "_");
+    let name_of = |id: &'static str| id.split_once('.').map_or(id, |(_, name)| name);
+    if let Some(code) = codes::all().find(|code| code.id() == typed || name_of(code.id()) == typed) {
+        return Some(code.id());
+    }
+    codes::all()
+        .map(|code| (distance(&typed, code.id()).min(distance(&typed, name_of(code.id()))), code.id()))
+        .filter(|(distance, _)| *distance <= MAX_DISTANCE.min(typed.len() / 2))
+        .min()
+        .map(|(_, id)| id)
+}
+
+/// The number of characters to insert, delete or replace (Levenshtein).
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, ca) in a.chars().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
+        for (j, cb) in b.iter().enumerate() {
+            let replaced = diagonal + usize::from(ca != *cb);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn distances() {
+        assert_eq!(distance("kitten", "sitting"), 3);
+        assert_eq!(distance("", "abc"), 3);
+        assert_eq!(distance("abc", "abc"), 0);
+    }
+
+    #[test]
+    fn near_misses_are_understood() {
+        assert_eq!(nearest("json.duplicat_key"), Some("json.duplicate_key"));
+        assert_eq!(nearest("JSON.BOM"), Some("json.bom"));
+        assert_eq!(nearest("duplicate-key"), Some("json.duplicate_key"));
+        assert_eq!(nearest("xyzzy"), None);
+        assert_eq!(nearest(""), None);
+        assert_eq!(nearest(&"a".repeat(1_000_000)), None);
+    }
+}

@@ -1,0 +1,11 @@
+//! One file for each command.
+
+pub(crate) mod canon;
+pub(crate) mod config;
+pub(crate) mod explain;
+pub(crate) mod hash;
+pub(crate) mod lint;
+pub(crate) mod new;
+pub(crate) mod schema;
+pub(crate) mod shell;
+pub(crate) mod validate;

@@ -1,0 +1,110 @@
+//! `new` and `init`: a correct starting file.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+use toolcrib_core::codes;
+use toolcrib_core::finding::{Mode, Severity};
+
+use crate::cli::Init;
+use crate::kinds::{self, ManifestKind};
+use crate::outcome::{Done, Exit, Failure, Stop};
+use crate::printer::{Printer, shown};
+
+/// Stands for the author's address until it is known. Visibly nobody's, and valid in every notation.
+const SOMEBODY: &str = "0x1111111111111111111111111111111111111111";
+
+/// Longest name of a file or folder that is made here; file systems allow 255 bytes.
+const MAX_NAME: usize = 100;
+
+/// Runs the command.
+pub(crate) fn run(kind: ManifestKind, arguments: &Init, printer: &mut Printer) -> Result<Done, Stop> {
+    let name = arguments.name.as_deref().unwrap_or(match kind {
+        ManifestKind::Agent => "my-agent.agt",
+        ManifestKind::Tool | ManifestKind::Local => "my-tool",
+    });
+    if !is_plain(name) {
+        let what = format!("`{name}` cannot be a name here");
+        let hint = "use letters, digits, `-`, `_` and `.`, beginning with a letter or digit";
+        return Err(Failure::new(codes::cli::USAGE, what).hint(hint).into());
+    }
+    let text = kinds::template(kind, name, arguments.address.as_deref().unwrap_or(SOMEBODY));
+    refuse_flawed(kind, &text, name)?;
+    if arguments.out.as_deref() == Some(Path::new("-")) {
+        printer.document(&text)?;
+        return Ok(Done::new(Exit::Yes, json!({ "kind": kinds::name(kind), "path": null, "text": text })));
+    }
+    let path = arguments.out.clone().unwrap_or_else(|| default_path(kind, name));
+    write(&path, &text, arguments.force)?;
+    let shown_path = shown(&path.display().to_string());
+    printer.result(&format!("{shown_path}\n"))?;
+    printer.aside(&next_steps(kind, &shown_path, arguments.address.is_none()))?;
+    Ok(Done::new(Exit::Yes, json!({ "kind": kinds::name(kind), "path": path.display().to_string() })))
+}
+
+/// Whether a name can stand in a template and be part of a path as it is. What else a name must be, the rules say.
+fn is_plain(name: &str) -> bool {
+    name.len() <= MAX_NAME
+        && name.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
+}
+
+/// A start with an error in it would be a trap. What only the author can add later, such as a signature, is none.
+fn refuse_flawed(kind: ManifestKind, text: &str, name: &str) -> Result<(), Failure> {
+    let report = kinds::check(kind, text.as_bytes(), Mode::Producer, None);
+    let is_due_later = |pointer: &str| kind == ManifestKind::Agent && pointer == "/signature";
+    match report.findings.iter().find(|finding| finding.severity == Severity::Error && !is_due_later(&finding.pointer)) {
+        None => Ok(()),
+        Some(finding) => {
+            let what = format!("`{name}` gives no correct manifest: {} ({})", finding.message, finding.code);
+            Err(Failure::new(codes::cli::USAGE, what).hint(finding.code.info().hint))
+        }
+    }
+}
+
+fn default_path(kind: ManifestKind, name: &str) -> PathBuf {
+    match kind {
+        ManifestKind::Tool | ManifestKind::Agent => PathBuf::from(format!("{name}.json")),
+        ManifestKind::Local => Path::new(name).join("manifest.json"),
+    }
+}
+
+/// Writes a new file. An existing one is replaced only when `force` says so.
+fn write(path: &Path, text: &str, force: bool) -> Result<(), Failure> {
+    let failure = |error: &io::Error| match error.kind() {
+        ErrorKind::AlreadyExists => Failure::new(codes::cli::EXISTS, format!("{} is already there", path.display())),
+        _ => Failure::new(codes::cli::UNWRITABLE, format!("cannot write {}: {error}", path.display())),
+    };
+    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        fs::create_dir_all(folder).map_err(|error| failure(&error))?;
+    }
+    let mut options = OpenOptions::new();
+    options.write(true);
+    if force { options.create(true).truncate(true) } else { options.create_new(true) };
+    options.open(path).and_then(|mut file| file.write_all(text.as_bytes())).map_err(|error| failure(&error))
+}
+
+fn next_steps(kind: ManifestKind, path: &str, without_address: bool) -> String {
+    let mut steps = Vec::new();
+    match kind {
+        ManifestKind::Tool => {
+            steps.push("say what the tool does, where it is, and what it takes and gives".to_owned());
+            if without_address {
+                steps.push("put your own address, in lowercase, in creatorAddress".to_owned());
+            }
+        }
+        ManifestKind::Agent => {
+            steps.push("say what the agent speaks and can do".to_owned());
+            if without_address {
+                steps.push("put the address that owns the domain, with its checksum, in owner".to_owned());
+            }
+            steps.push("sign the canonical form with that wallet, as the last change".to_owned());
+        }
+        ManifestKind::Local => steps.push("say what the functions do and what they take".to_owned()),
+    }
+    steps.push(format!("check it: toolcrib lint {path}"));
+    let lines: Vec<_> = steps.iter().enumerate().map(|(at, step)| format!("  {}. {step}\n", at + 1)).collect();
+    format!("Next:\n{}", lines.concat())
+}

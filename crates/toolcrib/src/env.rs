@@ -1,0 +1,42 @@
+//! Every environment variable that Toolcrib reads, in one place.
+
+/// When to colour: `auto`, `always` or `never`. The setting `color`.
+pub(crate) const TOOLCRIB_COLOR: &str = "TOOLCRIB_COLOR";
+
+/// How `lint` prints: `human`, `json`, `sarif` or `github`. The setting `format`.
+pub(crate) const TOOLCRIB_FORMAT: &str = "TOOLCRIB_FORMAT";
+
+/// Whether a warning makes `lint` and `validate` answer no: `true` or `false`. The setting `deny_warnings`.
+pub(crate) const TOOLCRIB_DENY_WARNINGS: &str = "TOOLCRIB_DENY_WARNINGS";
+
+/// Whose rules apply: `producer` or `consumer`. The setting `as`.
+pub(crate) const TOOLCRIB_AS: &str = "TOOLCRIB_AS";
+
+/// Any value but the empty one turns colours off (<https://no-color.org>), unless `color` is set some other way.
+pub(crate) const NO_COLOR: &str = "NO_COLOR";
+
+/// A terminal called `dumb` gets no colours.
+pub(crate) const TERM: &str = "TERM";
+
+/// Where the user's settings lie: `$XDG_CONFIG_HOME/toolcrib/config.toml`.
+pub(crate) const XDG_CONFIG_HOME: &str = "XDG_CONFIG_HOME";
+
+/// The home folder; `$HOME/.config` stands in for an absent `XDG_CONFIG_HOME`.
+pub(crate) const HOME: &str = "HOME";
+
+/// Where settings lie on Windows: `%APPDATA%\toolcrib\config.toml`.
+pub(crate) const APPDATA: &str = "APPDATA";
+
+/// The variables that are settings, with what they set, for the generated reference.
+#[cfg(test)]
+pub(crate) const DOCUMENTED: &[(&str, &str)] = &[
+    (TOOLCRIB_COLOR, "setting `color`: `auto`, `always` or `never`"),
+    (TOOLCRIB_FORMAT, "setting `format`: `human`, `json`, `sarif` or `github`"),
+    (TOOLCRIB_DENY_WARNINGS, "setting `deny_warnings`: `true` or `false`"),
+    (TOOLCRIB_AS, "setting `as`: `producer` or `consumer`"),
+    (NO_COLOR, "any value but the empty one turns colours off, unless `color` is set"),
+    (TERM, "a terminal called `dumb` gets no colours"),
+    (XDG_CONFIG_HOME, "user settings are in `$XDG_CONFIG_HOME/toolcrib/config.toml`"),
+    (HOME, "user settings are in `$HOME/.config/toolcrib/config.toml` when `XDG_CONFIG_HOME` is not set"),
+    (APPDATA, "on Windows, user settings are in `%APPDATA%\\toolcrib\\config.toml`"),
+];

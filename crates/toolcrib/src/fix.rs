@@ -1,0 +1,283 @@
+//! Applying fixes: only those that fit together, only if the result can still be read, and only as a whole file.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+use toolcrib_core::codes;
+use toolcrib_core::finding::{Edit, Finding, Fix};
+use toolcrib_core::json::{self, Limits};
+
+use crate::kinds::Report;
+use crate::outcome::Failure;
+use crate::position::Lines;
+
+/// Most rounds of checking and mending. Two or three are usual: one fix can uncover the next, and a round mends at
+/// most as many findings as a report keeps.
+const MAX_ROUNDS: usize = 16;
+
+/// A fix that was applied.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Applied {
+    /// The code of the finding that it mends.
+    pub(crate) code: &'static str,
+    /// What it did.
+    pub(crate) title: String,
+    /// Where, as an RFC 6901 pointer.
+    pub(crate) pointer: String,
+    /// Where, as a line of the text before this round.
+    pub(crate) line: usize,
+}
+
+impl Applied {
+    /// The fix as an entry of `fixed` in JSON.
+    pub(crate) fn to_json(&self) -> Value {
+        json!({ "code": self.code, "title": self.title, "pointer": self.pointer, "line": self.line })
+    }
+}
+
+/// Mends `bytes` round by round until no fix is left, and gives the new bytes and what was done. `None` when nothing
+/// could be done. `report` is what `check` says about `bytes`.
+pub(crate) fn mend(bytes: &[u8], report: &Report, check: impl Fn(&[u8]) -> Report) -> Option<(Vec<u8>, Vec<Applied>)> {
+    let mut bytes = bytes.to_owned();
+    let mut findings = report.findings.clone();
+    let mut applied = Vec::new();
+    for _ in 0..MAX_ROUNDS {
+        let Some((mended, fixes)) = round(&bytes, &findings) else { break };
+        bytes = mended;
+        applied.extend(fixes);
+        findings = check(&bytes).findings;
+    }
+    (!applied.is_empty()).then_some((bytes, applied))
+}
+
+/// Replaces the contents of a file in one step: readers see the old text or the new one, never a part. The file keeps
+/// its permissions. `before` is what was read from it.
+pub(crate) fn replace(path: &Path, before: &[u8], after: &[u8]) -> Result<(), Failure> {
+    let failure = |error: &io::Error| Failure::new(codes::cli::UNWRITABLE, format!("cannot write {}: {error}", path.display()));
+    // A link is kept; what it points to is replaced.
+    let target = fs::canonicalize(path).map_err(|error| failure(&error))?;
+    let permissions = fs::metadata(&target).map_err(|error| failure(&error))?.permissions();
+    if permissions.readonly() {
+        return Err(Failure::new(codes::cli::UNWRITABLE, format!("{} is read-only", path.display())));
+    }
+    let temporary = write_beside(&target, after, permissions).map_err(|error| failure(&error))?;
+    let result = match fs::read(&target) {
+        Ok(now) if now != before => {
+            Err(Failure::new(codes::cli::CHANGED, format!("{} changed while it was being checked", path.display())))
+        }
+        Ok(_) => fs::rename(&temporary, &target).map_err(|error| failure(&error)),
+        Err(error) => Err(failure(&error)),
+    };
+    if result.is_err() {
+        // The reason for failing matters more than a file that cannot be removed either.
+        let _ = fs::remove_file(&temporary);
+    }
+    result
+}
+
+/// Writes a new file next to `target` and gives its path.
+fn write_beside(target: &Path, bytes: &[u8], permissions: fs::Permissions) -> io::Result<PathBuf> {
+    let name = target.file_name().unwrap_or_default().to_string_lossy();
+    let temporary = target.with_file_name(format!(".{name}.{}.toolcrib-tmp", std::process::id()));
+    let mut file = OpenOptions::new().write(true).create_new(true).open(&temporary)?;
+    // Permissions first: what is private stays so at every moment.
+    let written = file.set_permissions(permissions).and_then(|()| file.write_all(bytes)).and_then(|()| file.sync_all());
+    match written {
+        Ok(()) => Ok(temporary),
+        Err(error) => {
+            let _ = fs::remove_file(&temporary);
+            Err(error)
+        }
+    }
+}
+
+/// One round: every fix that fits beside the others, or, when these together would spoil the document, each that
+/// does not spoil it alone.
+fn round(bytes: &[u8], findings: &[Finding]) -> Option<(Vec<u8>, Vec<Applied>)> {
+    let lines = Lines::new(bytes);
+    let candidates: Vec<_> = findings
+        .iter()
+        .filter_map(|finding| Some((finding, finding.fix.as_ref()?)))
+        .filter(|(_, fix)| fits(bytes, fix))
+        .collect();
+    let chosen = compatible(&candidates);
+    if chosen.is_empty() {
+        return None;
+    }
+    let describe = |finding: &Finding, fix: &Fix| Applied {
+        code: finding.code.id(),
+        title: fix.title.clone(),
+        pointer: finding.pointer.clone(),
+        line: lines.position(fix.edits[0].span.start).line,
+    };
+    let before = readability(bytes);
+    let all = apply(bytes, chosen.iter().flat_map(|(_, fix)| &fix.edits));
+    if readability(&all) >= before {
+        return Some((all, chosen.iter().map(|(finding, fix)| describe(finding, fix)).collect()));
+    }
+    let mut kept: Vec<(&Finding, &Fix)> = Vec::new();
+    for candidate in chosen {
+        kept.push(candidate);
+        if readability(&apply(bytes, kept.iter().flat_map(|(_, fix)| &fix.edits))) < before {
+            kept.pop();
+        }
+    }
+    if kept.is_empty() {
+        return None;
+    }
+    let mended = apply(bytes, kept.iter().flat_map(|(_, fix)| &fix.edits));
+    Some((mended, kept.iter().map(|(finding, fix)| describe(finding, fix)).collect()))
+}
+
+/// Whether every edit lies inside the text, changes something, and the edits of the fix do not overlap.
+fn fits(bytes: &[u8], fix: &Fix) -> bool {
+    let inside = |edit: &Edit| {
+        bytes.get(edit.span.start..edit.span.end).is_some_and(|old| old != edit.replacement.as_bytes())
+            && is_boundary(bytes, edit.span.start)
+            && is_boundary(bytes, edit.span.end)
+    };
+    !fix.edits.is_empty() && fix.edits.iter().all(inside) && no_overlap(fix.edits.iter().collect())
+}
+
+fn is_boundary(bytes: &[u8], at: usize) -> bool {
+    bytes.get(at).is_none_or(|byte| (byte & 0xC0) != 0x80)
+}
+
+/// Chooses fixes in source order, leaving out those that touch what an earlier one changes.
+fn compatible<'a>(candidates: &[(&'a Finding, &'a Fix)]) -> Vec<(&'a Finding, &'a Fix)> {
+    let mut chosen = Vec::new();
+    let mut taken: Vec<&Edit> = Vec::new();
+    for (finding, fix) in candidates {
+        let clashes = |edit: &Edit| taken.iter().any(|other| overlap(edit, other));
+        if !fix.edits.iter().any(clashes) {
+            taken.extend(&fix.edits);
+            chosen.push((*finding, *fix));
+        }
+    }
+    chosen.sort_by_key(|(_, fix)| fix.edits.iter().map(|edit| edit.span.start).min());
+    chosen
+}
+
+fn no_overlap(mut edits: Vec<&Edit>) -> bool {
+    edits.sort_by_key(|edit| (edit.span.start, edit.span.end));
+    edits.windows(2).all(|pair| !overlap(pair[0], pair[1]))
+}
+
+/// Whether two edits share a byte, or stand at the same place so that their order would matter.
+const fn overlap(a: &Edit, b: &Edit) -> bool {
+    a.span.start == b.span.start || (a.span.start < b.span.end && b.span.start < a.span.end)
+}
+
+/// Applies edits that do not overlap, from the last to the first.
+fn apply<'a>(bytes: &[u8], edits: impl IntoIterator<Item = &'a Edit>) -> Vec<u8> {
+    let mut edits: Vec<_> = edits.into_iter().collect();
+    edits.sort_by_key(|edit| edit.span.start);
+    let mut out = Vec::with_capacity(bytes.len());
+    let mut from = 0;
+    for edit in edits {
+        out.extend_from_slice(&bytes[from..edit.span.start]);
+        out.extend_from_slice(edit.replacement.as_bytes());
+        from = edit.span.end;
+    }
+    out.extend_from_slice(&bytes[from..]);
+    out
+}
+
+/// How much can be made of a text: nothing, a tree without canonical form, or a document.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Readability {
+    Nothing,
+    Tree,
+    Document,
+}
+
+fn readability(bytes: &[u8]) -> Readability {
+    match json::read(bytes, Limits::default()).document {
+        None => Readability::Nothing,
+        Some(document) if document.is_canonicalisable() => Readability::Document,
+        Some(_) => Readability::Tree,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use toolcrib_core::finding::{Mode, Span};
+
+    use super::*;
+    use crate::kinds::check_json;
+
+    fn finding(edits: &[(usize, usize, &str)]) -> Finding {
+        let edits = edits
+            .iter()
+            .map(|(start, end, text)| Edit { span: Span::new(*start, *end), replacement: (*text).to_owned() })
+            .collect();
+        Finding::new(codes::json::NOT_NFC).fix(Fix { title: "try".to_owned(), edits })
+    }
+
+    #[track_caller]
+    fn check_round(text: &str, findings: &[Finding], expected: Option<&str>) {
+        let got = round(text.as_bytes(), findings).map(|(bytes, _)| String::from_utf8(bytes).expect("still UTF-8"));
+        assert_eq!(got.as_deref(), expected);
+    }
+
+    #[test]
+    fn fixes_apply_together_when_they_do_not_touch() {
+        check_round("[1,2,3]", &[finding(&[(1, 2, "10")]), finding(&[(5, 6, "30")])], Some("[10,2,30]"));
+        check_round("[1,2,3]", &[finding(&[(1, 2, "10"), (5, 6, "30")]), finding(&[(3, 4, "20")])], Some("[10,20,30]"));
+    }
+
+    #[test]
+    fn of_two_that_touch_the_first_wins() {
+        check_round("[1,2,3]", &[finding(&[(1, 4, "7")]), finding(&[(3, 4, "9")])], Some("[7,3]"));
+        check_round("[1]", &[finding(&[(1, 1, "8,")]), finding(&[(1, 1, "9,")])], Some("[8,1]"));
+    }
+
+    #[test]
+    fn a_fix_that_breaks_the_document_is_left_out_and_the_others_stay() {
+        check_round("[1,2]", &[finding(&[(0, 1, "")])], None);
+        check_round("[1,2]", &[finding(&[(0, 1, "")]), finding(&[(3, 4, "20")])], Some("[1,20]"));
+    }
+
+    #[test]
+    fn fixes_that_do_not_fit_the_text_are_ignored() {
+        check_round("[1]", &[finding(&[(2, 99, "")])], None);
+        check_round("[\"é\"]", &[finding(&[(3, 4, "x")])], None);
+        check_round("[1]", &[finding(&[(1, 2, "1")])], None);
+        check_round("[1]", &[finding(&[])], None);
+        check_round("[1]", &[finding(&[(1, 2, "5"), (1, 2, "6")])], None);
+        // An end before its start.
+        check_round("[1]", &[finding(&[(2, 1, "5")])], None);
+    }
+
+    #[track_caller]
+    fn check_mend(text: &str, expected: Option<(&str, usize)>) {
+        let check = |bytes: &[u8]| check_json(bytes, Mode::Producer);
+        let mended = mend(text.as_bytes(), &check(text.as_bytes()), check);
+        let mended = mended.map(|(bytes, applied)| (String::from_utf8(bytes).expect("still UTF-8"), applied.len()));
+        assert_eq!(mended.as_ref().map(|(text, count)| (text.as_str(), *count)), expected);
+    }
+
+    #[test]
+    fn mending_goes_on_until_nothing_is_left() {
+        check_mend("{\"a\": 1}", None);
+        check_mend("{\"a\": \"cafe\u{301}\"}", Some(("{\"a\": \"caf\u{e9}\"}", 1)));
+        // The mark hides the rest of the document, so its removal uncovers the second finding.
+        check_mend("\u{feff}{\"a\": \"cafe\u{301}\"}", Some(("{\"a\": \"caf\u{e9}\"}", 2)));
+        // The mark goes, although what follows is no JSON: the text was unreadable before.
+        check_mend("\u{feff}{", Some(("{", 1)));
+    }
+
+    #[test]
+    fn normalising_a_key_never_makes_two_equal_keys() {
+        check_mend("{\"caf\u{e9}\": 1, \"cafe\u{301}\": 2}", None);
+        check_mend("{\"cafe\u{301}\": \"e\u{301}\", \"caf\u{e9}\": 2}", Some(("{\"cafe\u{301}\": \"\u{e9}\", \"caf\u{e9}\": 2}", 1)));
+    }
+
+    #[test]
+    fn more_findings_than_a_report_keeps_are_mended_in_several_rounds() {
+        let text = format!("[{}]", vec!["\"e\u{301}\""; 600].join(","));
+        check_mend(&text, Some((&format!("[{}]", vec!["\"\u{e9}\""; 600].join(",")), 600)));
+    }
+}

@@ -1,0 +1,336 @@
+//! The one way out: stdout is the result, stderr is everything else.
+//!
+//! Text goes through [`Printer`], which knows whether to colour, whether to be quiet, and whether the result is a JSON
+//! envelope. Foreign text must be escaped before it comes here; [`shown`] does it, and JSON is escaped on its way out.
+
+use std::borrow::Cow;
+use std::io::{self, IsTerminal, Write};
+
+use serde::Serialize;
+use serde_json::Value;
+use serde_json::ser::{Formatter, PrettyFormatter};
+use toolcrib_core::text::escape_for_display;
+
+use crate::outcome::{Exit, Failure};
+
+/// Version of the JSON envelope. It changes when a field changes its meaning or goes away, not when one is added.
+const SCHEMA_VERSION: u32 = 1;
+
+/// Writes results and notes.
+#[derive(Debug)]
+pub(crate) struct Printer {
+    out: io::BufWriter<io::Stdout>,
+    json: bool,
+    quiet: bool,
+    verbose: bool,
+    paint_out: Paint,
+    paint_err: Paint,
+    errors: Vec<Message>,
+    warnings: Vec<Message>,
+}
+
+/// How a printer behaves.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Manner {
+    /// The result is a JSON envelope.
+    pub(crate) json: bool,
+    /// No notes on stderr.
+    pub(crate) quiet: bool,
+    /// More notes on stderr.
+    pub(crate) verbose: bool,
+    /// Colours on stdout and stderr.
+    pub(crate) color: (bool, bool),
+}
+
+/// An entry of `errors` or `warnings` in the envelope.
+#[derive(Debug, Serialize)]
+struct Message {
+    code: &'static str,
+    message: String,
+    hint: String,
+}
+
+impl From<&Failure> for Message {
+    fn from(failure: &Failure) -> Self {
+        Self { code: failure.code.id(), message: failure.message.clone(), hint: failure.what_next().to_owned() }
+    }
+}
+
+#[derive(Debug, Serialize)]
+struct Envelope<'a> {
+    schema_version: u32,
+    success: bool,
+    data: &'a Value,
+    errors: &'a [Message],
+    warnings: &'a [Message],
+}
+
+impl Printer {
+    /// A printer on the process's own stdout and stderr.
+    pub(crate) fn new(manner: Manner) -> Self {
+        Self {
+            out: io::BufWriter::new(io::stdout()),
+            json: manner.json,
+            quiet: manner.quiet,
+            verbose: manner.verbose,
+            paint_out: Paint { on: manner.color.0 && !manner.json },
+            paint_err: Paint { on: manner.color.1 },
+            errors: Vec::new(),
+            warnings: Vec::new(),
+        }
+    }
+
+    /// Whether the result is a JSON envelope.
+    pub(crate) const fn json(&self) -> bool {
+        self.json
+    }
+
+    /// The colours of stdout.
+    pub(crate) const fn paint(&self) -> Paint {
+        self.paint_out
+    }
+
+    /// The colours of stderr.
+    pub(crate) const fn paint_err(&self) -> Paint {
+        self.paint_err
+    }
+
+    /// Writes text of the result. Nothing when the result is an envelope.
+    pub(crate) fn result(&mut self, text: &str) -> io::Result<()> {
+        if self.json { Ok(()) } else { self.out.write_all(text.as_bytes()) }
+    }
+
+    /// Writes a document exactly as it is, for pipes and files. A terminal gets it escaped if it would not be harmless.
+    pub(crate) fn document(&mut self, text: &str) -> io::Result<()> {
+        if self.json {
+            return Ok(());
+        }
+        if io::stdout().is_terminal() {
+            let lines: Vec<_> = text.split('\n').map(shown).collect();
+            let safe = lines.join("\n");
+            if safe != text {
+                self.note("some characters are shown escaped, because this is a terminal")?;
+            }
+            return self.out.write_all(safe.as_bytes());
+        }
+        self.out.write_all(text.as_bytes())
+    }
+
+    /// Writes one JSON value as the result, whatever the format asked for: SARIF and schemas.
+    pub(crate) fn json_document(&mut self, value: &impl Serialize) -> io::Result<()> {
+        if self.json {
+            return Ok(());
+        }
+        self.write_json(value)
+    }
+
+    /// Closes the result: the envelope if one was asked for, and a flush in any case.
+    pub(crate) fn finish(&mut self, exit: Exit, data: &Value) -> io::Result<()> {
+        if self.json {
+            let errors = std::mem::take(&mut self.errors);
+            let warnings = std::mem::take(&mut self.warnings);
+            let success = exit == Exit::Yes;
+            self.write_json(&Envelope {
+                schema_version: SCHEMA_VERSION,
+                success,
+                data,
+                errors: &errors,
+                warnings: &warnings,
+            })?;
+        }
+        self.out.flush()
+    }
+
+    /// Says why something could not be answered.
+    pub(crate) fn failure(&mut self, failure: &Failure) -> io::Result<()> {
+        if self.json {
+            self.errors.push(failure.into());
+            return Ok(());
+        }
+        let paint = self.paint_err;
+        let text = format!(
+            "{}: {}\n{}: {}\n",
+            paint.error(&format!("error[{}]", failure.code)),
+            shown(&failure.message),
+            paint.hint("hint"),
+            shown(failure.what_next()),
+        );
+        self.stderr(&text)
+    }
+
+    /// Adds to `warnings` of the envelope. Without an envelope, the caller says it in its own way.
+    pub(crate) fn warn_in_envelope(&mut self, warning: &Failure) {
+        if self.json {
+            self.warnings.push(warning.into());
+        }
+    }
+
+    /// Writes lines that say why there is no result, already escaped.
+    pub(crate) fn complaint(&mut self, text: &str) -> io::Result<()> {
+        self.stderr(text)
+    }
+
+    /// Writes lines that are no part of the result, already escaped. Not when quiet.
+    pub(crate) fn aside(&mut self, text: &str) -> io::Result<()> {
+        if self.quiet { Ok(()) } else { self.stderr(text) }
+    }
+
+    /// Writes one line that is no part of the result, already escaped. Not when quiet.
+    pub(crate) fn note(&mut self, text: &str) -> io::Result<()> {
+        self.aside(&format!("{text}\n"))
+    }
+
+    /// Writes one line for those who asked for more, already escaped.
+    pub(crate) fn detail(&mut self, text: &str) -> io::Result<()> {
+        if self.verbose { self.stderr(&format!("{text}\n")) } else { Ok(()) }
+    }
+
+    /// Text for stderr comes after what was already said on stdout.
+    fn stderr(&mut self, text: &str) -> io::Result<()> {
+        self.out.flush()?;
+        match io::stderr().write_all(text.as_bytes()) {
+            // Nobody listens to our notes; the result may still be wanted.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            other => other,
+        }
+    }
+
+    fn write_json(&mut self, value: &impl Serialize) -> io::Result<()> {
+        let formatter = Harmless(PrettyFormatter::new());
+        value.serialize(&mut serde_json::Serializer::with_formatter(&mut self.out, formatter)).map_err(io::Error::from)?;
+        self.out.write_all(b"\n")
+    }
+}
+
+/// Foreign text made fit for one line of a terminal: a tab becomes a space, the rest is escaped.
+pub(crate) fn shown(text: &str) -> String {
+    escape_for_display(&if text.contains('\t') { Cow::Owned(text.replace('\t', " ")) } else { Cow::Borrowed(text) })
+}
+
+/// Pretty JSON whose strings hold no character that could disturb a terminal: such ones are written as `\uXXXX`,
+/// which means the same to every JSON reader.
+struct Harmless(PrettyFormatter<'static>);
+
+impl Formatter for Harmless {
+    fn write_string_fragment<W: ?Sized + Write>(&mut self, writer: &mut W, fragment: &str) -> io::Result<()> {
+        if fragment.bytes().all(|byte| (0x20..0x7F).contains(&byte)) {
+            return writer.write_all(fragment.as_bytes());
+        }
+        let mut buffer = [0; 4];
+        for c in fragment.chars() {
+            let text: &str = c.encode_utf8(&mut buffer);
+            if escape_for_display(text) == text {
+                writer.write_all(text.as_bytes())?;
+            } else {
+                for unit in c.encode_utf16(&mut [0; 2]) {
+                    write!(writer, "\\u{unit:04x}")?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn begin_array<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        self.0.begin_array(writer)
+    }
+
+    fn end_array<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        self.0.end_array(writer)
+    }
+
+    fn begin_array_value<W: ?Sized + Write>(&mut self, writer: &mut W, first: bool) -> io::Result<()> {
+        self.0.begin_array_value(writer, first)
+    }
+
+    fn end_array_value<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        self.0.end_array_value(writer)
+    }
+
+    fn begin_object<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        self.0.begin_object(writer)
+    }
+
+    fn end_object<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        self.0.end_object(writer)
+    }
+
+    fn begin_object_key<W: ?Sized + Write>(&mut self, writer: &mut W, first: bool) -> io::Result<()> {
+        self.0.begin_object_key(writer, first)
+    }
+
+    fn begin_object_value<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        self.0.begin_object_value(writer)
+    }
+
+    fn end_object_value<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        self.0.end_object_value(writer)
+    }
+}
+
+/// Colours, or none. Everything stays readable without them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Paint {
+    on: bool,
+}
+
+impl Paint {
+    /// No colours.
+    #[cfg(test)]
+    pub(crate) const PLAIN: Self = Self { on: false };
+
+    /// Bad news.
+    pub(crate) fn error(self, text: &str) -> String {
+        self.wrap("1;31", text)
+    }
+
+    /// Doubtful news.
+    pub(crate) fn warning(self, text: &str) -> String {
+        self.wrap("1;33", text)
+    }
+
+    /// Advice.
+    pub(crate) fn hint(self, text: &str) -> String {
+        self.wrap("1;36", text)
+    }
+
+    /// Good news.
+    pub(crate) fn good(self, text: &str) -> String {
+        self.wrap("1;32", text)
+    }
+
+    /// The scaffolding of a report: line numbers, bars, arrows.
+    pub(crate) fn frame(self, text: &str) -> String {
+        self.wrap("1;34", text)
+    }
+
+    /// What should be read first.
+    pub(crate) fn strong(self, text: &str) -> String {
+        self.wrap("1", text)
+    }
+
+    fn wrap(self, code: &str, text: &str) -> String {
+        if self.on { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_keeps_every_character_and_passes_none_that_a_terminal_obeys() {
+        let hostile = "é 日本 \u{9b}31m \u{202e}x\u{200b} \u{7f} \u{e0001} \u{1b}";
+        let mut out = Vec::new();
+        let formatter = Harmless(PrettyFormatter::new());
+        hostile.serialize(&mut serde_json::Serializer::with_formatter(&mut out, formatter)).expect("writes to memory");
+        let text = String::from_utf8(out).expect("JSON is UTF-8");
+        assert_eq!(escape_for_display(&text), text);
+        assert!(text.contains("é 日本"), "ordinary text stays readable: {text}");
+        assert_eq!(serde_json::from_str::<String>(&text).expect("valid JSON"), hostile);
+    }
+
+    #[test]
+    fn shown_text_is_one_harmless_line() {
+        assert_eq!(shown("a\tb\nc\u{1b}[0m"), "a b\\u{a}c\\u{1b}[0m");
+    }
+}

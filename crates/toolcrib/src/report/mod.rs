@@ -1,0 +1,6 @@
+//! The forms a report can take.
+
+pub(crate) mod github;
+pub(crate) mod human;
+pub(crate) mod sarif;
+pub(crate) mod snippet;

@@ -1,0 +1,271 @@
+//! Settings: flag over environment over project file over user file over default, resolved here and nowhere else.
+
+use std::env::VarError;
+use std::io::{ErrorKind, Read};
+use std::path::{Path, PathBuf};
+use std::{env, fmt, fs, io};
+
+use clap::ValueEnum;
+use serde::Deserialize;
+use toolcrib_core::codes;
+
+use crate::cli::{Color, Format, Role, word};
+use crate::env as names;
+use crate::outcome::Failure;
+
+/// The name of the project file, looked for in the working folder and those above it.
+pub(crate) const PROJECT_FILE: &str = "toolcrib.toml";
+
+/// Largest settings file that is read. A dozen short lines are usual; anything near this is some other file.
+const MAX_BYTES: u64 = 65_536;
+
+/// What was said on the command line about settings.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Flags {
+    /// `--color`
+    pub(crate) color: Option<Color>,
+    /// `--format`
+    pub(crate) format: Option<Format>,
+    /// `--deny-warnings`
+    pub(crate) deny_warnings: Option<bool>,
+    /// `--as`
+    pub(crate) role: Option<Role>,
+}
+
+/// Every setting with its origin.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    /// When to colour.
+    pub(crate) color: Setting<Color>,
+    /// How `lint` prints.
+    pub(crate) format: Setting<Format>,
+    /// Whether warnings count as errors.
+    pub(crate) deny_warnings: Setting<bool>,
+    /// Whose rules apply.
+    pub(crate) role: Setting<Role>,
+    /// The files that were looked at, and whether they were there.
+    pub(crate) files: Vec<(PathBuf, bool)>,
+}
+
+/// A value and where it comes from.
+#[derive(Clone, Debug)]
+pub(crate) struct Setting<T> {
+    /// The value.
+    pub(crate) value: T,
+    /// Where it comes from.
+    pub(crate) origin: Origin,
+}
+
+/// Where a value comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// An option on the command line.
+    Flag(&'static str),
+    /// An environment variable.
+    Environment(&'static str),
+    /// `toolcrib.toml`.
+    ProjectFile(PathBuf),
+    /// The user's own file.
+    UserFile(PathBuf),
+    /// Nobody said anything.
+    Default,
+}
+
+impl Origin {
+    /// The word for this origin in JSON.
+    pub(crate) const fn word(&self) -> &'static str {
+        match self {
+            Self::Flag(_) => "flag",
+            Self::Environment(_) => "environment",
+            Self::ProjectFile(_) => "project_file",
+            Self::UserFile(_) => "user_file",
+            Self::Default => "default",
+        }
+    }
+
+    /// Which flag, variable or file it is.
+    pub(crate) fn detail(&self) -> Option<String> {
+        match self {
+            Self::Flag(name) | Self::Environment(name) => Some((*name).to_owned()),
+            Self::ProjectFile(path) | Self::UserFile(path) => Some(path.display().to_string()),
+            Self::Default => None,
+        }
+    }
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Flag(name) => write!(f, "flag {name}"),
+            Self::Environment(name) => write!(f, "environment {name}"),
+            Self::ProjectFile(path) => write!(f, "project file {}", path.display()),
+            Self::UserFile(path) => write!(f, "user file {}", path.display()),
+            Self::Default => f.write_str("default"),
+        }
+    }
+}
+
+/// Reads everything that can set something, and decides.
+pub(crate) fn resolve(flags: Flags) -> Result<Settings, Failure> {
+    let mut files = Vec::new();
+    let mut layers = Vec::new();
+    if let Some(path) = project_file() {
+        if let Some(file) = load(&path)? {
+            layers.push((Origin::ProjectFile(path.clone()), file));
+        }
+        files.push((path, true));
+    }
+    if let Some(path) = user_file() {
+        let found = load(&path)?;
+        files.push((path.clone(), found.is_some()));
+        if let Some(file) = found {
+            layers.push((Origin::UserFile(path), file));
+        }
+    }
+    let no_color = env::var_os(names::NO_COLOR).is_some_and(|value| !value.is_empty());
+    let without_color = if no_color { Some((Color::Never, Origin::Environment(names::NO_COLOR))) } else { None };
+    Ok(Settings {
+        color: decide(
+            ("--color", flags.color),
+            (names::TOOLCRIB_COLOR, variable(names::TOOLCRIB_COLOR, named)?),
+            &layers,
+            |file| file.color,
+            without_color.unwrap_or((Color::Auto, Origin::Default)),
+        ),
+        format: decide(
+            ("--format", flags.format),
+            (names::TOOLCRIB_FORMAT, variable(names::TOOLCRIB_FORMAT, named)?),
+            &layers,
+            |file| file.format,
+            (Format::Human, Origin::Default),
+        ),
+        deny_warnings: decide(
+            ("--deny-warnings", flags.deny_warnings),
+            (names::TOOLCRIB_DENY_WARNINGS, variable(names::TOOLCRIB_DENY_WARNINGS, truth)?),
+            &layers,
+            |file| file.deny_warnings,
+            (false, Origin::Default),
+        ),
+        role: decide(
+            ("--as", flags.role),
+            (names::TOOLCRIB_AS, variable(names::TOOLCRIB_AS, named)?),
+            &layers,
+            |file| file.role,
+            (Role::Producer, Origin::Default),
+        ),
+        files,
+    })
+}
+
+/// Whether to colour a stream.
+pub(crate) fn colored(color: Color, is_terminal: bool) -> bool {
+    match color {
+        Color::Always => true,
+        Color::Never => false,
+        Color::Auto => is_terminal && env::var_os(names::TERM).is_none_or(|term| term != "dumb"),
+    }
+}
+
+/// A settings file. Both files take the same keys.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    color: Option<Color>,
+    format: Option<Format>,
+    deny_warnings: Option<bool>,
+    #[serde(rename = "as")]
+    role: Option<Role>,
+}
+
+fn decide<T: Copy>(
+    (flag, flagged): (&'static str, Option<T>),
+    (variable, in_environment): (&'static str, Option<T>),
+    layers: &[(Origin, File)],
+    pick: impl Fn(&File) -> Option<T>,
+    (otherwise, fallback): (T, Origin),
+) -> Setting<T> {
+    if let Some(value) = flagged {
+        return Setting { value, origin: Origin::Flag(flag) };
+    }
+    if let Some(value) = in_environment {
+        return Setting { value, origin: Origin::Environment(variable) };
+    }
+    // NO_COLOR is part of the environment and so comes before the files.
+    if let Origin::Environment(_) = fallback {
+        return Setting { value: otherwise, origin: fallback };
+    }
+    for (origin, file) in layers {
+        if let Some(value) = pick(file) {
+            return Setting { value, origin: origin.clone() };
+        }
+    }
+    Setting { value: otherwise, origin: fallback }
+}
+
+/// The nearest project file at or above the working folder.
+fn project_file() -> Option<PathBuf> {
+    let here = env::current_dir().ok()?;
+    here.ancestors().map(|folder| folder.join(PROJECT_FILE)).find(|path| path.is_file())
+}
+
+/// Where the user's settings would be. Relative paths are ignored, as the XDG specification asks.
+fn user_file() -> Option<PathBuf> {
+    let absolute = |name: &str| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let base = absolute(names::XDG_CONFIG_HOME)
+        .or_else(|| if cfg!(windows) { absolute(names::APPDATA) } else { None })
+        .or_else(|| absolute(names::HOME).map(|home| home.join(".config")))?;
+    Some(base.join("toolcrib").join("config.toml"))
+}
+
+/// Reads a settings file. `None` when there is none.
+fn load(path: &Path) -> Result<Option<File>, Failure> {
+    let failure = |what: String| Failure::new(codes::cli::SETTINGS, format!("{}: {what}", path.display()));
+    let text = match read(path) {
+        Ok(text) => text,
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(None),
+        Err(error) => return Err(failure(error.to_string())),
+    };
+    toml::from_str(&text).map(Some).map_err(|error| {
+        let line = error.span().map_or(0, |span| text.as_bytes()[..span.start.min(text.len())].split(|b| *b == b'\n').count());
+        let what = error.message().replace('\n', " ");
+        failure(if line == 0 { what } else { format!("line {line}: {what}") })
+    })
+}
+
+fn read(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    fs::File::open(path)?.take(MAX_BYTES + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > MAX_BYTES {
+        return Err(io::Error::other(format!("a settings file has at most {MAX_BYTES} bytes")));
+    }
+    Ok(text)
+}
+
+/// The value of an environment variable. An empty one counts as unset.
+fn variable<T>(name: &'static str, parse: impl Fn(&str) -> Result<T, String>) -> Result<Option<T>, Failure> {
+    let text = match env::var(name) {
+        Ok(text) if !text.is_empty() => text,
+        Ok(_) | Err(VarError::NotPresent) => return Ok(None),
+        Err(VarError::NotUnicode(_)) => {
+            return Err(Failure::new(codes::cli::SETTINGS, format!("environment variable {name} is not valid Unicode")));
+        }
+    };
+    parse(&text).map(Some).map_err(|takes| {
+        Failure::new(codes::cli::SETTINGS, format!("environment variable {name} is `{text}`, but takes {takes}"))
+    })
+}
+
+fn named<T: ValueEnum>(text: &str) -> Result<T, String> {
+    T::from_str(text, false).map_err(|_| {
+        let all: Vec<_> = T::value_variants().iter().map(|value| format!("`{}`", word(value))).collect();
+        all.join(", ")
+    })
+}
+
+fn truth(text: &str) -> Result<bool, String> {
+    match text {
+        "true" | "1" => Ok(true),
+        "false" | "0" => Ok(false),
+        _ => Err("`true` or `false`".to_owned()),
+    }
+}

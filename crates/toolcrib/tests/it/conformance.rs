@@ -1,0 +1,120 @@
+//! The conformance matrix: every requirement is named by a test, or says why it is not.
+//!
+//! `docs/conformance.tsv` is kept by hand; `docs/conformance.md` is made from it and from the `// req:` comments above
+//! the tests. `UPDATE=1 cargo test` rewrites the page.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+#[derive(Debug)]
+struct Row {
+    id: String,
+    source: String,
+    section: String,
+    level: String,
+    requirement: String,
+    note: String,
+}
+
+#[test]
+fn every_requirement_is_tested_or_says_why_not() {
+    let rows = matrix();
+    let named = named_by_tests();
+    let known: BTreeSet<_> = rows.iter().map(|row| row.id.as_str()).collect();
+    let strangers: Vec<_> = named.keys().filter(|id| !known.contains(id.as_str())).collect();
+    assert!(strangers.is_empty(), "tests name requirements that the matrix lacks: {strangers:?}");
+    let silent: Vec<_> = rows.iter().filter(|row| row.note.is_empty() && !named.contains_key(&row.id)).map(|row| &row.id).collect();
+    assert!(silent.is_empty(), "neither tested nor explained: {silent:?}");
+    for row in &rows {
+        let is_known = row.note.is_empty() || row.note.starts_with("later: ") || row.note.starts_with("not applicable: ");
+        assert!(is_known, "{}: a note starts with `later: ` or `not applicable: `", row.id);
+        assert!(!(row.note.starts_with("not applicable") && named.contains_key(&row.id)), "{}: tested, so applicable", row.id);
+    }
+}
+
+#[test]
+fn the_page_is_fresh() {
+    let page = page(&matrix(), &named_by_tests());
+    super::fresh::check("docs/conformance.md", &page);
+}
+
+fn page(rows: &[Row], named: &BTreeMap<String, BTreeSet<String>>) -> String {
+    let mut out = String::from(
+        "# Conformance\n\n\
+         Made from `docs/conformance.tsv` and the `// req:` comments of the tests; do not edit.\n\n\
+         *tested*: at least one test names the requirement. *in part*: tested, and the rest comes with the part named.\n\
+         *later*: belongs to a part that does not exist yet. *not applicable*: binds somebody else.\n\n\
+         | group | tested | in part | later | not applicable | all |\n|---|---|---|---|---|---|\n",
+    );
+    let mut groups: BTreeMap<&str, [usize; 5]> = BTreeMap::new();
+    for row in rows {
+        let group = row.id.split('-').next().unwrap_or_default();
+        let counts = groups.entry(group).or_default();
+        counts[state(row, named).0] += 1;
+        counts[4] += 1;
+    }
+    for (group, [tested, part, later, not, all]) in &groups {
+        writeln!(out, "| {group} | {tested} | {part} | {later} | {not} | {all} |").expect("a string");
+    }
+    out.push_str("\n| id | level | requirement | state |\n|---|---|---|---|\n");
+    for row in rows {
+        let (_, word) = state(row, named);
+        let why = row.note.split_once(": ").map(|(_, why)| format!(": {why}")).unwrap_or_default();
+        let files: Vec<_> = named.get(&row.id).into_iter().flatten().map(|file| format!("`{file}`")).collect();
+        let tests = if files.is_empty() { String::new() } else { format!(" in {}", files.join(", ")) };
+        let requirement = row.requirement.replace('|', "\\|").replace('<', "&lt;");
+        writeln!(out, "| {} | {} | {requirement} ({}, {}) | {word}{tests}{why} |", row.id, row.level, row.source, row.section.replace('|', "\\|"))
+            .expect("a string");
+    }
+    out
+}
+
+fn state(row: &Row, named: &BTreeMap<String, BTreeSet<String>>) -> (usize, &'static str) {
+    match (named.contains_key(&row.id), row.note.is_empty(), row.note.starts_with("not applicable")) {
+        (true, true, _) => (0, "tested"),
+        (true, false, _) => (1, "in part"),
+        (false, _, true) => (3, "not applicable"),
+        (false, _, false) => (2, "later"),
+    }
+}
+
+fn matrix() -> Vec<Row> {
+    let text = std::fs::read_to_string(root().join("docs/conformance.tsv")).expect("the matrix");
+    text.lines()
+        .skip(1)
+        .map(|line| {
+            let cells: Vec<_> = line.split('\t').map(str::to_owned).collect();
+            let [id, source, section, level, _actor, requirement, note] =
+                <[String; 7]>::try_from(cells).unwrap_or_else(|cells| panic!("seven columns: {cells:?}"));
+            Row { id, source, section, level, requirement, note }
+        })
+        .collect()
+}
+
+/// Requirement ids in `req:` comments, with the files that name them.
+fn named_by_tests() -> BTreeMap<String, BTreeSet<String>> {
+    let mut named: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    let mut folders = vec![root().join("crates")];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).expect("a folder") {
+            let path = entry.expect("readable").path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|ending| ending == "rs") {
+                let text = std::fs::read_to_string(&path).expect("source");
+                let file = path.strip_prefix(root()).expect("inside").to_string_lossy().replace('\\', "/");
+                for list in text.lines().filter_map(|line| line.trim_start().strip_prefix("// req: ")) {
+                    for id in list.split(',').map(str::trim) {
+                        named.entry(id.to_owned()).or_default().insert(file.clone());
+                    }
+                }
+            }
+        }
+    }
+    named
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
