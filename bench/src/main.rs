@@ -33,6 +33,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     let effort = if quick { QUICK } else { FULL };
     let folder = env::temp_dir().join(format!("toolcrib-bench-{}", std::process::id()));
     let mut sets = input::generated(&folder)?;
+    match env::var_os("TOOLCRIB_CORPUS") {
+        Some(corpus) => sets.push(input::corpus(&Path::new(&corpus).join("erc8257/manifests"), |source| {
+            ours::read(source).is_some_and(|document| document.is_canonicalisable())
+        })?),
+        None => eprintln!("SKIPPED: TOOLCRIB_CORPUS is not set, so real manifests are not measured"),
+    }
     if let [_, flag, stage, set, passes] = &env::args().collect::<Vec<_>>()[..]
         && flag == "--profile"
     {
@@ -47,12 +53,6 @@ fn main() -> Result<(), Box<dyn Error>> {
         Peer::start("Python: jcs + pycryptodome", &python, &script("python.py"))?,
     ];
 
-    match env::var_os("TOOLCRIB_CORPUS") {
-        Some(corpus) => sets.push(input::corpus(&Path::new(&corpus).join("erc8257/manifests"), |source| {
-            ours::read(source).is_some_and(|document| document.is_canonicalisable())
-        })?),
-        None => eprintln!("SKIPPED: TOOLCRIB_CORPUS is not set, so real manifests are not measured"),
-    }
     println!("{} rounds, {} ms of CPU time for each contender and round", effort.rounds, effort.slice_ns / 1_000_000);
     println!("load average before: {}", load_average());
     for set in &sets {
@@ -63,7 +63,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Runs one stage on one generated set and nothing else, for a profiler.
+/// Runs one stage on one set and nothing else, for a profiler.
 fn profile(stage: &str, set: &str, passes: u64, sets: &[Set]) -> Result<(), Box<dyn Error>> {
     let stage = STAGES.iter().find(|known| known.name == stage).ok_or("no such stage")?;
     let set = sets.iter().find(|known| known.name == set).ok_or("no such set")?;
@@ -113,9 +113,8 @@ fn agree(set: &Set, prepared: &Prepared, peers: &mut [Peer]) -> Result<(), Box<d
             return Err(format!("{} disagrees on the hashes of {}: {ours:?} {theirs:?}", peer.name, set.name).into());
         }
     }
-    #[cfg(feature = "tool")]
     if set.name != "corpus" {
-        let flaws: Vec<String> = set.sources.iter().flat_map(|source| ours::tool::flaws(source)).collect();
+        let flaws: Vec<String> = set.sources.iter().flat_map(|source| ours::flaws(source)).collect();
         if !flaws.is_empty() {
             return Err(format!("the generated manifest {} is not conformant: {flaws:?}", set.name).into());
         }

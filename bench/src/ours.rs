@@ -4,7 +4,11 @@ use std::hint::black_box;
 
 use alloy_primitives::{B256, keccak256};
 use toolcrib_core::canon::{self, Canonical};
+use toolcrib_core::checked::{Context, Manifest};
+use toolcrib_core::finding::Mode;
 use toolcrib_core::json::{self, Document, Limits};
+use toolcrib_core::schema::Validator;
+use toolcrib_core::tool::ToolManifest;
 
 use crate::input::Set;
 
@@ -49,12 +53,10 @@ pub const STAGES: &[Stage] = &[
     Stage { name: "read", run: read_all },
     Stage { name: "canonicalise", run: canonicalise },
     HASH,
-    #[cfg(feature = "tool")]
-    Stage { name: "rules", run: tool::rules },
-    #[cfg(feature = "tool")]
-    Stage { name: "whole check", run: tool::parse },
-    #[cfg(feature = "validator")]
-    Stage { name: "compile inputs and outputs", run: tool::compile },
+    Stage { name: "rules", run: rules },
+    Stage { name: "whole check", run: parse },
+    // Not part of the whole check: a validator is made when somebody is about to call the tool.
+    Stage { name: "compile inputs and outputs", run: compile },
 ];
 
 pub fn read(source: &[u8]) -> Option<Document> {
@@ -87,52 +89,38 @@ fn hash(set: &Prepared) {
     }
 }
 
-#[cfg(feature = "tool")]
-pub mod tool {
-    use std::hint::black_box;
-
-    use toolcrib_core::checked::{self, Context, Manifest};
-    use toolcrib_core::finding::Mode;
-    use toolcrib_core::tool::ToolManifest;
-
-    use super::Prepared;
-
-    /// Every rule of the tool kind, on a document that was read before.
-    pub fn rules(set: &Prepared) {
-        for document in &set.documents {
-            let mut context = Context::new(Mode::Consumer);
-            if let Some(root) = black_box(document).root().as_object() {
-                black_box(ToolManifest::check(root, &mut context));
-            }
-            black_box(context);
+/// Every rule of the tool kind, on a document that was read before.
+fn rules(set: &Prepared) {
+    for document in &set.documents {
+        let mut context = Context::new(Mode::Consumer);
+        if let Some(root) = black_box(document).root().as_object() {
+            black_box(ToolManifest::check(root, &mut context));
         }
+        black_box(context);
     }
+}
 
-    pub fn parse(set: &Prepared) {
-        for source in &set.sources {
-            black_box(checked::parse::<ToolManifest>(black_box(source), Mode::Consumer));
-        }
+fn parse(set: &Prepared) {
+    for source in &set.sources {
+        black_box(ToolManifest::parse(black_box(source), Mode::Consumer));
     }
+}
 
-    /// What stands in the way of calling a generated manifest conformant.
-    pub fn flaws(source: &[u8]) -> Vec<String> {
-        let checked = checked::parse::<ToolManifest>(source, Mode::Producer);
-        match checked.conformant() {
-            Some(_) => Vec::new(),
-            None => checked.findings.iter().map(|finding| format!("{} at {}", finding.code, finding.pointer)).collect(),
-        }
-    }
-
-    #[cfg(feature = "validator")]
-    pub fn compile(set: &Prepared) {
-        use toolcrib_core::schema::Validator;
-
-        for document in &set.documents {
-            for field in ["inputs", "outputs"] {
-                if let Some(schema) = document.root().get(field) {
-                    black_box(Validator::compile(black_box(schema)).is_ok());
-                }
+fn compile(set: &Prepared) {
+    for document in &set.documents {
+        for field in ["inputs", "outputs"] {
+            if let Some(schema) = document.root().get(field) {
+                black_box(Validator::compile(black_box(schema)).is_ok());
             }
         }
+    }
+}
+
+/// What stands in the way of calling a generated manifest conformant.
+pub fn flaws(source: &[u8]) -> Vec<String> {
+    let checked = ToolManifest::parse(source, Mode::Producer);
+    match checked.conformant() {
+        Some(_) => Vec::new(),
+        None => checked.findings.iter().map(|finding| format!("{} at {}", finding.code, finding.pointer)).collect(),
     }
 }

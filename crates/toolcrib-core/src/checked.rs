@@ -212,13 +212,14 @@ impl Context {
                 } else {
                     (codes::json::NOT_NFC, nfc)
                 };
-                let mut replacement = String::new();
-                crate::canon::write_string(&text::normalize(string.as_str()), &mut replacement);
-                let edit = crate::finding::Edit { span: string.span(), replacement };
-                let finding = Finding::new(code)
-                    .severity(severity)
-                    .got(string.as_str())
-                    .fix(Fix { title: "normalise the text to NFC".to_owned(), edits: vec![edit] });
+                let mut finding = Finding::new(code).severity(severity).got(string.as_str());
+                // A key is a name that other places refer to, and its normal form may be taken: no fix for those.
+                if !string.is_key() {
+                    let mut replacement = String::new();
+                    crate::canon::write_string(&text::normalize(string.as_str()), &mut replacement);
+                    let edit = crate::finding::Edit { span: string.span(), replacement };
+                    finding = finding.fix(Fix { title: "normalise the text to NFC".to_owned(), edits: vec![edit] });
+                }
                 self.report_text(string, finding);
             }
             if let Some(c) = string.as_str().chars().find(|&c| text::is_unassigned(c)) {

@@ -1,0 +1,7 @@
+//! Manifests of local tools, as their authors and as their readers check them.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use toolcrib_core::local::LocalManifest;
+
+fuzz_target!(|data: &[u8]| toolcrib_fuzz::manifest::<LocalManifest>(data));
