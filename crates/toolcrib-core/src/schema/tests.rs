@@ -433,13 +433,13 @@ fn prefilled_values_are_collected() {
     let mut context = Context::new(Mode::Consumer);
     let survey = check(document.root().get("inputs").expect("is there"), &mut Totals::default(), &mut context);
     assert!(context.findings.is_empty());
+    let found: Vec<_> =
+        survey.prefilled.iter().map(|filled| (filled.pointer.as_str(), filled.keyword, filled.value.as_str())).collect();
     assert_eq!(
-        survey.prefilled,
-        [
-            Prefilled { pointer: "/inputs/properties/to/const".into(), keyword: "const", value: "\"0xabc\"".into() },
-            Prefilled { pointer: "/inputs/properties/n/default".into(), keyword: "default", value: r#"{ "a" : 1 }"#.into() },
-        ]
+        found,
+        [("/inputs/properties/to/const", "const", "\"0xabc\""), ("/inputs/properties/n/default", "default", r#"{ "a" : 1 }"#),]
     );
+    assert!(survey.prefilled.iter().all(|filled| text[filled.span.start..filled.span.end] == filled.value));
     let many: Vec<_> = (0..70).map(|i| format!(r#"{{"default":{i}}}"#)).collect();
     let (survey, _) = self::survey(&format!(r#"{{"anyOf":[{}]}}"#, many.join(",")));
     assert_eq!((survey.prefilled.len(), survey.prefilled_more), (MAX_PREFILLED, 70 - MAX_PREFILLED));

@@ -15,7 +15,7 @@ mod reference_gaps;
 mod schema_suite;
 mod tool_vectors;
 mod url_corpus;
-// mod verdicts;
+mod verdicts;
 
 use std::path::{Path, PathBuf};
 
