@@ -193,6 +193,13 @@ impl Context {
     /// Rules about strings and numbers anywhere in the document.
     fn document_rules(&mut self, document: &Document, nfc: Severity) {
         for (value, loss) in document.lossy_numbers() {
+            if self.findings.is_full() {
+                self.report(match loss {
+                    Loss::Digits => Finding::new(codes::json::NUMBER_IMPRECISE).severity(self.mode.strict(Severity::Warning)),
+                    Loss::Everything => Finding::new(codes::json::NUMBER_UNDERFLOW),
+                });
+                continue;
+            }
             self.report(match loss {
                 Loss::Digits => Finding::new(codes::json::NUMBER_IMPRECISE)
                     .at(value)
@@ -209,6 +216,10 @@ impl Context {
                 } else {
                     (codes::json::NOT_NFC, nfc)
                 };
+                if self.findings.is_full() {
+                    self.report(Finding::new(code).severity(severity));
+                    continue;
+                }
                 let mut replacement = String::new();
                 crate::canon::write_string(&text::normalize(string.as_str()), &mut replacement);
                 let edit = crate::finding::Edit { span: string.span(), replacement };
@@ -221,11 +232,50 @@ impl Context {
                 self.report(finding);
             }
             if let Some(c) = string.as_str().chars().find(|&c| text::is_unassigned(c)) {
+                if self.findings.is_full() {
+                    self.report(Finding::new(codes::json::UNASSIGNED));
+                    continue;
+                }
                 let mut finding =
                     Finding::new(codes::json::UNASSIGNED).at_span(string.span()).got(format!("U+{:04X}", u32::from(c)));
                 finding.pointer = string.pointer();
                 self.report(finding);
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Any;
+
+    impl Manifest for Any {
+        type View = ();
+        const LIMITS: Limits = Limits { max_bytes: json::MAX_BYTES, max_depth: json::MAX_DEPTH };
+        const NFC: Severity = Severity::Error;
+
+        fn check(_root: Object<'_>, _context: &mut Context) -> Option<()> {
+            Some(())
+        }
+
+        fn assemble(_document: Document, (): ()) -> Self {
+            Self
+        }
+    }
+
+    #[test]
+    fn findings_that_are_only_counted_are_counted_right() {
+        let bad = ["\"e\u{301}\"", "12345678901234567890", "1e-999", "\"\u{378}\""];
+        for (at, (value, severity)) in
+            bad.into_iter().zip([Severity::Error, Severity::Error, Severity::Warning, Severity::Warning]).enumerate()
+        {
+            let text = format!("{{\"list\": [{}]}}", vec![value; 40_000].join(","));
+            let checked = parse::<Any>(text.as_bytes(), Mode::Producer);
+            let last = checked.findings.last().expect("many findings");
+            assert_eq!(last.message, "39744 further findings are not shown", "case {at}");
+            assert_eq!(checked.conformant().is_none(), severity == Severity::Error, "case {at}");
         }
     }
 }

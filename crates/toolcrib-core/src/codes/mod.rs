@@ -94,7 +94,10 @@ impl fmt::Display for Code {
 
 /// Every code, group by group.
 pub fn all() -> impl Iterator<Item = Code> {
-    [core::ALL, json::ALL, manifest::ALL, url::ALL, schema::ALL, tool::ALL, agent::ALL, local::ALL, cli::ALL].into_iter().flatten().copied()
+    [core::ALL, json::ALL, manifest::ALL, url::ALL, schema::ALL, tool::ALL, agent::ALL, local::ALL, cli::ALL]
+        .into_iter()
+        .flatten()
+        .copied()
 }
 
 /// Declares the codes of one group and its `ALL` table.
