@@ -89,6 +89,11 @@ impl Document {
         }
         let text: String = self.obstacles.iter().map(|finding| human::short(finding, &name, &lines, paint)).collect();
         // Without a hash this is the whole answer, which even the quiet get.
-        Ok(if self.canonical.is_none() { printer.complaint(&text)? } else { printer.aside(&text)? })
+        if self.canonical.is_none() {
+            printer.complaint(&text)?;
+        } else {
+            printer.aside(&text)?;
+        }
+        Ok(())
     }
 }
