@@ -242,11 +242,6 @@ impl Findings {
         self.list.is_empty()
     }
 
-    /// Whether further findings are only counted. Their place need not be worked out any more.
-    pub const fn is_full(&self) -> bool {
-        self.list.len() >= MAX_FINDINGS
-    }
-
     /// The findings kept so far.
     pub fn as_slice(&self) -> &[Finding] {
         &self.list

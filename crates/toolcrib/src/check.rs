@@ -4,9 +4,9 @@ use serde_json::{Value, json};
 use toolcrib_core::canon::Canonical;
 use toolcrib_core::codes;
 use toolcrib_core::finding::{Finding, Mode, Severity};
+use toolcrib_core::fix::Applied;
 use toolcrib_core::json::{self, Limits, MAX_BYTES};
 
-use crate::fix::Applied;
 use crate::input::{Input, Source};
 use crate::kinds::{self, ManifestKind, Report};
 use crate::outcome::{Exit, Failure};
@@ -70,8 +70,11 @@ impl Question {
             None => {
                 let reading = json::read(bytes, Limits::default());
                 match reading.document {
-                    None => (None, Report { findings: reading.findings.into_sorted(), canonical: None }),
-                    Some(document) => match kinds::detect(document.root()) {
+                    None => match kinds::check_records(bytes) {
+                        Some(report) => (Some(ManifestKind::Agent), report),
+                        None => (None, Report { findings: reading.findings.into_sorted(), canonical: None }),
+                    },
+                    Some(document) => match ManifestKind::detect(document.root()) {
                         Some(kind) => (Some(kind), self.check_as(kind, source, bytes)),
                         None => {
                             let mut report = kinds::check_json(bytes, self.mode);
@@ -97,8 +100,7 @@ impl Question {
     }
 
     fn check_as(self, kind: ManifestKind, source: &Source, bytes: &[u8]) -> Report {
-        let folder = if kind == ManifestKind::Local { source.local_folder() } else { None };
-        kinds::check(kind, bytes, self.mode, folder.as_deref())
+        kinds::check(kind, bytes, self.mode, &source.place())
     }
 }
 
@@ -121,12 +123,12 @@ impl File {
         let lines = Lines::new(&self.bytes);
         json!({
             "path": self.source.name(),
-            "kind": self.kind.map(kinds::name),
+            "kind": self.kind.map(ManifestKind::as_str),
             "as": question.mode,
             "ok": question.verdict(self.tally()) == Exit::Yes,
             "hash": self.canonical.as_ref().map(|canonical| canonical.hash().to_string()),
             "findings": self.findings.iter().map(|finding| finding_to_json(finding, &lines)).collect::<Vec<_>>(),
-            "fixed": self.applied.iter().map(Applied::to_json).collect::<Vec<_>>(),
+            "fixed": self.applied.iter().map(applied_to_json).collect::<Vec<_>>(),
         })
     }
 }
@@ -150,6 +152,11 @@ impl Tally {
 /// "1 file", "2 files".
 pub(crate) fn plural(count: usize, what: &str) -> String {
     if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
+}
+
+/// A fix as an entry of `fixed`.
+fn applied_to_json(applied: &Applied) -> Value {
+    json!({ "code": applied.code.id(), "title": applied.title, "pointer": applied.pointer, "line": applied.line })
 }
 
 /// A finding with everything that its code knows, and its place in the text.

@@ -1,3 +1,4 @@
+#![expect(clippy::disallowed_methods, reason = "tests read vectors")]
 use proptest::prelude::*;
 
 use super::*;

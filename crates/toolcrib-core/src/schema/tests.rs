@@ -1,3 +1,4 @@
+#![expect(clippy::disallowed_methods, reason = "tests measure time")]
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 

@@ -1,3 +1,4 @@
+#![expect(clippy::disallowed_methods, reason = "tests measure time")]
 use std::time::{Duration, Instant};
 
 use serde_json::json;

@@ -2,12 +2,13 @@
 
 use serde_json::{Value, json};
 use toolcrib_core::codes;
+use toolcrib_core::fix::{Mended, mend as mend_text};
+use toolcrib_core::kind::ManifestKind;
 
 use crate::check::{File, Question, Tally};
 use crate::cli::{Checking, Format, Lint};
 use crate::fix;
 use crate::input::{self, Source};
-use crate::kinds::{self, Report};
 use crate::outcome::{Done, Exit, Failure, Stop};
 use crate::printer::{Printer, shown};
 use crate::report::{github, human, sarif};
@@ -89,7 +90,7 @@ impl Run {
                     printer.detail(&format!("{name}: skipped, not a manifest"))?;
                 }
                 Ok(Some(mut file)) => {
-                    printer.detail(&format!("{name}: checked as {}", file.kind.map_or("JSON", kinds::name)))?;
+                    printer.detail(&format!("{name}: checked as {}", file.kind.map_or("JSON", ManifestKind::as_str)))?;
                     then(&mut file, &mut run.failures);
                     run.tally.add(file.tally());
                     run.files.push(file);
@@ -144,8 +145,8 @@ impl Run {
 
 /// Mends a file and checks it anew. A file that cannot be written stays as it was, in the report too.
 fn mend(file: &mut File, question: Question, failures: &mut Vec<Failure>) {
-    let report = Report { findings: file.findings.clone(), canonical: None };
-    let Some((bytes, applied)) = fix::mend(&file.bytes, &report, |bytes| question.check(&file.source, bytes).1) else { return };
+    let check = |bytes: &[u8]| question.check(&file.source, bytes).1.findings;
+    let Some(Mended { bytes, applied }) = mend_text(&file.bytes, &file.findings, check) else { return };
     if let Source::File(path) = &file.source
         && let Err(failure) = fix::replace(path, &file.bytes, &bytes)
     {
