@@ -56,7 +56,7 @@ impl Question {
     pub(crate) fn answer(self, input: &Input) -> Result<Option<File>, Failure> {
         let bytes = input.source.read()?;
         let (kind, report) = self.check(&input.source, &bytes);
-        if !input.named && kind.is_none() && report.findings.iter().any(|finding| finding.code == codes::core::UNKNOWN_KIND) {
+        if kind.is_none() && !input.named && !input.source.is_manifest_by_name() && !is_candidate(&bytes, &report) {
             return Ok(None);
         }
         let Report { findings, canonical } = report;
@@ -145,6 +145,13 @@ impl Tally {
         let parts: Vec<_> = parts.into_iter().filter(|(count, _)| *count > 0).map(|(count, what)| plural(count, what)).collect();
         parts.join(", ")
     }
+}
+
+/// Whether a file of no kind, met in a folder, is worth a report: not when it is some other JSON, but when it is no
+/// JSON and was meant to be a manifest.
+fn is_candidate(bytes: &[u8], report: &Report) -> bool {
+    let is_other = report.findings.iter().any(|finding| finding.code == codes::core::UNKNOWN_KIND);
+    !is_other && kinds::is_mentioned(bytes)
 }
 
 /// "1 file", "2 files".
