@@ -50,17 +50,8 @@ impl Source {
         if path.file_name() != Some(OsStr::new("manifest.json")) {
             return None;
         }
-        let folder = std::path::absolute(path).ok()?.parent()?.to_owned();
-        // A path that ends in `..` has no name of its own.
-        let folder = if folder.file_name().is_some() { folder } else { fs::canonicalize(folder).ok()? };
-        Some(folder.file_name()?.to_string_lossy().into_owned())
-    }
-
-    /// Whether the file is where only manifests are: in `.well-known/ai-tool`, or called `*.agt.json`.
-    pub(crate) fn is_manifest_by_name(&self) -> bool {
-        let Self::File(path) = self else { return false };
-        path.parent().is_some_and(|folder| folder.ends_with(".well-known/ai-tool"))
-            || path.file_name().is_some_and(|name| name.to_string_lossy().ends_with(".agt.json"))
+        let whole = std::path::absolute(path).ok()?;
+        Some(whole.parent()?.file_name()?.to_string_lossy().into_owned())
     }
 
     /// Reads the bytes, at most one more than any manifest may have: enough to see that there are too many.
@@ -177,31 +168,4 @@ fn walk(root: &Path, gathered: &mut Gathered, seen: &mut HashSet<Source>) {
 fn is_searched(folder: &OsStr) -> bool {
     let name = folder.to_string_lossy();
     name == WELL_KNOWN || !(name.starts_with('.') || SKIPPED_FOLDERS.contains(&&*name))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[track_caller]
-    fn check(path: &str, folder: Option<&str>, by_name: bool) {
-        let source = Source::from_argument(Path::new(path));
-        assert_eq!(source.local_folder().as_deref(), folder, "{path}");
-        assert_eq!(source.is_manifest_by_name(), by_name, "{path}");
-    }
-
-    #[test]
-    fn names_tell_what_a_file_is_meant_to_be() {
-        check("tools/weather/manifest.json", Some("weather"), false);
-        check("tools/weather/../rain/./manifest.json", Some("rain"), false);
-        check("weather/other.json", None, false);
-        check("site/.well-known/ai-tool/x.json", None, true);
-        check(".well-known/ai-tool/x.json", None, true);
-        check("ai-tool/x.json", None, false);
-        check("rain.agt.json", None, true);
-        check("-", None, false);
-        // Relative to the folder that the test runs in, which is that of the crate.
-        check("manifest.json", Some("toolcrib"), false);
-        check("../manifest.json", Some("crates"), false);
-    }
 }

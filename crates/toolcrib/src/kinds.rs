@@ -41,20 +41,13 @@ pub(crate) fn detect(root: Value<'_>) -> Option<ManifestKind> {
     let has = |key| root.get(key).is_some();
     if has("agt") {
         Some(ManifestKind::Agent)
-    } else if root.get("functions").and_then(Value::as_array).is_some() {
+    } else if has("functions") {
         Some(ManifestKind::Local)
     } else if has("endpoint") || has("creatorAddress") {
         Some(ManifestKind::Tool)
     } else {
         None
     }
-}
-
-/// Whether bytes that could not be read mention what only manifests have. Separates a manifest with a mistake in it
-/// from the other files of a project that end in `.json`, such as settings with comments and large lock files.
-pub(crate) fn is_mentioned(bytes: &[u8]) -> bool {
-    let text = String::from_utf8_lossy(bytes);
-    ["\"creatorAddress\"", "\"endpoint\"", "\"agt\"", "\"functions\""].iter().any(|key| text.contains(key))
 }
 
 /// Checks a document of a known kind. `folder` is the name of the folder that holds a local tool's `manifest.json`.
