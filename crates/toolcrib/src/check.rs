@@ -56,7 +56,7 @@ impl Question {
     pub(crate) fn answer(self, input: &Input) -> Result<Option<File>, Failure> {
         let bytes = input.source.read()?;
         let (kind, report) = self.check(&input.source, &bytes);
-        if !input.named && kind.is_none() && report.findings.iter().any(|finding| finding.code == codes::core::UNKNOWN_KIND) {
+        if kind.is_none() && !input.named && !is_candidate(&input.source, &bytes, &report) {
             return Ok(None);
         }
         let Report { findings, canonical } = report;
@@ -149,6 +149,27 @@ impl Tally {
     }
 }
 
+/// Whether a file of no kind, met in a folder, is worth a report: when it stands where only manifests do, or when it
+/// is no JSON and was meant to be a manifest. Other JSON of a project is passed over, and so are settings with
+/// comments and large lock files.
+fn is_candidate(source: &Source, bytes: &[u8], report: &Report) -> bool {
+    let is_other = report.findings.iter().any(|finding| finding.code == codes::core::UNKNOWN_KIND);
+    is_manifest_by_name(source) || (!is_other && mentions_a_manifest(bytes))
+}
+
+/// Whether the file is where only manifests are: in `.well-known/ai-tool`, or called `*.agt.json`.
+fn is_manifest_by_name(source: &Source) -> bool {
+    let Source::File(path) = source else { return false };
+    path.parent().is_some_and(|folder| folder.ends_with(".well-known/ai-tool"))
+        || path.file_name().is_some_and(|name| name.to_string_lossy().ends_with(".agt.json"))
+}
+
+/// Whether a text names a field that tells the kind of a manifest.
+fn mentions_a_manifest(bytes: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(bytes);
+    ["\"creatorAddress\"", "\"endpoint\"", "\"agt\"", "\"functions\""].iter().any(|key| text.contains(key))
+}
+
 /// "1 file", "2 files".
 pub(crate) fn plural(count: usize, what: &str) -> String {
     if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
@@ -172,4 +193,18 @@ fn finding_to_json(finding: &Finding, lines: &Lines<'_>) -> Value {
         object.insert("check".to_owned(), json!(info.check));
     }
     value
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn some_places_hold_only_manifests() {
+        let check = |path: &str| is_manifest_by_name(&Source::from_argument(Path::new(path)));
+        assert!(check("site/.well-known/ai-tool/x.json") && check(".well-known/ai-tool/x.json") && check("rain.agt.json"));
+        assert!(!check("ai-tool/x.json") && !check("weather/manifest.json") && !check("-"));
+    }
 }

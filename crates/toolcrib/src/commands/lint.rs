@@ -26,6 +26,11 @@ pub(crate) fn run(arguments: &Lint, settings: &Settings, printer: &mut Printer) 
     // The mended text is the result; the report about it goes beside it.
     let prints_text = arguments.fix && run.files.iter().any(|file| file.source == Source::Stdin);
     let exit = run.exit(question);
+    if matches!(format, Format::Github | Format::Sarif) && !printer.json() {
+        // These formats have no word for what was mended.
+        let paint = printer.paint_err();
+        printer.aside(&run.files.iter().map(|file| human::fixed(file, paint)).collect::<String>())?;
+    }
     match format {
         Format::Human => {
             let paint = if prints_text { printer.paint_err() } else { printer.paint() };
@@ -36,6 +41,7 @@ pub(crate) fn run(arguments: &Lint, settings: &Settings, printer: &mut Printer) 
             }
             if prints_text { printer.aside(&text)? } else { printer.result(&text)? }
         }
+        // Commands are read from both streams.
         Format::Github => {
             let text: String = run.files.iter().map(github::file).collect();
             if prints_text { printer.aside(&text)? } else { printer.result(&text)? }

@@ -57,6 +57,14 @@ fn stdin_is_mended_onto_stdout_and_the_report_goes_beside_it() {
     assert_eq!(sandbox.run_with_stdin(&["lint", "--fix", "-", "-q"], whole.as_bytes()).code(0).silent().stdout, whole);
 }
 
+#[test]
+fn formats_for_machines_tell_what_was_mended_beside_the_result() {
+    let sandbox = Sandbox::new();
+    sandbox.write("tool.json", decomposed());
+    let ran = sandbox.run(&["lint", "--fix", "--format", "github"]).code(0);
+    assert_eq!((ran.stdout.as_str(), ran.stderr.as_str()), ("", "fixed tool.json:3: normalise the text to NFC (json.not_nfc)\n"));
+}
+
 #[cfg(unix)]
 mod unix {
     use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};

@@ -170,3 +170,20 @@ fn what_could_not_be_read_outweighs_what_was_found() {
     let (code, envelope) = sandbox.run_json(&["lint", "a.json", "missing.json"]);
     assert_eq!((code, &envelope["errors"][0]["code"]), (2, &"cli.not_found".into()));
 }
+
+#[test]
+fn other_json_in_a_project_is_passed_over_but_broken_manifests_are_not() {
+    let sandbox = Sandbox::new();
+    sandbox.write("tool.json", example("tool-free.json"));
+    sandbox.write("tsconfig.json", "{ // comments are common here\n  \"strict\": true, }");
+    sandbox.write("package-lock.json", format!("{{\"packages\": \"{}\"}}", "x".repeat(2 << 20)));
+    sandbox.write("empty.json", "");
+    let ran = sandbox.run(&["lint"]).code(0).silent();
+    assert_eq!(ran.stdout, "1 file checked, 3 skipped: no findings\n");
+    let broken = [("cut.json", &example("tool-paid.json")[..400]), (".well-known/ai-tool/x.json", ""), ("x.agt.json", "{}")];
+    for (name, text) in broken {
+        let sandbox = Sandbox::new();
+        sandbox.write(name, text);
+        sandbox.run(&["lint"]).code(1).silent();
+    }
+}
