@@ -272,7 +272,10 @@ mod tests {
     #[test]
     fn normalising_a_key_never_makes_two_equal_keys() {
         check_mend("{\"caf\u{e9}\": 1, \"cafe\u{301}\": 2}", None);
-        check_mend("{\"cafe\u{301}\": \"e\u{301}\", \"caf\u{e9}\": 2}", Some(("{\"cafe\u{301}\": \"\u{e9}\", \"caf\u{e9}\": 2}", 1)));
+        check_mend(
+            "{\"cafe\u{301}\": \"e\u{301}\", \"caf\u{e9}\": 2}",
+            Some(("{\"cafe\u{301}\": \"\u{e9}\", \"caf\u{e9}\": 2}", 1)),
+        );
     }
 
     #[test]

@@ -47,10 +47,7 @@ fn run(cli: Cli) -> Exit {
         Err(failure) => return conclude(Err(failure.into()), Printer::new(manner)),
     };
     let color = settings.color.value;
-    manner.color = (
-        settings::colored(color, io::stdout().is_terminal()),
-        settings::colored(color, io::stderr().is_terminal()),
-    );
+    manner.color = (settings::colored(color, io::stdout().is_terminal()), settings::colored(color, io::stderr().is_terminal()));
     manner.json |= matches!(command, Command::Lint(_)) && settings.format.value == Format::Json;
     let mut printer = Printer::new(manner);
     let result = match command {

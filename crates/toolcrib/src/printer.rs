@@ -130,13 +130,7 @@ impl Printer {
             let errors = std::mem::take(&mut self.errors);
             let warnings = std::mem::take(&mut self.warnings);
             let success = exit == Exit::Yes;
-            self.write_json(&Envelope {
-                schema_version: SCHEMA_VERSION,
-                success,
-                data,
-                errors: &errors,
-                warnings: &warnings,
-            })?;
+            self.write_json(&Envelope { schema_version: SCHEMA_VERSION, success, data, errors: &errors, warnings: &warnings })?;
         }
         self.out.flush()
     }

@@ -54,11 +54,7 @@ pub(crate) fn run(arguments: &Lint, settings: &Settings, printer: &mut Printer) 
 
 /// What the arguments and settings ask about each file.
 pub(crate) fn question(what: &Checking, settings: &Settings) -> Question {
-    Question {
-        kind: what.kind.map(Into::into),
-        mode: settings.role.value.into(),
-        deny_warnings: settings.deny_warnings.value,
-    }
+    Question { kind: what.kind.map(Into::into), mode: settings.role.value.into(), deny_warnings: settings.deny_warnings.value }
 }
 
 /// Files that were checked together.
@@ -157,12 +153,5 @@ fn mend(file: &mut File, question: Question, failures: &mut Vec<Failure>) {
         return;
     }
     let (kind, report) = question.check(&file.source, &bytes);
-    *file = File {
-        source: file.source.clone(),
-        bytes,
-        kind,
-        findings: report.findings,
-        canonical: report.canonical,
-        applied,
-    };
+    *file = File { source: file.source.clone(), bytes, kind, findings: report.findings, canonical: report.canonical, applied };
 }

@@ -82,7 +82,11 @@ fn write(path: &Path, text: &str, force: bool) -> Result<(), Failure> {
     }
     let mut options = OpenOptions::new();
     options.write(true);
-    if force { options.create(true).truncate(true) } else { options.create_new(true) };
+    if force {
+        options.create(true).truncate(true)
+    } else {
+        options.create_new(true)
+    };
     options.open(path).and_then(|mut file| file.write_all(text.as_bytes())).map_err(|error| failure(&error))
 }
 

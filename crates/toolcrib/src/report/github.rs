@@ -64,7 +64,8 @@ mod tests {
     #[test]
     fn separators_and_line_breaks_are_escaped() {
         let mut out = String::new();
-        let finding = Finding::new(codes::json::SYNTAX).at_span(Span::new(0, 2)).message("50% of a\r\nb, c: d").got("::set-env x");
+        let finding =
+            Finding::new(codes::json::SYNTAX).at_span(Span::new(0, 2)).message("50% of a\r\nb, c: d").got("::set-env x");
         command(&mut out, &finding, "a,b:c%\n.json", &Lines::new(b"[1]"));
         assert_eq!(
             out,

@@ -31,7 +31,8 @@ pub(crate) fn file(file: &File, paint: Paint) -> String {
 
 /// A finding in one line, for stderr.
 pub(crate) fn short(finding: &Finding, name: &str, lines: &Lines<'_>, paint: Paint) -> String {
-    let place = finding.span.map(|span| lines.position(span.start)).map_or(String::new(), |at| format!(":{}:{}", at.line, at.column));
+    let place =
+        finding.span.map(|span| lines.position(span.start)).map_or(String::new(), |at| format!(":{}:{}", at.line, at.column));
     format!("{}{place}: {}: {}\n", shown(name), label(finding, paint), shown(&finding.message))
 }
 
@@ -57,7 +58,8 @@ pub(crate) fn summary(files: usize, skipped: usize, fixed: usize, tally: Tally, 
 fn finding(out: &mut String, finding: &Finding, name: &str, lines: &Lines<'_>, paint: Paint) {
     line(out, &format!("{}: {}", label(finding, paint), paint.strong(&shown(&finding.message))));
     let info = finding.code.info();
-    let snippet = finding.span.filter(|_| !lines.bytes().is_empty()).map(|span| (Snippet::new(lines, span), lines.position(span.start)));
+    let snippet =
+        finding.span.filter(|_| !lines.bytes().is_empty()).map(|span| (Snippet::new(lines, span), lines.position(span.start)));
     let gutter = snippet.as_ref().map_or(1, |(snippet, _)| snippet.line.to_string().len());
     let margin = " ".repeat(gutter);
     let bar = paint.frame("|");
