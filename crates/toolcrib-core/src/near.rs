@@ -17,44 +17,78 @@ pub fn nearest<'c>(word: &str, candidates: impl IntoIterator<Item = &'c str>) ->
     if word.is_empty() || word.len() > MAX_WORD || !word.is_ascii() {
         return None;
     }
-    let plain = plain(word);
+    let word_plain = Plain::of(word);
     candidates
         .into_iter()
         .filter(|candidate| candidate.len() <= MAX_WORD && *candidate != word)
         .filter_map(|candidate| {
-            let other = self::plain(candidate);
-            let allowed = match other.len().min(plain.len()) {
+            let other = Plain::of(candidate);
+            let allowed = match other.length.min(word_plain.length) {
                 0..=2 => 0,
                 3..=5 => 1,
                 _ => 2,
             };
-            let slips = slips(&plain, &other);
+            if word_plain.least_slips(&other) > allowed {
+                return None;
+            }
+            let slips = slips(word_plain.as_bytes(), other.as_bytes());
             (slips <= allowed).then_some((slips, candidate))
         })
         .min_by_key(|&(slips, _)| slips)
         .map(|(_, candidate)| candidate)
 }
 
-/// Lower-case letters and digits only.
-fn plain(word: &str) -> Vec<u8> {
-    word.bytes().filter(u8::is_ascii_alphanumeric).map(|b| b.to_ascii_lowercase()).collect()
+/// A word reduced to lower-case letters and digits.
+struct Plain {
+    bytes: [u8; MAX_WORD],
+    length: usize,
+    /// Which characters occur: one bit each.
+    present: u64,
 }
 
-/// The edit distance with swaps of neighbours (optimal string alignment), over three rows.
+impl Plain {
+    /// Reads at most [`MAX_WORD`] bytes.
+    fn of(word: &str) -> Self {
+        let mut plain = Self { bytes: [0; MAX_WORD], length: 0, present: 0 };
+        let kept = word.bytes().filter(u8::is_ascii_alphanumeric).map(|byte| byte.to_ascii_lowercase());
+        for (to, byte) in plain.bytes.iter_mut().zip(kept) {
+            *to = byte;
+            plain.length += 1;
+            // Letters and digits differ in their last six bits.
+            plain.present |= 1 << (byte & 63);
+        }
+        plain
+    }
+
+    fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.length]
+    }
+
+    /// A number that the slips between both cannot be below, known without comparing them letter by letter: a slip
+    /// changes the length by at most one, and which characters occur by at most two.
+    fn least_slips(&self, other: &Self) -> usize {
+        let characters = (self.present ^ other.present).count_ones() as usize;
+        self.length.abs_diff(other.length).max(characters.div_ceil(2))
+    }
+}
+
+/// The edit distance with swaps of neighbours (optimal string alignment), over three rows. Both words have at most
+/// [`MAX_WORD`] bytes.
 fn slips(a: &[u8], b: &[u8]) -> usize {
-    let mut before = Vec::new();
-    let mut above: Vec<usize> = (0..=b.len()).collect();
+    let mut before = [0; MAX_WORD + 1];
+    let mut above: [usize; MAX_WORD + 1] = std::array::from_fn(|column| column);
     for (i, &x) in a.iter().enumerate() {
-        let mut row = Vec::with_capacity(b.len() + 1);
-        row.push(i + 1);
+        let mut row = [0; MAX_WORD + 1];
+        row[0] = i + 1;
         for (j, &y) in b.iter().enumerate() {
             let mut cost = (above[j] + usize::from(x != y)).min(above[j + 1] + 1).min(row[j] + 1);
             if i > 0 && j > 0 && x == b[j - 1] && a[i - 1] == y {
                 cost = cost.min(before[j - 1] + 1);
             }
-            row.push(cost);
+            row[j + 1] = cost;
         }
-        before = std::mem::replace(&mut above, row);
+        before = above;
+        above = row;
     }
     above[b.len()]
 }
@@ -69,6 +103,15 @@ mod tests {
             [("", "", 0), ("abc", "abc", 0), ("abc", "acb", 1), ("abc", "ab", 1), ("ab", "abc", 1), ("kitten", "sitting", 3)]
         {
             assert_eq!(slips(a.as_bytes(), b.as_bytes()), wanted, "{a} {b}");
+        }
+    }
+
+    #[test]
+    fn the_quick_bound_is_never_above_the_slips() {
+        let words =
+            ["", "id", "is", "name", "game", "version", "verison", "aabb", "bbaa", "a1b2", "2b1a", "description", "desciption"];
+        for (a, b) in words.iter().flat_map(|a| words.iter().map(move |b| (a, b))) {
+            assert!(Plain::of(a).least_slips(&Plain::of(b)) <= slips(a.as_bytes(), b.as_bytes()), "{a} {b}");
         }
     }
 
