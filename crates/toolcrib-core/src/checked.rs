@@ -236,3 +236,38 @@ impl Context {
         self.report(finding);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Any;
+
+    impl Manifest for Any {
+        type View = ();
+        const LIMITS: Limits = Limits { max_bytes: json::MAX_BYTES, max_depth: json::MAX_DEPTH };
+        const NFC: Severity = Severity::Error;
+
+        fn check(_root: Object<'_>, _context: &mut Context) -> Option<()> {
+            Some(())
+        }
+
+        fn assemble(_document: Document, (): ()) -> Self {
+            Self
+        }
+    }
+
+    #[test]
+    fn findings_that_are_only_counted_are_counted_right() {
+        let bad = ["\"e\u{301}\"", "12345678901234567890", "1e-999", "\"\u{378}\""];
+        for (at, (value, severity)) in
+            bad.into_iter().zip([Severity::Error, Severity::Error, Severity::Warning, Severity::Warning]).enumerate()
+        {
+            let text = format!("{{\"list\": [{}]}}", vec![value; 40_000].join(","));
+            let checked = parse::<Any>(text.as_bytes(), Mode::Producer);
+            let last = checked.findings.last().expect("many findings");
+            assert_eq!(last.message, "39744 further findings are not shown", "case {at}");
+            assert_eq!(checked.conformant().is_none(), severity == Severity::Error, "case {at}");
+        }
+    }
+}

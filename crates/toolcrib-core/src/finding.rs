@@ -231,14 +231,15 @@ impl Findings {
         self.errors > 0
     }
 
+    /// Whether further findings are only counted. Building one costs a walk to its pointer, so a loop over foreign
+    /// values asks this first; otherwise many bad values in one long list take quadratic time.
+    pub const fn is_full(&self) -> bool {
+        self.list.len() >= MAX_FINDINGS
+    }
+
     /// Whether there is no finding at all.
     pub const fn is_empty(&self) -> bool {
         self.list.is_empty()
-    }
-
-    /// Whether further findings are only counted. Their place need not be worked out any more.
-    pub const fn is_full(&self) -> bool {
-        self.list.len() >= MAX_FINDINGS
     }
 
     /// The findings kept so far.

@@ -1,100 +1,252 @@
-//! Applying fixes to source text.
+//! Mending source text: only fixes that fit together, and only if the result can still be read.
 
-use crate::finding::{Edit, Finding};
+use crate::codes::Code;
+use crate::finding::{Edit, Finding, Fix};
+use crate::json::{self, Limits};
 
-/// What applying fixes gave.
+/// Most rounds of checking and mending. Two or three are usual: one fix can uncover the next, and a round mends at
+/// most as many findings as a report keeps.
+pub const MAX_ROUNDS: usize = 16;
+
+/// Text that was mended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fixed {
-    /// The new source.
-    pub source: String,
-    /// What was changed: pointer and title of each fix that was applied, in source order.
-    pub applied: Vec<(String, String)>,
+pub struct Mended {
+    /// The new text. It is UTF-8 if the old one was.
+    pub bytes: Vec<u8>,
+    /// What was done, round by round, in source order.
+    pub applied: Vec<Applied>,
 }
 
-/// Applies the fixes of `findings` to `source`, leaving out those that overlap an earlier one; they come up again
-/// when the result is checked. `None` when there is nothing to apply.
-pub fn apply(source: &str, findings: &[Finding]) -> Option<Fixed> {
-    let mut chosen: Vec<(&Finding, &[Edit])> =
-        findings.iter().filter_map(|finding| Some((finding, finding.fix.as_ref()?.edits.as_slice()))).collect();
-    chosen.sort_by_key(|(_, edits)| edits.iter().map(|edit| edit.span.start).min());
+/// A fix that was applied.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Applied {
+    /// The code of the finding that it mends.
+    pub code: Code,
+    /// What it did.
+    pub title: String,
+    /// Where, as an RFC 6901 pointer.
+    pub pointer: String,
+    /// Where, as a line of the text before this round, counted from 1.
+    pub line: usize,
+}
 
-    let mut edits: Vec<&Edit> = Vec::new();
-    let mut applied = Vec::new();
-    let mut end = 0;
-    for (finding, fix) in chosen {
-        let fits = fix.iter().all(|edit| {
-            edit.span.start >= end
-                && source.get(edit.span.start..edit.span.end).is_some()
-                && !edits.iter().any(|other| other.span == edit.span)
-        });
-        let in_order = fix.windows(2).all(|pair| pair[0].span.end <= pair[1].span.start);
-        if !fits || !in_order || fix.is_empty() {
-            continue;
-        }
-        end = fix.iter().map(|edit| edit.span.end).max().unwrap_or(end);
-        edits.extend(fix);
-        applied.push((finding.pointer.clone(), finding.fix.as_ref().map(|fix| fix.title.clone()).unwrap_or_default()));
+/// Mends `bytes` round by round until no fix is left. `None` when nothing could be done. `findings` is what `check`
+/// says about `bytes`.
+pub fn mend(bytes: &[u8], findings: &[Finding], check: impl Fn(&[u8]) -> Vec<Finding>) -> Option<Mended> {
+    let (mut bytes, mut applied) = round(bytes, findings)?;
+    for _ in 1..MAX_ROUNDS {
+        let Some((mended, fixes)) = round(&bytes, &check(&bytes)) else { break };
+        bytes = mended;
+        applied.extend(fixes);
     }
-    if edits.is_empty() {
+    Some(Mended { bytes, applied })
+}
+
+/// One round: every fix that fits beside the others, or, when these together would spoil the document, each that
+/// does not spoil it alone.
+fn round(bytes: &[u8], findings: &[Finding]) -> Option<(Vec<u8>, Vec<Applied>)> {
+    let candidates: Vec<_> = findings
+        .iter()
+        .filter_map(|finding| Some((finding, finding.fix.as_ref()?)))
+        .filter(|(_, fix)| fits(bytes, fix))
+        .collect();
+    let chosen = compatible(&candidates);
+    if chosen.is_empty() {
         return None;
     }
-    let mut out = String::with_capacity(source.len());
-    let mut from = 0;
-    for edit in edits {
-        out.push_str(&source[from..edit.span.start]);
-        out.push_str(&edit.replacement);
-        from = edit.span.end;
+    let describe = |finding: &Finding, fix: &Fix| Applied {
+        code: finding.code,
+        title: fix.title.clone(),
+        pointer: finding.pointer.clone(),
+        line: 1 + bytes.iter().take(fix.edits.first().map_or(0, |edit| edit.span.start)).filter(|&&byte| byte == b'\n').count(),
+    };
+    let before = readability(bytes);
+    let all = apply(bytes, chosen.iter().flat_map(|(_, fix)| &fix.edits));
+    if readability(&all) >= before {
+        return Some((all, chosen.iter().map(|(finding, fix)| describe(finding, fix)).collect()));
     }
-    out.push_str(&source[from..]);
-    Some(Fixed { source: out, applied })
+    let mut kept: Vec<(&Finding, &Fix)> = Vec::new();
+    for candidate in chosen {
+        kept.push(candidate);
+        if readability(&apply(bytes, kept.iter().flat_map(|(_, fix)| &fix.edits))) < before {
+            kept.pop();
+        }
+    }
+    if kept.is_empty() {
+        return None;
+    }
+    let mended = apply(bytes, kept.iter().flat_map(|(_, fix)| &fix.edits));
+    Some((mended, kept.iter().map(|(finding, fix)| describe(finding, fix)).collect()))
 }
 
-/// Rounds of fixing and checking again. Fixes do not feed each other without end; three rounds settle all we know.
-pub const MAX_ROUNDS: usize = 4;
+/// Whether every edit lies inside the text, changes something, and the edits of the fix do not overlap.
+fn fits(bytes: &[u8], fix: &Fix) -> bool {
+    let inside = |edit: &Edit| {
+        bytes.get(edit.span.start..edit.span.end).is_some_and(|old| old != edit.replacement.as_bytes())
+            && is_boundary(bytes, edit.span.start)
+            && is_boundary(bytes, edit.span.end)
+    };
+    !fix.edits.is_empty() && fix.edits.iter().all(inside) && no_overlap(fix.edits.iter().collect())
+}
 
-/// Fixes and checks again until nothing more can be fixed. `check` gives the findings of a source text.
-pub fn settle(source: &str, check: impl Fn(&str) -> Vec<Finding>) -> Option<Fixed> {
-    let mut settled: Option<Fixed> = None;
-    for _ in 0..MAX_ROUNDS {
-        let current = settled.as_ref().map_or(source, |fixed| fixed.source.as_str());
-        let Some(next) = apply(current, &check(current)) else { break };
-        let mut applied = settled.map(|fixed| fixed.applied).unwrap_or_default();
-        applied.extend(next.applied);
-        settled = Some(Fixed { source: next.source, applied });
+fn is_boundary(bytes: &[u8], at: usize) -> bool {
+    bytes.get(at).is_none_or(|byte| (byte & 0xC0) != 0x80)
+}
+
+/// Chooses fixes in source order, leaving out those that touch what an earlier one changes.
+fn compatible<'a>(candidates: &[(&'a Finding, &'a Fix)]) -> Vec<(&'a Finding, &'a Fix)> {
+    let mut chosen = Vec::new();
+    let mut taken: Vec<&Edit> = Vec::new();
+    for (finding, fix) in candidates {
+        let clashes = |edit: &Edit| taken.iter().any(|other| overlap(edit, other));
+        if !fix.edits.iter().any(clashes) {
+            taken.extend(&fix.edits);
+            chosen.push((*finding, *fix));
+        }
     }
-    settled
+    chosen.sort_by_key(|(_, fix)| fix.edits.iter().map(|edit| edit.span.start).min());
+    chosen
+}
+
+fn no_overlap(mut edits: Vec<&Edit>) -> bool {
+    edits.sort_by_key(|edit| (edit.span.start, edit.span.end));
+    edits.windows(2).all(|pair| !overlap(pair[0], pair[1]))
+}
+
+/// Whether two edits share a byte, or stand at the same place so that their order would matter.
+const fn overlap(a: &Edit, b: &Edit) -> bool {
+    a.span.start == b.span.start || (a.span.start < b.span.end && b.span.start < a.span.end)
+}
+
+/// Applies edits that do not overlap, from the last to the first.
+fn apply<'a>(bytes: &[u8], edits: impl IntoIterator<Item = &'a Edit>) -> Vec<u8> {
+    let mut edits: Vec<_> = edits.into_iter().collect();
+    edits.sort_by_key(|edit| edit.span.start);
+    let mut out = Vec::with_capacity(bytes.len());
+    let mut from = 0;
+    for edit in edits {
+        out.extend_from_slice(&bytes[from..edit.span.start]);
+        out.extend_from_slice(edit.replacement.as_bytes());
+        from = edit.span.end;
+    }
+    out.extend_from_slice(&bytes[from..]);
+    out
+}
+
+/// How much can be made of a text: nothing, a tree without canonical form, or a document.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Readability {
+    Nothing,
+    Tree,
+    Document,
+}
+
+fn readability(bytes: &[u8]) -> Readability {
+    match json::read(bytes, Limits::default()).document {
+        None => Readability::Nothing,
+        Some(document) if document.is_canonicalisable() => Readability::Document,
+        Some(_) => Readability::Tree,
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::checked::{Context, Manifest, parse};
     use crate::codes;
-    use crate::finding::{Fix, Span};
+    use crate::finding::{Mode, Severity, Span};
+    use crate::json::{Document, Object};
 
-    fn finding(start: usize, end: usize, replacement: &str) -> Finding {
-        let edit = Edit { span: Span::new(start, end), replacement: replacement.to_owned() };
-        Finding::new(codes::json::NOT_NFC).fix(Fix { title: replacement.to_owned(), edits: vec![edit] })
+    /// A kind without rules of its own.
+    struct Any;
+
+    impl Manifest for Any {
+        type View = ();
+        const LIMITS: Limits = Limits { max_bytes: json::MAX_BYTES, max_depth: json::MAX_DEPTH };
+        const NFC: Severity = Severity::Error;
+
+        fn check(_root: Object<'_>, _context: &mut Context) -> Option<()> {
+            Some(())
+        }
+
+        fn assemble(_document: Document, (): ()) -> Self {
+            Self
+        }
+    }
+
+    fn finding(edits: &[(usize, usize, &str)]) -> Finding {
+        let edits = edits
+            .iter()
+            .map(|(start, end, text)| Edit { span: Span::new(*start, *end), replacement: (*text).to_owned() })
+            .collect();
+        Finding::new(codes::json::NOT_NFC).fix(Fix { title: "try".to_owned(), edits })
+    }
+
+    #[track_caller]
+    fn check_round(text: &str, findings: &[Finding], expected: Option<&str>) {
+        let got = round(text.as_bytes(), findings).map(|(bytes, _)| String::from_utf8(bytes).expect("still UTF-8"));
+        assert_eq!(got.as_deref(), expected);
     }
 
     #[test]
-    fn edits_apply_in_source_order_whatever_order_they_come_in() {
-        let fixed = apply("abcdef", &[finding(4, 5, "E"), finding(0, 1, "A"), finding(2, 2, "-")]).expect("three fixes");
-        assert_eq!(fixed.source, "Ab-cdEf");
-        assert_eq!(fixed.applied.len(), 3);
+    fn fixes_apply_together_when_they_do_not_touch() {
+        check_round("[1,2,3]", &[finding(&[(1, 2, "10")]), finding(&[(5, 6, "30")])], Some("[10,2,30]"));
+        check_round("[1,2,3]", &[finding(&[(1, 2, "10"), (5, 6, "30")]), finding(&[(3, 4, "20")])], Some("[10,20,30]"));
     }
 
     #[test]
-    fn overlapping_and_impossible_fixes_are_left_out() {
-        let fixed =
-            apply("aébc", &[finding(0, 3, "X"), finding(1, 4, "Y"), finding(2, 3, "Z"), finding(90, 91, "Q")]).expect("one fix");
-        assert_eq!(fixed.source, "Xbc");
-        assert_eq!(apply("abc", &[finding(9, 9, "x")]), None);
-        assert_eq!(apply("abc", &[]), None);
+    fn of_two_that_touch_the_first_wins() {
+        check_round("[1,2,3]", &[finding(&[(1, 4, "7")]), finding(&[(3, 4, "9")])], Some("[7,3]"));
+        check_round("[1]", &[finding(&[(1, 1, "8,")]), finding(&[(1, 1, "9,")])], Some("[8,1]"));
     }
 
     #[test]
-    fn settling_is_bounded_even_if_every_check_wants_more() {
-        let fixed = settle("x", |source| vec![finding(source.len(), source.len(), "x")]).expect("always something");
-        assert_eq!(fixed.source.len(), 1 + MAX_ROUNDS);
+    fn a_fix_that_breaks_the_document_is_left_out_and_the_others_stay() {
+        check_round("[1,2]", &[finding(&[(0, 1, "")])], None);
+        check_round("[1,2]", &[finding(&[(0, 1, "")]), finding(&[(3, 4, "20")])], Some("[1,20]"));
+    }
+
+    #[test]
+    fn fixes_that_do_not_fit_the_text_are_ignored() {
+        check_round("[1]", &[finding(&[(2, 99, "")])], None);
+        check_round("[\"é\"]", &[finding(&[(3, 4, "x")])], None);
+        check_round("[1]", &[finding(&[(1, 2, "1")])], None);
+        check_round("[1]", &[finding(&[])], None);
+        check_round("[1]", &[finding(&[(1, 2, "5"), (1, 2, "6")])], None);
+        // An end before its start.
+        check_round("[1]", &[finding(&[(2, 1, "5")])], None);
+    }
+
+    #[track_caller]
+    fn check_mend(text: &str, expected: Option<(&str, usize)>) {
+        let check = |bytes: &[u8]| parse::<Any>(bytes, Mode::Producer).findings;
+        let mended = mend(text.as_bytes(), &check(text.as_bytes()), check);
+        let mended = mended.map(|mended| (String::from_utf8(mended.bytes).expect("still UTF-8"), mended.applied.len()));
+        assert_eq!(mended.as_ref().map(|(text, count)| (text.as_str(), *count)), expected);
+    }
+
+    #[test]
+    fn mending_goes_on_until_nothing_is_left() {
+        check_mend("{\"a\": 1}", None);
+        check_mend("{\"a\": \"cafe\u{301}\"}", Some(("{\"a\": \"caf\u{e9}\"}", 1)));
+        // The mark hides the rest of the document, so its removal uncovers the second finding.
+        check_mend("\u{feff}{\"a\": \"cafe\u{301}\"}", Some(("{\"a\": \"caf\u{e9}\"}", 2)));
+        // The mark goes, although what follows is no JSON: the text was unreadable before.
+        check_mend("\u{feff}{", Some(("{", 1)));
+    }
+
+    #[test]
+    fn normalising_a_key_never_makes_two_equal_keys() {
+        check_mend("{\"caf\u{e9}\": 1, \"cafe\u{301}\": 2}", None);
+        check_mend(
+            "{\"cafe\u{301}\": \"e\u{301}\", \"caf\u{e9}\": 2}",
+            Some(("{\"cafe\u{301}\": \"\u{e9}\", \"caf\u{e9}\": 2}", 1)),
+        );
+    }
+
+    #[test]
+    fn more_findings_than_a_report_keeps_are_mended_in_several_rounds() {
+        let text = format!("[{}]", vec!["\"e\u{301}\""; 600].join(","));
+        check_mend(&text, Some((&format!("[{}]", vec!["\"\u{e9}\""; 600].join(",")), 600)));
     }
 }

@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 #![cfg_attr(not(test), deny(clippy::unwrap_used))]
 
+pub mod agent;
 pub mod caip;
 pub mod canon;
 pub mod checked;
@@ -20,5 +21,6 @@ pub mod secrets;
 pub mod semver;
 pub mod slug;
 pub mod text;
+pub mod time;
 pub mod tool;
 pub mod url;

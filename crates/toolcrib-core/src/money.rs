@@ -250,7 +250,7 @@ mod tests {
 
     #[test]
     fn units() {
-        let amount = |text: &str| Amount::parse(text).unwrap();
+        let amount = |text: &str| Amount::parse(text).expect("well-formed");
         for (base, decimals, units) in [
             ("20000", 6, "0.02"),
             ("0", 6, "0"),
@@ -284,7 +284,7 @@ mod tests {
 
     #[test]
     fn dollars_are_explained() {
-        let document = crate::json::read(b"\"$0.10\"", crate::json::Limits::default()).document.unwrap();
+        let document = crate::json::read(b"\"$0.10\"", crate::json::Limits::default()).document.expect("well-formed");
         let mut context = Context::new(crate::finding::Mode::Consumer);
         assert_eq!(check(document.root(), "$0.10", &mut context), None);
         let finding = &context.findings.as_slice()[0];

@@ -178,8 +178,8 @@ mod tests {
 
     #[test]
     fn a_slug_unlike_the_name_is_a_hint_only() {
-        let slug = Slug::parse("oracle").unwrap();
-        let finding = lint_against_name(&slug, "Price Oracle").unwrap();
+        let slug = Slug::parse("oracle").expect("well-formed");
+        let finding = lint_against_name(&slug, "Price Oracle").expect("well-formed");
         assert_eq!((finding.code, finding.expected.as_deref()), (codes::url::SLUG_DIFFERS, Some("price-oracle")));
         assert!(lint_against_name(&slug, "Oracle").is_none());
         assert!(lint_against_name(&slug, "日本").is_none(), "nothing to compare with");

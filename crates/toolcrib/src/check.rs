@@ -4,9 +4,9 @@ use serde_json::{Value, json};
 use toolcrib_core::canon::Canonical;
 use toolcrib_core::codes;
 use toolcrib_core::finding::{Finding, Mode, Severity};
+use toolcrib_core::fix::Applied;
 use toolcrib_core::json::{self, Limits, MAX_BYTES};
 
-use crate::fix::Applied;
 use crate::input::{Input, Source};
 use crate::kinds::{self, ManifestKind, Report};
 use crate::outcome::{Exit, Failure};
@@ -56,7 +56,7 @@ impl Question {
     pub(crate) fn answer(self, input: &Input) -> Result<Option<File>, Failure> {
         let bytes = input.source.read()?;
         let (kind, report) = self.check(&input.source, &bytes);
-        if !input.named && kind.is_none() && report.findings.iter().any(|finding| finding.code == codes::core::UNKNOWN_KIND) {
+        if kind.is_none() && !input.named && !is_candidate(&input.source, &bytes, &report) {
             return Ok(None);
         }
         let Report { findings, canonical } = report;
@@ -70,8 +70,11 @@ impl Question {
             None => {
                 let reading = json::read(bytes, Limits::default());
                 match reading.document {
-                    None => (None, Report { findings: reading.findings.into_sorted(), canonical: None }),
-                    Some(document) => match kinds::detect(document.root()) {
+                    None => match kinds::check_records(bytes) {
+                        Some(report) => (Some(ManifestKind::Agent), report),
+                        None => (None, Report { findings: reading.findings.into_sorted(), canonical: None }),
+                    },
+                    Some(document) => match ManifestKind::detect(document.root()) {
                         Some(kind) => (Some(kind), self.check_as(kind, source, bytes)),
                         None => {
                             let mut report = kinds::check_json(bytes, self.mode);
@@ -97,8 +100,7 @@ impl Question {
     }
 
     fn check_as(self, kind: ManifestKind, source: &Source, bytes: &[u8]) -> Report {
-        let folder = if kind == ManifestKind::Local { source.local_folder() } else { None };
-        kinds::check(kind, bytes, self.mode, folder.as_deref())
+        kinds::check(kind, bytes, self.mode, &source.place())
     }
 }
 
@@ -121,12 +123,12 @@ impl File {
         let lines = Lines::new(&self.bytes);
         json!({
             "path": self.source.name(),
-            "kind": self.kind.map(kinds::name),
+            "kind": self.kind.map(ManifestKind::as_str),
             "as": question.mode,
             "ok": question.verdict(self.tally()) == Exit::Yes,
             "hash": self.canonical.as_ref().map(|canonical| canonical.hash().to_string()),
             "findings": self.findings.iter().map(|finding| finding_to_json(finding, &lines)).collect::<Vec<_>>(),
-            "fixed": self.applied.iter().map(Applied::to_json).collect::<Vec<_>>(),
+            "fixed": self.applied.iter().map(applied_to_json).collect::<Vec<_>>(),
         })
     }
 }
@@ -147,9 +149,35 @@ impl Tally {
     }
 }
 
+/// Whether a file of no kind, met in a folder, is worth a report: when it stands where only manifests do, or when it
+/// is no JSON and was meant to be a manifest. Other JSON of a project is passed over, and so are settings with
+/// comments and large lock files.
+fn is_candidate(source: &Source, bytes: &[u8], report: &Report) -> bool {
+    let is_other = report.findings.iter().any(|finding| finding.code == codes::core::UNKNOWN_KIND);
+    is_manifest_by_name(source) || (!is_other && mentions_a_manifest(bytes))
+}
+
+/// Whether the file is where only manifests are: in `.well-known/ai-tool`, or called `*.agt.json`.
+fn is_manifest_by_name(source: &Source) -> bool {
+    let Source::File(path) = source else { return false };
+    path.parent().is_some_and(|folder| folder.ends_with(".well-known/ai-tool"))
+        || path.file_name().is_some_and(|name| name.to_string_lossy().ends_with(".agt.json"))
+}
+
+/// Whether a text names a field that tells the kind of a manifest.
+fn mentions_a_manifest(bytes: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(bytes);
+    ["\"creatorAddress\"", "\"endpoint\"", "\"agt\"", "\"functions\""].iter().any(|key| text.contains(key))
+}
+
 /// "1 file", "2 files".
 pub(crate) fn plural(count: usize, what: &str) -> String {
     if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
+}
+
+/// A fix as an entry of `fixed`.
+fn applied_to_json(applied: &Applied) -> Value {
+    json!({ "code": applied.code.id(), "title": applied.title, "pointer": applied.pointer, "line": applied.line })
 }
 
 /// A finding with everything that its code knows, and its place in the text.
@@ -165,4 +193,18 @@ fn finding_to_json(finding: &Finding, lines: &Lines<'_>) -> Value {
         object.insert("check".to_owned(), json!(info.check));
     }
     value
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn some_places_hold_only_manifests() {
+        let check = |path: &str| is_manifest_by_name(&Source::from_argument(Path::new(path)));
+        assert!(check("site/.well-known/ai-tool/x.json") && check(".well-known/ai-tool/x.json") && check("rain.agt.json"));
+        assert!(!check("ai-tool/x.json") && !check("weather/manifest.json") && !check("-"));
+    }
 }

@@ -30,10 +30,10 @@ pub(crate) struct Cli {
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Global options")]
 pub(crate) struct Global {
-    /// Print one JSON object: schema_version, success, data, errors, warnings
+    /// Print one JSON object: `schema_version`, `success`, `data`, `errors`, `warnings`
     #[arg(long, global = true)]
     pub(crate) json: bool,
-    /// When to colour [setting: color]
+    /// When to colour [setting: `color`]
     #[arg(long, global = true, value_name = "WHEN")]
     pub(crate) color: Option<Color>,
     /// Print no notes on stderr; the result and errors stay
@@ -90,7 +90,7 @@ pub(crate) struct Lint {
     /// Mend what can be mended without changing the meaning; with `-`, print the mended text
     #[arg(long)]
     pub(crate) fix: bool,
-    /// How to print the report [setting: format]
+    /// How to print the report [setting: `format`]
     #[arg(long, value_name = "FORMAT", conflicts_with = "json")]
     pub(crate) format: Option<Format>,
 }
@@ -111,10 +111,10 @@ pub(crate) struct Checking {
     /// The kind of manifest, instead of finding it out
     #[arg(long)]
     pub(crate) kind: Option<KindName>,
-    /// Whose rules apply: those of who writes a manifest, or the milder ones of who reads it [setting: as]
+    /// Whose rules apply: those of who writes a manifest, or the milder ones of who reads it [setting: `as`]
     #[arg(long = "as", value_name = "ROLE")]
     pub(crate) role: Option<Role>,
-    /// Answer no when there are warnings [setting: deny_warnings]
+    /// Answer no when there are warnings [setting: `deny_warnings`]
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub(crate) deny_warnings: Option<bool>,
 }

@@ -41,8 +41,11 @@ fn commands_page() -> String {
     section(&mut out, &mut program, "toolcrib");
     let names: Vec<String> = program.get_subcommands().map(|command| command.get_name().to_owned()).collect();
     for name in names.iter().filter(|name| *name != "help") {
-        if let Some(command) = program.find_subcommand_mut(name) {
-            section(&mut out, command, &format!("toolcrib {name}"));
+        if let Some(command) = program.find_subcommand(name) {
+            // The first section has shown the options that all commands share.
+            let mut own =
+                command.clone().mut_args(|argument| if argument.is_global_set() { argument.hide(true) } else { argument });
+            section(&mut out, &mut own, &format!("toolcrib {name}"));
         }
     }
     out += "\n## Settings\n\nA flag comes before the environment, that before `toolcrib.toml` (searched from the working folder \

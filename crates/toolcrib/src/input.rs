@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use toolcrib_core::codes;
 use toolcrib_core::json::MAX_BYTES;
 
+use crate::kinds::Place;
 use crate::outcome::Failure;
 use crate::printer::Printer;
 
@@ -44,14 +45,16 @@ impl Source {
         }
     }
 
-    /// The name of the folder that holds the file, when the file is called `manifest.json`.
-    pub(crate) fn local_folder(&self) -> Option<String> {
-        let Self::File(path) = self else { return None };
-        if path.file_name() != Some(OsStr::new("manifest.json")) {
-            return None;
-        }
-        let whole = std::path::absolute(path).ok()?;
-        Some(whole.parent()?.file_name()?.to_string_lossy().into_owned())
+    /// What the path says about the manifest: the folder of a `manifest.json`, the slug of a well-known tool.
+    pub(crate) fn place(&self) -> Place {
+        let Self::File(path) = self else { return Place::default() };
+        let Ok(whole) = std::path::absolute(path) else { return Place::default() };
+        let is_manifest = whole.file_name() == Some(OsStr::new("manifest.json"));
+        let folder = whole.parent().filter(|_| is_manifest).and_then(Path::file_name);
+        let is_well_known = whole.parent().is_some_and(|folder| folder.ends_with(".well-known/ai-tool"));
+        let slug = whole.file_stem().filter(|_| is_well_known);
+        let text = |name: &OsStr| name.to_string_lossy().into_owned();
+        Place { folder: folder.map(text), slug: slug.map(text) }
     }
 
     /// Reads the bytes, at most one more than any manifest may have: enough to see that there are too many.

@@ -1,22 +1,18 @@
-//! The kinds of manifest, as the commands see them: one enum, one function that checks, one that writes a start.
+//! The kinds of manifest, as the commands see them: one function that checks, one that writes a start.
 //!
 //! All rules live in `toolcrib-core`. This file only chooses the type that belongs to a kind.
 
+use alloy_primitives::Address;
+use toolcrib_core::agent::{self, AgentManifest, AgtDomain, txt};
 use toolcrib_core::canon::Canonical;
 use toolcrib_core::checked::{self, Checked, Context, Manifest};
+use toolcrib_core::clock::UnixTime;
 use toolcrib_core::finding::{Finding, Mode, Severity};
-use toolcrib_core::json::{Document, Limits, Object, Value};
-
-/// A kind of manifest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ManifestKind {
-    /// An onchain tool (ERC-8257).
-    Tool,
-    /// An agent (.agt 1.0).
-    Agent,
-    /// A local tool.
-    Local,
-}
+use toolcrib_core::json::{Document, Limits, Object};
+pub(crate) use toolcrib_core::kind::ManifestKind;
+use toolcrib_core::local::{self, LocalManifest};
+use toolcrib_core::slug::{self, Slug};
+use toolcrib_core::tool::{self, ToolManifest};
 
 /// What checking one document gave.
 #[derive(Clone, Debug)]
@@ -27,73 +23,72 @@ pub(crate) struct Report {
     pub(crate) canonical: Option<Canonical>,
 }
 
-/// The word for a kind.
-pub(crate) const fn name(kind: ManifestKind) -> &'static str {
+/// What the path of a file says about the manifest in it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Place {
+    /// The folder that holds a `manifest.json`: the id of a local tool.
+    pub(crate) folder: Option<String>,
+    /// The name of a file in `.well-known/ai-tool/`, without its ending: the slug of a tool.
+    pub(crate) slug: Option<String>,
+}
+
+/// Checks a document of a known kind.
+pub(crate) fn check(kind: ManifestKind, bytes: &[u8], mode: Mode, place: &Place) -> Report {
     match kind {
-        ManifestKind::Tool => "tool",
-        ManifestKind::Agent => "agent",
-        ManifestKind::Local => "local",
+        ManifestKind::Tool => {
+            let checked = ToolManifest::parse(bytes, mode);
+            let misplaced = place.slug.as_deref().and_then(|slug| check_slug(slug, checked.conformant()?));
+            report(checked, misplaced)
+        }
+        ManifestKind::Agent => report(checked::parse::<AgentManifest>(bytes, mode), None),
+        ManifestKind::Local => {
+            let checked = checked::parse::<LocalManifest>(bytes, mode);
+            let misplaced = place.folder.as_deref().and_then(|folder| local::check_folder(checked.conformant()?, folder));
+            report(checked, misplaced)
+        }
     }
-}
-
-/// Finds out which kind a document is meant to be.
-pub(crate) fn detect(root: Value<'_>) -> Option<ManifestKind> {
-    let has = |key| root.get(key).is_some();
-    if has("agt") {
-        Some(ManifestKind::Agent)
-    } else if has("functions") {
-        Some(ManifestKind::Local)
-    } else if has("endpoint") || has("creatorAddress") {
-        Some(ManifestKind::Tool)
-    } else {
-        None
-    }
-}
-
-/// Checks a document of a known kind. `folder` is the name of the folder that holds a local tool's `manifest.json`.
-pub(crate) fn check(kind: ManifestKind, bytes: &[u8], mode: Mode, folder: Option<&str>) -> Report {
-    let _ = (kind, folder);
-    check_json(bytes, mode)
 }
 
 /// Checks a document of no known kind: only the rules that hold for all.
 pub(crate) fn check_json(bytes: &[u8], mode: Mode) -> Report {
-    report(checked::parse::<AnyJson>(bytes, mode))
+    report(checked::parse::<AnyJson>(bytes, mode), None)
 }
 
-/// A correct starting file.
-pub(crate) fn template(kind: ManifestKind, name: &str, address: &str) -> String {
+/// Checks the TXT records of an agent's name, one on each line; `None` when the text is something else.
+pub(crate) fn check_records(bytes: &[u8]) -> Option<Report> {
+    let text = std::str::from_utf8(bytes).ok()?;
+    let is_record = |record: &txt::TextRecord| record.as_ref().trim_ascii_start().starts_with(b"agt-");
+    if !txt::records_from_text(text).iter().any(is_record) {
+        return None;
+    }
+    Some(Report { findings: txt::parse_text(text).findings, canonical: None })
+}
+
+/// A correct starting file, or why the name gives none.
+pub(crate) fn template(kind: ManifestKind, name: &str, address: Address, now: UnixTime) -> Result<String, String> {
     match kind {
-        ManifestKind::Tool => format!(
-            r#"{{
-  "type": "https://ercs.ethereum.org/ERCS/erc-8257#tool-manifest-v1",
-  "name": "{name}",
-  "description": "Say in one or two sentences what the tool does.",
-  "endpoint": "https://tools.example.com/{name}",
-  "inputs": {{ "type": "object", "properties": {{}} }},
-  "outputs": {{ "type": "object", "properties": {{}} }},
-  "version": "0.1.0",
-  "creatorAddress": "{address}"
-}}
-"#
-        ),
-        ManifestKind::Agent => format!("{{\n  \"agt\": \"1.0\",\n  \"domain\": \"{name}\",\n  \"owner\": \"{address}\"\n}}\n"),
-        ManifestKind::Local => format!(
-            r#"{{
-  "id": "{name}",
-  "name": "{name}",
-  "description": "Say in one sentence what the tool does.",
-  "version": "0.1.0",
-  "functions": []
-}}
-"#
-        ),
+        ManifestKind::Tool => tool::template(name, address)
+            .map_err(|findings| findings.first().map_or_else(String::new, |finding| finding.message.clone())),
+        ManifestKind::Agent => match AgtDomain::parse(name) {
+            Ok(domain) => Ok(agent::template(&domain, address, now)),
+            Err(fault) => Err(fault.to_string()),
+        },
+        ManifestKind::Local => Ok(local::template(name)),
     }
 }
 
-fn report<M>(checked: Checked<M>) -> Report {
+fn check_slug(slug: &str, manifest: &ToolManifest) -> Option<Finding> {
+    match Slug::parse(slug) {
+        Ok(slug) => slug::lint_against_name(&slug, manifest.name()),
+        Err(fault) => Some(Finding::new(fault.code()).got(slug)),
+    }
+}
+
+fn report<M>(checked: Checked<M>, misplaced: Option<Finding>) -> Report {
     let canonical = checked.canonical().cloned();
-    Report { findings: checked.findings, canonical }
+    let mut findings = checked.findings;
+    findings.extend(misplaced);
+    Report { findings, canonical }
 }
 
 /// JSON that is not known to be anything else.

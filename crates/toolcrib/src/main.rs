@@ -3,6 +3,7 @@
 
 mod check;
 mod cli;
+mod clock;
 mod commands;
 #[cfg(test)]
 mod docs;

@@ -181,11 +181,12 @@ impl Printer {
 
     /// Text for stderr comes after what was already said on stdout.
     fn stderr(&mut self, text: &str) -> io::Result<()> {
-        self.out.flush()?;
+        // When stdout is what failed, stderr must still be able to say so.
+        let flushed = self.out.flush();
         match io::stderr().write_all(text.as_bytes()) {
             // Nobody listens to our notes; the result may still be wanted.
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-            other => other,
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => flushed,
+            other => other.and(flushed),
         }
     }
 
@@ -268,10 +269,6 @@ pub(crate) struct Paint {
 }
 
 impl Paint {
-    /// No colours.
-    #[cfg(test)]
-    pub(crate) const PLAIN: Self = Self { on: false };
-
     /// Bad news.
     pub(crate) fn error(self, text: &str) -> String {
         self.wrap("1;31", text)

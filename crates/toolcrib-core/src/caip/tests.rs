@@ -10,7 +10,7 @@ const ZERO: &str = "0x0000000000000000000000000000000000000000";
 
 #[test]
 fn chains() {
-    let chain = ChainId::parse("eip155:8453").unwrap();
+    let chain = ChainId::parse("eip155:8453").expect("well-formed");
     assert_eq!((chain.namespace(), chain.reference(), chain.evm_id()), ("eip155", "8453", Some(8453)));
     let longest = format!("{}:{}", "a".repeat(MAX_NAMESPACE_CHARS), "a".repeat(MAX_REFERENCE_CHARS));
     for good in [
@@ -52,7 +52,7 @@ fn chains() {
 // req: PRICE-005, PRICE-006, PRICE-008
 #[test]
 fn accounts() {
-    let account = AccountId::parse(&format!("eip155:8453:{USDC}")).unwrap();
+    let account = AccountId::parse(&format!("eip155:8453:{USDC}")).expect("well-formed");
     assert_eq!(
         (account.chain(), account.namespace(), account.reference(), account.address()),
         ("eip155:8453", "eip155", "8453", USDC)
@@ -60,8 +60,8 @@ fn accounts() {
     assert_eq!(account.evm_chain_id(), Some(8453));
     assert!(AccountId::parse(&format!("eip155:1:{}1", &ZERO[..41])).is_ok());
 
-    let solana =
-        AccountId::parse("solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp:7S3P4HxJpyyigGzodYwHtCxZyUQe9JiBMHyRWXArAaKv").unwrap();
+    let solana = AccountId::parse("solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp:7S3P4HxJpyyigGzodYwHtCxZyUQe9JiBMHyRWXArAaKv")
+        .expect("well-formed");
     assert!(!solana.is_evm());
     assert_eq!((solana.evm_address(), solana.evm_chain_id()), (None, None));
 
@@ -93,15 +93,15 @@ fn accounts() {
 // req: PRICE-003, PRICE-006
 #[test]
 fn assets() {
-    let asset = AssetId::parse(&format!("eip155:8453/erc20:{USDC}")).unwrap();
+    let asset = AssetId::parse(&format!("eip155:8453/erc20:{USDC}")).expect("well-formed");
     assert_eq!(
         (asset.chain(), asset.asset_namespace(), asset.asset_reference(), asset.token_id()),
         ("eip155:8453", "erc20", USDC, None)
     );
     assert_eq!(asset.evm_address().map(|address| format!("{address:#x}")), Some(USDC.to_owned()));
-    let coin = AssetId::parse("eip155:1/slip44:60").unwrap();
+    let coin = AssetId::parse("eip155:1/slip44:60").expect("well-formed");
     assert_eq!((coin.asset_namespace(), coin.asset_reference(), coin.evm_address()), ("slip44", "60", None));
-    let token = AssetId::parse(&format!("eip155:1/erc721:{USDC}/771769")).unwrap();
+    let token = AssetId::parse(&format!("eip155:1/erc721:{USDC}/771769")).expect("well-formed");
     assert_eq!((token.asset_reference(), token.token_id()), (USDC, Some("771769")));
 
     let longest = format!("abc:1/abc:{}/{}", "a".repeat(MAX_ADDRESS_CHARS), "9".repeat(MAX_TOKEN_ID_CHARS));
@@ -137,9 +137,9 @@ fn assets() {
 // req: PRICE-004
 #[test]
 fn asset_and_recipient_share_a_chain() {
-    let asset = AssetId::parse(&format!("eip155:8453/erc20:{USDC}")).unwrap();
-    assert!(asset.same_chain(&AccountId::parse(&format!("eip155:8453:{USDC}")).unwrap()));
-    assert!(!asset.same_chain(&AccountId::parse(&format!("eip155:1:{USDC}")).unwrap()));
+    let asset = AssetId::parse(&format!("eip155:8453/erc20:{USDC}")).expect("well-formed");
+    assert!(asset.same_chain(&AccountId::parse(&format!("eip155:8453:{USDC}")).expect("well-formed")));
+    assert!(!asset.same_chain(&AccountId::parse(&format!("eip155:1:{USDC}")).expect("well-formed")));
     // A second spelling of the same chain never gets as far as the comparison.
     assert_eq!(AccountId::parse(&format!("eip155:08453:{USDC}")), Err(Fault::EvmChain));
 }
@@ -147,8 +147,8 @@ fn asset_and_recipient_share_a_chain() {
 // req: PRICE-007
 #[test]
 fn addresses_from_elsewhere_compare_without_case() {
-    let account = AccountId::parse(&format!("eip155:8453:{USDC}")).unwrap();
-    assert_eq!(account.evm_address(), Some(Address::parse_checksummed(USDC_CHECKSUMMED, None).unwrap()));
+    let account = AccountId::parse(&format!("eip155:8453:{USDC}")).expect("well-formed");
+    assert_eq!(account.evm_address(), Some(Address::parse_checksummed(USDC_CHECKSUMMED, None).expect("well-formed")));
 }
 
 // req: PRICE-006
@@ -161,14 +161,14 @@ fn upper_case_is_fixed_in_the_address_only() {
         assert_eq!(lowercase_hex(&text), lower);
     }
     let source = format!("\"eip155:8453/erc20:{USDC_CHECKSUMMED}\"");
-    let document = json::read(source.as_bytes(), Limits::default()).document.unwrap();
+    let document = json::read(source.as_bytes(), Limits::default()).document.expect("well-formed");
     let mut context = Context::new(Mode::Consumer);
-    assert!(check_asset(document.root(), document.root().as_str().unwrap(), &mut context).is_none());
+    assert!(check_asset(document.root(), document.root().as_str().expect("well-formed"), &mut context).is_none());
     let finding = &context.findings.as_slice()[0];
     assert_eq!((finding.code, finding.code.info().check), (codes::caip::UPPERCASE_HEX, Some(3)));
-    assert_eq!(finding.fix.as_ref().unwrap().edits[0].replacement, format!("\"eip155:8453/erc20:{USDC}\""));
+    assert_eq!(finding.fix.as_ref().expect("well-formed").edits[0].replacement, format!("\"eip155:8453/erc20:{USDC}\""));
 
-    let document = json::read(b"\"solana:abc:xyz\"", Limits::default()).document.unwrap();
+    let document = json::read(b"\"solana:abc:xyz\"", Limits::default()).document.expect("well-formed");
     let mut context = Context::new(Mode::Producer);
     assert!(check_account(document.root(), "solana:abc:xyz", &mut context).is_some());
     assert_eq!(context.findings.as_slice()[0].code, codes::caip::NAMESPACE_UNVERIFIED);
@@ -180,14 +180,14 @@ fn upper_case_is_fixed_in_the_address_only() {
 fn tools() {
     let registry = "0xaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
     let text = format!("eip155:8453/erc8257:{registry}/1");
-    let tool = ToolRef::parse(&text).unwrap();
+    let tool = ToolRef::parse(&text).expect("well-formed");
     assert_eq!((tool.chain, tool.id, tool.to_string()), (8453, U256::from(1), text));
     assert_ne!(tool, ToolRef { chain: 1, ..tool }, "the same id elsewhere is another tool");
 
-    let checksummed = ToolRef::parse(&format!("eip155:1/erc8257:{USDC_CHECKSUMMED}/2")).unwrap();
+    let checksummed = ToolRef::parse(&format!("eip155:1/erc8257:{USDC_CHECKSUMMED}/2")).expect("well-formed");
     assert_eq!(checksummed.to_string(), format!("eip155:1/erc8257:{USDC}/2"));
     let largest = format!("eip155:1/erc8257:{USDC}/{}", U256::MAX);
-    assert_eq!(ToolRef::parse(&largest).unwrap().to_string(), largest);
+    assert_eq!(ToolRef::parse(&largest).expect("well-formed").to_string(), largest);
 
     let with_id = |id: &str| format!("eip155:1/erc8257:{USDC}/{id}");
     for (bad, fault) in [

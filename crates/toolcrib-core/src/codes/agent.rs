@@ -1,3 +1,298 @@
-//! Codes of the agent rules.
+//! Codes of the agent rules: `.agt` manifests and the TXT records that point at them.
 
-super::codes! {}
+super::codes! {
+    VERSION_UNSUPPORTED = "agent.version_unsupported", Error, ".agt 1.0 §2 Required fields" {
+        "the agt version is not 1.0",
+        "Other drafts use the same field with other rules, above all for signing: 2.0 signs a hash, 3.0 lives in another registry. Reading one draft by the rules of another would call forgeries genuine.",
+        "write \"agt\": \"1.0\", follow the rules of that version, and sign again",
+    }
+    LARGE = "agent.large", Warning, ".agt 1.0 Security Considerations" {
+        "the manifest is larger than every reader must accept",
+        "Readers must accept 64 KiB and may refuse more. Toolcrib reads up to 256 KiB.",
+        "shorten the schemas, or move long texts to a page and link it",
+    }
+    FIELD_TYPO = "agent.field_typo", Hint, ".agt 1.0 §2" {
+        "an unknown field looks like a misspelt one",
+        "Unknown fields are legal: they are kept, signed and ignored. A misspelt field is ignored as well, which is seldom meant.",
+        "correct the name of the field",
+    }
+    TOO_MANY_ENTRIES = "agent.too_many_entries", Error, "Toolcrib limits" {
+        "a list has more entries than a manifest of 64 KiB can hold",
+        "Every reader must accept 64 KiB, which has room for fewer than 6000 of the shortest entries. Longer lists are not looked at.",
+        "list only what the agent really offers",
+    }
+    DUPLICATE_ENTRY = "agent.duplicate_entry", Warning, ".agt 1.0 §2 Protocols, Capabilities" {
+        "an entry appears twice",
+        "The specification does not say which of two equal entries counts, so readers differ.",
+        "keep one of the two",
+    }
+
+    DOMAIN_MALFORMED = "agent.domain_malformed", Error, ".agt 1.0 §2 Required fields; Freename FNS names" {
+        "the domain is not a .agt name in its canonical form",
+        "A name is one label and `agt`, in lower case, with Unicode written as an `xn--` label and without a trailing dot. The token id is a hash of exactly these bytes: another spelling is another token.",
+        "write the name as `label.agt`",
+    }
+    DOMAIN_IDN = "agent.domain_idn", Hint, ".agt 1.0 §2 Required fields" {
+        "the domain displays as Unicode text",
+        "Letters of different scripts can look alike. Two names that look the same are two tokens with two owners.",
+        "compare the `xn--` form when it matters which name is meant",
+    }
+    DOMAIN_MISMATCH = "agent.domain_mismatch", Error, ".agt 1.0 §2 Required fields" {
+        "the manifest belongs to another domain",
+        "A manifest counts only for the domain it names. Otherwise a genuine manifest of one agent could be served under the name of another.",
+        "point the TXT record at the manifest of this very domain",
+    }
+
+    OWNER_MALFORMED = "agent.owner_malformed", Error, ".agt 1.0 §2 Required fields; EIP-55" {
+        "the owner is not an address",
+        "An address is 0x and 40 hexadecimal digits. Names and shortened addresses are not resolved.",
+        "write the full address of the wallet that holds the name",
+    }
+    OWNER_CHECKSUM = "agent.owner_checksum", Error, ".agt 1.0 §2 Required fields; EIP-55" {
+        "the upper and lower case letters of the owner do not fit its checksum",
+        "Mixed case carries a checksum. When it does not fit, a digit may be wrong, so readers refuse the manifest. For the same reason this is not mended automatically.",
+        "copy the address again from the wallet that holds the name",
+    }
+    OWNER_NOT_CHECKSUMMED = "agent.owner_not_checksummed", Error, ".agt 1.0 §2 Required fields; EIP-55" {
+        "the owner is written without the EIP-55 checksum",
+        "The specification asks for checksummed hexadecimal. Producers must write it so; readers compare the 20 bytes and only warn.",
+        "write the checksummed form (toolcrib lint --fix does it), then sign again",
+    }
+    OWNER_ZERO = "agent.owner_zero", Error, ".agt 1.0 §2 Required fields" {
+        "the owner is the zero address",
+        "Nobody holds the key of the zero address, so no signature can match it.",
+        "write the address of the wallet that holds the name",
+    }
+
+    CREATED_AT_MALFORMED = "agent.created_at_malformed", Error, ".agt 1.0 §2 Required fields; RFC 3339 §5.6" {
+        "`created_at` is not a timestamp",
+        "The field is an ISO 8601 timestamp. Toolcrib reads the profile of RFC 3339, which has one meaning everywhere.",
+        "write it like 2026-05-01T18:00:00Z",
+    }
+    CREATED_AT_NO_OFFSET = "agent.created_at_no_offset", Error, ".agt 1.0 §2 Required fields; RFC 3339 §4.4" {
+        "`created_at` has no time zone offset",
+        "A local time without offset means a different moment in every place.",
+        "end it with Z or an offset such as +02:00",
+    }
+    CREATED_IN_FUTURE = "agent.created_in_future", Warning, ".agt 1.0 §2 Required fields" {
+        "`created_at` lies in the future",
+        "Readers that guard against old manifests remember the highest created_at of a name. One in the future would make every honest update look old.",
+        "sign again with the present time",
+    }
+
+    UNSIGNED = "agent.unsigned", Error, ".agt 1.0 §4 Signing" {
+        "the manifest is not signed",
+        "A manifest counts only with the signature of the wallet that holds the name. Everything else can be prepared before.",
+        "sign it with the wallet that holds the name: `toolcrib agent sign`",
+    }
+    SIGNATURE_PLACEHOLDER = "agent.signature_placeholder", Error, ".agt 1.0 §4 Signing" {
+        "the signature is a placeholder",
+        "Examples show shortened signatures. A shortened signature cannot be checked.",
+        "sign the manifest: `toolcrib agent sign`",
+    }
+    SIGNATURE_MALFORMED = "agent.signature_malformed", Error, ".agt 1.0 §4 Signing; EIP-191" {
+        "the signature is not 0x and 130 hexadecimal digits",
+        "personal_sign gives 65 bytes: r, s and v.",
+        "put the signature there exactly as the wallet gave it",
+    }
+    SIGNATURE_COMPACT = "agent.signature_compact", Error, ".agt 1.0 §4 Signing; EIP-2098" {
+        "the signature has the compact form of 64 bytes",
+        "EIP-2098 folds v into s. The specification asks for the result of personal_sign, which has 65 bytes; other readers refuse anything else.",
+        "write the signature in the form of 65 bytes",
+    }
+    SIGNATURE_V = "agent.signature_v", Error, ".agt 1.0 §4 Signing; EIP-191" {
+        "the last byte of the signature is not 0, 1, 27 or 28",
+        "The recovery id of a message signature has two values, with or without 27 added. Values from 35 on belong to transactions; lenient readers would accept one signature in many spellings.",
+        "sign the message with personal_sign",
+    }
+    SIGNATURE_HIGH_S = "agent.signature_high_s", Error, ".agt 1.0 §4 Signing; EIP-2" {
+        "the s value of the signature is in the upper half",
+        "Each signature has a twin with the other s. Only the lower one is accepted, so that nobody can change a signed document without the key.",
+        "sign again with a wallet that gives low s values",
+    }
+    SIGNATURE_RANGE = "agent.signature_range", Error, ".agt 1.0 §4 Signing; SEC 1 §4.1.4" {
+        "r or s of the signature is zero or not below the order of the curve",
+        "No key can make such a signature.",
+        "sign the manifest: `toolcrib agent sign`",
+    }
+    SIGNATURE_UPPERCASE = "agent.signature_uppercase", Hint, ".agt 1.0 §4 Signing" {
+        "the signature is written in upper case",
+        "The bytes are the same in either case, and the signature itself is not signed. Wallets write lower case, and simple readers compare texts.",
+        "write it in lower case",
+    }
+
+    NAME_LENGTH = "agent.name_length", Error, ".agt 1.0 §2 Optional identity fields" {
+        "the name is longer than 100 characters",
+        "Characters are Unicode code points, as in JSON Schema.",
+        "shorten the name",
+    }
+    DESCRIPTION_LENGTH = "agent.description_length", Error, ".agt 1.0 §2 Optional identity fields" {
+        "the description is longer than 280 characters",
+        "Characters are Unicode code points, as in JSON Schema.",
+        "shorten the description, and put the rest on the website",
+    }
+
+    ID_MALFORMED = "agent.id_malformed", Error, ".agt 1.0 §3, §7" {
+        "an id is not lowercase and hyphenated",
+        "Ids are compared byte by byte: small letters and digits in groups, joined by single hyphens.",
+        "write it like my-protocol",
+    }
+    ID_NEAR_MISS = "agent.id_near_miss", Hint, ".agt 1.0 §2, §3, §7" {
+        "a custom word is very close to a known one",
+        "Custom words are legal, but nobody searches for a misspelt one.",
+        "use the known word, if that is what is meant",
+    }
+    ENDPOINT_PLAINTEXT = "agent.endpoint_plaintext", Warning, ".agt 1.0 §2 Protocols; Security Considerations" {
+        "an endpoint is not encrypted",
+        "Everybody on the way can read and change what an agent and its caller say, credentials included. HTTPS is strongly recommended.",
+        "serve it with TLS and write https:// or wss://",
+    }
+    ENDPOINT_SCHEME = "agent.endpoint_scheme", Error, ".agt 1.0 §2 Protocols" {
+        "an endpoint does not fit its protocol",
+        "mcp, a2a and http are spoken over https; ws over wss; grpc over https. A caller would not know what to open, and some schemes run code.",
+        "write an https:// endpoint (wss:// for ws)",
+    }
+    ENDPOINT_UNUSUAL = "agent.endpoint_unusual", Hint, ".agt 1.0 §2 Protocols" {
+        "an endpoint has an unusual scheme for its protocol",
+        "It can be understood, but not every caller will.",
+        "write wss:// for ws and https:// for everything else",
+    }
+    ENDPOINT_STALE_CARD = "agent.endpoint_stale_card", Hint, "A2A 1.0 Agent discovery" {
+        "an a2a endpoint uses the old path of agent cards",
+        "Agent cards moved from /.well-known/agent.json to /.well-known/agent-card.json. Current clients look only there.",
+        "serve the card at /.well-known/agent-card.json and name that path",
+    }
+    AUTH_CREDENTIAL = "agent.auth_credential", Warning, ".agt 1.0 §2 Protocols; Security Considerations" {
+        "auth looks like a credential",
+        "auth names a scheme: none, bearer, oauth2, signed-nonce or a word of your own. The manifest is public for ever, and so is every secret in it.",
+        "name the scheme only; if this is a real secret, revoke it now",
+    }
+    TEXT_EMPTY = "agent.text_empty", Warning, ".agt 1.0 §2" {
+        "an optional text is empty",
+        "An empty text says nothing; readers may show an empty line for it.",
+        "write something, or leave the field out",
+    }
+
+    CAPABILITY_DESCRIPTION_LENGTH = "agent.capability_description_length", Error, ".agt 1.0 §2 Capabilities" {
+        "the description of a capability is longer than 200 characters",
+        "Characters are Unicode code points, as in JSON Schema.",
+        "shorten the description",
+    }
+
+    PRICING_MODEL = "agent.pricing_model", Error, ".agt 1.0 §2 Pricing" {
+        "the pricing model is not known",
+        "There are four models: free, freemium, paid and contact.",
+        "use one of the four",
+    }
+    PAID_MISSING = "agent.paid_missing", Error, ".agt 1.0 §2 Pricing" {
+        "the prices are missing",
+        "With the models paid and freemium the object `paid` says what is charged.",
+        "add \"paid\": {\"currency\": …, \"amount\": …, \"unit\": …}",
+    }
+    PAID_UNUSED = "agent.paid_unused", Warning, ".agt 1.0 §2 Pricing" {
+        "prices are given, but the model does not charge",
+        "`paid` has a meaning only with the models paid and freemium. Readers may show a price that is not charged.",
+        "change the model, or leave `paid` out",
+    }
+    FREE_TIER_UNUSED = "agent.free_tier_unused", Hint, ".agt 1.0 §2 Pricing" {
+        "`free_tier` is given, but the model is not freemium",
+        "`free_tier` describes the free part of the model freemium. Readers ignore it otherwise.",
+        "change the model to freemium, or leave `free_tier` out",
+    }
+    AMOUNT_MALFORMED = "agent.amount_malformed", Error, ".agt 1.0 §2 Pricing" {
+        "the amount is not a plain decimal number",
+        "An amount is digits and at most one point, as a string: no sign, no exponent, no leading zeros, no thousands separator, no currency sign.",
+        "write it like \"0.01\"",
+    }
+    CURRENCY_MALFORMED = "agent.currency_malformed", Error, ".agt 1.0 §2 Pricing" {
+        "the currency is neither an ISO 4217 code nor a token symbol",
+        "A currency is one short word such as USD or USDC.",
+        "write the code or symbol alone",
+    }
+    CURRENCY_CASE = "agent.currency_case", Hint, ".agt 1.0 §2 Pricing; ISO 4217" {
+        "the currency code is not in upper case",
+        "ISO 4217 codes are upper case. In lower case the word reads as the symbol of some token.",
+        "write the code in upper case, if a national currency is meant",
+    }
+    UNIT_MALFORMED = "agent.unit_malformed", Error, ".agt 1.0 §2 Pricing" {
+        "the unit is not a word",
+        "Known units are per_request, per_token_in, per_token_out, per_minute, per_month and per_session. Others are allowed, as one short word.",
+        "use a known unit, or a word of your own",
+    }
+    CHAIN_MALFORMED = "agent.chain_malformed", Error, ".agt 1.0 §2 Pricing; CAIP-2" {
+        "the chain is neither a name, a number nor a CAIP-2 identifier",
+        "The specification speaks of an EIP-155 identifier and shows names. Toolcrib reads \"polygon\", \"137\" and \"eip155:137\".",
+        "write it like eip155:137",
+    }
+
+    TXT_TOO_MUCH = "agent.txt_too_much", Error, "Toolcrib limits" {
+        "the domain has more TXT records than are read",
+        "A DNS answer holds 64 KiB at most. A second pointer could hide behind the limit, so nothing is taken from such a list.",
+        "remove TXT records that nobody needs",
+    }
+    TXT_NOT_UTF8 = "agent.txt_not_utf8", Warning, ".agt 1.0 §1" {
+        "a TXT record of the agent is not UTF-8",
+        "Its text cannot be read, so the record is ignored.",
+        "write the record again as UTF-8",
+    }
+    TXT_KEY = "agent.txt_key", Warning, ".agt 1.0 §1, §8" {
+        "a TXT record looks like one of an agent, but its key is not exact",
+        "Keys are lower case and start the record, without spaces before or after. Any other spelling is ignored.",
+        "correct the key",
+    }
+    POINTER_NOT_IPFS = "agent.pointer_not_ipfs", Error, ".agt 1.0 §1" {
+        "the manifest pointer is not ipfs://",
+        "Only a content address proves that the bytes are the ones meant. Web addresses and IPNS names can change what they give, so they are refused, and legacy records are not used instead.",
+        "publish the manifest to IPFS and write agt-manifest=ipfs://<cid>",
+    }
+    POINTER_CID = "agent.pointer_cid", Error, ".agt 1.0 §1" {
+        "the manifest pointer holds no usable CID",
+        "The pointer is exactly ipfs:// and a CIDv1: no spaces, no placeholder, no cut text. A broken pointer is refused, and legacy records are not used instead.",
+        "write the CID that publishing gave",
+    }
+    POINTER_CID_V0 = "agent.pointer_cid_v0", Error, ".agt 1.0 §1" {
+        "the manifest pointer is a CID of version 0",
+        "CIDs that start with Qm are version 0; the specification asks for version 1.",
+        "write the version 1 form of the same CID: `ipfs cid base32 <cid>` prints it",
+    }
+    POINTER_PATH = "agent.pointer_path", Error, ".agt 1.0 §1" {
+        "something follows the CID in the manifest pointer",
+        "The CID is that of the manifest itself, so there is no path, query or fragment.",
+        "publish the file alone instead of a folder, and write its CID",
+    }
+    POINTER_AMBIGUOUS = "agent.pointer_ambiguous", Error, ".agt 1.0 §1" {
+        "the domain has several different manifest pointers",
+        "DNS gives records in any order, so readers would see different agents under one name. None of them is used.",
+        "keep one agt-manifest record",
+    }
+    POINTER_WITH_LEGACY = "agent.pointer_with_legacy", Warning, ".agt 1.0 §1" {
+        "the domain has a manifest pointer and legacy records",
+        "A domain must not have both. Readers must prefer the pointer; old ones may not.",
+        "remove the legacy agt-* records",
+    }
+    LEGACY = "agent.legacy", Warning, ".agt 1.0 §8" {
+        "the agent is described by unsigned legacy records",
+        "Nothing in these records is proven: whoever controls the DNS of the name wrote them. They are read for old names only.",
+        "migrate to a signed manifest: `toolcrib agent migrate`",
+    }
+    LEGACY_VERSION = "agent.legacy_version", Warning, ".agt 1.0 §8" {
+        "agt-version is not exactly 1",
+        "Legacy records are read only beside the record agt-version=1.",
+        "migrate to a signed manifest instead of repairing legacy records",
+    }
+    LEGACY_VALUE = "agent.legacy_value", Warning, ".agt 1.0 §8" {
+        "a legacy record has a value that cannot be used",
+        "The record is left out of what is made of the others.",
+        "correct it when migrating",
+    }
+    LEGACY_REPEATED = "agent.legacy_repeated", Warning, ".agt 1.0 §8" {
+        "a legacy record that may appear once appears twice",
+        "The first one counts. DNS gives records in any order, so another reader may see the other.",
+        "keep one of the two",
+    }
+    LEGACY_ENDPOINT = "agent.legacy_endpoint", Warning, ".agt 1.0 §8" {
+        "a legacy endpoint belongs to no declared protocol",
+        "An agt-endpoint-X record belongs beside agt-protocol=X. The protocol is taken as declared.",
+        "declare the protocol when migrating",
+    }
+}

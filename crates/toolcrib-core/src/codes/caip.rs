@@ -7,7 +7,7 @@ super::codes! {
         "write the identifier, such as eip155:8453:0x... for an account on Base",
     }
     CHAIN_SHAPE = "caip.chain_shape", Error, "CAIP-2" {
-        "the chain is not <namespace>:<reference>",
+        "the chain is not `<namespace>:<reference>`",
         "A chain is named by a namespace, a colon and a reference, such as eip155:8453. Plain names such as `base` are not identifiers.",
         "write eip155: and the chain id",
     }
@@ -27,7 +27,7 @@ super::codes! {
         "write the chain id in decimal, such as 8453 for Base",
     }
     ACCOUNT_SHAPE = "caip.account_shape", Error, "CAIP-10" {
-        "the account is not <namespace>:<reference>:<address>",
+        "the account is not `<namespace>:<reference>:<address>`",
         "An account names its chain and its address, such as eip155:8453:0x... .",
         "put eip155:<chain id>: before the address",
     }
@@ -37,7 +37,7 @@ super::codes! {
         "correct the address",
     }
     ASSET_SHAPE = "caip.asset_shape", Error, "CAIP-19" {
-        "the asset is not <chain>/<namespace>:<reference>",
+        "the asset is not `<chain>/<namespace>:<reference>`",
         "An asset names its chain and itself, such as eip155:8453/erc20:0x... or eip155:1/slip44:60.",
         "write the chain, a slash, erc20: and the token address",
     }
@@ -82,7 +82,7 @@ super::codes! {
         "check it against the specification of that namespace",
     }
     TOOL_SHAPE = "caip.tool_shape", Error, "ERC-8257 Tool ID Scope" {
-        "the reference is not eip155:<chain>/erc8257:<registry>/<id>",
+        "the reference is not `eip155:<chain>/erc8257:<registry>/<id>`",
         "Tool ids are counted by each registry on each chain, so a bare number names no tool.",
         "write the chain id, the registry's address and the tool id",
     }

@@ -69,7 +69,7 @@ super::codes! {
     KEY_NOT_NFC = "json.key_not_nfc", Error, "ERC-8257 §2 Canonical Manifest Bytes" {
         "an object key is not in Unicode Normalization Form C",
         "The rule speaks of string values; a key in another form is a trap for readers that compare keys. Producers must not emit one; readers only warn, since the hash is unaffected.",
-        "normalise the key to NFC (toolcrib lint --fix does it)",
+        "write the key in NFC, here and wherever it is referred to",
     }
     UNASSIGNED = "json.unassigned_character", Warning, "ERC-8257 §2 Canonical Manifest Bytes" {
         "a string holds a code point that Unicode has not assigned",

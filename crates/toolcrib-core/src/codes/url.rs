@@ -186,9 +186,9 @@ super::codes! {
         "RFC 3986 allows it, but clients that follow WHATWG URL send %27 instead, so the server sees different bytes from different callers. Readers only warn.",
         "write %27",
     }
-    TOO_LONG = "url.too_long", Error, "ERC-8257 §2 Optional Fields; Metadata URI Length Cap" {
+    TOO_LONG = "url.too_long", Error, "ERC-8257 §2 Optional Fields" {
         "the URL is longer than 2,048 bytes",
-        "The cap counts UTF-8 bytes after normalisation. The registry refuses longer metadata URIs, and readers refuse longer image URLs.",
+        "The cap counts UTF-8 bytes after normalisation. Readers refuse longer URLs in this field.",
         "shorten the URL; host the content instead of putting it into the URL",
     }
     TEMPLATE_SEGMENT = "url.template_segment", Warning, "Toolcrib" {
@@ -240,6 +240,11 @@ super::codes! {
         "the metadata URI is not a well-formed https URL",
         "Readers must be able to normalise the URI without guessing. This one is read differently by different software.",
         "update the registration with a well-formed URL",
+    }
+    METADATA_TOO_LONG = "url.metadata_too_long", Error, check 2, "ERC-8257 Metadata URI Length Cap" {
+        "the metadata URI is longer than 2,048 bytes",
+        "Registries must refuse longer URIs, so a registration with one comes from a registry that breaks the rules. The well-known path never needs more than a few hundred bytes.",
+        "use the well-known path; serve the manifest there instead of putting it into the URI",
     }
     METADATA_NOT_NORMALISED = "url.metadata_not_normalised", Warning, "ERC-8257 §6 URL Normalization" {
         "the metadata URI is not normalised",

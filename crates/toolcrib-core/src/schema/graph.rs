@@ -16,15 +16,15 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use super::MAX_EXPANDED;
 use super::keyword::{Apply, Keyword, classify};
 use super::walk::Walk;
+use super::{MAX_EXPANDED, MAX_NODES};
 use crate::codes;
-use crate::json::{Kind, Value};
+use crate::json::{Array, Kind, Object, Value};
 
 /// Largest array index in a reference. Arrays of subschemas cannot be longer than the node limit, and stepping through
 /// a long array for each of many references would take quadratic time.
-const MAX_INDEX: usize = super::MAX_NODES;
+const MAX_INDEX: usize = MAX_NODES;
 
 /// Most steps spent on telling harmless recursion from doubling. Enough for every schema within the node limit that
 /// is not made to be hard.
@@ -69,8 +69,18 @@ enum Doubling<'d> {
 struct Node<'d> {
     value: Value<'d>,
     level: usize,
+    /// Whether an anchor here counts. Below `dependencies`, which 2020-12 does not know, it does not.
+    anchored: bool,
     /// Whether `unevaluatedProperties` or `unevaluatedItems` looks again at everything that was applied in place.
     twice: bool,
+}
+
+/// What a subschema takes over from the one around it.
+#[derive(Clone, Copy)]
+struct Below {
+    from: u32,
+    level: usize,
+    anchored: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -104,11 +114,14 @@ struct Components {
 impl<'d> Graph<'d> {
     /// Collects nodes and edges. Returns whether the graph is whole.
     fn build(&mut self, walk: &mut Walk<'_>) -> bool {
-        self.node(self.root, 1);
+        self.node(self.root, 1, true);
         self.apply_from(0);
+        if self.has_moving_base(walk) {
+            return false;
+        }
         let mut anchors: BTreeMap<&'d str, u32> = BTreeMap::new();
         let mut sound = true;
-        for (at, node) in self.nodes.iter().enumerate() {
+        for (at, node) in self.nodes.iter().enumerate().filter(|(_, node)| node.anchored) {
             let names = ["$anchor", "$dynamicAnchor"].map(|key| node.value.get(key));
             for name in names.into_iter().flatten() {
                 let Some(text) = name.as_str() else { continue };
@@ -120,12 +133,10 @@ impl<'d> Graph<'d> {
             }
         }
         let mut from = 0;
-        let mut has_refs = false;
         while let Some(node) = self.nodes.get(from) {
             let references = ["$ref", "$dynamicRef"].map(|key| node.value.get(key));
             for reference in references.into_iter().flatten() {
                 let Some(text) = reference.as_str().filter(|text| text.is_empty() || text.starts_with('#')) else { continue };
-                has_refs = true;
                 let to = match self.resolve(text, &anchors) {
                     Ok(to) => self.reached(to, walk),
                     Err(why) => {
@@ -139,21 +150,27 @@ impl<'d> Graph<'d> {
             }
             from += 1;
         }
-        if has_refs && walk.has_embedded_id() {
-            sound = false;
+        // Once more, for targets outside the known schema positions.
+        sound && !self.has_moving_base(walk)
+    }
+
+    /// Whether references and inner `$id`s meet. What a reference means would depend on where it stands.
+    fn has_moving_base(&self, walk: &mut Walk<'_>) -> bool {
+        let moves = walk.has_refs() && walk.has_embedded_id();
+        if moves {
             let inner = self.nodes.iter().skip(1).find_map(|node| node.value.get("$id")).unwrap_or(self.root);
             walk.report(codes::schema::EMBEDDED_ID, |finding| finding.at(inner));
         }
-        sound
+        moves
     }
 
     /// The node of `value`, made if there is none.
-    fn node(&mut self, value: Value<'d>, level: usize) -> u32 {
+    fn node(&mut self, value: Value<'d>, level: usize, anchored: bool) -> u32 {
         let next = self.nodes.len() as u32;
         let at = *self.index.entry(value.span().start).or_insert(next);
         if at == next {
             let twice = value.get("unevaluatedProperties").is_some() || value.get("unevaluatedItems").is_some();
-            self.nodes.push(Node { value, level, twice });
+            self.nodes.push(Node { value, level, anchored, twice });
         }
         at
     }
@@ -161,32 +178,27 @@ impl<'d> Graph<'d> {
     /// Adds the subschemas of the nodes from `from` on, and theirs.
     fn apply_from(&mut self, mut from: usize) {
         while let Some(node) = self.nodes.get(from) {
-            let (value, level) = (node.value, node.level + 1);
-            let Some(object) = value.as_object() else {
-                from += 1;
-                continue;
-            };
-            let own = from as u32;
-            for (key, member) in object.iter() {
+            let below = Below { from: from as u32, level: node.level + 1, anchored: node.anchored };
+            for (key, member) in node.value.as_object().into_iter().flat_map(Object::iter) {
                 match classify(key) {
                     Keyword::One(apply) => match member.as_array() {
                         // Only an old `items` holds an array; it was reported.
-                        Some(list) => list.iter().for_each(|item| self.edge(own, item, level, Apply::Items, "", 0)),
-                        None => self.edge(own, member, level, apply, "", 0),
+                        Some(list) => list.iter().for_each(|item| self.edge(below, item, Apply::Items, "", 0)),
+                        None => self.edge(below, member, apply, "", 0),
                     },
                     Keyword::List(apply) => {
-                        for (place, item) in member.as_array().into_iter().flat_map(|list| list.iter()).enumerate() {
-                            self.edge(own, item, level, apply, "", place as u32);
+                        for (place, item) in member.as_array().into_iter().flat_map(Array::iter).enumerate() {
+                            self.edge(below, item, apply, "", place as u32);
                         }
                     }
                     Keyword::Map(apply) => {
-                        for (name, item) in member.as_object().into_iter().flat_map(|map| map.iter()) {
-                            self.edge(own, item, level, apply, name, 0);
+                        for (name, item) in member.as_object().into_iter().flat_map(Object::iter) {
+                            self.edge(below, item, apply, name, 0);
                         }
                     }
                     Keyword::Dependencies => {
-                        for (_, item) in member.as_object().into_iter().flat_map(|map| map.iter()) {
-                            self.edge(own, item, level, Apply::InPlace, "", 0);
+                        for (_, item) in member.as_object().into_iter().flat_map(Object::iter) {
+                            self.edge(Below { anchored: false, ..below }, item, Apply::InPlace, "", 0);
                         }
                     }
                     _ => {}
@@ -196,11 +208,12 @@ impl<'d> Graph<'d> {
         }
     }
 
-    fn edge(&mut self, from: u32, value: Value<'d>, level: usize, apply: Apply, name: &'d str, place: u32) {
-        if let Kind::Object | Kind::Bool = value.kind() {
-            let to = self.node(value, level);
+    fn edge(&mut self, below: Below, value: Value<'d>, apply: Apply, name: &'d str, place: u32) {
+        // Past the limit the target of a reference is refused once it is counted; more of it need not be kept.
+        if matches!(value.kind(), Kind::Object | Kind::Bool) && self.nodes.len() <= MAX_NODES {
+            let to = self.node(value, below.level, below.anchored);
             if apply != Apply::Named {
-                self.edges.push(Edge { from, to, apply, name, place });
+                self.edges.push(Edge { from: below.from, to, apply, name, place });
             }
         }
     }
@@ -209,7 +222,7 @@ impl<'d> Graph<'d> {
     /// it is checked and counted now, and so is everything below it. `None` when a limit was passed.
     fn reached(&mut self, target: Value<'d>, walk: &mut Walk<'_>) -> Option<u32> {
         let known = self.nodes.len();
-        let to = self.node(target, TARGET_LEVEL);
+        let to = self.node(target, TARGET_LEVEL, false);
         self.apply_from(known);
         let all_within = self.nodes[known..].iter().all(|node| walk.schema(node.value, node.level));
         (all_within && !walk.is_too_deep()).then_some(to)

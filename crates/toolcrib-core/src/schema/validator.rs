@@ -123,9 +123,8 @@ impl Validator {
     /// JSON Schema, which is full of schemas that [`check`] refuses, can run with the options that are shipped.
     #[doc(hidden)]
     pub fn unchecked(schema: &serde_json::Value, resources: &[(String, serde_json::Value)]) -> Result<Self, String> {
-        let registry = resources
-            .iter()
-            .try_fold(jsonschema::Registry::new(), |registry, (uri, resource)| registry.add(uri, resource))
+        let registry = jsonschema::Registry::new()
+            .extend(resources.iter().map(|(uri, resource)| (uri, resource)))
             .and_then(jsonschema::RegistryBuilder::prepare)
             .map_err(|error| error.to_string())?;
         let engine = options(Formats::Annotate).with_registry(&registry).build(schema).map_err(|error| error.to_string())?;
@@ -226,3 +225,7 @@ fn measure(instance: &serde_json::Value) -> Option<u64> {
     }
     count(instance, MAX_INSTANCE_DEPTH)
 }
+
+#[cfg(test)]
+#[path = "validator_tests.rs"]
+mod tests;

@@ -70,6 +70,8 @@ impl<'a> Walk<'a> {
                 walk.shallow = true;
                 graph::check(root, &mut walk);
             }
+        }
+        if !walk.stopped && !walk.too_deep {
             walk.containers(root);
         }
         walk.survey
@@ -84,6 +86,11 @@ impl<'a> Walk<'a> {
         self.reported += 1;
         self.has_errors |= is_first_error;
         self.context.report(make(Finding::new(code)));
+    }
+
+    /// Whether there are references within the schema.
+    pub(super) const fn has_refs(&self) -> bool {
+        self.has_refs
     }
 
     /// Whether a subschema has an own `$id`.

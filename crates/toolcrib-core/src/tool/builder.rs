@@ -5,7 +5,7 @@ use alloy_primitives::Address;
 use super::{Logic, TYPE_V1, ToolManifest};
 use crate::canon::{Sealed, write_string};
 use crate::finding::{Finding, Mode};
-use crate::fix;
+use crate::fix::{self, Applied};
 use crate::json::{self, Limits};
 use crate::slug::Slug;
 
@@ -43,8 +43,8 @@ pub struct ToolBuilder {
 pub struct Built {
     /// The manifest with its canonical bytes and hash.
     pub manifest: Sealed<ToolManifest>,
-    /// What had to be normalised before hashing, as pointer and description: NFC, lowercase hex, `:443`.
-    pub adjusted: Vec<(String, String)>,
+    /// What had to be normalised before hashing: NFC, lowercase hex, `:443`.
+    pub adjusted: Vec<Applied>,
     /// Findings that are no errors.
     pub findings: Vec<Finding>,
 }
@@ -221,13 +221,13 @@ pub fn template(name: &str, creator: Address) -> Result<String, Vec<Finding>> {
 
 /// Normalises what may be normalised without changing a meaning, then checks and seals.
 fn seal(source: &str) -> Result<Built, Vec<Finding>> {
-    let check = |source: &str| ToolManifest::parse(source.as_bytes(), Mode::Producer).findings;
-    let fixed = fix::settle(source, check);
-    let (source, adjusted) = match &fixed {
-        Some(fixed) => (fixed.source.as_str(), fixed.applied.clone()),
-        None => (source, Vec::new()),
+    let check = |bytes: &[u8]| ToolManifest::parse(bytes, Mode::Producer).findings;
+    let mended = fix::mend(source.as_bytes(), &check(source.as_bytes()), check);
+    let (bytes, adjusted) = match &mended {
+        Some(mended) => (mended.bytes.as_slice(), mended.applied.clone()),
+        None => (source.as_bytes(), Vec::new()),
     };
-    let checked = ToolManifest::parse(source.as_bytes(), Mode::Producer);
+    let checked = ToolManifest::parse(bytes, Mode::Producer);
     let findings = checked.findings.clone();
     checked.into_result().map(|manifest| Built { manifest, adjusted, findings })
 }

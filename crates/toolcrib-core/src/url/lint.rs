@@ -108,9 +108,6 @@ const PLACEHOLDER_LABELS: &[&str] = &[
     "mydomain",
     "changeme",
     "change-me",
-    "placeholder",
-    "todo",
-    "tbd",
 ];
 
 fn host(url: &HttpsUrl) -> Option<Finding> {
@@ -184,7 +181,7 @@ const COMMANDS: &[&str] = &[
 ];
 
 /// `$(` starts a command in a shell, `';` closes a quoted argument and the command. Neither has a use in a URL, while
-/// OData and matrix parameters do use `;`, `$` and quotes on their own.
+/// `OData` and matrix parameters do use `;`, `$` and quotes on their own.
 const SHELL_PAIRS: &[&str] = &["$(", "';"];
 
 fn shell_text(url: &HttpsUrl) -> Option<Finding> {

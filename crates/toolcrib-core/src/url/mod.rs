@@ -230,7 +230,12 @@ pub fn check(value: Value<'_>, text: &str, context: &mut Context) -> Option<Http
     }
     let url = url?;
     for finding in lint::findings(&url) {
-        context.report(finding.at(value));
+        // A draft has example hosts in every URL. Saying so once is enough.
+        let is_said = finding.code == codes::url::EXAMPLE_HOST
+            && context.findings.as_slice().iter().any(|other| other.code == codes::url::EXAMPLE_HOST);
+        if !is_said {
+            context.report(finding.at(value));
+        }
     }
     Some(url)
 }
@@ -273,8 +278,8 @@ impl Fault {
         self.kind.code()
     }
 
-    /// What the fault says about `text`, which must be the text it was found in.
-    fn finding(&self, text: &str) -> Finding {
+    /// What the fault says about `text`, the text it was found in. The finding has no place yet.
+    pub fn finding(&self, text: &str) -> Finding {
         let finding = Finding::new(self.code());
         let part = text.get(self.span.start..self.span.end).unwrap_or(text);
         match self.kind {

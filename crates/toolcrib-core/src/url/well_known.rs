@@ -132,7 +132,7 @@ impl WellKnownFault {
     pub const fn code(&self) -> Code {
         match self {
             Self::NotHttps => codes::url::METADATA_NOT_HTTPS,
-            Self::TooLong(_) => codes::url::TOO_LONG,
+            Self::TooLong(_) => codes::url::METADATA_TOO_LONG,
             Self::Malformed(_) => codes::url::METADATA_MALFORMED,
             Self::Query => codes::url::METADATA_QUERY,
             Self::Fragment => codes::url::METADATA_FRAGMENT,

@@ -5,14 +5,17 @@
     reason = "core itself reads no files; its tests do, and say what they skip"
 )]
 
+mod agent_corpus;
 mod jcs_corpus;
 mod jcs_vectors;
 mod kind_corpus;
 mod local_corpus;
 mod local_vectors;
 mod reference_gaps;
+mod schema_suite;
 mod tool_vectors;
-// mod verdicts;
+mod url_corpus;
+mod verdicts;
 
 use std::path::{Path, PathBuf};
 

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use alloy_primitives::keccak256;
 use toolcrib_core::agent::AgentManifest;
-use toolcrib_core::agent::txt;
+use toolcrib_core::agent::txt::{self, TxtOutcome};
 use toolcrib_core::checked::{Checked, Manifest, Outcome, parse};
 use toolcrib_core::finding::{Finding, Mode};
 use toolcrib_core::local::LocalManifest;
@@ -61,9 +61,14 @@ fn row<M: Manifest>(kind: &str, path: &Path, table: &mut String) {
 
 fn txt_row(path: &Path, table: &mut String) {
     let bytes = std::fs::read(path).expect("a corpus file");
-    let text = String::from_utf8_lossy(&bytes);
-    let records = txt::parse_records(&txt::records_from_text(&text));
-    writeln!(table, "{}\tagent-txt\t-\t{}\t{}", keccak256(&bytes), records.outcome.name(), codes(&records.findings)).expect("a string");
+    let reading = txt::parse_text(&String::from_utf8_lossy(&bytes));
+    let outcome = match reading.outcome {
+        TxtOutcome::Pointer(_) => "pointer",
+        TxtOutcome::Legacy(_) => "legacy",
+        TxtOutcome::Refused => "refused",
+        TxtOutcome::NotAnAgent => "not an agent",
+    };
+    writeln!(table, "{}\tagent-txt\t-\t{outcome}\t{}", keccak256(&bytes), codes(&reading.findings)).expect("a string");
 }
 
 /// Each code with how often it occurs.
@@ -72,5 +77,9 @@ fn codes(findings: &[Finding]) -> String {
     for finding in findings {
         *counts.entry(finding.code.id()).or_insert(0) += 1;
     }
-    counts.into_iter().map(|(code, count)| if count == 1 { code.to_owned() } else { format!("{code}*{count}") }).collect::<Vec<_>>().join(" ")
+    counts
+        .into_iter()
+        .map(|(code, count)| if count == 1 { code.to_owned() } else { format!("{code}*{count}") })
+        .collect::<Vec<_>>()
+        .join(" ")
 }

@@ -8,7 +8,7 @@ use toolcrib_core::finding::{Finding, Mode, Severity};
 use crate::check::Question;
 use crate::cli::Documents;
 use crate::input::{self, Source};
-use crate::kinds::{self, ManifestKind};
+use crate::kinds::ManifestKind;
 use crate::outcome::{Done, Exit, Failure, Stop};
 use crate::position::Lines;
 use crate::printer::{Printer, shown};
@@ -39,7 +39,7 @@ pub(crate) fn run(arguments: &Documents, printer: &mut Printer) -> Result<Done, 
         }
         documents.push(json!({
             "path": document.source.name(),
-            "kind": document.kind.map(kinds::name),
+            "kind": document.kind.map(ManifestKind::as_str),
             "hash": document.canonical.as_ref().map(|canonical| canonical.hash().to_string()),
             "obstacles": document.obstacles,
         }));
@@ -89,6 +89,11 @@ impl Document {
         }
         let text: String = self.obstacles.iter().map(|finding| human::short(finding, &name, &lines, paint)).collect();
         // Without a hash this is the whole answer, which even the quiet get.
-        Ok(if self.canonical.is_none() { printer.complaint(&text)? } else { printer.aside(&text)? })
+        if self.canonical.is_none() {
+            printer.complaint(&text)?;
+        } else {
+            printer.aside(&text)?;
+        }
+        Ok(())
     }
 }

@@ -2,12 +2,13 @@
 
 use serde_json::{Value, json};
 use toolcrib_core::codes;
+use toolcrib_core::fix::{Mended, mend as mend_text};
+use toolcrib_core::kind::ManifestKind;
 
 use crate::check::{File, Question, Tally};
 use crate::cli::{Checking, Format, Lint};
 use crate::fix;
 use crate::input::{self, Source};
-use crate::kinds::{self, Report};
 use crate::outcome::{Done, Exit, Failure, Stop};
 use crate::printer::{Printer, shown};
 use crate::report::{github, human, sarif};
@@ -25,6 +26,11 @@ pub(crate) fn run(arguments: &Lint, settings: &Settings, printer: &mut Printer) 
     // The mended text is the result; the report about it goes beside it.
     let prints_text = arguments.fix && run.files.iter().any(|file| file.source == Source::Stdin);
     let exit = run.exit(question);
+    if matches!(format, Format::Github | Format::Sarif) && !printer.json() {
+        // These formats have no word for what was mended.
+        let paint = printer.paint_err();
+        printer.aside(&run.files.iter().map(|file| human::fixed(file, paint)).collect::<String>())?;
+    }
     match format {
         Format::Human => {
             let paint = if prints_text { printer.paint_err() } else { printer.paint() };
@@ -35,6 +41,7 @@ pub(crate) fn run(arguments: &Lint, settings: &Settings, printer: &mut Printer) 
             }
             if prints_text { printer.aside(&text)? } else { printer.result(&text)? }
         }
+        // Commands are read from both streams.
         Format::Github => {
             let text: String = run.files.iter().map(github::file).collect();
             if prints_text { printer.aside(&text)? } else { printer.result(&text)? }
@@ -89,7 +96,7 @@ impl Run {
                     printer.detail(&format!("{name}: skipped, not a manifest"))?;
                 }
                 Ok(Some(mut file)) => {
-                    printer.detail(&format!("{name}: checked as {}", file.kind.map_or("JSON", kinds::name)))?;
+                    printer.detail(&format!("{name}: checked as {}", file.kind.map_or("JSON", ManifestKind::as_str)))?;
                     then(&mut file, &mut run.failures);
                     run.tally.add(file.tally());
                     run.files.push(file);
@@ -144,8 +151,8 @@ impl Run {
 
 /// Mends a file and checks it anew. A file that cannot be written stays as it was, in the report too.
 fn mend(file: &mut File, question: Question, failures: &mut Vec<Failure>) {
-    let report = Report { findings: file.findings.clone(), canonical: None };
-    let Some((bytes, applied)) = fix::mend(&file.bytes, &report, |bytes| question.check(&file.source, bytes).1) else { return };
+    let check = |bytes: &[u8]| question.check(&file.source, bytes).1.findings;
+    let Some(Mended { bytes, applied }) = mend_text(&file.bytes, &file.findings, check) else { return };
     if let Source::File(path) = &file.source
         && let Err(failure) = fix::replace(path, &file.bytes, &bytes)
     {

@@ -4,17 +4,20 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
+use alloy_primitives::{Address, address};
 use serde_json::json;
+use toolcrib_core::clock::Clock;
 use toolcrib_core::codes;
 use toolcrib_core::finding::{Mode, Severity};
 
 use crate::cli::Init;
-use crate::kinds::{self, ManifestKind};
+use crate::clock::SystemClock;
+use crate::kinds::{self, ManifestKind, Place};
 use crate::outcome::{Done, Exit, Failure, Stop};
 use crate::printer::{Printer, shown};
 
-/// Stands for the author's address until it is known. Visibly nobody's, and valid in every notation.
-const SOMEBODY: &str = "0x1111111111111111111111111111111111111111";
+/// Stands for the author's address until it is known: the one of the ERC's example, which checking points out.
+const SOMEBODY: Address = address!("abcdefabcdef1234567890abcdefabcdef123456");
 
 /// Longest name of a file or folder that is made here; file systems allow 255 bytes.
 const MAX_NAME: usize = 100;
@@ -30,18 +33,33 @@ pub(crate) fn run(kind: ManifestKind, arguments: &Init, printer: &mut Printer) -
         let hint = "use letters, digits, `-`, `_` and `.`, beginning with a letter or digit";
         return Err(Failure::new(codes::cli::USAGE, what).hint(hint).into());
     }
-    let text = kinds::template(kind, name, arguments.address.as_deref().unwrap_or(SOMEBODY));
+    let address = match &arguments.address {
+        None => SOMEBODY,
+        Some(text) => parse_address(text)?,
+    };
+    let text = kinds::template(kind, name, address, SystemClock.now())
+        .map_err(|why| Failure::new(codes::cli::USAGE, format!("`{name}` gives no correct manifest: {why}")))?;
     refuse_flawed(kind, &text, name)?;
     if arguments.out.as_deref() == Some(Path::new("-")) {
         printer.document(&text)?;
-        return Ok(Done::new(Exit::Yes, json!({ "kind": kinds::name(kind), "path": null, "text": text })));
+        return Ok(Done::new(Exit::Yes, json!({ "kind": kind.as_str(), "path": null, "text": text })));
     }
     let path = arguments.out.clone().unwrap_or_else(|| default_path(kind, name));
     write(&path, &text, arguments.force)?;
     let shown_path = shown(&path.display().to_string());
     printer.result(&format!("{shown_path}\n"))?;
     printer.aside(&next_steps(kind, &shown_path, arguments.address.is_none()))?;
-    Ok(Done::new(Exit::Yes, json!({ "kind": kinds::name(kind), "path": path.display().to_string() })))
+    Ok(Done::new(Exit::Yes, json!({ "kind": kind.as_str(), "path": path.display().to_string() })))
+}
+
+/// An address in lower case or with its checksum. A wrong checksum is a typing error, and money would follow it.
+fn parse_address(text: &str) -> Result<Address, Failure> {
+    let is_plain = text.strip_prefix("0x").is_some_and(|digits| !digits.bytes().any(|byte| byte.is_ascii_uppercase()));
+    let parsed = if is_plain { text.parse().ok() } else { Address::parse_checksummed(text, None).ok() };
+    parsed.ok_or_else(|| {
+        Failure::new(codes::cli::USAGE, format!("`{text}` is no address"))
+            .hint("write 0x and 40 hex digits, all lower case or with the right checksum")
+    })
 }
 
 /// Whether a name can stand in a template and be part of a path as it is. What else a name must be, the rules say.
@@ -53,7 +71,7 @@ fn is_plain(name: &str) -> bool {
 
 /// A start with an error in it would be a trap. What only the author can add later, such as a signature, is none.
 fn refuse_flawed(kind: ManifestKind, text: &str, name: &str) -> Result<(), Failure> {
-    let report = kinds::check(kind, text.as_bytes(), Mode::Producer, None);
+    let report = kinds::check(kind, text.as_bytes(), Mode::Producer, &Place::default());
     let is_due_later = |pointer: &str| kind == ManifestKind::Agent && pointer == "/signature";
     match report.findings.iter().find(|finding| finding.severity == Severity::Error && !is_due_later(&finding.pointer)) {
         None => Ok(()),

@@ -8,7 +8,7 @@ use toolcrib_core::finding::Severity;
 use super::lint::{Run, question};
 use crate::check::File;
 use crate::cli::Validate;
-use crate::kinds;
+use crate::kinds::ManifestKind;
 use crate::outcome::{Done, Exit, Stop};
 use crate::printer::{Paint, Printer, shown};
 use crate::settings::Settings;
@@ -32,7 +32,7 @@ pub(crate) fn run(arguments: &Validate, settings: &Settings, printer: &mut Print
 /// "valid", the file, its kind and hash; or "invalid", the file, and the codes of what decides.
 fn line(file: &File, ok: bool, paint: Paint) -> String {
     let name = shown(&file.source.name());
-    let kind = file.kind.map_or("unknown", kinds::name);
+    let kind = file.kind.map_or("unknown", ManifestKind::as_str);
     let mut out = if ok { paint.good("valid") } else { paint.error("invalid") };
     let _ = write!(out, "  {name}  {kind}");
     if ok && let Some(canonical) = &file.canonical {

@@ -25,7 +25,7 @@ fn command(out: &mut String, finding: &Finding, name: &str, lines: &Lines<'_>) {
         Severity::Warning => "warning",
         Severity::Hint => "notice",
     };
-    let _ = write!(out, "::{word} file={}", property(name));
+    let _ = write!(out, "::{word} file={}", property(&shown(name)));
     if let Some(span) = finding.span.map(|span| lines.clamp(span)) {
         let (start, end) = (lines.position(span.start), lines.position(span.end));
         let _ = write!(out, ",line={},col={}", start.line, start.column);
@@ -69,7 +69,7 @@ mod tests {
         command(&mut out, &finding, "a,b:c%\n.json", &Lines::new(b"[1]"));
         assert_eq!(
             out,
-            "::error file=a%2Cb%3Ac%25%0A.json,line=1,col=1,endLine=1,endColumn=3,title=json.syntax\
+            "::error file=a%2Cb%3Ac%25\\u{a}.json,line=1,col=1,endLine=1,endColumn=3,title=json.syntax\
              ::50%25 of a\\u{d}\\u{a}b, c: d%0Agot: ::set-env x%0Ahint: correct the text at the marked place\n"
         );
     }

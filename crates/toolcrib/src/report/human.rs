@@ -12,19 +12,26 @@ use crate::printer::{Paint, shown};
 
 /// Everything about one file: what was mended, then what is left.
 pub(crate) fn file(file: &File, paint: Paint) -> String {
+    let mut out = fixed(file, paint);
+    if !out.is_empty() {
+        out.push('\n');
+    }
+    let name = shown(&file.source.name());
+    let lines = Lines::new(&file.bytes);
+    for found in &file.findings {
+        finding(&mut out, found, &name, &lines, paint);
+        out.push('\n');
+    }
+    out
+}
+
+/// What was mended in one file.
+pub(crate) fn fixed(file: &File, paint: Paint) -> String {
     let mut out = String::new();
     let name = shown(&file.source.name());
     for applied in &file.applied {
         let what = format!("{name}:{}: {} ({})", applied.line, shown(&applied.title), applied.code);
         line(&mut out, &format!("{} {what}", paint.good("fixed")));
-    }
-    if !file.applied.is_empty() {
-        out.push('\n');
-    }
-    let lines = Lines::new(&file.bytes);
-    for found in &file.findings {
-        finding(&mut out, found, &name, &lines, paint);
-        out.push('\n');
     }
     out
 }

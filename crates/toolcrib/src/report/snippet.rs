@@ -124,6 +124,9 @@ impl Shown {
 
 #[cfg(test)]
 mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
     use super::*;
 
     /// Marks the text between the two `|` and compares line and underline.
@@ -174,5 +177,21 @@ mod tests {
         // Nothing but continuation bytes: the window ends somewhere, and nothing panics.
         let odd = [0x80; 5_000];
         Snippet::new(&Lines::new(&odd), Span::new(2_500, 2_501));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_and_any_span_give_a_harmless_line(
+            bytes in prop_oneof![vec(any::<u8>(), 0..400), any::<String>().prop_map(String::into_bytes)],
+            start in 0..500_usize,
+            length in 0..500_usize,
+        ) {
+            let snippet = Snippet::new(&Lines::new(&bytes), Span::new(start, start + length));
+            prop_assert_eq!(escape_for_display(&snippet.text), snippet.text.as_str());
+            let columns: usize = snippet.text.chars().map(|c| c.width().unwrap_or(0)).sum();
+            // A mark after the end of the line, or below a character without width, stands one column beyond.
+            prop_assert!(snippet.width >= 1 && snippet.indent + snippet.width <= columns + 1);
+            prop_assert!(snippet.text.chars().count() <= 2 + (BEFORE + AFTER).max(WHOLE_LINE) * 10);
+        }
     }
 }

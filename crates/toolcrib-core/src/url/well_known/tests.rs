@@ -90,13 +90,13 @@ fn all_failures_are_given_in_the_order_of_the_rules() {
 #[test]
 fn the_length_cap_counts_bytes() {
     let uri = |bytes: usize| format!("https://h.com/{}", "a".repeat(bytes - "https://h.com/".len()));
-    assert!(!WellKnown::parse(&uri(MAX_URL_BYTES)).unwrap_err().contains(&WellKnownFault::TooLong(MAX_URL_BYTES)));
+    assert!(!WellKnown::parse(&uri(MAX_URL_BYTES)).expect_err("refused").contains(&WellKnownFault::TooLong(MAX_URL_BYTES)));
     assert_eq!(WellKnown::parse(&uri(MAX_URL_BYTES + 1)), Err(vec![WellKnownFault::TooLong(MAX_URL_BYTES + 1)]));
 }
 
 #[test]
 fn moves_and_prefixes_are_named() {
-    let message = |uri: &str, at: &str| check_origin_binding(uri, &endpoint(at)).unwrap_err()[0].message.clone();
+    let message = |uri: &str, at: &str| check_origin_binding(uri, &endpoint(at)).expect_err("refused")[0].message.clone();
     for (uri, at, says) in [
         ("https://www.h.com/.well-known/ai-tool/x.json", "https://h.com", "`www.`"),
         ("https://h.com/.well-known/ai-tool/x.json", "https://api.h.com", "endpoint is on a subdomain"),

@@ -1,0 +1,145 @@
+//! First drafts of a manifest: an empty one to fill in, and one made from legacy records.
+//!
+//! Drafts are unsigned. Nothing is invented: what legacy records do not say is left out, and checking the draft names it.
+
+use alloy_primitives::Address;
+
+use super::txt::LegacyAgent;
+use super::{AgtDomain, VERSION, json_object, json_string, owner};
+use crate::clock::UnixTime;
+use crate::json::{Array, Kind, Limits, Object, Value, read};
+use crate::time::format_rfc3339;
+
+/// A manifest to start from, as indented JSON: correct in every rule, but not signed. The endpoint is on a host that is
+/// reserved for examples, which a hint points out until a real one takes its place.
+///
+/// `created_at` is the present time; a time that RFC 3339 cannot express becomes the beginning of 1970.
+///
+/// ```
+/// use toolcrib_core::agent::{AgentManifest, AgtDomain, template};
+/// use toolcrib_core::checked::parse;
+/// use toolcrib_core::clock::UnixTime;
+/// use toolcrib_core::finding::{Mode, Severity};
+///
+/// let domain = AgtDomain::parse("exampleagent.agt").expect("a name");
+/// let owner = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266".parse().expect("an address");
+/// let text = template(&domain, owner, UnixTime::from_seconds(1_777_658_400));
+/// let checked = parse::<AgentManifest>(text.as_bytes(), Mode::Producer);
+/// let left = checked.findings.iter().filter(|finding| finding.severity != Severity::Hint);
+/// assert_eq!(left.map(|finding| finding.code.id()).collect::<Vec<_>>(), ["agent.unsigned"]);
+/// ```
+pub fn template(domain: &AgtDomain, owner: Address, created_at: UnixTime) -> String {
+    pretty(&json_object([
+        ("agt", json_string(VERSION)),
+        ("domain", json_string(domain.as_str())),
+        ("name", json_string(domain.sld())),
+        ("description", json_string("Says in one sentence what this agent does.")),
+        ("owner", json_string(&owner.to_checksum(None))),
+        ("created_at", json_string(&timestamp(created_at))),
+        ("protocols", r#"[{"id":"mcp","endpoint":"https://example.com/mcp","auth":"none"}]"#.to_owned()),
+        (
+            "capabilities",
+            concat!(
+                r#"[{"id":"question-answering","description":"Answers a question in plain language.","#,
+                r#""input":{"type":"object","properties":{"question":{"type":"string"}},"required":["question"]},"#,
+                r#""output":{"type":"object","properties":{"answer":{"type":"string"}},"required":["answer"]}}]"#
+            )
+            .to_owned(),
+        ),
+        ("pricing", r#"{"model":"free"}"#.to_owned()),
+    ]))
+}
+
+/// How a name moves from legacy records to a manifest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Migration {
+    /// The manifest to complete, sign and publish, as indented JSON.
+    pub draft: String,
+    /// What to do to the TXT records afterwards, in this order.
+    pub changes: Vec<TxtChange>,
+}
+
+/// One change of a TXT record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TxtChange {
+    /// Take this record away.
+    Remove(String),
+    /// Add `agt-manifest=ipfs://` and the CID that publishing the signed manifest gives.
+    AddPointer,
+}
+
+/// Drafts a manifest from legacy records (.agt 1.0 §8).
+///
+/// `holder` is the wallet that holds the name, when it is known; otherwise the declared owner is taken, with its checksum
+/// written where none was. A wrong checksum stays as it is, so that checking the draft finds it.
+pub fn migrate(legacy: &LegacyAgent, domain: &AgtDomain, holder: Option<Address>, created_at: UnixTime) -> Migration {
+    let declared = legacy.owner.as_deref().map(|text| match owner::parse(text) {
+        Some((address, owner::Spelling::OneCase)) => address.to_checksum(None),
+        _ => text.to_owned(),
+    });
+    let owner = holder.map(|address| address.to_checksum(None)).or(declared);
+    let mut shared = legacy.shared_fields();
+    let mut fields = vec![("agt", json_string(VERSION)), ("domain", json_string(domain.as_str()))];
+    for key in ["name", "description", "icon", "website"] {
+        fields.extend(shared.remove(key).map(|value| (key, value)));
+    }
+    fields.extend(owner.map(|owner| ("owner", json_string(&owner))));
+    fields.push(("created_at", json_string(&timestamp(created_at))));
+    for key in ["protocols", "capabilities", "pricing"] {
+        fields.extend(shared.remove(key).map(|value| (key, value)));
+    }
+    // The pointer comes last: a name must never have both.
+    let mut changes: Vec<TxtChange> = legacy.records.iter().cloned().map(TxtChange::Remove).collect();
+    changes.push(TxtChange::AddPointer);
+    Migration { draft: pretty(&json_object(fields)), changes }
+}
+
+fn timestamp(time: UnixTime) -> String {
+    format_rfc3339(time).unwrap_or_else(|| "1970-01-01T00:00:00Z".to_owned())
+}
+
+/// The same JSON with two spaces of indentation and a line end. Text that is no JSON stays as it is.
+fn pretty(text: &str) -> String {
+    let Some(document) = read(text.as_bytes(), Limits::default()).document else { return text.to_owned() };
+    let mut out = String::with_capacity(text.len() * 2);
+    write_pretty(document.root(), 0, &mut out);
+    out.push('\n');
+    out
+}
+
+/// The recursion is as deep as the document nests, which the reader bounds.
+fn write_pretty(value: Value<'_>, depth: usize, out: &mut String) {
+    let new_line = |depth: usize, out: &mut String| {
+        out.push('\n');
+        out.extend(std::iter::repeat_n("  ", depth));
+    };
+    match value.kind() {
+        Kind::Object if value.as_object().is_some_and(|object| !object.is_empty()) => {
+            out.push('{');
+            for (index, (key, member)) in value.as_object().into_iter().flat_map(Object::iter).enumerate() {
+                if index > 0 {
+                    out.push(',');
+                }
+                new_line(depth + 1, out);
+                crate::canon::write_string(key, out);
+                out.push_str(": ");
+                write_pretty(member, depth + 1, out);
+            }
+            new_line(depth, out);
+            out.push('}');
+        }
+        Kind::Array if value.as_array().is_some_and(|array| !array.is_empty()) => {
+            out.push('[');
+            for (index, element) in value.as_array().into_iter().flat_map(Array::iter).enumerate() {
+                if index > 0 {
+                    out.push(',');
+                }
+                new_line(depth + 1, out);
+                write_pretty(element, depth + 1, out);
+            }
+            new_line(depth, out);
+            out.push(']');
+        }
+        _ => out.push_str(value.source()),
+    }
+}
