@@ -2,10 +2,10 @@
 
 use std::fs;
 
-use crate::{Sandbox, example};
+use crate::{Sandbox, clean_tool};
 
 fn decomposed() -> String {
-    example("tool-free.json").replace("Tide table", "Marée cafe\u{301}")
+    clean_tool().replace("Tide table", "Marée cafe\u{301}")
 }
 
 #[test]
@@ -39,8 +39,8 @@ fn what_the_mark_hid_is_mended_too() {
 #[test]
 fn a_fix_that_would_make_two_equal_keys_is_not_applied() {
     let sandbox = Sandbox::new();
-    let text = "{\"endpoint\": \"x\", \"caf\u{e9}\": 1, \"cafe\u{301}\": 2}";
-    sandbox.write("tool.json", text);
+    let text = clean_tool().replacen('{', "{\"io.example.caf\u{e9}\": 1, \"io.example.cafe\u{301}\": 2,", 1);
+    sandbox.write("tool.json", &text);
     let ran = sandbox.run(&["lint", "--fix", "tool.json"]).code(1);
     assert!(ran.stdout.contains("error[json.key_not_nfc]"), "{}", ran.stdout);
     assert_eq!(sandbox.read("tool.json"), text);
@@ -53,7 +53,7 @@ fn stdin_is_mended_onto_stdout_and_the_report_goes_beside_it() {
     assert_eq!(ran.stdout, decomposed().replace("e\u{301}", "\u{e9}"));
     assert!(ran.stderr.contains("1 file checked, 1 fixed: no findings"), "{}", ran.stderr);
     // Without anything to mend the text passes through, so that a pipe can rely on it.
-    let whole = example("tool-free.json");
+    let whole = clean_tool();
     assert_eq!(sandbox.run_with_stdin(&["lint", "--fix", "-", "-q"], whole.as_bytes()).code(0).silent().stdout, whole);
 }
 
@@ -86,7 +86,7 @@ mod unix {
     #[test]
     fn a_file_without_fixes_is_not_touched() {
         let sandbox = Sandbox::new();
-        let path = sandbox.write("tool.json", example("tool-free.json"));
+        let path = sandbox.write("tool.json", clean_tool());
         let before = fs::metadata(&path).expect("metadata");
         sandbox.run(&["lint", "--fix", "tool.json"]).code(0);
         let after = fs::metadata(&path).expect("metadata");

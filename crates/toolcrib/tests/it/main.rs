@@ -147,3 +147,8 @@ pub(crate) fn examples() -> PathBuf {
 pub(crate) fn example(name: &str) -> String {
     fs::read_to_string(examples().join(name)).expect("an example")
 }
+
+/// A tool about which there is nothing to say, not even that its host is one for examples.
+pub(crate) fn clean_tool() -> String {
+    example("tool-free.json").replace("tools.example.com", "tides.harbour.dev")
+}
