@@ -9,7 +9,7 @@ use crate::canon::{Canonical, Sealed};
 use crate::codes::{self, Code};
 use crate::finding::{Finding, Findings, Fix, Mode, Severity};
 use crate::json::{self, Array, Document, Kind, Limits, Loss, Object, Value};
-use crate::text;
+use crate::{secrets, text};
 
 /// A kind of manifest.
 pub trait Manifest: Sized {
@@ -90,6 +90,10 @@ pub fn parse<M: Manifest>(bytes: &[u8], mode: Mode) -> Checked<M> {
         return Checked { findings: context.findings.into_sorted(), outcome: Outcome::Unreadable };
     };
     context.document_rules(&document, M::NFC);
+    if mode == Mode::Producer {
+        // Once published it is too late, so readers need not look.
+        secrets::check(document.root(), &mut context);
+    }
     let view = match document.root().as_object() {
         Some(root) => M::check(root, &mut context),
         None => {

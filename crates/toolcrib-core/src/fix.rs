@@ -151,6 +151,10 @@ fn readability(bytes: &[u8]) -> Readability {
 
 #[cfg(test)]
 mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+    use proptest::sample::select;
+
     use super::*;
     use crate::checked::{Context, Manifest, parse};
     use crate::codes;
@@ -248,5 +252,28 @@ mod tests {
     fn more_findings_than_a_report_keeps_are_mended_in_several_rounds() {
         let text = format!("[{}]", vec!["\"e\u{301}\""; 600].join(","));
         check_mend(&text, Some((&format!("[{}]", vec!["\"\u{e9}\""; 600].join(",")), 600)));
+    }
+
+    /// JSON text from pieces that fixes like to touch, now and then with a mistake in it.
+    fn text() -> impl Strategy<Value = String> {
+        let pieces = ["{", "}", "[", "]", ",", ":", "1", "\"a\"", "\"e\u{301}\"", "\"\u{e9}\"", "\"\u{212b}\"", " ", "\u{feff}"];
+        let members = ["\"e\u{301}\":1", "\"\u{e9}\":\"e\u{301}\"", "\"a\":[\"\u{212b}\"]", "\"\u{212b}\":2", "\"\u{c5}\":3"];
+        prop_oneof![
+            vec(select(pieces.to_vec()), 0..12).prop_map(|pieces| pieces.concat()),
+            vec(select(members.to_vec()), 0..6).prop_map(|members| format!("{{{}}}", members.join(","))),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn mending_never_makes_a_text_less_readable_and_has_an_end(text in text()) {
+            let check = |bytes: &[u8]| parse::<Any>(bytes, Mode::Producer).findings;
+            if let Some(Mended { bytes, applied }) = mend(text.as_bytes(), &check(text.as_bytes()), check) {
+                prop_assert!(!applied.is_empty() && bytes != text.as_bytes());
+                prop_assert!(readability(&bytes) >= readability(text.as_bytes()));
+                prop_assert!(std::str::from_utf8(&bytes).is_ok());
+                prop_assert_eq!(mend(&bytes, &check(&bytes), check), None, "a second run finds nothing to do");
+            }
+        }
     }
 }

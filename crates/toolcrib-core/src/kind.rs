@@ -45,7 +45,8 @@ impl ManifestKind {
             Some(Self::Agent)
         } else if has("creatorAddress") || tool_type {
             Some(Self::Tool)
-        } else if has("functions") {
+        } else if object.get("functions").is_some_and(|functions| functions.as_array().is_some() || has("id")) {
+            // Deployment settings have an object of that name.
             Some(Self::Local)
         } else if has("endpoint") || has("inputs") || has("outputs") || has("url") && has("inputSchema") {
             Some(Self::Tool)

@@ -48,6 +48,9 @@ const SHAPES: &[Shape] = &[
     shape("hf_", 30, "a Hugging Face token"),
 ];
 
+/// The shortest token that any shape fits. Ordinary words are shorter, and are passed over at once.
+const MIN_TOKEN: usize = 15;
+
 /// Names of members that announce a private key, in lower-case letters and digits.
 const PRIVATE_NAMES: &[&str] = &["privatekey", "secretkey", "signingkey", "signerkey", "walletkey", "privkey"];
 
@@ -69,6 +72,7 @@ pub fn kind_of_secret(text: &str, private: bool) -> Option<&'static str> {
     }
     // Maximal runs of token characters, so that each character is looked at once however the text is made.
     text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == '-'))
+        .filter(|token| token.len() >= MIN_TOKEN)
         .find_map(|token| SHAPES.iter().find(|shape| matches(shape, token)))
         .map(|shape| shape.what)
 }
@@ -166,6 +170,11 @@ mod tests {
         assert!(kind_of_secret(&format!("{}{}", "AKIA", "A1B2C3D4E5F6G7H8"), false).is_some());
         assert!(kind_of_secret(&format!("{}{}", "AKIA", "A1B2C3D4E5F6G7H8I"), false).is_none());
         assert!(kind_of_secret(&format!("{}{}", "AKIA", "a1b2c3d4e5f6g7h8"), false).is_none());
+    }
+
+    #[test]
+    fn no_shape_is_shorter_than_the_shortest_token() {
+        assert_eq!(SHAPES.iter().map(|shape| shape.prefix.len() + shape.rest).min(), Some(MIN_TOKEN));
     }
 
     #[test]

@@ -8,19 +8,21 @@ use toolcrib_core::fix::Applied;
 use toolcrib_core::json::{self, Limits, MAX_BYTES};
 
 use crate::input::{Input, Source};
-use crate::kinds::{self, ManifestKind, Report};
+use crate::kinds::{self, ManifestKind, Place, Report};
 use crate::outcome::{Exit, Failure};
 use crate::position::Lines;
 
 /// What is asked about every document of a command.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Question {
+pub(crate) struct Question<'a> {
     /// The kind, when it was given.
     pub(crate) kind: Option<ManifestKind>,
     /// Whose rules apply.
     pub(crate) mode: Mode,
     /// Whether warnings count as errors.
     pub(crate) deny_warnings: bool,
+    /// The URL under which tools will be registered, when it was given.
+    pub(crate) metadata_uri: Option<&'a str>,
 }
 
 /// A document and what was found in it.
@@ -51,7 +53,7 @@ pub(crate) struct Tally {
     pub(crate) hints: usize,
 }
 
-impl Question {
+impl Question<'_> {
     /// Reads and checks one input. `None` when it was only met in a folder and is no manifest.
     pub(crate) fn answer(self, input: &Input) -> Result<Option<File>, Failure> {
         let bytes = input.source.read()?;
@@ -100,7 +102,8 @@ impl Question {
     }
 
     fn check_as(self, kind: ManifestKind, source: &Source, bytes: &[u8]) -> Report {
-        kinds::check(kind, bytes, self.mode, &source.place())
+        let place = Place { metadata_uri: self.metadata_uri.map(str::to_owned), ..source.place() };
+        kinds::check(kind, bytes, self.mode, &place)
     }
 }
 
@@ -119,7 +122,7 @@ impl File {
     }
 
     /// The file as an entry of `data.files` in the JSON envelope.
-    pub(crate) fn to_json(&self, question: Question) -> Value {
+    pub(crate) fn to_json(&self, question: Question<'_>) -> Value {
         let lines = Lines::new(&self.bytes);
         json!({
             "path": self.source.name(),

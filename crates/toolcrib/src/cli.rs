@@ -61,6 +61,8 @@ pub(crate) enum Command {
         what would keep it from verifying is listed on stderr.")]
     Hash(Documents),
     /// Print the canonical form (RFC 8785) of a document, without a newline at the end
+    #[command(after_help = "An agent manifest is signed over its canonical form without the signature: \
+        `canon --for-signing` prints what to give to personal_sign, `hash --for-signing` the EIP-191 digest.")]
     Canon(Document),
     /// Say what a code means, why the rule exists and what to do
     Explain(Explain),
@@ -74,6 +76,10 @@ pub(crate) enum Command {
     New(New),
     /// Write a starting file for a tool; the same as `new tool`
     Init(Init),
+    /// Draft a signed agent manifest from the legacy TXT records of a name
+    #[command(after_help = "The draft goes to stdout; the changes to make to the TXT records afterwards go to stderr.\n\
+        Nothing is sent anywhere.")]
+    Migrate(Migrate),
     /// Show every setting, its value and where it comes from
     Config,
     /// Print a completion script for a shell
@@ -111,6 +117,9 @@ pub(crate) struct Checking {
     /// The kind of manifest, instead of finding it out
     #[arg(long)]
     pub(crate) kind: Option<KindName>,
+    /// Check a tool against the URL it will be served and registered under, without fetching anything
+    #[arg(long, value_name = "URL")]
+    pub(crate) metadata_uri: Option<String>,
     /// Whose rules apply: those of who writes a manifest, or the milder ones of who reads it [setting: `as`]
     #[arg(long = "as", value_name = "ROLE")]
     pub(crate) role: Option<Role>,
@@ -125,6 +134,9 @@ pub(crate) struct Documents {
     /// Files, or `-` for stdin; stdin if none is given
     #[arg(value_name = "PATH")]
     pub(crate) paths: Vec<PathBuf>,
+    /// Leave out the top-level `signature` and give the EIP-191 digest that a wallet signs
+    #[arg(long)]
+    pub(crate) for_signing: bool,
 }
 
 /// Arguments of commands that take one document.
@@ -133,6 +145,23 @@ pub(crate) struct Document {
     /// A file, or `-` for stdin; stdin if none is given
     #[arg(value_name = "PATH")]
     pub(crate) path: Option<PathBuf>,
+    /// Leave out the top-level `signature`: the text that a wallet signs
+    #[arg(long)]
+    pub(crate) for_signing: bool,
+}
+
+/// Arguments of `migrate`.
+#[derive(Args, Debug)]
+pub(crate) struct Migrate {
+    /// A file with one TXT record on each line, or `-` for stdin; stdin if none is given
+    #[arg(value_name = "PATH")]
+    pub(crate) path: Option<PathBuf>,
+    /// The .agt name that the records belong to
+    #[arg(long, value_name = "NAME")]
+    pub(crate) domain: String,
+    /// The wallet that holds the name; the declared owner if none is given
+    #[arg(long, value_name = "0x…")]
+    pub(crate) owner: Option<String>,
 }
 
 /// Arguments of `explain`.

@@ -48,13 +48,16 @@ impl Source {
     /// What the path says about the manifest: the folder of a `manifest.json`, the slug of a well-known tool.
     pub(crate) fn place(&self) -> Place {
         let Self::File(path) = self else { return Place::default() };
-        let Ok(whole) = std::path::absolute(path) else { return Place::default() };
+        // Links are followed only when the path as written has no name to offer, as in `../manifest.json`.
+        let named =
+            std::path::absolute(path).ok().filter(|whole| whole.parent().is_some_and(|folder| folder.file_name().is_some()));
+        let Some(whole) = named.or_else(|| fs::canonicalize(path).ok()) else { return Place::default() };
         let is_manifest = whole.file_name() == Some(OsStr::new("manifest.json"));
         let folder = whole.parent().filter(|_| is_manifest).and_then(Path::file_name);
         let is_well_known = whole.parent().is_some_and(|folder| folder.ends_with(".well-known/ai-tool"));
         let slug = whole.file_stem().filter(|_| is_well_known);
         let text = |name: &OsStr| name.to_string_lossy().into_owned();
-        Place { folder: folder.map(text), slug: slug.map(text) }
+        Place { folder: folder.map(text), slug: slug.map(text), metadata_uri: None }
     }
 
     /// Reads the bytes, at most one more than any manifest may have: enough to see that there are too many.

@@ -7,12 +7,16 @@ use toolcrib_core::agent::{self, AgentManifest, AgtDomain, txt};
 use toolcrib_core::canon::Canonical;
 use toolcrib_core::checked::{self, Checked, Context, Manifest};
 use toolcrib_core::clock::UnixTime;
+use toolcrib_core::codes;
 use toolcrib_core::finding::{Finding, Mode, Severity};
 use toolcrib_core::json::{Document, Limits, Object};
 pub(crate) use toolcrib_core::kind::ManifestKind;
 use toolcrib_core::local::{self, LocalManifest};
 use toolcrib_core::slug::{self, Slug};
 use toolcrib_core::tool::{self, ToolManifest};
+use toolcrib_core::url::well_known::check_origin_binding;
+
+use crate::outcome::Failure;
 
 /// What checking one document gave.
 #[derive(Clone, Debug)]
@@ -30,6 +34,8 @@ pub(crate) struct Place {
     pub(crate) folder: Option<String>,
     /// The name of a file in `.well-known/ai-tool/`, without its ending: the slug of a tool.
     pub(crate) slug: Option<String>,
+    /// The URL under which a tool will be registered, when the user gave it.
+    pub(crate) metadata_uri: Option<String>,
 }
 
 /// Checks a document of a known kind.
@@ -37,21 +43,21 @@ pub(crate) fn check(kind: ManifestKind, bytes: &[u8], mode: Mode, place: &Place)
     match kind {
         ManifestKind::Tool => {
             let checked = ToolManifest::parse(bytes, mode);
-            let misplaced = place.slug.as_deref().and_then(|slug| check_slug(slug, checked.conformant()?));
+            let misplaced = checked.conformant().map_or_else(Vec::new, |manifest| check_place(manifest, place));
             report(checked, misplaced)
         }
-        ManifestKind::Agent => report(checked::parse::<AgentManifest>(bytes, mode), None),
+        ManifestKind::Agent => report(checked::parse::<AgentManifest>(bytes, mode), Vec::new()),
         ManifestKind::Local => {
             let checked = checked::parse::<LocalManifest>(bytes, mode);
             let misplaced = place.folder.as_deref().and_then(|folder| local::check_folder(checked.conformant()?, folder));
-            report(checked, misplaced)
+            report(checked, misplaced.into_iter().collect())
         }
     }
 }
 
 /// Checks a document of no known kind: only the rules that hold for all.
 pub(crate) fn check_json(bytes: &[u8], mode: Mode) -> Report {
-    report(checked::parse::<AnyJson>(bytes, mode), None)
+    report(checked::parse::<AnyJson>(bytes, mode), Vec::new())
 }
 
 /// Checks the TXT records of an agent's name, one on each line; `None` when the text is something else.
@@ -77,14 +83,37 @@ pub(crate) fn template(kind: ManifestKind, name: &str, address: Address, now: Un
     }
 }
 
-fn check_slug(slug: &str, manifest: &ToolManifest) -> Option<Finding> {
-    match Slug::parse(slug) {
-        Ok(slug) => slug::lint_against_name(&slug, manifest.name()),
-        Err(fault) => Some(Finding::new(fault.code()).got(slug)),
-    }
+/// An address in lower case or with its checksum. A wrong checksum is a typing error, and money would follow it.
+pub(crate) fn parse_address(text: &str) -> Result<Address, Failure> {
+    let is_plain = text.strip_prefix("0x").is_some_and(|digits| !digits.bytes().any(|byte| byte.is_ascii_uppercase()));
+    let parsed = if is_plain { text.parse().ok() } else { Address::parse_checksummed(text, None).ok() };
+    parsed.ok_or_else(|| {
+        Failure::new(codes::cli::USAGE, format!("`{text}` is no address"))
+            .hint("write 0x and 40 hex digits, all lower case or with the right checksum")
+    })
 }
 
-fn report<M>(checked: Checked<M>, misplaced: Option<Finding>) -> Report {
+/// Where a tool is served decides whether it can verify: ERC-8257 §6.
+fn check_place(manifest: &ToolManifest, place: &Place) -> Vec<Finding> {
+    let at_endpoint = |finding: Finding| match manifest.document().root().get("endpoint") {
+        Some(endpoint) => finding.at(endpoint),
+        None => finding,
+    };
+    let slug = match (&place.metadata_uri, &place.slug) {
+        (Some(uri), _) => match check_origin_binding(uri, manifest.endpoint()) {
+            Ok(slug) => slug,
+            Err(findings) => return findings.into_iter().map(at_endpoint).collect(),
+        },
+        (None, Some(slug)) => match Slug::parse(slug) {
+            Ok(slug) => slug,
+            Err(fault) => return vec![Finding::new(fault.code()).got(slug)],
+        },
+        (None, None) => return Vec::new(),
+    };
+    slug::lint_against_name(&slug, manifest.name()).into_iter().collect()
+}
+
+fn report<M>(checked: Checked<M>, misplaced: Vec<Finding>) -> Report {
     let canonical = checked.canonical().cloned();
     let mut findings = checked.findings;
     findings.extend(misplaced);

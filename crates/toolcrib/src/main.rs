@@ -60,6 +60,7 @@ fn run(cli: Cli) -> Exit {
         Command::Schema(arguments) => commands::schema::run(&arguments, &mut printer),
         Command::New(arguments) => commands::new::run(arguments.kind.into(), &arguments.file, &mut printer),
         Command::Init(arguments) => commands::new::run(kinds::ManifestKind::Tool, &arguments, &mut printer),
+        Command::Migrate(arguments) => commands::migrate::run(&arguments, &mut printer),
         Command::Config => commands::config::run(&settings, &mut printer),
         Command::Completions(arguments) => commands::shell::completions(&arguments, &mut printer),
         Command::Man(arguments) => commands::shell::man(&arguments, &mut printer),

@@ -7,7 +7,7 @@ use alloy_primitives::Address;
 use super::txt::LegacyAgent;
 use super::{AgtDomain, VERSION, json_object, json_string, owner};
 use crate::clock::UnixTime;
-use crate::json::{Array, Kind, Limits, Object, Value, read};
+use crate::json::{self, Limits, read};
 use crate::time::format_rfc3339;
 
 /// A manifest to start from, as indented JSON: correct in every rule, but not signed. The endpoint is on a host that is
@@ -100,46 +100,6 @@ fn timestamp(time: UnixTime) -> String {
 
 /// The same JSON with two spaces of indentation and a line end. Text that is no JSON stays as it is.
 fn pretty(text: &str) -> String {
-    let Some(document) = read(text.as_bytes(), Limits::default()).document else { return text.to_owned() };
-    let mut out = String::with_capacity(text.len() * 2);
-    write_pretty(document.root(), 0, &mut out);
-    out.push('\n');
-    out
-}
-
-/// The recursion is as deep as the document nests, which the reader bounds.
-fn write_pretty(value: Value<'_>, depth: usize, out: &mut String) {
-    let new_line = |depth: usize, out: &mut String| {
-        out.push('\n');
-        out.extend(std::iter::repeat_n("  ", depth));
-    };
-    match value.kind() {
-        Kind::Object if value.as_object().is_some_and(|object| !object.is_empty()) => {
-            out.push('{');
-            for (index, (key, member)) in value.as_object().into_iter().flat_map(Object::iter).enumerate() {
-                if index > 0 {
-                    out.push(',');
-                }
-                new_line(depth + 1, out);
-                crate::canon::write_string(key, out);
-                out.push_str(": ");
-                write_pretty(member, depth + 1, out);
-            }
-            new_line(depth, out);
-            out.push('}');
-        }
-        Kind::Array if value.as_array().is_some_and(|array| !array.is_empty()) => {
-            out.push('[');
-            for (index, element) in value.as_array().into_iter().flat_map(Array::iter).enumerate() {
-                if index > 0 {
-                    out.push(',');
-                }
-                new_line(depth + 1, out);
-                write_pretty(element, depth + 1, out);
-            }
-            new_line(depth, out);
-            out.push(']');
-        }
-        _ => out.push_str(value.source()),
-    }
+    let document = read(text.as_bytes(), Limits::default()).document;
+    document.map_or_else(|| text.to_owned(), |document| json::pretty(document.root()))
 }

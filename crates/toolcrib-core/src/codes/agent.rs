@@ -83,12 +83,12 @@ super::codes! {
     UNSIGNED = "agent.unsigned", Error, ".agt 1.0 §4 Signing" {
         "the manifest is not signed",
         "A manifest counts only with the signature of the wallet that holds the name. Everything else can be prepared before.",
-        "sign it with the wallet that holds the name: `toolcrib agent sign`",
+        "let the wallet that holds the name sign (personal_sign) what `toolcrib canon --for-signing` prints, and put the result in signature",
     }
     SIGNATURE_PLACEHOLDER = "agent.signature_placeholder", Error, ".agt 1.0 §4 Signing" {
         "the signature is a placeholder",
         "Examples show shortened signatures. A shortened signature cannot be checked.",
-        "sign the manifest: `toolcrib agent sign`",
+        "let the wallet sign what `toolcrib canon --for-signing` prints",
     }
     SIGNATURE_MALFORMED = "agent.signature_malformed", Error, ".agt 1.0 §4 Signing; EIP-191" {
         "the signature is not 0x and 130 hexadecimal digits",
@@ -113,7 +113,7 @@ super::codes! {
     SIGNATURE_RANGE = "agent.signature_range", Error, ".agt 1.0 §4 Signing; SEC 1 §4.1.4" {
         "r or s of the signature is zero or not below the order of the curve",
         "No key can make such a signature.",
-        "sign the manifest: `toolcrib agent sign`",
+        "let the wallet sign what `toolcrib canon --for-signing` prints",
     }
     SIGNATURE_UPPERCASE = "agent.signature_uppercase", Hint, ".agt 1.0 §4 Signing" {
         "the signature is written in upper case",
@@ -273,7 +273,7 @@ super::codes! {
     LEGACY = "agent.legacy", Warning, ".agt 1.0 §8" {
         "the agent is described by unsigned legacy records",
         "Nothing in these records is proven: whoever controls the DNS of the name wrote them. They are read for old names only.",
-        "migrate to a signed manifest: `toolcrib agent migrate`",
+        "move to a signed manifest; `toolcrib migrate` drafts one from the records",
     }
     LEGACY_VERSION = "agent.legacy_version", Warning, ".agt 1.0 §8" {
         "agt-version is not exactly 1",

@@ -204,6 +204,31 @@ mod properties {
         })
     }
 
+    /// The value with its `at`th leaf replaced by another one; counts down as it goes.
+    fn disturbed(value: &Json, at: &mut usize) -> Json {
+        match value {
+            Json::Object(members) if !members.is_empty() => {
+                Json::Object(members.iter().map(|(k, v)| (k.clone(), disturbed(v, at))).collect())
+            }
+            Json::Array(elements) if !elements.is_empty() => elements.iter().map(|element| disturbed(element, at)).collect(),
+            leaf if *at == 0 => {
+                *at = usize::MAX;
+                match leaf {
+                    Json::String(text) => format!("{text}\u{1f600}").into(),
+                    Json::Bool(flag) => (!flag).into(),
+                    Json::Null => false.into(),
+                    Json::Number(number) if number.as_f64() == Some(1.0) => 2.into(),
+                    Json::Number(_) => 1.into(),
+                    _ => "not empty".into(),
+                }
+            }
+            leaf => {
+                *at = at.saturating_sub(1);
+                leaf.clone()
+            }
+        }
+    }
+
     fn canonical(text: &str) -> String {
         Canonical::of(&document(text)).expect("I-JSON").as_str().to_owned()
     }
@@ -247,6 +272,16 @@ mod properties {
         #[test]
         fn different_values_have_different_forms(a in json(), b in json()) {
             prop_assert_eq!(same(&a, &b), canonical(&a.to_string()) == canonical(&b.to_string()));
+        }
+
+        #[test]
+        fn one_changed_leaf_changes_the_form_and_the_hash(value in json(), at in 0_usize..8) {
+            let other = disturbed(&value, &mut at.clone());
+            let hash = |value: &Json| Canonical::of(&document(&value.to_string())).expect("I-JSON").hash();
+            prop_assert_eq!(hash(&value) == hash(&other), same(&value, &other));
+            if at == 0 {
+                prop_assert_ne!(canonical(&value.to_string()), canonical(&other.to_string()));
+            }
         }
 
         // req: CANON-010, CANON-011

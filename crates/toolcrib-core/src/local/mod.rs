@@ -17,7 +17,7 @@ use crate::checked::{Context, Manifest};
 use crate::codes::{self, Code};
 use crate::finding::{Finding, Fix, Severity};
 use crate::json::{self, Document, Limits, Object, Value};
-use crate::{near, secrets, semver, text};
+use crate::{near, semver, text};
 
 pub use credentials::{Credential, MAX_CREDENTIALS};
 pub use functions::{FUNCTION_DESCRIPTION_MAX, FUNCTIONS_ADVISED, Function, MAX_FUNCTIONS, PROPERTY_NAME_MAX};
@@ -121,7 +121,6 @@ impl Manifest for LocalManifest {
         let functions = functions::check(root, id, context);
         later::check(root, context);
         hint_unknown(root, FIELDS.iter().chain(later::FIELDS).copied(), OTHER_NAMES, context);
-        secrets::check(root.value(), context);
         Some(View {
             id: id?.to_owned(),
             name: name?.to_owned(),

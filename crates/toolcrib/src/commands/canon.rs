@@ -16,11 +16,17 @@ pub(crate) fn run(arguments: &cli::Document, printer: &mut Printer) -> Result<Do
     for source in input::documents(&paths, printer)? {
         let document = Document::read(source)?;
         document.print_obstacles(printer)?;
-        match &document.canonical {
+        let signing = document.signing_payload().filter(|_| arguments.for_signing);
+        let answer = match &document.canonical {
+            _ if arguments.for_signing => signing.as_ref().map(|payload| (payload.as_str(), payload.digest())),
+            Some(canonical) => Some((canonical.as_str(), canonical.hash())),
+            None => None,
+        };
+        match answer {
             None => exit = Exit::No,
-            Some(canonical) => {
-                printer.document(canonical.as_str())?;
-                data = json!({ "canonical": canonical.as_str(), "hash": canonical.hash().to_string() });
+            Some((text, hash)) => {
+                printer.document(text)?;
+                data = json!({ "canonical": text, "hash": hash.to_string() });
             }
         }
     }

@@ -1,9 +1,11 @@
 //! `hash`: keccak256 of the canonical form.
 
 use serde_json::json;
+use toolcrib_core::agent::SigningPayload;
 use toolcrib_core::canon::Canonical;
 use toolcrib_core::codes;
 use toolcrib_core::finding::{Finding, Mode, Severity};
+use toolcrib_core::json::{self, Limits};
 
 use crate::check::Question;
 use crate::cli::Documents;
@@ -30,17 +32,20 @@ pub(crate) fn run(arguments: &Documents, printer: &mut Printer) -> Result<Done, 
             }
         };
         document.print_obstacles(printer)?;
-        match &document.canonical {
+        let hash = if arguments.for_signing {
+            document.signing_payload().map(|payload| payload.digest())
+        } else {
+            document.canonical.as_ref().map(Canonical::hash)
+        };
+        match hash {
             None => exit = exit.max(Exit::No),
-            Some(canonical) if several => {
-                printer.result(&format!("{}  {}\n", canonical.hash(), shown(&document.source.name())))?;
-            }
-            Some(canonical) => printer.result(&format!("{}\n", canonical.hash()))?,
+            Some(hash) if several => printer.result(&format!("{hash}  {}\n", shown(&document.source.name())))?,
+            Some(hash) => printer.result(&format!("{hash}\n"))?,
         }
         documents.push(json!({
             "path": document.source.name(),
             "kind": document.kind.map(ManifestKind::as_str),
-            "hash": document.canonical.as_ref().map(|canonical| canonical.hash().to_string()),
+            "hash": hash.map(|hash| hash.to_string()),
             "obstacles": document.obstacles,
         }));
     }
@@ -65,7 +70,8 @@ impl Document {
     /// Reads and checks a document.
     pub(crate) fn read(source: Source) -> Result<Self, Failure> {
         let bytes = source.read()?;
-        let (kind, report) = Question { kind: None, mode: Mode::Consumer, deny_warnings: false }.check(&source, &bytes);
+        let (kind, report) =
+            Question { kind: None, mode: Mode::Consumer, deny_warnings: false, metadata_uri: None }.check(&source, &bytes);
         // A document need not be a manifest to have a hash.
         let of_manifests = [codes::core::UNKNOWN_KIND, codes::manifest::NOT_AN_OBJECT];
         let obstacles = report
@@ -74,6 +80,11 @@ impl Document {
             .filter(|finding| finding.severity == Severity::Error && !of_manifests.contains(&finding.code))
             .collect();
         Ok(Self { source, kind, canonical: report.canonical, obstacles, bytes })
+    }
+
+    /// What a wallet signs: the canonical form without the top-level signature. Only objects have one.
+    pub(crate) fn signing_payload(&self) -> Option<SigningPayload> {
+        SigningPayload::of(&json::read(&self.bytes, Limits::default()).document?)
     }
 
     /// Lists what would keep the document from verifying: on stderr, or as warnings of the envelope.

@@ -60,8 +60,13 @@ pub(crate) fn run(arguments: &Lint, settings: &Settings, printer: &mut Printer) 
 }
 
 /// What the arguments and settings ask about each file.
-pub(crate) fn question(what: &Checking, settings: &Settings) -> Question {
-    Question { kind: what.kind.map(Into::into), mode: settings.role.value.into(), deny_warnings: settings.deny_warnings.value }
+pub(crate) fn question<'a>(what: &'a Checking, settings: &Settings) -> Question<'a> {
+    Question {
+        kind: what.kind.map(Into::into),
+        mode: settings.role.value.into(),
+        deny_warnings: settings.deny_warnings.value,
+        metadata_uri: what.metadata_uri.as_deref(),
+    }
 }
 
 /// Files that were checked together.
@@ -81,7 +86,7 @@ impl Run {
     /// Reads and checks everything that was asked for; `then` may change each file before it is counted.
     pub(crate) fn start(
         what: &Checking,
-        question: Question,
+        question: Question<'_>,
         printer: &mut Printer,
         then: impl Fn(&mut File, &mut Vec<Failure>),
     ) -> Result<Self, Stop> {
@@ -110,7 +115,7 @@ impl Run {
     }
 
     /// The answer about all files together.
-    pub(crate) const fn exit(&self, question: Question) -> Exit {
+    pub(crate) const fn exit(&self, question: Question<'_>) -> Exit {
         if self.failures.is_empty() { question.verdict(self.tally) } else { Exit::CouldNotTell }
     }
 
@@ -123,7 +128,7 @@ impl Run {
     }
 
     /// `data` of the envelope.
-    pub(crate) fn data(&self, question: Question, with_text: bool) -> Value {
+    pub(crate) fn data(&self, question: Question<'_>, with_text: bool) -> Value {
         let files: Vec<_> = self
             .files
             .iter()
@@ -150,7 +155,7 @@ impl Run {
 }
 
 /// Mends a file and checks it anew. A file that cannot be written stays as it was, in the report too.
-fn mend(file: &mut File, question: Question, failures: &mut Vec<Failure>) {
+fn mend(file: &mut File, question: Question<'_>, failures: &mut Vec<Failure>) {
     let check = |bytes: &[u8]| question.check(&file.source, bytes).1.findings;
     let Some(Mended { bytes, applied }) = mend_text(&file.bytes, &file.findings, check) else { return };
     if let Source::File(path) = &file.source

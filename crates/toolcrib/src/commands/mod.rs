@@ -5,6 +5,7 @@ pub(crate) mod config;
 pub(crate) mod explain;
 pub(crate) mod hash;
 pub(crate) mod lint;
+pub(crate) mod migrate;
 pub(crate) mod new;
 pub(crate) mod schema;
 pub(crate) mod shell;

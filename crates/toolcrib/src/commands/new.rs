@@ -12,7 +12,7 @@ use toolcrib_core::finding::{Mode, Severity};
 
 use crate::cli::Init;
 use crate::clock::SystemClock;
-use crate::kinds::{self, ManifestKind, Place};
+use crate::kinds::{self, ManifestKind, Place, parse_address};
 use crate::outcome::{Done, Exit, Failure, Stop};
 use crate::printer::{Printer, shown};
 
@@ -50,16 +50,6 @@ pub(crate) fn run(kind: ManifestKind, arguments: &Init, printer: &mut Printer) -
     printer.result(&format!("{shown_path}\n"))?;
     printer.aside(&next_steps(kind, &shown_path, arguments.address.is_none()))?;
     Ok(Done::new(Exit::Yes, json!({ "kind": kind.as_str(), "path": path.display().to_string() })))
-}
-
-/// An address in lower case or with its checksum. A wrong checksum is a typing error, and money would follow it.
-fn parse_address(text: &str) -> Result<Address, Failure> {
-    let is_plain = text.strip_prefix("0x").is_some_and(|digits| !digits.bytes().any(|byte| byte.is_ascii_uppercase()));
-    let parsed = if is_plain { text.parse().ok() } else { Address::parse_checksummed(text, None).ok() };
-    parsed.ok_or_else(|| {
-        Failure::new(codes::cli::USAGE, format!("`{text}` is no address"))
-            .hint("write 0x and 40 hex digits, all lower case or with the right checksum")
-    })
 }
 
 /// Whether a name can stand in a template and be part of a path as it is. What else a name must be, the rules say.

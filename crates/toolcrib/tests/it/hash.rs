@@ -62,3 +62,18 @@ fn the_canonical_form_has_no_newline_and_is_a_fixed_point() {
     assert!(once.starts_with("{\"agt\":\"1.0\",\"capabilities\":") && once.ends_with('}'));
     assert_eq!(sandbox.run_with_stdin(&["canon"], once.as_bytes()).code(0).stdout, once);
 }
+
+#[test]
+fn what_a_wallet_signs_leaves_the_signature_out() {
+    let sandbox = Sandbox::new();
+    sandbox.write("agent.json", example("agent.agt.json"));
+    let signed = sandbox.run(&["canon", "--for-signing", "agent.json", "-q"]).code(0).stdout;
+    let whole = sandbox.run(&["canon", "agent.json", "-q"]).code(0).stdout;
+    assert!(whole.contains("\"signature\":\"0x") && !signed.contains("\"signature\""), "{signed}");
+    let digest = sandbox.run(&["hash", "--for-signing", "agent.json", "-q"]).code(0).stdout;
+    assert_ne!(digest, sandbox.run(&["hash", "agent.json", "-q"]).code(0).stdout);
+    // keccak256 of "\x19Ethereum Signed Message:\n2{}", computed with an independent implementation.
+    let empty = sandbox.run_with_stdin(&["hash", "--for-signing", "-q"], b"{\"signature\": 1}").code(0).stdout;
+    assert_eq!(empty.trim(), "0xc496eb97e233a06697fa8bff2f26e72d174d1307686616c1e4e37bc6bdf0f6af");
+    sandbox.run_with_stdin(&["canon", "--for-signing", "-q"], b"[]").code(1);
+}

@@ -191,3 +191,29 @@ fn other_json_in_a_project_is_passed_over_but_broken_manifests_are_not() {
         sandbox.run(&["lint"]).code(1).silent();
     }
 }
+
+// req: URL-014, LOCAL-003
+#[test]
+fn the_place_of_a_file_is_checked_too() {
+    let sandbox = Sandbox::new();
+    let tool = example("tool-free.json");
+    sandbox.write("tool.json", &tool);
+    let at = |uri: &str| sandbox.run_json(&["lint", "tool.json", "--metadata-uri", uri]);
+    let (code, envelope) = at("https://tools.harbour-office.org/.well-known/ai-tool/tide-table.json");
+    assert_eq!(code, 0, "{envelope:#}");
+    for (uri, expected) in [
+        ("https://harbour-office.org/.well-known/ai-tool/tide-table.json", "url.origin_host"),
+        ("https://tools.harbour-office.org/api/manifest", "url.well_known_prefix"),
+        ("http://tools.harbour-office.org/.well-known/ai-tool/tide-table.json", "url.metadata_not_https"),
+    ] {
+        let (code, envelope) = at(uri);
+        let findings = envelope["data"]["files"][0]["findings"].as_array().expect("findings").clone();
+        assert_eq!(code, 1, "{uri}: {envelope:#}");
+        assert!(findings.iter().any(|finding| finding["code"] == expected && finding["check"] == 2), "{uri}: {findings:#?}");
+    }
+    // A local tool is called like its folder, and a well-known file has a slug for a name.
+    sandbox.write("elsewhere/manifest.json", example("local/weather/manifest.json"));
+    assert!(sandbox.run(&["lint", "elsewhere"]).code(1).stdout.contains("local."));
+    sandbox.write(".well-known/ai-tool/Not_A_Slug.json", &tool);
+    assert!(sandbox.run(&["lint", ".well-known"]).code(1).stdout.contains("slug"));
+}

@@ -47,3 +47,36 @@ fn a_name_cannot_lead_out_of_the_folder_or_into_the_text() {
     }
     assert_eq!(std::fs::read_dir(sandbox.path()).expect("folder").count(), 0);
 }
+
+// req: AGT-028, AGT-027
+#[test]
+fn legacy_records_become_a_draft_and_a_list_of_changes() {
+    let sandbox = Sandbox::new();
+    let records = "agt-version=1\nagt-name=Rain\nagt-protocol=mcp\nagt-endpoint-mcp=https://rain.harbour-office.org/mcp\n";
+    sandbox.write("records.txt", records);
+    let ran = sandbox.run(&["migrate", "records.txt", "--domain", "rain.agt"]).code(0);
+    assert!(ran.stdout.contains("\"domain\": \"rain.agt\"") && ran.stdout.contains("https://rain.harbour-office.org/mcp"));
+    assert!(ran.stderr.contains("remove  agt-version=1\n"), "{}", ran.stderr);
+    assert!(ran.stderr.trim_end().ends_with("add     agt-manifest=ipfs://<CID of the signed manifest>"), "{}", ran.stderr);
+    // What the records did not say, checking the draft names.
+    let lint = sandbox.run_with_stdin(&["lint", "-", "--json"], ran.stdout.as_bytes());
+    assert!(lint.stdout.contains("agent.unsigned") && lint.stdout.contains("/owner"), "{}", lint.stdout);
+    sandbox.write("new.txt", "agt-manifest=ipfs://bafkreigerz3nhhy7zonh55srsphplgwzr7ai2lctakkvqvalxxlfuikvk4\n");
+    assert_eq!(sandbox.run(&["migrate", "new.txt", "--domain", "rain.agt"]).code(1).stdout, "");
+    sandbox.run(&["migrate", "records.txt", "--domain", "rain.com"]).code(2);
+    // Records are checked like any other file.
+    assert!(sandbox.run(&["lint", "records.txt"]).code(0).stdout.contains("agent.legacy"));
+}
+
+#[test]
+fn addresses_are_taken_with_a_right_checksum_only() {
+    let sandbox = Sandbox::new();
+    for (address, code) in [
+        ("0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266", 0),
+        ("0xf39fd6e51aad88f6f4ce6ab8827279cfffb92266", 0),
+        ("0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92267", 2),
+        ("vitalik.eth", 2),
+    ] {
+        sandbox.run(&["new", "tool", "rain", "-o", "-", "--address", address]).code(code);
+    }
+}
