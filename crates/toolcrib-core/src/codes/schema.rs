@@ -68,7 +68,7 @@ super::codes! {
     }
     BRANCHING_RECURSION = "schema.branching_recursion", Error, "Toolcrib limits" {
         "a recursive schema applies itself more than once to the same value",
-        "Recursion through properties and items is fine as long as each part of a value is reached once. Reached twice, the work doubles with every level of the value.",
+        "Recursion through properties and items is fine as long as each part of a value is reached once. Reached twice, the work doubles with every level of the value. Readers only warn, and do not compile the schema.",
         "tell the branches apart by property name, or move the recursive property out of the branches",
     }
     EMBEDDED_ID = "schema.embedded_id", Error, "JSON Schema 2020-12 Core §8.2.1" {

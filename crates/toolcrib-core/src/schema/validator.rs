@@ -92,7 +92,8 @@ impl Validator {
     /// The findings are those of [`check`] when one of them is an error, or when a pattern would be read in
     /// another way than ECMA-262 means it.
     pub fn compile_with(schema: Value<'_>, formats: Formats) -> Result<Self, Vec<Finding>> {
-        let mut context = Context::new(Mode::Consumer);
+        // As strictly as for an author: readers forgive what no validator should be made to run.
+        let mut context = Context::new(Mode::Producer);
         let survey = check(schema, &mut Totals::default(), &mut context);
         let is_misread = |finding: &Finding| finding.code == codes::schema::PATTERN_UNSUPPORTED;
         if context.findings.has_errors() || context.findings.as_slice().iter().any(is_misread) {

@@ -52,6 +52,7 @@ fn what_the_check_refuses_is_never_compiled() {
     refused(r#"{"pattern":"(a)\\1"}"#, PATTERN_NOT_LINEAR);
     refused(r#"{"pattern":"(x{1000}){1000}"}"#, PATTERN_TOO_LARGE);
     refused(r#"{"pattern":"[^]"}"#, PATTERN_UNSUPPORTED);
+    refused(r##"{"anyOf":[{"items":{"$ref":"#"}},{"items":{"$ref":"#"}}]}"##, BRANCHING_RECURSION);
     // Shape only: the scanner knows scripts by shape, the engine by name.
     refused(r#"{"pattern":"\\p{Script=Klingon}"}"#, NOT_COMPILED);
 }

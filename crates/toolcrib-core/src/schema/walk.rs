@@ -5,7 +5,7 @@ use super::pattern::{self, FlawKind};
 use super::{MAX_DEPTH, MAX_NODES, MAX_PATTERNS_SIZE, MAX_PATTERNS_WORK, MAX_PREFILLED, Prefilled, Survey, Totals, graph};
 use crate::checked::Context;
 use crate::codes::{self, Code};
-use crate::finding::{Finding, Severity};
+use crate::finding::{Finding, Mode, Severity};
 use crate::json::{Array, Kind, Object, Value};
 
 /// Most findings about one schema. Each needs a walk down from the root for its pointer, so a hostile schema could
@@ -86,6 +86,11 @@ impl<'a> Walk<'a> {
         self.reported += 1;
         self.has_errors |= is_first_error;
         self.context.report(make(Finding::new(code)));
+    }
+
+    /// Who asks.
+    pub(super) const fn mode(&self) -> Mode {
+        self.context.mode
     }
 
     /// Whether there are references within the schema.
