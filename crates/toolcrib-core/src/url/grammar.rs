@@ -209,7 +209,9 @@ fn scheme(bytes: &[u8], start: usize, faults: &mut Faults) -> Option<usize> {
         return (https || name.eq_ignore_ascii_case(b"http")).then_some(end + 3);
     }
     if https {
-        faults.note(FaultKind::NoAuthority, end..bytes.len().min(end + 3));
+        // The colon and the slash after it, if there is one. What else follows may be any character.
+        let slashes = bytes[end + 1..].iter().take(2).take_while(|byte| matches!(byte, b'/' | b'\\')).count();
+        faults.note(FaultKind::NoAuthority, end..end + 1 + slashes);
     }
     None
 }

@@ -507,3 +507,21 @@ fn agrees_with_whatwg(url: &HttpsUrl) -> Result<(), String> {
         && printed == expected;
     if same { Ok(()) } else { Err(format!("{url} became {printed}")) }
 }
+
+#[test]
+fn faults_lie_on_characters() {
+    for text in [
+        "https:\u{58b}x",
+        "https:/\u{58b}x",
+        "https:/a\u{58b}",
+        "https:\\\u{58b}",
+        "https://\u{58b}:\u{58b}/%\u{58b}",
+        "\u{58b}:/",
+        "https:",
+    ] {
+        for fault in HttpsUrl::faults(text) {
+            let (start, end) = (fault.span.start, fault.span.end);
+            assert!(text.get(start..end).is_some(), "{text:?}: {fault:?}");
+        }
+    }
+}
