@@ -30,6 +30,33 @@ pub trait Manifest: Sized {
     fn assemble(document: Document, view: Self::View) -> Self;
 }
 
+/// JSON of no known kind: only the rules that hold for every document apply, NFC among them.
+#[derive(Clone, Debug)]
+pub struct AnyJson(Document);
+
+impl AnyJson {
+    /// The document as it was read.
+    pub const fn document(&self) -> &Document {
+        &self.0
+    }
+}
+
+impl Manifest for AnyJson {
+    type View = ();
+
+    const LIMITS: Limits = Limits { max_bytes: json::MAX_BYTES, max_depth: json::MAX_DEPTH };
+
+    const NFC: Severity = Severity::Error;
+
+    fn check(_root: Object<'_>, _context: &mut Context) -> Option<()> {
+        Some(())
+    }
+
+    fn assemble(document: Document, (): ()) -> Self {
+        Self(document)
+    }
+}
+
 /// What checking gave.
 #[derive(Clone, Debug)]
 pub struct Checked<M> {
@@ -245,22 +272,6 @@ impl Context {
 mod tests {
     use super::*;
 
-    struct Any;
-
-    impl Manifest for Any {
-        type View = ();
-        const LIMITS: Limits = Limits { max_bytes: json::MAX_BYTES, max_depth: json::MAX_DEPTH };
-        const NFC: Severity = Severity::Error;
-
-        fn check(_root: Object<'_>, _context: &mut Context) -> Option<()> {
-            Some(())
-        }
-
-        fn assemble(_document: Document, (): ()) -> Self {
-            Self
-        }
-    }
-
     #[test]
     fn findings_that_are_only_counted_are_counted_right() {
         let bad = ["\"e\u{301}\"", "12345678901234567890", "1e-999", "\"\u{378}\""];
@@ -268,7 +279,7 @@ mod tests {
             bad.into_iter().zip([Severity::Error, Severity::Error, Severity::Warning, Severity::Warning]).enumerate()
         {
             let text = format!("{{\"list\": [{}]}}", vec![value; 40_000].join(","));
-            let checked = parse::<Any>(text.as_bytes(), Mode::Producer);
+            let checked = parse::<AnyJson>(text.as_bytes(), Mode::Producer);
             let last = checked.findings.last().expect("many findings");
             assert_eq!(last.message, "39744 further findings are not shown", "case {at}");
             assert_eq!(checked.conformant().is_none(), severity == Severity::Error, "case {at}");

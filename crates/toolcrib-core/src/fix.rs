@@ -156,27 +156,9 @@ mod tests {
     use proptest::sample::select;
 
     use super::*;
-    use crate::checked::{Context, Manifest, parse};
+    use crate::checked::{AnyJson, parse};
     use crate::codes;
-    use crate::finding::{Mode, Severity, Span};
-    use crate::json::{Document, Object};
-
-    /// A kind without rules of its own.
-    struct Any;
-
-    impl Manifest for Any {
-        type View = ();
-        const LIMITS: Limits = Limits { max_bytes: json::MAX_BYTES, max_depth: json::MAX_DEPTH };
-        const NFC: Severity = Severity::Error;
-
-        fn check(_root: Object<'_>, _context: &mut Context) -> Option<()> {
-            Some(())
-        }
-
-        fn assemble(_document: Document, (): ()) -> Self {
-            Self
-        }
-    }
+    use crate::finding::{Mode, Span};
 
     fn finding(edits: &[(usize, usize, &str)]) -> Finding {
         let edits = edits
@@ -223,7 +205,7 @@ mod tests {
 
     #[track_caller]
     fn check_mend(text: &str, expected: Option<(&str, usize)>) {
-        let check = |bytes: &[u8]| parse::<Any>(bytes, Mode::Producer).findings;
+        let check = |bytes: &[u8]| parse::<AnyJson>(bytes, Mode::Producer).findings;
         let mended = mend(text.as_bytes(), &check(text.as_bytes()), check);
         let mended = mended.map(|mended| (String::from_utf8(mended.bytes).expect("still UTF-8"), mended.applied.len()));
         assert_eq!(mended.as_ref().map(|(text, count)| (text.as_str(), *count)), expected);
@@ -267,7 +249,7 @@ mod tests {
     proptest! {
         #[test]
         fn mending_never_makes_a_text_less_readable_and_has_an_end(text in text()) {
-            let check = |bytes: &[u8]| parse::<Any>(bytes, Mode::Producer).findings;
+            let check = |bytes: &[u8]| parse::<AnyJson>(bytes, Mode::Producer).findings;
             if let Some(Mended { bytes, applied }) = mend(text.as_bytes(), &check(text.as_bytes()), check) {
                 prop_assert!(!applied.is_empty() && bytes != text.as_bytes());
                 prop_assert!(readability(&bytes) >= readability(text.as_bytes()));

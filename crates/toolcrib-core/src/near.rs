@@ -1,7 +1,8 @@
 //! Near misses: which known word did a stranger probably mean?
 
-/// Longest word that is compared. Field names are short; the comparison costs the product of both lengths.
-const MAX_WORD: usize = 32;
+/// Longest word that is compared. The names that we compare with are shorter, and the comparison costs the product of
+/// both lengths.
+pub const MAX_WORD: usize = 48;
 
 /// The candidate that `word` most likely stands for, if one is close: the same letters in another case or with other
 /// separators, or one slip in a short word (two from six letters on), where swapping two neighbours is one slip.
@@ -72,9 +73,12 @@ impl Plain {
     }
 }
 
-/// The edit distance with swaps of neighbours (optimal string alignment), over three rows. Both words have at most
-/// [`MAX_WORD`] bytes.
-fn slips(a: &[u8], b: &[u8]) -> usize {
+/// How many slips of a finger turn one word into the other: characters inserted, left out, replaced, or swapped with
+/// their neighbour (optimal string alignment, over three rows). Words beyond [`MAX_WORD`] bytes are never near.
+pub fn slips(a: &[u8], b: &[u8]) -> usize {
+    if a.len().max(b.len()) > MAX_WORD {
+        return usize::MAX;
+    }
     let mut before = [0; MAX_WORD + 1];
     let mut above: [usize; MAX_WORD + 1] = std::array::from_fn(|column| column);
     for (i, &x) in a.iter().enumerate() {

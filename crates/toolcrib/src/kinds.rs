@@ -5,11 +5,10 @@
 use alloy_primitives::Address;
 use toolcrib_core::agent::{self, AgentManifest, AgtDomain, txt};
 use toolcrib_core::canon::Canonical;
-use toolcrib_core::checked::{self, Checked, Context, Manifest};
+use toolcrib_core::checked::{self, AnyJson, Checked};
 use toolcrib_core::clock::UnixTime;
 use toolcrib_core::codes;
-use toolcrib_core::finding::{Finding, Mode, Severity};
-use toolcrib_core::json::{Document, Limits, Object};
+use toolcrib_core::finding::{Finding, Mode};
 pub(crate) use toolcrib_core::kind::ManifestKind;
 use toolcrib_core::local::{self, LocalManifest};
 use toolcrib_core::slug::{self, Slug};
@@ -118,22 +117,4 @@ fn report<M>(checked: Checked<M>, misplaced: Vec<Finding>) -> Report {
     let mut findings = checked.findings;
     findings.extend(misplaced);
     Report { findings, canonical }
-}
-
-/// JSON that is not known to be anything else.
-struct AnyJson;
-
-impl Manifest for AnyJson {
-    type View = ();
-
-    const LIMITS: Limits = Limits { max_bytes: toolcrib_core::json::MAX_BYTES, max_depth: toolcrib_core::json::MAX_DEPTH };
-    const NFC: Severity = Severity::Error;
-
-    fn check(_root: Object<'_>, _context: &mut Context) -> Option<()> {
-        Some(())
-    }
-
-    fn assemble(_document: Document, (): ()) -> Self {
-        Self
-    }
 }

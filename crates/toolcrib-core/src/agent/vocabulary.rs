@@ -4,6 +4,8 @@
 
 use std::fmt;
 
+use crate::near;
+
 /// A protocol of .agt 1.0 §3.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct KnownProtocol {
@@ -207,14 +209,11 @@ impl Resemblance {
     }
 }
 
-/// Longest word that is compared letter by letter. The longest known one has 22 letters.
-const MAX_COMPARED_BYTES: usize = 32;
-
 /// The known word that `word` was probably meant to be. `None` when it is itself known or like none of them.
 ///
 /// Words below five letters only resemble each other by one added or missing letter: `acp` is not a misspelt `mcp`.
 pub fn resembles(word: &str, known: impl Iterator<Item = &'static str> + Clone) -> Option<Resemblance> {
-    if word.len() > MAX_COMPARED_BYTES || !word.is_ascii() || known.clone().any(|candidate| candidate == word) {
+    if word.len() > near::MAX_WORD || !word.is_ascii() || known.clone().any(|candidate| candidate == word) {
         return None;
     }
     let word = word.as_bytes();
@@ -224,8 +223,9 @@ pub fn resembles(word: &str, known: impl Iterator<Item = &'static str> + Clone) 
     if let Some(found) = known.clone().find(|candidate| same(candidate)) {
         return Some(Resemblance::Spelling(found));
     }
+    let plain_word: Vec<_> = word.iter().copied().map(plain).collect();
     let mut best: Option<(usize, &'static str)> = None;
-    for candidate in known.filter(|candidate| candidate.len() <= MAX_COMPARED_BYTES) {
+    for candidate in known.filter(|candidate| candidate.len() <= near::MAX_WORD) {
         let allowed = match word.len().min(candidate.len()) {
             0..2 => continue,
             2..5 if word.len() == candidate.len() => continue,
@@ -235,7 +235,7 @@ pub fn resembles(word: &str, known: impl Iterator<Item = &'static str> + Clone) 
         if word.len().abs_diff(candidate.len()) > allowed {
             continue;
         }
-        let distance = edit_distance(word, candidate.as_bytes());
+        let distance = near::slips(&plain_word, &candidate.bytes().map(plain).collect::<Vec<_>>());
         if distance <= allowed && best.is_none_or(|(found, _)| distance < found) {
             best = Some((distance, candidate));
         }
@@ -249,27 +249,6 @@ const fn plain(byte: u8) -> u8 {
         b'_' | b' ' | b'.' => b'-',
         byte => byte.to_ascii_lowercase(),
     }
-}
-
-/// The number of insertions, deletions, replacements and swaps of neighbours between two words of at most
-/// [`MAX_COMPARED_BYTES`], case and joints apart.
-fn edit_distance(a: &[u8], b: &[u8]) -> usize {
-    let mut before_last = [0; MAX_COMPARED_BYTES + 1];
-    let mut last: [usize; MAX_COMPARED_BYTES + 1] = std::array::from_fn(|column| column);
-    let mut row = [0; MAX_COMPARED_BYTES + 1];
-    for i in 1..=a.len() {
-        row[0] = i;
-        for j in 1..=b.len() {
-            let same = |x: usize, y: usize| plain(a[i - x]) == plain(b[j - y]);
-            let replaced = last[j - 1] + usize::from(!same(1, 1));
-            row[j] = replaced.min(last[j] + 1).min(row[j - 1] + 1);
-            if i > 1 && j > 1 && same(1, 2) && same(2, 1) {
-                row[j] = row[j].min(before_last[j - 2] + 1);
-            }
-        }
-        (before_last, last, row) = (last, row, before_last);
-    }
-    last[b.len()]
 }
 
 #[cfg(test)]
@@ -340,13 +319,5 @@ mod tests {
         assert_eq!(resembles("per-request", UNITS.into_iter()), Some(Spelling("per_request")));
         assert_eq!(resembles("per_requests", UNITS.into_iter()), Some(Letters("per_request")));
         assert_eq!(resembles(&"a".repeat(100_000), capabilities()), None);
-    }
-
-    #[test]
-    fn distances() {
-        for (a, b, expected) in [("", "", 0), ("a", "", 1), ("ab", "ba", 1), ("abc", "abd", 1), ("kitten", "sitting", 3)] {
-            assert_eq!(edit_distance(a.as_bytes(), b.as_bytes()), expected, "{a} {b}");
-            assert_eq!(edit_distance(b.as_bytes(), a.as_bytes()), expected, "{b} {a}");
-        }
     }
 }

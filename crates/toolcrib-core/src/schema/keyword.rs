@@ -1,5 +1,7 @@
 //! The keywords of JSON Schema 2020-12, sorted by what their values look like.
 
+use crate::near;
+
 /// How the subschemas under a keyword are applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Apply {
@@ -152,24 +154,10 @@ pub(super) fn near_miss(key: &str) -> Option<&'static str> {
         "regex" => return Some("pattern"),
         _ => {}
     }
-    COMMON.iter().copied().find(|word| key.eq_ignore_ascii_case(word) || one_edit_apart(key.as_bytes(), word.as_bytes()))
-}
-
-/// Whether one insertion, removal, replacement or swap of neighbours turns `a` into `b`.
-fn one_edit_apart(a: &[u8], b: &[u8]) -> bool {
-    if a.len().abs_diff(b.len()) > 1 || a.len() < 3 {
-        return false;
-    }
-    let same = a.iter().zip(b).take_while(|(x, y)| x == y).count();
-    let (a, b) = (&a[same..], &b[same..]);
-    match (a, b) {
-        ([], []) => false,
-        ([x, y, a @ ..], [z, w, b @ ..]) if x == w && y == z && a == b => true,
-        ([_, a @ ..], [_, c @ ..]) if a.len() == c.len() => a == c,
-        ([_, a @ ..], b) if a.len() == b.len() => a == b,
-        (a, [_, b @ ..]) if a.len() == b.len() => a == b,
-        _ => false,
-    }
+    COMMON
+        .iter()
+        .copied()
+        .find(|word| key.eq_ignore_ascii_case(word) || (key.len() >= 3 && near::slips(key.as_bytes(), word.as_bytes()) == 1))
 }
 
 #[cfg(test)]

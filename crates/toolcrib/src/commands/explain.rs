@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 use toolcrib_core::codes::{self, Code};
+use toolcrib_core::near;
 
 use crate::cli::Explain;
 use crate::outcome::{Done, Exit, Failure, Stop};
@@ -90,38 +91,17 @@ fn nearest(typed: &str) -> Option<&'static str> {
     if let Some(code) = codes::all().find(|code| code.id() == typed || name_of(code.id()) == typed) {
         return Some(code.id());
     }
+    let distance = |id: &str| near::slips(typed.as_bytes(), id.as_bytes());
     codes::all()
-        .map(|code| (distance(&typed, code.id()).min(distance(&typed, name_of(code.id()))), code.id()))
+        .map(|code| (distance(code.id()).min(distance(name_of(code.id()))), code.id()))
         .filter(|(distance, _)| *distance <= MAX_DISTANCE.min(typed.len() / 2))
         .min()
         .map(|(_, id)| id)
 }
 
-/// The number of characters to insert, delete or replace (Levenshtein).
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, ca) in a.chars().enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
-        for (j, cb) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(ca != *cb);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn distances() {
-        assert_eq!(distance("kitten", "sitting"), 3);
-        assert_eq!(distance("", "abc"), 3);
-        assert_eq!(distance("abc", "abc"), 0);
-    }
 
     #[test]
     fn near_misses_are_understood() {
