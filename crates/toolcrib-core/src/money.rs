@@ -248,6 +248,7 @@ mod tests {
         }
     }
 
+    // req: PRICE-015
     #[test]
     fn units() {
         let amount = |text: &str| Amount::parse(text).expect("well-formed");
