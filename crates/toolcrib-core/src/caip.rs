@@ -412,9 +412,9 @@ pub fn check_account(value: Value<'_>, text: &str, context: &mut Context) -> Opt
 fn report(value: Value<'_>, text: &str, outcome: Result<bool, &Fault>, context: &mut Context) {
     let finding = match outcome {
         Ok(true) => return,
-        Ok(false) => Finding::new(codes::caip::NAMESPACE_UNVERIFIED).at(value).got(text),
+        Ok(false) => context.place(Finding::new(codes::caip::NAMESPACE_UNVERIFIED), value).got(text),
         Err(fault) => {
-            let finding = Finding::new(fault.code()).at(value).got(text);
+            let finding = context.place(Finding::new(fault.code()), value).got(text);
             match fault {
                 Fault::UppercaseHex => {
                     let lowercase = lowercase_hex(text);

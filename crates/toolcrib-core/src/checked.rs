@@ -159,14 +159,25 @@ impl Context {
         self.findings.push(finding);
     }
 
+    /// Points `finding` at `value`, unless it will only be counted: working out a pointer is a walk over siblings, and
+    /// must not be done for every entry of a long list. Loops over foreign values use this instead of [`Finding::at`].
+    pub fn place(&self, finding: Finding, value: Value<'_>) -> Finding {
+        if self.findings.is_full() { finding } else { finding.at(value) }
+    }
+
+    /// Like [`place`](Self::place), for the key of a member.
+    pub fn place_key(&self, finding: Finding, value: Value<'_>) -> Finding {
+        if self.findings.is_full() { finding } else { finding.at_key(value) }
+    }
+
     /// `found`, or a finding that `object` lacks `key`.
     pub fn required<'d>(&mut self, object: Object<'d>, key: &str, found: Option<Value<'d>>) -> Option<Value<'d>> {
         if found.is_none() {
-            self.report(
-                Finding::new(codes::manifest::FIELD_MISSING)
-                    .at_missing(object.value(), key)
-                    .message(format!("`{key}` is missing")),
-            );
+            let mut finding = Finding::new(codes::manifest::FIELD_MISSING).message(format!("`{key}` is missing"));
+            if !self.findings.is_full() {
+                finding = finding.at_missing(object.value(), key);
+            }
+            self.report(finding);
         }
         found
     }
@@ -193,13 +204,11 @@ impl Context {
 
     fn typed<T>(&mut self, value: Value<'_>, wanted: Kind, found: Option<T>) -> Option<T> {
         if found.is_none() {
-            self.report(
-                Finding::new(codes::manifest::WRONG_TYPE)
-                    .at(value)
-                    .message(format!("this must be {}", wanted.described()))
-                    .expected(wanted.described())
-                    .got(value.kind().described()),
-            );
+            let finding = Finding::new(codes::manifest::WRONG_TYPE)
+                .message(format!("this must be {}", wanted.described()))
+                .expected(wanted.described())
+                .got(value.kind().described());
+            self.report(self.place(finding, value));
         }
         found
     }

@@ -185,15 +185,16 @@ fn check_requirement(requirement: Object<'_>, context: &mut Context) {
 fn check_links(links: Object<'_>, context: &mut Context) {
     for (name, value) in links.iter() {
         if name.len() > MAX_URL_BYTES {
-            context.report(too_long(Finding::new(codes::tool::LINK_LENGTH).at_key(value), name.len()));
+            context.report(too_long(context.place_key(Finding::new(codes::tool::LINK_LENGTH), value), name.len()));
         }
         let Some(link) = context.string(value) else { continue };
         if link.len() > MAX_URL_BYTES {
-            context.report(too_long(Finding::new(codes::tool::LINK_LENGTH).at(value), link.len()));
+            context.report(too_long(context.place(Finding::new(codes::tool::LINK_LENGTH), value), link.len()));
         } else if link.get(..8).is_some_and(|scheme| scheme.eq_ignore_ascii_case("https://")) {
             url::check(value, link, context);
         } else {
-            context.report(Finding::new(codes::tool::LINK_NOT_HTTPS).at(value).expected("https://…").got(link));
+            let finding = Finding::new(codes::tool::LINK_NOT_HTTPS).expected("https://…").got(link);
+            context.report(context.place(finding, value));
         }
     }
 }

@@ -13,6 +13,10 @@ pub(super) fn check(root: Object<'_>, fields: &Fields<'_>, context: &mut Context
         if FIELD_NAMES.contains(&key) {
             continue;
         }
+        if context.findings.is_full() {
+            // What follows would be warnings and hints that nobody sees.
+            break;
+        }
         let report = |code, context: &mut Context| context.report(Finding::new(code).at_key(value).got(key));
         if let Some(defined) = lookalike(key, &FIELD_NAMES) {
             context.report(Finding::new(codes::tool::FIELD_LOOKALIKE).at_key(value).expected(defined).got(key));
@@ -39,6 +43,9 @@ pub(super) fn check(root: Object<'_>, fields: &Fields<'_>, context: &mut Context
 /// Reports members of a defined object that the standard does not define.
 pub(super) fn check_subfields(object: Object<'_>, defined: &[&str], context: &mut Context) {
     for (key, value) in object.iter() {
+        if context.findings.is_full() {
+            break;
+        }
         if defined.contains(&key) || is_reverse_dns(key) || key.starts_with("x-") {
             continue;
         }

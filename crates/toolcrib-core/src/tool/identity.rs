@@ -149,7 +149,7 @@ pub(super) fn check_tags(fields: &Fields<'_>, context: &mut Context) {
                 .expected("lowercase letters, digits, hyphens; 1 to 32")
                 .got(tag);
             let lower = tag.to_ascii_lowercase();
-            context.report(if is_tag(&lower) && !tags.iter().any(|other| other.as_str() == Some(&lower)) {
+            context.report(if is_tag(&lower) && !tags.iter().take(MAX_TAGS).any(|other| other.as_str() == Some(&lower)) {
                 finding.fix(Fix::replace_string(element, "write the tag in lower case", &lower))
             } else {
                 finding

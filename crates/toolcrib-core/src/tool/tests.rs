@@ -931,3 +931,70 @@ mod building {
         assert_eq!(inputs.get("required").map(|required| required.source()), Some("[\"text\"]"));
     }
 }
+
+mod hostile {
+    use std::time::Instant;
+
+    use super::*;
+
+    /// Half a megabyte of one thing that is wrong, over and over. Each has its findings counted and its verdict given, in
+    /// time that grows with the size and not with its square: the square would take minutes here.
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "the test measures time")]
+    fn half_a_megabyte_of_mistakes_takes_no_longer_than_its_size() {
+        let flood = |entry: &dyn Fn(usize) -> String| -> String {
+            let mut list = String::new();
+            for n in 0.. {
+                let next = entry(n);
+                if list.len() + next.len() > 500_000 {
+                    break;
+                }
+                list += if list.is_empty() { "" } else { "," };
+                list += &next;
+            }
+            list
+        };
+        let base = base().to_string();
+        let member = |json: String| base.replacen('{', &format!("{{{json},"), 1);
+        let gate = |inner: &str| {
+            format!(r#""access":{{"logic":"AND","requirements":[{{"kind":"0xabcd1234","data":"0x","label":"x",{inner}}}]}}"#)
+        };
+        let cases = [
+            ("bare fields", member(flood(&|n| format!("\"f{n}\":1")))),
+            ("fields in access", member(gate(&flood(&|n| format!("\"f{n}\":1"))))),
+            ("bad links", member(gate(&format!("\"links\":{{{}}}", flood(&|n| format!("\"{n}\":\"http:\"")))))),
+            ("odd links", member(gate(&format!("\"links\":{{{}}}", flood(&|n| format!("\"{n}\":\"https://A/\"")))))),
+            ("numbers as links", member(gate(&format!("\"links\":{{{}}}", flood(&|n| format!("\"{n}\":1")))))),
+            ("tags", member(format!("\"tags\":[{}]", flood(&|_| "\"A\"".to_owned())))),
+            ("prices", member(format!("\"pricing\":[{}]", flood(&|_| "1".to_owned())))),
+            (
+                "requirements",
+                member(format!("\"access\":{{\"logic\":\"AND\",\"requirements\":[{}]}}", flood(&|_| "{}".to_owned()))),
+            ),
+            ("decomposed text", member(format!("\"io.example.a\":[{}]", flood(&|_| "\"e\u{301}\"".to_owned())))),
+            ("lossy numbers", member(format!("\"io.example.a\":[{}]", flood(&|_| "9007199254740993".to_owned())))),
+            ("the same key", member(flood(&|_| "\"io.example.a\":1".to_owned()))),
+            (
+                "defaults",
+                base.replacen(
+                    "\"inputs\":{",
+                    &format!("\"inputs\":{{\"anyOf\":[{}],", flood(&|_| "{\"default\":1}".to_owned())),
+                    1,
+                ),
+            ),
+            (
+                "bad keywords",
+                base.replacen("\"inputs\":{", &format!("\"inputs\":{{\"anyOf\":[{}],", flood(&|_| "{\"type\":1}".to_owned())), 1),
+            ),
+        ];
+        for (name, text) in cases {
+            for mode in [Mode::Consumer, Mode::Producer] {
+                let start = Instant::now();
+                let checked = ToolManifest::parse(text.as_bytes(), mode);
+                let took = start.elapsed();
+                assert!(!checked.findings.is_empty() && !checked.has(codes::json::TOO_LARGE), "{name}: {} bytes", text.len());
+                assert!(took.as_secs() < 10, "{name}, {mode:?}: {took:?}");
+            }
+        }
+    }
+}

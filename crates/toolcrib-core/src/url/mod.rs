@@ -217,7 +217,7 @@ pub fn check(value: Value<'_>, text: &str, context: &mut Context) -> Option<Http
             Level::Hard => Severity::Error,
             Level::Normalisation | Level::Encoding => context.mode.strict(Severity::Warning),
         };
-        let mut finding = fault.finding(text).at(value).severity(severity);
+        let mut finding = context.place(fault.finding(text), value).severity(severity);
         let place = inside(value, text, fault.span);
         if let Some(span) = place {
             finding = finding.at_span(span);
@@ -234,7 +234,7 @@ pub fn check(value: Value<'_>, text: &str, context: &mut Context) -> Option<Http
         let is_said = finding.code == codes::url::EXAMPLE_HOST
             && context.findings.as_slice().iter().any(|other| other.code == codes::url::EXAMPLE_HOST);
         if !is_said {
-            context.report(finding.at(value));
+            context.report(context.place(finding, value));
         }
     }
     Some(url)
