@@ -10,14 +10,17 @@ use crate::finding::Severity;
 pub mod agent;
 pub mod amount;
 pub mod caip;
+pub mod chain;
 pub mod cli;
 pub mod core;
 pub mod json;
 pub mod local;
 pub mod manifest;
+pub mod predicate;
 pub mod schema;
 pub mod tool;
 pub mod url;
+pub mod wallet;
 
 /// What is known about a code.
 #[derive(Debug)]
@@ -107,6 +110,9 @@ pub fn all() -> impl Iterator<Item = Code> {
         tool::ALL,
         agent::ALL,
         local::ALL,
+        chain::ALL,
+        predicate::ALL,
+        wallet::ALL,
         cli::ALL,
     ]
     .into_iter()

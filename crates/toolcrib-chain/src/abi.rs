@@ -1,0 +1,175 @@
+//! The contracts' functions, events and structures, as `sol!` sees them. Names are those of the contracts.
+#![expect(missing_docs, reason = "the Solidity names are documented by ERC-8257 and in the contracts")]
+
+use alloy_sol_types::sol;
+
+sol! {
+    #[derive(Debug, PartialEq, Eq)]
+    interface IToolRegistry {
+        #[derive(Debug, PartialEq, Eq)]
+        struct ToolConfig {
+            address creator;
+            string metadataURI;
+            bytes32 manifestHash;
+            address accessPredicate;
+        }
+
+        event ToolRegistered(
+            uint256 indexed toolId,
+            address indexed creator,
+            address indexed accessPredicate,
+            string metadataURI,
+            bytes32 manifestHash
+        );
+        event ToolMetadataUpdated(uint256 indexed toolId, string newURI, bytes32 newHash);
+        event AccessPredicateUpdated(uint256 indexed toolId, address indexed newPredicate);
+        event ToolDeregistered(uint256 indexed toolId);
+
+        error ToolNotFound(uint256 toolId);
+        error NotToolCreator(uint256 toolId, address caller);
+        error InvalidMetadataURI();
+        error InvalidManifestHash();
+        error InvalidAccessPredicate(address predicate);
+        error ToolIsDeregistered(uint256 toolId);
+
+        function registerTool(string metadataURI, bytes32 manifestHash, address accessPredicate) external returns (uint256 toolId);
+        function deregisterTool(uint256 toolId) external;
+        function updateToolMetadata(uint256 toolId, string newURI, bytes32 newHash) external;
+        function setAccessPredicate(uint256 toolId, address newPredicate) external;
+        function getToolConfig(uint256 toolId) external view returns (ToolConfig memory);
+        function hasAccess(uint256 toolId, address account, bytes data) external view returns (bool);
+        function tryHasAccess(uint256 toolId, address account, bytes data) external view returns (bool ok, bool granted);
+        function toolCount() external view returns (uint256);
+        function name() external view returns (string memory);
+        function version() external view returns (string memory);
+    }
+}
+
+sol! {
+    #[derive(Debug, PartialEq, Eq)]
+    interface IAccessPredicate {
+        #[derive(Debug, PartialEq, Eq)]
+        struct AccessRequirement {
+            bytes4 kind;
+            bytes data;
+            string label;
+        }
+
+        function hasAccess(uint256 toolId, address account, bytes data) external view returns (bool);
+        function name() external view returns (string memory);
+        function getRequirements(uint256 toolId) external view returns (AccessRequirement[] memory requirements, uint8 logic);
+    }
+}
+
+sol! {
+    interface IERC165 {
+        function supportsInterface(bytes4 interfaceId) external view returns (bool);
+    }
+
+    interface IERC1271 {
+        function isValidSignature(bytes32 hash, bytes signature) external view returns (bytes4);
+    }
+
+    interface IEIP3009 {
+        function DOMAIN_SEPARATOR() external view returns (bytes32);
+        function authorizationState(address authorizer, bytes32 nonce) external view returns (bool);
+        function balanceOf(address account) external view returns (uint256);
+    }
+}
+
+sol! {
+    #[derive(Debug, PartialEq, Eq)]
+    interface IERC721OwnerPredicate {
+        event CollectionsSet(uint256 indexed toolId, address[] collections);
+        function setCollections(uint256 toolId, address[] collections) external;
+        function getCollections(uint256 toolId) external view returns (address[] memory);
+    }
+
+    #[derive(Debug, PartialEq, Eq)]
+    interface IERC1155OwnerPredicate {
+        #[derive(Debug, PartialEq, Eq)]
+        struct CollectionTokens {
+            address collection;
+            uint256[] tokenIds;
+        }
+        event CollectionTokensSet(uint256 indexed toolId, CollectionTokens[] entries);
+        function setCollectionTokens(uint256 toolId, CollectionTokens[] entries) external;
+        function getCollectionTokens(uint256 toolId) external view returns (CollectionTokens[] memory);
+    }
+
+    #[derive(Debug, PartialEq, Eq)]
+    interface IERC20BalancePredicate {
+        #[derive(Debug, PartialEq, Eq)]
+        struct ToolERC20Config {
+            address token;
+            uint256 minBalance;
+        }
+        event ToolERC20Configured(uint256 indexed toolId, address indexed token, uint256 minBalance);
+        function configureToolERC20(uint256 toolId, address token, uint256 minBalance) external;
+        function getToolERC20Config(uint256 toolId) external view returns (ToolERC20Config memory);
+    }
+
+    #[derive(Debug, PartialEq, Eq)]
+    interface ISubscriptionPredicate {
+        #[derive(Debug, PartialEq, Eq)]
+        struct ToolGatingConfig {
+            address collection;
+            uint8 minTier;
+        }
+        event ToolGatingConfigured(uint256 indexed toolId, address indexed collection, uint8 minTier);
+        function configureToolGating(uint256 toolId, address collection, uint8 minTier) external;
+        function getToolGatingConfig(uint256 toolId) external view returns (ToolGatingConfig memory);
+        function getSubscriptionStatus(uint256 toolId, address account)
+            external view returns (bool hasNft, uint8 tier, uint8 requiredTier, uint64 expiration, bool active);
+        function registry() external view returns (address);
+    }
+
+    #[derive(Debug, PartialEq, Eq)]
+    interface ITraitGatedPredicate {
+        #[derive(Debug, PartialEq, Eq)]
+        struct ToolTraitConfig {
+            address collection;
+            address traitsContract;
+            bytes32 traitKey;
+            bytes32[] allowedValues;
+        }
+        event ToolTraitConfigured(
+            uint256 indexed toolId, address indexed collection, address traitsContract, bytes32 traitKey, bytes32[] allowedValues
+        );
+        function configureToolTrait(
+            uint256 toolId, address collection, address traitsContract, bytes32 traitKey, bytes32[] allowedValues
+        ) external;
+        function getToolTraitConfig(uint256 toolId) external view returns (ToolTraitConfig memory);
+    }
+
+    #[derive(Debug, PartialEq, Eq)]
+    interface ICompositePredicate {
+        #[derive(Debug, PartialEq, Eq)]
+        struct Term {
+            address predicate;
+            bool negate;
+        }
+        event CompositionSet(uint256 indexed toolId, uint8 op, Term[] terms);
+        function setComposition(uint256 toolId, uint8 op, Term[] terms) external;
+        function getOp(uint256 toolId) external view returns (uint8);
+        function getTerms(uint256 toolId) external view returns (Term[] memory);
+    }
+
+    #[derive(Debug, PartialEq, Eq)]
+    interface IMerkleAllowlistPredicate {
+        event RootSet(uint256 indexed toolId, bytes32 root);
+        function setRoot(uint256 toolId, bytes32 root) external;
+        function getRoot(uint256 toolId) external view returns (bytes32);
+    }
+
+    #[derive(Debug, PartialEq, Eq)]
+    interface IAccessProofPredicate {
+        function proofDigest(uint256 toolId, address account, uint64 deadline) external view returns (bytes32);
+        function DOMAIN_SEPARATOR() external view returns (bytes32);
+    }
+
+    /// The registry that a predicate belongs to.
+    interface IRegistryPredicate {
+        function REGISTRY() external view returns (address);
+    }
+}

@@ -1,0 +1,334 @@
+//! Networks by name: where the registry, its predicates and the payment token live, and how the token signs.
+//!
+//! The table is pinned here. A token is never asked for its name or version, because an answer that it can change must
+//! not decide what somebody signs; [`crate::sign::check_domain`] compares the two instead. Everything can be overridden
+//! by whoever runs the program.
+
+use alloy_primitives::{Address, U256, address};
+use toolcrib_core::caip::ChainId;
+
+use crate::{Error, sign::Domain};
+
+/// What is known about a network.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Network {
+    /// The number that transactions and typed data carry.
+    pub chain_id: u64,
+    /// The short name that commands take.
+    pub name: &'static str,
+    /// The name that people read.
+    pub title: &'static str,
+    /// The currency that gas is paid in.
+    pub currency: &'static str,
+    /// The tool registry.
+    pub registry: Option<Address>,
+    /// The deployed predicates.
+    pub predicates: Predicates,
+    /// The stablecoin that tools are paid in.
+    pub usdc: Option<Token>,
+    /// A free node that anybody may use, within its limits.
+    pub public_rpc: Option<&'static str>,
+    /// Whether the chain runs on this machine and may be thrown away.
+    pub is_local: bool,
+    /// Gas that a call costs before the contract's first instruction, with a margin.
+    ///
+    /// 21,000 and at most 40 for each byte of a short calldata on Ethereum and its like. Abstract runs another virtual
+    /// machine that charges more; its number is an estimate that has not been measured.
+    pub call_overhead: u64,
+}
+
+/// Addresses of the predicates of the reference deployment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Predicates {
+    /// Owners of ERC-721 tokens.
+    pub erc721: Option<Address>,
+    /// Owners of ERC-1155 tokens.
+    pub erc1155: Option<Address>,
+    /// Subscribers.
+    pub subscription: Option<Address>,
+    /// Owners of a token with a certain trait.
+    pub traits: Option<Address>,
+    /// Holders of an amount of an ERC-20 token.
+    pub erc20: Option<Address>,
+}
+
+/// A token that is paid with by EIP-3009 authorization.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Token {
+    /// The contract.
+    pub address: Address,
+    /// The EIP-712 name. Not the same on every chain.
+    pub name: &'static str,
+    /// The EIP-712 version.
+    pub version: &'static str,
+    /// What people call it.
+    pub symbol: &'static str,
+    /// Digits after the point.
+    pub decimals: u8,
+}
+
+impl Token {
+    /// The EIP-712 domain of this token on a chain, with its separator computed.
+    pub fn domain(&self, chain_id: u64) -> Domain {
+        Domain::new(self.name, self.version, U256::from(chain_id), self.address)
+    }
+}
+
+impl Network {
+    /// Every network of the table.
+    pub const ALL: &'static [Self] =
+        &[ETHEREUM, BASE, BASE_SEPOLIA, SHAPE, ABSTRACT, MONAD, ROBINHOOD, POLYGON, LOCAL];
+
+    /// Finds a network by short name (`base`), other usual name (`mainnet`), number (`8453`) or CAIP-2 id (`eip155:8453`).
+    ///
+    /// ```
+    /// use toolcrib_chain::network::Network;
+    ///
+    /// assert_eq!(Network::find("eip155:8453").unwrap(), Network::find("base").unwrap());
+    /// ```
+    pub fn find(text: &str) -> Result<&'static Self, Error> {
+        let unknown = || Error::UnknownNetwork { text: text.to_owned() };
+        let number = match text.strip_prefix("eip155:") {
+            Some(_) => Some(ChainId::parse(text).ok().and_then(|chain| chain.evm_id()).ok_or_else(unknown)?),
+            None if text.bytes().all(|byte| byte.is_ascii_digit()) => Some(text.parse().map_err(|_| unknown())?),
+            None => None,
+        };
+        let lower = text.to_ascii_lowercase();
+        let name = ALIASES.iter().find(|(alias, _)| *alias == lower).map_or(lower.as_str(), |(_, name)| name);
+        Self::ALL
+            .iter()
+            .find(|network| number.map_or(network.name == name, |number| network.chain_id == number))
+            .ok_or_else(unknown)
+    }
+
+    /// The network with this number.
+    pub fn by_id(chain_id: u64) -> Option<&'static Self> {
+        Self::ALL.iter().find(|network| network.chain_id == chain_id)
+    }
+
+    /// A network outside the table: nothing is known but its number.
+    pub fn unlisted(chain_id: u64) -> Self {
+        Self { chain_id, name: "unlisted", title: "Unlisted network", currency: "ETH", ..BLANK }
+    }
+
+    /// The CAIP-2 id.
+    pub fn caip2(&self) -> String {
+        format!("eip155:{}", self.chain_id)
+    }
+
+    /// Whether keys of development accounts must not sign here, because what they sign has value.
+    pub fn is_public(&self) -> bool {
+        self.chain_id != LOCAL.chain_id
+    }
+}
+
+/// The number that local development chains use.
+pub const LOCAL_CHAIN_ID: u64 = LOCAL.chain_id;
+
+/// The factory that deploys contracts at the same address on every chain.
+pub const CREATE2_FACTORY: Address = address!("4e59b44847b379578588920cA78FbF26c0B4956C");
+
+/// The delegation registry of delegate.xyz, version 2.
+pub const DELEGATE_REGISTRY: Address = address!("00000000000000447e69651d841bD8D104Bed493");
+
+/// Other names in common use.
+const ALIASES: &[(&str, &str)] = &[
+    ("mainnet", "ethereum"),
+    ("eth", "ethereum"),
+    ("basesepolia", "base-sepolia"),
+    ("matic", "polygon"),
+    ("anvil", "local"),
+    ("devchain", "local"),
+    ("dev", "local"),
+];
+
+/// The registry of the reference deployment, the same wherever it is deployed.
+const REGISTRY: Option<Address> = Some(address!("265BB2DBFC0A8165C9A1941Eb1372F349baD2cf1"));
+
+/// The predicates of the reference deployment, the same wherever it is deployed.
+const PREDICATES: Predicates = Predicates {
+    erc721: Some(address!("c8721c9A776958FfFfEb602DA1b708bf1D318379")),
+    erc1155: Some(address!("77373Dc3c1AE9A1e937eF3e5E08F4807D47c7c11")),
+    subscription: Some(address!("CBe0cd9B1d99d95Baa9c58f2767246C52e461f25")),
+    traits: Some(address!("10abF07CfA34Bf22372C57f27e8bd9C2DCF93fA1")),
+    erc20: Some(address!("1a834FC48B5f6e119c62C12a98b32137bCFA77cD")),
+};
+
+const NO_PREDICATES: Predicates = Predicates { erc721: None, erc1155: None, subscription: None, traits: None, erc20: None };
+
+const BLANK: Network = Network {
+    chain_id: 0,
+    name: "",
+    title: "",
+    currency: "ETH",
+    registry: None,
+    predicates: NO_PREDICATES,
+    usdc: None,
+    public_rpc: None,
+    is_local: false,
+    call_overhead: 24_000,
+};
+
+const fn usdc(address: Address, name: &'static str) -> Option<Token> {
+    Some(Token { address, name, version: "2", symbol: "USDC", decimals: 6 })
+}
+
+const ETHEREUM: Network = Network {
+    chain_id: 1,
+    name: "ethereum",
+    title: "Ethereum",
+    registry: REGISTRY,
+    predicates: PREDICATES,
+    usdc: usdc(address!("A0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48"), "USD Coin"),
+    public_rpc: Some("https://ethereum-rpc.publicnode.com"),
+    ..BLANK
+};
+
+const BASE: Network = Network {
+    chain_id: 8453,
+    name: "base",
+    title: "Base",
+    registry: REGISTRY,
+    predicates: PREDICATES,
+    usdc: usdc(address!("833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"), "USD Coin"),
+    public_rpc: Some("https://mainnet.base.org"),
+    ..BLANK
+};
+
+// No registry of the reference is deployed here.
+const BASE_SEPOLIA: Network = Network {
+    chain_id: 84_532,
+    name: "base-sepolia",
+    title: "Base Sepolia",
+    usdc: usdc(address!("036CbD53842c5426634e7929541eC2318f3dCF7e"), "USDC"),
+    public_rpc: Some("https://sepolia.base.org"),
+    ..BLANK
+};
+
+// No USDC that takes EIP-3009 authorizations is known here.
+const SHAPE: Network = Network {
+    chain_id: 360,
+    name: "shape",
+    title: "Shape",
+    registry: REGISTRY,
+    predicates: PREDICATES,
+    public_rpc: Some("https://mainnet.shape.network"),
+    ..BLANK
+};
+
+const ABSTRACT: Network = Network {
+    chain_id: 2741,
+    name: "abstract",
+    title: "Abstract",
+    registry: REGISTRY,
+    predicates: PREDICATES,
+    usdc: usdc(address!("84A71ccD554Cc1b02749b35d22F684CC8ec987e1"), "Bridged USDC"),
+    public_rpc: Some("https://api.mainnet.abs.xyz"),
+    call_overhead: 5_000_000,
+    ..BLANK
+};
+
+const MONAD: Network = Network {
+    chain_id: 143,
+    name: "monad",
+    title: "Monad",
+    currency: "MON",
+    registry: REGISTRY,
+    predicates: PREDICATES,
+    usdc: usdc(address!("754704Bc059F8C67012fEd69BC8A327a5aafb603"), "USDC"),
+    public_rpc: Some("https://rpc.monad.xyz"),
+    ..BLANK
+};
+
+// No USDC that takes EIP-3009 authorizations is known here.
+const ROBINHOOD: Network = Network {
+    chain_id: 4663,
+    name: "robinhood",
+    title: "Robinhood Chain",
+    registry: REGISTRY,
+    predicates: PREDICATES,
+    public_rpc: Some("https://rpc.mainnet.chain.robinhood.com"),
+    ..BLANK
+};
+
+// Agents' names live here; no registry of the reference is deployed.
+const POLYGON: Network = Network {
+    chain_id: 137,
+    name: "polygon",
+    title: "Polygon PoS",
+    currency: "POL",
+    usdc: usdc(address!("3c499c542cEF5E3811e1192ce70d8cC03d5c3359"), "USD Coin"),
+    public_rpc: Some("https://polygon-bor-rpc.publicnode.com"),
+    ..BLANK
+};
+
+// Addresses come from the chain that is started; nothing is fixed here.
+const LOCAL: Network = Network {
+    chain_id: 31_337,
+    name: "local",
+    title: "Local development chain",
+    public_rpc: Some("http://127.0.0.1:8545"),
+    is_local: true,
+    ..BLANK
+};
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn names_and_numbers_are_unique() {
+        let mut seen = HashSet::new();
+        for network in Network::ALL {
+            assert!(seen.insert(network.name.to_owned()));
+            assert!(seen.insert(network.chain_id.to_string()));
+            assert!(seen.insert(network.caip2()));
+            assert_eq!(Network::by_id(network.chain_id), Some(network));
+            assert!(network.public_rpc.is_some_and(|url| url.starts_with("https://") || network.is_local));
+        }
+        for (alias, name) in ALIASES {
+            assert!(seen.insert((*alias).to_owned()), "{alias} is taken");
+            assert!(Network::ALL.iter().any(|network| network.name == *name));
+        }
+    }
+
+    #[test]
+    fn a_network_is_found_by_name_number_or_caip2() {
+        #[track_caller]
+        fn check(text: &str, expected: Option<u64>) {
+            assert_eq!(Network::find(text).ok().map(|network| network.chain_id), expected, "{text}");
+        }
+        for (text, id) in [("base", 8453), ("Base", 8453), ("mainnet", 1), ("ethereum", 1), ("1", 1), ("eip155:1", 1)] {
+            check(text, Some(id));
+        }
+        for (text, id) in [("4663", 4663), ("robinhood", 4663), ("anvil", 31_337), ("eip155:143", 143), ("polygon", 137)] {
+            check(text, Some(id));
+        }
+        for text in ["", "0", "8454", "bas", "eip155:", "eip155:08453", "eip155:0x1", "solana:1", "99999999999999999999999", "base "] {
+            check(text, None);
+        }
+    }
+
+    // req: REG-043
+    #[test]
+    fn the_registry_is_pinned_where_it_is_deployed() {
+        let with: Vec<_> = Network::ALL.iter().filter(|network| network.registry.is_some()).map(|network| network.chain_id).collect();
+        assert_eq!(with, [1, 8453, 360, 2741, 143, 4663]);
+        for network in Network::ALL.iter().filter(|network| network.registry.is_some()) {
+            assert_eq!(network.registry, REGISTRY);
+            assert_eq!(network.predicates, PREDICATES);
+        }
+    }
+
+    #[test]
+    fn only_31337_is_not_public() {
+        assert!(!LOCAL.is_public());
+        assert!(Network::unlisted(1337).is_public(), "a number that somebody else may use counts as public");
+        assert!(Network::ALL.iter().filter(|network| !network.is_local).all(Network::is_public));
+    }
+}

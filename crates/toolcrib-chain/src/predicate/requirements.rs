@@ -1,0 +1,271 @@
+//! What `getRequirements` returned, decoded by hand over the raw bytes.
+//!
+//! A general ABI decoder believes lengths and offsets before it sees whether the bytes are there. Here every length is held
+//! against its cap and against what is left before anything is allocated, so that a hostile answer costs no more than an
+//! honest one of the largest size.
+
+use alloy_primitives::{Address, B256, Bytes, U256};
+use toolcrib_core::registry::RequirementKind;
+
+/// Most requirements of one predicate (ERC-8257 Predicate Introspection Hardening).
+pub const MAX_REQUIREMENTS: usize = 256;
+
+/// Most bytes of one requirement's data.
+pub const MAX_DATA_BYTES: usize = 4_096;
+
+/// Most bytes of one requirement's label.
+pub const MAX_LABEL_BYTES: usize = 256;
+
+/// Most bytes of the whole answer: every entry at its largest, each with its offset, three words of head and two lengths.
+pub const MAX_ANSWER_BYTES: usize = 96 + MAX_REQUIREMENTS * (32 + 96 + 64 + MAX_DATA_BYTES + MAX_LABEL_BYTES);
+
+/// How requirements combine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Logic {
+    /// All of them.
+    And,
+    /// Any of them.
+    Or,
+}
+
+/// One thing that a predicate says it asks for. A hint: access is decided by asking for access.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Requirement {
+    /// The selector of the marker.
+    pub kind: [u8; 4],
+    /// The bytes as they came.
+    pub data: Bytes,
+    /// The predicate's words. Foreign text.
+    pub label: String,
+    /// What the bytes say, where the kind is known.
+    pub meaning: Meaning,
+}
+
+/// A decoded requirement.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Meaning {
+    /// Hold any token of an ERC-721 collection.
+    Erc721 {
+        /// The collection.
+        collection: Address,
+    },
+    /// Hold a token of an ERC-1155 collection.
+    Erc1155 {
+        /// The collection.
+        collection: Address,
+        /// The token.
+        token_id: U256,
+    },
+    /// Have an active subscription.
+    Subscription {
+        /// The subscription NFT.
+        collection: Address,
+        /// The least tier; 0 takes any.
+        min_tier: u8,
+    },
+    /// Hold an amount of an ERC-20 token.
+    Erc20 {
+        /// The token.
+        token: Address,
+        /// The least balance in its smallest unit.
+        min_balance: U256,
+    },
+    /// Own a token with one of some trait values (ERC-7496).
+    Trait {
+        /// The collection.
+        collection: Address,
+        /// The contract that knows the traits.
+        traits: Address,
+        /// The trait.
+        key: B256,
+        /// The values that count.
+        values: Vec<B256>,
+    },
+    /// Show an issuer's attestation about the wallet.
+    Attestation {
+        /// Where the issuer's keys are. Foreign text; nothing here fetches it.
+        jwks_uri: String,
+        /// What is attested.
+        condition: B256,
+    },
+    /// Sign the AccessProof challenge.
+    AccessProof {
+        /// The contract that checks it.
+        verifier: Address,
+    },
+    /// Be on a list.
+    Merkle {
+        /// The root of the list.
+        root: B256,
+    },
+    /// Nobody qualifies.
+    DenyAll,
+    /// A composite could not read this part.
+    Unread,
+    /// The kind is known and the bytes do not fit it.
+    Undecodable,
+    /// The kind is not known; nothing is guessed.
+    Unknown,
+}
+
+/// Why bytes are not a list of requirements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Fault {
+    /// They do not decode.
+    Malformed,
+    /// More entries or bytes than readers take.
+    OverLimit,
+}
+
+/// Decodes the answer of `getRequirements`.
+pub fn decode(bytes: &[u8]) -> Result<(Logic, Vec<Requirement>), Fault> {
+    if bytes.len() > MAX_ANSWER_BYTES {
+        return Err(Fault::OverLimit);
+    }
+    let answer = Area(bytes);
+    let list = answer.follow(0)?;
+    let logic = match answer.small(1)? {
+        0 => Logic::And,
+        1 => Logic::Or,
+        _ => return Err(Fault::Malformed),
+    };
+    let count = list.number(0)?;
+    if count > U256::from(MAX_REQUIREMENTS) {
+        return Err(Fault::OverLimit);
+    }
+    let count = count.to::<usize>();
+    let entries = Area(list.0.get(32..).ok_or(Fault::Malformed)?);
+    // The offsets alone must be there before room for the entries is made.
+    if entries.0.len() < 32 * count {
+        return Err(Fault::Malformed);
+    }
+    let mut requirements = Vec::with_capacity(count);
+    for at in 0..count {
+        let entry = entries.follow(at)?;
+        let (kind, rest) = entry.word(0)?.split_first_chunk::<4>().ok_or(Fault::Malformed)?;
+        if rest.iter().any(|&byte| byte != 0) {
+            return Err(Fault::Malformed);
+        }
+        let data = entry.follow(1)?.bytes(MAX_DATA_BYTES)?;
+        let label = entry.follow(2)?.bytes(MAX_LABEL_BYTES)?;
+        let label = std::str::from_utf8(label).map_err(|_| Fault::Malformed)?;
+        requirements.push(Requirement {
+            kind: *kind,
+            data: Bytes::copy_from_slice(data),
+            label: label.to_owned(),
+            meaning: Meaning::of(*kind, data),
+        });
+    }
+    Ok((logic, requirements))
+}
+
+impl Meaning {
+    /// ERC-20 balance: `erc20Balance()`.
+    pub const ERC20: [u8; 4] = [0x81, 0x2b, 0x02, 0xee];
+    /// ERC-7496 trait: `erc7496Trait()`.
+    pub const TRAIT: [u8; 4] = [0x37, 0xd8, 0xdc, 0x22];
+    /// Attestation about a wallet: `walletStateAttestation()`.
+    pub const ATTESTATION: [u8; 4] = [0x7a, 0x11, 0x16, 0x40];
+    /// AccessProof: `accessProof()`.
+    pub const ACCESS_PROOF: [u8; 4] = [0x49, 0x8e, 0xb5, 0xbb];
+    /// Merkle list: `merkleAllowlist()`.
+    pub const MERKLE: [u8; 4] = [0xa2, 0xd3, 0x3e, 0xab];
+    /// Nobody: `denyAll()`.
+    pub const DENY_ALL: [u8; 4] = [0x6b, 0x5c, 0x56, 0x7b];
+    /// What a composite writes for a part that it cannot read.
+    pub const UNREAD: [u8; 4] = [0; 4];
+
+    /// Reads the bytes of a kind, to the last one.
+    pub fn of(kind: [u8; 4], data: &[u8]) -> Self {
+        if let Some(known) = RequirementKind::from_id(kind)
+            && !known.fits(data)
+        {
+            return Self::Undecodable;
+        }
+        let area = Area(data);
+        let meaning = match kind {
+            Self::UNREAD => Ok(Self::Unread),
+            Self::ERC20 => area.exact(2).and_then(|()| Ok(Self::Erc20 { token: area.address(0)?, min_balance: area.number(1)? })),
+            Self::TRAIT => area.traits(),
+            Self::ATTESTATION => area.attestation(),
+            Self::ACCESS_PROOF => area.exact(1).and_then(|()| Ok(Self::AccessProof { verifier: area.address(0)? })),
+            Self::MERKLE => area.exact(1).and_then(|()| Ok(Self::Merkle { root: area.word(0)?.into() })),
+            Self::DENY_ALL => area.exact(0).map(|()| Self::DenyAll),
+            _ => match RequirementKind::from_id(kind) {
+                Some(RequirementKind::Erc721Holding) => area.address(0).map(|collection| Self::Erc721 { collection }),
+                Some(RequirementKind::Erc1155Holding) => {
+                    area.address(0).and_then(|collection| Ok(Self::Erc1155 { collection, token_id: area.number(1)? }))
+                }
+                Some(RequirementKind::Subscription) => {
+                    area.address(0).and_then(|collection| Ok(Self::Subscription { collection, min_tier: area.small(1)? }))
+                }
+                None => Ok(Self::Unknown),
+            },
+        };
+        meaning.unwrap_or(Self::Undecodable)
+    }
+}
+
+/// Bytes in which offsets are counted from the first one.
+#[derive(Clone, Copy)]
+struct Area<'a>(&'a [u8]);
+
+impl<'a> Area<'a> {
+    fn word(self, index: usize) -> Result<&'a [u8; 32], Fault> {
+        let start = index.checked_mul(32).ok_or(Fault::Malformed)?;
+        self.0.get(start..).and_then(|rest| rest.first_chunk::<32>()).ok_or(Fault::Malformed)
+    }
+
+    fn number(self, index: usize) -> Result<U256, Fault> {
+        Ok(U256::from_be_bytes(*self.word(index)?))
+    }
+
+    fn small(self, index: usize) -> Result<u8, Fault> {
+        u8::try_from(self.number(index)?).map_err(|_| Fault::Malformed)
+    }
+
+    fn address(self, index: usize) -> Result<Address, Fault> {
+        let (head, address) = self.word(index)?.split_at(12);
+        if head.iter().any(|&byte| byte != 0) { Err(Fault::Malformed) } else { Ok(Address::from_slice(address)) }
+    }
+
+    /// The area that starts where the offset in a word says.
+    fn follow(self, index: usize) -> Result<Self, Fault> {
+        let offset = usize::try_from(self.number(index)?).map_err(|_| Fault::Malformed)?;
+        self.0.get(offset..).map(Self).ok_or(Fault::Malformed)
+    }
+
+    /// The bytes of a `bytes` or `string` that starts here.
+    fn bytes(self, most: usize) -> Result<&'a [u8], Fault> {
+        let length = self.number(0)?;
+        if length > U256::from(most) {
+            return Err(Fault::OverLimit);
+        }
+        self.0.get(32..32 + length.to::<usize>()).ok_or(Fault::Malformed)
+    }
+
+    fn exact(self, words: usize) -> Result<(), Fault> {
+        if self.0.len() == 32 * words { Ok(()) } else { Err(Fault::Malformed) }
+    }
+
+    fn traits(self) -> Result<Meaning, Fault> {
+        let list = self.follow(3)?;
+        let count = usize::try_from(list.number(0)?).map_err(|_| Fault::Malformed)?;
+        // Everything lies inside the data of one requirement, so a count that fits is a small one.
+        if count > MAX_DATA_BYTES / 32 || list.0.len() < 32 * (count + 1) {
+            return Err(Fault::Malformed);
+        }
+        let values = (1..=count).map(|at| list.word(at).map(|word| B256::from(*word))).collect::<Result<_, _>>()?;
+        Ok(Meaning::Trait { collection: self.address(0)?, traits: self.address(1)?, key: self.word(2)?.into(), values })
+    }
+
+    fn attestation(self) -> Result<Meaning, Fault> {
+        let uri = self.follow(0)?.bytes(MAX_DATA_BYTES)?;
+        let jwks_uri = std::str::from_utf8(uri).map_err(|_| Fault::Malformed)?.to_owned();
+        Ok(Meaning::Attestation { jwks_uri, condition: self.word(1)?.into() })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,186 @@
+//! The registry's events as an enum, and as a stream of pages.
+
+use alloy_primitives::{Address, B256, U256};
+use alloy_provider::Provider;
+use alloy_rpc_types_eth::{Filter, Log};
+use alloy_sol_types::{SolEvent, SolEventInterface};
+use futures_util::stream::{Stream, try_unfold};
+
+use super::Registry;
+use crate::Error;
+use crate::abi::IToolRegistry::{IToolRegistryEvents, ToolRegistered};
+use crate::rpc::TransportFault;
+
+/// Blocks of the first page. Public nodes allow at least this many.
+pub const FIRST_PAGE: u64 = 1_000;
+
+/// Blocks of the largest page. Pages grow while they succeed.
+pub const LARGEST_PAGE: u64 = 10_000;
+
+/// Something that happened in the registry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RegistryEvent {
+    /// A tool was registered.
+    Registered {
+        /// Its id.
+        id: U256,
+        /// Who registered it.
+        creator: Address,
+        /// Its predicate; zero for open access.
+        predicate: Address,
+        /// Where its manifest is.
+        uri: String,
+        /// The hash of its manifest.
+        hash: B256,
+    },
+    /// URI or hash changed.
+    MetadataUpdated {
+        /// The tool.
+        id: U256,
+        /// The new URI.
+        uri: String,
+        /// The new hash.
+        hash: B256,
+    },
+    /// The predicate changed.
+    PredicateUpdated {
+        /// The tool.
+        id: U256,
+        /// The new predicate; zero for open access.
+        predicate: Address,
+    },
+    /// The tool was removed for good.
+    Deregistered {
+        /// The tool.
+        id: U256,
+    },
+}
+
+impl RegistryEvent {
+    /// Decodes a log. `None` when its topic is not the registry's; an error when it is and the rest does not fit.
+    pub fn decode(log: &Log) -> Result<Option<Self>, Error> {
+        let Some(topic) = log.topic0() else { return Ok(None) };
+        if !IToolRegistryEvents::SELECTORS.contains(&topic.0) {
+            return Ok(None);
+        }
+        let malformed = || Error::EventMalformed {
+            transaction: log.transaction_hash.unwrap_or_default(),
+            index: log.log_index.unwrap_or_default(),
+        };
+        let event = IToolRegistryEvents::decode_raw_log_validate(log.topics(), &log.data().data).map_err(|_| malformed())?;
+        Ok(Some(match event {
+            IToolRegistryEvents::ToolRegistered(event) => Self::Registered {
+                id: event.toolId,
+                creator: event.creator,
+                predicate: event.accessPredicate,
+                uri: event.metadataURI,
+                hash: event.manifestHash,
+            },
+            IToolRegistryEvents::ToolMetadataUpdated(event) => {
+                Self::MetadataUpdated { id: event.toolId, uri: event.newURI, hash: event.newHash }
+            }
+            IToolRegistryEvents::AccessPredicateUpdated(event) => {
+                Self::PredicateUpdated { id: event.toolId, predicate: event.newPredicate }
+            }
+            IToolRegistryEvents::ToolDeregistered(event) => Self::Deregistered { id: event.toolId },
+        }))
+    }
+
+    /// The tool that it is about.
+    pub const fn id(&self) -> U256 {
+        match self {
+            Self::Registered { id, .. } | Self::MetadataUpdated { id, .. } | Self::PredicateUpdated { id, .. } | Self::Deregistered { id } => *id,
+        }
+    }
+}
+
+/// An event and where it stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoggedEvent {
+    /// What happened.
+    pub event: RegistryEvent,
+    /// The number of the block.
+    pub block: u64,
+    /// The hash of the block.
+    pub block_hash: B256,
+    /// The transaction.
+    pub transaction: B256,
+    /// The place among the logs of the block.
+    pub log_index: u64,
+}
+
+/// The events of a range of blocks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EventPage {
+    /// The first block.
+    pub from: u64,
+    /// The last block.
+    pub to: u64,
+    /// What happened in between, in order.
+    pub events: Vec<LoggedEvent>,
+}
+
+/// What to look for.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct EventFilter {
+    /// Only this tool.
+    pub id: Option<U256>,
+    /// Only registrations by this account.
+    pub creator: Option<Address>,
+}
+
+impl Registry {
+    /// The events from block `from` to block `to`, both included, page by page. A page that a node finds too large is cut in
+    /// half and asked for again.
+    pub fn events(&self, from: u64, to: u64, wanted: EventFilter) -> impl Stream<Item = Result<EventPage, Error>> + Send + '_ {
+        try_unfold((from, FIRST_PAGE), move |(from, page)| async move {
+            if from > to {
+                return Ok(None);
+            }
+            let mut page = page;
+            loop {
+                let end = to.min(from.saturating_add(page - 1));
+                match self.page(from, end, wanted).await {
+                    Ok(events) => {
+                        let next = (end.saturating_add(1), (page * 2).min(LARGEST_PAGE));
+                        return Ok(Some((EventPage { from, to: end, events }, next)));
+                    }
+                    Err(Error::Refused { .. } | Error::Transport { fault: TransportFault::TooLarge { .. }, .. }) if page > 1 => page /= 2,
+                    Err(error) => return Err(error),
+                }
+            }
+        })
+    }
+
+    async fn page(&self, from: u64, to: u64, wanted: EventFilter) -> Result<Vec<LoggedEvent>, Error> {
+        let mut filter = Filter::new().address(self.address()).from_block(from).to_block(to);
+        if let Some(id) = wanted.id {
+            filter = filter.topic1(B256::from(id));
+        }
+        if let Some(creator) = wanted.creator {
+            filter = filter.event_signature(ToolRegistered::SIGNATURE_HASH).topic2(creator.into_word());
+        }
+        let logs = self.chain().provider().get_logs(&filter).await.map_err(Error::from_rpc)?;
+        let mut events = Vec::with_capacity(logs.len());
+        for log in logs {
+            // A node that sends logs of others, or logs that were taken back, does not make them ours.
+            if log.address() != self.address() || log.removed {
+                continue;
+            }
+            let (Some(block), Some(block_hash), Some(transaction), Some(log_index)) =
+                (log.block_number, log.block_hash, log.transaction_hash, log.log_index)
+            else {
+                continue;
+            };
+            if !(from..=to).contains(&block) {
+                continue;
+            }
+            if let Some(event) = RegistryEvent::decode(&log)? {
+                events.push(LoggedEvent { event, block, block_hash, transaction, log_index });
+            }
+        }
+        events.sort_by_key(|event| (event.block, event.log_index));
+        Ok(events)
+    }
+}

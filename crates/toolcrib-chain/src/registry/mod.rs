@@ -1,0 +1,305 @@
+//! The client of a tool registry.
+//!
+//! `hasAccess` of the registry is not offered: it answers no both to an account that does not qualify and to a predicate that
+//! does not work. [`Registry::access`] keeps the two apart.
+
+use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
+use alloy_sol_types::SolCall;
+use toolcrib_core::caip::ToolRef;
+use toolcrib_core::codes::{self, Code};
+use toolcrib_core::registry::TOOL_REGISTRY_INTERFACE;
+
+use crate::Error;
+use crate::abi::IToolRegistry;
+use crate::predicate::{Proxy, ProxyKind, read_text, supports_interface};
+use crate::rpc::{BoundedCall, CallOutcome, Chain};
+use crate::transaction::Call;
+
+mod event;
+mod revert;
+
+pub use event::{EventFilter, EventPage, FIRST_PAGE, LARGEST_PAGE, LoggedEvent, RegistryEvent};
+pub use revert::Revert;
+
+/// The most bytes of a URI in the registry (ERC-8257 Metadata URI Length Cap).
+pub const MAX_URI_BYTES: usize = 2_048;
+
+/// Gas of the first try to ask for access: the registry gives 200,000 to the predicate, the rest is ample for itself.
+pub const ACCESS_GAS: u64 = 1_000_000;
+
+/// Gas of the second try, for registries that cap their predicates higher or not at all.
+pub const ACCESS_GAS_RETRY: u64 = 10_000_000;
+
+/// A registry on a chain.
+#[derive(Clone, Debug)]
+pub struct Registry {
+    chain: Chain,
+    address: Address,
+}
+
+/// What the registry stores for a tool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToolConfig {
+    /// Who registered it.
+    pub creator: Address,
+    /// Where its manifest is. Foreign text.
+    pub metadata_uri: String,
+    /// The hash of its manifest.
+    pub manifest_hash: B256,
+    /// Who may use it; `None` for everybody.
+    pub access_predicate: Option<Address>,
+}
+
+/// What the registry knows about an id.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ToolState {
+    /// Nothing was ever registered under it.
+    NotFound,
+    /// Its creator removed it for good.
+    Deregistered,
+    /// It is registered.
+    Present(ToolConfig),
+}
+
+/// The answer to "may this account use this tool?".
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Access {
+    /// Yes. Not a proof that the caller is that account.
+    Granted,
+    /// No: the account does not qualify.
+    Denied,
+    /// The predicate does not work, so there is no answer.
+    Malfunction,
+}
+
+impl Access {
+    /// The code for an account that may not, `None` for one that may.
+    pub const fn code(self) -> Option<Code> {
+        match self {
+            Self::Granted => None,
+            Self::Denied => Some(codes::predicate::DENIED),
+            Self::Malfunction => Some(codes::predicate::MALFUNCTION),
+        }
+    }
+}
+
+/// What a registry contract is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RegistryReport {
+    /// keccak256 of its code.
+    pub code_hash: B256,
+    /// How its code can be replaced.
+    pub proxy: Option<Proxy>,
+    /// Whether it claims the interface of ERC-8257.
+    pub is_advertised: bool,
+    /// Its name: opaque, for comparing.
+    pub name: Option<String>,
+    /// Its version: opaque, without order.
+    pub version: Option<String>,
+}
+
+impl Registry {
+    /// The registry at an address.
+    pub const fn new(chain: Chain, address: Address) -> Self {
+        Self { chain, address }
+    }
+
+    /// The registry of the built-in table.
+    pub fn of(chain: Chain) -> Result<Self, Error> {
+        let Some(address) = chain.network().registry else {
+            return Err(Error::NoRegistry { network: chain.network().title.to_owned() });
+        };
+        Ok(Self { chain, address })
+    }
+
+    /// The chain.
+    pub const fn chain(&self) -> &Chain {
+        &self.chain
+    }
+
+    /// The address.
+    pub const fn address(&self) -> Address {
+        self.address
+    }
+
+    /// The full reference of a tool.
+    pub const fn reference(&self, id: U256) -> ToolRef {
+        ToolRef { chain: self.chain.chain_id(), registry: self.address, id }
+    }
+
+    /// What is known about a tool. Nothing is ever registered as 0, so that is answered without asking.
+    pub async fn tool(&self, id: U256) -> Result<ToolState, Error> {
+        /// The longest URI and the words around it, with room for registries that encode loosely.
+        const MAX_CONFIG_BYTES: usize = 4 * MAX_URI_BYTES;
+        if id.is_zero() {
+            return Ok(ToolState::NotFound);
+        }
+        match self.read(IToolRegistry::getToolConfigCall { toolId: id }, "getToolConfig", MAX_CONFIG_BYTES).await {
+            Ok(config) => Ok(ToolState::Present(config.into())),
+            Err(Error::ToolNotFound { .. }) => Ok(ToolState::NotFound),
+            Err(Error::ToolDeregistered { .. }) => Ok(ToolState::Deregistered),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The configuration of a tool that must be there.
+    pub async fn config(&self, id: U256) -> Result<ToolConfig, Error> {
+        match self.tool(id).await? {
+            ToolState::Present(config) => Ok(config),
+            ToolState::NotFound => Err(Error::ToolNotFound { registry: self.address, id }),
+            ToolState::Deregistered => Err(Error::ToolDeregistered { registry: self.address, id }),
+        }
+    }
+
+    /// Asks whether an account may use a tool. `data` is for predicates that take a proof; never put a secret into it, as
+    /// nodes see it.
+    pub async fn access(&self, id: U256, account: Address, data: Bytes) -> Result<Access, Error> {
+        if id.is_zero() {
+            return Err(Error::ToolNotFound { registry: self.address, id });
+        }
+        let data: Bytes = IToolRegistry::tryHasAccessCall { toolId: id, account, data }.abi_encode().into();
+        for gas in [ACCESS_GAS, ACCESS_GAS_RETRY] {
+            let call = BoundedCall { to: self.address, data: data.clone(), from: None, gas: Some(gas), max_bytes: 64 };
+            match self.chain.call(&call).await? {
+                CallOutcome::Returned(bytes) => return self.decode_access(&bytes),
+                CallOutcome::Reverted(data) => return Err(self.refused(&data)),
+                CallOutcome::Halted(_) => {}
+                CallOutcome::TooLarge => return Err(self.undecodable("tryHasAccess", usize::MAX)),
+            }
+        }
+        Ok(Access::Malfunction)
+    }
+
+    /// The highest id that was ever given.
+    pub async fn tool_count(&self) -> Result<U256, Error> {
+        self.read(IToolRegistry::toolCountCall {}, "toolCount", 32).await
+    }
+
+    /// The registry's name, if it has one of at most 256 bytes. Opaque.
+    pub async fn name(&self) -> Result<Option<String>, Error> {
+        read_text(&self.chain, self.address, IToolRegistry::nameCall {}.abi_encode()).await
+    }
+
+    /// The registry's version, if it has one of at most 256 bytes. Opaque: equal or not, never older or newer.
+    pub async fn version(&self) -> Result<Option<String>, Error> {
+        read_text(&self.chain, self.address, IToolRegistry::versionCall {}.abi_encode()).await
+    }
+
+    /// Looks at the contract itself.
+    pub async fn inspect(&self) -> Result<RegistryReport, Error> {
+        let code = self.chain.code(self.address).await?;
+        if code.is_empty() {
+            return Err(Error::NotARegistry { address: self.address, reason: "there is no code at the address" });
+        }
+        Ok(RegistryReport {
+            code_hash: keccak256(&code),
+            proxy: Proxy::detect(&self.chain, self.address, &code).await?,
+            is_advertised: supports_interface(&self.chain, self.address, TOOL_REGISTRY_INTERFACE).await?,
+            name: self.name().await?,
+            version: self.version().await?,
+        })
+    }
+
+    /// Refuses a registry whose code is not the pinned one, or that can replace its code.
+    pub async fn check_pin(&self, expected: B256) -> Result<(), Error> {
+        let code = self.chain.code(self.address).await?;
+        let got = keccak256(&code);
+        if got != expected {
+            return Err(Error::RegistryCode { address: self.address, expected, got });
+        }
+        match Proxy::detect(&self.chain, self.address, &code).await? {
+            // A minimal proxy cannot be turned elsewhere: its target is in the code that was pinned.
+            None | Some(Proxy { kind: ProxyKind::Minimal, .. }) => Ok(()),
+            Some(_) => Err(Error::NotARegistry { address: self.address, reason: "it is a proxy, so a pinned hash proves nothing" }),
+        }
+    }
+
+    /// The call that registers a tool.
+    pub fn register(&self, uri: &str, hash: B256, predicate: Option<Address>) -> Call {
+        let accessPredicate = predicate.unwrap_or_default();
+        self.write(IToolRegistry::registerToolCall { metadataURI: uri.to_owned(), manifestHash: hash, accessPredicate })
+    }
+
+    /// The call that changes URI and hash.
+    pub fn update(&self, id: U256, uri: &str, hash: B256) -> Call {
+        self.write(IToolRegistry::updateToolMetadataCall { toolId: id, newURI: uri.to_owned(), newHash: hash })
+    }
+
+    /// The call that changes the predicate; `None` opens the tool to everybody.
+    pub fn set_predicate(&self, id: U256, predicate: Option<Address>) -> Call {
+        self.write(IToolRegistry::setAccessPredicateCall { toolId: id, newPredicate: predicate.unwrap_or_default() })
+    }
+
+    /// The call that removes a tool for good.
+    pub fn deregister(&self, id: U256) -> Call {
+        self.write(IToolRegistry::deregisterToolCall { toolId: id })
+    }
+
+    fn write(&self, call: impl SolCall) -> Call {
+        Call { to: self.address, data: call.abi_encode().into(), value: U256::ZERO }
+    }
+
+    async fn read<C: SolCall>(&self, call: C, function: &'static str, max_bytes: usize) -> Result<C::Return, Error> {
+        /// Reading storage is cheap; a call that needs more is not that of a registry.
+        const READ_GAS: u64 = 1_000_000;
+        let call = BoundedCall { to: self.address, data: call.abi_encode().into(), from: None, gas: Some(READ_GAS), max_bytes };
+        match self.chain.call(&call).await? {
+            CallOutcome::Returned(bytes) if bytes.is_empty() => Err(self.silent()),
+            CallOutcome::Returned(bytes) => {
+                C::abi_decode_returns_validate(&bytes).map_err(|_| self.undecodable(function, bytes.len()))
+            }
+            CallOutcome::Reverted(data) => Err(self.refused(&data)),
+            CallOutcome::Halted(_) => Err(Error::NotARegistry { address: self.address, reason: "the call failed" }),
+            CallOutcome::TooLarge => Err(self.undecodable(function, usize::MAX)),
+        }
+    }
+
+    fn decode_access(&self, bytes: &[u8]) -> Result<Access, Error> {
+        if bytes.is_empty() {
+            return Err(self.silent());
+        }
+        let undecodable = || self.undecodable("tryHasAccess", bytes.len());
+        let (ok, granted) = bytes.split_first_chunk::<32>().ok_or_else(undecodable)?;
+        let bit = |word: &[u8]| match word.split_last() {
+            Some((last @ (0 | 1), rest)) if rest.len() == 31 && rest.iter().all(|&byte| byte == 0) => Some(*last == 1),
+            _ => None,
+        };
+        match (bit(ok), bit(granted)) {
+            (Some(true), Some(true)) => Ok(Access::Granted),
+            (Some(true), Some(false)) => Ok(Access::Denied),
+            // (false, true) must not exist; a registry that says so is not believed.
+            (Some(false), Some(_)) => Ok(Access::Malfunction),
+            _ => Err(undecodable()),
+        }
+    }
+
+    fn refused(&self, data: &Bytes) -> Error {
+        match Revert::decode(data) {
+            Revert::ToolNotFound(id) => Error::ToolNotFound { registry: self.address, id },
+            Revert::ToolDeregistered(id) => Error::ToolDeregistered { registry: self.address, id },
+            revert => Error::Reverted(revert),
+        }
+    }
+
+    const fn silent(&self) -> Error {
+        Error::NotARegistry { address: self.address, reason: "it answers with nothing, as an address without code does" }
+    }
+
+    const fn undecodable(&self, function: &'static str, length: usize) -> Error {
+        Error::Undecodable { contract: self.address, function, length }
+    }
+}
+
+impl From<IToolRegistry::ToolConfig> for ToolConfig {
+    fn from(config: IToolRegistry::ToolConfig) -> Self {
+        Self {
+            creator: config.creator,
+            metadata_uri: config.metadataURI,
+            manifest_hash: config.manifestHash,
+            access_predicate: Some(config.accessPredicate).filter(|predicate| !predicate.is_zero()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,291 @@
+//! Connecting to a chain and reading from it under caps.
+//!
+//! [`Chain`] is a connected network. Its own reads are bounded in gas and bytes and keep apart what a contract did from what
+//! a node did; [`Chain::provider`] gives alloy's whole client, over the same nodes and limits, for everything else.
+
+use std::sync::Once;
+use std::time::Duration;
+
+use alloy_network::{Ethereum, TransactionBuilder};
+use alloy_primitives::{Address, B256, Bytes, U64, U256};
+use alloy_provider::{DynProvider, Provider, ProviderBuilder};
+use alloy_rpc_client::RpcClient;
+use alloy_rpc_types_eth::{BlockNumberOrTag, TransactionRequest};
+use alloy_transport::TransportError;
+
+use crate::Error;
+use crate::error::{foreign, revert_data};
+use crate::network::Network;
+
+mod node;
+mod pool;
+
+pub use node::{NodeUrl, TransportFault};
+pub use pool::Retries;
+
+use node::Node;
+use pool::{MaxBytes, Pool, Quorum};
+
+/// The most bytes of one answer: a page of a thousand logs, each with the longest URI, written as hexadecimal digits.
+pub const MAX_ANSWER_BYTES: usize = 16 << 20;
+
+/// The longest wait for one answer. Archive reads of public nodes take seconds.
+pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// The longest wait for a connection.
+pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Requests in a second that public nodes bear.
+pub const PUBLIC_REQUESTS_PER_SECOND: u32 = 10;
+
+/// The most nodes of one chain. More would only slow down failing.
+pub const MAX_NODES: usize = 16;
+
+/// How to reach a chain.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ChainConfig {
+    /// The network, with overrides applied.
+    pub network: Network,
+    /// Nodes in order of preference.
+    pub nodes: Vec<NodeUrl>,
+    /// Whether the node of the built-in table is used, which deserves a warning (`chain.public_rpc`).
+    pub is_public_default: bool,
+    /// How failures are repeated.
+    pub retries: Retries,
+    /// The longest wait for one answer.
+    pub timeout: Duration,
+    /// Requests in a second to each node.
+    pub requests_per_second: Option<u32>,
+    /// The most bytes of one answer.
+    pub max_answer_bytes: usize,
+    /// How many nodes must agree on what [`Chain`] reads. `None`: one is believed.
+    pub quorum: Option<usize>,
+}
+
+impl ChainConfig {
+    /// The network with its public node, if it has one.
+    pub fn public(network: &Network) -> Result<Self, Error> {
+        let Some(url) = network.public_rpc else { return Err(Error::NoRpc { network: network.title.to_owned() }) };
+        let config = Self::new(network, vec![NodeUrl::parse(url)?])?;
+        let requests_per_second = (!network.is_local).then_some(PUBLIC_REQUESTS_PER_SECOND);
+        Ok(Self { is_public_default: !network.is_local, requests_per_second, ..config })
+    }
+
+    /// The network with nodes of one's own.
+    pub fn new(network: &Network, nodes: Vec<NodeUrl>) -> Result<Self, Error> {
+        if nodes.is_empty() {
+            return Err(Error::NoRpc { network: network.title.to_owned() });
+        }
+        if nodes.len() > MAX_NODES {
+            return Err(Error::RpcUrl { reason: "more than 16 nodes were given for one chain" });
+        }
+        Ok(Self {
+            network: network.clone(),
+            nodes,
+            is_public_default: false,
+            retries: Retries::default(),
+            timeout: ANSWER_TIMEOUT,
+            requests_per_second: None,
+            max_answer_bytes: MAX_ANSWER_BYTES,
+            quorum: None,
+        })
+    }
+
+    /// Reads URLs separated by commas or spaces, as `--rpc-url` and `RPC_URL` give them; the public node when there are none.
+    pub fn from_setting(network: &Network, setting: Option<&str>) -> Result<Self, Error> {
+        let urls: Vec<_> = setting.unwrap_or_default().split([',', ' ', '\n']).filter(|url| !url.is_empty()).collect();
+        if urls.is_empty() {
+            return Self::public(network);
+        }
+        Self::new(network, urls.into_iter().map(NodeUrl::parse).collect::<Result<_, _>>()?)
+    }
+
+    /// Asks for the same answer from `needed` nodes.
+    pub fn with_quorum(mut self, needed: usize) -> Result<Self, Error> {
+        if needed == 0 || needed > self.nodes.len() {
+            return Err(Error::NoQuorum { asked: self.nodes.len(), agreeing: self.nodes.len(), needed });
+        }
+        self.quorum = Some(needed);
+        Ok(self)
+    }
+}
+
+/// A network that answers and has said that it is the right one. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Chain {
+    network: Network,
+    provider: DynProvider<Ethereum>,
+    quorum: Option<usize>,
+    is_loopback: bool,
+}
+
+impl Chain {
+    /// Connects and checks the chain number of the first node that answers. The others are checked before their first use.
+    pub async fn connect(config: ChainConfig) -> Result<Self, Error> {
+        let chain = Self::lazy(config)?;
+        chain.block_number().await?;
+        Ok(chain)
+    }
+
+    /// Like [`Self::connect`], but the chain number is checked with the first request.
+    pub fn lazy(config: ChainConfig) -> Result<Self, Error> {
+        static PROVIDER: Once = Once::new();
+        // Another crate may have installed its own already; either will do.
+        PROVIDER.call_once(|| drop(rustls::crypto::ring::default_provider().install_default()));
+        let client = reqwest::Client::builder()
+            .connect_timeout(CONNECT_TIMEOUT)
+            .timeout(config.timeout)
+            // A node that sends us elsewhere is not the node that was configured.
+            .redirect(reqwest::redirect::Policy::none())
+            .user_agent(concat!("toolcrib/", env!("CARGO_PKG_VERSION")))
+            .build()
+            .map_err(|_| Error::RpcUrl { reason: "the HTTP client cannot be set up" })?;
+        let spacing = config.requests_per_second.map_or(Duration::ZERO, |rate| Duration::from_secs(1) / rate.max(1));
+        let is_loopback = config.nodes.iter().any(NodeUrl::is_loopback);
+        let nodes = config.nodes.into_iter().map(|url| Node::new(url, client.clone(), spacing)).collect();
+        let pool = Pool::new(nodes, config.network.chain_id, config.retries, config.max_answer_bytes);
+        let provider = ProviderBuilder::default().connect_client(RpcClient::new(pool, is_loopback)).erased();
+        Ok(Self { network: config.network, provider, quorum: config.quorum, is_loopback })
+    }
+
+    /// What is known about the network.
+    pub const fn network(&self) -> &Network {
+        &self.network
+    }
+
+    /// The number of the chain.
+    pub const fn chain_id(&self) -> u64 {
+        self.network.chain_id
+    }
+
+    /// Whether one of the nodes runs on this machine.
+    pub const fn is_loopback(&self) -> bool {
+        self.is_loopback
+    }
+
+    /// alloy's client over the same nodes, without the caps on gas.
+    pub const fn provider(&self) -> &DynProvider<Ethereum> {
+        &self.provider
+    }
+
+    /// The number of the newest block.
+    pub async fn block_number(&self) -> Result<u64, Error> {
+        let number: U64 = self.provider.client().request_noparams("eth_blockNumber").await.map_err(Error::from_rpc)?;
+        Ok(number.to())
+    }
+
+    /// The code at an address.
+    pub async fn code(&self, address: Address) -> Result<Bytes, Error> {
+        self.request("eth_getCode", (address, self.read_block().await?), MAX_CODE_ANSWER).await.map_err(Error::from_rpc)
+    }
+
+    /// One word of a contract's storage.
+    pub async fn storage(&self, address: Address, slot: B256) -> Result<B256, Error> {
+        let slot = U256::from_be_bytes(slot.0);
+        let word: U256 = self.request("eth_getStorageAt", (address, slot, self.read_block().await?), 4_096).await.map_err(Error::from_rpc)?;
+        Ok(word.into())
+    }
+
+    /// Executes a call that changes nothing, under a cap on gas and on the answer.
+    pub async fn call(&self, call: &BoundedCall) -> Result<CallOutcome, Error> {
+        let mut request = TransactionRequest::default().with_to(call.to).with_input(call.data.clone());
+        if let Some(gas) = call.gas {
+            request.set_gas_limit(gas.saturating_add(self.network.call_overhead));
+        }
+        if let Some(from) = call.from {
+            request.set_from(from);
+        }
+        // Two digits for each byte, and what JSON-RPC puts around them.
+        let limit = call.max_bytes.saturating_mul(2).saturating_add(1_024);
+        match self.request::<_, Bytes>("eth_call", (request, self.read_block().await?), limit).await {
+            Ok(bytes) if bytes.len() > call.max_bytes => Ok(CallOutcome::TooLarge),
+            Ok(bytes) => Ok(CallOutcome::Returned(bytes)),
+            Err(TransportError::ErrorResp(payload)) => {
+                if let Some(data) = revert_data(&payload) {
+                    return Ok(CallOutcome::Reverted(data));
+                }
+                if is_execution_failure(&payload.message) {
+                    return Ok(CallOutcome::Halted(foreign(&payload.message)));
+                }
+                Err(Error::Refused { rpc_code: payload.code, message: foreign(&payload.message) })
+            }
+            Err(error) => match Error::from_rpc(error) {
+                Error::Transport { fault: TransportFault::TooLarge { .. }, .. } => Ok(CallOutcome::TooLarge),
+                error => Err(error),
+            },
+        }
+    }
+
+    async fn read_block(&self) -> Result<BlockNumberOrTag, Error> {
+        if self.quorum.is_none() {
+            return Ok(BlockNumberOrTag::Latest);
+        }
+        // Nodes are a block or two apart; they can agree only on a block that they all have.
+        let newest = self.block_number().await?;
+        Ok(BlockNumberOrTag::Number(newest.saturating_sub(QUORUM_LAG)))
+    }
+
+    async fn request<P, R>(&self, method: &'static str, params: P, max_bytes: usize) -> Result<R, TransportError>
+    where
+        P: alloy_json_rpc::RpcSend,
+        R: alloy_json_rpc::RpcRecv,
+    {
+        let quorum = self.quorum;
+        self.provider
+            .client()
+            .request(method, params)
+            .map_meta(|mut meta| {
+                meta.extensions_mut().insert(MaxBytes(max_bytes));
+                if let Some(needed) = quorum {
+                    meta.extensions_mut().insert(Quorum(needed));
+                }
+                meta
+            })
+            .await
+    }
+}
+
+/// A call that changes nothing.
+#[derive(Clone, Debug)]
+pub struct BoundedCall {
+    /// The contract.
+    pub to: Address,
+    /// Selector and arguments.
+    pub data: Bytes,
+    /// The account that seems to call.
+    pub from: Option<Address>,
+    /// Gas for the contract itself; what a call costs before the first instruction is added. `None`: the node's own cap.
+    pub gas: Option<u64>,
+    /// The most bytes of answer.
+    pub max_bytes: usize,
+}
+
+/// What a contract did with a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CallOutcome {
+    /// It returned these bytes; an address without code returns none.
+    Returned(Bytes),
+    /// It reverted with these bytes.
+    Reverted(Bytes),
+    /// It ran out of gas or did something that the machine forbids, in the node's words.
+    Halted(String),
+    /// It returned more bytes than allowed.
+    TooLarge,
+}
+
+/// A contract's code is at most 24,576 bytes on Ethereum; other chains allow more, none of the table more than this in digits.
+const MAX_CODE_ANSWER: usize = 2 << 20;
+
+/// Blocks by which quorum reads stay behind the newest, so that every node has the block.
+const QUORUM_LAG: u64 = 2;
+
+/// Whether a node's message is about the contract and not about itself. There is no number for it that nodes agree on.
+fn is_execution_failure(message: &str) -> bool {
+    let message = message.to_ascii_lowercase();
+    const WORDS: [&str; 13] = [
+        "out of gas", "outofgas", "opcode", "evm error", "invalid jump", "stack", "execution", "gas required exceeds", "intrinsic gas",
+        "memory limit", "write protection", "return data out of bounds", "state change during static call",
+    ];
+    WORDS.iter().any(|word| message.contains(word))
+}
