@@ -226,6 +226,13 @@ impl Findings {
         }
     }
 
+    /// Takes back every fix offered so far that `may_stay` does not hold for: parts of a document may be signed.
+    pub fn retain_fixes(&mut self, may_stay: impl Fn(&Fix) -> bool) {
+        for finding in &mut self.list {
+            finding.fix.take_if(|fix| !may_stay(fix));
+        }
+    }
+
     /// Whether any finding, kept or only counted, is an error.
     pub const fn has_errors(&self) -> bool {
         self.errors > 0

@@ -26,7 +26,7 @@ pub use signing::{AgentSignature, SignatureFault, SigningPayload};
 use crate::checked::{Context, Manifest};
 use crate::clock::UnixTime;
 use crate::codes;
-use crate::finding::{Finding, Fix, MAX_FINDINGS, Severity};
+use crate::finding::{Edit, Finding, Fix, MAX_FINDINGS, Severity};
 use crate::json::{Document, Limits, MAX_DEPTH, Object, Value};
 use crate::{text, time, url};
 
@@ -192,6 +192,13 @@ impl Manifest for AgentManifest {
         let created_at =
             required_text(root, "created_at", context).and_then(|(value, text)| check_created_at(value, text, context));
         let signature = check_signature(root, context);
+        if signature.is_some()
+            && let Some(signed_by) = root.get("signature").map(Value::span)
+        {
+            // Mending what is signed would make the signature worthless; only the owner can decide to sign again.
+            let inside = |edit: &Edit| signed_by.start <= edit.span.start && edit.span.end <= signed_by.end;
+            context.findings.retain_fixes(|fix| fix.edits.iter().all(inside));
+        }
         Some(AgentView { domain: domain?, owner: owner?, created_at: created_at?, signature: signature? })
     }
 

@@ -1,6 +1,6 @@
 //! Credentials: what the user has to supply before the tool can work. Names and labels, never values.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 
 use super::{DESCRIPTION, LABEL, check_text, hint_unknown, later, names, required_text};
 use crate::checked::Context;
@@ -66,13 +66,13 @@ pub(super) fn check(root: Object<'_>, context: &mut Context) -> Option<Vec<Crede
                 .got(list.len().to_string()),
         );
     }
-    let mut seen = HashSet::new();
+    let mut seen = BTreeSet::new();
     // Looked at one by one whatever is wrong with the others; `None` at the end if any could not be read.
     let read: Vec<_> = list.iter().take(MAX_CREDENTIALS).map(|value| check_one(value, &mut seen, context)).collect();
     read.into_iter().collect()
 }
 
-fn check_one<'d>(value: Value<'d>, seen: &mut HashSet<&'d str>, context: &mut Context) -> Option<Credential> {
+fn check_one<'d>(value: Value<'d>, seen: &mut BTreeSet<&'d str>, context: &mut Context) -> Option<Credential> {
     let object = context.object(value)?;
     let name = context.required(object, "name", object.get("name")).and_then(|value| check_name(value, seen, context));
     let label = required_text(object, "label", LABEL, context);
@@ -95,7 +95,7 @@ fn check_one<'d>(value: Value<'d>, seen: &mut HashSet<&'d str>, context: &mut Co
     })
 }
 
-fn check_name<'d>(value: Value<'d>, seen: &mut HashSet<&'d str>, context: &mut Context) -> Option<&'d str> {
+fn check_name<'d>(value: Value<'d>, seen: &mut BTreeSet<&'d str>, context: &mut Context) -> Option<&'d str> {
     let name = context.string(value)?;
     if !names::is_name(name) {
         context.report(

@@ -1,6 +1,6 @@
 //! Functions: what a model may call, under which name, and with which arguments.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use super::names::{EXPOSED_ADVISED, EXPOSED_MAX, NameError, Target, collisions, exposed_name, is_identifier, is_name};
 use super::{TextRule, hint_unknown, required_text};
@@ -85,7 +85,7 @@ pub(super) fn check(root: Object<'_>, id: Option<&str>, context: &mut Context) -
     };
     let list = context.array(value)?;
     check_number(value, list, context);
-    let mut seen = HashMap::new();
+    let mut seen = BTreeMap::new();
     let read: Vec<_> = list
         .iter()
         .take(MAX_FUNCTIONS)
@@ -123,7 +123,7 @@ fn check_one<'d>(
     value: Value<'d>,
     index: usize,
     id: Option<&str>,
-    seen: &mut HashMap<&'d str, (usize, Value<'d>)>,
+    seen: &mut BTreeMap<&'d str, (usize, Value<'d>)>,
     context: &mut Context,
 ) -> Option<Function> {
     let object = context.object(value)?;
@@ -205,7 +205,7 @@ fn check_exposed(id: &str, name: &str, value: Value<'_>, context: &mut Context) 
     }
 }
 
-fn check_collisions(id: &str, seen: HashMap<&str, (usize, Value<'_>)>, context: &mut Context) {
+fn check_collisions(id: &str, seen: BTreeMap<&str, (usize, Value<'_>)>, context: &mut Context) {
     let mut functions: Vec<_> = seen.into_iter().collect();
     functions.sort_by_key(|&(_, (index, _))| index);
     for collision in collisions(functions.iter().map(|&(name, _)| (id, name))) {

@@ -3,7 +3,7 @@
 //! They are kept, not used: a host that knows them reads them from the document. Here they get a light look, so that an
 //! author learns of a slip. All findings are warnings, because nothing that this version does depends on them.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 
 use crate::checked::Context;
 use crate::codes;
@@ -174,7 +174,7 @@ fn one_of(object: Object<'_>, key: &str, allowed: &[&str], context: &mut Context
     }
 }
 
-fn module_functions(existing: &HashSet<&str>, module: Object<'_>, context: &mut Context) {
+fn module_functions(existing: &BTreeSet<&str>, module: Object<'_>, context: &mut Context) {
     let listed = module.get("functions").and_then(Value::as_array);
     let wrong = listed.into_iter().flat_map(Array::iter).filter(|name| name.as_str().is_none_or(|name| !existing.contains(name)));
     for value in wrong.take(MODULE_FINDINGS) {

@@ -3,7 +3,7 @@
 //! A model sees `id_function`, because its list of tools is flat. A registry sees the slug `id-function`. Every surface
 //! has a grammar and a limit of its own; [`exposed_name`] applies both, and [`collisions`] finds what the mapping merges.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// Longest `id`, function name and credential name.
@@ -164,7 +164,7 @@ pub fn collisions<'n>(functions: impl IntoIterator<Item = (&'n str, &'n str)>) -
     let functions: Vec<_> = functions.into_iter().collect();
     let mut found: BTreeMap<(usize, usize), Vec<(Target, String)>> = BTreeMap::new();
     for target in Target::ALL {
-        let mut seen: HashMap<String, usize> = HashMap::new();
+        let mut seen: BTreeMap<String, usize> = BTreeMap::new();
         for (second, &(id, function)) in functions.iter().enumerate() {
             let Ok(name) = exposed_name(id, function, target) else { continue };
             match seen.get(&name) {

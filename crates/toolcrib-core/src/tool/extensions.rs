@@ -17,6 +17,11 @@ pub(super) fn check(root: Object<'_>, fields: &Fields<'_>, context: &mut Context
             // What follows would be warnings and hints that nobody sees.
             break;
         }
+        // People also put the id one level down, as in `"registry": {"toolId": 41}`.
+        let inner = value.as_object().and_then(|object| object.iter().find(|(name, _)| is_self_reference(name)));
+        if let Some((name, id)) = inner {
+            context.report(Finding::new(codes::tool::SELF_REFERENCE).at_key(id).got(name));
+        }
         let report = |code, context: &mut Context| context.report(Finding::new(code).at_key(value).got(key));
         if let Some(defined) = lookalike(key, &FIELD_NAMES) {
             context.report(Finding::new(codes::tool::FIELD_LOOKALIKE).at_key(value).expected(defined).got(key));

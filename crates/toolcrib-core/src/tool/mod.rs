@@ -2,8 +2,8 @@
 //!
 //! [`ToolManifest`] is a typed view over the document as it was read: nothing is dropped, unknown fields stay where
 //! they are and take part in the hash. The folder lists the parts of the standard: what every manifest must say
-//! ([`identity`]), what it may say ([`pricing`], [`access`], [`verifiability`]), and what it says beyond the standard
-//! ([`extensions`]). Everything here needs the manifest alone; origin, hash and creator are compared elsewhere.
+//! (`identity`), what it may say (`pricing`, `access`, `verifiability`), and what it says beyond the standard
+//! (`extensions`). Everything here needs the manifest alone; origin, hash and creator are compared elsewhere.
 
 mod access;
 mod builder;

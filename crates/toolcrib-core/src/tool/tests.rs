@@ -283,6 +283,7 @@ mod identity_fields {
             noted(&manifest, code, severity);
             assert_eq!(clean(&manifest).endpoint().host(), "tools.example.com");
         }
+        noted(&with("io.example.registry", json!({"toolId": 41})), codes::tool::SELF_REFERENCE, Severity::Warning);
         for known in ["maxAge", "featuredImage"] {
             let value = if known == "maxAge" { json!(60) } else { json!("https://tools.example.com/w.png") };
             assert_eq!(remarks(&with(known, value)), [], "{known} is in common use");

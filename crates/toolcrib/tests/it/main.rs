@@ -36,14 +36,14 @@ pub(crate) struct Ran {
 impl Sandbox {
     pub(crate) fn new() -> Self {
         let root = TempDir::new().expect("a temporary folder");
-        fs::create_dir_all(root.path().join("work")).expect("a folder to work in");
+        fs::create_dir_all(root.path().join("project")).expect("a folder to work in");
         fs::create_dir_all(root.path().join("home")).expect("a home folder");
         Self { root }
     }
 
     /// The folder that commands run in.
     pub(crate) fn path(&self) -> PathBuf {
-        self.root.path().join("work")
+        self.root.path().join("project")
     }
 
     /// The home folder of the user who runs commands.

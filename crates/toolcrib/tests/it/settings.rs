@@ -84,7 +84,7 @@ fn check_refused(settings: &str, expected: &str) {
     let ran = sandbox.run(&["config"]).code(2);
     assert_eq!(ran.stdout, "");
     let first = sandbox.plain(ran.stderr.lines().next().expect("a line"));
-    assert_eq!(first, format!("error[cli.settings]: [ROOT]/work/toolcrib.toml: {expected}"));
+    assert_eq!(first, format!("error[cli.settings]: [ROOT]/project/toolcrib.toml: {expected}"));
 }
 
 #[test]
