@@ -1,0 +1,221 @@
+//! What is to be done, as a list of steps, each of them one transaction.
+//!
+//! The order is chosen so that stopping anywhere leaves nothing open that should be closed: a gated tool is registered
+//! with its predicate from the start, and a predicate that is not configured yet lets nobody in.
+
+use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
+use serde::{Deserialize, Serialize};
+use toolcrib_chain::predicate::{
+    Erc20Gate, Erc20Predicate, Erc721Predicate, Erc1155Gate, Erc1155Predicate, MerklePredicate, SubscriptionGate,
+    SubscriptionPredicate,
+};
+use toolcrib_chain::registry::Registry;
+use toolcrib_chain::transaction::Call;
+
+use crate::Error;
+
+/// Who may use a tool.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Gate {
+    /// Everybody.
+    Open,
+    /// Whoever a predicate lets in that is configured elsewhere, or needs no configuration.
+    Predicate(Address),
+    /// Owners of a token of any of these collections.
+    Erc721 {
+        /// The predicate contract.
+        predicate: Address,
+        /// The collections.
+        collections: Vec<Address>,
+    },
+    /// Owners of any of these tokens.
+    Erc1155 {
+        /// The predicate contract.
+        predicate: Address,
+        /// Collections and the tokens that count.
+        tokens: Vec<(Address, Vec<U256>)>,
+    },
+    /// Holders of an amount of a token.
+    Erc20 {
+        /// The predicate contract.
+        predicate: Address,
+        /// The token.
+        token: Address,
+        /// The least balance, in the smallest unit.
+        min_balance: U256,
+    },
+    /// Subscribers of at least a tier.
+    Subscription {
+        /// The predicate contract.
+        predicate: Address,
+        /// The subscription NFT.
+        collection: Address,
+        /// The least tier.
+        min_tier: u8,
+    },
+    /// Accounts on a list.
+    Merkle {
+        /// The predicate contract.
+        predicate: Address,
+        /// The root of the list.
+        root: B256,
+    },
+}
+
+impl Gate {
+    /// The predicate to register; `None` for open tools.
+    pub const fn predicate(&self) -> Option<Address> {
+        match self {
+            Self::Open => None,
+            Self::Predicate(predicate)
+            | Self::Erc721 { predicate, .. }
+            | Self::Erc1155 { predicate, .. }
+            | Self::Erc20 { predicate, .. }
+            | Self::Subscription { predicate, .. }
+            | Self::Merkle { predicate, .. } => Some(*predicate),
+        }
+    }
+
+    /// Whether the predicate must be told about the tool after it is registered.
+    pub const fn needs_configuration(&self) -> bool {
+        !matches!(self, Self::Open | Self::Predicate(_))
+    }
+
+    /// The call that tells the predicate; `None` when there is nothing to tell.
+    fn configure(&self, registry: &Registry, tool: U256) -> Option<Call> {
+        let chain = registry.chain().clone();
+        Some(match self {
+            Self::Open | Self::Predicate(_) => return None,
+            Self::Erc721 { predicate, collections } => {
+                Erc721Predicate::new(chain, *predicate).set_collections(tool, collections.clone())
+            }
+            Self::Erc1155 { predicate, tokens } => {
+                let gates = tokens
+                    .iter()
+                    .map(|(collection, ids)| Erc1155Gate { collection: *collection, token_ids: ids.clone() })
+                    .collect();
+                Erc1155Predicate::new(chain, *predicate).set_gates(tool, gates)
+            }
+            Self::Erc20 { predicate, token, min_balance } => {
+                Erc20Predicate::new(chain, *predicate).set_gate(tool, Erc20Gate { token: *token, min_balance: *min_balance })
+            }
+            Self::Subscription { predicate, collection, min_tier } => SubscriptionPredicate::new(chain, *predicate)
+                .set_gate(tool, SubscriptionGate { collection: *collection, min_tier: *min_tier }),
+            Self::Merkle { predicate, root } => MerklePredicate::new(chain, *predicate).set_root(tool, *root),
+        })
+    }
+}
+
+/// One transaction.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Step {
+    /// Register a tool, with its predicate.
+    Register {
+        /// Where its manifest is.
+        uri: String,
+        /// The hash of its manifest.
+        hash: B256,
+        /// Who decides about access.
+        predicate: Option<Address>,
+    },
+    /// Tell the predicate whom to let in.
+    Configure(Gate),
+    /// Change where the manifest is and its hash.
+    Update {
+        /// Where it is now.
+        uri: String,
+        /// Its hash now.
+        hash: B256,
+    },
+    /// Change who decides about access.
+    SetPredicate(Option<Address>),
+    /// Remove the tool for good.
+    Deregister,
+}
+
+impl Step {
+    /// The call that does it. `tool` is needed by every step but the registration.
+    pub fn call(&self, registry: &Registry, tool: Option<U256>) -> Result<Call, Error> {
+        if let Self::Register { uri, hash, predicate } = self {
+            return Ok(registry.register(uri, *hash, *predicate));
+        }
+        let tool = tool.ok_or(Error::NoTool)?;
+        Ok(match self {
+            Self::Register { uri, hash, predicate } => registry.register(uri, *hash, *predicate),
+            Self::Configure(gate) => gate.configure(registry, tool).ok_or(Error::NothingToConfigure)?,
+            Self::Update { uri, hash } => registry.update(tool, uri, *hash),
+            Self::SetPredicate(predicate) => registry.set_predicate(tool, *predicate),
+            Self::Deregister => registry.deregister(tool),
+        })
+    }
+
+    /// What it does, in a few words.
+    pub fn described(&self) -> String {
+        match self {
+            Self::Register { uri, predicate: None, .. } => format!("register {uri}, open to everybody"),
+            Self::Register { uri, predicate: Some(predicate), .. } => format!("register {uri} behind the predicate {predicate}"),
+            Self::Configure(gate) => match gate.predicate() {
+                Some(predicate) => format!("tell the predicate {predicate} whom to let in"),
+                None => "nothing to configure".to_owned(),
+            },
+            Self::Update { uri, hash } => format!("change the manifest to {uri} with hash {hash}"),
+            Self::SetPredicate(None) => "open the tool to everybody".to_owned(),
+            Self::SetPredicate(Some(predicate)) => format!("put the tool behind the predicate {predicate}"),
+            Self::Deregister => "remove the tool for good".to_owned(),
+        }
+    }
+}
+
+/// The steps that register a tool with a gate.
+pub fn register(uri: &str, hash: B256, gate: &Gate) -> Vec<Step> {
+    let mut steps = vec![Step::Register { uri: uri.to_owned(), hash, predicate: gate.predicate() }];
+    if gate.needs_configuration() {
+        steps.push(Step::Configure(gate.clone()));
+    }
+    steps
+}
+
+/// The steps that put a registered tool behind another gate. The predicate is told first: while it does not know the
+/// tool it lets nobody in, and the former gate stays until the new one works.
+pub fn change_gate(gate: &Gate) -> Vec<Step> {
+    let configure = gate.needs_configuration().then(|| Step::Configure(gate.clone()));
+    configure.into_iter().chain([Step::SetPredicate(gate.predicate())]).collect()
+}
+
+/// The name of a piece of work in the journal: the same work has the same name, whoever begins it.
+pub fn journal_id(verb: &str, chain_id: u64, registry: Address, signer: Address, subject: &[u8]) -> String {
+    let mut preimage = Vec::new();
+    for part in [verb.as_bytes(), &chain_id.to_be_bytes(), registry.as_slice(), signer.as_slice(), subject] {
+        preimage.extend((part.len() as u64).to_be_bytes());
+        preimage.extend(part);
+    }
+    let digest: Bytes = keccak256(preimage)[..8].to_vec().into();
+    format!("{verb}-{chain_id}-{}", alloy_primitives::hex::encode(digest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gated_tool_is_never_open_on_the_way() {
+        let predicate = Address::repeat_byte(9);
+        let gate = Gate::Erc721 { predicate, collections: vec![Address::repeat_byte(1)] };
+        let steps = register("https://a.example/x", B256::ZERO, &gate);
+        assert!(matches!(&steps[0], Step::Register { predicate: Some(at), .. } if *at == predicate), "from the first step on");
+        assert_eq!(steps[1..], [Step::Configure(gate.clone())]);
+        assert_eq!(change_gate(&gate), [Step::Configure(gate), Step::SetPredicate(Some(predicate))], "configured before it counts");
+        assert_eq!(register("https://a.example/x", B256::ZERO, &Gate::Open).len(), 1);
+        assert_eq!(change_gate(&Gate::Open), [Step::SetPredicate(None)]);
+    }
+
+    #[test]
+    fn the_same_work_has_the_same_name() {
+        let id = |verb, subject: &[u8]| journal_id(verb, 1, Address::ZERO, Address::ZERO, subject);
+        assert_eq!(id("register", b"x"), id("register", b"x"));
+        assert_ne!(id("register", b"x"), id("register", b"y"));
+        assert_ne!(id("update", b"x"), id("register", b"x"));
+    }
+}

@@ -1,0 +1,107 @@
+//! `agt sign` and `agt verify`: the signature of an agent manifest, without a network.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use serde_json::json;
+use toolcrib_chain::sign::{self};
+use toolcrib_chain::wallet::Scope;
+use toolcrib_core::agent::{AgentManifest, AgentSignature, SigningPayload, signing};
+use toolcrib_core::checked;
+use toolcrib_core::codes;
+use toolcrib_core::finding::{Mode, Severity};
+use toolcrib_core::json::{self, Limits};
+
+use crate::input::Source;
+use crate::onchain::{Signing, failed};
+use crate::outcome::{Done, Exit, Failure, Stop};
+use crate::position::Lines;
+use crate::printer::Printer;
+use crate::report::human;
+
+/// What to do with an agent manifest.
+#[derive(Debug, Subcommand)]
+pub(crate) enum AgtCommand {
+    /// Sign a manifest and print it with its signature
+    Sign(Sign),
+    /// Check the rules, the signature, and that it is the owner's
+    Verify(Verify),
+}
+
+/// Arguments of `agt sign`.
+#[derive(Args, Debug)]
+pub(crate) struct Sign {
+    /// The manifest, or `-` for stdin
+    #[arg(value_name = "FILE")]
+    pub(crate) path: PathBuf,
+    #[command(flatten)]
+    pub(crate) signing: Signing,
+}
+
+/// Arguments of `agt verify`.
+#[derive(Args, Debug)]
+pub(crate) struct Verify {
+    /// The manifest, or `-` for stdin
+    #[arg(value_name = "FILE")]
+    pub(crate) path: PathBuf,
+}
+
+/// Runs the command.
+pub(crate) async fn run(command: &AgtCommand, printer: &mut Printer) -> Result<Done, Stop> {
+    match command {
+        AgtCommand::Sign(arguments) => sign_file(arguments, printer).await,
+        AgtCommand::Verify(arguments) => verify(arguments, printer),
+    }
+}
+
+async fn sign_file(arguments: &Sign, printer: &mut Printer) -> Result<Done, Stop> {
+    let source = Source::from_argument(&arguments.path);
+    let bytes = source.read()?;
+    let unreadable = || Failure::new(codes::cli::UNREADABLE, format!("{} has no canonical form", source.name()));
+    let document = json::read(&bytes, Limits::default()).document.ok_or_else(unreadable)?;
+    let payload = SigningPayload::of(&document).ok_or_else(unreadable)?;
+    let wallet = arguments.signing.open()?;
+    let cleared = Scope::Document.clear(wallet.as_ref()).map_err(|error| failed(error.into()))?;
+    let signature = wallet.sign_message(payload.as_bytes(), cleared).await.map_err(|error| failed(error.into()))?;
+    let signature = AgentSignature::from_bytes(&signature.to_bytes())
+        .map_err(|fault| Failure::new(codes::agent::SIGNATURE_RANGE, fault.to_string()))?;
+    let signed = signing::with_signature(&document, &signature).ok_or_else(unreadable)?;
+    // What is handed out is checked as a stranger would: the rules, and whose signature it is.
+    let checked = checked::parse::<AgentManifest>(signed.as_bytes(), Mode::Producer);
+    let lines = Lines::new(signed.as_bytes());
+    for finding in checked.findings.iter().filter(|finding| finding.severity != Severity::Hint) {
+        printer.aside(&human::short(finding, &source.name(), &lines, printer.paint_err()))?;
+    }
+    let Some(manifest) = checked.conformant() else {
+        return Ok(Done::new(Exit::No, json!({ "signed": null })));
+    };
+    sign::agent::check_owner_signature(manifest).map_err(|error| {
+        Failure::new(error.code(), format!("{error}; the wallet is {}, the owner {}", wallet.address(), manifest.owner()))
+            .hint("sign with the wallet that the manifest names as its owner")
+    })?;
+    printer.document(&signed)?;
+    printer.note(&format!("signed by {}", wallet.address().to_checksum(None)))?;
+    Ok(Done::new(Exit::Yes, json!({ "signed": signed, "signer": wallet.address() })))
+}
+
+fn verify(arguments: &Verify, printer: &mut Printer) -> Result<Done, Stop> {
+    let source = Source::from_argument(&arguments.path);
+    let bytes = source.read()?;
+    let checked = checked::parse::<AgentManifest>(&bytes, Mode::Consumer);
+    let lines = Lines::new(&bytes);
+    for finding in checked.findings.iter().filter(|finding| finding.severity != Severity::Hint) {
+        printer.aside(&human::short(finding, &source.name(), &lines, printer.paint_err()))?;
+    }
+    let Some(manifest) = checked.conformant() else {
+        printer.result("not valid: the manifest breaks a rule\n")?;
+        return Ok(Done::new(Exit::No, json!({ "conformant": false, "signature": null })));
+    };
+    let owner = manifest.owner().to_checksum(None);
+    if let Err(error) = sign::agent::check_owner_signature(manifest) {
+        printer.result(&format!("not valid: {error}\n"))?;
+        return Ok(Done::new(Exit::No, json!({ "conformant": true, "signature": false, "owner": owner, "code": error.code().id() })));
+    }
+    printer.result(&format!("signed by its owner {owner}\n"))?;
+    printer.note("whether that owner holds the name on chain was not asked")?;
+    Ok(Done::new(Exit::Yes, json!({ "conformant": true, "signature": true, "owner": owner })))
+}

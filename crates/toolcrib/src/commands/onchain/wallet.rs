@@ -1,0 +1,92 @@
+//! `wallet`: key files that only their owner can open.
+
+use clap::{Args, Subcommand};
+use serde_json::json;
+use toolcrib_chain::wallet::{Cost, LocalWallet, Wallet};
+use toolcrib_core::codes;
+
+use crate::env;
+use crate::onchain::{Signing, failed, keystore};
+use crate::outcome::{Done, Exit, Failure, Stop};
+use crate::printer::{Printer, shown};
+
+/// What to do with wallets.
+#[derive(Debug, Subcommand)]
+pub(crate) enum WalletCommand {
+    /// Make a new key and keep it encrypted
+    New(Named),
+    /// Keep the key from TOOLCRIB_PRIVATE_KEY, or from --key-fd, encrypted
+    Import(Named),
+    /// List the wallets
+    List,
+    /// Show the address of whoever would sign
+    Address(Address),
+}
+
+/// Arguments of `wallet new` and `wallet import`.
+#[derive(Args, Debug)]
+pub(crate) struct Named {
+    /// A name for the wallet
+    pub(crate) name: String,
+    /// Read the password from this file descriptor
+    #[arg(long, value_name = "N")]
+    pub(crate) password_fd: Option<u32>,
+    /// Read the key to import from this file descriptor
+    #[arg(long, value_name = "N")]
+    pub(crate) key_fd: Option<u32>,
+}
+
+/// Arguments of `wallet address`.
+#[derive(Args, Debug)]
+pub(crate) struct Address {
+    #[command(flatten)]
+    pub(crate) signing: Signing,
+}
+
+/// Runs the command.
+pub(crate) fn run(command: &WalletCommand, printer: &mut Printer) -> Result<Done, Stop> {
+    match command {
+        WalletCommand::New(named) => keep(named, LocalWallet::random().map_err(|error| failed(error.into()))?, printer),
+        WalletCommand::Import(named) => {
+            let key = match named.key_fd {
+                Some(number) => LocalWallet::from_fd(number),
+                None => LocalWallet::from_env(env::TOOLCRIB_PRIVATE_KEY),
+            };
+            keep(named, key.map_err(|error| failed(error.into()))?, printer)
+        }
+        WalletCommand::List => {
+            let entries = keystore()?.list().map_err(|error| failed(error.into()))?;
+            for entry in &entries {
+                let address = entry.address.map_or_else(|| "address unknown".to_owned(), |address| address.to_checksum(None));
+                printer.result(&format!("{address}  {}\n", shown(&entry.name)))?;
+                if entry.is_exposed {
+                    printer.note(&format!("warning: others on this machine can read {}", shown(&entry.name)))?;
+                }
+            }
+            let data: Vec<_> = entries.iter().map(|entry| json!({ "name": entry.name, "address": entry.address })).collect();
+            Ok(Done::new(Exit::Yes, json!({ "wallets": data })))
+        }
+        WalletCommand::Address(arguments) => {
+            let wallet = arguments.signing.open()?;
+            printer.result(&format!("{}\n", wallet.address().to_checksum(None)))?;
+            printer.detail(&wallet.description())?;
+            Ok(Done::new(Exit::Yes, json!({ "address": wallet.address(), "description": wallet.description() })))
+        }
+    }
+}
+
+fn keep(named: &Named, key: LocalWallet, printer: &mut Printer) -> Result<Done, Stop> {
+    let signing = Signing { wallet: None, password_fd: named.password_fd, key_fd: None, dev_account: None };
+    let password = signing.password("new password")?;
+    if named.password_fd.is_none() && std::env::var_os(env::TOOLCRIB_PASSWORD).is_none() {
+        let again = signing.password("the same again")?;
+        if again.expose() != password.expose() {
+            return Err(Failure::new(codes::cli::USAGE, "the two passwords differ").hint("type the same password twice").into());
+        }
+    }
+    let store = keystore()?;
+    let wallet = store.import(&named.name, key, &password, Cost::Standard).map_err(|error| failed(error.into()))?;
+    printer.result(&format!("{}\n", wallet.address().to_checksum(None)))?;
+    printer.note(&format!("kept in {}; without the password it is lost for good", shown(&store.folder().display().to_string())))?;
+    Ok(Done::new(Exit::Yes, json!({ "name": named.name, "address": wallet.address() })))
+}
