@@ -6,7 +6,6 @@ use alloy_sol_types::sol;
 sol! {
     #[derive(Debug, PartialEq, Eq)]
     interface IToolRegistry {
-        #[derive(Debug, PartialEq, Eq)]
         struct ToolConfig {
             address creator;
             string metadataURI;
@@ -48,7 +47,6 @@ sol! {
 sol! {
     #[derive(Debug, PartialEq, Eq)]
     interface IAccessPredicate {
-        #[derive(Debug, PartialEq, Eq)]
         struct AccessRequirement {
             bytes4 kind;
             bytes data;
@@ -87,7 +85,6 @@ sol! {
 
     #[derive(Debug, PartialEq, Eq)]
     interface IERC1155OwnerPredicate {
-        #[derive(Debug, PartialEq, Eq)]
         struct CollectionTokens {
             address collection;
             uint256[] tokenIds;
@@ -99,7 +96,6 @@ sol! {
 
     #[derive(Debug, PartialEq, Eq)]
     interface IERC20BalancePredicate {
-        #[derive(Debug, PartialEq, Eq)]
         struct ToolERC20Config {
             address token;
             uint256 minBalance;
@@ -111,7 +107,6 @@ sol! {
 
     #[derive(Debug, PartialEq, Eq)]
     interface ISubscriptionPredicate {
-        #[derive(Debug, PartialEq, Eq)]
         struct ToolGatingConfig {
             address collection;
             uint8 minTier;
@@ -126,7 +121,6 @@ sol! {
 
     #[derive(Debug, PartialEq, Eq)]
     interface ITraitGatedPredicate {
-        #[derive(Debug, PartialEq, Eq)]
         struct ToolTraitConfig {
             address collection;
             address traitsContract;
@@ -144,7 +138,6 @@ sol! {
 
     #[derive(Debug, PartialEq, Eq)]
     interface ICompositePredicate {
-        #[derive(Debug, PartialEq, Eq)]
         struct Term {
             address predicate;
             bool negate;

@@ -1,1 +1,14 @@
-//! x
+#![doc = include_str!("../README.md")]
+#![cfg_attr(not(test), deny(clippy::unwrap_used))]
+
+pub mod abi;
+mod error;
+pub mod network;
+pub mod predicate;
+pub mod registry;
+pub mod rpc;
+pub mod sign;
+pub mod transaction;
+pub mod wallet;
+
+pub use error::{Error, MAX_FOREIGN_CHARS};

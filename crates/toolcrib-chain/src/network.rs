@@ -79,8 +79,7 @@ impl Token {
 
 impl Network {
     /// Every network of the table.
-    pub const ALL: &'static [Self] =
-        &[ETHEREUM, BASE, BASE_SEPOLIA, SHAPE, ABSTRACT, MONAD, ROBINHOOD, POLYGON, LOCAL];
+    pub const ALL: &'static [Self] = &[ETHEREUM, BASE, BASE_SEPOLIA, SHAPE, ABSTRACT, MONAD, ROBINHOOD, POLYGON, LOCAL];
 
     /// Finds a network by short name (`base`), other usual name (`mainnet`), number (`8453`) or CAIP-2 id (`eip155:8453`).
     ///
@@ -309,7 +308,9 @@ mod tests {
         for (text, id) in [("4663", 4663), ("robinhood", 4663), ("anvil", 31_337), ("eip155:143", 143), ("polygon", 137)] {
             check(text, Some(id));
         }
-        for text in ["", "0", "8454", "bas", "eip155:", "eip155:08453", "eip155:0x1", "solana:1", "99999999999999999999999", "base "] {
+        for text in
+            ["", "0", "8454", "bas", "eip155:", "eip155:08453", "eip155:0x1", "solana:1", "99999999999999999999999", "base "]
+        {
             check(text, None);
         }
     }
@@ -317,7 +318,8 @@ mod tests {
     // req: REG-043
     #[test]
     fn the_registry_is_pinned_where_it_is_deployed() {
-        let with: Vec<_> = Network::ALL.iter().filter(|network| network.registry.is_some()).map(|network| network.chain_id).collect();
+        let with: Vec<_> =
+            Network::ALL.iter().filter(|network| network.registry.is_some()).map(|network| network.chain_id).collect();
         assert_eq!(with, [1, 8453, 360, 2741, 143, 4663]);
         for network in Network::ALL.iter().filter(|network| network.registry.is_some()) {
             assert_eq!(network.registry, REGISTRY);

@@ -5,8 +5,8 @@ use alloy_sol_types::{SolCall, SolValue};
 
 use crate::Error;
 use crate::abi::{
-    IAccessProofPredicate, ICompositePredicate, IERC20BalancePredicate, IERC721OwnerPredicate, IERC1155OwnerPredicate, IMerkleAllowlistPredicate,
-    IRegistryPredicate, ISubscriptionPredicate, ITraitGatedPredicate,
+    IAccessProofPredicate, ICompositePredicate, IERC20BalancePredicate, IERC721OwnerPredicate, IERC1155OwnerPredicate,
+    IMerkleAllowlistPredicate, IRegistryPredicate, ISubscriptionPredicate, ITraitGatedPredicate,
 };
 use crate::registry::Revert;
 use crate::rpc::{BoundedCall, CallOutcome, Chain};
@@ -174,7 +174,8 @@ impl SubscriptionPredicate {
 
     /// The call that sets it. The tool must already point at this predicate.
     pub fn set_gate(&self, id: U256, gate: SubscriptionGate) -> Call {
-        let call = ISubscriptionPredicate::configureToolGatingCall { toolId: id, collection: gate.collection, minTier: gate.min_tier };
+        let call =
+            ISubscriptionPredicate::configureToolGatingCall { toolId: id, collection: gate.collection, minTier: gate.min_tier };
         write(self.address, &call)
     }
 
@@ -212,13 +213,16 @@ impl TraitPredicate {
 
     /// The call that sets it.
     pub fn set_gate(&self, id: U256, gate: TraitGate) -> Call {
-        write(self.address, &ITraitGatedPredicate::configureToolTraitCall {
-            toolId: id,
-            collection: gate.collection,
-            traitsContract: gate.traits,
-            traitKey: gate.key,
-            allowedValues: gate.values,
-        })
+        write(
+            self.address,
+            &ITraitGatedPredicate::configureToolTraitCall {
+                toolId: id,
+                collection: gate.collection,
+                traitsContract: gate.traits,
+                traitKey: gate.key,
+                allowedValues: gate.values,
+            },
+        )
     }
 
     /// The `data` that an owner shows: which token.

@@ -17,10 +17,13 @@ mod proxy;
 mod requirements;
 
 pub use clients::{
-    AccessProofPredicate, CompositeOp, CompositePredicate, CompositeTerm, DenyAllPredicate, Erc20Gate, Erc20Predicate, Erc721Predicate,
-    Erc1155Gate, Erc1155Predicate, MerklePredicate, SubscriptionGate, SubscriptionPredicate, SubscriptionStatus, TraitGate, TraitPredicate,
+    AccessProofPredicate, CompositeOp, CompositePredicate, CompositeTerm, DenyAllPredicate, Erc20Gate, Erc20Predicate,
+    Erc721Predicate, Erc1155Gate, Erc1155Predicate, MerklePredicate, SubscriptionGate, SubscriptionPredicate, SubscriptionStatus,
+    TraitGate, TraitPredicate, registry_of,
 };
-pub use proxy::{ADMIN_SLOT, BEACON_SLOT, BEACON_UPGRADED_TOPIC, IMPLEMENTATION_SLOT, Proxy, ProxyKind, UPGRADED_TOPIC, Upgrade, upgrades};
+pub use proxy::{
+    ADMIN_SLOT, BEACON_SLOT, BEACON_UPGRADED_TOPIC, IMPLEMENTATION_SLOT, Proxy, ProxyKind, UPGRADED_TOPIC, Upgrade, upgrades,
+};
 pub use requirements::{Fault, Logic, MAX_DATA_BYTES, MAX_LABEL_BYTES, MAX_REQUIREMENTS, Meaning, Requirement, decode};
 
 /// Most bytes of `name()` and `version()` (ERC-8257 Predicate Introspection Hardening). Longer counts as not implemented.

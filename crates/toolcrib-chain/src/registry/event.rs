@@ -3,12 +3,12 @@
 use alloy_primitives::{Address, B256, U256};
 use alloy_provider::Provider;
 use alloy_rpc_types_eth::{Filter, Log};
-use alloy_sol_types::{SolEvent, SolEventInterface};
+use alloy_sol_types::SolEvent;
 use futures_util::stream::{Stream, try_unfold};
 
 use super::Registry;
 use crate::Error;
-use crate::abi::IToolRegistry::{IToolRegistryEvents, ToolRegistered};
+use crate::abi::IToolRegistry::{AccessPredicateUpdated, ToolDeregistered, ToolMetadataUpdated, ToolRegistered};
 use crate::rpc::TransportFault;
 
 /// Blocks of the first page. Public nodes allow at least this many.
@@ -61,36 +61,39 @@ impl RegistryEvent {
     /// Decodes a log. `None` when its topic is not the registry's; an error when it is and the rest does not fit.
     pub fn decode(log: &Log) -> Result<Option<Self>, Error> {
         let Some(topic) = log.topic0() else { return Ok(None) };
-        if !IToolRegistryEvents::SELECTORS.contains(&topic.0) {
-            return Ok(None);
-        }
-        let malformed = || Error::EventMalformed {
+        let (topics, data) = (log.topics(), &log.data().data[..]);
+        let event = match *topic {
+            ToolRegistered::SIGNATURE_HASH => {
+                ToolRegistered::decode_raw_log_validate(topics, data).map(|event| Self::Registered {
+                    id: event.toolId,
+                    creator: event.creator,
+                    predicate: event.accessPredicate,
+                    uri: event.metadataURI,
+                    hash: event.manifestHash,
+                })
+            }
+            ToolMetadataUpdated::SIGNATURE_HASH => ToolMetadataUpdated::decode_raw_log_validate(topics, data)
+                .map(|event| Self::MetadataUpdated { id: event.toolId, uri: event.newURI, hash: event.newHash }),
+            AccessPredicateUpdated::SIGNATURE_HASH => AccessPredicateUpdated::decode_raw_log_validate(topics, data)
+                .map(|event| Self::PredicateUpdated { id: event.toolId, predicate: event.newPredicate }),
+            ToolDeregistered::SIGNATURE_HASH => {
+                ToolDeregistered::decode_raw_log_validate(topics, data).map(|event| Self::Deregistered { id: event.toolId })
+            }
+            _ => return Ok(None),
+        };
+        event.map(Some).map_err(|_| Error::EventMalformed {
             transaction: log.transaction_hash.unwrap_or_default(),
             index: log.log_index.unwrap_or_default(),
-        };
-        let event = IToolRegistryEvents::decode_raw_log_validate(log.topics(), &log.data().data).map_err(|_| malformed())?;
-        Ok(Some(match event {
-            IToolRegistryEvents::ToolRegistered(event) => Self::Registered {
-                id: event.toolId,
-                creator: event.creator,
-                predicate: event.accessPredicate,
-                uri: event.metadataURI,
-                hash: event.manifestHash,
-            },
-            IToolRegistryEvents::ToolMetadataUpdated(event) => {
-                Self::MetadataUpdated { id: event.toolId, uri: event.newURI, hash: event.newHash }
-            }
-            IToolRegistryEvents::AccessPredicateUpdated(event) => {
-                Self::PredicateUpdated { id: event.toolId, predicate: event.newPredicate }
-            }
-            IToolRegistryEvents::ToolDeregistered(event) => Self::Deregistered { id: event.toolId },
-        }))
+        })
     }
 
     /// The tool that it is about.
     pub const fn id(&self) -> U256 {
         match self {
-            Self::Registered { id, .. } | Self::MetadataUpdated { id, .. } | Self::PredicateUpdated { id, .. } | Self::Deregistered { id } => *id,
+            Self::Registered { id, .. }
+            | Self::MetadataUpdated { id, .. }
+            | Self::PredicateUpdated { id, .. }
+            | Self::Deregistered { id } => *id,
         }
     }
 }
@@ -146,7 +149,9 @@ impl Registry {
                         let next = (end.saturating_add(1), (page * 2).min(LARGEST_PAGE));
                         return Ok(Some((EventPage { from, to: end, events }, next)));
                     }
-                    Err(Error::Refused { .. } | Error::Transport { fault: TransportFault::TooLarge { .. }, .. }) if page > 1 => page /= 2,
+                    Err(Error::Refused { .. } | Error::Transport { fault: TransportFault::TooLarge { .. }, .. }) if page > 1 => {
+                        page /= 2
+                    }
                     Err(error) => return Err(error),
                 }
             }

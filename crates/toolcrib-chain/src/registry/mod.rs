@@ -210,7 +210,9 @@ impl Registry {
         match Proxy::detect(&self.chain, self.address, &code).await? {
             // A minimal proxy cannot be turned elsewhere: its target is in the code that was pinned.
             None | Some(Proxy { kind: ProxyKind::Minimal, .. }) => Ok(()),
-            Some(_) => Err(Error::NotARegistry { address: self.address, reason: "it is a proxy, so a pinned hash proves nothing" }),
+            Some(_) => {
+                Err(Error::NotARegistry { address: self.address, reason: "it is a proxy, so a pinned hash proves nothing" })
+            }
         }
     }
 

@@ -183,7 +183,8 @@ impl Chain {
     /// One word of a contract's storage.
     pub async fn storage(&self, address: Address, slot: B256) -> Result<B256, Error> {
         let slot = U256::from_be_bytes(slot.0);
-        let word: U256 = self.request("eth_getStorageAt", (address, slot, self.read_block().await?), 4_096).await.map_err(Error::from_rpc)?;
+        let word: U256 =
+            self.request("eth_getStorageAt", (address, slot, self.read_block().await?), 4_096).await.map_err(Error::from_rpc)?;
         Ok(word.into())
     }
 
@@ -284,8 +285,19 @@ const QUORUM_LAG: u64 = 2;
 fn is_execution_failure(message: &str) -> bool {
     let message = message.to_ascii_lowercase();
     const WORDS: [&str; 13] = [
-        "out of gas", "outofgas", "opcode", "evm error", "invalid jump", "stack", "execution", "gas required exceeds", "intrinsic gas",
-        "memory limit", "write protection", "return data out of bounds", "state change during static call",
+        "out of gas",
+        "outofgas",
+        "opcode",
+        "evm error",
+        "invalid jump",
+        "stack",
+        "execution",
+        "gas required exceeds",
+        "intrinsic gas",
+        "memory limit",
+        "write protection",
+        "return data out of bounds",
+        "state change during static call",
     ];
     WORDS.iter().any(|word| message.contains(word))
 }

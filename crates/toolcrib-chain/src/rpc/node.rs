@@ -170,7 +170,8 @@ impl Node {
             bytes.extend_from_slice(&chunk);
         }
         // Some nodes send their JSON-RPC errors with status 400.
-        serde_json::from_slice(&bytes).map_err(|_| if status == 200 { TransportFault::Malformed } else { TransportFault::Status(status) })
+        serde_json::from_slice(&bytes)
+            .map_err(|_| if status == 200 { TransportFault::Malformed } else { TransportFault::Status(status) })
     }
 
     async fn wait_for_turn(&self) {
@@ -220,10 +221,21 @@ mod tests {
         }
         check("https://user:secret@node.example/v2/key?token=1", Some("https://node.example"));
         check(" https://node.example:8545/key ", Some("https://node.example:8545"));
-        for near in ["http://127.0.0.1:8545", "http://localhost:1", "http://[::1]:8545", "http://10.0.0.7:8545", "http://geth:8545"] {
+        for near in
+            ["http://127.0.0.1:8545", "http://localhost:1", "http://[::1]:8545", "http://10.0.0.7:8545", "http://geth:8545"]
+        {
             check(near, Some(near));
         }
-        for bad in ["", "node.example", "http://node.example", "http://8.8.8.8", "ws://localhost:1", "ftp://x", "file:///etc", "https://"] {
+        for bad in [
+            "",
+            "node.example",
+            "http://node.example",
+            "http://8.8.8.8",
+            "ws://localhost:1",
+            "ftp://x",
+            "file:///etc",
+            "https://",
+        ] {
             check(bad, None);
         }
         let shown = format!("{:?}", NodeUrl::parse("https://node.example/secret").expect("a URL"));

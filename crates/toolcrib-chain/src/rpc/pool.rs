@@ -79,9 +79,11 @@ impl tower::Service<RequestPacket> for Pool {
 
 impl Shared {
     async fn answer(&self, packet: RequestPacket) -> Result<ResponsePacket, Exhausted> {
-        let limit = packet.requests().iter().filter_map(|request| request.meta().extensions().get::<MaxBytes>()).map(|max| max.0).max();
+        let limit =
+            packet.requests().iter().filter_map(|request| request.meta().extensions().get::<MaxBytes>()).map(|max| max.0).max();
         let limit = limit.unwrap_or(self.max_bytes).min(self.max_bytes);
-        let quorum = packet.requests().iter().find_map(|request| request.meta().extensions().get::<Quorum>()).map(|quorum| quorum.0);
+        let quorum =
+            packet.requests().iter().find_map(|request| request.meta().extensions().get::<Quorum>()).map(|quorum| quorum.0);
         match quorum {
             Some(needed) => self.by_quorum(packet, limit, needed).await.map_err(|fault| Exhausted { fault, attempts: 1 }),
             None => self.by_failover(packet, limit).await,

@@ -1,0 +1,74 @@
+//! Signatures and tokens that only the chain can judge.
+
+use alloy_primitives::{Address, B256, Bytes};
+use alloy_sol_types::SolCall;
+
+use super::{Domain, SignatureError, StrictSignature};
+use crate::Error;
+use crate::abi::{IEIP3009, IERC1271};
+use crate::rpc::{BoundedCall, CallOutcome, Chain};
+
+/// Gas for an account to judge a signature: several keys and a module or two.
+const ERC1271_GAS: u64 = 1_000_000;
+
+/// The longest signature that an account is shown. Multi-signature accounts need 65 bytes for each owner.
+const MAX_SIGNATURE_BYTES: usize = 8_192;
+
+/// Checks a signature of an account with or without code.
+///
+/// An account with code decides alone, by ERC-1271; there is no falling back to recovery, because an account that has lent
+/// itself code (EIP-7702) may have meant to retire its key. ERC-6492 is refused.
+pub async fn check_signature(chain: &Chain, account: Address, digest: B256, signature: &[u8]) -> Result<(), Error> {
+    let code = chain.code(account).await?;
+    if code.is_empty() {
+        return Ok(StrictSignature::from_slice(signature)?.check(digest, account)?);
+    }
+    if matches!(StrictSignature::from_slice(signature), Err(SignatureError::Undeployed)) {
+        return Err(SignatureError::Undeployed.into());
+    }
+    if signature.len() > MAX_SIGNATURE_BYTES {
+        return Err(SignatureError::Length(signature.len()).into());
+    }
+    let data = IERC1271::isValidSignatureCall { hash: digest, signature: Bytes::copy_from_slice(signature) }.abi_encode().into();
+    let call = BoundedCall { to: account, data, from: None, gas: Some(ERC1271_GAS), max_bytes: 32 };
+    match chain.call(&call).await? {
+        CallOutcome::Returned(bytes) if is_agreed_value(&bytes) => Ok(()),
+        _ => Err(SignatureError::Contract { account }.into()),
+    }
+}
+
+/// Compares a token's own domain separator with the pinned one.
+pub async fn check_domain(chain: &Chain, domain: &Domain) -> Result<(), Error> {
+    let token = domain.contract();
+    let data = IEIP3009::DOMAIN_SEPARATORCall {}.abi_encode().into();
+    let call = BoundedCall { to: token, data, from: None, gas: Some(ERC1271_GAS), max_bytes: 32 };
+    let expected = domain.separator();
+    let got = match chain.call(&call).await? {
+        CallOutcome::Returned(bytes) if bytes.len() == 32 => B256::from_slice(&bytes),
+        _ => B256::ZERO,
+    };
+    if got == expected { Ok(()) } else { Err(Error::DomainMismatch { token, expected, got }) }
+}
+
+/// Whether an authorization was used or taken back.
+pub async fn is_used(chain: &Chain, token: Address, authorizer: Address, nonce: B256) -> Result<bool, Error> {
+    let data = IEIP3009::authorizationStateCall { authorizer, nonce }.abi_encode().into();
+    let call = BoundedCall { to: token, data, from: None, gas: Some(ERC1271_GAS), max_bytes: 32 };
+    let outcome = chain.call(&call).await?;
+    match outcome {
+        CallOutcome::Returned(bytes) if bytes[..] == B256::ZERO[..] => Ok(false),
+        CallOutcome::Returned(bytes) if bytes[..] == B256::with_last_byte(1)[..] => Ok(true),
+        CallOutcome::Returned(bytes) => {
+            Err(Error::Undecodable { contract: token, function: "authorizationState", length: bytes.len() })
+        }
+        _ => Err(Error::Undecodable { contract: token, function: "authorizationState", length: 0 }),
+    }
+}
+
+/// ERC-1271: the selector of the function, left-aligned in one word.
+fn is_agreed_value(bytes: &[u8]) -> bool {
+    const AGREED: [u8; 4] = [0x16, 0x26, 0xba, 0x7e];
+    bytes
+        .split_first_chunk::<4>()
+        .is_some_and(|(head, rest)| *head == AGREED && rest.len() == 28 && rest.iter().all(|&byte| byte == 0))
+}

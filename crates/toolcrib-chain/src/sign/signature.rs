@@ -1,0 +1,162 @@
+//! Signatures that are taken: exactly one encoding for each.
+
+use std::fmt;
+
+use alloy_primitives::{Address, B256, Signature, U256};
+use toolcrib_core::agent::signing::{AgentSignature, SignatureFault};
+use toolcrib_core::codes::{self, Code};
+
+/// Why a signature is not accepted.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SignatureError {
+    /// Not 65 bytes.
+    #[error("the signature has {0} bytes instead of 65")]
+    Length(usize),
+    /// The last byte is not 0, 1, 27 or 28.
+    #[error("the last byte of the signature is {0}, not 0, 1, 27 or 28")]
+    V(u8),
+    /// s is in the upper half.
+    #[error("the s of the signature is in the upper half")]
+    HighS,
+    /// r or s is zero or too large.
+    #[error("the r or s of the signature is out of range")]
+    Range,
+    /// No key can have made it.
+    #[error("the signature belongs to no key")]
+    Unrecoverable,
+    /// Somebody else made it, or it covers other data.
+    #[error("the signature is that of {got}, not of {expected}")]
+    WrongSigner {
+        /// Who should have signed.
+        expected: Address,
+        /// Whose it is.
+        got: Address,
+    },
+    /// A signature of an account that is not deployed (ERC-6492).
+    #[error("signatures of accounts that are not deployed (ERC-6492) are refused")]
+    Undeployed,
+    /// The account's contract does not accept it (ERC-1271).
+    #[error("the contract of {account} does not accept the signature")]
+    Contract {
+        /// The account.
+        account: Address,
+    },
+}
+
+impl SignatureError {
+    /// The code of the vocabulary.
+    pub const fn code(&self) -> Code {
+        use codes::chain;
+        match self {
+            Self::Length(_) => chain::SIGNATURE_LENGTH,
+            Self::V(_) => chain::SIGNATURE_V,
+            Self::HighS => chain::SIGNATURE_HIGH_S,
+            Self::Range => chain::SIGNATURE_RANGE,
+            Self::Unrecoverable => chain::SIGNATURE_UNRECOVERABLE,
+            Self::WrongSigner { .. } => chain::SIGNATURE_WRONG_SIGNER,
+            Self::Undeployed => chain::SIGNATURE_UNDEPLOYED,
+            Self::Contract { .. } => chain::CONTRACT_SIGNATURE,
+        }
+    }
+}
+
+/// A signature of 65 bytes with low s, r and s in range, and v of 0, 1, 27 or 28.
+///
+/// Two of these are equal when they are the same signature, whichever way v is written.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct StrictSignature {
+    r: [u8; 32],
+    s: [u8; 32],
+    y_is_odd: bool,
+}
+
+impl StrictSignature {
+    /// Takes r, s and v.
+    pub fn from_slice(bytes: &[u8]) -> Result<Self, SignatureError> {
+        /// What the last 32 bytes of an ERC-6492 signature are.
+        const ERC6492_SUFFIX: [u8; 2] = [0x64, 0x92];
+        if let Some(end) = bytes.last_chunk::<32>()
+            && bytes.len() > 65
+            && end.chunks(2).all(|pair| pair == ERC6492_SUFFIX)
+        {
+            return Err(SignatureError::Undeployed);
+        }
+        let bytes = <[u8; 65]>::try_from(bytes).map_err(|_| SignatureError::Length(bytes.len()))?;
+        AgentSignature::from_bytes(bytes).map(Self::from).map_err(|fault| match fault {
+            SignatureFault::V(v) => SignatureError::V(v),
+            SignatureFault::HighS => SignatureError::HighS,
+            // The bytes are there, so this is the only other fault.
+            _ => SignatureError::Range,
+        })
+    }
+
+    /// The one encoding to send on: v is 27 or 28.
+    pub fn canonical(&self) -> [u8; 65] {
+        let mut bytes = [0; 65];
+        bytes[..32].copy_from_slice(&self.r);
+        bytes[32..64].copy_from_slice(&self.s);
+        bytes[64] = self.v();
+        bytes
+    }
+
+    /// The x coordinate of the signer's point.
+    pub const fn r(&self) -> B256 {
+        B256::new(self.r)
+    }
+
+    /// The proof.
+    pub const fn s(&self) -> B256 {
+        B256::new(self.s)
+    }
+
+    /// 27 or 28.
+    pub const fn v(&self) -> u8 {
+        27 + self.y_is_odd as u8
+    }
+
+    /// Whose signature over this digest it is.
+    pub fn recover(&self, digest: B256) -> Result<Address, SignatureError> {
+        Signature::new(U256::from_be_bytes(self.r), U256::from_be_bytes(self.s), self.y_is_odd)
+            .recover_address_from_prehash(&digest)
+            .map_err(|_| SignatureError::Unrecoverable)
+    }
+
+    /// Holds the signer against an account without code.
+    pub fn check(&self, digest: B256, expected: Address) -> Result<(), SignatureError> {
+        let got = self.recover(digest)?;
+        if got == expected && !got.is_zero() { Ok(()) } else { Err(SignatureError::WrongSigner { expected, got }) }
+    }
+}
+
+impl From<AgentSignature> for StrictSignature {
+    fn from(signature: AgentSignature) -> Self {
+        Self { r: signature.r(), s: signature.s(), y_is_odd: signature.y_is_odd() }
+    }
+}
+
+impl TryFrom<Signature> for StrictSignature {
+    type Error = SignatureError;
+
+    fn try_from(signature: Signature) -> Result<Self, SignatureError> {
+        Self::from_slice(&signature.as_bytes())
+    }
+}
+
+impl From<StrictSignature> for Signature {
+    fn from(signature: StrictSignature) -> Self {
+        Self::new(U256::from_be_bytes(signature.r), U256::from_be_bytes(signature.s), signature.y_is_odd)
+    }
+}
+
+impl fmt::Display for StrictSignature {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", alloy_primitives::hex::encode_prefixed(self.canonical()))
+    }
+}
+
+impl fmt::Debug for StrictSignature {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "StrictSignature({self})")
+    }
+}

@@ -1,0 +1,210 @@
+//! Transactions in steps that can be written down between: simulate, prepare, sign, broadcast, wait.
+//!
+//! A signed transaction is the same each time it is sent, so whoever keeps [`Signed`] before broadcasting can be interrupted
+//! at any point and go on without doing anything twice.
+
+use std::time::Duration;
+
+use alloy_consensus::{SignableTransaction, TxEip1559, TxEnvelope, TypedTransaction};
+use alloy_eips::eip2718::Encodable2718;
+use alloy_network::TransactionBuilder;
+use alloy_primitives::{Address, B256, Bytes, Signature, TxKind, U256, keccak256};
+use alloy_provider::Provider;
+use alloy_rpc_types_eth::{TransactionReceipt, TransactionRequest};
+use alloy_transport::TransportError;
+use serde::{Deserialize, Serialize};
+
+use crate::Error;
+use crate::error::{foreign, revert_data};
+use crate::registry::Revert;
+use crate::rpc::Chain;
+use crate::wallet::{Scope, Wallet};
+
+/// Added to the estimate of gas, in percent: state may change between estimate and execution.
+pub const GAS_MARGIN_PERCENT: u64 = 20;
+
+/// A call to a contract that changes something.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Call {
+    /// The contract.
+    pub to: Address,
+    /// Selector and arguments.
+    pub data: Bytes,
+    /// The chain's own currency to send along.
+    pub value: U256,
+}
+
+/// A transaction with everything decided but the signature.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Prepared {
+    /// The chain.
+    pub chain_id: u64,
+    /// Who sends it.
+    pub from: Address,
+    /// Its number among the sender's transactions.
+    pub nonce: u64,
+    /// What it does.
+    pub call: Call,
+    /// The most gas that it may use.
+    pub gas_limit: u64,
+    /// The most that is paid for a unit of gas.
+    pub max_fee_per_gas: u128,
+    /// The part of it that the block's producer gets.
+    pub max_priority_fee_per_gas: u128,
+}
+
+/// A signed transaction.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Signed {
+    /// Its hash.
+    pub hash: B256,
+    /// The bytes to send.
+    pub raw: Bytes,
+    /// Who sends it.
+    pub from: Address,
+    /// Its number.
+    pub nonce: u64,
+}
+
+impl Prepared {
+    /// The most that the sender can lose: all the gas at the highest fee, and the value.
+    pub fn most_cost(&self) -> U256 {
+        U256::from(self.gas_limit).saturating_mul(U256::from(self.max_fee_per_gas)).saturating_add(self.call.value)
+    }
+
+    fn transaction(&self) -> TypedTransaction {
+        TypedTransaction::Eip1559(TxEip1559 {
+            chain_id: self.chain_id,
+            nonce: self.nonce,
+            gas_limit: self.gas_limit,
+            max_fee_per_gas: self.max_fee_per_gas,
+            max_priority_fee_per_gas: self.max_priority_fee_per_gas,
+            to: TxKind::Call(self.call.to),
+            value: self.call.value,
+            access_list: Default::default(),
+            input: self.call.data.clone(),
+        })
+    }
+}
+
+impl Chain {
+    /// Executes a call without sending it. A refusal is decoded.
+    pub async fn simulate(&self, from: Address, call: &Call) -> Result<Bytes, Error> {
+        self.provider().call(request(from, call)).await.map_err(|error| refusal(error, from, 0))
+    }
+
+    /// Decides number, gas and fees. Fails where the transaction would fail.
+    pub async fn prepare(&self, from: Address, call: &Call) -> Result<Prepared, Error> {
+        let provider = self.provider();
+        let nonce = provider.get_transaction_count(from).pending().await.map_err(Error::from_rpc)?;
+        let gas = provider.estimate_gas(request(from, call)).await.map_err(|error| refusal(error, from, nonce))?;
+        let fees = provider.estimate_eip1559_fees().await.map_err(Error::from_rpc)?;
+        Ok(Prepared {
+            chain_id: self.chain_id(),
+            from,
+            nonce,
+            call: call.clone(),
+            gas_limit: gas.saturating_add(gas / 100 * GAS_MARGIN_PERCENT),
+            max_fee_per_gas: fees.max_fee_per_gas,
+            max_priority_fee_per_gas: fees.max_priority_fee_per_gas,
+        })
+    }
+
+    /// Signs. Nothing is sent.
+    pub async fn sign(&self, wallet: &dyn Wallet, prepared: &Prepared) -> Result<Signed, Error> {
+        if prepared.chain_id != self.chain_id() {
+            return Err(Error::WrongChain {
+                node: "of this connection".to_owned(),
+                expected: prepared.chain_id,
+                got: self.chain_id(),
+            });
+        }
+        let cleared = Scope::of(self).await?.clear(wallet)?;
+        let transaction = prepared.transaction();
+        let signature = wallet.sign_transaction(&transaction, cleared).await?;
+        signature.check(transaction.signature_hash(), prepared.from)?;
+        let envelope: TxEnvelope = transaction.into_signed(Signature::from(signature)).into();
+        let raw: Bytes = envelope.encoded_2718().into();
+        Ok(Signed { hash: keccak256(&raw), raw, from: prepared.from, nonce: prepared.nonce })
+    }
+
+    /// Sends. Sending again what the node already has is no error.
+    pub async fn broadcast(&self, signed: &Signed) -> Result<(), Error> {
+        let Err(error) = self.provider().send_raw_transaction(&signed.raw).await else { return Ok(()) };
+        let is_known = error.as_error_resp().is_some_and(|payload| {
+            let message = payload.message.to_ascii_lowercase();
+            message.contains("already known") || message.contains("already imported") || message.contains("known transaction")
+        });
+        if is_known || self.receipt(signed.hash).await?.is_some() {
+            Ok(())
+        } else {
+            Err(refusal(error, signed.from, signed.nonce))
+        }
+    }
+
+    /// The receipt of a transaction that was mined.
+    pub async fn receipt(&self, hash: B256) -> Result<Option<TransactionReceipt>, Error> {
+        self.provider().get_transaction_receipt(hash).await.map_err(Error::from_rpc)
+    }
+
+    /// Waits until a transaction is mined. `progress` is told the newest block at each look.
+    pub async fn wait(
+        &self,
+        signed: &Signed,
+        most: Duration,
+        mut progress: impl FnMut(u64) + Send,
+    ) -> Result<TransactionReceipt, Error> {
+        let pause = if self.is_loopback() { Duration::from_millis(50) } else { Duration::from_secs(2) };
+        let deadline = tokio::time::Instant::now() + most;
+        loop {
+            if let Some(receipt) = self.receipt(signed.hash).await? {
+                return if receipt.status() { Ok(receipt) } else { Err(Error::Failed { hash: signed.hash }) };
+            }
+            let used = self.provider().get_transaction_count(signed.from).await.map_err(Error::from_rpc)?;
+            if used > signed.nonce {
+                // It may have been mined between the two questions.
+                return match self.receipt(signed.hash).await? {
+                    Some(receipt) if receipt.status() => Ok(receipt),
+                    Some(_) => Err(Error::Failed { hash: signed.hash }),
+                    None => Err(Error::Replaced { hash: signed.hash, account: signed.from, nonce: signed.nonce }),
+                };
+            }
+            if tokio::time::Instant::now() >= deadline {
+                return Err(Error::NotMined { hash: signed.hash, seconds: most.as_secs() });
+            }
+            progress(self.block_number().await?);
+            tokio::time::sleep(pause).await;
+        }
+    }
+
+    /// All the steps at once, for callers without a journal.
+    pub async fn send(&self, wallet: &dyn Wallet, call: &Call, most: Duration) -> Result<TransactionReceipt, Error> {
+        let prepared = self.prepare(wallet.address(), call).await?;
+        let signed = self.sign(wallet, &prepared).await?;
+        self.broadcast(&signed).await?;
+        self.wait(&signed, most, |_| {}).await
+    }
+}
+
+fn request(from: Address, call: &Call) -> TransactionRequest {
+    TransactionRequest::default().with_from(from).with_to(call.to).with_input(call.data.clone()).with_value(call.value)
+}
+
+/// A refusal of a transaction in our words. Nodes agree on these phrases, not on numbers.
+fn refusal(error: TransportError, account: Address, nonce: u64) -> Error {
+    let TransportError::ErrorResp(payload) = &error else { return Error::from_rpc(error) };
+    if let Some(data) = revert_data(payload) {
+        return Error::Reverted(Revert::decode(&data));
+    }
+    let lower = payload.message.to_ascii_lowercase();
+    let message = foreign(&payload.message);
+    if lower.contains("insufficient funds") || lower.contains("gas required exceeds allowance") {
+        Error::NoFunds { account, message }
+    } else if lower.contains("nonce too low") {
+        Error::NonceTooLow { account, nonce }
+    } else if lower.contains("underpriced") || lower.contains("less than block base fee") {
+        Error::Underpriced { message }
+    } else {
+        Error::from_rpc(error)
+    }
+}
