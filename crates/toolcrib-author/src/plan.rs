@@ -206,7 +206,11 @@ mod tests {
         let steps = register("https://a.example/x", B256::ZERO, &gate);
         assert!(matches!(&steps[0], Step::Register { predicate: Some(at), .. } if *at == predicate), "from the first step on");
         assert_eq!(steps[1..], [Step::Configure(gate.clone())]);
-        assert_eq!(change_gate(&gate), [Step::Configure(gate), Step::SetPredicate(Some(predicate))], "configured before it counts");
+        assert_eq!(
+            change_gate(&gate),
+            [Step::Configure(gate), Step::SetPredicate(Some(predicate))],
+            "configured before it counts"
+        );
         assert_eq!(register("https://a.example/x", B256::ZERO, &Gate::Open).len(), 1);
         assert_eq!(change_gate(&Gate::Open), [Step::SetPredicate(None)]);
     }

@@ -91,7 +91,9 @@ mod tests {
         let good = manifest("https://tools.harbour-office.org/tides");
         let ready = preflight(&good, "HTTPS://Tools.Harbour-Office.org:443/.well-known/ai-tool/tide-table.json", CREATOR);
         assert_eq!(ready.expect("normalised before it is committed").metadata_uri, URI);
-        for uri in ["https://harbour-office.org/.well-known/ai-tool/tide-table.json", "https://tools.harbour-office.org/tides.json", ""] {
+        for uri in
+            ["https://harbour-office.org/.well-known/ai-tool/tide-table.json", "https://tools.harbour-office.org/tides.json", ""]
+        {
             assert!(!refused(&good, uri, CREATOR).is_empty(), "{uri}");
         }
         let codes = refused(&good, "https://harbour-office.org/x", Address::ZERO);

@@ -52,6 +52,14 @@ pub struct Predicates {
     pub traits: Option<Address>,
     /// Holders of an amount of an ERC-20 token.
     pub erc20: Option<Address>,
+    /// Accounts on a list.
+    pub merkle: Option<Address>,
+    /// Accounts that sign a challenge.
+    pub access_proof: Option<Address>,
+    /// Several predicates joined.
+    pub composite: Option<Address>,
+    /// Nobody: for pausing.
+    pub deny_all: Option<Address>,
 }
 
 /// A token that is paid with by EIP-3009 authorization.
@@ -154,9 +162,20 @@ const PREDICATES: Predicates = Predicates {
     subscription: Some(address!("CBe0cd9B1d99d95Baa9c58f2767246C52e461f25")),
     traits: Some(address!("10abF07CfA34Bf22372C57f27e8bd9C2DCF93fA1")),
     erc20: Some(address!("1a834FC48B5f6e119c62C12a98b32137bCFA77cD")),
+    ..NO_PREDICATES
 };
 
-const NO_PREDICATES: Predicates = Predicates { erc721: None, erc1155: None, subscription: None, traits: None, erc20: None };
+const NO_PREDICATES: Predicates = Predicates {
+    erc721: None,
+    erc1155: None,
+    subscription: None,
+    traits: None,
+    erc20: None,
+    merkle: None,
+    access_proof: None,
+    composite: None,
+    deny_all: None,
+};
 
 const BLANK: Network = Network {
     chain_id: 0,

@@ -7,6 +7,9 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde::Deserialize;
 use toolcrib_core::finding::Mode;
 
+use crate::commands::onchain::agt::AgtCommand;
+use crate::commands::onchain::wallet::WalletCommand;
+use crate::commands::onchain::{look, write};
 use crate::kinds::ManifestKind;
 
 /// Publish, find, verify, gate, pay for and call agent tools.
@@ -80,6 +83,32 @@ pub(crate) enum Command {
     #[command(after_help = "The draft goes to stdout; the changes to make to the TXT records afterwards go to stderr.\n\
         Nothing is sent anywhere.")]
     Migrate(Migrate),
+    /// Register a tool, and configure who may use it
+    #[command(after_help = "Nothing is fetched: the manifest comes from a file, and must be the one that the URL serves.\n\
+        A gated tool lets nobody in until its gate is configured; the same command goes on where it stopped.")]
+    Register(write::Register),
+    /// Commit a changed manifest of a registered tool
+    Update(write::Update),
+    /// Change who decides about access to a tool
+    SetPredicate(write::SetPredicate),
+    /// Close a tool to everybody for a while
+    Pause(write::Pause),
+    /// Give a paused tool its former predicate back
+    Resume(write::Change),
+    /// Remove a tool for good
+    Deregister(write::Change),
+    /// Show what a registry has about a tool
+    Inspect(look::Tool),
+    /// Ask whether an account may use a tool
+    Access(look::AccessOf),
+    /// List what a tool's predicate asks for
+    Requirements(look::Tool),
+    /// Keep keys encrypted
+    #[command(subcommand)]
+    Wallet(WalletCommand),
+    /// Sign an agent manifest, or check its signature
+    #[command(subcommand)]
+    Agt(AgtCommand),
     /// Show every setting, its value and where it comes from
     Config,
     /// Print a completion script for a shell

@@ -12,6 +12,18 @@ pub(crate) const TOOLCRIB_DENY_WARNINGS: &str = "TOOLCRIB_DENY_WARNINGS";
 /// Whose rules apply: `producer` or `consumer`. The setting `as`.
 pub(crate) const TOOLCRIB_AS: &str = "TOOLCRIB_AS";
 
+/// Nodes to ask, separated by commas.
+pub(crate) const RPC_URL: &str = "RPC_URL";
+
+/// The private key that signs when no wallet is named.
+pub(crate) const TOOLCRIB_PRIVATE_KEY: &str = "TOOLCRIB_PRIVATE_KEY";
+
+/// The password of the wallet that is named.
+pub(crate) const TOOLCRIB_PASSWORD: &str = "TOOLCRIB_PASSWORD";
+
+/// Where wallets and unfinished work lie: `$XDG_STATE_HOME/toolcrib`.
+pub(crate) const XDG_STATE_HOME: &str = "XDG_STATE_HOME";
+
 /// Any value but the empty one turns colours off (<https://no-color.org>), unless `color` is set some other way.
 pub(crate) const NO_COLOR: &str = "NO_COLOR";
 
@@ -34,6 +46,10 @@ pub(crate) const DOCUMENTED: &[(&str, &str)] = &[
     (TOOLCRIB_FORMAT, "setting `format`: `human`, `json`, `sarif` or `github`"),
     (TOOLCRIB_DENY_WARNINGS, "setting `deny_warnings`: `true` or `false`"),
     (TOOLCRIB_AS, "setting `as`: `producer` or `consumer`"),
+    (RPC_URL, "nodes to ask, separated by commas, unless `--rpc-url` is given"),
+    (TOOLCRIB_PRIVATE_KEY, "the private key that signs when no wallet is named"),
+    (TOOLCRIB_PASSWORD, "the password of the wallet that is named"),
+    (XDG_STATE_HOME, "wallets and unfinished work are in `$XDG_STATE_HOME/toolcrib`"),
     (NO_COLOR, "any value but the empty one turns colours off, unless `color` is set"),
     (TERM, "a terminal called `dumb` gets no colours"),
     (XDG_CONFIG_HOME, "user settings are in `$XDG_CONFIG_HOME/toolcrib/config.toml`"),

@@ -11,6 +11,7 @@ mod env;
 mod fix;
 mod input;
 mod kinds;
+mod onchain;
 mod outcome;
 mod position;
 mod printer;
@@ -61,11 +62,30 @@ fn run(cli: Cli) -> Exit {
         Command::New(arguments) => commands::new::run(arguments.kind.into(), &arguments.file, &mut printer),
         Command::Init(arguments) => commands::new::run(kinds::ManifestKind::Tool, &arguments, &mut printer),
         Command::Migrate(arguments) => commands::migrate::run(&arguments, &mut printer),
+        Command::Register(arguments) => reach(commands::onchain::write::register(&arguments, &mut printer)),
+        Command::Update(arguments) => reach(commands::onchain::write::update(&arguments, &mut printer)),
+        Command::SetPredicate(arguments) => reach(commands::onchain::write::set_predicate(&arguments, &mut printer)),
+        Command::Pause(arguments) => reach(commands::onchain::write::pause(&arguments, &mut printer)),
+        Command::Resume(arguments) => reach(commands::onchain::write::resume(&arguments, &mut printer)),
+        Command::Deregister(arguments) => reach(commands::onchain::write::deregister(&arguments, &mut printer)),
+        Command::Inspect(arguments) => reach(commands::onchain::look::inspect(&arguments, &mut printer)),
+        Command::Access(arguments) => reach(commands::onchain::look::access(&arguments, &mut printer)),
+        Command::Requirements(arguments) => reach(commands::onchain::look::requirements(&arguments, &mut printer)),
+        Command::Wallet(command) => commands::onchain::wallet::run(&command, &mut printer),
+        Command::Agt(command) => reach(commands::onchain::agt::run(&command, &mut printer)),
         Command::Config => commands::config::run(&settings, &mut printer),
         Command::Completions(arguments) => commands::shell::completions(&arguments, &mut printer),
         Command::Man(arguments) => commands::shell::man(&arguments, &mut printer),
     };
     conclude(result, printer)
+}
+
+/// Runs a command that waits for others. One thread is enough: there is one conversation.
+fn reach(command: impl Future<Output = Result<Done, Stop>>) -> Result<Done, Stop> {
+    match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime.block_on(command),
+        Err(error) => Err(Failure::new(codes::cli::OUTPUT, format!("the system gives no means to wait: {error}")).into()),
+    }
 }
 
 /// What the command line says about settings.

@@ -9,6 +9,7 @@ use crate::finding::Severity;
 
 pub mod agent;
 pub mod amount;
+pub mod author;
 pub mod caip;
 pub mod chain;
 pub mod cli;
@@ -110,6 +111,7 @@ pub fn all() -> impl Iterator<Item = Code> {
         tool::ALL,
         agent::ALL,
         local::ALL,
+        author::ALL,
         chain::ALL,
         predicate::ALL,
         wallet::ALL,

@@ -7,6 +7,7 @@ pub(crate) mod hash;
 pub(crate) mod lint;
 pub(crate) mod migrate;
 pub(crate) mod new;
+pub(crate) mod onchain;
 pub(crate) mod schema;
 pub(crate) mod shell;
 pub(crate) mod validate;

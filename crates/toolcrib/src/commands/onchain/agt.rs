@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use serde_json::json;
-use toolcrib_chain::sign::{self};
+use toolcrib_chain::sign;
 use toolcrib_chain::wallet::Scope;
 use toolcrib_core::agent::{AgentManifest, AgentSignature, SigningPayload, signing};
 use toolcrib_core::checked;
@@ -63,7 +63,7 @@ async fn sign_file(arguments: &Sign, printer: &mut Printer) -> Result<Done, Stop
     let wallet = arguments.signing.open()?;
     let cleared = Scope::Document.clear(wallet.as_ref()).map_err(|error| failed(error.into()))?;
     let signature = wallet.sign_message(payload.as_bytes(), cleared).await.map_err(|error| failed(error.into()))?;
-    let signature = AgentSignature::from_bytes(&signature.to_bytes())
+    let signature = AgentSignature::from_bytes(signature.canonical())
         .map_err(|fault| Failure::new(codes::agent::SIGNATURE_RANGE, fault.to_string()))?;
     let signed = signing::with_signature(&document, &signature).ok_or_else(unreadable)?;
     // What is handed out is checked as a stranger would: the rules, and whose signature it is.
@@ -75,7 +75,7 @@ async fn sign_file(arguments: &Sign, printer: &mut Printer) -> Result<Done, Stop
     let Some(manifest) = checked.conformant() else {
         return Ok(Done::new(Exit::No, json!({ "signed": null })));
     };
-    sign::agent::check_owner_signature(manifest).map_err(|error| {
+    sign::check_owner_signature(manifest).map_err(|error| {
         Failure::new(error.code(), format!("{error}; the wallet is {}, the owner {}", wallet.address(), manifest.owner()))
             .hint("sign with the wallet that the manifest names as its owner")
     })?;
@@ -97,9 +97,12 @@ fn verify(arguments: &Verify, printer: &mut Printer) -> Result<Done, Stop> {
         return Ok(Done::new(Exit::No, json!({ "conformant": false, "signature": null })));
     };
     let owner = manifest.owner().to_checksum(None);
-    if let Err(error) = sign::agent::check_owner_signature(manifest) {
+    if let Err(error) = sign::check_owner_signature(manifest) {
         printer.result(&format!("not valid: {error}\n"))?;
-        return Ok(Done::new(Exit::No, json!({ "conformant": true, "signature": false, "owner": owner, "code": error.code().id() })));
+        return Ok(Done::new(
+            Exit::No,
+            json!({ "conformant": true, "signature": false, "owner": owner, "code": error.code().id() }),
+        ));
     }
     printer.result(&format!("signed by its owner {owner}\n"))?;
     printer.note("whether that owner holds the name on chain was not asked")?;

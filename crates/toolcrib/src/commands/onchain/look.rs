@@ -59,7 +59,10 @@ pub(crate) async fn inspect(arguments: &Tool, printer: &mut Printer) -> Result<D
         }
         Some(address) => {
             let found = predicate::introspect(registry.chain(), address, id).await.map_err(failed)?;
-            lines.push(("predicate", format!("{} {}", address.to_checksum(None), found.name.as_deref().unwrap_or("without a name"))));
+            lines.push((
+                "predicate",
+                format!("{} {}", address.to_checksum(None), found.name.as_deref().unwrap_or("without a name")),
+            ));
             remarks.extend(found.codes());
             Some(found)
         }
@@ -124,17 +127,25 @@ pub(crate) async fn requirements(arguments: &Tool, printer: &mut Printer) -> Res
     Ok(Done::new(if data["complete"] == true { Exit::Yes } else { Exit::No }, data))
 }
 
-async fn describe(registry: &Registry, address: alloy_primitives::Address, id: U256, printer: &mut Printer) -> Result<Value, Stop> {
+async fn describe(
+    registry: &Registry,
+    address: alloy_primitives::Address,
+    id: U256,
+    printer: &mut Printer,
+) -> Result<Value, Stop> {
     let found = predicate::introspect(registry.chain(), address, id).await.map_err(failed)?;
     for code in found.codes() {
         printer.note(&format!("{}[{code}]: {}", code.severity(), code.title()))?;
     }
     let list: Vec<_> = match &found.requirements {
-        Requirements::Listed { logic, list } => {
-            printer.result(&format!("{}\n", match logic {
-                predicate::Logic::And => "all of:",
-                predicate::Logic::Or => "any of:",
-            }))?;
+        Requirements::Listed { logic, entries: list } => {
+            printer.result(&format!(
+                "{}\n",
+                match logic {
+                    predicate::Logic::And => "all of:",
+                    predicate::Logic::Or => "any of:",
+                }
+            ))?;
             for requirement in list {
                 let kind = alloy_primitives::hex::encode_prefixed(requirement.kind);
                 printer.result(&format!("  {kind}  {}  {:?}\n", shown(&requirement.label), requirement.meaning))?;

@@ -59,7 +59,7 @@ pub(crate) fn run(command: &WalletCommand, printer: &mut Printer) -> Result<Done
             for entry in &entries {
                 let address = entry.address.map_or_else(|| "address unknown".to_owned(), |address| address.to_checksum(None));
                 printer.result(&format!("{address}  {}\n", shown(&entry.name)))?;
-                if entry.is_exposed {
+                if entry.is_readable_by_others {
                     printer.note(&format!("warning: others on this machine can read {}", shown(&entry.name)))?;
                 }
             }
@@ -85,8 +85,9 @@ fn keep(named: &Named, key: LocalWallet, printer: &mut Printer) -> Result<Done, 
         }
     }
     let store = keystore()?;
-    let wallet = store.import(&named.name, key, &password, Cost::Standard).map_err(|error| failed(error.into()))?;
+    let wallet = store.import(&named.name, key, &password, Cost::STANDARD).map_err(|error| failed(error.into()))?;
     printer.result(&format!("{}\n", wallet.address().to_checksum(None)))?;
-    printer.note(&format!("kept in {}; without the password it is lost for good", shown(&store.folder().display().to_string())))?;
+    printer
+        .note(&format!("kept in {}; without the password it is lost for good", shown(&store.folder().display().to_string())))?;
     Ok(Done::new(Exit::Yes, json!({ "name": named.name, "address": wallet.address() })))
 }

@@ -1,0 +1,394 @@
+//! `register`, `update`, `set-predicate`, `pause`, `resume` and `deregister`: what changes a registry.
+//!
+//! Each says what it will do and asks; `--dry-run` and `--calldata` sign nothing. Work of several steps is journalled and
+//! goes on where it stopped when the same command is given again.
+
+use std::io::{self, BufRead, IsTerminal, Write};
+use std::path::PathBuf;
+
+use alloy_primitives::{Address, U256, utils::format_ether};
+use clap::Args;
+use serde_json::{Value, json};
+use toolcrib_author::journal::{Entry, Journal};
+use toolcrib_author::plan::{self, Gate, Step, journal_id};
+use toolcrib_author::preflight::{Ready, preflight};
+use toolcrib_author::run::{Event, run};
+use toolcrib_chain::registry::Registry;
+use toolcrib_chain::wallet::Wallet;
+use toolcrib_core::codes;
+use toolcrib_core::finding::{Finding, Severity};
+
+use super::look::Tool;
+use crate::input::Source;
+use crate::kinds::parse_address;
+use crate::onchain::{OnChain, Signing, Writing, failed, state_dir};
+use crate::outcome::{Done, Exit, Failure, Stop};
+use crate::position::Lines;
+use crate::printer::{Printer, shown};
+use crate::report::human;
+
+/// Arguments of `register`.
+#[derive(Args, Debug)]
+pub(crate) struct Register {
+    /// The URL under which the manifest is served
+    #[arg(long, value_name = "URL")]
+    pub(crate) metadata: String,
+    /// The manifest file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) manifest: PathBuf,
+    /// Let in owners of a token of this ERC-721 collection; may be given again
+    #[arg(long, value_name = "0x…", conflicts_with_all = ["erc20_gate", "access_predicate"])]
+    pub(crate) nft_gate: Vec<String>,
+    /// Let in holders of this ERC-20 token
+    #[arg(long, value_name = "0x…", requires = "min", conflicts_with = "access_predicate")]
+    pub(crate) erc20_gate: Option<String>,
+    /// The least balance for --erc20-gate, in the token's smallest unit
+    #[arg(long, value_name = "N", requires = "erc20_gate")]
+    pub(crate) min: Option<String>,
+    /// Let this predicate decide; it is configured elsewhere
+    #[arg(long, value_name = "0x…")]
+    pub(crate) access_predicate: Option<String>,
+    #[command(flatten)]
+    pub(crate) onchain: OnChain,
+    #[command(flatten)]
+    pub(crate) signing: Signing,
+    #[command(flatten)]
+    pub(crate) writing: Writing,
+}
+
+/// Arguments of `update`.
+#[derive(Args, Debug)]
+pub(crate) struct Update {
+    #[command(flatten)]
+    pub(crate) change: Change,
+    /// The URL under which the manifest is served; the registered one if none is given
+    #[arg(long, value_name = "URL")]
+    pub(crate) metadata: Option<String>,
+    /// The manifest file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) manifest: PathBuf,
+}
+
+/// Arguments of `set-predicate`.
+#[derive(Args, Debug)]
+pub(crate) struct SetPredicate {
+    #[command(flatten)]
+    pub(crate) change: Change,
+    /// The predicate, or `open` for everybody
+    #[arg(value_name = "ADDRESS")]
+    pub(crate) predicate: String,
+}
+
+/// Arguments of commands that change a registered tool.
+#[derive(Args, Debug)]
+pub(crate) struct Change {
+    #[command(flatten)]
+    pub(crate) tool: Tool,
+    #[command(flatten)]
+    pub(crate) signing: Signing,
+    #[command(flatten)]
+    pub(crate) writing: Writing,
+}
+
+/// Arguments of `pause`.
+#[derive(Args, Debug)]
+pub(crate) struct Pause {
+    #[command(flatten)]
+    pub(crate) change: Change,
+    /// The predicate that lets nobody in, instead of the built-in one of the network
+    #[arg(long, value_name = "0x…")]
+    pub(crate) deny_predicate: Option<String>,
+}
+
+/// Registers a tool, and configures its gate.
+pub(crate) async fn register(arguments: &Register, printer: &mut Printer) -> Result<Done, Stop> {
+    let wallet = arguments.signing.open()?;
+    let ready = check_manifest(&arguments.manifest, &arguments.metadata, wallet.address(), printer)?;
+    let Some(ready) = ready else { return Ok(Done::new(Exit::No, json!({ "tool": null }))) };
+    let registry = arguments.onchain.connect(printer).await?;
+    let gate = gate(arguments, &registry)?;
+    if let Some(predicate) = gate.predicate()
+        && registry.chain().code(predicate).await.map_err(failed)?.is_empty()
+    {
+        let what = format!("there is no code at the predicate {predicate}, so the tool would let nobody in");
+        return Err(Failure::new(codes::predicate::NO_CODE, what).into());
+    }
+    let hash = ready.manifest.hash();
+    let steps = plan::register(&ready.metadata_uri, hash, &gate);
+    let subject = [ready.metadata_uri.as_bytes(), hash.as_slice()].concat();
+    let id = journal_id("register", registry.chain().chain_id(), registry.address(), wallet.address(), &subject);
+    let work = Work { id, tool: None, steps };
+    execute(&registry, wallet.as_ref(), work, &arguments.writing, printer).await
+}
+
+/// Changes URI and hash of a tool.
+pub(crate) async fn update(arguments: &Update, printer: &mut Printer) -> Result<Done, Stop> {
+    let change = &arguments.change;
+    let wallet = change.signing.open()?;
+    let (registry, tool) = change.tool.onchain.connect_for(&change.tool.tool, printer).await?;
+    let config = registry.config(tool).await.map_err(failed)?;
+    let uri = arguments.metadata.as_deref().unwrap_or(&config.metadata_uri);
+    let ready = check_manifest(&arguments.manifest, uri, wallet.address(), printer)?;
+    let Some(ready) = ready else { return Ok(Done::new(Exit::No, json!({ "tool": null }))) };
+    let step = Step::Update { uri: ready.metadata_uri, hash: ready.manifest.hash() };
+    change_tool("update", &registry, wallet.as_ref(), tool, vec![step], &change.writing, printer).await
+}
+
+/// Changes who decides about access.
+pub(crate) async fn set_predicate(arguments: &SetPredicate, printer: &mut Printer) -> Result<Done, Stop> {
+    let change = &arguments.change;
+    let predicate = if arguments.predicate == "open" { None } else { Some(parse_address(&arguments.predicate)?) };
+    let wallet = change.signing.open()?;
+    let (registry, tool) = change.tool.onchain.connect_for(&change.tool.tool, printer).await?;
+    change_tool("predicate", &registry, wallet.as_ref(), tool, vec![Step::SetPredicate(predicate)], &change.writing, printer)
+        .await
+}
+
+/// Closes a tool to everybody, and remembers who decided before.
+pub(crate) async fn pause(arguments: &Pause, printer: &mut Printer) -> Result<Done, Stop> {
+    let change = &arguments.change;
+    let wallet = change.signing.open()?;
+    let (registry, tool) = change.tool.onchain.connect_for(&change.tool.tool, printer).await?;
+    let deny = match &arguments.deny_predicate {
+        Some(text) => parse_address(text)?,
+        None => registry.chain().network().predicates.deny_all.ok_or_else(|| {
+            Failure::new(codes::cli::USAGE, "no predicate that lets nobody in is known on this network")
+                .hint("name one with --deny-predicate")
+        })?,
+    };
+    let former = registry.config(tool).await.map_err(failed)?.access_predicate;
+    if former == Some(deny) {
+        printer.result("already paused\n")?;
+        return Ok(Done::new(Exit::Yes, json!({ "tool": registry.reference(tool).to_string(), "paused": true })));
+    }
+    if !change.writing.dry_run && !change.writing.calldata {
+        remember(&change.writing, &registry, tool, former)?;
+    }
+    change_tool("pause", &registry, wallet.as_ref(), tool, vec![Step::SetPredicate(Some(deny))], &change.writing, printer).await
+}
+
+/// Gives a paused tool its former predicate back.
+pub(crate) async fn resume(arguments: &Change, printer: &mut Printer) -> Result<Done, Stop> {
+    let wallet = arguments.signing.open()?;
+    let (registry, tool) = arguments.tool.onchain.connect_for(&arguments.tool.tool, printer).await?;
+    let Some(former) = recall(&arguments.writing, &registry, tool)? else {
+        return Err(Failure::new(
+            codes::author::NO_TOOL,
+            "this tool was not paused from here, so its former predicate is not known",
+        )
+        .hint("name it with set-predicate")
+        .into());
+    };
+    change_tool("resume", &registry, wallet.as_ref(), tool, vec![Step::SetPredicate(former)], &arguments.writing, printer).await
+}
+
+/// Removes a tool for good.
+pub(crate) async fn deregister(arguments: &Change, printer: &mut Printer) -> Result<Done, Stop> {
+    let wallet = arguments.signing.open()?;
+    let (registry, tool) = arguments.tool.onchain.connect_for(&arguments.tool.tool, printer).await?;
+    printer.note("a removed tool never comes back, and its id is never used again; `pause` can be undone")?;
+    change_tool("deregister", &registry, wallet.as_ref(), tool, vec![Step::Deregister], &arguments.writing, printer).await
+}
+
+/// What is to be done, and the name that it has in the journal.
+struct Work {
+    id: String,
+    tool: Option<U256>,
+    steps: Vec<Step>,
+}
+
+async fn change_tool(
+    verb: &str,
+    registry: &Registry,
+    wallet: &dyn Wallet,
+    tool: U256,
+    steps: Vec<Step>,
+    writing: &Writing,
+    printer: &mut Printer,
+) -> Result<Done, Stop> {
+    let config = registry.config(tool).await.map_err(failed)?;
+    if config.creator != wallet.address() {
+        let what = format!("{} may not change this tool; its creator is {}", wallet.address(), config.creator);
+        return Err(Failure::new(codes::author::CREATOR_NOT_SIGNER, what).hint("sign with the creator's wallet").into());
+    }
+    let subject = [tool.to_be_bytes::<32>().as_slice(), &serde_json::to_vec(&steps).unwrap_or_default()].concat();
+    let id = journal_id(verb, registry.chain().chain_id(), registry.address(), wallet.address(), &subject);
+    execute(registry, wallet, Work { id, tool: Some(tool), steps }, writing, printer).await
+}
+
+async fn execute(
+    registry: &Registry,
+    wallet: &dyn Wallet,
+    work: Work,
+    writing: &Writing,
+    printer: &mut Printer,
+) -> Result<Done, Stop> {
+    let network = registry.chain().network().title;
+    if writing.calldata {
+        let calls = work.steps.iter().map(|step| call_json(step, registry, work.tool)).collect::<Result<Vec<_>, _>>()?;
+        let data = json!({ "chain_id": registry.chain().chain_id(), "from": wallet.address(), "calls": calls });
+        printer.json_document(&data)?;
+        return Ok(Done::new(Exit::Yes, data));
+    }
+    printer.note(&format!("on {network}, as {}:", wallet.address().to_checksum(None)))?;
+    for (index, step) in work.steps.iter().enumerate() {
+        printer.note(&format!("  {}. {}", index + 1, shown(&step.described())))?;
+    }
+    if writing.dry_run {
+        let first = work.steps.first().ok_or_else(|| Failure::new(codes::author::NO_TOOL, "nothing to do"))?;
+        let call = first.call(registry, work.tool).map_err(|error| Failure::new(error.code(), error.to_string()))?;
+        let prepared = registry.chain().prepare(wallet.address(), &call).await.map_err(failed)?;
+        let cost = format_ether(prepared.most_cost());
+        printer.result(&format!("the first transaction would cost at most {cost}; nothing was signed\n"))?;
+        return Ok(Done::new(Exit::Yes, json!({ "dry_run": true, "most_cost_wei": prepared.most_cost().to_string() })));
+    }
+    let journal = Journal::new(journal_folder(writing)?);
+    let loaded = journal.load(&work.id).map_err(|error| Failure::new(codes::author::JOURNAL, error.to_string()))?;
+    let mut entry = match loaded {
+        Some(entry) if !entry.is_done() => {
+            printer.note("going on where this stopped before")?;
+            entry
+        }
+        _ => Entry::new(work.id, registry.chain().chain_id(), registry.address(), wallet.address(), work.tool, work.steps),
+    };
+    let mut asked = writing.yes;
+    let mut notes = Vec::new();
+    let outcome = run(registry, wallet, &journal, &mut entry, |event| match event {
+        Event::AboutToSign { prepared, .. } => {
+            if !asked {
+                asked = confirm(&format!("sign and pay at most {} for gas?", format_ether(prepared.most_cost())));
+            }
+            asked
+        }
+        Event::Sent { index, signed } => {
+            notes.push(format!("sent {}: {}", index + 1, signed.hash));
+            true
+        }
+        Event::Waiting { .. } | Event::Done { .. } => true,
+    })
+    .await;
+    for note in notes {
+        printer.note(&note)?;
+    }
+    match outcome {
+        Ok(tool) => {
+            let reference = registry.reference(tool).to_string();
+            printer.result(&format!("{reference}\n"))?;
+            Ok(Done::new(Exit::Yes, json!({ "tool": reference, "id": tool.to_string() })))
+        }
+        Err(error) => {
+            let failure = Failure::new(error.code(), error.to_string());
+            Err(
+                match entry.tool.is_some()
+                    || entry.steps.iter().any(|step| step.state != toolcrib_author::journal::State::Waiting)
+                {
+                    true => {
+                        failure.hint(format!("{}; the same command goes on where this stopped", error.code().info().hint)).into()
+                    }
+                    false => failure.into(),
+                },
+            )
+        }
+    }
+}
+
+fn check_manifest(path: &std::path::Path, uri: &str, signer: Address, printer: &mut Printer) -> Result<Option<Ready>, Stop> {
+    let source = Source::from_argument(path);
+    let bytes = source.read()?;
+    let lines = Lines::new(&bytes);
+    let say = |findings: &[Finding], printer: &mut Printer| -> Result<(), Stop> {
+        for finding in findings.iter().filter(|finding| finding.severity != Severity::Hint) {
+            printer.complaint(&human::short(finding, &source.name(), &lines, printer.paint_err()))?;
+        }
+        Ok(())
+    };
+    match preflight(&bytes, uri, signer) {
+        Ok(ready) => {
+            say(&ready.remarks, printer)?;
+            Ok(Some(ready))
+        }
+        Err(findings) => {
+            say(&findings, printer)?;
+            printer.note("nothing was signed")?;
+            Ok(None)
+        }
+    }
+}
+
+fn gate(arguments: &Register, registry: &Registry) -> Result<Gate, Failure> {
+    let predicates = &registry.chain().network().predicates;
+    let known = |predicate: Option<Address>, what: &str| {
+        predicate.ok_or_else(|| {
+            Failure::new(codes::cli::USAGE, format!("no {what} predicate is known on this network"))
+                .hint("deploy one and name it with --access-predicate")
+        })
+    };
+    if !arguments.nft_gate.is_empty() {
+        let collections = arguments.nft_gate.iter().map(|text| parse_address(text)).collect::<Result<_, _>>()?;
+        return Ok(Gate::Erc721 { predicate: known(predicates.erc721, "ERC-721")?, collections });
+    }
+    if let (Some(token), Some(min)) = (&arguments.erc20_gate, &arguments.min) {
+        let min_balance = U256::from_str_radix(min, 10)
+            .map_err(|_| Failure::new(codes::cli::USAGE, "--min is no whole number").hint("give the token's smallest unit"))?;
+        return Ok(Gate::Erc20 { predicate: known(predicates.erc20, "ERC-20")?, token: parse_address(token)?, min_balance });
+    }
+    Ok(match &arguments.access_predicate {
+        Some(text) => Gate::Predicate(parse_address(text)?),
+        None => Gate::Open,
+    })
+}
+
+fn call_json(step: &Step, registry: &Registry, tool: Option<U256>) -> Result<Value, Failure> {
+    match step.call(registry, tool) {
+        Ok(call) => Ok(json!({ "what": step.described(), "to": call.to, "value": call.value.to_string(), "data": call.data })),
+        // What configures a tool that has no id yet can be encoded only afterwards.
+        Err(toolcrib_author::Error::NoTool) => Ok(json!({ "what": step.described(), "after": "the tool has its id" })),
+        Err(error) => Err(Failure::new(error.code(), error.to_string())),
+    }
+}
+
+/// Asks at the terminal. No terminal is a no.
+fn confirm(question: &str) -> bool {
+    if !io::stdin().is_terminal() {
+        return false;
+    }
+    let mut answer = String::new();
+    let asked = write!(io::stderr(), "{question} [y/N] ").and_then(|()| io::stderr().flush());
+    asked.is_ok() && io::stdin().lock().read_line(&mut answer).is_ok() && matches!(answer.trim(), "y" | "Y" | "yes")
+}
+
+fn journal_folder(writing: &Writing) -> Result<PathBuf, Failure> {
+    Ok(match &writing.state_dir {
+        Some(folder) => folder.join("journal"),
+        None => state_dir()?.join("journal"),
+    })
+}
+
+/// The file that remembers the former predicate of a paused tool.
+fn paused_file(writing: &Writing, registry: &Registry, tool: U256) -> Result<PathBuf, Failure> {
+    let folder = journal_folder(writing)?.with_file_name("paused");
+    Ok(folder.join(format!("{}-{:x}-{tool}.json", registry.chain().chain_id(), registry.address())))
+}
+
+fn remember(writing: &Writing, registry: &Registry, tool: U256, former: Option<Address>) -> Result<(), Failure> {
+    let path = paused_file(writing, registry, tool)?;
+    let failure = |error: io::Error| Failure::new(codes::author::JOURNAL, format!("cannot write {}: {error}", path.display()));
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder).map_err(failure)?;
+    }
+    let text = serde_json::to_vec(&json!({ "former": former })).unwrap_or_default();
+    std::fs::write(&path, text).map_err(failure)
+}
+
+fn recall(writing: &Writing, registry: &Registry, tool: U256) -> Result<Option<Option<Address>>, Failure> {
+    let path = paused_file(writing, registry, tool)?;
+    match std::fs::read(&path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(Failure::new(codes::author::JOURNAL, format!("cannot read {}: {error}", path.display()))),
+        Ok(bytes) => {
+            let value: Value = serde_json::from_slice(&bytes)
+                .map_err(|error| Failure::new(codes::author::JOURNAL, format!("cannot read {}: {error}", path.display())))?;
+            Ok(Some(value["former"].as_str().and_then(|text| text.parse().ok())))
+        }
+    }
+}
