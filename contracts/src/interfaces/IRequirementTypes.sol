@@ -50,3 +50,10 @@ interface IMerkleAllowlist {
 interface IDenyAll {
     function denyAll() external;
 }
+
+/// @notice Not a kind, but a claim that predicates make by ERC-165: the answer hangs on what the caller shows in `data`.
+/// @dev 0x6a053143. Such a predicate denies whoever shows nothing, so its negation would let everybody in; composites
+///      refuse to negate it.
+interface IProofBased {
+    function proofBased() external;
+}
