@@ -11,6 +11,9 @@ library TokenCall {
     ///         error of its own. Measured at under 600.
     uint256 internal constant TAIL_GAS = 1_500;
 
+    /// @notice What the EVM charges to whoever first touches an account in a transaction, on top of the gas handed on.
+    uint256 internal constant COLD_ACCOUNT_GAS = 2_600;
+
     /// @notice Gas for the next of several questions: all there is, less what the later ones are promised. So a token in
     ///         front cannot starve those behind it, and gas that one does not use is there for the next.
     /// @param promised What this question is promised. It is offered that much even if gas is short: the EVM then hands on
@@ -18,7 +21,7 @@ library TokenCall {
     /// @param reserved What the later questions are promised, with what the predicate spends on them itself.
     function share(uint256 promised, uint256 reserved) internal view returns (uint256) {
         uint256 left = gasleft();
-        uint256 kept = reserved + TAIL_GAS;
+        uint256 kept = reserved + COLD_ACCOUNT_GAS + TAIL_GAS;
         return left > kept + promised ? left - kept : promised;
     }
 

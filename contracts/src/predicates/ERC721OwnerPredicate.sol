@@ -4,6 +4,7 @@ pragma solidity ^0.8.24;
 import {AccessRequirement, IAccessPredicate, RequirementLogic} from "../interfaces/IAccessPredicate.sol";
 import {IERC721Holding} from "../interfaces/IRequirementTypes.sol";
 import {IToolRegistry} from "../interfaces/IToolRegistry.sol";
+import {CodeStore} from "../lib/CodeStore.sol";
 import {TokenCall} from "../lib/TokenCall.sol";
 import {RegistryPredicate} from "./RegistryPredicate.sol";
 import {IERC721} from "@openzeppelin/contracts/token/ERC721/IERC721.sol";
@@ -23,10 +24,11 @@ contract ERC721OwnerPredicate is RegistryPredicate {
     /// @dev Promised to each `balanceOf`.
     uint256 private constant QUERY_GAS = 8_500;
 
-    /// @dev What this contract spends for a collection itself: a cold slot 2,100, a cold account 2,600, the loop.
-    uint256 private constant STEP_GAS = 5_300;
+    /// @dev What this contract spends on a collection itself: a cold account, 2,600, and the loop.
+    uint256 private constant STEP_GAS = 3_300;
 
-    mapping(uint256 toolId => address[]) private _collections;
+    /// @dev Where the collections of a tool lie in a `CodeStore`, ABI-encoded. Zero when there are none.
+    mapping(uint256 toolId => address) private _collections;
 
     /// @notice The collections of a tool were replaced; none means that all are denied.
     event CollectionsSet(uint256 indexed toolId, address[] collections);
@@ -49,30 +51,28 @@ contract ERC721OwnerPredicate is RegistryPredicate {
         for (uint256 i; i < count; ++i) {
             if (collections[i].code.length == 0) revert CollectionNoCode(collections[i]);
         }
-        _collections[toolId] = collections;
+        _collections[toolId] = count == 0 ? address(0) : CodeStore.write(abi.encode(collections));
         emit CollectionsSet(toolId, collections);
     }
 
     /// @notice The collections that open a tool.
     function getCollections(uint256 toolId) external view returns (address[] memory) {
-        return _collections[toolId];
+        return _load(toolId);
     }
 
     /// @inheritdoc IAccessPredicate
     /// @dev `data` is not used.
     function hasAccess(uint256 toolId, address account, bytes calldata) external view returns (bool) {
         if (account == address(0)) return false;
-        address[] storage collections = _collections[toolId];
-        uint256 later = collections.length;
+        address[] memory collections = _load(toolId);
         bytes memory query = abi.encodeCall(IERC721.balanceOf, (account));
+        uint256 reserved = collections.length * (STEP_GAS + QUERY_GAS);
         address failed;
-        for (uint256 i; later > 0; ++i) {
-            --later;
-            address collection = collections[i];
-            uint256 gasLimit = TokenCall.share(QUERY_GAS, later * (QUERY_GAS + STEP_GAS));
-            (bool ok, uint256 balance) = TokenCall.tryWord(collection, gasLimit, query);
+        for (uint256 i; i < collections.length; ++i) {
+            reserved -= STEP_GAS + QUERY_GAS;
+            (bool ok, uint256 balance) = TokenCall.tryWord(collections[i], TokenCall.share(QUERY_GAS, reserved), query);
             if (balance != 0) return true;
-            if (!ok) failed = collection;
+            if (!ok && failed == address(0)) failed = collections[i];
         }
         if (failed != address(0)) revert CollectionUnavailable(failed);
         return false;
@@ -84,7 +84,7 @@ contract ERC721OwnerPredicate is RegistryPredicate {
         view
         returns (AccessRequirement[] memory requirements, RequirementLogic logic)
     {
-        address[] memory collections = _collections[toolId];
+        address[] memory collections = _load(toolId);
         requirements = new AccessRequirement[](collections.length);
         for (uint256 i; i < collections.length; ++i) {
             requirements[i] = AccessRequirement(type(IERC721Holding).interfaceId, abi.encode(collections[i]), "");
@@ -95,5 +95,10 @@ contract ERC721OwnerPredicate is RegistryPredicate {
     /// @inheritdoc IAccessPredicate
     function name() external pure returns (string memory) {
         return "ERC721OwnerPredicate";
+    }
+
+    function _load(uint256 toolId) private view returns (address[] memory collections) {
+        address pointer = _collections[toolId];
+        if (pointer != address(0)) collections = abi.decode(CodeStore.read(pointer), (address[]));
     }
 }
