@@ -66,8 +66,15 @@ contract OneToolPredicate {
     }
 }
 
+/// @dev No ERC-165, for mocks that would otherwise answer yes to everything.
+abstract contract NoErc165 {
+    function supportsInterface(bytes4) external pure returns (bool) {
+        return false;
+    }
+}
+
 /// @dev Answers everything with the same bytes.
-contract RawPredicate {
+contract RawPredicate is NoErc165 {
     bytes private _answer;
 
     constructor(bytes memory answer) {
@@ -83,7 +90,7 @@ contract RawPredicate {
 }
 
 /// @dev Answers everything with a number of bytes that all say 1 as a first word.
-contract LongPredicate {
+contract LongPredicate is NoErc165 {
     uint256 private immutable _size;
 
     constructor(uint256 size) {
@@ -135,7 +142,7 @@ contract BurningPredicate {
 }
 
 /// @dev Uses all the gas it gets but some, and then answers.
-contract NearlyBurningPredicate {
+contract NearlyBurningPredicate is NoErc165 {
     uint256 private immutable _rest;
     uint256 private immutable _answer;
 
@@ -155,7 +162,7 @@ contract NearlyBurningPredicate {
 }
 
 /// @dev Says how much gas it was given: grants if it is at least so much.
-contract GasGaugePredicate {
+contract GasGaugePredicate is NoErc165 {
     uint256 private immutable _least;
 
     constructor(uint256 least) {
