@@ -46,7 +46,8 @@ interface ICompositePredicate {
 ///      - ALL: one no denies; otherwise one missing answer makes the composite revert; otherwise it grants.
 ///      - ANY: one yes grants; otherwise one missing answer makes the composite revert; otherwise it denies.
 ///
-///      So a broken term never grants anything. The registry reports the revert as a malfunction.
+///      So a broken term never grants anything. The registry reports the revert as a malfunction. A term that hides its own
+///      failures behind a clear no cannot be told from an honest one: negate only terms that revert when they cannot tell.
 ///
 ///      Terms are flat. Composites as terms are refused, because no slice of the gas is enough to slice again.
 contract CompositePredicate is RegistryPredicate, ICompositePredicate {
