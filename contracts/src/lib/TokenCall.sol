@@ -20,9 +20,12 @@ library TokenCall {
     ///                 what it has, and the question fails.
     /// @param reserved What the later questions are promised, with what the predicate spends on them itself.
     function share(uint256 promised, uint256 reserved) internal view returns (uint256) {
-        uint256 left = gasleft();
-        uint256 kept = reserved + COLD_ACCOUNT_GAS + TAIL_GAS;
-        return left > kept + promised ? left - kept : promised;
+        // Amounts of gas are far from overflowing.
+        unchecked {
+            uint256 left = gasleft();
+            uint256 kept = reserved + COLD_ACCOUNT_GAS + TAIL_GAS;
+            return left > kept + promised ? left - kept : promised;
+        }
     }
 
     /// @notice Asks for one word.

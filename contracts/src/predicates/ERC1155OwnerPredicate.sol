@@ -23,18 +23,14 @@ contract ERC1155OwnerPredicate is RegistryPredicate {
         uint256[] tokenIds;
     }
 
-    /// @dev An entry as it is kept: with the question to the collection ready but for the account.
-    /// @param query The call of `balanceOfBatch` with the token ids, and zeros for the accounts.
-    struct Entry {
-        address collection;
-        bytes query;
-    }
-
-    /// @notice Most collections of one tool.
+    /// @notice Most collections of one tool. How many token ids go with how many collections says `maxTokenIds`.
     uint256 public constant MAX_COLLECTIONS_PER_TOOL = 3;
 
-    /// @notice Most token ids in one entry: what a tool with a single collection may have. See `maxTokenIds`.
-    uint256 public constant MAX_TOKEN_IDS_PER_COLLECTION = 10;
+    /// @notice Most token ids in one entry, which only a tool with a single collection may have.
+    uint256 public constant MAX_TOKEN_IDS_PER_COLLECTION = 12;
+
+    /// @dev How many token ids cost as much gas as a collection does apart from its ids.
+    uint256 private constant COLLECTION_WEIGHT = 4;
 
     /// @dev Promised to each `balanceOfBatch`, apart from its ids.
     uint256 private constant QUERY_GAS = 7_000;
@@ -45,11 +41,14 @@ contract ERC1155OwnerPredicate is RegistryPredicate {
     /// @dev What this contract spends on a collection itself: a cold account, 2,600, and the loop.
     uint256 private constant STEP_GAS = 4_000;
 
-    /// @dev Words in a query beside two for each id: two offsets and two lengths.
-    uint256 private constant FIXED_WORDS = 4;
-
-    /// @dev Where the entries of a tool lie in a `CodeStore`, ABI-encoded. Zero when there are none.
+    /// @dev Where the entries of a tool lie in a `CodeStore`; zero when there are none. Each entry is kept with the question
+    ///      to its collection ready but for the account, because taking apart and putting together is what costs most:
+    ///      a word with the collection, a word with the length of the question, and the question. That is the call of
+    ///      `balanceOfBatch`: a selector, two offsets, a length, zeros for the accounts, a length, the ids.
     mapping(uint256 toolId => address) private _entries;
+
+    /// @dev Words of a question beside those for accounts and ids.
+    uint256 private constant FIXED_WORDS = 4;
 
     /// @notice The entries of a tool were replaced; none means that all are denied.
     event CollectionTokensSet(uint256 indexed toolId, CollectionTokens[] entries);
@@ -77,7 +76,7 @@ contract ERC1155OwnerPredicate is RegistryPredicate {
         if (count > MAX_COLLECTIONS_PER_TOOL) revert TooManyCollections(count, MAX_COLLECTIONS_PER_TOOL);
         uint256 max = maxTokenIds(count);
         uint256 total;
-        Entry[] memory kept = new Entry[](count);
+        bytes memory kept;
         for (uint256 i; i < count; ++i) {
             address collection = entries[i].collection;
             if (collection.code.length == 0) revert CollectionNoCode(collection);
@@ -85,23 +84,31 @@ contract ERC1155OwnerPredicate is RegistryPredicate {
             if (ids.length == 0) revert EmptyTokenIds(i);
             total += ids.length;
             if (total > max) revert TooManyTokenIds(i, total, max);
-            kept[i] = Entry(collection, abi.encodeCall(IERC1155.balanceOfBatch, (new address[](ids.length), ids)));
+            bytes memory query = abi.encodeCall(IERC1155.balanceOfBatch, (new address[](ids.length), ids));
+            kept = bytes.concat(kept, abi.encode(collection, query.length), query);
         }
-        _entries[toolId] = count == 0 ? address(0) : CodeStore.write(abi.encode(kept));
+        _entries[toolId] = count == 0 ? address(0) : CodeStore.write(kept);
         emit CollectionTokensSet(toolId, entries);
     }
 
     /// @notice The tokens that open a tool.
     function getCollectionTokens(uint256 toolId) public view returns (CollectionTokens[] memory entries) {
-        Entry[] memory kept = _load(toolId);
-        entries = new CollectionTokens[](kept.length);
-        for (uint256 i; i < kept.length; ++i) {
-            uint256 count = _idCount(kept[i].query);
-            entries[i] = CollectionTokens(kept[i].collection, new uint256[](count));
-            for (uint256 j; j < count; ++j) {
-                // Behind the selector, the fixed words and the accounts.
-                entries[i].tokenIds[j] = _wordAt(kept[i].query, 4 + 32 * (FIXED_WORDS + count + j));
+        (uint256 cursor, uint256 end) = _load(toolId);
+        entries = new CollectionTokens[](MAX_COLLECTIONS_PER_TOOL);
+        uint256 count;
+        while (cursor < end) {
+            address collection;
+            bytes memory query;
+            (collection, query, cursor) = _next(cursor);
+            uint256 ids = _idCount(query);
+            entries[count] = CollectionTokens(collection, new uint256[](ids));
+            for (uint256 i; i < ids; ++i) {
+                entries[count].tokenIds[i] = _wordAt(query, 4 + 32 * (FIXED_WORDS + ids + i));
             }
+            ++count;
+        }
+        assembly ("memory-safe") {
+            mstore(entries, count)
         }
     }
 
@@ -109,20 +116,16 @@ contract ERC1155OwnerPredicate is RegistryPredicate {
     /// @dev `data` is not used.
     function hasAccess(uint256 toolId, address account, bytes calldata) external view returns (bool) {
         if (account == address(0)) return false;
-        Entry[] memory entries = _load(toolId);
-        uint256 reserved;
-        for (uint256 i; i < entries.length; ++i) {
-            reserved += STEP_GAS + _promised(entries[i].query);
-        }
+        (uint256 cursor, uint256 end) = _load(toolId);
         address failed;
-        for (uint256 i; i < entries.length; ++i) {
-            Entry memory entry = entries[i];
-            uint256 promised = _promised(entry.query);
-            reserved -= STEP_GAS + promised;
-            _fillIn(entry.query, account);
-            (bool ok, bool holds) = _holdsAny(entry, promised, reserved);
+        while (cursor < end) {
+            address collection;
+            bytes memory query;
+            (collection, query, cursor) = _next(cursor);
+            _fillIn(query, account);
+            (bool ok, bool holds) = _holdsAny(collection, query, _reserved(cursor, end));
             if (holds) return true;
-            if (!ok && failed == address(0)) failed = entry.collection;
+            if (!ok && failed == address(0)) failed = collection;
         }
         if (failed != address(0)) revert CollectionUnavailable(failed);
         return false;
@@ -155,39 +158,73 @@ contract ERC1155OwnerPredicate is RegistryPredicate {
         return "ERC1155OwnerPredicate";
     }
 
-    /// @notice Most token ids that a tool with so many collections may have, over all of them. Zero for more collections than
-    ///         a tool may have.
-    /// @dev From the measurement in `GasLimits.t.sol`: the most for which the holder of the last one is found within
-    ///      58,000 gas, so that the predicate serves in a composite too. A collection costs as much as four ids.
+    /// @notice Most token ids that a tool with so many collections may have, over all of them: 12 with one, 8 with two, 4
+    ///         with three.
+    /// @dev From the measurement in `GasLimits.t.sol`: with any of these a holder of the last token is found within
+    ///      58,000 gas (50,900 behind proxies), so that the predicate serves in a composite too.
     function maxTokenIds(uint256 collections) public pure returns (uint256) {
-        if (collections == 1) return MAX_TOKEN_IDS_PER_COLLECTION;
-        if (collections == 2) return 7;
-        return collections == 3 ? 3 : 0;
+        if (collections == 0 || collections > MAX_COLLECTIONS_PER_TOOL) return 0;
+        return MAX_TOKEN_IDS_PER_COLLECTION - COLLECTION_WEIGHT * (collections - 1);
     }
 
-    function _load(uint256 toolId) private view returns (Entry[] memory entries) {
+    /// @dev Loads the entries of a tool to memory.
+    /// @return cursor Where they begin.
+    /// @return end    Where they end.
+    function _load(uint256 toolId) private view returns (uint256 cursor, uint256 end) {
         address pointer = _entries[toolId];
-        if (pointer != address(0)) entries = abi.decode(CodeStore.read(pointer), (Entry[]));
+        if (pointer == address(0)) return (0, 0);
+        bytes memory kept = CodeStore.read(pointer);
+        assembly ("memory-safe") {
+            cursor := add(kept, 0x20)
+            end := add(cursor, mload(kept))
+        }
+    }
+
+    /// @dev The entry at `cursor`, and where the next one begins. Nothing is copied: the question stays where it is.
+    function _next(uint256 cursor) private pure returns (address collection, bytes memory query, uint256 next) {
+        assembly ("memory-safe") {
+            collection := mload(cursor)
+            query := add(cursor, 0x20)
+            next := add(add(cursor, 0x40), mload(query))
+        }
     }
 
     /// @return ok    Whether the collection answered in the form of ERC-1155.
     /// @return holds Whether one of the balances is not zero; false unless `ok`.
-    function _holdsAny(Entry memory entry, uint256 promised, uint256 reserved)
+    function _holdsAny(address collection, bytes memory query, uint256 reserved)
         private
         view
         returns (bool ok, bool holds)
     {
-        uint256 count = _idCount(entry.query);
+        uint256 count = _idCount(query);
+        uint256 gasLimit = TokenCall.share(_promised(query), reserved);
         // The answer has an offset, a length, and the balances.
         uint256[] memory answer;
-        (ok, answer) = TokenCall.tryWords(entry.collection, TokenCall.share(promised, reserved), entry.query, count + 2);
+        (ok, answer) = TokenCall.tryWords(collection, gasLimit, query, count + 2);
         if (!ok || answer[0] != 0x20 || answer[1] != count) return (false, false);
-        for (uint256 i = 2; i < answer.length; ++i) {
-            if (answer[i] != 0) return (true, true);
+        assembly ("memory-safe") {
+            let at := add(answer, 0x60)
+            for { let end := add(at, shl(5, count)) } lt(at, end) { at := add(at, 0x20) } {
+                if mload(at) {
+                    holds := 1
+                    break
+                }
+            }
         }
     }
 
-    /// @dev Writes the account into each of its places, behind the selector, two offsets and a length.
+    /// @dev What is promised to the entries from `cursor` on.
+    function _reserved(uint256 cursor, uint256 end) private pure returns (uint256 reserved) {
+        while (cursor < end) {
+            bytes memory query;
+            (, query, cursor) = _next(cursor);
+            unchecked {
+                reserved += STEP_GAS + _promised(query);
+            }
+        }
+    }
+
+    /// @dev Writes the account into each of its places: behind the selector, two offsets and a length.
     function _fillIn(bytes memory query, address account) private pure {
         uint256 count = _idCount(query);
         assembly ("memory-safe") {
@@ -199,11 +236,16 @@ contract ERC1155OwnerPredicate is RegistryPredicate {
     }
 
     function _promised(bytes memory query) private pure returns (uint256) {
-        return QUERY_GAS + _idCount(query) * QUERY_GAS_PER_ID;
+        unchecked {
+            return QUERY_GAS + _idCount(query) * QUERY_GAS_PER_ID;
+        }
     }
 
     function _idCount(bytes memory query) private pure returns (uint256) {
-        return (query.length - 4 - 32 * FIXED_WORDS) / 64;
+        // Every question is as `setCollectionTokens` wrote it, so nothing here overflows.
+        unchecked {
+            return (query.length - 4 - 32 * FIXED_WORDS) / 64;
+        }
     }
 
     function _wordAt(bytes memory query, uint256 offset) private pure returns (uint256 word) {
