@@ -287,24 +287,21 @@ contract MerkleAllowlistPredicateTest is RegistryFixture {
         }
     }
 
-    // Root and proof as OpenZeppelin's StandardMerkleTree makes them for ["address"] leaves 0x11…11, 0x22…22 and 0x33…33.
+    // Made with OpenZeppelin's StandardMerkleTree (npm @openzeppelin/merkle-tree 1.0.8), leaves ["address"]: 0x11…11 to 0x55…55.
     function test_standardMerkleTree() public {
-        address a = 0x1111111111111111111111111111111111111111;
-        address b = 0x2222222222222222222222222222222222222222;
-        address c = 0x3333333333333333333333333333333333333333;
-        assertEq(predicate.leafOf(a), keccak256(bytes.concat(keccak256(abi.encode(a)))));
-        bytes32 root = pair(pair(predicate.leafOf(a), predicate.leafOf(b)), predicate.leafOf(c));
-        setRoot(root);
+        setRoot(0xd21ca6424df344c7bdcd3d65c364ffa0cfbe7e04510d81fa57c175716da06376);
         bytes32[] memory proof = new bytes32[](2);
-        (proof[0], proof[1]) = (predicate.leafOf(b), predicate.leafOf(c));
-        account = a;
+        proof[0] = 0xa7409058568815d08a7ad3c7d4fd44cf1dec90c620cb31e55ad24c654f7ba34f;
+        proof[1] = 0x4de471fd4dc354047905142d46b40b7b787cb74950fa3bcc2b0dad59d44c00b0;
+        account = 0x3333333333333333333333333333333333333333;
         assertGranted(toolId, abi.encode(proof));
-        account = b;
+        account = 0x5555555555555555555555555555555555555555;
         assertDenied(toolId, abi.encode(proof));
-        bytes32[] memory short = new bytes32[](1);
-        short[0] = pair(predicate.leafOf(a), predicate.leafOf(b));
-        account = c;
-        assertGranted(toolId, abi.encode(short));
+        proof[0] = 0xcef861ae49469220eac9703d1077fa45b0a3ae990e4a8a7d325472f93cbca30e;
+        proof[1] = 0x8cdd6608c14a222369d97956b504f94500a33c673fd156f8f2da7f980260c91c;
+        assertGranted(toolId, abi.encode(proof));
+        account = 0x6666666666666666666666666666666666666666;
+        assertDenied(toolId, abi.encode(proof));
     }
 
     function test_listOfOne() public {
