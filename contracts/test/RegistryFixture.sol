@@ -4,11 +4,6 @@ pragma solidity ^0.8.24;
 import {Test} from "forge-std/Test.sol";
 import {ToolRegistry} from "src/ToolRegistry.sol";
 
-/// @dev A cheat code that the vendored forge-std does not list yet.
-interface VmCool {
-    function cool(address target) external;
-}
-
 /// @dev A registry, some people, and short ways to register.
 abstract contract RegistryFixture is Test {
     string internal constant URI = "https://tools.example.com/.well-known/ai-tool/sample.json";
@@ -46,11 +41,6 @@ abstract contract RegistryFixture is Test {
 
     function assertMalfunction(uint256 toolId, bytes memory data) internal view {
         assertAccess(toolId, data, false, false);
-    }
-
-    /// @dev Makes an account and its storage cost as much as the first time in a transaction.
-    function cool(address target) internal {
-        VmCool(address(vm)).cool(target);
     }
 
     function repeat(bytes1 unit, uint256 length) internal pure returns (string memory) {
