@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+pragma solidity ^0.8.24;
+
+import {Test, console} from "forge-std/Test.sol";
+import {ToolRegistry} from "src/ToolRegistry.sol";
+import {IAccessPredicate} from "src/interfaces/IAccessPredicate.sol";
+import {CompositePredicate, ICompositePredicate} from "src/predicates/CompositePredicate.sol";
+import {ERC1155OwnerPredicate} from "src/predicates/ERC1155OwnerPredicate.sol";
+import {ERC20BalancePredicate} from "src/predicates/ERC20BalancePredicate.sol";
+import {ERC721OwnerPredicate} from "src/predicates/ERC721OwnerPredicate.sol";
+import {SubscriptionPredicate} from "src/predicates/SubscriptionPredicate.sol";
+import {TraitGatedPredicate} from "src/predicates/TraitGatedPredicate.sol";
+import {TestERC1155} from "src/test-assets/TestERC1155.sol";
+import {TestERC20} from "src/test-assets/TestERC20.sol";
+import {TestERC721} from "src/test-assets/TestERC721.sol";
+import {TestProxy} from "src/test-assets/TestProxy.sol";
+import {TestSubscriptionNFT} from "src/test-assets/TestSubscriptionNFT.sol";
+import {TestTraitsNFT} from "src/test-assets/TestTraitsNFT.sol";
+import {GasBurnerToken} from "test/mocks/BrokenTokens.sol";
+
+/// @dev Measures a call inside a transaction of its own, so that all that the call touches is cold.
+contract Meter {
+    /// @return ok      As the registry says.
+    /// @return granted As the registry says.
+    /// @return used    Gas for the call, the first touch of the registry included.
+    function tryHasAccess(ToolRegistry registry, uint256 toolId, address account, bytes calldata data)
+        external
+        view
+        returns (bool ok, bool granted, uint256 used)
+    {
+        uint256 before = gasleft();
+        (ok, granted) = registry.tryHasAccess(toolId, account, data);
+        used = before - gasleft();
+    }
+
+    /// @return ok      Whether the predicate answered within `limit`.
+    /// @return granted What it answered.
+    /// @return used    Gas for the call, the first touch of the predicate included.
+    function hasAccess(IAccessPredicate predicate, uint256 limit, uint256 toolId, address account, bytes calldata data)
+        external
+        view
+        returns (bool ok, bool granted, uint256 used)
+    {
+        uint256 before = gasleft();
+        try predicate.hasAccess{gas: limit}(toolId, account, data) returns (bool answer) {
+            (ok, granted) = (true, answer);
+        } catch {}
+        used = before - gasleft();
+    }
+}
+
+/// @dev The largest configuration that a predicate accepts must find a holder in its last slot, through the registry and
+///      inside one term of a composite: with OpenZeppelin's tokens, plain and behind ERC-1967 proxies each with an
+///      implementation of its own, and with every other token of the list burning all the gas it gets.
+///      `isolate` makes each call a transaction, so that nothing is warm.
+/// forge-config: default.isolate = true
+contract GasLimitsTest is Test {
+    bytes32 private constant TRAIT = keccak256("tier");
+
+    ToolRegistry private registry;
+    CompositePredicate private composite;
+    uint256 private termGas;
+    Meter private meter;
+    address private holder = makeAddr("holder");
+    bytes private none = "";
+
+    enum Others {
+        PLAIN,
+        PROXIED,
+        BURNERS
+    }
+
+    function setUp() public {
+        registry = new ToolRegistry();
+        composite = new CompositePredicate(registry);
+        termGas = composite.TERM_GAS();
+        meter = new Meter();
+    }
+
+    /// @dev The limits were set for these two.
+    // req: PRED-014
+    function test_budgets() public view {
+        assertEq(registry.PREDICATE_GAS(), 200_000);
+        assertGe(termGas, 58_000);
+    }
+
+    // req: PRED-014
+    function test_erc721_one() public {
+        _erc721("721 x 1", 1, Others.PLAIN);
+        _erc721("721 x 1, proxy", 1, Others.PROXIED);
+    }
+
+    // req: PRED-014
+    function test_erc721_max() public {
+        uint256 max = new ERC721OwnerPredicate(registry).MAX_COLLECTIONS_PER_TOOL();
+        _erc721("721 x max", max, Others.PLAIN);
+        _erc721("721 x max, proxies", max, Others.PROXIED);
+        _erc721("721 x max, others burn gas", max, Others.BURNERS);
+    }
+
+    // req: PRED-014
+    function test_erc1155_everyShapeOfMax() public {
+        ERC1155OwnerPredicate predicate = new ERC1155OwnerPredicate(registry);
+        for (uint256 count = 1; count <= predicate.MAX_COLLECTIONS_PER_TOOL(); ++count) {
+            uint256 ids = predicate.maxTokenIds(count);
+            string memory label = string.concat("1155 x ", vm.toString(count), ", ids ", vm.toString(ids));
+            _erc1155(label, count, ids, Others.PLAIN);
+            _erc1155(string.concat(label, ", proxies"), count, ids, Others.PROXIED);
+            if (count > 1) _erc1155(string.concat(label, ", others burn gas"), count, ids, Others.BURNERS);
+        }
+    }
+
+    // req: PRED-014
+    function test_erc20() public {
+        ERC20BalancePredicate predicate = new ERC20BalancePredicate(registry);
+        uint256 toolId = _register(predicate);
+        TestERC20 token = new TestERC20("T", "T", 18);
+        for (uint256 i; i < 2; ++i) {
+            if (i == 1) token = TestERC20(_proxy(address(token)));
+            token.mint(holder, 5);
+            predicate.configureToolERC20(toolId, address(token), 5);
+            _check(i == 0 ? "20" : "20, proxy", predicate, toolId, none);
+        }
+    }
+
+    // req: PRED-014
+    function test_subscription() public {
+        SubscriptionPredicate predicate = new SubscriptionPredicate(registry);
+        uint256 toolId = _register(predicate);
+        TestSubscriptionNFT nft = new TestSubscriptionNFT("S", "S");
+        for (uint256 i; i < 2; ++i) {
+            if (i == 1) nft = TestSubscriptionNFT(_proxy(address(nft)));
+            nft.subscribe(holder, 2, uint64(block.timestamp + 1));
+            predicate.configureToolGating(toolId, address(nft), 2);
+            _check(i == 0 ? "subscription" : "subscription, proxy", predicate, toolId, none);
+        }
+    }
+
+    // req: PRED-014
+    function test_trait_max() public {
+        TraitGatedPredicate predicate = new TraitGatedPredicate(registry);
+        uint256 toolId = _register(predicate);
+        _setTrait(predicate, toolId, false);
+        _check("trait max", predicate, toolId, abi.encode(7));
+        _setTrait(predicate, toolId, true);
+        _check("trait max, proxies", predicate, toolId, abi.encode(7));
+    }
+
+    /// @dev All three terms as large as they may be, all tokens behind proxies, and all of them must grant.
+    // req: PRED-014
+    function test_composite_ofMaxima() public {
+        (ERC721OwnerPredicate by721, ERC1155OwnerPredicate by1155) =
+            (new ERC721OwnerPredicate(registry), new ERC1155OwnerPredicate(registry));
+        TraitGatedPredicate byTrait = new TraitGatedPredicate(registry);
+        uint256 toolId = _register(composite);
+        _set721(by721, toolId, by721.MAX_COLLECTIONS_PER_TOOL(), Others.PROXIED);
+        _set1155(by1155, toolId, 2, by1155.maxTokenIds(2), Others.PROXIED);
+        _setTrait(byTrait, toolId, true);
+        CompositePredicate.Term[] memory terms = new CompositePredicate.Term[](3);
+        terms[0].predicate = address(by721);
+        terms[1].predicate = address(by1155);
+        terms[2].predicate = address(byTrait);
+        composite.setComposition(toolId, ICompositePredicate.Op.ALL, terms);
+        (bool ok, bool granted, uint256 used) = meter.tryHasAccess(registry, toolId, holder, abi.encode(7));
+        console.log("tryHasAccess ALL of 721 x max, 1155 max, trait max, proxies: %d", used);
+        assertTrue(ok && granted);
+    }
+
+    /// @dev In two terms all tokens but the last burn their gas, and it is still found that the account holds that one.
+    // req: PRED-014
+    function test_composite_ofMaxima_withBurners() public {
+        (ERC721OwnerPredicate by721, ERC1155OwnerPredicate by1155) =
+            (new ERC721OwnerPredicate(registry), new ERC1155OwnerPredicate(registry));
+        ERC721OwnerPredicate other721 = new ERC721OwnerPredicate(registry);
+        uint256 toolId = _register(composite);
+        _set721(by721, toolId, by721.MAX_COLLECTIONS_PER_TOOL(), Others.BURNERS);
+        _set1155(by1155, toolId, 3, by1155.maxTokenIds(3), Others.BURNERS);
+        _set721(other721, toolId, by721.MAX_COLLECTIONS_PER_TOOL(), Others.BURNERS);
+        CompositePredicate.Term[] memory terms = new CompositePredicate.Term[](3);
+        terms[0].predicate = address(by721);
+        terms[1].predicate = address(by1155);
+        terms[2].predicate = address(other721);
+        composite.setComposition(toolId, ICompositePredicate.Op.ALL, terms);
+        (bool ok, bool granted, uint256 used) = meter.tryHasAccess(registry, toolId, holder, none);
+        console.log("tryHasAccess ALL of 721 x max, 1155 max, 721 x max, burners: %d", used);
+        assertTrue(ok && granted);
+    }
+
+    function _erc721(string memory label, uint256 count, Others others) private {
+        ERC721OwnerPredicate predicate = new ERC721OwnerPredicate(registry);
+        uint256 toolId = _register(predicate);
+        _set721(predicate, toolId, count, others);
+        _check(label, predicate, toolId, none);
+    }
+
+    function _set721(ERC721OwnerPredicate predicate, uint256 toolId, uint256 count, Others others) private {
+        address[] memory collections = new address[](count);
+        for (uint256 i; i < count; ++i) {
+            bool burner = others == Others.BURNERS && i + 1 < count;
+            collections[i] = burner
+                ? address(new GasBurnerToken())
+                : _maybeProxy(address(new TestERC721("N", "N")), others != Others.PLAIN);
+        }
+        TestERC721(collections[count - 1]).mint(holder, 1);
+        predicate.setCollections(toolId, collections);
+    }
+
+    function _erc1155(string memory label, uint256 count, uint256 ids, Others others) private {
+        ERC1155OwnerPredicate predicate = new ERC1155OwnerPredicate(registry);
+        uint256 toolId = _register(predicate);
+        _set1155(predicate, toolId, count, ids, others);
+        _check(label, predicate, toolId, none);
+    }
+
+    /// @dev All ids beyond one for each collection are in the last collection, where the holder has the last of them.
+    function _set1155(ERC1155OwnerPredicate predicate, uint256 toolId, uint256 count, uint256 ids, Others others)
+        private
+    {
+        ERC1155OwnerPredicate.CollectionTokens[] memory entries = new ERC1155OwnerPredicate.CollectionTokens[](count);
+        for (uint256 i; i < count; ++i) {
+            bool last = i + 1 == count;
+            entries[i].collection = others == Others.BURNERS && !last
+                ? address(new GasBurnerToken())
+                : _maybeProxy(address(new TestERC1155("")), others != Others.PLAIN);
+            entries[i].tokenIds = new uint256[](last ? ids - i : 1);
+            for (uint256 j; j < entries[i].tokenIds.length; ++j) {
+                entries[i].tokenIds[j] = uint256(keccak256(abi.encode(i, j)));
+            }
+        }
+        uint256[] memory lastIds = entries[count - 1].tokenIds;
+        TestERC1155(entries[count - 1].collection).mint(holder, lastIds[lastIds.length - 1], 1);
+        predicate.setCollectionTokens(toolId, entries);
+    }
+
+    /// @dev Two contracts, so that both are cold. The holder has token 7 with the last of the values.
+    function _setTrait(TraitGatedPredicate predicate, uint256 toolId, bool proxied) private {
+        bytes32[] memory values = new bytes32[](predicate.MAX_ALLOWED_VALUES());
+        for (uint256 i; i < values.length; ++i) {
+            values[i] = bytes32(i + 1);
+        }
+        TestTraitsNFT nft = TestTraitsNFT(_maybeProxy(address(new TestTraitsNFT("N", "N")), proxied));
+        TestTraitsNFT traits = TestTraitsNFT(_maybeProxy(address(new TestTraitsNFT("T", "T")), proxied));
+        nft.mint(holder, 7);
+        traits.mint(holder, 7);
+        traits.defineTrait(TRAIT);
+        traits.setTrait(7, TRAIT, values[values.length - 1]);
+        predicate.configureToolTrait(toolId, address(nft), address(traits), TRAIT, values);
+    }
+
+    function _check(string memory label, IAccessPredicate predicate, uint256 toolId, bytes memory data) private view {
+        (bool ok, bool granted, uint256 used) = meter.tryHasAccess(registry, toolId, holder, data);
+        console.log("tryHasAccess %s: %d", label, used);
+        assertTrue(ok && granted, label);
+        (ok, granted, used) = meter.hasAccess(predicate, termGas, toolId, holder, data);
+        console.log("   as a term %s: %d", label, used);
+        assertTrue(ok && granted, string.concat(label, " as a term"));
+    }
+
+    function _register(IAccessPredicate predicate) private returns (uint256) {
+        return registry.registerTool("https://a.example/t.json", bytes32(uint256(1)), address(predicate));
+    }
+
+    function _maybeProxy(address implementation, bool proxied) private returns (address) {
+        return proxied ? _proxy(implementation) : implementation;
+    }
+
+    function _proxy(address implementation) private returns (address) {
+        return address(new TestProxy(implementation));
+    }
+}
