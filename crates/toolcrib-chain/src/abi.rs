@@ -1,5 +1,4 @@
 //! The contracts' functions, events and structures, as `sol!` sees them. Names are those of the contracts.
-#![expect(missing_docs, reason = "the Solidity names are documented by ERC-8257 and in the contracts")]
 
 use alloy_sol_types::sol;
 

@@ -1,4 +1,6 @@
 //! A client for each known predicate: what is configured for a tool, and the call that configures it.
+//!
+//! The predicate that denies everybody has nothing to configure, so its address is all there is to know.
 
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use alloy_sol_types::{SolCall, SolValue};
@@ -60,8 +62,6 @@ clients! {
     MerklePredicate;
     /// Accounts that sign a challenge.
     AccessProofPredicate;
-    /// Nobody: for pausing.
-    DenyAllPredicate;
 }
 
 impl Erc721Predicate {

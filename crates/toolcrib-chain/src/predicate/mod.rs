@@ -17,14 +17,16 @@ mod proxy;
 mod requirements;
 
 pub use clients::{
-    AccessProofPredicate, CompositeOp, CompositePredicate, CompositeTerm, DenyAllPredicate, Erc20Gate, Erc20Predicate,
-    Erc721Predicate, Erc1155Gate, Erc1155Predicate, MerklePredicate, SubscriptionGate, SubscriptionPredicate, SubscriptionStatus,
-    TraitGate, TraitPredicate, registry_of,
+    AccessProofPredicate, CompositeOp, CompositePredicate, CompositeTerm, Erc20Gate, Erc20Predicate, Erc721Predicate,
+    Erc1155Gate, Erc1155Predicate, MerklePredicate, SubscriptionGate, SubscriptionPredicate, SubscriptionStatus, TraitGate,
+    TraitPredicate, registry_of,
 };
 pub use proxy::{
     ADMIN_SLOT, BEACON_SLOT, BEACON_UPGRADED_TOPIC, IMPLEMENTATION_SLOT, Proxy, ProxyKind, UPGRADED_TOPIC, Upgrade, upgrades,
 };
-pub use requirements::{Fault, Logic, MAX_DATA_BYTES, MAX_LABEL_BYTES, MAX_REQUIREMENTS, Meaning, Requirement, decode};
+pub use requirements::{
+    Fault, Logic, MAX_ANSWER_BYTES, MAX_DATA_BYTES, MAX_LABEL_BYTES, MAX_REQUIREMENTS, Meaning, Requirement, decode,
+};
 
 /// Most bytes of `name()` and `version()` (ERC-8257 Predicate Introspection Hardening). Longer counts as not implemented.
 pub const MAX_TEXT_BYTES: usize = 256;
@@ -177,7 +179,7 @@ pub async fn supports_interface(chain: &Chain, address: Address, interface: [u8;
 pub async fn read_requirements(chain: &Chain, address: Address, tool_id: U256) -> Result<Requirements, Error> {
     let data = IAccessPredicate::getRequirementsCall { toolId: tool_id }.abi_encode().into();
     let gas = Some(REQUIREMENTS_GAS);
-    let call = BoundedCall { to: address, data, from: None, gas, max_bytes: requirements::MAX_ANSWER_BYTES };
+    let call = BoundedCall { to: address, data, from: None, gas, max_bytes: MAX_ANSWER_BYTES };
     Ok(match chain.call(&call).await? {
         CallOutcome::Returned(bytes) => match decode(&bytes) {
             Ok((logic, entries)) => Requirements::Listed { logic, entries },

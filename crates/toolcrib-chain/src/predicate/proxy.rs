@@ -17,7 +17,7 @@ pub const BEACON_SLOT: B256 = b256!("a3f0ad74e5423aebfd80d3ef4346578335a9a72aeae
 pub const ADMIN_SLOT: B256 = b256!("b53127684a568b3173ae13b9f8a6016e243e63b6e8ee1178d6a717850b5d6103");
 
 /// The topic of `Upgraded(address)`.
-pub const UPGRADED_TOPIC: B256 = b256!("bc7cd75a20ee27fd9adebab32cf741f5c3b7e0b0ad4b1ad4b1cd2e9bd2ab6a40");
+pub const UPGRADED_TOPIC: B256 = b256!("bc7cd75a20ee27fd9adebab32041f755214dbc6bffa90cc0225b39da2e5c2d3b");
 
 /// The topic of `BeaconUpgraded(address)`.
 pub const BEACON_UPGRADED_TOPIC: B256 = b256!("1cf3b03a6cf19fa2baba4df148e9dcabedea7f8a5c07840e207e5c089be95d3e");

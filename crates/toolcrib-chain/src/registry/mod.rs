@@ -218,8 +218,12 @@ impl Registry {
 
     /// The call that registers a tool.
     pub fn register(&self, uri: &str, hash: B256, predicate: Option<Address>) -> Call {
-        let accessPredicate = predicate.unwrap_or_default();
-        self.write(IToolRegistry::registerToolCall { metadataURI: uri.to_owned(), manifestHash: hash, accessPredicate })
+        let predicate = predicate.unwrap_or_default();
+        self.write(IToolRegistry::registerToolCall {
+            metadataURI: uri.to_owned(),
+            manifestHash: hash,
+            accessPredicate: predicate,
+        })
     }
 
     /// The call that changes URI and hash.
@@ -302,6 +306,3 @@ impl From<IToolRegistry::ToolConfig> for ToolConfig {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -299,7 +299,7 @@ fn seal(wallet: &LocalWallet, password: &Secret, cost: Cost) -> Result<String, W
 fn apply(derived: &[u8; 32], iv: &[u8; 16], key: &mut [u8; 32]) {
     let mut half = Zeroizing::new([0_u8; 16]);
     half.copy_from_slice(&derived[..16]);
-    ctr::Ctr64BE::<aes::Aes128>::new((&*half).into(), iv.into()).apply_keystream(key);
+    ctr::Ctr128BE::<aes::Aes128>::new((&*half).into(), iv.into()).apply_keystream(key);
 }
 
 /// Sixteen random bytes as a version 4 UUID.
