@@ -12,6 +12,7 @@ pub mod amount;
 pub mod caip;
 pub mod cli;
 pub mod core;
+pub mod devchain;
 pub mod json;
 pub mod local;
 pub mod manifest;
@@ -108,6 +109,7 @@ pub fn all() -> impl Iterator<Item = Code> {
         agent::ALL,
         local::ALL,
         cli::ALL,
+        devchain::ALL,
     ]
     .into_iter()
     .flatten()
