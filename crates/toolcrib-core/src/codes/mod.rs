@@ -14,6 +14,7 @@ pub mod caip;
 pub mod chain;
 pub mod cli;
 pub mod core;
+pub mod devchain;
 pub mod json;
 pub mod local;
 pub mod manifest;
@@ -116,6 +117,7 @@ pub fn all() -> impl Iterator<Item = Code> {
         predicate::ALL,
         wallet::ALL,
         cli::ALL,
+        devchain::ALL,
     ]
     .into_iter()
     .flatten()

@@ -1,0 +1,390 @@
+//! Building a chain, and holding on to it while it runs.
+
+use std::fmt;
+use std::io::Read as _;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use alloy_eips::BlockId;
+use alloy_primitives::{Address, B256, Bytes, U256};
+use alloy_rpc_types_eth::state::StateOverride;
+use alloy_rpc_types_eth::{Block, TransactionReceipt, TransactionRequest};
+use serde_json::Value;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use toolcrib_core::clock::Clock;
+
+use crate::accounts::{dev_accounts, dev_signer};
+use crate::chain::{Chain, Config, Mining, Refusal, SavedChain};
+use crate::clock::TravelClock;
+use crate::error::Error;
+use crate::limits::{MAX_LOG_RANGE, MAX_MINE, MAX_STATE_BYTES};
+use crate::node::Node;
+use crate::predeploy::Predeploy;
+use crate::rpc::{self, NoExtra, Params};
+use crate::server;
+
+/// The chain id of the local world. No real chain has it, so a signature made for it is worth nothing elsewhere.
+pub const LOCAL_CHAIN_ID: u64 = 31_337;
+
+/// A chain to be.
+pub struct Builder {
+    clock: TravelClock,
+    config: Config,
+    mining: Mining,
+    address: SocketAddr,
+    state_file: Option<PathBuf>,
+    predeploys: Vec<Predeploy>,
+    deploys: Vec<Bytes>,
+}
+
+impl Builder {
+    /// The chain id; 31337 unless given. See [`Devchain::is_local_world`] before choosing that of a public chain.
+    pub const fn chain_id(mut self, chain_id: u64) -> Self {
+        self.config.chain_id = chain_id;
+        self
+    }
+
+    /// A block for every transaction, at once. This is the default.
+    pub const fn automine(self) -> Self {
+        self.mining(Mining::Auto)
+    }
+
+    /// A block at every interval.
+    pub const fn interval(self, interval: Duration) -> Self {
+        self.mining(Mining::Interval(interval))
+    }
+
+    /// When blocks are made.
+    pub const fn mining(mut self, mining: Mining) -> Self {
+        self.mining = mining;
+        self
+    }
+
+    /// Where to listen; a free port of 127.0.0.1 unless given.
+    pub const fn listen(mut self, address: SocketAddr) -> Self {
+        self.address = address;
+        self
+    }
+
+    /// Keeps the chain in a file: read at the start if it is there, written while it runs and at the end. What is predeployed
+    /// or deployed at the start is part of a new chain only.
+    pub fn state_file(mut self, path: impl Into<PathBuf>) -> Self {
+        self.state_file = Some(path.into());
+        self
+    }
+
+    /// Puts a contract into the genesis block.
+    pub fn predeploy(mut self, predeploy: Predeploy) -> Self {
+        self.predeploys.push(predeploy);
+        self
+    }
+
+    /// Deploys a contract from account 0 before anybody connects. The n-th gets the address that [`Devchain::deployed`] tells.
+    pub fn deploy(mut self, init_code: impl Into<Bytes>) -> Self {
+        self.deploys.push(init_code.into());
+        self
+    }
+
+    /// The most blocks that one `eth_getLogs` may look at: lower it to test clients of stingy nodes.
+    pub const fn log_range(mut self, blocks: u64) -> Self {
+        self.config.log_range = blocks;
+        self
+    }
+
+    /// Starts the chain and its server on the current tokio runtime.
+    ///
+    /// # Errors
+    /// When the port cannot be used, the state file is of no use, or a contract cannot be deployed.
+    pub async fn spawn(self) -> Result<Devchain, Error> {
+        let Self { clock, config, mining, address, state_file, predeploys, deploys } = self;
+        let chain_id = config.chain_id;
+        let deployer = dev_accounts().next().unwrap_or_default();
+        let deployed: Vec<Address> = (0..deploys.len() as u64).map(|nonce| deployer.create(nonce)).collect();
+        let saved = state_file.as_deref().map(read_state).transpose()?.flatten();
+        let chain = match (saved, &state_file) {
+            (Some(saved), Some(path)) => Chain::load(saved, config, mining, clock)
+                .map_err(|error| Error::StateUnusable { path: path.clone(), reason: error.to_string() })?,
+            _ => {
+                let mut chain = Chain::new(config, Mining::Auto, clock, &predeploys);
+                for (index, (init_code, address)) in deploys.into_iter().zip(&deployed).enumerate() {
+                    deploy(&mut chain, deployer, init_code).map_err(|source| Error::Deploy {
+                        index,
+                        address: *address,
+                        source,
+                    })?;
+                }
+                chain.mining = mining;
+                chain
+            }
+        };
+        let listener = TcpListener::bind(address).await.map_err(|source| Error::Bind { address, source })?;
+        let address = listener.local_addr().map_err(|source| Error::Bind { address, source })?;
+        let node = Arc::new(Node::new(chain));
+        let (stop, stopped) = watch::channel(false);
+        let stopped = server::Stop(stopped);
+        tokio::spawn(server::serve(listener, node.clone(), stopped.clone()));
+        tokio::spawn(server::mine_at_intervals(node.clone(), stopped.clone()));
+        if let Some(path) = &state_file {
+            tokio::spawn(server::keep_saved(node.clone(), path.clone(), stopped));
+        }
+        Ok(Devchain { node, address, chain_id, state_file, deployed, stop })
+    }
+}
+
+impl fmt::Debug for Builder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Builder").field("config", &self.config).field("mining", &self.mining).finish_non_exhaustive()
+    }
+}
+
+/// A running chain. Dropping it stops the server and, with a state file, saves it.
+#[derive(Debug)]
+pub struct Devchain {
+    node: Arc<Node>,
+    address: SocketAddr,
+    chain_id: u64,
+    state_file: Option<PathBuf>,
+    deployed: Vec<Address>,
+    stop: watch::Sender<bool>,
+}
+
+impl Devchain {
+    /// A chain that takes its time from `clock`.
+    pub fn builder(clock: impl Clock + Send + 'static) -> Builder {
+        Builder {
+            clock: TravelClock::new(clock),
+            config: Config { chain_id: LOCAL_CHAIN_ID, log_range: MAX_LOG_RANGE, coinbase: Address::ZERO },
+            mining: Mining::Auto,
+            address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+            state_file: None,
+            predeploys: vec![Predeploy::create2_factory()],
+            deploys: Vec::new(),
+        }
+    }
+
+    /// Where JSON-RPC is answered over HTTP.
+    pub fn http_url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Where it is answered over WebSocket, with subscriptions.
+    pub fn ws_url(&self) -> String {
+        format!("ws://{}", self.address)
+    }
+
+    /// The address it listens on.
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The chain id.
+    pub const fn chain_id(&self) -> u64 {
+        self.chain_id
+    }
+
+    /// Whether the chain id is that of no real chain.
+    ///
+    /// When it is not, a signature made for this chain is valid on the real one too. The chain itself can sign with nothing but
+    /// the ten published keys; everything else that signs for it must ask [`Devchain::may_sign`] and refuse all other keys.
+    pub const fn is_local_world(&self) -> bool {
+        self.chain_id == LOCAL_CHAIN_ID
+    }
+
+    /// Whether a key with this address may sign for this chain: any in the local world, else the ten development keys only.
+    pub fn may_sign(&self, address: Address) -> bool {
+        self.is_local_world() || dev_signer(address).is_some()
+    }
+
+    /// The addresses of the contracts that were deployed at the start, in the order they were given.
+    pub fn deployed(&self) -> &[Address] {
+        &self.deployed
+    }
+
+    /// Calls a JSON-RPC method without a connection.
+    ///
+    /// # Errors
+    /// Whatever the method answers.
+    pub fn request(&self, method: &str, params: Value) -> Result<Value, Error> {
+        Ok(rpc::call(&self.node, method, Params::new(Some(params))?, &mut NoExtra)?)
+    }
+
+    /// The number of the newest block.
+    pub fn block_number(&self) -> u64 {
+        self.node.with(|chain| chain.head().header.number)
+    }
+
+    /// The block that `id` means, with transaction hashes.
+    pub fn block(&self, id: impl Into<BlockId>) -> Option<Block> {
+        self.node.with(|chain| chain.block(id.into()).map(|block| block.rpc_block(false)))
+    }
+
+    /// Mines blocks of what waits, empty or not; at most 100,000.
+    pub fn mine(&self, blocks: u64) {
+        // One at a time, so that others get their turn.
+        for _ in 0..blocks.min(MAX_MINE) {
+            self.node.with(|chain| chain.mine());
+        }
+    }
+
+    /// When blocks are made, from now on.
+    pub fn set_mining(&self, mining: Mining) {
+        self.node.with(|chain| chain.mining = mining);
+    }
+
+    /// Takes in a signed transaction.
+    ///
+    /// # Errors
+    /// When the chain refuses it.
+    pub fn send_raw(&self, raw: &[u8]) -> Result<B256, Refusal> {
+        self.node.with(|chain| chain.send_raw(raw))
+    }
+
+    /// What a mined transaction did.
+    pub fn receipt(&self, hash: B256) -> Option<TransactionReceipt> {
+        self.node.with(|chain| chain.mined(hash).and_then(|(block, index)| block.receipts.get(index).cloned()))
+    }
+
+    /// Asks a contract, at the newest block.
+    ///
+    /// # Errors
+    /// When the call reverts or stops.
+    pub fn call(&self, request: &TransactionRequest) -> Result<Bytes, Refusal> {
+        self.node.with(|chain| chain.call(request, &chain.point(BlockId::latest())?, StateOverride::default()))
+    }
+
+    /// Wei of an account.
+    pub fn balance(&self, address: Address) -> U256 {
+        self.node.with(|chain| chain.point(BlockId::latest()).map(|at| chain.balance(address, &at)).unwrap_or_default())
+    }
+
+    /// Transactions an account has sent.
+    pub fn nonce(&self, address: Address) -> u64 {
+        self.node.with(|chain| chain.nonce(address, BlockId::latest()).unwrap_or_default())
+    }
+
+    /// Code of an account.
+    pub fn code(&self, address: Address) -> Bytes {
+        self.node.with(|chain| chain.point(BlockId::latest()).map(|at| chain.code(address, &at)).unwrap_or_default())
+    }
+
+    /// Sets a balance.
+    pub fn set_balance(&self, address: Address, balance: U256) {
+        self.node.with(|chain| chain.set_balance(address, balance));
+    }
+
+    /// Sets a nonce.
+    pub fn set_nonce(&self, address: Address, nonce: u64) {
+        self.node.with(|chain| chain.set_nonce(address, nonce));
+    }
+
+    /// Sets code.
+    pub fn set_code(&self, address: Address, code: impl Into<Bytes>) {
+        self.node.with(|chain| chain.set_code(address, code.into()));
+    }
+
+    /// Sets a storage slot.
+    pub fn set_storage_at(&self, address: Address, slot: U256, value: U256) {
+        self.node.with(|chain| chain.set_slot(address, slot, value));
+    }
+
+    /// Moves the chain's time forward.
+    pub fn increase_time(&self, by: Duration) {
+        self.node.with(|chain| chain.clock.advance(i64::try_from(by.as_secs()).unwrap_or(i64::MAX)));
+    }
+
+    /// Sets the chain's time; blocks never go back, so an earlier time shows once the world has caught up.
+    pub fn set_time(&self, timestamp: u64) {
+        self.node.with(|chain| chain.clock.set(timestamp));
+    }
+
+    /// Remembers where the chain is.
+    pub fn snapshot(&self) -> u64 {
+        self.node.with(|chain| chain.snapshot())
+    }
+
+    /// Goes back to a snapshot, once. False when there is none of that number any more.
+    pub fn revert(&self, snapshot: u64) -> bool {
+        self.node.with(|chain| chain.revert(snapshot))
+    }
+
+    /// Replaces the newest `depth` blocks by as many empty ones with other hashes. Followers are told that logs were removed.
+    ///
+    /// # Errors
+    /// When there are not so many blocks.
+    pub fn reorg(&self, depth: u64) -> Result<(), Refusal> {
+        self.node.with(|chain| chain.reorg(depth, Vec::new()))
+    }
+
+    /// Like [`Devchain::reorg`]; each raw transaction goes into the new block with its number, counted from 0.
+    ///
+    /// # Errors
+    /// When there are not so many blocks, or a transaction cannot be read. One that the chain refuses is left out.
+    pub fn reorg_with(&self, depth: u64, raw: &[(Bytes, u64)]) -> Result<(), Refusal> {
+        let pairs = raw.iter().map(|(raw, block)| Ok((crate::chain::decode(raw)?, *block))).collect::<Result<_, Refusal>>()?;
+        self.node.with(|chain| chain.reorg(depth, pairs))
+    }
+
+    /// Writes the state file now, if there is one.
+    ///
+    /// # Errors
+    /// When it cannot be written; the one before it stays.
+    pub fn save(&self) -> Result<(), Error> {
+        let Some(path) = &self.state_file else { return Ok(()) };
+        server::write_atomically(&self.node, path).map_err(|source| Error::StateUnwritable { path: path.clone(), source })
+    }
+
+    /// Stops serving and saves; what dropping does, but telling whether it worked.
+    ///
+    /// # Errors
+    /// When the state file cannot be written.
+    pub fn shutdown(mut self) -> Result<(), Error> {
+        let _ = self.stop.send(true);
+        let saved = self.save();
+        // Dropping need not try again.
+        self.state_file = None;
+        saved
+    }
+}
+
+impl Drop for Devchain {
+    fn drop(&mut self) {
+        let _ = self.stop.send(true);
+        // Nobody is left to tell; `shutdown` tells.
+        let _ = self.save();
+    }
+}
+
+fn read_state(path: &Path) -> Result<Option<SavedChain>, Error> {
+    let unreadable = |source| Error::StateUnreadable { path: path.to_path_buf(), source };
+    let file = match std::fs::File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(unreadable(error)),
+    };
+    let mut bytes = Vec::new();
+    file.take(MAX_STATE_BYTES + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+    if bytes.len() as u64 > MAX_STATE_BYTES {
+        return Err(unreadable(std::io::Error::new(std::io::ErrorKind::FileTooLarge, "larger than 1 GiB")));
+    }
+    serde_json::from_slice(&bytes)
+        .map(Some)
+        .map_err(|error| Error::StateUnusable { path: path.to_path_buf(), reason: error.to_string() })
+}
+
+fn deploy(chain: &mut Chain, deployer: Address, init_code: Bytes) -> Result<(), Refusal> {
+    let request = TransactionRequest {
+        from: Some(deployer),
+        to: Some(alloy_primitives::TxKind::Create),
+        input: init_code.into(),
+        ..TransactionRequest::default()
+    };
+    let tx = rpc::sign_request(chain, request, None).map_err(|error| Refusal::Invalid(error.message))?;
+    let hash = chain.send(tx)?;
+    match chain.mined(hash).and_then(|(block, index)| block.receipts.get(index)) {
+        Some(receipt) if receipt.status() => Ok(()),
+        _ => Err(Refusal::Failed(hash)),
+    }
+}

@@ -1,0 +1,64 @@
+//! JSON-RPC errors.
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::chain::Refusal;
+
+/// An error object of JSON-RPC 2.0.
+#[derive(Clone, Debug, PartialEq, Serialize, thiserror::Error)]
+#[error("{message} (code {code})")]
+pub struct RpcError {
+    /// The number; 3 means that a call reverted.
+    pub code: i64,
+    /// What went wrong, in words that clients recognise.
+    pub message: String,
+    /// Revert data, as hex.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub data: Option<Value>,
+}
+
+impl RpcError {
+    /// The text is not JSON.
+    pub(crate) fn parse() -> Self {
+        Self::new(-32700, "parse error")
+    }
+
+    /// It is JSON, but not a request.
+    pub(crate) fn invalid_request(message: impl Into<String>) -> Self {
+        Self::new(-32600, message)
+    }
+
+    /// There is no such method.
+    pub(crate) fn no_method(method: &str) -> Self {
+        // Foreign text: enough of it to recognise.
+        let shown: String = method.chars().take(64).collect();
+        Self::new(-32601, format!("the method {shown} does not exist/is not available"))
+    }
+
+    /// A parameter is missing or wrong.
+    pub(crate) fn params(message: impl Into<String>) -> Self {
+        Self::new(-32602, message)
+    }
+
+    /// More than the node gives.
+    pub(crate) fn limit(message: impl Into<String>) -> Self {
+        Self::new(-32005, message)
+    }
+
+    /// The node failed.
+    pub(crate) fn internal(message: impl Into<String>) -> Self {
+        Self::new(-32603, message)
+    }
+
+    fn new(code: i64, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), data: None }
+    }
+}
+
+impl From<Refusal> for RpcError {
+    fn from(refusal: Refusal) -> Self {
+        let data = refusal.data().map(|data| Value::String(data.to_string()));
+        Self { code: refusal.rpc_code(), message: refusal.to_string(), data }
+    }
+}

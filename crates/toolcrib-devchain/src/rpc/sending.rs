@@ -1,0 +1,100 @@
+//! Methods that send and sign. Signatures come from the ten development keys and from nowhere else.
+
+use alloy_consensus::SignableTransaction;
+use alloy_consensus::transaction::Recovered;
+use alloy_eips::{BlockId, BlockNumberOrTag, Encodable2718};
+use alloy_primitives::{Address, Bytes, hex};
+use alloy_rpc_types_eth::TransactionRequest;
+use alloy_rpc_types_eth::state::StateOverride;
+use alloy_signer::SignerSync;
+use serde_json::json;
+
+use super::{Answer, Method, Params, RpcError, reply};
+use crate::accounts::dev_signer;
+use crate::chain::{Chain, Refusal, SUGGESTED_TIP, Tx};
+
+pub(super) fn find(method: &str) -> Option<Method> {
+    Some(match method {
+        "eth_sendRawTransaction" => |chain, mut params| reply(chain.send_raw(&params.next::<Bytes>()?)?),
+        "eth_sendRawTransactionSync" => send_sync,
+        "eth_sendTransaction" => |chain, mut params| {
+            let tx = sign_request(chain, params.next()?, None)?;
+            reply(chain.send(tx)?)
+        },
+        "eth_signTransaction" => |chain, mut params| {
+            let tx = sign_request(chain, params.next()?, None)?;
+            reply(json!({ "raw": Bytes::from(tx.encoded_2718()), "tx": tx.inner() }))
+        },
+        "eth_sign" => |_, mut params| {
+            let address = params.next()?;
+            sign_message(address, &params.next::<Bytes>()?)
+        },
+        "personal_sign" => |_, mut params| {
+            let message: Bytes = params.next()?;
+            sign_message(params.next()?, &message)
+        },
+        _ => return None,
+    })
+}
+
+/// EIP-7966: answers with the receipt, when the block is mined at once.
+fn send_sync(chain: &mut Chain, mut params: Params) -> Answer {
+    let hash = chain.send_raw(&params.next::<Bytes>()?)?;
+    match chain.mined(hash).and_then(|(block, index)| block.receipts.get(index)) {
+        Some(receipt) => reply(receipt),
+        None => Err(RpcError {
+            code: 4,
+            message: "the transaction was added to the mempool but was not processed".into(),
+            data: Some(json!(hash)),
+        }),
+    }
+}
+
+/// EIP-191 over the message.
+fn sign_message(address: Address, message: &[u8]) -> Answer {
+    let signer = dev_signer(address).ok_or(Refusal::UnknownAccount(address))?;
+    let signature = signer.sign_message_sync(message).map_err(|error| RpcError::internal(error.to_string()))?;
+    reply(hex::encode_prefixed(signature.as_bytes()))
+}
+
+/// Fills in what a request leaves out and signs it, when its sender is a development account.
+pub(crate) fn sign_request(chain: &Chain, mut request: TransactionRequest, nonce: Option<u64>) -> Result<Tx, RpcError> {
+    let from = request.from.ok_or_else(|| RpcError::params("missing field `from`"))?;
+    let signer = dev_signer(from).ok_or(Refusal::UnknownAccount(from))?;
+    if request.max_fee_per_blob_gas.is_some() || request.sidecar.is_some() || request.blob_versioned_hashes.is_some() {
+        return Err(Refusal::Type("blob transactions (type 3) are not taken by this development chain").into());
+    }
+    let pending = BlockId::Number(BlockNumberOrTag::Pending);
+    if let Some(have) = request.chain_id
+        && have != chain.config.chain_id
+    {
+        return Err(Refusal::ChainId { have, want: chain.config.chain_id }.into());
+    }
+    request.chain_id = Some(chain.config.chain_id);
+    request.input.normalize_input();
+    if request.nonce.is_none() {
+        request.nonce = Some(match nonce {
+            Some(nonce) => nonce,
+            None => chain.nonce(from, pending)?,
+        });
+    }
+    if request.to.is_none() {
+        request.to = Some(alloy_primitives::TxKind::Create);
+    }
+    if request.gas.is_none() {
+        request.gas = Some(chain.estimate_gas(&request, &chain.point(pending)?, StateOverride::default())?);
+    }
+    let base_fee = u128::from(chain.next_base_fee());
+    if request.gas_price.is_none() && !matches!(request.transaction_type, Some(0 | 1)) {
+        let tip = *request.max_priority_fee_per_gas.get_or_insert_with(|| {
+            request.max_fee_per_gas.map_or(u128::from(SUGGESTED_TIP), |cap| cap.min(u128::from(SUGGESTED_TIP)))
+        });
+        // Twice the base fee, as wallets do: it can rise for six full blocks.
+        request.max_fee_per_gas.get_or_insert_with(|| base_fee.saturating_mul(2).saturating_add(tip));
+    } else {
+        request.gas_price.get_or_insert_with(|| base_fee.saturating_add(u128::from(SUGGESTED_TIP)));
+    }
+    let tx = request.build_typed_tx().map_err(|_| RpcError::params("the request has fields of different transaction types"))?;
+    let signature = signer.sign_hash_sync(&tx.signature_hash()).map_err(|error| RpcError::internal(error.to_string()))?;
+    Ok(Recovered::new_unchecked(tx.into_envelope(signature), from))
+}

@@ -1,0 +1,30 @@
+//! Blocks at intervals.
+
+use std::sync::Arc;
+
+use tokio::time::{Instant, sleep_until};
+
+use super::Stop;
+use crate::chain::Mining;
+use crate::node::Node;
+
+/// Mines a block whenever one is due, as long as blocks are made at intervals at all.
+pub(crate) async fn mine_at_intervals(node: Arc<Node>, mut stop: Stop) {
+    let mut last = Instant::now();
+    loop {
+        let due = match node.with(|chain| chain.mining) {
+            Mining::Interval(interval) => Some(last + interval),
+            Mining::Auto | Mining::Manual => None,
+        };
+        tokio::select! {
+            () = stop.wait() => return,
+            () = node.mining_changed.notified() => last = Instant::now(),
+            () = async { sleep_until(due.unwrap_or(last)).await }, if due.is_some() => {
+                last = Instant::now();
+                let node = node.clone();
+                // A block that could not be mined is tried again at the next interval.
+                let _ = tokio::task::spawn_blocking(move || node.with(|chain| chain.mine())).await;
+            }
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! The chain on a port: HTTP and WebSocket on the same one.
+//!
+//! Requests run on the blocking pool, because a call may burn millions of gas; one connection's requests run in order.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::{Body, to_bytes};
+use axum::extract::ws::WebSocketUpgrade;
+use axum::extract::{Request, State};
+use axum::http::{HeaderValue, Method, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::any;
+use axum::serve::ListenerExt;
+use tokio::net::TcpListener;
+use tokio::sync::{Semaphore, watch};
+
+use crate::limits::{MAX_CONNECTIONS, MAX_REQUEST_BYTES};
+use crate::node::Node;
+use crate::rpc::{self, NoExtra, RpcError};
+
+mod miner;
+mod saver;
+mod subscriptions;
+mod websocket;
+
+pub(crate) use miner::mine_at_intervals;
+pub(crate) use saver::{keep_saved, write_atomically};
+
+/// Tells when to stop; stopping is also when nobody is left to say so.
+#[derive(Clone, Debug)]
+pub(crate) struct Stop(pub(crate) watch::Receiver<bool>);
+
+impl Stop {
+    /// Returns when it is time.
+    pub(crate) async fn wait(&mut self) {
+        let _ = self.0.wait_for(|stop| *stop).await;
+    }
+}
+
+/// What every request gets.
+#[derive(Clone, Debug)]
+struct Shared {
+    node: Arc<Node>,
+    sockets: Arc<Semaphore>,
+    stop: Stop,
+}
+
+/// Serves until `stop` says so.
+pub(crate) async fn serve(listener: TcpListener, node: Arc<Node>, stop: Stop) {
+    let mut stopped = stop.clone();
+    let shared = Shared { node, sockets: Arc::new(Semaphore::new(MAX_CONNECTIONS)), stop };
+    let router = Router::new().route("/", any(handle)).fallback(any(handle)).with_state(shared);
+    // Small answers must not wait for more to come. A socket that refuses the option still works.
+    let listener = listener.tap_io(|stream| {
+        let _ = stream.set_nodelay(true);
+    });
+    let serving = axum::serve(listener, router).with_graceful_shutdown(async move {
+        stopped.wait().await;
+    });
+    // It ends by the signal; the accept loop itself survives errors.
+    let _ = serving.await;
+}
+
+async fn handle(
+    State(shared): State<Shared>,
+    upgrade: Result<WebSocketUpgrade, axum::extract::ws::rejection::WebSocketUpgradeRejection>,
+    request: Request,
+) -> Response {
+    if let Ok(upgrade) = upgrade {
+        let Ok(permit) = shared.sockets.clone().try_acquire_owned() else {
+            return (StatusCode::SERVICE_UNAVAILABLE, "too many connections").into_response();
+        };
+        return upgrade.max_message_size(MAX_REQUEST_BYTES).max_frame_size(MAX_REQUEST_BYTES).on_upgrade(async move |socket| {
+            websocket::converse(socket, shared.node, shared.stop).await;
+            drop(permit);
+        });
+    }
+    let mut response = match *request.method() {
+        Method::POST => post(shared.node, request.into_body()).await,
+        Method::OPTIONS => StatusCode::NO_CONTENT.into_response(),
+        Method::GET => (StatusCode::OK, "toolcrib devchain: send JSON-RPC by POST or WebSocket\n").into_response(),
+        _ => StatusCode::METHOD_NOT_ALLOWED.into_response(),
+    };
+    // Pages under development talk to the chain from another origin. Its keys are public; there is nothing to protect.
+    let headers = response.headers_mut();
+    headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
+    headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static("*"));
+    headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("POST, GET, OPTIONS"));
+    response
+}
+
+async fn post(node: Arc<Node>, body: Body) -> Response {
+    let Ok(body) = to_bytes(body, MAX_REQUEST_BYTES).await else {
+        let error = RpcError::invalid_request(format!("request body too large or incomplete: at most {MAX_REQUEST_BYTES} bytes"));
+        return (StatusCode::PAYLOAD_TOO_LARGE, json(rpc::error_body(error))).into_response();
+    };
+    let answered = tokio::task::spawn_blocking(move || rpc::answer(&node, &body, &mut NoExtra)).await;
+    match answered {
+        Ok(Some(answer)) => json(answer).into_response(),
+        Ok(None) => StatusCode::NO_CONTENT.into_response(),
+        Err(_) => {
+            let error = RpcError::internal("the request could not be completed");
+            (StatusCode::INTERNAL_SERVER_ERROR, json(rpc::error_body(error))).into_response()
+        }
+    }
+}
+
+fn json(body: Vec<u8>) -> impl IntoResponse {
+    ([(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))], body)
+}

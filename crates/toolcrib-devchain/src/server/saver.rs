@@ -1,0 +1,55 @@
+//! The state file: written beside its place and moved there, so that it is always whole.
+
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+use super::Stop;
+use crate::node::Node;
+
+/// How often a changed chain is written. A crash loses at most this much.
+const PERIOD: Duration = Duration::from_secs(1);
+
+/// A large chain takes long to write; it is written at most this share of the time.
+const REST: u32 = 10;
+
+/// Writes the chain whenever it has changed, until told to stop. The last writing is up to whoever stops it.
+pub(crate) async fn keep_saved(node: Arc<Node>, path: PathBuf, mut stop: Stop) {
+    let mut saved = None;
+    let mut pause = PERIOD;
+    loop {
+        tokio::select! {
+            () = stop.wait() => return,
+            () = sleep(pause) => {}
+        }
+        let revision = node.with(|chain| chain.revision());
+        if saved == Some(revision) {
+            continue;
+        }
+        let began = Instant::now();
+        let (node, path) = (node.clone(), path.clone());
+        let written = tokio::task::spawn_blocking(move || write_atomically(&node, &path)).await;
+        // What cannot be written now is tried again; the final writing reports the error.
+        if matches!(written, Ok(Ok(()))) {
+            saved = Some(revision);
+        }
+        pause = PERIOD.max(began.elapsed() * REST);
+    }
+}
+
+/// Writes the chain to a file that is never half written.
+pub(crate) fn write_atomically(node: &Node, path: &Path) -> io::Result<()> {
+    let saved = node.with(|chain| chain.save());
+    let bytes = serde_json::to_vec(&saved)?;
+    let mut name = path.file_name().unwrap_or_default().to_os_string();
+    name.push(".new");
+    let beside = path.with_file_name(name);
+    let mut file = std::fs::File::create(&beside)?;
+    file.write_all(&bytes)?;
+    file.sync_all()?;
+    drop(file);
+    std::fs::rename(&beside, path)
+}
