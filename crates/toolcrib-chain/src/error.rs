@@ -78,6 +78,20 @@ pub enum Error {
         /// The network.
         network: String,
     },
+    /// The factory for deterministic addresses is missing.
+    #[error("there is no deployment factory at {factory}")]
+    NoFactory {
+        /// Where it belongs.
+        factory: Address,
+    },
+    /// The factory was called, and there is still no code.
+    #[error("{name} did not come to be at {address}")]
+    NotDeployed {
+        /// The contract.
+        name: &'static str,
+        /// Where it belongs.
+        address: Address,
+    },
     /// The address does not answer as a registry.
     #[error("{address} is not a tool registry: {reason}")]
     NotARegistry {
@@ -210,6 +224,8 @@ impl Error {
             Self::WrongChain { .. } => chain::WRONG_CHAIN,
             Self::NoQuorum { .. } => chain::NO_QUORUM,
             Self::NoRegistry { .. } => chain::NO_REGISTRY,
+            Self::NoFactory { .. } => chain::NO_FACTORY,
+            Self::NotDeployed { .. } => chain::NOT_DEPLOYED,
             Self::NotARegistry { .. } => chain::NOT_A_REGISTRY,
             Self::RegistryCode { .. } => chain::REGISTRY_CODE,
             Self::ToolNotFound { .. } => chain::TOOL_NOT_FOUND,

@@ -8,6 +8,7 @@ use serde::Deserialize;
 use toolcrib_core::finding::Mode;
 
 use crate::commands::onchain::agt::AgtCommand;
+use crate::commands::onchain::dev::{ContractsCommand, Dev};
 use crate::commands::onchain::wallet::WalletCommand;
 use crate::commands::onchain::{look, write};
 use crate::kinds::ManifestKind;
@@ -103,6 +104,13 @@ pub(crate) enum Command {
     Access(look::AccessOf),
     /// List what a tool's predicate asks for
     Requirements(look::Tool),
+    /// Start a world of one's own: a chain with our contracts, and what to try
+    Dev(Dev),
+    /// Start a development chain with our contracts on it
+    Devchain(Dev),
+    /// Our contracts
+    #[command(subcommand)]
+    Contracts(ContractsCommand),
     /// Keep keys encrypted
     #[command(subcommand)]
     Wallet(WalletCommand),

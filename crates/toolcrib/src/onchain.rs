@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use alloy_primitives::{Address, U256};
 use clap::Args;
+use toolcrib_chain::deploy::with_our_contracts;
 use toolcrib_chain::network::Network;
 use toolcrib_chain::registry::Registry;
 use toolcrib_chain::rpc::{Chain, ChainConfig};
@@ -91,6 +92,8 @@ impl OnChain {
     async fn connect_to(&self, network: &Network, at: Option<Address>, printer: &mut Printer) -> Result<Registry, Stop> {
         let from_environment = std::env::var(env::RPC_URL).ok();
         let setting = self.rpc_url.as_deref().or(from_environment.as_deref());
+        // A local chain has our contracts on it, at the addresses that they have everywhere.
+        let network = if network.is_local { &with_our_contracts(network) } else { network };
         let config = ChainConfig::from_setting(network, setting).map_err(failed)?;
         if config.is_public_default {
             printer.note("warning: using a public node; --rpc-url or RPC_URL names one that you trust")?;

@@ -124,6 +124,11 @@ impl Printer {
         self.write_json(value)
     }
 
+    /// Hands out what was written so far, for commands that go on for long.
+    pub(crate) fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+
     /// Closes the result: the envelope if one was asked for, and a flush in any case.
     pub(crate) fn finish(&mut self, exit: Exit, data: &Value) -> io::Result<()> {
         if self.json {

@@ -66,6 +66,16 @@ super::codes! {
         "The table lists no tool registry for this network.",
         "name the address of the registry",
     }
+    NO_FACTORY = "chain.no_factory", Error, "Toolcrib contracts" {
+        "the deployment factory is missing on this chain",
+        "Contracts get the same address everywhere because one factory deploys them. On this chain nobody has put it in its place yet.",
+        "deploy the factory first; contracts/deployments.json has the transaction that does it",
+    }
+    NOT_DEPLOYED = "chain.not_deployed", Error, "Toolcrib contracts" {
+        "a contract did not come to be at its address",
+        "The factory took the transaction, but there is no code afterwards. The chain may not run this version of the EVM.",
+        "look at the transaction on a block explorer",
+    }
     NOT_A_REGISTRY = "chain.not_a_registry", Error, "ERC-8257 §9" {
         "the address is not a tool registry",
         "There is no code at the address, or the contract does not answer as ERC-8257 registries do.",

@@ -1,0 +1,156 @@
+//! Our own contracts: where they belong, and putting them there.
+//!
+//! Each has one address on every chain, because the factory derives it from the code. So deploying is idempotent: what is
+//! there already is the same code, and is left alone.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use alloy_primitives::{Address, B256, Bytes, U256, b256};
+use serde::Deserialize;
+
+use crate::Error;
+use crate::network::{CREATE2_FACTORY, Network, Predicates};
+use crate::rpc::Chain;
+use crate::transaction::Call;
+use crate::wallet::Wallet;
+
+/// The salt of every deployment.
+pub const SALT: B256 = b256!("0000000000000000000000000000000000000000000000000000000000000001");
+
+/// How long one deployment is waited for.
+const MAX_WAIT: Duration = Duration::from_secs(180);
+
+/// The committed result of the compiler, by name. `contracts/build --check` shows that the sources give the same.
+const ARTIFACTS: [(&str, &str); 10] = [
+    ("ToolRegistry", include_str!("../../../contracts/artifacts/ToolRegistry.json")),
+    ("AccessProofPredicate", include_str!("../../../contracts/artifacts/AccessProofPredicate.json")),
+    ("CompositePredicate", include_str!("../../../contracts/artifacts/CompositePredicate.json")),
+    ("DenyAllPredicate", include_str!("../../../contracts/artifacts/DenyAllPredicate.json")),
+    ("ERC1155OwnerPredicate", include_str!("../../../contracts/artifacts/ERC1155OwnerPredicate.json")),
+    ("ERC20BalancePredicate", include_str!("../../../contracts/artifacts/ERC20BalancePredicate.json")),
+    ("ERC721OwnerPredicate", include_str!("../../../contracts/artifacts/ERC721OwnerPredicate.json")),
+    ("MerkleAllowlistPredicate", include_str!("../../../contracts/artifacts/MerkleAllowlistPredicate.json")),
+    ("SubscriptionPredicate", include_str!("../../../contracts/artifacts/SubscriptionPredicate.json")),
+    ("TraitGatedPredicate", include_str!("../../../contracts/artifacts/TraitGatedPredicate.json")),
+];
+
+/// Where they belong.
+const DEPLOYMENTS: &str = include_str!("../../../contracts/deployments.json");
+
+/// A contract of ours.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Contract {
+    /// Its name.
+    pub name: &'static str,
+    /// Its address on every chain.
+    pub address: Address,
+    /// What the factory is given: code and constructor arguments.
+    pub init_code: Bytes,
+}
+
+/// What became of a contract.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deployed {
+    /// It is there now.
+    Now,
+    /// It was there before.
+    Before,
+}
+
+impl Contract {
+    /// The call that puts it in its place.
+    pub fn call(&self) -> Call {
+        Call { to: CREATE2_FACTORY, data: [SALT.as_slice(), &self.init_code].concat().into(), value: U256::ZERO }
+    }
+}
+
+#[derive(Deserialize)]
+struct Artifact {
+    bytecode: Bytes,
+}
+
+#[derive(Deserialize)]
+struct Deployments {
+    contracts: BTreeMap<String, Place>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Place {
+    address: Address,
+    constructor_arguments: Bytes,
+}
+
+/// All our contracts, the registry first. `None` would mean that the files in this crate do not fit each other, which a
+/// test rules out.
+pub fn contracts() -> Option<Vec<Contract>> {
+    let places: Deployments = serde_json::from_str(DEPLOYMENTS).ok()?;
+    ARTIFACTS
+        .iter()
+        .map(|(name, text)| {
+            let artifact: Artifact = serde_json::from_str(text).ok()?;
+            let place = places.contracts.get(*name)?;
+            let init_code = [artifact.bytecode.as_ref(), place.constructor_arguments.as_ref()].concat().into();
+            Some(Contract { name, address: place.address, init_code })
+        })
+        .collect()
+}
+
+/// A network as it is once our contracts are on it: the registry and predicates of this crate instead of the built-in ones.
+pub fn with_our_contracts(network: &Network) -> Network {
+    let all = contracts().unwrap_or_default();
+    let at = |name: &str| all.iter().find(|contract| contract.name == name).map(|contract| contract.address);
+    Network {
+        registry: at("ToolRegistry"),
+        predicates: Predicates {
+            erc721: at("ERC721OwnerPredicate"),
+            erc1155: at("ERC1155OwnerPredicate"),
+            subscription: at("SubscriptionPredicate"),
+            traits: at("TraitGatedPredicate"),
+            erc20: at("ERC20BalancePredicate"),
+            merkle: at("MerkleAllowlistPredicate"),
+            access_proof: at("AccessProofPredicate"),
+            composite: at("CompositePredicate"),
+            deny_all: at("DenyAllPredicate"),
+        },
+        ..network.clone()
+    }
+}
+
+/// Puts every contract where it belongs. `progress` is told about each.
+pub async fn deploy(chain: &Chain, wallet: &dyn Wallet, mut progress: impl FnMut(&Contract, Deployed)) -> Result<(), Error> {
+    if chain.code(CREATE2_FACTORY).await?.is_empty() {
+        return Err(Error::NoFactory { factory: CREATE2_FACTORY });
+    }
+    for contract in contracts().unwrap_or_default() {
+        if !chain.code(contract.address).await?.is_empty() {
+            progress(&contract, Deployed::Before);
+            continue;
+        }
+        chain.send(wallet, &contract.call(), MAX_WAIT).await?;
+        if chain.code(contract.address).await?.is_empty() {
+            return Err(Error::NotDeployed { name: contract.name, address: contract.address });
+        }
+        progress(&contract, Deployed::Now);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_follow_from_the_code() {
+        let all = contracts().expect("the files fit each other");
+        assert_eq!(all.len(), ARTIFACTS.len());
+        for contract in all {
+            let derived = CREATE2_FACTORY.create2_from_code(SALT, &contract.init_code);
+            assert_eq!(derived, contract.address, "{}", contract.name);
+            assert!(contract.init_code.len() < 2 * 24_576, "{}: fits EIP-3860", contract.name);
+        }
+        let network = with_our_contracts(Network::find("local").expect("built in"));
+        assert!(network.registry.is_some() && network.predicates.deny_all.is_some());
+    }
+}
