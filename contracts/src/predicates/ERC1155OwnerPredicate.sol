@@ -160,7 +160,7 @@ contract ERC1155OwnerPredicate is RegistryPredicate {
 
     /// @notice Most token ids that a tool with so many collections may have, over all of them: 12 with one, 8 with two, 4
     ///         with three.
-    /// @dev From the measurement in `GasLimits.t.sol`: with any of these a holder of the last token is found within
+    /// @dev From the measurement in `HoldingLimits.t.sol`: with any of these a holder of the last token is found within
     ///      58,000 gas (50,900 behind proxies), so that the predicate serves in a composite too.
     function maxTokenIds(uint256 collections) public pure returns (uint256) {
         if (collections == 0 || collections > MAX_COLLECTIONS_PER_TOOL) return 0;
