@@ -17,7 +17,7 @@ contract ReferenceAbiTest is Test {
     }
 
     function test_shared() public pure {
-        _is(RegistryPredicate.REGISTRY.selector, "REGISTRY()");
+        _is(RegistryPredicate(address(0)).REGISTRY.selector, "REGISTRY()");
         _is(RegistryPredicate.version.selector, "version()");
         _is(RegistryPredicate.CallerIsNotToolCreator.selector, "CallerIsNotToolCreator(uint256,address)");
     }
@@ -25,7 +25,7 @@ contract ReferenceAbiTest is Test {
     function test_erc721() public pure {
         _is(ERC721OwnerPredicate.setCollections.selector, "setCollections(uint256,address[])");
         _is(ERC721OwnerPredicate.getCollections.selector, "getCollections(uint256)");
-        _is(ERC721OwnerPredicate.MAX_COLLECTIONS_PER_TOOL.selector, "MAX_COLLECTIONS_PER_TOOL()");
+        _is(ERC721OwnerPredicate(address(0)).MAX_COLLECTIONS_PER_TOOL.selector, "MAX_COLLECTIONS_PER_TOOL()");
         _is(ERC721OwnerPredicate.TooManyCollections.selector, "TooManyCollections(uint256,uint256)");
         _is(ERC721OwnerPredicate.CollectionNoCode.selector, "CollectionNoCode(address)");
     }
@@ -33,8 +33,8 @@ contract ReferenceAbiTest is Test {
     function test_erc1155() public pure {
         _is(ERC1155OwnerPredicate.setCollectionTokens.selector, "setCollectionTokens(uint256,(address,uint256[])[])");
         _is(ERC1155OwnerPredicate.getCollectionTokens.selector, "getCollectionTokens(uint256)");
-        _is(ERC1155OwnerPredicate.MAX_COLLECTIONS_PER_TOOL.selector, "MAX_COLLECTIONS_PER_TOOL()");
-        _is(ERC1155OwnerPredicate.MAX_TOKEN_IDS_PER_COLLECTION.selector, "MAX_TOKEN_IDS_PER_COLLECTION()");
+        _is(ERC1155OwnerPredicate(address(0)).MAX_COLLECTIONS_PER_TOOL.selector, "MAX_COLLECTIONS_PER_TOOL()");
+        _is(ERC1155OwnerPredicate(address(0)).MAX_TOKEN_IDS_PER_COLLECTION.selector, "MAX_TOKEN_IDS_PER_COLLECTION()");
         _is(ERC1155OwnerPredicate.TooManyCollections.selector, "TooManyCollections(uint256,uint256)");
         _is(ERC1155OwnerPredicate.TooManyTokenIds.selector, "TooManyTokenIds(uint256,uint256,uint256)");
         _is(ERC1155OwnerPredicate.EmptyTokenIds.selector, "EmptyTokenIds(uint256)");
@@ -67,7 +67,7 @@ contract ReferenceAbiTest is Test {
             "configureToolTrait(uint256,address,address,bytes32,bytes32[])"
         );
         _is(TraitGatedPredicate.getToolTraitConfig.selector, "getToolTraitConfig(uint256)");
-        _is(TraitGatedPredicate.MAX_ALLOWED_VALUES.selector, "MAX_ALLOWED_VALUES()");
+        _is(TraitGatedPredicate(address(0)).MAX_ALLOWED_VALUES.selector, "MAX_ALLOWED_VALUES()");
         _is(TraitGatedPredicate.ZeroCollection.selector, "ZeroCollection()");
         _is(TraitGatedPredicate.ZeroTraitsContract.selector, "ZeroTraitsContract()");
         _is(TraitGatedPredicate.CollectionNoCode.selector, "CollectionNoCode(address)");
