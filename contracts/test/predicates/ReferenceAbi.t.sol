@@ -16,7 +16,7 @@ contract ReferenceAbiTest is Test {
         assertEq(selector, bytes4(keccak256(bytes(signature))), signature);
     }
 
-    function test_shared() public pure {
+    function test_shared() public view {
         _is(RegistryPredicate(address(0)).REGISTRY.selector, "REGISTRY()");
         _is(RegistryPredicate.version.selector, "version()");
         _is(RegistryPredicate.CallerIsNotToolCreator.selector, "CallerIsNotToolCreator(uint256,address)");
