@@ -5,7 +5,7 @@ import {AccessProofPredicate} from "src/predicates/AccessProofPredicate.sol";
 import {DenyAllPredicate} from "src/predicates/DenyAllPredicate.sol";
 import {MerkleAllowlistPredicate} from "src/predicates/MerkleAllowlistPredicate.sol";
 import {CompositeFixture} from "test/CompositePredicate.t.sol";
-import {BurningPredicate, NearlyBurningPredicate} from "test/mocks/Predicates.sol";
+import {BurningPredicate, NearlyBurningPredicate, SetPredicate} from "test/mocks/Predicates.sol";
 
 /// @dev What things cost, written to snapshots/ by forge. Everything is untouched before each call (`isolate`). Writes are
 ///      whole transactions, as a wallet pays them; reads are the call alone, the registry's own 5,000 included.
@@ -62,7 +62,7 @@ contract GasTest is CompositeFixture {
         (uint8 v, bytes32 r, bytes32 s) = vm.sign(key, proofs.proofDigest(id, account, deadline));
         read("AccessProofPredicate, key", id, abi.encode(deadline, abi.encodePacked(r, s, v)), true);
 
-        set(ALL, list(term(yes), term(address(new NearlyBurningPredicate(50_000, true))), not(no)));
+        set(ALL, list(term(yes), term(address(new SetPredicate(true))), not(no)));
         read("CompositePredicate, 3 cheap terms", toolId, NOTHING, true);
         address burner = address(new BurningPredicate());
         address other = address(new BurningPredicate());

@@ -41,14 +41,14 @@ contract ERC1155OwnerPredicate is RegistryPredicate {
     /// @dev What this contract spends on a collection itself: a cold account, 2,600, and the loop.
     uint256 private constant STEP_GAS = 4_000;
 
+    /// @dev Words of a question beside those for accounts and ids.
+    uint256 private constant FIXED_WORDS = 4;
+
     /// @dev Where the entries of a tool lie in a `CodeStore`; zero when there are none. Each entry is kept with the question
     ///      to its collection ready but for the account, because taking apart and putting together is what costs most:
     ///      a word with the collection, a word with the length of the question, and the question. That is the call of
     ///      `balanceOfBatch`: a selector, two offsets, a length, zeros for the accounts, a length, the ids.
     mapping(uint256 toolId => address) private _entries;
-
-    /// @dev Words of a question beside those for accounts and ids.
-    uint256 private constant FIXED_WORDS = 4;
 
     /// @notice The entries of a tool were replaced; none means that all are denied.
     event CollectionTokensSet(uint256 indexed toolId, CollectionTokens[] entries);
@@ -160,7 +160,7 @@ contract ERC1155OwnerPredicate is RegistryPredicate {
 
     /// @notice Most token ids that a tool with so many collections may have, over all of them: 12 with one, 8 with two, 4
     ///         with three.
-    /// @dev From the measurement in `GasLimits.t.sol`: with any of these a holder of the last token is found within
+    /// @dev From the measurement in `HoldingLimits.t.sol`: with any of these a holder of the last token is found within
     ///      58,000 gas (50,900 behind proxies), so that the predicate serves in a composite too.
     function maxTokenIds(uint256 collections) public pure returns (uint256) {
         if (collections == 0 || collections > MAX_COLLECTIONS_PER_TOOL) return 0;

@@ -17,7 +17,7 @@ import {IERC721} from "@openzeppelin/contracts/token/ERC721/IERC721.sol";
 ///      `balanceOf` revert for it, and it is what a failed signature recovery yields.
 contract ERC721OwnerPredicate is RegistryPredicate {
     /// @notice Most collections of one tool.
-    /// @dev From the measurement in `GasLimits.t.sol`: the most for which a holder in the last one is found within
+    /// @dev From the measurement in `HoldingLimits.t.sol`: the most for which a holder in the last one is found within
     ///      58,000 gas (50,300 behind proxies), so that the predicate serves in a composite too.
     uint256 public constant MAX_COLLECTIONS_PER_TOOL = 4;
 

@@ -32,7 +32,7 @@ contract TraitGatedPredicate is RegistryPredicate {
     }
 
     /// @notice Most values of one tool.
-    /// @dev The values lie together in a `CodeStore`, so that even this many cost little: see `GasLimits.t.sol`.
+    /// @dev The values lie together in a `CodeStore`, so that even this many cost little: see `HoldingLimits.t.sol`.
     uint256 public constant MAX_ALLOWED_VALUES = 32;
 
     /// @dev Where the configuration of a tool lies in a `CodeStore`, ABI-encoded. Zero when there is none.

@@ -6,7 +6,7 @@ import {Test} from "forge-std/Test.sol";
 import {TestProxy} from "src/test-assets/TestProxy.sol";
 import {TestSmartWallet} from "src/test-assets/TestSmartWallet.sol";
 import {TestUSDC} from "src/test-assets/TestUSDC.sol";
-import {FixedAnswerToken, GasBurnerToken, RevertingToken} from "test/mocks/BrokenTokens.sol";
+import {GasBurnerToken, RevertingToken} from "test/mocks/BrokenTokens.sol";
 
 /// @dev The typed data is put together here from the text of EIP-712 and EIP-3009, not from the token's own code.
 contract TestUSDCTest is Test {
@@ -320,7 +320,7 @@ contract TestUSDCTest is Test {
         bytes[5] memory codes = [
             address(new RevertingToken()).code,
             address(new GasBurnerToken()).code,
-            address(new FixedAnswerToken(abi.encode(bytes4(0xffffffff)))).code,
+            abi.encodePacked(hex"63ffffffff60e01b60005260206000f3"),
             // The right bytes in the wrong place, and too few of them.
             abi.encodePacked(hex"631626ba7e60005260206000f3"),
             abi.encodePacked(hex"631626ba7e60e01b60005260046000f3")
