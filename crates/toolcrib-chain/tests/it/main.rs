@@ -1,0 +1,10 @@
+//! The client against fake nodes, a real one (anvil), and vectors that others made.
+
+mod anvil;
+mod contracts;
+mod corpus;
+mod fake;
+mod reads;
+mod rpc;
+mod transactions;
+mod zoo;
