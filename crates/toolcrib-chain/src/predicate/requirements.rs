@@ -89,7 +89,7 @@ pub enum Meaning {
         /// What is attested.
         condition: B256,
     },
-    /// Sign the AccessProof challenge.
+    /// Sign the `AccessProof` challenge.
     AccessProof {
         /// The contract that checks it.
         verifier: Address,
@@ -167,7 +167,7 @@ impl Meaning {
     pub const TRAIT: [u8; 4] = [0x37, 0xd8, 0xdc, 0x22];
     /// Attestation about a wallet: `walletStateAttestation()`.
     pub const ATTESTATION: [u8; 4] = [0x7a, 0x11, 0x16, 0x40];
-    /// AccessProof: `accessProof()`.
+    /// Signed challenge: `accessProof()`.
     pub const ACCESS_PROOF: [u8; 4] = [0x49, 0x8e, 0xb5, 0xbb];
     /// Merkle list: `merkleAllowlist()`.
     pub const MERKLE: [u8; 4] = [0xa2, 0xd3, 0x3e, 0xab];

@@ -1,4 +1,5 @@
 //! The client against fake nodes, a real one (anvil), and vectors that others made.
+#![expect(clippy::print_stderr, reason = "what a test skips is said loudly")]
 
 mod anvil;
 mod contracts;
