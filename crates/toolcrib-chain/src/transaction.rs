@@ -99,7 +99,7 @@ impl Chain {
         let nonce = provider.get_transaction_count(from).pending().await.map_err(Error::from_rpc)?;
         let gas = provider.estimate_gas(request(from, call)).await.map_err(|error| refusal(error, from, nonce))?;
         let fees = provider.estimate_eip1559_fees().await.map_err(Error::from_rpc)?;
-        Ok(Prepared {
+        let prepared = Prepared {
             chain_id: self.chain_id(),
             from,
             nonce,
@@ -107,7 +107,14 @@ impl Chain {
             gas_limit: gas.saturating_add(gas / 100 * GAS_MARGIN_PERCENT),
             max_fee_per_gas: fees.max_fee_per_gas,
             max_priority_fee_per_gas: fees.max_priority_fee_per_gas,
-        })
+        };
+        // Estimates are made without a price, so nodes do not look at the balance.
+        let balance = provider.get_balance(from).await.map_err(Error::from_rpc)?;
+        if balance < prepared.most_cost() {
+            let message = format!("it has {balance} wei and may need {}", prepared.most_cost());
+            return Err(Error::NoFunds { account: from, message });
+        }
+        Ok(prepared)
     }
 
     /// Signs. Nothing is sent.

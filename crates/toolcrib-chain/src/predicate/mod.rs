@@ -203,8 +203,11 @@ pub(crate) async fn read_text(chain: &Chain, address: Address, data: Vec<u8>) ->
 
 /// The bytes of the predicate's answer as a text.
 fn decode_text(bytes: &Bytes) -> Option<String> {
-    let offset = U256::from_be_bytes(*bytes.first_chunk::<32>()?);
-    let tail = bytes.get(usize::try_from(offset).ok()?..)?;
+    let (offset, tail) = bytes.split_first_chunk::<32>()?;
+    // No compiler writes another offset for a single text.
+    if U256::from_be_bytes(*offset) != U256::from(32) {
+        return None;
+    }
     let length = usize::try_from(U256::from_be_bytes(*tail.first_chunk::<32>()?)).ok()?;
     if length == 0 || length > MAX_TEXT_BYTES {
         return None;

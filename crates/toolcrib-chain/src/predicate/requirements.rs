@@ -89,7 +89,7 @@ pub enum Meaning {
         /// What is attested.
         condition: B256,
     },
-    /// Sign the AccessProof challenge.
+    /// Sign the `AccessProof` challenge.
     AccessProof {
         /// The contract that checks it.
         verifier: Address,
@@ -124,7 +124,7 @@ pub fn decode(bytes: &[u8]) -> Result<(Logic, Vec<Requirement>), Fault> {
         return Err(Fault::OverLimit);
     }
     let answer = Area(bytes);
-    let list = answer.follow(0)?;
+    let list = answer.follow(0, 64)?;
     let logic = match answer.small(1)? {
         0 => Logic::And,
         1 => Logic::Or,
@@ -142,13 +142,13 @@ pub fn decode(bytes: &[u8]) -> Result<(Logic, Vec<Requirement>), Fault> {
     }
     let mut requirements = Vec::with_capacity(count);
     for at in 0..count {
-        let entry = entries.follow(at)?;
+        let entry = entries.follow(at, 32 * count)?;
         let (kind, rest) = entry.word(0)?.split_first_chunk::<4>().ok_or(Fault::Malformed)?;
         if rest.iter().any(|&byte| byte != 0) {
             return Err(Fault::Malformed);
         }
-        let data = entry.follow(1)?.bytes(MAX_DATA_BYTES)?;
-        let label = entry.follow(2)?.bytes(MAX_LABEL_BYTES)?;
+        let data = entry.follow(1, 96)?.bytes(MAX_DATA_BYTES)?;
+        let label = entry.follow(2, 96)?.bytes(MAX_LABEL_BYTES)?;
         let label = std::str::from_utf8(label).map_err(|_| Fault::Malformed)?;
         requirements.push(Requirement {
             kind: *kind,
@@ -167,7 +167,7 @@ impl Meaning {
     pub const TRAIT: [u8; 4] = [0x37, 0xd8, 0xdc, 0x22];
     /// Attestation about a wallet: `walletStateAttestation()`.
     pub const ATTESTATION: [u8; 4] = [0x7a, 0x11, 0x16, 0x40];
-    /// AccessProof: `accessProof()`.
+    /// Signed challenge: `accessProof()`.
     pub const ACCESS_PROOF: [u8; 4] = [0x49, 0x8e, 0xb5, 0xbb];
     /// Merkle list: `merkleAllowlist()`.
     pub const MERKLE: [u8; 4] = [0xa2, 0xd3, 0x3e, 0xab];
@@ -230,9 +230,13 @@ impl<'a> Area<'a> {
         if head.iter().any(|&byte| byte != 0) { Err(Fault::Malformed) } else { Ok(Address::from_slice(address)) }
     }
 
-    /// The area that starts where the offset in a word says.
-    fn follow(self, index: usize) -> Result<Self, Fault> {
+    /// The area that starts where the offset in a word says, which is not inside the `head` bytes that hold the offsets:
+    /// else a page of zeros would be an empty list.
+    fn follow(self, index: usize, head: usize) -> Result<Self, Fault> {
         let offset = usize::try_from(self.number(index)?).map_err(|_| Fault::Malformed)?;
+        if offset < head {
+            return Err(Fault::Malformed);
+        }
         self.0.get(offset..).map(Self).ok_or(Fault::Malformed)
     }
 
@@ -250,7 +254,7 @@ impl<'a> Area<'a> {
     }
 
     fn traits(self) -> Result<Meaning, Fault> {
-        let list = self.follow(3)?;
+        let list = self.follow(3, 128)?;
         let count = usize::try_from(list.number(0)?).map_err(|_| Fault::Malformed)?;
         // Everything lies inside the data of one requirement, so a count that fits is a small one.
         if count > MAX_DATA_BYTES / 32 || list.0.len() < 32 * (count + 1) {
@@ -261,7 +265,7 @@ impl<'a> Area<'a> {
     }
 
     fn attestation(self) -> Result<Meaning, Fault> {
-        let uri = self.follow(0)?.bytes(MAX_DATA_BYTES)?;
+        let uri = self.follow(0, 64)?.bytes(MAX_DATA_BYTES)?;
         let jwks_uri = std::str::from_utf8(uri).map_err(|_| Fault::Malformed)?.to_owned();
         Ok(Meaning::Attestation { jwks_uri, condition: self.word(1)?.into() })
     }

@@ -105,7 +105,7 @@ impl Shared {
                 return Err(Exhausted { fault, attempts: attempt });
             }
             self.preferred.store(at + 1, Ordering::Relaxed);
-            if attempt as usize % self.nodes.len() == 0 {
+            if (attempt as usize).is_multiple_of(self.nodes.len()) {
                 tokio::time::sleep(pause).await;
                 pause = (pause * 2).min(self.retries.longest_pause);
             }

@@ -1,4 +1,4 @@
-//! The challenge by which an account shows a predicate that it asks itself (ERC-8257 Concrete AccessProof Pattern).
+//! The challenge by which an account shows a predicate that it asks itself (ERC-8257 Concrete `AccessProof` Pattern).
 
 use alloy_dyn_abi::TypedData;
 use alloy_primitives::{Address, B256, U256, b256, keccak256};

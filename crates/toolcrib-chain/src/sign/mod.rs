@@ -1,4 +1,4 @@
-//! Digests and signatures: EIP-191, EIP-712, EIP-3009, AccessProof, strict recovery, ERC-1271.
+//! Digests and signatures: EIP-191, EIP-712, EIP-3009, `AccessProof`, strict recovery, ERC-1271.
 //!
 //! Everything here works without a node except [`contract`]. Domain separators are computed once and kept.
 

@@ -62,6 +62,7 @@ fn lies_about_lengths_and_offsets_are_malformed_or_over_the_limit() {
     }
     check(&[], Fault::Malformed);
     check(&[word(64)], Fault::Malformed);
+    check(&[[0; 32]; 40], Fault::Malformed);
     check(&[word(64), word(0)], Fault::Malformed);
     check(&[huge, word(0), word(0)], Fault::Malformed);
     check(&[word(64), word(0), word(1_000_000)], Fault::OverLimit);

@@ -1,0 +1,129 @@
+//! A real node for tests: anvil, from `TOOLCRIB_ANVIL` or from npm's folders.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use alloy_primitives::{Address, B256, Bytes, U256};
+use alloy_provider::Provider;
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::{Child, Command};
+use toolcrib_chain::network::Network;
+use toolcrib_chain::rpc::{Chain, ChainConfig, NodeUrl};
+use toolcrib_chain::wallet::DEV_ACCOUNTS;
+
+/// A running anvil. It ends with the test.
+pub(crate) struct Anvil {
+    _child: Child,
+    url: String,
+    chain_id: u64,
+}
+
+impl Anvil {
+    /// Starts anvil; `None`, said loudly, when there is none.
+    pub(crate) async fn start(chain_id: u64) -> Option<Self> {
+        let Some(program) = find() else {
+            eprintln!(
+                "SKIPPED: no anvil: set TOOLCRIB_ANVIL or run `npm i @foundry-rs/anvil` in interop/; nothing was tried on a real node"
+            );
+            return None;
+        };
+        let mut child = Command::new(program)
+            .args(["--port", "0", "--chain-id", &chain_id.to_string()])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .kill_on_drop(true)
+            .spawn()
+            .expect("anvil starts");
+        let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+        let url = loop {
+            let line =
+                tokio::time::timeout(Duration::from_secs(30), lines.next_line()).await.expect("in time").expect("readable");
+            if let Some(address) = line.expect("anvil says where it listens").strip_prefix("Listening on ") {
+                break format!("http://{}", address.trim());
+            }
+        };
+        // What it prints later must not fill the pipe.
+        tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
+        Some(Self { _child: child, url, chain_id })
+    }
+
+    pub(crate) async fn chain(&self) -> Chain {
+        let network = Network::by_id(self.chain_id).cloned().unwrap_or_else(|| Network::unlisted(self.chain_id));
+        let config = ChainConfig::new(&network, vec![NodeUrl::parse(&self.url).expect("a URL")]).expect("a node");
+        Chain::connect(config).await.expect("anvil answers")
+    }
+}
+
+/// A request that only development nodes know.
+pub(crate) async fn dev(chain: &Chain, method: &'static str, params: Value) -> Value {
+    chain.provider().client().request(method, params).await.unwrap_or_else(|error| panic!("{method}: {error}"))
+}
+
+/// Puts code at an address.
+pub(crate) async fn set_code(chain: &Chain, address: Address, code: &[u8]) {
+    dev(chain, "anvil_setCode", json!([address, Bytes::copy_from_slice(code)])).await;
+}
+
+/// Sends a transaction from the first development account, which anvil signs for.
+pub(crate) async fn send(chain: &Chain, to: Option<Address>, data: Bytes) -> Value {
+    let mut request = json!({ "from": DEV_ACCOUNTS[0], "data": data, "gas": "0x1c9c380" });
+    if let Some(to) = to {
+        request["to"] = json!(to);
+    }
+    let hash: B256 = serde_json::from_value(dev(chain, "eth_sendTransaction", json!([request])).await).expect("a hash");
+    let receipt = loop {
+        let receipt = dev(chain, "eth_getTransactionReceipt", json!([hash])).await;
+        if !receipt.is_null() {
+            break receipt;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    };
+    assert_eq!(receipt["status"], "0x1", "{receipt}");
+    receipt
+}
+
+/// Deploys a contract from the committed artifacts; `None`, said loudly, when they are not there.
+pub(crate) async fn deploy(chain: &Chain, name: &str, arguments: &[u8]) -> Option<Address> {
+    let Some(code) = bytecode(name) else {
+        eprintln!("SKIPPED: no artifact of {name} in contracts/artifacts or TOOLCRIB_ARTIFACTS");
+        return None;
+    };
+    let receipt = send(chain, None, [&code[..], arguments].concat().into()).await;
+    Some(serde_json::from_value(receipt["contractAddress"].clone()).expect("an address"))
+}
+
+/// Ends of a balance, so that a test can empty an account.
+pub(crate) async fn set_balance(chain: &Chain, account: Address, balance: U256) {
+    dev(chain, "anvil_setBalance", json!([account, balance])).await;
+}
+
+fn bytecode(name: &str) -> Option<Vec<u8>> {
+    let committed = root().join("contracts/artifacts");
+    let given = std::env::var_os("TOOLCRIB_ARTIFACTS").unwrap_or_default();
+    for folder in std::iter::once(committed).chain(std::env::split_paths(&given)) {
+        for path in [folder.join(format!("{name}.json")), folder.join(format!("{name}.sol/{name}.json"))] {
+            let Ok(text) = std::fs::read(path) else { continue };
+            let artifact: Value = serde_json::from_slice(&text).expect("JSON");
+            let code = artifact["bytecode"].as_str().or_else(|| artifact["bytecode"]["object"].as_str()).expect("bytecode");
+            return Some(alloy_primitives::hex::decode(code).expect("hex"));
+        }
+    }
+    None
+}
+
+fn find() -> Option<PathBuf> {
+    if let Some(path) = std::env::var_os("TOOLCRIB_ANVIL") {
+        return Some(path.into());
+    }
+    ["interop", "contracts"]
+        .map(|folder| root().join(folder).join("node_modules/.bin/anvil"))
+        .into_iter()
+        .chain([root().join("contracts/node_modules/@foundry-rs/anvil-linux-amd64/bin/anvil")])
+        .find(|path| path.exists())
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}

@@ -1,0 +1,373 @@
+//! The whole life of a tool, and every predicate, on a real node with the real contracts.
+
+use std::time::Duration;
+
+use alloy_primitives::{Address, B256, Bytes, U256};
+use alloy_sol_types::SolValue;
+use futures_util::TryStreamExt;
+use toolcrib_chain::predicate::{
+    AccessProofPredicate, CompositeOp, CompositePredicate, CompositeTerm, Erc20Gate, Erc20Predicate, Erc721Predicate,
+    Erc1155Gate, Erc1155Predicate, Meaning, MerklePredicate, Requirements, SubscriptionGate, SubscriptionPredicate, TraitGate,
+    TraitPredicate, introspect, registry_of,
+};
+use toolcrib_chain::registry::{Access, EventFilter, Registry, RegistryEvent, ToolState};
+use toolcrib_chain::rpc::Chain;
+use toolcrib_chain::sign::{
+    AccessProof, Domain, StrictSignature, TransferAuthorization, TransferKind, check_domain, check_signature, is_used,
+};
+use toolcrib_chain::transaction::Call;
+use toolcrib_chain::wallet::{DEV_ACCOUNTS, LocalWallet, Scope, Wallet};
+
+use crate::anvil::{Anvil, deploy, send};
+
+const HOLDER: Address = DEV_ACCOUNTS[3];
+const STRANGER: Address = DEV_ACCOUNTS[4];
+
+struct World {
+    _anvil: Anvil,
+    chain: Chain,
+    registry: Registry,
+    creator: LocalWallet,
+}
+
+/// Arguments of a token's constructor.
+fn named() -> Vec<u8> {
+    ("Test", "T").abi_encode_params()
+}
+
+impl World {
+    async fn start() -> Option<Self> {
+        let anvil = Anvil::start(31_337).await?;
+        let chain = anvil.chain().await;
+        let registry = Registry::new(chain.clone(), deploy(&chain, "ToolRegistry", &[]).await?);
+        Some(Self { _anvil: anvil, chain, registry, creator: LocalWallet::development(0).expect("a phrase") })
+    }
+
+    async fn write(&self, call: Call) {
+        self.chain.send(&self.creator, &call, Duration::from_secs(20)).await.expect("mined");
+    }
+
+    /// Registers a tool that a predicate guards.
+    async fn tool(&self, predicate: Option<Address>) -> U256 {
+        self.write(self.registry.register("https://tools.example/x", B256::repeat_byte(1), predicate)).await;
+        self.registry.tool_count().await.expect("a number")
+    }
+
+    /// A predicate that belongs to the registry.
+    async fn predicate(&self, name: &str) -> Option<Address> {
+        deploy(&self.chain, name, &self.registry.address().abi_encode()).await
+    }
+
+    async fn access(&self, id: U256, account: Address, data: Bytes) -> Access {
+        self.registry.access(id, account, data).await.expect("an answer")
+    }
+
+    /// A call to a function of a test contract that the bindings do not have.
+    async fn call(&self, to: Address, signature: &str, arguments: Vec<u8>) {
+        let selector = &alloy_primitives::keccak256(signature)[..4];
+        send(&self.chain, Some(to), [selector, &arguments].concat().into()).await;
+    }
+
+    async fn meanings(&self, predicate: Address, id: U256) -> Vec<Meaning> {
+        let seen = introspect(&self.chain, predicate, id).await.expect("an answer");
+        assert!(seen.codes().is_empty(), "{:?}", seen.codes());
+        let Requirements::Listed { entries, .. } = seen.requirements else { panic!("{seen:?}") };
+        entries.into_iter().map(|entry| entry.meaning).collect()
+    }
+}
+
+// req: REG-001, REG-002, REG-003, REG-017, REG-018, REG-019, REG-020, REG-021, REG-029
+#[tokio::test]
+async fn the_life_of_a_tool() {
+    let Some(world) = World::start().await else { return };
+    let registry = &world.registry;
+    let start = world.chain.block_number().await.expect("a number") + 1;
+    let id = world.tool(None).await;
+    assert_eq!(id, U256::from(1));
+    let config = registry.config(id).await.expect("there");
+    assert_eq!(
+        (config.creator, config.manifest_hash, config.access_predicate),
+        (world.creator.address(), B256::repeat_byte(1), None)
+    );
+    assert_eq!(world.access(id, STRANGER, Bytes::from_static(b"ignored")).await, Access::Granted);
+    let (uri, hash) = ("https://tools.example/y", B256::repeat_byte(2));
+    world.write(registry.update(id, uri, hash)).await;
+    let nobody = Address::repeat_byte(0x33);
+    world.write(registry.set_predicate(id, Some(nobody))).await;
+    assert_eq!(world.access(id, STRANGER, Bytes::new()).await, Access::Malfunction, "an address without code is not open");
+    world.write(registry.set_predicate(id, None)).await;
+    assert_eq!(registry.tool(id + U256::from(1)).await.expect("an answer"), ToolState::NotFound);
+    world.write(registry.deregister(id)).await;
+    assert_eq!(registry.tool(id).await.expect("an answer"), ToolState::Deregistered);
+    assert_eq!(world.tool(None).await, U256::from(2), "ids are not used again");
+
+    let end = world.chain.block_number().await.expect("a number");
+    let pages: Vec<_> =
+        registry.events(start, end, EventFilter { id: Some(id), creator: None }).try_collect().await.expect("pages");
+    let events: Vec<_> = pages.into_iter().flat_map(|page| page.events).map(|logged| logged.event).collect();
+    assert_eq!(
+        events,
+        [
+            RegistryEvent::Registered {
+                id,
+                creator: world.creator.address(),
+                predicate: Address::ZERO,
+                uri: "https://tools.example/x".to_owned(),
+                hash: B256::repeat_byte(1)
+            },
+            RegistryEvent::MetadataUpdated { id, uri: uri.to_owned(), hash },
+            RegistryEvent::PredicateUpdated { id, predicate: nobody },
+            RegistryEvent::PredicateUpdated { id, predicate: Address::ZERO },
+            RegistryEvent::Deregistered { id },
+        ]
+    );
+    let by_creator = EventFilter { creator: Some(world.creator.address()), ..EventFilter::default() };
+    let pages: Vec<_> = registry.events(start, end, by_creator).try_collect().await.expect("pages");
+    assert_eq!(pages.iter().map(|page| page.events.len()).sum::<usize>(), 2);
+}
+
+// req: PRED-020, PRED-021, PRED-022
+#[tokio::test]
+async fn a_signed_proof_opens_the_door_for_its_signer_only() {
+    let Some(world) = World::start().await else { return };
+    let Some(address) = deploy(&world.chain, "AccessProofPredicate", &[]).await else { return };
+    let predicate = AccessProofPredicate::new(world.chain.clone(), address);
+    let id = world.tool(Some(address)).await;
+    let now = std::time::UNIX_EPOCH.elapsed().expect("after 1970").as_secs();
+    let wallet = LocalWallet::development(3).expect("a phrase");
+    let proof = AccessProof { tool_id: id, account: HOLDER, deadline: now + 300 };
+    let domain = AccessProof::domain(31_337, address);
+    let digest = proof.digest(&domain);
+    assert_eq!(predicate.digest(id, HOLDER, proof.deadline).await.expect("an answer"), digest, "as the contract computes it");
+    let sign = async |proof: AccessProof, domain: &Domain| {
+        let cleared = Scope::of(&world.chain).await.expect("known").clear(&wallet).expect("allowed");
+        wallet.sign_typed_data(&proof.typed_data(domain), cleared).await.expect("signed")
+    };
+    let signature = sign(proof, &domain).await;
+    let data = AccessProofPredicate::data(proof.deadline, &signature);
+    assert_eq!(world.access(id, HOLDER, data.clone()).await, Access::Granted);
+    assert_eq!(world.access(id, STRANGER, data.clone()).await, Access::Denied, "the proof is its signer's");
+    assert_eq!(world.access(id, HOLDER, Bytes::new()).await, Access::Denied);
+    assert_eq!(world.access(id, HOLDER, data.slice(..40)).await, Access::Malfunction);
+    let other = world.tool(Some(address)).await;
+    assert_eq!(world.access(other, HOLDER, data).await, Access::Denied, "the proof is for one tool");
+    let late = AccessProof { deadline: now - 60, ..proof };
+    let data = AccessProofPredicate::data(late.deadline, &sign(late, &domain).await);
+    assert_eq!(world.access(id, HOLDER, data).await, Access::Denied, "the deadline has passed");
+    let elsewhere = sign(proof, &AccessProof::domain(1, address)).await;
+    assert_eq!(world.access(id, HOLDER, AccessProofPredicate::data(proof.deadline, &elsewhere)).await, Access::Denied);
+    assert_eq!(world.meanings(address, id).await, [Meaning::AccessProof { verifier: address }]);
+}
+
+#[tokio::test]
+async fn a_list_opens_the_door_for_those_on_it() {
+    let Some(world) = World::start().await else { return };
+    let Some(address) = world.predicate("MerkleAllowlistPredicate").await else { return };
+    let predicate = MerklePredicate::new(world.chain.clone(), address);
+    assert_eq!(registry_of(&world.chain, address).await.expect("an answer"), world.registry.address());
+    let id = world.tool(Some(address)).await;
+    assert_eq!(predicate.root(id).await.expect("an answer"), None);
+    let list = [DEV_ACCOUNTS[1], DEV_ACCOUNTS[2], HOLDER];
+    let root = MerklePredicate::root_of(&list).expect("a list");
+    world.write(predicate.set_root(id, root)).await;
+    assert_eq!(predicate.root(id).await.expect("an answer"), Some(root));
+    for account in list {
+        assert_eq!(world.access(id, account, MerklePredicate::data(&list, account).expect("on the list")).await, Access::Granted);
+    }
+    assert_eq!(world.access(id, STRANGER, MerklePredicate::data(&list, HOLDER).expect("on the list")).await, Access::Denied);
+    assert_eq!(world.meanings(address, id).await, [Meaning::Merkle { root }]);
+    let error = world.chain.simulate(STRANGER, &predicate.set_root(id, root)).await.expect_err("not the creator");
+    assert!(error.to_string().contains("CallerIsNotToolCreator"), "{error}");
+}
+
+// req: PRED-010, PRED-005
+#[tokio::test]
+async fn a_composite_joins_predicates_and_never_grants_by_fault() {
+    let Some(world) = World::start().await else { return };
+    let Some(address) = world.predicate("CompositePredicate").await else { return };
+    let Some(denier) = deploy(&world.chain, "DenyAllPredicate", &[]).await else { return };
+    let composite = CompositePredicate::new(world.chain.clone(), address);
+    let id = world.tool(Some(address)).await;
+    let term = |predicate, is_negated| CompositeTerm { predicate, is_negated };
+    world.write(composite.set(id, CompositeOp::Any, &[term(denier, true)])).await;
+    assert_eq!(composite.op(id).await.expect("an answer"), CompositeOp::Any);
+    assert_eq!(composite.terms(id).await.expect("an answer"), [term(denier, true)]);
+    assert_eq!(world.access(id, STRANGER, Bytes::new()).await, Access::Granted, "not nobody is everybody");
+    world.write(composite.set(id, CompositeOp::All, &[term(denier, false)])).await;
+    assert_eq!(world.access(id, STRANGER, Bytes::new()).await, Access::Denied);
+    assert_eq!(world.meanings(address, id).await, [Meaning::DenyAll]);
+    // A term that reverts, negated.
+    let broken = Address::repeat_byte(0x44);
+    crate::anvil::set_code(&world.chain, broken, &[0x60, 0, 0x60, 0, 0xfd]).await;
+    world.write(composite.set(id, CompositeOp::Any, &[term(broken, true)])).await;
+    assert_ne!(world.access(id, STRANGER, Bytes::new()).await, Access::Granted);
+    let seen = introspect(&world.chain, address, id).await.expect("an answer");
+    assert!(!seen.is_complete());
+    assert_eq!(seen.codes().iter().map(|code| code.id()).collect::<Vec<_>>(), ["predicate.incomplete"]);
+}
+
+// req: PRED-009, PRED-030
+#[tokio::test]
+async fn holders_of_tokens_are_let_in() {
+    let Some(world) = World::start().await else { return };
+    let chain = &world.chain;
+    let (Some(on721), Some(on1155), Some(on20)) = (
+        world.predicate("ERC721OwnerPredicate").await,
+        world.predicate("ERC1155OwnerPredicate").await,
+        world.predicate("ERC20BalancePredicate").await,
+    ) else {
+        return;
+    };
+    let (Some(nft), Some(multi), Some(coin)) = (
+        deploy(chain, "TestERC721", &named()).await,
+        deploy(chain, "TestERC1155", &"".abi_encode()).await,
+        deploy(chain, "TestERC20", &("Coin", "C", U256::from(6)).abi_encode_params()).await,
+    ) else {
+        return;
+    };
+    let five = U256::from(5);
+
+    let gate = Erc721Predicate::new(chain.clone(), on721);
+    let id = world.tool(Some(on721)).await;
+    world.write(gate.set_collections(id, vec![nft])).await;
+    assert_eq!(gate.collections(id).await.expect("an answer"), [nft]);
+    assert_eq!(world.access(id, HOLDER, Bytes::new()).await, Access::Denied);
+    world.call(nft, "mint(address,uint256)", (HOLDER, five).abi_encode()).await;
+    assert_eq!(world.access(id, HOLDER, Bytes::new()).await, Access::Granted);
+    assert_eq!(world.access(id, STRANGER, Bytes::new()).await, Access::Denied);
+    assert_eq!(world.meanings(on721, id).await, [Meaning::Erc721 { collection: nft }]);
+    let error = chain.simulate(world.creator.address(), &gate.set_collections(id, vec![nft; 11])).await.expect_err("too many");
+    assert!(error.to_string().contains("TooManyCollections(11"), "{error}");
+
+    let gate = Erc1155Predicate::new(chain.clone(), on1155);
+    let id = world.tool(Some(on1155)).await;
+    let gates = vec![Erc1155Gate { collection: multi, token_ids: vec![U256::from(1), five] }];
+    world.write(gate.set_gates(id, gates.clone())).await;
+    assert_eq!(gate.gates(id).await.expect("an answer"), gates);
+    assert_eq!(world.access(id, HOLDER, Bytes::new()).await, Access::Denied);
+    world.call(multi, "mint(address,uint256,uint256)", (HOLDER, five, U256::from(1)).abi_encode()).await;
+    assert_eq!(world.access(id, HOLDER, Bytes::new()).await, Access::Granted);
+    let meanings = [1, 5].map(|token| Meaning::Erc1155 { collection: multi, token_id: U256::from(token) });
+    assert_eq!(world.meanings(on1155, id).await, meanings);
+
+    let gate = Erc20Predicate::new(chain.clone(), on20);
+    let id = world.tool(Some(on20)).await;
+    assert_eq!(gate.gate(id).await.expect("an answer"), None);
+    let wanted = Erc20Gate { token: coin, min_balance: five };
+    world.write(gate.set_gate(id, wanted)).await;
+    assert_eq!(gate.gate(id).await.expect("an answer"), Some(wanted));
+    world.call(coin, "mint(address,uint256)", (HOLDER, U256::from(4)).abi_encode()).await;
+    assert_eq!(world.access(id, HOLDER, Bytes::new()).await, Access::Denied);
+    world.call(coin, "mint(address,uint256)", (HOLDER, U256::from(1)).abi_encode()).await;
+    assert_eq!(world.access(id, HOLDER, Bytes::new()).await, Access::Granted);
+    assert_eq!(world.meanings(on20, id).await, [Meaning::Erc20 { token: coin, min_balance: five }]);
+}
+
+#[tokio::test]
+async fn subscribers_and_owners_of_traits_are_let_in() {
+    let Some(world) = World::start().await else { return };
+    let chain = &world.chain;
+    let (Some(on_subscription), Some(on_trait)) =
+        (world.predicate("SubscriptionPredicate").await, world.predicate("TraitGatedPredicate").await)
+    else {
+        return;
+    };
+    let (Some(subscription), Some(traits)) =
+        (deploy(chain, "TestSubscriptionNFT", &named()).await, deploy(chain, "TestTraitsNFT", &named()).await)
+    else {
+        return;
+    };
+    let gate = SubscriptionPredicate::new(chain.clone(), on_subscription);
+    assert_eq!(gate.registry().await.expect("an answer"), world.registry.address());
+    let id = world.tool(Some(on_subscription)).await;
+    let wanted = SubscriptionGate { collection: subscription, min_tier: 2 };
+    world.write(gate.set_gate(id, wanted)).await;
+    assert_eq!(gate.gate(id).await.expect("an answer"), Some(wanted));
+    assert_eq!(world.access(id, HOLDER, Bytes::new()).await, Access::Denied);
+    let status = gate.status(id, HOLDER).await.expect("an answer");
+    assert_eq!((status.has_token, status.required_tier, status.is_active), (false, 2, false));
+    world.call(subscription, "subscribe(address,uint8,uint64)", (HOLDER, U256::from(2), u64::MAX).abi_encode()).await;
+    assert_eq!(world.access(id, HOLDER, Bytes::new()).await, Access::Granted);
+    let status = gate.status(id, HOLDER).await.expect("an answer");
+    assert_eq!((status.has_token, status.tier, status.expiration, status.is_active), (true, 2, u64::MAX, true));
+    assert_eq!(world.meanings(on_subscription, id).await, [Meaning::Subscription { collection: subscription, min_tier: 2 }]);
+
+    let gate = TraitPredicate::new(chain.clone(), on_trait);
+    let id = world.tool(Some(on_trait)).await;
+    assert_eq!(gate.gate(id).await.expect("an answer"), None);
+    let wanted = TraitGate {
+        collection: traits,
+        traits,
+        key: B256::repeat_byte(1),
+        values: vec![B256::repeat_byte(2), B256::repeat_byte(3)],
+    };
+    world.write(gate.set_gate(id, wanted.clone())).await;
+    assert_eq!(gate.gate(id).await.expect("an answer"), Some(wanted.clone()));
+    assert_eq!(world.access(id, HOLDER, TraitPredicate::data(U256::from(1))).await, Access::Denied);
+    world.call(traits, "mint(address,uint256)", (HOLDER, U256::from(1)).abi_encode()).await;
+    world.call(traits, "defineTrait(bytes32)", wanted.key.abi_encode()).await;
+    world.call(traits, "setTrait(uint256,bytes32,bytes32)", (U256::from(1), wanted.key, wanted.values[1]).abi_encode()).await;
+    assert_eq!(world.access(id, HOLDER, TraitPredicate::data(U256::from(1))).await, Access::Granted);
+    assert_eq!(world.access(id, STRANGER, TraitPredicate::data(U256::from(1))).await, Access::Denied);
+    let meaning = Meaning::Trait { collection: traits, traits, key: wanted.key, values: wanted.values };
+    assert_eq!(world.meanings(on_trait, id).await, [meaning]);
+}
+
+// ERC-1271 accounts decide for themselves; the token's domain is compared with ours.
+#[tokio::test]
+async fn payments_are_checked_against_the_token_and_the_account() {
+    let Some(world) = World::start().await else { return };
+    let chain = &world.chain;
+    let Some(usdc) = deploy(chain, "TestUSDC", &("USD Coin", "2").abi_encode_params()).await else { return };
+    let domain = Domain::new("USD Coin", "2", U256::from(31_337), usdc);
+    let other = check_domain(chain, &Domain::new("USDC", "2", U256::from(31_337), usdc)).await;
+    assert_eq!(other.expect_err("another name").code().id(), "chain.domain_mismatch");
+    check_domain(chain, &domain).await.expect("the token's own");
+    let payment = TransferAuthorization {
+        from: HOLDER,
+        to: STRANGER,
+        value: U256::ZERO,
+        valid_after: U256::ZERO,
+        valid_before: U256::from(u64::MAX),
+        nonce: B256::repeat_byte(7),
+    };
+    let wallet = LocalWallet::development(3).expect("a phrase");
+    let digest = payment.digest(TransferKind::Transfer, &domain);
+    let cleared = Scope::of(chain).await.expect("known").clear(&wallet).expect("allowed");
+    let signature: StrictSignature = wallet.sign_digest(digest, cleared).await.expect("signed");
+    check_signature(chain, HOLDER, digest, &signature.canonical()).await.expect("an account without code");
+    let error = check_signature(chain, STRANGER, digest, &signature.canonical()).await.expect_err("somebody else");
+    assert_eq!(error.code().id(), "chain.signature_wrong_signer");
+    // The token takes what we signed.
+    assert!(!is_used(chain, usdc, HOLDER, payment.nonce).await.expect("an answer"));
+    let arguments = (
+        (payment.from, payment.to, payment.value, payment.valid_after, payment.valid_before),
+        (payment.nonce, U256::from(signature.v()), signature.r(), signature.s()),
+    )
+        .abi_encode();
+    let signature_of = "transferWithAuthorization(address,address,uint256,uint256,uint256,bytes32,uint8,bytes32,bytes32)";
+    world.call(usdc, signature_of, arguments).await;
+    assert!(is_used(chain, usdc, HOLDER, payment.nonce).await.expect("an answer"));
+
+    // An account with code that says yes, no, or too much.
+    let account = Address::repeat_byte(0x71);
+    let says = |word: [u8; 32]| [&[0x7f][..], &word, &[0x60, 0, 0x52, 0x60, 0x20, 0x60, 0, 0xf3]].concat();
+    let mut yes = [0; 32];
+    yes[..4].copy_from_slice(&[0x16, 0x26, 0xba, 0x7e]);
+    crate::anvil::set_code(chain, account, &says(yes)).await;
+    check_signature(chain, account, digest, b"anything").await.expect("it says yes");
+    let undeployed = [&[0; 96][..], &[0x64, 0x92].repeat(16)].concat();
+    let error = check_signature(chain, account, digest, &undeployed).await.expect_err("refused by name");
+    assert_eq!(error.code().id(), "chain.signature_erc6492");
+    let mut dirty = yes;
+    dirty[31] = 1;
+    for word in [dirty, [0; 32], [0xff; 32]] {
+        crate::anvil::set_code(chain, account, &says(word)).await;
+        let error = check_signature(chain, account, digest, &signature.canonical()).await.expect_err("it does not say yes");
+        assert_eq!(error.code().id(), "chain.contract_signature");
+    }
+    // An account that has lent itself code decides too: the signature of its key alone is not enough.
+    crate::anvil::set_code(chain, HOLDER, &[0x60, 0, 0x60, 0, 0xfd]).await;
+    let error = check_signature(chain, HOLDER, digest, &signature.canonical()).await.expect_err("no falling back");
+    assert_eq!(error.code().id(), "chain.contract_signature");
+}

@@ -1,0 +1,11 @@
+//! The client against fake nodes, a real one (anvil), and vectors that others made.
+#![expect(clippy::print_stderr, reason = "what a test skips is said loudly")]
+
+mod anvil;
+mod contracts;
+mod corpus;
+mod fake;
+mod reads;
+mod rpc;
+mod transactions;
+mod zoo;
