@@ -158,10 +158,10 @@ async fn the_base_fee_follows_demand() {
     let chain = chain().await;
     let fee = |number: u64| chain.block(number).unwrap().header.base_fee_per_gas.unwrap();
     assert_eq!(fee(0), 1_000_000_000);
-    chain.mine(2);
-    assert_eq!((fee(1), fee(2)), (875_000_000, 765_625_000));
+    chain.mine(3);
+    assert_eq!((fee(1), fee(2), fee(3)), (1_000_000_000, 875_000_000, 765_625_000));
     chain.mine(300);
-    assert!(fee(302) >= 1);
+    assert!(fee(303) >= 1);
     let client = client(&chain);
     assert!(send(&client, from(0).with_to(account(1))).await.status(), "wallets still find a price");
     assert!(client.get_gas_price().await.unwrap() > 1_000_000_000);

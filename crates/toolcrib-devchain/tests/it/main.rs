@@ -4,6 +4,7 @@
 
 mod history;
 mod logs;
+mod parity;
 mod persistence;
 mod protocol;
 mod support;

@@ -78,7 +78,7 @@ async fn the_small_methods_answer() {
         ("eth_chainId", json!([]), json!("0x7a69")),
         ("eth_syncing", json!([]), json!(false)),
         ("eth_maxPriorityFeePerGas", json!([]), json!("0x3b9aca00")),
-        ("eth_gasPrice", json!([]), json!("0x6fc23ac0")),
+        ("eth_gasPrice", json!([]), json!("0x77359400")),
         ("eth_getTransactionCount", json!([account(0), "pending"]), json!("0x0")),
         ("eth_getCode", json!([account(0), "latest"]), json!("0x")),
         ("eth_getBlockTransactionCountByNumber", json!(["0x0"]), json!("0x0")),
