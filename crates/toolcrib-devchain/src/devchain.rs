@@ -113,7 +113,7 @@ impl Builder {
                     deploy(&mut chain, deployer, init_code).map_err(|source| Error::Deploy {
                         index,
                         address: *address,
-                        source,
+                        source: Box::new(source),
                     })?;
                 }
                 chain.mining = mining;

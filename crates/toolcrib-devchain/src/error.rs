@@ -58,7 +58,7 @@ pub enum Error {
         address: Address,
         /// Why not.
         #[source]
-        source: Refusal,
+        source: Box<Refusal>,
     },
     /// The chain refused.
     #[error(transparent)]

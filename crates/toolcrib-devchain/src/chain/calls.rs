@@ -91,7 +91,7 @@ impl Chain {
         at: &Point,
         overrides: &StateOverride,
     ) -> Result<ExecutionResult, Refusal> {
-        let tx = evm::call_env(request, gas);
+        let tx = evm::call_env(request, gas, self.config.chain_id);
         let (cfg, block) = (evm::lenient(self.config.chain_id), evm::block_env(&at.header));
         let view = self.view(at.epoch);
         let done = if overrides.is_empty() {

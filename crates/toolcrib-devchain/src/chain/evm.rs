@@ -89,7 +89,7 @@ pub(crate) fn signed_env(tx: &Tx) -> TxEnv {
 }
 
 /// A call for the EVM. Fees are left out: a call pays for nothing.
-pub(crate) fn call_env(request: &TransactionRequest, gas: u64) -> TxEnv {
+pub(crate) fn call_env(request: &TransactionRequest, gas: u64, chain_id: u64) -> TxEnv {
     let list = authorizations(request.authorization_list.as_deref().unwrap_or_default());
     let tx_type = match (&request.access_list, list.is_empty()) {
         (_, false) => 4,
@@ -105,7 +105,7 @@ pub(crate) fn call_env(request: &TransactionRequest, gas: u64) -> TxEnv {
         value: request.value.unwrap_or_default(),
         data: request.input.input().cloned().unwrap_or_default(),
         nonce: request.nonce.unwrap_or_default(),
-        chain_id: None,
+        chain_id: Some(chain_id),
         access_list: request.access_list.clone().unwrap_or_default(),
         authorization_list: list,
         ..TxEnv::default()

@@ -15,6 +15,10 @@ impl Chain {
     /// The base fee of the next block.
     pub(crate) fn next_base_fee(&self) -> u64 {
         let parent = &self.head().header;
+        // As on anvil: nobody could use the genesis block, so its being empty says nothing about demand.
+        if parent.number == 0 {
+            return parent.base_fee_per_gas.unwrap_or_default();
+        }
         calc_next_block_base_fee(
             parent.gas_used,
             parent.gas_limit,
