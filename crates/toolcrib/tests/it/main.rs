@@ -7,6 +7,7 @@ mod hash;
 mod hostile;
 mod lint;
 mod new;
+mod onchain;
 mod schema;
 mod settings;
 mod shell;

@@ -1,0 +1,167 @@
+//! Commands that reach a chain, run against a development chain of their own.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Stdio};
+
+use crate::{Ran, Sandbox, example};
+
+const CREATOR: &str = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266";
+const STRANGER: &str = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8";
+const URI: &str = "https://tools.harbour-office.org/.well-known/ai-tool/tide-table.json";
+
+/// A chain that ends with the test.
+struct World {
+    sandbox: Sandbox,
+    chain: Child,
+    url: String,
+}
+
+impl World {
+    fn new() -> Self {
+        let sandbox = Sandbox::new();
+        let mut command = sandbox.command(&["devchain", "--port", "0", "--exit-after", "300"]);
+        let mut chain = command.stdin(Stdio::null()).stderr(Stdio::null()).spawn().expect("the program starts");
+        let mut line = String::new();
+        BufReader::new(chain.stdout.take().expect("a pipe")).read_line(&mut line).expect("a first line");
+        let url = line.split_whitespace().nth(3).expect("chain 31337 at URL").to_owned();
+        let tool = example("tool-free.json");
+        let from = tool.find("0x").expect("a creator");
+        sandbox.write("tool.json", tool.replace(&tool[from..from + 42], &CREATOR.to_lowercase()));
+        Self { sandbox, chain, url }
+    }
+
+    /// Runs a command on this chain, with the state of this test.
+    fn run(&self, arguments: &[&str]) -> Ran {
+        self.sandbox.run(&[arguments, &["--network", "local", "--rpc-url", &self.url]].concat())
+    }
+
+    /// Runs a command that signs.
+    fn sign(&self, arguments: &[&str], account: &str) -> Ran {
+        self.run(&[arguments, &["--dev-account", account, "--yes"]].concat())
+    }
+
+    fn register(&self, more: &[&str]) -> Ran {
+        self.sign(&[&["register", "--manifest", "tool.json", "--metadata", URI], more].concat(), "0")
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        let _ = self.chain.kill();
+        let _ = self.chain.wait();
+    }
+}
+
+// req: CLI-006, REG-001, REG-002, REG-019, REG-035
+#[test]
+fn a_tool_from_its_registration_to_its_end() {
+    let world = World::new();
+    let reference = world.register(&[]).code(0).stdout;
+    assert!(reference.starts_with("eip155:31337/erc8257:0x") && reference.trim_end().ends_with("/1"), "{reference}");
+    let shown = world.run(&["inspect", "1"]).code(0).stdout;
+    let hash = world.sandbox.run(&["hash", "tool.json", "-q"]).code(0).stdout;
+    assert!(shown.contains(CREATOR) && shown.contains(URI) && shown.contains(hash.trim()), "{shown}");
+    assert_eq!(world.run(&["access", "1", STRANGER]).code(0).stdout, "granted\n");
+
+    assert!(world.run(&["inspect", "2"]).code(1).stdout.contains("not registered"));
+
+    let changed = world.sandbox.read("tool.json").replace("Tide table", "Tide table two");
+    world.sandbox.write("tool.json", changed);
+    world.sign(&["update", "1", "--manifest", "tool.json"], "0").code(0);
+    let hash = world.sandbox.run(&["hash", "tool.json", "-q"]).code(0).stdout;
+    assert!(world.run(&["inspect", "1"]).code(0).stdout.contains(hash.trim()));
+
+    world.sign(&["pause", "1"], "0").code(0);
+    assert_eq!(world.run(&["access", "1", STRANGER]).code(1).stdout, "denied\n");
+    world.sign(&["resume", "1"], "0").code(0);
+    assert_eq!(world.run(&["access", "1", STRANGER]).code(0).stdout, "granted\n");
+
+    let refused = world.sign(&["deregister", "1"], "1").code(2);
+    assert!(refused.stderr.contains("author.creator_not_signer"), "{}", refused.stderr);
+    world.sign(&["deregister", "1"], "0").code(0);
+    assert!(world.run(&["inspect", "1"]).code(1).stdout.contains("removed by its creator"));
+}
+
+// req: CREATOR-005, CLI-006
+#[test]
+fn nothing_is_signed_that_could_not_verify() {
+    let world = World::new();
+    let wrong = world.sign(&["register", "--manifest", "tool.json", "--metadata", URI], "1").code(1);
+    assert!(
+        wrong.stderr.contains("author.creator_not_signer") && wrong.stderr.contains("nothing was signed"),
+        "{}",
+        wrong.stderr
+    );
+    let elsewhere = "https://elsewhere.harbour-office.org/.well-known/ai-tool/tide-table.json";
+    let wrong = world.sign(&["register", "--manifest", "tool.json", "--metadata", elsewhere], "0").code(1);
+    assert!(wrong.stderr.contains("url.origin_host"), "{}", wrong.stderr);
+    // Without --yes and without a terminal the answer is no.
+    let declined = world.run(&["register", "--manifest", "tool.json", "--metadata", URI, "--dev-account", "0"]).code(2);
+    assert!(declined.stderr.contains("author.declined"), "{}", declined.stderr);
+    assert!(world.register(&["--dry-run"]).code(0).stdout.contains("nothing was signed"));
+    let calls = world.register(&["--calldata"]).code(0).stdout;
+    assert!(calls.contains("\"data\": \"0xfe1d0b16"), "{calls}");
+    assert!(world.run(&["inspect", "1"]).code(1).stdout.contains("not registered"), "after all that");
+}
+
+// req: CLI-007
+#[test]
+fn a_gate_is_configured_with_the_registration() {
+    let world = World::new();
+    // Any contract will do for a collection: what it answers is its own affair.
+    let collection = "0x0241662C9c78b03677892e6272EEDd36B9e94107";
+    world.register(&["--nft-gate", collection]).code(0);
+    let requirements = world.run(&["requirements", "1"]).stdout;
+    assert!(requirements.contains("0xbdf8c428"), "{requirements}");
+    assert_ne!(world.run(&["access", "1", STRANGER]).code(1).stdout, "granted\n");
+}
+
+#[test]
+fn half_a_registration_lets_nobody_in_and_can_be_finished() {
+    let world = World::new();
+    // More collections than the predicate takes: the tool is registered, its gate is refused.
+    let collections: Vec<_> = (1..=9).map(|n| format!("0x{n:040x}")).collect();
+    let gates: Vec<_> = collections.iter().flat_map(|collection| ["--nft-gate", collection]).collect();
+    let ran = world.register(&gates).code(2);
+    assert!(ran.stderr.contains("the same command goes on where this stopped"), "{}", ran.stderr);
+    assert_ne!(world.run(&["access", "1", STRANGER]).code(1).stdout, "granted\n", "closed, not open");
+    // Given again, it goes on instead of registering a second tool.
+    let again = world.register(&gates).code(2);
+    assert!(again.stderr.contains("going on where this stopped before"), "{}", again.stderr);
+    assert!(world.run(&["inspect", "2"]).code(1).stdout.contains("not registered"));
+}
+
+#[test]
+fn wallets_are_kept_encrypted_and_never_shown() {
+    let sandbox = Sandbox::new();
+    let key = "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80";
+    let variables = [("TOOLCRIB_PRIVATE_KEY", key), ("TOOLCRIB_PASSWORD", "correct horse")];
+    let ran = sandbox.run_with_env(&["wallet", "import", "main"], &variables).code(0);
+    assert_eq!(ran.stdout.trim(), CREATOR);
+    assert!(!format!("{ran:?}").contains(&key[2..20]));
+    assert!(sandbox.run(&["wallet", "list"]).code(0).stdout.contains("main"));
+    let again = sandbox.run_with_env(&["wallet", "import", "main"], &variables).code(2);
+    assert!(again.stderr.contains("wallet.exists"), "{}", again.stderr);
+    let wrong = sandbox.run_with_env(&["wallet", "address", "--wallet", "main"], &[("TOOLCRIB_PASSWORD", "wrong")]).code(2);
+    assert!(wrong.stderr.contains("wallet.wrong_password"), "{}", wrong.stderr);
+    let none = sandbox.run(&["wallet", "address"]).code(2);
+    assert!(none.stderr.contains("wallet.no_key"), "{}", none.stderr);
+}
+
+// req: AGT-016, AGT-018
+#[test]
+fn agents_are_signed_and_checked_offline() {
+    let sandbox = Sandbox::new();
+    sandbox.write("signed.json", std::fs::read(crate::examples().join("agent.agt.json")).expect("an example"));
+    let ran = sandbox.run(&["agt", "verify", "signed.json"]).code(0);
+    assert!(ran.stdout.starts_with("signed by its owner 0x"), "{}", ran.stdout);
+    sandbox.write("changed.json", sandbox.read("signed.json").replacen("\"description\": \"", "\"description\": \"Not ", 1));
+    assert!(sandbox.run(&["agt", "verify", "changed.json"]).code(1).stdout.starts_with("not valid: "));
+    let draft = sandbox.run(&["new", "agent", "rain.agt", "--address", CREATOR, "-o", "-", "-q"]).code(0).stdout;
+    sandbox.write("draft.json", &draft);
+    let signed = sandbox.run(&["agt", "sign", "draft.json", "--dev-account", "0", "-q"]).code(0).stdout;
+    sandbox.write("now.json", &signed);
+    sandbox.run(&["agt", "verify", "now.json"]).code(0);
+    let other = sandbox.run(&["agt", "sign", "draft.json", "--dev-account", "1"]).code(2);
+    assert!(other.stderr.contains("chain.signature_wrong_signer"), "{}", other.stderr);
+}
