@@ -24,7 +24,7 @@ pub(crate) struct OnChain {
     /// The network: a name such as base, a chain number, or local
     #[arg(long, value_name = "NAME")]
     pub(crate) network: Option<String>,
-    /// Nodes to ask, separated by commas [env: RPC_URL]
+    /// Nodes to ask, separated by commas [env: `RPC_URL`]
     #[arg(long, value_name = "URL")]
     pub(crate) rpc_url: Option<String>,
     /// The registry, instead of the built-in one of the network
@@ -35,13 +35,13 @@ pub(crate) struct OnChain {
 /// Who signs.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Signing {
-    /// A wallet of the keystore; its password comes from TOOLCRIB_PASSWORD, --password-fd, or is asked for
+    /// A wallet of the keystore; its password comes from `TOOLCRIB_PASSWORD`, --password-fd, or is asked for
     #[arg(long, value_name = "NAME")]
     pub(crate) wallet: Option<String>,
     /// Read the wallet's password from this file descriptor
     #[arg(long, value_name = "N")]
     pub(crate) password_fd: Option<u32>,
-    /// Read a private key from this file descriptor; without it and --wallet, TOOLCRIB_PRIVATE_KEY is used
+    /// Read a private key from this file descriptor; without it and --wallet, `TOOLCRIB_PRIVATE_KEY` is used
     #[arg(long, value_name = "N", conflicts_with = "wallet")]
     pub(crate) key_fd: Option<u32>,
     /// Sign with one of the ten public development accounts, counted from 0

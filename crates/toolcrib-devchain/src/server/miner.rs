@@ -1,6 +1,7 @@
 //! Blocks at intervals.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
@@ -8,12 +9,15 @@ use super::Stop;
 use crate::chain::Mining;
 use crate::node::Node;
 
+/// The shortest interval. Without it an interval of nothing would mine without pause.
+const SHORTEST: Duration = Duration::from_millis(1);
+
 /// Mines a block whenever one is due, as long as blocks are made at intervals at all.
 pub(crate) async fn mine_at_intervals(node: Arc<Node>, mut stop: Stop) {
     let mut last = Instant::now();
     loop {
         let due = match node.with(|chain| chain.mining) {
-            Mining::Interval(interval) => Some(last + interval),
+            Mining::Interval(interval) => Some(last + interval.max(SHORTEST)),
             Mining::Auto | Mining::Manual => None,
         };
         tokio::select! {

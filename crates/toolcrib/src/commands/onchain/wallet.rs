@@ -15,7 +15,7 @@ use crate::printer::{Printer, shown};
 pub(crate) enum WalletCommand {
     /// Make a new key and keep it encrypted
     New(Named),
-    /// Keep the key from TOOLCRIB_PRIVATE_KEY, or from --key-fd, encrypted
+    /// Keep the key from `TOOLCRIB_PRIVATE_KEY`, or from --key-fd, encrypted
     Import(Named),
     /// List the wallets
     List,
