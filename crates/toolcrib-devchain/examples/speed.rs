@@ -16,7 +16,7 @@ use toolcrib_devchain::Devchain;
 use toolcrib_devchain::accounts::dev_signers;
 
 /// Stores the first word of calldata at the slot that the word names, and logs it.
-const STORE: Bytes = bytes!("600d80600a3d393df36000358080558060005260206000a1");
+const STORE: Bytes = bytes!("600f8060093d393df36000358080558060005260206000a1");
 
 const COUNT: u64 = 1_000;
 
@@ -52,6 +52,7 @@ async fn main() {
 
     let start = Instant::now();
     let logs = post(&http, &url, "eth_getLogs", json!([{ "fromBlock": "0x0", "address": store }])).await;
+    assert_eq!(logs.as_array().map_or(0, Vec::len) as u64, COUNT, "every write logs");
     println!("{} logs in one answer: {:?}", logs.as_array().map_or(0, Vec::len), start.elapsed());
     let start = Instant::now();
     chain.reorg(COUNT).expect("that many blocks");

@@ -6,8 +6,7 @@ use crate::support::*;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn viem_has_a_session() {
-    if std::env::var_os("TOOLCRIB_NODE_MODULES").is_none() {
-        eprintln!("SKIPPED: TOOLCRIB_NODE_MODULES is not set, so viem is not tried");
+    if foreign("TOOLCRIB_NODE_MODULES", "viem").is_none() {
         return;
     }
     let chain = chain().await;
@@ -18,10 +17,7 @@ async fn viem_has_a_session() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn cast_has_a_session() {
-    let Some(program) = std::env::var_os("TOOLCRIB_CAST") else {
-        eprintln!("SKIPPED: TOOLCRIB_CAST is not set, so cast is not tried");
-        return;
-    };
+    let Some(program) = foreign("TOOLCRIB_CAST", "cast") else { return };
     let chain = chain().await;
     let url = chain.http_url();
     let cast = |arguments: &[&str]| {

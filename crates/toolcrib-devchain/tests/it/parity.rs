@@ -32,10 +32,7 @@ struct Anvil(Child, String);
 
 impl Anvil {
     fn start() -> Option<Self> {
-        let Some(program) = std::env::var_os("TOOLCRIB_ANVIL") else {
-            eprintln!("SKIPPED: TOOLCRIB_ANVIL is not set, so nothing is compared with anvil");
-            return None;
-        };
+        let program = foreign("TOOLCRIB_ANVIL", "parity with anvil")?;
         let mut child = Command::new(program)
             .args(["--port", "0", "--timestamp", &START.to_string(), "--hardfork", "osaka"])
             .stdout(Stdio::piped())
