@@ -15,7 +15,7 @@ use crate::printer::{Printer, shown};
 /// Arguments of commands about one tool.
 #[derive(Args, Debug)]
 pub(crate) struct Tool {
-    /// The tool: eip155:<chain>/erc8257:<registry>/<id>, or an id together with --network
+    /// The tool: `eip155:<chain>/erc8257:<registry>/<id>`, or an id together with --network
     #[arg(value_name = "TOOL")]
     pub(crate) tool: String,
     #[command(flatten)]
