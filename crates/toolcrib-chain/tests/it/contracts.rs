@@ -180,7 +180,7 @@ async fn a_list_opens_the_door_for_those_on_it() {
     assert!(error.to_string().contains("CallerIsNotToolCreator"), "{error}");
 }
 
-// req: PRED-010, PRED-005
+// req: PRED-010
 #[tokio::test]
 async fn a_composite_joins_predicates_and_never_grants_by_fault() {
     let Some(world) = World::start().await else { return };
