@@ -44,8 +44,8 @@ pub trait Wallet: fmt::Debug + Send + Sync {
 
     /// Signs typed data by EIP-712. Its chain is that of the leave, and a wallet that overrides this checks it too.
     async fn sign_typed_data(&self, data: &TypedData, cleared: Cleared) -> Result<StrictSignature, WalletError> {
-        let chain_id = data.domain.chain_id.and_then(|number| u64::try_from(number).ok());
-        cleared.check_chain(chain_id)?;
+        let absurd = |_| WalletError::Refused { reason: "no chain has the number of the typed data".to_owned() };
+        cleared.check_chain(data.domain.chain_id.map(u64::try_from).transpose().map_err(absurd)?)?;
         let digest =
             data.eip712_signing_hash().map_err(|_| WalletError::Refused { reason: "the typed data has no digest".to_owned() })?;
         self.sign_digest(digest, cleared).await

@@ -221,6 +221,14 @@ async fn leave_for_one_chain_is_no_leave_for_another() {
         let cleared = scope.clear(&wallet).expect("allowed");
         assert_eq!(code(wallet.sign_typed_data(&data, cleared).await), expected, "{scope:?}");
     }
+    let mut absurd = data;
+    absurd.domain.chain_id = Some(alloy_primitives::U256::MAX);
+    let cleared = Scope::DOCUMENT.clear(&wallet).expect("allowed");
+    assert_eq!(
+        code(wallet.sign_typed_data(&absurd, cleared).await),
+        "wallet.refused",
+        "a number that no chain has is no document"
+    );
 }
 
 #[test]
