@@ -1,6 +1,6 @@
 //! Digests and signatures: EIP-191, EIP-712, EIP-3009, `AccessProof`, strict recovery, ERC-1271.
 //!
-//! Everything here works without a node except [`contract`]. Domain separators are computed once and kept.
+//! Everything here works without a node except the functions that take a chain. Domain separators are computed once and kept.
 
 use alloy_primitives::{Address, B256, U256, eip191_hash_message, keccak256};
 

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use alloy_consensus::{SignableTransaction, TypedTransaction};
+use alloy_consensus::{SignableTransaction, Transaction, TypedTransaction};
 use alloy_dyn_abi::TypedData;
 use alloy_primitives::{Address, B256, address, eip191_hash_message};
 use alloy_provider::Provider;
@@ -42,36 +42,47 @@ pub trait Wallet: fmt::Debug + Send + Sync {
         self.sign_digest(eip191_hash_message(message), cleared).await
     }
 
-    /// Signs typed data by EIP-712.
+    /// Signs typed data by EIP-712. Its chain is that of the leave, and a wallet that overrides this checks it too.
     async fn sign_typed_data(&self, data: &TypedData, cleared: Cleared) -> Result<StrictSignature, WalletError> {
+        let absurd = |_| WalletError::Refused { reason: "no chain has the number of the typed data".to_owned() };
+        cleared.check_chain(data.domain.chain_id.map(u64::try_from).transpose().map_err(absurd)?)?;
         let digest =
             data.eip712_signing_hash().map_err(|_| WalletError::Refused { reason: "the typed data has no digest".to_owned() })?;
         self.sign_digest(digest, cleared).await
     }
 
-    /// Signs a transaction.
+    /// Signs a transaction for the chain of the leave.
     async fn sign_transaction(&self, transaction: &TypedTransaction, cleared: Cleared) -> Result<StrictSignature, WalletError> {
+        cleared.check_chain(transaction.chain_id())?;
         self.sign_digest(transaction.signature_hash(), cleared).await
     }
 }
 
-/// Where a signature will be valid.
+/// Where a signature will be valid: a place and, unless it is a document, a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Scope {
-    /// On a chain that people use, reached as such.
+pub struct Scope {
+    place: Place,
+    chain_id: Option<u64>,
+}
+
+/// What kind of chain a signature is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Place {
+    /// A chain that people use, reached as such.
     Public,
-    /// On the throw-away chain 31337.
+    /// The throw-away chain 31337.
     Development,
-    /// On a throw-away chain that carries the number of a public one: what is signed there is valid on the real chain too.
+    /// A throw-away chain that carries the number of a public one: what is signed there is valid on the real chain too.
     Impersonated,
-    /// On no chain: documents.
+    /// No chain at all.
     Document,
 }
 
-/// Leave to sign once. Made by [`Scope::clear`] only, for one account.
+/// Leave to sign once. Made by [`Scope::clear`] only, for one account and one chain.
 #[derive(Debug)]
 pub struct Cleared {
     address: Address,
+    chain_id: Option<u64>,
 }
 
 impl Cleared {
@@ -79,44 +90,78 @@ impl Cleared {
     pub const fn address(&self) -> Address {
         self.address
     }
+
+    /// The chain that it may sign for; `None` for documents.
+    pub const fn chain_id(&self) -> Option<u64> {
+        self.chain_id
+    }
+
+    fn check_chain(&self, chain_id: Option<u64>) -> Result<(), WalletError> {
+        let reason = || format!("the leave to sign is for {:?}, the data for {chain_id:?}", self.chain_id);
+        if self.chain_id == chain_id { Ok(()) } else { Err(WalletError::Refused { reason: reason() }) }
+    }
 }
 
 impl Scope {
+    /// Documents, which are valid everywhere alike.
+    pub const DOCUMENT: Self = Self { place: Place::Document, chain_id: None };
+
     /// Finds out where a chain's signatures are valid. A node that calls itself a development node, and an unknown one on this
     /// machine, is not the real chain.
     pub async fn of(chain: &Chain) -> Result<Self, Error> {
-        if chain.chain_id() == LOCAL_CHAIN_ID {
-            return Ok(Self::Development);
+        let chain_id = chain.chain_id();
+        if chain_id == LOCAL_CHAIN_ID {
+            return Ok(Self::offline(chain_id));
         }
         if chain.network().is_local {
-            return Ok(Self::Impersonated);
+            return Ok(Self::impersonated(chain_id));
         }
         let version = match chain.provider().get_client_version().await {
             Ok(version) => version.to_ascii_lowercase(),
             Err(error) if error.as_error_resp().is_some() => String::new(),
             Err(error) => return Err(Error::from_rpc(error)),
         };
-        Ok(Self::from_version(&version, chain.is_loopback()))
+        Ok(Self { place: Self::from_version(&version, chain.is_loopback()), chain_id: Some(chain_id) })
+    }
+
+    /// A chain that no node is asked about, such as that of a payment. Whoever has a node uses [`Self::of`].
+    pub const fn offline(chain_id: u64) -> Self {
+        let place = if chain_id == LOCAL_CHAIN_ID { Place::Development } else { Place::Public };
+        Self { place, chain_id: Some(chain_id) }
+    }
+
+    /// A throw-away chain with this number, said by whoever started it.
+    pub const fn impersonated(chain_id: u64) -> Self {
+        if chain_id == LOCAL_CHAIN_ID {
+            Self::offline(chain_id)
+        } else {
+            Self { place: Place::Impersonated, chain_id: Some(chain_id) }
+        }
+    }
+
+    /// The kind of chain.
+    pub const fn place(self) -> Place {
+        self.place
     }
 
     /// Gives leave to sign, or refuses.
     pub fn clear(self, wallet: &dyn Wallet) -> Result<Cleared, WalletError> {
         let address = wallet.address();
-        if self == Self::Impersonated && !DEV_ACCOUNTS.contains(&address) {
+        if self.place == Place::Impersonated && !DEV_ACCOUNTS.contains(&address) {
             return Err(WalletError::DevChain { address });
         }
-        Ok(Cleared { address })
+        Ok(Cleared { address, chain_id: self.chain_id })
     }
 
-    fn from_version(version: &str, is_loopback: bool) -> Self {
+    fn from_version(version: &str, is_loopback: bool) -> Place {
         /// Names that throw-away chains give themselves.
         const DEVELOPMENT: [&str; 6] = ["anvil", "hardhat", "ganache", "toolcrib", "tenderly", "evm_rs"];
         /// Names of programs that follow real chains.
         const REAL: [&str; 9] = ["geth", "reth", "erigon", "nethermind", "besu", "bor", "monad", "nitro", "zksync"];
         if DEVELOPMENT.iter().any(|name| version.contains(name)) {
-            return Self::Impersonated;
+            return Place::Impersonated;
         }
-        if is_loopback && !REAL.iter().any(|name| version.contains(name)) { Self::Impersonated } else { Self::Public }
+        if is_loopback && !REAL.iter().any(|name| version.contains(name)) { Place::Impersonated } else { Place::Public }
     }
 }
 

@@ -192,31 +192,57 @@ fn a_keystore_that_names_another_account_is_refused() {
 async fn a_local_chain_with_a_public_number_takes_development_accounts_only() {
     let own = LocalWallet::from_bytes(&EXAMPLE_KEY, "own").expect("a key");
     let development = LocalWallet::development(3).expect("a phrase");
-    assert_eq!(code(Scope::Impersonated.clear(&own)), "wallet.dev_chain");
-    for scope in [Scope::Public, Scope::Development, Scope::Document] {
+    let impersonated = Scope::impersonated(8453);
+    assert_eq!(code(impersonated.clear(&own)), "wallet.dev_chain");
+    for scope in [Scope::offline(8453), Scope::offline(31_337), Scope::impersonated(31_337), Scope::DOCUMENT] {
         assert_eq!(code(scope.clear(&own)), "ok");
     }
-    let cleared = Scope::Impersonated.clear(&development).expect("one of the ten");
+    let cleared = impersonated.clear(&development).expect("one of the ten");
     // Leave for one account is no leave for another.
     let cleared_for_other = own.sign_digest(B256::ZERO, cleared).await;
     assert_eq!(code(cleared_for_other), "wallet.refused");
-    let cleared = Scope::Impersonated.clear(&development).expect("one of the ten");
+    let cleared = impersonated.clear(&development).expect("one of the ten");
     let signature = development.sign_message(b"hello", cleared).await.expect("signed");
     signature.check(eip191_hash_message(b"hello"), development.address()).expect("its own");
+}
+
+#[tokio::test]
+async fn leave_for_one_chain_is_no_leave_for_another() {
+    use crate::sign::AccessProof;
+    let wallet = LocalWallet::from_bytes(&EXAMPLE_KEY, "own").expect("a key");
+    let proof = AccessProof { tool_id: alloy_primitives::U256::from(1), account: wallet.address(), deadline: 1 };
+    let data = proof.typed_data(&AccessProof::domain(8453, Address::ZERO));
+    for (scope, expected) in [
+        (Scope::offline(8453), "ok"),
+        (Scope::offline(1), "wallet.refused"),
+        (Scope::offline(31_337), "wallet.refused"),
+        (Scope::DOCUMENT, "wallet.refused"),
+    ] {
+        let cleared = scope.clear(&wallet).expect("allowed");
+        assert_eq!(code(wallet.sign_typed_data(&data, cleared).await), expected, "{scope:?}");
+    }
+    let mut absurd = data;
+    absurd.domain.chain_id = Some(alloy_primitives::U256::MAX);
+    let cleared = Scope::DOCUMENT.clear(&wallet).expect("allowed");
+    assert_eq!(
+        code(wallet.sign_typed_data(&absurd, cleared).await),
+        "wallet.refused",
+        "a number that no chain has is no document"
+    );
 }
 
 #[test]
 fn development_nodes_are_known_by_their_names() {
     #[track_caller]
-    fn check(version: &str, is_loopback: bool, expected: Scope) {
+    fn check(version: &str, is_loopback: bool, expected: Place) {
         assert_eq!(Scope::from_version(version, is_loopback), expected, "{version}");
     }
-    check("anvil/v1.7.1", false, Scope::Impersonated);
-    check("hardhatnetwork/2.22", true, Scope::Impersonated);
-    check("toolcrib-devchain/0.0.0", false, Scope::Impersonated);
-    check("geth/v1.16.0-stable/linux-amd64/go1.24", true, Scope::Public);
-    check("reth/v1.9.0", true, Scope::Public);
-    check("", true, Scope::Impersonated);
-    check("something/1", true, Scope::Impersonated);
-    check("something/1", false, Scope::Public);
+    check("anvil/v1.7.1", false, Place::Impersonated);
+    check("hardhatnetwork/2.22", true, Place::Impersonated);
+    check("toolcrib-devchain/0.0.0", false, Place::Impersonated);
+    check("geth/v1.16.0-stable/linux-amd64/go1.24", true, Place::Public);
+    check("reth/v1.9.0", true, Place::Public);
+    check("", true, Place::Impersonated);
+    check("something/1", true, Place::Impersonated);
+    check("something/1", false, Place::Public);
 }

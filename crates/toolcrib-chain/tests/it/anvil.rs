@@ -117,11 +117,13 @@ fn find() -> Option<PathBuf> {
     if let Some(path) = std::env::var_os("TOOLCRIB_ANVIL") {
         return Some(path.into());
     }
+    // The program itself, not npm's script around it, which would leave the program running when the test ends.
     ["interop", "contracts"]
-        .map(|folder| root().join(folder).join("node_modules/.bin/anvil"))
-        .into_iter()
-        .chain([root().join("contracts/node_modules/@foundry-rs/anvil-linux-amd64/bin/anvil")])
-        .find(|path| path.exists())
+        .iter()
+        .filter_map(|folder| std::fs::read_dir(root().join(folder).join("node_modules/@foundry-rs")).ok())
+        .flat_map(|folder| folder.flatten())
+        .map(|package| package.path().join("bin/anvil"))
+        .find(|path| path.exists() && path.to_string_lossy().contains("anvil-"))
 }
 
 fn root() -> PathBuf {

@@ -8,7 +8,7 @@ use toolcrib_chain::Error;
 use toolcrib_chain::registry::Registry;
 use toolcrib_chain::rpc::Chain;
 use toolcrib_chain::transaction::Call;
-use toolcrib_chain::wallet::{DEV_ACCOUNTS, LocalWallet, Scope, Secret, Wallet};
+use toolcrib_chain::wallet::{DEV_ACCOUNTS, LocalWallet, Place, Scope, Secret, Wallet};
 
 use crate::anvil::{Anvil, deploy, dev, set_balance};
 
@@ -134,7 +134,7 @@ async fn reverts_are_decoded_before_gas_is_spent() {
 async fn on_a_local_chain_with_a_public_number_only_development_accounts_sign() {
     let Some(anvil) = Anvil::start(8453).await else { return };
     let chain: Chain = anvil.chain().await;
-    assert_eq!(Scope::of(&chain).await.expect("known"), Scope::Impersonated);
+    assert_eq!(Scope::of(&chain).await.expect("known").place(), Place::Impersonated);
     let own = own_wallet();
     set_balance(&chain, own.address(), U256::from(10).pow(U256::from(18))).await;
     let error = chain.send(&own, &gift(Address::repeat_byte(1)), PATIENCE).await;
@@ -144,5 +144,5 @@ async fn on_a_local_chain_with_a_public_number_only_development_accounts_sign() 
         .await
         .expect("one of the ten");
     let Some(local) = Anvil::start(31_337).await else { return };
-    assert_eq!(Scope::of(&local.chain().await).await.expect("known"), Scope::Development);
+    assert_eq!(Scope::of(&local.chain().await).await.expect("known").place(), Place::Development);
 }

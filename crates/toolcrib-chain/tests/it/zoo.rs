@@ -125,7 +125,7 @@ impl Next for Address {
     }
 }
 
-// req: PRED-028, PRED-015, REG-010, REG-013, REG-030, REG-043, PRED-027
+// req: PRED-028, PRED-015, REG-010, REG-013, REG-030, REG-043
 #[tokio::test]
 async fn each_state_of_a_predicate_has_its_own_code() {
     let Some(anvil) = Anvil::start(31_337).await else { return };
@@ -175,7 +175,7 @@ async fn each_state_of_a_predicate_has_its_own_code() {
     }
 }
 
-// req: REG-043, REG-031, REG-032, REG-033
+// req: REG-043, REG-031, REG-033
 #[tokio::test]
 async fn a_registry_is_pinned_by_its_code() {
     let Some(anvil) = Anvil::start(31_337).await else { return };

@@ -76,11 +76,6 @@ super::codes! {
         "A signature made there is valid on the real chain of that number too. The keys of the development accounts are known to everybody and hold nothing.",
         "use a development account, or give the local chain the number 31337",
     }
-    DEV_ACCOUNT = "wallet.dev_account", Error, "Toolcrib development chain" {
-        "a development account must not be used on a public chain",
-        "The keys of these accounts are printed in the documentation of many programs. What they own there is taken within seconds.",
-        "use a wallet of your own",
-    }
     REFUSED = "wallet.refused", Error, "Toolcrib wallets" {
         "the wallet did not sign",
         "The wallet refused, is locked, or cannot sign this kind of data.",

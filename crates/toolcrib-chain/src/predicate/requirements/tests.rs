@@ -125,6 +125,7 @@ fn known_kinds_are_decoded_to_the_last_byte() {
     assert_eq!(Meaning::of(Meaning::UNREAD, b""), Meaning::Unread);
 }
 
+// req: PRED-006
 #[test]
 fn no_two_kinds_share_an_id() {
     let mut ids =

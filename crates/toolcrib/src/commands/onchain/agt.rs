@@ -61,7 +61,7 @@ async fn sign_file(arguments: &Sign, printer: &mut Printer) -> Result<Done, Stop
     let document = json::read(&bytes, Limits::default()).document.ok_or_else(unreadable)?;
     let payload = SigningPayload::of(&document).ok_or_else(unreadable)?;
     let wallet = arguments.signing.open()?;
-    let cleared = Scope::Document.clear(wallet.as_ref()).map_err(|error| failed(error.into()))?;
+    let cleared = Scope::DOCUMENT.clear(wallet.as_ref()).map_err(|error| failed(error.into()))?;
     let signature = wallet.sign_message(payload.as_bytes(), cleared).await.map_err(|error| failed(error.into()))?;
     let signature = AgentSignature::from_bytes(signature.canonical())
         .map_err(|fault| Failure::new(codes::agent::SIGNATURE_RANGE, fault.to_string()))?;
