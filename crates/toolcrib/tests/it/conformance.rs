@@ -111,16 +111,18 @@ fn matrix() -> Vec<Row> {
 /// Requirement ids in `req:` comments, with the files that name them.
 fn named_by_tests() -> BTreeMap<String, BTreeSet<String>> {
     let mut named: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    let mut folders = vec![root().join("crates")];
+    let mut folders = vec![root().join("crates"), root().join("contracts/test")];
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(&folder).expect("a folder") {
             let path = entry.expect("readable").path();
             if path.is_dir() {
                 folders.push(path);
-            } else if path.extension().is_some_and(|ending| ending == "rs") {
+            } else if path.extension().is_some_and(|ending| ending == "rs" || ending == "sol") {
                 let text = std::fs::read_to_string(&path).expect("source");
                 let file = path.strip_prefix(root()).expect("inside").to_string_lossy().replace('\\', "/");
-                for list in text.lines().filter_map(|line| line.trim_start().strip_prefix("// req: ")) {
+                for list in
+                    text.lines().filter_map(|line| line.trim_start().trim_start_matches("/").trim_start().strip_prefix("req: "))
+                {
                     for id in list.split(',').map(str::trim) {
                         named.entry(id.to_owned()).or_default().insert(file.clone());
                     }
