@@ -1,6 +1,6 @@
 //! The chain as clients see it: alloy over HTTP and WebSocket, and plain bytes where alloy is too well behaved.
 
-#![expect(clippy::print_stderr, clippy::unwrap_used, reason = "an unwrap is an assertion here, and what is skipped is said")]
+#![expect(clippy::unwrap_used, reason = "in a test an unwrap is an assertion")]
 
 mod foreign;
 mod history;
