@@ -18,13 +18,13 @@ use toolcrib_chain::sign::{
 use toolcrib_chain::transaction::Call;
 use toolcrib_chain::wallet::{DEV_ACCOUNTS, LocalWallet, Scope, Wallet};
 
-use crate::anvil::{Anvil, deploy, send};
+use crate::node::{Node, deploy, send};
 
 const HOLDER: Address = DEV_ACCOUNTS[3];
 const STRANGER: Address = DEV_ACCOUNTS[4];
 
 struct World {
-    _anvil: Anvil,
+    _node: Node,
     chain: Chain,
     registry: Registry,
     creator: LocalWallet,
@@ -36,11 +36,16 @@ fn named() -> Vec<u8> {
 }
 
 impl World {
-    async fn start() -> Option<Self> {
-        let anvil = Anvil::start(31_337).await?;
-        let chain = anvil.chain().await;
-        let registry = Registry::new(chain.clone(), deploy(&chain, "ToolRegistry", &[]).await?);
-        Some(Self { _anvil: anvil, chain, registry, creator: LocalWallet::development(0).expect("a phrase") })
+    /// A registry on each kind of node.
+    async fn each() -> Vec<Self> {
+        let mut worlds = Vec::new();
+        for node in Node::each(31_337).await {
+            let chain = node.chain().await;
+            let Some(address) = deploy(&chain, "ToolRegistry", &[]).await else { break };
+            let registry = Registry::new(chain.clone(), address);
+            worlds.push(Self { _node: node, chain, registry, creator: LocalWallet::development(0).expect("a phrase") });
+        }
+        worlds
     }
 
     async fn write(&self, call: Call) {
@@ -79,7 +84,12 @@ impl World {
 // req: REG-001, REG-002, REG-003, REG-017, REG-018, REG-019, REG-020, REG-021, REG-029
 #[tokio::test]
 async fn the_life_of_a_tool() {
-    let Some(world) = World::start().await else { return };
+    for world in World::each().await {
+        the_life_of_a_tool_on(world).await;
+    }
+}
+
+async fn the_life_of_a_tool_on(world: World) {
     let registry = &world.registry;
     let start = world.chain.block_number().await.expect("a number") + 1;
     let id = world.tool(None).await;
@@ -129,7 +139,12 @@ async fn the_life_of_a_tool() {
 // req: PRED-020, PRED-021, PRED-022
 #[tokio::test]
 async fn a_signed_proof_opens_the_door_for_its_signer_only() {
-    let Some(world) = World::start().await else { return };
+    for world in World::each().await {
+        a_signed_proof_opens_the_door_for_its_signer_only_on(world).await;
+    }
+}
+
+async fn a_signed_proof_opens_the_door_for_its_signer_only_on(world: World) {
     let Some(address) = deploy(&world.chain, "AccessProofPredicate", &[]).await else { return };
     let predicate = AccessProofPredicate::new(world.chain.clone(), address);
     let id = world.tool(Some(address)).await;
@@ -161,7 +176,12 @@ async fn a_signed_proof_opens_the_door_for_its_signer_only() {
 
 #[tokio::test]
 async fn a_list_opens_the_door_for_those_on_it() {
-    let Some(world) = World::start().await else { return };
+    for world in World::each().await {
+        a_list_opens_the_door_for_those_on_it_on(world).await;
+    }
+}
+
+async fn a_list_opens_the_door_for_those_on_it_on(world: World) {
     let Some(address) = world.predicate("MerkleAllowlistPredicate").await else { return };
     let predicate = MerklePredicate::new(world.chain.clone(), address);
     assert_eq!(registry_of(&world.chain, address).await.expect("an answer"), world.registry.address());
@@ -183,7 +203,12 @@ async fn a_list_opens_the_door_for_those_on_it() {
 // req: PRED-010
 #[tokio::test]
 async fn a_composite_joins_predicates_and_never_grants_by_fault() {
-    let Some(world) = World::start().await else { return };
+    for world in World::each().await {
+        a_composite_joins_predicates_and_never_grants_by_fault_on(world).await;
+    }
+}
+
+async fn a_composite_joins_predicates_and_never_grants_by_fault_on(world: World) {
     let Some(address) = world.predicate("CompositePredicate").await else { return };
     let Some(denier) = deploy(&world.chain, "DenyAllPredicate", &[]).await else { return };
     let composite = CompositePredicate::new(world.chain.clone(), address);
@@ -198,7 +223,7 @@ async fn a_composite_joins_predicates_and_never_grants_by_fault() {
     assert_eq!(world.meanings(address, id).await, [Meaning::DenyAll]);
     // A term that reverts, negated.
     let broken = Address::repeat_byte(0x44);
-    crate::anvil::set_code(&world.chain, broken, &[0x60, 0, 0x60, 0, 0xfd]).await;
+    crate::node::set_code(&world.chain, broken, &[0x60, 0, 0x60, 0, 0xfd]).await;
     world.write(composite.set(id, CompositeOp::Any, &[term(broken, true)])).await;
     assert_ne!(world.access(id, STRANGER, Bytes::new()).await, Access::Granted);
     let seen = introspect(&world.chain, address, id).await.expect("an answer");
@@ -209,7 +234,12 @@ async fn a_composite_joins_predicates_and_never_grants_by_fault() {
 // req: PRED-009, PRED-030
 #[tokio::test]
 async fn holders_of_tokens_are_let_in() {
-    let Some(world) = World::start().await else { return };
+    for world in World::each().await {
+        holders_of_tokens_are_let_in_on(world).await;
+    }
+}
+
+async fn holders_of_tokens_are_let_in_on(world: World) {
     let chain = &world.chain;
     let (Some(on721), Some(on1155), Some(on20)) = (
         world.predicate("ERC721OwnerPredicate").await,
@@ -265,7 +295,12 @@ async fn holders_of_tokens_are_let_in() {
 
 #[tokio::test]
 async fn subscribers_and_owners_of_traits_are_let_in() {
-    let Some(world) = World::start().await else { return };
+    for world in World::each().await {
+        subscribers_and_owners_of_traits_are_let_in_on(world).await;
+    }
+}
+
+async fn subscribers_and_owners_of_traits_are_let_in_on(world: World) {
     let chain = &world.chain;
     let (Some(on_subscription), Some(on_trait)) =
         (world.predicate("SubscriptionPredicate").await, world.predicate("TraitGatedPredicate").await)
@@ -316,7 +351,12 @@ async fn subscribers_and_owners_of_traits_are_let_in() {
 // ERC-1271 accounts decide for themselves; the token's domain is compared with ours.
 #[tokio::test]
 async fn payments_are_checked_against_the_token_and_the_account() {
-    let Some(world) = World::start().await else { return };
+    for world in World::each().await {
+        payments_are_checked_against_the_token_and_the_account_on(world).await;
+    }
+}
+
+async fn payments_are_checked_against_the_token_and_the_account_on(world: World) {
     let chain = &world.chain;
     let Some(usdc) = deploy(chain, "TestUSDC", &("USD Coin", "2").abi_encode_params()).await else { return };
     let domain = Domain::new("USD Coin", "2", U256::from(31_337), usdc);
@@ -354,7 +394,7 @@ async fn payments_are_checked_against_the_token_and_the_account() {
     let says = |word: [u8; 32]| [&[0x7f][..], &word, &[0x60, 0, 0x52, 0x60, 0x20, 0x60, 0, 0xf3]].concat();
     let mut yes = [0; 32];
     yes[..4].copy_from_slice(&[0x16, 0x26, 0xba, 0x7e]);
-    crate::anvil::set_code(chain, account, &says(yes)).await;
+    crate::node::set_code(chain, account, &says(yes)).await;
     check_signature(chain, account, digest, b"anything").await.expect("it says yes");
     let undeployed = [&[0; 96][..], &[0x64, 0x92].repeat(16)].concat();
     let error = check_signature(chain, account, digest, &undeployed).await.expect_err("refused by name");
@@ -362,12 +402,12 @@ async fn payments_are_checked_against_the_token_and_the_account() {
     let mut dirty = yes;
     dirty[31] = 1;
     for word in [dirty, [0; 32], [0xff; 32]] {
-        crate::anvil::set_code(chain, account, &says(word)).await;
+        crate::node::set_code(chain, account, &says(word)).await;
         let error = check_signature(chain, account, digest, &signature.canonical()).await.expect_err("it does not say yes");
         assert_eq!(error.code().id(), "chain.contract_signature");
     }
     // An account that has lent itself code decides too: the signature of its key alone is not enough.
-    crate::anvil::set_code(chain, HOLDER, &[0x60, 0, 0x60, 0, 0xfd]).await;
+    crate::node::set_code(chain, HOLDER, &[0x60, 0, 0x60, 0, 0xfd]).await;
     let error = check_signature(chain, HOLDER, digest, &signature.canonical()).await.expect_err("no falling back");
     assert_eq!(error.code().id(), "chain.contract_signature");
 }

@@ -1,10 +1,10 @@
 //! The client against fake nodes, a real one (anvil), and vectors that others made.
 #![expect(clippy::print_stderr, reason = "what a test skips is said loudly")]
 
-mod anvil;
 mod contracts;
 mod corpus;
 mod fake;
+mod node;
 mod reads;
 mod rpc;
 mod transactions;

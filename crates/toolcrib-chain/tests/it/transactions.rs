@@ -10,7 +10,7 @@ use toolcrib_chain::rpc::Chain;
 use toolcrib_chain::transaction::Call;
 use toolcrib_chain::wallet::{DEV_ACCOUNTS, LocalWallet, Place, Scope, Secret, Wallet};
 
-use crate::anvil::{Anvil, deploy, dev, set_balance};
+use crate::node::{Node, deploy, dev, set_balance};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -30,7 +30,12 @@ fn code<T: std::fmt::Debug>(result: Result<T, Error>) -> &'static str {
 
 #[tokio::test]
 async fn the_steps_can_be_repeated_without_doing_anything_twice() {
-    let Some(anvil) = Anvil::start(31_337).await else { return };
+    for node in Node::each(31_337).await {
+        the_steps_can_be_repeated_without_doing_anything_twice_on(node).await;
+    }
+}
+
+async fn the_steps_can_be_repeated_without_doing_anything_twice_on(anvil: Node) {
     let chain = anvil.chain().await;
     let wallet = LocalWallet::development(0).expect("a phrase");
     let prepared = chain.prepare(wallet.address(), &gift(Address::repeat_byte(1))).await.expect("prepared");
@@ -51,7 +56,12 @@ async fn the_steps_can_be_repeated_without_doing_anything_twice() {
 
 #[tokio::test]
 async fn refusals_have_codes() {
-    let Some(anvil) = Anvil::start(31_337).await else { return };
+    for node in Node::each(31_337).await {
+        refusals_have_codes_on(node).await;
+    }
+}
+
+async fn refusals_have_codes_on(anvil: Node) {
     let chain = anvil.chain().await;
     let wallet = LocalWallet::development(2).expect("a phrase");
     let prepared = chain.prepare(wallet.address(), &gift(Address::repeat_byte(1))).await.expect("prepared");
@@ -101,7 +111,12 @@ async fn refusals_have_codes() {
 // req: REG-022
 #[tokio::test]
 async fn reverts_are_decoded_before_gas_is_spent() {
-    let Some(anvil) = Anvil::start(31_337).await else { return };
+    for node in Node::each(31_337).await {
+        reverts_are_decoded_before_gas_is_spent_on(node).await;
+    }
+}
+
+async fn reverts_are_decoded_before_gas_is_spent_on(anvil: Node) {
     let chain = anvil.chain().await;
     let Some(address) = deploy(&chain, "ToolRegistry", &[]).await else { return };
     let registry = Registry::new(chain.clone(), address);
@@ -132,7 +147,12 @@ async fn reverts_are_decoded_before_gas_is_spent() {
 
 #[tokio::test]
 async fn on_a_local_chain_with_a_public_number_only_development_accounts_sign() {
-    let Some(anvil) = Anvil::start(8453).await else { return };
+    for node in Node::each(8453).await {
+        on_a_local_chain_with_a_public_number_only_development_accounts_sign_on(node).await;
+    }
+}
+
+async fn on_a_local_chain_with_a_public_number_only_development_accounts_sign_on(anvil: Node) {
     let chain: Chain = anvil.chain().await;
     assert_eq!(Scope::of(&chain).await.expect("known").place(), Place::Impersonated);
     let own = own_wallet();
@@ -143,6 +163,6 @@ async fn on_a_local_chain_with_a_public_number_only_development_accounts_sign() 
         .send(&LocalWallet::development(9).expect("a phrase"), &gift(Address::repeat_byte(1)), PATIENCE)
         .await
         .expect("one of the ten");
-    let Some(local) = Anvil::start(31_337).await else { return };
+    let Some(local) = Node::each(31_337).await.into_iter().next() else { return };
     assert_eq!(Scope::of(&local.chain().await).await.expect("known").place(), Place::Development);
 }

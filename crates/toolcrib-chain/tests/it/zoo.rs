@@ -12,7 +12,7 @@ use toolcrib_chain::registry::{Access, Registry};
 use toolcrib_chain::rpc::Chain;
 use toolcrib_chain::wallet::DEV_ACCOUNTS;
 
-use crate::anvil::{Anvil, deploy, dev, send, set_code};
+use crate::node::{Node, deploy, dev, send, set_code};
 
 /// Code that returns these bytes to every call: a short loader, and the bytes behind it.
 fn returns(bytes: &[u8]) -> Vec<u8> {
@@ -82,7 +82,12 @@ async fn register(registry: &Registry, predicate: Address) -> U256 {
 // req: HARDEN-014, HARDEN-015, HARDEN-016, HARDEN-017, REG-024, REG-025, REG-026
 #[tokio::test]
 async fn no_hostile_predicate_grants_crashes_or_stalls() {
-    let Some(anvil) = Anvil::start(31_337).await else { return };
+    for node in Node::each(31_337).await {
+        no_hostile_predicate_grants_crashes_or_stalls_on(node).await;
+    }
+}
+
+async fn no_hostile_predicate_grants_crashes_or_stalls_on(anvil: Node) {
     let chain = anvil.chain().await;
     let registry = deploy(&chain, "ToolRegistry", &[]).await.map(|address| Registry::new(chain.clone(), address));
     let registry_address = registry.as_ref().map_or(Address::repeat_byte(0xaa), Registry::address);
@@ -128,7 +133,12 @@ impl Next for Address {
 // req: PRED-028, PRED-015, REG-010, REG-013, REG-030, REG-043
 #[tokio::test]
 async fn each_state_of_a_predicate_has_its_own_code() {
-    let Some(anvil) = Anvil::start(31_337).await else { return };
+    for node in Node::each(31_337).await {
+        each_state_of_a_predicate_has_its_own_code_on(node).await;
+    }
+}
+
+async fn each_state_of_a_predicate_has_its_own_code_on(anvil: Node) {
     let chain = anvil.chain().await;
     let codes = async |address: Address| -> Vec<&'static str> {
         introspect(&chain, address, U256::from(1)).await.expect("an answer").codes().iter().map(|code| code.id()).collect()
@@ -178,7 +188,12 @@ async fn each_state_of_a_predicate_has_its_own_code() {
 // req: REG-043, REG-031, REG-033
 #[tokio::test]
 async fn a_registry_is_pinned_by_its_code() {
-    let Some(anvil) = Anvil::start(31_337).await else { return };
+    for node in Node::each(31_337).await {
+        a_registry_is_pinned_by_its_code_on(node).await;
+    }
+}
+
+async fn a_registry_is_pinned_by_its_code_on(anvil: Node) {
     let chain = anvil.chain().await;
     let Some(address) = deploy(&chain, "ToolRegistry", &[]).await else { return };
     let registry = Registry::new(chain.clone(), address);
@@ -199,7 +214,12 @@ async fn a_registry_is_pinned_by_its_code() {
 // req: REG-012
 #[tokio::test]
 async fn a_slow_but_conforming_answer_is_heard() {
-    let Some(anvil) = Anvil::start(31_337).await else { return };
+    for node in Node::each(31_337).await {
+        a_slow_but_conforming_answer_is_heard_on(node).await;
+    }
+}
+
+async fn a_slow_but_conforming_answer_is_heard_on(anvil: Node) {
     let chain: Chain = anvil.chain().await;
     // Loops until about 29,000 gas are used, then says yes: PUSH2 n; JUMPDEST; PUSH1 1; SWAP1; SUB; DUP1; PUSH1 3; JUMPI; return 1.
     let slow = |rounds: u16| {

@@ -1,4 +1,4 @@
-//! A real node for tests: anvil, from `TOOLCRIB_ANVIL` or from npm's folders.
+//! Nodes for tests: our own development chain, and anvil from `TOOLCRIB_ANVIL` or npm's folders. Each test runs on both.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -12,20 +12,51 @@ use tokio::process::{Child, Command};
 use toolcrib_chain::network::Network;
 use toolcrib_chain::rpc::{Chain, ChainConfig, NodeUrl};
 use toolcrib_chain::wallet::DEV_ACCOUNTS;
+use toolcrib_core::clock::{Clock, UnixTime};
+use toolcrib_devchain::Devchain;
 
-/// A running anvil. It ends with the test.
-pub(crate) struct Anvil {
-    _child: Child,
+/// The time of the machine: the same that anvil goes by.
+struct Now;
+
+impl Clock for Now {
+    #[expect(clippy::disallowed_methods, reason = "two nodes are compared that must agree on the time")]
+    fn now(&self) -> UnixTime {
+        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970");
+        UnixTime::from_seconds(since.as_secs() as i64)
+    }
+}
+
+/// A running node. It ends with the test.
+pub(crate) struct Node {
+    _running: Running,
     url: String,
     chain_id: u64,
 }
 
-impl Anvil {
+enum Running {
+    Ours { _devchain: Devchain },
+    Anvil { _child: Child },
+}
+
+impl Node {
+    /// One of each kind. Without anvil, which is said loudly, only ours.
+    pub(crate) async fn each(chain_id: u64) -> Vec<Self> {
+        let mut nodes = vec![Self::ours(chain_id).await];
+        nodes.extend(Self::anvil(chain_id).await);
+        nodes
+    }
+
+    async fn ours(chain_id: u64) -> Self {
+        let devchain = Devchain::builder(Now).chain_id(chain_id).spawn().await.expect("a chain");
+        let url = devchain.http_url();
+        Self { _running: Running::Ours { _devchain: devchain }, url, chain_id }
+    }
+
     /// Starts anvil; `None`, said loudly, when there is none.
-    pub(crate) async fn start(chain_id: u64) -> Option<Self> {
+    async fn anvil(chain_id: u64) -> Option<Self> {
         let Some(program) = find() else {
             eprintln!(
-                "SKIPPED: no anvil: set TOOLCRIB_ANVIL or run `npm i @foundry-rs/anvil` in interop/; nothing was tried on a real node"
+                "SKIPPED: no anvil: set TOOLCRIB_ANVIL or run `npm i @foundry-rs/anvil` in interop/; nothing was tried on a foreign node"
             );
             return None;
         };
@@ -46,13 +77,13 @@ impl Anvil {
         };
         // What it prints later must not fill the pipe.
         tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
-        Some(Self { _child: child, url, chain_id })
+        Some(Self { _running: Running::Anvil { _child: child }, url, chain_id })
     }
 
     pub(crate) async fn chain(&self) -> Chain {
         let network = Network::by_id(self.chain_id).cloned().unwrap_or_else(|| Network::unlisted(self.chain_id));
         let config = ChainConfig::new(&network, vec![NodeUrl::parse(&self.url).expect("a URL")]).expect("a node");
-        Chain::connect(config).await.expect("anvil answers")
+        Chain::connect(config).await.expect("the node answers")
     }
 }
 
@@ -68,7 +99,7 @@ pub(crate) async fn set_code(chain: &Chain, address: Address, code: &[u8]) {
 
 /// Sends a transaction from the first development account, which anvil signs for.
 pub(crate) async fn send(chain: &Chain, to: Option<Address>, data: Bytes) -> Value {
-    let mut request = json!({ "from": DEV_ACCOUNTS[0], "data": data, "gas": "0x1c9c380" });
+    let mut request = json!({ "from": DEV_ACCOUNTS[0], "data": data, "gas": "0xf00000" });
     if let Some(to) = to {
         request["to"] = json!(to);
     }
