@@ -1,7 +1,10 @@
 //! Commands that reach a chain, run against a development chain of their own.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::process::{Child, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use crate::{Ran, Sandbox, example};
 
@@ -18,8 +21,12 @@ struct World {
 
 impl World {
     fn new() -> Self {
+        Self::with(&[])
+    }
+
+    fn with(more: &[&str]) -> Self {
         let sandbox = Sandbox::new();
-        let mut command = sandbox.command(&["devchain", "--port", "0", "--exit-after", "300"]);
+        let mut command = sandbox.command(&[&["devchain", "--port", "0", "--exit-after", "300"], more].concat());
         let mut chain = command.stdin(Stdio::null()).stderr(Stdio::null()).spawn().expect("the program starts");
         let mut line = String::new();
         BufReader::new(chain.stdout.take().expect("a pipe")).read_line(&mut line).expect("a first line");
@@ -38,6 +45,19 @@ impl World {
     /// Runs a command that signs.
     fn sign(&self, arguments: &[&str], account: &str) -> Ran {
         self.run(&[arguments, &["--dev-account", account, "--yes"]].concat())
+    }
+
+    /// Makes a block.
+    fn mine(&self) {
+        let address = self.url.strip_prefix("http://").expect("a plain URL");
+        let body = r#"{"jsonrpc":"2.0","id":1,"method":"evm_mine","params":[]}"#;
+        let mut stream = TcpStream::connect(address).expect("the chain listens");
+        let length = body.len();
+        let head = "content-type: application/json\r\nconnection: close";
+        write!(stream, "POST / HTTP/1.1\r\nhost: {address}\r\n{head}\r\ncontent-length: {length}\r\n\r\n{body}").expect("sent");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("an answer");
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
     }
 
     fn register(&self, more: &[&str]) -> Ran {
@@ -129,6 +149,47 @@ fn half_a_registration_lets_nobody_in_and_can_be_finished() {
     let again = world.register(&gates).code(2);
     assert!(again.stderr.contains("going on where this stopped before"), "{}", again.stderr);
     assert!(world.run(&["inspect", "2"]).code(1).stdout.contains("not registered"));
+}
+
+/// The process dies after its first transaction was sent and before it was mined. Nothing is lost, and nothing is done
+/// twice.
+#[test]
+fn a_registration_survives_being_killed() {
+    let world = World::with(&["--block-time", "86400"]);
+    let collection = "0x0241662C9c78b03677892e6272EEDd36B9e94107";
+    let arguments = ["register", "--manifest", "tool.json", "--metadata", URI, "--nft-gate", collection, "--network", "local"];
+    let arguments = [&arguments[..], &["--rpc-url", &world.url, "--dev-account", "0", "--yes"]].concat();
+    let mut victim = world.sandbox.command(&arguments).spawn().expect("the program starts");
+    let journal = world.sandbox.home().join(".local/state/toolcrib/journal");
+    let began = Instant::now();
+    let is_signed = || {
+        let entries = std::fs::read_dir(&journal).into_iter().flatten().flatten();
+        entries.filter_map(|entry| std::fs::read_to_string(entry.path()).ok()).any(|text| text.contains("\"signed\""))
+    };
+    while !is_signed() {
+        assert!(began.elapsed() < Duration::from_secs(60), "never signed");
+        thread::sleep(Duration::from_millis(20));
+    }
+    thread::sleep(Duration::from_millis(300));
+    victim.kill().expect("killed");
+    victim.wait().expect("dead");
+    world.mine();
+    // Half of the work is done: the tool is there, and lets nobody in.
+    assert!(world.run(&["inspect", "1"]).code(0).stdout.contains(URI));
+    assert_ne!(world.run(&["access", "1", STRANGER]).code(1).stdout, "granted\n");
+
+    let mut second = world.sandbox.command(&arguments).spawn().expect("the program starts");
+    while second.try_wait().expect("a process").is_none() {
+        assert!(began.elapsed() < Duration::from_secs(120), "never done");
+        thread::sleep(Duration::from_millis(100));
+        world.mine();
+    }
+    let output = second.wait_with_output().expect("ended");
+    let (said, noted) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success() && said.trim_end().ends_with("/1"), "{said}{noted}");
+    assert!(noted.contains("going on where this stopped before"), "{noted}");
+    assert!(world.run(&["requirements", "1"]).stdout.contains("0xbdf8c428"), "the right gate");
+    assert!(world.run(&["inspect", "2"]).code(1).stdout.contains("not registered"), "one tool");
 }
 
 #[test]

@@ -11,7 +11,7 @@ use toolcrib_chain::network::{LOCAL_CHAIN_ID, Network};
 use toolcrib_chain::rpc::{Chain, ChainConfig};
 use toolcrib_chain::wallet::{DEV_ACCOUNTS, LocalWallet};
 use toolcrib_core::codes;
-use toolcrib_devchain::Devchain;
+use toolcrib_devchain::{Devchain, Mining};
 
 use crate::clock::SystemClock;
 use crate::onchain::{OnChain, Signing, failed};
@@ -64,9 +64,6 @@ pub(crate) async fn run(arguments: &Dev, with_advice: bool, printer: &mut Printe
     let mut builder = Devchain::builder(SystemClock)
         .chain_id(arguments.chain_id)
         .listen(SocketAddr::from((Ipv4Addr::LOCALHOST, arguments.port)));
-    if let Some(seconds) = arguments.block_time {
-        builder = builder.interval(Duration::from_secs(seconds.max(1)));
-    }
     if let Some(path) = &arguments.state {
         builder = builder.state_file(path);
     }
@@ -76,6 +73,10 @@ pub(crate) async fn run(arguments: &Dev, with_advice: bool, printer: &mut Printe
     let chain = Chain::connect(ChainConfig::from_setting(&network, Some(&url)).map_err(failed)?).await.map_err(failed)?;
     let wallet = LocalWallet::development(0).map_err(|error| failed(error.into()))?;
     deploy::deploy(&chain, &wallet, |_, _| {}).await.map_err(failed)?;
+    // Blocks come slowly only from here on: the contracts are there at once.
+    if let Some(seconds) = arguments.block_time {
+        devchain.set_mining(Mining::Interval(Duration::from_secs(seconds.max(1))));
+    }
 
     let registry = network.registry.map(|address| address.to_checksum(None)).unwrap_or_default();
     printer.result(&format!("chain {} at {url} and {}\nregistry {registry}\n", arguments.chain_id, devchain.ws_url()))?;
