@@ -4,6 +4,7 @@
 mod contracts;
 mod corpus;
 mod fake;
+mod model;
 mod node;
 mod reads;
 mod rpc;
