@@ -92,6 +92,9 @@ pub(crate) enum Command {
     Update(write::Update),
     /// Change who decides about access to a tool
     SetPredicate(write::SetPredicate),
+    /// Put a tool behind a gate, or show how its gate is set
+    #[command(subcommand)]
+    Predicate(PredicateCommand),
     /// Close a tool to everybody for a while
     Pause(write::Pause),
     /// Give a paused tool its former predicate back
@@ -123,6 +126,15 @@ pub(crate) enum Command {
     Completions(Completions),
     /// Print the manual page
     Man(Man),
+}
+
+/// What to do with the gate of a tool.
+#[derive(Debug, Subcommand)]
+pub(crate) enum PredicateCommand {
+    /// Configure a predicate for a tool, then let it decide
+    Set(write::SetGate),
+    /// Show how the predicate of a tool is configured
+    Show(look::Tool),
 }
 
 /// Arguments of `lint`.

@@ -27,7 +27,7 @@ use clap::error::ErrorKind;
 use serde_json::Value;
 use toolcrib_core::codes;
 
-use crate::cli::{Cli, Command, Format};
+use crate::cli::{Cli, Command, Format, PredicateCommand};
 use crate::outcome::{Done, Exit, Failure, Stop};
 use crate::printer::{Manner, Printer};
 use crate::settings::Flags;
@@ -65,6 +65,12 @@ fn run(cli: Cli) -> Exit {
         Command::Register(arguments) => reach(commands::onchain::write::register(&arguments, &mut printer)),
         Command::Update(arguments) => reach(commands::onchain::write::update(&arguments, &mut printer)),
         Command::SetPredicate(arguments) => reach(commands::onchain::write::set_predicate(&arguments, &mut printer)),
+        Command::Predicate(PredicateCommand::Set(arguments)) => {
+            reach(commands::onchain::write::set_gate(&arguments, &mut printer))
+        }
+        Command::Predicate(PredicateCommand::Show(arguments)) => {
+            reach(commands::onchain::look::show_predicate(&arguments, &mut printer))
+        }
         Command::Pause(arguments) => reach(commands::onchain::write::pause(&arguments, &mut printer)),
         Command::Resume(arguments) => reach(commands::onchain::write::resume(&arguments, &mut printer)),
         Command::Deregister(arguments) => reach(commands::onchain::write::deregister(&arguments, &mut printer)),

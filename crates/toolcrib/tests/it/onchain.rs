@@ -137,6 +137,22 @@ fn a_gate_is_configured_with_the_registration() {
 }
 
 #[test]
+fn gates_are_changed_and_shown() {
+    let world = World::new();
+    world.register(&[]).code(0);
+    let token = "0x0241662C9c78b03677892e6272EEDd36B9e94107";
+    world.sign(&["predicate", "set", "1", "--erc20-gate", token, "--min", "5"], "0").code(0);
+    let shown = world.run(&["predicate", "show", "1"]).code(0).stdout;
+    assert!(shown.starts_with("erc20 0x") && shown.contains("\"min_balance\": \"5\""), "{shown}");
+    assert_ne!(world.run(&["access", "1", STRANGER]).code(1).stdout, "granted\n");
+    world.sandbox.write("friends.txt", format!("# who may come in\n{STRANGER}\n{CREATOR}\n"));
+    world.sign(&["predicate", "set", "1", "--allowlist", "friends.txt"], "0").code(0);
+    assert!(world.run(&["predicate", "show", "1"]).code(0).stdout.contains("\"root\": \"0x"));
+    world.sign(&["set-predicate", "1", "open"], "0").code(0);
+    assert_eq!(world.run(&["predicate", "show", "1"]).code(0).stdout, "open to everybody\n");
+}
+
+#[test]
 fn half_a_registration_lets_nobody_in_and_can_be_finished() {
     let world = World::new();
     // More collections than the predicate takes: the tool is registered, its gate is refused.

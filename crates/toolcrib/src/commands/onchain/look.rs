@@ -1,6 +1,6 @@
 //! `inspect`, `access` and `requirements`: what a chain says about a tool. Nothing is changed.
 
-use alloy_primitives::{Bytes, U256};
+use alloy_primitives::{Address, Bytes, U256};
 use clap::Args;
 use serde_json::{Value, json};
 use toolcrib_chain::predicate::{self, Requirements};
@@ -127,12 +127,7 @@ pub(crate) async fn requirements(arguments: &Tool, printer: &mut Printer) -> Res
     Ok(Done::new(if data["complete"] == true { Exit::Yes } else { Exit::No }, data))
 }
 
-async fn describe(
-    registry: &Registry,
-    address: alloy_primitives::Address,
-    id: U256,
-    printer: &mut Printer,
-) -> Result<Value, Stop> {
+async fn describe(registry: &Registry, address: Address, id: U256, printer: &mut Printer) -> Result<Value, Stop> {
     let found = predicate::introspect(registry.chain(), address, id).await.map_err(failed)?;
     for code in found.codes() {
         printer.note(&format!("{}[{code}]: {}", code.severity(), code.title()))?;
@@ -169,4 +164,46 @@ fn absent(reference: &str, what: &str, printer: &mut Printer) -> Result<Done, St
     printer.result(&format!("{reference}: {what}\n"))?;
     let state = if what == "not registered" { "not_found" } else { "deregistered" };
     Ok(Done::new(Exit::No, json!({ "tool": reference, "state": state })))
+}
+
+/// Shows how a known predicate is configured for a tool.
+pub(crate) async fn show_predicate(arguments: &Tool, printer: &mut Printer) -> Result<Done, Stop> {
+    let (registry, id) = arguments.onchain.connect_for(&arguments.tool, printer).await?;
+    let Some(address) = registry.config(id).await.map_err(failed)?.access_predicate else {
+        printer.result("open to everybody\n")?;
+        return Ok(Done::new(Exit::Yes, json!({ "predicate": null })));
+    };
+    let chain = registry.chain().clone();
+    let known = &chain.network().predicates;
+    let is = |candidate: Option<Address>| candidate == Some(address);
+    let (kind, config) = if is(known.erc721) {
+        let collections = predicate::Erc721Predicate::new(chain.clone(), address).collections(id).await.map_err(failed)?;
+        ("erc721", json!({ "collections": collections }))
+    } else if is(known.erc1155) {
+        let gates = predicate::Erc1155Predicate::new(chain.clone(), address).gates(id).await.map_err(failed)?;
+        let gates: Vec<_> = gates
+            .iter()
+            .map(|gate| json!({ "collection": gate.collection, "token_ids": gate.token_ids.iter().map(U256::to_string).collect::<Vec<_>>() }))
+            .collect();
+        ("erc1155", json!({ "gates": gates }))
+    } else if is(known.erc20) {
+        let gate = predicate::Erc20Predicate::new(chain.clone(), address).gate(id).await.map_err(failed)?;
+        ("erc20", json!(gate.map(|gate| json!({ "token": gate.token, "min_balance": gate.min_balance.to_string() }))))
+    } else if is(known.subscription) {
+        let gate = predicate::SubscriptionPredicate::new(chain.clone(), address).gate(id).await.map_err(failed)?;
+        ("subscription", json!(gate.map(|gate| json!({ "collection": gate.collection, "min_tier": gate.min_tier }))))
+    } else if is(known.merkle) {
+        ("allowlist", json!({ "root": predicate::MerklePredicate::new(chain.clone(), address).root(id).await.map_err(failed)? }))
+    } else if is(known.deny_all) {
+        ("deny_all", Value::Null)
+    } else if is(known.access_proof) {
+        ("access_proof", Value::Null)
+    } else {
+        ("other", Value::Null)
+    };
+    printer.result(&format!("{kind} {}\n", address.to_checksum(None)))?;
+    if !config.is_null() {
+        printer.json_document(&config)?;
+    }
+    Ok(Done::new(Exit::Yes, json!({ "predicate": address, "kind": kind, "configuration": config })))
 }

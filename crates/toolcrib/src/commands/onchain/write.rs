@@ -13,6 +13,7 @@ use toolcrib_author::journal::{Entry, Journal};
 use toolcrib_author::plan::{self, Gate, Step, journal_id};
 use toolcrib_author::preflight::{Ready, preflight};
 use toolcrib_author::run::{Event, run};
+use toolcrib_chain::predicate::MerklePredicate;
 use toolcrib_chain::registry::Registry;
 use toolcrib_chain::wallet::Wallet;
 use toolcrib_core::codes;
@@ -36,24 +37,44 @@ pub(crate) struct Register {
     /// The manifest file
     #[arg(long, value_name = "FILE")]
     pub(crate) manifest: PathBuf,
-    /// Let in owners of a token of this ERC-721 collection; may be given again
-    #[arg(long, value_name = "0x…", conflicts_with_all = ["erc20_gate", "access_predicate"])]
-    pub(crate) nft_gate: Vec<String>,
-    /// Let in holders of this ERC-20 token
-    #[arg(long, value_name = "0x…", requires = "min", conflicts_with = "access_predicate")]
-    pub(crate) erc20_gate: Option<String>,
-    /// The least balance for --erc20-gate, in the token's smallest unit
-    #[arg(long, value_name = "N", requires = "erc20_gate")]
-    pub(crate) min: Option<String>,
-    /// Let this predicate decide; it is configured elsewhere
-    #[arg(long, value_name = "0x…")]
-    pub(crate) access_predicate: Option<String>,
+    #[command(flatten)]
+    pub(crate) gate: GateArguments,
     #[command(flatten)]
     pub(crate) onchain: OnChain,
     #[command(flatten)]
     pub(crate) signing: Signing,
     #[command(flatten)]
     pub(crate) writing: Writing,
+}
+
+/// Who may use a tool. Nothing given means everybody.
+#[derive(Args, Clone, Debug)]
+#[group(multiple = true)]
+pub(crate) struct GateArguments {
+    /// Let in owners of a token of this ERC-721 collection; may be given again
+    #[arg(long, value_name = "0x…", conflicts_with_all = ["erc20_gate", "erc1155_gate", "subscription_gate", "allowlist", "access_predicate"])]
+    pub(crate) nft_gate: Vec<String>,
+    /// Let in owners of these tokens of an ERC-1155 collection; may be given again
+    #[arg(long, value_name = "0x…:ID,ID", conflicts_with_all = ["erc20_gate", "subscription_gate", "allowlist", "access_predicate"])]
+    pub(crate) erc1155_gate: Vec<String>,
+    /// Let in holders of this ERC-20 token
+    #[arg(long, value_name = "0x…", requires = "min", conflicts_with_all = ["subscription_gate", "allowlist", "access_predicate"])]
+    pub(crate) erc20_gate: Option<String>,
+    /// The least balance for --erc20-gate, in the token's smallest unit
+    #[arg(long, value_name = "N", requires = "erc20_gate")]
+    pub(crate) min: Option<String>,
+    /// Let in subscribers of this subscription NFT
+    #[arg(long, value_name = "0x…", conflicts_with_all = ["allowlist", "access_predicate"])]
+    pub(crate) subscription_gate: Option<String>,
+    /// The least tier for --subscription-gate
+    #[arg(long, value_name = "N", requires = "subscription_gate", default_value_t = 0)]
+    pub(crate) min_tier: u8,
+    /// Let in the accounts that this file lists, one on each line
+    #[arg(long, value_name = "FILE", conflicts_with = "access_predicate")]
+    pub(crate) allowlist: Option<PathBuf>,
+    /// Let this predicate decide; it is configured elsewhere
+    #[arg(long, value_name = "0x…")]
+    pub(crate) access_predicate: Option<String>,
 }
 
 /// Arguments of `update`.
@@ -106,7 +127,7 @@ pub(crate) async fn register(arguments: &Register, printer: &mut Printer) -> Res
     let ready = check_manifest(&arguments.manifest, &arguments.metadata, wallet.address(), printer)?;
     let Some(ready) = ready else { return Ok(Done::new(Exit::No, json!({ "tool": null }))) };
     let registry = arguments.onchain.connect(printer).await?;
-    let gate = gate(arguments, &registry)?;
+    let gate = arguments.gate.resolve(&registry)?;
     if let Some(predicate) = gate.predicate()
         && registry.chain().code(predicate).await.map_err(failed)?.is_empty()
     {
@@ -142,6 +163,24 @@ pub(crate) async fn set_predicate(arguments: &SetPredicate, printer: &mut Printe
     let (registry, tool) = change.tool.onchain.connect_for(&change.tool.tool, printer).await?;
     change_tool("predicate", &registry, wallet.as_ref(), tool, vec![Step::SetPredicate(predicate)], &change.writing, printer)
         .await
+}
+
+/// Arguments of `predicate set`.
+#[derive(Args, Debug)]
+pub(crate) struct SetGate {
+    #[command(flatten)]
+    pub(crate) change: Change,
+    #[command(flatten)]
+    pub(crate) gate: GateArguments,
+}
+
+/// Puts a tool behind another gate: the predicate is told first, and the former one stays until the new one works.
+pub(crate) async fn set_gate(arguments: &SetGate, printer: &mut Printer) -> Result<Done, Stop> {
+    let change = &arguments.change;
+    let wallet = change.signing.open()?;
+    let (registry, tool) = change.tool.onchain.connect_for(&change.tool.tool, printer).await?;
+    let steps = plan::change_gate(&arguments.gate.resolve(&registry)?);
+    change_tool("gate", &registry, wallet.as_ref(), tool, steps, &change.writing, printer).await
 }
 
 /// Closes a tool to everybody, and remembers who decided before.
@@ -315,27 +354,66 @@ fn check_manifest(path: &std::path::Path, uri: &str, signer: Address, printer: &
     }
 }
 
-fn gate(arguments: &Register, registry: &Registry) -> Result<Gate, Failure> {
-    let predicates = &registry.chain().network().predicates;
-    let known = |predicate: Option<Address>, what: &str| {
-        predicate.ok_or_else(|| {
-            Failure::new(codes::cli::USAGE, format!("no {what} predicate is known on this network"))
-                .hint("deploy one and name it with --access-predicate")
+impl GateArguments {
+    /// The gate that was meant, with the predicates of the network.
+    fn resolve(&self, registry: &Registry) -> Result<Gate, Failure> {
+        let predicates = &registry.chain().network().predicates;
+        let known = |predicate: Option<Address>, what: &str| {
+            predicate.ok_or_else(|| {
+                Failure::new(codes::cli::USAGE, format!("no {what} predicate is known on this network"))
+                    .hint("deploy one and name it with --access-predicate")
+            })
+        };
+        if !self.nft_gate.is_empty() {
+            let collections = self.nft_gate.iter().map(|text| parse_address(text)).collect::<Result<_, _>>()?;
+            return Ok(Gate::Erc721 { predicate: known(predicates.erc721, "ERC-721")?, collections });
+        }
+        if !self.erc1155_gate.is_empty() {
+            let tokens = self.erc1155_gate.iter().map(|text| parse_tokens(text)).collect::<Result<_, _>>()?;
+            return Ok(Gate::Erc1155 { predicate: known(predicates.erc1155, "ERC-1155")?, tokens });
+        }
+        if let (Some(token), Some(min)) = (&self.erc20_gate, &self.min) {
+            let min_balance = parse_number(min)?;
+            return Ok(Gate::Erc20 { predicate: known(predicates.erc20, "ERC-20")?, token: parse_address(token)?, min_balance });
+        }
+        if let Some(collection) = &self.subscription_gate {
+            return Ok(Gate::Subscription {
+                predicate: known(predicates.subscription, "subscription")?,
+                collection: parse_address(collection)?,
+                min_tier: self.min_tier,
+            });
+        }
+        if let Some(path) = &self.allowlist {
+            let root = MerklePredicate::root_of(&read_accounts(path)?)
+                .ok_or_else(|| Failure::new(codes::cli::USAGE, "the list names no account"))?;
+            return Ok(Gate::Merkle { predicate: known(predicates.merkle, "allowlist")?, root });
+        }
+        Ok(match &self.access_predicate {
+            Some(text) => Gate::Predicate(parse_address(text)?),
+            None => Gate::Open,
         })
-    };
-    if !arguments.nft_gate.is_empty() {
-        let collections = arguments.nft_gate.iter().map(|text| parse_address(text)).collect::<Result<_, _>>()?;
-        return Ok(Gate::Erc721 { predicate: known(predicates.erc721, "ERC-721")?, collections });
     }
-    if let (Some(token), Some(min)) = (&arguments.erc20_gate, &arguments.min) {
-        let min_balance = U256::from_str_radix(min, 10)
-            .map_err(|_| Failure::new(codes::cli::USAGE, "--min is no whole number").hint("give the token's smallest unit"))?;
-        return Ok(Gate::Erc20 { predicate: known(predicates.erc20, "ERC-20")?, token: parse_address(token)?, min_balance });
-    }
-    Ok(match &arguments.access_predicate {
-        Some(text) => Gate::Predicate(parse_address(text)?),
-        None => Gate::Open,
-    })
+}
+
+fn parse_tokens(text: &str) -> Result<(Address, Vec<U256>), Failure> {
+    let (collection, ids) = text.split_once(':').ok_or_else(|| {
+        Failure::new(codes::cli::USAGE, format!("`{text}` names no tokens"))
+            .hint("write the collection, a colon, and ids with commas")
+    })?;
+    Ok((parse_address(collection)?, ids.split(',').map(parse_number).collect::<Result<_, _>>()?))
+}
+
+fn parse_number(text: &str) -> Result<U256, Failure> {
+    U256::from_str_radix(text, 10).map_err(|_| Failure::new(codes::cli::USAGE, format!("`{text}` is no whole number")))
+}
+
+/// Accounts from a file, one on each line; empty lines and those with a # are passed over.
+fn read_accounts(path: &std::path::Path) -> Result<Vec<Address>, Failure> {
+    let source = Source::from_argument(path);
+    let bytes = source.read()?;
+    let text = std::str::from_utf8(&bytes)
+        .map_err(|_| Failure::new(codes::cli::UNREADABLE, format!("{} is no UTF-8 text", source.name())))?;
+    text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')).map(parse_address).collect()
 }
 
 fn call_json(step: &Step, registry: &Registry, tool: Option<U256>) -> Result<Value, Failure> {
