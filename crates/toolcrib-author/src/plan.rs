@@ -6,8 +6,8 @@
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use serde::{Deserialize, Serialize};
 use toolcrib_chain::predicate::{
-    Erc20Gate, Erc20Predicate, Erc721Predicate, Erc1155Gate, Erc1155Predicate, MerklePredicate, SubscriptionGate,
-    SubscriptionPredicate,
+    CompositeOp, CompositePredicate, CompositeTerm, Erc20Gate, Erc20Predicate, Erc721Predicate, Erc1155Gate, Erc1155Predicate,
+    MerklePredicate, SubscriptionGate, SubscriptionPredicate, TraitGate, TraitPredicate,
 };
 use toolcrib_chain::registry::Registry;
 use toolcrib_chain::transaction::Call;
@@ -54,6 +54,28 @@ pub enum Gate {
         /// The least tier.
         min_tier: u8,
     },
+    /// Owners of a token whose trait has one of these values.
+    Trait {
+        /// The predicate contract.
+        predicate: Address,
+        /// The collection.
+        collection: Address,
+        /// Who knows the traits; often the collection itself.
+        traits: Address,
+        /// The trait.
+        key: B256,
+        /// The values that count.
+        values: Vec<B256>,
+    },
+    /// Several predicates joined; each may be negated.
+    Composite {
+        /// The predicate contract.
+        predicate: Address,
+        /// Whether all must grant, or one.
+        all: bool,
+        /// Predicates, and whether their answer is turned round.
+        terms: Vec<(Address, bool)>,
+    },
     /// Accounts on a list.
     Merkle {
         /// The predicate contract.
@@ -73,6 +95,8 @@ impl Gate {
             | Self::Erc1155 { predicate, .. }
             | Self::Erc20 { predicate, .. }
             | Self::Subscription { predicate, .. }
+            | Self::Trait { predicate, .. }
+            | Self::Composite { predicate, .. }
             | Self::Merkle { predicate, .. } => Some(*predicate),
         }
     }
@@ -102,6 +126,18 @@ impl Gate {
             }
             Self::Subscription { predicate, collection, min_tier } => SubscriptionPredicate::new(chain, *predicate)
                 .set_gate(tool, SubscriptionGate { collection: *collection, min_tier: *min_tier }),
+            Self::Trait { predicate, collection, traits, key, values } => {
+                let gate = TraitGate { collection: *collection, traits: *traits, key: *key, values: values.clone() };
+                TraitPredicate::new(chain, *predicate).set_gate(tool, gate)
+            }
+            Self::Composite { predicate, all, terms } => {
+                let op = if *all { CompositeOp::All } else { CompositeOp::Any };
+                let terms: Vec<_> = terms
+                    .iter()
+                    .map(|(predicate, is_negated)| CompositeTerm { predicate: *predicate, is_negated: *is_negated })
+                    .collect();
+                CompositePredicate::new(chain, *predicate).set(tool, op, &terms)
+            }
             Self::Merkle { predicate, root } => MerklePredicate::new(chain, *predicate).set_root(tool, *root),
         })
     }

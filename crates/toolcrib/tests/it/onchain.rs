@@ -140,6 +140,7 @@ fn a_gate_is_configured_with_the_registration() {
 fn gates_are_changed_and_shown() {
     let world = World::new();
     world.register(&[]).code(0);
+    // The contract that lets nobody in has code; what else it is does not matter here.
     let token = "0x0241662C9c78b03677892e6272EEDd36B9e94107";
     world.sign(&["predicate", "set", "1", "--erc20-gate", token, "--min", "5"], "0").code(0);
     let shown = world.run(&["predicate", "show", "1"]).code(0).stdout;
@@ -148,6 +149,15 @@ fn gates_are_changed_and_shown() {
     world.sandbox.write("friends.txt", format!("# who may come in\n{STRANGER}\n{CREATOR}\n"));
     world.sign(&["predicate", "set", "1", "--allowlist", "friends.txt"], "0").code(0);
     assert!(world.run(&["predicate", "show", "1"]).code(0).stdout.contains("\"root\": \"0x"));
+    // A composite of one that lets nobody in, turned round: everybody may.
+    let deny = format!("!{token}");
+    world.sign(&["predicate", "set", "1", "--all-of", &deny], "0").code(0);
+    let shown = world.run(&["predicate", "show", "1"]).code(0).stdout;
+    assert!(shown.starts_with("composite 0x") && shown.contains("\"negated\": true"), "{shown}");
+    assert_eq!(world.run(&["access", "1", STRANGER]).code(0).stdout, "granted\n");
+    let key = format!("0x{:064x}", 7);
+    world.sign(&["predicate", "set", "1", "--trait-gate", token, "--trait-key", &key, "--trait-value", &key], "0").code(0);
+    assert!(world.run(&["predicate", "show", "1"]).code(0).stdout.starts_with("trait 0x"));
     world.sign(&["set-predicate", "1", "open"], "0").code(0);
     assert_eq!(world.run(&["predicate", "show", "1"]).code(0).stdout, "open to everybody\n");
 }

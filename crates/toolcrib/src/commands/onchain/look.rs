@@ -192,6 +192,17 @@ pub(crate) async fn show_predicate(arguments: &Tool, printer: &mut Printer) -> R
     } else if is(known.subscription) {
         let gate = predicate::SubscriptionPredicate::new(chain.clone(), address).gate(id).await.map_err(failed)?;
         ("subscription", json!(gate.map(|gate| json!({ "collection": gate.collection, "min_tier": gate.min_tier }))))
+    } else if is(known.traits) {
+        let gate = predicate::TraitPredicate::new(chain.clone(), address).gate(id).await.map_err(failed)?;
+        let gate = gate
+            .map(|gate| json!({ "collection": gate.collection, "traits": gate.traits, "key": gate.key, "values": gate.values }));
+        ("trait", json!(gate))
+    } else if is(known.composite) {
+        let composite = predicate::CompositePredicate::new(chain.clone(), address);
+        let all = composite.op(id).await.map_err(failed)? == predicate::CompositeOp::All;
+        let terms = composite.terms(id).await.map_err(failed)?;
+        let terms: Vec<_> = terms.iter().map(|term| json!({ "predicate": term.predicate, "negated": term.is_negated })).collect();
+        ("composite", json!({ "all": all, "terms": terms }))
     } else if is(known.merkle) {
         ("allowlist", json!({ "root": predicate::MerklePredicate::new(chain.clone(), address).root(id).await.map_err(failed)? }))
     } else if is(known.deny_all) {

@@ -6,7 +6,7 @@
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::PathBuf;
 
-use alloy_primitives::{Address, U256, utils::format_ether};
+use alloy_primitives::{Address, B256, U256, utils::format_ether};
 use clap::Args;
 use serde_json::{Value, json};
 use toolcrib_author::journal::{Entry, Journal};
@@ -69,6 +69,21 @@ pub(crate) struct GateArguments {
     /// The least tier for --subscription-gate
     #[arg(long, value_name = "N", requires = "subscription_gate", default_value_t = 0)]
     pub(crate) min_tier: u8,
+    /// Let in owners of a token of this ERC-7496 collection whose trait has a certain value
+    #[arg(long, value_name = "0x…", requires = "trait_key", conflicts_with_all = ["all_of", "any_of", "allowlist", "access_predicate"])]
+    pub(crate) trait_gate: Option<String>,
+    /// The trait for --trait-gate: 32 bytes in hex
+    #[arg(long, value_name = "0x…", requires = "trait_value")]
+    pub(crate) trait_key: Option<String>,
+    /// A value that counts for --trait-gate: 32 bytes in hex; may be given again
+    #[arg(long, value_name = "0x…")]
+    pub(crate) trait_value: Vec<String>,
+    /// Let in whoever all these predicates let in; `!` before one turns its answer round
+    #[arg(long, value_name = "[!]0x…", conflicts_with_all = ["any_of", "allowlist", "access_predicate"])]
+    pub(crate) all_of: Vec<String>,
+    /// Let in whoever one of these predicates lets in; `!` before one turns its answer round
+    #[arg(long, value_name = "[!]0x…", conflicts_with_all = ["allowlist", "access_predicate"])]
+    pub(crate) any_of: Vec<String>,
     /// Let in the accounts that this file lists, one on each line
     #[arg(long, value_name = "FILE", conflicts_with = "access_predicate")]
     pub(crate) allowlist: Option<PathBuf>,
@@ -383,6 +398,28 @@ impl GateArguments {
                 min_tier: self.min_tier,
             });
         }
+        if let (Some(collection), Some(key)) = (&self.trait_gate, &self.trait_key) {
+            let collection = parse_address(collection)?;
+            return Ok(Gate::Trait {
+                predicate: known(predicates.traits, "trait")?,
+                collection,
+                traits: collection,
+                key: parse_word(key)?,
+                values: self.trait_value.iter().map(|value| parse_word(value)).collect::<Result<_, _>>()?,
+            });
+        }
+        let terms = if self.all_of.is_empty() { &self.any_of } else { &self.all_of };
+        if !terms.is_empty() {
+            let term = |text: &String| match text.strip_prefix('!') {
+                Some(negated) => Ok((parse_address(negated)?, true)),
+                None => Ok((parse_address(text)?, false)),
+            };
+            return Ok(Gate::Composite {
+                predicate: known(predicates.composite, "composite")?,
+                all: !self.all_of.is_empty(),
+                terms: terms.iter().map(term).collect::<Result<_, Failure>>()?,
+            });
+        }
         if let Some(path) = &self.allowlist {
             let root = MerklePredicate::root_of(&read_accounts(path)?)
                 .ok_or_else(|| Failure::new(codes::cli::USAGE, "the list names no account"))?;
@@ -401,6 +438,10 @@ fn parse_tokens(text: &str) -> Result<(Address, Vec<U256>), Failure> {
             .hint("write the collection, a colon, and ids with commas")
     })?;
     Ok((parse_address(collection)?, ids.split(',').map(parse_number).collect::<Result<_, _>>()?))
+}
+
+fn parse_word(text: &str) -> Result<B256, Failure> {
+    text.parse().map_err(|_| Failure::new(codes::cli::USAGE, format!("`{text}` is not 32 bytes in hex")))
 }
 
 fn parse_number(text: &str) -> Result<U256, Failure> {
