@@ -102,7 +102,7 @@ fn a_tool_from_its_registration_to_its_end() {
     assert!(world.run(&["inspect", "1"]).code(1).stdout.contains("removed by its creator"));
 }
 
-// req: CREATOR-005, CLI-006
+// req: CREATOR-005, CLI-006, PRED-026
 #[test]
 fn nothing_is_signed_that_could_not_verify() {
     let world = World::new();
@@ -118,6 +118,9 @@ fn nothing_is_signed_that_could_not_verify() {
     // Without --yes and without a terminal the answer is no.
     let declined = world.run(&["register", "--manifest", "tool.json", "--metadata", URI, "--dev-account", "0"]).code(2);
     assert!(declined.stderr.contains("author.declined"), "{}", declined.stderr);
+    // A predicate that is not there would let nobody in.
+    let nobody = world.register(&["--access-predicate", "0x1111111111111111111111111111111111111111"]).code(2);
+    assert!(nobody.stderr.contains("predicate.no_code"), "{}", nobody.stderr);
     assert!(world.register(&["--dry-run"]).code(0).stdout.contains("nothing was signed"));
     let calls = world.register(&["--calldata"]).code(0).stdout;
     assert!(calls.contains("\"data\": \"0xfe1d0b16"), "{calls}");

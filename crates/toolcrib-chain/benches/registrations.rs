@@ -1,0 +1,102 @@
+//! A thousand registrations, one after the other, each in a block of its own: on our development chain and, where
+//! `TOOLCRIB_ANVIL` names it, on anvil. Signed beforehand, sent over HTTP, in turns; the best round of each counts.
+#![expect(clippy::print_stdout, reason = "the result of a benchmark is what it prints")]
+#![expect(clippy::disallowed_methods, reason = "it measures time")]
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use alloy_primitives::B256;
+use toolcrib_chain::deploy::{deploy, with_our_contracts};
+use toolcrib_chain::network::Network;
+use toolcrib_chain::registry::Registry;
+use toolcrib_chain::rpc::{Chain, ChainConfig};
+use toolcrib_chain::transaction::Signed;
+use toolcrib_chain::wallet::{LocalWallet, Wallet};
+use toolcrib_core::clock::{Clock, UnixTime};
+use toolcrib_devchain::Devchain;
+
+const REGISTRATIONS: u64 = 1_000;
+const ROUNDS: usize = 3;
+
+struct Now;
+
+impl Clock for Now {
+    fn now(&self) -> UnixTime {
+        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970");
+        UnixTime::from_seconds(since.as_secs() as i64)
+    }
+}
+
+fn main() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+        let anvil = std::env::var_os("TOOLCRIB_ANVIL");
+        for _ in 0..ROUNDS {
+            let began = Instant::now();
+            let devchain = Devchain::builder(Now).spawn().await.expect("a chain");
+            ours.push(round(&devchain.http_url(), began).await);
+            if let Some(program) = &anvil {
+                let began = Instant::now();
+                let (mut child, url) = start(program);
+                theirs.push(round(&url, began).await);
+                let _ = child.kill();
+                let _ = child.wait();
+            }
+        }
+        let best = |rounds: &[(Duration, Duration)]| {
+            (rounds.iter().map(|round| round.0).min(), rounds.iter().map(|round| round.1).min())
+        };
+        let (start, all) = best(&ours);
+        println!("ours:  first answer {start:?}, {REGISTRATIONS} registrations {all:?}");
+        if theirs.is_empty() {
+            println!("SKIPPED: TOOLCRIB_ANVIL is not set, so there is nothing to compare with");
+            return;
+        }
+        let (anvil_start, anvil_all) = best(&theirs);
+        println!("anvil: first answer {anvil_start:?}, {REGISTRATIONS} registrations {anvil_all:?}");
+        let ratio = |theirs: Option<Duration>, ours: Option<Duration>| {
+            theirs.zip(ours).map_or(0.0, |(theirs, ours)| theirs.as_secs_f64() / ours.as_secs_f64())
+        };
+        println!("anvil / ours: start {:.1}x, registrations {:.2}x", ratio(anvil_start, start), ratio(anvil_all, all));
+    });
+}
+
+/// The time to the first answer, and the time that all registrations took.
+async fn round(url: &str, began: Instant) -> (Duration, Duration) {
+    let network = with_our_contracts(Network::find("local").expect("built in"));
+    let chain = Chain::connect(ChainConfig::from_setting(&network, Some(url)).expect("a URL")).await.expect("answers");
+    let first = began.elapsed();
+    let wallet = LocalWallet::development(0).expect("a phrase");
+    deploy(&chain, &wallet, |_, _| {}).await.expect("deployed");
+    let registry = Registry::of(chain.clone()).expect("there");
+    let call = registry.register("https://tools.example/.well-known/ai-tool/x.json", B256::repeat_byte(1), None);
+    let mut prepared = chain.prepare(wallet.address(), &call).await.expect("prepared");
+    let mut signed: Vec<Signed> = Vec::new();
+    for _ in 0..REGISTRATIONS {
+        signed.push(chain.sign(&wallet, &prepared).await.expect("signed"));
+        prepared.nonce += 1;
+    }
+    let start = Instant::now();
+    for transaction in &signed {
+        chain.broadcast(transaction).await.expect("sent");
+    }
+    let took = start.elapsed();
+    assert_eq!(registry.tool_count().await.expect("a number").to::<u64>(), REGISTRATIONS, "each is in a block");
+    (first, took)
+}
+
+fn start(program: &std::ffi::OsStr) -> (Child, String) {
+    let mut child = Command::new(program).args(["--port", "0"]).stdout(Stdio::piped()).spawn().expect("anvil starts");
+    let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+    let url = lines
+        .by_ref()
+        .map_while(Result::ok)
+        .find_map(|line| line.strip_prefix("Listening on ").map(|address| format!("http://{}", address.trim())))
+        .expect("anvil says where it listens");
+    // What it prints later must not fill the pipe.
+    std::thread::spawn(move || for _ in lines {});
+    (child, url)
+}
