@@ -132,7 +132,7 @@ pub(crate) enum Command {
 #[derive(Debug, Subcommand)]
 pub(crate) enum PredicateCommand {
     /// Configure a predicate for a tool, then let it decide
-    Set(write::SetGate),
+    Set(Box<write::SetGate>),
     /// Show how the predicate of a tool is configured
     Show(look::Tool),
 }
