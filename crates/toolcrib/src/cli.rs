@@ -87,7 +87,7 @@ pub(crate) enum Command {
     /// Register a tool, and configure who may use it
     #[command(after_help = "Nothing is fetched: the manifest comes from a file, and must be the one that the URL serves.\n\
         A gated tool lets nobody in until its gate is configured; the same command goes on where it stopped.")]
-    Register(write::Register),
+    Register(Box<write::Register>),
     /// Commit a changed manifest of a registered tool
     Update(write::Update),
     /// Change who decides about access to a tool
