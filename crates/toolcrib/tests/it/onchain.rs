@@ -127,13 +127,14 @@ fn nothing_is_signed_that_could_not_verify() {
     assert!(world.run(&["inspect", "1"]).code(1).stdout.contains("not registered"), "after all that");
 }
 
-// req: CLI-007
+// req: CLI-007, REG-040
 #[test]
 fn a_gate_is_configured_with_the_registration() {
     let world = World::new();
     // Any contract will do for a collection: what it answers is its own affair.
     let collection = "0x0241662C9c78b03677892e6272EEDd36B9e94107";
-    world.register(&["--nft-gate", collection]).code(0);
+    let ran = world.register(&["--nft-gate", collection]).code(0);
+    assert!(ran.stderr.contains("the creator can never be changed"), "{}", ran.stderr);
     let requirements = world.run(&["requirements", "1"]).stdout;
     assert!(requirements.contains("0xbdf8c428"), "{requirements}");
     assert_ne!(world.run(&["access", "1", STRANGER]).code(1).stdout, "granted\n");

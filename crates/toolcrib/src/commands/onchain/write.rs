@@ -149,6 +149,9 @@ pub(crate) async fn register(arguments: &Register, printer: &mut Printer) -> Res
         let what = format!("there is no code at the predicate {predicate}, so the tool would let nobody in");
         return Err(Failure::new(codes::predicate::NO_CODE, what).into());
     }
+    if gate.predicate().is_some() && registry.chain().code(wallet.address()).await.map_err(failed)?.is_empty() {
+        printer.note("note: the creator can never be changed; a contract wallet can recover from a lost or stolen key, this account cannot")?;
+    }
     let hash = ready.manifest.hash();
     let steps = plan::register(&ready.metadata_uri, hash, &gate);
     let subject = [ready.metadata_uri.as_bytes(), hash.as_slice()].concat();
