@@ -309,24 +309,31 @@ async fn execute(
         _ => Entry::new(work.id, registry.chain().chain_id(), registry.address(), wallet.address(), work.tool, work.steps),
     };
     let mut asked = writing.yes;
-    let mut notes = Vec::new();
-    let outcome = run(registry, wallet, &journal, &mut entry, |event| match event {
-        Event::AboutToSign { prepared, .. } => {
-            if !asked {
-                asked = confirm(&format!("sign and pay at most {} for gas?", format_ether(prepared.most_cost())));
+    let mut is_waiting = false;
+    let outcome = run(registry, wallet, &journal, &mut entry, |event| {
+        // Notes that cannot be written must not stop what has begun.
+        let mut say = |text: String| drop(printer.note(&text));
+        match event {
+            Event::AboutToSign { prepared, .. } => {
+                if !asked {
+                    asked = confirm(&format!("sign and pay at most {} for gas?", format_ether(prepared.most_cost())));
+                }
+                return asked;
             }
-            asked
+            Event::Sent { index, signed } => say(format!("sent {}: {}", index + 1, signed.hash)),
+            Event::Waiting { block } if !is_waiting => {
+                is_waiting = true;
+                say(format!("waiting for a block after {block}; interrupted, the same command goes on here"));
+            }
+            Event::Waiting { .. } => {}
+            Event::Done { index, block } => {
+                is_waiting = false;
+                say(format!("done {}: in block {block}", index + 1));
+            }
         }
-        Event::Sent { index, signed } => {
-            notes.push(format!("sent {}: {}", index + 1, signed.hash));
-            true
-        }
-        Event::Waiting { .. } | Event::Done { .. } => true,
+        true
     })
     .await;
-    for note in notes {
-        printer.note(&note)?;
-    }
     match outcome {
         Ok(tool) => {
             let reference = registry.reference(tool).to_string();
