@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use alloy_primitives::{Address, B256, Bytes, U256, b256};
+use alloy_sol_types::SolValue;
 use serde::Deserialize;
 
 use crate::Error;
@@ -33,6 +34,27 @@ const ARTIFACTS: [(&str, &str); 10] = [
     ("MerkleAllowlistPredicate", include_str!("../../../contracts/artifacts/MerkleAllowlistPredicate.json")),
     ("SubscriptionPredicate", include_str!("../../../contracts/artifacts/SubscriptionPredicate.json")),
     ("TraitGatedPredicate", include_str!("../../../contracts/artifacts/TraitGatedPredicate.json")),
+];
+
+/// Tokens and the like for tests and demos: name, compiler's result, constructor arguments. Never for public chains.
+const TEST_ASSETS: [(&str, &str, fn() -> Vec<u8>); 7] = [
+    ("TestERC721", include_str!("../../../contracts/artifacts/TestERC721.json"), || {
+        ("Test Collection", "TEST").abi_encode_params()
+    }),
+    ("TestERC1155", include_str!("../../../contracts/artifacts/TestERC1155.json"), || {
+        ("https://tokens.example/{id}.json",).abi_encode_params()
+    }),
+    ("TestERC20", include_str!("../../../contracts/artifacts/TestERC20.json"), || {
+        ("Test Token", "TTK", U256::from(18)).abi_encode_params()
+    }),
+    ("TestUSDC", include_str!("../../../contracts/artifacts/TestUSDC.json"), || ("USD Coin", "2").abi_encode_params()),
+    ("TestSubscriptionNFT", include_str!("../../../contracts/artifacts/TestSubscriptionNFT.json"), || {
+        ("Test Subscription", "TSUB").abi_encode_params()
+    }),
+    ("TestTraitsNFT", include_str!("../../../contracts/artifacts/TestTraitsNFT.json"), || {
+        ("Test Traits", "TTRT").abi_encode_params()
+    }),
+    ("TestDelegateRegistry", include_str!("../../../contracts/artifacts/TestDelegateRegistry.json"), Vec::new),
 ];
 
 /// Where they belong.
@@ -97,6 +119,18 @@ pub fn contracts() -> Option<Vec<Contract>> {
         .collect()
 }
 
+/// Test assets, at addresses that follow from their code like those of the contracts.
+pub fn test_assets() -> Option<Vec<Contract>> {
+    TEST_ASSETS
+        .iter()
+        .map(|(name, text, arguments)| {
+            let artifact: Artifact = serde_json::from_str(text).ok()?;
+            let init_code: Bytes = [artifact.bytecode.as_ref(), &arguments()].concat().into();
+            Some(Contract { name, address: CREATE2_FACTORY.create2_from_code(SALT, &init_code), init_code })
+        })
+        .collect()
+}
+
 /// A network as it is once our contracts are on it: the registry and predicates of this crate instead of the built-in ones.
 pub fn with_our_contracts(network: &Network) -> Network {
     let all = contracts().unwrap_or_default();
@@ -118,12 +152,26 @@ pub fn with_our_contracts(network: &Network) -> Network {
     }
 }
 
-/// Puts every contract where it belongs. `progress` is told about each.
-pub async fn deploy(chain: &Chain, wallet: &dyn Wallet, mut progress: impl FnMut(&Contract, Deployed)) -> Result<(), Error> {
+/// Puts registry and predicates where they belong. `progress` is told about each.
+pub async fn deploy(chain: &Chain, wallet: &dyn Wallet, progress: impl FnMut(&Contract, Deployed)) -> Result<(), Error> {
+    deploy_all(chain, wallet, contracts().unwrap_or_default(), progress).await
+}
+
+/// Puts test assets where they belong.
+pub async fn deploy_test_assets(chain: &Chain, wallet: &dyn Wallet) -> Result<(), Error> {
+    deploy_all(chain, wallet, test_assets().unwrap_or_default(), |_, _| {}).await
+}
+
+async fn deploy_all(
+    chain: &Chain,
+    wallet: &dyn Wallet,
+    contracts: Vec<Contract>,
+    mut progress: impl FnMut(&Contract, Deployed),
+) -> Result<(), Error> {
     if chain.code(CREATE2_FACTORY).await?.is_empty() {
         return Err(Error::NoFactory { factory: CREATE2_FACTORY });
     }
-    for contract in contracts().unwrap_or_default() {
+    for contract in contracts {
         if !chain.code(contract.address).await?.is_empty() {
             progress(&contract, Deployed::Before);
             continue;
@@ -150,6 +198,7 @@ mod tests {
             assert_eq!(derived, contract.address, "{}", contract.name);
             assert!(contract.init_code.len() < 2 * 24_576, "{}: fits EIP-3860", contract.name);
         }
+        assert_eq!(test_assets().map(|assets| assets.len()), Some(TEST_ASSETS.len()));
         let network = with_our_contracts(Network::find("local").expect("built in"));
         assert!(network.registry.is_some() && network.predicates.deny_all.is_some());
     }

@@ -44,8 +44,11 @@ pub(crate) struct Signing {
     /// Read a private key from this file descriptor; without it and --wallet, `TOOLCRIB_PRIVATE_KEY` is used
     #[arg(long, value_name = "N", conflicts_with = "wallet")]
     pub(crate) key_fd: Option<u32>,
-    /// Sign with one of the ten public development accounts, counted from 0
+    /// Read a recovery phrase from this file descriptor and sign with its first account
     #[arg(long, value_name = "N", conflicts_with_all = ["wallet", "key_fd"])]
+    pub(crate) mnemonic_fd: Option<u32>,
+    /// Sign with one of the ten public development accounts, counted from 0
+    #[arg(long, value_name = "N", conflicts_with_all = ["wallet", "key_fd", "mnemonic_fd"])]
     pub(crate) dev_account: Option<u32>,
 }
 
@@ -61,6 +64,9 @@ pub(crate) struct Writing {
     /// Do not ask
     #[arg(short, long)]
     pub(crate) yes: bool,
+    /// Only go on with work that was begun; without it, unfinished work is gone on with all the same
+    #[arg(long)]
+    pub(crate) resume: bool,
     /// Where unfinished work is kept [default: the user's state folder]
     #[arg(long, value_name = "PATH")]
     pub(crate) state_dir: Option<PathBuf>,
@@ -117,6 +123,8 @@ impl Signing {
             LocalWallet::development(index)
         } else if let Some(number) = self.key_fd {
             LocalWallet::from_fd(number)
+        } else if let Some(number) = self.mnemonic_fd {
+            Secret::from_fd(number).and_then(|phrase| LocalWallet::from_mnemonic(&phrase, None))
         } else if let Some(name) = &self.wallet {
             keystore()?.open(name, &self.password(&format!("password of {name}"))?)
         } else {

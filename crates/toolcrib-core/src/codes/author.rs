@@ -21,6 +21,11 @@ super::codes! {
         "Work is finished only where it was begun and by who began it; otherwise a tool could be registered twice.",
         "use the network and the wallet that the message names",
     }
+    NOTHING_TO_RESUME = "author.nothing_to_resume", Error, "Toolcrib" {
+        "there is no unfinished work of this kind",
+        "--resume only goes on with what was begun with the same arguments, on the same chain and by the same signer. Finished work is not done again.",
+        "leave --resume out to begin",
+    }
     NO_REGISTRATION = "author.no_registration", Error, "ERC-8257 §1 Tool Registry" {
         "the transaction registered no tool",
         "The transaction succeeded, but the contract did not announce a tool as a registry does.",

@@ -208,7 +208,7 @@ fn a_registration_survives_being_killed() {
     assert!(world.run(&["inspect", "1"]).code(0).stdout.contains(URI));
     assert_ne!(world.run(&["access", "1", STRANGER]).code(1).stdout, "granted\n");
 
-    let mut second = world.sandbox.command(&arguments).spawn().expect("the program starts");
+    let mut second = world.sandbox.command(&[&arguments[..], &["--resume"]].concat()).spawn().expect("the program starts");
     while second.try_wait().expect("a process").is_none() {
         assert!(began.elapsed() < Duration::from_secs(120), "never done");
         thread::sleep(Duration::from_millis(100));
@@ -220,6 +220,8 @@ fn a_registration_survives_being_killed() {
     assert!(noted.contains("going on where this stopped before"), "{noted}");
     assert!(world.run(&["requirements", "1"]).stdout.contains("0xbdf8c428"), "the right gate");
     assert!(world.run(&["inspect", "2"]).code(1).stdout.contains("not registered"), "one tool");
+    let over = world.register(&["--nft-gate", collection, "--resume"]).code(2);
+    assert!(over.stderr.contains("author.nothing_to_resume"), "{}", over.stderr);
 }
 
 #[test]

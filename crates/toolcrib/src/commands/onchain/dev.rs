@@ -73,6 +73,7 @@ pub(crate) async fn run(arguments: &Dev, with_advice: bool, printer: &mut Printe
     let chain = Chain::connect(ChainConfig::from_setting(&network, Some(&url)).map_err(failed)?).await.map_err(failed)?;
     let wallet = LocalWallet::development(0).map_err(|error| failed(error.into()))?;
     deploy::deploy(&chain, &wallet, |_, _| {}).await.map_err(failed)?;
+    deploy::deploy_test_assets(&chain, &wallet).await.map_err(failed)?;
     // Blocks come slowly only from here on: the contracts are there at once.
     if let Some(seconds) = arguments.block_time {
         devchain.set_mining(Mining::Interval(Duration::from_secs(seconds.max(1))));
@@ -82,6 +83,9 @@ pub(crate) async fn run(arguments: &Dev, with_advice: bool, printer: &mut Printe
     printer.result(&format!("chain {} at {url} and {}\nregistry {registry}\n", arguments.chain_id, devchain.ws_url()))?;
     for (index, account) in DEV_ACCOUNTS.iter().enumerate() {
         printer.result(&format!("account {index} {}\n", account.to_checksum(None)))?;
+    }
+    for asset in deploy::test_assets().unwrap_or_default() {
+        printer.result(&format!("{} {}\n", asset.name, asset.address.to_checksum(None)))?;
     }
     printer.flush()?;
     if with_advice {

@@ -76,7 +76,7 @@ pub(crate) fn run(command: &WalletCommand, printer: &mut Printer) -> Result<Done
 }
 
 fn keep(named: &Named, key: LocalWallet, printer: &mut Printer) -> Result<Done, Stop> {
-    let signing = Signing { wallet: None, password_fd: named.password_fd, key_fd: None, dev_account: None };
+    let signing = Signing { wallet: None, password_fd: named.password_fd, key_fd: None, mnemonic_fd: None, dev_account: None };
     let password = signing.password("new password")?;
     if named.password_fd.is_none() && std::env::var_os(env::TOOLCRIB_PASSWORD).is_none() {
         let again = signing.password("the same again")?;

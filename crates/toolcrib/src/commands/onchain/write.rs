@@ -306,6 +306,9 @@ async fn execute(
             printer.note("going on where this stopped before")?;
             entry
         }
+        _ if writing.resume => {
+            return Err(Failure::new(codes::author::NOTHING_TO_RESUME, "no such work was begun and left unfinished").into());
+        }
         _ => Entry::new(work.id, registry.chain().chain_id(), registry.address(), wallet.address(), work.tool, work.steps),
     };
     let mut asked = writing.yes;
