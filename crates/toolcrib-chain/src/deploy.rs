@@ -36,8 +36,11 @@ const ARTIFACTS: [(&str, &str); 10] = [
     ("TraitGatedPredicate", include_str!("../../../contracts/artifacts/TraitGatedPredicate.json")),
 ];
 
-/// Tokens and the like for tests and demos: name, compiler's result, constructor arguments. Never for public chains.
-const TEST_ASSETS: [(&str, &str, fn() -> Vec<u8>); 7] = [
+/// Name, the compiler's result, constructor arguments.
+type TestAsset = (&'static str, &'static str, fn() -> Vec<u8>);
+
+/// Tokens and the like for tests and demos. Never for public chains.
+const TEST_ASSETS: [TestAsset; 7] = [
     ("TestERC721", include_str!("../../../contracts/artifacts/TestERC721.json"), || {
         ("Test Collection", "TEST").abi_encode_params()
     }),
