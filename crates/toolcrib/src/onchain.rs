@@ -75,10 +75,19 @@ pub(crate) struct Writing {
 impl OnChain {
     /// Connects to the registry that was meant.
     pub(crate) async fn connect(&self, printer: &mut Printer) -> Result<Registry, Stop> {
+        self.connect_to(self.named()?, None, printer).await
+    }
+
+    /// Connects to the chain that was meant, whether it has a registry or not.
+    pub(crate) async fn chain(&self, printer: &mut Printer) -> Result<Chain, Stop> {
+        self.chain_of(self.named()?, printer).await
+    }
+
+    fn named(&self) -> Result<&'static Network, Failure> {
         let name = self.network.as_deref().ok_or_else(|| {
-            Failure::new(codes::cli::USAGE, "no network was named").hint("give --network, such as base, sepolia or local")
+            Failure::new(codes::cli::USAGE, "no network was named").hint("give --network, such as base, base-sepolia or local")
         })?;
-        self.connect_to(Network::find(name).map_err(failed)?, None, printer).await
+        Network::find(name).map_err(failed)
     }
 
     /// Connects to the registry that a reference names, or that the arguments name.
@@ -95,7 +104,7 @@ impl OnChain {
         Ok((self.connect_to(network, Some(reference.registry), printer).await?, reference.id))
     }
 
-    async fn connect_to(&self, network: &Network, at: Option<Address>, printer: &mut Printer) -> Result<Registry, Stop> {
+    async fn chain_of(&self, network: &Network, printer: &mut Printer) -> Result<Chain, Stop> {
         let from_environment = std::env::var(env::RPC_URL).ok();
         let setting = self.rpc_url.as_deref().or(from_environment.as_deref());
         // A local chain has our contracts on it, at the addresses that they have everywhere.
@@ -104,7 +113,11 @@ impl OnChain {
         if config.is_public_default {
             printer.note("warning: using a public node; --rpc-url or RPC_URL names one that you trust")?;
         }
-        let chain = Chain::connect(config).await.map_err(failed)?;
+        Ok(Chain::connect(config).await.map_err(failed)?)
+    }
+
+    async fn connect_to(&self, network: &Network, at: Option<Address>, printer: &mut Printer) -> Result<Registry, Stop> {
+        let chain = self.chain_of(network, printer).await?;
         let address = match (&self.registry, at) {
             (Some(text), _) => Some(parse_address(text)?),
             (None, at) => at,

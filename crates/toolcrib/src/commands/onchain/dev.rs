@@ -109,14 +109,13 @@ pub(crate) async fn contracts(command: &ContractsCommand, printer: &mut Printer)
         }
         ContractsCommand::Deploy(arguments) => {
             let wallet = arguments.signing.open()?;
-            let registry = arguments.onchain.connect(printer).await?;
-            let chain = registry.chain();
+            let chain = arguments.onchain.chain(printer).await?;
             printer.note(&format!("on {}, as {}", chain.network().title, wallet.address().to_checksum(None)))?;
             if !arguments.yes && !chain.network().is_local {
                 return Err(Failure::new(codes::author::DECLINED, "deploying costs gas").hint("give --yes").into());
             }
             let mut lines = Vec::new();
-            let outcome = deploy::deploy(chain, wallet.as_ref(), |contract, how| {
+            let outcome = deploy::deploy(&chain, wallet.as_ref(), |contract, how| {
                 let word = match how {
                     Deployed::Now => "deployed",
                     Deployed::Before => "was there",

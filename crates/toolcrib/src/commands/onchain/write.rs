@@ -508,8 +508,10 @@ fn remember(writing: &Writing, registry: &Registry, tool: U256, former: Option<A
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder).map_err(failure)?;
     }
-    let text = serde_json::to_vec(&json!({ "former": former })).unwrap_or_default();
-    std::fs::write(&path, text).map_err(failure)
+    // Whole or not at all: half of it would be taken for another predicate.
+    let temporary = path.with_extension("tmp");
+    std::fs::write(&temporary, json!({ "former": former }).to_string()).map_err(failure)?;
+    std::fs::rename(&temporary, &path).map_err(failure)
 }
 
 fn recall(writing: &Writing, registry: &Registry, tool: U256) -> Result<Option<Option<Address>>, Failure> {
@@ -517,10 +519,35 @@ fn recall(writing: &Writing, registry: &Registry, tool: U256) -> Result<Option<O
     match std::fs::read(&path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(Failure::new(codes::author::JOURNAL, format!("cannot read {}: {error}", path.display()))),
-        Ok(bytes) => {
-            let value: Value = serde_json::from_slice(&bytes)
-                .map_err(|error| Failure::new(codes::author::JOURNAL, format!("cannot read {}: {error}", path.display())))?;
-            Ok(Some(value["former"].as_str().and_then(|text| text.parse().ok())))
+        Ok(bytes) => match former(&bytes) {
+            Some(former) => Ok(Some(former)),
+            None => Err(Failure::new(codes::author::JOURNAL, format!("{} is damaged", path.display()))
+                .hint("name the former predicate with set-predicate")),
+        },
+    }
+}
+
+/// What a remembering file says. Anything but a clear answer is none: a damaged file must not open a tool to everybody.
+fn former(bytes: &[u8]) -> Option<Option<Address>> {
+    let value: Value = serde_json::from_slice(bytes).ok()?;
+    match value.get("former")? {
+        Value::Null => Some(None),
+        Value::String(text) => text.parse().ok().map(Some),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_damaged_memory_opens_nothing() {
+        let address = Address::repeat_byte(7);
+        assert_eq!(former(json!({ "former": address }).to_string().as_bytes()), Some(Some(address)));
+        assert_eq!(former(br#"{"former":null}"#), Some(None), "the tool was open before");
+        for damaged in [&b""[..], b"{", b"{}", br#"{"former":"0x12"}"#, br#"{"former":7}"#, b"null"] {
+            assert_eq!(former(damaged), None, "{}", String::from_utf8_lossy(damaged));
         }
     }
 }
