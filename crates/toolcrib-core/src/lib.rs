@@ -12,6 +12,7 @@ pub mod finding;
 pub mod fix;
 pub mod hex;
 pub mod json;
+pub mod judge;
 pub mod kind;
 pub mod local;
 pub mod money;

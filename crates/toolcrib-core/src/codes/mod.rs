@@ -22,6 +22,7 @@ pub mod predicate;
 pub mod schema;
 pub mod tool;
 pub mod url;
+pub mod verify;
 pub mod wallet;
 
 /// What is known about a code.
@@ -106,6 +107,7 @@ pub fn all() -> impl Iterator<Item = Code> {
         json::ALL,
         manifest::ALL,
         url::ALL,
+        verify::ALL,
         caip::ALL,
         amount::ALL,
         schema::ALL,

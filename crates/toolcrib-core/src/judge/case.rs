@@ -1,0 +1,403 @@
+//! A case under judgement: the steps, one method each, and what they found.
+
+use alloy_primitives::Address;
+
+use super::{AccessReport, CLOCK_SKEW, Check, Creators, Failed, Freshness, Hashes, Policy, Step, TierReport, Untrusted};
+use crate::checked::Outcome;
+use crate::clock::UnixTime;
+use crate::codes;
+use crate::evidence::{Erc165, Evidence, Exchange, FORMAT, Method, PredicateFacts, Requirements, ToolConfig, ToolState};
+use crate::finding::{Finding, Mode};
+use crate::hex::{self, Hex};
+use crate::json::Value;
+use crate::tool::ToolManifest;
+use crate::url::well_known::{self, WellKnown, check_origin_binding};
+use crate::url::{HttpsUrl, ip};
+
+/// The chain id of the development world.
+const DEV_CHAIN: u64 = 31_337;
+
+/// Findings so far, and how far the checks got.
+#[derive(Default)]
+pub(super) struct Case {
+    /// What was found, with the step it fails.
+    findings: Vec<(Option<Step>, Finding)>,
+    /// The first failing step.
+    pub(super) failed: Option<Failed>,
+    /// Which of the four checks were made to their end.
+    made: [bool; 4],
+}
+
+/// What was served, read.
+pub(super) struct Served {
+    pub(super) outcome: Outcome<ToolManifest>,
+    pub(super) hash: Option<alloy_primitives::B256>,
+    pub(super) creator: Option<Address>,
+    pub(super) endpoint: Option<HttpsUrl>,
+    pub(super) max_age: Option<u64>,
+    pub(super) tier: TierReport,
+}
+
+impl Case {
+    /// The evidence is of this version and not from the future.
+    pub(super) fn evidence(&mut self, evidence: &Evidence, now: UnixTime) {
+        if evidence.format != FORMAT {
+            let finding = Finding::new(codes::verify::FORMAT).expected(FORMAT.to_string()).got(evidence.format.to_string());
+            self.fail(Step::Evidence, finding);
+        }
+        if evidence.gathered_at.since(now) > CLOCK_SKEW {
+            let finding = Finding::new(codes::verify::FROM_THE_FUTURE)
+                .expected(format!("at most {CLOCK_SKEW} seconds after {now}"))
+                .got(evidence.gathered_at.to_string());
+            self.fail(Step::Evidence, finding);
+        }
+    }
+
+    /// The tool is registered, in a registry whose code is the pinned one.
+    pub(super) fn registration<'e>(&mut self, evidence: &'e Evidence, policy: &Policy) -> Option<&'e ToolConfig> {
+        let Some(chain) = &evidence.chain else {
+            if evidence.tool.is_none() {
+                self.add(Finding::new(codes::verify::NO_CHAIN));
+            } else {
+                self.inconsistent("a tool is named, and no chain was read");
+            }
+            return None;
+        };
+        if let Some(pin) = policy.pinned_registry_code {
+            if chain.registry_code_hash != Some(pin) {
+                let mut finding = Finding::new(codes::verify::REGISTRY_CODE).expected(pin.to_string());
+                if let Some(got) = chain.registry_code_hash {
+                    finding = finding.got(got.to_string());
+                }
+                self.fail(Step::Registration, finding);
+            }
+        }
+        if evidence.tool.is_none() || !(1..=2).contains(&chain.config.len()) {
+            self.inconsistent("the configuration of a named tool is read once or twice");
+            return None;
+        }
+        if let [first, second] = chain.config.as_slice() {
+            self.add(
+                Finding::new(codes::verify::REREAD)
+                    .message(format!("the configuration was read at block {} and again at block {}", first.block, second.block)),
+            );
+        }
+        match &chain.config.last()?.state {
+            ToolState::Present(config) => {
+                if let Some(pin) = policy.pinned_manifest {
+                    if pin != config.manifest_hash {
+                        let (expected, got) = (pin.to_string(), config.manifest_hash.to_string());
+                        self.add(Finding::new(codes::verify::PIN_CHANGED).expected(expected).got(got));
+                    }
+                }
+                Some(config)
+            }
+            ToolState::NotFound => {
+                self.fail(Step::Registration, Finding::new(codes::chain::TOOL_NOT_FOUND));
+                None
+            }
+            ToolState::Deregistered => {
+                self.fail(Step::Registration, Finding::new(codes::chain::TOOL_DEREGISTERED));
+                None
+            }
+        }
+    }
+
+    /// The metadata URI follows grammar and path. Without a chain, the URL that was asked for takes its place.
+    pub(super) fn metadata_uri(&mut self, evidence: &Evidence) -> Option<WellKnown> {
+        let uri = evidence.metadata_uri()?;
+        match WellKnown::parse(uri) {
+            Ok(well_known) => {
+                if let Some(finding) = well_known::lint_normalisation(uri, &well_known) {
+                    self.add(finding);
+                }
+                Some(well_known)
+            }
+            Err(faults) => {
+                for fault in faults {
+                    self.fail(Step::MetadataUri, fault.finding(uri));
+                }
+                None
+            }
+        }
+    }
+
+    /// The manifest was fetched from where it should be. Gives the bytes.
+    pub(super) fn fetch<'e>(&mut self, evidence: &'e Evidence, well_known: Option<&WellKnown>) -> Option<&'e [u8]> {
+        let Some(exchange) = &evidence.manifest else {
+            if well_known.is_some() {
+                self.fail(Step::Fetch, Finding::new(codes::verify::NO_MANIFEST));
+            }
+            return None;
+        };
+        // Whoever fetched wrote down what it fetched; a bad URI has no normal form to compare with.
+        if let Some(reason) = contradiction(evidence, exchange, well_known) {
+            self.inconsistent(reason);
+            return None;
+        }
+        if let Some(failure) = &exchange.failure {
+            let step = if failure.code.info().check == Some(2) { Step::Egress } else { Step::Fetch };
+            self.fail(step, failure.finding());
+            return None;
+        }
+        let Some(response) = exchange.complete().filter(|response| response.status == 200) else {
+            self.inconsistent("a fetch without a failure ends in status 200");
+            return None;
+        };
+        if !response.header("content-type").any(is_json) {
+            let found = response.header("content-type").next().unwrap_or("none");
+            self.add(Finding::new(codes::verify::CONTENT_TYPE).expected("application/json").got(found));
+        }
+        self.made[0] = true;
+        Some(response.body.as_bytes())
+    }
+
+    /// The bytes are strict JSON, NFC and lowercase hex; every other rule makes the manifest not conformant.
+    pub(super) fn manifest(&mut self, bytes: &[u8]) -> Served {
+        let checked = ToolManifest::parse(bytes, Mode::Consumer);
+        for finding in checked.findings {
+            match Step::of_manifest(&finding) {
+                Some(step) => self.fail(step, finding),
+                None => self.add(finding),
+            }
+        }
+        match checked.outcome {
+            Outcome::Conformant(sealed) => Served {
+                hash: Some(sealed.hash()),
+                creator: Some(sealed.creator()),
+                endpoint: Some(sealed.endpoint().clone()),
+                max_age: sealed.max_age(),
+                tier: sealed.verifiability().map_or_else(TierReport::default, |claims| TierReport {
+                    declared: claims.declared_tier(),
+                    claimed: claims.effective_tier(),
+                    ..TierReport::default()
+                }),
+                outcome: Outcome::Conformant(sealed),
+            },
+            Outcome::Flawed(sealed) => {
+                let root = sealed.value().root();
+                let text = |key: &str| root.get(key).and_then(Value::as_str);
+                Served {
+                    hash: Some(sealed.hash()),
+                    creator: text("creatorAddress").and_then(lowercase_address),
+                    endpoint: text("endpoint").and_then(|endpoint| HttpsUrl::parse(endpoint).ok()),
+                    max_age: root.get("maxAge").and_then(Value::as_u64),
+                    tier: TierReport::default(),
+                    outcome: Outcome::Flawed(sealed),
+                }
+            }
+            Outcome::Unreadable => Served {
+                outcome: Outcome::Unreadable,
+                hash: None,
+                creator: None,
+                endpoint: None,
+                max_age: None,
+                tier: TierReport::default(),
+            },
+        }
+    }
+
+    /// The endpoint and the metadata URI share their origin.
+    pub(super) fn origin(&mut self, evidence: &Evidence, served: Option<&Served>) {
+        let (Some(uri), Some(endpoint)) = (evidence.metadata_uri(), served.and_then(|served| served.endpoint.as_ref())) else {
+            return;
+        };
+        self.made[1] = true;
+        for finding in check_origin_binding(uri, endpoint).err().into_iter().flatten() {
+            // The faults of the URI alone were reported before the fetch.
+            if finding.code == codes::url::ORIGIN_HOST || finding.code == codes::url::ORIGIN_PORT {
+                self.fail(Step::Origin, finding);
+            }
+        }
+    }
+
+    /// The hash is the committed one. A second read of the configuration counts, if it still names the place of the fetch.
+    pub(super) fn hash(&mut self, evidence: &Evidence, hash: Hashes) {
+        let (Some(committed), Some(served)) = (hash.committed, hash.served) else { return };
+        self.made[2] = true;
+        if committed != served {
+            let finding = Finding::new(codes::verify::HASH_MISMATCH).expected(committed.to_string()).got(served.to_string());
+            self.fail(Step::Hash, finding);
+        }
+        if let Some([first, second]) = evidence.chain.as_ref().map(|chain| chain.config.as_slice()) {
+            let uri = |state: &ToolState| match state {
+                ToolState::Present(config) => Some(config.metadata_uri.clone()),
+                _ => None,
+            };
+            let (before, after) = (uri(&first.state), uri(&second.state));
+            if before != after {
+                let finding =
+                    Finding::new(codes::verify::URI_CHANGED).expected(before.unwrap_or_default()).got(after.unwrap_or_default());
+                self.fail(Step::Hash, finding);
+            }
+        }
+    }
+
+    /// The creator in the manifest is the one who registered.
+    pub(super) fn creator(&mut self, creator: Creators) {
+        let (Some(onchain), Some(declared)) = (creator.onchain, creator.declared) else { return };
+        self.made[3] = true;
+        if onchain != declared {
+            self.fail(
+                Step::Creator,
+                Finding::new(codes::verify::CREATOR_MISMATCH)
+                    .message(format!("the manifest names {declared:#x} as its creator, and {onchain:#x} registered it"))
+                    .expected(format!("{onchain:#x}"))
+                    .got(format!("{declared:#x}")),
+            );
+        }
+    }
+
+    /// For how long the answer holds.
+    pub(super) fn freshness(&mut self, evidence: &Evidence, policy: &Policy, max_age: Option<u64>, now: UnixTime) -> Freshness {
+        let own = policy.window();
+        let window = max_age.map_or(own, |max_age| max_age.min(own));
+        if window < own {
+            self.add(
+                Finding::new(codes::verify::MAX_AGE)
+                    .message(format!("`maxAge` shortens the freshness window from {own} to {window} seconds")),
+            );
+        }
+        let seconds = i64::try_from(window).unwrap_or(i64::MAX);
+        let age = now.since(evidence.gathered_at);
+        let fresh = age <= seconds && age >= -CLOCK_SKEW;
+        if age > seconds {
+            self.add(
+                Finding::new(codes::verify::STALE)
+                    .message(format!("the evidence is {age} seconds old, and {window} are allowed"))
+                    .expected(format!("at most {window} seconds"))
+                    .got(format!("{age} seconds")),
+            );
+        }
+        let expires_at = evidence.gathered_at.seconds().saturating_add(seconds).saturating_add(1);
+        Freshness { gathered_at: evidence.gathered_at, window, expires_at: UnixTime::from_seconds(expires_at), fresh }
+    }
+
+    /// Who may use the tool, and what is odd about whoever decides.
+    pub(super) fn access(&mut self, evidence: &Evidence, config: &ToolConfig) -> AccessReport {
+        let facts = evidence
+            .chain
+            .as_ref()
+            .and_then(|chain| chain.predicate.as_ref())
+            // Facts about another contract are no facts about this tool.
+            .filter(|facts| Some(facts.address) == config.access_predicate);
+        if let Some(facts) = facts {
+            self.predicate(facts);
+        }
+        AccessReport {
+            predicate: config.access_predicate,
+            predicate_is_proxy: facts.is_some_and(|facts| facts.proxy.as_ref().is_some_and(|proxy| proxy.is_mutable)),
+            predicate_name: facts.and_then(|facts| facts.name.as_deref()).map(Untrusted::new),
+            requirements: facts.map(|facts| facts.requirements.clone()),
+        }
+    }
+
+    fn predicate(&mut self, facts: &PredicateFacts) {
+        if facts.code_hash.is_none() {
+            self.add(Finding::new(codes::predicate::NO_CODE).got(format!("{:#x}", facts.address)));
+            return;
+        }
+        match facts.erc165 {
+            Erc165::Other => self.add(Finding::new(codes::predicate::NOT_A_PREDICATE)),
+            Erc165::NotAdvertised => self.add(Finding::new(codes::predicate::NOT_ADVERTISED)),
+            Erc165::Predicate => {}
+        }
+        if let Some(proxy) = facts.proxy.as_ref().filter(|proxy| proxy.is_mutable) {
+            self.add(Finding::new(codes::predicate::PROXY).got(format!("{:#x}", proxy.target)));
+        }
+        match &facts.requirements {
+            Requirements::Failed => self.add(Finding::new(codes::predicate::INTROSPECTION_FAILED)),
+            Requirements::OverLimit => self.add(Finding::new(codes::predicate::INTROSPECTION_OVER_LIMIT)),
+            Requirements::Listed { entries, .. } if entries.iter().any(|entry| entry.kind.is_zero()) => {
+                self.add(Finding::new(codes::predicate::INCOMPLETE));
+            }
+            Requirements::Listed { .. } | Requirements::NoCode => {}
+        }
+        if facts.name.is_none() {
+            self.add(Finding::new(codes::predicate::NAME_MISSING));
+        }
+    }
+
+    /// How the four checks went.
+    pub(super) fn checks(&self) -> [Check; 4] {
+        std::array::from_fn(|index| {
+            let number = index + 1;
+            let failed = self.findings.iter().any(|(step, _)| step.and_then(Step::check).map(usize::from) == Some(number));
+            match (failed, self.made[index]) {
+                (true, _) => Check::Failed,
+                (false, true) => Check::Passed,
+                (false, false) => Check::NotReached,
+            }
+        })
+    }
+
+    /// Everything that was found: failing steps in their order, then the rest from the worst to the mildest.
+    pub(super) fn into_findings(mut self) -> Vec<Finding> {
+        self.findings.sort_by_key(|(step, finding)| (step.is_none(), *step, std::cmp::Reverse(finding.severity)));
+        self.findings.into_iter().map(|(_, finding)| finding).collect()
+    }
+
+    /// A finding that fails no step.
+    pub(super) fn add(&mut self, finding: Finding) {
+        self.findings.push((None, finding));
+    }
+
+    fn fail(&mut self, step: Step, finding: Finding) {
+        if self.failed.is_none_or(|failed| step < failed.step) {
+            self.failed = Some(Failed { step, code: finding.code });
+        }
+        self.findings.push((Some(step), finding));
+    }
+
+    fn inconsistent(&mut self, reason: &str) {
+        self.fail(Step::Evidence, Finding::new(codes::verify::INCONSISTENT).message(format!("{reason}; the evidence does not")));
+    }
+}
+
+/// In what an exchange contradicts the rest of the evidence.
+fn contradiction(evidence: &Evidence, exchange: &Exchange, well_known: Option<&WellKnown>) -> Option<&'static str> {
+    if exchange.method != Method::Get {
+        return Some("a manifest is fetched with GET");
+    }
+    // Two reads may name two places; what was fetched belongs to the first.
+    let first = evidence.chain.as_ref().and_then(|chain| chain.config.first());
+    let asked = match first.map(|read| &read.state) {
+        Some(ToolState::Present(config)) => WellKnown::parse(&config.metadata_uri).ok(),
+        Some(_) => return Some("only a registered tool has a manifest to fetch"),
+        None => well_known.cloned(),
+    };
+    let url = asked?;
+    let url = url.url();
+    if exchange.url != url.normalized() {
+        return Some("the manifest is fetched from the metadata URI");
+    }
+    let is_dev_tool = evidence.tool.is_some_and(|tool| tool.chain == DEV_CHAIN) && url.host().ends_with(".localhost");
+    if exchange.dev && !is_dev_tool {
+        return Some("the development allowance is for hosts below localhost of tools on chain 31337");
+    }
+    let literal = url.host_ip();
+    let mut reached = exchange.addresses.iter().copied().chain(exchange.connected.map(|address| address.ip())).chain(literal);
+    if exchange.failure.is_none() && !exchange.dev && reached.any(|address| !ip::is_public(address)) {
+        return Some("only public addresses are connected to");
+    }
+    let known = |address: &std::net::SocketAddr| exchange.addresses.contains(&address.ip()) || literal == Some(address.ip());
+    if exchange.connected.as_ref().is_some_and(|address| !known(address)) {
+        return Some("the connection goes to an address of the look-up");
+    }
+    None
+}
+
+/// Whether a Content-Type is JSON.
+fn is_json(value: &str) -> bool {
+    let essence = value.split(';').next().unwrap_or_default().trim();
+    essence.eq_ignore_ascii_case("application/json")
+        || (essence.len() > 5 && essence.get(essence.len() - 5..).is_some_and(|end| end.eq_ignore_ascii_case("+json")))
+}
+
+/// An address in the only spelling that manifests may use.
+fn lowercase_address(text: &str) -> Option<Address> {
+    match Hex::of(text) {
+        Hex::Lower(digits) if digits.len() == 40 => Address::try_from(hex::decode(digits)?.as_slice()).ok(),
+        _ => None,
+    }
+}
