@@ -310,7 +310,6 @@ mod hash_as_text {
 mod tool_as_text {
     use super::*;
 
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature serde asks for")]
     pub(super) fn serialize<S: Serializer>(value: &ToolRef, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(value)
     }

@@ -44,8 +44,9 @@ pub fn is_invisible(c: char) -> bool {
         && (c.general_category() == GeneralCategory::Format || is_drawn_as_nothing(c))
 }
 
-/// Default_Ignorable_Code_Point outside Cf, without U+FE0E and U+FE0F; and the Braille blank, which looks like a space. A name can be
-/// made of fillers alone, and a text can carry another one in variation selectors that only machines read.
+/// `Default_Ignorable_Code_Point` outside Cf, without U+FE0E and U+FE0F; and the Braille blank, which looks like a
+/// space. A name can be made of fillers alone, and a text can carry another one in variation selectors that only
+/// machines read.
 const fn is_drawn_as_nothing(c: char) -> bool {
     matches!(
         c,

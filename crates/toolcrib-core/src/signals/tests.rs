@@ -83,7 +83,6 @@ fn moves_and_late_updates() {
     assert!(update_after_quiet(UnixTime::from_seconds(i64::MIN), UnixTime::from_seconds(i64::MAX)).is_some());
 }
 
-// req: IDX-006
 #[test]
 fn duplicates_name_who_and_where() {
     let tool = |id: u64, creator: u8, uri: &str, endpoint: Option<&str>| Registered {

@@ -107,8 +107,8 @@ pub fn confusable_with(a: &str, b: &str) -> bool {
     plain(a) != plain(b) && skeleton(a) == skeleton(b)
 }
 
-/// Letters that pass for small ASCII letters and digits in a name, beyond the table of UTS #39, which compares shapes more strictly
-/// (it holds small capitals apart from small letters). Written as skeletons: the left side is what the table gives.
+/// Letters that pass for small ASCII letters and digits in a name, beyond the table of UTS #39, which compares shapes
+/// more strictly and holds small capitals apart from small letters. The left side is what that table gives.
 const TWINS: &[(&str, &str)] = &[
     ("\u{138}", "k"),        // к, κ
     ("\u{1d1b}", "t"),       // т
@@ -243,7 +243,7 @@ fn mixes_directions(host: &str) -> bool {
     host.split('.').any(is_rtl_label) && !host.split('.').all(is_rtl_label)
 }
 
-/// Characters that leave no mark: Default_Ignorable_Code_Point.
+/// Characters that leave no mark: `Default_Ignorable_Code_Point`.
 fn is_ignorable(c: char) -> bool {
     !c.is_ascii() && prototype(c).next().is_none()
 }

@@ -491,7 +491,9 @@ proptest! {
         }
         let _ = image::ImageUri::classify(&text);
         let _ = well_known::WellKnown::parse(&text);
-        let _ = display_host(&text);
+        let shown = display_host(&text).text;
+        prop_assert_eq!(crate::text::escape_for_display(&shown), shown.as_str());
+        prop_assert!(!confusable_with(&text, &text));
         let _ = codes_of(&text, Mode::Producer);
     }
 }
