@@ -33,16 +33,30 @@ pub fn is_unassigned(c: char) -> bool {
     !c.is_ascii() && c.general_category() == GeneralCategory::Unassigned
 }
 
-/// Whether this character changes what is seen without being seen: zero-width and direction controls, and other
-/// format characters (general category Cf).
+/// Whether this character changes what is seen without being seen: zero-width and direction controls, other format
+/// characters (general category Cf), and letters and marks that are drawn as nothing.
 ///
-/// The joiners U+200C and U+200D are left out: emoji and several scripts need them.
+/// The joiners U+200C and U+200D are left out: emoji and several scripts need them. So are the variation selectors
+/// U+FE0E and U+FE0F, which follow emoji.
 pub fn is_invisible(c: char) -> bool {
-    !c.is_ascii() && !matches!(c, '\u{200C}' | '\u{200D}') && c.general_category() == GeneralCategory::Format
+    !c.is_ascii()
+        && !matches!(c, '\u{200C}' | '\u{200D}')
+        && (c.general_category() == GeneralCategory::Format || is_drawn_as_nothing(c))
+}
+
+/// `Default_Ignorable_Code_Point` outside Cf, without U+FE0E and U+FE0F; and the Braille blank, which looks like a
+/// space. A name can be made of fillers alone, and a text can carry another one in variation selectors that only
+/// machines read.
+const fn is_drawn_as_nothing(c: char) -> bool {
+    matches!(
+        c,
+        '\u{34F}' | '\u{115F}' | '\u{1160}' | '\u{17B4}' | '\u{17B5}' | '\u{180B}'..='\u{180D}' | '\u{180F}'
+            | '\u{2800}' | '\u{3164}' | '\u{FE00}'..='\u{FE0D}' | '\u{FFA0}' | '\u{E0100}'..='\u{E01EF}'
+    )
 }
 
 /// Escapes what must not reach a terminal, a log or a page as it is: control, format, separator and unassigned
-/// characters become `\u{…}`. Ordinary text of every script stays readable.
+/// characters and those drawn as nothing become `\u{…}`. Ordinary text of every script stays readable.
 ///
 /// ```
 /// use toolcrib_core::text::escape_for_display;
@@ -66,6 +80,9 @@ pub fn escape_for_display(text: &str) -> String {
             | GeneralCategory::PrivateUse
             | GeneralCategory::Unassigned => {
                 // Writing to a string cannot fail.
+                let _ = write!(out, "\\u{{{:x}}}", u32::from(c));
+            }
+            _ if is_drawn_as_nothing(c) => {
                 let _ = write!(out, "\\u{{{:x}}}", u32::from(c));
             }
             _ => out.push(c),
@@ -105,5 +122,18 @@ mod tests {
     fn invisible_does_not_mean_joiner() {
         assert!(is_invisible('\u{202E}') && is_invisible('\u{200B}') && is_invisible('\u{FEFF}'));
         assert!(!is_invisible('\u{200D}') && !is_invisible('é'));
+    }
+
+    // req: RENDER-001
+    #[test]
+    fn a_name_of_blanks_is_seen_as_one() {
+        for c in ['\u{3164}', '\u{115F}', '\u{FFA0}', '\u{34F}', '\u{2800}', '\u{FE00}', '\u{E0100}', '\u{E01EF}', '\u{E0041}'] {
+            assert!(is_invisible(c), "{:x}", u32::from(c));
+            assert_eq!(escape_for_display(&c.to_string()), format!("\\u{{{:x}}}", u32::from(c)));
+        }
+        // Emoji keep their selector, Korean its letters, accents their place.
+        for text in ["\u{2764}\u{FE0F}", "\u{d55c}\u{ae00}", "e\u{301}"] {
+            assert_eq!(escape_for_display(text), text);
+        }
     }
 }

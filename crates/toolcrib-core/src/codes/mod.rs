@@ -7,6 +7,7 @@ use std::fmt;
 
 use crate::finding::Severity;
 
+pub mod access;
 pub mod agent;
 pub mod amount;
 pub mod author;
@@ -15,11 +16,14 @@ pub mod chain;
 pub mod cli;
 pub mod core;
 pub mod devchain;
+pub mod drift;
 pub mod json;
 pub mod local;
 pub mod manifest;
+pub mod pin;
 pub mod predicate;
 pub mod schema;
+pub mod takeover;
 pub mod tool;
 pub mod url;
 pub mod verify;
@@ -117,6 +121,10 @@ pub fn all() -> impl Iterator<Item = Code> {
         author::ALL,
         chain::ALL,
         predicate::ALL,
+        access::ALL,
+        takeover::ALL,
+        pin::ALL,
+        drift::ALL,
         wallet::ALL,
         cli::ALL,
         devchain::ALL,

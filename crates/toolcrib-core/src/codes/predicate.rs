@@ -31,6 +31,21 @@ super::codes! {
         "Whoever controls it can change the rules of access at any time.",
         "treat its requirements as those of today, and watch for upgrades",
     }
+    CODE_CHANGED = "predicate.code_changed", Warning, "ERC-8257 Predicate Upgradeability; Zero-Code Access Predicates" {
+        "the code of the predicate is not the one of before",
+        "The address is the same and other rules may apply. Code changes when it is deployed late, destroyed and deployed again, or delegated.",
+        "look at the requirements again, and trust nothing that was known about the old code",
+    }
+    UPGRADED = "predicate.upgraded", Warning, "ERC-8257 Predicate Upgradeability" {
+        "the predicate was upgraded",
+        "It is a proxy, and whoever controls it put another implementation behind it.",
+        "look at the requirements again, and trust nothing that was known about the old code",
+    }
+    COLLECTION_NO_CODE = "predicate.collection_no_code", Warning, "ERC-8257 Marker Interfaces" {
+        "a collection that the predicate asks for is not on this chain",
+        "There is no contract at its address here. A predicate reads only its own chain, so nobody can meet the requirement; the collection is probably on another one.",
+        "creators register the tool on the chain of the collection, or use a predicate that knows about it in another way",
+    }
     INTROSPECTION_FAILED = "predicate.introspection_failed", Warning, "ERC-8257 Predicate Introspection Hardening" {
         "the predicate does not tell its requirements",
         "getRequirements reverted, ran out of gas, or returned bytes that do not decode. Access is decided by tryHasAccess alone and may still be granted.",

@@ -291,4 +291,9 @@ super::codes! {
         "default and const let a manifest choose parameters that nobody has looked at. Agents must show them, and must not send them for a paid or state-changing tool without consent.",
         "describe the usual value in the description instead",
     }
+    DUPLICATE_REGISTRATION = "tool.duplicate_registration", Warning, "ERC-8257 Front-Running Tool Registration" {
+        "the same manifest or endpoint is registered elsewhere",
+        "Anybody can register any URI. At most one creator passes the checks, so a second registration is a copy, a move to another chain, or a mistake.",
+        "use the registration that verifies; creators remove the ones they do not need",
+    }
 }

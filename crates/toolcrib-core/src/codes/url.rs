@@ -221,6 +221,36 @@ super::codes! {
         "Such hosts vanish, change hands or show content that others can edit. Whoever gets the name next can pass as the origin of this tool.",
         "host it under a name that you control",
     }
+    PREVIEW_HOST = "url.preview_host", Warning, "Toolcrib" {
+        "the host is a preview of a deployment",
+        "Hosting services make such a name for one build, branch or pull request and drop it later. What it serves is not what the tool serves next week.",
+        "use the name of the production deployment, or better a name that you control",
+    }
+    MIXED_SCRIPT = "url.mixed_script", Warning, "ERC-8257 Origin-Binding Limitations; UTS #39 §5.2" {
+        "a part of the host mixes scripts",
+        "Letters of several scripts in one word let a name pass for another. Latin together with Japanese, Chinese or Korean is common and not meant. Such a host is shown as xn--.",
+        "compare the xn-- form with the host that you expect; authors choose a name in one script",
+    }
+    CONFUSABLE_HOST = "url.confusable_host", Warning, "ERC-8257 Origin-Binding Limitations; UTS #39 §4" {
+        "a part of the host looks like other text",
+        "Every letter of it has a twin in ASCII, or one of them looks like a dot, a slash or nothing at all. A reader takes the host for another. It is shown as xn--.",
+        "compare the xn-- form with the host that you expect",
+    }
+    MIXED_NUMERALS = "url.mixed_numerals", Warning, "UTS #39 §5.3" {
+        "a part of the host mixes digits of several number systems",
+        "Digits of one system can look like other digits of another, so the number that is read may not be the one that is there. The host is shown as xn--.",
+        "compare the xn-- form with the host that you expect; authors use one kind of digits",
+    }
+    INVISIBLE_IN_HOST = "url.invisible_in_host", Warning, "UTS #39 §3.1; UAX #31 Default_Ignorable_Code_Point" {
+        "the host has a character that cannot be seen",
+        "Joiners and other ignorable characters leave no mark on the screen, so two different hosts look the same. The host is shown as xn--.",
+        "compare the xn-- form with the host that you expect",
+    }
+    UNCOMMON_CHARACTER = "url.uncommon_character", Hint, "UTS #39 §3.1 General Security Profile" {
+        "the host has a character that names seldom have",
+        "Symbols, emoji, historic letters and scripts in limited use are hard to tell apart for most readers. The host is shown as xn--.",
+        "compare the xn-- form with the host that you expect",
+    }
     IP_HOST = "url.ip_host", Warning, "Toolcrib" {
         "the host is an IP address",
         "Addresses change hands without notice, and few certificate authorities issue for them. Origin binding is only as good as the hold on the address.",

@@ -1,12 +1,14 @@
 //! Lints: URLs that are legal but will not do what their author wants, or aim at somebody.
 
-use super::HttpsUrl;
+use super::{HttpsUrl, display};
 use crate::codes;
 use crate::finding::Finding;
 
 /// What is odd about a URL. None of it makes the URL invalid.
 pub(super) fn findings(url: &HttpsUrl) -> impl Iterator<Item = Finding> {
-    [host(url), template_segment(url), shell_text(url)].into_iter().flatten()
+    // The other hosts have nothing to decode.
+    let lookalikes = if url.host().contains("xn--") { display::display_host(url.host()).findings } else { Vec::new() };
+    [host(url), template_segment(url), shell_text(url)].into_iter().flatten().chain(lookalikes)
 }
 
 /// Names under which nobody outside can be reached (RFC 6761, RFC 6762, RFC 8375, RFC 7686, ICANN's `.internal`), and
@@ -50,7 +52,33 @@ const EPHEMERAL_SUFFIXES: &[&str] = &[
     "bore.pub",
     "pinggy.link",
     "pinggy.online",
+    "pinggy.io",
     "devtunnels.ms",
+    "tunnelto.dev",
+    "telebit.io",
+    "localxpose.io",
+    "loclx.io",
+    "playit.gg",
+    "portmap.io",
+    "zrok.io",
+    "instatunnel.my",
+    "expose.dev",
+    "sharedwithexpose.com",
+    "tunnel.pyjam.as",
+    "srv.us",
+    // Editors and sandboxes in the cloud: up while somebody has them open
+    "app.github.dev",
+    "gitpod.io",
+    "gitpod.dev",
+    "csb.app",
+    "codesandbox.io",
+    "stackblitz.io",
+    "webcontainer.io",
+    "webcontainer-api.io",
+    "repl.co",
+    "replit.dev",
+    "glitch.me",
+    "cloudshell.dev",
     // Request catchers and echo servers
     "webhook.site",
     "requestbin.com",
@@ -62,9 +90,23 @@ const EPHEMERAL_SUFFIXES: &[&str] = &[
     "mockable.io",
     "mocky.io",
     "hookbin.com",
+    "hookdeck.events",
+    "smee.io",
+    "typedwebhook.tools",
+    "webhook.cool",
+    "webhook-test.com",
+    "ptsv2.com",
+    "ptsv3.com",
+    "reqbin.com",
+    "postman-echo.com",
+    "mock.pstmn.io",
+    "reqres.in",
     "httpbin.org",
     "httpbingo.org",
     "postb.in",
+    "canarytokens.com",
+    "dnslog.cn",
+    "ceye.io",
     "interact.sh",
     "oast.fun",
     "oast.live",
@@ -81,6 +123,19 @@ const EPHEMERAL_SUFFIXES: &[&str] = &[
     "dpaste.com",
     "hastebin.com",
     "rentry.co",
+    "rentry.org",
+    "controlc.com",
+    "paste.rs",
+    "pastes.io",
+    "sprunge.us",
+    "ix.io",
+    "termbin.com",
+    "privatebin.net",
+    "ghostbin.com",
+    "justpaste.it",
+    "telegra.ph",
+    "codepad.org",
+    "ideone.com",
     "gist.github.com",
     "gist.githubusercontent.com",
     "jsonbin.io",
@@ -90,6 +145,14 @@ const EPHEMERAL_SUFFIXES: &[&str] = &[
     "mantledb.sh",
     "transfer.sh",
     "0x0.st",
+    "catbox.moe",
+    "file.io",
+    "tmpfiles.org",
+    "temp.sh",
+    "keyvalue.xyz",
+    "kvdb.io",
+    "jsonkeeper.com",
+    "mocki.io",
 ];
 
 /// Services whose names encode an address (`10.0.0.1.nip.io`), so that a name leads wherever its writer wants.
@@ -123,12 +186,35 @@ fn host(url: &HttpsUrl) -> Option<Finding> {
         codes::url::EXAMPLE_HOST
     } else if under(EPHEMERAL_SUFFIXES).or_else(|| under(ADDRESS_SUFFIXES)).is_some() {
         codes::url::EPHEMERAL_HOST
+    } else if is_preview(host) {
+        codes::url::PREVIEW_HOST
     } else if host.split('.').any(|label| PLACEHOLDER_LABELS.contains(&label)) {
         codes::url::PLACEHOLDER_HOST
     } else {
         return None;
     };
     Some(Finding::new(code).got(host))
+}
+
+/// Whether a host is the name of one build, branch or pull request at a hosting service. Only where the service's own
+/// way of making names tells: a hash that looks like a word of the author's does not count.
+fn is_preview(host: &str) -> bool {
+    let below = |suffix: &str| host.strip_suffix(suffix).and_then(|rest| rest.strip_suffix('.'));
+    if let Some(name) = below("vercel.app") {
+        // <project>-git-<branch>-<team>
+        name.contains("-git-")
+    } else if let Some(name) = below("netlify.app").or_else(|| below("web.app")) {
+        // <branch or build>--<site>; <site>--<channel>-<hash>
+        name.contains("--")
+    } else if let Some(name) = below("pages.dev") {
+        // <branch or build>.<project>
+        name.contains('.')
+    } else if let Some(name) = ["onrender.com", "up.railway.app", "herokuapp.com", "fly.dev"].into_iter().find_map(below) {
+        // <service>-pr-<number>, with a suffix at some
+        name.split("-pr-").skip(1).any(|after| after.starts_with(|c: char| c.is_ascii_digit()))
+    } else {
+        false
+    }
 }
 
 /// Whether `host` is `suffix` or a name below it.

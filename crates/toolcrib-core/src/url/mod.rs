@@ -4,10 +4,12 @@
 //! converted on the way. [`HttpsUrl`] accepts only what every careful reader takes the same way: in producer mode an
 //! accepted text is one that WHATWG parsers print back unchanged. Nothing here resolves a name or opens a connection.
 //!
+//! - [`display`]: how a host is shown to people, and which hosts look alike.
 //! - [`ip`]: which addresses are public.
 //! - [`well_known`]: metadata URIs, slugs and origin binding (check 2).
 //! - [`image`]: what a page may do with an image or link.
 
+pub mod display;
 mod grammar;
 pub mod image;
 pub mod ip;
@@ -17,6 +19,7 @@ pub mod well_known;
 use std::fmt;
 use std::net::IpAddr;
 
+pub use display::{HostDisplay, confusable_with, display_host, skeleton};
 pub use grammar::{Fault, FaultKind, Level, MAX_HOST_BYTES, MAX_LABEL_BYTES};
 use grammar::{Faults, Parts};
 
@@ -149,6 +152,12 @@ impl HttpsUrl {
         Origin { host: self.host().to_owned(), port: self.port() }
     }
 
+    /// What is odd about the URL although it is legal: throw-away, preview, reserved, placeholder and lookalike hosts,
+    /// unfilled parameters, text that aims at a shell. For URLs that stand in no document, such as those onchain.
+    pub fn lints(&self) -> Vec<Finding> {
+        lint::findings(self).collect()
+    }
+
     /// Whether both URLs have the same origin.
     pub fn same_origin(&self, other: &Self) -> bool {
         self.host() == other.host() && self.port() == other.port()
@@ -250,17 +259,6 @@ pub fn check_length(value: Value<'_>, normalized: &str, context: &mut Context) {
                 .got(format!("{} bytes", normalized.len())),
         );
     }
-}
-
-/// A host as it should be shown to people: always in ASCII, so that no letter can pass for another.
-///
-/// UTS #39 would allow to show the Unicode form of a name in a single script. That still leaves whole-script
-/// lookalikes, so every internationalised name is shown as `xn--…`: plain, and never wrong.
-pub fn display_host(host: &str) -> String {
-    if host.is_ascii() {
-        return crate::text::escape_for_display(&host.to_ascii_lowercase());
-    }
-    to_ascii(host).unwrap_or_else(|| host.escape_default().to_string())
 }
 
 /// The ASCII form of a host in Unicode, for display and advice only. The longest host has 253 ASCII characters, and
