@@ -17,6 +17,7 @@ pub mod cli;
 pub mod core;
 pub mod devchain;
 pub mod drift;
+pub mod fetch;
 pub mod json;
 pub mod local;
 pub mod manifest;
@@ -128,6 +129,7 @@ pub fn all() -> impl Iterator<Item = Code> {
         wallet::ALL,
         cli::ALL,
         devchain::ALL,
+        fetch::ALL,
     ]
     .into_iter()
     .flatten()

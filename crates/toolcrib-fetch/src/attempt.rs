@@ -1,0 +1,140 @@
+//! The part that both doors share: from addresses to an answer, noting on the way what was seen.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::ClientConfig;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::Instant;
+use toolcrib_core::codes::{self, Code};
+use toolcrib_core::evidence::{Body, Exchange, Failure, Method, Response};
+use toolcrib_core::text;
+
+use crate::http::{self, Head, Wire};
+use crate::tls::{self, Counted};
+use crate::{Connect, Expect, Headers, Limits, connect};
+
+/// Longest `Location` that is shown.
+const MAX_LOCATION_CHARS: usize = 200;
+
+/// What is asked, and how.
+#[derive(Debug)]
+pub(crate) struct Attempt<'a> {
+    pub(crate) method: Method,
+    /// The host as it stands in the URL.
+    pub(crate) host: &'a str,
+    pub(crate) literal: Option<IpAddr>,
+    pub(crate) port: u16,
+    /// The port that the scheme has by itself.
+    pub(crate) default_port: u16,
+    /// Path and query.
+    pub(crate) target: &'a str,
+    pub(crate) headers: &'a Headers,
+    pub(crate) body: Option<&'a [u8]>,
+    pub(crate) expect: Expect,
+    pub(crate) limits: Limits,
+    pub(crate) clock: Stopwatch,
+}
+
+impl Attempt<'_> {
+    /// Connects to the first of `addresses` that answers, and talks; over TLS unless `config` is `None`.
+    pub(crate) async fn run(
+        &self,
+        connector: &dyn Connect,
+        config: Option<&Arc<ClientConfig>>,
+        addresses: &[IpAddr],
+        exchange: &mut Exchange,
+    ) -> Result<(), Failure> {
+        let until = self.clock.until(self.limits.connect);
+        let (address, stream) = connect::first(connector, addresses, self.port, until).await?;
+        exchange.connected = Some(address);
+        exchange.timing.connected = Some(self.clock.elapsed());
+        let stream = Counted::new(stream, self.limits.wire());
+        let Some(config) = config else { return self.talk(stream, exchange).await };
+        let name = tls::server_name(self.host, self.literal)?;
+        // Not shortened by the total: which of the two passed first is told apart there.
+        let until = Instant::now() + self.limits.handshake;
+        let (stream, evidence) = tls::handshake(config, name, stream, until, self.clock.end).await?;
+        exchange.tls = Some(evidence);
+        exchange.timing.secured = Some(self.clock.elapsed());
+        self.talk(stream, exchange).await
+    }
+
+    async fn talk<S: AsyncRead + AsyncWrite + Unpin>(&self, stream: S, exchange: &mut Exchange) -> Result<(), Failure> {
+        let written;
+        let authority = if self.port == self.default_port {
+            self.host
+        } else {
+            written = format!("{}:{}", self.host, self.port);
+            &written
+        };
+        let request = http::request(self.method, authority, self.target, self.headers, self.body);
+        let mut wire = Wire::new(stream, &self.limits, self.clock.end);
+        wire.send(&request, self.body).await?;
+        let Head { status, headers, framing } = wire.head(self.limits.head).await?;
+        exchange.timing.answered = Some(self.clock.elapsed());
+        let response = exchange.response.insert(Response { status, headers, body: Body::default() });
+        if let (Expect::Ok, Some(failure)) = (self.expect, status_failure(response)) {
+            return Err(failure);
+        }
+        if let Some(encoding) = response.header("content-encoding").find(|value| !value.eq_ignore_ascii_case("identity")) {
+            let detail = format!("Content-Encoding is `{}`", bounded(encoding));
+            return Err(Failure::new(codes::fetch::ENCODING_REFUSED, detail));
+        }
+        response.body = Body(wire.body(framing, self.limits.body).await?);
+        Ok(())
+    }
+}
+
+/// Why an answer is not the file that was asked for. Only 200 is.
+fn status_failure(response: &Response) -> Option<Failure> {
+    let status = response.status;
+    let code: Code = match status {
+        200 => return None,
+        204 => codes::fetch::NO_CONTENT,
+        206 => codes::fetch::PARTIAL_CONTENT,
+        300..=399 => codes::fetch::REDIRECT,
+        404 | 410 => codes::fetch::NOT_FOUND,
+        400..=499 => codes::fetch::CLIENT_ERROR,
+        500..=599 => codes::fetch::SERVER_ERROR,
+        _ => codes::fetch::STATUS,
+    };
+    let detail = match response.header("location").next() {
+        Some(location) if (300..400).contains(&status) => format!("status {status} to `{}`", bounded(location)),
+        _ => format!("status {status}"),
+    };
+    Some(Failure::new(code, detail))
+}
+
+fn bounded(foreign: &str) -> String {
+    let mut shown: String = text::escape_for_display(&foreign.chars().take(MAX_LOCATION_CHARS).collect::<String>());
+    if foreign.chars().nth(MAX_LOCATION_CHARS).is_some() {
+        shown.push('…');
+    }
+    shown
+}
+
+/// When an exchange began and when it must end.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stopwatch {
+    start: Instant,
+    pub(crate) end: Instant,
+}
+
+impl Stopwatch {
+    pub(crate) fn start(total: Duration) -> Self {
+        let start = Instant::now();
+        Self { start, end: start + total }
+    }
+
+    /// The end of a part that may take `part` from now on, and never longer than the whole.
+    pub(crate) fn until(&self, part: Duration) -> Instant {
+        (Instant::now() + part).min(self.end)
+    }
+
+    /// Microseconds so far.
+    pub(crate) fn elapsed(&self) -> u64 {
+        u64::try_from(self.start.elapsed().as_micros()).unwrap_or(u64::MAX)
+    }
+}

@@ -1,0 +1,300 @@
+//! The door to services that the operator named: a facilitator, a webhook, an upstream.
+//!
+//! The operator may name machines of his own network, so there is no egress policy here. That is safe only because a
+//! [`ConfiguredUrl`] is never made from foreign text. Limits, certificates and the refusal to follow redirects stay.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use rustls::ClientConfig;
+use rustls::pki_types::CertificateDer;
+use toolcrib_core::clock::Clock;
+use toolcrib_core::evidence::{Exchange, Failure, Method};
+use toolcrib_core::url::{FaultKind, HttpsUrl, Level};
+
+use crate::attempt::{Attempt, Stopwatch};
+use crate::clock::SharedClock;
+use crate::egress;
+use crate::turnstile::Turnstile;
+use crate::{Concurrency, Connect, Error, Expect, Headers, Limits, Resolve, SystemResolver, TcpConnector, tls};
+
+/// A URL that somebody wrote into the settings of this machine.
+///
+/// Path and query may hold a key, so they are shown nowhere: not by `Display`, not by `Debug`, not in an exchange.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ConfiguredUrl {
+    secure: bool,
+    host: String,
+    port: u16,
+    target: String,
+}
+
+impl ConfiguredUrl {
+    /// Reads a URL **from settings**: a flag, the environment, or a settings file of the operator. Never give it text from a
+    /// manifest, a chain, an answer or a request: it opens the private network.
+    ///
+    /// `https` everywhere; `http` only to this machine. The grammar is that of [`HttpsUrl`] otherwise.
+    pub fn from_setting(text: &str) -> Result<Self, Error> {
+        let refuse = |reason| Err(Error::ConfiguredUrl { reason });
+        let Some((scheme, rest)) = text.split_once("://") else { return refuse("it does not begin with https://") };
+        let secure = scheme.eq_ignore_ascii_case("https");
+        if !secure && !scheme.eq_ignore_ascii_case("http") {
+            return refuse("it is neither https nor http");
+        }
+        let hard = HttpsUrl::faults(text)
+            .into_iter()
+            .find(|fault| fault.kind.level() == Level::Hard && !matches!(fault.kind, FaultKind::NotHttps | FaultKind::NonPublicAddress));
+        if let Some(fault) = hard {
+            return refuse(fault.code().title());
+        }
+        let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+        let (host, port) = match authority.rsplit_once(':') {
+            Some((host, digits)) if !digits.contains(']') => (host, digits.parse().ok()),
+            _ => (authority, Some(if secure { 443 } else { 80 })),
+        };
+        let Some(port) = port else { return refuse("its port is not a number") };
+        let host = host.to_ascii_lowercase();
+        if host.is_empty() {
+            return refuse("it has no host");
+        }
+        let target = path.split('#').next().unwrap_or_default().to_owned();
+        let url = Self { secure, host, port, target };
+        if !secure && !url.is_loopback() {
+            return refuse("plain http is only for this machine");
+        }
+        Ok(url)
+    }
+
+    /// Scheme, host and port.
+    pub fn origin(&self) -> String {
+        let scheme = if self.secure { "https" } else { "http" };
+        if self.port == self.default_port() {
+            format!("{scheme}://{}", self.host)
+        } else {
+            format!("{scheme}://{}:{}", self.host, self.port)
+        }
+    }
+
+    fn literal(&self) -> Option<IpAddr> {
+        match self.host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
+            Some(inner) => inner.parse().ok().map(IpAddr::V6),
+            None => self.host.parse().ok().map(IpAddr::V4),
+        }
+    }
+
+    /// Loopback addresses and the names that always mean them.
+    fn is_loopback(&self) -> bool {
+        match self.literal() {
+            Some(address) => address.is_loopback(),
+            None => self.is_localhost(),
+        }
+    }
+
+    fn is_localhost(&self) -> bool {
+        self.host == "localhost" || self.host.ends_with(".localhost")
+    }
+
+    const fn default_port(&self) -> u16 {
+        if self.secure { 443 } else { 80 }
+    }
+}
+
+impl fmt::Display for ConfiguredUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.origin())
+    }
+}
+
+impl fmt::Debug for ConfiguredUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ConfiguredUrl({})", self.origin())
+    }
+}
+
+/// Requests to services out of the settings. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Configured {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    clock: SharedClock,
+    resolver: Box<dyn Resolve>,
+    connector: Box<dyn Connect>,
+    config: Arc<ClientConfig>,
+    turnstile: Turnstile,
+}
+
+impl Configured {
+    /// Settings.
+    pub fn builder(clock: impl Clock + Send + Sync + 'static) -> ConfiguredBuilder {
+        ConfiguredBuilder {
+            clock: SharedClock::new(clock),
+            resolver: None,
+            connector: None,
+            authorities: Vec::new(),
+            concurrency: Concurrency::default(),
+        }
+    }
+
+    /// Reads. Every status is an answer; redirects are not followed. The exchange has the origin of the URL, not the rest.
+    pub async fn get(&self, url: &ConfiguredUrl, headers: &Headers, limits: Limits) -> Exchange {
+        self.exchange(Method::Get, url, headers, None, limits).await
+    }
+
+    /// Sends. Every status is an answer; redirects are not followed. The exchange has the origin of the URL, not the rest.
+    pub async fn post(&self, url: &ConfiguredUrl, headers: &Headers, body: &[u8], limits: Limits) -> Exchange {
+        self.exchange(Method::Post, url, headers, Some(body), limits).await
+    }
+
+    async fn exchange(
+        &self,
+        method: Method,
+        url: &ConfiguredUrl,
+        headers: &Headers,
+        body: Option<&[u8]>,
+        limits: Limits,
+    ) -> Exchange {
+        let clock = Stopwatch::start(limits.total);
+        let mut exchange = Exchange::new(method, url.origin(), self.inner.clock.now());
+        let attempt = Attempt {
+            method,
+            host: &url.host,
+            literal: url.literal(),
+            port: url.port,
+            default_port: url.default_port(),
+            target: &url.target,
+            headers,
+            body,
+            expect: Expect::Any,
+            limits,
+            clock,
+        };
+        let result = self.inner.run(&attempt, url, &mut exchange).await;
+        exchange.timing.total = clock.elapsed();
+        exchange.failure = result.err();
+        exchange
+    }
+}
+
+impl Inner {
+    async fn run(&self, attempt: &Attempt<'_>, url: &ConfiguredUrl, exchange: &mut Exchange) -> Result<(), Failure> {
+        let _place = self.turnstile.enter(attempt.host, attempt.clock.until(attempt.limits.wait)).await?;
+        let addresses = match attempt.literal {
+            Some(address) => vec![address],
+            // Plain http goes to these names, so nobody is asked where they are.
+            None if url.is_localhost() => egress::DEV_ADDRESSES.to_vec(),
+            None => {
+                let until = attempt.clock.until(attempt.limits.resolve);
+                exchange.addresses = egress::lookup(&*self.resolver, attempt.host, until).await?;
+                exchange.timing.resolved = Some(attempt.clock.elapsed());
+                exchange.addresses.clone()
+            }
+        };
+        attempt.run(&*self.connector, url.secure.then_some(&self.config), &addresses, exchange).await
+    }
+}
+
+/// Settings of [`Configured`].
+#[derive(Debug)]
+pub struct ConfiguredBuilder {
+    clock: SharedClock,
+    resolver: Option<Box<dyn Resolve>>,
+    connector: Option<Box<dyn Connect>>,
+    authorities: Vec<CertificateDer<'static>>,
+    concurrency: Concurrency,
+}
+
+impl ConfiguredBuilder {
+    /// Another resolver than that of the operating system.
+    #[must_use]
+    pub fn resolver(mut self, resolver: impl Resolve + 'static) -> Self {
+        self.resolver = Some(Box::new(resolver));
+        self
+    }
+
+    /// Another way to connect.
+    #[must_use]
+    pub fn connector(mut self, connector: impl Connect + 'static) -> Self {
+        self.connector = Some(Box::new(connector));
+        self
+    }
+
+    /// Trusts these authorities beside the bundled ones: services of one's own often have an authority of one's own.
+    #[must_use]
+    pub fn authorities(mut self, authorities: Vec<CertificateDer<'static>>) -> Self {
+        self.authorities = authorities;
+        self
+    }
+
+    /// How many requests may be under way.
+    #[must_use]
+    pub const fn concurrency(mut self, concurrency: Concurrency) -> Self {
+        self.concurrency = concurrency;
+        self
+    }
+
+    /// The door. Fails only for an authority that is not a certificate.
+    pub fn build(self) -> Result<Configured, Error> {
+        let mut roots = tls::bundled();
+        roots.extend(tls::roots(self.authorities)?.roots);
+        Ok(Configured {
+            inner: Arc::new(Inner {
+                config: tls::config(roots, &self.clock)?,
+                resolver: self.resolver.unwrap_or_else(|| Box::new(SystemResolver::with_search_domains())),
+                connector: self.connector.unwrap_or_else(|| Box::new(TcpConnector)),
+                turnstile: Turnstile::new(self.concurrency),
+                clock: self.clock,
+            }),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_may_stand_in_settings() {
+        for (text, origin, target) in [
+            ("https://pay.example/settle?key=s3cret", "https://pay.example", "/settle?key=s3cret"),
+            ("https://PAY.example:443", "https://pay.example", ""),
+            ("https://10.0.0.5:8443/x#f", "https://10.0.0.5:8443", "/x"),
+            ("https://[fd00::1]/x", "https://[fd00::1]", "/x"),
+            ("http://localhost:3000/hook", "http://localhost:3000", "/hook"),
+            ("http://127.0.0.1/", "http://127.0.0.1", "/"),
+            ("http://127.0.0.1:443/", "http://127.0.0.1:443", "/"),
+            ("http://[::1]:80?a", "http://[::1]", "?a"),
+            ("http://a.localhost", "http://a.localhost", ""),
+        ] {
+            let url = ConfiguredUrl::from_setting(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+            assert_eq!((url.origin().as_str(), url.target.as_str()), (origin, target), "{text}");
+            assert!(!format!("{url} {url:?}").contains("s3cret"));
+        }
+        for text in [
+            "",
+            "pay.example",
+            "//pay.example",
+            "ftp://pay.example",
+            "http://pay.example",
+            "http://10.0.0.5",
+            "http://127.0.0.1.example.com",
+            "http://localhost@evil.example",
+            "https://user:s3cret@pay.example",
+            "https://pay.example:0",
+            "https://pay.example:x",
+            "https://pay.example:70000",
+            "https://",
+            "https:///x",
+            "https://pay.example/a b",
+            "https://pay.example/\r\nx: y",
+            "https://bücher.example",
+            "https://0x7f000001/",
+        ] {
+            let error = ConfiguredUrl::from_setting(text).expect_err(text);
+            assert!(!error.to_string().contains("s3cret"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! Reading a body under a cap. It comes whole or not at all.
+
+use tokio::io::{AsyncRead, AsyncWrite};
+use toolcrib_core::codes;
+use toolcrib_core::evidence::Failure;
+
+use super::{Framing, Wire};
+use crate::tls::Stage;
+
+/// Longest line with the size of a chunk. Sixteen digits are the number; extensions are not used by anybody.
+const MAX_CHUNK_LINE: usize = 256;
+
+/// Most trailer bytes, which are read and dropped.
+const MAX_TRAILER_BYTES: usize = 8 * 1024;
+
+/// What is set aside for a body before it comes: a stranger's announcement alone must not take memory.
+const FIRST_ROOM: usize = 64 * 1024;
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
+    /// Reads the body, at most `max` bytes.
+    pub(crate) async fn body(&mut self, framing: Framing, max: usize) -> Result<Vec<u8>, Failure> {
+        let body = match framing {
+            Framing::Empty => Vec::new(),
+            Framing::Length(length) => self.length(length, max).await?,
+            Framing::Chunked => self.chunks(max).await?,
+            Framing::Close => return self.close(max).await,
+        };
+        // Bytes that came with the answer and are not part of it. Those that would come later are not waited for.
+        if self.end > self.start || self.pending().await > 0 {
+            return Err(Failure::new(codes::fetch::LENGTH_MISMATCH, format!("bytes follow the {} of the body", body.len())));
+        }
+        Ok(body)
+    }
+
+    async fn length(&mut self, length: u64, max: usize) -> Result<Vec<u8>, Failure> {
+        let length = match usize::try_from(length) {
+            Ok(length) if length <= max => length,
+            _ => {
+                let detail = format!("{length} bytes announced, at most {max} are read");
+                return Err(Failure::new(codes::fetch::LENGTH_TOO_LARGE, detail));
+            }
+        };
+        let mut body = Vec::with_capacity(length.min(FIRST_ROOM));
+        loop {
+            self.take(&mut body, length);
+            if body.len() == length {
+                return Ok(body);
+            }
+            if self.fill(Stage::Body).await? == 0 {
+                return Err(Failure::new(codes::fetch::TRUNCATED, format!("{} of {length} bytes came", body.len())));
+            }
+        }
+    }
+
+    /// Until the connection ends. Without the closing message of TLS this is an error of the connection, so that nobody on the
+    /// way can shorten the body.
+    async fn close(&mut self, max: usize) -> Result<Vec<u8>, Failure> {
+        let mut body = Vec::new();
+        loop {
+            self.take(&mut body, max);
+            if self.end > self.start {
+                return Err(too_large(max));
+            }
+            if self.fill(Stage::Body).await? == 0 {
+                return Ok(body);
+            }
+        }
+    }
+
+    async fn chunks(&mut self, max: usize) -> Result<Vec<u8>, Failure> {
+        let mut body = Vec::new();
+        loop {
+            let line = self.line(MAX_CHUNK_LINE).await?;
+            let size = chunk_size(&self.buffer[line.0..line.1]).ok_or_else(|| bad("the size of a chunk is malformed"))?;
+            if size == 0 {
+                break;
+            }
+            let end = usize::try_from(size).ok().and_then(|size| body.len().checked_add(size));
+            let Some(end) = end.filter(|end| *end <= max) else { return Err(too_large(max)) };
+            loop {
+                self.take(&mut body, end);
+                if body.len() == end {
+                    break;
+                }
+                self.more().await?;
+            }
+            let line = self.line(2).await?;
+            if line.0 != line.1 {
+                return Err(bad("a chunk is longer than its size"));
+            }
+        }
+        let mut left = MAX_TRAILER_BYTES;
+        loop {
+            let line = self.line(left).await?;
+            if line.0 == line.1 {
+                return Ok(body);
+            }
+            left -= line.1 - line.0;
+        }
+    }
+
+    /// The place of the next line in the buffer, without its CRLF, of at most `max` bytes.
+    async fn line(&mut self, max: usize) -> Result<(usize, usize), Failure> {
+        let mut searched = 0;
+        loop {
+            let seen = &self.buffer[self.start..self.end];
+            if let Some(found) = seen[searched..].iter().position(|&b| b == b'\n') {
+                let length = searched + found;
+                let line = self.start;
+                if length == 0 || seen[length - 1] != b'\r' || length > max {
+                    return Err(bad("a line between chunks is malformed"));
+                }
+                self.start += length + 1;
+                return Ok((line, line + length - 1));
+            }
+            if seen.len() > max {
+                return Err(bad("a line between chunks is too long"));
+            }
+            searched = seen.len();
+            self.more().await?;
+        }
+    }
+
+    async fn more(&mut self) -> Result<(), Failure> {
+        match self.fill(Stage::Body).await? {
+            0 => Err(Failure::new(codes::fetch::TRUNCATED, "the last chunk did not come")),
+            _ => Ok(()),
+        }
+    }
+
+    /// Moves bytes from the buffer until the body has `end`.
+    fn take(&mut self, body: &mut Vec<u8>, end: usize) {
+        let count = (self.end - self.start).min(end.saturating_sub(body.len()));
+        body.extend_from_slice(&self.buffer[self.start..self.start + count]);
+        self.start += count;
+    }
+}
+
+/// `HEX [; extension]`. The extension has no control characters, so that it cannot hide a line.
+fn chunk_size(line: &[u8]) -> Option<u64> {
+    let digits = line.iter().take_while(|b| b.is_ascii_hexdigit()).count();
+    let (number, rest) = line.split_at(digits);
+    if !(1..=16).contains(&digits) || rest.iter().any(|b| b.is_ascii_control() && *b != b'\t') {
+        return None;
+    }
+    if !matches!(rest.trim_ascii_start().first(), None | Some(b';')) {
+        return None;
+    }
+    u64::from_str_radix(std::str::from_utf8(number).ok()?, 16).ok()
+}
+
+fn too_large(max: usize) -> Failure {
+    Failure::new(codes::fetch::BODY_TOO_LARGE, format!("more than {max} bytes"))
+}
+
+fn bad(detail: &str) -> Failure {
+    Failure::new(codes::fetch::BAD_FRAMING, detail)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_of_chunks() {
+        for (line, size) in [
+            ("0", Some(0)),
+            ("a", Some(10)),
+            ("00A", Some(10)),
+            ("ffffffffffffffff", Some(u64::MAX)),
+            ("5;name=value", Some(5)),
+            ("5 ; name", Some(5)),
+            ("", None),
+            (" 5", None),
+            ("0x5", None),
+            ("-5", None),
+            ("5 5", None),
+            ("5g", None),
+            ("10000000000000000", None),
+            ("00000000000000005", None),
+            ("5;a\rb", None),
+        ] {
+            assert_eq!(chunk_size(line.as_bytes()), size, "{line:?}");
+        }
+    }
+}

@@ -1,0 +1,26 @@
+#![doc = include_str!("../README.md")]
+#![cfg_attr(not(test), deny(clippy::unwrap_used))]
+
+mod attempt;
+mod clock;
+mod configured;
+mod connect;
+mod egress;
+mod error;
+mod headers;
+mod http;
+mod limits;
+mod resolve;
+mod tls;
+mod turnstile;
+mod untrusted;
+
+pub use configured::{Configured, ConfiguredBuilder, ConfiguredUrl};
+pub use connect::{Connect, MAX_ATTEMPTS, TcpConnector};
+pub use egress::{BLOCKED_PORTS, DEV_CHAIN, MAX_ADDRESSES, PortPolicy};
+pub use error::Error;
+pub use headers::Headers;
+pub use limits::{Concurrency, Limits, MAX_HEADERS, MAX_INTERIM};
+pub use resolve::{MAX_LOOKUPS, Resolve, ResolveError, SystemResolver};
+pub use rustls::pki_types::CertificateDer;
+pub use untrusted::{DevWorld, Expect, Target, Untrusted, UntrustedBuilder};

@@ -1,0 +1,120 @@
+//! How many requests are under way, in all and to each host.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, timeout_at};
+use toolcrib_core::codes;
+use toolcrib_core::evidence::Failure;
+
+use crate::Concurrency;
+
+/// Lets in so many at a time. A host is remembered only while a request to it waits or runs.
+#[derive(Debug)]
+pub(crate) struct Turnstile {
+    all: Arc<Semaphore>,
+    hosts: Mutex<HashMap<Box<str>, Arc<Semaphore>>>,
+    each: usize,
+}
+
+/// A place. It is given back when this is dropped, however the request ended.
+#[derive(Debug)]
+pub(crate) struct Place<'t> {
+    // In this order: the place among all is given back first, then that of the host, then the host is forgotten.
+    _all: Option<OwnedSemaphorePermit>,
+    host: Host<'t>,
+}
+
+impl Turnstile {
+    pub(crate) fn new(limits: Concurrency) -> Self {
+        Self {
+            all: Arc::new(Semaphore::new(limits.total.clamp(1, Semaphore::MAX_PERMITS))),
+            hosts: Mutex::default(),
+            each: limits.host.clamp(1, Semaphore::MAX_PERMITS),
+        }
+    }
+
+    /// Waits for a place until `until`. First the place at the host, so that those who wait for a slow host take nothing from
+    /// the others.
+    pub(crate) async fn enter(&self, host: &str, until: Instant) -> Result<Place<'_>, Failure> {
+        let mut place = Place { _all: None, host: self.host(host) };
+        let semaphore = place.host.semaphore.clone();
+        let busy = |what: &str| Failure::new(codes::fetch::BUSY, format!("no place became free among the requests {what}"));
+        match timeout_at(until, semaphore.acquire_owned()).await {
+            Ok(Ok(permit)) => place.host.permit = Some(permit),
+            _ => return Err(busy("to this host")),
+        }
+        match timeout_at(until, self.all.clone().acquire_owned()).await {
+            Ok(Ok(permit)) => place._all = Some(permit),
+            _ => return Err(busy("under way")),
+        }
+        Ok(place)
+    }
+
+    fn host(&self, host: &str) -> Host<'_> {
+        let mut hosts = self.hosts.lock().unwrap_or_else(PoisonError::into_inner);
+        let semaphore = match hosts.get(host) {
+            Some(semaphore) => semaphore.clone(),
+            None => hosts.entry(host.into()).or_insert_with(|| Arc::new(Semaphore::new(self.each))).clone(),
+        };
+        Host { turnstile: self, name: host.into(), semaphore, permit: None }
+    }
+
+    #[cfg(test)]
+    fn known(&self) -> usize {
+        self.hosts.lock().unwrap().len()
+    }
+}
+
+#[derive(Debug)]
+struct Host<'t> {
+    turnstile: &'t Turnstile,
+    name: Box<str>,
+    semaphore: Arc<Semaphore>,
+    permit: Option<OwnedSemaphorePermit>,
+}
+
+impl Drop for Host<'_> {
+    fn drop(&mut self) {
+        self.permit = None;
+        let mut hosts = self.turnstile.hosts.lock().unwrap_or_else(PoisonError::into_inner);
+        // The map's own and ours: nobody else waits or runs. Others can only come through the map, which is locked.
+        if Arc::strong_count(&self.semaphore) == 2 {
+            hosts.remove(&self.name);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn soon() -> Instant {
+        Instant::now() + Duration::from_millis(20)
+    }
+
+    #[tokio::test]
+    async fn places_are_given_back_and_hosts_forgotten() {
+        let turnstile = Turnstile::new(Concurrency { total: 3, host: 2 });
+        let first = turnstile.enter("a", soon()).await.unwrap();
+        let second = turnstile.enter("a", soon()).await.unwrap();
+        assert_eq!(turnstile.enter("a", soon()).await.unwrap_err().code, codes::fetch::BUSY);
+        let third = turnstile.enter("b", soon()).await.unwrap();
+        assert_eq!(turnstile.enter("c", soon()).await.unwrap_err().code, codes::fetch::BUSY);
+        assert_eq!(turnstile.known(), 2, "a host whose request gave up is forgotten");
+        drop(first);
+        assert_eq!(turnstile.known(), 2);
+        let fourth = turnstile.enter("a", soon()).await.unwrap();
+        drop((second, third, fourth));
+        assert_eq!(turnstile.known(), 0);
+        // A waiting request that is dropped leaves nothing behind either.
+        let held = (turnstile.enter("a", soon()).await.unwrap(), turnstile.enter("a", soon()).await.unwrap());
+        assert!(tokio::time::timeout(Duration::from_millis(5), turnstile.enter("a", soon())).await.is_err());
+        drop(held);
+        assert_eq!(turnstile.known(), 0);
+        assert_eq!(turnstile.all.available_permits(), 3);
+    }
+}

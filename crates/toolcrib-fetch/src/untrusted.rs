@@ -1,0 +1,267 @@
+//! The door to strangers: HTTPS under the egress policy.
+
+use std::sync::Arc;
+
+use rustls::pki_types::CertificateDer;
+use rustls::{ClientConfig, RootCertStore};
+use toolcrib_core::clock::Clock;
+use toolcrib_core::evidence::{Exchange, Failure, Method};
+use toolcrib_core::url::{DEFAULT_PORT, HttpsUrl};
+
+use crate::attempt::{Attempt, Stopwatch};
+use crate::clock::SharedClock;
+use crate::egress::{self, Way};
+use crate::turnstile::Turnstile;
+use crate::{Concurrency, Connect, Error, Headers, Limits, PortPolicy, Resolve, SystemResolver, TcpConnector, tls};
+
+/// One request to a stranger.
+#[derive(Clone, Copy, Debug)]
+pub struct Target<'a> {
+    /// Where. The grammar was checked when this was made.
+    pub url: &'a HttpsUrl,
+    /// The chain of the tool that the request is for, if it is for one. Decides whether the development world holds.
+    pub chain: Option<u64>,
+    /// The limits.
+    pub limits: Limits,
+    /// What counts as an answer.
+    pub expect: Expect,
+}
+
+impl<'a> Target<'a> {
+    /// A file, such as a manifest: status 200 or nothing.
+    pub const fn file(url: &'a HttpsUrl, chain: Option<u64>) -> Self {
+        Self { url, chain, limits: Limits::MANIFEST, expect: Expect::Ok }
+    }
+
+    /// An endpoint, whose every status is an answer.
+    pub const fn endpoint(url: &'a HttpsUrl, chain: Option<u64>) -> Self {
+        Self { url, chain, limits: Limits::MANIFEST, expect: Expect::Any }
+    }
+
+    /// The same with other limits.
+    #[must_use]
+    pub const fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+}
+
+/// What counts as an answer. Redirects are never followed, whichever it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expect {
+    /// Status 200. Every other status is a failure with a code of its own, and the body is not read.
+    Ok,
+    /// Every status, a redirect too: it is noted like any other.
+    Any,
+}
+
+/// The development world of this machine: tools at `https://<slug>.tool.localhost:<port>` on chain 31337.
+///
+/// It holds only for hosts below `localhost` and requests for tools of that chain. They are looked up without DNS, trust this
+/// authority and no other, and are marked `dev`. Nothing else is touched by it.
+#[derive(Clone, Debug)]
+pub struct DevWorld {
+    /// The local authority.
+    pub ca: CertificateDer<'static>,
+}
+
+/// Requests to strangers. Cheap to clone; clones share the limits on concurrency.
+#[derive(Clone, Debug)]
+pub struct Untrusted {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    clock: SharedClock,
+    resolver: Box<dyn Resolve>,
+    connector: Box<dyn Connect>,
+    config: Arc<ClientConfig>,
+    dev: Option<Arc<ClientConfig>>,
+    ports: PortPolicy,
+    turnstile: Turnstile,
+}
+
+impl Untrusted {
+    /// Settings, with defaults that are safe on the public internet. The clock dates the evidence and decides about certificates.
+    pub fn builder(clock: impl Clock + Send + Sync + 'static) -> UntrustedBuilder {
+        UntrustedBuilder {
+            clock: SharedClock::new(clock),
+            resolver: None,
+            connector: None,
+            authorities: None,
+            dev: None,
+            ports: PortPolicy::default(),
+            concurrency: Concurrency::default(),
+        }
+    }
+
+    /// Reads from a stranger. Whatever goes wrong is in the exchange, beside everything that was seen before.
+    pub async fn get(&self, target: &Target<'_>) -> Exchange {
+        self.exchange(Method::Get, target, &Headers::new(), None).await
+    }
+
+    /// Sends to a stranger. Whatever goes wrong is in the exchange, beside everything that was seen before. The headers and the
+    /// body that were sent are not part of it.
+    pub async fn post(&self, target: &Target<'_>, headers: &Headers, body: &[u8]) -> Exchange {
+        self.exchange(Method::Post, target, headers, Some(body)).await
+    }
+
+    /// Reads from a stranger, with headers of the caller's.
+    pub async fn get_with(&self, target: &Target<'_>, headers: &Headers) -> Exchange {
+        self.exchange(Method::Get, target, headers, None).await
+    }
+
+    async fn exchange(&self, method: Method, target: &Target<'_>, headers: &Headers, body: Option<&[u8]>) -> Exchange {
+        let clock = Stopwatch::start(target.limits.total);
+        let mut exchange = Exchange::new(method, target.url.normalized(), self.inner.clock.now());
+        let attempt = Attempt {
+            method,
+            host: target.url.host(),
+            literal: target.url.host_ip(),
+            port: target.url.port(),
+            default_port: DEFAULT_PORT,
+            target: path_and_query(target.url),
+            headers,
+            body,
+            expect: target.expect,
+            limits: target.limits,
+            clock,
+        };
+        let result = self.inner.run(&attempt, target, &mut exchange).await;
+        exchange.timing.total = clock.elapsed();
+        exchange.failure = result.err();
+        exchange
+    }
+}
+
+impl Inner {
+    async fn run(&self, attempt: &Attempt<'_>, target: &Target<'_>, exchange: &mut Exchange) -> Result<(), Failure> {
+        // What can be refused without asking anybody is refused first.
+        let way = egress::way(target.url, target.chain, self.dev.is_some())?;
+        self.ports.check(attempt.port)?;
+        let _place = self.turnstile.enter(attempt.host, attempt.clock.until(attempt.limits.wait)).await?;
+        let config = match (way, &self.dev) {
+            (Way::Dev, Some(config)) => {
+                exchange.dev = true;
+                exchange.addresses = egress::DEV_ADDRESSES.to_vec();
+                config
+            }
+            (Way::Literal(address), _) => return attempt.run(&*self.connector, Some(&self.config), &[address], exchange).await,
+            _ => {
+                let until = attempt.clock.until(attempt.limits.resolve);
+                exchange.addresses = egress::lookup(&*self.resolver, attempt.host, until).await?;
+                exchange.timing.resolved = Some(attempt.clock.elapsed());
+                egress::check(&exchange.addresses)?;
+                &self.config
+            }
+        };
+        let addresses = exchange.addresses.clone();
+        attempt.run(&*self.connector, Some(config), &addresses, exchange).await
+    }
+}
+
+fn path_and_query(url: &HttpsUrl) -> &str {
+    let text = url.normalized();
+    let end = url.fragment().map_or(text.len(), |fragment| text.len() - fragment.len() - 1);
+    let length = url.path().len() + url.query().map_or(0, |query| query.len() + 1);
+    &text[end - length..end]
+}
+
+/// Settings of [`Untrusted`].
+#[derive(Debug)]
+pub struct UntrustedBuilder {
+    clock: SharedClock,
+    resolver: Option<Box<dyn Resolve>>,
+    connector: Option<Box<dyn Connect>>,
+    authorities: Option<Vec<CertificateDer<'static>>>,
+    dev: Option<DevWorld>,
+    ports: PortPolicy,
+    concurrency: Concurrency,
+}
+
+impl UntrustedBuilder {
+    /// Another resolver than that of the operating system. Its answers are checked like any other.
+    #[must_use]
+    pub fn resolver(mut self, resolver: impl Resolve + 'static) -> Self {
+        self.resolver = Some(Box::new(resolver));
+        self
+    }
+
+    /// Another way to connect. It is given addresses that were checked.
+    #[must_use]
+    pub fn connector(mut self, connector: impl Connect + 'static) -> Self {
+        self.connector = Some(Box::new(connector));
+        self
+    }
+
+    /// Trusts these authorities instead of the bundled ones.
+    #[must_use]
+    pub fn authorities(mut self, authorities: Vec<CertificateDer<'static>>) -> Self {
+        self.authorities = Some(authorities);
+        self
+    }
+
+    /// Lets the development world of this machine be reached.
+    #[must_use]
+    pub fn dev(mut self, world: DevWorld) -> Self {
+        self.dev = Some(world);
+        self
+    }
+
+    /// Which ports are connected to.
+    #[must_use]
+    pub fn ports(mut self, ports: PortPolicy) -> Self {
+        self.ports = ports;
+        self
+    }
+
+    /// How many requests may be under way.
+    #[must_use]
+    pub const fn concurrency(mut self, concurrency: Concurrency) -> Self {
+        self.concurrency = concurrency;
+        self
+    }
+
+    /// The door. Fails only for an authority that is not a certificate.
+    pub fn build(self) -> Result<Untrusted, Error> {
+        let roots: RootCertStore = match self.authorities {
+            Some(authorities) => tls::roots(authorities)?,
+            None => tls::bundled(),
+        };
+        let dev = match self.dev {
+            Some(world) => Some(tls::config(tls::roots([world.ca])?, &self.clock)?),
+            None => None,
+        };
+        Ok(Untrusted {
+            inner: Arc::new(Inner {
+                config: tls::config(roots, &self.clock)?,
+                dev,
+                resolver: self.resolver.unwrap_or_else(|| Box::new(SystemResolver::new())),
+                connector: self.connector.unwrap_or_else(|| Box::new(TcpConnector)),
+                ports: self.ports,
+                turnstile: Turnstile::new(self.concurrency),
+                clock: self.clock,
+            }),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_asked_for() {
+        for (url, expected) in [
+            ("https://a.example", ""),
+            ("https://a.example#f", ""),
+            ("https://a.example/", "/"),
+            ("https://a.example:8443/a/b?c=d#e?f", "/a/b?c=d"),
+            ("https://a.example?", "?"),
+            ("https://a.example/?#", "/?"),
+        ] {
+            assert_eq!(path_and_query(&HttpsUrl::parse(url).unwrap()), expected, "{url}");
+        }
+    }
+}
