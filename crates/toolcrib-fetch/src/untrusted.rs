@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
 use rustls::{ClientConfig, RootCertStore};
 use toolcrib_core::clock::Clock;
 use toolcrib_core::evidence::{Exchange, Failure, Method};
@@ -63,6 +64,14 @@ pub enum Expect {
 pub struct DevWorld {
     /// The local authority.
     pub ca: CertificateDer<'static>,
+}
+
+impl DevWorld {
+    /// The world whose authority is in this PEM text.
+    pub fn from_pem(pem: &[u8]) -> Result<Self, Error> {
+        let ca = CertificateDer::from_pem_slice(pem).map_err(|error| Error::Authority { reason: error.to_string() })?;
+        Ok(Self { ca })
+    }
 }
 
 /// Requests to strangers. Cheap to clone; clones share the limits on concurrency.

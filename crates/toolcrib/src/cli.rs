@@ -11,6 +11,7 @@ use crate::commands::onchain::agt::AgtCommand;
 use crate::commands::onchain::dev::{ContractsCommand, Dev};
 use crate::commands::onchain::wallet::WalletCommand;
 use crate::commands::onchain::{look, write};
+use crate::commands::trust::verify;
 use crate::kinds::ManifestKind;
 
 /// Publish, find, verify, gate, pay for and call agent tools.
@@ -107,6 +108,13 @@ pub(crate) enum Command {
     Access(look::AccessOf),
     /// List what a tool's predicate asks for
     Requirements(look::Tool),
+    /// Check that a tool is what its creator committed to
+    #[command(
+        after_help = "Four checks, as ERC-8257 asks: the manifest is served; URL and endpoint share their origin; the hash is\n\
+        the committed one; its creator registered it. The exit code is 0 for yes, 1 for no, 2 when it could not be told.\n\
+        A URL alone names no registration, so nothing is verified then; what can be checked without a chain is."
+    )]
+    Verify(Box<verify::Verify>),
     /// Start a world of one's own: a chain with our contracts, and what to try
     Dev(Dev),
     /// Start a development chain with our contracts on it

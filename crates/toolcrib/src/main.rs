@@ -77,6 +77,7 @@ fn run(cli: Cli) -> Exit {
         Command::Inspect(arguments) => reach(commands::onchain::look::inspect(&arguments, &mut printer)),
         Command::Access(arguments) => reach(commands::onchain::look::access(&arguments, &mut printer)),
         Command::Requirements(arguments) => reach(commands::onchain::look::requirements(&arguments, &mut printer)),
+        Command::Verify(arguments) => reach(commands::trust::verify::run(&arguments, &mut printer)),
         Command::Dev(arguments) => reach(commands::onchain::dev::run(&arguments, true, &mut printer)),
         Command::Devchain(arguments) => reach(commands::onchain::dev::run(&arguments, false, &mut printer)),
         Command::Contracts(command) => reach(commands::onchain::dev::contracts(&command, &mut printer)),

@@ -85,6 +85,11 @@ impl Printer {
         self.json
     }
 
+    /// Whether more than the usual is wanted.
+    pub(crate) const fn is_verbose(&self) -> bool {
+        self.verbose
+    }
+
     /// The colours of stdout.
     pub(crate) const fn paint(&self) -> Paint {
         self.paint_out

@@ -66,14 +66,4 @@ super::codes! {
         "What was served did not match the first read. An update may have been on its way, so the registry was asked once more, and never again.",
         "nothing needs to be done",
     }
-    PIN_CHANGED = "verify.pin_changed", Error, "ERC-8257 Metadata URI Mutability" {
-        "the committed hash is not the pinned one",
-        "Somebody pinned this tool at a manifest, and its creator has since committed to another. It may be an honest update; it is not what was approved.",
-        "compare the two manifests, and pin the new hash if the change is fine",
-    }
-    REGISTRY_CODE = "verify.registry_code", Error, "ERC-8257 Registry Deployment" {
-        "the registry's code is not the pinned one",
-        "The contract at the registry's address is another one than was pinned, so what it says about tools proves nothing.",
-        "check the registry's address and network",
-    }
 }

@@ -10,6 +10,7 @@ use crate::evidence::{Erc165, Evidence, Exchange, FORMAT, Method, PredicateFacts
 use crate::finding::{Finding, Mode};
 use crate::hex::{self, Hex};
 use crate::json::Value;
+use crate::signals::{self, Advertised};
 use crate::tool::ToolManifest;
 use crate::url::well_known::{self, WellKnown, check_origin_binding};
 use crate::url::{HttpsUrl, ip};
@@ -63,14 +64,9 @@ impl Case {
             }
             return None;
         };
-        if let Some(pin) = policy.pinned_registry_code {
-            if chain.registry_code_hash != Some(pin) {
-                let mut finding = Finding::new(codes::verify::REGISTRY_CODE).expected(pin.to_string());
-                if let Some(got) = chain.registry_code_hash {
-                    finding = finding.got(got.to_string());
-                }
-                self.fail(Step::Registration, finding);
-            }
+        let pinned_code = policy.pinned_registry_code;
+        if let Some(finding) = pinned_code.and_then(|pin| signals::registry_code(pin, chain.registry_code_hash)) {
+            self.fail(Step::Registration, finding);
         }
         if evidence.tool.is_none() || !(1..=2).contains(&chain.config.len()) {
             self.inconsistent("the configuration of a named tool is read once or twice");
@@ -84,11 +80,9 @@ impl Case {
         }
         match &chain.config.last()?.state {
             ToolState::Present(config) => {
-                if let Some(pin) = policy.pinned_manifest {
-                    if pin != config.manifest_hash {
-                        let (expected, got) = (pin.to_string(), config.manifest_hash.to_string());
-                        self.add(Finding::new(codes::verify::PIN_CHANGED).expected(expected).got(got));
-                    }
+                let pin = policy.pinned_manifest;
+                if let Some(finding) = pin.and_then(|pin| signals::pinned_manifest(pin, config.manifest_hash)) {
+                    self.add(finding);
                 }
                 Some(config)
             }
@@ -109,6 +103,9 @@ impl Case {
         match WellKnown::parse(uri) {
             Ok(well_known) => {
                 if let Some(finding) = well_known::lint_normalisation(uri, &well_known) {
+                    self.add(finding);
+                }
+                for finding in well_known.url().lints() {
                     self.add(finding);
                 }
                 Some(well_known)
@@ -293,17 +290,24 @@ impl Case {
     }
 
     fn predicate(&mut self, facts: &PredicateFacts) {
+        let found = signals::predicate(
+            &signals::Predicate {
+                address: facts.address,
+                code_hash: facts.code_hash,
+                implementation: facts.proxy.as_ref().filter(|proxy| proxy.is_mutable).map(|proxy| proxy.target),
+                advertised: match facts.erc165 {
+                    Erc165::NotAdvertised => Advertised::Nothing,
+                    Erc165::Other => Advertised::Other,
+                    Erc165::Predicate => Advertised::Predicate,
+                },
+            },
+            None,
+        );
+        for finding in found {
+            self.add(finding);
+        }
         if facts.code_hash.is_none() {
-            self.add(Finding::new(codes::predicate::NO_CODE).got(format!("{:#x}", facts.address)));
             return;
-        }
-        match facts.erc165 {
-            Erc165::Other => self.add(Finding::new(codes::predicate::NOT_A_PREDICATE)),
-            Erc165::NotAdvertised => self.add(Finding::new(codes::predicate::NOT_ADVERTISED)),
-            Erc165::Predicate => {}
-        }
-        if let Some(proxy) = facts.proxy.as_ref().filter(|proxy| proxy.is_mutable) {
-            self.add(Finding::new(codes::predicate::PROXY).got(format!("{:#x}", proxy.target)));
         }
         match &facts.requirements {
             Requirements::Failed => self.add(Finding::new(codes::predicate::INTROSPECTION_FAILED)),

@@ -137,5 +137,5 @@ pub fn judge_whole(evidence: &Evidence, policy: &Policy, now: UnixTime) -> (Repo
 
 /// Whether a failure leaves open what the tool is: our network may be at fault, or a clock.
 fn is_unclear(code: Code) -> bool {
-    code == codes::verify::NO_MANIFEST || code == codes::verify::FROM_THE_FUTURE
+    codes::fetch::is_transient(code) || code == codes::verify::NO_MANIFEST || code == codes::verify::FROM_THE_FUTURE
 }

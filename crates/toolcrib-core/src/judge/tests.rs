@@ -369,11 +369,11 @@ fn a_pin_is_held_against_the_chain() {
     assert!(judge(&evidence, &pin(hash), NOW).is_usable());
     let moved = judge(&evidence, &pin(B256::ZERO), NOW);
     assert!(moved.verified && !moved.is_usable());
-    assert!(moved.findings.iter().any(|finding| finding.code == codes::verify::PIN_CHANGED));
+    assert!(moved.findings.iter().any(|finding| finding.code == codes::pin::MANIFEST_HASH_CHANGED));
 
     let code = B256::repeat_byte(3);
     let policy = Policy { pinned_registry_code: Some(code), ..Policy::default() };
-    assert_eq!(judge(&evidence, &policy, NOW).failed.map(|failed| failed.code), Some(codes::verify::REGISTRY_CODE));
+    assert_eq!(judge(&evidence, &policy, NOW).failed.map(|failed| failed.code), Some(codes::chain::REGISTRY_CODE));
     evidence.chain.as_mut().expect("a chain").registry_code_hash = Some(code);
     assert!(judge(&evidence, &policy, NOW).is_usable());
 }

@@ -56,7 +56,8 @@ impl Execution {
         }
     }
 
-    const fn is_isolated(self) -> bool {
+    /// Whether the author claims more than an ordinary server.
+    pub const fn is_isolated(self) -> bool {
         matches!(self, Self::Tee | Self::E2ee)
     }
 }

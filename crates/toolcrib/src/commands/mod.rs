@@ -10,4 +10,5 @@ pub(crate) mod new;
 pub(crate) mod onchain;
 pub(crate) mod schema;
 pub(crate) mod shell;
+pub(crate) mod trust;
 pub(crate) mod validate;

@@ -1,0 +1,119 @@
+//! Where the chain's part of the evidence comes from.
+
+use std::future::Future;
+
+use alloy_primitives::U256;
+use toolcrib_chain::predicate::{self, Introspection, Logic};
+use toolcrib_chain::registry::{Registry, ToolState as ChainState};
+use toolcrib_chain::{Error, predicate as chain};
+use toolcrib_core::caip::ToolRef;
+use toolcrib_core::clock::UnixTime;
+use toolcrib_core::evidence::{
+    ChainReads, ConfigRead, Erc165, PredicateFacts, ProxyFacts, Registration, Requirement, Requirements, ToolConfig, ToolState,
+};
+
+/// Whoever can tell what a registry says about one tool: a node, or an index that has read it already.
+pub trait ToolSource: Sync {
+    /// The tool.
+    fn tool(&self) -> ToolRef;
+
+    /// Reads the configuration now. Asked once, and a second time when what is served does not match.
+    fn config(&self) -> impl Future<Output = Result<ConfigRead, Error>> + Send;
+
+    /// Adds what the predicate says, the registry's code and the time of registration to `reads`.
+    fn details(&self, reads: ChainReads) -> impl Future<Output = Result<ChainReads, Error>> + Send;
+}
+
+/// A tool of a registry that is asked through a node.
+#[derive(Clone, Debug)]
+pub struct Onchain {
+    registry: Registry,
+    id: U256,
+    registration: Option<Registration>,
+}
+
+impl Onchain {
+    /// The tool with this id.
+    pub const fn new(registry: Registry, id: U256) -> Self {
+        Self { registry, id, registration: None }
+    }
+
+    /// With the time of registration, for those who know it. Looking it up would mean a search through all logs.
+    #[must_use]
+    pub const fn registered(mut self, block: u64, at: UnixTime) -> Self {
+        self.registration = Some(Registration { block, at });
+        self
+    }
+}
+
+impl ToolSource for Onchain {
+    fn tool(&self) -> ToolRef {
+        self.registry.reference(self.id)
+    }
+
+    async fn config(&self) -> Result<ConfigRead, Error> {
+        let block = self.registry.chain().block_number().await?;
+        let state = match self.registry.tool(self.id).await? {
+            ChainState::NotFound => ToolState::NotFound,
+            ChainState::Deregistered => ToolState::Deregistered,
+            ChainState::Present(config) => ToolState::Present(ToolConfig {
+                creator: config.creator,
+                metadata_uri: config.metadata_uri,
+                manifest_hash: config.manifest_hash,
+                access_predicate: config.access_predicate,
+            }),
+        };
+        Ok(ConfigRead { block, state })
+    }
+
+    async fn details(&self, mut reads: ChainReads) -> Result<ChainReads, Error> {
+        let code = self.registry.chain().code(self.registry.address()).await?;
+        reads.registry_code_hash = Some(alloy_primitives::keccak256(&code));
+        reads.registration = self.registration;
+        if let Some(ToolState::Present(ToolConfig { access_predicate: Some(address), .. })) =
+            reads.config.last().map(|read| &read.state)
+        {
+            reads.predicate = Some(facts(predicate::introspect(self.registry.chain(), *address, self.id).await?));
+        }
+        Ok(reads)
+    }
+}
+
+/// What was learnt about a predicate, as plain data.
+fn facts(introspection: Introspection) -> PredicateFacts {
+    PredicateFacts {
+        address: introspection.address,
+        code_hash: introspection.code_hash,
+        proxy: introspection.proxy.map(|proxy| ProxyFacts {
+            kind: match proxy.kind {
+                chain::ProxyKind::Implementation => "implementation",
+                chain::ProxyKind::Beacon => "beacon",
+                chain::ProxyKind::Admin => "admin",
+                chain::ProxyKind::Minimal => "minimal",
+                chain::ProxyKind::Delegated => "delegated",
+            }
+            .to_owned(),
+            target: proxy.target,
+            is_mutable: proxy.is_mutable(),
+        }),
+        erc165: match introspection.erc165 {
+            chain::Erc165::NotAdvertised => Erc165::NotAdvertised,
+            chain::Erc165::Other => Erc165::Other,
+            chain::Erc165::Predicate => Erc165::Predicate,
+        },
+        name: introspection.name,
+        version: introspection.version,
+        requirements: match introspection.requirements {
+            chain::Requirements::NoCode => Requirements::NoCode,
+            chain::Requirements::Failed => Requirements::Failed,
+            chain::Requirements::OverLimit => Requirements::OverLimit,
+            chain::Requirements::Listed { logic, entries } => Requirements::Listed {
+                any: logic == Logic::Or,
+                entries: entries
+                    .into_iter()
+                    .map(|entry| Requirement { kind: entry.kind.into(), data: entry.data, label: entry.label })
+                    .collect(),
+            },
+        },
+    }
+}

@@ -1,0 +1,67 @@
+//! The way out to strangers' servers, as the command line opens it.
+
+use std::fs;
+use std::io::{ErrorKind, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::Args;
+use toolcrib_core::codes;
+use toolcrib_fetch::{DevWorld, Untrusted};
+use toolcrib_verify::Verifier;
+
+use crate::clock::SystemClock;
+use crate::onchain::state_dir;
+use crate::outcome::Failure;
+
+/// Largest certificate file that is read. A certificate has two kilobytes.
+const MAX_CA_BYTES: u64 = 65_536;
+
+/// How strangers' servers are reached.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Reach {
+    /// The certificate authority of the development world, PEM; it counts for hosts below localhost of tools on chain 31337 alone
+    /// [default: `dev/ca.pem` in the user's state folder, if it is there]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) dev_ca: Option<PathBuf>,
+}
+
+impl Reach {
+    /// Opens the door.
+    pub(crate) fn open(&self) -> Result<Untrusted, Failure> {
+        let mut builder = Untrusted::builder(SystemClock);
+        if let Some(world) = self.dev_world()? {
+            builder = builder.dev(world);
+        }
+        builder.build().map_err(|error| Failure::new(error.code(), error.to_string()))
+    }
+
+    fn dev_world(&self) -> Result<Option<DevWorld>, Failure> {
+        let pem = match &self.dev_ca {
+            Some(path) => Some(
+                read(path)?.ok_or_else(|| Failure::new(codes::cli::NOT_FOUND, format!("there is no file {}", path.display())))?,
+            ),
+            None => match state_dir() {
+                Ok(folder) => read(&folder.join("dev").join("ca.pem"))?,
+                // Without a home there is no development world either.
+                Err(_) => None,
+            },
+        };
+        pem.map(|pem| DevWorld::from_pem(&pem)).transpose().map_err(|error| Failure::new(error.code(), error.to_string()))
+    }
+}
+
+/// A verifier behind that door.
+pub(crate) fn verifier(reach: &Reach) -> Result<Verifier, Failure> {
+    let gatherer = concat!("toolcrib ", env!("CARGO_PKG_VERSION"));
+    Ok(Verifier::new(reach.open()?, Arc::new(SystemClock), gatherer))
+}
+
+fn read(path: &Path) -> Result<Option<Vec<u8>>, Failure> {
+    let mut bytes = Vec::new();
+    match fs::File::open(path).and_then(|file| file.take(MAX_CA_BYTES).read_to_end(&mut bytes)) {
+        Ok(_) => Ok(Some(bytes)),
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),
+        Err(error) => Err(Failure::new(codes::cli::UNREADABLE, format!("cannot read {}: {error}", path.display()))),
+    }
+}

@@ -1,0 +1,193 @@
+//! `verify`: the four checks of ERC-8257 §7, now or from a file.
+
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use alloy_primitives::{Address, B256, U256};
+use clap::Args;
+use futures_util::{StreamExt, TryStreamExt, stream};
+use serde_json::{Value, json};
+use toolcrib_chain::registry::{EventFilter, Registry, RegistryEvent};
+use toolcrib_core::clock::Clock;
+use toolcrib_core::codes;
+use toolcrib_core::evidence::{Evidence, MAX_FILE_BYTES};
+use toolcrib_core::judge::{MAX_WINDOW, Policy, Report, Verdict, judge};
+use toolcrib_verify::{Depth, Onchain, Verifier};
+
+use super::{Reach, show, verifier};
+use crate::clock::SystemClock;
+use crate::kinds::parse_address;
+use crate::onchain::{OnChain, failed};
+use crate::outcome::{Done, Exit, Failure, Stop};
+use crate::printer::{Printer, shown};
+
+/// Tools that are verified at once by `--all`: enough to hide the wait for servers, few enough for a public node.
+const AT_ONCE: usize = 8;
+
+/// Arguments of `verify`.
+#[derive(Args, Debug)]
+#[group(id = "what", required = true, multiple = false, args = ["tool", "evidence", "all"])]
+pub(crate) struct Verify {
+    /// The tool: `eip155:<chain>/erc8257:<registry>/<id>`, an id together with --network, or the URL of a manifest
+    #[arg(value_name = "TOOL|URL")]
+    pub(crate) tool: Option<String>,
+    /// Judge evidence that was saved earlier. Nothing is fetched, and nothing may be called or paid on its account
+    #[arg(long, value_name = "FILE")]
+    pub(crate) evidence: Option<PathBuf>,
+    /// Verify every tool that this account registered on --network
+    #[arg(long, value_name = "CREATOR")]
+    pub(crate) all: Option<String>,
+    /// With --all: look for registrations from this block on
+    #[arg(long, value_name = "BLOCK", default_value_t = 0, requires = "all")]
+    pub(crate) from_block: u64,
+    /// Save what was read and fetched
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["evidence", "all"])]
+    pub(crate) save: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) policy: PolicyArguments,
+    #[command(flatten)]
+    pub(crate) onchain: OnChain,
+    #[command(flatten)]
+    pub(crate) reach: Reach,
+}
+
+/// What is asked for beyond the standard.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct PolicyArguments {
+    /// Answer no unless the committed manifest hash is this one
+    #[arg(long, value_name = "0x…")]
+    pub(crate) pin: Option<B256>,
+    /// Answer no unless the registry's code has this keccak256
+    #[arg(long, value_name = "0x…")]
+    pub(crate) registry_code: Option<B256>,
+    /// For how many seconds evidence counts as fresh, at most a day
+    #[arg(long, value_name = "SECONDS", default_value_t = toolcrib_core::judge::DEFAULT_WINDOW)]
+    pub(crate) window: u64,
+}
+
+impl PolicyArguments {
+    /// The policy.
+    pub(crate) fn policy(&self) -> Result<Policy, Failure> {
+        let mut policy = Policy::default().with_window(self.window).ok_or_else(|| {
+            Failure::new(codes::cli::USAGE, format!("--window is at most {MAX_WINDOW} seconds")).hint("choose a shorter window")
+        })?;
+        policy.pinned_manifest = self.pin;
+        policy.pinned_registry_code = self.registry_code;
+        Ok(policy)
+    }
+}
+
+/// Verifies one tool, all tools of an account, or saved evidence.
+pub(crate) async fn run(arguments: &Verify, printer: &mut Printer) -> Result<Done, Stop> {
+    let policy = arguments.policy.policy()?;
+    if let Some(path) = &arguments.evidence {
+        let evidence = load(path)?;
+        return one(&judge(&evidence, &policy, SystemClock.now()), printer);
+    }
+    let verifier = verifier(&arguments.reach)?;
+    if let Some(creator) = &arguments.all {
+        let registry = arguments.onchain.connect(printer).await?;
+        return every(&verifier, &registry, parse_address(creator)?, arguments.from_block, &policy, printer).await;
+    }
+    let named = arguments.tool.as_deref().unwrap_or_default();
+    let evidence = if named.contains("://") {
+        verifier.gather_url(named).await
+    } else {
+        let (registry, id) = arguments.onchain.connect_for(named, printer).await?;
+        verifier.gather(&Onchain::new(registry, id), Depth::Full).await.map_err(failed)?
+    };
+    if let Some(path) = &arguments.save {
+        save(path, &evidence)?;
+        printer.note(&format!("evidence saved to {}", shown(&path.display().to_string())))?;
+    }
+    one(&judge(&evidence, &policy, evidence.gathered_at), printer)
+}
+
+/// Reads an evidence file.
+pub(crate) fn load(path: &Path) -> Result<Evidence, Failure> {
+    let name = path.display();
+    let mut bytes = Vec::new();
+    fs::File::open(path)
+        .and_then(|file| file.take(MAX_FILE_BYTES as u64 + 1).read_to_end(&mut bytes))
+        .map_err(|error| Failure::new(codes::cli::UNREADABLE, format!("cannot read {name}: {error}")))?;
+    if bytes.len() > MAX_FILE_BYTES {
+        return Err(Failure::new(codes::cli::UNREADABLE, format!("{name} is larger than any evidence file")));
+    }
+    serde_json::from_slice(&bytes)
+        .map_err(|error| Failure::new(codes::cli::UNREADABLE, format!("{name} is no evidence file: {error}")))
+}
+
+/// Writes an evidence file, whole or not at all.
+pub(crate) fn save(path: &Path, evidence: &Evidence) -> Result<(), Failure> {
+    let unwritable =
+        |error: &dyn std::fmt::Display| Failure::new(codes::cli::OUTPUT, format!("cannot write {}: {error}", path.display()));
+    let text = serde_json::to_string_pretty(evidence).map_err(|error| unwritable(&error))?;
+    let mut partial = path.as_os_str().to_owned();
+    partial.push(".partial");
+    fs::write(&partial, text).and_then(|()| fs::rename(&partial, path)).map_err(|error| unwritable(&error))
+}
+
+/// The exit code that a report stands for.
+pub(crate) const fn exit_of(report: &Report) -> Exit {
+    match report.verdict {
+        Verdict::Verified if report.conformant && !matches!(report.pinned, Some(false)) => Exit::Yes,
+        Verdict::Partial if report.conformant => Exit::Yes,
+        Verdict::Verified | Verdict::Refused | Verdict::Partial => Exit::No,
+        Verdict::Unknown => Exit::CouldNotTell,
+    }
+}
+
+fn one(report: &Report, printer: &mut Printer) -> Result<Done, Stop> {
+    let text = show::report(report, printer.paint(), printer.is_verbose());
+    printer.result(&text)?;
+    Ok(Done::new(exit_of(report), data(report)))
+}
+
+async fn every(
+    verifier: &Verifier,
+    registry: &Registry,
+    creator: Address,
+    from: u64,
+    policy: &Policy,
+    printer: &mut Printer,
+) -> Result<Done, Stop> {
+    let ids = registered(registry, creator, from).await?;
+    if ids.is_empty() {
+        printer.note("this account has registered nothing there")?;
+        return Ok(Done::new(Exit::No, json!([])));
+    }
+    let mut reports = stream::iter(ids)
+        .map(|id| async move {
+            let live = verifier.live(&Onchain::new(registry.clone(), id), policy, Depth::Full).await?;
+            Ok::<_, toolcrib_chain::Error>(live.report)
+        })
+        .buffered(AT_ONCE);
+    let (mut exit, mut list) = (Exit::Yes, Vec::new());
+    while let Some(report) = reports.next().await {
+        let report = report.map_err(failed)?;
+        let line = show::verdict(&report, printer.paint());
+        printer.result(&format!("{}  {line}\n", report.tool.as_deref().unwrap_or_default()))?;
+        printer.flush()?;
+        exit = exit.max(exit_of(&report));
+        list.push(data(&report));
+    }
+    Ok(Done::new(exit, Value::Array(list)))
+}
+
+/// The ids that an account registered, in order.
+async fn registered(registry: &Registry, creator: Address, from: u64) -> Result<Vec<U256>, Failure> {
+    let head = registry.chain().block_number().await.map_err(failed)?;
+    let filter = EventFilter { creator: Some(creator), ..EventFilter::default() };
+    let pages = registry.events(from, head, filter).try_collect::<Vec<_>>().await.map_err(failed)?;
+    let ids = pages.into_iter().flat_map(|page| page.events).filter_map(|logged| match logged.event {
+        RegistryEvent::Registered { id, .. } => Some(id),
+        _ => None,
+    });
+    Ok(ids.collect())
+}
+
+/// A report as JSON.
+pub(crate) fn data(report: &Report) -> Value {
+    serde_json::to_value(report).unwrap_or_default()
+}
