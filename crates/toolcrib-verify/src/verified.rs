@@ -102,6 +102,8 @@ pub struct Live {
 impl Verifier {
     /// Verifies a tool now.
     pub async fn live(&self, source: &impl ToolSource, policy: &Policy, depth: Depth) -> Result<Live, Error> {
+        // The code of the registry is part of the details.
+        let depth = if policy.pinned_registry_code.is_some() { Depth::Full } else { depth };
         let evidence = self.gather(source, depth).await?;
         // The time of gathering, so that a policy without a window can be met: what counts is that it happened just now.
         let (report, manifest) = judge_whole(&evidence, policy, evidence.gathered_at);

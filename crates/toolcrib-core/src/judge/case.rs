@@ -64,9 +64,14 @@ impl Case {
             }
             return None;
         };
-        let pinned_code = policy.pinned_registry_code;
-        if let Some(finding) = pinned_code.and_then(|pin| signals::registry_code(pin, chain.registry_code_hash)) {
-            self.fail(Step::Registration, finding);
+        if let Some(pin) = policy.pinned_registry_code {
+            let finding = match chain.registry_code_hash {
+                None => Some(Finding::new(codes::chain::REGISTRY_CODE).message("the registry's code was not read")),
+                read => signals::registry_code(pin, read),
+            };
+            if let Some(finding) = finding {
+                self.fail(Step::Registration, finding);
+            }
         }
         if evidence.tool.is_none() || !(1..=2).contains(&chain.config.len()) {
             self.inconsistent("the configuration of a named tool is read once or twice");
