@@ -185,6 +185,20 @@ contract CompositePredicateTest is CompositeFixture {
         assertGranted(toolId, "");
     }
 
+    function test_setComposition_revertsOnUnknownOperator() public {
+        bytes memory input = abi.encodeCall(composite.setComposition, (toolId, ANY, list(term(yes))));
+        // The operator is the second word after the selector.
+        for (uint256 op = 1; op <= 3; ++op) {
+            assembly ("memory-safe") {
+                mstore(add(input, 0x44), op)
+            }
+            vm.prank(creator);
+            (bool ok,) = address(composite).call(input);
+            assertEq(ok, op == 1);
+        }
+        assertEq(uint8(composite.getOp(toolId)), uint8(ANY));
+    }
+
     function refuse(ICompositePredicate.Term memory bad, bytes memory reason) private {
         vm.expectRevert(reason);
         set(ALL, list(term(yes), bad));

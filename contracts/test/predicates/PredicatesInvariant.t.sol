@@ -258,6 +258,29 @@ contract PredicatesInvariantTest is StdInvariant, Test {
         targetContract(address(handler));
     }
 
+    // The actions reach every answer, so that the invariants say something.
+    function test_theModelReachesEveryAnswer() public {
+        address somebody = handler.person(2);
+        assertEq(uint8(handler.expected(1, somebody)), uint8(PredicatesHandler.Answer.No));
+        // Tool 1 of person 0: not enough of the token, alone.
+        handler.setBalance(0, 0, 1);
+        handler.compose(0, 0, 2 | (0x11 << 8));
+        assertEq(abi.encode(handler.model(1).terms).length, 64 + 64);
+        assertTrue(handler.model(1).terms[0].negate);
+        assertEq(uint8(handler.expected(1, somebody)), uint8(PredicatesHandler.Answer.Yes));
+        invariant_accessFollowsFromHoldings();
+        handler.hold20(2, 2);
+        assertEq(uint8(handler.expected(1, somebody)), uint8(PredicatesHandler.Answer.No));
+        invariant_accessFollowsFromHoldings();
+        handler.breakOrMend(0);
+        assertEq(uint8(handler.expected(1, somebody)), uint8(PredicatesHandler.Answer.None));
+        invariant_accessFollowsFromHoldings();
+        // Another creator's tool is out of reach, and out of mind.
+        handler.setBalance(1, 0, 3);
+        assertEq(handler.model(1).minBalance, 2);
+        invariant_configurationsAreTheCreatorsLastWord();
+    }
+
     // Each tool has what its creator said last, and no other tool's creator said anything.
     function invariant_configurationsAreTheCreatorsLastWord() public view {
         for (uint256 toolId = 1; toolId <= handler.TOOLS(); ++toolId) {
