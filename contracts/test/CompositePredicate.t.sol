@@ -147,6 +147,18 @@ contract CompositePredicateTest is CompositeFixture {
         assertDenied(toolId, "");
     }
 
+    // Nothing of an old composition stays in storage.
+    function test_setComposition_emptyClearsTheStorage() public {
+        vm.record();
+        set(ANY, list(term(yes), not(no), term(broken)));
+        (, bytes32[] memory written) = vm.accesses(address(composite));
+        assertGe(written.length, 4);
+        set(ALL, new ICompositePredicate.Term[](0));
+        for (uint256 i; i < written.length; ++i) {
+            assertEq(vm.load(address(composite), written[i]), bytes32(0));
+        }
+    }
+
     function test_setComposition_emitsEvent() public {
         vm.expectEmit(address(composite));
         emit CompositionSet(toolId, ANY, list(term(yes), not(no)));

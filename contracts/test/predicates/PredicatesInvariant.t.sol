@@ -3,6 +3,7 @@ pragma solidity ^0.8.24;
 
 import {StdInvariant, Test} from "forge-std/Test.sol";
 import {ToolRegistry} from "src/ToolRegistry.sol";
+import {IAccessPredicate} from "src/interfaces/IAccessPredicate.sol";
 import {CompositePredicate, ICompositePredicate} from "src/predicates/CompositePredicate.sol";
 import {ERC1155OwnerPredicate} from "src/predicates/ERC1155OwnerPredicate.sol";
 import {ERC20BalancePredicate} from "src/predicates/ERC20BalancePredicate.sol";
@@ -239,6 +240,7 @@ contract PredicatesHandler is Test {
     }
 }
 
+/// @dev Shorter than usual: after every call each tool is asked about everybody.
 contract PredicatesInvariantTest is StdInvariant, Test {
     PredicatesHandler private handler;
 
@@ -282,6 +284,8 @@ contract PredicatesInvariantTest is StdInvariant, Test {
     }
 
     // Each tool has what its creator said last, and no other tool's creator said anything.
+    /// forge-config: default.invariant.runs = 32
+    /// forge-config: default.invariant.depth = 64
     function invariant_configurationsAreTheCreatorsLastWord() public view {
         for (uint256 toolId = 1; toolId <= handler.TOOLS(); ++toolId) {
             PredicatesHandler.Model memory model = handler.model(toolId);
@@ -293,8 +297,36 @@ contract PredicatesInvariantTest is StdInvariant, Test {
         }
     }
 
+    // Each predicate by itself, whether a composition uses it or not.
+    /// forge-config: default.invariant.runs = 32
+    /// forge-config: default.invariant.depth = 64
+    function invariant_everyPredicateFollowsFromHoldings() public view {
+        for (uint256 toolId = 1; toolId <= handler.TOOLS(); ++toolId) {
+            for (uint256 i; i < handler.PEOPLE(); ++i) {
+                address who = handler.person(i);
+                _assertAnswer(handler.BY721(), toolId, who, handler.expected721(toolId, who));
+                _assertAnswer(handler.BY1155(), toolId, who, handler.expected1155(toolId, who));
+                _assertAnswer(handler.BY20(), toolId, who, handler.expected20(toolId, who));
+            }
+        }
+    }
+
+    function _assertAnswer(IAccessPredicate predicate, uint256 toolId, address who, PredicatesHandler.Answer expected)
+        private
+        view
+    {
+        try predicate.hasAccess(toolId, who, "") returns (bool granted) {
+            assertEq(granted, expected == PredicatesHandler.Answer.Yes, predicate.name());
+            assertTrue(expected != PredicatesHandler.Answer.None, "a broken token is no answer");
+        } catch {
+            assertEq(uint8(expected), uint8(PredicatesHandler.Answer.None), predicate.name());
+        }
+    }
+
     // For every tool and everybody the registry says what follows from the holdings, and a broken token never opens.
     // req: REG-025, REG-026
+    /// forge-config: default.invariant.runs = 32
+    /// forge-config: default.invariant.depth = 64
     function invariant_accessFollowsFromHoldings() public view {
         for (uint256 toolId = 1; toolId <= handler.TOOLS(); ++toolId) {
             for (uint256 i; i < handler.PEOPLE(); ++i) {
