@@ -147,6 +147,18 @@ contract CompositePredicateTest is CompositeFixture {
         assertDenied(toolId, "");
     }
 
+    // Nothing of an old composition stays in storage.
+    function test_setComposition_emptyClearsTheStorage() public {
+        vm.record();
+        set(ANY, list(term(yes), not(no), term(broken)));
+        (, bytes32[] memory written) = vm.accesses(address(composite));
+        assertGe(written.length, 4);
+        set(ALL, new ICompositePredicate.Term[](0));
+        for (uint256 i; i < written.length; ++i) {
+            assertEq(vm.load(address(composite), written[i]), bytes32(0));
+        }
+    }
+
     function test_setComposition_emitsEvent() public {
         vm.expectEmit(address(composite));
         emit CompositionSet(toolId, ANY, list(term(yes), not(no)));
@@ -183,6 +195,20 @@ contract CompositePredicateTest is CompositeFixture {
         set(ALL, list(term(yes), term(yes), term(yes)));
         assertEq(composite.getTerms(toolId).length, composite.MAX_TERMS_PER_COMPOSITION());
         assertGranted(toolId, "");
+    }
+
+    function test_setComposition_revertsOnUnknownOperator() public {
+        bytes memory input = abi.encodeCall(composite.setComposition, (toolId, ANY, list(term(yes))));
+        // The operator is the second word after the selector.
+        for (uint256 op = 1; op <= 3; ++op) {
+            assembly ("memory-safe") {
+                mstore(add(input, 0x44), op)
+            }
+            vm.prank(creator);
+            (bool ok,) = address(composite).call(input);
+            assertEq(ok, op == 1);
+        }
+        assertEq(uint8(composite.getOp(toolId)), uint8(ANY));
     }
 
     function refuse(ICompositePredicate.Term memory bad, bytes memory reason) private {
@@ -372,6 +398,93 @@ contract CompositePredicateTest is CompositeFixture {
         }
     }
 
+    // Two composites that ask each other through go-betweens without ERC-165, which no configuration can see.
+    function test_hasAccess_crossCompositeCycleFailsClosed() public {
+        CompositePredicate second = new CompositePredicate(registry);
+        ForwardingPredicate toFirst = new ForwardingPredicate();
+        ForwardingPredicate toSecond = new ForwardingPredicate();
+        toFirst.set(IAccessPredicate(address(composite)));
+        toSecond.set(IAccessPredicate(address(second)));
+        for (uint256 i; i < 8; ++i) {
+            ICompositePredicate.Op op = i & 1 == 0 ? ALL : ANY;
+            set(op, list(ICompositePredicate.Term(address(toSecond), i & 2 != 0)));
+            ICompositePredicate.Term[] memory back = list(ICompositePredicate.Term(address(toFirst), i & 4 != 0));
+            vm.prank(creator);
+            second.setComposition(toolId, op, back);
+            assertMalfunction(toolId, "");
+        }
+        // A way out of the circle that decides is taken.
+        set(ANY, list(term(address(toSecond)), term(yes)));
+        assertGranted(toolId, "");
+        set(ALL, list(term(address(toSecond)), term(no)));
+        assertDenied(toolId, "");
+    }
+
+    // With ALL, the last of the most terms is asked too, and decides.
+    function test_hasAccess_asksAsFarAsNeeded() public {
+        SetPredicate last = new SetPredicate(true);
+        set(ALL, list(term(yes), term(yes), term(address(last))));
+        bytes memory question = abi.encodeCall(IAccessPredicate.hasAccess, (toolId, account, ""));
+        vm.expectCall(address(last), question, 2);
+        assertTrue(composite.hasAccess(toolId, account, ""));
+        last.set(false);
+        assertFalse(composite.hasAccess(toolId, account, ""));
+    }
+
+    function test_hasAccess_stopsWhenTheOutcomeIsCertain() public {
+        address unasked = address(new SetPredicate(true));
+        vm.expectCall(unasked, abi.encodeCall(IAccessPredicate.hasAccess, (toolId, account, "")), 0);
+        set(ALL, list(term(no), term(unasked)));
+        assertFalse(composite.hasAccess(toolId, account, ""));
+        set(ANY, list(term(yes), term(unasked)));
+        assertTrue(composite.hasAccess(toolId, account, ""));
+        set(ANY, list(not(no), not(unasked)));
+        assertTrue(composite.hasAccess(toolId, account, ""));
+    }
+
+    // Terms keep their own settings for each tool, so a composition of one tool says nothing about another.
+    function test_setComposition_isForTheCreatorAloneAndOneTool() public {
+        vm.startPrank(stranger);
+        uint256 own = registry.registerTool(URI, HASH, address(composite));
+        vm.expectRevert(abi.encodeWithSelector(RegistryPredicate.CallerIsNotToolCreator.selector, toolId, stranger));
+        composite.setComposition(toolId, ALL, list(term(yes)));
+        composite.setComposition(own, ANY, list(term(yes)));
+        vm.stopPrank();
+        assertDenied(toolId, "");
+        assertEq(uint8(composite.getOp(toolId)), uint8(ALL));
+        assertEq(composite.getTerms(toolId).length, 0);
+        assertGranted(own, "");
+    }
+
+    function test_setComposition_failureKeepsTheOldOne() public {
+        set(ANY, list(term(yes), not(no)));
+        vm.expectRevert(abi.encodeWithSelector(CompositePredicate.InvalidTerm.selector, 2, address(0)));
+        set(ALL, list(term(no), term(no), term(address(0))));
+        assertEq(uint8(composite.getOp(toolId)), uint8(ANY));
+        assertEq(abi.encode(composite.getTerms(toolId)), abi.encode(list(term(yes), not(no))));
+    }
+
+    // A tool leaves its composite and comes back: nothing is forgotten.
+    function test_throughTheRegistry_pauseAndResume() public {
+        set(ALL, list(term(yes), not(no)));
+        assertGranted(toolId, "");
+        address deny = address(new DenyAllPredicate());
+        vm.prank(creator);
+        registry.setAccessPredicate(toolId, deny);
+        assertDenied(toolId, "");
+        vm.prank(creator);
+        registry.setAccessPredicate(toolId, address(composite));
+        assertGranted(toolId, "");
+    }
+
+    function test_throughTheRegistry_removedTool() public {
+        set(ALL, list(term(yes)));
+        vm.prank(creator);
+        registry.deregisterTool(toolId);
+        vm.expectRevert(abi.encodeWithSelector(IToolRegistry.ToolIsDeregistered.selector, toolId));
+        registry.tryHasAccess(toolId, account, "");
+    }
+
     // The registry's hasAccess says no for "cannot tell". Whoever builds a term on it gets a no, and a term that asks about
     // its own tool never a yes.
     function test_hasAccess_recursionThroughTheRegistryNeverGrants() public {
@@ -492,6 +605,11 @@ contract CompositeRequirementsTest is CompositeFixture {
         assertEq(requirements[1].data, abi.encode(1));
         set(ANY, list(term(leaf(A, 2)), term(leaf(B, 1))));
         check(RequirementLogic.OR, kindsOf(A, A, B));
+    }
+
+    function test_emptyUnderAny() public {
+        set(ANY, new ICompositePredicate.Term[](0));
+        check(RequirementLogic.OR, new bytes4[](0));
     }
 
     function test_childrenWithoutRequirementsAddNothing() public {

@@ -98,6 +98,12 @@ contract ToolRegistryTest is RegistryFixture {
         registry.registerTool("a", HASH, address(0));
     }
 
+    // The whole room that the ERC allows, and not a byte more.
+    // req: REG-006
+    function test_registerTool_capIsTheCeilingOfTheErc() public view {
+        assertEq(registry.MAX_METADATA_URI_LENGTH(), 2_048);
+    }
+
     // req: REG-005
     function test_registerTool_revertsOnUriAboveCap() public {
         string memory uri = repeat("a", 2_049);
@@ -329,9 +335,13 @@ contract ToolRegistryTest is RegistryFixture {
     // req: REG-022
     function test_setAccessPredicate_revertsIfNotCreator() public {
         uint256 toolId = register(address(0));
-        vm.expectRevert(abi.encodeWithSelector(IToolRegistry.NotToolCreator.selector, toolId, stranger));
-        vm.prank(stranger);
-        registry.setAccessPredicate(toolId, address(0));
+        address[2] memory predicates = [address(0), address(new SetPredicate(false))];
+        for (uint256 i; i < predicates.length; ++i) {
+            vm.expectRevert(abi.encodeWithSelector(IToolRegistry.NotToolCreator.selector, toolId, stranger));
+            vm.prank(stranger);
+            registry.setAccessPredicate(toolId, predicates[i]);
+            assertEq(registry.getToolConfig(toolId).accessPredicate, address(0));
+        }
     }
 
     // req: REG-021
@@ -346,6 +356,75 @@ contract ToolRegistryTest is RegistryFixture {
         vm.expectRevert(abi.encodeWithSelector(IToolRegistry.InvalidAccessPredicate.selector, address(registry)));
         vm.prank(creator);
         registry.setAccessPredicate(toolId, address(registry));
+    }
+
+    // req: REG-013
+    function test_setAccessPredicate_revertsForERC165ThatRevertsOnPredicateQuery() public {
+        address gate = address(new SetPredicate(false));
+        uint256 toolId = register(gate);
+        address wrong = address(new LadderPredicate(LadderPredicate.Reply.Yes, LadderPredicate.Reply.Revert));
+        vm.expectRevert(abi.encodeWithSelector(IToolRegistry.InvalidAccessPredicate.selector, wrong));
+        vm.prank(creator);
+        registry.setAccessPredicate(toolId, wrong);
+        assertEq(registry.getToolConfig(toolId).accessPredicate, gate);
+    }
+
+    // The registry as its own predicate is refused by the ladder alone, with the error of the ladder.
+    // req: REG-014
+    function test_setAccessPredicate_refusesItselfLikeAnyOther() public {
+        ToolRegistry other = new ToolRegistry();
+        address[2] memory registries = [address(registry), address(other)];
+        for (uint256 i; i < registries.length; ++i) {
+            checkLadder(registries[i], false);
+        }
+    }
+
+    // The rule that a predicate is not examined again belongs to this interface id.
+    // req: REG-015, REG-016
+    function test_setAccessPredicate_sameValueAsksNothing() public {
+        address predicate = address(new SetPredicate(true));
+        uint256 toolId = register(predicate);
+        assertTrue(registry.supportsInterface(0xf1dc8075));
+        vm.expectCall(predicate, "", 0);
+        vm.prank(creator);
+        registry.setAccessPredicate(toolId, predicate);
+    }
+
+    // ── getToolConfig, toolCount ──
+
+    // req: REG-021
+    function test_getToolConfig_revertsIfNotFound() public {
+        vm.expectRevert(abi.encodeWithSelector(IToolRegistry.ToolNotFound.selector, 1));
+        registry.getToolConfig(1);
+        register(address(0));
+        registry.getToolConfig(1);
+        vm.expectRevert(abi.encodeWithSelector(IToolRegistry.ToolNotFound.selector, 2));
+        registry.getToolConfig(2);
+    }
+
+    // req: REG-021
+    function testFuzz_getToolConfig_revertsIfNotFound(uint256 toolId) public {
+        register(address(0));
+        vm.assume(toolId != 1);
+        vm.expectRevert(abi.encodeWithSelector(IToolRegistry.ToolNotFound.selector, toolId));
+        registry.getToolConfig(toolId);
+    }
+
+    // Writes other than registrations do not count, nor do registrations that failed.
+    // req: REG-003
+    function test_toolCount() public {
+        assertEq(registry.toolCount(), 0);
+        uint256 toolId = register(address(0));
+        assertEq(registry.toolCount(), 1);
+        vm.startPrank(creator);
+        registry.updateToolMetadata(toolId, URI, OTHER);
+        registry.setAccessPredicate(toolId, makeAddr("no code"));
+        vm.expectRevert(IToolRegistry.InvalidMetadataURI.selector);
+        registry.registerTool("", HASH, address(0));
+        vm.stopPrank();
+        assertEq(registry.toolCount(), 1);
+        register(address(0));
+        assertEq(registry.toolCount(), 2);
     }
 
     // ── deregisterTool ──
@@ -403,6 +482,92 @@ contract ToolRegistryTest is RegistryFixture {
         vm.prank(stranger);
         registry.deregisterTool(toolId);
         registry.getToolConfig(toolId);
+    }
+
+    // req: REG-021
+    function test_deregisterTool_revertsIfNotFound() public {
+        vm.expectRevert(abi.encodeWithSelector(IToolRegistry.ToolNotFound.selector, 1));
+        vm.prank(creator);
+        registry.deregisterTool(1);
+    }
+
+    // Nobody hears from a removed tool who its creator was.
+    // req: REG-020
+    function test_deregisterTool_removedComesBeforeNotCreator() public {
+        uint256 toolId = register(address(0));
+        vm.prank(creator);
+        registry.deregisterTool(toolId);
+        address[2] memory callers = [creator, stranger];
+        for (uint256 i; i < callers.length; ++i) {
+            vm.startPrank(callers[i]);
+            vm.expectRevert(abi.encodeWithSelector(IToolRegistry.ToolIsDeregistered.selector, toolId));
+            registry.deregisterTool(toolId);
+            // Wrong arguments do not come first either.
+            vm.expectRevert(abi.encodeWithSelector(IToolRegistry.ToolIsDeregistered.selector, toolId));
+            registry.updateToolMetadata(toolId, "", bytes32(0));
+            vm.expectRevert(abi.encodeWithSelector(IToolRegistry.ToolIsDeregistered.selector, toolId));
+            registry.setAccessPredicate(toolId, address(registry));
+            vm.stopPrank();
+        }
+    }
+
+    // The neighbours of a removed tool stay as they were.
+    // req: REG-019
+    function test_deregisterTool_leavesOthersAlone() public {
+        uint256 first = register(address(0));
+        uint256 second = register(address(0));
+        uint256 third = register(address(0));
+        vm.prank(creator);
+        registry.deregisterTool(second);
+        assertGranted(first, "");
+        assertGranted(third, "");
+        assertEq(registry.getToolConfig(first).metadataURI, URI);
+        assertEq(registry.getToolConfig(third).metadataURI, URI);
+    }
+
+    // Whoever lost a key, or removed a tool, registers the same manifest again and gets another id.
+    // req: REG-039
+    function test_registerAgain_getsAFreshId() public {
+        uint256 lost = register(address(0));
+        vm.prank(stranger);
+        uint256 fresh = registry.registerTool(URI, HASH, address(0));
+        assertEq(fresh, lost + 1);
+        // Nobody but the old key can touch the old one, which goes on as it was.
+        vm.expectRevert(abi.encodeWithSelector(IToolRegistry.NotToolCreator.selector, lost, stranger));
+        vm.prank(stranger);
+        registry.deregisterTool(lost);
+        assertEq(registry.getToolConfig(lost).creator, creator);
+
+        vm.prank(stranger);
+        registry.deregisterTool(fresh);
+        vm.prank(stranger);
+        assertEq(registry.registerTool(URI, HASH, address(0)), fresh + 1);
+        vm.expectRevert(abi.encodeWithSelector(IToolRegistry.ToolIsDeregistered.selector, fresh));
+        registry.getToolConfig(fresh);
+    }
+
+    // ── no fee ──
+
+    // This registry asks for no money, and takes none by mistake.
+    // req: REG-045
+    function test_valueIsRefused() public {
+        uint256 toolId = register(address(0));
+        bytes[5] memory calls = [
+            abi.encodeCall(registry.registerTool, (URI, HASH, address(0))),
+            abi.encodeCall(registry.updateToolMetadata, (toolId, URI, OTHER)),
+            abi.encodeCall(registry.setAccessPredicate, (toolId, makeAddr("no code"))),
+            abi.encodeCall(registry.deregisterTool, (toolId)),
+            bytes("")
+        ];
+        vm.deal(creator, 10);
+        for (uint256 i; i < calls.length; ++i) {
+            vm.prank(creator);
+            (bool ok,) = address(registry).call{value: 1}(calls[i]);
+            assertFalse(ok);
+        }
+        assertEq(address(registry).balance, 0);
+        assertEq(registry.toolCount(), 1);
+        assertEq(registry.getToolConfig(toolId).manifestHash, HASH);
     }
 
     // req: REG-003

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 pragma solidity ^0.8.24;
 
-import {IAccessPredicate} from "src/interfaces/IAccessPredicate.sol";
+import {Vm, VmSafe} from "forge-std/Vm.sol";
+import {IAccessPredicate, RequirementLogic} from "src/interfaces/IAccessPredicate.sol";
 import {RegistryFixture} from "test/RegistryFixture.sol";
 import {
     BoastingPredicate,
@@ -148,6 +149,74 @@ contract ToolRegistryAccessTest is RegistryFixture {
         assertEq(gate.asked(), 0);
     }
 
+    // req: REG-028
+    function test_askedByStaticCallFromTheRegistry() public {
+        address gate = address(new SetPredicate(true));
+        uint256 toolId = register(gate);
+        vm.startStateDiffRecording();
+        registry.tryHasAccess(toolId, account, "");
+        Vm.AccountAccess[] memory calls = vm.stopAndReturnStateDiff();
+        assertEq(calls.length, 2, "to the registry, and from there to the predicate");
+        assertEq(calls[1].account, gate);
+        assertEq(calls[1].accessor, address(registry));
+        assertEq(uint8(calls[1].kind), uint8(VmSafe.AccountAccessKind.StaticCall));
+        assertEq(calls[1].data, abi.encodeCall(IAccessPredicate.hasAccess, (toolId, account, "")));
+    }
+
+    // Anybody may ask about anybody, and hears the same: a grant says nothing about who asked.
+    // req: PRED-018
+    function testFuzz_theAnswerDoesNotDependOnTheAsker(address asker, bool allowed) public {
+        vm.assume(asker != address(0));
+        SetPredicate gate = new SetPredicate(false);
+        if (allowed) gate.allow(account);
+        uint256 toolId = register(address(gate));
+        vm.prank(asker, asker);
+        (bool ok, bool granted) = registry.tryHasAccess(toolId, account, "");
+        assertTrue(ok);
+        assertEq(granted, allowed);
+    }
+
+    // What a predicate says in getRequirements binds nobody: the answer to hasAccess counts, both ways.
+    // req: PRED-009
+    function test_requirementsAreOnlyAHint() public {
+        SetPredicate gate = new SetPredicate(false);
+        uint256 toolId = register(address(gate));
+        // No requirement at all, under AND: everybody would satisfy that.
+        assertDenied(toolId, "");
+        gate.require_(0xbdf8c428, abi.encode(makeAddr("collection")), "unattainable", RequirementLogic.AND);
+        gate.set(true);
+        assertGranted(toolId, "");
+    }
+
+    // A predicate that is still to come, at an address that is already certain.
+    // req: REG-010, REG-030, PRED-026, PRED-028
+    function test_counterfactualPredicate() public {
+        bytes memory initCode = abi.encodePacked(type(SetPredicate).creationCode, abi.encode(true));
+        address later = vm.computeCreate2Address(bytes32(uint256(7)), keccak256(initCode), address(this));
+        uint256 toolId = register(later);
+        assertMalfunction(toolId, "");
+        // Other init code, as a hostile deployer would have it, comes to lie elsewhere.
+        assertTrue(address(new SetPredicate{salt: bytes32(uint256(7))}(false)) != later);
+        assertMalfunction(toolId, "");
+        assertEq(address(new SetPredicate{salt: bytes32(uint256(7))}(true)), later);
+        assertGranted(toolId, "");
+    }
+
+    // Equal code is no equal predicate: what it stores decides too.
+    // req: PRED-027
+    function test_sameCodeOtherStorage() public {
+        SetPredicate open = new SetPredicate(true);
+        SetPredicate closed = new SetPredicate(false);
+        assertEq(address(open).codehash, address(closed).codehash);
+        uint256 toolId = register(address(open));
+        assertGranted(toolId, "");
+        assertDenied(register(address(closed)), "");
+        bytes32 before = address(open).codehash;
+        open.set(false);
+        assertEq(address(open).codehash, before);
+        assertDenied(toolId, "");
+    }
+
     function test_recursingPredicateNeverGrants() public {
         uint256 toolId = register(address(new RecursingPredicate(registry)));
         (, bool granted) = registry.tryHasAccess(toolId, account, "");
@@ -169,8 +238,12 @@ contract ToolRegistryAccessTest is RegistryFixture {
         uint256 used = before - gasleft();
         assertGt(used, 200_000);
         assertLt(used, 220_000);
+        before = gasleft();
         (bool ok, bool granted) = registry.tryHasAccess(toolId, account, "");
+        used = before - gasleft();
         assertFalse(ok || granted);
+        assertGt(used, 200_000);
+        assertLt(used, 220_000);
     }
 
     // req: REG-046

@@ -66,3 +66,24 @@ contract FixedAnswerToken {
         }
     }
 }
+
+/// @dev Knows balances, as far as it is in the mood.
+contract MoodyERC20 {
+    error Moody();
+
+    bool public broken;
+    mapping(address => uint256) private _balances;
+
+    function set(address account, uint256 balance) external {
+        _balances[account] = balance;
+    }
+
+    function setBroken(bool broken_) external {
+        broken = broken_;
+    }
+
+    function balanceOf(address account) external view returns (uint256) {
+        if (broken) revert Moody();
+        return _balances[account];
+    }
+}

@@ -33,6 +33,19 @@ contract ERC1155OwnerPredicateTest is HoldingFixture {
         return "ERC1155OwnerPredicate";
     }
 
+    function expectedLogic() internal pure override returns (RequirementLogic) {
+        return RequirementLogic.OR;
+    }
+
+    function configure(uint256 tool) internal override {
+        predicate.setCollectionTokens(tool, _entries(2, 2, 1_000));
+    }
+
+    function qualify(address who) internal override returns (bytes memory data) {
+        second.mint(who, 1_001, 1);
+        return "";
+    }
+
     function deploy(IToolRegistry tools) internal override returns (address) {
         return address(new ERC1155OwnerPredicate(tools));
     }
@@ -153,6 +166,15 @@ contract ERC1155OwnerPredicateTest is HoldingFixture {
         entries[0].collection = stranger;
         vm.expectRevert(abi.encodeWithSelector(ERC1155OwnerPredicate.CollectionNoCode.selector, stranger));
         _set(entries);
+    }
+
+    function test_setCollectionTokens_failureKeepsTheOldGate() public {
+        _set(_entries(2, 3, 7));
+        ERC1155OwnerPredicate.CollectionTokens[] memory entries = _entries(2, 1, 9);
+        entries[1].tokenIds = new uint256[](0);
+        vm.expectRevert(abi.encodeWithSelector(ERC1155OwnerPredicate.EmptyTokenIds.selector, 1));
+        _set(entries);
+        _assertStored(_entries(2, 3, 7));
     }
 
     function test_hasAccess_configuredId() public {

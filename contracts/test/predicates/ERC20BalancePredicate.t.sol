@@ -30,6 +30,19 @@ contract ERC20BalancePredicateTest is HoldingFixture {
         return "ERC20BalancePredicate";
     }
 
+    function expectedLogic() internal pure override returns (RequirementLogic) {
+        return RequirementLogic.AND;
+    }
+
+    function configure(uint256 tool) internal override {
+        predicate.configureToolERC20(tool, address(token), 1_000);
+    }
+
+    function qualify(address who) internal override returns (bytes memory data) {
+        token.mint(who, 1_000);
+        return "";
+    }
+
     function deploy(IToolRegistry tools) internal override returns (address) {
         return address(new ERC20BalancePredicate(tools));
     }
@@ -62,6 +75,15 @@ contract ERC20BalancePredicateTest is HoldingFixture {
         _set(address(other), 5);
         assertEq(predicate.getToolERC20Config(toolId).token, address(other));
         assertEq(predicate.getToolERC20Config(toolId).minBalance, 5);
+    }
+
+    function test_configure_failureKeepsTheOldGate() public {
+        _set(address(token), 100);
+        TestERC20 other = new TestERC20("Other", "O", 6);
+        vm.expectRevert(ERC20BalancePredicate.ZeroMinBalance.selector);
+        _set(address(other), 0);
+        assertEq(predicate.getToolERC20Config(toolId).token, address(token));
+        assertEq(predicate.getToolERC20Config(toolId).minBalance, 100);
     }
 
     function test_configure_notCreator() public {
@@ -126,10 +148,17 @@ contract ERC20BalancePredicateTest is HoldingFixture {
     }
 
     function test_hasAccess_differentDecimals() public {
-        TestERC20 six = new TestERC20("Six", "S", 6);
-        _set(address(six), 1e6);
-        six.mint(account, 1e6);
-        assertGranted(toolId, "");
+        uint8[3] memory decimals = [0, 6, 24];
+        for (uint256 i; i < decimals.length; ++i) {
+            TestERC20 other = new TestERC20("Other", "O", decimals[i]);
+            assertEq(other.decimals(), decimals[i]);
+            // The least unit counts, whatever a token calls it.
+            _set(address(other), 1e6);
+            other.mint(account, 1e6 - 1);
+            assertDenied(toolId, "");
+            other.mint(account, 1);
+            assertGranted(toolId, "");
+        }
     }
 
     function test_hasAccess_dataIgnored() public {

@@ -2,6 +2,7 @@
 pragma solidity ^0.8.24;
 
 import {IERC165} from "@openzeppelin/contracts/utils/introspection/IERC165.sol";
+import {ToolRegistry} from "src/ToolRegistry.sol";
 import {AccessRequirement, IAccessPredicate, RequirementLogic} from "src/interfaces/IAccessPredicate.sol";
 import {IToolRegistry} from "src/interfaces/IToolRegistry.sol";
 import {RegistryPredicate} from "src/predicates/RegistryPredicate.sol";
@@ -35,7 +36,7 @@ abstract contract HoldingFixture is RegistryFixture {
 
     // req: PRED-002
     function test_version() public view {
-        assertGt(bytes(RegistryPredicate(deployed).version()).length, 0);
+        assertEq(RegistryPredicate(deployed).version(), "0.1");
     }
 
     function test_registry() public view {
@@ -52,8 +53,91 @@ abstract contract HoldingFixture is RegistryFixture {
     function test_unconfigured() public view {
         assertDenied(toolId, "");
         assertDenied(toolId, abi.encode(1));
-        (AccessRequirement[] memory requirements,) = IAccessPredicate(deployed).getRequirements(toolId);
+        (AccessRequirement[] memory requirements, RequirementLogic logic) = requirementsOf(toolId);
         assertEq(requirements.length, 0);
+        assertEq(uint8(logic), uint8(expectedLogic()));
+    }
+
+    /// @dev The registry alone decides who the creator is: the creator of another tool is a stranger here, and what a
+    ///      stranger tried leaves nothing behind.
+    function test_configure_isForTheCreatorAlone() public {
+        bytes memory data = qualify(account);
+        vm.startPrank(stranger);
+        uint256 own = registry.registerTool(URI, HASH, deployed);
+        vm.expectRevert(notCreator(toolId, stranger));
+        configure(toolId);
+        configure(own);
+        vm.stopPrank();
+        assertDenied(toolId, data);
+        assertGranted(own, data);
+    }
+
+    function test_configure_revertsAsTheRegistryDoes() public {
+        vm.startPrank(creator);
+        registry.deregisterTool(toolId);
+        vm.expectRevert(abi.encodeWithSelector(IToolRegistry.ToolIsDeregistered.selector, toolId));
+        configure(toolId);
+        uint256[2] memory unknown = [uint256(0), 99];
+        for (uint256 i; i < unknown.length; ++i) {
+            vm.expectRevert(abi.encodeWithSelector(IToolRegistry.ToolNotFound.selector, unknown[i]));
+            configure(unknown[i]);
+        }
+        vm.stopPrank();
+    }
+
+    /// @dev Ids of two registries have nothing to do with each other.
+    // req: REG-041
+    function test_configure_creatorInAnotherRegistryIsAStranger() public {
+        ToolRegistry elsewhere = new ToolRegistry();
+        vm.startPrank(stranger);
+        assertEq(elsewhere.registerTool(URI, HASH, deployed), toolId);
+        vm.expectRevert(notCreator(toolId, stranger));
+        configure(toolId);
+        vm.stopPrank();
+    }
+
+    /// @dev From closed to open, through the registry and for one account alone.
+    // req: REG-025, PRED-030
+    function test_throughTheRegistry() public {
+        assertDenied(toolId, "");
+        vm.startPrank(creator);
+        configure(toolId);
+        vm.stopPrank();
+        assertDenied(toolId, "");
+        bytes memory data = qualify(account);
+        assertGranted(toolId, data);
+        (bool ok, bool granted) = registry.tryHasAccess(toolId, stranger, data);
+        assertTrue(ok);
+        assertFalse(granted);
+        assertFalse(registry.hasAccess(toolId, stranger, data));
+    }
+
+    /// @dev One predicate serves any number of tools, each by its own configuration.
+    function test_throughTheRegistry_samePredicateForTwoTools() public {
+        bytes memory data = qualify(account);
+        vm.startPrank(creator);
+        configure(toolId);
+        vm.stopPrank();
+        assertGranted(toolId, data);
+        assertDenied(otherTool, data);
+        vm.startPrank(creator);
+        configure(otherTool);
+        vm.stopPrank();
+        assertGranted(otherTool, data);
+    }
+
+    /// @dev Whoever qualifies for a removed tool hears that it is removed.
+    // req: REG-020, REG-027
+    function test_throughTheRegistry_removedTool() public {
+        bytes memory data = qualify(account);
+        vm.startPrank(creator);
+        configure(toolId);
+        registry.deregisterTool(toolId);
+        vm.stopPrank();
+        vm.expectRevert(abi.encodeWithSelector(IToolRegistry.ToolIsDeregistered.selector, toolId));
+        registry.hasAccess(toolId, account, data);
+        vm.expectRevert(abi.encodeWithSelector(IToolRegistry.ToolIsDeregistered.selector, toolId));
+        registry.tryHasAccess(toolId, account, data);
     }
 
     function requirementsOf(uint256 tool) internal view returns (AccessRequirement[] memory, RequirementLogic) {
@@ -71,7 +155,20 @@ abstract contract HoldingFixture is RegistryFixture {
         return IAccessPredicate(deployed).hasAccess{gas: 200_000}(tool, who, data);
     }
 
+    function notCreator(uint256 tool, address caller) internal pure virtual returns (bytes memory) {
+        return abi.encodeWithSelector(RegistryPredicate.CallerIsNotToolCreator.selector, tool, caller);
+    }
+
+    /// @dev Configures a tool with one call, as whoever is pranked.
+    function configure(uint256 tool) internal virtual;
+
+    /// @dev Gives somebody what `configure` asks for.
+    /// @return data What shows it.
+    function qualify(address who) internal virtual returns (bytes memory data);
+
     function expectedName() internal pure virtual returns (string memory);
+
+    function expectedLogic() internal pure virtual returns (RequirementLogic);
 
     function deploy(IToolRegistry tools) internal virtual returns (address);
 }

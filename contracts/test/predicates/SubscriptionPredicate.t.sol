@@ -27,6 +27,23 @@ contract SubscriptionPredicateTest is HoldingFixture {
         return "SubscriptionPredicate";
     }
 
+    function expectedLogic() internal pure override returns (RequirementLogic) {
+        return RequirementLogic.AND;
+    }
+
+    function configure(uint256 tool) internal override {
+        predicate.configureToolGating(tool, address(nft), 2);
+    }
+
+    function qualify(address who) internal override returns (bytes memory data) {
+        nft.subscribe(who, 2, NOW + 1_000);
+        return "";
+    }
+
+    function notCreator(uint256 tool, address caller) internal pure override returns (bytes memory) {
+        return abi.encodeWithSelector(SubscriptionPredicate.NotToolCreator.selector, tool, caller);
+    }
+
     function deploy(IToolRegistry tools) internal override returns (address) {
         return address(new SubscriptionPredicate(tools));
     }
@@ -88,6 +105,39 @@ contract SubscriptionPredicateTest is HoldingFixture {
         vm.expectRevert(abi.encodeWithSelector(SubscriptionPredicate.ToolDoesNotUseThisPredicate.selector, toolId));
         _set(address(nft), 2);
         assertTrue(asks(toolId, account, ""));
+        // Back again, it may be changed again.
+        vm.prank(creator);
+        registry.setAccessPredicate(toolId, address(predicate));
+        assertGranted(toolId, "");
+        _set(address(nft), 2);
+        assertDenied(toolId, "");
+    }
+
+    /// @dev What a wrong call asked for is not kept.
+    function test_configureToolGating_failureKeepsTheOldGate() public {
+        _set(address(nft), 1);
+        vm.expectRevert(SubscriptionPredicate.ZeroCollection.selector);
+        _set(address(0), 9);
+        assertEq(predicate.getToolGatingConfig(toolId).collection, address(nft));
+        assertEq(predicate.getToolGatingConfig(toolId).minTier, 1);
+    }
+
+    /// @dev The subscription goes with the token.
+    function test_hasAccess_followsTheToken() public {
+        _set(address(nft), 1);
+        uint256 token = nft.subscribe(account, 1, NOW + 1);
+        assertGranted(toolId, "");
+        nft.burn(token);
+        assertDenied(toolId, "");
+    }
+
+    /// @dev The largest tier and time that the types can say.
+    function test_hasAccess_extremes() public {
+        _set(address(nft), type(uint8).max);
+        uint256 token = nft.subscribe(account, type(uint8).max - 1, type(uint64).max);
+        assertDenied(toolId, "");
+        nft.set(token, type(uint8).max, type(uint64).max);
+        assertGranted(toolId, "");
     }
 
     function test_configureToolGating_zeroCollection() public {
@@ -259,6 +309,16 @@ contract SubscriptionPredicateTest is HoldingFixture {
         assertTrue(ok);
         assertEq(granted, expiration > time && tier >= minTier);
         assertEq(active, granted);
+    }
+
+    /// @dev With too little gas the answer is "cannot tell", never "no".
+    function testFuzz_hasAccess_neverDeniesForLackOfGas(uint256 gasLimit) public {
+        _set(address(nft), 1);
+        nft.subscribe(account, 1, NOW + 1);
+        gasLimit = bound(gasLimit, 0, 40_000);
+        try predicate.hasAccess{gas: gasLimit}(toolId, account, "") returns (bool granted) {
+            assertTrue(granted);
+        } catch {}
     }
 
     // req: PRED-003, PRED-004

@@ -44,6 +44,20 @@ contract TraitGatedPredicateTest is HoldingFixture {
         return "TraitGatedPredicate";
     }
 
+    function expectedLogic() internal pure override returns (RequirementLogic) {
+        return RequirementLogic.AND;
+    }
+
+    function configure(uint256 tool) internal override {
+        predicate.configureToolTrait(tool, address(nft), address(nft), KEY, _values());
+    }
+
+    function qualify(address who) internal override returns (bytes memory data) {
+        nft.mint(who, 1_000);
+        nft.setTrait(1_000, KEY, SILVER);
+        return abi.encode(1_000);
+    }
+
     function deploy(IToolRegistry tools) internal override returns (address) {
         return address(new TraitGatedPredicate(tools));
     }
@@ -102,6 +116,13 @@ contract TraitGatedPredicateTest is HoldingFixture {
         values[0] = LEAD;
         _set(address(nft), address(nft), values);
         _assertStored(address(nft), address(nft), values);
+    }
+
+    function test_configure_failureKeepsTheOldGate() public {
+        _set(address(nft), address(nft));
+        vm.expectRevert(TraitGatedPredicate.EmptyAllowedValues.selector);
+        _set(address(nft), address(nft), new bytes32[](0));
+        _assertStored(address(nft), address(nft), _values());
     }
 
     function test_configure_notCreator() public {
@@ -289,6 +310,43 @@ contract TraitGatedPredicateTest is HoldingFixture {
         assertTrue(asks(toolId, stranger, abi.encode(TOKEN)));
         nft.burn(TOKEN);
         assertDenied(toolId, abi.encode(TOKEN));
+    }
+
+    /// @dev A trait that was defined and never set has the value zero, which no configuration can allow.
+    function test_dynamicTraits_neverSet() public {
+        _set(address(nft), address(nft));
+        assertEq(nft.getTraitValue(TOKEN, KEY), bytes32(0));
+        assertDenied(toolId, abi.encode(TOKEN));
+    }
+
+    /// @dev The same value under another key does not count.
+    function test_dynamicTraits_otherKey() public {
+        bytes32 other = keccak256("colour");
+        nft.defineTrait(other);
+        _set(address(nft), address(nft));
+        nft.setTrait(TOKEN, other, GOLD);
+        assertDenied(toolId, abi.encode(TOKEN));
+    }
+
+    /// @dev Of two tokens of one owner, that which is shown counts.
+    function test_dynamicTraits_tokenByToken() public {
+        _set(address(nft), address(nft));
+        nft.mint(account, 8);
+        nft.setTrait(8, KEY, GOLD);
+        nft.setTrait(TOKEN, KEY, LEAD);
+        assertGranted(toolId, abi.encode(8));
+        assertDenied(toolId, abi.encode(TOKEN));
+    }
+
+    /// @dev Traits stay with the number of the token; access goes to whoever owns it now.
+    function test_dynamicTraits_burnedAndMintedAgain() public {
+        _set(address(nft), address(nft));
+        nft.setTrait(TOKEN, KEY, GOLD);
+        nft.burn(TOKEN);
+        assertDenied(toolId, abi.encode(TOKEN));
+        nft.mint(stranger, TOKEN);
+        assertDenied(toolId, abi.encode(TOKEN));
+        assertTrue(asks(toolId, stranger, abi.encode(TOKEN)));
     }
 
     function test_dynamicTraits_interfaceId_pinned() public view {
