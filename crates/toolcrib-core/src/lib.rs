@@ -7,6 +7,7 @@ pub mod canon;
 pub mod checked;
 pub mod clock;
 pub mod codes;
+pub mod explain;
 pub mod finding;
 pub mod fix;
 pub mod hex;

@@ -15,6 +15,7 @@ pub mod chain;
 pub mod cli;
 pub mod core;
 pub mod devchain;
+pub mod explain;
 pub mod json;
 pub mod local;
 pub mod manifest;
@@ -118,6 +119,7 @@ pub fn all() -> impl Iterator<Item = Code> {
         wallet::ALL,
         cli::ALL,
         devchain::ALL,
+        explain::ALL,
     ]
     .into_iter()
     .flatten()
