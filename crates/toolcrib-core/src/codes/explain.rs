@@ -147,12 +147,12 @@ super::codes! {
         "remove the repeated fields",
     }
     SHA256 = "hash.sha256", Error, check 3, "ERC-8257 §2 Canonical Manifest Bytes" {
-        "SHA-256 was used instead of keccak256",
+        "the hash function was SHA-256 instead of keccak256",
         "The content is right, the hash function is not.",
         "commit the hash that `toolcrib hash` prints, with `toolcrib update`",
     }
     SHA3_256 = "hash.sha3_256", Error, check 3, "ERC-8257 §2 Canonical Manifest Bytes" {
-        "SHA3-256 was used instead of keccak256",
+        "the hash function was SHA3-256 instead of keccak256",
         "The standard SHA3-256 and the keccak256 of Ethereum differ in one byte of padding, and libraries give one the name of the other.",
         "commit the hash that `toolcrib hash` prints, with `toolcrib update`",
     }

@@ -9,7 +9,7 @@ use sha2::Sha256;
 use sha3::Sha3_256;
 
 use super::causes::{HexSites, HexSpelling, Slip};
-use super::write::{Escapes, LATER_FIELDS, Layout, Numbers, Order, Strip, TypeChange, UnicodeForm, Variant, write};
+use super::write::{Escapes, LATER_FIELDS, Layout, Numbers, Order, Replacements, Strip, TypeChange, UnicodeForm, Variant, write};
 use crate::json::{self, Array, Document, Limits, Value};
 use crate::tool::TYPE_V1;
 
@@ -60,7 +60,7 @@ pub(super) struct Axes {
     strips: Vec<(Strip, Slip)>,
     types: Vec<(TypeChange, Slip)>,
     /// Groups of addresses; single ones are tried alone and not combined.
-    hexes: Vec<(Vec<(usize, String)>, Vec<Slip>)>,
+    hexes: Vec<(Replacements, Vec<Slip>)>,
     forms: Vec<(UnicodeForm, Slip)>,
 }
 
@@ -247,7 +247,7 @@ impl Search {
                 Step::Same => {}
             }
         }
-        for (replaced, slips, combines) in hexes(root) {
+        for Respelling { replaced, slips, combines } in hexes(root) {
             let variant = Variant { replaced, ..Variant::default() };
             match single(self, &variant) {
                 Step::Hit => return Some(joined(file, slips)),
@@ -497,21 +497,29 @@ struct Site<'d> {
     place: HexSites,
 }
 
-/// Spellings of the addresses of a manifest, with what was done and whether it is combined with other changes.
-fn hexes(root: Value<'_>) -> Vec<(Vec<(usize, String)>, Vec<Slip>, bool)> {
+/// A spelling of the addresses of a manifest.
+struct Respelling {
+    replaced: Replacements,
+    slips: Vec<Slip>,
+    /// Whether it is tried together with other changes.
+    combines: bool,
+}
+
+/// The spellings that differ from the manifest's own.
+fn hexes(root: Value<'_>) -> Vec<Respelling> {
     use HexSites::{Access, All, Creator, Price, Pricing};
     use HexSpelling::{Checksummed, Lower, Upper};
 
     let sites = sites(root);
     let is_priced = |site: &Site<'_>| matches!(site.place, Price(_));
-    let respelled = |spelling: HexSpelling, chosen: &dyn Fn(&Site<'_>) -> bool| -> Vec<(usize, String)> {
+    let respelled = |spelling: HexSpelling, chosen: &dyn Fn(&Site<'_>) -> bool| -> Replacements {
         sites.iter().filter(|site| chosen(site)).filter_map(|site| Some((site.start, site.respelled(spelling)?))).collect()
     };
     let mut list = Vec::new();
-    let mut add = |mut replaced: Vec<(usize, String)>, slips: Vec<Slip>, combines: bool| {
+    let mut add = |mut replaced: Replacements, slips: Vec<Slip>, combines: bool| {
         if !replaced.is_empty() {
             replaced.sort_unstable();
-            list.push((replaced, slips, combines));
+            list.push(Respelling { replaced, slips, combines });
         }
     };
     for spelling in [Lower, Checksummed, Upper] {

@@ -16,9 +16,12 @@ pub(super) struct Variant {
     pub(super) strip: Option<Strip>,
     pub(super) kind: TypeChange,
     pub(super) unicode: Option<UnicodeForm>,
-    /// Strings to be replaced: where they start in the source, in rising order, and the new text.
-    pub(super) replaced: Vec<(usize, String)>,
+    /// Strings to be replaced, in the order of the source.
+    pub(super) replaced: Replacements,
 }
+
+/// New texts of strings, by the place where the old ones start.
+pub(super) type Replacements = Vec<(usize, String)>;
 
 /// Which members are left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -230,9 +233,10 @@ impl Writer<'_> {
 
     /// The members that are written, in order. Of equal keys the last counts, as in most readers.
     fn members<'d>(&self, object: Object<'d>, shape: Shape) -> Vec<(&'d str, Member<'d>)> {
+        let loses_type = shape == Shape::Root && self.variant.kind == TypeChange::Removed;
         let kept = |key: &str| {
-            !self.variant.strip.is_some_and(|strip| shape.drops(key, strip))
-                && !(shape == Shape::Root && key == "type" && self.variant.kind == TypeChange::Removed)
+            let is_dropped = self.variant.strip.is_some_and(|strip| shape.drops(key, strip)) || loses_type && key == "type";
+            !is_dropped
         };
         let mut members: Vec<(&str, Member<'_>)> = match self.layout.order {
             Order::Source => object.iter().filter(|(key, _)| kept(key)).map(|(key, value)| (key, Member::Value(value))).collect(),
@@ -255,7 +259,7 @@ impl Writer<'_> {
         }
         if self.layout.order == Order::CodePoint {
             // UTF-8 orders by code point.
-            members.sort_by(|(a, _), (b, _)| a.cmp(b));
+            members.sort_by_key(|(key, _)| *key);
         }
         members
     }
