@@ -96,6 +96,16 @@ super::codes! {
         "JSON.stringify keeps the order of the members. The canonical form sorts them, so that everybody gets the same bytes.",
         "commit the hash that `toolcrib hash` prints, with `toolcrib update`",
     }
+    ROOT_SORTED = "hash.root_sorted", Error, check 3, "RFC 8785 §3.2.3" {
+        "only the outer fields were sorted before hashing",
+        "The canonical form sorts the members of every object, also of those inside.",
+        "commit the hash that `toolcrib hash` prints, with `toolcrib update`",
+    }
+    ROOT_NAMES = "hash.root_names", Error, check 3, "RFC 8785 §3.2.3" {
+        "fields inside were lost while sorting",
+        "A list of names as second argument of JSON.stringify is a filter for every level: of the objects inside only members remain whose names the manifest has outside, too.",
+        "commit the hash that `toolcrib hash` prints, with `toolcrib update`",
+    }
     PYTHON = "hash.python", Error, check 3, "ERC-8257 §2 Canonical Manifest Bytes" {
         "the output of json.dumps was hashed",
         "Python puts spaces after commas and colons, escapes what is not ASCII and writes 1.0 where the canonical form has 1, each unless told otherwise.",

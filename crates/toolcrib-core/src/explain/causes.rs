@@ -181,6 +181,10 @@ pub enum Slip {
     Indented(&'static str),
     /// It was printed without spaces, in the order of the file.
     Minified,
+    /// Members were sorted at the root only.
+    RootSorted,
+    /// Members were sorted by giving their names to `JSON.stringify`, which drops all others at every level.
+    RootNames,
     /// It was printed by Python.
     Python {
         /// Members sorted.
@@ -219,6 +223,8 @@ impl Slip {
             Self::LineEnds => codes::explain::LINE_ENDS,
             Self::Indented(_) => codes::explain::PRETTY_PRINTED,
             Self::Minified => codes::explain::MINIFIED,
+            Self::RootSorted => codes::explain::ROOT_SORTED,
+            Self::RootNames => codes::explain::ROOT_NAMES,
             Self::Python { .. } => codes::explain::PYTHON,
             Self::FinalNewline => codes::explain::FINAL_NEWLINE,
             Self::Sha256 => codes::explain::SHA256,
@@ -267,6 +273,8 @@ impl fmt::Display for Slip {
             Self::Indented("\t") => f.write_str("indented by tabs"),
             Self::Indented(indent) => write!(f, "indented by {} spaces", indent.len()),
             Self::Minified => f.write_str("without spaces but in its own order"),
+            Self::RootSorted => f.write_str("sorted at the outer level only"),
+            Self::RootNames => f.write_str("with only those fields inside whose names occur outside"),
             Self::Python { sorted, ascii } => {
                 f.write_str("as json.dumps of Python writes it")?;
                 f.write_str(if *sorted { " with sort_keys" } else { "" })?;

@@ -30,8 +30,9 @@ use search::{Axes, Budget, File, Search};
 /// are the likely ones.
 pub const MAX_CANDIDATES: usize = 64;
 
-/// Most bytes of candidates that are compared with what is served when the nearest is looked for: half a second.
-pub const MAX_COMPARED_BYTES: usize = 8 << 20;
+/// Most bytes that are compared when the nearest candidate is looked for, both sides counted each time: about a second. All
+/// candidates of ordinary size; of the largest, eight.
+pub const MAX_COMPARED_BYTES: usize = 16 << 20;
 
 /// Another file that may have been committed.
 #[derive(Clone, Copy, Debug)]
@@ -249,7 +250,7 @@ impl Case<'_> {
         });
         let nearest = diffs
             .filter_map(|candidate| {
-                left = left.checked_sub(candidate.bytes.len())?;
+                left = left.checked_sub(candidate.bytes.len() + self.served.len())?;
                 let document = json::read(candidate.bytes, json::Limits::default()).document?;
                 Some((candidate.label, diff(document.root(), served)))
             })

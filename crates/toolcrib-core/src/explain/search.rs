@@ -123,6 +123,11 @@ impl Search {
 
     /// The bytes of the file: as they are, and with other ends and marks.
     pub(super) fn raw(&mut self, file: &File<'_>) -> Option<Vec<Slip>> {
+        if self.budget.bytes < file.bytes.len() {
+            // The forms below are copies of the file, which would be made for nothing.
+            self.exhausted = true;
+            return None;
+        }
         let (has_mark, text) = match file.bytes.strip_prefix(BOM) {
             Some(text) => (true, text),
             None => (false, file.bytes),
@@ -220,7 +225,7 @@ impl Search {
         let document = file.document.as_ref()?;
         let root = document.root();
         let mut seen: Vec<B256> = self.canonical(file).into_iter().collect();
-        let mut single = |search: &mut Self, variant: &Variant| -> Step {
+        let mut single = |search: &mut Self, variant: &Variant<'_>| -> Step {
             let Some(hash) = search.hash_of(file, variant, &Layout::CANONICAL) else { return Step::Same };
             if hash == search.committed {
                 Step::Hit
@@ -248,10 +253,9 @@ impl Search {
             }
         }
         for Respelling { replaced, slips, combines } in hexes(root) {
-            let variant = Variant { replaced, ..Variant::default() };
-            match single(self, &variant) {
+            match single(self, &Variant { replaced: &replaced, ..Variant::default() }) {
                 Step::Hit => return Some(joined(file, slips)),
-                Step::Other if combines => axes.hexes.push((variant.replaced, slips)),
+                Step::Other if combines => axes.hexes.push((replaced, slips)),
                 _ => {}
             }
         }
@@ -294,7 +298,7 @@ impl Search {
     }
 
     /// The keccak256 of a variant of the document, or nothing once the budget is spent.
-    fn hash_of(&mut self, file: &File<'_>, variant: &Variant, layout: &Layout) -> Option<B256> {
+    fn hash_of(&mut self, file: &File<'_>, variant: &Variant<'_>, layout: &Layout) -> Option<B256> {
         let document = file.document.as_ref()?;
         if self.budget.hashes == 0 || self.budget.bytes == 0 {
             self.exhausted = true;
@@ -358,7 +362,7 @@ enum Step {
 
 impl Axes {
     /// Every combination with the number of axes it changes, those with few changes first.
-    fn variants(&self) -> Vec<(Variant, usize, Vec<Slip>)> {
+    fn variants(&self) -> Vec<(Variant<'_>, usize, Vec<Slip>)> {
         fn options<T>(list: &[T]) -> impl Iterator<Item = Option<&T>> {
             std::iter::once(None).chain(list.iter().map(Some))
         }
@@ -376,7 +380,7 @@ impl Axes {
                             strip: strip.map(|(strip, _)| *strip),
                             kind: kind.map_or(TypeChange::Kept, |(kind, _)| *kind),
                             unicode: form.map(|(form, _)| *form),
-                            replaced: hex.map(|(replaced, _)| replaced.clone()).unwrap_or_default(),
+                            replaced: hex.map_or(&[], |(replaced, _)| replaced),
                         };
                         let slips = strip
                             .map(|(_, slip)| *slip)
@@ -430,6 +434,8 @@ fn layouts(non_ascii: bool) -> Vec<(Layout, Vec<Slip>)> {
         (minified, vec![Slip::Minified]),
         (Layout { final_newline: true, ..minified }, vec![Slip::Minified, Slip::FinalNewline]),
         (Layout { numbers: Numbers::Source, ..minified }, vec![Slip::Minified, Slip::Numbers]),
+        (Layout { order: Order::RootSorted, ..Layout::CANONICAL }, vec![Slip::RootSorted]),
+        (Layout { order: Order::RootNames, ..Layout::CANONICAL }, vec![Slip::RootNames]),
     ];
     for (indent, order) in [
         ("  ", Order::Source),

@@ -177,6 +177,16 @@ fn text_as_programs_print_it() {
     }
 }
 
+// What Node printed for `JSON.stringify(o, Object.keys(o).sort())`, and for sorting the outer members by hand.
+#[test]
+fn text_that_was_sorted_by_hand() {
+    let served = br#"{"name":"a","inputs":{"type":"object","name":1},"endpoint":"x"}"#;
+    let outer = r#"{"endpoint":"x","inputs":{"type":"object","name":1},"name":"a"}"#;
+    check(served, keccak256(outer), "hash.root_sorted", &[Slip::RootSorted]);
+    let names = r#"{"endpoint":"x","inputs":{"name":1},"name":"a"}"#;
+    check(served, keccak256(names), "hash.root_names", &[Slip::RootNames]);
+}
+
 // What Python 3 printed, for `{"b": "é", "a": [1, 2.0, 1e16], "endpoint": "x"}`.
 #[test]
 fn text_as_python_prints_it() {

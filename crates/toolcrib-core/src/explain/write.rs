@@ -11,13 +11,13 @@ use crate::json::{Kind, Object, Value, utf16_order, write_number};
 use crate::tool::FIELD_NAMES;
 
 /// What is changed in the document before it is written.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Variant {
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Variant<'v> {
     pub(super) strip: Option<Strip>,
     pub(super) kind: TypeChange,
     pub(super) unicode: Option<UnicodeForm>,
     /// Strings to be replaced, in the order of the source.
-    pub(super) replaced: Replacements,
+    pub(super) replaced: &'v [(usize, String)],
 }
 
 /// New texts of strings, by the place where the old ones start.
@@ -85,6 +85,11 @@ impl Layout {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
     Source,
+    /// Sorted at the root, as in the source below it.
+    RootSorted,
+    /// What `JSON.stringify(value, Object.keys(value).sort())` gives: sorted, and below the root only members whose names
+    /// occur at the root.
+    RootNames,
     Utf16,
     CodePoint,
 }
@@ -113,9 +118,9 @@ pub(super) enum Numbers {
 pub(super) const MAX_WRITTEN: usize = 8 * crate::json::MAX_BYTES;
 
 /// Writes `root` into `out`, which is emptied first. `false` when the text would pass [`MAX_WRITTEN`].
-pub(super) fn write(root: Value<'_>, variant: &Variant, layout: &Layout, out: &mut String) -> bool {
+pub(super) fn write(root: Value<'_>, variant: &Variant<'_>, layout: &Layout, out: &mut String) -> bool {
     out.clear();
-    let mut writer = Writer { variant, layout, out };
+    let mut writer = Writer { variant, layout, root: root.as_object(), out };
     writer.value(root, Shape::Root, 0);
     if layout.final_newline {
         out.push('\n');
@@ -174,8 +179,9 @@ impl Shape {
 }
 
 struct Writer<'w> {
-    variant: &'w Variant,
+    variant: &'w Variant<'w>,
     layout: &'w Layout,
+    root: Option<Object<'w>>,
     out: &'w mut String,
 }
 
@@ -238,18 +244,27 @@ impl Writer<'_> {
             let is_dropped = self.variant.strip.is_some_and(|strip| shape.drops(key, strip)) || loses_type && key == "type";
             !is_dropped
         };
-        let mut members: Vec<(&str, Member<'_>)> = match self.layout.order {
+        let order = match self.layout.order {
+            Order::RootSorted if shape == Shape::Root => Order::Utf16,
+            Order::RootSorted => Order::Source,
+            Order::RootNames => Order::Utf16,
+            order => order,
+        };
+        let mut members: Vec<(&str, Member<'_>)> = match order {
             Order::Source => object.iter().filter(|(key, _)| kept(key)).map(|(key, value)| (key, Member::Value(value))).collect(),
             _ => object.sorted().filter(|(key, _)| kept(key)).map(|(key, value)| (key, Member::Value(value))).collect(),
         };
+        if self.layout.order == Order::RootNames {
+            members.retain(|(key, _)| self.root.is_some_and(|root| root.get(key).is_some()));
+        }
         if !object.value().document().is_canonicalisable() {
-            keep_last(&mut members, self.layout.order);
+            keep_last(&mut members, order);
         }
         if let (Shape::Root, TypeChange::Set(kind)) = (shape, self.variant.kind) {
             match members.iter_mut().find(|(key, _)| *key == "type") {
                 Some((_, member)) => *member = Member::Text(kind),
                 None => {
-                    let at = match self.layout.order {
+                    let at = match order {
                         Order::Source => 0,
                         _ => members.partition_point(|(key, _)| utf16_order(key, "type").is_lt()),
                     };
@@ -268,8 +283,8 @@ impl Writer<'_> {
         let start = value.span().start;
         match self.variant.replaced.binary_search_by_key(&start, |(at, _)| *at) {
             Ok(found) => {
-                let variant = self.variant;
-                self.string(&variant.replaced[found].1);
+                let replaced = self.variant.replaced;
+                self.string(&replaced[found].1);
             }
             Err(_) => self.string_normalized(value.as_str().unwrap_or_default()),
         }
@@ -406,7 +421,7 @@ mod tests {
     use crate::json::{self, Limits};
 
     #[track_caller]
-    fn check(source: &str, variant: &Variant, layout: &Layout, wanted: &str) {
+    fn check(source: &str, variant: &Variant<'_>, layout: &Layout, wanted: &str) {
         let document = json::read(source.as_bytes(), Limits::default()).document.expect("the test source is JSON");
         let mut out = String::new();
         assert!(write(document.root(), variant, layout, &mut out));
@@ -449,7 +464,7 @@ mod tests {
     #[test]
     fn members_are_stripped_where_they_are_defined_and_nowhere_else() {
         let source = r#"{"inputs":{"x":1},"maxAge":1,"name":"n","pricing":[{"amount":"1","x":1}],"verifiability":{"x":1},"x":1}"#;
-        let strip = |older, nested| Variant { strip: Some(Strip { older, nested }), ..Variant::default() };
+        let strip = |older, nested| Variant::<'static> { strip: Some(Strip { older, nested }), ..Variant::default() };
         for (older, nested, wanted) in [
             (0, false, r#"{"inputs":{"x":1},"maxAge":1,"name":"n","pricing":[{"amount":"1","x":1}],"verifiability":{"x":1}}"#),
             (0, true, r#"{"inputs":{"x":1},"maxAge":1,"name":"n","pricing":[{"amount":"1"}],"verifiability":{}}"#),
@@ -469,6 +484,16 @@ mod tests {
         check(source, &with(TypeChange::Set("t")), &in_order, r#"{"type":"t","z":1,"inputs":{"type":"object"}}"#);
         check(r#"{"a":{"type":1},"type":"u"}"#, &with(TypeChange::Removed), &Layout::CANONICAL, r#"{"a":{"type":1}}"#);
         check(r#"{"type":"u"}"#, &with(TypeChange::Set("t")), &in_order, r#"{"type":"t"}"#);
+    }
+
+    // What Node prints for both ways of sorting by hand.
+    #[test]
+    fn members_sorted_by_hand_are_sorted_at_the_root() {
+        let source = r#"{"b":{"d":1,"b":2,"a":[{"c":3,"a":4}]},"a":5}"#;
+        let layout = |order| Layout { order, ..Layout::CANONICAL };
+        let (outer, names) = (layout(Order::RootSorted), layout(Order::RootNames));
+        check(source, &Variant::default(), &outer, r#"{"a":5,"b":{"d":1,"b":2,"a":[{"c":3,"a":4}]}}"#);
+        check(source, &Variant::default(), &names, r#"{"a":5,"b":{"a":[{"a":4}],"b":2}}"#);
     }
 
     #[test]
