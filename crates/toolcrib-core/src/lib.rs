@@ -9,6 +9,7 @@ pub mod clock;
 pub mod codes;
 pub mod drift;
 pub mod evidence;
+pub mod explain;
 pub mod finding;
 pub mod fix;
 pub mod hex;

@@ -18,6 +18,7 @@ pub mod core;
 pub mod devchain;
 pub mod drift;
 pub mod fetch;
+pub mod explain;
 pub mod json;
 pub mod local;
 pub mod manifest;
@@ -130,6 +131,7 @@ pub fn all() -> impl Iterator<Item = Code> {
         cli::ALL,
         devchain::ALL,
         fetch::ALL,
+        explain::ALL,
     ]
     .into_iter()
     .flatten()

@@ -243,7 +243,7 @@ impl<'d> Fields<'d> {
 }
 
 /// The names that [`Fields`] knows.
-const FIELD_NAMES: [&str; 15] = [
+pub(crate) const FIELD_NAMES: [&str; 15] = [
     "type",
     "name",
     "description",
