@@ -1,0 +1,6 @@
+//! Requests against scripted servers on loopback.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod doors;
