@@ -14,7 +14,7 @@ use std::time::Duration;
 
 pub(crate) use authority::{Authority, Leaf};
 pub(crate) use recorder::Recorder;
-pub(crate) use server::{Front, Request, Script, Server, Step};
+pub(crate) use server::{Request, Script, Server, Step};
 use toolcrib_core::clock::{FixedClock, UnixTime};
 use toolcrib_fetch::{Limits, Untrusted, UntrustedBuilder};
 

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{ServerConfig, SupportedProtocolVersion};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -154,12 +155,13 @@ impl Server {
         let acceptor = match &script.front {
             Front::Plain => None,
             Front::Tls { leaf, alpn, versions } => {
+                let key = rustls::crypto::ring::sign::any_supported_type(&leaf.key()).expect("a key");
                 let mut config = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
                     .with_protocol_versions(versions)
                     .expect("versions")
                     .with_no_client_auth()
-                    .with_single_cert(leaf.chain.clone(), leaf.key())
-                    .expect("a certificate with its key");
+                    // Not `with_single_cert`, which refuses certificates that no client would take.
+                    .with_cert_resolver(Arc::new(SingleCertAndKey::from(CertifiedKey::new(leaf.chain.clone(), key))));
                 config.alpn_protocols = alpn.clone();
                 Some(TlsAcceptor::from(Arc::new(config)))
             }
