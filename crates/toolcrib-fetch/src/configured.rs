@@ -42,9 +42,9 @@ impl ConfiguredUrl {
         if !secure && !scheme.eq_ignore_ascii_case("http") {
             return refuse("it is neither https nor http");
         }
-        let hard = HttpsUrl::faults(text)
-            .into_iter()
-            .find(|fault| fault.kind.level() == Level::Hard && !matches!(fault.kind, FaultKind::NotHttps | FaultKind::NonPublicAddress));
+        let hard = HttpsUrl::faults(text).into_iter().find(|fault| {
+            fault.kind.level() == Level::Hard && !matches!(fault.kind, FaultKind::NotHttps | FaultKind::NonPublicAddress)
+        });
         if let Some(fault) = hard {
             return refuse(fault.code().title());
         }

@@ -91,11 +91,11 @@ impl Resolve for SystemResolver {
 /// The standard library keeps the text of `getaddrinfo` only. A text that is not known here counts as "could not tell".
 fn reason(error: &io::Error) -> ResolveError {
     const NO_SUCH_HOST: &[&str] = &[
-        "Name or service not known",        // glibc
-        "Name does not resolve",            // musl
-        "nodename nor servname provided",   // macOS, BSD
-        "Name has no usable address",       // musl, newer
-        "No such host is known",            // Windows
+        "Name or service not known",      // glibc
+        "Name does not resolve",          // musl
+        "nodename nor servname provided", // macOS, BSD
+        "Name has no usable address",     // musl, newer
+        "No such host is known",          // Windows
     ];
     const NO_ADDRESSES: &[&str] = &["No address associated with", "no data of the requested type"];
     let text = error.to_string();
@@ -117,7 +117,8 @@ mod tests {
         let told = |text: &str| reason(&io::Error::other(format!("failed to lookup address information: {text}")));
         assert_eq!(told("Name or service not known"), ResolveError::NoSuchHost);
         assert_eq!(told("No address associated with hostname"), ResolveError::NoAddresses);
-        for unclear in ["Temporary failure in name resolution", "Non-recoverable failure in name resolution", "System error", ""] {
+        for unclear in ["Temporary failure in name resolution", "Non-recoverable failure in name resolution", "System error", ""]
+        {
             assert!(matches!(told(unclear), ResolveError::Failed(_)), "{unclear}");
         }
     }

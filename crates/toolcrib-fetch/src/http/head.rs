@@ -207,7 +207,8 @@ mod tests {
 
     #[test]
     fn the_end_is_found_however_the_bytes_come() {
-        for text in ["HTTP/1.1 200 OK\r\na: b\r\n\r\nbody", "HTTP/1.1 200 OK\na: b\n\nbody", "HTTP/1.1 200 OK\r\na: b\n\r\nbody"] {
+        for text in ["HTTP/1.1 200 OK\r\na: b\r\n\r\nbody", "HTTP/1.1 200 OK\na: b\n\nbody", "HTTP/1.1 200 OK\r\na: b\n\r\nbody"]
+        {
             let whole = text.find("body").unwrap();
             assert_eq!(end(text.as_bytes(), 0), Some(whole));
             let mut from = 0;

@@ -3,4 +3,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod configured;
+mod dev;
 mod doors;
+mod egress;
