@@ -1,0 +1,92 @@
+//! Servers on loopback that do exactly what a script says, and a resolver and connector that write down what they are asked.
+//!
+//! Nothing here leaves the machine: hosts get public addresses from [`Recorder`], which dials none of them but leads each to a server
+//! on loopback. Other crates include this folder with `#[path]`.
+
+#![expect(dead_code, reason = "each test binary uses a part of it")]
+
+pub(crate) mod authority;
+pub(crate) mod recorder;
+pub(crate) mod server;
+
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::Duration;
+
+pub(crate) use authority::{Authority, Leaf};
+pub(crate) use recorder::Recorder;
+pub(crate) use server::{Request, Script, Server, Step};
+use toolcrib_core::clock::{FixedClock, UnixTime};
+use toolcrib_fetch::{Limits, Untrusted, UntrustedBuilder};
+
+/// What the clock of the tests shows: 2027-01-15.
+pub(crate) const NOW: UnixTime = UnixTime::from_seconds(1_800_000_000);
+
+/// A private authority, and a recorder that leads hosts to scripted servers.
+#[derive(Debug)]
+pub(crate) struct World {
+    pub(crate) authority: Authority,
+    pub(crate) recorder: Recorder,
+    next: AtomicU8,
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        Self { authority: Authority::new("test authority"), recorder: Recorder::default(), next: AtomicU8::new(1) }
+    }
+
+    /// A public address that no other host of this world has. Nobody dials it.
+    pub(crate) fn address(&self) -> String {
+        format!("5.5.5.{}", self.next.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Starts a server that is reached under `host`.
+    pub(crate) async fn serve(&self, host: &str, script: Script) -> Server {
+        let server = Server::start(script).await;
+        let address = self.address();
+        self.recorder.host(host, &[&address]);
+        self.recorder.route(&address, server.address);
+        server
+    }
+
+    /// An honest server under `host`, with a certificate of the authority, that answers by `answer`.
+    pub(crate) async fn honest(&self, host: &str, answer: impl Fn(&Request) -> Vec<u8> + Send + Sync + 'static) -> Server {
+        self.serve(host, Script::tls(&self.authority.leaf(&[host]), vec![Step::ReadRequest, Step::answer(answer)])).await
+    }
+
+    /// Settings that see this world and nothing else.
+    pub(crate) fn builder(&self) -> UntrustedBuilder {
+        Untrusted::builder(FixedClock(NOW))
+            .resolver(self.recorder.clone())
+            .connector(self.recorder.clone())
+            .authorities(vec![self.authority.der()])
+    }
+
+    /// A door into this world.
+    pub(crate) fn fetch(&self) -> Untrusted {
+        self.builder().build().expect("the authority is a certificate")
+    }
+}
+
+/// The limits of manifests, with shorter waits, so that tests end.
+pub(crate) fn quick() -> Limits {
+    let mut limits = Limits::default();
+    limits.wait = Duration::from_millis(600);
+    limits.resolve = Duration::from_millis(600);
+    limits.connect = Duration::from_millis(600);
+    limits.handshake = Duration::from_millis(600);
+    limits.idle = Duration::from_millis(600);
+    limits.total = Duration::from_millis(1_800);
+    limits
+}
+
+/// An answer with these headers, a length and a body.
+pub(crate) fn answer(status: &str, headers: &str, body: &[u8]) -> Vec<u8> {
+    let mut bytes = format!("HTTP/1.1 {status}\r\n{headers}Content-Length: {}\r\n\r\n", body.len()).into_bytes();
+    bytes.extend_from_slice(body);
+    bytes
+}
+
+/// Status 200 and a JSON body.
+pub(crate) fn ok(body: impl AsRef<[u8]>) -> Vec<u8> {
+    answer("200 OK", "Content-Type: application/json\r\n", body.as_ref())
+}
