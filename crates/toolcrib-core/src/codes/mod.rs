@@ -19,10 +19,12 @@ pub mod json;
 pub mod local;
 pub mod manifest;
 pub mod predicate;
+pub mod probe;
 pub mod schema;
 pub mod tool;
 pub mod url;
 pub mod wallet;
+pub mod x402;
 
 /// What is known about a code.
 #[derive(Debug)]
@@ -115,6 +117,8 @@ pub fn all() -> impl Iterator<Item = Code> {
         author::ALL,
         chain::ALL,
         predicate::ALL,
+        x402::ALL,
+        probe::ALL,
         wallet::ALL,
         cli::ALL,
         devchain::ALL,
