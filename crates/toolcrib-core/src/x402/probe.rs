@@ -259,3 +259,6 @@ fn asked(offer: &super::Offer) -> AskedPrice {
         pay_to: offer.pay_to.to_string(),
     }
 }
+
+#[cfg(test)]
+mod tests;

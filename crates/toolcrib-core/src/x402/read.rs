@@ -378,7 +378,12 @@ impl Reader {
         let (Some(chain), Some(address)) = (offer.network.evm_id(), offer.asset.evm_address()) else { return };
         let token = asset::find(chain, address);
         if let (None, Some(value)) = (token, entry.get("asset")) {
-            self.report(Finding::new(code::ASSET_UNKNOWN).got(format!("{} on {}", offer.asset, offer.network)), value);
+            let mut finding = Finding::new(code::ASSET_UNKNOWN).got(format!("{} on {}", offer.asset, offer.network));
+            if let Some(elsewhere) = asset::ALL.iter().find(|token| token.address == address) {
+                finding = finding.message(format!("this is {} of eip155:{}, another network", elsewhere.symbol, elsewhere.chain));
+                finding = finding.severity(Severity::Warning);
+            }
+            self.report(finding, value);
         }
         let claimed = (extra.and_then(|extra| extra.name.as_deref()), extra.and_then(|extra| extra.version.as_deref()));
         let place = entry.get("extra").unwrap_or_else(|| entry.value());
