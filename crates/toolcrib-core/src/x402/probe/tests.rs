@@ -268,7 +268,7 @@ fn two_versions_that_disagree() {
         "scheme": "exact", "network": "eip155:10", "amount": "20000", "payTo": PAYEE, "maxTimeoutSeconds": 60,
         "asset": "0x0b2C639c533813f4Aa9D7837CAf62653d097Ff85", "extra": {"name": "USD Coin", "version": "2"}
     });
-    judged(&both(slice::from_ref(&base), &[base, optimism]), &subject, state, &[(code::EXTRA_OFFER, Warning)]);
+    judged(&both(slice::from_ref(&base), &[base.clone(), optimism]), &subject, state, &[(code::EXTRA_OFFER, Warning)]);
 }
 
 // req: GATE-010
