@@ -315,7 +315,6 @@ fn every_status_has_its_meaning() {
     judged(&[], &paid, ProbeState::NoAnswer, &[(code::NO_ANSWER, Error)]);
 }
 
-// req: PAY-009
 #[test]
 fn post_is_asked_first_and_get_second() {
     let stated = [price("20000", USDC, PAYEE)];
@@ -341,7 +340,7 @@ fn post_is_asked_first_and_get_second() {
     judged(&[post(500), there], &subject, ProbeState::Fails, &[(code::SERVER_ERROR, Error)]);
 }
 
-// req: GATE-008, GATE-009
+// req: GATE-008
 #[test]
 fn who_a_free_caller_identifies_to() {
     let proof = |payee: &str| {
