@@ -5,6 +5,7 @@ mod cache;
 mod gather;
 mod source;
 mod verified;
+pub mod watch;
 
 pub use cache::{Cache, Cached, MAX_ENTRIES};
 pub use gather::{ATTESTATION_MAX_BYTES, Depth, Verifier};

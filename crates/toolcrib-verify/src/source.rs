@@ -38,6 +38,16 @@ impl Onchain {
         Self { registry, id, registration: None }
     }
 
+    /// The registry.
+    pub const fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
+    /// The id of the tool.
+    pub const fn id(&self) -> U256 {
+        self.id
+    }
+
     /// With the time of registration, for those who know it. Looking it up would mean a search through all logs.
     #[must_use]
     pub const fn registered(mut self, block: u64, at: UnixTime) -> Self {
