@@ -11,6 +11,10 @@ mod onchain;
 mod schema;
 mod settings;
 mod shell;
+#[path = "../../../toolcrib-fetch/tests/support/mod.rs"]
+mod support;
+mod trust;
+mod watch;
 
 use std::fs;
 use std::io::Write;

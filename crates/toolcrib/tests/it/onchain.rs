@@ -8,23 +8,23 @@ use std::time::{Duration, Instant};
 
 use crate::{Ran, Sandbox, example};
 
-const CREATOR: &str = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266";
+pub(crate) const CREATOR: &str = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266";
 const STRANGER: &str = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8";
 const URI: &str = "https://tools.harbour-office.org/.well-known/ai-tool/tide-table.json";
 
 /// A chain that ends with the test.
-struct World {
-    sandbox: Sandbox,
+pub(crate) struct World {
+    pub(crate) sandbox: Sandbox,
     chain: Child,
-    url: String,
+    pub(crate) url: String,
 }
 
 impl World {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::with(&[])
     }
 
-    fn with(more: &[&str]) -> Self {
+    pub(crate) fn with(more: &[&str]) -> Self {
         let sandbox = Sandbox::new();
         let mut command = sandbox.command(&[&["devchain", "--port", "0", "--exit-after", "300"], more].concat());
         let mut chain = command.stdin(Stdio::null()).stderr(Stdio::null()).spawn().expect("the program starts");
@@ -38,12 +38,12 @@ impl World {
     }
 
     /// Runs a command on this chain, with the state of this test.
-    fn run(&self, arguments: &[&str]) -> Ran {
+    pub(crate) fn run(&self, arguments: &[&str]) -> Ran {
         self.sandbox.run(&[arguments, &["--network", "local", "--rpc-url", &self.url]].concat())
     }
 
     /// Runs a command that signs.
-    fn sign(&self, arguments: &[&str], account: &str) -> Ran {
+    pub(crate) fn sign(&self, arguments: &[&str], account: &str) -> Ran {
         self.run(&[arguments, &["--dev-account", account, "--yes"]].concat())
     }
 
