@@ -144,9 +144,9 @@ fn an_honest_tool_verifies_and_its_evidence_says_the_same_later() {
     let text = sandbox.read("evidence.json");
     for (from, to, code) in [
         ("Tide table", "Tide fable", "verify.hash_mismatch"),
-        ("\"dev\": true", "\"dev\": false", "verify.inconsistent"),
-        ("\"status\": 200", "\"status\": 204", "verify.inconsistent"),
-        ("\"format\": 1", "\"format\": 2", "verify.format"),
+        ("\"dev\": true", "\"dev\": false", "verify.inconsistent_evidence"),
+        ("\"status\": 200", "\"status\": 204", "verify.inconsistent_evidence"),
+        ("\"format\": 1", "\"format\": 2", "verify.evidence_format"),
     ] {
         assert!(text.contains(from), "{from} is in the file");
         sandbox.write("altered.json", text.replace(from, to));
@@ -282,7 +282,6 @@ fn histories_that_cannot_be_read_say_so() {
     assert!(run(&path, "nowhere/tool.json").contains("no such folder"));
     // A name that looks like an option stays a name.
     sandbox.write("--output=owned", "x");
-    assert!(run(&path, "--git=--output=owned").contains("cli.git"));
     assert!(run(&path, "./--output=owned").contains("cli.git"));
     // What it says about a placeholder needs no server at all.
     let odd = sandbox.run(&["explain-hash", "--served", "tool.json", "--expected", HASH]).code(0).stdout;
@@ -352,9 +351,9 @@ fn endpoints_are_probed_without_paying() {
     place.answer_calls(answer("405 Method Not Allowed", "Allow: GET\r\n", b""));
     let ran = place.run(&["probe", "1"]).code(1);
     assert!(ran.stdout.contains("probe.method_not_allowed"), "{ran:#?}");
-    place.answer_calls(answer("307 Temporary Redirect", "Location: https://127.0.0.1/\u{1b}[2J\r\n", b""));
+    place.answer_calls(answer("307 Temporary Redirect", "Location: https://127.0.0.1/\u{202e}x\r\n", b""));
     let ran = place.run(&["probe", "1"]).code(1);
-    assert!(ran.stdout.contains("probe.redirect") && !ran.stdout.contains('\u{1b}'), "{ran:#?}");
+    assert!(ran.stdout.contains("probe.redirect") && !ran.stdout.contains('\u{202e}'), "{ran:#?}");
     // A tool that does not verify is not called, whatever it says.
     let calls = place.server.as_ref().expect("it runs").requests().iter().filter(|request| request.method() == "POST").count();
     place.serve(&place.world.sandbox.read("tool.json").replace("risk-report\"", "elsewhere\""));
