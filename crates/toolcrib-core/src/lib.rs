@@ -2,6 +2,8 @@
 #![cfg_attr(not(test), deny(clippy::unwrap_used))]
 
 pub mod agent;
+#[cfg(feature = "attestation")]
+pub mod attestation;
 pub mod caip;
 pub mod canon;
 pub mod checked;

@@ -9,6 +9,7 @@ use crate::finding::Severity;
 
 pub mod agent;
 pub mod amount;
+pub mod attestation;
 pub mod author;
 pub mod caip;
 pub mod chain;
@@ -110,6 +111,7 @@ pub fn all() -> impl Iterator<Item = Code> {
         amount::ALL,
         schema::ALL,
         tool::ALL,
+        attestation::ALL,
         agent::ALL,
         local::ALL,
         author::ALL,
