@@ -40,7 +40,10 @@ pub(super) fn document<'a>(report: &Report<'a>) -> Result<Cow<'a, [u8]>, Box<Fin
     let body = report.body;
     if body.len() > MAX_BODY_BYTES {
         let got = format!("{} bytes", body.len());
-        return Err(Finding::new(codes::attestation::BODY_TOO_LARGE).expected(format!("at most {MAX_BODY_BYTES} bytes")).got(got).into());
+        return Err(Finding::new(codes::attestation::BODY_TOO_LARGE)
+            .expected(format!("at most {MAX_BODY_BYTES} bytes"))
+            .got(got)
+            .into());
     }
     if looks_like_cose(body) {
         return Ok(Cow::Borrowed(body));

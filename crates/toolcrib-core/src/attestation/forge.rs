@@ -1,5 +1,7 @@
 //! Makes Nitro-like documents with an authority of our own, good ones and every kind of bad one. For tests.
 
+use std::collections::HashMap;
+use std::sync::{LazyLock, Mutex};
 use std::time::Duration;
 
 use p384::ecdsa::signature::Signer as _;
@@ -23,8 +25,27 @@ pub(super) const MADE: i64 = 1_777_658_400;
 pub(super) const IMAGE: [u8; 48] = [0xa5; 48];
 
 /// A key, always the same for the same number.
-pub(super) fn key(number: u8) -> SigningKey {
+fn key(number: u8) -> SigningKey {
     SigningKey::from_slice(&[number; 48]).expect("in the range of the curve")
+}
+
+/// Signs. The same bytes always get the same signature, so that certificates which many tests share are signed once.
+pub(super) fn sign(number: u8, message: &[u8]) -> Signature {
+    static MADE: LazyLock<Mutex<HashMap<(u8, Vec<u8>), Signature>>> = LazyLock::new(Mutex::default);
+    let id = (number, message.to_vec());
+    let known = MADE.lock().expect("no test panics while it signs").get(&id).copied();
+    known.unwrap_or_else(|| {
+        let signature = key(number).sign(message);
+        MADE.lock().expect("no test panics while it signs").insert(id, signature);
+        signature
+    })
+}
+
+/// The public half of a key, as a point.
+fn point(number: u8) -> Vec<u8> {
+    static MADE: LazyLock<Mutex<HashMap<u8, Vec<u8>>>> = LazyLock::new(Mutex::default);
+    let mut made = MADE.lock().expect("no test panics while it makes keys");
+    made.entry(number).or_insert_with(|| key(number).verifying_key().to_encoded_point(false).as_bytes().to_vec()).clone()
 }
 
 /// A certificate to be made.
@@ -80,7 +101,6 @@ impl Card {
             let since = Duration::from_secs(u64::try_from(seconds).expect("after 1970"));
             Time::UtcTime(UtcTime::from_unix_duration(since).expect("before 2050"))
         };
-        let point = key(self.key).verifying_key().to_encoded_point(false);
         let tbs = TbsCertificate {
             version: self.version,
             serial_number: SerialNumber::new(&[self.key]).expect("short"),
@@ -93,13 +113,13 @@ impl Card {
                     oid: oid("1.2.840.10045.2.1"),
                     parameters: Some(Any::encode_from(&oid(self.curve)).expect("encodes")),
                 },
-                subject_public_key: BitString::from_bytes(point.as_bytes()).expect("short"),
+                subject_public_key: BitString::from_bytes(&point(self.key)).expect("short"),
             },
             issuer_unique_id: None,
             subject_unique_id: None,
             extensions: (self.version == Version::V3).then(|| self.extensions()),
         };
-        let signature: Signature = key(self.signed_by).sign(&tbs.to_der().expect("encodes"));
+        let signature = sign(self.signed_by, &tbs.to_der().expect("encodes"));
         let certificate = Certificate {
             tbs_certificate: tbs,
             signature_algorithm: algorithm,
@@ -220,7 +240,7 @@ impl Forge {
     pub(super) fn sign(&self, payload: &[u8]) -> Vec<u8> {
         let (protected, payload) = (byte_string(&self.protected), byte_string(payload));
         let signed = [head(4, 4), text("Signature1"), protected.clone(), vec![0x40], payload.clone()].concat();
-        let signature: Signature = key(self.signed_by).sign(&signed);
+        let signature = sign(self.signed_by, &signed);
         let tag = if self.tagged { vec![0xd2] } else { Vec::new() };
         [tag, head(4, 4), protected, vec![0xa0], payload, byte_string(&signature.to_bytes())].concat()
     }

@@ -191,7 +191,9 @@ impl Attested {
     fn of(outcome: Result<Self, Vec<Finding>>, more: Vec<Finding>) -> Self {
         let mut attested = outcome.unwrap_or_else(|findings| Self::Refused(Refused { findings }));
         match &mut attested {
-            Self::Verified(Verified { findings, .. }) | Self::Claimed(Claimed { findings, .. }) | Self::Refused(Refused { findings }) => {
+            Self::Verified(Verified { findings, .. })
+            | Self::Claimed(Claimed { findings, .. })
+            | Self::Refused(Refused { findings }) => {
                 findings.extend(more);
             }
         }
@@ -267,10 +269,15 @@ fn check_age(made: UnixTime, now: UnixTime, max_age: u64) -> Option<Finding> {
     let age = now.since(made);
     if age < -MAX_AHEAD {
         let ahead = age.unsigned_abs();
-        return Some(Finding::new(codes::attestation::FUTURE).expected(format!("at most {MAX_AHEAD} s ahead")).got(format!("{ahead} s ahead")));
+        return Some(
+            Finding::new(codes::attestation::FUTURE)
+                .expected(format!("at most {MAX_AHEAD} s ahead"))
+                .got(format!("{ahead} s ahead")),
+        );
     }
     if u64::try_from(age).is_ok_and(|age| age > max_age) {
-        let finding = Finding::new(codes::attestation::STALE).expected(format!("at most {max_age} s old")).got(format!("{age} s old"));
+        let finding =
+            Finding::new(codes::attestation::STALE).expected(format!("at most {max_age} s old")).got(format!("{age} s old"));
         return Some(pointed(finding, "maxAge"));
     }
     None
@@ -286,9 +293,8 @@ fn check_measurement(document: &nitro::Document<'_>, enclave_hash: Option<&str>)
         Hex::Lower(digits) => hex::decode(digits),
         _ => None,
     };
-    (expected.as_deref() != Some(image)).then(|| {
-        pointed(Finding::new(codes::attestation::MEASUREMENT).expected(lower_hex(image)).got(claimed), "enclaveHash")
-    })
+    (expected.as_deref() != Some(image))
+        .then(|| pointed(Finding::new(codes::attestation::MEASUREMENT).expected(lower_hex(image)).got(claimed), "enclaveHash"))
 }
 
 /// What may be believed about a tool's environment.

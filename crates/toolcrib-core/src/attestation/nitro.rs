@@ -172,8 +172,8 @@ fn envelope(bytes: &[u8]) -> Result<Document<'_>, Refusal> {
     let signature = reader.bytes()?;
     reader.end()?;
     check_algorithm(protected)?;
-    let signature =
-        Signature::from_slice(signature).map_err(|_| refusal("the signature is not two numbers of 48 bytes in the range of P-384"))?;
+    let signature = Signature::from_slice(signature)
+        .map_err(|_| refusal("the signature is not two numbers of 48 bytes in the range of P-384"))?;
     Ok(Document { protected, payload, signature, fields: payload_fields(payload)? })
 }
 
@@ -187,7 +187,10 @@ fn check_algorithm(protected: &[u8]) -> Result<(), Refusal> {
     if algorithm == ES384 {
         Ok(())
     } else {
-        Err(Refusal::new(codes::attestation::ALGORITHM, format!("the document is signed with algorithm {algorithm}, not ES384 (-35)")))
+        Err(Refusal::new(
+            codes::attestation::ALGORITHM,
+            format!("the document is signed with algorithm {algorithm}, not ES384 (-35)"),
+        ))
     }
 }
 

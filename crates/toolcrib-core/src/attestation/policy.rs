@@ -18,7 +18,8 @@ pub const MAX_AHEAD: i64 = 60;
 
 /// The SHA-256 fingerprint of the root certificate that AWS publishes for Nitro Enclaves in its commercial partitions
 /// (`aws.nitro-enclaves`, valid from 2019 to 2049). Nothing is pinned by itself: settings name it.
-pub const AWS_NITRO_ROOT_G1: &str = "64:1A:03:21:A3:E2:44:EF:E4:56:46:31:95:D6:06:31:7E:D7:CD:CC:3C:17:56:E0:98:93:F3:C6:8F:79:BB:5B";
+pub const AWS_NITRO_ROOT_G1: &str =
+    "64:1A:03:21:A3:E2:44:EF:E4:56:46:31:95:D6:06:31:7E:D7:CD:CC:3C:17:56:E0:98:93:F3:C6:8F:79:BB:5B";
 
 /// How to judge reports.
 #[derive(Clone, Debug)]
@@ -72,7 +73,8 @@ impl Root {
         let digits = text.trim();
         let digits = digits.strip_prefix("0x").unwrap_or(digits);
         let pairs: Vec<_> = digits.split(':').collect();
-        let plain = if pairs.len() == 32 && pairs.iter().all(|pair| pair.len() == 2) { pairs.concat() } else { digits.to_owned() };
+        let plain =
+            if pairs.len() == 32 && pairs.iter().all(|pair| pair.len() == 2) { pairs.concat() } else { digits.to_owned() };
         let bytes = hex::decode(&plain).and_then(|bytes| bytes.try_into().ok());
         bytes.map(Self).ok_or(RootFault::NotAFingerprint)
     }

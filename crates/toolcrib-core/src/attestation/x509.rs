@@ -159,7 +159,12 @@ impl<'a> Certificate<'a> {
 ///
 /// The first fault of each kind is reported. Signatures are checked from the root down, so that nobody without a
 /// signed chain makes us check more than one.
-pub(super) fn check_chain(authorities: &[Certificate<'_>], leaf: &Certificate<'_>, roots: &[Root], moments: &[UnixTime]) -> Vec<Fault> {
+pub(super) fn check_chain(
+    authorities: &[Certificate<'_>],
+    leaf: &Certificate<'_>,
+    roots: &[Root],
+    moments: &[UnixTime],
+) -> Vec<Fault> {
     let mut faults = Vec::new();
     match authorities.first() {
         Some(root) if roots.iter().any(|pinned| pinned.matches(root.der)) => faults.extend(check_links(authorities, leaf).err()),
