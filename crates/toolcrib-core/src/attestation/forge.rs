@@ -31,7 +31,8 @@ fn key(number: u8) -> SigningKey {
 
 /// Signs. The same bytes always get the same signature, so that certificates which many tests share are signed once.
 pub(super) fn sign(number: u8, message: &[u8]) -> Signature {
-    static MADE: LazyLock<Mutex<HashMap<(u8, Vec<u8>), Signature>>> = LazyLock::new(Mutex::default);
+    type Known = HashMap<(u8, Vec<u8>), Signature>;
+    static MADE: LazyLock<Mutex<Known>> = LazyLock::new(Mutex::default);
     let id = (number, message.to_vec());
     let known = MADE.lock().expect("no test panics while it signs").get(&id).copied();
     known.unwrap_or_else(|| {

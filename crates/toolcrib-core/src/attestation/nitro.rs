@@ -1,4 +1,4 @@
-//! AWS Nitro attestation documents: a COSE_Sign1 envelope around a CBOR map, signed by the security module.
+//! AWS Nitro attestation documents: a `COSE_Sign1` envelope around a CBOR map, signed by the security module.
 //!
 //! Fields and sizes are those of the vendor's description of the attestation process (§2.2 and §3.2.2). In two places
 //! the modules differ from it, and this reader follows the modules: optional fields that were not set are present as
@@ -30,7 +30,7 @@ pub const MAX_MODULE_ID_BYTES: usize = 256;
 /// Registers are numbered 0 to 31.
 const REGISTERS: usize = 32;
 
-/// The tag of a COSE_Sign1 structure, which may be left out.
+/// The tag of a `COSE_Sign1` structure, which may be left out.
 const COSE_SIGN1_TAG: u64 = 18;
 
 /// The label of the algorithm in COSE headers, and ES384.

@@ -32,7 +32,7 @@ super::codes! {
         "serve the bytes of the security module unchanged",
     }
     COSE = "attestation.cose", Error, "RFC 9052 §4.2" {
-        "the document is not a COSE_Sign1 structure",
+        "the document is not a `COSE_Sign1` structure",
         "A Nitro document is an array of protected headers, empty unprotected headers, a payload of 1 to 16384 bytes and a signature of 96 bytes.",
         "serve the bytes of the security module unchanged",
     }
