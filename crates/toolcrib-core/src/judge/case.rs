@@ -3,14 +3,22 @@
 use alloy_primitives::Address;
 
 use super::{AccessReport, CLOCK_SKEW, Check, Creators, Failed, Freshness, Hashes, Policy, Step, TierReport, Untrusted};
+#[cfg(feature = "attestation")]
+use crate::attestation::{self, Attested};
 use crate::checked::Outcome;
 use crate::clock::UnixTime;
 use crate::codes;
+#[cfg(feature = "attestation")]
+use crate::evidence::AttestationFetch;
 use crate::evidence::{Erc165, Evidence, Exchange, FORMAT, Method, PredicateFacts, Requirements, ToolConfig, ToolState};
+#[cfg(feature = "attestation")]
+use crate::finding::Severity;
 use crate::finding::{Finding, Mode};
 use crate::hex::{self, Hex};
 use crate::json::Value;
 use crate::signals::{self, Advertised};
+#[cfg(feature = "attestation")]
+use crate::tool::Attestation;
 use crate::tool::ToolManifest;
 use crate::url::well_known::{self, WellKnown, check_origin_binding};
 use crate::url::{HttpsUrl, ip};
@@ -36,7 +44,14 @@ pub(super) struct Served {
     pub(super) creator: Option<Address>,
     pub(super) endpoint: Option<HttpsUrl>,
     pub(super) max_age: Option<u64>,
+}
+
+/// How far the claims of a verified manifest about its environment go.
+#[derive(Default)]
+pub(super) struct Trust {
     pub(super) tier: TierReport,
+    #[cfg(feature = "attestation")]
+    pub(super) attested: Option<Attested>,
 }
 
 impl Case {
@@ -169,11 +184,6 @@ impl Case {
                 creator: Some(sealed.creator()),
                 endpoint: Some(sealed.endpoint().clone()),
                 max_age: sealed.max_age(),
-                tier: sealed.verifiability().map_or_else(TierReport::default, |claims| TierReport {
-                    declared: claims.declared_tier(),
-                    claimed: claims.effective_tier(),
-                    ..TierReport::default()
-                }),
                 outcome: Outcome::Conformant(sealed),
             },
             Outcome::Flawed(sealed) => {
@@ -184,18 +194,12 @@ impl Case {
                     creator: text("creatorAddress").and_then(lowercase_address),
                     endpoint: text("endpoint").and_then(|endpoint| HttpsUrl::parse(endpoint).ok()),
                     max_age: root.get("maxAge").and_then(Value::as_u64),
-                    tier: TierReport::default(),
                     outcome: Outcome::Flawed(sealed),
                 }
             }
-            Outcome::Unreadable => Served {
-                outcome: Outcome::Unreadable,
-                hash: None,
-                creator: None,
-                endpoint: None,
-                max_age: None,
-                tier: TierReport::default(),
-            },
+            Outcome::Unreadable => {
+                Served { outcome: Outcome::Unreadable, hash: None, creator: None, endpoint: None, max_age: None }
+            }
         }
     }
 
@@ -325,6 +329,76 @@ impl Case {
         if facts.name.is_none() {
             self.add(Finding::new(codes::predicate::NAME_MISSING));
         }
+    }
+
+    /// What may be believed about the environment of a verified tool. Without a verified report, nothing.
+    #[cfg(feature = "attestation")]
+    pub(super) fn trust(&mut self, evidence: &Evidence, manifest: &ToolManifest, policy: &Policy, now: UnixTime) -> Trust {
+        let Some(claims) = manifest.verifiability() else { return Trust::default() };
+        let attested = match (claims.attestation().filter(|_| claims.execution().is_isolated()), &evidence.attestation) {
+            (Some(claim), Some(fetch)) => self.report(claim, fetch, manifest, policy, now),
+            _ => None,
+        };
+        for finding in attested.iter().flat_map(Attested::findings) {
+            // What it says about the environment says nothing about the four checks.
+            self.add(finding.clone().severity(finding.severity.min(Severity::Warning)));
+        }
+        let effective = attestation::effective_tier(claims, attested.as_ref());
+        let tier = TierReport { declared: effective.declared, claimed: effective.claimed, effective: effective.tier };
+        if attested.is_none() && tier.claimed > tier.effective {
+            self.add(Finding::new(codes::attestation::UNVERIFIED_CLAIM).message("no attestation report was looked at"));
+        }
+        Trust { tier, attested }
+    }
+
+    /// Verifies the report that was fetched, if it came from where the manifest says.
+    #[cfg(feature = "attestation")]
+    fn report(
+        &mut self,
+        claim: Attestation<'_>,
+        fetch: &AttestationFetch,
+        manifest: &ToolManifest,
+        policy: &Policy,
+        now: UnixTime,
+    ) -> Option<Attested> {
+        let named = claim.endpoint().and_then(|endpoint| HttpsUrl::parse(endpoint).ok())?;
+        if fetch.exchange.url != named.normalized() {
+            self.add(Finding::new(codes::attestation::UNVERIFIED_CLAIM).message("the report was fetched from another place"));
+            return None;
+        }
+        if let Some(failure) = &fetch.exchange.failure {
+            self.add(failure.finding().severity(Severity::Warning));
+            return None;
+        }
+        let response = fetch.exchange.complete().filter(|response| response.status == 200)?;
+        let report = attestation::Report { body: response.body.as_bytes(), content_type: response.header("content-type").next() };
+        let claim = attestation::Claim::of(claim, manifest.endpoint().normalized());
+        Some(attestation::verify(&report, &claim, &policy.attestation, now, fetch.nonce.as_ref().map(|nonce| &nonce[..])))
+    }
+
+    /// What may be believed about the environment of a verified tool: nothing, where reports cannot be checked.
+    #[cfg(not(feature = "attestation"))]
+    pub(super) fn trust(&mut self, _: &Evidence, manifest: &ToolManifest, _: &Policy, _: UnixTime) -> Trust {
+        let Some(claims) = manifest.verifiability() else { return Trust::default() };
+        let (declared, claimed) = (claims.declared_tier(), claims.effective_tier());
+        Trust { tier: TierReport { declared, claimed, ..TierReport::default() } }
+    }
+
+    /// Signals of a takeover in the server's certificate.
+    pub(super) fn certificate(&mut self, evidence: &Evidence) {
+        #[cfg(feature = "attestation")]
+        if let (Some(registration), Some(tls)) = (
+            evidence.chain.as_ref().and_then(|chain| chain.registration),
+            evidence.manifest.as_ref().and_then(|exchange| exchange.tls.as_ref()),
+        ) {
+            if let Some(certificate) = crate::certificate::read(tls.certificate.as_bytes()) {
+                for finding in signals::certificate(registration.at, &certificate, None) {
+                    self.add(finding);
+                }
+            }
+        }
+        #[cfg(not(feature = "attestation"))]
+        let _ = evidence;
     }
 
     /// How the four checks went.
