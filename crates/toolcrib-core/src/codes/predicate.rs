@@ -93,7 +93,7 @@ super::codes! {
     }
     ANSWER_HUGE = "predicate.answer_huge", Error, "ERC-8257 Predicate Introspection Hardening" {
         "the predicate answers with a flood of bytes",
-        "The answer is over 4,096 bytes where 32 are due, perhaps so long that it does not fit the gas of a registry. Readers stop at the limit.",
+        "The answer, or the reason of a revert, is over 4,096 bytes where 32 are due, perhaps so long that it does not fit the gas of a registry. Readers stop at the limit.",
         "treat the predicate as hostile",
     }
     ANSWER_NOT_BOOL = "predicate.answer_not_bool", Error, "ERC-8257 IToolRegistry" {
