@@ -111,12 +111,21 @@ impl Gate {
             Self::Erc721 { collections, .. } => within("collections", collections.len(), limits.erc721_collections),
             Self::Erc1155 { tokens, .. } => {
                 within("collections", tokens.len(), limits.erc1155_collections)?;
-                tokens.iter().try_for_each(|(_, ids)| within("token ids of one collection", ids.len(), limits.token_ids))
+                tokens.iter().try_for_each(|(_, ids)| within("token ids of one collection", ids.len(), limits.token_ids))?;
+                let all = tokens.iter().map(|(_, ids)| ids.len()).sum();
+                within("token ids in all", all, limits.token_ids_in_all.unwrap_or(u64::MAX))
             }
             Self::Trait { values, .. } => within("values of the trait", values.len(), limits.trait_values),
             Self::Composite { terms, .. } => within("predicates", terms.len(), limits.terms),
             _ => Ok(()),
         }
+    }
+
+    /// [`Self::check`] against what the predicate itself offers.
+    pub async fn check_on(&self, registry: &Registry) -> Result<(), Error> {
+        let Some(predicate) = self.predicate().filter(|_| self.needs_configuration()) else { return Ok(()) };
+        let collections = if let Self::Erc1155 { tokens, .. } = self { tokens.len() } else { 1 };
+        self.check(&Limits::read(registry.chain(), predicate, collections).await?)
     }
 
     /// Whether the predicate must be told about the tool after it is registered.
@@ -298,6 +307,10 @@ mod tests {
         check(&erc1155(3, 12), None);
         check(&erc1155(4, 1), Some("4 collections"));
         check(&erc1155(1, 13), Some("13 token ids"));
+        let mut shared = Limits::OURS;
+        shared.token_ids_in_all = Some(8);
+        assert!(erc1155(2, 4).check(&shared).is_ok());
+        assert!(erc1155(2, 5).check(&shared).is_err_and(|error| error.to_string().contains("10 token ids in all")));
         let composite = |count: u8| Gate::Composite {
             predicate,
             all: true,

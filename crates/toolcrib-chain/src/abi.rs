@@ -166,6 +166,7 @@ sol! {
         function MAX_TOKEN_IDS_PER_COLLECTION() external view returns (uint256);
         function MAX_ALLOWED_VALUES() external view returns (uint256);
         function MAX_TERMS_PER_COMPOSITION() external view returns (uint256);
+        function maxTokenIds(uint256 collections) external view returns (uint256);
     }
 
     /// The registry that a predicate belongs to.

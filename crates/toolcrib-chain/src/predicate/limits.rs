@@ -18,6 +18,8 @@ pub struct Limits {
     pub erc1155_collections: u64,
     /// Most token ids of one ERC-1155 collection.
     pub token_ids: u64,
+    /// Most token ids over all collections of a tool, where the predicate says so: each collection takes room from the ids.
+    pub token_ids_in_all: Option<u64>,
     /// Most values of a trait.
     pub trait_values: u64,
     /// Most terms of a composite.
@@ -26,11 +28,13 @@ pub struct Limits {
 
 impl Limits {
     /// What our own predicates take, which is all that answers inside the registry's gas (`contracts/snapshots`).
-    pub const OURS: Self = Self { erc721_collections: 4, erc1155_collections: 3, token_ids: 12, trait_values: 32, terms: 3 };
+    pub const OURS: Self =
+        Self { erc721_collections: 4, erc1155_collections: 3, token_ids: 12, token_ids_in_all: None, trait_values: 32, terms: 3 };
 
-    /// Asks a predicate.
-    pub async fn read(chain: &Chain, predicate: Address) -> Result<Self, Error> {
+    /// Asks a predicate, for a tool with so many ERC-1155 collections.
+    pub async fn read(chain: &Chain, predicate: Address, collections: usize) -> Result<Self, Error> {
         let ours = Self::OURS;
+        let in_all = ask(chain, predicate, ILimits::maxTokenIdsCall { collections: U256::from(collections) }).await?;
         let collections = ask(chain, predicate, ILimits::MAX_COLLECTIONS_PER_TOOLCall {}).await?;
         let ids = ask(chain, predicate, ILimits::MAX_TOKEN_IDS_PER_COLLECTIONCall {}).await?;
         let values = ask(chain, predicate, ILimits::MAX_ALLOWED_VALUESCall {}).await?;
@@ -38,6 +42,7 @@ impl Limits {
         Ok(Self {
             erc721_collections: collections.unwrap_or(ours.erc721_collections),
             erc1155_collections: collections.unwrap_or(ours.erc1155_collections),
+            token_ids_in_all: in_all,
             token_ids: ids.unwrap_or(ours.token_ids),
             trait_values: values.unwrap_or(ours.trait_values),
             terms: terms.unwrap_or(ours.terms),

@@ -445,18 +445,20 @@ async fn limits_are_those_of_the_contract_or_ours() {
         let ours = Limits::OURS;
         let read = async |name: &str| {
             let address = world.predicate(name).await?;
-            Some(Limits::read(&world.chain, address).await.expect("limits"))
+            Some(Limits::read(&world.chain, address, 2).await.expect("limits"))
         };
         let Some(erc721) = read("ERC721OwnerPredicate").await else { return };
         assert_eq!(erc721.erc721_collections, ours.erc721_collections, "the constant is that of the contract");
         let erc1155 = read("ERC1155OwnerPredicate").await.expect("an artifact");
         assert_eq!((erc1155.erc1155_collections, erc1155.token_ids), (ours.erc1155_collections, ours.token_ids));
+        assert_eq!(erc1155.token_ids_in_all, Some(8), "two collections leave room for eight ids");
+        assert_eq!(erc721.token_ids_in_all, None);
         assert_eq!(read("TraitGatedPredicate").await.expect("an artifact").trait_values, ours.trait_values);
         assert_eq!(read("CompositePredicate").await.expect("an artifact").terms, ours.terms);
         let check = async |code: &[u8], expected: Limits| {
             let address = Address::repeat_byte(0x91);
             set_code(&world.chain, address, code).await;
-            assert_eq!(Limits::read(&world.chain, address).await.expect("limits"), expected);
+            assert_eq!(Limits::read(&world.chain, address, 2).await.expect("limits"), expected);
         };
         // Returns the last byte of its code to every question.
         let says = |count: u8| vec![0x60, count, 0x60, 0, 0x52, 0x60, 0x20, 0x60, 0, 0xf3];
@@ -472,6 +474,6 @@ async fn limits_are_those_of_the_contract_or_ours() {
 fn read_by_all(count: u64) -> Limits {
     let mut limits = Limits::OURS;
     (limits.erc721_collections, limits.erc1155_collections, limits.token_ids) = (count, count, count);
-    (limits.trait_values, limits.terms) = (count, count);
+    (limits.trait_values, limits.terms, limits.token_ids_in_all) = (count, count, Some(count));
     limits
 }

@@ -13,7 +13,7 @@ use toolcrib_author::journal::{Entry, Journal};
 use toolcrib_author::plan::{self, Gate, Step, journal_id};
 use toolcrib_author::preflight::{Ready, preflight};
 use toolcrib_author::run::{Event, run};
-use toolcrib_chain::predicate::{Limits, MerklePredicate};
+use toolcrib_chain::predicate::MerklePredicate;
 use toolcrib_chain::registry::Registry;
 use toolcrib_chain::wallet::Wallet;
 use toolcrib_core::codes;
@@ -223,11 +223,7 @@ async fn check_gate(registry: &Registry, gate: &Gate, printer: &mut Printer) -> 
     if let Some(fault) = known_fault(registry.chain().chain_id(), &predicate, None) {
         printer.note(&format!("warning[{}]: {fault}", fault.code()))?;
     }
-    if gate.needs_configuration() {
-        let limits = Limits::read(registry.chain(), predicate).await.map_err(failed)?;
-        gate.check(&limits).map_err(|error| Failure::new(error.code(), error.to_string()))?;
-    }
-    Ok(())
+    Ok(gate.check_on(registry).await.map_err(|error| Failure::new(error.code(), error.to_string()))?)
 }
 
 /// Closes a tool to everybody, and remembers who decided before.
