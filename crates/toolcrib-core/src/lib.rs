@@ -33,3 +33,4 @@ pub mod text;
 pub mod time;
 pub mod tool;
 pub mod url;
+pub mod x402;

@@ -25,12 +25,14 @@ pub mod local;
 pub mod manifest;
 pub mod pin;
 pub mod predicate;
+pub mod probe;
 pub mod schema;
 pub mod takeover;
 pub mod tool;
 pub mod url;
 pub mod verify;
 pub mod wallet;
+pub mod x402;
 
 /// What is known about a code.
 #[derive(Debug)]
@@ -129,6 +131,8 @@ pub fn all() -> impl Iterator<Item = Code> {
         takeover::ALL,
         pin::ALL,
         drift::ALL,
+        x402::ALL,
+        probe::ALL,
         wallet::ALL,
         cli::ALL,
         devchain::ALL,

@@ -16,10 +16,11 @@ use crate::finding::Severity;
 use crate::finding::{Finding, Mode};
 use crate::hex::{self, Hex};
 use crate::json::Value;
+use crate::registry::known::known_fault;
 use crate::signals::{self, Advertised};
 #[cfg(feature = "attestation")]
 use crate::tool::Attestation;
-use crate::tool::ToolManifest;
+use crate::tool::{Logic, ToolManifest};
 use crate::url::well_known::{self, WellKnown, check_origin_binding};
 use crate::url::{HttpsUrl, ip};
 
@@ -280,7 +281,7 @@ impl Case {
     }
 
     /// Who may use the tool, and what is odd about whoever decides.
-    pub(super) fn access(&mut self, evidence: &Evidence, config: &ToolConfig) -> AccessReport {
+    pub(super) fn access(&mut self, evidence: &Evidence, config: &ToolConfig, served: Option<&Served>) -> AccessReport {
         let facts = evidence
             .chain
             .as_ref()
@@ -289,12 +290,43 @@ impl Case {
             .filter(|facts| Some(facts.address) == config.access_predicate);
         if let Some(facts) = facts {
             self.predicate(facts);
+            let chain_id = evidence.tool.map_or(0, |tool| tool.chain);
+            for finding in signals::collections(chain_id, facts.contracts.iter().map(|fact| (fact.address, fact.has_code))) {
+                self.add(finding);
+            }
+            if let Some(fault) = known_fault(chain_id, &facts.address, facts.code_hash.as_ref()) {
+                self.add(Finding::new(fault.code()).message(fault.to_string()).got(format!("{:#x}", facts.address)));
+            }
+        }
+        if let Some(Served { outcome: Outcome::Conformant(manifest), .. }) = served {
+            self.access_block(manifest, config, facts);
         }
         AccessReport {
             predicate: config.access_predicate,
             predicate_is_proxy: facts.is_some_and(|facts| facts.proxy.as_ref().is_some_and(|proxy| proxy.is_mutable)),
             predicate_name: facts.and_then(|facts| facts.name.as_deref()).map(Untrusted::new),
             requirements: facts.map(|facts| facts.requirements.clone()),
+        }
+    }
+
+    /// The manifest's own words about access, held against the chain, which decides.
+    fn access_block(&mut self, manifest: &ToolManifest, config: &ToolConfig, facts: Option<&PredicateFacts>) {
+        let Some(block) = manifest.access() else { return };
+        let told = signals::Requirements {
+            all: block.logic() == Logic::And,
+            entries: block.requirements().map(|entry| (entry.kind(), entry.data())).collect(),
+        };
+        let listed = match (config.access_predicate, facts.map(|facts| &facts.requirements)) {
+            (None, _) => None,
+            (Some(_), Some(Requirements::Listed { any, entries })) => Some(signals::Requirements {
+                all: !any,
+                entries: entries.iter().map(|entry| (entry.kind.0, entry.data.to_vec())).collect(),
+            }),
+            // A list that was not read is no difference.
+            (Some(_), _) => return,
+        };
+        if let Some(finding) = signals::access(Some(&told), listed.as_ref()) {
+            self.add(finding);
         }
     }
 

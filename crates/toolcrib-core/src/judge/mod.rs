@@ -100,7 +100,7 @@ pub fn judge_whole(evidence: &Evidence, policy: &Policy, now: UnixTime) -> (Repo
         Creators { onchain: config.map(|config| config.creator), declared: served.as_ref().and_then(|served| served.creator) };
     case.creator(creator);
     let freshness = case.freshness(evidence, policy, served.as_ref().and_then(|served| served.max_age), now);
-    let access = config.map(|config| case.access(evidence, config));
+    let access = config.map(|config| case.access(evidence, config, served.as_ref()));
     case.certificate(evidence);
     if evidence.is_dev() {
         case.add(Finding::new(codes::verify::DEV_WORLD));

@@ -20,6 +20,7 @@ mod schema_suite;
 mod tool_vectors;
 mod url_corpus;
 mod verdicts;
+mod x402_corpus;
 
 use std::path::{Path, PathBuf};
 
