@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 
 use alloy_primitives::{Address, B256, U256, address};
 use async_trait::async_trait;
-use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use rustls::client::Resumption;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
@@ -151,6 +151,8 @@ impl World {
         std::fs::create_dir_all(&folder).expect("a folder");
         let mut params = CertificateParams::default();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        // With the name that certificates have by themselves, Node takes the leaf for self-signed.
+        params.distinguished_name.push(DnType::CommonName, "bench authority");
         let key = KeyPair::generate().expect("a key");
         let authority = params.self_signed(&key).expect("a certificate");
         std::fs::write(folder.join("ca.pem"), authority.pem()).expect("written");
