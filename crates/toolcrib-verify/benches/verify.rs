@@ -380,16 +380,21 @@ fn serve(folder: &Path) {
     );
     let answer: Arc<[u8]> = [head.into_bytes(), manifest].concat().into();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
+    let (gone, mut is_gone) = tokio::sync::oneshot::channel();
     std::thread::spawn(|| {
         // The parent holds the other end: when it goes, so do we.
         let _ = std::io::stdin().read(&mut [0]);
-        std::process::exit(0);
+        let _ = gone.send(());
     });
     runtime.block_on(async move {
         let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).await.expect("a port");
         println!("{}", listener.local_addr().expect("bound").port());
         loop {
-            let Ok((stream, _)) = listener.accept().await else { continue };
+            let accepted = tokio::select! {
+                accepted = listener.accept() => accepted,
+                _ = &mut is_gone => return,
+            };
+            let Ok((stream, _)) = accepted else { continue };
             let (acceptor, answer) = (acceptor.clone(), Arc::clone(&answer));
             tokio::spawn(async move {
                 let _ = stream.set_nodelay(true);

@@ -417,21 +417,20 @@ impl Case {
     }
 
     /// Signals of a takeover in the server's certificate.
+    #[cfg(feature = "attestation")]
     pub(super) fn certificate(&mut self, evidence: &Evidence) {
-        #[cfg(feature = "attestation")]
-        if let (Some(registration), Some(tls)) = (
-            evidence.chain.as_ref().and_then(|chain| chain.registration),
-            evidence.manifest.as_ref().and_then(|exchange| exchange.tls.as_ref()),
-        ) {
-            if let Some(certificate) = crate::certificate::read(tls.certificate.as_bytes()) {
-                for finding in signals::certificate(registration.at, &certificate, None) {
-                    self.add(finding);
-                }
-            }
+        let registration = evidence.chain.as_ref().and_then(|chain| chain.registration);
+        let tls = evidence.manifest.as_ref().and_then(|exchange| exchange.tls.as_ref());
+        let (Some(registration), Some(tls)) = (registration, tls) else { return };
+        let Some(certificate) = crate::certificate::read(tls.certificate.as_bytes()) else { return };
+        for finding in signals::certificate(registration.at, &certificate, None) {
+            self.add(finding);
         }
-        #[cfg(not(feature = "attestation"))]
-        let _ = evidence;
     }
+
+    /// Certificates are not read in this build.
+    #[cfg(not(feature = "attestation"))]
+    pub(super) const fn certificate(&self, _: &Evidence) {}
 
     /// How the four checks went.
     pub(super) fn checks(&self) -> [Check; 4] {
