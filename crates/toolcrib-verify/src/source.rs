@@ -40,11 +40,18 @@ impl Onchain {
         Self { registry, id, registration: None }
     }
 
-    /// With the time of registration, for those who know it. Looking it up would mean a search through all logs.
+    /// With the time of registration, for those who know it. Otherwise the node is asked once, and may refuse.
     #[must_use]
     pub const fn registered(mut self, block: u64, at: UnixTime) -> Self {
         self.registration = Some(Registration { block, at });
         self
+    }
+
+    /// The time of registration says something about the certificate and nothing about the four checks, so a node that does not
+    /// tell is no failure.
+    async fn look_up_registration(&self) -> Option<Registration> {
+        let (block, seconds) = self.registry.registered_at(self.id).await.ok().flatten()?;
+        Some(Registration { block, at: UnixTime::from_seconds(i64::try_from(seconds).ok()?) })
     }
 }
 
@@ -71,7 +78,10 @@ impl ToolSource for Onchain {
     async fn details(&self, mut reads: ChainReads) -> Result<ChainReads, Error> {
         let code = self.registry.chain().code(self.registry.address()).await?;
         reads.registry_code_hash = Some(alloy_primitives::keccak256(&code));
-        reads.registration = self.registration;
+        reads.registration = match self.registration {
+            Some(known) => Some(known),
+            None => self.look_up_registration().await,
+        };
         if let Some(ToolState::Present(ToolConfig { access_predicate: Some(address), .. })) =
             reads.config.last().map(|read| &read.state)
         {
