@@ -10,6 +10,7 @@ use crate::finding::Severity;
 pub mod access;
 pub mod agent;
 pub mod amount;
+pub mod attestation;
 pub mod author;
 pub mod caip;
 pub mod chain;
@@ -120,6 +121,7 @@ pub fn all() -> impl Iterator<Item = Code> {
         amount::ALL,
         schema::ALL,
         tool::ALL,
+        attestation::ALL,
         agent::ALL,
         local::ALL,
         author::ALL,
