@@ -51,9 +51,7 @@ pub fn snapshot(evidence: &Evidence, report: &Report) -> Option<Snapshot> {
     look.block = Some(read.block);
     look.verdict = match (report.verdict, report.failed) {
         (judge::Verdict::Verified, _) => Verdict::Verified,
-        (judge::Verdict::Refused, Some(failed)) => {
-            Verdict::Failed { check: failed.check(), code: failed.code.id().to_owned() }
-        }
+        (judge::Verdict::Refused, Some(failed)) => Verdict::Failed { check: failed.check(), code: failed.code.id().to_owned() },
         _ => Verdict::Unknown,
     };
     let ToolState::Present(config) = &read.state else {
@@ -91,11 +89,11 @@ pub struct Look {
 pub struct Looked {
     /// The judgement.
     pub report: Report,
-    /// What is to be kept, with [`Watcher::keep`], once everybody was told.
+    /// What the next look is compared with, once this one is kept: [`Watcher::keep`], when everybody was told.
     pub snapshot: Snapshot,
     /// How it compares with the last look.
     pub seen: Seen,
-    /// The manifest is not the pinned one, and this was not told since the watcher began.
+    /// The manifest is not the pinned one, and no look that said so was kept since the watcher began.
     pub pin: Option<Change>,
 }
 
@@ -176,8 +174,11 @@ impl<S: WatchSource> Watcher<S> {
 
     /// Remembers a look. Until then, the next one is compared with what was there before, so that a change of which nobody
     /// could be told is found again.
-    pub fn keep(&mut self, look: Snapshot) {
-        self.memory.keep(look);
+    pub fn keep(&mut self, looked: Looked) {
+        if looked.pin.is_some() {
+            self.mispinned.insert(looked.snapshot.tool);
+        }
+        self.memory.keep(looked.snapshot);
     }
 
     async fn look(&mut self, which: &[usize]) -> Vec<Look> {
@@ -211,7 +212,7 @@ impl<S: WatchSource> Watcher<S> {
             return None;
         };
         let code = codes::pin::MANIFEST_HASH_CHANGED;
-        self.mispinned.insert(tool).then(|| Change {
+        (!self.mispinned.contains(&tool)).then(|| Change {
             code,
             severity: code.severity(),
             before: pin.to_string(),

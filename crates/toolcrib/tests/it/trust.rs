@@ -123,7 +123,7 @@ fn codes(report: &Value) -> Vec<&str> {
     report["findings"].as_array().expect("findings").iter().filter_map(|finding| finding["code"].as_str()).collect()
 }
 
-// req: VERIFY-001, VERIFY-002, VERIFY-004, CLI-005
+// req: VERIFY-001, VERIFY-002, VERIFY-004
 #[test]
 fn an_honest_tool_verifies_and_its_evidence_says_the_same_later() {
     let place = Place::new();
@@ -161,7 +161,7 @@ fn an_honest_tool_verifies_and_its_evidence_says_the_same_later() {
     }
 }
 
-// req: VERIFY-010, TRUST-004
+// req: VERIFY-019
 #[test]
 fn many_tools_pins_and_urls() {
     let place = Place::new();
@@ -169,7 +169,11 @@ fn many_tools_pins_and_urls() {
     let hash = place.world.sandbox.run(&["hash", "tool.json", "-q"]).code(0).stdout;
     place.run(&["verify", "1", "--pin", hash.trim()]).code(0);
     let other = place.run(&["verify", "1", "--pin", HASH]).code(1);
-    assert!(other.stdout.contains("pin.manifest_hash_changed") && other.stdout.contains("not what was pinned"), "{}", other.stdout);
+    assert!(
+        other.stdout.contains("pin.manifest_hash_changed") && other.stdout.contains("not what was pinned"),
+        "{}",
+        other.stdout
+    );
 
     let elsewhere = place.uri().replace("tide-table.json", "ebb-table.json");
     place.world.sign(&["register", "--manifest", "tool.json", "--metadata", &elsewhere], "0").code(0);
@@ -190,13 +194,14 @@ fn many_tools_pins_and_urls() {
     assert!(unregistered.stdout.contains("chain.tool_not_found"), "{}", unregistered.stdout);
 }
 
-// req: VERIFY-003, VERIFY-006, SSRF-003
+// req: VERIFY-008, SSRF-001
 #[test]
 fn a_tool_below_localhost_on_another_chain_is_not_visited() {
     let place = Place::with(&["--chain-id", "84532"], "tool-free.json");
     let sandbox = &place.world.sandbox;
     let list = sandbox.run(&["contracts", "list"]).code(0).stdout;
-    let at = list.lines().find(|line| line.contains("ToolRegistry")).and_then(|line| line.find("0x").map(|at| &line[at..at + 42]));
+    let at =
+        list.lines().find(|line| line.contains("ToolRegistry")).and_then(|line| line.find("0x").map(|at| &line[at..at + 42]));
     let registry = at.expect("an address").to_owned();
     let chain = ["--network", "84532", "--rpc-url", &place.world.url, "--registry", &registry];
     let uri = place.uri();
@@ -211,7 +216,7 @@ fn a_tool_below_localhost_on_another_chain_is_not_visited() {
     assert_eq!(server.accepted(), 0, "nobody came");
 }
 
-// req: VERIFY-005, VERIFY-019
+// req: VERIFY-004, VERIFY-015, VERIFY-019
 #[test]
 fn a_changed_file_is_refused_explained_and_mended() {
     let place = Place::new();
@@ -292,7 +297,7 @@ fn histories_that_cannot_be_read_say_so() {
     sandbox.run(&["explain-hash", "--served", "tool.json"]).code(2);
 }
 
-// req: VERIFY-010
+// req: VERIFY-007, VERIFY-010, VERIFY-011
 #[test]
 fn an_outage_is_no_verdict() {
     let mut place = Place::new();
@@ -309,7 +314,9 @@ fn an_outage_is_no_verdict() {
     }
     // Nobody listens where the node should be.
     let dead = format!("http://127.0.0.1:{}", place.port);
-    for command in [&["verify", "1"][..], &["verify", "--all", CREATOR], &["diff", "1"], &["watch", "1", "--once"], &["probe", "1"]] {
+    for command in
+        [&["verify", "1"][..], &["verify", "--all", CREATOR], &["diff", "1"], &["watch", "1", "--once"], &["probe", "1"]]
+    {
         let ran = place.world.sandbox.run(&[command, &["--network", "local", "--rpc-url", &dead]].concat()).code(2);
         assert!(ran.stderr.contains("error[chain."), "{command:?}: {}", ran.stderr);
         assert!(!ran.stdout.contains("verified ("), "{}", ran.stdout);
@@ -334,7 +341,7 @@ fn challenge(amount: &str) -> Vec<u8> {
     answer("402 Payment Required", "Content-Type: application/json\r\n", body.as_bytes())
 }
 
-// req: VERIFY-013
+// req: VERIFY-008
 #[test]
 fn endpoints_are_probed_without_paying() {
     let place = Place::with(&[], "tool-paid.json");
@@ -367,7 +374,6 @@ fn endpoints_are_probed_without_paying() {
     place.run(&["probe", "http://tools.harbour-office.org/x"]).code(2);
 }
 
-// req: HARDEN-008
 #[test]
 fn hostile_text_reaches_no_terminal() {
     let place = Place::new();

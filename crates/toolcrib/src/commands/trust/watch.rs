@@ -17,8 +17,8 @@ use toolcrib_core::drift::{Change, Verdict};
 use toolcrib_core::finding::Severity;
 use toolcrib_core::judge::Policy;
 use toolcrib_core::time::format_rfc3339;
-use toolcrib_verify::Onchain;
 use toolcrib_verify::watch::{Look, Looked, Memory, Seen, Watcher};
+use toolcrib_verify::{Onchain, ToolSource};
 
 use super::webhook::Webhook;
 use super::{Reach, verifier, verify};
@@ -75,10 +75,13 @@ pub(crate) struct Watch {
 pub(crate) async fn run(arguments: &Watch, printer: &mut Printer) -> Result<Done, Stop> {
     let mut post = Post::new(arguments)?;
     let memory = load(&post.path)?;
-    let mut sources = Vec::with_capacity(arguments.tools.len());
+    let mut sources: Vec<Onchain> = Vec::with_capacity(arguments.tools.len());
     for tool in &arguments.tools {
         let (registry, id) = arguments.onchain.connect_for(tool, printer).await?;
-        sources.push(Onchain::new(registry, id));
+        let source = Onchain::new(registry, id);
+        if sources.iter().all(|other| other.tool() != source.tool()) {
+            sources.push(source);
+        }
     }
     let mut policy = Policy::default();
     policy.pinned_manifest = arguments.pin;
@@ -142,7 +145,8 @@ impl Post {
         if arguments.pin.is_some() && arguments.tools.len() > 1 {
             return Err(usage("--pin is the hash of one manifest", "watch one tool, or leave it out"));
         }
-        let setting = arguments.webhook.clone().or_else(|| std::env::var(env::TOOLCRIB_WEBHOOK).ok().filter(|url| !url.is_empty()));
+        let setting =
+            arguments.webhook.clone().or_else(|| std::env::var(env::TOOLCRIB_WEBHOOK).ok().filter(|url| !url.is_empty()));
         let path = match &arguments.state {
             Some(path) => path.clone(),
             None => state_dir()?.join("watch.json"),
@@ -181,6 +185,9 @@ impl Post {
             let is_news = self.once || !matches!(looked.seen, Seen::Same | Seen::Older) || kind == "drift";
             if is_news {
                 self.say(&event, &text(&tool, &looked, printer.paint()), printer)?;
+            } else if kind == "could_not_tell" {
+                // People read it on stderr.
+                self.say(&event, "", printer)?;
             }
             if exit == Exit::CouldNotTell {
                 self.complain(&reason(&looked), printer)?;
@@ -193,7 +200,7 @@ impl Post {
                 self.warn(&failure, printer)?;
             }
             if is_told {
-                watcher.keep(looked.snapshot);
+                watcher.keep(looked);
             }
             round.exit = round.exit.max(exit);
             round.drifts += drifts;
