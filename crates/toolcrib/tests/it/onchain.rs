@@ -6,6 +6,8 @@ use std::process::{Child, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use serde_json::{Value, json};
+
 use crate::{Ran, Sandbox, example};
 
 pub(crate) const CREATOR: &str = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266";
@@ -49,24 +51,30 @@ impl World {
 
     /// Makes a block.
     fn mine(&self) {
-        self.rpc("evm_mine", "");
+        self.rpc("evm_mine", &json!([]));
     }
 
     /// Puts code at an address.
     fn set_code(&self, address: &str, code: &str) {
-        self.rpc("anvil_setCode", &format!(r#""{address}","{code}""#));
+        self.rpc("anvil_setCode", &json!([address, code]));
     }
 
-    fn rpc(&self, method: &str, params: &str) {
+    /// Asks the chain directly.
+    #[track_caller]
+    pub(crate) fn rpc(&self, method: &str, params: &Value) -> Value {
         let address = self.url.strip_prefix("http://").expect("a plain URL");
-        let body = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":[{params}]}}"#);
+        let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }).to_string();
         let mut stream = TcpStream::connect(address).expect("the chain listens");
         let length = body.len();
         let head = "content-type: application/json\r\nconnection: close";
         write!(stream, "POST / HTTP/1.1\r\nhost: {address}\r\n{head}\r\ncontent-length: {length}\r\n\r\n{body}").expect("sent");
         let mut answer = String::new();
         stream.read_to_string(&mut answer).expect("an answer");
-        assert!(answer.starts_with("HTTP/1.1 200") && !answer.contains("\"error\""), "{answer}");
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+        let (_, body) = answer.split_once("\r\n\r\n").expect("a body");
+        let answer: Value = serde_json::from_str(body).expect("JSON");
+        assert!(answer["error"].is_null(), "{answer:#}");
+        answer["result"].clone()
     }
 
     fn register(&self, more: &[&str]) -> Ran {

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::onchain::CREATOR;
 use crate::support::{Script, Server, Step, answer};
 use crate::trust::Place;
 
@@ -194,4 +195,31 @@ fn a_watch_ends_at_the_first_drift_if_told_to() {
     assert!(running.line().contains("error[drift.became_unverified]"));
     assert_eq!(running.child.wait().expect("ended").code(), Some(1));
     assert!(place.run(&["watch", "1", "--interval", "4"]).code(2).stderr.contains("4 is not in 5..=86400"));
+}
+
+// req: IDX-003
+#[test]
+fn an_upgrade_of_the_gate_is_seen_without_waiting() {
+    let place = Place::new();
+    place.register();
+    let transact = |transaction: Value| {
+        let hash = place.world.rpc("eth_sendTransaction", &json!([transaction]));
+        place.world.rpc("eth_getTransactionReceipt", &json!([hash]))
+    };
+    // Two of our predicates will do: what they decide does not matter here.
+    let (deny, merkle) = ("0241662c9c78b03677892e6272eedd36b9e94107", "9f76e425228b70da5a0a48e1be1d4edbdeb1ebac");
+    let artifact = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../contracts/artifacts/TestProxy.json");
+    let artifact: Value = serde_json::from_slice(&std::fs::read(artifact).expect("an artifact")).expect("JSON");
+    let code = format!("{}{deny:0>64}", artifact["bytecode"].as_str().expect("code"));
+    let deployed = transact(json!({ "from": CREATOR, "data": code }));
+    let proxy = deployed["contractAddress"].as_str().expect("an address").to_owned();
+    place.world.sign(&["set-predicate", "1", &proxy], "0").code(0);
+
+    let running = Running::start(&place, &["--interval", "3600", "--json"]);
+    assert_eq!(running.event()["event"], "first");
+    let selector = alloy_primitives::hex::encode(&alloy_primitives::keccak256("testProxyUpgradeTo(address)")[..4]);
+    transact(json!({ "from": CREATOR, "to": proxy, "data": format!("0x{selector}{merkle:0>64}") }));
+    let event = running.event();
+    assert_eq!(event["event"], "drift", "{event:#}");
+    assert!(changes(&event).contains(&"drift.predicate_upgraded"), "{event:#}");
 }
