@@ -8,9 +8,12 @@ mod hostile;
 mod lint;
 mod new;
 mod onchain;
+mod publish;
 mod schema;
 mod settings;
 mod shell;
+#[path = "../../../toolcrib-fetch/tests/support/mod.rs"]
+mod support;
 
 use std::fs;
 use std::io::Write;

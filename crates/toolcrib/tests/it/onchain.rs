@@ -8,23 +8,23 @@ use std::time::{Duration, Instant};
 
 use crate::{Ran, Sandbox, example};
 
-const CREATOR: &str = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266";
+pub(crate) const CREATOR: &str = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266";
 const STRANGER: &str = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8";
 const URI: &str = "https://tools.harbour-office.org/.well-known/ai-tool/tide-table.json";
 
 /// A chain that ends with the test.
-struct World {
-    sandbox: Sandbox,
-    chain: Child,
-    url: String,
+pub(crate) struct World {
+    pub(crate) sandbox: Sandbox,
+    pub(crate) chain: Child,
+    pub(crate) url: String,
 }
 
 impl World {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::with(&[])
     }
 
-    fn with(more: &[&str]) -> Self {
+    pub(crate) fn with(more: &[&str]) -> Self {
         let sandbox = Sandbox::new();
         let mut command = sandbox.command(&[&["devchain", "--port", "0", "--exit-after", "300"], more].concat());
         let mut chain = command.stdin(Stdio::null()).stderr(Stdio::null()).spawn().expect("the program starts");
@@ -38,17 +38,17 @@ impl World {
     }
 
     /// Runs a command on this chain, with the state of this test.
-    fn run(&self, arguments: &[&str]) -> Ran {
+    pub(crate) fn run(&self, arguments: &[&str]) -> Ran {
         self.sandbox.run(&[arguments, &["--network", "local", "--rpc-url", &self.url]].concat())
     }
 
     /// Runs a command that signs.
-    fn sign(&self, arguments: &[&str], account: &str) -> Ran {
+    pub(crate) fn sign(&self, arguments: &[&str], account: &str) -> Ran {
         self.run(&[arguments, &["--dev-account", account, "--yes"]].concat())
     }
 
     /// Makes a block.
-    fn mine(&self) {
+    pub(crate) fn mine(&self) {
         let address = self.url.strip_prefix("http://").expect("a plain URL");
         let body = r#"{"jsonrpc":"2.0","id":1,"method":"evm_mine","params":[]}"#;
         let mut stream = TcpStream::connect(address).expect("the chain listens");
@@ -61,7 +61,7 @@ impl World {
     }
 
     fn register(&self, more: &[&str]) -> Ran {
-        self.sign(&[&["register", "--manifest", "tool.json", "--metadata", URI], more].concat(), "0")
+        self.sign(&[&["register", "--skip-fetch", "--manifest", "tool.json", "--metadata", URI], more].concat(), "0")
     }
 }
 
@@ -87,7 +87,7 @@ fn a_tool_from_its_registration_to_its_end() {
 
     let changed = world.sandbox.read("tool.json").replace("Tide table", "Tide table two");
     world.sandbox.write("tool.json", changed);
-    world.sign(&["update", "1", "--manifest", "tool.json"], "0").code(0);
+    world.sign(&["update", "1", "--skip-fetch", "--manifest", "tool.json"], "0").code(0);
     let hash = world.sandbox.run(&["hash", "tool.json", "-q"]).code(0).stdout;
     assert!(world.run(&["inspect", "1"]).code(0).stdout.contains(hash.trim()));
 
@@ -106,17 +106,17 @@ fn a_tool_from_its_registration_to_its_end() {
 #[test]
 fn nothing_is_signed_that_could_not_verify() {
     let world = World::new();
-    let wrong = world.sign(&["register", "--manifest", "tool.json", "--metadata", URI], "1").code(1);
+    let wrong = world.sign(&["register", "--skip-fetch", "--manifest", "tool.json", "--metadata", URI], "1").code(1);
     assert!(
         wrong.stderr.contains("author.creator_not_signer") && wrong.stderr.contains("nothing was signed"),
         "{}",
         wrong.stderr
     );
     let elsewhere = "https://elsewhere.harbour-office.org/.well-known/ai-tool/tide-table.json";
-    let wrong = world.sign(&["register", "--manifest", "tool.json", "--metadata", elsewhere], "0").code(1);
+    let wrong = world.sign(&["register", "--skip-fetch", "--manifest", "tool.json", "--metadata", elsewhere], "0").code(1);
     assert!(wrong.stderr.contains("url.origin_host"), "{}", wrong.stderr);
     // Without --yes and without a terminal the answer is no.
-    let declined = world.run(&["register", "--manifest", "tool.json", "--metadata", URI, "--dev-account", "0"]).code(2);
+    let declined = world.run(&["register", "--skip-fetch", "--manifest", "tool.json", "--metadata", URI, "--dev-account", "0"]).code(2);
     assert!(declined.stderr.contains("author.declined"), "{}", declined.stderr);
     // A predicate that is not there would let nobody in.
     let nobody = world.register(&["--access-predicate", "0x1111111111111111111111111111111111111111"]).code(2);
@@ -187,7 +187,7 @@ fn half_a_registration_lets_nobody_in_and_can_be_finished() {
 fn a_registration_survives_being_killed() {
     let world = World::with(&["--block-time", "86400"]);
     let collection = "0x0241662C9c78b03677892e6272EEDd36B9e94107";
-    let arguments = ["register", "--manifest", "tool.json", "--metadata", URI, "--nft-gate", collection, "--network", "local"];
+    let arguments = ["register", "--skip-fetch", "--manifest", "tool.json", "--metadata", URI, "--nft-gate", collection, "--network", "local"];
     let arguments = [&arguments[..], &["--rpc-url", &world.url, "--dev-account", "0", "--yes"]].concat();
     let mut victim = world.sandbox.command(&arguments).spawn().expect("the program starts");
     let journal = world.sandbox.home().join(".local/state/toolcrib/journal");
