@@ -151,7 +151,10 @@ mod tests {
             let exchange = Exchange::new(Method::Get, URI, UnixTime::from_seconds(1)).failed(Failure::new(code, "why"));
             let refusal = compare(&exchange, &ready(MANIFEST), None).expect_err("refused");
             assert_eq!(refusal.is_unclear, is_unclear, "{code}");
-            assert_eq!(refusal.findings.iter().map(|finding| finding.code).collect::<Vec<_>>(), [codes::author::NOT_SERVED, code]);
+            assert_eq!(
+                refusal.findings.iter().map(|finding| finding.code).collect::<Vec<_>>(),
+                [codes::author::NOT_SERVED, code]
+            );
         }
     }
 }

@@ -15,7 +15,7 @@ const URI: &str = "https://tools.harbour-office.org/.well-known/ai-tool/tide-tab
 /// A chain that ends with the test.
 pub(crate) struct World {
     pub(crate) sandbox: Sandbox,
-    pub(crate) chain: Child,
+    chain: Child,
     pub(crate) url: String,
 }
 
@@ -49,8 +49,26 @@ impl World {
 
     /// Makes a block.
     pub(crate) fn mine(&self) {
+        self.ask("evm_mine");
+    }
+
+    /// Ends the chain, and waits until it is gone.
+    pub(crate) fn end(&mut self) {
+        self.chain.kill().expect("killed");
+        self.chain.wait().expect("dead");
+    }
+
+    /// The number of the newest block.
+    pub(crate) fn head(&self) -> u64 {
+        let answer: serde_json::Value = serde_json::from_str(&self.ask("eth_blockNumber")).expect("JSON");
+        let digits = answer["result"].as_str().and_then(|text| text.strip_prefix("0x")).expect("a number");
+        u64::from_str_radix(digits, 16).expect("a number")
+    }
+
+    /// Asks the node something that takes no arguments, and gives the body of its answer.
+    fn ask(&self, method: &str) -> String {
         let address = self.url.strip_prefix("http://").expect("a plain URL");
-        let body = r#"{"jsonrpc":"2.0","id":1,"method":"evm_mine","params":[]}"#;
+        let body = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":[]}}"#);
         let mut stream = TcpStream::connect(address).expect("the chain listens");
         let length = body.len();
         let head = "content-type: application/json\r\nconnection: close";
@@ -58,6 +76,7 @@ impl World {
         let mut answer = String::new();
         stream.read_to_string(&mut answer).expect("an answer");
         assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+        answer.split_once("\r\n\r\n").expect("a body").1.to_owned()
     }
 
     fn register(&self, more: &[&str]) -> Ran {
@@ -116,7 +135,8 @@ fn nothing_is_signed_that_could_not_verify() {
     let wrong = world.sign(&["register", "--skip-fetch", "--manifest", "tool.json", "--metadata", elsewhere], "0").code(1);
     assert!(wrong.stderr.contains("url.origin_host"), "{}", wrong.stderr);
     // Without --yes and without a terminal the answer is no.
-    let declined = world.run(&["register", "--skip-fetch", "--manifest", "tool.json", "--metadata", URI, "--dev-account", "0"]).code(2);
+    let declined =
+        world.run(&["register", "--skip-fetch", "--manifest", "tool.json", "--metadata", URI, "--dev-account", "0"]).code(2);
     assert!(declined.stderr.contains("author.declined"), "{}", declined.stderr);
     // A predicate that is not there would let nobody in.
     let nobody = world.register(&["--access-predicate", "0x1111111111111111111111111111111111111111"]).code(2);
@@ -187,7 +207,18 @@ fn half_a_registration_lets_nobody_in_and_can_be_finished() {
 fn a_registration_survives_being_killed() {
     let world = World::with(&["--block-time", "86400"]);
     let collection = "0x0241662C9c78b03677892e6272EEDd36B9e94107";
-    let arguments = ["register", "--skip-fetch", "--manifest", "tool.json", "--metadata", URI, "--nft-gate", collection, "--network", "local"];
+    let arguments = [
+        "register",
+        "--skip-fetch",
+        "--manifest",
+        "tool.json",
+        "--metadata",
+        URI,
+        "--nft-gate",
+        collection,
+        "--network",
+        "local",
+    ];
     let arguments = [&arguments[..], &["--rpc-url", &world.url, "--dev-account", "0", "--yes"]].concat();
     let mut victim = world.sandbox.command(&arguments).spawn().expect("the program starts");
     let journal = world.sandbox.home().join(".local/state/toolcrib/journal");

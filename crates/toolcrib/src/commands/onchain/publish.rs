@@ -94,8 +94,7 @@ pub(crate) async fn run(arguments: &Publish, printer: &mut Printer) -> Result<Do
         for mut entry in begun {
             printer.note("going on where this stopped before")?;
             // Begun by another command, it has a lock of its own.
-            let _lock =
-                if entry.id == subject.journal_id() { None } else { Some(journal.lock(&entry.id).map_err(stopped)?) };
+            let _lock = if entry.id == subject.journal_id() { None } else { Some(journal.lock(&entry.id).map_err(stopped)?) };
             regate(&mut entry, &gate);
             let id = perform(&registry, wallet, &journal, &mut entry, writing, printer).await?;
             let config = registry.config(id).await.map_err(failed)?;
@@ -150,13 +149,7 @@ async fn commit(
 }
 
 /// Verifies the tool as a stranger would, now. Only that is the answer; nothing of it is kept.
-async fn conclude(
-    verifier: &Verifier,
-    registry: &Registry,
-    tool: U256,
-    word: &str,
-    printer: &mut Printer,
-) -> Result<Done, Stop> {
+async fn conclude(verifier: &Verifier, registry: &Registry, tool: U256, word: &str, printer: &mut Printer) -> Result<Done, Stop> {
     let reference = registry.reference(tool).to_string();
     let live = verifier.live(&Onchain::new(registry.clone(), tool), &Policy::default(), Depth::Full).await;
     let report = live.map_err(|error| unverified(&reference, failed(error)))?.report;

@@ -41,6 +41,11 @@ fn a_file_becomes_a_tool_that_verifies() {
     // The log knows it too.
     let (_, envelope) = place.publish_json("tide-table", &["--state-dir", "third", "--from-block", "0"]);
     assert_eq!((&envelope["data"]["done"], &envelope["data"]["id"]), (&Value::from("nothing"), &Value::from("1")));
+
+    // A tool that was removed never comes back, whatever is remembered.
+    place.world.sign(&["deregister", "1"], "0").code(0);
+    place.publish("tide-table", &[]).code(0);
+    place.check_onchain("tide-table", 2, 2);
 }
 
 // req: CREATOR-005, URL-004
@@ -104,7 +109,6 @@ fn a_url_that_stands_there_twice_is_asked_about() {
     let place = Place::new();
     place.write_and_serve("tide-table", "one");
     let uri = place.uri("tide-table");
-    // Two different hashes: the same registration twice would be taken for the same work only while it is unfinished.
     place.sign(&["register", "--metadata", &uri, "--manifest", "tide-table.json"]).code(0);
     place.sign(&["register", "--metadata", &uri, "--manifest", "tide-table.json"]).code(0);
     let ran = place.publish("tide-table", &[]).code(2);
@@ -192,10 +196,10 @@ fn without_a_network_there_is_no_answer() {
     let verify = place.run(&["verify", "1", "--network", "local"]).code(2);
     assert!(verify.stdout.contains("could not tell"), "{}", verify.stdout);
 
-    // A name that cannot be looked up: this sandbox asks no name server, and the reserved name has no answer anywhere.
-    let place = Place::new();
+    // The node is gone.
+    let mut place = Place::new();
     place.write_and_serve("tide-table", "one");
-    place.kill_chain();
+    place.world.end();
     let down = place.publish("tide-table", &[]).code(2);
     assert!(down.stderr.contains("error[chain.") && down.stdout.is_empty(), "{down:#?}");
     place.check_nothing_says_verified();

@@ -77,12 +77,6 @@ impl Place {
         }
     }
 
-    pub(crate) fn kill_chain(&self) {
-        let pid = self.world.chain.id().to_string();
-        std::process::Command::new("kill").args(["-9", &pid]).status().expect("a signal");
-        thread::sleep(Duration::from_millis(200));
-    }
-
     /// Where a tool is served.
     pub(crate) fn uri(&self, slug: &str) -> String {
         format!("https://{HOST}:{}/.well-known/ai-tool/{slug}.json", self.port)
@@ -114,7 +108,8 @@ impl Place {
     /// The arguments of `publish`, but for the node.
     pub(crate) fn arguments(&self, slug: &str, more: &[&str]) -> Vec<String> {
         let (file, uri) = (format!("{slug}.json"), self.uri(slug));
-        let all = ["publish", &file, "--metadata", &uri, "--network", "local", "--dev-ca", "ca.pem", "--dev-account", "0", "--yes"];
+        let all =
+            ["publish", &file, "--metadata", &uri, "--network", "local", "--dev-ca", "ca.pem", "--dev-account", "0", "--yes"];
         all.iter().chain(more).map(|text| (*text).to_owned()).collect()
     }
 
@@ -152,7 +147,9 @@ impl Place {
         let shown = self.world.run(&["inspect", &id.to_string()]).code(0).stdout;
         let hash = self.world.sandbox.run(&["hash", &format!("{slug}.json"), "-q"]).code(0).stdout;
         assert!(shown.contains(&self.uri(slug)) && shown.contains(hash.trim()), "{hash}{shown}");
-        self.check_count(count);
+        assert!(id <= count);
+        let next = self.world.run(&["inspect", &(count + 1).to_string()]).code(1).stdout;
+        assert!(next.contains("not registered"), "more than {count}: {next}");
     }
 
     #[track_caller]
