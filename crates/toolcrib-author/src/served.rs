@@ -110,7 +110,6 @@ mod tests {
         refusal.diff
     }
 
-    // req: VERIFY-003
     #[test]
     fn layout_does_not_count_and_content_does() {
         let ready = ready(MANIFEST);

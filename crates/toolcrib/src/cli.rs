@@ -86,12 +86,14 @@ pub(crate) enum Command {
         Nothing is sent anywhere.")]
     Migrate(Migrate),
     /// Check a manifest, register it or commit what changed, and verify the tool
-    #[command(
-        after_help = "One command for every version: the file is linted, what the URL serves must be the same, then the tool is\n\
-        registered, or updated if it is registered, or left alone if nothing changed, and verified as a stranger would.\n\
-        The exit code is 0 only for a tool that verifies. Interrupted at any point, the same command goes on: there is\n\
-        never a second registration. The gate of a tool that is registered is left as it is."
-    )]
+    #[command(after_help = "One command for every version. The file is linted, and what the URL serves must be the same;\n\
+        then the tool is registered, or updated if it is registered, or left alone if nothing changed;\n\
+        at last it is verified as a stranger would. The exit code is 0 only for a tool that verifies.\n\
+        Interrupted at any point, the same command goes on: there is never a second registration.\n\
+        The gate of a tool that is registered is left as it is.\n\n\
+        Examples:\n  \
+        toolcrib publish tide-table.json --network base --wallet main \\\n      \
+        --metadata https://tools.example.com/.well-known/ai-tool/tide-table.json --wait 120")]
     Publish(Box<publish::Publish>),
     /// Register a tool, and configure who may use it
     #[command(after_help = "The URL must serve the manifest already: what it serves is looked at before gas is spent.\n\

@@ -129,6 +129,32 @@ fn kill_when(mut victim: Child, is_time: impl Fn() -> bool) -> bool {
     }
 }
 
+/// Whether a transaction stands in the journal, and there was time to send it.
+fn is_sent(place: &Place) -> bool {
+    let journal = place.world.sandbox.home().join(".local/state/toolcrib/journal");
+    let entries = std::fs::read_dir(journal).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut entries = entries.filter(|path| path.extension().is_some_and(|ending| ending == "json"));
+    let is_signed = entries.any(|path| std::fs::read_to_string(path).is_ok_and(|text| text.contains("\"signed\"")));
+    if is_signed {
+        thread::sleep(Duration::from_millis(300));
+    }
+    is_signed
+}
+
+/// Makes blocks until a run that must succeed ends, and gives what it noted.
+fn finish_mining(place: &Place, mut run: Child) -> String {
+    let began = Instant::now();
+    while run.try_wait().expect("a process").is_none() {
+        assert!(began.elapsed() < PATIENCE, "never done");
+        thread::sleep(Duration::from_millis(100));
+        place.world.mine();
+    }
+    let output = run.wait_with_output().expect("ended");
+    let (said, noted) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success() && said.contains("\nverified ("), "{said}{noted}");
+    noted.into_owned()
+}
+
 /// Dies at every question of a run that registers with a gate: two transactions.
 #[test]
 fn killed_at_every_question_while_registering() {
@@ -195,38 +221,32 @@ fn killed_while_a_transaction_waits() {
     for mined_before in [true, false] {
         let place = Place::with(&["--block-time", "86400"]);
         place.write_and_serve("tide-table", "one");
-        let journal = place.world.sandbox.home().join(".local/state/toolcrib/journal");
-        let is_signed = || {
-            let entries = std::fs::read_dir(&journal).into_iter().flatten().flatten().map(|entry| entry.path());
-            let mut entries = entries.filter(|path| path.extension().is_some_and(|ending| ending == "json"));
-            entries.any(|path| std::fs::read_to_string(path).is_ok_and(|text| text.contains("\"signed\"")))
-        };
-        let is_sent = || {
-            // A moment more, so that it is sent as well.
-            is_signed() && {
-                thread::sleep(Duration::from_millis(300));
-                true
-            }
-        };
-        assert!(!kill_when(spawn(&place, "tide-table", &[], &place.world.url), is_sent));
+        let victim = spawn(&place, "tide-table", &[], &place.world.url);
+        assert!(!kill_when(victim, || is_sent(&place)));
         if mined_before {
             place.world.mine();
         }
         // Another file is no reason for another registration.
         place.write_and_serve("tide-table", "two");
-        let mut second = spawn(&place, "tide-table", &[], &place.world.url);
-        let began = Instant::now();
-        while second.try_wait().expect("a process").is_none() {
-            assert!(began.elapsed() < PATIENCE, "never done");
-            thread::sleep(Duration::from_millis(100));
-            place.world.mine();
-        }
-        let output = second.wait_with_output().expect("ended");
-        let (said, noted) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-        assert!(output.status.success() && said.contains("\nverified ("), "{mined_before}: {said}{noted}");
+        let noted = finish_mining(&place, spawn(&place, "tide-table", &[], &place.world.url));
         assert!(noted.contains("going on where this stopped before") && noted.contains("change the manifest"), "{noted}");
         place.check_onchain("tide-table", 1, 1);
     }
+}
+
+/// `register` dies, and `publish` takes over.
+#[test]
+fn what_another_command_began_is_finished() {
+    let place = Place::with(&["--block-time", "86400"]);
+    place.write_and_serve("tide-table", "one");
+    let uri = place.uri("tide-table");
+    let arguments = ["register", "--metadata", &uri, "--network", "local", "--rpc-url", &place.world.url, "--dev-ca", "ca.pem"];
+    let mut command = place.world.sandbox.command(&[&arguments[..], &["--dev-account", "0", "--yes"]].concat());
+    assert!(!kill_when(command.spawn().expect("the program starts"), || is_sent(&place)));
+    place.write_and_serve("tide-table", "two");
+    let noted = finish_mining(&place, spawn(&place, "tide-table", &["--resume"], &place.world.url));
+    assert!(noted.contains("going on where this stopped before") && noted.contains("change the manifest"), "{noted}");
+    place.check_onchain("tide-table", 1, 1);
 }
 
 /// Dies while the server is looked at: before anything is signed, and when all that is left is to verify.

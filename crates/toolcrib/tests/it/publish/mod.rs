@@ -4,9 +4,19 @@
 mod killed;
 mod world;
 
-use serde_json::Value;
+use std::sync::Arc;
 
+use serde_json::Value;
+use toolcrib_author::preflight::preflight;
+use toolcrib_author::served::compare;
+use toolcrib_core::clock::FixedClock;
+use toolcrib_core::url::well_known::WellKnown;
+use toolcrib_fetch::ResolveError;
+use toolcrib_verify::Verifier;
+
+use crate::example;
 use crate::onchain::CREATOR;
+use crate::support::NOW;
 use world::{HOST, Place};
 
 /// The account that is not the creator.
@@ -203,4 +213,24 @@ fn without_a_network_there_is_no_answer() {
     let down = place.publish("tide-table", &[]).code(2);
     assert!(down.stderr.contains("error[chain.") && down.stdout.is_empty(), "{down:#?}");
     place.check_nothing_says_verified();
+}
+
+/// Name servers that do not answer leave everything open, and take nothing for granted that was verified before.
+#[test]
+fn without_name_servers_there_is_no_answer() {
+    let world = crate::support::World::new();
+    let host = "tools.harbour-office.org";
+    world.recorder.answers(host, vec![Err(ResolveError::Failed("no name server answers".to_owned()))]);
+    let verifier = Verifier::new(world.fetch(), Arc::new(FixedClock(NOW)), "test");
+    let uri = format!("https://{host}/.well-known/ai-tool/tide-table.json");
+    let manifest = example("tool-free.json");
+    let creator: Value = serde_json::from_str(&manifest).expect("JSON");
+    let creator = creator["creatorAddress"].as_str().and_then(|text| text.parse().ok()).expect("an address");
+    let ready = preflight(manifest.as_bytes(), &uri, creator).expect("a good manifest");
+    let place = WellKnown::parse(&uri).expect("a metadata URL");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let exchange = runtime.block_on(verifier.fetch_manifest(&place, 8453));
+    let refusal = compare(&exchange, &ready, Some(ready.manifest.hash())).expect_err("nothing was seen");
+    assert!(refusal.is_unclear, "exit code 2");
+    assert_eq!(refusal.findings[1].code.id(), "fetch.dns_failed");
 }
