@@ -4,6 +4,8 @@ mod error;
 pub mod journal;
 pub mod plan;
 pub mod preflight;
+pub mod publish;
 pub mod run;
+pub mod served;
 
 pub use error::Error;

@@ -83,6 +83,12 @@ impl Verifier {
         evidence
     }
 
+    /// Fetches what is served at a metadata URI that is about to be committed on `chain`. An author looks before paying; nothing
+    /// is judged, and no evidence comes of it.
+    pub async fn fetch_manifest(&self, uri: &WellKnown, chain: u64) -> Exchange {
+        self.door.get(&Target::file(uri.url(), Some(chain))).await
+    }
+
     /// Fetches the attestation report, of verified manifests only: nobody else names hosts for us to visit.
     async fn attestation(&self, evidence: &Evidence) -> Option<AttestationFetch> {
         let (_, manifest) = judge_whole(evidence, &Policy::default(), evidence.gathered_at);

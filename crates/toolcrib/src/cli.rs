@@ -10,7 +10,7 @@ use toolcrib_core::finding::Mode;
 use crate::commands::onchain::agt::AgtCommand;
 use crate::commands::onchain::dev::{ContractsCommand, Dev};
 use crate::commands::onchain::wallet::WalletCommand;
-use crate::commands::onchain::{look, write};
+use crate::commands::onchain::{look, publish, write};
 use crate::commands::trust::{diff, explain_hash, probe, verify, watch};
 use crate::kinds::ManifestKind;
 
@@ -85,11 +85,22 @@ pub(crate) enum Command {
     #[command(after_help = "The draft goes to stdout; the changes to make to the TXT records afterwards go to stderr.\n\
         Nothing is sent anywhere.")]
     Migrate(Migrate),
+    /// Check a manifest, register it or commit what changed, and verify the tool
+    #[command(after_help = "One command for every version. The file is linted, and what the URL serves must be the same;\n\
+        then the tool is registered, or updated if it is registered, or left alone if nothing changed;\n\
+        at last it is verified as a stranger would. The exit code is 0 only for a tool that verifies.\n\
+        Interrupted at any point, the same command goes on: there is never a second registration.\n\
+        The gate of a tool that is registered is left as it is.\n\n\
+        Examples:\n  \
+        toolcrib publish tide-table.json --network base --wallet main \\\n      \
+        --metadata https://tools.example.com/.well-known/ai-tool/tide-table.json --wait 120")]
+    Publish(Box<publish::Publish>),
     /// Register a tool, and configure who may use it
-    #[command(after_help = "Nothing is fetched: the manifest comes from a file, and must be the one that the URL serves.\n\
+    #[command(after_help = "The URL must serve the manifest already: what it serves is looked at before gas is spent.\n\
         A gated tool lets nobody in until its gate is configured; the same command goes on where it stopped.")]
     Register(Box<write::Register>),
     /// Commit a changed manifest of a registered tool
+    #[command(after_help = "The URL must serve the changed manifest already: what it serves is looked at before gas is spent.")]
     Update(write::Update),
     /// Change who decides about access to a tool
     SetPredicate(write::SetPredicate),
@@ -121,12 +132,14 @@ pub(crate) enum Command {
     )]
     Verify(Box<verify::Verify>),
     /// Say why what is served does not have the committed hash, and how to mend it
-    #[command(after_help = "Tries every known mistake, and the versions at hand. A cause is named only if it gives exactly the committed hash.\n\
+    #[command(
+        after_help = "Tries every known mistake, and the versions at hand. A cause is named only if it gives exactly the committed hash.\n\
         The exit code is 0 when the cause is named or the hashes agree, 1 when nothing fits, 2 when it could not be told.\n\n\
         Examples:\n  \
         toolcrib explain-hash 7 --network base --git tools/tide-table.json\n  \
         toolcrib explain-hash --evidence now.json --earlier before.json\n  \
-        toolcrib explain-hash --served page.json --expected 0x6e7e1ae7d914c7ab283dfb2bc0bc8df7944d8b4a9919ee8eb3ca4e7bec17c988")]
+        toolcrib explain-hash --served page.json --expected 0x6e7e1ae7d914c7ab283dfb2bc0bc8df7944d8b4a9919ee8eb3ca4e7bec17c988"
+    )]
     ExplainHash(Box<explain_hash::ExplainHash>),
     /// Compare what is committed, what is served and what is on this machine
     #[command(after_help = "The exit code is 0 when all are the same, 1 when they differ, 2 when it could not be told.\n\n\
@@ -135,7 +148,8 @@ pub(crate) enum Command {
         toolcrib diff 7 --network base --manifest tools/tide-table.json")]
     Diff(diff::Compare),
     /// Tell when a tool changes
-    #[command(after_help = "Looks at every tool each interval, and at once when the chain announces a change of it or an upgrade of its gate.\n\
+    #[command(
+        after_help = "Looks at every tool each interval, and at once when the chain announces a change of it or an upgrade of its gate.\n\
         Hints, such as a renewed certificate, are told but are no drift. An outage of our own network is none either.\n\
         With --once the exit code is 0 when every tool is verified and as it was, 1 when one changed or is not verified,\n\
         2 when it could not be told. Without it, Ctrl-C ends the watch; the exit code is then 1 if there was drift.\n\
@@ -144,15 +158,18 @@ pub(crate) enum Command {
         toolcrib watch 7 8 --network base\n  \
         toolcrib watch 7 --network base --once --state tools.watch.json      in CI, with the state in the repository\n  \
         toolcrib watch 7 --network base --once --pin 0x6e7e1ae7d914c7ab283dfb2bc0bc8df7944d8b4a9919ee8eb3ca4e7bec17c988\n  \
-        toolcrib watch 7 --network base --webhook https://alerts.example.com/toolcrib")]
+        toolcrib watch 7 --network base --webhook https://alerts.example.com/toolcrib"
+    )]
     Watch(Box<watch::Watch>),
     /// Call a tool's endpoint without paying, and compare what it asks for with its manifest
-    #[command(after_help = "Sends an empty object by POST, and a GET if there is nothing for POST. Nothing is paid or signed, redirects are not\n\
+    #[command(
+        after_help = "Sends an empty object by POST, and a GET if there is nothing for POST. Nothing is paid or signed, redirects are not\n\
         followed, and only the endpoint of a tool that verifies is called, unless you give a URL.\n\
         The exit code is 0 when all is well, 1 when not, 2 when it could not be told.\n\n\
         Examples:\n  \
         toolcrib probe 7 --network base\n  \
-        toolcrib probe https://tools.example.com/tide-table")]
+        toolcrib probe https://tools.example.com/tide-table"
+    )]
     Probe(probe::ProbeEndpoint),
     /// Start a world of one's own: a chain with our contracts, and what to try
     Dev(Dev),

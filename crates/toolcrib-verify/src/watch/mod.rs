@@ -51,9 +51,7 @@ pub fn snapshot(evidence: &Evidence, report: &Report) -> Option<Snapshot> {
     look.block = Some(read.block);
     look.verdict = match (report.verdict, report.failed) {
         (judge::Verdict::Verified, _) => Verdict::Verified,
-        (judge::Verdict::Refused, Some(failed)) => {
-            Verdict::Failed { check: failed.check(), code: failed.code.id().to_owned() }
-        }
+        (judge::Verdict::Refused, Some(failed)) => Verdict::Failed { check: failed.check(), code: failed.code.id().to_owned() },
         _ => Verdict::Unknown,
     };
     let ToolState::Present(config) = &read.state else {

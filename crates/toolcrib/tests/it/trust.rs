@@ -169,7 +169,11 @@ fn many_tools_pins_and_urls() {
     let hash = place.world.sandbox.run(&["hash", "tool.json", "-q"]).code(0).stdout;
     place.run(&["verify", "1", "--pin", hash.trim()]).code(0);
     let other = place.run(&["verify", "1", "--pin", HASH]).code(1);
-    assert!(other.stdout.contains("pin.manifest_hash_changed") && other.stdout.contains("not what was pinned"), "{}", other.stdout);
+    assert!(
+        other.stdout.contains("pin.manifest_hash_changed") && other.stdout.contains("not what was pinned"),
+        "{}",
+        other.stdout
+    );
 
     let elsewhere = place.uri().replace("tide-table.json", "ebb-table.json");
     place.world.sign(&["register", "--manifest", "tool.json", "--metadata", &elsewhere], "0").code(0);
@@ -196,7 +200,8 @@ fn a_tool_below_localhost_on_another_chain_is_not_visited() {
     let place = Place::with(&["--chain-id", "84532"], "tool-free.json");
     let sandbox = &place.world.sandbox;
     let list = sandbox.run(&["contracts", "list"]).code(0).stdout;
-    let at = list.lines().find(|line| line.contains("ToolRegistry")).and_then(|line| line.find("0x").map(|at| &line[at..at + 42]));
+    let at =
+        list.lines().find(|line| line.contains("ToolRegistry")).and_then(|line| line.find("0x").map(|at| &line[at..at + 42]));
     let registry = at.expect("an address").to_owned();
     let chain = ["--network", "84532", "--rpc-url", &place.world.url, "--registry", &registry];
     let uri = place.uri();
@@ -309,7 +314,9 @@ fn an_outage_is_no_verdict() {
     }
     // Nobody listens where the node should be.
     let dead = format!("http://127.0.0.1:{}", place.port);
-    for command in [&["verify", "1"][..], &["verify", "--all", CREATOR], &["diff", "1"], &["watch", "1", "--once"], &["probe", "1"]] {
+    for command in
+        [&["verify", "1"][..], &["verify", "--all", CREATOR], &["diff", "1"], &["watch", "1", "--once"], &["probe", "1"]]
+    {
         let ran = place.world.sandbox.run(&[command, &["--network", "local", "--rpc-url", &dead]].concat()).code(2);
         assert!(ran.stderr.contains("error[chain."), "{command:?}: {}", ran.stderr);
         assert!(!ran.stdout.contains("verified ("), "{}", ran.stdout);

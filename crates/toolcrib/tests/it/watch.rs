@@ -47,7 +47,8 @@ fn one_look_tells_what_changed_since_the_last() {
     assert_eq!((code, look().0), (1, 0));
 
     // A pin is compared each time, state or not.
-    let (code, event) = place.json(&["watch", "1", "--once", "--state", "fresh.json", "--pin", &format!("0x{}", "11".repeat(32))]);
+    let (code, event) =
+        place.json(&["watch", "1", "--once", "--state", "fresh.json", "--pin", &format!("0x{}", "11".repeat(32))]);
     assert_eq!(changes(&event["data"]["tools"][0]), ["pin.manifest_hash_changed"], "{event:#}");
     assert_eq!(code, 1);
     let hash = place.world.sandbox.run(&["hash", "tool.json", "-q"]).stdout;

@@ -142,7 +142,8 @@ impl Post {
         if arguments.pin.is_some() && arguments.tools.len() > 1 {
             return Err(usage("--pin is the hash of one manifest", "watch one tool, or leave it out"));
         }
-        let setting = arguments.webhook.clone().or_else(|| std::env::var(env::TOOLCRIB_WEBHOOK).ok().filter(|url| !url.is_empty()));
+        let setting =
+            arguments.webhook.clone().or_else(|| std::env::var(env::TOOLCRIB_WEBHOOK).ok().filter(|url| !url.is_empty()));
         let path = match &arguments.state {
             Some(path) => path.clone(),
             None => state_dir()?.join("watch.json"),
