@@ -180,3 +180,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
 fn timeout(idle: bool, when: &str) -> Failure {
     Failure::new(if idle { codes::fetch::READ_TIMEOUT } else { codes::fetch::TOTAL_TIMEOUT }, when)
 }
+
+#[cfg(test)]
+mod tests;

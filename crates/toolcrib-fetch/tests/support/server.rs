@@ -31,6 +31,9 @@ pub(crate) enum Front {
     Plain,
 }
 
+/// Makes an answer of a request.
+pub(crate) type Reply = Arc<dyn Fn(&Request) -> Vec<u8> + Send + Sync>;
+
 /// One thing that a server does. After the last one it closes properly.
 #[derive(Clone)]
 pub(crate) enum Step {
@@ -41,7 +44,7 @@ pub(crate) enum Step {
     /// Sends bytes in one go.
     Send(Vec<u8>),
     /// Sends what a function makes of the last request.
-    Answer(Arc<dyn Fn(&Request) -> Vec<u8> + Send + Sync>),
+    Answer(Reply),
     /// Waits.
     Sleep(Duration),
     /// Sends byte by byte, each in a TLS record of its own.
@@ -250,7 +253,7 @@ async fn play<S: AsyncRead + AsyncWrite + Unpin>(stream: &mut S, steps: &[Step],
                 seen.lock().expect("unpoisoned").requests.push(request.clone());
             }
             Step::ReadSome => {
-                stream.read(&mut [0; 4096]).await?;
+                let _count = stream.read(&mut [0; 4096]).await?;
             }
             Step::Send(bytes) => send(stream, bytes, seen).await?,
             Step::Answer(answer) => send(stream, &answer(&request), seen).await?,
