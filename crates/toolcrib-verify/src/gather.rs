@@ -32,6 +32,7 @@ pub struct Verifier {
     pub(crate) door: Untrusted,
     pub(crate) clock: Arc<dyn Clock + Send + Sync>,
     gatherer: Arc<str>,
+    limits: Limits,
 }
 
 impl fmt::Debug for Verifier {
@@ -43,7 +44,14 @@ impl fmt::Debug for Verifier {
 impl Verifier {
     /// A verifier that fetches through `door`. `gatherer` names the program in the evidence, such as `toolcrib 1.0.0`.
     pub fn new(door: Untrusted, clock: Arc<dyn Clock + Send + Sync>, gatherer: &str) -> Self {
-        Self { door, clock, gatherer: gatherer.into() }
+        Self { door, clock, gatherer: gatherer.into(), limits: Limits::MANIFEST }
+    }
+
+    /// With other limits for every fetch. A larger body is of no use: what is read stops at [`json::MAX_BYTES`].
+    #[must_use]
+    pub const fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
     }
 
     /// Gathers evidence about a registered tool. Fails only when the chain cannot be asked.
@@ -56,7 +64,7 @@ impl Verifier {
         let mut reads = ChainReads { registry_code_hash: None, config: vec![first], predicate: None, registration: None };
         let mut document = None;
         if let Some(uri) = uri {
-            let exchange = self.door.get(&Target::file(uri.url(), Some(tool.chain))).await;
+            let exchange = self.door.get(&Target::file(uri.url(), Some(tool.chain)).limits(self.limits)).await;
             document = read(&exchange);
             if document.as_ref().is_some_and(|document| !is_committed(document, &reads)) {
                 reads.config.push(source.config().await?);
@@ -78,7 +86,7 @@ impl Verifier {
         let mut evidence = Evidence::new(&*self.gatherer, self.clock.now());
         evidence.url = Some(metadata_uri.to_owned());
         if let Ok(uri) = WellKnown::parse(metadata_uri) {
-            evidence.manifest = Some(self.door.get(&Target::file(uri.url(), None)).await);
+            evidence.manifest = Some(self.door.get(&Target::file(uri.url(), None).limits(self.limits)).await);
         }
         evidence
     }
@@ -89,7 +97,7 @@ impl Verifier {
         let manifest = manifest?;
         let claims = manifest.verifiability().filter(|claims| claims.execution().is_isolated())?;
         let endpoint = HttpsUrl::parse(claims.attestation()?.endpoint()?).ok()?;
-        let mut limits = Limits::MANIFEST;
+        let mut limits = self.limits;
         limits.body = ATTESTATION_MAX_BYTES;
         let target = Target::file(&endpoint, evidence.tool.map(|tool| tool.chain)).limits(limits);
         Some(AttestationFetch { nonce: None, exchange: self.door.get(&target).await })
