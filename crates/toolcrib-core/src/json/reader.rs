@@ -1,7 +1,7 @@
 //! The reader: recursive descent over bytes, bounded in depth.
 
 use super::number::{self, Parsed};
-use super::{Document, Limits, Node, Tag, utf16_order};
+use super::{Document, Limits, MAX_VALUES, Node, Tag, utf16_order};
 use crate::codes;
 use crate::finding::{Edit, Finding, Findings, Fix, Span};
 
@@ -95,9 +95,10 @@ impl<'a> Reader<'a> {
             source,
             at: 0,
             depth_left: limits.max_depth,
-            // One node for every ten bytes or so is typical of manifests.
-            nodes: Vec::with_capacity(bytes.len() / 10 + 4),
-            order: Vec::with_capacity(bytes.len() / 24 + 4),
+            // One node for every ten bytes or so is typical of manifests. Large files are mostly long texts, and no reason to
+            // set aside twice their size.
+            nodes: Vec::with_capacity((bytes.len() / 10 + 4).min(MAX_VALUES / 4)),
+            order: Vec::with_capacity((bytes.len() / 24 + 4).min(MAX_VALUES / 8)),
             unescaped: String::new(),
             keys: Vec::with_capacity(32),
             canonicalisable: true,
@@ -126,6 +127,13 @@ impl<'a> Reader<'a> {
     }
 
     fn value(&mut self) -> Step<()> {
+        if self.nodes.len() >= MAX_VALUES {
+            return Err(stop(
+                Finding::new(codes::json::TOO_MANY_VALUES)
+                    .at_span(Span::new(self.at, self.at))
+                    .expected(format!("at most {MAX_VALUES} values and keys")),
+            ));
+        }
         match self.peek() {
             Some(b'"') => self.string(false),
             Some(b'{') => self.nested(Self::object),

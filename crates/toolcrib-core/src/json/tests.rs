@@ -97,6 +97,19 @@ fn size_is_capped_at_the_byte() {
     refused(over.as_bytes(), crate::codes::json::TOO_LARGE);
 }
 
+// req: HARDEN-001
+#[test]
+fn values_are_capped_keys_included() {
+    let list = |count: usize| format!("[{}0]", "0,".repeat(count - 2));
+    document(&list(MAX_VALUES));
+    refused(list(MAX_VALUES + 1).as_bytes(), crate::codes::json::TOO_MANY_VALUES);
+    let object = |count: usize| format!("{{{}\"b\":0}}", (0..count).map(|n| format!("\"a{n}\":0,")).collect::<String>());
+    document(&object(MAX_VALUES / 2 - 2));
+    refused(object(MAX_VALUES / 2).as_bytes(), crate::codes::json::TOO_MANY_VALUES);
+    // A large text is one value, and takes no more room than it has.
+    document(&format!("[{}]", " ".repeat(MAX_BYTES - 2)));
+}
+
 #[test]
 fn depth_is_capped_and_never_overflows_the_stack() {
     document(&format!("{}{}", "[".repeat(MAX_DEPTH), "]".repeat(MAX_DEPTH)));

@@ -3,9 +3,10 @@
 use serde_json::json;
 use toolcrib_core::codes::{Code, caip, json as j, manifest as m};
 use toolcrib_core::json;
-use toolcrib_core::judge::Step;
+use toolcrib_core::judge::Step as Failing;
 
 use crate::row::Row;
+use crate::support::Step;
 
 const USDC: &str = "eip155:8453/erc20:0x833589fcd6edb6e08f4c7c32d4f71b54bda02913";
 const PAYEE: &str = "eip155:8453:0x70997970c51812dc3a010c7d01b50e0d17dc79c8";
@@ -38,7 +39,7 @@ fn same() -> Vec<Row> {
 
 // req: VERIFY-004, VERIFY-007, HARDEN-006
 fn not_json() -> Vec<Row> {
-    let bad = |name: &str, code: Code| Row::new(name).refused(3, Step::Json, code);
+    let bad = |name: &str, code: Code| Row::new(name).refused(3, Failing::Json, code);
     vec![
         bad("byte-order mark", j::BOM).bytes(|bytes| [b"\xef\xbb\xbf", &bytes[..]].concat()),
         bad("UTF-16", j::INVALID_UTF8).bytes(|bytes| [b"\xff\xfe".to_vec(), bytes.iter().flat_map(|byte| [*byte, 0]).collect()].concat()),
@@ -75,7 +76,7 @@ fn nested(bytes: &[u8], levels: usize) -> Vec<u8> {
 // req: VERIFY-004, VERIFY-007
 fn not_canonical() -> Vec<Row> {
     let price = |asset: &str, recipient: &str| json!([{"amount": "1", "asset": asset, "recipient": recipient, "protocol": "x402"}]);
-    let bad = |name: &str, code: Code| Row::new(name).refused(3, Step::Canonical, code);
+    let bad = |name: &str, code: Code| Row::new(name).refused(3, Failing::Canonical, code);
     vec![
         bad("name in NFD", j::NOT_NFC).with("name", json!("cafe\u{301}")),
         bad("extension in NFD", j::NOT_NFC).with("vendor.example/x", json!({"a": ["e\u{301}"]})),
@@ -83,13 +84,13 @@ fn not_canonical() -> Vec<Row> {
         bad("singleton", j::NOT_NFC).with("description", json!("10 \u{212b}")),
         bad("NFD behind escapes", j::NOT_NFC).bytes(|bytes| text(bytes).replace("Counts", "Caf\\u0065\\u0301").into()),
         Row::new("name in NFC").with("name", json!("caf\u{e9}")),
-        Row::new("key in NFD").with("vendor.example/e\u{301}", json!(1)).flawed(j::KEY_NOT_NFC),
+        Row::new("key in NFD").with("vendor.example/e\u{301}", json!(1)).finds(j::KEY_NOT_NFC),
         bad("recipient with upper-case digits", caip::UPPERCASE_HEX)
             .with("pricing", price(USDC, "eip155:8453:0x70997970C51812dc3A010C7d01b50e0d17dc79C8")),
         bad("asset with upper-case digits", caip::UPPERCASE_HEX)
             .with("pricing", price("eip155:8453/erc20:0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913", PAYEE)),
         bad("requirement data with upper-case digits", toolcrib_core::codes::tool::HEX_UPPERCASE)
-            .with("access", json!({"logic": "AND", "requirements": [{"kind": "0x11111111", "data": "0xAB"}]})),
+            .with("access", json!({"logic": "AND", "requirements": [{"kind": "0x11111111", "data": "0xAB", "label": "x"}]})),
         Row::new("everything in lower case").with("pricing", price(USDC, PAYEE)),
     ]
 }
@@ -110,26 +111,35 @@ fn large() -> Vec<Row> {
         Row::new("exactly 1 MiB").settled_bytes(move |bytes| filled(&bytes, max, "x")),
         Row::new("1 MiB of white space").settled_bytes(move |bytes| [&bytes[..], &vec![b' '; max - bytes.len()]].concat()),
         Row::new("1 MiB of escapes").settled_bytes(move |bytes| filled(&bytes, max, "\\n")),
+        Row::new("1 MiB with one escape").settled_bytes(move |bytes| {
+            String::from_utf8(filled(&bytes, max, "x")).expect("JSON").replacen("xx", "\\n", 1).into_bytes()
+        }),
+        Row::new("1 MiB in chunks").settled_bytes(move |bytes| filled(&bytes, max, "x")).steps(|place| {
+            let (first, second) = place.body.split_at(place.body.len() / 2);
+            let chunk = |part: &[u8]| [format!("{:x}\r\n", part.len()).as_bytes(), part, b"\r\n"].concat();
+            let head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+            vec![Step::send(head), Step::Send(chunk(first)), Step::Send(chunk(second)), Step::send("0\r\n\r\n")]
+        }),
         Row::new("1 MiB of other letters").settled_bytes(move |bytes| filled(&bytes, max, "\u{e9}")),
         Row::new("1 MiB and a byte")
             .settled_bytes(move |bytes| filled(&bytes, max + 1, "x"))
-            .refused(1, Step::Fetch, toolcrib_core::codes::fetch::LENGTH_TOO_LARGE),
-        Row::new("1 MiB of small values").settled_bytes(move |bytes| dense(&bytes, max, "0,")).refused(3, Step::Json, j::TOO_MANY_VALUES),
+            .refused(1, Failing::Fetch, toolcrib_core::codes::fetch::LENGTH_TOO_LARGE),
+        Row::new("1 MiB of small values").settled_bytes(move |bytes| dense(&bytes, max, "0,")).refused(3, Failing::Json, j::TOO_MANY_VALUES),
         Row::new("1 MiB of small objects")
             .settled_bytes(move |bytes| dense(&bytes, max, "{\"\":0},"))
-            .refused(3, Step::Json, j::TOO_MANY_VALUES),
-        Row::new("1 MiB of numbers that grow").settled_bytes(move |bytes| dense(&bytes, max, "1e20,")).refused(3, Step::Json, j::TOO_MANY_VALUES),
+            .refused(3, Failing::Json, j::TOO_MANY_VALUES),
+        Row::new("1 MiB of numbers that grow").settled_bytes(move |bytes| dense(&bytes, max, "1e20,")).refused(3, Failing::Json, j::TOO_MANY_VALUES),
         Row::new("1 MiB of duplicate keys")
             .settled_bytes(move |bytes| [b"{\"x\": {", &b"\"a\":0,".repeat(30_000)[..], b"\"b\": 0}, ", &bytes[1..]].concat())
-            .refused(3, Step::Json, j::TOO_MANY_VALUES),
+            .refused(3, Failing::Json, j::TOO_MANY_VALUES),
         Row::new("15,000 duplicate keys")
             .settled_bytes(move |bytes| [b"{\"x\": {", &b"\"a\":0,".repeat(15_000)[..], b"\"b\": 0}, ", &bytes[1..]].concat())
-            .refused(3, Step::Json, j::DUPLICATE_KEY),
+            .refused(3, Failing::Json, j::DUPLICATE_KEY),
         Row::new("1 MiB of text that is not NFC")
             .settled_bytes(move |bytes| filled(&bytes, max, "e\u{301}"))
-            .refused(3, Step::Canonical, j::NOT_NFC),
-        Row::new("1 MiB that is not JSON").body(vec![b'x'; max]).refused(3, Step::Json, j::SYNTAX),
-        Row::new("a string that does not end").body([b"\"".to_vec(), vec![b'x'; max - 1]].concat()).refused(3, Step::Json, j::SYNTAX),
+            .refused(3, Failing::Canonical, j::NOT_NFC),
+        Row::new("1 MiB that is not JSON").body(vec![b'x'; max]).refused(3, Failing::Json, j::SYNTAX),
+        Row::new("a string that does not end").body([b"\"".to_vec(), vec![b'x'; max - 1]].concat()).refused(3, Failing::Json, j::SYNTAX),
     ]
 }
 

@@ -27,7 +27,7 @@ fn texts() -> Vec<Row> {
         Row::new("another type").with("type", json!("https://example.com/tool-v9")).flawed(tool::TYPE_UNKNOWN),
         Row::new("no type").without("type").flawed(tool::TYPE_MISSING),
         Row::new("17 tags").with("tags", (0..17).map(|n| json!(format!("tag-{n}"))).collect()).flawed(tool::TAGS_COUNT),
-        Row::new("image that runs").with("image", json!("javascript:alert(1)")).flawed(tool::IMAGE_SCHEME),
+        Row::new("image that runs").with("image", json!("javascript:alert(1)")).finds(tool::IMAGE_SCHEME),
     ]
 }
 
@@ -46,7 +46,7 @@ fn limits() -> Vec<Row> {
             .collect()
     };
     let access = |count: usize, bytes: usize| {
-        let one = json!({"kind": "0x11111111", "data": format!("0x{}", "ab".repeat(bytes))});
+        let one = json!({"kind": "0x11111111", "data": format!("0x{}", "ab".repeat(bytes)), "label": "x"});
         json!({"logic": "AND", "requirements": vec![one; count]})
     };
     vec![
@@ -90,7 +90,7 @@ fn schemas() -> Vec<Row> {
         Row::new("answer 17 deep").with("outputs", deep(17)).flawed(schema::TOO_DEEP),
         Row::new("1,024 nodes").with("inputs", wide(1_023)).with("outputs", json!({})),
         Row::new("1,025 nodes").with("inputs", wide(1_023)).with("outputs", wide(2)).flawed(schema::TOO_MANY_NODES),
-        Row::new("15,000 nodes").with("inputs", wide(5_000)).flawed(schema::TOO_MANY_NODES),
+        Row::new("5,001 nodes").with("inputs", wide(5_000)).flawed(schema::TOO_MANY_NODES),
         pattern("ordinary", "^[a-z]+$"),
         pattern("exponential for others", "^(a+)+$"),
         pattern("back reference", "^(a)\\1$").flawed(schema::PATTERN_NOT_LINEAR),

@@ -115,7 +115,6 @@ impl Bench {
                 id
             }
             Life::Never => U256::from(1_000_000),
-            Life::Zero => U256::ZERO,
         };
         let recorder = &self.network.recorder;
         let parse = |addresses: &Vec<String>| addresses.iter().map(|address| address.parse().expect("an address")).collect();
@@ -155,16 +154,17 @@ impl Bench {
     async fn run(&self, ready: &Ready) -> (Evidence, Report, usize) {
         let Ready { row, id, .. } = ready;
         let registry = &self.ledger.registry;
-        let served = hash_of(&row.body);
+        let (uri, account, between) = (&row.uri, row.account, &row.between);
+        let served = if matches!(between, Between::Nothing) { B256::ZERO } else { hash_of(&row.body) };
         let source = Counted::new(&self.ledger, *id, |read| {
-            let call = match &row.between {
-                Between::AlwaysAnotherHash => registry.update(*id, &row.uri, B256::with_last_byte(read as u8 + 1)),
-                Between::Commits if read == 1 => registry.update(*id, &row.uri, served),
+            let call = match between {
+                Between::AlwaysAnotherHash => registry.update(*id, uri, B256::with_last_byte(read as u8 + 1)),
+                Between::Commits if read == 1 => registry.update(*id, uri, served),
                 Between::Moves(uri) if read == 1 => registry.update(*id, uri, served),
                 Between::Removes if read == 1 => registry.deregister(*id),
                 _ => return,
             };
-            self.ledger.send(row.account, &call);
+            self.ledger.send(account, &call);
         });
         let verifier = if row.dev { &self.dev } else { &self.verifier }.clone().limits(row.limits);
         let depth = if row.predicate.is_some() { Depth::Full } else { Depth::Checks };
@@ -200,8 +200,8 @@ impl Bench {
             note(fault);
         }
         let file = serde_json::to_string(&evidence).expect("evidence can be saved");
-        let again: Evidence = serde_json::from_str(&file).expect("and read");
-        if judge(&again, &Policy::default(), NOW) != report {
+        let saved: Evidence = serde_json::from_str(&file).expect("and read");
+        if judge(&saved, &Policy::default(), NOW) != report {
             note("saved evidence gives another report".to_owned());
         }
         if reads != row.reads.unwrap_or(1) {

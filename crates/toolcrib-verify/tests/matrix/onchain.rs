@@ -15,7 +15,6 @@ pub(crate) fn rows() -> Vec<Row> {
 fn registrations() -> Vec<Row> {
     vec![
         Row::new("never registered").life(Life::Never).gone(Step::Registration, chain::TOOL_NOT_FOUND),
-        Row::new("tool 0").life(Life::Zero).gone(Step::Registration, chain::TOOL_NOT_FOUND),
         Row::new("deregistered").life(Life::Deregistered).gone(Step::Registration, chain::TOOL_DEREGISTERED),
         Row::new("squatted")
             .by(1)
@@ -78,7 +77,7 @@ fn creators() -> Vec<Row> {
         names("zero", &format!("0x{}", "0".repeat(40))).refused(4, Step::Creator, tool::CREATOR_ZERO),
         names("mixed case", "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266").refused(3, Step::Canonical, tool::HEX_UPPERCASE),
         names("upper case", "0xF39FD6E51AAD88F6F4CE6AB8827279CFFFB92266").refused(3, Step::Canonical, tool::HEX_UPPERCASE),
-        names("0X before", &own.replace("0x", "0X")).refused(4, Step::Creator, tool::CREATOR_GRAMMAR),
+        names("0X before", &own.replace("0x", "0X")).refused(3, Step::Canonical, tool::HEX_UPPERCASE),
         names("39 digits", &own[..41]).refused(4, Step::Creator, tool::CREATOR_GRAMMAR),
         names("41 digits", &format!("{own}0")).refused(4, Step::Creator, tool::CREATOR_GRAMMAR),
         names("ENS name", "vitalik.eth").refused(4, Step::Creator, tool::CREATOR_GRAMMAR),
@@ -125,8 +124,6 @@ fn predicates() -> Vec<Row> {
         behind("points beyond its answer", returns(&[words(&[64, 0, 1]), vec![0xff; 32]].concat()))
             .finds(predicate::INTROSPECTION_FAILED),
         behind("a name of 257 bytes", returns(&text(257))).finds(predicate::NAME_MISSING),
-        behind("returns two million bytes", [&[0x63][..], &2_000_000_u32.to_be_bytes(), &[0x60, 0, 0xf3]].concat())
-            .finds(predicate::INTROSPECTION_OVER_LIMIT),
         behind("no code", Vec::new()).finds(predicate::NO_CODE),
     ]
 }

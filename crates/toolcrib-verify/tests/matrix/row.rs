@@ -71,8 +71,6 @@ pub(crate) enum Life {
     Registered,
     Deregistered,
     Never,
-    /// Asked for as tool 0, which is never given.
-    Zero,
 }
 
 /// What happens between the first and the second read of the configuration.

@@ -217,8 +217,8 @@ fn ends() -> Vec<Row> {
             head("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", drip)
         }),
         slow("dripping interim answers", f::TOTAL_TIMEOUT).steps(move |_| {
-            let one = [Step::send("HTTP/1.1 100 Continue\r\n\r\n"), Step::Sleep(idle / 3)];
-            one.into_iter().cycle().take(16).collect()
+            let one = [Step::send("HTTP/1.1 100 Continue\r\n\r\n"), Step::Sleep(idle / 2)];
+            one.into_iter().cycle().take(2 * MAX_INTERIM).chain([Step::send("HTTP/1.1 200"), Step::Hold]).collect()
         }),
         slow("silence in the handshake", f::HANDSHAKE_TIMEOUT).script(|_| Script::plain(vec![Step::Hold])),
         slow("dripping handshake", f::HANDSHAKE_TIMEOUT).script(|_| {
