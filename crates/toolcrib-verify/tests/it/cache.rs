@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use alloy_primitives::B256;
 use serde_json::{Value as Json, json};
 use toolcrib_chain::wallet::DEV_ACCOUNTS;
 use toolcrib_core::codes::{self, Code};
@@ -230,7 +231,8 @@ async fn a_flawed_manifest_and_one_that_is_not_pinned_are_never_kept() {
         assert_eq!(scene.fetches(), fetches);
     }
     let scene = Scene::honest().await;
-    let policy = Policy { pinned_manifest: Some(alloy_primitives::B256::repeat_byte(1)), ..Policy::default() };
+    let mut policy = Policy::default();
+    policy.pinned_manifest = Some(B256::repeat_byte(1));
     let cache = scene.cache(policy);
     for fetches in 1..3 {
         let Cached::Refused(report) = cache.get(&scene.tool).await.expect("an answer") else { panic!("usable") };
@@ -342,7 +344,7 @@ async fn a_second_read_that_fails_is_an_error() {
         }
     }
     let scene = Scene::honest().await;
-    let tool = Given::registered(8453, 1, DEV_ACCOUNTS[0], URI, alloy_primitives::B256::repeat_byte(9));
+    let tool = Given::registered(8453, 1, DEV_ACCOUNTS[0], URI, B256::repeat_byte(9));
     let cache = scene.cache(Policy::default());
     cache.get(&Flaky(tool, AtomicBool::new(false))).await.expect_err("the chain failed");
     assert_eq!(scene.fetches(), 1);

@@ -97,13 +97,18 @@ async fn hostile_text_prints_harmlessly() {
         });
         for raw in [row.row.to_string(), manifest.to_string()] {
             let world = World::new();
-            let Some(host) = host_of(&row) else { continue };
+            // Those that could not be anywhere stand in one place.
+            let (host, uri) = match host_of(&row) {
+                Some(host) => (host, row.uri.as_str()),
+                None => ("stand-in.example.com".to_owned(), "https://stand-in.example.com/.well-known/ai-tool/probe.json"),
+            };
             let body = raw.clone().into_bytes();
             let hash = hash_of(&body);
             let server = world.honest(&host, move |_| ok(&body)).await;
-            let tool = Given::registered(row.chain, row.id, row.creator, &row.uri, hash);
+            let tool = Given::registered(row.chain, row.id, row.creator, uri, hash);
             let evidence = verifier(&world).gather(&tool, Depth::Full).await.expect("the chain answers");
             let report = judge(&evidence, &Policy::default(), NOW);
+            assert_eq!(report.hash.served, Some(hash), "it was read");
             check_harmless(&printed(&report), &row.uri);
             check_harmless(&serde_json::to_string(&report).expect("a report can be written"), &row.uri);
             let dialled = world.recorder.dialled();
@@ -113,7 +118,7 @@ async fn hostile_text_prints_harmlessly() {
         }
     }
     eprintln!("{served} hostile manifests were read");
-    assert!(served >= 50, "{served}");
+    assert!(served >= 100, "{served}");
 }
 
 /// Inputs as the index lists them, made a schema again.
@@ -154,13 +159,15 @@ async fn manifests_whose_hash_is_onchain() {
                 report
             }
         };
+        let finds = |code| report.findings.iter().any(|finding| finding.code == code);
         assert_eq!(report.hash.served, Some(row.hash), "{}", row.file);
-        assert_eq!(report.checks[2], Check::Passed, "{}: the hash is the one onchain", row.file);
+        assert!(!finds(codes::verify::HASH_MISMATCH), "{}: the hash is the one onchain", row.file);
         assert_eq!(report.checks[3] == Check::Passed, row.creator_is_equal, "{}", row.file);
+        assert_eq!(report.creator.declared == Some(row.creator), row.creator_is_equal, "{}", row.file);
         let outcome = match (report.verified, report.is_usable()) {
             (true, true) => "usable",
-            (true, false) => "verified by hash and not usable",
-            (false, _) => "right by hash and refused",
+            (true, false) => "all checks pass, a rule is broken",
+            (false, _) => "right by hash, refused",
         };
         *tally.entry(outcome).or_default() += 1;
         if !report.is_usable() {
@@ -170,5 +177,5 @@ async fn manifests_whose_hash_is_onchain() {
         }
     }
     eprintln!("{} manifests with the hash that is onchain: {tally:?}", rows.len());
-    assert!(tally.keys().len() >= 2, "some are usable and some are not: {tally:?}");
+    assert!(tally.values().sum::<usize>() > tally.get("usable").copied().unwrap_or_default(), "a hash is not all: {tally:?}");
 }
