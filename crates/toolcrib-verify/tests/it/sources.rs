@@ -1,8 +1,8 @@
 //! Tools whose configuration is given, without a chain.
 
+use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
-use std::sync::Arc;
 
 use alloy_primitives::{Address, B256, U256};
 use toolcrib_chain::Error;

@@ -32,7 +32,9 @@ fn same() -> Vec<Row> {
             let name = object.shift_remove("name").expect("a name");
             object.insert("name".to_owned(), name);
         }),
-        Row::new("escapes that need not be").committed_to_honest().bytes(|bytes| text(bytes).replace("Counts", "\\u0043ounts").into()),
+        Row::new("escapes that need not be")
+            .committed_to_honest()
+            .bytes(|bytes| text(bytes).replace("Counts", "\\u0043ounts").into()),
         Row::new("white space around").committed_to_honest().bytes(|bytes| [b" \r\n\t", &bytes[..], b"\n\n"].concat()),
     ]
 }
@@ -42,7 +44,8 @@ fn not_json() -> Vec<Row> {
     let bad = |name: &str, code: Code| Row::new(name).refused(3, Failing::Json, code);
     vec![
         bad("byte-order mark", j::BOM).bytes(|bytes| [b"\xef\xbb\xbf", &bytes[..]].concat()),
-        bad("UTF-16", j::INVALID_UTF8).bytes(|bytes| [b"\xff\xfe".to_vec(), bytes.iter().flat_map(|byte| [*byte, 0]).collect()].concat()),
+        bad("UTF-16", j::INVALID_UTF8)
+            .bytes(|bytes| [b"\xff\xfe".to_vec(), bytes.iter().flat_map(|byte| [*byte, 0]).collect()].concat()),
         bad("invalid UTF-8", j::INVALID_UTF8).bytes(|bytes| [b"{\"x\": \"\xff\", ", &bytes[1..]].concat()),
         bad("overlong UTF-8", j::INVALID_UTF8).bytes(|bytes| [b"{\"x\": \"\xc0\xaf\", ", &bytes[1..]].concat()),
         bad("surrogates in UTF-8", j::INVALID_UTF8).bytes(|bytes| [b"{\"x\": \"\xed\xa0\x80\", ", &bytes[1..]].concat()),
@@ -75,7 +78,8 @@ fn nested(bytes: &[u8], levels: usize) -> Vec<u8> {
 
 // req: VERIFY-004, VERIFY-007
 fn not_canonical() -> Vec<Row> {
-    let price = |asset: &str, recipient: &str| json!([{"amount": "1", "asset": asset, "recipient": recipient, "protocol": "x402"}]);
+    let price =
+        |asset: &str, recipient: &str| json!([{"amount": "1", "asset": asset, "recipient": recipient, "protocol": "x402"}]);
     let bad = |name: &str, code: Code| Row::new(name).refused(3, Failing::Canonical, code);
     vec![
         bad("name in NFD", j::NOT_NFC).with("name", json!("cafe\u{301}")),
@@ -121,25 +125,43 @@ fn large() -> Vec<Row> {
             vec![Step::send(head), Step::Send(chunk(first)), Step::Send(chunk(second)), Step::send("0\r\n\r\n")]
         }),
         Row::new("1 MiB of other letters").settled_bytes(move |bytes| filled(&bytes, max, "\u{e9}")),
-        Row::new("1 MiB and a byte")
-            .settled_bytes(move |bytes| filled(&bytes, max + 1, "x"))
-            .refused(1, Failing::Fetch, toolcrib_core::codes::fetch::LENGTH_TOO_LARGE),
-        Row::new("1 MiB of small values").settled_bytes(move |bytes| dense(&bytes, max, "0,")).refused(3, Failing::Json, j::TOO_MANY_VALUES),
-        Row::new("1 MiB of small objects")
-            .settled_bytes(move |bytes| dense(&bytes, max, "{\"\":0},"))
-            .refused(3, Failing::Json, j::TOO_MANY_VALUES),
-        Row::new("1 MiB of numbers that grow").settled_bytes(move |bytes| dense(&bytes, max, "1e20,")).refused(3, Failing::Json, j::TOO_MANY_VALUES),
+        Row::new("1 MiB and a byte").settled_bytes(move |bytes| filled(&bytes, max + 1, "x")).refused(
+            1,
+            Failing::Fetch,
+            toolcrib_core::codes::fetch::LENGTH_TOO_LARGE,
+        ),
+        Row::new("1 MiB of small values").settled_bytes(move |bytes| dense(&bytes, max, "0,")).refused(
+            3,
+            Failing::Json,
+            j::TOO_MANY_VALUES,
+        ),
+        Row::new("1 MiB of small objects").settled_bytes(move |bytes| dense(&bytes, max, "{\"\":0},")).refused(
+            3,
+            Failing::Json,
+            j::TOO_MANY_VALUES,
+        ),
+        Row::new("1 MiB of numbers that grow").settled_bytes(move |bytes| dense(&bytes, max, "1e20,")).refused(
+            3,
+            Failing::Json,
+            j::TOO_MANY_VALUES,
+        ),
         Row::new("1 MiB of duplicate keys")
             .settled_bytes(move |bytes| [b"{\"x\": {", &b"\"a\":0,".repeat(30_000)[..], b"\"b\": 0}, ", &bytes[1..]].concat())
             .refused(3, Failing::Json, j::TOO_MANY_VALUES),
         Row::new("15,000 duplicate keys")
             .settled_bytes(move |bytes| [b"{\"x\": {", &b"\"a\":0,".repeat(15_000)[..], b"\"b\": 0}, ", &bytes[1..]].concat())
             .refused(3, Failing::Json, j::DUPLICATE_KEY),
-        Row::new("1 MiB of text that is not NFC")
-            .settled_bytes(move |bytes| filled(&bytes, max, "e\u{301}"))
-            .refused(3, Failing::Canonical, j::NOT_NFC),
+        Row::new("1 MiB of text that is not NFC").settled_bytes(move |bytes| filled(&bytes, max, "e\u{301}")).refused(
+            3,
+            Failing::Canonical,
+            j::NOT_NFC,
+        ),
         Row::new("1 MiB that is not JSON").body(vec![b'x'; max]).refused(3, Failing::Json, j::SYNTAX),
-        Row::new("a string that does not end").body([b"\"".to_vec(), vec![b'x'; max - 1]].concat()).refused(3, Failing::Json, j::SYNTAX),
+        Row::new("a string that does not end").body([b"\"".to_vec(), vec![b'x'; max - 1]].concat()).refused(
+            3,
+            Failing::Json,
+            j::SYNTAX,
+        ),
     ]
 }
 

@@ -22,7 +22,9 @@ fn texts() -> Vec<Row> {
             })
             .finds(tool::EXTENSION_X),
         Row::new("escape sequence in the name").with("name", json!("word\u{1b}[31mcount")).flawed(tool::NAME_CONTROL),
-        Row::new("escape sequence in the description").with("description", json!("a\u{1b}]0;x\u{7}")).flawed(tool::DESCRIPTION_CONTROL),
+        Row::new("escape sequence in the description")
+            .with("description", json!("a\u{1b}]0;x\u{7}"))
+            .flawed(tool::DESCRIPTION_CONTROL),
         Row::new("empty name").with("name", json!("")).flawed(tool::NAME_LENGTH),
         Row::new("another type").with("type", json!("https://example.com/tool-v9")).flawed(tool::TYPE_UNKNOWN),
         Row::new("no type").without("type").flawed(tool::TYPE_MISSING),
@@ -52,17 +54,17 @@ fn limits() -> Vec<Row> {
     vec![
         Row::new("32 prices").with("pricing", prices(32)),
         Row::new("33 prices").with("pricing", prices(33)).flawed(tool::PRICING_COUNT),
-        Row::new("10,000 prices")
-            .with("pricing", vec![json!(0); 10_000].into())
-            .flawed(tool::PRICING_COUNT),
+        Row::new("10,000 prices").with("pricing", vec![json!(0); 10_000].into()).flawed(tool::PRICING_COUNT),
         Row::new("256 requirements").with("access", access(256, 1)),
         Row::new("257 requirements").with("access", access(257, 1)).flawed(tool::ACCESS_COUNT),
         Row::new("4,096 bytes of data").with("access", access(1, 4_096)),
         Row::new("4,097 bytes of data").with("access", access(1, 4_097)).flawed(tool::DATA_LENGTH),
         // Each within its own limit, and together beyond that of the file.
-        Row::new("256 requirements of 4,096 bytes")
-            .with("access", access(256, 4_096))
-            .refused(1, Step::Fetch, fetch::LENGTH_TOO_LARGE),
+        Row::new("256 requirements of 4,096 bytes").with("access", access(256, 4_096)).refused(
+            1,
+            Step::Fetch,
+            fetch::LENGTH_TOO_LARGE,
+        ),
     ]
 }
 
@@ -97,7 +99,10 @@ fn schemas() -> Vec<Row> {
         pattern("look-ahead", "^(?=a)b$").flawed(schema::PATTERN_NOT_LINEAR),
         pattern("repetition of repetitions", "((a{1000}){1000}){1000}").flawed(schema::PATTERN_TOO_LARGE),
         pattern("no pattern at all", "(").flawed(schema::PATTERN_MALFORMED),
-        reference("inside", json!({"type": "object", "properties": {"a": {"$ref": "#/$defs/a"}}, "$defs": {"a": {"type": "string"}}})),
+        reference(
+            "inside",
+            json!({"type": "object", "properties": {"a": {"$ref": "#/$defs/a"}}, "$defs": {"a": {"type": "string"}}}),
+        ),
         reference("to itself, further down", json!({"type": "object", "properties": {"a": {"$ref": "#"}}})),
         reference("to itself", json!({"$ref": "#"})).flawed(schema::REF_LOOP),
         reference("metadata service", remote("http://169.254.169.254/latest/meta-data/")).flawed(schema::REMOTE_REF),

@@ -79,22 +79,30 @@ fn answers() -> Vec<Row> {
         Row::new("public, then private").dns(&["ADDR", "10.0.0.1"]).refused(2, Step::Egress, f::MIXED_ADDRESSES),
         Row::new("private, then public").dns(&["192.168.0.1", "ADDR"]).refused(2, Step::Egress, f::MIXED_ADDRESSES),
         Row::new("public, and loopback of the other family").dns(&["ADDR", "::1"]).refused(2, Step::Egress, f::MIXED_ADDRESSES),
-        Row::new("public, and public in a mapped form")
-            .dns(&["ADDR", "::ffff:8.8.8.8"])
-            .refused(2, Step::Egress, f::MIXED_ADDRESSES),
+        Row::new("public, and public in a mapped form").dns(&["ADDR", "::ffff:8.8.8.8"]).refused(
+            2,
+            Step::Egress,
+            f::MIXED_ADDRESSES,
+        ),
         Row::new("private hidden behind many public ones")
             .dns(&[many(MAX_ADDRESSES - 1), vec!["169.254.169.254"]].concat())
             .refused(2, Step::Egress, f::MIXED_ADDRESSES),
         // The first answer counts for the whole verification; the second belongs to the next one.
-        Row::new("rebinding to loopback")
-            .lookups(vec![Ok(vec!["ADDR"]), Ok(vec!["127.0.0.1"])])
-            .then(2, Step::Egress, f::PRIVATE_ADDRESS),
-        Row::new("rebinding to the metadata service")
-            .lookups(vec![Ok(vec!["ADDR"]), Ok(vec!["ADDR", "169.254.169.254"])])
-            .then(2, Step::Egress, f::MIXED_ADDRESSES),
-        Row::new("a host that disappears")
-            .lookups(vec![Ok(vec!["ADDR"]), Err(ResolveError::NoSuchHost)])
-            .then(1, Step::Fetch, f::NO_SUCH_HOST),
+        Row::new("rebinding to loopback").lookups(vec![Ok(vec!["ADDR"]), Ok(vec!["127.0.0.1"])]).then(
+            2,
+            Step::Egress,
+            f::PRIVATE_ADDRESS,
+        ),
+        Row::new("rebinding to the metadata service").lookups(vec![Ok(vec!["ADDR"]), Ok(vec!["ADDR", "169.254.169.254"])]).then(
+            2,
+            Step::Egress,
+            f::MIXED_ADDRESSES,
+        ),
+        Row::new("a host that disappears").lookups(vec![Ok(vec!["ADDR"]), Err(ResolveError::NoSuchHost)]).then(
+            1,
+            Step::Fetch,
+            f::NO_SUCH_HOST,
+        ),
         Row::new("as many addresses as are looked at").dns(&many(MAX_ADDRESSES)),
         Row::new("one address too many").dns(&many(MAX_ADDRESSES + 1)).dials(0).refused(1, Step::Fetch, f::TOO_MANY_ADDRESSES),
     ]
@@ -107,23 +115,29 @@ fn hosts() -> Vec<Row> {
     let all_dead = dead.iter().fold(Row::new("five dead addresses").dns(&dead), |row, address| row.dead(address, Dead::Refuses));
     vec![
         Row::new("no such host").unknown_host().dials(0).refused(1, Step::Fetch, f::NO_SUCH_HOST),
-        Row::new("a host without addresses")
-            .lookups(vec![Err(ResolveError::NoAddresses)])
-            .dials(0)
-            .refused(1, Step::Fetch, f::NO_ADDRESSES),
+        Row::new("a host without addresses").lookups(vec![Err(ResolveError::NoAddresses)]).dials(0).refused(
+            1,
+            Step::Fetch,
+            f::NO_ADDRESSES,
+        ),
         Row::new("an empty list of addresses").dns(&[]).dials(0).refused(1, Step::Fetch, f::NO_ADDRESSES),
-        Row::new("name servers are down")
-            .lookups(vec![Err(ResolveError::Failed("SERVFAIL".to_owned()))])
-            .dials(0)
-            .refused(1, Step::Fetch, f::DNS_FAILED),
+        Row::new("name servers are down").lookups(vec![Err(ResolveError::Failed("SERVFAIL".to_owned()))]).dials(0).refused(
+            1,
+            Step::Fetch,
+            f::DNS_FAILED,
+        ),
         Row::new("name servers never answer").dns_never_answers().refused(1, Step::Fetch, f::DNS_FAILED),
-        Row::new("connection refused").dns(&["5.8.0.1"]).dead("5.8.0.1", Dead::Refuses).refused(1, Step::Fetch, f::CONNECT_REFUSED),
+        Row::new("connection refused").dns(&["5.8.0.1"]).dead("5.8.0.1", Dead::Refuses).refused(
+            1,
+            Step::Fetch,
+            f::CONNECT_REFUSED,
+        ),
         Row::new("host unreachable").dns(&["5.8.0.2"]).dead("5.8.0.2", Dead::Unreachable).refused(1, Step::Fetch, f::UNREACHABLE),
-        Row::new("a host that does not answer")
-            .dns(&["5.8.0.3"])
-            .dead("5.8.0.3", Dead::Silent)
-            .waits()
-            .refused(1, Step::Fetch, f::CONNECT_TIMEOUT),
+        Row::new("a host that does not answer").dns(&["5.8.0.3"]).dead("5.8.0.3", Dead::Silent).waits().refused(
+            1,
+            Step::Fetch,
+            f::CONNECT_TIMEOUT,
+        ),
         Row::new("the second address answers").dns(&["5.8.0.4", "ADDR"]).dead("5.8.0.4", Dead::Refuses).dials(2),
         all_dead.dials(MAX_ATTEMPTS).refused(1, Step::Fetch, f::CONNECT_REFUSED),
     ]
@@ -147,9 +161,11 @@ fn local() -> Vec<Row> {
         port(6667),
         on_this_machine("localhost", "localhost").refused(2, Step::Egress, f::LOCALHOST_REFUSED),
         on_this_machine("a name below localhost", "word-count.tool.localhost").refused(2, Step::Egress, f::LOCALHOST_REFUSED),
-        on_this_machine("localhost itself in the development world", "localhost")
-            .dev()
-            .refused(2, Step::Egress, f::LOCALHOST_REFUSED),
+        on_this_machine("localhost itself in the development world", "localhost").dev().refused(
+            2,
+            Step::Egress,
+            f::LOCALHOST_REFUSED,
+        ),
         on_this_machine("the development world", "word-count.tool.localhost").dev().finds(verify::DEV_WORLD),
     ]
 }

@@ -4,9 +4,11 @@
 //! One test in a binary of its own, because memory is counted for the whole process: row after row, except those that run into a
 //! limit of time, which run together and must stay below the limit of one even so. Chain and servers run in the same process, so
 //! what they hold counts as well.
+#![expect(clippy::print_stderr, reason = "the numbers are part of the outcome")]
 
 mod bytes;
 mod content;
+mod counted;
 mod egress;
 mod onchain;
 mod row;
@@ -24,7 +26,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use alloy_primitives::{B256, Bytes, U256};
+use alloy_primitives::{Address, B256, Bytes, U256};
+use counted::Counted;
 use peak_alloc::PeakAlloc;
 use row::{Between, Dead, Dns, Expect, Life, Place, Row};
 use support::{Leaf, NOW, Server, World};
@@ -36,7 +39,7 @@ use toolcrib_core::judge::{Check, Policy, Report, Step, Verdict, judge};
 use toolcrib_core::url::ip;
 use toolcrib_fetch::{DevWorld, Untrusted};
 use toolcrib_verify::{Depth, Verifier};
-use world::{Counted, Ledger, hash_of};
+use world::{Ledger, hash_of};
 
 #[global_allocator]
 static MEMORY: PeakAlloc = PeakAlloc;
@@ -76,7 +79,7 @@ struct Bench {
     /// For hosts `r<number>.example.com`.
     leaf: Leaf,
     /// The code of the predicate, which rows replace.
-    predicate: Bytes,
+    predicate_code: Bytes,
 }
 
 /// A row whose tool is registered and whose server runs.
@@ -96,17 +99,22 @@ impl Bench {
             verifier: verifier(network.fetch()),
             dev: verifier(network.builder().dev(DevWorld { ca }).build().expect("a certificate")),
             leaf: network.authority.leaf(&["*.example.com"]),
-            predicate: ledger.devchain.code(ledger.predicate()),
+            predicate_code: ledger.devchain.code(ledger.devchain.deployed()[1]),
             network,
             ledger,
         }
     }
 
+    /// The second contract of the chain: a predicate that denies everybody, until a row replaces its code.
+    fn predicate(&self) -> Address {
+        self.ledger.devchain.deployed()[1]
+    }
+
     async fn prepare(&self, mut row: Row, number: usize) -> Ready {
         row.settle(number);
         let hash = row.committed.unwrap_or_else(|| hash_of(&row.body));
-        let predicate = row.predicate.as_ref().map(|_| self.ledger.predicate());
-        self.ledger.devchain.set_code(self.ledger.predicate(), self.predicate.clone());
+        let predicate = row.predicate.as_ref().map(|_| self.predicate());
+        self.ledger.devchain.set_code(self.predicate(), self.predicate_code.clone());
         let id = match row.life {
             Life::Registered => self.ledger.register(row.account, &row.uri, hash, predicate),
             Life::Deregistered => {
@@ -120,7 +128,8 @@ impl Bench {
         let parse = |addresses: &Vec<String>| addresses.iter().map(|address| address.parse().expect("an address")).collect();
         match &row.dns {
             Dns::Answers(answers) => {
-                recorder.answers(&row.host, answers.iter().map(|answer| answer.as_ref().map(parse).map_err(Clone::clone)).collect());
+                recorder
+                    .answers(&row.host, answers.iter().map(|answer| answer.as_ref().map(parse).map_err(Clone::clone)).collect());
             }
             Dns::Nothing => {}
             Dns::Never => recorder.never(&row.host),
@@ -134,7 +143,8 @@ impl Bench {
         }
         let server = match row.server.take() {
             Some(make) => {
-                let own = (!row.host.ends_with(".example.com")).then(|| self.network.authority.leaf(&[row.host.trim_matches(['[', ']'])]));
+                let own = (!row.host.ends_with(".example.com"))
+                    .then(|| self.network.authority.leaf(&[row.host.trim_matches(['[', ']'])]));
                 let leaf = own.as_ref().unwrap_or(&self.leaf);
                 let place = Place { authority: &self.network.authority, leaf, host: &row.host, body: &row.body };
                 let server = Server::start(make(&place)).await;
@@ -169,7 +179,7 @@ impl Bench {
         let verifier = if row.dev { &self.dev } else { &self.verifier }.clone().limits(row.limits);
         let depth = if row.predicate.is_some() { Depth::Full } else { Depth::Checks };
         if let Some(code) = &row.predicate {
-            self.ledger.devchain.set_code(self.ledger.predicate(), code.clone());
+            self.ledger.devchain.set_code(self.predicate(), code.clone());
         }
         let evidence = verifier.gather(&source, depth).await.unwrap_or_else(|error| panic!("{}: {error}", row.name));
         let report = judge(&evidence, &Policy::default(), NOW);
@@ -177,7 +187,8 @@ impl Bench {
     }
 
     /// Runs a row and notes whatever is not as it should be.
-    async fn check(&self, ready: &Ready, expect: Expect, measured: bool, wrong: &mut Vec<String>) {
+    /// Gives the memory it held, of rows that run alone.
+    async fn check(&self, ready: &Ready, expect: Expect, measured: bool, wrong: &mut Vec<String>) -> usize {
         let row = &ready.row;
         let again = row.again == Some(expect);
         let mut note = |what: String| wrong.push(format!("{}: {what}", row.name));
@@ -208,7 +219,7 @@ impl Bench {
             note(format!("the configuration was read {reads} times"));
         }
         if !measured {
-            return;
+            return 0;
         }
         // Who was asked, which only rows that run alone can tell.
         let (lookups, dialled) = (recorder.lookups().len() - lookups, &recorder.dialled()[dialled..]);
@@ -238,6 +249,7 @@ impl Bench {
                 note(format!("{} connections and {} requests", server.accepted(), requests.len()));
             }
         }
+        memory
     }
 }
 
@@ -271,7 +283,9 @@ fn faults(row: &Row, expect: Expect, report: &Report) -> Vec<String> {
             unless(report.findings.first().is_some_and(|finding| finding.code == code), &|| "the reason comes first".to_owned());
             // VERIFY-010: a failure never reads as open access to something that may be used.
             let unclear = codes::fetch::is_transient(code);
-            unless(report.verdict == if unclear { Verdict::Unknown } else { Verdict::Refused }, &|| format!("{:?}", report.verdict));
+            unless(report.verdict == if unclear { Verdict::Unknown } else { Verdict::Refused }, &|| {
+                format!("{:?}", report.verdict)
+            });
             if let Some(check) = check {
                 unless(report.checks[usize::from(check) - 1] == Check::Failed, &|| format!("{:?}", report.checks));
             }
@@ -291,7 +305,10 @@ fn faults(row: &Row, expect: Expect, report: &Report) -> Vec<String> {
 }
 
 fn rows() -> Vec<Row> {
-    [urls::rows(), egress::rows(), transport::rows(), bytes::rows(), content::rows(), onchain::rows()].into_iter().flatten().collect()
+    [urls::rows(), egress::rows(), transport::rows(), bytes::rows(), content::rows(), onchain::rows()]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 #[tokio::test(flavor = "current_thread")]
@@ -302,15 +319,15 @@ async fn every_row_ends_as_it_should() {
     let names: BTreeSet<_> = rows.iter().map(|row| row.name.clone()).collect();
     assert_eq!(names.len(), count, "a name stands for one row");
     let bench = Bench::new().await;
-    let mut wrong = Vec::new();
+    let (mut wrong, mut largest) = (Vec::new(), 0);
     let (waiting, others): (Vec<_>, Vec<_>) = rows.into_iter().enumerate().partition(|(_, row)| row.waits);
     let mut tally: BTreeMap<String, usize> = BTreeMap::new();
     for (number, row) in others {
         let ready = bench.prepare(row, number).await;
         *tally.entry(kind(ready.row.expect)).or_default() += 1;
-        bench.check(&ready, ready.row.expect, true, &mut wrong).await;
+        largest = largest.max(bench.check(&ready, ready.row.expect, true, &mut wrong).await);
         if let Some(again) = ready.row.again {
-            bench.check(&ready, again, true, &mut wrong).await;
+            largest = largest.max(bench.check(&ready, again, true, &mut wrong).await);
         }
     }
     let mut together = Vec::new();
@@ -333,7 +350,7 @@ async fn every_row_ends_as_it_should() {
     }
     assert!(wrong.is_empty(), "{} faults:\n{}", wrong.len(), wrong.join("\n"));
     assert_eq!(tally.values().sum::<usize>(), count);
-    println!("{count} rows: {tally:?}");
+    eprintln!("{count} rows: {tally:?}; the largest held {largest} bytes");
 }
 
 fn kind(expect: Expect) -> String {

@@ -16,10 +16,11 @@ fn registrations() -> Vec<Row> {
     vec![
         Row::new("never registered").life(Life::Never).gone(Step::Registration, chain::TOOL_NOT_FOUND),
         Row::new("deregistered").life(Life::Deregistered).gone(Step::Registration, chain::TOOL_DEREGISTERED),
-        Row::new("squatted")
-            .by(1)
-            .says("0x70997970c51812dc3a010c7d01b50e0d17dc79c8 registered it")
-            .refused(4, Step::Creator, verify::CREATOR_MISMATCH),
+        Row::new("squatted").by(1).says("0x70997970c51812dc3a010c7d01b50e0d17dc79c8 registered it").refused(
+            4,
+            Step::Creator,
+            verify::CREATOR_MISMATCH,
+        ),
     ]
 }
 
@@ -33,20 +34,21 @@ fn hashes() -> Vec<Row> {
             .bytes(|bytes| String::from_utf8(bytes).expect("JSON").replace("Counts", "counts").into_bytes())
             .reads(2)
             .refused(3, Step::Hash, verify::HASH_MISMATCH),
-        Row::new("an extension added by the server")
-            .committed_to_honest()
-            .with("vendor.example/x", json!(1))
-            .reads(2)
-            .refused(3, Step::Hash, verify::HASH_MISMATCH),
-        Row::new("a price added by the server")
-            .committed_to_honest()
-            .with("maxAge", json!(86_400))
-            .reads(2)
-            .refused(3, Step::Hash, verify::HASH_MISMATCH),
-        Row::new("another hash at every read")
-            .between(Between::AlwaysAnotherHash)
-            .reads(2)
-            .refused(3, Step::Hash, verify::HASH_MISMATCH),
+        Row::new("an extension added by the server").committed_to_honest().with("vendor.example/x", json!(1)).reads(2).refused(
+            3,
+            Step::Hash,
+            verify::HASH_MISMATCH,
+        ),
+        Row::new("a price added by the server").committed_to_honest().with("maxAge", json!(86_400)).reads(2).refused(
+            3,
+            Step::Hash,
+            verify::HASH_MISMATCH,
+        ),
+        Row::new("another hash at every read").between(Between::AlwaysAnotherHash).reads(2).refused(
+            3,
+            Step::Hash,
+            verify::HASH_MISMATCH,
+        ),
         Row::new("updated between the reads").committed(wrong).between(Between::Commits).reads(2).finds(verify::REREAD),
         Row::new("moved between the reads")
             .committed(wrong)
@@ -82,8 +84,16 @@ fn creators() -> Vec<Row> {
         names("41 digits", &format!("{own}0")).refused(4, Step::Creator, tool::CREATOR_GRAMMAR),
         names("ENS name", "vitalik.eth").refused(4, Step::Creator, tool::CREATOR_GRAMMAR),
         names("empty", "").refused(4, Step::Creator, tool::CREATOR_GRAMMAR),
-        Row::new("creator: missing").without("creatorAddress").refused(4, Step::Creator, toolcrib_core::codes::manifest::FIELD_MISSING),
-        Row::new("creator: null").with("creatorAddress", json!(null)).refused(4, Step::Creator, toolcrib_core::codes::manifest::WRONG_TYPE),
+        Row::new("creator: missing").without("creatorAddress").refused(
+            4,
+            Step::Creator,
+            toolcrib_core::codes::manifest::FIELD_MISSING,
+        ),
+        Row::new("creator: null").with("creatorAddress", json!(null)).refused(
+            4,
+            Step::Creator,
+            toolcrib_core::codes::manifest::WRONG_TYPE,
+        ),
         Row::new("creator: an extension names another").with(
             "vendor.example/creator",
             json!({"ens": "vitalik.eth", "creatorAddress": "0x70997970c51812dc3a010c7d01b50e0d17dc79c8"}),

@@ -156,7 +156,9 @@ impl Row {
         }
         self.address = format!("5.6.{}.{}", number / 250, number % 250 + 1);
         self.uri = self.uri.replace(HOST, &self.host).replace("ADDR", &self.address);
-        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).map(|text| text.replace(HOST, &self.host).replace("ADDR", &self.address));
+        let text = |bytes: &[u8]| {
+            String::from_utf8(bytes.to_vec()).map(|text| text.replace(HOST, &self.host).replace("ADDR", &self.address))
+        };
         if let Ok(body) = text(&self.body) {
             self.body = body.into_bytes();
         }

@@ -44,16 +44,17 @@ fn honest() -> Vec<Row> {
     let page = |place: &Place<'_>| vec![Step::ReadRequest, Step::send(ok(place.body))];
     vec![
         Row::new("in chunks").steps(|place| vec![Step::send(chunked(place.body, 7))]).finds(verify::CONTENT_TYPE),
-        Row::new("until the connection ends")
-            .steps(|place| vec![Step::send(["HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n".as_bytes(), place.body].concat())]),
+        Row::new("until the connection ends").steps(|place| {
+            vec![Step::send(["HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n".as_bytes(), place.body].concat())]
+        }),
         Row::new("HTTP/1.0").steps(|place| vec![Step::send(["HTTP/1.0 200 OK\r\n\r\n".as_bytes(), place.body].concat())]),
         Row::new("identity encoding").status("200 OK", "Content-Encoding: identity\r\nContent-Type: application/json\r\n"),
         Row::new("not called JSON").status("200 OK", "Content-Type: text/html\r\n").finds(verify::CONTENT_TYPE),
         Row::new("cookies, which nobody keeps").status("200 OK", "Set-Cookie: a=b\r\n"),
-        Row::new("a Location that nobody follows").status("200 OK", "Location: https://127.0.0.1/\r\nRefresh: 0; url=http://127.0.0.1/\r\n"),
-        Row::new("early hints").steps(|place| {
-            vec![Step::send("HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n"), Step::send(ok(place.body))]
-        }),
+        Row::new("a Location that nobody follows")
+            .status("200 OK", "Location: https://127.0.0.1/\r\nRefresh: 0; url=http://127.0.0.1/\r\n"),
+        Row::new("early hints")
+            .steps(|place| vec![Step::send("HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n"), Step::send(ok(place.body))]),
         Row::new("as many interim answers as are allowed")
             .steps(|place| vec![Step::send([b"HTTP/1.1 100 Continue\r\n\r\n".repeat(MAX_INTERIM), ok(place.body)].concat())]),
         Row::new("connection left open").steps(|place| vec![Step::send(ok(place.body)), Step::Hold]),
@@ -105,10 +106,12 @@ fn sizes() -> Vec<Row> {
         // Nothing of the body is read: what the server gets rid of is what fits the buffers of two sockets.
         bad("2,000,000 bytes announced", f::LENGTH_TOO_LARGE)
             .steps(|_| head("HTTP/1.1 200 OK\r\nContent-Length: 2000000\r\n\r\n", Step::Hold)),
-        bad("absurd length announced", f::LENGTH_TOO_LARGE).sends("HTTP/1.1 200 OK\r\nContent-Length: 9999999999999999999\r\n\r\n{}"),
+        bad("absurd length announced", f::LENGTH_TOO_LARGE)
+            .sends("HTTP/1.1 200 OK\r\nContent-Length: 9999999999999999999\r\n\r\n{}"),
         bad("one byte too many until the end", f::BODY_TOO_LARGE)
             .steps(move |_| vec![Step::send("HTTP/1.1 200 OK\r\n\r\n"), Step::Send(vec![b' '; max + 1])]),
-        bad("one byte too many in chunks", f::BODY_TOO_LARGE).steps(move |_| vec![Step::Send(chunked(&vec![b' '; max + 1], 4096))]),
+        bad("one byte too many in chunks", f::BODY_TOO_LARGE)
+            .steps(move |_| vec![Step::Send(chunked(&vec![b' '; max + 1], 4096))]),
         bad("2 MiB in chunks", f::BODY_TOO_LARGE).steps(move |_| vec![Step::Send(chunked(&vec![b' '; 2 * max], PIECE))]),
         bad("a chunk of 16 EiB", f::BODY_TOO_LARGE)
             .sends("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffff\r\n{}"),
@@ -125,7 +128,8 @@ fn sizes() -> Vec<Row> {
             .steps(|_| head("HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n\x1f", Step::Endless(vec![0; PIECE]))),
         bad("gzip", f::ENCODING_REFUSED).status("200 OK", "Content-Encoding: gzip\r\n"),
         bad("br", f::ENCODING_REFUSED).status("200 OK", "Content-Encoding: br\r\n"),
-        bad("gzip beside identity", f::ENCODING_REFUSED).status("200 OK", "Content-Encoding: identity\r\nContent-Encoding: gzip\r\n"),
+        bad("gzip beside identity", f::ENCODING_REFUSED)
+            .status("200 OK", "Content-Encoding: identity\r\nContent-Encoding: gzip\r\n"),
     ]
 }
 
@@ -149,8 +153,7 @@ fn heads() -> Vec<Row> {
         bad("folded header", f::NOT_HTTP).sends("HTTP/1.1 200 OK\r\nX: a\r\n b\r\nContent-Length: 2\r\n\r\n{}"),
         bad("header without a colon", f::NOT_HTTP).sends("HTTP/1.1 200 OK\r\nContent-Length 2\r\n\r\n{}"),
         bad("HTTP/0.9", f::NOT_HTTP).steps(|place| vec![Step::send(place.body)]),
-        bad("HTTP/2 settings", f::NOT_HTTP)
-            .sends(b"\0\0\x12\x04\0\0\0\0\0\0\x03\0\0\0\x80\0\x04\0\x01\0\0\0\x05\0\xff\xff\xff"),
+        bad("HTTP/2 settings", f::NOT_HTTP).sends(b"\0\0\x12\x04\0\0\0\0\0\0\x03\0\0\0\x80\0\x04\0\x01\0\0\0\x05\0\xff\xff\xff"),
         bad("HTTP/2 preface", f::NOT_HTTP).sends("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"),
         bad("HTTP/2 only", f::ALPN_REFUSED)
             .script(|place| Script::tls(place.leaf, vec![Step::ReadRequest, Step::send(ok(place.body))]).alpn(&[b"h2"])),
@@ -175,14 +178,12 @@ fn framing() -> Vec<Row> {
         bad("length and chunks", f::BAD_FRAMING)
             .sends("HTTP/1.1 200 OK\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n"),
         bad("gzip as transfer encoding", f::BAD_FRAMING).sends("HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n"),
-        bad("negative chunk", f::BAD_FRAMING)
-            .sends("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n-2\r\n{}\r\n0\r\n\r\n"),
+        bad("negative chunk", f::BAD_FRAMING).sends("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n-2\r\n{}\r\n0\r\n\r\n"),
         bad("bytes after the last chunk", f::LENGTH_MISMATCH)
             .steps(|place| vec![Step::send([chunked(place.body, 64), b"x".to_vec()].concat())]),
         bad("no last chunk", f::TRUNCATED).sends("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n"),
-        bad("endless chunk extension", f::BAD_FRAMING).steps(|_| {
-            head("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2;", Step::Endless(vec![b'x'; PIECE]))
-        }),
+        bad("endless chunk extension", f::BAD_FRAMING)
+            .steps(|_| head("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2;", Step::Endless(vec![b'x'; PIECE]))),
         bad("endless trailer", f::BAD_FRAMING).steps(|_| {
             head("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n", Step::Endless(b"X: y\r\n".repeat(1000)))
         }),

@@ -22,7 +22,9 @@ fn honest() -> Vec<Row> {
         Row::new("port 8443 on both sides")
             .uri("https://HOST:8443/.well-known/ai-tool/word-count.json")
             .with("endpoint", json!("https://HOST:8443/word-count")),
-        Row::new("port 443 on the endpoint alone").with("endpoint", json!("https://HOST:443/word-count")).finds(url::DEFAULT_PORT),
+        Row::new("port 443 on the endpoint alone")
+            .with("endpoint", json!("https://HOST:443/word-count"))
+            .finds(url::DEFAULT_PORT),
         Row::new("endpoint in upper case").host("upper.example.com").with("endpoint", json!("HTTPS://UPPER.example.com/A")),
         Row::new("endpoint with path, query and fragment").with("endpoint", json!("https://HOST/p/q?r=1&s=#t")),
         Row::new("endpoint without a path").with("endpoint", json!("https://HOST")),
@@ -96,11 +98,23 @@ fn refused_uris() -> Vec<Row> {
 fn malformed_uris() -> Vec<Row> {
     let path = ".well-known/ai-tool/word-count.json";
     let with_host = |name: &str, authority: &str, says: &str| {
-        Row::new(name).uri(&format!("https://{authority}/{path}")).says(says).refused(2, Step::MetadataUri, url::METADATA_MALFORMED)
+        Row::new(name).uri(&format!("https://{authority}/{path}")).says(says).refused(
+            2,
+            Step::MetadataUri,
+            url::METADATA_MALFORMED,
+        )
     };
     let mut rows = vec![
-        with_host("U-label host", "b\u{fc}cher.example", url::HOST_NOT_ASCII.title()),
-        with_host("full-width host", "\u{ff45}xample.com", url::HOST_NOT_ASCII.title()),
+        with_host("U-label host", "b\u{fc}cher.example", url::HOST_NOT_ASCII.title()).refused(
+            2,
+            Step::MetadataUri,
+            url::METADATA_NOT_ACE,
+        ),
+        with_host("full-width host", "\u{ff45}xample.com", url::HOST_NOT_ASCII.title()).refused(
+            2,
+            Step::MetadataUri,
+            url::METADATA_NOT_ACE,
+        ),
         with_host("encoded host", "%65xample.com", url::HOST_PERCENT.title()),
         with_host("broken punycode", "xn--a.example.com", url::INVALID_PUNYCODE.title()),
         with_host("user and host", "user@HOST", url::USERINFO.title()),
@@ -206,9 +220,11 @@ fn origins() -> Vec<Row> {
         at("the parent", "https://example.com/x", url::ORIGIN_HOST),
         at("host as a prefix", "https://HOST.evil.example/x", url::ORIGIN_HOST),
         at("another port", "https://HOST:8443/x", url::ORIGIN_PORT),
-        Row::new("origin: port 8443 on the URI alone")
-            .uri("https://HOST:8443/.well-known/ai-tool/word-count.json")
-            .refused(2, Step::Origin, url::ORIGIN_PORT),
+        Row::new("origin: port 8443 on the URI alone").uri("https://HOST:8443/.well-known/ai-tool/word-count.json").refused(
+            2,
+            Step::Origin,
+            url::ORIGIN_PORT,
+        ),
         at("another host, and another creator too", "https://elsewhere.example.com/x", url::ORIGIN_HOST).by(1),
     ]
 }

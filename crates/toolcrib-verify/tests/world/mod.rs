@@ -1,24 +1,17 @@
 //! A chain with our registry, and honest manifests, for all tests of this crate.
 
-#![allow(dead_code, reason = "each test binary uses a part of it")]
-
-use std::sync::atomic::{AtomicUsize, Ordering};
-
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use serde_json::{Value as Json, json};
+use toolcrib_chain::deploy;
 use toolcrib_chain::network::Network;
 use toolcrib_chain::registry::Registry;
 use toolcrib_chain::rpc::{Chain, ChainConfig, NodeUrl};
 use toolcrib_chain::transaction::Call;
 use toolcrib_chain::wallet::DEV_ACCOUNTS;
-use toolcrib_chain::{Error, deploy};
-use toolcrib_core::caip::ToolRef;
 use toolcrib_core::clock::{FixedClock, UnixTime};
-use toolcrib_core::evidence::{ChainReads, ConfigRead};
 use toolcrib_core::finding::Mode;
 use toolcrib_core::tool::{TYPE_V1, ToolManifest};
 use toolcrib_devchain::Devchain;
-use toolcrib_verify::{Onchain, ToolSource};
 
 /// What the chain's clock shows.
 const START: UnixTime = UnixTime::from_seconds(1_800_000_000);
@@ -46,11 +39,6 @@ impl Ledger {
         Self { devchain, registry }
     }
 
-    /// A predicate that denies everybody.
-    pub(crate) fn predicate(&self) -> Address {
-        self.devchain.deployed()[1]
-    }
-
     /// Registers a tool and gives its id.
     pub(crate) fn register(&self, account: usize, uri: &str, hash: B256, predicate: Option<Address>) -> U256 {
         self.send(account, &self.registry.register(uri, hash, predicate));
@@ -70,41 +58,9 @@ impl Ledger {
     fn count(&self) -> U256 {
         let selector = Bytes::copy_from_slice(&keccak256("toolCount()")[..4]);
         let request = json!([{ "to": self.registry.address(), "data": selector }, "latest"]);
-        let answer: Bytes = serde_json::from_value(self.devchain.request("eth_call", request).expect("an answer")).expect("bytes");
+        let answer: Bytes =
+            serde_json::from_value(self.devchain.request("eth_call", request).expect("an answer")).expect("bytes");
         U256::from_be_slice(&answer)
-    }
-}
-
-/// A tool on the chain whose reads are counted, and before which something can happen.
-pub(crate) struct Counted<'a> {
-    inner: Onchain,
-    reads: AtomicUsize,
-    before: Box<dyn Fn(usize) + Send + Sync + 'a>,
-}
-
-impl<'a> Counted<'a> {
-    pub(crate) fn new(ledger: &Ledger, id: U256, before: impl Fn(usize) + Send + Sync + 'a) -> Self {
-        Self { inner: Onchain::new(ledger.registry.clone(), id), reads: AtomicUsize::new(0), before: Box::new(before) }
-    }
-
-    /// How often the configuration was read.
-    pub(crate) fn reads(&self) -> usize {
-        self.reads.load(Ordering::SeqCst)
-    }
-}
-
-impl ToolSource for Counted<'_> {
-    fn tool(&self) -> ToolRef {
-        self.inner.tool()
-    }
-
-    async fn config(&self) -> Result<ConfigRead, Error> {
-        (self.before)(self.reads.fetch_add(1, Ordering::SeqCst));
-        self.inner.config().await
-    }
-
-    async fn details(&self, reads: ChainReads) -> Result<ChainReads, Error> {
-        self.inner.details(reads).await
     }
 }
 
