@@ -4,10 +4,12 @@ use std::fmt;
 use std::sync::Arc;
 
 use toolcrib_core::canon::Canonical;
+use toolcrib_core::checked::Manifest as _;
 use toolcrib_core::clock::Clock;
 use toolcrib_core::evidence::{AttestationFetch, ChainReads, ConfigRead, Evidence, Exchange, ToolState};
 use toolcrib_core::json::{self, Document};
 use toolcrib_core::judge::{Policy, judge_whole};
+use toolcrib_core::tool::ToolManifest;
 use toolcrib_core::url::HttpsUrl;
 use toolcrib_core::url::well_known::WellKnown;
 use toolcrib_fetch::{Limits, Target, Untrusted};
@@ -114,7 +116,7 @@ fn registered_uri(read: &ConfigRead) -> Option<&str> {
 /// The document that was served, if it came whole and is one.
 fn read(exchange: &Exchange) -> Option<Document> {
     let response = exchange.complete()?;
-    json::read(response.body.as_bytes(), json::Limits { max_bytes: json::MAX_BYTES, max_depth: json::MAX_DEPTH }).document
+    json::read_up_to(response.body.as_bytes(), ToolManifest::LIMITS, ToolManifest::MAX_VALUES).document
 }
 
 /// Whether the served document has the committed hash. One without a hash is no reason to ask the chain again.

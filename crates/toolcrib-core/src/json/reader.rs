@@ -24,8 +24,13 @@ pub struct Reading {
 /// assert_eq!(reading.findings.as_slice()[0].code.id(), "json.duplicate_key");
 /// ```
 pub fn read(bytes: &[u8], limits: Limits) -> Reading {
+    read_up_to(bytes, limits, usize::MAX)
+}
+
+/// Reads a document strictly, and no further than so many values and keys: for those whose memory is bounded.
+pub fn read_up_to(bytes: &[u8], limits: Limits, max_values: usize) -> Reading {
     let mut findings = Findings::new();
-    let document = match Reader::run(bytes, limits, &mut findings) {
+    let document = match Reader::run(bytes, limits, max_values, &mut findings) {
         Ok(document) => Some(document),
         Err(Stop(finding)) => {
             findings.push(*finding);
@@ -62,10 +67,11 @@ struct Reader<'a> {
     canonicalisable: bool,
     findings: &'a mut Findings,
     max_depth: usize,
+    max_values: usize,
 }
 
 impl<'a> Reader<'a> {
-    fn run(bytes: &'a [u8], limits: Limits, findings: &'a mut Findings) -> Step<Document> {
+    fn run(bytes: &'a [u8], limits: Limits, max_values: usize, findings: &'a mut Findings) -> Step<Document> {
         if bytes.len() > limits.max_bytes {
             return Err(stop(
                 Finding::new(codes::json::TOO_LARGE)
@@ -104,6 +110,7 @@ impl<'a> Reader<'a> {
             canonicalisable: true,
             findings,
             max_depth: limits.max_depth,
+            max_values,
         };
         reader.skip_whitespace();
         if reader.at == bytes.len() {
@@ -127,11 +134,11 @@ impl<'a> Reader<'a> {
     }
 
     fn value(&mut self) -> Step<()> {
-        if self.nodes.len() >= MAX_VALUES {
+        if self.nodes.len() >= self.max_values {
             return Err(stop(
                 Finding::new(codes::json::TOO_MANY_VALUES)
                     .at_span(Span::new(self.at, self.at))
-                    .expected(format!("at most {MAX_VALUES} values and keys")),
+                    .expected(format!("at most {} values and keys", self.max_values)),
             ));
         }
         match self.peek() {
