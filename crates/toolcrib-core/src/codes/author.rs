@@ -41,4 +41,9 @@ super::codes! {
         "Open tools and predicates that are configured elsewhere take no configuration.",
         "leave the configuration out",
     }
+    GATE_TOO_LARGE = "author.gate_too_large", Error, "ERC-8257 Predicate Gas Cost and Composition" {
+        "the gate is larger than its predicate takes",
+        "The predicate refuses more collections, tokens, values or terms than can answer within the registry's gas. Its own limits are read from the chain where it offers them.",
+        "leave some out, or spread them over several tools",
+    }
 }

@@ -18,6 +18,7 @@ use toolcrib_chain::registry::Registry;
 use toolcrib_chain::wallet::Wallet;
 use toolcrib_core::codes;
 use toolcrib_core::finding::{Finding, Severity};
+use toolcrib_core::registry::known::known_fault;
 
 use super::look::Tool;
 use crate::input::Source;
@@ -39,6 +40,12 @@ pub(crate) struct Register {
     pub(crate) manifest: PathBuf,
     #[command(flatten)]
     pub(crate) gate: GateArguments,
+    /// Register behind a predicate that has no code yet: nobody gets in until it is deployed
+    #[arg(long, requires = "access_predicate")]
+    pub(crate) allow_undeployed: bool,
+    /// What a registry with a fee or a bond is paid, in wei
+    #[arg(long, value_name = "WEI")]
+    pub(crate) fee: Option<String>,
     #[command(flatten)]
     pub(crate) onchain: OnChain,
     #[command(flatten)]
@@ -143,17 +150,24 @@ pub(crate) async fn register(arguments: &Register, printer: &mut Printer) -> Res
     let Some(ready) = ready else { return Ok(Done::new(Exit::No, json!({ "tool": null }))) };
     let registry = arguments.onchain.connect(printer).await?;
     let gate = arguments.gate.resolve(&registry)?;
+    check_gate(&registry, &gate, printer).await?;
     if let Some(predicate) = gate.predicate()
         && registry.chain().code(predicate).await.map_err(failed)?.is_empty()
     {
         let what = format!("there is no code at the predicate {predicate}, so the tool would let nobody in");
-        return Err(Failure::new(codes::predicate::NO_CODE, what).into());
+        if !arguments.allow_undeployed {
+            return Err(Failure::new(codes::predicate::NO_CODE, what)
+                .hint("deploy it first; --allow-undeployed registers all the same")
+                .into());
+        }
+        printer.note(&format!("warning[{}]: {what}; make sure of the salt and the init code", codes::predicate::NO_CODE))?;
     }
     if gate.predicate().is_some() && registry.chain().code(wallet.address()).await.map_err(failed)?.is_empty() {
         printer.note("note: the creator can never be changed; a contract wallet can recover from a lost or stolen key, this account cannot")?;
     }
     let hash = ready.manifest.hash();
-    let steps = plan::register(&ready.metadata_uri, hash, &gate);
+    let fee = arguments.fee.as_deref().map(parse_number).transpose()?.unwrap_or_default();
+    let steps = plan::register_for(&ready.metadata_uri, hash, &gate, fee);
     let subject = [ready.metadata_uri.as_bytes(), hash.as_slice()].concat();
     let id = journal_id("register", registry.chain().chain_id(), registry.address(), wallet.address(), &subject);
     let work = Work { id, tool: None, steps };
@@ -197,8 +211,19 @@ pub(crate) async fn set_gate(arguments: &SetGate, printer: &mut Printer) -> Resu
     let change = &arguments.change;
     let wallet = change.signing.open()?;
     let (registry, tool) = change.tool.onchain.connect_for(&change.tool.tool, printer).await?;
-    let steps = plan::change_gate(&arguments.gate.resolve(&registry)?);
+    let gate = arguments.gate.resolve(&registry)?;
+    check_gate(&registry, &gate, printer).await?;
+    let steps = plan::change_gate(&gate);
     change_tool("gate", &registry, wallet.as_ref(), tool, steps, &change.writing, printer).await
+}
+
+/// Refuses a gate that its predicate would refuse after the registration, and says what is known to be wrong with it.
+async fn check_gate(registry: &Registry, gate: &Gate, printer: &mut Printer) -> Result<(), Stop> {
+    let Some(predicate) = gate.predicate() else { return Ok(()) };
+    if let Some(fault) = known_fault(registry.chain().chain_id(), &predicate, None) {
+        printer.note(&format!("warning[{}]: {fault}", fault.code()))?;
+    }
+    Ok(gate.check_on(registry).await.map_err(|error| Failure::new(error.code(), error.to_string()))?)
 }
 
 /// Closes a tool to everybody, and remembers who decided before.
@@ -244,6 +269,7 @@ pub(crate) async fn deregister(arguments: &Change, printer: &mut Printer) -> Res
     let wallet = arguments.signing.open()?;
     let (registry, tool) = arguments.tool.onchain.connect_for(&arguments.tool.tool, printer).await?;
     printer.note("a removed tool never comes back, and its id is never used again; `pause` can be undone")?;
+    printer.note("this is right for good-byes and for stolen keys; whoever lost the key cannot do it, and registers anew")?;
     change_tool("deregister", &registry, wallet.as_ref(), tool, vec![Step::Deregister], &arguments.writing, printer).await
 }
 
@@ -294,7 +320,8 @@ async fn execute(
     if writing.dry_run {
         let first = work.steps.first().ok_or_else(|| Failure::new(codes::author::NO_TOOL, "nothing to do"))?;
         let call = first.call(registry, work.tool).map_err(|error| Failure::new(error.code(), error.to_string()))?;
-        let prepared = registry.chain().prepare(wallet.address(), &call).await.map_err(failed)?;
+        let prepared = registry.chain().prepare(wallet.address(), &call).await;
+        let prepared = prepared.map_err(|error| failed(registry.explain_refusal(&call, error)))?;
         let cost = format_ether(prepared.most_cost());
         printer.result(&format!("the first transaction would cost at most {cost}; nothing was signed\n"))?;
         return Ok(Done::new(Exit::Yes, json!({ "dry_run": true, "most_cost_wei": prepared.most_cost().to_string() })));
