@@ -3,6 +3,7 @@
 
 mod cache;
 mod corpus;
+mod odd;
 mod recorded;
 mod sources;
 
