@@ -41,7 +41,7 @@ fn one_look_tells_what_changed_since_the_last() {
     assert_eq!((code, &event["event"], changes(&event).len()), (1, &json!("same"), 0), "{event:#}");
 
     place.world.sandbox.write("tool.json", &renamed);
-    place.world.sign(&["update", "1", "--manifest", "tool.json"], "0").code(0);
+    place.world.sign(&["update", "1", "--manifest", "tool.json", "--skip-fetch"], "0").code(0);
     let (code, event) = look();
     assert_eq!(changes(&event), ["drift.hash_committed_changed", "drift.repaired"], "{event:#}");
     assert_eq!((code, look().0), (1, 0));
@@ -78,7 +78,7 @@ fn an_outage_neither_makes_nor_hides_drift() {
     assert_eq!((code, &envelope["data"]["tools"][0]["event"]), (2, &json!("could_not_tell")), "{envelope:#}");
     assert_eq!(changes(&envelope["data"]["tools"][0]).len(), 0);
     // What happens meanwhile onchain is drift, whether the server answers or not.
-    place.world.sign(&["update", "1", "--manifest", "tool.json"], "0").code(0);
+    place.world.sign(&["update", "1", "--manifest", "tool.json", "--skip-fetch"], "0").code(0);
     let (code, envelope) = place.json(&["watch", "1", "--once"]);
     assert_eq!((code, changes(&envelope["data"]["tools"][0])), (1, vec!["drift.hash_committed_changed"]), "{envelope:#}");
 }
@@ -166,7 +166,7 @@ fn what_the_chain_announces_is_looked_at_without_waiting() {
     let renamed = place.renamed();
     place.world.sandbox.write("tool.json", &renamed);
     place.serve(&renamed);
-    place.world.sign(&["update", "1", "--manifest", "tool.json"], "0").code(0);
+    place.world.sign(&["update", "1", "--manifest", "tool.json", "--skip-fetch"], "0").code(0);
     let event = running.event();
     assert_eq!((&event["event"], changes(&event)), (&json!("drift"), vec!["drift.hash_committed_changed"]), "{event:#}");
     place.world.sign(&["pause", "1"], "0").code(0);

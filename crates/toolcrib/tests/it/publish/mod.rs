@@ -139,10 +139,14 @@ fn a_gate_is_set_once_and_never_changed_in_passing() {
     let place = Place::new();
     let collection = "0x0241662C9c78b03677892e6272EEDd36B9e94107";
     place.write_and_serve("tide-table", "one");
-    // A gate that is refused leaves a closed tool; corrected, the same command finishes it.
+    // A gate that is too large is refused at once. One that the chain refuses leaves a closed tool; corrected, the same command
+    // finishes it.
     let many: Vec<_> = (1..=9).map(|n| format!("0x{n:040x}")).collect();
     let many: Vec<_> = many.iter().flat_map(|collection| ["--nft-gate", collection]).collect();
-    let half = place.publish("tide-table", &many).code(2);
+    let refused = place.publish("tide-table", &many).code(2);
+    assert!(refused.stderr.contains("author.gate_too_large"), "{}", refused.stderr);
+    assert!(!refused.stderr.contains("sent 1"), "before anything is spent: {}", refused.stderr);
+    let half = place.publish("tide-table", &["--nft-gate", "0x0000000000000000000000000000000000000000"]).code(2);
     assert!(half.stderr.contains("the same command goes on where this stopped"), "{}", half.stderr);
     let ran = place.publish("tide-table", &["--nft-gate", collection]).code(0);
     assert!(ran.stderr.contains("going on where this stopped before"), "{}", ran.stderr);
