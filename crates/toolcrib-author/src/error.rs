@@ -35,6 +35,16 @@ pub enum Error {
     /// The step needs a tool that has an id.
     #[error("no tool was named")]
     NoTool,
+    /// The gate is larger than its predicate takes.
+    #[error("the gate has {count} {what}, and the predicate takes {most}")]
+    GateTooLarge {
+        /// What there is too much of.
+        what: &'static str,
+        /// How many were given.
+        count: usize,
+        /// The most that the predicate takes.
+        most: u64,
+    },
     /// The gate has nothing to configure.
     #[error("this gate has nothing to configure")]
     NothingToConfigure,
@@ -93,6 +103,7 @@ impl Error {
             Self::OtherWork { .. } => codes::author::OTHER_WORK,
             Self::NoRegistration { .. } => codes::author::NO_REGISTRATION,
             Self::NoTool => codes::author::NO_TOOL,
+            Self::GateTooLarge { .. } => codes::author::GATE_TOO_LARGE,
             Self::NothingToConfigure => codes::author::NOTHING_TO_CONFIGURE,
             Self::NotCreator { .. } => codes::author::CREATOR_NOT_SIGNER,
             Self::Duplicate { .. } => codes::author::DUPLICATE,

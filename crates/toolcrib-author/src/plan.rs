@@ -7,7 +7,7 @@ use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use serde::{Deserialize, Serialize};
 use toolcrib_chain::predicate::{
     CompositeOp, CompositePredicate, CompositeTerm, Erc20Gate, Erc20Predicate, Erc721Predicate, Erc1155Gate, Erc1155Predicate,
-    MerklePredicate, SubscriptionGate, SubscriptionPredicate, TraitGate, TraitPredicate,
+    Limits, MerklePredicate, SubscriptionGate, SubscriptionPredicate, TraitGate, TraitPredicate,
 };
 use toolcrib_chain::registry::Registry;
 use toolcrib_chain::transaction::Call;
@@ -101,6 +101,33 @@ impl Gate {
         }
     }
 
+    /// Refuses a gate that is larger than its predicate takes, before anything is signed: a tool would be registered that
+    /// nobody can use.
+    pub fn check(&self, limits: &Limits) -> Result<(), Error> {
+        let within = |what: &'static str, count: usize, most: u64| {
+            if count as u64 > most { Err(Error::GateTooLarge { what, count, most }) } else { Ok(()) }
+        };
+        match self {
+            Self::Erc721 { collections, .. } => within("collections", collections.len(), limits.erc721_collections),
+            Self::Erc1155 { tokens, .. } => {
+                within("collections", tokens.len(), limits.erc1155_collections)?;
+                tokens.iter().try_for_each(|(_, ids)| within("token ids of one collection", ids.len(), limits.token_ids))?;
+                let all = tokens.iter().map(|(_, ids)| ids.len()).sum();
+                within("token ids in all", all, limits.token_ids_in_all.unwrap_or(u64::MAX))
+            }
+            Self::Trait { values, .. } => within("values of the trait", values.len(), limits.trait_values),
+            Self::Composite { terms, .. } => within("predicates", terms.len(), limits.terms),
+            _ => Ok(()),
+        }
+    }
+
+    /// [`Self::check`] against what the predicate itself offers.
+    pub async fn check_on(&self, registry: &Registry) -> Result<(), Error> {
+        let Some(predicate) = self.predicate().filter(|_| self.needs_configuration()) else { return Ok(()) };
+        let collections = if let Self::Erc1155 { tokens, .. } = self { tokens.len() } else { 1 };
+        self.check(&Limits::read(registry.chain(), predicate, collections).await?)
+    }
+
     /// Whether the predicate must be told about the tool after it is registered.
     pub const fn needs_configuration(&self) -> bool {
         !matches!(self, Self::Open | Self::Predicate(_))
@@ -155,6 +182,9 @@ pub enum Step {
         hash: B256,
         /// Who decides about access.
         predicate: Option<Address>,
+        /// What is paid to the registry, in wei. Most take nothing and refuse a gift.
+        #[serde(default)]
+        value: U256,
     },
     /// Tell the predicate whom to let in.
     Configure(Gate),
@@ -174,12 +204,12 @@ pub enum Step {
 impl Step {
     /// The call that does it. `tool` is needed by every step but the registration.
     pub fn call(&self, registry: &Registry, tool: Option<U256>) -> Result<Call, Error> {
-        if let Self::Register { uri, hash, predicate } = self {
-            return Ok(registry.register(uri, *hash, *predicate));
+        if let Self::Register { uri, hash, predicate, value } = self {
+            return Ok(Call { value: *value, ..registry.register(uri, *hash, *predicate) });
         }
         let tool = tool.ok_or(Error::NoTool)?;
         Ok(match self {
-            Self::Register { uri, hash, predicate } => registry.register(uri, *hash, *predicate),
+            Self::Register { .. } => return Err(Error::NoTool),
             Self::Configure(gate) => gate.configure(registry, tool).ok_or(Error::NothingToConfigure)?,
             Self::Update { uri, hash } => registry.update(tool, uri, *hash),
             Self::SetPredicate(predicate) => registry.set_predicate(tool, *predicate),
@@ -204,9 +234,14 @@ impl Step {
     }
 }
 
-/// The steps that register a tool with a gate.
+/// The steps that register a tool with a gate, for nothing.
 pub fn register(uri: &str, hash: B256, gate: &Gate) -> Vec<Step> {
-    let mut steps = vec![Step::Register { uri: uri.to_owned(), hash, predicate: gate.predicate() }];
+    register_for(uri, hash, gate, U256::ZERO)
+}
+
+/// The steps that register a tool with a gate at a registry that takes a fee or a bond, in wei.
+pub fn register_for(uri: &str, hash: B256, gate: &Gate, value: U256) -> Vec<Step> {
+    let mut steps = vec![Step::Register { uri: uri.to_owned(), hash, predicate: gate.predicate(), value }];
     if gate.needs_configuration() {
         steps.push(Step::Configure(gate.clone()));
     }
@@ -249,6 +284,55 @@ mod tests {
         );
         assert_eq!(register("https://a.example/x", B256::ZERO, &Gate::Open).len(), 1);
         assert_eq!(change_gate(&Gate::Open), [Step::SetPredicate(None)]);
+    }
+
+    #[test]
+    fn a_gate_that_is_too_large_is_refused_before_anything_is_signed() {
+        #[track_caller]
+        fn check(gate: &Gate, expected: Option<&str>) {
+            let found = gate.check(&Limits::OURS).err();
+            assert_eq!(found.as_ref().map(|error| error.code().id()), expected.map(|_| "author.gate_too_large"));
+            if let (Some(error), Some(expected)) = (found, expected) {
+                assert!(error.to_string().contains(expected), "{error}");
+            }
+        }
+        let predicate = Address::repeat_byte(9);
+        let erc721 = |count: u8| Gate::Erc721 { predicate, collections: (1..=count).map(Address::repeat_byte).collect() };
+        check(&erc721(4), None);
+        check(&erc721(5), Some("5 collections"));
+        let erc1155 = |collections: u8, ids: u64| Gate::Erc1155 {
+            predicate,
+            tokens: (1..=collections).map(|at| (Address::repeat_byte(at), (0..ids).map(U256::from).collect())).collect(),
+        };
+        check(&erc1155(3, 12), None);
+        check(&erc1155(4, 1), Some("4 collections"));
+        check(&erc1155(1, 13), Some("13 token ids"));
+        let mut shared = Limits::OURS;
+        shared.token_ids_in_all = Some(8);
+        assert!(erc1155(2, 4).check(&shared).is_ok());
+        assert!(erc1155(2, 5).check(&shared).is_err_and(|error| error.to_string().contains("10 token ids in all")));
+        let composite = |count: u8| Gate::Composite {
+            predicate,
+            all: true,
+            terms: (1..=count).map(|at| (Address::repeat_byte(at), false)).collect(),
+        };
+        check(&composite(3), None);
+        check(&composite(4), Some("4 predicates"));
+        check(&Gate::Open, None);
+    }
+
+    // req: REG-045
+    #[test]
+    fn a_registration_pays_nothing_unless_it_is_told_to() {
+        let value = |steps: &[Step]| match &steps[0] {
+            Step::Register { value, .. } => *value,
+            step => panic!("{step:?}"),
+        };
+        assert_eq!(value(&register("https://a.example/x", B256::ZERO, &Gate::Open)), U256::ZERO);
+        assert_eq!(value(&register_for("https://a.example/x", B256::ZERO, &Gate::Open, U256::from(5))), U256::from(5));
+        // Journals of before know of no value.
+        let old = format!(r#"{{"register":{{"uri":"u","hash":"{}","predicate":null}}}}"#, B256::ZERO);
+        assert_eq!(value(&[serde_json::from_str(&old).expect("an old step")]), U256::ZERO);
     }
 
     #[test]

@@ -67,7 +67,9 @@ pub async fn run(
             State::Signed(signed) => signed.clone(),
             State::Waiting => {
                 let step = entry.steps[index].step.clone();
-                let prepared = chain.prepare(entry.signer, &step.call(registry, entry.tool)?).await?;
+                let call = step.call(registry, entry.tool)?;
+                let prepared =
+                    chain.prepare(entry.signer, &call).await.map_err(|error| registry.explain_refusal(&call, error))?;
                 if !listen(Event::AboutToSign { index, step: &step, prepared: &prepared }) {
                     return Err(Error::Declined);
                 }

@@ -160,6 +160,15 @@ sol! {
         function DOMAIN_SEPARATOR() external view returns (bytes32);
     }
 
+    /// Constants that predicates offer about themselves; none of them is mandatory.
+    interface ILimits {
+        function MAX_COLLECTIONS_PER_TOOL() external view returns (uint256);
+        function MAX_TOKEN_IDS_PER_COLLECTION() external view returns (uint256);
+        function MAX_ALLOWED_VALUES() external view returns (uint256);
+        function MAX_TERMS_PER_COMPOSITION() external view returns (uint256);
+        function maxTokenIds(uint256 collections) external view returns (uint256);
+    }
+
     /// The registry that a predicate belongs to.
     interface IRegistryPredicate {
         function REGISTRY() external view returns (address);

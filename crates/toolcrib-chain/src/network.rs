@@ -6,6 +6,7 @@
 
 use alloy_primitives::{Address, U256, address};
 use toolcrib_core::caip::ChainId;
+use toolcrib_core::x402::asset;
 
 use crate::{Error, sign::Domain};
 
@@ -190,8 +191,14 @@ const BLANK: Network = Network {
     call_overhead: 24_000,
 };
 
-const fn usdc(address: Address, name: &'static str) -> Option<Token> {
-    Some(Token { address, name, version: "2", symbol: "USDC", decimals: 6 })
+/// USDC of a chain, from the table that readers of challenges use too.
+const fn usdc(chain_id: u64) -> Option<Token> {
+    match asset::usdc(chain_id) {
+        Some(asset::Token { address, name, version, symbol, decimals, .. }) => {
+            Some(Token { address, name, version, symbol, decimals })
+        }
+        None => None,
+    }
 }
 
 const ETHEREUM: Network = Network {
@@ -200,7 +207,7 @@ const ETHEREUM: Network = Network {
     title: "Ethereum",
     registry: REGISTRY,
     predicates: PREDICATES,
-    usdc: usdc(address!("A0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48"), "USD Coin"),
+    usdc: usdc(1),
     public_rpc: Some("https://ethereum-rpc.publicnode.com"),
     ..BLANK
 };
@@ -211,7 +218,7 @@ const BASE: Network = Network {
     title: "Base",
     registry: REGISTRY,
     predicates: PREDICATES,
-    usdc: usdc(address!("833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"), "USD Coin"),
+    usdc: usdc(8453),
     public_rpc: Some("https://mainnet.base.org"),
     ..BLANK
 };
@@ -221,7 +228,7 @@ const BASE_SEPOLIA: Network = Network {
     chain_id: 84_532,
     name: "base-sepolia",
     title: "Base Sepolia",
-    usdc: usdc(address!("036CbD53842c5426634e7929541eC2318f3dCF7e"), "USDC"),
+    usdc: usdc(84_532),
     public_rpc: Some("https://sepolia.base.org"),
     ..BLANK
 };
@@ -243,7 +250,7 @@ const ABSTRACT: Network = Network {
     title: "Abstract",
     registry: REGISTRY,
     predicates: PREDICATES,
-    usdc: usdc(address!("84A71ccD554Cc1b02749b35d22F684CC8ec987e1"), "Bridged USDC"),
+    usdc: usdc(2741),
     public_rpc: Some("https://api.mainnet.abs.xyz"),
     call_overhead: 5_000_000,
     ..BLANK
@@ -256,7 +263,7 @@ const MONAD: Network = Network {
     currency: "MON",
     registry: REGISTRY,
     predicates: PREDICATES,
-    usdc: usdc(address!("754704Bc059F8C67012fEd69BC8A327a5aafb603"), "USDC"),
+    usdc: usdc(143),
     public_rpc: Some("https://rpc.monad.xyz"),
     ..BLANK
 };
@@ -278,7 +285,7 @@ const POLYGON: Network = Network {
     name: "polygon",
     title: "Polygon PoS",
     currency: "POL",
-    usdc: usdc(address!("3c499c542cEF5E3811e1192ce70d8cC03d5c3359"), "USD Coin"),
+    usdc: usdc(137),
     public_rpc: Some("https://polygon-bor-rpc.publicnode.com"),
     ..BLANK
 };

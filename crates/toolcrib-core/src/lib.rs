@@ -2,8 +2,12 @@
 #![cfg_attr(not(test), deny(clippy::unwrap_used))]
 
 pub mod agent;
+#[cfg(feature = "attestation")]
+pub mod attestation;
 pub mod caip;
 pub mod canon;
+#[cfg(feature = "attestation")]
+pub mod certificate;
 pub mod checked;
 pub mod clock;
 pub mod codes;
@@ -29,3 +33,4 @@ pub mod text;
 pub mod time;
 pub mod tool;
 pub mod url;
+pub mod x402;

@@ -54,7 +54,7 @@ impl Attempt<'_> {
         let Some(config) = config else { return self.talk(stream, exchange).await };
         let name = tls::server_name(self.host, self.literal)?;
         // Not shortened by the total: which of the two passed first is told apart there.
-        let until = Instant::now() + self.limits.handshake;
+        let until = after(Instant::now(), self.limits.handshake);
         let (stream, evidence) = tls::handshake(config, name, stream, until, self.clock.end).await?;
         exchange.tls = Some(evidence);
         exchange.timing.secured = Some(self.clock.elapsed());
@@ -125,16 +125,22 @@ pub(crate) struct Stopwatch {
 impl Stopwatch {
     pub(crate) fn start(total: Duration) -> Self {
         let start = Instant::now();
-        Self { start, end: start + total }
+        Self { start, end: after(start, total) }
     }
 
     /// The end of a part that may take `part` from now on, and never longer than the whole.
     pub(crate) fn until(&self, part: Duration) -> Instant {
-        (Instant::now() + part).min(self.end)
+        after(Instant::now(), part).min(self.end)
     }
 
     /// Microseconds so far.
     pub(crate) fn elapsed(&self) -> u64 {
         u64::try_from(self.start.elapsed().as_micros()).unwrap_or(u64::MAX)
     }
+}
+
+/// A time that no clock can show is as good as a year from now.
+pub(crate) fn after(start: Instant, wait: Duration) -> Instant {
+    const YEAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+    start + wait.min(YEAR)
 }

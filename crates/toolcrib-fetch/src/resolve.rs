@@ -112,6 +112,15 @@ fn reason(error: &io::Error) -> ResolveError {
 mod tests {
     use super::*;
 
+    // The hosts file of every system has it, so nobody is asked.
+    #[tokio::test]
+    async fn the_system_knows_this_machine() {
+        let resolver = SystemResolver::with_search_domains();
+        let addresses = resolver.resolve("localhost").await.unwrap();
+        assert!(addresses.iter().all(IpAddr::is_loopback), "{addresses:?}");
+        assert_eq!(resolver.places.available_permits(), MAX_LOOKUPS);
+    }
+
     #[test]
     fn only_a_clear_no_is_a_no() {
         let told = |text: &str| reason(&io::Error::other(format!("failed to lookup address information: {text}")));

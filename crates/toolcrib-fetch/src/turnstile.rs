@@ -38,8 +38,8 @@ impl Turnstile {
     /// Waits for a place until `until`. First the place at the host, so that those who wait for a slow host take nothing from
     /// the others.
     pub(crate) async fn enter(&self, host: &str, until: Instant) -> Result<Place<'_>, Failure> {
-        let mut place = Place { _all: None, host: self.host(host) };
-        let semaphore = place.host.semaphore.clone();
+        let (host, semaphore) = self.host(host);
+        let mut place = Place { _all: None, host };
         let busy = |what: &str| Failure::new(codes::fetch::BUSY, format!("no place became free among the requests {what}"));
         match timeout_at(until, semaphore.acquire_owned()).await {
             Ok(Ok(permit)) => place.host.permit = Some(permit),
@@ -52,13 +52,13 @@ impl Turnstile {
         Ok(place)
     }
 
-    fn host(&self, host: &str) -> Host<'_> {
+    fn host(&self, host: &str) -> (Host<'_>, Arc<Semaphore>) {
         let mut hosts = self.hosts.lock().unwrap_or_else(PoisonError::into_inner);
         let semaphore = match hosts.get(host) {
             Some(semaphore) => semaphore.clone(),
             None => hosts.entry(host.into()).or_insert_with(|| Arc::new(Semaphore::new(self.each))).clone(),
         };
-        Host { turnstile: self, name: host.into(), semaphore, permit: None }
+        (Host { turnstile: self, name: host.into(), permit: None }, semaphore)
     }
 
     #[cfg(test)]
@@ -71,16 +71,15 @@ impl Turnstile {
 struct Host<'t> {
     turnstile: &'t Turnstile,
     name: Box<str>,
-    semaphore: Arc<Semaphore>,
     permit: Option<OwnedSemaphorePermit>,
 }
 
 impl Drop for Host<'_> {
     fn drop(&mut self) {
-        self.permit = None;
         let mut hosts = self.turnstile.hosts.lock().unwrap_or_else(PoisonError::into_inner);
-        // The map's own and ours: nobody else waits or runs. Others can only come through the map, which is locked.
-        if Arc::strong_count(&self.semaphore) == 2 {
+        // Under the lock, so that of several who leave at once the last one sees that nobody is left.
+        self.permit = None;
+        if hosts.get(&self.name).is_some_and(|semaphore| Arc::strong_count(semaphore) == 1) {
             hosts.remove(&self.name);
         }
     }
@@ -116,5 +115,23 @@ mod tests {
         drop(held);
         assert_eq!(turnstile.known(), 0);
         assert_eq!(turnstile.all.available_permits(), 3);
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+    async fn hosts_are_forgotten_when_many_leave_at_once() {
+        let turnstile = Arc::new(Turnstile::new(Concurrency { total: 64, host: 8 }));
+        let tasks: Vec<_> = (0..400)
+            .map(|number| {
+                let turnstile = turnstile.clone();
+                tokio::spawn(async move {
+                    let until = Instant::now() + Duration::from_secs(5);
+                    drop(turnstile.enter(["a", "b", "c"][number % 3], until).await.unwrap());
+                })
+            })
+            .collect();
+        for task in tasks {
+            task.await.unwrap();
+        }
+        assert_eq!((turnstile.known(), turnstile.all.available_permits()), (0, 64));
     }
 }

@@ -316,6 +316,12 @@ fn rows(world: &World) -> Vec<Row> {
         ),
         sends(
             good,
+            "chunk size with a line feed alone",
+            Err(f::BAD_FRAMING),
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n20\n{}\r\n0\r\n\r\n",
+        ),
+        sends(
+            good,
             "chunks with line feeds alone",
             Err(f::BAD_FRAMING),
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\n{}\n0\n\n",

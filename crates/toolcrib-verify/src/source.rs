@@ -1,15 +1,17 @@
 //! Where the chain's part of the evidence comes from.
 
+use std::collections::BTreeSet;
 use std::future::Future;
 
-use alloy_primitives::U256;
-use toolcrib_chain::predicate::{self, Introspection, Logic};
+use alloy_primitives::{Address, U256};
+use toolcrib_chain::predicate::{self, Introspection, Logic, Meaning};
 use toolcrib_chain::registry::{Registry, ToolState as ChainState};
 use toolcrib_chain::{Error, predicate as chain};
 use toolcrib_core::caip::ToolRef;
 use toolcrib_core::clock::UnixTime;
 use toolcrib_core::evidence::{
-    ChainReads, ConfigRead, Erc165, PredicateFacts, ProxyFacts, Registration, Requirement, Requirements, ToolConfig, ToolState,
+    ChainReads, ConfigRead, ContractFact, Erc165, PredicateFacts, ProxyFacts, Registration, Requirement, Requirements,
+    ToolConfig, ToolState,
 };
 
 /// Whoever can tell what a registry says about one tool: a node, or an index that has read it already.
@@ -38,11 +40,28 @@ impl Onchain {
         Self { registry, id, registration: None }
     }
 
-    /// With the time of registration, for those who know it. Looking it up would mean a search through all logs.
+    /// The registry.
+    pub const fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
+    /// The id of the tool.
+    pub const fn id(&self) -> U256 {
+        self.id
+    }
+
+    /// With the time of registration, for those who know it. Otherwise the node is asked once, and may refuse.
     #[must_use]
     pub const fn registered(mut self, block: u64, at: UnixTime) -> Self {
         self.registration = Some(Registration { block, at });
         self
+    }
+
+    /// The time of registration says something about the certificate and nothing about the four checks, so a node that does not
+    /// tell is no failure.
+    async fn look_up_registration(&self) -> Option<Registration> {
+        let (block, seconds) = self.registry.registered_at(self.id).await.ok().flatten()?;
+        Some(Registration { block, at: UnixTime::from_seconds(i64::try_from(seconds).ok()?) })
     }
 }
 
@@ -69,14 +88,41 @@ impl ToolSource for Onchain {
     async fn details(&self, mut reads: ChainReads) -> Result<ChainReads, Error> {
         let code = self.registry.chain().code(self.registry.address()).await?;
         reads.registry_code_hash = Some(alloy_primitives::keccak256(&code));
-        reads.registration = self.registration;
+        reads.registration = match self.registration {
+            Some(known) => Some(known),
+            None => self.look_up_registration().await,
+        };
         if let Some(ToolState::Present(ToolConfig { access_predicate: Some(address), .. })) =
             reads.config.last().map(|read| &read.state)
         {
-            reads.predicate = Some(facts(predicate::introspect(self.registry.chain(), *address, self.id).await?));
+            let introspection = predicate::introspect(self.registry.chain(), *address, self.id).await?;
+            let named = named_contracts(&introspection);
+            let mut facts = facts(introspection);
+            for address in named {
+                let has_code = !self.registry.chain().code(address).await?.is_empty();
+                facts.contracts.push(ContractFact { address, has_code });
+            }
+            reads.predicate = Some(facts);
         }
         Ok(reads)
     }
+}
+
+/// Most contracts of requirements that are looked for. Our own predicates take at most twelve.
+const MAX_CONTRACTS: usize = 16;
+
+/// The tokens that requirements name, each once.
+fn named_contracts(introspection: &Introspection) -> BTreeSet<Address> {
+    let chain::Requirements::Listed { entries, .. } = &introspection.requirements else { return BTreeSet::new() };
+    let named = entries.iter().filter_map(|entry| match &entry.meaning {
+        Meaning::Erc721 { collection }
+        | Meaning::Erc1155 { collection, .. }
+        | Meaning::Subscription { collection, .. }
+        | Meaning::Trait { collection, .. } => Some(*collection),
+        Meaning::Erc20 { token, .. } => Some(*token),
+        _ => None,
+    });
+    named.take(MAX_CONTRACTS).collect()
 }
 
 /// What was learnt about a predicate, as plain data.
@@ -101,12 +147,12 @@ fn facts(introspection: Introspection) -> PredicateFacts {
             chain::Erc165::Other => Erc165::Other,
             chain::Erc165::Predicate => Erc165::Predicate,
         },
-        name: introspection.name,
-        version: introspection.version,
+        name: introspection.name.map(|name| name.as_str().to_owned()),
+        version: introspection.version.map(|version| version.as_str().to_owned()),
         requirements: match introspection.requirements {
             chain::Requirements::NoCode => Requirements::NoCode,
-            chain::Requirements::Failed => Requirements::Failed,
-            chain::Requirements::OverLimit => Requirements::OverLimit,
+            chain::Requirements::Failed(_) => Requirements::Failed,
+            chain::Requirements::OverLimit(_) => Requirements::OverLimit,
             chain::Requirements::Listed { logic, entries } => Requirements::Listed {
                 any: logic == Logic::Or,
                 entries: entries
@@ -115,5 +161,6 @@ fn facts(introspection: Introspection) -> PredicateFacts {
                     .collect(),
             },
         },
+        contracts: Vec::new(),
     }
 }

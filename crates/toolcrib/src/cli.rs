@@ -11,7 +11,7 @@ use crate::commands::onchain::agt::AgtCommand;
 use crate::commands::onchain::dev::{ContractsCommand, Dev};
 use crate::commands::onchain::wallet::WalletCommand;
 use crate::commands::onchain::{look, publish, write};
-use crate::commands::trust::verify;
+use crate::commands::trust::{diff, explain_hash, probe, verify, watch};
 use crate::kinds::ManifestKind;
 
 /// Publish, find, verify, gate, pay for and call agent tools.
@@ -123,9 +123,54 @@ pub(crate) enum Command {
     #[command(
         after_help = "Four checks, as ERC-8257 asks: the manifest is served; URL and endpoint share their origin; the hash is\n\
         the committed one; its creator registered it. The exit code is 0 for yes, 1 for no, 2 when it could not be told.\n\
-        A URL alone names no registration, so nothing is verified then; what can be checked without a chain is."
+        A URL alone names no registration, so nothing is verified then; what can be checked without a chain is.\n\n\
+        Examples:\n  \
+        toolcrib verify eip155:8453/erc8257:0x265bb2dbfc0a8165c9a1941eb1372f349bad2cf1/7\n  \
+        toolcrib verify 7 --network base --save evidence.json\n  \
+        toolcrib verify --evidence evidence.json\n  \
+        toolcrib verify --all 0x52908400098527886e0f7030069857d2e4169ee7 --network base"
     )]
     Verify(Box<verify::Verify>),
+    /// Say why what is served does not have the committed hash, and how to mend it
+    #[command(
+        after_help = "Tries every known mistake, and the versions at hand. A cause is named only if it gives exactly the committed hash.\n\
+        The exit code is 0 when the cause is named or the hashes agree, 1 when nothing fits, 2 when it could not be told.\n\n\
+        Examples:\n  \
+        toolcrib explain-hash 7 --network base --git tools/tide-table.json\n  \
+        toolcrib explain-hash --evidence now.json --earlier before.json\n  \
+        toolcrib explain-hash --served page.json --expected 0x6e7e1ae7d914c7ab283dfb2bc0bc8df7944d8b4a9919ee8eb3ca4e7bec17c988"
+    )]
+    ExplainHash(Box<explain_hash::ExplainHash>),
+    /// Compare what is committed, what is served and what is on this machine
+    #[command(after_help = "The exit code is 0 when all are the same, 1 when they differ, 2 when it could not be told.\n\n\
+        Examples:\n  \
+        toolcrib diff 7 --network base\n  \
+        toolcrib diff 7 --network base --manifest tools/tide-table.json")]
+    Diff(diff::Compare),
+    /// Tell when a tool changes
+    #[command(
+        after_help = "Looks at every tool each interval, and at once when the chain announces a change of it or an upgrade of its gate.\n\
+        Hints, such as a renewed certificate, are told but are no drift. An outage of our own network is none either.\n\
+        With --once the exit code is 0 when every tool is verified and as it was, 1 when one changed or is not verified,\n\
+        2 when it could not be told. Without it, Ctrl-C ends the watch; the exit code is then 1 if there was drift.\n\
+        With --json each event is a line of JSON, and the last line is the envelope; with --once there is only the envelope.\n\n\
+        Examples:\n  \
+        toolcrib watch 7 8 --network base\n  \
+        toolcrib watch 7 --network base --once --state tools.watch.json      in CI, with the state in the repository\n  \
+        toolcrib watch 7 --network base --once --pin 0x6e7e1ae7d914c7ab283dfb2bc0bc8df7944d8b4a9919ee8eb3ca4e7bec17c988\n  \
+        toolcrib watch 7 --network base --webhook https://alerts.example.com/toolcrib"
+    )]
+    Watch(Box<watch::Watch>),
+    /// Call a tool's endpoint without paying, and compare what it asks for with its manifest
+    #[command(
+        after_help = "Sends an empty object by POST, and a GET if there is nothing for POST. Nothing is paid or signed, redirects are not\n\
+        followed, and only the endpoint of a tool that verifies is called, unless you give a URL.\n\
+        The exit code is 0 when all is well, 1 when not, 2 when it could not be told.\n\n\
+        Examples:\n  \
+        toolcrib probe 7 --network base\n  \
+        toolcrib probe https://tools.example.com/tide-table"
+    )]
+    Probe(probe::ProbeEndpoint),
     /// Start a world of one's own: a chain with our contracts, and what to try
     Dev(Dev),
     /// Start a development chain with our contracts on it

@@ -21,6 +21,9 @@ pub(crate) const TOOLCRIB_PRIVATE_KEY: &str = "TOOLCRIB_PRIVATE_KEY";
 /// The password of the wallet that is named.
 pub(crate) const TOOLCRIB_PASSWORD: &str = "TOOLCRIB_PASSWORD";
 
+/// Where `watch` sends drift, unless `--webhook` says otherwise: such a URL often holds a key, and arguments are seen by others.
+pub(crate) const TOOLCRIB_WEBHOOK: &str = "TOOLCRIB_WEBHOOK";
+
 /// Where wallets and unfinished work lie: `$XDG_STATE_HOME/toolcrib`.
 pub(crate) const XDG_STATE_HOME: &str = "XDG_STATE_HOME";
 
@@ -49,6 +52,7 @@ pub(crate) const DOCUMENTED: &[(&str, &str)] = &[
     (RPC_URL, "nodes to ask, separated by commas, unless `--rpc-url` is given"),
     (TOOLCRIB_PRIVATE_KEY, "the private key that signs when no wallet is named"),
     (TOOLCRIB_PASSWORD, "the password of the wallet that is named"),
+    (TOOLCRIB_WEBHOOK, "where `watch` sends drift, unless `--webhook` is given"),
     (XDG_STATE_HOME, "wallets and unfinished work are in `$XDG_STATE_HOME/toolcrib`"),
     (NO_COLOR, "any value but the empty one turns colours off, unless `color` is set"),
     (TERM, "a terminal called `dumb` gets no colours"),

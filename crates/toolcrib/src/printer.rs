@@ -8,7 +8,7 @@ use std::io::{self, IsTerminal, Write};
 
 use serde::Serialize;
 use serde_json::Value;
-use serde_json::ser::{Formatter, PrettyFormatter};
+use serde_json::ser::{CompactFormatter, Formatter, PrettyFormatter};
 use toolcrib_core::text::escape_for_display;
 
 use crate::outcome::{Exit, Failure};
@@ -25,6 +25,8 @@ pub(crate) struct Printer {
     verbose: bool,
     paint_out: Paint,
     paint_err: Paint,
+    /// Whether the result is a line of JSON for each event.
+    streams: bool,
     errors: Vec<Message>,
     warnings: Vec<Message>,
 }
@@ -75,6 +77,7 @@ impl Printer {
             verbose: manner.verbose,
             paint_out: Paint { on: manner.color.0 && !manner.json },
             paint_err: Paint { on: manner.color.1 },
+            streams: false,
             errors: Vec::new(),
             warnings: Vec::new(),
         }
@@ -127,6 +130,17 @@ impl Printer {
             return Ok(());
         }
         self.write_json(value)
+    }
+
+    /// Writes one event of a command that goes on until it is stopped: a line of JSON if that was asked for, handed out at once.
+    /// From then on the envelope is one line as well.
+    pub(crate) fn event(&mut self, event: &Value) -> io::Result<()> {
+        if !self.json {
+            return Ok(());
+        }
+        self.streams = true;
+        self.write_json(event)?;
+        self.out.flush()
     }
 
     /// Hands out what was written so far, for commands that go on for long.
@@ -201,8 +215,12 @@ impl Printer {
     }
 
     fn write_json(&mut self, value: &impl Serialize) -> io::Result<()> {
-        let formatter = Harmless(PrettyFormatter::new());
-        value.serialize(&mut serde_json::Serializer::with_formatter(&mut self.out, formatter)).map_err(io::Error::from)?;
+        let written = if self.streams {
+            value.serialize(&mut serde_json::Serializer::with_formatter(&mut self.out, Harmless(CompactFormatter)))
+        } else {
+            value.serialize(&mut serde_json::Serializer::with_formatter(&mut self.out, Harmless(PrettyFormatter::new())))
+        };
+        written.map_err(io::Error::from)?;
         self.out.write_all(b"\n")
     }
 }
@@ -212,11 +230,11 @@ pub(crate) fn shown(text: &str) -> String {
     escape_for_display(&if text.contains('\t') { Cow::Owned(text.replace('\t', " ")) } else { Cow::Borrowed(text) })
 }
 
-/// Pretty JSON whose strings hold no character that could disturb a terminal: such ones are written as `\uXXXX`,
-/// which means the same to every JSON reader.
-struct Harmless(PrettyFormatter<'static>);
+/// JSON whose strings hold no character that could disturb a terminal: such ones are written as `\uXXXX`, which means the same
+/// to every JSON reader.
+struct Harmless<F>(F);
 
-impl Formatter for Harmless {
+impl<F: Formatter> Formatter for Harmless<F> {
     fn write_string_fragment<W: ?Sized + Write>(&mut self, writer: &mut W, fragment: &str) -> io::Result<()> {
         if fragment.bytes().all(|byte| (0x20..0x7F).contains(&byte)) {
             return writer.write_all(fragment.as_bytes());

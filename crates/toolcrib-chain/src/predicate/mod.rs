@@ -3,30 +3,42 @@
 //! [`introspect`] asks a contract that may be hostile what it is. Gas, bytes and counts are capped; each outcome has its own
 //! status and code; nothing it says grants access, which only [`crate::registry::Registry::access`] answers.
 
-use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
+use alloy_primitives::{Address, B256, U256, keccak256};
 use alloy_sol_types::SolCall;
 use toolcrib_core::codes::{self, Code};
-use toolcrib_core::registry::ACCESS_PREDICATE_INTERFACE;
+use toolcrib_core::registry::known::{KnownFault, known_fault};
+use toolcrib_core::registry::{ACCESS_PREDICATE_INTERFACE, INVALID_INTERFACE, RequirementKind};
 
 use crate::Error;
 use crate::abi::{IAccessPredicate, IERC165, IToolRegistry};
-use crate::rpc::{BoundedCall, CallOutcome, Chain};
+use crate::rpc::{BoundedCall, CallOutcome, Chain, is_out_of_gas};
 
 mod clients;
+mod diagnosis;
+mod limits;
+mod pin;
 mod proxy;
 mod requirements;
+mod secret;
+mod text;
 
 pub use clients::{
     AccessProofPredicate, CompositeOp, CompositePredicate, CompositeTerm, Erc20Gate, Erc20Predicate, Erc721Predicate,
     Erc1155Gate, Erc1155Predicate, MerklePredicate, SubscriptionGate, SubscriptionPredicate, SubscriptionStatus, TraitGate,
     TraitPredicate, registry_of,
 };
+pub use diagnosis::{DIAGNOSIS_GAS, Diagnosis, MAX_DIAGNOSED_BYTES, Question, diagnose};
+pub use limits::Limits;
+pub use pin::{InitCode, MAX_PINNED_SLOTS, Pin, PinFault};
 pub use proxy::{
     ADMIN_SLOT, BEACON_SLOT, BEACON_UPGRADED_TOPIC, IMPLEMENTATION_SLOT, Proxy, ProxyKind, UPGRADED_TOPIC, Upgrade, upgrades,
 };
 pub use requirements::{
-    Fault, Logic, MAX_ANSWER_BYTES, MAX_DATA_BYTES, MAX_LABEL_BYTES, MAX_REQUIREMENTS, Meaning, Requirement, decode,
+    Fault, Limit, Logic, MAX_ANSWER_BYTES, MAX_DATA_BYTES, MAX_LABEL_BYTES, MAX_REQUIREMENTS, Meaning, Requirement, decode,
 };
+pub use secret::secret_in;
+pub use text::Opaque;
+pub(crate) use text::read_text;
 
 /// Most bytes of `name()` and `version()` (ERC-8257 Predicate Introspection Hardening). Longer counts as not implemented.
 pub const MAX_TEXT_BYTES: usize = 256;
@@ -37,7 +49,10 @@ pub const ERC165_GAS: u64 = 30_000;
 /// Gas for `name()` and `version()`: eight words of storage and the code around them, with room to spare.
 pub const TEXT_GAS: u64 = 200_000;
 
-/// Gas for `getRequirements`: a composite of three predicates at their largest takes about a tenth.
+/// Gas for `getRequirements`. A composite hands 3,000,000 to each of its three terms, 2,000,000 for asking and 1,000,000 for
+/// decoding, and refuses to ask with less: its worst case is 9,000,000, a 64th more because calls keep that back (EIP-150),
+/// and what it writes itself. Composites of others do not say by ERC-165 that they are some, so every predicate is read with
+/// this; one that stores each of its requirements in a slot of its own needs far less.
 pub const REQUIREMENTS_GAS: u64 = 10_000_000;
 
 /// What a predicate is and says.
@@ -51,12 +66,16 @@ pub struct Introspection {
     pub proxy: Option<Proxy>,
     /// What it says about itself by ERC-165.
     pub erc165: Erc165,
-    /// Its name, if it has one of 1 to 256 bytes. Foreign text, opaque.
-    pub name: Option<String>,
+    /// Whether it claims the interface id that nobody may claim, so that its other claims are worth nothing.
+    pub claims_everything: bool,
+    /// Its name, if it has one of 1 to 256 bytes. Foreign text.
+    pub name: Option<Opaque>,
     /// Its version, likewise.
-    pub version: Option<String>,
+    pub version: Option<Opaque>,
     /// What it asks for.
     pub requirements: Requirements,
+    /// What is known to be wrong with this very deployment.
+    pub known_fault: Option<KnownFault>,
 }
 
 /// Where a contract ends up on the ladder that registries climb before they take a predicate.
@@ -82,10 +101,23 @@ pub enum Requirements {
         /// What it asks for.
         entries: Vec<Requirement>,
     },
-    /// It reverted, ran out of gas, or returned bytes that do not decode.
-    Failed,
+    /// It did not tell.
+    Failed(Silence),
     /// It returned more than readers take. Not a denial.
-    OverLimit,
+    OverLimit(Limit),
+}
+
+/// Why a predicate did not tell its requirements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Silence {
+    /// It reverted.
+    Reverted,
+    /// It ran out of gas.
+    OutOfGas,
+    /// It did something else that the machine forbids.
+    Halted,
+    /// It returned bytes that do not decode.
+    Malformed,
 }
 
 impl Introspection {
@@ -100,12 +132,32 @@ impl Introspection {
             Erc165::NotAdvertised => found.push(codes::predicate::NOT_ADVERTISED),
             Erc165::Predicate => {}
         }
+        if self.claims_everything {
+            found.push(codes::predicate::LIES_ABOUT_ERC165);
+        }
         if self.proxy.is_some_and(|proxy| proxy.is_mutable()) {
             found.push(codes::predicate::PROXY);
         }
         match &self.requirements {
-            Requirements::Failed => found.push(codes::predicate::INTROSPECTION_FAILED),
-            Requirements::OverLimit => found.push(codes::predicate::INTROSPECTION_OVER_LIMIT),
+            // The class first, then the very reason.
+            Requirements::Failed(why) => found.extend([
+                codes::predicate::INTROSPECTION_FAILED,
+                match why {
+                    Silence::Reverted => codes::predicate::REQUIREMENTS_REVERTED,
+                    Silence::OutOfGas => codes::predicate::REQUIREMENTS_OUT_OF_GAS,
+                    Silence::Halted => codes::predicate::REQUIREMENTS_HALTED,
+                    Silence::Malformed => codes::predicate::REQUIREMENTS_MALFORMED,
+                },
+            ]),
+            Requirements::OverLimit(which) => found.extend([
+                codes::predicate::INTROSPECTION_OVER_LIMIT,
+                match which {
+                    Limit::Answer => codes::predicate::REQUIREMENTS_HUGE,
+                    Limit::Entries => codes::predicate::TOO_MANY_REQUIREMENTS,
+                    Limit::Data => codes::predicate::DATA_TOO_LONG,
+                    Limit::Label => codes::predicate::LABEL_TOO_LONG,
+                },
+            ]),
             Requirements::Listed { entries, .. } => {
                 if entries.iter().any(|entry| entry.meaning == Meaning::Unread) {
                     found.push(codes::predicate::INCOMPLETE);
@@ -119,7 +171,14 @@ impl Introspection {
         if self.name.is_none() {
             found.push(codes::predicate::NAME_MISSING);
         }
+        found.extend(self.known_fault.map(|fault| fault.code()));
         found
+    }
+
+    /// Whether an account must show something before access can be granted, by what the list says.
+    pub fn needs_proof(&self) -> bool {
+        matches!(&self.requirements, Requirements::Listed { entries, .. }
+            if entries.iter().any(|entry| RequirementKind::from_id(entry.kind).is_some_and(RequirementKind::needs_proof)))
     }
 
     /// Whether the list is known to be the whole truth about what is asked. Never say so to an agent otherwise.
@@ -138,19 +197,25 @@ pub async fn introspect(chain: &Chain, address: Address, tool_id: U256) -> Resul
             code_hash: None,
             proxy: None,
             erc165: Erc165::NotAdvertised,
+            claims_everything: false,
             name: None,
             version: None,
             requirements: Requirements::NoCode,
+            known_fault: None,
         });
     }
+    let code_hash = keccak256(&code);
+    let erc165 = ladder(chain, address).await?;
     Ok(Introspection {
         address,
-        code_hash: Some(keccak256(&code)),
+        code_hash: Some(code_hash),
         proxy: Proxy::detect(chain, address, &code).await?,
-        erc165: ladder(chain, address).await?,
+        erc165,
+        claims_everything: erc165 != Erc165::NotAdvertised && supports_interface(chain, address, INVALID_INTERFACE).await?,
         name: read_text(chain, address, IAccessPredicate::nameCall {}.abi_encode()).await?,
         version: read_text(chain, address, IToolRegistry::versionCall {}.abi_encode()).await?,
         requirements: read_requirements(chain, address, tool_id).await?,
+        known_fault: known_fault(chain.chain_id(), &address, Some(&code_hash)),
     })
 }
 
@@ -183,72 +248,12 @@ pub async fn read_requirements(chain: &Chain, address: Address, tool_id: U256) -
     Ok(match chain.call(&call).await? {
         CallOutcome::Returned(bytes) => match decode(&bytes) {
             Ok((logic, entries)) => Requirements::Listed { logic, entries },
-            Err(Fault::Malformed) => Requirements::Failed,
-            Err(Fault::OverLimit) => Requirements::OverLimit,
+            Err(Fault::Malformed) => Requirements::Failed(Silence::Malformed),
+            Err(Fault::OverLimit(limit)) => Requirements::OverLimit(limit),
         },
-        CallOutcome::Reverted(_) | CallOutcome::Halted(_) => Requirements::Failed,
-        CallOutcome::TooLarge => Requirements::OverLimit,
+        CallOutcome::Reverted(_) => Requirements::Failed(Silence::Reverted),
+        CallOutcome::Halted(words) if is_out_of_gas(&words) => Requirements::Failed(Silence::OutOfGas),
+        CallOutcome::Halted(_) => Requirements::Failed(Silence::Halted),
+        CallOutcome::TooLarge => Requirements::OverLimit(Limit::Answer),
     })
-}
-
-/// Reads a short text; `None` when there is none, it is empty, or longer than [`MAX_TEXT_BYTES`].
-pub(crate) async fn read_text(chain: &Chain, address: Address, data: Vec<u8>) -> Result<Option<String>, Error> {
-    // Offset, length, and the text in whole words.
-    let call = BoundedCall { to: address, data: data.into(), from: None, gas: Some(TEXT_GAS), max_bytes: 64 + MAX_TEXT_BYTES };
-    Ok(match chain.call(&call).await? {
-        CallOutcome::Returned(bytes) => decode_text(&bytes),
-        _ => None,
-    })
-}
-
-/// The bytes of the predicate's answer as a text.
-fn decode_text(bytes: &Bytes) -> Option<String> {
-    let (offset, tail) = bytes.split_first_chunk::<32>()?;
-    // No compiler writes another offset for a single text.
-    if U256::from_be_bytes(*offset) != U256::from(32) {
-        return None;
-    }
-    let length = usize::try_from(U256::from_be_bytes(*tail.first_chunk::<32>()?)).ok()?;
-    if length == 0 || length > MAX_TEXT_BYTES {
-        return None;
-    }
-    let text = tail.get(32..32 + length)?;
-    std::str::from_utf8(text).ok().map(str::to_owned)
-}
-
-#[cfg(test)]
-mod tests {
-    use alloy_sol_types::SolValue;
-
-    use super::*;
-
-    // req: HARDEN-017, PRED-002
-    #[test]
-    fn texts_have_1_to_256_bytes() {
-        let text = |length: usize| decode_text(&"x".repeat(length).abi_encode().into()).map(|text| text.len());
-        assert_eq!(text(1), Some(1));
-        assert_eq!(text(256), Some(256));
-        assert_eq!(text(257), None);
-        assert_eq!(text(0), None, "a name is not empty");
-        assert_eq!(text(5_000_000), None);
-    }
-
-    // req: HARDEN-017
-    #[test]
-    fn texts_that_lie_are_none() {
-        let word = |value: u64| U256::from(value).to_be_bytes_vec();
-        let max = vec![0xff; 32];
-        for bytes in [
-            vec![],
-            word(32),
-            [word(32), word(5)].concat(),
-            [max.clone(), word(5), vec![b'x'; 32]].concat(),
-            [word(32), max, vec![b'x'; 32]].concat(),
-            [word(64), word(5), vec![b'x'; 32]].concat(),
-            [word(32), word(2), vec![0xff; 32]].concat(),
-            vec![b'x'; 31],
-        ] {
-            assert_eq!(decode_text(&bytes.clone().into()), None, "{bytes:02x?}");
-        }
-    }
 }

@@ -5,7 +5,7 @@
 //! honest one of the largest size.
 
 use alloy_primitives::{Address, B256, Bytes, U256};
-use toolcrib_core::registry::RequirementKind;
+use toolcrib_core::registry::{RequirementKind, UNREAD_KIND};
 
 /// Most requirements of one predicate (ERC-8257 Predicate Introspection Hardening).
 pub const MAX_REQUIREMENTS: usize = 256;
@@ -114,14 +114,27 @@ pub enum Meaning {
 pub enum Fault {
     /// They do not decode.
     Malformed,
-    /// More entries or bytes than readers take.
-    OverLimit,
+    /// More than readers take.
+    OverLimit(Limit),
+}
+
+/// What there is too much of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Limit {
+    /// Bytes of the whole answer: [`MAX_ANSWER_BYTES`].
+    Answer,
+    /// Entries: [`MAX_REQUIREMENTS`].
+    Entries,
+    /// Bytes of one entry's data: [`MAX_DATA_BYTES`].
+    Data,
+    /// Bytes of one entry's label: [`MAX_LABEL_BYTES`].
+    Label,
 }
 
 /// Decodes the answer of `getRequirements`.
 pub fn decode(bytes: &[u8]) -> Result<(Logic, Vec<Requirement>), Fault> {
     if bytes.len() > MAX_ANSWER_BYTES {
-        return Err(Fault::OverLimit);
+        return Err(Fault::OverLimit(Limit::Answer));
     }
     let answer = Area(bytes);
     let list = answer.follow(0, 64)?;
@@ -132,7 +145,7 @@ pub fn decode(bytes: &[u8]) -> Result<(Logic, Vec<Requirement>), Fault> {
     };
     let count = list.number(0)?;
     if count > U256::from(MAX_REQUIREMENTS) {
-        return Err(Fault::OverLimit);
+        return Err(Fault::OverLimit(Limit::Entries));
     }
     let count = count.to::<usize>();
     let entries = Area(list.0.get(32..).ok_or(Fault::Malformed)?);
@@ -147,8 +160,8 @@ pub fn decode(bytes: &[u8]) -> Result<(Logic, Vec<Requirement>), Fault> {
         if rest.iter().any(|&byte| byte != 0) {
             return Err(Fault::Malformed);
         }
-        let data = entry.follow(1, 96)?.bytes(MAX_DATA_BYTES)?;
-        let label = entry.follow(2, 96)?.bytes(MAX_LABEL_BYTES)?;
+        let data = entry.follow(1, 96)?.bytes(MAX_DATA_BYTES, Limit::Data)?;
+        let label = entry.follow(2, 96)?.bytes(MAX_LABEL_BYTES, Limit::Label)?;
         let label = std::str::from_utf8(label).map_err(|_| Fault::Malformed)?;
         requirements.push(Requirement {
             kind: *kind,
@@ -161,49 +174,16 @@ pub fn decode(bytes: &[u8]) -> Result<(Logic, Vec<Requirement>), Fault> {
 }
 
 impl Meaning {
-    /// ERC-20 balance: `erc20Balance()`.
-    pub const ERC20: [u8; 4] = [0x81, 0x2b, 0x02, 0xee];
-    /// ERC-7496 trait: `erc7496Trait()`.
-    pub const TRAIT: [u8; 4] = [0x37, 0xd8, 0xdc, 0x22];
-    /// Attestation about a wallet: `walletStateAttestation()`.
-    pub const ATTESTATION: [u8; 4] = [0x7a, 0x11, 0x16, 0x40];
-    /// Signed challenge: `accessProof()`.
-    pub const ACCESS_PROOF: [u8; 4] = [0x49, 0x8e, 0xb5, 0xbb];
-    /// Merkle list: `merkleAllowlist()`.
-    pub const MERKLE: [u8; 4] = [0xa2, 0xd3, 0x3e, 0xab];
-    /// Nobody: `denyAll()`.
-    pub const DENY_ALL: [u8; 4] = [0x6b, 0x5c, 0x56, 0x7b];
-    /// What a composite writes for a part that it cannot read.
-    pub const UNREAD: [u8; 4] = [0; 4];
-
     /// Reads the bytes of a kind, to the last one.
     pub fn of(kind: [u8; 4], data: &[u8]) -> Self {
-        if let Some(known) = RequirementKind::from_id(kind)
-            && !known.fits(data)
-        {
+        if kind == UNREAD_KIND {
+            return Self::Unread;
+        }
+        let Some(known) = RequirementKind::from_id(kind) else { return Self::Unknown };
+        if !known.fits(data) {
             return Self::Undecodable;
         }
-        let area = Area(data);
-        let meaning = match kind {
-            Self::UNREAD => Ok(Self::Unread),
-            Self::ERC20 => area.exact(2).and_then(|()| Ok(Self::Erc20 { token: area.address(0)?, min_balance: area.number(1)? })),
-            Self::TRAIT => area.traits(),
-            Self::ATTESTATION => area.attestation(),
-            Self::ACCESS_PROOF => area.exact(1).and_then(|()| Ok(Self::AccessProof { verifier: area.address(0)? })),
-            Self::MERKLE => area.exact(1).and_then(|()| Ok(Self::Merkle { root: area.word(0)?.into() })),
-            Self::DENY_ALL => area.exact(0).map(|()| Self::DenyAll),
-            _ => match RequirementKind::from_id(kind) {
-                Some(RequirementKind::Erc721Holding) => area.address(0).map(|collection| Self::Erc721 { collection }),
-                Some(RequirementKind::Erc1155Holding) => {
-                    area.address(0).and_then(|collection| Ok(Self::Erc1155 { collection, token_id: area.number(1)? }))
-                }
-                Some(RequirementKind::Subscription) => {
-                    area.address(0).and_then(|collection| Ok(Self::Subscription { collection, min_tier: area.small(1)? }))
-                }
-                None => Ok(Self::Unknown),
-            },
-        };
-        meaning.unwrap_or(Self::Undecodable)
+        Area(data).meaning(known).unwrap_or(Self::Undecodable)
     }
 }
 
@@ -241,16 +221,29 @@ impl<'a> Area<'a> {
     }
 
     /// The bytes of a `bytes` or `string` that starts here.
-    fn bytes(self, most: usize) -> Result<&'a [u8], Fault> {
+    fn bytes(self, most: usize, limit: Limit) -> Result<&'a [u8], Fault> {
         let length = self.number(0)?;
         if length > U256::from(most) {
-            return Err(Fault::OverLimit);
+            return Err(Fault::OverLimit(limit));
         }
         self.0.get(32..32 + length.to::<usize>()).ok_or(Fault::Malformed)
     }
 
-    fn exact(self, words: usize) -> Result<(), Fault> {
-        if self.0.len() == 32 * words { Ok(()) } else { Err(Fault::Malformed) }
+    /// What data of a kind says, whose layout was checked.
+    fn meaning(self, kind: RequirementKind) -> Result<Meaning, Fault> {
+        Ok(match kind {
+            RequirementKind::Erc721Holding => Meaning::Erc721 { collection: self.address(0)? },
+            RequirementKind::Erc1155Holding => Meaning::Erc1155 { collection: self.address(0)?, token_id: self.number(1)? },
+            RequirementKind::Subscription => Meaning::Subscription { collection: self.address(0)?, min_tier: self.small(1)? },
+            RequirementKind::Erc20Balance => Meaning::Erc20 { token: self.address(0)?, min_balance: self.number(1)? },
+            RequirementKind::Erc7496Trait => self.traits()?,
+            RequirementKind::WalletStateAttestation => self.attestation()?,
+            RequirementKind::AccessProof => Meaning::AccessProof { verifier: self.address(0)? },
+            RequirementKind::MerkleAllowlist => Meaning::Merkle { root: self.word(0)?.into() },
+            RequirementKind::DenyAll => Meaning::DenyAll,
+            // A kind that the table has and this does not.
+            _ => Meaning::Unknown,
+        })
     }
 
     fn traits(self) -> Result<Meaning, Fault> {
@@ -265,7 +258,7 @@ impl<'a> Area<'a> {
     }
 
     fn attestation(self) -> Result<Meaning, Fault> {
-        let uri = self.follow(0, 64)?.bytes(MAX_DATA_BYTES)?;
+        let uri = self.follow(0, 64)?.bytes(MAX_DATA_BYTES, Limit::Data)?;
         let jwks_uri = std::str::from_utf8(uri).map_err(|_| Fault::Malformed)?.to_owned();
         Ok(Meaning::Attestation { jwks_uri, condition: self.word(1)?.into() })
     }

@@ -158,6 +158,22 @@ impl Registry {
         })
     }
 
+    /// When a tool was registered: the block, and its time in seconds since 1970. One question over all blocks, which many public
+    /// nodes refuse; whoever follows the events knows it without asking. `None` when the node shows no registration.
+    pub async fn registered_at(&self, id: U256) -> Result<Option<(u64, u64)>, Error> {
+        let wanted = EventFilter { id: Some(id), creator: None };
+        let head = self.chain().block_number().await?;
+        let events = self.page(0, head, wanted).await?;
+        let Some(block) = events.iter().find_map(|logged| match logged.event {
+            RegistryEvent::Registered { .. } => Some(logged.block),
+            _ => None,
+        }) else {
+            return Ok(None);
+        };
+        let found = self.chain().provider().get_block_by_number(block.into()).await.map_err(Error::from_rpc)?;
+        Ok(found.map(|found| (block, found.header.timestamp)))
+    }
+
     async fn page(&self, from: u64, to: u64, wanted: EventFilter) -> Result<Vec<LoggedEvent>, Error> {
         let mut filter = Filter::new().address(self.address()).from_block(from).to_block(to);
         if let Some(id) = wanted.id {

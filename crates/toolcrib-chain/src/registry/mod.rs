@@ -11,7 +11,7 @@ use toolcrib_core::registry::TOOL_REGISTRY_INTERFACE;
 
 use crate::Error;
 use crate::abi::IToolRegistry;
-use crate::predicate::{Proxy, ProxyKind, read_text, supports_interface};
+use crate::predicate::{Diagnosis, Opaque, Proxy, ProxyKind, Question, diagnose, read_text, supports_interface};
 use crate::rpc::{BoundedCall, CallOutcome, Chain};
 use crate::transaction::Call;
 
@@ -92,10 +92,19 @@ pub struct RegistryReport {
     pub proxy: Option<Proxy>,
     /// Whether it claims the interface of ERC-8257.
     pub is_advertised: bool,
-    /// Its name: opaque, for comparing.
-    pub name: Option<String>,
-    /// Its version: opaque, without order.
-    pub version: Option<String>,
+    /// Its name, for comparing.
+    pub name: Option<Opaque>,
+    /// Its version, without order.
+    pub version: Option<Opaque>,
+}
+
+impl RegistryReport {
+    /// Everything worth a word, worst first.
+    pub fn codes(&self) -> Vec<Code> {
+        let is_proxy = self.proxy.is_some_and(|proxy| proxy.is_mutable()).then_some(codes::chain::REGISTRY_PROXY);
+        let is_other = (!self.is_advertised).then_some(codes::chain::REGISTRY_INTERFACE);
+        is_proxy.into_iter().chain(is_other).collect()
+    }
 }
 
 impl Registry {
@@ -170,18 +179,28 @@ impl Registry {
         Ok(Access::Malfunction)
     }
 
+    /// Why [`Self::access`] did not say yes, as far as it can be found out: a malfunction always has a reason, an honest no has
+    /// none. Never a grant.
+    pub async fn explain(&self, id: U256, account: Address, data: Bytes, answer: Access) -> Result<Option<Diagnosis>, Error> {
+        if answer == Access::Granted {
+            return Ok(None);
+        }
+        let Some(predicate) = self.config(id).await?.access_predicate else { return Ok(None) };
+        diagnose(&self.chain, &Question { registry: self.address, predicate, tool: id, account, data }, answer).await
+    }
+
     /// The highest id that was ever given.
     pub async fn tool_count(&self) -> Result<U256, Error> {
         self.read(IToolRegistry::toolCountCall {}, "toolCount", 32).await
     }
 
     /// The registry's name, if it has one of at most 256 bytes. Opaque.
-    pub async fn name(&self) -> Result<Option<String>, Error> {
+    pub async fn name(&self) -> Result<Option<Opaque>, Error> {
         read_text(&self.chain, self.address, IToolRegistry::nameCall {}.abi_encode()).await
     }
 
     /// The registry's version, if it has one of at most 256 bytes. Opaque: equal or not, never older or newer.
-    pub async fn version(&self) -> Result<Option<String>, Error> {
+    pub async fn version(&self) -> Result<Option<Opaque>, Error> {
         read_text(&self.chain, self.address, IToolRegistry::versionCall {}.abi_encode()).await
     }
 
@@ -216,7 +235,7 @@ impl Registry {
         }
     }
 
-    /// The call that registers a tool.
+    /// The call that registers a tool. It carries no value; a registry that takes a fee or a bond wants [`Call::value`] set.
     pub fn register(&self, uri: &str, hash: B256, predicate: Option<Address>) -> Call {
         let predicate = predicate.unwrap_or_default();
         self.write(IToolRegistry::registerToolCall {
@@ -239,6 +258,23 @@ impl Registry {
     /// The call that removes a tool for good.
     pub fn deregister(&self, id: U256) -> Call {
         self.write(IToolRegistry::deregisterToolCall { toolId: id })
+    }
+
+    /// Puts the refusal of a call to this registry into the registry's terms: a registry may have an error of its own where
+    /// the reference has `InvalidAccessPredicate` (ERC-8257 Predicate Validation at Registration), so what nobody can read is
+    /// the predicate's fault when the call would have stored one.
+    pub fn explain_refusal(&self, call: &Call, error: Error) -> Error {
+        let Error::Reverted(Revert::Unknown(data)) = &error else { return error };
+        if call.to != self.address || data.is_empty() {
+            return error;
+        }
+        let predicate = IToolRegistry::registerToolCall::abi_decode(&call.data)
+            .map(|call| call.accessPredicate)
+            .or_else(|_| IToolRegistry::setAccessPredicateCall::abi_decode(&call.data).map(|call| call.newPredicate));
+        match predicate {
+            Ok(predicate) if !predicate.is_zero() => Error::Reverted(Revert::PredicateRefused { predicate, data: data.clone() }),
+            _ => error,
+        }
     }
 
     fn write(&self, call: impl SolCall) -> Call {

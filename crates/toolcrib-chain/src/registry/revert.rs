@@ -30,6 +30,13 @@ pub enum Revert {
     InvalidManifestHash,
     /// The address speaks ERC-165 and denies being a predicate.
     InvalidAccessPredicate(Address),
+    /// An error that nobody can read, to a call that would have stored this predicate.
+    PredicateRefused {
+        /// The predicate.
+        predicate: Address,
+        /// The error as it came.
+        data: Bytes,
+    },
     /// An error of one of the known predicates.
     Named {
         /// Its Solidity name.
@@ -75,7 +82,7 @@ impl Revert {
             Self::NotToolCreator { .. } => codes::chain::NOT_CREATOR,
             Self::InvalidMetadataUri => codes::chain::URI_REFUSED,
             Self::InvalidManifestHash => codes::chain::HASH_REFUSED,
-            Self::InvalidAccessPredicate(_) => codes::chain::PREDICATE_REFUSED,
+            Self::InvalidAccessPredicate(_) | Self::PredicateRefused { .. } => codes::chain::PREDICATE_REFUSED,
             Self::Named { .. } | Self::Message(_) | Self::Panic(_) | Self::Unknown(_) => codes::chain::REVERTED,
         }
     }
@@ -90,6 +97,9 @@ impl fmt::Display for Revert {
             Self::InvalidMetadataUri => f.write_str("the metadata URI is empty or too long"),
             Self::InvalidManifestHash => f.write_str("the manifest hash is zero"),
             Self::InvalidAccessPredicate(address) => write!(f, "{address} says that it is not an access predicate"),
+            Self::PredicateRefused { predicate, data } => {
+                write!(f, "the registry does not take the predicate {predicate} ({})", Self::Unknown(data.clone()))
+            }
             Self::Named { name, arguments } => write!(f, "{name}({})", arguments.join(", ")),
             Self::Message(text) => write!(f, "\"{}\"", foreign(text)),
             Self::Panic(code) => write!(f, "a Solidity assertion failed (panic {code:#x})"),

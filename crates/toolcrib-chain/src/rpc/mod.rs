@@ -10,6 +10,7 @@ use alloy_network::{Ethereum, TransactionBuilder};
 use alloy_primitives::{Address, B256, Bytes, U64, U256};
 use alloy_provider::{DynProvider, Provider, ProviderBuilder};
 use alloy_rpc_client::RpcClient;
+use alloy_rpc_types_eth::state::StateOverride;
 use alloy_rpc_types_eth::{BlockNumberOrTag, TransactionRequest};
 use alloy_transport::TransportError;
 
@@ -190,6 +191,11 @@ impl Chain {
 
     /// Executes a call that changes nothing, under a cap on gas and on the answer.
     pub async fn call(&self, call: &BoundedCall) -> Result<CallOutcome, Error> {
+        self.call_with(call, StateOverride::default()).await
+    }
+
+    /// Like [`Self::call`], with parts of the state replaced for this call alone. Not every node can do that.
+    pub async fn call_with(&self, call: &BoundedCall, overrides: StateOverride) -> Result<CallOutcome, Error> {
         let mut request = TransactionRequest::default().with_to(call.to).with_input(call.data.clone());
         if let Some(gas) = call.gas {
             request.set_gas_limit(gas.saturating_add(self.network.call_overhead));
@@ -199,7 +205,14 @@ impl Chain {
         }
         // Two digits for each byte, and what JSON-RPC puts around them.
         let limit = call.max_bytes.saturating_mul(2).saturating_add(1_024);
-        match self.request::<_, Bytes>("eth_call", (request, self.read_block().await?), limit).await {
+        let block = self.read_block().await?;
+        // Nodes that know nothing of overrides refuse a third parameter, even an empty one.
+        let answer = if overrides.is_empty() {
+            self.request::<_, Bytes>("eth_call", (request, block), limit).await
+        } else {
+            self.request::<_, Bytes>("eth_call", (request, block, overrides), limit).await
+        };
+        match answer {
             Ok(bytes) if bytes.len() > call.max_bytes => Ok(CallOutcome::TooLarge),
             Ok(bytes) => Ok(CallOutcome::Returned(bytes)),
             Err(TransportError::ErrorResp(payload)) => {
@@ -300,4 +313,13 @@ fn is_execution_failure(message: &str) -> bool {
         "state change during static call",
     ];
     WORDS.iter().any(|word| message.contains(word))
+}
+
+/// Whether the node's words about a halted call say that the gas was used up. Memory beyond the node's own limit counts too: it
+/// is what the gas for it would have bought.
+pub(crate) fn is_out_of_gas(words: &str) -> bool {
+    let words = words.to_ascii_lowercase();
+    ["out of gas", "outofgas", "oog", "gas required exceeds", "memory limit", "gas uint64 overflow"]
+        .iter()
+        .any(|word| words.contains(word))
 }

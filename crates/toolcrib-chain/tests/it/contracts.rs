@@ -3,22 +3,22 @@
 use std::time::Duration;
 
 use alloy_primitives::{Address, B256, Bytes, U256};
-use alloy_sol_types::SolValue;
+use alloy_sol_types::{SolCall, SolValue};
 use futures_util::TryStreamExt;
 use toolcrib_chain::predicate::{
     AccessProofPredicate, CompositeOp, CompositePredicate, CompositeTerm, Erc20Gate, Erc20Predicate, Erc721Predicate,
-    Erc1155Gate, Erc1155Predicate, Meaning, MerklePredicate, Requirements, SubscriptionGate, SubscriptionPredicate, TraitGate,
-    TraitPredicate, introspect, registry_of,
+    Erc1155Gate, Erc1155Predicate, Limits, Meaning, MerklePredicate, REQUIREMENTS_GAS, Requirements, SubscriptionGate,
+    SubscriptionPredicate, TraitGate, TraitPredicate, introspect, registry_of,
 };
 use toolcrib_chain::registry::{Access, EventFilter, Registry, RegistryEvent, ToolState};
-use toolcrib_chain::rpc::Chain;
+use toolcrib_chain::rpc::{BoundedCall, CallOutcome, Chain};
 use toolcrib_chain::sign::{
     AccessProof, Domain, StrictSignature, TransferAuthorization, TransferKind, check_domain, check_signature, is_used,
 };
 use toolcrib_chain::transaction::Call;
 use toolcrib_chain::wallet::{DEV_ACCOUNTS, LocalWallet, Scope, Wallet};
 
-use crate::node::{Node, deploy, send};
+use crate::node::{Node, deploy, send, set_code};
 
 const HOLDER: Address = DEV_ACCOUNTS[3];
 const STRANGER: Address = DEV_ACCOUNTS[4];
@@ -410,4 +410,70 @@ async fn payments_are_checked_against_the_token_and_the_account_on(world: World)
     crate::node::set_code(chain, HOLDER, &[0x60, 0, 0x60, 0, 0xfd]).await;
     let error = check_signature(chain, HOLDER, digest, &signature.canonical()).await.expect_err("no falling back");
     assert_eq!(error.code().id(), "chain.contract_signature");
+}
+
+// req: HARDEN-016, PRED-010, PRED-011
+#[tokio::test]
+async fn a_composite_of_the_worst_terms_is_read_with_the_gas_that_readers_give() {
+    for world in World::each().await {
+        let Some(composite) = world.predicate("CompositePredicate").await else { return };
+        let id = world.tool(Some(composite)).await;
+        // Each burns whatever it gets.
+        let terms = [0x81, 0x82, 0x83].map(Address::repeat_byte);
+        for term in terms {
+            set_code(&world.chain, term, &[0x5b, 0x60, 0, 0x56]).await;
+        }
+        let client = CompositePredicate::new(world.chain.clone(), composite);
+        let terms = terms.map(|predicate| CompositeTerm { predicate, is_negated: false });
+        world.write(client.set(id, CompositeOp::All, &terms)).await;
+        let seen = introspect(&world.chain, composite, id).await.expect("an answer");
+        let Requirements::Listed { entries, .. } = &seen.requirements else { panic!("{seen:?}") };
+        assert_eq!(entries.iter().map(|entry| &entry.meaning).collect::<Vec<_>>(), [&Meaning::Unread; 3]);
+        assert_eq!(seen.codes().iter().map(|code| code.id()).collect::<Vec<_>>(), ["predicate.incomplete"]);
+        // What they burn alone would not do: the last one is not asked with less than its whole budget.
+        let data = toolcrib_chain::abi::IAccessPredicate::getRequirementsCall { toolId: id }.abi_encode().into();
+        let gas = Some(REQUIREMENTS_GAS / 10 * 6);
+        let call = BoundedCall { to: composite, data, from: None, gas, max_bytes: 4_096 };
+        let outcome = world.chain.call(&call).await.expect("an answer");
+        assert!(matches!(outcome, CallOutcome::Reverted(_)), "{outcome:?}");
+    }
+}
+
+#[tokio::test]
+async fn limits_are_those_of_the_contract_or_ours() {
+    for world in World::each().await {
+        let ours = Limits::OURS;
+        let read = async |name: &str| {
+            let address = world.predicate(name).await?;
+            Some(Limits::read(&world.chain, address, 2).await.expect("limits"))
+        };
+        let Some(erc721) = read("ERC721OwnerPredicate").await else { return };
+        assert_eq!(erc721.erc721_collections, ours.erc721_collections, "the constant is that of the contract");
+        let erc1155 = read("ERC1155OwnerPredicate").await.expect("an artifact");
+        assert_eq!((erc1155.erc1155_collections, erc1155.token_ids), (ours.erc1155_collections, ours.token_ids));
+        assert_eq!(erc1155.token_ids_in_all, Some(8), "two collections leave room for eight ids");
+        assert_eq!(erc721.token_ids_in_all, None);
+        assert_eq!(read("TraitGatedPredicate").await.expect("an artifact").trait_values, ours.trait_values);
+        assert_eq!(read("CompositePredicate").await.expect("an artifact").terms, ours.terms);
+        let check = async |code: &[u8], expected: Limits| {
+            let address = Address::repeat_byte(0x91);
+            set_code(&world.chain, address, code).await;
+            assert_eq!(Limits::read(&world.chain, address, 2).await.expect("limits"), expected);
+        };
+        // Returns the last byte of its code to every question.
+        let says = |count: u8| vec![0x60, count, 0x60, 0, 0x52, 0x60, 0x20, 0x60, 0, 0xf3];
+        let seven = read_by_all(7);
+        check(&says(7), seven).await;
+        check(&says(0), ours).await;
+        check(&[0x5b, 0x60, 0, 0x56], ours).await;
+        // 2^256 - 1 collections.
+        check(&[0x60, 0, 0x19, 0x60, 0, 0x52, 0x60, 0x20, 0x60, 0, 0xf3], ours).await;
+    }
+}
+
+fn read_by_all(count: u64) -> Limits {
+    let mut limits = Limits::OURS;
+    (limits.erc721_collections, limits.erc1155_collections, limits.token_ids) = (count, count, count);
+    (limits.trait_values, limits.terms, limits.token_ids_in_all) = (count, count, Some(count));
+    limits
 }

@@ -6,7 +6,7 @@ use futures_util::{StreamExt, TryStreamExt};
 use serde_json::{Value, json};
 use toolcrib_chain::Error;
 use toolcrib_chain::abi::IToolRegistry;
-use toolcrib_chain::registry::{Access, EventFilter, Registry, RegistryEvent, ToolState};
+use toolcrib_chain::registry::{Access, EventFilter, Registry, RegistryEvent, Revert, ToolState};
 
 use crate::fake::{FakeNode, Reply, chain};
 
@@ -95,6 +95,78 @@ async fn asking_for_access_sends_no_data_and_tries_twice_with_gas() {
     let input: Bytes = serde_json::from_value(seen[0]["params"][0]["input"].clone()).expect("bytes");
     let call = IToolRegistry::tryHasAccessCall::abi_decode(&input).expect("the call");
     assert!(call.data.is_empty());
+}
+
+// req: REG-014
+#[tokio::test]
+async fn an_unknown_refusal_of_a_call_that_stores_a_predicate_is_about_the_predicate() {
+    let (_node, registry) = registry(|| returned([])).await;
+    let predicate = Address::repeat_byte(5);
+    let unknown = || Error::Reverted(Revert::Unknown(vec![0xde, 0xad, 0xbe, 0xef].into()));
+    let (uri, hash, id) = ("https://tools.example/x", B256::repeat_byte(1), U256::from(7));
+    for call in [registry.register(uri, hash, Some(predicate)), registry.set_predicate(id, Some(predicate))] {
+        let error = registry.explain_refusal(&call, unknown());
+        assert_eq!(error.code().id(), "chain.predicate_refused");
+        assert!(error.to_string().contains("0xdeadbeef") && error.to_string().contains(&predicate.to_string()), "{error}");
+        // What can be read stays what it is, and so does silence.
+        let known = registry.explain_refusal(&call, Error::Reverted(Revert::InvalidMetadataUri));
+        assert_eq!(known.code().id(), "chain.uri_refused");
+        let silent = registry.explain_refusal(&call, Error::Reverted(Revert::Unknown(Bytes::new())));
+        assert_eq!(silent.code().id(), "chain.reverted");
+    }
+    for call in [registry.register(uri, hash, None), registry.set_predicate(id, None), registry.update(id, uri, hash)] {
+        assert_eq!(registry.explain_refusal(&call, unknown()).code().id(), "chain.reverted", "no predicate is stored");
+    }
+    let mut elsewhere = registry.register(uri, hash, Some(predicate));
+    elsewhere.to = Address::repeat_byte(6);
+    assert_eq!(registry.explain_refusal(&elsewhere, unknown()).code().id(), "chain.reverted");
+}
+
+// req: REG-006, REG-045
+#[tokio::test]
+async fn a_registry_with_a_smaller_cap_or_a_fee_refuses_in_its_own_words() {
+    let refusing = |error: Bytes| async move {
+        let node = FakeNode::start(8453, move |method, _| match method {
+            "eth_getTransactionCount" => Reply::Result(json!("0x0")),
+            _ => Reply::Error(3, "execution reverted".to_owned(), json!(error.clone())),
+        })
+        .await;
+        (Registry::of(chain(&node)).expect("listed"), node)
+    };
+    // A cap of 512 bytes is the registry's business; the client has no opinion below 2,048.
+    let (registry, _node) = refusing(IToolRegistry::InvalidMetadataURI {}.abi_encode().into()).await;
+    let call = registry.register(&format!("https://tools.example/{}", "x".repeat(491)), B256::repeat_byte(1), None);
+    let error = registry.chain().prepare(ACCOUNT, &call).await.expect_err("refused");
+    assert_eq!(error.code().id(), "chain.uri_refused");
+
+    let (registry, node) = refusing(alloy_sol_types::Revert::from("fee is 5 wei").abi_encode().into()).await;
+    let mut call = registry.register("https://tools.example/x", B256::repeat_byte(1), None);
+    assert_eq!(call.value, U256::ZERO, "nothing is paid unless somebody says so");
+    let error = registry.chain().prepare(ACCOUNT, &call).await.expect_err("refused");
+    assert!(error.code().id() == "chain.reverted" && error.to_string().contains("fee is 5 wei"), "{error}");
+    call.value = U256::from(5);
+    registry.chain().prepare(ACCOUNT, &call).await.expect_err("refused all the same");
+    let seen = node.seen();
+    let values: Vec<_> = seen
+        .iter()
+        .filter(|request| request["method"] == "eth_estimateGas")
+        .map(|request| request["params"][0]["value"].clone())
+        .collect();
+    assert_eq!(values.last(), Some(&json!("0x5")), "{seen:?}");
+}
+
+// req: REG-016
+#[tokio::test]
+async fn a_registry_with_another_interface_is_said_to_be_one() {
+    // It answers every call, and claims nothing.
+    let node = FakeNode::start(8453, |method, _| match method {
+        "eth_getCode" => Reply::Result(json!("0x60006000fd")),
+        "eth_getStorageAt" => Reply::Result(json!(B256::ZERO)),
+        _ => returned([0; 32]),
+    })
+    .await;
+    let report = Registry::of(chain(&node)).expect("listed").inspect().await.expect("a report");
+    assert_eq!(report.codes().iter().map(|code| code.id()).collect::<Vec<_>>(), ["chain.registry_interface"]);
 }
 
 #[tokio::test]

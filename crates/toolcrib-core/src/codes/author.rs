@@ -41,6 +41,11 @@ super::codes! {
         "Open tools and predicates that are configured elsewhere take no configuration.",
         "leave the configuration out",
     }
+    GATE_TOO_LARGE = "author.gate_too_large", Error, "ERC-8257 Predicate Gas Cost and Composition" {
+        "the gate is larger than its predicate takes",
+        "The predicate refuses more collections, tokens, values or terms than can answer within the registry's gas. Its own limits are read from the chain where it offers them.",
+        "leave some out, or spread them over several tools",
+    }
     NOT_SERVED = "author.not_served", Error, check 1, "ERC-8257 §7 Registration-Time Enforcement" {
         "the manifest cannot be had from its URL",
         "Readers fetch the manifest from the URL that is registered. What they cannot fetch they do not verify, so gas spent on it is lost.",

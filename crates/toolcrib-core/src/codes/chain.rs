@@ -91,6 +91,11 @@ super::codes! {
         "Whoever controls the proxy can replace the code, and with it every entry. Registries are meant to be deployed without one.",
         "prefer the registry of the built-in table",
     }
+    REGISTRY_INTERFACE = "chain.registry_interface", Warning, "ERC-8257 §9" {
+        "the registry does not claim the interface of ERC-8257",
+        "It answers, but does not say by ERC-165 that it has interface 0xf1dc8075. A registry with other rules, such as one that checks predicates again and again, publishes an id of its own; what is known about tool registries may not hold there.",
+        "check the address, or read the rules of that registry",
+    }
     TOOL_NOT_FOUND = "chain.tool_not_found", Error, "ERC-8257 IToolRegistry" {
         "no tool was ever registered under this id",
         "Ids are given from 1 upwards and are never reused.",

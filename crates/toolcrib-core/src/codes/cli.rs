@@ -46,6 +46,21 @@ super::codes! {
         "A search that finds nothing must not look like a search that found nothing wrong. Folders are searched for *.json files; hidden folders other than .well-known, node_modules and target are left out.",
         "name the file, or check the folder the command runs in",
     }
+    GIT = "cli.git", Error, "Toolcrib command line" {
+        "the history of a file could not be read",
+        "Older versions of a manifest come from git, which is not installed, does not know the file, or refused. Nothing was changed.",
+        "run the command inside the repository that has the file, or name older versions with --candidate",
+    }
+    WEBHOOK = "cli.webhook", Error, "Toolcrib command line" {
+        "a webhook could not be told",
+        "The service did not answer, or answered with something else than success. What it should have been told was printed, and will be sent again with the next look.",
+        "check the service and the URL of the webhook",
+    }
+    STATE = "cli.state", Error, "Toolcrib command line" {
+        "a state file cannot be used",
+        "It is damaged, too large, or was written by another version. It is not taken for an empty one, because then a change that happened meanwhile would go unnoticed.",
+        "restore the file; or remove it to begin anew",
+    }
     UNKNOWN_CODE = "cli.unknown_code", Error, "Toolcrib command line" {
         "no code has this name",
         "Codes are two lowercase words joined by a dot, such as json.bom.",

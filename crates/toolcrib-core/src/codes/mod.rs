@@ -10,6 +10,7 @@ use crate::finding::Severity;
 pub mod access;
 pub mod agent;
 pub mod amount;
+pub mod attestation;
 pub mod author;
 pub mod caip;
 pub mod chain;
@@ -24,12 +25,14 @@ pub mod local;
 pub mod manifest;
 pub mod pin;
 pub mod predicate;
+pub mod probe;
 pub mod schema;
 pub mod takeover;
 pub mod tool;
 pub mod url;
 pub mod verify;
 pub mod wallet;
+pub mod x402;
 
 /// What is known about a code.
 #[derive(Debug)]
@@ -118,6 +121,7 @@ pub fn all() -> impl Iterator<Item = Code> {
         amount::ALL,
         schema::ALL,
         tool::ALL,
+        attestation::ALL,
         agent::ALL,
         local::ALL,
         author::ALL,
@@ -127,6 +131,8 @@ pub fn all() -> impl Iterator<Item = Code> {
         takeover::ALL,
         pin::ALL,
         drift::ALL,
+        x402::ALL,
+        probe::ALL,
         wallet::ALL,
         cli::ALL,
         devchain::ALL,

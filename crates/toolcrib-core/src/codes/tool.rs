@@ -183,7 +183,7 @@ super::codes! {
     }
     DATA_LAYOUT = "tool.data_layout", Warning, "ERC-8257 Marker Interfaces" {
         "a requirement's `data` does not fit its `kind`",
-        "The known kinds have fixed layouts: one address for an ERC-721 holding, address and token id for ERC-1155, address and tier for a subscription. Agents will not be able to read this one.",
+        "Every known kind has a fixed layout: one address for an ERC-721 holding, address and token id for ERC-1155, address and tier for a subscription, address and amount for an ERC-20 balance, and so on. Agents will not be able to read this one.",
         "encode the payload with abi.encode as the kind prescribes",
     }
     LABEL_LENGTH = "tool.label_length", Error, "ERC-8257 §4 Access" {

@@ -141,6 +141,20 @@ pub struct PredicateFacts {
     pub version: Option<String>,
     /// What it asks for.
     pub requirements: Requirements,
+    /// The contracts that its requirements name, and whether they are there. A gate on a collection of another chain lets
+    /// nobody in.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub contracts: Vec<ContractFact>,
+}
+
+/// A contract that a requirement names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ContractFact {
+    /// Where it should be.
+    pub address: Address,
+    /// Whether there is code on the predicate's chain.
+    pub has_code: bool,
 }
 
 /// How a proxy hands its calls on.

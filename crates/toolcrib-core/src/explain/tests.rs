@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Mutex;
 
 use alloy_primitives::{Address, B256, hex, keccak256};
+use proptest::prelude::*;
 use serde_json::{Value as Json, json};
 use sha3::Sha3_256;
 use unicode_normalization::UnicodeNormalization;
@@ -603,4 +604,85 @@ fn the_largest_case_ends_soon() {
     let found = check_bounded(json::MAX_BYTES - 64, 32, Budget::default());
     assert!(found.exhausted);
     assert!((100..400).contains(&found.tried), "{}", found.tried);
+}
+
+/// As large, but made of many small values, which cost more to read, to write and to compare than one long text.
+#[test]
+#[cfg_attr(debug_assertions, ignore = "run with --release")]
+fn the_largest_case_of_small_values_ends_soon() {
+    let file = |salt: usize| {
+        let mut value = manifest();
+        value["com.example.list"] = vec![json!([salt, { "a": salt }]); 70_000].into();
+        serde_json::to_vec(&value).expect("a value")
+    };
+    let served = file(0);
+    assert!((json::MAX_BYTES / 2..json::MAX_BYTES).contains(&served.len()), "{}", served.len());
+    let files: Vec<_> = (1..=32).map(file).collect();
+    let candidates: Vec<_> = files.iter().map(|bytes| Candidate { label: "v", relation: Relation::Version, bytes }).collect();
+    let found = explain(&served, keccak256("nobody"), &candidates);
+    assert_eq!(found.cause, None);
+    assert!(found.exhausted && found.tried < 1_000, "{}", found.tried);
+    let diff = found.diff.expect("against the nearest");
+    assert_eq!((diff.changes.len(), diff.total), (MAX_CHANGES, 140_000));
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_are_survived(served in bytes(), candidate in bytes(), committed in proptest::array::uniform32(0_u8..)) {
+        let candidates = [Candidate { label: "c", relation: Relation::Version, bytes: &candidate }];
+        let case = Case { served: &served, committed: committed.into(), metadata_uri: Some("é"), candidates: &candidates };
+        let found = case.explain_within(Budget { hashes: 150, bytes: 1 << 16 });
+        prop_assert!(found.tried <= 150);
+        let _ = found.cause.map(|cause| cause.to_string());
+    }
+
+    /// Whatever the layout of what is served and of what was committed, the committed version is found.
+    #[test]
+    fn a_version_that_was_committed_is_found(name in "[a-zé\u{1F600}\"\\\\]{0,8}", number in -1e20_f64..1e20) {
+        let old = with(|value| value["name"] = name.into());
+        let new = with(|value| value["maxAge"] = number.into());
+        let (old_bytes, new_bytes) = (pretty(&old), serde_json::to_vec(&new).expect("a value"));
+        let candidates = [Candidate { label: "old", relation: Relation::Version, bytes: &old_bytes }];
+        let found = explain(&new_bytes, hash(&old), &candidates);
+        prop_assert_eq!(found.cause, Some(Cause::OtherFile { label: "old".to_owned(), relation: Relation::Version }));
+    }
+}
+
+/// Arbitrary bytes, and pieces of manifests in any order.
+fn bytes() -> impl Strategy<Value = Vec<u8>> {
+    let pieces = [
+        "{",
+        "}",
+        "[",
+        "]",
+        ",",
+        ":",
+        "\"type\"",
+        "\"pricing\"",
+        "\"asset\"",
+        "\"creatorAddress\"",
+        "\"eip155:1:0x\"",
+        "1e5",
+        "\r\n",
+        "\u{feff}",
+        "<",
+        "\"e\u{301}\"",
+    ];
+    let members = [
+        "\"creatorAddress\":\"0xABcdefabcdef1234567890abcdefabcdef123456\"",
+        "\"pricing\":[{\"asset\":\"x:0x\"},{\"recipient\":\"é:0X00\"},7]",
+        "\"access\":{\"requirements\":[{\"kind\":\"0xAB\",\"data\":\"0x\"}]}",
+        "\"type\":7",
+        "\"x\":\"e\u{301}\"",
+        "\"x\":-0.0",
+    ];
+    prop_oneof![
+        proptest::collection::vec(any::<u8>(), 0..40),
+        proptest::collection::vec(proptest::sample::select(pieces.to_vec()), 0..12).prop_map(|list| list.concat().into_bytes()),
+        proptest::collection::vec(proptest::sample::select(members.to_vec()), 0..5).prop_map(|list| format!(
+            "{{{}}}",
+            list.join(",")
+        )
+        .into_bytes()),
+    ]
 }

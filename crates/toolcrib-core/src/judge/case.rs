@@ -3,15 +3,24 @@
 use alloy_primitives::Address;
 
 use super::{AccessReport, CLOCK_SKEW, Check, Creators, Failed, Freshness, Hashes, Policy, Step, TierReport, Untrusted};
+#[cfg(feature = "attestation")]
+use crate::attestation::{self, Attested};
 use crate::checked::Outcome;
 use crate::clock::UnixTime;
 use crate::codes;
+#[cfg(feature = "attestation")]
+use crate::evidence::AttestationFetch;
 use crate::evidence::{Erc165, Evidence, Exchange, FORMAT, Method, PredicateFacts, Requirements, ToolConfig, ToolState};
+#[cfg(feature = "attestation")]
+use crate::finding::Severity;
 use crate::finding::{Finding, Mode};
 use crate::hex::{self, Hex};
 use crate::json::Value;
+use crate::registry::known::known_fault;
 use crate::signals::{self, Advertised};
-use crate::tool::ToolManifest;
+#[cfg(feature = "attestation")]
+use crate::tool::Attestation;
+use crate::tool::{Logic, ToolManifest};
 use crate::url::well_known::{self, WellKnown, check_origin_binding};
 use crate::url::{HttpsUrl, ip};
 
@@ -36,7 +45,14 @@ pub(super) struct Served {
     pub(super) creator: Option<Address>,
     pub(super) endpoint: Option<HttpsUrl>,
     pub(super) max_age: Option<u64>,
+}
+
+/// How far the claims of a verified manifest about its environment go.
+#[derive(Default)]
+pub(super) struct Trust {
     pub(super) tier: TierReport,
+    #[cfg(feature = "attestation")]
+    pub(super) attested: Option<Attested>,
 }
 
 impl Case {
@@ -169,11 +185,6 @@ impl Case {
                 creator: Some(sealed.creator()),
                 endpoint: Some(sealed.endpoint().clone()),
                 max_age: sealed.max_age(),
-                tier: sealed.verifiability().map_or_else(TierReport::default, |claims| TierReport {
-                    declared: claims.declared_tier(),
-                    claimed: claims.effective_tier(),
-                    ..TierReport::default()
-                }),
                 outcome: Outcome::Conformant(sealed),
             },
             Outcome::Flawed(sealed) => {
@@ -184,18 +195,12 @@ impl Case {
                     creator: text("creatorAddress").and_then(lowercase_address),
                     endpoint: text("endpoint").and_then(|endpoint| HttpsUrl::parse(endpoint).ok()),
                     max_age: root.get("maxAge").and_then(Value::as_u64),
-                    tier: TierReport::default(),
                     outcome: Outcome::Flawed(sealed),
                 }
             }
-            Outcome::Unreadable => Served {
-                outcome: Outcome::Unreadable,
-                hash: None,
-                creator: None,
-                endpoint: None,
-                max_age: None,
-                tier: TierReport::default(),
-            },
+            Outcome::Unreadable => {
+                Served { outcome: Outcome::Unreadable, hash: None, creator: None, endpoint: None, max_age: None }
+            }
         }
     }
 
@@ -276,7 +281,7 @@ impl Case {
     }
 
     /// Who may use the tool, and what is odd about whoever decides.
-    pub(super) fn access(&mut self, evidence: &Evidence, config: &ToolConfig) -> AccessReport {
+    pub(super) fn access(&mut self, evidence: &Evidence, config: &ToolConfig, served: Option<&Served>) -> AccessReport {
         let facts = evidence
             .chain
             .as_ref()
@@ -285,12 +290,43 @@ impl Case {
             .filter(|facts| Some(facts.address) == config.access_predicate);
         if let Some(facts) = facts {
             self.predicate(facts);
+            let chain_id = evidence.tool.map_or(0, |tool| tool.chain);
+            for finding in signals::collections(chain_id, facts.contracts.iter().map(|fact| (fact.address, fact.has_code))) {
+                self.add(finding);
+            }
+            if let Some(fault) = known_fault(chain_id, &facts.address, facts.code_hash.as_ref()) {
+                self.add(Finding::new(fault.code()).message(fault.to_string()).got(format!("{:#x}", facts.address)));
+            }
+        }
+        if let Some(Served { outcome: Outcome::Conformant(manifest), .. }) = served {
+            self.access_block(manifest, config, facts);
         }
         AccessReport {
             predicate: config.access_predicate,
             predicate_is_proxy: facts.is_some_and(|facts| facts.proxy.as_ref().is_some_and(|proxy| proxy.is_mutable)),
             predicate_name: facts.and_then(|facts| facts.name.as_deref()).map(Untrusted::new),
             requirements: facts.map(|facts| facts.requirements.clone()),
+        }
+    }
+
+    /// The manifest's own words about access, held against the chain, which decides.
+    fn access_block(&mut self, manifest: &ToolManifest, config: &ToolConfig, facts: Option<&PredicateFacts>) {
+        let Some(block) = manifest.access() else { return };
+        let told = signals::Requirements {
+            all: block.logic() == Logic::And,
+            entries: block.requirements().map(|entry| (entry.kind(), entry.data())).collect(),
+        };
+        let listed = match (config.access_predicate, facts.map(|facts| &facts.requirements)) {
+            (None, _) => None,
+            (Some(_), Some(Requirements::Listed { any, entries })) => Some(signals::Requirements {
+                all: !any,
+                entries: entries.iter().map(|entry| (entry.kind.0, entry.data.to_vec())).collect(),
+            }),
+            // A list that was not read is no difference.
+            (Some(_), _) => return,
+        };
+        if let Some(finding) = signals::access(Some(&told), listed.as_ref()) {
+            self.add(finding);
         }
     }
 
@@ -326,6 +362,75 @@ impl Case {
             self.add(Finding::new(codes::predicate::NAME_MISSING));
         }
     }
+
+    /// What may be believed about the environment of a verified tool. Without a verified report, nothing.
+    #[cfg(feature = "attestation")]
+    pub(super) fn trust(&mut self, evidence: &Evidence, manifest: &ToolManifest, policy: &Policy, now: UnixTime) -> Trust {
+        let Some(claims) = manifest.verifiability() else { return Trust::default() };
+        let attested = match (claims.attestation().filter(|_| claims.execution().is_isolated()), &evidence.attestation) {
+            (Some(claim), Some(fetch)) => self.report(claim, fetch, manifest, policy, now),
+            _ => None,
+        };
+        for finding in attested.iter().flat_map(Attested::findings) {
+            // What it says about the environment says nothing about the four checks.
+            self.add(finding.clone().severity(finding.severity.min(Severity::Warning)));
+        }
+        let effective = attestation::effective_tier(claims, attested.as_ref());
+        let tier = TierReport { declared: effective.declared, claimed: effective.claimed, effective: effective.tier };
+        if attested.is_none() && tier.claimed > tier.effective {
+            self.add(Finding::new(codes::attestation::UNVERIFIED_CLAIM).message("no attestation report was looked at"));
+        }
+        Trust { tier, attested }
+    }
+
+    /// Verifies the report that was fetched, if it came from where the manifest says.
+    #[cfg(feature = "attestation")]
+    fn report(
+        &mut self,
+        claim: Attestation<'_>,
+        fetch: &AttestationFetch,
+        manifest: &ToolManifest,
+        policy: &Policy,
+        now: UnixTime,
+    ) -> Option<Attested> {
+        let named = claim.endpoint().and_then(|endpoint| HttpsUrl::parse(endpoint).ok())?;
+        if fetch.exchange.url != named.normalized() {
+            self.add(Finding::new(codes::attestation::UNVERIFIED_CLAIM).message("the report was fetched from another place"));
+            return None;
+        }
+        if let Some(failure) = &fetch.exchange.failure {
+            self.add(failure.finding().severity(Severity::Warning));
+            return None;
+        }
+        let response = fetch.exchange.complete().filter(|response| response.status == 200)?;
+        let report = attestation::Report { body: response.body.as_bytes(), content_type: response.header("content-type").next() };
+        let claim = attestation::Claim::of(claim, manifest.endpoint().normalized());
+        Some(attestation::verify(&report, &claim, &policy.attestation, now, fetch.nonce.as_ref().map(|nonce| &nonce[..])))
+    }
+
+    /// What may be believed about the environment of a verified tool: nothing, where reports cannot be checked.
+    #[cfg(not(feature = "attestation"))]
+    pub(super) fn trust(&mut self, _: &Evidence, manifest: &ToolManifest, _: &Policy, _: UnixTime) -> Trust {
+        let Some(claims) = manifest.verifiability() else { return Trust::default() };
+        let (declared, claimed) = (claims.declared_tier(), claims.effective_tier());
+        Trust { tier: TierReport { declared, claimed, ..TierReport::default() } }
+    }
+
+    /// Signals of a takeover in the server's certificate.
+    #[cfg(feature = "attestation")]
+    pub(super) fn certificate(&mut self, evidence: &Evidence) {
+        let registration = evidence.chain.as_ref().and_then(|chain| chain.registration);
+        let tls = evidence.manifest.as_ref().and_then(|exchange| exchange.tls.as_ref());
+        let (Some(registration), Some(tls)) = (registration, tls) else { return };
+        let Some(certificate) = crate::certificate::read(tls.certificate.as_bytes()) else { return };
+        for finding in signals::certificate(registration.at, &certificate, None) {
+            self.add(finding);
+        }
+    }
+
+    /// Certificates are not read in this build.
+    #[cfg(not(feature = "attestation"))]
+    pub(super) const fn certificate(&self, _: &Evidence) {}
 
     /// How the four checks went.
     pub(super) fn checks(&self) -> [Check; 4] {

@@ -13,7 +13,7 @@ mod tests;
 mod untrusted;
 
 use alloy_primitives::B256;
-use case::Case;
+use case::{Case, Trust};
 pub use report::{
     About, AccessReport, Check, Claims, Creators, Failed, Freshness, Hashes, PriceText, Report, TierReport, Verdict,
 };
@@ -45,11 +45,20 @@ pub struct Policy {
     pub pinned_manifest: Option<B256>,
     /// The hash of the registry's code that the reader trusts.
     pub pinned_registry_code: Option<B256>,
+    /// How attestation reports are judged. By itself it trusts no root, so that every claim stays one.
+    #[cfg(feature = "attestation")]
+    pub attestation: crate::attestation::Policy,
 }
 
 impl Default for Policy {
     fn default() -> Self {
-        Self { window: DEFAULT_WINDOW, pinned_manifest: None, pinned_registry_code: None }
+        Self {
+            window: DEFAULT_WINDOW,
+            pinned_manifest: None,
+            pinned_registry_code: None,
+            #[cfg(feature = "attestation")]
+            attestation: crate::attestation::Policy::default(),
+        }
     }
 }
 
@@ -91,7 +100,8 @@ pub fn judge_whole(evidence: &Evidence, policy: &Policy, now: UnixTime) -> (Repo
         Creators { onchain: config.map(|config| config.creator), declared: served.as_ref().and_then(|served| served.creator) };
     case.creator(creator);
     let freshness = case.freshness(evidence, policy, served.as_ref().and_then(|served| served.max_age), now);
-    let access = config.map(|config| case.access(evidence, config));
+    let access = config.map(|config| case.access(evidence, config, served.as_ref()));
+    case.certificate(evidence);
     if evidence.is_dev() {
         case.add(Finding::new(codes::verify::DEV_WORLD));
     }
@@ -99,7 +109,11 @@ pub fn judge_whole(evidence: &Evidence, policy: &Policy, now: UnixTime) -> (Repo
     let checks = case.checks();
     let verified = case.failed.is_none() && checks == [Check::Passed; 4];
     let conformant = served.as_ref().is_some_and(|served| matches!(served.outcome, Outcome::Conformant(_)));
-    let tier = served.as_ref().map(|served| served.tier).unwrap_or_default();
+    let trust = match served.as_ref().map(|served| &served.outcome) {
+        // Claims of a manifest that nobody vouches for are not even looked at.
+        Some(Outcome::Conformant(sealed)) if verified => case.trust(evidence, sealed, policy, now),
+        _ => Trust::default(),
+    };
     let (manifest, claims) = match served.map(|served| served.outcome) {
         Some(Outcome::Conformant(sealed)) if verified => (Some(sealed), None),
         Some(Outcome::Conformant(sealed)) => (None, Some(Claims::of(sealed.document()))),
@@ -125,7 +139,9 @@ pub fn judge_whole(evidence: &Evidence, policy: &Policy, now: UnixTime) -> (Repo
         creator,
         about: manifest.as_ref().map(|manifest| About::of(manifest)),
         claims,
-        tier,
+        tier: trust.tier,
+        #[cfg(feature = "attestation")]
+        attestation: trust.attested,
         freshness,
         pinned: policy.pinned_manifest.map(|pin| hash.committed == Some(pin)),
         access,

@@ -40,6 +40,9 @@ pub struct Report {
     pub claims: Option<Claims>,
     /// The trust tier.
     pub tier: TierReport,
+    /// What became of the attestation report, where the manifest names one.
+    #[cfg(feature = "attestation")]
+    pub attestation: Option<crate::attestation::Attested>,
     /// For how long this answer holds.
     pub freshness: Freshness,
     /// Whether the committed hash is the pinned one; `None` when none is pinned.

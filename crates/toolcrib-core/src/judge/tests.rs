@@ -6,8 +6,8 @@ use serde_json::{Value as Json, json};
 use super::*;
 use crate::caip::ToolRef;
 use crate::evidence::{
-    Body, ChainReads, ConfigRead, Erc165, Exchange, FORMAT, Failure, Method, PredicateFacts, ProxyFacts, Requirements, Response,
-    ToolConfig, ToolState,
+    Body, ChainReads, ConfigRead, ContractFact, Erc165, Exchange, FORMAT, Failure, Method, PredicateFacts, ProxyFacts,
+    Requirements, Response, ToolConfig, ToolState,
 };
 use crate::tool::TYPE_V1;
 
@@ -391,6 +391,7 @@ fn what_is_odd_about_a_predicate_is_told() {
         name: Some("gate".to_owned()),
         version: None,
         requirements: Requirements::Listed { any: false, entries: Vec::new() },
+        contracts: Vec::new(),
     };
     let judged = |facts: PredicateFacts| {
         let mut evidence = honest();
@@ -407,6 +408,10 @@ fn what_is_odd_about_a_predicate_is_told() {
         (p::NAME_MISSING, PredicateFacts { name: None, ..facts.clone() }),
         (p::INTROSPECTION_FAILED, PredicateFacts { requirements: Requirements::Failed, ..facts.clone() }),
         (p::INTROSPECTION_OVER_LIMIT, PredicateFacts { requirements: Requirements::OverLimit, ..facts.clone() }),
+        (
+            p::COLLECTION_NO_CODE,
+            PredicateFacts { contracts: vec![ContractFact { address: CREATOR, has_code: false }], ..facts.clone() },
+        ),
         (
             p::PROXY,
             PredicateFacts {
@@ -436,5 +441,40 @@ fn what_is_served_as_text_is_noted() {
         exchange(&mut evidence).response.as_mut().expect("an answer").headers[0].1 = value.to_owned();
         let report = verified(&evidence);
         assert_eq!(report.findings.iter().any(|f| f.code == codes::verify::CONTENT_TYPE), is_noted, "{value}");
+    }
+}
+
+// req: PRED-008
+#[test]
+fn what_the_manifest_says_about_access_is_held_against_the_chain() {
+    let requirement = json!({"kind": "0xabcd1234", "data": "0x01", "label": "Hold a token"});
+    let block = json!({"logic": "AND", "requirements": [requirement]});
+    let mut evidence = serving(with("access", block).to_string().as_bytes());
+    let differs =
+        |evidence: &Evidence| verified(evidence).findings.iter().any(|finding| finding.code == codes::access::DIFFERS_FROM_CHAIN);
+    assert!(differs(&evidence), "the tool is open");
+    let address = Address::repeat_byte(0x9e);
+    config(&mut evidence).access_predicate = Some(address);
+    assert!(!differs(&evidence), "nobody asked the predicate");
+    let listed = |data: &[u8]| Requirements::Listed {
+        any: false,
+        entries: vec![crate::evidence::Requirement {
+            kind: [0xab, 0xcd, 0x12, 0x34].into(),
+            data: data.to_vec().into(),
+            label: "other words".to_owned(),
+        }],
+    };
+    for (data, expected) in [(&[1_u8][..], false), (&[2], true)] {
+        evidence.chain.as_mut().expect("a chain").predicate = Some(PredicateFacts {
+            address,
+            code_hash: Some(B256::repeat_byte(2)),
+            proxy: None,
+            erc165: Erc165::Predicate,
+            name: Some("gate".to_owned()),
+            version: None,
+            requirements: listed(data),
+            contracts: Vec::new(),
+        });
+        assert_eq!(differs(&evidence), expected, "{data:?}");
     }
 }

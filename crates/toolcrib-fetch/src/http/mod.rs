@@ -20,6 +20,7 @@ use tokio::time::{Instant, timeout_at};
 use toolcrib_core::codes;
 use toolcrib_core::evidence::{Failure, Method};
 
+use crate::attempt::after;
 use crate::tls::{self, Stage};
 use crate::{Headers, Limits, MAX_INTERIM};
 
@@ -172,7 +173,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
 
     /// When to stop waiting, and whether that is because of silence.
     fn deadline(&self) -> (bool, Instant) {
-        let idle = Instant::now() + self.idle;
+        let idle = after(Instant::now(), self.idle);
         (idle < self.until, idle.min(self.until))
     }
 }
@@ -180,3 +181,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
 fn timeout(idle: bool, when: &str) -> Failure {
     Failure::new(if idle { codes::fetch::READ_TIMEOUT } else { codes::fetch::TOTAL_TIMEOUT }, when)
 }
+
+#[cfg(test)]
+mod tests;

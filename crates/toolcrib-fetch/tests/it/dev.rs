@@ -18,12 +18,12 @@ struct Dev {
 impl Dev {
     fn new() -> Self {
         let (world, ca) = (World::new(), Authority::new("development authority"));
-        let fetch = world.builder().dev(DevWorld { ca: ca.der() }).build().unwrap();
+        let fetch = world.builder().dev(DevWorld { ca: ca.der() }).build().expect("the authority is a certificate");
         Self { world, ca, fetch }
     }
 
     async fn get(&self, url: &str, chain: Option<u64>) -> toolcrib_core::evidence::Exchange {
-        let url = HttpsUrl::parse(url).unwrap();
+        let url = HttpsUrl::parse(url).expect("a URL");
         self.fetch.get(&Target::file(&url, chain)).await
     }
 

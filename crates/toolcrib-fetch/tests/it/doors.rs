@@ -12,7 +12,7 @@ use crate::support::{NOW, Script, Step, World, answer, ok, quick};
 const HOST: &str = "tools.example.com";
 
 fn url() -> HttpsUrl {
-    HttpsUrl::parse(&format!("https://{HOST}/a.json")).unwrap()
+    HttpsUrl::parse(&format!("https://{HOST}/a.json")).expect("a URL")
 }
 
 // req: VERIFY-002

@@ -14,7 +14,7 @@ use crate::support::{World, ok, quick};
 const HOST: &str = "tools.example.com";
 
 async fn failure(world: &World, url: &str) -> Code {
-    let url = HttpsUrl::parse(url).unwrap();
+    let url = HttpsUrl::parse(url).expect("a URL");
     let start = Instant::now();
     let exchange = world.fetch().get(&Target::file(&url, Some(1)).limits(quick())).await;
     assert!(start.elapsed() < quick().total + Duration::from_millis(700));

@@ -14,6 +14,8 @@ mod settings;
 mod shell;
 #[path = "../../../toolcrib-fetch/tests/support/mod.rs"]
 mod support;
+mod trust;
+mod watch;
 
 use std::fs;
 use std::io::Write;

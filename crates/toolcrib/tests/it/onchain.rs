@@ -49,7 +49,12 @@ impl World {
 
     /// Makes a block.
     pub(crate) fn mine(&self) {
-        self.ask("evm_mine");
+        self.ask("evm_mine", "");
+    }
+
+    /// Puts code at an address.
+    fn set_code(&self, address: &str, code: &str) {
+        self.ask("anvil_setCode", &format!(r#""{address}","{code}""#));
     }
 
     /// Ends the chain, and waits until it is gone.
@@ -60,22 +65,22 @@ impl World {
 
     /// The number of the newest block.
     pub(crate) fn head(&self) -> u64 {
-        let answer: serde_json::Value = serde_json::from_str(&self.ask("eth_blockNumber")).expect("JSON");
+        let answer: serde_json::Value = serde_json::from_str(&self.ask("eth_blockNumber", "")).expect("JSON");
         let digits = answer["result"].as_str().and_then(|text| text.strip_prefix("0x")).expect("a number");
         u64::from_str_radix(digits, 16).expect("a number")
     }
 
-    /// Asks the node something that takes no arguments, and gives the body of its answer.
-    fn ask(&self, method: &str) -> String {
+    /// Asks the node something, and gives the body of its answer.
+    fn ask(&self, method: &str, params: &str) -> String {
         let address = self.url.strip_prefix("http://").expect("a plain URL");
-        let body = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":[]}}"#);
+        let body = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":[{params}]}}"#);
         let mut stream = TcpStream::connect(address).expect("the chain listens");
         let length = body.len();
         let head = "content-type: application/json\r\nconnection: close";
         write!(stream, "POST / HTTP/1.1\r\nhost: {address}\r\n{head}\r\ncontent-length: {length}\r\n\r\n{body}").expect("sent");
         let mut answer = String::new();
         stream.read_to_string(&mut answer).expect("an answer");
-        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+        assert!(answer.starts_with("HTTP/1.1 200") && !answer.contains("\"error\""), "{answer}");
         answer.split_once("\r\n\r\n").expect("a body").1.to_owned()
     }
 
@@ -147,6 +152,77 @@ fn nothing_is_signed_that_could_not_verify() {
     assert!(world.run(&["inspect", "1"]).code(1).stdout.contains("not registered"), "after all that");
 }
 
+// req: REG-025, REG-036, PRED-024
+#[test]
+fn a_broken_gate_is_told_from_a_closed_one_and_says_what_is_wrong_with_it() {
+    let world = World::new();
+    let predicate = "0x2000000000000000000000000000000000000001";
+    // PUSH1 2; PUSH1 0; MSTORE; PUSH1 32; PUSH1 0; RETURN: neither yes nor no, to every question.
+    world.set_code(predicate, "0x600260005260206000f3");
+    world.register(&["--access-predicate", predicate]).code(0);
+    let ran = world.run(&["access", "1", STRANGER]).code(1);
+    assert_eq!(ran.stdout, "malfunction\n");
+    assert!(ran.stderr.contains("predicate.answer_not_bool") && ran.stderr.contains("0x2"), "{}", ran.stderr);
+    let data: serde_json::Value =
+        serde_json::from_str(&world.run(&["access", "1", STRANGER, "--json"]).code(1).stdout).expect("JSON");
+    assert_eq!(data["data"]["code"], "predicate.malfunction", "{data}");
+    assert_eq!(data["data"]["reason"]["code"], "predicate.answer_not_bool", "{data}");
+    let shown = world.run(&["inspect", "1"]).code(0).stdout;
+    assert!(shown.contains("error[predicate.malfunction]") && shown.contains("error[predicate.answer_not_bool]"), "{shown}");
+    let listed = world.run(&["requirements", "1"]).code(1);
+    assert!(listed.stderr.contains("predicate.requirements_malformed"), "{}", listed.stderr);
+    // An honest no has no reason to give, and a secret is not shown to a node.
+    world.sign(&["pause", "1"], "0").code(0);
+    let ran = world.run(&["access", "1", STRANGER]).code(1);
+    assert!(ran.stdout == "denied\n" && ran.stderr.contains("predicate.denied:"), "{}", ran.stderr);
+    assert!(!world.run(&["inspect", "1"]).code(0).stdout.contains("malfunction"));
+    let secret = world.run(&["access", "1", STRANGER, "--data", "0x426561726572206162632e646566"]).code(2);
+    assert!(secret.stderr.contains("predicate.data_secret"), "{}", secret.stderr);
+    let key = "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80";
+    let arguments = ["access", "1", STRANGER, "--data", key, "--network", "local", "--rpc-url", &world.url];
+    let secret = world.sandbox.run_with_env(&arguments, &[("TOOLCRIB_PRIVATE_KEY", key)]).code(2);
+    assert!(secret.stderr.contains("predicate.data_secret") && !secret.stderr.contains(&key[2..20]), "{}", secret.stderr);
+}
+
+// req: PRED-026, REG-039, REG-040, REG-045
+#[test]
+fn what_cannot_be_undone_is_said_before_it_is_done() {
+    let world = World::new();
+    let nobody = "0x1111111111111111111111111111111111111111";
+    let ran = world.register(&["--access-predicate", nobody, "--allow-undeployed"]).code(0);
+    assert!(ran.stderr.contains("warning[predicate.no_code]"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("the creator can never be changed"), "{}", ran.stderr);
+    let shown = world.run(&["inspect", "1"]).code(0).stdout;
+    assert!(shown.contains("predicate.no_code") && !shown.contains("malfunction"), "{shown}");
+    // Our registry takes nothing, so a fee is refused, and the refusal is reported.
+    let paid = world.sign(&["register", "--manifest", "tool.json", "--metadata", URI, "--fee", "5", "--dry-run"], "0").code(2);
+    assert!(paid.stderr.contains("chain.reverted"), "{}", paid.stderr);
+    // Removing asks, and without a terminal the answer is no.
+    let declined = world.run(&["deregister", "1", "--dev-account", "0"]).code(2);
+    assert!(declined.stderr.contains("author.declined") && declined.stderr.contains("never comes back"), "{}", declined.stderr);
+    // An account with code can recover; it is not warned. Nothing is signed here, as the key would not count.
+    world.set_code(CREATOR, "0x00");
+    let ran = world.register(&["--access-predicate", nobody, "--allow-undeployed", "--calldata"]).code(0);
+    assert!(!ran.stderr.contains("the creator can never be changed"), "{}", ran.stderr);
+}
+
+#[test]
+fn contracts_are_deployed_where_there_is_no_registry_yet() {
+    let world = World::with(&["--bare"]);
+    let missing = world.run(&["inspect", "1"]).code(2);
+    assert!(missing.stderr.contains("chain.not_a_registry"), "{}", missing.stderr);
+    let first = world.sign(&["contracts", "deploy"], "0").code(0).stdout;
+    let list = world.sandbox.run(&["contracts", "list"]).code(0).stdout;
+    for line in list.lines() {
+        assert!(first.contains(&format!("deployed   {line}")), "{line} is not in\n{first}");
+    }
+    let second = world.sign(&["contracts", "deploy"], "0").code(0).stdout;
+    assert_eq!(second.matches("was there").count(), list.lines().count(), "{second}");
+    assert!(!second.contains("deployed "), "nothing is done twice: {second}");
+    world.register(&["--nft-gate", "0x0241662C9c78b03677892e6272EEDd36B9e94107"]).code(0);
+    assert!(world.run(&["inspect", "1"]).code(0).stdout.contains(URI));
+}
+
 // req: CLI-007, REG-040
 #[test]
 fn a_gate_is_configured_with_the_registration() {
@@ -189,14 +265,19 @@ fn gates_are_changed_and_shown() {
 #[test]
 fn half_a_registration_lets_nobody_in_and_can_be_finished() {
     let world = World::new();
-    // More collections than the predicate takes: the tool is registered, its gate is refused.
-    let collections: Vec<_> = (1..=9).map(|n| format!("0x{n:040x}")).collect();
+    // More collections than the predicate takes are refused before anything is signed.
+    let collections: Vec<_> = (0x1001..=0x1005).map(|n| format!("0x{n:040x}")).collect();
     let gates: Vec<_> = collections.iter().flat_map(|collection| ["--nft-gate", collection]).collect();
-    let ran = world.register(&gates).code(2);
+    let refused = world.register(&gates).code(2);
+    assert!(refused.stderr.contains("author.gate_too_large"), "{}", refused.stderr);
+    assert!(world.run(&["inspect", "1"]).code(1).stdout.contains("not registered"));
+    // Collections without code: the tool is registered, its gate is refused.
+    let gates = &gates[..8];
+    let ran = world.register(gates).code(2);
     assert!(ran.stderr.contains("the same command goes on where this stopped"), "{}", ran.stderr);
     assert_ne!(world.run(&["access", "1", STRANGER]).code(1).stdout, "granted\n", "closed, not open");
     // Given again, it goes on instead of registering a second tool.
-    let again = world.register(&gates).code(2);
+    let again = world.register(gates).code(2);
     assert!(again.stderr.contains("going on where this stopped before"), "{}", again.stderr);
     assert!(world.run(&["inspect", "2"]).code(1).stdout.contains("not registered"));
 }

@@ -40,16 +40,16 @@ fn each_cap_holds_to_the_byte() {
         assert_eq!(decode(&encode(entries, 0)).map(|(_, entries)| entries.len()), expected);
     }
     check(vec![entry([9; 4], 1, 1); MAX_REQUIREMENTS], Ok(MAX_REQUIREMENTS));
-    check(vec![entry([9; 4], 1, 1); MAX_REQUIREMENTS + 1], Err(Fault::OverLimit));
-    check(vec![entry([9; 4], 1, 1); 300], Err(Fault::OverLimit));
+    check(vec![entry([9; 4], 1, 1); MAX_REQUIREMENTS + 1], Err(Fault::OverLimit(Limit::Entries)));
+    check(vec![entry([9; 4], 1, 1); 300], Err(Fault::OverLimit(Limit::Entries)));
     check(vec![entry([9; 4], MAX_DATA_BYTES, 0)], Ok(1));
-    check(vec![entry([9; 4], MAX_DATA_BYTES + 1, 0)], Err(Fault::OverLimit));
+    check(vec![entry([9; 4], MAX_DATA_BYTES + 1, 0)], Err(Fault::OverLimit(Limit::Data)));
     check(vec![entry([9; 4], 0, MAX_LABEL_BYTES)], Ok(1));
-    check(vec![entry([9; 4], 0, MAX_LABEL_BYTES + 1)], Err(Fault::OverLimit));
+    check(vec![entry([9; 4], 0, MAX_LABEL_BYTES + 1)], Err(Fault::OverLimit(Limit::Label)));
     let fullest = encode(vec![entry([9; 4], MAX_DATA_BYTES, MAX_LABEL_BYTES); MAX_REQUIREMENTS], 0);
     assert_eq!(fullest.len(), MAX_ANSWER_BYTES, "the fullest honest answer is just as long as allowed");
     assert!(decode(&fullest).is_ok());
-    assert_eq!(decode(&[&fullest[..], &[0]].concat()), Err(Fault::OverLimit));
+    assert_eq!(decode(&[&fullest[..], &[0]].concat()), Err(Fault::OverLimit(Limit::Answer)));
 }
 
 // req: HARDEN-014
@@ -65,8 +65,8 @@ fn lies_about_lengths_and_offsets_are_malformed_or_over_the_limit() {
     check(&[[0; 32]; 40], Fault::Malformed);
     check(&[word(64), word(0)], Fault::Malformed);
     check(&[huge, word(0), word(0)], Fault::Malformed);
-    check(&[word(64), word(0), word(1_000_000)], Fault::OverLimit);
-    check(&[word(64), word(0), huge], Fault::OverLimit);
+    check(&[word(64), word(0), word(1_000_000)], Fault::OverLimit(Limit::Entries));
+    check(&[word(64), word(0), huge], Fault::OverLimit(Limit::Entries));
     check(&[word(64), word(0), word(256)], Fault::Malformed);
     check(&[word(64), word(0), word(1), huge], Fault::Malformed);
     check(&[word(64), word(0), word(1), word(32)], Fault::Malformed);
@@ -77,7 +77,8 @@ fn lies_about_lengths_and_offsets_are_malformed_or_over_the_limit() {
         word
     };
     check(&[word(64), word(0), word(1), word(32), kind(1), word(96), word(96), word(0)], Fault::Malformed);
-    check(&[word(64), word(0), word(1), word(32), kind(0), word(96), word(96), huge], Fault::OverLimit);
+    check(&[word(64), word(0), word(1), word(32), kind(0), word(96), word(96), huge], Fault::OverLimit(Limit::Data));
+    check(&[word(64), word(0), word(1), word(32), kind(0), word(96), word(128), word(0), huge], Fault::OverLimit(Limit::Label));
     check(&[word(64), word(0), word(1), word(32), kind(0), word(96), word(96), word(33), word(0)], Fault::Malformed);
     check(&[word(64), word(0), word(1), word(32), kind(0), huge, word(96), word(0)], Fault::Malformed);
     // A label that is not UTF-8.
@@ -98,8 +99,7 @@ fn known_kinds_are_decoded_to_the_last_byte() {
         assert_eq!(&Meaning::of(kind, data), expected, "{marker}");
         if *expected != Meaning::Undecodable && marker != "other()" {
             let longer = [data, &[0]].concat();
-            let is_open_ended = matches!(expected, Meaning::Trait { .. } | Meaning::Attestation { .. });
-            assert!(is_open_ended || Meaning::of(kind, &longer) == Meaning::Undecodable, "{marker} with a byte more");
+            assert_eq!(Meaning::of(kind, &longer), Meaning::Undecodable, "{marker} with a byte more");
             if let Some((_, shorter)) = data.split_last() {
                 assert_eq!(Meaning::of(kind, shorter), Meaning::Undecodable, "{marker} with a byte less");
             }
@@ -115,23 +115,25 @@ fn known_kinds_are_decoded_to_the_last_byte() {
     let (key, values) = (B256::repeat_byte(1), vec![B256::repeat_byte(2), B256::repeat_byte(3)]);
     let data = (a, b, key, values.clone()).abi_encode_params();
     check("erc7496Trait()", &data, &Meaning::Trait { collection: a, traits: b, key, values });
-    let data = ("https://issuer.example/jwks".to_owned(), key).abi_encode_params();
+    let jwks_uri = "https://issuer.example/jwks".to_owned();
+    let data = (jwks_uri.clone(), key).abi_encode_params();
+    check("walletStateAttestation()", &data, &Meaning::Attestation { jwks_uri, condition: key });
     check("accessProof()", &a.abi_encode(), &Meaning::AccessProof { verifier: a });
     check("merkleAllowlist()", &key.abi_encode(), &Meaning::Merkle { root: key });
     check("denyAll()", &[], &Meaning::DenyAll);
+    // Every kind of the table is decoded; none falls through.
+    for kind in RequirementKind::ALL {
+        assert_ne!(Meaning::of(kind.id(), &[0xee; 7]), Meaning::Unknown, "{kind:?}");
+    }
     check("other()", &[1], &Meaning::Unknown);
-    let attestation = Meaning::of(Meaning::ATTESTATION, &data);
-    assert_eq!(attestation, Meaning::Attestation { jwks_uri: "https://issuer.example/jwks".to_owned(), condition: key });
-    assert_eq!(Meaning::of(Meaning::UNREAD, b""), Meaning::Unread);
+    assert_eq!(Meaning::of(UNREAD_KIND, b""), Meaning::Unread);
 }
 
 // req: PRED-006
 #[test]
 fn no_two_kinds_share_an_id() {
-    let mut ids =
-        vec![Meaning::ERC20, Meaning::TRAIT, Meaning::ATTESTATION, Meaning::ACCESS_PROOF, Meaning::MERKLE, Meaning::DENY_ALL];
-    ids.extend(RequirementKind::ALL.map(RequirementKind::id));
-    ids.push(Meaning::UNREAD);
+    let mut ids: Vec<_> = RequirementKind::ALL.into_iter().map(RequirementKind::id).collect();
+    ids.push(UNREAD_KIND);
     ids.sort_unstable();
     let count = ids.len();
     ids.dedup();

@@ -33,6 +33,9 @@ pub(crate) struct Dev {
     /// Keep the chain in this file between runs
     #[arg(long, value_name = "FILE")]
     pub(crate) state: Option<PathBuf>,
+    /// Start without registry, predicates and test assets, as on a chain that nobody has deployed them on
+    #[arg(long)]
+    pub(crate) bare: bool,
     /// Stop after so many seconds, instead of waiting for Ctrl-C
     #[arg(long, value_name = "SECONDS")]
     pub(crate) exit_after: Option<u64>,
@@ -72,19 +75,24 @@ pub(crate) async fn run(arguments: &Dev, with_advice: bool, printer: &mut Printe
     let url = devchain.http_url();
     let chain = Chain::connect(ChainConfig::from_setting(&network, Some(&url)).map_err(failed)?).await.map_err(failed)?;
     let wallet = LocalWallet::development(0).map_err(|error| failed(error.into()))?;
-    deploy::deploy(&chain, &wallet, |_, _| {}).await.map_err(failed)?;
-    deploy::deploy_test_assets(&chain, &wallet).await.map_err(failed)?;
+    if !arguments.bare {
+        deploy::deploy(&chain, &wallet, |_, _| {}).await.map_err(failed)?;
+        deploy::deploy_test_assets(&chain, &wallet).await.map_err(failed)?;
+    }
     // Blocks come slowly only from here on: the contracts are there at once.
     if let Some(seconds) = arguments.block_time {
         devchain.set_mining(Mining::Interval(Duration::from_secs(seconds.max(1))));
     }
 
-    let registry = network.registry.map(|address| address.to_checksum(None)).unwrap_or_default();
-    printer.result(&format!("chain {} at {url} and {}\nregistry {registry}\n", arguments.chain_id, devchain.ws_url()))?;
+    let registry = network.registry.filter(|_| !arguments.bare).map(|address| address.to_checksum(None));
+    printer.result(&format!("chain {} at {url} and {}\n", arguments.chain_id, devchain.ws_url()))?;
+    if let Some(registry) = &registry {
+        printer.result(&format!("registry {registry}\n"))?;
+    }
     for (index, account) in DEV_ACCOUNTS.iter().enumerate() {
         printer.result(&format!("account {index} {}\n", account.to_checksum(None)))?;
     }
-    for asset in deploy::test_assets().unwrap_or_default() {
+    for asset in deploy::test_assets().unwrap_or_default().iter().filter(|_| !arguments.bare) {
         printer.result(&format!("{} {}\n", asset.name, asset.address.to_checksum(None)))?;
     }
     printer.flush()?;

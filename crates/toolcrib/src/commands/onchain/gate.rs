@@ -9,6 +9,7 @@ use toolcrib_chain::predicate::MerklePredicate;
 use toolcrib_chain::registry::Registry;
 use toolcrib_chain::wallet::Wallet;
 use toolcrib_core::codes;
+use toolcrib_core::registry::known::known_fault;
 
 use crate::input::Source;
 use crate::kinds::parse_address;
@@ -124,18 +125,39 @@ impl GateArguments {
     }
 }
 
-/// Looks at what a gate stands on before a tool is registered behind it: a predicate without code lets nobody in, and an
-/// account that is lost can never change it.
-pub(crate) async fn check(gate: &Gate, registry: &Registry, wallet: &dyn Wallet, printer: &mut Printer) -> Result<(), Stop> {
+/// Looks at what a gate stands on before a tool is registered behind it: a predicate without code lets nobody in, one that
+/// refuses its configuration lets nobody in either, and an account that is lost can never change it.
+pub(crate) async fn check(
+    gate: &Gate,
+    registry: &Registry,
+    wallet: &dyn Wallet,
+    allow_undeployed: bool,
+    printer: &mut Printer,
+) -> Result<(), Stop> {
     let Some(predicate) = gate.predicate() else { return Ok(()) };
+    fits(gate, registry, printer).await?;
     if registry.chain().code(predicate).await.map_err(failed)?.is_empty() {
         let what = format!("there is no code at the predicate {predicate}, so the tool would let nobody in");
-        return Err(Failure::new(codes::predicate::NO_CODE, what).into());
+        if !allow_undeployed {
+            return Err(Failure::new(codes::predicate::NO_CODE, what)
+                .hint("deploy it first; `register --allow-undeployed` registers all the same")
+                .into());
+        }
+        printer.note(&format!("warning[{}]: {what}; make sure of the salt and the init code", codes::predicate::NO_CODE))?;
     }
     if registry.chain().code(wallet.address()).await.map_err(failed)?.is_empty() {
         printer.note("note: the creator can never be changed; a contract wallet can recover from a lost or stolen key, this account cannot")?;
     }
     Ok(())
+}
+
+/// Refuses a gate that its predicate would refuse after the registration, and says what is known to be wrong with it.
+pub(crate) async fn fits(gate: &Gate, registry: &Registry, printer: &mut Printer) -> Result<(), Stop> {
+    let Some(predicate) = gate.predicate() else { return Ok(()) };
+    if let Some(fault) = known_fault(registry.chain().chain_id(), &predicate, None) {
+        printer.note(&format!("warning[{}]: {fault}", fault.code()))?;
+    }
+    Ok(gate.check_on(registry).await.map_err(|error| Failure::new(error.code(), error.to_string()))?)
 }
 
 fn parse_tokens(text: &str) -> Result<(Address, Vec<U256>), Failure> {
@@ -150,7 +172,8 @@ fn parse_word(text: &str) -> Result<B256, Failure> {
     text.parse().map_err(|_| Failure::new(codes::cli::USAGE, format!("`{text}` is not 32 bytes in hex")))
 }
 
-fn parse_number(text: &str) -> Result<U256, Failure> {
+/// A whole number in decimal digits.
+pub(crate) fn parse_number(text: &str) -> Result<U256, Failure> {
     U256::from_str_radix(text, 10).map_err(|_| Failure::new(codes::cli::USAGE, format!("`{text}` is no whole number")))
 }
 

@@ -3,10 +3,12 @@
 use alloy_primitives::{Address, Bytes, U256};
 use clap::Args;
 use serde_json::{Value, json};
-use toolcrib_chain::predicate::{self, Requirements};
+use toolcrib_chain::predicate::{self, Introspection, Meaning, Opaque, Requirement, Requirements};
 use toolcrib_chain::registry::{Access, Registry, ToolState};
-use toolcrib_core::codes;
+use toolcrib_core::codes::{self, Code};
+use toolcrib_core::registry::RequirementKind;
 
+use crate::env;
 use crate::kinds::parse_address;
 use crate::onchain::{OnChain, failed};
 use crate::outcome::{Done, Exit, Failure, Stop};
@@ -59,26 +61,34 @@ pub(crate) async fn inspect(arguments: &Tool, printer: &mut Printer) -> Result<D
         }
         Some(address) => {
             let found = predicate::introspect(registry.chain(), address, id).await.map_err(failed)?;
-            lines.push((
-                "predicate",
-                format!("{} {}", address.to_checksum(None), found.name.as_deref().unwrap_or("without a name")),
-            ));
-            remarks.extend(found.codes());
+            let name = found.name.as_ref().map_or("without a name", Opaque::as_str);
+            lines.push(("predicate", format!("{} {name}", address.to_checksum(None))));
+            remarks.extend(of_predicate(&found));
+            // Its creator is asked about, as anybody would do: whether it works hardly hangs on the account. Where something
+            // must be shown, asking without it says nothing.
+            if found.code_hash.is_some() && !found.needs_proof() {
+                let (account, data) = (config.creator, Bytes::new());
+                let answer = registry.access(id, account, data.clone()).await.map_err(failed)?;
+                if answer == Access::Malfunction {
+                    remarks.push((codes::predicate::MALFUNCTION, codes::predicate::MALFUNCTION.title().to_owned()));
+                    let why = registry.explain(id, account, data, answer).await.map_err(failed)?;
+                    remarks.extend(why.map(|why| (why.code(), why.to_string())));
+                }
+            }
             Some(found)
         }
     };
-    let what = format!("{} {}", report.name.as_deref().unwrap_or("?"), report.version.as_deref().unwrap_or("?"));
+    let said = |text: &Option<Opaque>| text.as_ref().map_or("?", Opaque::as_str).to_owned();
+    let what = format!("{} {}", said(&report.name), said(&report.version));
     lines.push(("registry", format!("{} ({what})", registry.address().to_checksum(None))));
     lines.push(("registry code", report.code_hash.to_string()));
-    if report.proxy.is_some() {
-        remarks.push(codes::chain::REGISTRY_PROXY);
-    }
+    remarks.extend(report.codes().into_iter().map(|code| (code, code.title().to_owned())));
     let width = lines.iter().map(|(name, _)| name.len()).max().unwrap_or_default();
     for (name, value) in &lines {
         printer.result(&format!("{name:width$}  {}\n", shown(value)))?;
     }
-    for code in &remarks {
-        printer.result(&format!("{}[{code}]: {}\n", code.severity(), code.title()))?;
+    for (code, what) in &remarks {
+        printer.result(&format!("{}[{code}]: {}\n", code.severity(), shown(what)))?;
     }
     let data = json!({
         "tool": reference,
@@ -87,11 +97,20 @@ pub(crate) async fn inspect(arguments: &Tool, printer: &mut Printer) -> Result<D
         "metadata_uri": config.metadata_uri,
         "manifest_hash": config.manifest_hash,
         "access_predicate": config.access_predicate,
-        "predicate_name": introspection.and_then(|found| found.name),
+        "predicate_name": introspection.and_then(|found| found.name).map(|name| name.to_string()),
         "registry_code_hash": report.code_hash,
-        "remarks": remarks.iter().map(|code| code.id()).collect::<Vec<_>>(),
+        "remarks": remarks.iter().map(|(code, _)| code.id()).collect::<Vec<_>>(),
     });
     Ok(Done::new(Exit::Yes, data))
+}
+
+/// What is to be said about a predicate: a code, and its title or what is known besides.
+fn of_predicate(found: &Introspection) -> Vec<(Code, String)> {
+    let words = |code: Code| match &found.known_fault {
+        Some(fault) if code == fault.code() => fault.to_string(),
+        _ => code.title().to_owned(),
+    };
+    found.codes().into_iter().map(|code| (code, words(code))).collect()
 }
 
 /// Says whether an account may use a tool.
@@ -101,18 +120,51 @@ pub(crate) async fn access(arguments: &AccessOf, printer: &mut Printer) -> Resul
         None => Bytes::new(),
         Some(text) => text.parse().map_err(|_| Failure::new(codes::cli::USAGE, "--data is no hex"))?,
     };
+    refuse_secret(&data)?;
     let (registry, id) = arguments.tool.onchain.connect_for(&arguments.tool.tool, printer).await?;
-    let answer = registry.access(id, account, data).await.map_err(failed)?;
+    let answer = registry.access(id, account, data.clone()).await.map_err(failed)?;
+    // A reason is worth having, but the answer stands without it.
+    let reason = registry.explain(id, account, data, answer).await.ok().flatten();
     let (word, exit) = match answer {
         Access::Granted => ("granted", Exit::Yes),
         Access::Denied => ("denied", Exit::No),
         Access::Malfunction => ("malfunction", Exit::No),
     };
     printer.result(&format!("{word}\n"))?;
-    if let Some(code) = answer.code() {
+    if let Some(reason) = &reason {
+        printer.note(&format!("{}: {}", reason.code(), shown(&reason.to_string())))?;
+    }
+    if let Some(code) = reason.as_ref().map(predicate::Diagnosis::code).or(answer.code()) {
         printer.note(&format!("{}: {}", code, code.info().hint))?;
     }
-    Ok(Done::new(exit, json!({ "tool": registry.reference(id).to_string(), "account": account, "access": word })))
+    Ok(Done::new(
+        exit,
+        json!({
+            "tool": registry.reference(id).to_string(),
+            "account": account,
+            "access": word,
+            "code": answer.code().map(Code::id),
+            "reason": reason.as_ref().map(|reason| json!({ "code": reason.code().id(), "message": reason.to_string() })),
+        }),
+    ))
+}
+
+/// What is shown to a predicate is shown to the node and perhaps to everybody, so a secret is stopped here.
+fn refuse_secret(data: &Bytes) -> Result<(), Failure> {
+    let own = [env::TOOLCRIB_PRIVATE_KEY, env::TOOLCRIB_PASSWORD].into_iter().find(|name| {
+        let Some(value) = std::env::var(name).ok().filter(|value| !value.is_empty()) else { return false };
+        let bytes = value.parse::<Bytes>().unwrap_or_default();
+        let holds = |secret: &[u8]| !secret.is_empty() && data.windows(secret.len()).any(|window| window == secret);
+        holds(&bytes) || holds(value.as_bytes())
+    });
+    let what = match own {
+        Some(name) => format!("--data holds the value of {name}"),
+        None => match predicate::secret_in(data) {
+            Some(what) => format!("--data holds what looks like {what}"),
+            None => return Ok(()),
+        },
+    };
+    Err(Failure::new(codes::predicate::DATA_SECRET, what))
 }
 
 /// Lists what the predicate says it asks for. A hint: `access` is the answer.
@@ -129,8 +181,9 @@ pub(crate) async fn requirements(arguments: &Tool, printer: &mut Printer) -> Res
 
 async fn describe(registry: &Registry, address: Address, id: U256, printer: &mut Printer) -> Result<Value, Stop> {
     let found = predicate::introspect(registry.chain(), address, id).await.map_err(failed)?;
-    for code in found.codes() {
-        printer.note(&format!("{}[{code}]: {}", code.severity(), code.title()))?;
+    let remarks = of_predicate(&found);
+    for (code, what) in &remarks {
+        printer.note(&format!("{}[{code}]: {}", code.severity(), shown(what)))?;
     }
     let list: Vec<_> = match &found.requirements {
         Requirements::Listed { logic, entries: list } => {
@@ -143,7 +196,8 @@ async fn describe(registry: &Registry, address: Address, id: U256, printer: &mut
             ))?;
             for requirement in list {
                 let kind = alloy_primitives::hex::encode_prefixed(requirement.kind);
-                printer.result(&format!("  {kind}  {}  {:?}\n", shown(&requirement.label), requirement.meaning))?;
+                let label = if requirement.label.is_empty() { String::new() } else { format!("  ({})", requirement.label) };
+                printer.result(&format!("  {kind}  {}{}\n", shown(&in_words(requirement)), shown(&label)))?;
             }
             list.iter()
                 .map(|requirement| {
@@ -151,13 +205,64 @@ async fn describe(registry: &Registry, address: Address, id: U256, printer: &mut
                         "kind": alloy_primitives::hex::encode_prefixed(requirement.kind),
                         "data": requirement.data,
                         "label": requirement.label,
+                        "name": RequirementKind::from_id(requirement.kind).map(|kind| kind.marker().trim_end_matches("()")),
+                        "decoded": decoded(&requirement.meaning),
                     })
                 })
                 .collect()
         }
         _ => Vec::new(),
     };
-    Ok(json!({ "open": false, "predicate": address, "complete": found.is_complete(), "requirements": list }))
+    let remarks: Vec<_> = remarks.iter().map(|(code, _)| code.id()).collect();
+    Ok(json!({
+        "open": false, "predicate": address, "complete": found.is_complete(), "requirements": list, "remarks": remarks,
+    }))
+}
+
+/// A requirement in words. What its kind does not tell is shown raw, up to a length.
+fn in_words(requirement: &Requirement) -> String {
+    /// Bytes of unknown data that are shown.
+    const SHOWN: usize = 64;
+    match &requirement.meaning {
+        Meaning::Erc721 { collection } => format!("own a token of {collection}"),
+        Meaning::Erc1155 { collection, token_id } => format!("own token {token_id} of {collection}"),
+        Meaning::Subscription { collection, min_tier } => {
+            format!("have a subscription of {collection}, tier {min_tier} or higher")
+        }
+        Meaning::Erc20 { token, min_balance } => format!("hold {min_balance} smallest units of {token}"),
+        Meaning::Trait { collection, traits, key, values } => {
+            let values: Vec<_> = values.iter().map(ToString::to_string).collect();
+            format!("own a token of {collection} whose trait {key} at {traits} is {}", values.join(" or "))
+        }
+        Meaning::Attestation { jwks_uri, condition } => format!("show an attestation of {condition} by the keys at {jwks_uri}"),
+        Meaning::AccessProof { verifier } => format!("sign the challenge that {verifier} checks"),
+        Meaning::Merkle { root } => format!("be on the list with root {root}"),
+        Meaning::DenyAll => "nobody qualifies".to_owned(),
+        Meaning::Unread => "something that could not be read".to_owned(),
+        _ => {
+            let data = &requirement.data;
+            let raw = alloy_primitives::hex::encode_prefixed(&data[..data.len().min(SHOWN)]);
+            format!("unknown: {raw}{}", if data.len() > SHOWN { "…" } else { "" })
+        }
+    }
+}
+
+/// A requirement as data; null where nothing is known.
+fn decoded(meaning: &Meaning) -> Value {
+    match meaning {
+        Meaning::Erc721 { collection } => json!({ "collection": collection }),
+        Meaning::Erc1155 { collection, token_id } => json!({ "collection": collection, "token_id": token_id.to_string() }),
+        Meaning::Subscription { collection, min_tier } => json!({ "collection": collection, "min_tier": min_tier }),
+        Meaning::Erc20 { token, min_balance } => json!({ "token": token, "min_balance": min_balance.to_string() }),
+        Meaning::Trait { collection, traits, key, values } => {
+            json!({ "collection": collection, "traits": traits, "key": key, "values": values })
+        }
+        Meaning::Attestation { jwks_uri, condition } => json!({ "jwks_uri": jwks_uri, "condition": condition }),
+        Meaning::AccessProof { verifier } => json!({ "verifier": verifier }),
+        Meaning::Merkle { root } => json!({ "root": root }),
+        Meaning::DenyAll => json!({}),
+        _ => Value::Null,
+    }
 }
 
 fn absent(reference: &str, what: &str, printer: &mut Printer) -> Result<Done, Stop> {

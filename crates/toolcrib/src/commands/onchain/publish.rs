@@ -120,7 +120,7 @@ pub(crate) async fn run(arguments: &Publish, printer: &mut Printer) -> Result<Do
         decision => {
             let word = if matches!(decision, Decision::Register(_)) { "registered" } else { "updated" };
             if word == "registered" {
-                gate::check(&gate, &registry, wallet, printer).await?;
+                gate::check(&gate, &registry, wallet, false, printer).await?;
             }
             match commit(&subject, decision, wallet, &journal, writing, printer).await? {
                 Ok(id) => (word, id),

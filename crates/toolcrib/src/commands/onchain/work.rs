@@ -75,7 +75,8 @@ pub(crate) async fn show(
     }
     let first = steps.first().ok_or_else(|| Failure::new(codes::author::NO_TOOL, "nothing to do"))?;
     let call = first.call(registry, tool).map_err(stopped)?;
-    let prepared = registry.chain().prepare(wallet.address(), &call).await.map_err(failed)?;
+    let prepared = registry.chain().prepare(wallet.address(), &call).await;
+    let prepared = prepared.map_err(|error| failed(registry.explain_refusal(&call, error)))?;
     let cost = format_ether(prepared.most_cost());
     printer.result(&format!("the first transaction would cost at most {cost}; nothing was signed\n"))?;
     Ok(Some(Done::new(Exit::Yes, json!({ "dry_run": true, "most_cost_wei": prepared.most_cost().to_string() }))))

@@ -33,6 +33,12 @@ pub(crate) struct Register {
     pub(crate) manifest: Manifest,
     #[command(flatten)]
     pub(crate) gate: GateArguments,
+    /// Register behind a predicate that has no code yet: nobody gets in until it is deployed
+    #[arg(long, requires = "access_predicate")]
+    pub(crate) allow_undeployed: bool,
+    /// What a registry with a fee or a bond is paid, in wei
+    #[arg(long, value_name = "WEI")]
+    pub(crate) fee: Option<String>,
     #[command(flatten)]
     pub(crate) onchain: OnChain,
     #[command(flatten)]
@@ -99,9 +105,10 @@ pub(crate) async fn register(arguments: &Register, printer: &mut Printer) -> Res
         Err(done) => return Ok(done),
     };
     let gate = arguments.gate.resolve(&registry)?;
-    gate::check(&gate, &registry, wallet.as_ref(), printer).await?;
+    gate::check(&gate, &registry, wallet.as_ref(), arguments.allow_undeployed, printer).await?;
     let hash = ready.manifest.hash();
-    let steps = plan::register(&ready.metadata_uri, hash, &gate);
+    let fee = arguments.fee.as_deref().map(gate::parse_number).transpose()?.unwrap_or_default();
+    let steps = plan::register_for(&ready.metadata_uri, hash, &gate, fee);
     let subject = [ready.metadata_uri.as_bytes(), hash.as_slice()].concat();
     let id = journal_id("register", registry.chain().chain_id(), registry.address(), wallet.address(), &subject);
     let work = Work { id, tool: None, steps };
@@ -153,7 +160,9 @@ pub(crate) async fn set_gate(arguments: &SetGate, printer: &mut Printer) -> Resu
     let change = &arguments.change;
     let wallet = change.signing.open()?;
     let (registry, tool) = change.tool.onchain.connect_for(&change.tool.tool, printer).await?;
-    let steps = plan::change_gate(&arguments.gate.resolve(&registry)?);
+    let gate = arguments.gate.resolve(&registry)?;
+    gate::fits(&gate, &registry, printer).await?;
+    let steps = plan::change_gate(&gate);
     change_tool("gate", &registry, wallet.as_ref(), tool, steps, &change.writing, printer).await
 }
 
@@ -200,6 +209,7 @@ pub(crate) async fn deregister(arguments: &Change, printer: &mut Printer) -> Res
     let wallet = arguments.signing.open()?;
     let (registry, tool) = arguments.tool.onchain.connect_for(&arguments.tool.tool, printer).await?;
     printer.note("a removed tool never comes back, and its id is never used again; `pause` can be undone")?;
+    printer.note("this is right for good-byes and for stolen keys; whoever lost the key cannot do it, and registers anew")?;
     change_tool("deregister", &registry, wallet.as_ref(), tool, vec![Step::Deregister], &arguments.writing, printer).await
 }
 

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use toolcrib_core::explain::{ChangeKind, Diff};
 use toolcrib_core::finding::{Finding, Severity};
 use toolcrib_core::judge::{Check, Report, Verdict};
 use toolcrib_core::time::format_rfc3339;
@@ -91,6 +92,23 @@ pub(crate) fn verdict(report: &Report, paint: Paint) -> String {
             let word = if report.verdict == Verdict::Refused { "not verified" } else { "could not tell" };
             paint.error(&format!("{word}{reason}"))
         }
+    }
+}
+
+/// Differences between two documents, a line each.
+pub(crate) fn changes(lines: &mut Vec<String>, diff: &Diff) {
+    for change in &diff.changes {
+        let text = |value: &Option<String>| shown(value.as_deref().unwrap_or_default());
+        let (before, after) = (text(&change.before), text(&change.after));
+        let pointer = if change.pointer.is_empty() { "(the whole document)".to_owned() } else { shown(&change.pointer) };
+        lines.push(match change.kind {
+            ChangeKind::Added => format!("  + {pointer}  {after}"),
+            ChangeKind::Removed => format!("  - {pointer}  {before}"),
+            ChangeKind::Changed => format!("  ~ {pointer}  {before} -> {after}"),
+        });
+    }
+    if diff.left_out() > 0 {
+        lines.push(format!("  and {} more", diff.left_out()));
     }
 }
 

@@ -141,7 +141,19 @@ pub(crate) const fn exit_of(report: &Report) -> Exit {
 fn one(report: &Report, printer: &mut Printer) -> Result<Done, Stop> {
     let text = show::report(report, printer.paint(), printer.is_verbose());
     printer.result(&text)?;
-    Ok(Done::new(exit_of(report), data(report)))
+    let exit = exit_of(report);
+    if exit == Exit::CouldNotTell {
+        printer.failure(&unclear(report))?;
+    }
+    Ok(Done::new(exit, data(report)))
+}
+
+/// Why a report has no answer.
+pub(crate) fn unclear(report: &Report) -> Failure {
+    let code = report.failed.map_or(codes::verify::NO_MANIFEST, |failed| failed.code);
+    let finding = report.findings.iter().find(|finding| finding.code == code);
+    let reason = finding.map_or_else(|| code.title().to_owned(), |finding| finding.message.clone());
+    Failure::new(code, format!("could not tell whether the tool is what it should be: {reason}"))
 }
 
 async fn every(
@@ -170,6 +182,9 @@ async fn every(
         printer.result(&format!("{}  {line}\n", report.tool.as_deref().unwrap_or_default()))?;
         printer.flush()?;
         exit = exit.max(exit_of(&report));
+        if exit_of(&report) == Exit::CouldNotTell {
+            printer.failure(&unclear(&report))?;
+        }
         list.push(data(&report));
     }
     Ok(Done::new(exit, Value::Array(list)))

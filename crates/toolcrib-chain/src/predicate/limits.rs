@@ -1,0 +1,63 @@
+//! How large a gate may be: what the predicate itself says, or what is known about ours.
+
+use alloy_primitives::{Address, U256};
+use alloy_sol_types::SolCall;
+
+use crate::Error;
+use crate::abi::ILimits;
+use crate::rpc::{BoundedCall, CallOutcome, Chain};
+
+/// Limits of a predicate's configuration. Those that it does not offer are ours, which were measured against the registry's
+/// gas; a foreign predicate may take less, and then says so when it is configured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Limits {
+    /// Most ERC-721 collections of one tool.
+    pub erc721_collections: u64,
+    /// Most ERC-1155 collections of one tool.
+    pub erc1155_collections: u64,
+    /// Most token ids of one ERC-1155 collection.
+    pub token_ids: u64,
+    /// Most token ids over all collections of a tool, where the predicate says so: each collection takes room from the ids.
+    pub token_ids_in_all: Option<u64>,
+    /// Most values of a trait.
+    pub trait_values: u64,
+    /// Most terms of a composite.
+    pub terms: u64,
+}
+
+impl Limits {
+    /// What our own predicates take, which is all that answers inside the registry's gas (`contracts/snapshots`).
+    pub const OURS: Self =
+        Self { erc721_collections: 4, erc1155_collections: 3, token_ids: 12, token_ids_in_all: None, trait_values: 32, terms: 3 };
+
+    /// Asks a predicate, for a tool with so many ERC-1155 collections.
+    pub async fn read(chain: &Chain, predicate: Address, collections: usize) -> Result<Self, Error> {
+        let ours = Self::OURS;
+        let in_all = ask(chain, predicate, ILimits::maxTokenIdsCall { collections: U256::from(collections) }).await?;
+        let collections = ask(chain, predicate, ILimits::MAX_COLLECTIONS_PER_TOOLCall {}).await?;
+        let ids = ask(chain, predicate, ILimits::MAX_TOKEN_IDS_PER_COLLECTIONCall {}).await?;
+        let values = ask(chain, predicate, ILimits::MAX_ALLOWED_VALUESCall {}).await?;
+        let terms = ask(chain, predicate, ILimits::MAX_TERMS_PER_COMPOSITIONCall {}).await?;
+        Ok(Self {
+            erc721_collections: collections.unwrap_or(ours.erc721_collections),
+            erc1155_collections: collections.unwrap_or(ours.erc1155_collections),
+            token_ids_in_all: in_all,
+            token_ids: ids.unwrap_or(ours.token_ids),
+            trait_values: values.unwrap_or(ours.trait_values),
+            terms: terms.unwrap_or(ours.terms),
+        })
+    }
+}
+
+/// Reads a constant. Anything but one word that is a sensible count is as good as no answer.
+async fn ask<C: SolCall>(chain: &Chain, predicate: Address, call: C) -> Result<Option<u64>, Error> {
+    /// A constant costs a few hundred gas; a proxy in front of it some thousands.
+    const GAS: u64 = 50_000;
+    /// No gate of this many parts fits a transaction, so whoever says more has not understood the question.
+    const MOST: u64 = 10_000;
+    let call = BoundedCall { to: predicate, data: call.abi_encode().into(), from: None, gas: Some(GAS), max_bytes: 32 };
+    let CallOutcome::Returned(bytes) = chain.call(&call).await? else { return Ok(None) };
+    let Ok(word) = <[u8; 32]>::try_from(&bytes[..]) else { return Ok(None) };
+    Ok(u64::try_from(U256::from_be_bytes(word)).ok().filter(|count| (1..=MOST).contains(count)))
+}

@@ -1,0 +1,103 @@
+//! Tokens that take EIP-3009 authorizations, and the EIP-712 domains they sign under.
+//!
+//! The table is pinned: what somebody signs is never decided by what a server or a token says about itself. The names are
+//! not the same on every chain, which has made published tables wrong before; whoever has a node compares the domain
+//! separator with the contract's.
+
+use alloy_primitives::{Address, address};
+
+/// A token on a chain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Token {
+    /// The number of the EVM chain.
+    pub chain: u64,
+    /// The contract.
+    pub address: Address,
+    /// The name in its EIP-712 domain.
+    pub name: &'static str,
+    /// The version in its EIP-712 domain.
+    pub version: &'static str,
+    /// What people call it.
+    pub symbol: &'static str,
+    /// Digits after the point.
+    pub decimals: u8,
+}
+
+/// Every token of the table: USDC, one on each chain.
+pub const ALL: &[Token] = &[
+    usdc_token(1, address!("A0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48"), "USD Coin"),
+    usdc_token(8453, address!("833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"), "USD Coin"),
+    usdc_token(137, address!("3c499c542cEF5E3811e1192ce70d8cC03d5c3359"), "USD Coin"),
+    usdc_token(42_161, address!("af88d065e77c8cC2239327C5EDb3A432268e5831"), "USD Coin"),
+    usdc_token(10, address!("0b2C639c533813f4Aa9D7837CAf62653d097Ff85"), "USD Coin"),
+    usdc_token(43_114, address!("B97EF9Ef8734C71904D8002F8b6Bc66Dd9c48a6E"), "USD Coin"),
+    usdc_token(84_532, address!("036CbD53842c5426634e7929541eC2318f3dCF7e"), "USDC"),
+    usdc_token(11_155_111, address!("1c7D4B196Cb0C7B01d743Fbc6116a902379C7238"), "USDC"),
+    usdc_token(11_155_420, address!("5fd84259d66Cd46123540766Be93DFE6D43130D7"), "USDC"),
+    usdc_token(421_614, address!("75faf114eafb1BDbe2F0316DF893fd58CE46AA4d"), "USD Coin"),
+    usdc_token(80_002, address!("41E94Eb019C0762f9Bfcf9Fb1E58725BfB0e7582"), "USDC"),
+    usdc_token(43_113, address!("5425890298aed601595a70AB815c96711a31Bc65"), "USD Coin"),
+    usdc_token(42_220, address!("cebA9300f2b948710d2653dD7B07f33A8B32118C"), "USDC"),
+    usdc_token(1329, address!("e15fC38F6D8c56aF07bbCBe3BAf5708A2Bf42392"), "USDC"),
+    usdc_token(143, address!("754704Bc059F8C67012fEd69BC8A327a5aafb603"), "USDC"),
+    usdc_token(50, address!("fA2958CB79b0491CC627c1557F441eF849Ca8eb1"), "USDC"),
+    usdc_token(2741, address!("84A71ccD554Cc1b02749b35d22F684CC8ec987e1"), "Bridged USDC"),
+];
+
+/// The token at this address of a chain.
+pub fn find(chain: u64, address: Address) -> Option<&'static Token> {
+    ALL.iter().find(|token| token.chain == chain && token.address == address)
+}
+
+/// USDC on a chain. Usable in constants.
+pub const fn usdc(chain: u64) -> Option<Token> {
+    let mut at = 0;
+    while at < ALL.len() {
+        if ALL[at].chain == chain {
+            return Some(ALL[at]);
+        }
+        at += 1;
+    }
+    None
+}
+
+const fn usdc_token(chain: u64, address: Address, name: &'static str) -> Token {
+    Token { chain, address, name, version: "2", symbol: "USDC", decimals: 6 }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn there_is_one_usdc_on_each_chain() {
+        let mut chains = HashSet::new();
+        let mut addresses = HashSet::new();
+        for token in ALL {
+            assert!(chains.insert(token.chain) && addresses.insert(token.address), "{token:?}");
+            assert_eq!(find(token.chain, token.address), Some(token));
+            assert_eq!(usdc(token.chain), Some(*token));
+        }
+        assert_eq!(usdc(360), None);
+        assert_eq!(find(1, usdc(8453).expect("listed").address), None, "an address means nothing on another chain");
+    }
+
+    #[test]
+    fn addresses_were_copied_right() {
+        // The source of this file spells them with their checksums, which a mistyped digit breaks.
+        let source = include_str!("asset.rs");
+        for token in ALL {
+            let spelt = &token.address.to_checksum(None)[2..];
+            assert!(source.contains(&format!("address!(\"{spelt}\")")), "{spelt}");
+        }
+    }
+
+    #[test]
+    fn names_are_not_the_same_everywhere() {
+        let name = |chain| usdc(chain).map(|token| token.name);
+        assert_eq!((name(8453), name(84_532), name(2741)), (Some("USD Coin"), Some("USDC"), Some("Bridged USDC")));
+    }
+}

@@ -1,0 +1,188 @@
+//! Headers that carry JSON: standard base64 with padding, one line, under a cap.
+//!
+//! Each text has one reading and each value one spelling. Lenient decoders let the same payment travel in many spellings,
+//! and their readers disagree on some of them.
+
+use std::fmt;
+
+/// Longest header value. Node.js and many proxies refuse more than 16 KiB of headers altogether.
+pub const MAX_BYTES: usize = 16 * 1024;
+
+/// The header that carries a challenge of version 2. Compare without regard to case.
+pub const PAYMENT_REQUIRED: &str = "PAYMENT-REQUIRED";
+
+/// The name under which a few clients look for it as well.
+pub const X_PAYMENT_REQUIRED: &str = "X-PAYMENT-REQUIRED";
+
+/// Why a text is not base64.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Fault {
+    /// Nothing is there.
+    Empty,
+    /// More than [`MAX_BYTES`].
+    TooLong,
+    /// JSON that was not encoded.
+    PlainJson,
+    /// Several values joined with commas.
+    Comma,
+    /// A space, tab or line break.
+    Space,
+    /// The URL-safe alphabet.
+    UrlSafe,
+    /// Any other character that base64 does not have.
+    Character,
+    /// Padding is missing, too long or in the middle.
+    Padding,
+    /// Bits after the last byte are not zero: another text decodes to the same.
+    StrayBits,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Empty => "the header is empty",
+            Self::TooLong => "the header is longer than 16 KiB",
+            Self::PlainJson => "the header holds JSON that was not encoded",
+            Self::Comma => "the header holds several values joined with commas",
+            Self::Space => "the header holds spaces or line breaks",
+            Self::UrlSafe => "the header uses the URL-safe alphabet of base64",
+            Self::Character => "the header holds characters that base64 does not have",
+            Self::Padding => "the header's base64 is not padded to a multiple of four characters",
+            Self::StrayBits => "the header's base64 has stray bits at its end",
+        })
+    }
+}
+
+impl std::error::Error for Fault {}
+
+/// Writes bytes as base64.
+pub fn encode(bytes: &[u8]) -> String {
+    let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for chunk in bytes.chunks(3) {
+        let byte = |at: usize| u32::from(chunk.get(at).copied().unwrap_or(0));
+        let group = byte(0) << 16 | byte(1) << 8 | byte(2);
+        for place in 0..4 {
+            // One byte fills two characters, two fill three.
+            let digit = ALPHABET[(group >> (18 - 6 * place) & 63) as usize];
+            out.push(if place <= chunk.len() { char::from(digit) } else { '=' });
+        }
+    }
+    out
+}
+
+/// Reads base64 strictly.
+pub fn decode(text: &str) -> Result<Vec<u8>, Fault> {
+    if text.is_empty() {
+        return Err(Fault::Empty);
+    }
+    if text.len() > MAX_BYTES {
+        return Err(Fault::TooLong);
+    }
+    let digits = text.strip_suffix("==").or_else(|| text.strip_suffix('=')).unwrap_or(text);
+    if let Some(odd) = digits.bytes().find(|&byte| digit(byte).is_none()) {
+        return Err(match odd {
+            _ if text.starts_with('{') => Fault::PlainJson,
+            b',' => Fault::Comma,
+            b'=' => Fault::Padding,
+            b'-' | b'_' => Fault::UrlSafe,
+            odd if odd.is_ascii_whitespace() => Fault::Space,
+            _ => Fault::Character,
+        });
+    }
+    if !text.len().is_multiple_of(4) {
+        return Err(Fault::Padding);
+    }
+    let mut out = Vec::with_capacity(text.len() / 4 * 3);
+    for chunk in digits.as_bytes().chunks(4) {
+        let group =
+            chunk.iter().fold(0, |group, &byte| group << 6 | u32::from(digit(byte).unwrap_or(0))) << (6 * (4 - chunk.len()));
+        let [_, bytes @ ..] = group.to_be_bytes();
+        // Two characters hold one byte, three hold two.
+        let (kept, rest) = bytes.split_at(chunk.len().saturating_sub(1));
+        if rest.iter().any(|&byte| byte != 0) {
+            return Err(Fault::StrayBits);
+        }
+        out.extend_from_slice(kept);
+    }
+    Ok(out)
+}
+
+const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+const fn digit(byte: u8) -> Option<u8> {
+    match byte {
+        b'A'..=b'Z' => Some(byte - b'A'),
+        b'a'..=b'z' => Some(byte - b'a' + 26),
+        b'0'..=b'9' => Some(byte - b'0' + 52),
+        b'+' => Some(62),
+        b'/' => Some(63),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn the_vectors_of_rfc_4648() {
+        for (plain, coded) in
+            [("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob", "Zm9vYg=="), ("fooba", "Zm9vYmE="), ("foobar", "Zm9vYmFy")]
+        {
+            assert_eq!(encode(plain.as_bytes()), coded);
+            assert_eq!(decode(coded).as_deref(), Ok(plain.as_bytes()));
+        }
+        assert_eq!(encode(b""), "");
+    }
+
+    #[test]
+    fn every_other_spelling_is_refused_by_name() {
+        for (text, fault) in [
+            ("", Fault::Empty),
+            ("{\"x402Version\":2}", Fault::PlainJson),
+            ("Zm9v, Zm9v", Fault::Comma),
+            ("Zm9v\n", Fault::Space),
+            (" Zm9v", Fault::Space),
+            ("Zm-v", Fault::UrlSafe),
+            ("Zm_v", Fault::UrlSafe),
+            ("Zm.v", Fault::Character),
+            ("Zmév", Fault::Character),
+            ("Zg", Fault::Padding),
+            ("Zg=", Fault::Padding),
+            ("Zg===", Fault::Padding),
+            ("Zg==Zg==", Fault::Padding),
+            ("=", Fault::Padding),
+            ("====", Fault::Padding),
+            ("A===", Fault::Padding),
+            ("Z", Fault::Padding),
+            ("Zh==", Fault::StrayBits),
+            ("Zm9=", Fault::StrayBits),
+        ] {
+            assert_eq!(decode(text), Err(fault), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn the_cap_is_on_the_text() {
+        assert_eq!(decode(&"A".repeat(MAX_BYTES)).map(|bytes| bytes.len()), Ok(MAX_BYTES / 4 * 3));
+        assert_eq!(decode(&"A".repeat(MAX_BYTES + 1)), Err(Fault::TooLong));
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_reads_back(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            prop_assume!(!bytes.is_empty());
+            prop_assert_eq!(decode(&encode(&bytes)), Ok(bytes));
+        }
+
+        #[test]
+        fn what_is_read_has_one_spelling(text in "[A-Za-z0-9+/]{0,12}={0,3}") {
+            if let Ok(bytes) = decode(&text) {
+                prop_assert_eq!(encode(&bytes), text);
+            }
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! The reader on bytes that come in any pieces, and on any bytes.
+
+use std::collections::VecDeque;
+use std::task::Context;
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// A stream of pieces that are there at once; then its end.
+struct Pieces(VecDeque<Vec<u8>>);
+
+impl AsyncRead for Pieces {
+    fn poll_read(mut self: Pin<&mut Self>, _: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        if let Some(mut piece) = self.0.pop_front() {
+            let rest = piece.split_off(piece.len().min(buffer.remaining()));
+            buffer.put_slice(&piece);
+            if !rest.is_empty() {
+                self.0.push_front(rest);
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Pieces {
+    fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Poll::Ready(Ok(bytes.len()))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// Reads an answer that comes in pieces of the given sizes, over and over.
+fn read(bytes: &[u8], sizes: &[usize], max: usize) -> Result<(u16, Vec<u8>), Failure> {
+    let mut pieces = VecDeque::new();
+    let (mut rest, mut sizes) = (bytes, sizes.iter().cycle());
+    while !rest.is_empty() {
+        let (piece, after) = rest.split_at(rest.len().min(*sizes.next().unwrap_or(&usize::MAX)));
+        pieces.push_back(piece.to_vec());
+        rest = after;
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    runtime.block_on(async {
+        let limits = Limits::default();
+        let mut wire = Wire::new(Pieces(pieces), &limits, Instant::now() + limits.total);
+        let head = wire.head(limits.head).await?;
+        Ok((head.status, wire.body(head.framing, max).await?))
+    })
+}
+
+/// An answer and its body, framed in one of three ways.
+fn message() -> impl Strategy<Value = (Vec<u8>, Vec<u8>)> {
+    let body = proptest::collection::vec(any::<u8>(), 0..3000);
+    (body, 0..3, 1..500_usize, 0..3_usize).prop_map(|(body, framing, chunk, interim)| {
+        let mut bytes = b"HTTP/1.1 103 Early Hints\r\nLink: a\r\n\r\n".repeat(interim);
+        match framing {
+            0 => {
+                bytes.extend_from_slice(format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len()).as_bytes());
+                bytes.extend_from_slice(&body);
+            }
+            1 => {
+                bytes.extend_from_slice(b"HTTP/1.1 200 OK\r\n\r\n");
+                bytes.extend_from_slice(&body);
+            }
+            _ => {
+                bytes.extend_from_slice(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
+                for part in body.chunks(chunk) {
+                    bytes.extend_from_slice(format!("{:X}\r\n", part.len()).as_bytes());
+                    bytes.extend_from_slice(part);
+                    bytes.extend_from_slice(b"\r\n");
+                }
+                bytes.extend_from_slice(b"0\r\n\r\n");
+            }
+        }
+        (bytes, body)
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    /// It does not matter how the network cuts an answer.
+    #[test]
+    fn pieces_make_no_difference((bytes, body) in message(), sizes in proptest::collection::vec(1..2000_usize, 1..5)) {
+        prop_assert_eq!(read(&bytes, &sizes, 3000), Ok((200, body)));
+    }
+
+    /// An answer that lost its end is never taken for a whole one, unless its end is the end of the connection.
+    #[test]
+    fn no_part_is_taken_for_the_whole((bytes, body) in message(), lost in 1..100_usize) {
+        let until_close = !bytes.windows(15).any(|part| part == b"Content-Length:" || part == b"Transfer-Encodi");
+        let cut = &bytes[..bytes.len().saturating_sub(lost)];
+        if let Ok((_, got)) = read(cut, &[64], 3000) {
+            prop_assert!(until_close && body.starts_with(&got));
+        }
+    }
+
+    /// The cap holds to the byte, whatever the framing.
+    #[test]
+    fn the_cap_is_exact((bytes, body) in message()) {
+        prop_assume!(!body.is_empty());
+        prop_assert!(read(&bytes, &[512], body.len()).is_ok());
+        let code = read(&bytes, &[512], body.len() - 1).unwrap_err().code;
+        prop_assert!(code == codes::fetch::BODY_TOO_LARGE || code == codes::fetch::LENGTH_TOO_LARGE, "{}", code);
+    }
+
+    /// Anything may come.
+    #[test]
+    fn any_bytes_end(bytes in proptest::collection::vec(any::<u8>(), 0..600), at in 0..80_usize, (good, _) in message()) {
+        let _ = read(&bytes, &[7], 100);
+        let mut damaged = good;
+        let at = at.min(damaged.len());
+        damaged.splice(at..(at + 3).min(damaged.len()), bytes.iter().take(5).copied());
+        let _ = read(&damaged, &[13, 1], 3000);
+    }
+}

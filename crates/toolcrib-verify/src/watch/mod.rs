@@ -1,0 +1,301 @@
+//! Watching tools: looks at them again and again, and tells what changed.
+//!
+//! [`snapshot`] makes of one look what is kept, [`Memory`] compares a look with the last one, and [`Watcher`] looks: at every
+//! tool when the interval is over, and at once at those of which the chain announced a change. What is done about a change,
+//! and where the memory lies, is the caller's affair.
+//!
+//! A look that our own network spoilt knows nothing and is never taken for a change.
+
+mod memory;
+mod source;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use alloy_primitives::{Address, B256, keccak256};
+use futures_util::{StreamExt, stream};
+pub use memory::{FORMAT, Memory, MemoryFault, Seen};
+use sha2::{Digest, Sha256};
+pub use source::WatchSource;
+use tokio::time::{Instant, sleep};
+use toolcrib_core::caip::ToolRef;
+use toolcrib_core::canon::{Canonical, write_value};
+use toolcrib_core::codes;
+use toolcrib_core::drift::{Change, Served, Snapshot, Verdict};
+use toolcrib_core::evidence::{Evidence, Exchange, Requirements, ToolState};
+use toolcrib_core::json;
+use toolcrib_core::judge::{self, Policy, Report};
+
+use crate::{Depth, Error, Verifier};
+
+/// How often the chain is asked for news between two full looks. Blocks come every two to twelve seconds.
+pub const POLL: Duration = Duration::from_secs(5);
+
+/// Tools that are looked at, or asked about, at once: enough to hide the wait, few enough for a public node.
+const AT_ONCE: usize = 8;
+
+/// Most blocks that are searched for news. After a longer pause looking is cheaper than searching.
+const MAX_BLOCKS: u64 = 1_000;
+
+/// Longest endpoint that is kept, in characters. The manifest's own limit is the same.
+const MAX_ENDPOINT_CHARS: usize = 2_048;
+
+/// Longest price list that is kept as text, in bytes. A longer one is kept as its hash.
+const MAX_PRICES_BYTES: usize = 8_192;
+
+/// What one look amounts to. None when no chain was read: there is nothing to compare then.
+pub fn snapshot(evidence: &Evidence, report: &Report) -> Option<Snapshot> {
+    let chain = evidence.chain.as_ref()?;
+    let read = chain.config.last()?;
+    let mut look = Snapshot::new(evidence.tool?);
+    look.block = Some(read.block);
+    look.verdict = match (report.verdict, report.failed) {
+        (judge::Verdict::Verified, _) => Verdict::Verified,
+        (judge::Verdict::Refused, Some(failed)) => Verdict::Failed { check: failed.check(), code: failed.code.id().to_owned() },
+        _ => Verdict::Unknown,
+    };
+    let ToolState::Present(config) = &read.state else {
+        look.registered = false;
+        return Some(look);
+    };
+    look.metadata_uri = Some(config.metadata_uri.clone());
+    look.manifest_hash = Some(config.manifest_hash);
+    look.creator = Some(config.creator);
+    look.predicate = Some(config.access_predicate.unwrap_or(Address::ZERO));
+    if let Some(facts) = chain.predicate.as_ref().filter(|facts| Some(facts.address) == config.access_predicate) {
+        look.predicate_code = Some(facts.code_hash.unwrap_or(B256::ZERO));
+        look.implementation = Some(facts.proxy.as_ref().map_or(Address::ZERO, |proxy| proxy.target));
+        look.requirements = Some(digest(&facts.requirements));
+    }
+    if let Some(exchange) = &evidence.manifest {
+        look.served = served(exchange, report);
+        look.certificate = exchange.tls.as_ref().map(|tls| B256::from_slice(&Sha256::digest(tls.certificate.as_bytes())));
+        (look.endpoint, look.prices) = terms(exchange);
+    }
+    Some(look)
+}
+
+/// One look at one tool.
+#[derive(Debug)]
+pub struct Look {
+    /// The tool.
+    pub tool: ToolRef,
+    /// What came of it.
+    pub outcome: Result<Looked, Error>,
+}
+
+/// A look for which the chain could be asked.
+#[derive(Debug)]
+pub struct Looked {
+    /// The judgement.
+    pub report: Report,
+    /// What is to be kept, with [`Watcher::keep`], once everybody was told.
+    pub snapshot: Snapshot,
+    /// How it compares with the last look.
+    pub seen: Seen,
+    /// The manifest is not the pinned one, and this was not told since the watcher began.
+    pub pin: Option<Change>,
+}
+
+impl Looked {
+    /// Everything that changed and matters: hints, such as a renewed certificate or a fault that was mended, do not.
+    pub fn drift(&self) -> impl Iterator<Item = &Change> {
+        self.changes().filter(|change| change.severity > toolcrib_core::finding::Severity::Hint)
+    }
+
+    /// Everything that changed.
+    pub fn changes(&self) -> impl Iterator<Item = &Change> {
+        let changes = match &self.seen {
+            Seen::Changed(changes) => changes.as_slice(),
+            Seen::First | Seen::Same | Seen::Older => &[],
+        };
+        changes.iter().chain(&self.pin)
+    }
+}
+
+/// Looks at tools again and again.
+#[derive(Debug)]
+pub struct Watcher<S> {
+    verifier: Verifier,
+    policy: Policy,
+    tools: Vec<S>,
+    memory: Memory,
+    interval: Duration,
+    poll: Duration,
+    /// When all tools are looked at again. It does not move when one of them makes news: nobody can keep us busy.
+    due: Instant,
+    /// The first block whose events were not searched yet.
+    unread: BTreeMap<ToolRef, u64>,
+    /// Tools of which was told that they are not what was pinned.
+    mispinned: BTreeSet<ToolRef>,
+}
+
+impl<S: WatchSource> Watcher<S> {
+    /// A watcher of `tools` that remembers `memory`.
+    pub fn new(verifier: Verifier, policy: Policy, tools: Vec<S>, memory: Memory, interval: Duration) -> Self {
+        let (unread, mispinned) = (BTreeMap::new(), BTreeSet::new());
+        Self { verifier, policy, tools, memory, interval, poll: POLL.min(interval), due: Instant::now(), unread, mispinned }
+    }
+
+    /// Asks the chain for news more or less often than every [`POLL`].
+    #[must_use]
+    pub const fn polling(mut self, every: Duration) -> Self {
+        self.poll = every;
+        self
+    }
+
+    /// What is remembered now.
+    pub const fn memory(&self) -> &Memory {
+        &self.memory
+    }
+
+    /// Looks at every tool.
+    pub async fn all(&mut self) -> Vec<Look> {
+        let every: Vec<usize> = (0..self.tools.len()).collect();
+        let looks = self.look(&every).await;
+        self.due = Instant::now() + self.interval;
+        looks
+    }
+
+    /// Waits until a look is due or the chain has news, and looks.
+    pub async fn next(&mut self) -> Vec<Look> {
+        loop {
+            let left = self.due.saturating_duration_since(Instant::now());
+            sleep(left.min(self.poll)).await;
+            if Instant::now() >= self.due {
+                return self.all().await;
+            }
+            let touched = self.touched().await;
+            if !touched.is_empty() {
+                return self.look(&touched).await;
+            }
+        }
+    }
+
+    /// Remembers a look. Until then, the next one is compared with what was there before, so that a change of which nobody
+    /// could be told is found again.
+    pub fn keep(&mut self, look: Snapshot) {
+        self.memory.keep(look);
+    }
+
+    async fn look(&mut self, which: &[usize]) -> Vec<Look> {
+        let (verifier, policy) = (&self.verifier, &self.policy);
+        let tools = which.iter().filter_map(|index| self.tools.get(*index));
+        let lives: Vec<_> = stream::iter(tools)
+            .map(|source| async move { (source.tool(), verifier.live(source, policy, Depth::Full).await) })
+            .buffered(AT_ONCE)
+            .collect()
+            .await;
+        let mut looks = Vec::with_capacity(lives.len());
+        for (tool, live) in lives {
+            let outcome = live.map(|live| {
+                // A gathered tool was read from its chain, so there is a snapshot.
+                let snapshot = snapshot(&live.evidence, &live.report).unwrap_or_else(|| Snapshot::new(tool));
+                if let Some(block) = snapshot.block {
+                    self.unread.insert(tool, block.saturating_add(1));
+                }
+                let pin = self.pinned(tool, &live.report);
+                Looked { seen: self.memory.compare(&snapshot), report: live.report, snapshot, pin }
+            });
+            looks.push(Look { tool, outcome });
+        }
+        looks
+    }
+
+    fn pinned(&mut self, tool: ToolRef, report: &Report) -> Option<Change> {
+        let (Some(false), Some(pin), Some(committed)) = (report.pinned, self.policy.pinned_manifest, report.hash.committed)
+        else {
+            self.mispinned.remove(&tool);
+            return None;
+        };
+        let code = codes::pin::MANIFEST_HASH_CHANGED;
+        self.mispinned.insert(tool).then(|| Change {
+            code,
+            severity: code.severity(),
+            before: pin.to_string(),
+            after: committed.to_string(),
+        })
+    }
+
+    /// Which tools the chain has news of. One that cannot be asked has none: the next full look will tell.
+    async fn touched(&mut self) -> Vec<usize> {
+        let (unread, memory) = (&self.unread, &self.memory);
+        let news: Vec<_> = stream::iter(self.tools.iter().enumerate())
+            .map(|(index, source)| async move {
+                let tool = source.tool();
+                let from = *unread.get(&tool)?;
+                let to = source.head().await.ok()?;
+                if to < from {
+                    return None;
+                }
+                let known = memory.get(&tool);
+                let predicates = known.into_iter().flat_map(|known| [known.predicate, known.implementation]).flatten();
+                let predicates: Vec<_> = predicates.filter(|address| !address.is_zero()).collect();
+                let is_touched = to - from >= MAX_BLOCKS || source.touched(&predicates, from, to).await.ok()?;
+                Some((index, tool, to, is_touched))
+            })
+            .buffered(AT_ONCE)
+            .collect()
+            .await;
+        let mut touched = Vec::new();
+        for (index, tool, to, is_touched) in news.into_iter().flatten() {
+            self.unread.insert(tool, to.saturating_add(1));
+            if is_touched {
+                touched.push(index);
+            }
+        }
+        touched
+    }
+}
+
+/// What the server answered. What may be the fault of our own network is unknown.
+fn served(exchange: &Exchange, report: &Report) -> Served {
+    match (&exchange.failure, report.hash.served) {
+        (Some(failure), _) if codes::fetch::is_transient(failure.code) => Served::Unknown,
+        (Some(_), _) => Served::Unreachable,
+        (None, Some(hash)) => Served::Manifest(hash),
+        (None, None) => Served::Unreadable,
+    }
+}
+
+/// Endpoint and prices of what was served, whether it verifies or not.
+fn terms(exchange: &Exchange) -> (Option<String>, Option<String>) {
+    let document = exchange.complete().and_then(|response| {
+        json::read(response.body.as_bytes(), json::Limits { max_bytes: json::MAX_BYTES, max_depth: json::MAX_DEPTH }).document
+    });
+    // What has no canonical form says different things to different readers.
+    let Some(document) = document.filter(|document| Canonical::of(document).is_some()) else { return (None, None) };
+    let endpoint = document.root().get("endpoint").and_then(json::Value::as_str);
+    let mut prices = String::new();
+    if let Some(pricing) = document.root().get("pricing") {
+        write_value(pricing, &mut prices);
+    }
+    if prices.len() > MAX_PRICES_BYTES {
+        prices = format!("keccak256 {}", keccak256(&prices));
+    }
+    (endpoint.map(|endpoint| endpoint.chars().take(MAX_ENDPOINT_CHARS).collect()), Some(prices))
+}
+
+/// A digest of what a predicate asks for. Lengths stand before what varies, so that no two lists have the same bytes.
+fn digest(requirements: &Requirements) -> B256 {
+    let mut bytes = Vec::new();
+    match requirements {
+        Requirements::NoCode => bytes.push(0),
+        Requirements::Failed => bytes.push(1),
+        Requirements::OverLimit => bytes.push(2),
+        Requirements::Listed { any, entries } => {
+            bytes.extend([3, u8::from(*any)]);
+            for entry in entries {
+                bytes.extend(entry.kind);
+                for part in [&entry.data[..], entry.label.as_bytes()] {
+                    bytes.extend((part.len() as u64).to_be_bytes());
+                    bytes.extend(part);
+                }
+            }
+        }
+    }
+    keccak256(&bytes)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,111 @@
+//! Older versions of a file, out of its git history.
+//!
+//! Only plumbing commands are run, without a shell: they start no pager, no signature check and no filter that a repository's
+//! settings could name, and fetch nothing. Count and bytes are bounded.
+
+use std::io::{self, Read};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use toolcrib_core::codes;
+use toolcrib_core::explain::MAX_CANDIDATES;
+use toolcrib_core::json::MAX_BYTES;
+
+use crate::outcome::Failure;
+
+/// Most bytes that are read of all versions together: enough for all of ordinary size, and for sixteen of the largest.
+const MAX_TOTAL_BYTES: usize = 16 << 20;
+
+/// Most bytes of what git says about a failure. The first line is enough.
+const MAX_COMPLAINT_BYTES: u64 = 2_048;
+
+/// Digits of a commit in a label, as git abbreviates those of large repositories.
+const SHORT_COMMIT: usize = 12;
+
+/// A version of a file.
+#[derive(Debug)]
+pub(crate) struct Version {
+    /// What to call it.
+    pub(crate) label: String,
+    /// Its bytes.
+    pub(crate) bytes: Vec<u8>,
+}
+
+/// The versions of `file` in the history of the branch that is checked out, the newest first.
+pub(crate) fn versions(file: &Path) -> Result<Vec<Version>, Failure> {
+    let refuse = |reason: &str| Failure::new(codes::cli::GIT, format!("no history of {}: {reason}", file.display()));
+    let name = file.file_name().and_then(|name| name.to_str()).ok_or_else(|| refuse("the path names no file"))?;
+    let folder = match file.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
+    };
+    let count = format!("--max-count={MAX_CANDIDATES}");
+    // A commit has 40 or 64 digits and a line end.
+    let list = git(folder, &["rev-list", &count, "HEAD", "--", name], MAX_CANDIDATES * 65).map_err(|reason| refuse(&reason))?;
+    let list = String::from_utf8(list).map_err(|_| refuse("git gave no list of commits"))?;
+    let (mut versions, mut left) = (Vec::new(), MAX_TOTAL_BYTES);
+    for commit in list.lines() {
+        if !commit.bytes().all(|byte| byte.is_ascii_hexdigit()) || commit.len() < SHORT_COMMIT {
+            return Err(refuse("git gave no list of commits"));
+        }
+        let limit = left.min(MAX_BYTES);
+        // A commit that removed the file, or one too large to be a manifest, has no version to offer.
+        if let Ok(bytes) = git(folder, &["cat-file", "blob", &format!("{commit}:./{name}")], limit) {
+            left -= bytes.len();
+            versions.push(Version { label: format!("{name} of commit {}", &commit[..SHORT_COMMIT]), bytes });
+        }
+        if left == 0 {
+            break;
+        }
+    }
+    if versions.is_empty() {
+        return Err(refuse("git has no version of it"));
+    }
+    Ok(versions)
+}
+
+/// Runs git and gives what it prints, or why not.
+fn git(folder: &Path, arguments: &[&str], limit: usize) -> Result<Vec<u8>, String> {
+    let mut child = Command::new("git")
+        .args(["--no-pager", "--literal-pathspecs", "--no-replace-objects"])
+        .args(arguments)
+        .current_dir(folder)
+        .env("GIT_TERMINAL_PROMPT", "0")
+        .env("GIT_NO_LAZY_FETCH", "1")
+        .env("GIT_OPTIONAL_LOCKS", "0")
+        .env("LC_ALL", "C")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound if folder.is_dir() => "git is not installed".to_owned(),
+            io::ErrorKind::NotFound => "there is no such folder".to_owned(),
+            _ => format!("git cannot be run: {error}"),
+        })?;
+    let mut bytes = Vec::new();
+    let read = match child.stdout.take() {
+        Some(pipe) => pipe.take(limit as u64 + 1).read_to_end(&mut bytes),
+        None => Ok(0),
+    };
+    if bytes.len() > limit {
+        // It may be waiting to print the rest.
+        let _ = child.kill();
+    }
+    let mut complaint = Vec::new();
+    if let Some(pipe) = child.stderr.take() {
+        // A complaint that cannot be read is missing from the message, nothing else.
+        let _ = pipe.take(MAX_COMPLAINT_BYTES).read_to_end(&mut complaint);
+    }
+    let status = child.wait().map_err(|error| error.to_string())?;
+    read.map_err(|error| error.to_string())?;
+    if bytes.len() > limit {
+        return Err("it is too large".to_owned());
+    }
+    if !status.success() {
+        let complaint = String::from_utf8_lossy(&complaint);
+        let first = complaint.lines().next().unwrap_or_default().trim();
+        return Err(if first.is_empty() { "git failed".to_owned() } else { first.to_owned() });
+    }
+    Ok(bytes)
+}

@@ -1,0 +1,128 @@
+//! `probe`: whether an endpoint answers as its manifest says, without paying.
+
+use clap::Args;
+use serde_json::{Value, json};
+use toolcrib_core::judge::Policy;
+use toolcrib_core::url::HttpsUrl;
+use toolcrib_core::x402::{ProbeReport, ProbeState, Subject};
+use toolcrib_verify::{Depth, Live, Onchain, Probe};
+
+use super::{Reach, show, verifier, verify};
+use crate::onchain::{OnChain, failed};
+use crate::outcome::{Done, Exit, Failure, Stop};
+use crate::printer::{Printer, shown};
+
+/// Arguments of `probe`.
+#[derive(Args, Debug)]
+pub(crate) struct ProbeEndpoint {
+    /// The tool: `eip155:<chain>/erc8257:<registry>/<id>`, an id together with --network, or the URL of an endpoint
+    #[arg(value_name = "TOOL|URL")]
+    pub(crate) tool: String,
+    #[command(flatten)]
+    pub(crate) onchain: OnChain,
+    #[command(flatten)]
+    pub(crate) reach: Reach,
+}
+
+/// Probes.
+pub(crate) async fn run(arguments: &ProbeEndpoint, printer: &mut Printer) -> Result<Done, Stop> {
+    let verifier = verifier(&arguments.reach)?;
+    if arguments.tool.contains("://") {
+        let endpoint = HttpsUrl::parse(&arguments.tool).map_err(|fault| {
+            Failure::new(fault.code(), format!("{} is no endpoint: {}", arguments.tool, fault.code().title()))
+        })?;
+        let probe = verifier.probe_url(&endpoint).await;
+        let report = probe.judge(None);
+        printer.note("a URL alone has no manifest: what it asks for is compared with nothing")?;
+        return conclude(None, endpoint.normalized(), &probe, &report, printer);
+    }
+    let (registry, id) = arguments.onchain.connect_for(&arguments.tool, printer).await?;
+    let Live { report, verified, .. } =
+        verifier.live(&Onchain::new(registry, id), &Policy::default(), Depth::Full).await.map_err(failed)?;
+    let Some(verified) = verified else {
+        printer.result(&show::report(&report, printer.paint(), printer.is_verbose()))?;
+        printer.note("not probed: only the endpoint of a tool that verifies is called")?;
+        let exit = verify::exit_of(&report).max(Exit::No);
+        if exit == Exit::CouldNotTell {
+            printer.failure(&verify::unclear(&report))?;
+        }
+        return Ok(Done::new(exit, json!({ "probed": false, "verification": verify::data(&report) })));
+    };
+    let probe = verifier.probe(&verified).await;
+    let mut subject = Subject::of(verified.manifest());
+    subject.is_gated |= report.access.as_ref().is_some_and(|access| access.predicate.is_some());
+    let outcome = probe.judge(Some(&subject));
+    conclude(report.tool.as_deref(), verified.manifest().endpoint().normalized(), &probe, &outcome, printer)
+}
+
+fn conclude(
+    tool: Option<&str>,
+    endpoint: &str,
+    probe: &Probe,
+    report: &ProbeReport,
+    printer: &mut Printer,
+) -> Result<Done, Stop> {
+    let exit = match probe.unclear() {
+        Some(failure) => {
+            printer.failure(&Failure::new(failure.code, failure.finding().message))?;
+            Exit::CouldNotTell
+        }
+        None if report.is_good() => Exit::Yes,
+        None => Exit::No,
+    };
+    printer.result(&text(tool, endpoint, report, printer))?;
+    Ok(Done::new(exit, data(tool, endpoint, probe, report)))
+}
+
+fn text(tool: Option<&str>, endpoint: &str, report: &ProbeReport, printer: &Printer) -> String {
+    let paint = printer.paint();
+    let mut out = String::new();
+    let mut line = |text: String| out += &(text + "\n");
+    if let Some(tool) = tool {
+        line(paint.strong(&shown(tool)));
+    }
+    line(format!("  endpoint   {}", shown(endpoint)));
+    let how = match (report.method, report.status) {
+        (Some(method), Some(status)) => format!(" ({status} to {})", method.as_str()),
+        _ => String::new(),
+    };
+    line(format!("  answer     {}{how}", said(report.state)));
+    for asked in &report.asks {
+        line(format!("  asks for   {} on {} to {}", shown(&asked.shown), shown(&asked.network), shown(&asked.pay_to)));
+    }
+    match report.agrees {
+        Some(true) => line(format!("  manifest   {}", paint.good("says the same"))),
+        Some(false) => line(format!("  manifest   {}", paint.error("says something else"))),
+        None => {}
+    }
+    for finding in &report.findings {
+        if finding.severity > toolcrib_core::finding::Severity::Hint || printer.is_verbose() {
+            show::finding(&mut out, finding, paint);
+        }
+    }
+    out
+}
+
+const fn said(state: ProbeState) -> &'static str {
+    match state {
+        ProbeState::NoAnswer => "none",
+        ProbeState::Missing => "there is nothing",
+        ProbeState::Redirects => "points elsewhere",
+        ProbeState::Fails => "fails",
+        ProbeState::Refuses => "refuses",
+        ProbeState::Challenges => "asks for payment or proof",
+        ProbeState::Serves => "serves at once",
+        _ => "something new",
+    }
+}
+
+fn data(tool: Option<&str>, endpoint: &str, probe: &Probe, report: &ProbeReport) -> Value {
+    json!({
+        "probed": true,
+        "tool": tool,
+        "endpoint": endpoint,
+        "good": report.is_good(),
+        "report": report,
+        "microseconds": probe.exchanges.iter().map(|exchange| exchange.timing.total).collect::<Vec<_>>(),
+    })
+}

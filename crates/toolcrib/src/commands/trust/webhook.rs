@@ -1,0 +1,46 @@
+//! Telling a service that the user named about drift.
+
+use serde_json::Value;
+use toolcrib_core::codes;
+use toolcrib_fetch::{Configured, ConfiguredUrl, Headers, Limits};
+
+use crate::clock::SystemClock;
+use crate::outcome::Failure;
+
+/// Most bytes of the answer, which nobody reads.
+const MAX_ANSWER_BYTES: usize = 64 << 10;
+
+/// A service that is told.
+#[derive(Debug)]
+pub(crate) struct Webhook {
+    door: Configured,
+    url: ConfiguredUrl,
+    headers: Headers,
+}
+
+impl Webhook {
+    /// The service at a URL of the user's: a flag or a variable, never anything else.
+    pub(crate) fn new(setting: &str) -> Result<Self, Failure> {
+        let unusable = |error: toolcrib_fetch::Error| Failure::new(error.code(), error.to_string());
+        Ok(Self {
+            url: ConfiguredUrl::from_setting(setting).map_err(unusable)?,
+            door: Configured::builder(SystemClock).build().map_err(unusable)?,
+            headers: Headers::new().with("content-type", "application/json").map_err(unusable)?,
+        })
+    }
+
+    /// Tells it. Any status of success will do.
+    pub(crate) async fn tell(&self, event: &Value) -> Result<(), Failure> {
+        let mut limits = Limits::MANIFEST;
+        limits.body = MAX_ANSWER_BYTES;
+        let exchange = self.door.post(&self.url, &self.headers, event.to_string().as_bytes(), limits).await;
+        // What it answers may be large or cut off; the status is the answer.
+        let reason = match (&exchange.response, &exchange.failure) {
+            (Some(response), _) if (200..=299).contains(&response.status) => return Ok(()),
+            (Some(response), _) => format!("it answered with status {}", response.status),
+            (None, Some(failure)) => failure.finding().message,
+            (None, None) => "it did not answer".to_owned(),
+        };
+        Err(Failure::new(codes::cli::WEBHOOK, format!("{} was not told: {reason}", self.url)))
+    }
+}
