@@ -64,8 +64,8 @@ pub enum Error {
         /// The tools.
         tools: Vec<U256>,
     },
-    /// The tool has another predicate than the gate that was given.
-    #[error("tool {tool} is {}, and not {}", gate(.has), gate(.wanted))]
+    /// The tool has another predicate than the gate that was given, or the same one for others.
+    #[error("tool {tool} is {}, and not {}", gate(.has), if .has == .wanted { "for whom was asked".to_owned() } else { gate(.wanted) })]
     GateDiffers {
         /// The tool.
         tool: U256,

@@ -7,5 +7,6 @@ pub mod preflight;
 pub mod publish;
 pub mod run;
 pub mod served;
+mod standing;
 
 pub use error::Error;

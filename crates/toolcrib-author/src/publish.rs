@@ -47,8 +47,8 @@ pub struct Found {
 pub enum Decision {
     /// Nothing is registered: these steps do it.
     Register(Vec<Step>),
-    /// The tool is registered with another hash or URL: this step changes it.
-    Update(U256, Step),
+    /// The tool is registered, and something about it is not as it should be: these steps change it.
+    Change(U256, Vec<Step>),
     /// The tool says what it should.
     Nothing(U256),
 }
@@ -68,10 +68,11 @@ impl Subject<'_> {
         entries.retain(|entry| {
             (entry.chain_id, entry.registry, entry.signer) == mine
                 && entry.is_begun()
-                && entry.steps.iter().any(|progress| match &progress.step {
-                    Step::Register { uri, .. } | Step::Update { uri, .. } => uri == self.uri,
-                    _ => false,
-                })
+                && (entry.id == self.journal_id()
+                    || entry.steps.iter().any(|progress| match &progress.step {
+                        Step::Register { uri, .. } | Step::Update { uri, .. } => uri == self.uri,
+                        _ => false,
+                    }))
         });
         Ok(entries)
     }
@@ -105,18 +106,28 @@ impl Subject<'_> {
         Ok(found.pop())
     }
 
-    /// Decides what is left to do. The gate counts only for a tool that is not there yet; for another, one that is given must
-    /// be the one it has.
-    pub fn decide(&self, found: Option<&Found>, ready: &Ready, gate: &Gate) -> Result<Decision, Error> {
+    /// Decides what is left to do. The gate counts only for a tool that is not there yet, or whose predicate was told nothing; for
+    /// another, one that is given must be the one it has.
+    pub async fn decide(&self, found: Option<&Found>, ready: &Ready, gate: &Gate) -> Result<Decision, Error> {
         let (uri, hash) = (&ready.metadata_uri, ready.manifest.hash());
         let Some(Found { id, config }) = found else { return Ok(Decision::Register(plan::register(uri, hash, gate))) };
-        if *gate != Gate::Open && gate.predicate() != config.access_predicate {
-            return Err(Error::GateDiffers { tool: *id, has: config.access_predicate, wanted: gate.predicate() });
+        let mut steps = Vec::new();
+        if config.metadata_uri != *uri || config.manifest_hash != hash {
+            steps.push(Step::Update { uri: uri.clone(), hash });
         }
-        if config.metadata_uri == *uri && config.manifest_hash == hash {
-            return Ok(Decision::Nothing(*id));
+        if *gate != Gate::Open {
+            let differs = || Error::GateDiffers { tool: *id, has: config.access_predicate, wanted: gate.predicate() };
+            if gate.predicate() != config.access_predicate {
+                return Err(differs());
+            }
+            match gate.standing(self.registry, *id).await? {
+                // Registered by a run that is forgotten, and closed to everybody since.
+                None => steps.push(Step::Configure(gate.clone())),
+                Some(standing) if standing != *gate => return Err(differs()),
+                Some(_) => {}
+            }
         }
-        Ok(Decision::Update(*id, Step::Update { uri: uri.clone(), hash }))
+        Ok(if steps.is_empty() { Decision::Nothing(*id) } else { Decision::Change(*id, steps) })
     }
 
     /// The entry for a decision; none when there is nothing to do. It takes the place of the one before it, and stays as the
@@ -124,7 +135,7 @@ impl Subject<'_> {
     pub fn entry(&self, decision: Decision) -> Option<Entry> {
         let (tool, steps) = match decision {
             Decision::Register(steps) => (None, steps),
-            Decision::Update(id, step) => (Some(id), vec![step]),
+            Decision::Change(id, steps) => (Some(id), steps),
             Decision::Nothing(_) => return None,
         };
         let (chain_id, registry) = (self.registry.chain().chain_id(), self.registry.address());

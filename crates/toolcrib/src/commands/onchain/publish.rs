@@ -88,7 +88,8 @@ pub(crate) async fn run(arguments: &Publish, printer: &mut Printer) -> Result<Do
     if writing.resume && begun.is_empty() {
         return Err(nothing_to_resume().into());
     }
-    if !begun.is_empty() && !signs {
+    let finishes = !begun.is_empty();
+    if finishes && !signs {
         printer.note("work on this URL was begun and is not finished; it would be finished first")?;
     } else {
         for mut entry in begun {
@@ -104,8 +105,9 @@ pub(crate) async fn run(arguments: &Publish, printer: &mut Printer) -> Result<Do
         }
     }
 
-    let decision = subject.decide(found.as_ref(), &ready, &gate).map_err(stopped)?;
+    let decision = subject.decide(found.as_ref(), &ready, &gate).await.map_err(stopped)?;
     let (word, tool) = match decision {
+        Decision::Nothing(id) if finishes && signs => ("finished", id),
         Decision::Nothing(id) => {
             printer.note("the manifest is committed already")?;
             if !signs {

@@ -157,6 +157,42 @@ fn a_gate_is_set_once_and_never_changed_in_passing() {
     assert_ne!(place.world.run(&["access", "1", STRANGER]).code(1).stdout, "granted\n", "still gated");
     let other = place.publish("tide-table", &["--erc20-gate", collection, "--min", "1"]).code(2);
     assert!(other.stderr.contains("author.gate_differs"), "{}", other.stderr);
+    let others = place.publish("tide-table", &["--nft-gate", "0x0000000000000000000000000000000000000007"]).code(2);
+    assert!(others.stderr.contains("author.gate_differs"), "{}", others.stderr);
+    let same = place.publish("tide-table", &["--nft-gate", collection]).code(0);
+    assert!(same.stderr.contains("committed already"), "{}", same.stderr);
+}
+
+/// Registered behind a gate by a machine that is no more, before the gate was told: another one finishes it.
+#[test]
+fn a_gate_that_was_never_told_is_told() {
+    let place = Place::new();
+    let collection = "0x0241662C9c78b03677892e6272EEDd36B9e94107";
+    let deny = format!("!{collection}");
+    let key = format!("0x{:064x}", 7);
+    place.world.sandbox.write("friends.txt", format!("{STRANGER}\n{CREATOR}\n"));
+    let gates: [&[&str]; 6] = [
+        &["--nft-gate", collection],
+        &["--erc1155-gate", "0x0241662C9c78b03677892e6272EEDd36B9e94107:1,2"],
+        &["--erc20-gate", collection, "--min", "5"],
+        &["--trait-gate", collection, "--trait-key", &key, "--trait-value", &key],
+        &["--all-of", &deny],
+        &["--allowlist", "friends.txt"],
+    ];
+    for (index, gate) in gates.into_iter().enumerate() {
+        let (slug, id) = (format!("tide-{index}"), index + 1);
+        place.write_and_serve(&slug, "one");
+        // What the first machine did: only the first of the two calls.
+        let (_, planned) = place.publish_json(&slug, &[gate, &["--calldata"]].concat());
+        let predicate =
+            planned["data"]["calls"][0]["what"].as_str().and_then(|what| what.rsplit(' ').next()).expect("a predicate");
+        place.sign(&["register", "--metadata", &place.uri(&slug), "--access-predicate", predicate]).code(0);
+        let ran = place.publish(&slug, gate).code(0);
+        assert!(ran.stderr.contains("whom to let in") && !ran.stderr.contains("register"), "{gate:?}: {}", ran.stderr);
+        let again = place.publish(&slug, gate).code(0);
+        assert!(again.stderr.contains("committed already"), "{gate:?}: {}", again.stderr);
+        place.check_onchain(&slug, id, id);
+    }
 }
 
 // req: CREATOR-005
