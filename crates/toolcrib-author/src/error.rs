@@ -1,6 +1,6 @@
 //! Why a tool could not be registered or changed.
 
-use alloy_primitives::B256;
+use alloy_primitives::{Address, B256, U256};
 use toolcrib_core::codes::{self, Code};
 
 /// Why work could not be finished. What was done stays done, and is in the journal.
@@ -48,6 +48,49 @@ pub enum Error {
     /// The gate has nothing to configure.
     #[error("this gate has nothing to configure")]
     NothingToConfigure,
+    /// Only its creator may change a tool.
+    #[error("{signer} may not change this tool; its creator is {creator}")]
+    NotCreator {
+        /// Who would sign.
+        signer: Address,
+        /// Who may.
+        creator: Address,
+    },
+    /// One account, one URL, several tools.
+    #[error("{uri} is registered as {}", listed(.tools))]
+    Duplicate {
+        /// The URL.
+        uri: String,
+        /// The tools.
+        tools: Vec<U256>,
+    },
+    /// The tool has another predicate than the gate that was given, or the same one for others.
+    #[error("tool {tool} is {}, and not {}", gate(.has), if .has == .wanted { "for whom was asked".to_owned() } else { gate(.wanted) })]
+    GateDiffers {
+        /// The tool.
+        tool: U256,
+        /// Its predicate.
+        has: Option<Address>,
+        /// That of the gate.
+        wanted: Option<Address>,
+    },
+    /// Another process holds the entry.
+    #[error("another process is doing the work {id}")]
+    Busy {
+        /// The entry.
+        id: String,
+    },
+}
+
+fn listed(tools: &[U256]) -> String {
+    tools.iter().map(|tool| format!("tool {tool}")).collect::<Vec<_>>().join(", ")
+}
+
+fn gate(predicate: &Option<Address>) -> String {
+    match predicate {
+        None => "open to everybody".to_owned(),
+        Some(predicate) => format!("behind the predicate {predicate}"),
+    }
 }
 
 impl Error {
@@ -62,6 +105,10 @@ impl Error {
             Self::NoTool => codes::author::NO_TOOL,
             Self::GateTooLarge { .. } => codes::author::GATE_TOO_LARGE,
             Self::NothingToConfigure => codes::author::NOTHING_TO_CONFIGURE,
+            Self::NotCreator { .. } => codes::author::CREATOR_NOT_SIGNER,
+            Self::Duplicate { .. } => codes::author::DUPLICATE,
+            Self::GateDiffers { .. } => codes::author::GATE_DIFFERS,
+            Self::Busy { .. } => codes::author::BUSY,
         }
     }
 }

@@ -4,7 +4,7 @@
 //! lets the chain take them once. So whoever resumes sends again what stands there, and never signs a second one that
 //! could register a second tool.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -12,6 +12,7 @@ use alloy_primitives::{Address, B256, U256};
 use serde::{Deserialize, Serialize};
 use toolcrib_chain::transaction::Signed;
 
+use crate::Error;
 use crate::plan::Step;
 
 /// The version of the format, so that a later one can tell.
@@ -24,6 +25,12 @@ const MAX_ENTRY_BYTES: u64 = 1 << 20;
 #[derive(Clone, Debug)]
 pub struct Journal {
     folder: PathBuf,
+}
+
+/// An entry that no other process works on.
+#[derive(Debug)]
+pub struct Lock {
+    _file: File,
 }
 
 /// One piece of work of several steps.
@@ -78,6 +85,11 @@ impl Entry {
         Self { format: FORMAT, id, chain_id, registry, signer, tool, steps }
     }
 
+    /// Whether anything was signed: then it must be finished before other work takes its place.
+    pub fn is_begun(&self) -> bool {
+        self.steps.iter().any(|progress| progress.state != State::Waiting)
+    }
+
     /// Whether every step is done.
     pub fn is_done(&self) -> bool {
         self.steps.iter().all(|progress| matches!(progress.state, State::Done { .. }))
@@ -126,6 +138,19 @@ impl Journal {
             return Err(unreadable(&path, "it was written by another version"));
         }
         Ok(Some(entry))
+    }
+
+    /// Takes an entry for this process, as long as the lock lives. The system gives it back when the process dies, however it
+    /// dies; the empty file stays.
+    pub fn lock(&self, id: &str) -> Result<Lock, Error> {
+        fs::create_dir_all(&self.folder)?;
+        let path = self.path(id)?.with_extension("lock");
+        let file = OpenOptions::new().write(true).create(true).truncate(false).open(path)?;
+        match file.try_lock() {
+            Ok(()) => Ok(Lock { _file: file }),
+            Err(TryLockError::WouldBlock) => Err(Error::Busy { id: id.to_owned() }),
+            Err(TryLockError::Error(error)) => Err(error.into()),
+        }
     }
 
     /// Every entry that is not done, by name.
@@ -183,6 +208,18 @@ mod tests {
         assert_eq!(journal.unfinished().expect("readable"), []);
         let left: Vec<_> = fs::read_dir(folder.path().join("deeper/journal")).expect("folder").collect();
         assert_eq!(left.len(), 1, "no temporary file is left");
+    }
+
+    #[test]
+    fn one_process_at_a_time() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let journal = Journal::new(folder.path().join("journal"));
+        let lock = journal.lock("publish-1").expect("free");
+        assert!(matches!(journal.lock("publish-1"), Err(Error::Busy { .. })));
+        journal.lock("publish-2").expect("another one is free");
+        drop(lock);
+        journal.lock("publish-1").expect("free again");
+        assert_eq!(journal.unfinished().expect("readable"), [], "a lock is no work");
     }
 
     #[test]

@@ -4,6 +4,9 @@ mod error;
 pub mod journal;
 pub mod plan;
 pub mod preflight;
+pub mod publish;
 pub mod run;
+pub mod served;
+mod standing;
 
 pub use error::Error;

@@ -19,6 +19,9 @@ pub trait Manifest: Sized {
     /// The most that is read.
     const LIMITS: Limits;
 
+    /// The most values and keys that are read. For kinds that strangers serve, whose readers have little memory to spare.
+    const MAX_VALUES: usize = usize::MAX;
+
     /// How bad it is when a string value is not in NFC.
     const NFC: Severity;
 
@@ -111,7 +114,7 @@ impl<M> Checked<M> {
 
 /// Reads, checks and seals a manifest of kind `M`.
 pub fn parse<M: Manifest>(bytes: &[u8], mode: Mode) -> Checked<M> {
-    let reading = json::read(bytes, M::LIMITS);
+    let reading = json::read_up_to(bytes, M::LIMITS, M::MAX_VALUES);
     let mut context = Context { mode, findings: reading.findings };
     let Some(document) = reading.document else {
         return Checked { findings: context.findings.into_sorted(), outcome: Outcome::Unreadable };
@@ -138,6 +141,9 @@ pub fn parse<M: Manifest>(bytes: &[u8], mode: Mode) -> Checked<M> {
     };
     Checked { findings: context.findings.into_sorted(), outcome }
 }
+
+/// Longest text in bytes that a fix is made for when somebody else wrote it. Descriptions have at most 500 characters.
+const MAX_FOREIGN_FIX: usize = 4_096;
 
 /// What a check needs beside the value: who asks, and where findings go.
 #[derive(Clone, Debug)]
@@ -253,8 +259,9 @@ impl Context {
                     (codes::json::NOT_NFC, nfc)
                 };
                 let mut finding = Finding::new(code).severity(severity).got(string.as_str());
-                // A key is a name that other places refer to, and its normal form may be taken: no fix for those.
-                if !string.is_key() {
+                // A key is a name that other places refer to, and its normal form may be taken: no fix for those. Nor for the long
+                // texts of others, whom nobody would hand a megabyte.
+                if !string.is_key() && (self.mode == Mode::Producer || string.as_str().len() <= MAX_FOREIGN_FIX) {
                     let mut replacement = String::new();
                     crate::canon::write_string(&text::normalize(string.as_str()), &mut replacement);
                     let edit = crate::finding::Edit { span: string.span(), replacement };

@@ -18,7 +18,8 @@ pub const MAX_ENTRIES: usize = 1_024;
 ///
 /// What it gives out is a success of this process. A verification that fails, or that could not be made, removes what was
 /// remembered before it: there is no falling back to yesterday. Callers that ask for the same tool at once share one
-/// verification.
+/// verification, whether it succeeds or not; those who come later ask again. Where nothing may be remembered (a window of 0)
+/// each success is its caller's own.
 #[derive(Debug)]
 pub struct Cache {
     verifier: Verifier,
@@ -28,7 +29,25 @@ pub struct Cache {
 
 /// One tool. The lock is held while it is verified, so that others wait for the outcome.
 #[derive(Debug, Default)]
-struct Slot(AsyncMutex<Option<Arc<Verified<ToolManifest>>>>);
+struct Slot {
+    state: AsyncMutex<State>,
+    /// Those who now ask for this tool, the one who verifies it included.
+    callers: Mutex<Callers>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    known: Option<Arc<Verified<ToolManifest>>>,
+    /// The last refusal and the number of its verification, for those who waited for it.
+    refused: Option<(u64, Box<Report>)>,
+}
+
+#[derive(Debug, Default)]
+struct Callers {
+    waiting: usize,
+    /// How many verifications have ended.
+    ended: u64,
+}
 
 /// What [`Cache::get`] found.
 #[derive(Debug)]
@@ -48,26 +67,45 @@ impl Cache {
     /// The tool as it was verified a short while ago, or as it is verified now.
     pub async fn get(&self, source: &impl ToolSource) -> Result<Cached, Error> {
         let slot = self.slot(source.tool());
-        let mut known = slot.0.lock().await;
-        if let Some(verified) = known.as_ref().filter(|verified| self.is_usable(verified)) {
+        let (_place, asked) = slot.enter();
+        let mut state = slot.state.lock().await;
+        if let Some(verified) = state.known.as_ref().filter(|verified| self.is_usable(verified)) {
             return Ok(Cached::Usable(Arc::clone(verified)));
         }
+        // Refused while this caller waited: asking again at once would only make the next one wait.
+        if let Some((_, report)) = state.refused.as_ref().filter(|(number, _)| *number > asked) {
+            return Ok(Cached::Refused(report.clone()));
+        }
         // Whatever comes next, the old one is gone.
-        *known = None;
+        *state = State::default();
         let live = self.verifier.live(source, &self.policy, Depth::Checks).await?;
         Ok(match live.verified {
             Some(verified) => {
                 let verified = Arc::new(verified);
-                *known = Some(Arc::clone(&verified));
+                state.known = Some(Arc::clone(&verified));
                 Cached::Usable(verified)
             }
-            None => Cached::Refused(Box::new(live.report)),
+            None => {
+                let report = Box::new(live.report);
+                state.refused = slot.end().map(|number| (number, report.clone()));
+                Cached::Refused(report)
+            }
         })
     }
 
     /// Forgets a tool, such as after an event that says it changed.
     pub fn forget(&self, tool: &ToolRef) {
         self.lock().remove(tool);
+    }
+
+    /// How many tools it has room taken for, fresh or not.
+    pub fn len(&self) -> usize {
+        self.lock().len()
+    }
+
+    /// Whether it knows nothing.
+    pub fn is_empty(&self) -> bool {
+        self.lock().is_empty()
     }
 
     /// A window of nothing means now and not in the same second: paths that pay or sign verify each time.
@@ -81,7 +119,7 @@ impl Cache {
             let now = self.verifier.clock.now();
             // Slots in use stay: somebody waits for them.
             slots.retain(|_, slot| {
-                slot.0.try_lock().map_or(true, |known| known.as_ref().is_some_and(|verified| verified.is_fresh(now)))
+                slot.state.try_lock().map_or(true, |state| state.known.as_ref().is_some_and(|verified| verified.is_fresh(now)))
             });
             if slots.len() >= MAX_ENTRIES {
                 // All fresh: forgetting one costs a verification, nothing else.
@@ -95,5 +133,35 @@ impl Cache {
 
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<ToolRef, Arc<Slot>>> {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Slot {
+    /// Counts a caller in, until the place is dropped, and tells how many verifications had ended by then.
+    fn enter(&self) -> (Place<'_>, u64) {
+        let mut callers = self.callers();
+        callers.waiting += 1;
+        (Place(self), callers.ended)
+    }
+
+    /// Notes that a verification ended. Gives its number if anybody waits for the outcome.
+    fn end(&self) -> Option<u64> {
+        let mut callers = self.callers();
+        callers.ended += 1;
+        (callers.waiting > 1).then_some(callers.ended)
+    }
+
+    fn callers(&self) -> std::sync::MutexGuard<'_, Callers> {
+        self.callers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A caller, counted.
+#[derive(Debug)]
+struct Place<'s>(&'s Slot);
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.0.callers().waiting -= 1;
     }
 }

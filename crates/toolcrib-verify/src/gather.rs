@@ -4,10 +4,12 @@ use std::fmt;
 use std::sync::Arc;
 
 use toolcrib_core::canon::Canonical;
+use toolcrib_core::checked::Manifest as _;
 use toolcrib_core::clock::Clock;
 use toolcrib_core::evidence::{AttestationFetch, ChainReads, ConfigRead, Evidence, Exchange, ToolState};
 use toolcrib_core::json::{self, Document};
 use toolcrib_core::judge::{Policy, judge_whole};
+use toolcrib_core::tool::ToolManifest;
 use toolcrib_core::url::HttpsUrl;
 use toolcrib_core::url::well_known::WellKnown;
 use toolcrib_fetch::{Limits, Target, Untrusted};
@@ -32,6 +34,7 @@ pub struct Verifier {
     pub(crate) door: Untrusted,
     pub(crate) clock: Arc<dyn Clock + Send + Sync>,
     gatherer: Arc<str>,
+    limits: Limits,
 }
 
 impl fmt::Debug for Verifier {
@@ -43,7 +46,14 @@ impl fmt::Debug for Verifier {
 impl Verifier {
     /// A verifier that fetches through `door`. `gatherer` names the program in the evidence, such as `toolcrib 1.0.0`.
     pub fn new(door: Untrusted, clock: Arc<dyn Clock + Send + Sync>, gatherer: &str) -> Self {
-        Self { door, clock, gatherer: gatherer.into() }
+        Self { door, clock, gatherer: gatherer.into(), limits: Limits::MANIFEST }
+    }
+
+    /// With other limits for every fetch. A larger body is of no use: what is read stops at [`json::MAX_BYTES`].
+    #[must_use]
+    pub const fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
     }
 
     /// Gathers evidence about a registered tool. Fails only when the chain cannot be asked.
@@ -56,7 +66,7 @@ impl Verifier {
         let mut reads = ChainReads { registry_code_hash: None, config: vec![first], predicate: None, registration: None };
         let mut document = None;
         if let Some(uri) = uri {
-            let exchange = self.door.get(&Target::file(uri.url(), Some(tool.chain))).await;
+            let exchange = self.door.get(&Target::file(uri.url(), Some(tool.chain)).limits(self.limits)).await;
             document = read(&exchange);
             if document.as_ref().is_some_and(|document| !is_committed(document, &reads)) {
                 reads.config.push(source.config().await?);
@@ -78,9 +88,15 @@ impl Verifier {
         let mut evidence = Evidence::new(&*self.gatherer, self.clock.now());
         evidence.url = Some(metadata_uri.to_owned());
         if let Ok(uri) = WellKnown::parse(metadata_uri) {
-            evidence.manifest = Some(self.door.get(&Target::file(uri.url(), None)).await);
+            evidence.manifest = Some(self.door.get(&Target::file(uri.url(), None).limits(self.limits)).await);
         }
         evidence
+    }
+
+    /// Fetches what is served at a metadata URI that is about to be committed on `chain`. An author looks before paying; nothing
+    /// is judged, and no evidence comes of it.
+    pub async fn fetch_manifest(&self, uri: &WellKnown, chain: u64) -> Exchange {
+        self.door.get(&Target::file(uri.url(), Some(chain))).await
     }
 
     /// Fetches the attestation report, of verified manifests only: nobody else names hosts for us to visit.
@@ -89,7 +105,7 @@ impl Verifier {
         let manifest = manifest?;
         let claims = manifest.verifiability().filter(|claims| claims.execution().is_isolated())?;
         let endpoint = HttpsUrl::parse(claims.attestation()?.endpoint()?).ok()?;
-        let mut limits = Limits::MANIFEST;
+        let mut limits = self.limits;
         limits.body = ATTESTATION_MAX_BYTES;
         let target = Target::file(&endpoint, evidence.tool.map(|tool| tool.chain)).limits(limits);
         Some(AttestationFetch { nonce: None, exchange: self.door.get(&target).await })
@@ -106,7 +122,7 @@ fn registered_uri(read: &ConfigRead) -> Option<&str> {
 /// The document that was served, if it came whole and is one.
 fn read(exchange: &Exchange) -> Option<Document> {
     let response = exchange.complete()?;
-    json::read(response.body.as_bytes(), json::Limits { max_bytes: json::MAX_BYTES, max_depth: json::MAX_DEPTH }).document
+    json::read_up_to(response.body.as_bytes(), ToolManifest::LIMITS, ToolManifest::MAX_VALUES).document
 }
 
 /// Whether the served document has the committed hash. One without a hash is no reason to ask the chain again.

@@ -10,7 +10,7 @@ use toolcrib_core::finding::Mode;
 use crate::commands::onchain::agt::AgtCommand;
 use crate::commands::onchain::dev::{ContractsCommand, Dev};
 use crate::commands::onchain::wallet::WalletCommand;
-use crate::commands::onchain::{look, write};
+use crate::commands::onchain::{look, publish, write};
 use crate::commands::trust::{diff, explain_hash, probe, verify, watch};
 use crate::kinds::ManifestKind;
 
@@ -85,11 +85,22 @@ pub(crate) enum Command {
     #[command(after_help = "The draft goes to stdout; the changes to make to the TXT records afterwards go to stderr.\n\
         Nothing is sent anywhere.")]
     Migrate(Migrate),
+    /// Check a manifest, register it or commit what changed, and verify the tool
+    #[command(after_help = "One command for every version. The file is linted, and what the URL serves must be the same;\n\
+        then the tool is registered, or updated if it is registered, or left alone if nothing changed;\n\
+        at last it is verified as a stranger would. The exit code is 0 only for a tool that verifies.\n\
+        Interrupted at any point, the same command goes on: there is never a second registration.\n\
+        The gate of a tool that is registered is left as it is.\n\n\
+        Examples:\n  \
+        toolcrib publish tide-table.json --network base --wallet main \\\n      \
+        --metadata https://tools.example.com/.well-known/ai-tool/tide-table.json --wait 120")]
+    Publish(Box<publish::Publish>),
     /// Register a tool, and configure who may use it
-    #[command(after_help = "Nothing is fetched: the manifest comes from a file, and must be the one that the URL serves.\n\
+    #[command(after_help = "The URL must serve the manifest already: what it serves is looked at before gas is spent.\n\
         A gated tool lets nobody in until its gate is configured; the same command goes on where it stopped.")]
     Register(Box<write::Register>),
     /// Commit a changed manifest of a registered tool
+    #[command(after_help = "The URL must serve the changed manifest already: what it serves is looked at before gas is spent.")]
     Update(write::Update),
     /// Change who decides about access to a tool
     SetPredicate(write::SetPredicate),

@@ -62,6 +62,7 @@ fn run(cli: Cli) -> Exit {
         Command::New(arguments) => commands::new::run(arguments.kind.into(), &arguments.file, &mut printer),
         Command::Init(arguments) => commands::new::run(kinds::ManifestKind::Tool, &arguments, &mut printer),
         Command::Migrate(arguments) => commands::migrate::run(&arguments, &mut printer),
+        Command::Publish(arguments) => reach(commands::onchain::publish::run(&arguments, &mut printer)),
         Command::Register(arguments) => reach(commands::onchain::write::register(&arguments, &mut printer)),
         Command::Update(arguments) => reach(commands::onchain::write::update(&arguments, &mut printer)),
         Command::SetPredicate(arguments) => reach(commands::onchain::write::set_predicate(&arguments, &mut printer)),

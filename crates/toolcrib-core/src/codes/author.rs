@@ -46,4 +46,34 @@ super::codes! {
         "The predicate refuses more collections, tokens, values or terms than can answer within the registry's gas. Its own limits are read from the chain where it offers them.",
         "leave some out, or spread them over several tools",
     }
+    NOT_SERVED = "author.not_served", Error, check 1, "ERC-8257 §7 Registration-Time Enforcement" {
+        "the manifest cannot be had from its URL",
+        "Readers fetch the manifest from the URL that is registered. What they cannot fetch they do not verify, so gas spent on it is lost.",
+        "deploy the manifest first; without a way to it from here, --skip-fetch registers unseen",
+    }
+    SERVED_DIFFERS = "author.served_differs", Error, check 3, "ERC-8257 §7 Registration-Time Enforcement" {
+        "the URL serves another manifest than the file",
+        "The hash of the file would be committed, and readers would compare it with what is served. They differ, so this registration could not verify.",
+        "serve the file as it is, or leave the file out to commit what is served",
+    }
+    SERVED_STALE = "author.served_stale", Error, check 3, "ERC-8257 §8 Manifest Hash Commitment" {
+        "the URL still serves the manifest that is committed already",
+        "The new file is not deployed yet, or a cache still holds the old one. Committed now, the tool would not verify until the new one is served.",
+        "deploy the new file first, or let publish wait for it with --wait",
+    }
+    DUPLICATE = "author.duplicate", Error, "Toolcrib" {
+        "this account registered the URL more than once",
+        "Which of the tools is meant cannot be told from the URL, and another registration would make it worse.",
+        "name the tool with --tool, and remove the others with `toolcrib deregister`",
+    }
+    GATE_DIFFERS = "author.gate_differs", Error, "Toolcrib" {
+        "the tool is registered behind another gate than the one given",
+        "Publishing commits a manifest. It does not change who may use a tool that is registered, and must not seem to.",
+        "change the gate with `toolcrib predicate set`, or leave the gate out",
+    }
+    BUSY = "author.busy", Error, "Toolcrib" {
+        "another process is doing the same work",
+        "Two processes that register the same tool at once could register it twice.",
+        "wait until the other one ends",
+    }
 }

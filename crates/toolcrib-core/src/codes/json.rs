@@ -36,6 +36,11 @@ super::codes! {
         "Deep nesting exhausts the stack of recursive readers. 64 levels hold every schema that the limits of ERC-8257 allow.",
         "flatten the structure, or name repeated parts under $defs",
     }
+    TOO_MANY_VALUES = "json.too_many_values", Error, check 3, "Toolcrib limits" {
+        "the document holds too many values",
+        "Each value takes more memory than its text, so that a small file of tiny values becomes a large one. 32,768 values and keys hold every schema that the limits of ERC-8257 allow, three times over.",
+        "move long lists out of the manifest, or write them as one string",
+    }
     DUPLICATE_KEY = "json.duplicate_key", Error, check 3, "RFC 8785 §3.1 (I-JSON)" {
         "an object has the same key twice",
         "Readers disagree on which of two equal keys counts, so two readers could see two different manifests under one hash. Keys are compared after unescaping.",

@@ -271,6 +271,11 @@ super::codes! {
         "Readers must be able to normalise the URI without guessing. This one is read differently by different software.",
         "update the registration with a well-formed URL",
     }
+    METADATA_NOT_ACE = "url.metadata_not_ace", Error, check 2, "ERC-8257 §6 rule G3, §7 check 2" {
+        "the host of the metadata URI is not written as an A-label",
+        "Readers do not convert host names: two of them could convert differently and end up on different machines.",
+        "register the URI with the host in its xn-- form, which `toolcrib lint` prints",
+    }
     METADATA_TOO_LONG = "url.metadata_too_long", Error, check 2, "ERC-8257 Metadata URI Length Cap" {
         "the metadata URI is longer than 2,048 bytes",
         "Registries must refuse longer URIs, so a registration with one comes from a registry that breaks the rules. The well-known path never needs more than a few hundred bytes.",

@@ -17,7 +17,7 @@ use std::fmt;
 pub use number::write_number;
 pub use pretty::pretty;
 pub(crate) use reader::plain_prefix;
-pub use reader::{Reading, read};
+pub use reader::{Reading, read, read_up_to};
 
 use crate::finding::Span;
 
@@ -27,6 +27,10 @@ pub const MAX_BYTES: usize = 1_048_576;
 /// Deepest nesting of arrays and objects. Sixteen schema levels take two containers each, plus the manifest's own;
 /// sixty-four leaves room and keeps the reader's recursion far from the end of any stack.
 pub const MAX_DEPTH: usize = 64;
+
+/// Most values and keys of a tool manifest, for [`read_up_to`]. A megabyte holds half a million of them, and each takes twenty bytes
+/// here and more in a validator. The largest schemas that ERC-8257 allows take some ten thousand.
+pub const MAX_VALUES: usize = 32_768;
 
 /// What the reader refuses to go beyond.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

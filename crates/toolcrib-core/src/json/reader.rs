@@ -1,7 +1,7 @@
 //! The reader: recursive descent over bytes, bounded in depth.
 
 use super::number::{self, Parsed};
-use super::{Document, Limits, Node, Tag, utf16_order};
+use super::{Document, Limits, MAX_VALUES, Node, Tag, utf16_order};
 use crate::codes;
 use crate::finding::{Edit, Finding, Findings, Fix, Span};
 
@@ -24,8 +24,13 @@ pub struct Reading {
 /// assert_eq!(reading.findings.as_slice()[0].code.id(), "json.duplicate_key");
 /// ```
 pub fn read(bytes: &[u8], limits: Limits) -> Reading {
+    read_up_to(bytes, limits, usize::MAX)
+}
+
+/// Reads a document strictly, and no further than so many values and keys: for those whose memory is bounded.
+pub fn read_up_to(bytes: &[u8], limits: Limits, max_values: usize) -> Reading {
     let mut findings = Findings::new();
-    let document = match Reader::run(bytes, limits, &mut findings) {
+    let document = match Reader::run(bytes, limits, max_values, &mut findings) {
         Ok(document) => Some(document),
         Err(Stop(finding)) => {
             findings.push(*finding);
@@ -62,10 +67,11 @@ struct Reader<'a> {
     canonicalisable: bool,
     findings: &'a mut Findings,
     max_depth: usize,
+    max_values: usize,
 }
 
 impl<'a> Reader<'a> {
-    fn run(bytes: &'a [u8], limits: Limits, findings: &'a mut Findings) -> Step<Document> {
+    fn run(bytes: &'a [u8], limits: Limits, max_values: usize, findings: &'a mut Findings) -> Step<Document> {
         if bytes.len() > limits.max_bytes {
             return Err(stop(
                 Finding::new(codes::json::TOO_LARGE)
@@ -95,14 +101,16 @@ impl<'a> Reader<'a> {
             source,
             at: 0,
             depth_left: limits.max_depth,
-            // One node for every ten bytes or so is typical of manifests.
-            nodes: Vec::with_capacity(bytes.len() / 10 + 4),
-            order: Vec::with_capacity(bytes.len() / 24 + 4),
+            // One node for every ten bytes or so is typical of manifests. Large files are mostly long texts, and no reason to
+            // set aside twice their size.
+            nodes: Vec::with_capacity((bytes.len() / 10 + 4).min(MAX_VALUES / 4)),
+            order: Vec::with_capacity((bytes.len() / 24 + 4).min(MAX_VALUES / 8)),
             unescaped: String::new(),
             keys: Vec::with_capacity(32),
             canonicalisable: true,
             findings,
             max_depth: limits.max_depth,
+            max_values,
         };
         reader.skip_whitespace();
         if reader.at == bytes.len() {
@@ -126,6 +134,13 @@ impl<'a> Reader<'a> {
     }
 
     fn value(&mut self) -> Step<()> {
+        if self.nodes.len() >= self.max_values {
+            return Err(stop(
+                Finding::new(codes::json::TOO_MANY_VALUES)
+                    .at_span(Span::new(self.at, self.at))
+                    .expected(format!("at most {} values and keys", self.max_values)),
+            ));
+        }
         match self.peek() {
             Some(b'"') => self.string(false),
             Some(b'{') => self.nested(Self::object),

@@ -97,6 +97,23 @@ fn size_is_capped_at_the_byte() {
     refused(over.as_bytes(), crate::codes::json::TOO_LARGE);
 }
 
+// req: HARDEN-001
+#[test]
+fn values_are_capped_keys_included() {
+    let check = |source: &str, most: usize| {
+        assert!(read_up_to(source.as_bytes(), Limits::default(), most).document.is_some(), "{source} has {most}");
+        let reading = read_up_to(source.as_bytes(), Limits::default(), most - 1);
+        assert!(reading.document.is_none(), "{source} has more than {}", most - 1);
+        assert_eq!(reading.findings.as_slice()[0].code, crate::codes::json::TOO_MANY_VALUES);
+    };
+    check("0", 1);
+    check("[]", 1);
+    check("[0,1,\"a\",null]", 5);
+    check("{\"a\":0,\"b\":[]}", 5);
+    check("[{\"a\":{\"b\":1}}]", 6);
+    assert_eq!(size_of::<super::Node>(), 20, "what the limit is about");
+}
+
 #[test]
 fn depth_is_capped_and_never_overflows_the_stack() {
     document(&format!("{}{}", "[".repeat(MAX_DEPTH), "]".repeat(MAX_DEPTH)));

@@ -161,6 +161,8 @@ impl Manifest for ToolManifest {
 
     const LIMITS: Limits = Limits { max_bytes: crate::json::MAX_BYTES, max_depth: crate::json::MAX_DEPTH };
 
+    const MAX_VALUES: usize = crate::json::MAX_VALUES;
+
     const NFC: Severity = Severity::Error;
 
     fn check(root: Object<'_>, context: &mut Context) -> Option<View> {

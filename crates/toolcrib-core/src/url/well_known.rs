@@ -133,6 +133,8 @@ impl WellKnownFault {
         match self {
             Self::NotHttps => codes::url::METADATA_NOT_HTTPS,
             Self::TooLong(_) => codes::url::METADATA_TOO_LONG,
+            // A reason of its own in ERC-8257 §7.
+            Self::Malformed(Fault { kind: FaultKind::HostNotAscii, .. }) => codes::url::METADATA_NOT_ACE,
             Self::Malformed(_) => codes::url::METADATA_MALFORMED,
             Self::Query => codes::url::METADATA_QUERY,
             Self::Fragment => codes::url::METADATA_FRAGMENT,

@@ -71,8 +71,8 @@ fn evidence(block: u64, committed: B256, body: &str) -> Evidence {
             erc165: Erc165::Predicate,
             name: None,
             version: None,
-            requirements: Requirements::Listed { any: false, entries: Vec::new() },
             contracts: Vec::new(),
+            requirements: Requirements::Listed { any: false, entries: Vec::new() },
         }),
         registration: None,
     });
@@ -409,7 +409,7 @@ fn recorded(row: &str) -> Option<Snapshot> {
 
 // req: VERIFY-019, IDX-008
 #[test]
-#[expect(clippy::print_stderr, reason = "a test that is skipped says so")]
+#[expect(clippy::print_stderr, reason = "a skipped test says so")]
 fn the_recorded_history_of_a_registry_has_its_drift() {
     let Some(corpus) = std::env::var_os("TOOLCRIB_CORPUS").map(PathBuf::from) else {
         eprintln!("SKIPPED: TOOLCRIB_CORPUS is not set, so no recorded history is replayed");

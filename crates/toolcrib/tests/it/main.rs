@@ -8,6 +8,7 @@ mod hostile;
 mod lint;
 mod new;
 mod onchain;
+mod publish;
 mod schema;
 mod settings;
 mod shell;

@@ -6,8 +6,6 @@ use std::process::{Child, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
-
 use crate::{Ran, Sandbox, example};
 
 pub(crate) const CREATOR: &str = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266";
@@ -50,35 +48,44 @@ impl World {
     }
 
     /// Makes a block.
-    fn mine(&self) {
-        self.rpc("evm_mine", &json!([]));
+    pub(crate) fn mine(&self) {
+        self.ask("evm_mine", "");
     }
 
     /// Puts code at an address.
     fn set_code(&self, address: &str, code: &str) {
-        self.rpc("anvil_setCode", &json!([address, code]));
+        self.ask("anvil_setCode", &format!(r#""{address}","{code}""#));
     }
 
-    /// Asks the chain directly.
-    #[track_caller]
-    pub(crate) fn rpc(&self, method: &str, params: &Value) -> Value {
+    /// Ends the chain, and waits until it is gone.
+    pub(crate) fn end(&mut self) {
+        self.chain.kill().expect("killed");
+        self.chain.wait().expect("dead");
+    }
+
+    /// The number of the newest block.
+    pub(crate) fn head(&self) -> u64 {
+        let answer: serde_json::Value = serde_json::from_str(&self.ask("eth_blockNumber", "")).expect("JSON");
+        let digits = answer["result"].as_str().and_then(|text| text.strip_prefix("0x")).expect("a number");
+        u64::from_str_radix(digits, 16).expect("a number")
+    }
+
+    /// Asks the node something, and gives the body of its answer.
+    pub(crate) fn ask(&self, method: &str, params: &str) -> String {
         let address = self.url.strip_prefix("http://").expect("a plain URL");
-        let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }).to_string();
+        let body = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":[{params}]}}"#);
         let mut stream = TcpStream::connect(address).expect("the chain listens");
         let length = body.len();
         let head = "content-type: application/json\r\nconnection: close";
         write!(stream, "POST / HTTP/1.1\r\nhost: {address}\r\n{head}\r\ncontent-length: {length}\r\n\r\n{body}").expect("sent");
         let mut answer = String::new();
         stream.read_to_string(&mut answer).expect("an answer");
-        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
-        let (_, body) = answer.split_once("\r\n\r\n").expect("a body");
-        let answer: Value = serde_json::from_str(body).expect("JSON");
-        assert!(answer["error"].is_null(), "{answer:#}");
-        answer["result"].clone()
+        assert!(answer.starts_with("HTTP/1.1 200") && !answer.contains("\"error\""), "{answer}");
+        answer.split_once("\r\n\r\n").expect("a body").1.to_owned()
     }
 
     fn register(&self, more: &[&str]) -> Ran {
-        self.sign(&[&["register", "--manifest", "tool.json", "--metadata", URI], more].concat(), "0")
+        self.sign(&[&["register", "--skip-fetch", "--manifest", "tool.json", "--metadata", URI], more].concat(), "0")
     }
 }
 
@@ -104,7 +111,7 @@ fn a_tool_from_its_registration_to_its_end() {
 
     let changed = world.sandbox.read("tool.json").replace("Tide table", "Tide table two");
     world.sandbox.write("tool.json", changed);
-    world.sign(&["update", "1", "--manifest", "tool.json"], "0").code(0);
+    world.sign(&["update", "1", "--skip-fetch", "--manifest", "tool.json"], "0").code(0);
     let hash = world.sandbox.run(&["hash", "tool.json", "-q"]).code(0).stdout;
     assert!(world.run(&["inspect", "1"]).code(0).stdout.contains(hash.trim()));
 
@@ -123,17 +130,18 @@ fn a_tool_from_its_registration_to_its_end() {
 #[test]
 fn nothing_is_signed_that_could_not_verify() {
     let world = World::new();
-    let wrong = world.sign(&["register", "--manifest", "tool.json", "--metadata", URI], "1").code(1);
+    let wrong = world.sign(&["register", "--skip-fetch", "--manifest", "tool.json", "--metadata", URI], "1").code(1);
     assert!(
         wrong.stderr.contains("author.creator_not_signer") && wrong.stderr.contains("nothing was signed"),
         "{}",
         wrong.stderr
     );
     let elsewhere = "https://elsewhere.harbour-office.org/.well-known/ai-tool/tide-table.json";
-    let wrong = world.sign(&["register", "--manifest", "tool.json", "--metadata", elsewhere], "0").code(1);
+    let wrong = world.sign(&["register", "--skip-fetch", "--manifest", "tool.json", "--metadata", elsewhere], "0").code(1);
     assert!(wrong.stderr.contains("url.origin_host"), "{}", wrong.stderr);
     // Without --yes and without a terminal the answer is no.
-    let declined = world.run(&["register", "--manifest", "tool.json", "--metadata", URI, "--dev-account", "0"]).code(2);
+    let declined =
+        world.run(&["register", "--skip-fetch", "--manifest", "tool.json", "--metadata", URI, "--dev-account", "0"]).code(2);
     assert!(declined.stderr.contains("author.declined"), "{}", declined.stderr);
     // A predicate that is not there would let nobody in.
     let nobody = world.register(&["--access-predicate", "0x1111111111111111111111111111111111111111"]).code(2);
@@ -187,7 +195,8 @@ fn what_cannot_be_undone_is_said_before_it_is_done() {
     let shown = world.run(&["inspect", "1"]).code(0).stdout;
     assert!(shown.contains("predicate.no_code") && !shown.contains("malfunction"), "{shown}");
     // Our registry takes nothing, so a fee is refused, and the refusal is reported.
-    let paid = world.sign(&["register", "--manifest", "tool.json", "--metadata", URI, "--fee", "5", "--dry-run"], "0").code(2);
+    let fee = ["register", "--manifest", "tool.json", "--metadata", URI, "--skip-fetch", "--fee", "5", "--dry-run"];
+    let paid = world.sign(&fee, "0").code(2);
     assert!(paid.stderr.contains("chain.reverted"), "{}", paid.stderr);
     // Removing asks, and without a terminal the answer is no.
     let declined = world.run(&["deregister", "1", "--dev-account", "0"]).code(2);
@@ -280,7 +289,18 @@ fn half_a_registration_lets_nobody_in_and_can_be_finished() {
 fn a_registration_survives_being_killed() {
     let world = World::with(&["--block-time", "86400"]);
     let collection = "0x0241662C9c78b03677892e6272EEDd36B9e94107";
-    let arguments = ["register", "--manifest", "tool.json", "--metadata", URI, "--nft-gate", collection, "--network", "local"];
+    let arguments = [
+        "register",
+        "--skip-fetch",
+        "--manifest",
+        "tool.json",
+        "--metadata",
+        URI,
+        "--nft-gate",
+        collection,
+        "--network",
+        "local",
+    ];
     let arguments = [&arguments[..], &["--rpc-url", &world.url, "--dev-account", "0", "--yes"]].concat();
     let mut victim = world.sandbox.command(&arguments).spawn().expect("the program starts");
     let journal = world.sandbox.home().join(".local/state/toolcrib/journal");

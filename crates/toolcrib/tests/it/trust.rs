@@ -98,7 +98,7 @@ impl Place {
     /// Registers the tool as it is served.
     pub(crate) fn register(&self) -> String {
         let uri = self.uri();
-        let ran = self.world.sign(&["register", "--manifest", "tool.json", "--metadata", &uri], "0").code(0);
+        let ran = self.world.sign(&["register", "--manifest", "tool.json", "--metadata", &uri, "--skip-fetch"], "0").code(0);
         ran.stdout.trim().to_owned()
     }
 
@@ -176,7 +176,7 @@ fn many_tools_pins_and_urls() {
     );
 
     let elsewhere = place.uri().replace("tide-table.json", "ebb-table.json");
-    place.world.sign(&["register", "--manifest", "tool.json", "--metadata", &elsewhere], "0").code(0);
+    place.world.sign(&["register", "--manifest", "tool.json", "--metadata", &elsewhere, "--skip-fetch"], "0").code(0);
     let all = place.run(&["verify", "--all", CREATOR]).code(1).stdout;
     let lines: Vec<_> = all.lines().collect();
     assert_eq!(lines.len(), 2, "{all}");
@@ -205,7 +205,7 @@ fn a_tool_below_localhost_on_another_chain_is_not_visited() {
     let registry = at.expect("an address").to_owned();
     let chain = ["--network", "84532", "--rpc-url", &place.world.url, "--registry", &registry];
     let uri = place.uri();
-    let register = ["register", "--manifest", "tool.json", "--metadata", &uri, "--dev-account", "0", "--yes"];
+    let register = ["register", "--manifest", "tool.json", "--metadata", &uri, "--skip-fetch", "--dev-account", "0", "--yes"];
     sandbox.run(&[&register[..], &chain].concat()).code(0);
     let ran = sandbox.run(&[&["verify", "1"][..], &chain].concat()).code(1);
     assert!(ran.stdout.contains("fetch.localhost_refused") && ran.stdout.contains("check 2"), "{}", ran.stdout);
@@ -268,7 +268,7 @@ fn a_changed_file_is_refused_explained_and_mended() {
     assert!(offline.stdout.contains("hash.local_file"), "{}", offline.stdout);
     assert!(offline.stdout.contains("run: toolcrib update TOOL --manifest 'my copy.json'"), "{}", offline.stdout);
 
-    place.world.sign(&["update", "1", "--manifest", "tool.json"], "0").code(0);
+    place.world.sign(&["update", "1", "--manifest", "tool.json", "--skip-fetch"], "0").code(0);
     place.run(&["verify", "1"]).code(0);
 }
 

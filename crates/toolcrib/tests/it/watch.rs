@@ -42,7 +42,7 @@ fn one_look_tells_what_changed_since_the_last() {
     assert_eq!((code, &event["event"], changes(&event).len()), (1, &json!("same"), 0), "{event:#}");
 
     place.world.sandbox.write("tool.json", &renamed);
-    place.world.sign(&["update", "1", "--manifest", "tool.json"], "0").code(0);
+    place.world.sign(&["update", "1", "--manifest", "tool.json", "--skip-fetch"], "0").code(0);
     let (code, event) = look();
     assert_eq!(changes(&event), ["drift.hash_committed_changed", "drift.repaired"], "{event:#}");
     assert_eq!((code, look().0), (1, 0));
@@ -79,7 +79,7 @@ fn an_outage_neither_makes_nor_hides_drift() {
     assert_eq!((code, &envelope["data"]["tools"][0]["event"]), (2, &json!("could_not_tell")), "{envelope:#}");
     assert_eq!(changes(&envelope["data"]["tools"][0]).len(), 0);
     // What happens meanwhile onchain is drift, whether the server answers or not.
-    place.world.sign(&["update", "1", "--manifest", "tool.json"], "0").code(0);
+    place.world.sign(&["update", "1", "--manifest", "tool.json", "--skip-fetch"], "0").code(0);
     let (code, envelope) = place.json(&["watch", "1", "--once"]);
     assert_eq!((code, changes(&envelope["data"]["tools"][0])), (1, vec!["drift.hash_committed_changed"]), "{envelope:#}");
 }
@@ -167,7 +167,7 @@ fn what_the_chain_announces_is_looked_at_without_waiting() {
     let renamed = place.renamed();
     place.world.sandbox.write("tool.json", &renamed);
     place.serve(&renamed);
-    place.world.sign(&["update", "1", "--manifest", "tool.json"], "0").code(0);
+    place.world.sign(&["update", "1", "--manifest", "tool.json", "--skip-fetch"], "0").code(0);
     let event = running.event();
     assert_eq!((&event["event"], changes(&event)), (&json!("drift"), vec!["drift.hash_committed_changed"]), "{event:#}");
     place.world.sign(&["pause", "1"], "0").code(0);
@@ -202,10 +202,11 @@ fn a_watch_ends_at_the_first_drift_if_told_to() {
 fn an_upgrade_of_the_gate_is_seen_without_waiting() {
     let place = Place::new();
     place.register();
-    let transact = |transaction: Value| {
-        let hash = place.world.rpc("eth_sendTransaction", &json!([transaction]));
-        place.world.rpc("eth_getTransactionReceipt", &json!([hash]))
+    let ask = |method: &str, parameter: &Value| {
+        let answer: Value = serde_json::from_str(&place.world.ask(method, &parameter.to_string())).expect("JSON");
+        answer["result"].clone()
     };
+    let transact = |transaction: Value| ask("eth_getTransactionReceipt", &ask("eth_sendTransaction", &transaction));
     // Two of our predicates will do: what they decide does not matter here.
     let (deny, merkle) = ("0241662c9c78b03677892e6272eedd36b9e94107", "9f76e425228b70da5a0a48e1be1d4edbdeb1ebac");
     let artifact = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../contracts/artifacts/TestProxy.json");

@@ -44,7 +44,7 @@ fn one_code_for_each_require_line() {
         ("https://user@h.com/.well-known/ai-tool/x.json", "url.metadata_malformed"),
         ("https://h.com/./.well-known/ai-tool/x.json", "url.metadata_malformed"),
         ("https://h.com/.well-known/ai-tool/./x.json", "url.metadata_malformed"),
-        ("https://bücher.example/.well-known/ai-tool/x.json", "url.metadata_malformed"),
+        ("https://bücher.example/.well-known/ai-tool/x.json", "url.metadata_not_ace"),
         ("https://h.com/.well-known/ai-tool/x.json?", "url.metadata_query"),
         ("https://h.com/.well-known/ai-tool/x.json?a=1", "url.metadata_query"),
         ("https://h.com/.well-known/ai-tool/x.json#", "url.metadata_fragment"),

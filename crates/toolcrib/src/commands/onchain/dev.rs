@@ -152,7 +152,7 @@ fn advice(url: &str) -> String {
     format!(
         "\nTry, in another terminal:\n  \
          toolcrib new tool tide-table --address 0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266\n  \
-         toolcrib register --network local --rpc-url {url} --dev-account 0 --manifest tide-table.json \\\n      \
+         toolcrib register --network local --rpc-url {url} --dev-account 0 --manifest tide-table.json --skip-fetch \\\n      \
          --metadata https://tools.example.com/.well-known/ai-tool/tide-table.json --yes\n  \
          toolcrib inspect 1 --network local --rpc-url {url}\n\nCtrl-C ends it."
     )

@@ -2,6 +2,10 @@
 
 pub(crate) mod agt;
 pub(crate) mod dev;
+mod gate;
 pub(crate) mod look;
+pub(crate) mod publish;
+mod serving;
 pub(crate) mod wallet;
+mod work;
 pub(crate) mod write;

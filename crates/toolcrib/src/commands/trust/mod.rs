@@ -5,7 +5,7 @@ mod door;
 pub(crate) mod explain_hash;
 mod git;
 pub(crate) mod probe;
-mod show;
+pub(crate) mod show;
 pub(crate) mod verify;
 pub(crate) mod watch;
 mod webhook;

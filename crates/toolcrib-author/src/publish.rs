@@ -1,0 +1,211 @@
+//! Making a registry say what a manifest says: what is there already, and what is left to do.
+//!
+//! Publishing is done again for every new version, from machines that forget and after crashes at any point, and must end
+//! with one registration. So it looks first: at work that was begun here, at what was published from here, and at the
+//! registry itself. The work has one name for one account and one URL, whatever the manifest says, so that a changed file
+//! never begins a second registration beside one that is under way.
+
+use alloy_primitives::{Address, U256};
+use futures_util::{StreamExt, TryStreamExt, stream};
+use toolcrib_chain::registry::{EventFilter, Registry, RegistryEvent, ToolConfig, ToolState};
+use toolcrib_core::url::well_known::{WellKnown, metadata_uri};
+
+use crate::Error;
+use crate::journal::{Entry, Journal, State};
+use crate::plan::{self, Gate, Step, journal_id};
+use crate::preflight::Ready;
+
+/// Largest registry that is read tool by tool. Its log would have to be searched from the first block on, which on an old chain
+/// takes thousands of questions.
+pub const MAX_ENUMERATED: u64 = 2_000;
+
+/// Questions under way at once: enough to hide the wait, few enough for a public node.
+const AT_ONCE: usize = 8;
+
+/// One account's tool at one URL.
+#[derive(Clone, Copy, Debug)]
+pub struct Subject<'a> {
+    /// The registry.
+    pub registry: &'a Registry,
+    /// The account.
+    pub signer: Address,
+    /// The URL, normalised.
+    pub uri: &'a str,
+}
+
+/// A tool that is registered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// Its id.
+    pub id: U256,
+    /// What the registry has about it.
+    pub config: ToolConfig,
+}
+
+/// What is left to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// Nothing is registered: these steps do it.
+    Register(Vec<Step>),
+    /// The tool is registered, and something about it is not as it should be: these steps change it.
+    Change(U256, Vec<Step>),
+    /// The tool says what it should.
+    Nothing(U256),
+}
+
+impl Subject<'_> {
+    /// The name of the work in the journal.
+    pub fn journal_id(&self) -> String {
+        let (chain_id, registry) = (self.registry.chain().chain_id(), self.registry.address());
+        journal_id("publish", chain_id, registry, self.signer, self.uri.as_bytes())
+    }
+
+    /// Work that was begun for this URL and must be finished before anything else: a transaction of it may be under way. Work
+    /// of which nothing was signed, or whose transactions all came to nothing, is not among it.
+    pub fn begun(&self, journal: &Journal) -> Result<Vec<Entry>, Error> {
+        let mine = (self.registry.chain().chain_id(), self.registry.address(), self.signer);
+        let mut entries = journal.unfinished()?;
+        entries.retain(|entry| {
+            (entry.chain_id, entry.registry, entry.signer) == mine
+                && entry.is_begun()
+                && (entry.id == self.journal_id()
+                    || entry.steps.iter().any(|progress| match &progress.step {
+                        Step::Register { uri, .. } | Step::Update { uri, .. } => uri == self.uri,
+                        _ => false,
+                    }))
+        });
+        Ok(entries)
+    }
+
+    /// Looks for the tool. A named one must be there; otherwise what was published from here is looked at first, then the
+    /// registry: tool by tool, or in its log from `from_block` on where that is given or there are too many.
+    pub async fn find(&self, journal: &Journal, named: Option<U256>, from_block: Option<u64>) -> Result<Option<Found>, Error> {
+        if let Some(id) = named {
+            let config = self.registry.config(id).await?;
+            if config.creator != self.signer {
+                return Err(Error::NotCreator { signer: self.signer, creator: config.creator });
+            }
+            return Ok(Some(Found { id, config }));
+        }
+        // Only a hint: chains are thrown away and ids given anew, and tools move to other URLs.
+        if let Some(id) = journal.load(&self.journal_id())?.and_then(|entry| entry.tool)
+            && let Some(found) = self.look(id).await?
+        {
+            return Ok(Some(found));
+        }
+        let mut found = stream::iter(self.candidates(from_block).await?)
+            .map(|id| self.look(id))
+            .buffered(AT_ONCE)
+            .try_filter_map(|found| async move { Ok(found) })
+            .try_collect::<Vec<_>>()
+            .await?;
+        if found.len() > 1 {
+            let tools = found.iter().map(|found| found.id).collect();
+            return Err(Error::Duplicate { uri: self.uri.to_owned(), tools });
+        }
+        Ok(found.pop())
+    }
+
+    /// Decides what is left to do. The gate counts only for a tool that is not there yet, or whose predicate was told nothing; for
+    /// another, one that is given must be the one it has.
+    pub async fn decide(&self, found: Option<&Found>, ready: &Ready, gate: &Gate) -> Result<Decision, Error> {
+        let (uri, hash) = (&ready.metadata_uri, ready.manifest.hash());
+        let Some(Found { id, config }) = found else { return Ok(Decision::Register(plan::register(uri, hash, gate))) };
+        let mut steps = Vec::new();
+        if config.metadata_uri != *uri || config.manifest_hash != hash {
+            steps.push(Step::Update { uri: uri.clone(), hash });
+        }
+        if *gate != Gate::Open {
+            let differs = || Error::GateDiffers { tool: *id, has: config.access_predicate, wanted: gate.predicate() };
+            if gate.predicate() != config.access_predicate {
+                return Err(differs());
+            }
+            match gate.standing(self.registry, *id).await? {
+                // Registered by a run that is forgotten, and closed to everybody since.
+                None => steps.push(Step::Configure(gate.clone())),
+                Some(standing) if standing != *gate => return Err(differs()),
+                Some(_) => {}
+            }
+        }
+        Ok(if steps.is_empty() { Decision::Nothing(*id) } else { Decision::Change(*id, steps) })
+    }
+
+    /// The entry for a decision; none when there is nothing to do. It takes the place of the one before it, and stays as the
+    /// memory of which tool this URL belongs to.
+    pub fn entry(&self, decision: Decision) -> Option<Entry> {
+        let (tool, steps) = match decision {
+            Decision::Register(steps) => (None, steps),
+            Decision::Change(id, steps) => (Some(id), steps),
+            Decision::Nothing(_) => return None,
+        };
+        let (chain_id, registry) = (self.registry.chain().chain_id(), self.registry.address());
+        Some(Entry::new(self.journal_id(), chain_id, registry, self.signer, tool, steps))
+    }
+
+    /// The tool, if it is registered by this account at this URL.
+    async fn look(&self, id: U256) -> Result<Option<Found>, Error> {
+        let ToolState::Present(config) = self.registry.tool(id).await? else { return Ok(None) };
+        let is_mine = config.creator == self.signer && normalized(&config.metadata_uri).as_deref() == Some(self.uri);
+        Ok(is_mine.then_some(Found { id, config }))
+    }
+
+    /// Tools that may be the one.
+    async fn candidates(&self, from_block: Option<u64>) -> Result<Vec<U256>, Error> {
+        if from_block.is_none() {
+            let count = self.registry.tool_count().await?;
+            if let Ok(count @ 0..=MAX_ENUMERATED) = u64::try_from(count) {
+                return Ok((1..=count).map(U256::from).collect());
+            }
+        }
+        let head = self.registry.chain().block_number().await?;
+        let filter = EventFilter { creator: Some(self.signer), ..EventFilter::default() };
+        let pages = self.registry.events(from_block.unwrap_or(0), head, filter).try_collect::<Vec<_>>().await?;
+        let ids = pages.into_iter().flat_map(|page| page.events).filter_map(|logged| match logged.event {
+            RegistryEvent::Registered { id, .. } => Some(id),
+            _ => None,
+        });
+        Ok(ids.collect())
+    }
+}
+
+/// Gives work that was begun the gate that is asked for now, where its own was refused or not told yet. The predicate stays
+/// the same, so that the tool is as closed as it was.
+pub fn regate(entry: &mut Entry, gate: &Gate) {
+    for progress in &mut entry.steps {
+        if let (Step::Configure(old), State::Waiting) = (&progress.step, &progress.state)
+            && gate.needs_configuration()
+            && gate.predicate() == old.predicate()
+        {
+            progress.step = Step::Configure(gate.clone());
+        }
+    }
+}
+
+fn normalized(uri: &str) -> Option<String> {
+    let place = WellKnown::parse(uri).ok()?;
+    Some(metadata_uri(&place.origin(), place.slug()))
+}
+
+#[cfg(test)]
+mod tests {
+    use alloy_primitives::B256;
+
+    use super::*;
+
+    #[test]
+    fn a_refused_gate_can_be_corrected() {
+        let predicate = Address::repeat_byte(9);
+        let gate = |count| Gate::Erc721 { predicate, collections: vec![Address::repeat_byte(1); count] };
+        let steps = plan::register("https://a.example/x", B256::ZERO, &gate(9));
+        let mut entry = Entry::new("publish-1".to_owned(), 1, Address::ZERO, Address::ZERO, None, steps);
+        regate(&mut entry, &Gate::Open);
+        assert_eq!(entry.steps[1].step, Step::Configure(gate(9)), "nothing is opened");
+        regate(&mut entry, &Gate::Merkle { predicate: Address::ZERO, root: B256::ZERO });
+        assert_eq!(entry.steps[1].step, Step::Configure(gate(9)), "another predicate is another matter");
+        regate(&mut entry, &gate(1));
+        assert_eq!(entry.steps[1].step, Step::Configure(gate(1)));
+        entry.steps[1].state = State::Done { hash: B256::ZERO, block: 1 };
+        regate(&mut entry, &gate(2));
+        assert_eq!(entry.steps[1].step, Step::Configure(gate(1)), "what is done is done");
+    }
+}

@@ -1,0 +1,13 @@
+//! The cache, and what others registered.
+#![expect(clippy::print_stderr, reason = "what a test skips is said loudly")]
+
+mod cache;
+mod corpus;
+mod odd;
+mod recorded;
+mod sources;
+
+#[path = "../../../toolcrib-fetch/tests/support/mod.rs"]
+mod support;
+#[path = "../world/mod.rs"]
+mod world;

@@ -1,0 +1,31 @@
+//! Registrations that only another client than ours can make.
+
+use std::sync::Arc;
+
+use alloy_primitives::{B256, Bytes, U256};
+use toolcrib_chain::transaction::Call;
+use toolcrib_core::clock::FixedClock;
+use toolcrib_core::codes;
+use toolcrib_verify::{Depth, Onchain, Verifier};
+
+use crate::support::{NOW, World};
+use crate::world::Ledger;
+
+// req: VERIFY-007
+#[tokio::test]
+async fn a_uri_that_is_no_text_reaches_nobody() {
+    let ledger = Ledger::start().await;
+    let marker = "https://tools.example.com/";
+    let call = ledger.registry.register(marker, B256::repeat_byte(1), None);
+    let mut data = call.data.to_vec();
+    let at = data.windows(marker.len()).position(|window| window == marker.as_bytes()).expect("the URI stands in the call");
+    data[at + 8] = 0xff;
+    ledger.send(0, &Call { data: Bytes::from(data), ..call });
+    let world = World::new();
+    let verifier = Verifier::new(world.fetch(), Arc::new(FixedClock(NOW)), "test");
+    let tool = Onchain::new(ledger.registry.clone(), U256::from(1));
+    // Not an answer that a registry of text may give, so nothing is told about the tool, least of all that it is good.
+    let error = verifier.gather(&tool, Depth::Full).await.expect_err("no text");
+    assert_eq!(error.code(), codes::chain::RPC_ANSWER);
+    assert!(world.recorder.lookups().is_empty() && world.recorder.dialled().is_empty());
+}

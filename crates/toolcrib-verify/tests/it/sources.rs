@@ -1,0 +1,84 @@
+//! Tools whose configuration is given, without a chain.
+
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+
+use alloy_primitives::{Address, B256, U256};
+use toolcrib_chain::Error;
+use toolcrib_core::caip::ToolRef;
+use toolcrib_core::clock::{Clock, UnixTime};
+use toolcrib_core::evidence::{ChainReads, ConfigRead, ToolConfig, ToolState};
+use toolcrib_verify::ToolSource;
+
+use crate::support::NOW;
+
+/// A registry that nobody has.
+pub(crate) const REGISTRY: Address = Address::repeat_byte(0x26);
+
+/// A tool with a configuration that was written down.
+#[derive(Debug)]
+pub(crate) struct Given {
+    tool: ToolRef,
+    state: Mutex<ToolState>,
+    reads: AtomicUsize,
+}
+
+impl Given {
+    pub(crate) fn new(chain: u64, id: u64, state: ToolState) -> Self {
+        let tool = ToolRef { chain, registry: REGISTRY, id: U256::from(id) };
+        Self { tool, state: Mutex::new(state), reads: AtomicUsize::new(0) }
+    }
+
+    pub(crate) fn registered(chain: u64, id: u64, creator: Address, uri: &str, hash: B256) -> Self {
+        Self::new(chain, id, present(creator, uri, hash))
+    }
+
+    pub(crate) fn set(&self, state: ToolState) {
+        *self.state.lock().expect("unpoisoned") = state;
+    }
+
+    pub(crate) fn reads(&self) -> usize {
+        self.reads.load(Ordering::SeqCst)
+    }
+}
+
+pub(crate) fn present(creator: Address, uri: &str, hash: B256) -> ToolState {
+    ToolState::Present(ToolConfig { creator, metadata_uri: uri.to_owned(), manifest_hash: hash, access_predicate: None })
+}
+
+impl ToolSource for Given {
+    fn tool(&self) -> ToolRef {
+        self.tool
+    }
+
+    async fn config(&self) -> Result<ConfigRead, Error> {
+        self.reads.fetch_add(1, Ordering::SeqCst);
+        Ok(ConfigRead { block: 7, state: self.state.lock().expect("unpoisoned").clone() })
+    }
+
+    async fn details(&self, reads: ChainReads) -> Result<ChainReads, Error> {
+        Ok(reads)
+    }
+}
+
+/// A clock that is set by hand. Clones show the same time.
+#[derive(Clone, Debug)]
+pub(crate) struct HandClock(Arc<AtomicI64>);
+
+impl HandClock {
+    pub(crate) fn new() -> Self {
+        Self(Arc::new(AtomicI64::new(NOW.seconds())))
+    }
+
+    /// Shows so many seconds after the start.
+    pub(crate) fn set(&self, seconds: i64) {
+        self.0.store(NOW.seconds() + seconds, Ordering::SeqCst);
+    }
+}
+
+impl Clock for HandClock {
+    fn now(&self) -> UnixTime {
+        UnixTime::from_seconds(self.0.load(Ordering::SeqCst))
+    }
+}

@@ -1,0 +1,43 @@
+//! A tool on the chain whose reads are counted.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use alloy_primitives::U256;
+use toolcrib_core::caip::ToolRef;
+use toolcrib_core::evidence::{ChainReads, ConfigRead};
+use toolcrib_verify::{Error, Onchain, ToolSource};
+
+use crate::world::Ledger;
+
+/// A tool on the chain whose reads are counted, and before which something can happen.
+pub(crate) struct Counted<'a> {
+    inner: Onchain,
+    reads: AtomicUsize,
+    before: Box<dyn Fn(usize) + Send + Sync + 'a>,
+}
+
+impl<'a> Counted<'a> {
+    pub(crate) fn new(ledger: &Ledger, id: U256, before: impl Fn(usize) + Send + Sync + 'a) -> Self {
+        Self { inner: Onchain::new(ledger.registry.clone(), id), reads: AtomicUsize::new(0), before: Box::new(before) }
+    }
+
+    /// How often the configuration was read.
+    pub(crate) fn reads(&self) -> usize {
+        self.reads.load(Ordering::SeqCst)
+    }
+}
+
+impl ToolSource for Counted<'_> {
+    fn tool(&self) -> ToolRef {
+        self.inner.tool()
+    }
+
+    async fn config(&self) -> Result<ConfigRead, Error> {
+        (self.before)(self.reads.fetch_add(1, Ordering::SeqCst));
+        self.inner.config().await
+    }
+
+    async fn details(&self, reads: ChainReads) -> Result<ChainReads, Error> {
+        self.inner.details(reads).await
+    }
+}

@@ -1,0 +1,187 @@
+//! Who may use a tool, as the command line says it.
+
+use std::path::PathBuf;
+
+use alloy_primitives::{Address, B256, U256};
+use clap::Args;
+use toolcrib_author::plan::Gate;
+use toolcrib_chain::predicate::MerklePredicate;
+use toolcrib_chain::registry::Registry;
+use toolcrib_chain::wallet::Wallet;
+use toolcrib_core::codes;
+use toolcrib_core::registry::known::known_fault;
+
+use crate::input::Source;
+use crate::kinds::parse_address;
+use crate::onchain::failed;
+use crate::outcome::{Failure, Stop};
+use crate::printer::Printer;
+
+/// Who may use a tool. Nothing given means everybody.
+#[derive(Args, Clone, Debug)]
+#[group(multiple = true)]
+pub(crate) struct GateArguments {
+    /// Let in owners of a token of this ERC-721 collection; may be given again
+    #[arg(long, value_name = "0x…", conflicts_with_all = ["erc20_gate", "erc1155_gate", "subscription_gate", "allowlist", "access_predicate"])]
+    pub(crate) nft_gate: Vec<String>,
+    /// Let in owners of these tokens of an ERC-1155 collection; may be given again
+    #[arg(long, value_name = "0x…:ID,ID", conflicts_with_all = ["erc20_gate", "subscription_gate", "allowlist", "access_predicate"])]
+    pub(crate) erc1155_gate: Vec<String>,
+    /// Let in holders of this ERC-20 token
+    #[arg(long, value_name = "0x…", requires = "min", conflicts_with_all = ["subscription_gate", "allowlist", "access_predicate"])]
+    pub(crate) erc20_gate: Option<String>,
+    /// The least balance for --erc20-gate, in the token's smallest unit
+    #[arg(long, value_name = "N", requires = "erc20_gate")]
+    pub(crate) min: Option<String>,
+    /// Let in subscribers of this subscription NFT
+    #[arg(long, value_name = "0x…", conflicts_with_all = ["allowlist", "access_predicate"])]
+    pub(crate) subscription_gate: Option<String>,
+    /// The least tier for --subscription-gate
+    #[arg(long, value_name = "N", requires = "subscription_gate", default_value_t = 0)]
+    pub(crate) min_tier: u8,
+    /// Let in owners of a token of this ERC-7496 collection whose trait has a certain value
+    #[arg(long, value_name = "0x…", requires = "trait_key", conflicts_with_all = ["all_of", "any_of", "allowlist", "access_predicate"])]
+    pub(crate) trait_gate: Option<String>,
+    /// The trait for --trait-gate: 32 bytes in hex
+    #[arg(long, value_name = "0x…", requires = "trait_value")]
+    pub(crate) trait_key: Option<String>,
+    /// A value that counts for --trait-gate: 32 bytes in hex; may be given again
+    #[arg(long, value_name = "0x…")]
+    pub(crate) trait_value: Vec<String>,
+    /// Let in whoever all these predicates let in; `!` before one turns its answer round
+    #[arg(long, value_name = "[!]0x…", conflicts_with_all = ["any_of", "allowlist", "access_predicate"])]
+    pub(crate) all_of: Vec<String>,
+    /// Let in whoever one of these predicates lets in; `!` before one turns its answer round
+    #[arg(long, value_name = "[!]0x…", conflicts_with_all = ["allowlist", "access_predicate"])]
+    pub(crate) any_of: Vec<String>,
+    /// Let in the accounts that this file lists, one on each line
+    #[arg(long, value_name = "FILE", conflicts_with = "access_predicate")]
+    pub(crate) allowlist: Option<PathBuf>,
+    /// Let this predicate decide; it is configured elsewhere
+    #[arg(long, value_name = "0x…")]
+    pub(crate) access_predicate: Option<String>,
+}
+
+impl GateArguments {
+    /// The gate that was meant, with the predicates of the network.
+    pub(crate) fn resolve(&self, registry: &Registry) -> Result<Gate, Failure> {
+        let predicates = &registry.chain().network().predicates;
+        let known = |predicate: Option<Address>, what: &str| {
+            predicate.ok_or_else(|| {
+                Failure::new(codes::cli::USAGE, format!("no {what} predicate is known on this network"))
+                    .hint("deploy one and name it with --access-predicate")
+            })
+        };
+        if !self.nft_gate.is_empty() {
+            let collections = self.nft_gate.iter().map(|text| parse_address(text)).collect::<Result<_, _>>()?;
+            return Ok(Gate::Erc721 { predicate: known(predicates.erc721, "ERC-721")?, collections });
+        }
+        if !self.erc1155_gate.is_empty() {
+            let tokens = self.erc1155_gate.iter().map(|text| parse_tokens(text)).collect::<Result<_, _>>()?;
+            return Ok(Gate::Erc1155 { predicate: known(predicates.erc1155, "ERC-1155")?, tokens });
+        }
+        if let (Some(token), Some(min)) = (&self.erc20_gate, &self.min) {
+            let min_balance = parse_number(min)?;
+            return Ok(Gate::Erc20 { predicate: known(predicates.erc20, "ERC-20")?, token: parse_address(token)?, min_balance });
+        }
+        if let Some(collection) = &self.subscription_gate {
+            return Ok(Gate::Subscription {
+                predicate: known(predicates.subscription, "subscription")?,
+                collection: parse_address(collection)?,
+                min_tier: self.min_tier,
+            });
+        }
+        if let (Some(collection), Some(key)) = (&self.trait_gate, &self.trait_key) {
+            let collection = parse_address(collection)?;
+            return Ok(Gate::Trait {
+                predicate: known(predicates.traits, "trait")?,
+                collection,
+                traits: collection,
+                key: parse_word(key)?,
+                values: self.trait_value.iter().map(|value| parse_word(value)).collect::<Result<_, _>>()?,
+            });
+        }
+        let terms = if self.all_of.is_empty() { &self.any_of } else { &self.all_of };
+        if !terms.is_empty() {
+            let term = |text: &String| match text.strip_prefix('!') {
+                Some(negated) => Ok((parse_address(negated)?, true)),
+                None => Ok((parse_address(text)?, false)),
+            };
+            return Ok(Gate::Composite {
+                predicate: known(predicates.composite, "composite")?,
+                all: !self.all_of.is_empty(),
+                terms: terms.iter().map(term).collect::<Result<_, Failure>>()?,
+            });
+        }
+        if let Some(path) = &self.allowlist {
+            let root = MerklePredicate::root_of(&read_accounts(path)?)
+                .ok_or_else(|| Failure::new(codes::cli::USAGE, "the list names no account"))?;
+            return Ok(Gate::Merkle { predicate: known(predicates.merkle, "allowlist")?, root });
+        }
+        Ok(match &self.access_predicate {
+            Some(text) => Gate::Predicate(parse_address(text)?),
+            None => Gate::Open,
+        })
+    }
+}
+
+/// Looks at what a gate stands on before a tool is registered behind it: a predicate without code lets nobody in, one that
+/// refuses its configuration lets nobody in either, and an account that is lost can never change it.
+pub(crate) async fn check(
+    gate: &Gate,
+    registry: &Registry,
+    wallet: &dyn Wallet,
+    allow_undeployed: bool,
+    printer: &mut Printer,
+) -> Result<(), Stop> {
+    let Some(predicate) = gate.predicate() else { return Ok(()) };
+    fits(gate, registry, printer).await?;
+    if registry.chain().code(predicate).await.map_err(failed)?.is_empty() {
+        let what = format!("there is no code at the predicate {predicate}, so the tool would let nobody in");
+        if !allow_undeployed {
+            return Err(Failure::new(codes::predicate::NO_CODE, what)
+                .hint("deploy it first; `register --allow-undeployed` registers all the same")
+                .into());
+        }
+        printer.note(&format!("warning[{}]: {what}; make sure of the salt and the init code", codes::predicate::NO_CODE))?;
+    }
+    if registry.chain().code(wallet.address()).await.map_err(failed)?.is_empty() {
+        printer.note("note: the creator can never be changed; a contract wallet can recover from a lost or stolen key, this account cannot")?;
+    }
+    Ok(())
+}
+
+/// Refuses a gate that its predicate would refuse after the registration, and says what is known to be wrong with it.
+pub(crate) async fn fits(gate: &Gate, registry: &Registry, printer: &mut Printer) -> Result<(), Stop> {
+    let Some(predicate) = gate.predicate() else { return Ok(()) };
+    if let Some(fault) = known_fault(registry.chain().chain_id(), &predicate, None) {
+        printer.note(&format!("warning[{}]: {fault}", fault.code()))?;
+    }
+    Ok(gate.check_on(registry).await.map_err(|error| Failure::new(error.code(), error.to_string()))?)
+}
+
+fn parse_tokens(text: &str) -> Result<(Address, Vec<U256>), Failure> {
+    let (collection, ids) = text.split_once(':').ok_or_else(|| {
+        Failure::new(codes::cli::USAGE, format!("`{text}` names no tokens"))
+            .hint("write the collection, a colon, and ids with commas")
+    })?;
+    Ok((parse_address(collection)?, ids.split(',').map(parse_number).collect::<Result<_, _>>()?))
+}
+
+fn parse_word(text: &str) -> Result<B256, Failure> {
+    text.parse().map_err(|_| Failure::new(codes::cli::USAGE, format!("`{text}` is not 32 bytes in hex")))
+}
+
+/// A whole number in decimal digits.
+pub(crate) fn parse_number(text: &str) -> Result<U256, Failure> {
+    U256::from_str_radix(text, 10).map_err(|_| Failure::new(codes::cli::USAGE, format!("`{text}` is no whole number")))
+}
+
+/// Accounts from a file, one on each line; empty lines and those with a # are passed over.
+fn read_accounts(path: &std::path::Path) -> Result<Vec<Address>, Failure> {
+    let source = Source::from_argument(path);
+    let bytes = source.read()?;
+    let text = std::str::from_utf8(&bytes)
+        .map_err(|_| Failure::new(codes::cli::UNREADABLE, format!("{} is no UTF-8 text", source.name())))?;
+    text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')).map(parse_address).collect()
+}

@@ -1,0 +1,206 @@
+//! The manifest that a command is about to commit: from a file, from its URL, or from both, which must then agree.
+//!
+//! All that can be seen to keep a tool from verifying is said before gas is spent.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use alloy_primitives::{Address, B256};
+use clap::Args;
+use serde_json::json;
+use toolcrib_author::preflight::{Ready, preflight};
+use toolcrib_author::served::{Refusal, compare, served};
+use toolcrib_chain::registry::Registry;
+use toolcrib_core::codes;
+use toolcrib_core::explain::Diff;
+use toolcrib_core::finding::{Finding, Severity};
+use toolcrib_core::url::well_known::WellKnown;
+use toolcrib_verify::Verifier;
+
+use crate::commands::trust::{Reach, show, verifier};
+use crate::input::Source;
+use crate::outcome::{Done, Exit, Failure, Stop};
+use crate::position::Lines;
+use crate::printer::{Printer, shown};
+use crate::report::human;
+
+/// Pause between two looks at a server that is waited for: a deployment takes seconds at the least.
+const PAUSE: Duration = Duration::from_secs(2);
+
+/// Most differences that are listed here; `diff` lists them all.
+const MAX_LISTED: usize = 10;
+
+/// Which manifest, and how it is looked at.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Manifest {
+    /// The manifest file, which must be what the URL serves; without it, what the URL serves is taken
+    #[arg(long, value_name = "FILE")]
+    pub(crate) manifest: Option<PathBuf>,
+    /// Do not look at what the URL serves, as on a machine without a network. What does not match can never verify
+    #[arg(long, requires = "manifest")]
+    pub(crate) skip_fetch: bool,
+    #[command(flatten)]
+    pub(crate) reach: Reach,
+}
+
+/// A manifest that may be committed, or the answer why not.
+pub(crate) type Checked<T> = Result<T, Done>;
+
+/// What a command that commits a manifest is about.
+pub(crate) struct Commitment<'a> {
+    /// The registry that will have it.
+    pub(crate) registry: &'a Registry,
+    /// The URL.
+    pub(crate) uri: &'a str,
+    /// Who signs.
+    pub(crate) signer: Address,
+    /// What is committed now.
+    pub(crate) committed: Option<B256>,
+}
+
+impl Manifest {
+    /// Checks a file before anything is asked of a chain; nothing when there is none.
+    pub(crate) fn check_file(&self, uri: &str, signer: Address, printer: &mut Printer) -> Result<Checked<Option<Ready>>, Stop> {
+        match &self.manifest {
+            None => Ok(Ok(None)),
+            Some(path) => Ok(check_file(path, uri, signer, printer)?.map(Some)),
+        }
+    }
+
+    /// The manifest to commit, after a look at what is served.
+    pub(crate) async fn resolve(
+        &self,
+        file: Option<Ready>,
+        about: &Commitment<'_>,
+        printer: &mut Printer,
+    ) -> Result<Checked<Ready>, Stop> {
+        match file {
+            Some(ready) if self.skip_fetch => {
+                printer.note("warning: nobody looked at what the URL serves")?;
+                Ok(Ok(ready))
+            }
+            Some(ready) => {
+                let refused = compare_served(&verifier(&self.reach)?, &ready, about, Duration::ZERO, printer).await?;
+                Ok(refused.map(|()| ready))
+            }
+            None => take_served(&verifier(&self.reach)?, about, printer).await,
+        }
+    }
+}
+
+/// Checks a manifest file, the URL it will be registered under, and who is going to sign.
+pub(crate) fn check_file(path: &Path, uri: &str, signer: Address, printer: &mut Printer) -> Result<Checked<Ready>, Stop> {
+    let source = Source::from_argument(path);
+    check_bytes(&source.read()?, &source.name(), uri, signer, printer)
+}
+
+/// Looks whether the URL serves the manifest, again and again for at most `wait`.
+pub(crate) async fn compare_served(
+    verifier: &Verifier,
+    ready: &Ready,
+    about: &Commitment<'_>,
+    wait: Duration,
+    printer: &mut Printer,
+) -> Result<Checked<()>, Stop> {
+    let Ok(place) = WellKnown::parse(&ready.metadata_uri) else {
+        return Err(Failure::new(codes::cli::USAGE, format!("`{}` is no metadata URL", ready.metadata_uri)).into());
+    };
+    let began = Instant::now();
+    let mut is_waiting = false;
+    loop {
+        let exchange = verifier.fetch_manifest(&place, about.registry.chain().chain_id()).await;
+        let Err(refusal) = compare(&exchange, ready, about.committed) else { return Ok(Ok(())) };
+        let left = wait.saturating_sub(began.elapsed());
+        if left.is_zero() {
+            return refuse(&refusal, &ready.metadata_uri, printer).map(Err);
+        }
+        if !is_waiting {
+            is_waiting = true;
+            let reason = refusal.findings.first().map(|finding| finding.message.clone()).unwrap_or_default();
+            printer.note(&format!("waiting up to {} seconds: {}", wait.as_secs(), shown(&reason)))?;
+        }
+        tokio::time::sleep(PAUSE.min(left)).await;
+    }
+}
+
+/// Takes what the URL serves for the manifest.
+async fn take_served(verifier: &Verifier, about: &Commitment<'_>, printer: &mut Printer) -> Result<Checked<Ready>, Stop> {
+    let place = match WellKnown::parse(about.uri) {
+        Ok(place) => place,
+        Err(faults) => {
+            let findings: Vec<_> = faults.iter().map(|fault| fault.finding(about.uri)).collect();
+            let refusal = Refusal { findings, is_unclear: false, diff: None };
+            return refuse(&refusal, about.uri, printer).map(Err);
+        }
+    };
+    let exchange = verifier.fetch_manifest(&place, about.registry.chain().chain_id()).await;
+    let bytes = match served(&exchange) {
+        Ok(bytes) => bytes,
+        Err(refusal) => return refuse(&refusal, about.uri, printer).map(Err),
+    };
+    let checked = check_bytes(bytes, about.uri, about.uri, about.signer, printer)?;
+    if let Ok(ready) = &checked {
+        printer.note(&format!("served: \"{}\", hash {}", shown(ready.manifest.name()), ready.manifest.hash()))?;
+    }
+    Ok(checked)
+}
+
+fn check_bytes(bytes: &[u8], name: &str, uri: &str, signer: Address, printer: &mut Printer) -> Result<Checked<Ready>, Stop> {
+    let lines = Lines::new(bytes);
+    let say = |findings: &[Finding], printer: &mut Printer| -> Result<(), Stop> {
+        for finding in findings.iter().filter(|finding| finding.severity != Severity::Hint) {
+            printer.complaint(&human::short(finding, name, &lines, printer.paint_err()))?;
+        }
+        Ok(())
+    };
+    match preflight(bytes, uri, signer) {
+        Ok(ready) => {
+            say(&ready.remarks, printer)?;
+            Ok(Ok(ready))
+        }
+        Err(findings) => {
+            say(&findings, printer)?;
+            nothing_signed(&findings, printer).map(Err)
+        }
+    }
+}
+
+/// Says why what is served is not committed to. A network that may be ours to mend is no answer.
+fn refuse(refusal: &Refusal, uri: &str, printer: &mut Printer) -> Result<Done, Stop> {
+    if refusal.is_unclear {
+        let reason = refusal.findings.last().or(refusal.findings.first());
+        let message = reason.map_or_else(String::new, |finding| format!(": {}", finding.message));
+        let what = format!("{uri} could not be looked at, and nothing was signed{message}");
+        return Err(Failure::new(codes::author::NOT_SERVED, what)
+            .hint("try again when the server and this machine's network are up")
+            .into());
+    }
+    let mut text = String::new();
+    for finding in &refusal.findings {
+        show::finding(&mut text, finding, printer.paint_err());
+    }
+    if let Some(diff) = &refusal.diff {
+        list(&mut text, diff);
+    }
+    printer.complaint(&text)?;
+    nothing_signed(&refusal.findings, printer)
+}
+
+fn list(text: &mut String, diff: &Diff) {
+    text.push_str("from the file to what is served:\n");
+    for change in diff.changes.iter().take(MAX_LISTED) {
+        let side = |value: &Option<String>| value.as_deref().map_or_else(|| "nothing".to_owned(), shown);
+        let place = if change.pointer.is_empty() { "everything" } else { &change.pointer };
+        let (before, after) = (side(&change.before), side(&change.after));
+        text.push_str(&format!("  {} {}: {before} -> {after}\n", change.kind.as_str(), shown(place)));
+    }
+    let more = diff.total.saturating_sub(MAX_LISTED);
+    if more > 0 {
+        text.push_str(&format!("  and {more} more\n"));
+    }
+}
+
+fn nothing_signed(findings: &[Finding], printer: &mut Printer) -> Result<Done, Stop> {
+    printer.note("nothing was signed")?;
+    Ok(Done::new(Exit::No, json!({ "tool": null, "findings": findings })))
+}

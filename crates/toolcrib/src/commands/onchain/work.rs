@@ -1,0 +1,170 @@
+//! Work of several transactions: said, asked for, journalled and done, or only shown.
+
+use std::io::{self, BufRead, IsTerminal, Write};
+use std::path::PathBuf;
+
+use alloy_primitives::{U256, utils::format_ether};
+use serde_json::{Value, json};
+use toolcrib_author::journal::{Entry, Journal};
+use toolcrib_author::plan::Step;
+use toolcrib_author::run::{Event, run};
+use toolcrib_chain::registry::Registry;
+use toolcrib_chain::wallet::Wallet;
+use toolcrib_core::codes;
+
+use crate::onchain::{Writing, failed, state_dir};
+use crate::outcome::{Done, Exit, Failure, Stop};
+use crate::printer::{Printer, shown};
+
+/// What is to be done, and the name that it has in the journal.
+pub(crate) struct Work {
+    pub(crate) id: String,
+    pub(crate) tool: Option<U256>,
+    pub(crate) steps: Vec<Step>,
+}
+
+/// Does work, or goes on with it where it stopped, and prints the tool.
+pub(crate) async fn execute(
+    registry: &Registry,
+    wallet: &dyn Wallet,
+    work: Work,
+    writing: &Writing,
+    printer: &mut Printer,
+) -> Result<Done, Stop> {
+    if let Some(done) = show(registry, wallet, work.tool, &work.steps, writing, printer).await? {
+        return Ok(done);
+    }
+    let journal = journal(writing)?;
+    let _lock = journal.lock(&work.id).map_err(stopped)?;
+    let loaded = journal.load(&work.id).map_err(|error| Failure::new(codes::author::JOURNAL, error.to_string()))?;
+    let mut entry = match loaded {
+        Some(entry) if !entry.is_done() => {
+            printer.note("going on where this stopped before")?;
+            entry
+        }
+        _ if writing.resume => return Err(nothing_to_resume().into()),
+        _ => Entry::new(work.id, registry.chain().chain_id(), registry.address(), wallet.address(), work.tool, work.steps),
+    };
+    let tool = perform(registry, wallet, &journal, &mut entry, writing, printer).await?;
+    let reference = registry.reference(tool).to_string();
+    printer.result(&format!("{reference}\n"))?;
+    Ok(Done::new(Exit::Yes, json!({ "tool": reference, "id": tool.to_string() })))
+}
+
+/// Says what would be done. With `--calldata` and `--dry-run` that is all, and this is the answer.
+pub(crate) async fn show(
+    registry: &Registry,
+    wallet: &dyn Wallet,
+    tool: Option<U256>,
+    steps: &[Step],
+    writing: &Writing,
+    printer: &mut Printer,
+) -> Result<Option<Done>, Stop> {
+    if writing.calldata {
+        let calls = steps.iter().map(|step| call_json(step, registry, tool)).collect::<Result<Vec<_>, _>>()?;
+        let data = json!({ "chain_id": registry.chain().chain_id(), "from": wallet.address(), "calls": calls });
+        printer.json_document(&data)?;
+        return Ok(Some(Done::new(Exit::Yes, data)));
+    }
+    printer.note(&format!("on {}, as {}:", registry.chain().network().title, wallet.address().to_checksum(None)))?;
+    for (index, step) in steps.iter().enumerate() {
+        printer.note(&format!("  {}. {}", index + 1, shown(&step.described())))?;
+    }
+    if !writing.dry_run {
+        return Ok(None);
+    }
+    let first = steps.first().ok_or_else(|| Failure::new(codes::author::NO_TOOL, "nothing to do"))?;
+    let call = first.call(registry, tool).map_err(stopped)?;
+    let prepared = registry.chain().prepare(wallet.address(), &call).await;
+    let prepared = prepared.map_err(|error| failed(registry.explain_refusal(&call, error)))?;
+    let cost = format_ether(prepared.most_cost());
+    printer.result(&format!("the first transaction would cost at most {cost}; nothing was signed\n"))?;
+    Ok(Some(Done::new(Exit::Yes, json!({ "dry_run": true, "most_cost_wei": prepared.most_cost().to_string() }))))
+}
+
+/// Signs and sends what an entry of the journal still lacks, and gives the tool.
+pub(crate) async fn perform(
+    registry: &Registry,
+    wallet: &dyn Wallet,
+    journal: &Journal,
+    entry: &mut Entry,
+    writing: &Writing,
+    printer: &mut Printer,
+) -> Result<U256, Stop> {
+    let mut asked = writing.yes;
+    let mut is_waiting = false;
+    let outcome = run(registry, wallet, journal, entry, |event| {
+        // Notes that cannot be written must not stop what has begun.
+        let mut say = |text: String| drop(printer.note(&text));
+        match event {
+            Event::AboutToSign { prepared, .. } => {
+                if !asked {
+                    asked = confirm(&format!("sign and pay at most {} for gas?", format_ether(prepared.most_cost())));
+                }
+                return asked;
+            }
+            Event::Sent { index, signed } => say(format!("sent {}: {}", index + 1, signed.hash)),
+            Event::Waiting { block } if !is_waiting => {
+                is_waiting = true;
+                say(format!("waiting for a block after {block}; interrupted, the same command goes on here"));
+            }
+            Event::Waiting { .. } => {}
+            Event::Done { index, block } => {
+                is_waiting = false;
+                say(format!("done {}: in block {block}", index + 1));
+            }
+        }
+        true
+    })
+    .await;
+    outcome.map_err(|error| {
+        let failure = stopped(error);
+        if entry.tool.is_none() && !entry.is_begun() {
+            return failure.into();
+        }
+        let hint = format!("{}; the same command goes on where this stopped", failure.code.info().hint);
+        failure.hint(hint).into()
+    })
+}
+
+/// The journal that the arguments name.
+pub(crate) fn journal(writing: &Writing) -> Result<Journal, Failure> {
+    Ok(Journal::new(journal_folder(writing)?))
+}
+
+/// Where the journal is.
+pub(crate) fn journal_folder(writing: &Writing) -> Result<PathBuf, Failure> {
+    Ok(match &writing.state_dir {
+        Some(folder) => folder.join("journal"),
+        None => state_dir()?.join("journal"),
+    })
+}
+
+/// A failure of the work in the words of the command line.
+pub(crate) fn stopped(error: toolcrib_author::Error) -> Failure {
+    Failure::new(error.code(), error.to_string())
+}
+
+/// `--resume` was given, and there is nothing to go on with.
+pub(crate) fn nothing_to_resume() -> Failure {
+    Failure::new(codes::author::NOTHING_TO_RESUME, "no such work was begun and left unfinished")
+}
+
+fn call_json(step: &Step, registry: &Registry, tool: Option<U256>) -> Result<Value, Failure> {
+    match step.call(registry, tool) {
+        Ok(call) => Ok(json!({ "what": step.described(), "to": call.to, "value": call.value.to_string(), "data": call.data })),
+        // What configures a tool that has no id yet can be encoded only afterwards.
+        Err(toolcrib_author::Error::NoTool) => Ok(json!({ "what": step.described(), "after": "the tool has its id" })),
+        Err(error) => Err(stopped(error)),
+    }
+}
+
+/// Asks at the terminal. No terminal is a no.
+fn confirm(question: &str) -> bool {
+    if !io::stdin().is_terminal() {
+        return false;
+    }
+    let mut answer = String::new();
+    let asked = write!(io::stderr(), "{question} [y/N] ").and_then(|()| io::stderr().flush());
+    asked.is_ok() && io::stdin().lock().read_line(&mut answer).is_ok() && matches!(answer.trim(), "y" | "Y" | "yes")
+}
