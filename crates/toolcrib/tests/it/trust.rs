@@ -123,7 +123,7 @@ fn codes(report: &Value) -> Vec<&str> {
     report["findings"].as_array().expect("findings").iter().filter_map(|finding| finding["code"].as_str()).collect()
 }
 
-// req: VERIFY-001, VERIFY-002, VERIFY-004
+// req: VERIFY-001, VERIFY-002, VERIFY-004, SSRF-003
 #[test]
 fn an_honest_tool_verifies_and_its_evidence_says_the_same_later() {
     let place = Place::new();
@@ -194,7 +194,7 @@ fn many_tools_pins_and_urls() {
     assert!(unregistered.stdout.contains("chain.tool_not_found"), "{}", unregistered.stdout);
 }
 
-// req: VERIFY-008, SSRF-001
+// req: VERIFY-008, SSRF-001, SSRF-003
 #[test]
 fn a_tool_below_localhost_on_another_chain_is_not_visited() {
     let place = Place::with(&["--chain-id", "84532"], "tool-free.json");
