@@ -53,7 +53,7 @@ impl World {
     }
 
     /// Puts code at an address.
-    fn set_code(&self, address: &str, code: &str) {
+    pub(crate) fn set_code(&self, address: &str, code: &str) {
         self.ask("anvil_setCode", &format!(r#""{address}","{code}""#));
     }
 
@@ -71,7 +71,7 @@ impl World {
     }
 
     /// Asks the node something, and gives the body of its answer.
-    fn ask(&self, method: &str, params: &str) -> String {
+    pub(crate) fn ask(&self, method: &str, params: &str) -> String {
         let address = self.url.strip_prefix("http://").expect("a plain URL");
         let body = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":[{params}]}}"#);
         let mut stream = TcpStream::connect(address).expect("the chain listens");
