@@ -44,6 +44,22 @@ sol! {
 }
 
 sol! {
+    /// The registry as it may answer: a contract stores whatever bytes it is given as text, UTF-8 or not. The selector and the
+    /// layout are those of the declared function.
+    #[derive(Debug, PartialEq, Eq)]
+    interface IRawToolRegistry {
+        struct RawToolConfig {
+            address creator;
+            bytes metadataURI;
+            bytes32 manifestHash;
+            address accessPredicate;
+        }
+
+        function getToolConfig(uint256 toolId) external view returns (RawToolConfig memory);
+    }
+}
+
+sol! {
     #[derive(Debug, PartialEq, Eq)]
     interface IAccessPredicate {
         struct AccessRequirement {

@@ -72,6 +72,8 @@ pub struct Contract {
     pub address: Address,
     /// What the factory is given: code and constructor arguments.
     pub init_code: Bytes,
+    /// keccak256 of the code that it leaves, where that does not depend on the place.
+    pub code_hash: Option<B256>,
 }
 
 /// What became of a contract.
@@ -105,6 +107,8 @@ struct Deployments {
 struct Place {
     address: Address,
     constructor_arguments: Bytes,
+    /// `null` for contracts whose code depends on where they are.
+    code_hash: Option<B256>,
 }
 
 /// All our contracts, the registry first. `None` would mean that the files in this crate do not fit each other, which a
@@ -117,7 +121,7 @@ pub fn contracts() -> Option<Vec<Contract>> {
             let artifact: Artifact = serde_json::from_str(text).ok()?;
             let place = places.contracts.get(*name)?;
             let init_code = [artifact.bytecode.as_ref(), place.constructor_arguments.as_ref()].concat().into();
-            Some(Contract { name, address: place.address, init_code })
+            Some(Contract { name, address: place.address, init_code, code_hash: place.code_hash })
         })
         .collect()
 }
@@ -129,7 +133,8 @@ pub fn test_assets() -> Option<Vec<Contract>> {
         .map(|(name, text, arguments)| {
             let artifact: Artifact = serde_json::from_str(text).ok()?;
             let init_code: Bytes = [artifact.bytecode.as_ref(), &arguments()].concat().into();
-            Some(Contract { name, address: CREATE2_FACTORY.create2_from_code(SALT, &init_code), init_code })
+            let address = CREATE2_FACTORY.create2_from_code(SALT, &init_code);
+            Some(Contract { name, address, init_code, code_hash: None })
         })
         .collect()
 }
@@ -140,6 +145,7 @@ pub fn with_our_contracts(network: &Network) -> Network {
     let at = |name: &str| all.iter().find(|contract| contract.name == name).map(|contract| contract.address);
     Network {
         registry: at("ToolRegistry"),
+        registry_code: all.iter().find(|contract| contract.name == "ToolRegistry").and_then(|contract| contract.code_hash),
         predicates: Predicates {
             erc721: at("ERC721OwnerPredicate"),
             erc1155: at("ERC1155OwnerPredicate"),

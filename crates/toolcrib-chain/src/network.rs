@@ -4,7 +4,7 @@
 //! not decide what somebody signs; [`crate::sign::check_domain`] compares the two instead. Everything can be overridden
 //! by whoever runs the program.
 
-use alloy_primitives::{Address, U256, address};
+use alloy_primitives::{Address, B256, U256, address};
 use toolcrib_core::caip::ChainId;
 use toolcrib_core::x402::asset;
 
@@ -24,6 +24,9 @@ pub struct Network {
     pub currency: &'static str,
     /// The tool registry.
     pub registry: Option<Address>,
+    /// keccak256 of the registry's code, where it is known: reports about tools of a registry with other code are refused. The
+    /// code of the public registries was not at hand to be hashed, so they have none yet.
+    pub registry_code: Option<B256>,
     /// The deployed predicates.
     pub predicates: Predicates,
     /// The stablecoin that tools are paid in.
@@ -184,6 +187,7 @@ const BLANK: Network = Network {
     title: "",
     currency: "ETH",
     registry: None,
+    registry_code: None,
     predicates: NO_PREDICATES,
     usdc: None,
     public_rpc: None,

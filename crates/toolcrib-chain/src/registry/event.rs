@@ -1,9 +1,9 @@
 //! The registry's events as an enum, and as a stream of pages.
 
-use alloy_primitives::{Address, B256, U256};
+use alloy_primitives::{Address, B256, Bytes, U256};
 use alloy_provider::Provider;
 use alloy_rpc_types_eth::{Filter, Log};
-use alloy_sol_types::SolEvent;
+use alloy_sol_types::{SolEvent, SolValue};
 use futures_util::stream::{Stream, try_unfold};
 
 use super::Registry;
@@ -63,25 +63,20 @@ impl RegistryEvent {
         let Some(topic) = log.topic0() else { return Ok(None) };
         let (topics, data) = (log.topics(), &log.data().data[..]);
         let event = match *topic {
-            ToolRegistered::SIGNATURE_HASH => {
-                ToolRegistered::decode_raw_log_validate(topics, data).map(|event| Self::Registered {
-                    id: event.toolId,
-                    creator: event.creator,
-                    predicate: event.accessPredicate,
-                    uri: event.metadataURI,
-                    hash: event.manifestHash,
-                })
-            }
-            ToolMetadataUpdated::SIGNATURE_HASH => ToolMetadataUpdated::decode_raw_log_validate(topics, data)
-                .map(|event| Self::MetadataUpdated { id: event.toolId, uri: event.newURI, hash: event.newHash }),
+            ToolRegistered::SIGNATURE_HASH => registered(topics, data),
+            ToolMetadataUpdated::SIGNATURE_HASH => match (topics, text_and_hash(data)) {
+                ([_, id], Some((uri, hash))) => Some(Self::MetadataUpdated { id: (*id).into(), uri, hash }),
+                _ => None,
+            },
             AccessPredicateUpdated::SIGNATURE_HASH => AccessPredicateUpdated::decode_raw_log_validate(topics, data)
+                .ok()
                 .map(|event| Self::PredicateUpdated { id: event.toolId, predicate: event.newPredicate }),
             ToolDeregistered::SIGNATURE_HASH => {
-                ToolDeregistered::decode_raw_log_validate(topics, data).map(|event| Self::Deregistered { id: event.toolId })
+                ToolDeregistered::decode_raw_log_validate(topics, data).ok().map(|event| Self::Deregistered { id: event.toolId })
             }
             _ => return Ok(None),
         };
-        event.map(Some).map_err(|_| Error::EventMalformed {
+        event.map(Some).ok_or_else(|| Error::EventMalformed {
             transaction: log.transaction_hash.unwrap_or_default(),
             index: log.log_index.unwrap_or_default(),
         })
@@ -96,6 +91,21 @@ impl RegistryEvent {
             | Self::Deregistered { id } => *id,
         }
     }
+}
+
+/// The registration in a log.
+fn registered(topics: &[B256], data: &[u8]) -> Option<RegistryEvent> {
+    let [_, id, creator, predicate] = topics else { return None };
+    let account = |word: &B256| word[..12].iter().all(|&byte| byte == 0).then(|| Address::from_word(*word));
+    let (uri, hash) = text_and_hash(data)?;
+    Some(RegistryEvent::Registered { id: (*id).into(), creator: account(creator)?, predicate: account(predicate)?, uri, hash })
+}
+
+/// The URI and the hash of an event. The URI is decoded as bytes: a contract takes any, and one entry that is not UTF-8 must not
+/// make the log unreadable for everybody.
+fn text_and_hash(data: &[u8]) -> Option<(String, B256)> {
+    let (uri, hash) = <(Bytes, B256)>::abi_decode_params_validate(data).ok()?;
+    Some((super::text(&uri), hash))
 }
 
 /// An event and where it stands.

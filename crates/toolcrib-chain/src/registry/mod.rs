@@ -10,7 +10,7 @@ use toolcrib_core::codes::{self, Code};
 use toolcrib_core::registry::TOOL_REGISTRY_INTERFACE;
 
 use crate::Error;
-use crate::abi::IToolRegistry;
+use crate::abi::{IRawToolRegistry, IToolRegistry};
 use crate::predicate::{Diagnosis, Opaque, Proxy, ProxyKind, Question, diagnose, read_text, supports_interface};
 use crate::rpc::{BoundedCall, CallOutcome, Chain};
 use crate::transaction::Call;
@@ -143,7 +143,7 @@ impl Registry {
         if id.is_zero() {
             return Ok(ToolState::NotFound);
         }
-        match self.read(IToolRegistry::getToolConfigCall { toolId: id }, "getToolConfig", MAX_CONFIG_BYTES).await {
+        match self.read(IRawToolRegistry::getToolConfigCall { toolId: id }, "getToolConfig", MAX_CONFIG_BYTES).await {
             Ok(config) => Ok(ToolState::Present(config.into())),
             Err(Error::ToolNotFound { .. }) => Ok(ToolState::NotFound),
             Err(Error::ToolDeregistered { .. }) => Ok(ToolState::Deregistered),
@@ -332,11 +332,17 @@ impl Registry {
     }
 }
 
-impl From<IToolRegistry::ToolConfig> for ToolConfig {
-    fn from(config: IToolRegistry::ToolConfig) -> Self {
+/// The text of a registry. What is not UTF-8 in it becomes U+FFFD, which no URL may hold: such an entry can be told about, and
+/// never fetched.
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+impl From<IRawToolRegistry::RawToolConfig> for ToolConfig {
+    fn from(config: IRawToolRegistry::RawToolConfig) -> Self {
         Self {
             creator: config.creator,
-            metadata_uri: config.metadataURI,
+            metadata_uri: text(&config.metadataURI),
             manifest_hash: config.manifestHash,
             access_predicate: Some(config.accessPredicate).filter(|predicate| !predicate.is_zero()),
         }

@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use alloy_primitives::{B256, Bytes, U256};
+use futures_util::TryStreamExt;
+use toolcrib_chain::registry::EventFilter;
 use toolcrib_chain::transaction::Call;
 use toolcrib_core::clock::FixedClock;
-use toolcrib_core::codes;
+use toolcrib_core::judge::{Policy, Step, Verdict, judge};
 use toolcrib_verify::{Depth, Onchain, Verifier};
 
 use crate::support::{NOW, World};
@@ -24,8 +26,12 @@ async fn a_uri_that_is_no_text_reaches_nobody() {
     let world = World::new();
     let verifier = Verifier::new(world.fetch(), Arc::new(FixedClock(NOW)), "test");
     let tool = Onchain::new(ledger.registry.clone(), U256::from(1));
-    // Not an answer that a registry of text may give, so nothing is told about the tool, least of all that it is good.
-    let error = verifier.gather(&tool, Depth::Full).await.expect_err("no text");
-    assert_eq!(error.code(), codes::chain::RPC_ANSWER);
+    let evidence = verifier.gather(&tool, Depth::Full).await.expect("the chain answers");
+    let report = judge(&evidence, &Policy::default(), NOW);
+    let failed = report.failed.expect("a reason");
+    assert_eq!((report.verdict, failed.step), (Verdict::Refused, Step::MetadataUri), "{:?}", report.findings);
+    // Nor does it hide the registrations of others.
+    let pages: Vec<_> = ledger.registry.events(0, 1_000, EventFilter::default()).try_collect().await.expect("readable");
+    assert_eq!(pages.iter().map(|page| page.events.len()).sum::<usize>(), 1);
     assert!(world.recorder.lookups().is_empty() && world.recorder.dialled().is_empty());
 }

@@ -53,7 +53,7 @@ impl World {
     }
 
     /// Puts code at an address.
-    fn set_code(&self, address: &str, code: &str) {
+    pub(crate) fn set_code(&self, address: &str, code: &str) {
         self.ask("anvil_setCode", &format!(r#""{address}","{code}""#));
     }
 

@@ -396,3 +396,20 @@ fn hostile_text_reaches_no_terminal() {
         assert!(!all.contains(['\u{1b}', '\u{7}', '\u{202e}', '\u{9b}']), "{command:?}: {all:?}");
     }
 }
+
+#[test]
+fn a_registry_with_other_code_proves_nothing() {
+    let place = Place::new();
+    place.register();
+    place.run(&["verify", "1"]).code(0);
+    let list = place.world.sandbox.run(&["contracts", "list"]).code(0).stdout;
+    let at =
+        list.lines().find(|line| line.contains("ToolRegistry")).and_then(|line| line.find("0x").map(|at| &line[at..at + 42]));
+    let registry = at.expect("an address");
+    let answer: Value =
+        serde_json::from_str(&place.world.ask("eth_getCode", &format!(r#""{registry}","latest""#))).expect("JSON");
+    // A byte behind the last instruction changes nothing but the hash.
+    place.world.set_code(registry, &format!("{}00", answer["result"].as_str().expect("code")));
+    let (code, envelope) = place.json(&["verify", "1"]);
+    assert_eq!((code, &envelope["data"]["failed"]["code"]), (1, &json!("chain.registry_code")), "{envelope:#}");
+}

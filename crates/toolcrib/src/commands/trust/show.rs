@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use toolcrib_core::attestation::Attested;
 use toolcrib_core::explain::{ChangeKind, Diff};
 use toolcrib_core::finding::{Finding, Severity};
 use toolcrib_core::judge::{Check, Report, Verdict};
@@ -45,6 +46,14 @@ pub(crate) fn report(report: &Report, paint: Paint, all: bool) -> String {
         line(&mut out, &format!("  access     {text}"));
     }
     line(&mut out, &format!("  tier       {}{}", report.tier.effective.as_str(), claimed(report)));
+    if let Some(attested) = &report.attestation {
+        let word = match attested {
+            Attested::Verified(_) => "verified",
+            Attested::Claimed(_) => "claimed, not verified",
+            Attested::Refused(_) => "refused",
+        };
+        line(&mut out, &format!("  enclave    {word}"));
+    }
     for (number, (check, what)) in report.checks.iter().zip(CHECKS).enumerate() {
         let word = match check {
             Check::Passed => paint.good("passed"),

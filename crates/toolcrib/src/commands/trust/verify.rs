@@ -9,6 +9,7 @@ use clap::Args;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use serde_json::{Value, json};
 use toolcrib_chain::registry::{EventFilter, Registry, RegistryEvent};
+use toolcrib_core::attestation::Root;
 use toolcrib_core::clock::Clock;
 use toolcrib_core::codes;
 use toolcrib_core::evidence::{Evidence, MAX_FILE_BYTES};
@@ -17,6 +18,7 @@ use toolcrib_verify::{Depth, Onchain, Verifier};
 
 use super::{Reach, show, verifier};
 use crate::clock::SystemClock;
+use crate::input::Source;
 use crate::kinds::parse_address;
 use crate::onchain::{OnChain, failed};
 use crate::outcome::{Done, Exit, Failure, Stop};
@@ -61,6 +63,10 @@ pub(crate) struct PolicyArguments {
     /// Answer no unless the registry's code has this keccak256
     #[arg(long, value_name = "0x…")]
     pub(crate) registry_code: Option<B256>,
+    /// Trust AWS Nitro attestations under this root: a PEM file, or the SHA-256 fingerprint of the certificate. Without it, what a
+    /// tool says about its enclave stays a claim
+    #[arg(long, value_name = "FILE|SHA256")]
+    pub(crate) nitro_root: Vec<String>,
     /// For how many seconds evidence counts as fresh, at most a day
     #[arg(long, value_name = "SECONDS", default_value_t = toolcrib_core::judge::DEFAULT_WINDOW)]
     pub(crate) window: u64,
@@ -74,13 +80,35 @@ impl PolicyArguments {
         })?;
         policy.pinned_manifest = self.pin;
         policy.pinned_registry_code = self.registry_code;
+        policy.attestation.nitro_roots = self.nitro_root.iter().map(|setting| root(setting)).collect::<Result<_, _>>()?;
         Ok(policy)
     }
 }
 
+/// The policy with the pin that the network's table has for its own registry, unless another was given.
+fn for_registry(mut policy: Policy, registry: &Registry) -> Policy {
+    let network = registry.chain().network();
+    if network.registry == Some(registry.address()) {
+        policy.pinned_registry_code = policy.pinned_registry_code.or(network.registry_code);
+    }
+    policy
+}
+
+/// A root, from the file that a setting names or from the setting itself.
+fn root(setting: &str) -> Result<Root, Failure> {
+    let path = Path::new(setting);
+    let text = if path.is_file() {
+        let bytes = Source::from_argument(path).read()?;
+        String::from_utf8_lossy(&bytes).into_owned()
+    } else {
+        setting.to_owned()
+    };
+    Root::from_setting(&text).map_err(|fault| Failure::new(fault.code(), format!("`{setting}` names no root: {fault}")))
+}
+
 /// Verifies one tool, all tools of an account, or saved evidence.
 pub(crate) async fn run(arguments: &Verify, printer: &mut Printer) -> Result<Done, Stop> {
-    let policy = arguments.policy.policy()?;
+    let mut policy = arguments.policy.policy()?;
     if let Some(path) = &arguments.evidence {
         let evidence = load(path)?;
         return one(&judge(&evidence, &policy, SystemClock.now()), printer);
@@ -88,6 +116,7 @@ pub(crate) async fn run(arguments: &Verify, printer: &mut Printer) -> Result<Don
     let verifier = verifier(&arguments.reach)?;
     if let Some(creator) = &arguments.all {
         let registry = arguments.onchain.connect(printer).await?;
+        let policy = for_registry(policy, &registry);
         return every(&verifier, &registry, parse_address(creator)?, arguments.from_block, &policy, printer).await;
     }
     let named = arguments.tool.as_deref().unwrap_or_default();
@@ -95,6 +124,7 @@ pub(crate) async fn run(arguments: &Verify, printer: &mut Printer) -> Result<Don
         verifier.gather_url(named).await
     } else {
         let (registry, id) = arguments.onchain.connect_for(named, printer).await?;
+        policy = for_registry(policy, &registry);
         verifier.gather(&Onchain::new(registry, id), Depth::Full).await.map_err(failed)?
     };
     if let Some(path) = &arguments.save {
