@@ -360,7 +360,7 @@ fn verified_is_not_conformant() {
     assert!(report.about.is_none() && report.claims.is_some(), "nothing of it reaches an agent");
 }
 
-// req: VERIFY-019
+// req: VERIFY-019, CANON-013
 #[test]
 fn a_pin_is_held_against_the_chain() {
     let mut evidence = honest();
@@ -444,7 +444,7 @@ fn what_is_served_as_text_is_noted() {
     }
 }
 
-// req: PRED-008
+// req: ACCESS-007
 #[test]
 fn what_the_manifest_says_about_access_is_held_against_the_chain() {
     let requirement = json!({"kind": "0xabcd1234", "data": "0x01", "label": "Hold a token"});

@@ -5,6 +5,7 @@ mod cache;
 mod corpus;
 mod odd;
 mod recorded;
+mod reference;
 mod sources;
 
 #[path = "../../../toolcrib-fetch/tests/support/mod.rs"]

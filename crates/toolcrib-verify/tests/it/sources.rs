@@ -26,7 +26,11 @@ pub(crate) struct Given {
 
 impl Given {
     pub(crate) fn new(chain: u64, id: u64, state: ToolState) -> Self {
-        let tool = ToolRef { chain, registry: REGISTRY, id: U256::from(id) };
+        Self::of(REGISTRY, chain, id, state)
+    }
+
+    pub(crate) fn of(registry: Address, chain: u64, id: u64, state: ToolState) -> Self {
+        let tool = ToolRef { chain, registry, id: U256::from(id) };
         Self { tool, state: Mutex::new(state), reads: AtomicUsize::new(0) }
     }
 
