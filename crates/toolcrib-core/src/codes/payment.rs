@@ -15,7 +15,7 @@ super::codes! {
         "send one payment, in one header",
     }
     BOTH_HEADERS = "payment.both_headers", Error, "x402 v1 HTTP transport; x402 v2 HTTP transport" {
-        "X-PAYMENT and PAYMENT-SIGNATURE are both there",
+        "both payment headers are there",
         "X-PAYMENT is version 1, PAYMENT-SIGNATURE is version 2. With both, a proxy and the server could check one and settle the other.",
         "send the header of the version whose challenge you answer",
     }

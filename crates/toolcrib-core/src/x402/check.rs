@@ -238,3 +238,6 @@ impl fmt::Display for ReplayKey {
         write!(f, "eip155:{}/erc20:{:#x}/{:#x}/{}", self.chain, self.asset, self.from, self.nonce)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -409,3 +409,6 @@ pub(super) fn word(text: &str) -> Option<B256> {
 /// What payloads hold that move money in another way.
 const METHODS: [&str; 6] =
     ["permit2Authorization", "permissionContext", "transaction", "signedTransaction", "signedDelegateAction", "settlementBoc"];
+
+#[cfg(test)]
+pub(super) mod tests;
