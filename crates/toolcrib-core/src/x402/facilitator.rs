@@ -3,6 +3,8 @@
 //! Requests are written from what was understood of a payment and from our own offer, never from the bytes of a caller. The
 //! answer's body decides, not its status alone; and an answer that does not say that nothing happened leaves it open.
 
+use alloy_primitives::B256;
+
 use super::payment::{self, Payment};
 use super::read::{Need, Reader, read_message};
 use super::receipt::{SettleResponse, WORDS, check_settlement, read_account, read_reasons, read_settle_response};
@@ -286,17 +288,23 @@ pub enum SettleOutcome {
     /// Nothing was attempted: the facilitator was not reached, or turned the request away as a whole.
     NotAttempted,
     /// Nobody can tell without looking at the chain. Neither serve again nor ask to pay again.
-    Unknown(Vec<Finding>),
+    Unknown {
+        /// A transaction that the facilitator named: where to look first.
+        transaction: Option<B256>,
+        /// Why the answer does not count.
+        findings: Vec<Finding>,
+    },
 }
 
 /// Judges an answer of `/settle`.
 ///
-/// Only a body that says `success: false`, has no transaction and does not admit to confusion is a refusal. A refusal that
-/// names a transaction may have been mined after all.
+/// Only a body that says `success: false`, has no transaction and gives a reason from before one was sent is a refusal. A
+/// refusal that names a transaction may have been mined after all, and one because the nonce is used may mean that the
+/// payment went through the first time.
 pub fn settle_outcome(answer: FacilitatorAnswer<'_>, payment: &Payment, offer: &Offer) -> SettleOutcome {
     let (status, body) = match answer {
         FacilitatorAnswer::NotSent => return SettleOutcome::NotAttempted,
-        FacilitatorAnswer::Lost => return SettleOutcome::Unknown(Vec::new()),
+        FacilitatorAnswer::Lost => return unknown(None, Vec::new()),
         FacilitatorAnswer::Answered { status, body } => (status, body),
     };
     let reading = read_settle_response(body, MAX_FACILITATOR_BYTES);
@@ -304,24 +312,40 @@ pub fn settle_outcome(answer: FacilitatorAnswer<'_>, payment: &Payment, offer: &
         // Turned away at the door: not authorised, no such place, too many requests.
         let at_the_door = matches!(status, 401 | 403 | 404 | 405 | 413 | 415 | 429);
         let says_nothing = !looks_like_settlement(body);
-        return if at_the_door && says_nothing { SettleOutcome::NotAttempted } else { SettleOutcome::Unknown(reading.findings) };
+        return if at_the_door && says_nothing { SettleOutcome::NotAttempted } else { unknown(None, reading.findings) };
     };
     if response.is_pending() {
         return SettleOutcome::Pending(response);
     }
+    let transaction = response.transaction_hash();
     if !response.success {
-        let is_confused = response.reason.as_deref().is_some_and(|reason| INDETERMINATE.contains(&reason));
-        let is_open = is_confused || !response.transaction.is_empty();
-        return if is_open { SettleOutcome::Unknown(reading.findings) } else { SettleOutcome::Refused(response) };
+        let is_open = !response.transaction.is_empty() || response.reason.as_deref().is_none_or(is_indeterminate);
+        return if is_open { unknown(transaction, reading.findings) } else { SettleOutcome::Refused(response) };
     }
     let findings = check_settlement(&response, payment, offer);
-    if findings.is_empty() { SettleOutcome::Settled(response) } else { SettleOutcome::Unknown(findings) }
+    if findings.is_empty() { SettleOutcome::Settled(response) } else { unknown(transaction, findings) }
 }
 
-/// Reasons that facilitators give when something broke on their side, perhaps after they sent the transaction.
-const INDETERMINATE: [&str; 2] = ["unexpected_settle_error", "settle_exact_evm_transaction_confirmation_timed_out"];
+const fn unknown(transaction: Option<B256>, findings: Vec<Finding>) -> SettleOutcome {
+    SettleOutcome::Unknown { transaction, findings }
+}
+
+/// Whether a reason may have come up after a transaction was sent, by us or by somebody else. Facilitators make up their own
+/// words, so parts of them have to do; taking one too many for open costs a look at the chain.
+fn is_indeterminate(reason: &str) -> bool {
+    let reason = reason.to_ascii_lowercase();
+    OPEN_WORDS.iter().any(|word| reason.contains(word))
+}
+
+/// What such reasons have in common: `unexpected_settle_error`, `invalid_transaction_state`, `duplicate_settlement`,
+/// `…_nonce_already_used`, `…_confirmation_timed_out`.
+const OPEN_WORDS: [&str; 8] =
+    ["unexpected", "transaction_state", "duplicate", "already", "nonce", "timeout", "timed_out", "pending"];
 
 /// Whether a body that could not be read was meant to say how a settlement went.
 fn looks_like_settlement(body: &[u8]) -> bool {
     body.windows(b"\"success\"".len()).any(|window| window == b"\"success\"")
 }
+
+#[cfg(test)]
+mod tests;

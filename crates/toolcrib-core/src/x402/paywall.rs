@@ -138,3 +138,6 @@ const MAX_ERROR_CHARS: usize = 200;
 
 /// Headers that scripts in browsers may read.
 const EXPOSED: [&str; 3] = [header::PAYMENT_REQUIRED, header::PAYMENT_RESPONSE, header::X_PAYMENT_RESPONSE];
+
+#[cfg(test)]
+mod tests;

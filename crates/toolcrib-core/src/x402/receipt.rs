@@ -183,10 +183,11 @@ fn read_object(reader: &mut Reader, object: Object<'_>) -> Option<SettleResponse
     let success = reader.typed(success, Kind::Bool, success.as_bool())?;
     // Some facilitators leave transaction and network out, or empty, when they refuse.
     let need = if success { Need::Must } else { Need::May };
-    let transaction = reader.string(object, "transaction", need).unwrap_or_default();
+    let named = reader.string(object, "transaction", need);
+    let transaction = named.unwrap_or_default();
     let chain = read_network(reader, object, need);
     let is_evm = chain.as_ref().is_none_or(|chain| chain.evm_id().is_some());
-    if let Some(value) = object.get("transaction") {
+    if let Some(value) = object.get("transaction").filter(|_| named.is_some()) {
         let is_hash = word(transaction).is_some();
         let is_plain = transaction.len() <= MAX_TRANSACTION_CHARS && transaction.bytes().all(|byte| byte.is_ascii_graphic());
         if success && transaction.is_empty() {
@@ -259,3 +260,6 @@ pub(super) fn read_reasons(reader: &mut Reader, object: Object<'_>, keys: [&str;
 fn shorten(text: &str) -> String {
     text.chars().take(MAX_REASON_CHARS).collect()
 }
+
+#[cfg(test)]
+mod tests;

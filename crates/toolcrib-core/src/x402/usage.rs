@@ -269,3 +269,6 @@ fn read_time(reader: &mut Reader, object: Object<'_>, key: &str) -> Option<u64> 
     }
     time
 }
+
+#[cfg(test)]
+mod tests;
