@@ -38,22 +38,23 @@ impl Paywall {
     /// signing domain of a pinned token, checksums in addresses.
     ///
     /// The URL of the resource is the public one of the settings, never one made from a request.
-    pub fn new(offers: Vec<Offer>, resource: Resource, extensions: Members) -> Result<Self, Finding> {
+    pub fn new(offers: Vec<Offer>, resource: Resource, extensions: Members) -> Result<Self, Vec<Finding>> {
         if offers.is_empty() {
-            return Err(Finding::new(code::NO_OFFERS));
+            return Err(vec![Finding::new(code::NO_OFFERS)]);
         }
         if offers.len() > super::MAX_OFFERS {
-            return Err(Finding::new(code::TOO_MANY_OFFERS).got(offers.len().to_string()));
+            return Err(vec![Finding::new(code::TOO_MANY_OFFERS).got(offers.len().to_string())]);
         }
         if let Some(offer) = offers.iter().find(|offer| offer.scheme != EXACT || offer.network.evm_id().is_none()) {
-            return Err(Finding::new(code::SCHEME_UNKNOWN).expected(EXACT).got(format!("{} on {}", offer.scheme, offer.network)));
+            let finding = Finding::new(code::SCHEME_UNKNOWN).expected(EXACT);
+            return Err(vec![finding.got(format!("{} on {}", offer.scheme, offer.network))]);
         }
         let paywall = Self { offers: offers.into_iter().map(complete).collect(), resource, extensions };
         // The longest reason there is must still fit.
         let probe = "x".repeat(MAX_ERROR_CHARS);
         match paywall.challenge(Some(&probe)).to_header() {
             Some(_) => Ok(paywall),
-            None => Err(Finding::new(code::HEADER_TOO_LONG)),
+            None => Err(vec![Finding::new(code::HEADER_TOO_LONG)]),
         }
     }
 

@@ -191,7 +191,7 @@ fn shapes_of_signatures() {
         (sign([vec![1; 64], vec![29]].concat()), Some(chain::SIGNATURE_V)),
         (sign([vec![1; 32], vec![0x7f; 1], vec![0xff; 31], vec![27]].concat()), Some(chain::SIGNATURE_HIGH_S)),
         (sign([vec![0; 32], vec![1; 32], vec![27]].concat()), Some(chain::SIGNATURE_RANGE)),
-        (sign([vec![1; 65], vec![0x64, 0x92].repeat(16)].concat()), Some(chain::SIGNATURE_UNDEPLOYED)),
+        (sign([vec![1; 65], [0x64, 0x92].repeat(16)].concat()), Some(chain::SIGNATURE_UNDEPLOYED)),
         (sign(vec![1; 200]), None),
     ] {
         changed(20_000, |payment| payment.signature = signature.clone(), expected.as_slice());
@@ -213,7 +213,7 @@ fn one_authorization_has_one_key() {
     assert_ne!(respelt.spelling, one.spelling);
     assert_eq!(key(&respelt), key(&one));
     // An asset that the caller makes up does not make another key.
-    let mut other = two.clone();
+    let mut other = two;
     other.accepted.as_mut().expect("version 2").asset = ChainAddress::evm(PAYER);
     assert_eq!(key(&other), key(&one));
     let usual = key(&one);

@@ -101,7 +101,7 @@ fn without_a_name_there_is_no_version_1() {
 
 #[test]
 fn paywalls_that_nobody_could_pay() {
-    let refused = |offers, resource| Paywall::new(offers, resource, Vec::new()).map_err(|finding| finding.code);
+    let refused = |offers, resource| Paywall::new(offers, resource, Vec::new()).map_err(|findings| findings[0].code);
     assert_eq!(refused(Vec::new(), sold()), Err(code::NO_OFFERS));
     assert_eq!(refused(vec![offer(8453, 1); crate::x402::MAX_OFFERS + 1], sold()), Err(code::TOO_MANY_OFFERS));
     assert!(refused(vec![offer(8453, 1); crate::x402::MAX_OFFERS], sold()).is_ok());
