@@ -18,7 +18,7 @@ pub(super) const ACCOUNT_BYTES: usize = 65;
 /// What the last 32 bytes of an ERC-6492 signature are made of.
 const ERC6492_PAIR: [u8; 2] = [0x64, 0x92];
 
-/// A signature of [`ACCOUNT_BYTES`] bytes, or a longer one of a contract wallet.
+/// A signature of 65 bytes, or a longer one of a contract wallet.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Signature(Vec<u8>);
 

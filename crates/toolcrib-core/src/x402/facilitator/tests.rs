@@ -167,7 +167,6 @@ fn answers_of_verify() {
 }
 
 // T13, T15
-// req: GATE-007
 #[test]
 fn answers_of_settle() {
     let word = |status: u16, body: &Json| {
