@@ -4,6 +4,8 @@
 //! that is met; neither of these is signed. Readers take one spelling of everything: one header, one base64, no JSON number
 //! where digits are asked for. Unknown fields are left out, and what is written again is written from what was understood.
 
+use std::fmt;
+
 use alloy_primitives::{Address, B256};
 
 use super::read::{EIP3009, Need, Reader, Words, read_message};
@@ -54,7 +56,7 @@ pub struct Payment {
 }
 
 /// The caller's own spelling of hexadecimal fields, for reports that forward them unchanged.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Spelling {
     /// The payer.
     pub from: String,
@@ -75,6 +77,14 @@ impl Spelling {
             nonce: authorization.nonce.to_string(),
             signature: signature.to_string(),
         }
+    }
+}
+
+/// Without the signature, as [`Signature`] does it.
+impl fmt::Debug for Spelling {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { from, to, nonce, .. } = self;
+        f.debug_struct("Spelling").field("from", from).field("to", to).field("nonce", nonce).finish_non_exhaustive()
     }
 }
 

@@ -193,12 +193,18 @@ fn read_object(reader: &mut Reader, object: Object<'_>) -> Option<SettleResponse
         if success && transaction.is_empty() {
             reader.report(Finding::new(code::NO_TRANSACTION), value);
         } else if !(transaction.is_empty() || if is_evm { is_hash } else { is_plain }) {
-            let finding = Finding::new(code::TRANSACTION).expected("0x and 64 hexadecimal digits").got(transaction);
-            reader.report(finding, value);
+            // Beside a refusal it only means that there is something to look for.
+            let severity = if success { Severity::Error } else { Severity::Warning };
+            let finding = Finding::new(code::TRANSACTION).severity(severity).expected("0x and 64 hexadecimal digits");
+            reader.report(finding.got(transaction), value);
         }
     }
     let payer = read_account(reader, object, "payer", chain.as_ref());
-    let amount = reader.string(object, "amount", Need::May).and_then(|text| reader.decimal(object.get("amount")?, text));
+    let amount = |reader: &mut Reader| {
+        let text = reader.string(object, "amount", Need::May)?;
+        reader.decimal(object.get("amount")?, text)
+    };
+    let amount = reader.apart(amount, |_| success);
     let [reason, message] = read_reasons(reader, object, ["errorReason", "errorMessage"], "error_reason");
     let extensions = object.get("extensions").and_then(|value| value.as_object()).map(|object| others(object, &[]));
     Some(SettleResponse {
@@ -223,7 +229,7 @@ fn read_network(reader: &mut Reader, object: Object<'_>, need: Need) -> Option<C
     if let Some(named) = network::by_name(text) {
         return named.chain();
     }
-    reader.network(value, text, Version::V2)
+    reader.apart(|reader| reader.network(value, text, Version::V2), |_| need == Need::Must)
 }
 
 /// An account on a network, or one that looks like an EVM account when the network is not told. A wrong checksum or case in

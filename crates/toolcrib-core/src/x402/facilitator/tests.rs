@@ -206,6 +206,8 @@ fn answers_of_settle() {
         (200, hashed("settlement_pending"), "pending"),
         (202, refused("settlement_pending"), "pending"),
         (200, hashed("transfer_event_mismatch"), "look there"),
+        (200, json!({"success": false, "errorReason": "insufficient_funds", "transaction": "?"}), "unknown"),
+        (200, json!({"success": false, "errorReason": "insufficient_funds", "network": "mars"}), "refused"),
         (200, refused("unexpected_settle_error"), "unknown"),
         (200, refused("invalid_transaction_state"), "unknown"),
         (200, refused("duplicate_settlement"), "unknown"),

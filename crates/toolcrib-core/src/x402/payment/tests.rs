@@ -288,7 +288,16 @@ fn findings_do_not_show_what_could_be_used() {
     let reading = read_payment(Version::V1, &format!("{}-", encoded(&v1())));
     assert!(reading.findings[0].got.is_none());
     let payment = read_payment(Version::V1, &encoded(&v1())).into_result().expect("well-formed");
-    assert!(!format!("{:?}", payment.signature).contains(&secret));
+    assert!(!format!("{payment:?}").contains(&secret));
+}
+
+#[test]
+fn json_of_other_transports_has_the_same_cap() {
+    let text = v2().to_string();
+    let filled = |length: usize| format!("{text}{}", " ".repeat(length - text.len()));
+    assert!(read_payment_json(filled(header::MAX_BYTES).as_bytes()).payment.is_some());
+    let reading = read_payment_json(filled(header::MAX_BYTES + 1).as_bytes());
+    assert_eq!((reading.findings[0].code, reading.version), (code::TOO_LARGE, None));
 }
 
 #[test]

@@ -79,6 +79,11 @@ fn refusals_are_read_as_people_send_them() {
     assert_eq!(word(check(&snake, true, &[]).expect("read")), "invalid_signature");
     let bare = check(&json!({"success": false}), true, &[]).expect("read");
     assert_eq!((bare.reason, bare.network, bare.transaction.as_str()), (None, None, ""));
+    let odd =
+        json!({"success": false, "errorReason": "no", "network": "mars", "amount": "0.1", "transaction": "?", "payer": "me"});
+    let odd = check(&odd, true, &[code::TRANSACTION]).expect("read");
+    assert_eq!((odd.network, odd.amount, odd.transaction.as_str()), (None, None, "?"));
+    check(&with(settled(), "amount", json!("0.1")), false, &[crate::codes::amount::DECIMAL_POINT]);
     let pending = with(with(settled(), "success", json!(false)), "errorReason", json!("settlement_pending"));
     assert!(check(&pending, true, &[]).expect("read").is_pending());
     let long = "\u{e9}".repeat(MAX_REASON_CHARS + 1);
