@@ -18,7 +18,8 @@ use crate::money::Amount;
 /// Longest reason that is kept of a foreign answer, in characters: what the reference library cuts at.
 pub const MAX_REASON_CHARS: usize = 500;
 
-/// Longest text that names a transaction. Other networks write theirs in up to 88 characters.
+/// Longest text that names a transaction, and the most that is kept of any other. Other networks write theirs in up to 88
+/// characters.
 const MAX_TRANSACTION_CHARS: usize = 128;
 
 /// The reason that is no failure: the transaction was sent, and nobody has waited for it yet.
@@ -209,7 +210,7 @@ fn read_object(reader: &mut Reader, object: Object<'_>) -> Option<SettleResponse
     let extensions = object.get("extensions").and_then(|value| value.as_object()).map(|object| others(object, &[]));
     Some(SettleResponse {
         success,
-        transaction: transaction.to_owned(),
+        transaction: transaction.chars().take(MAX_TRANSACTION_CHARS).collect(),
         network: chain,
         payer,
         amount,
