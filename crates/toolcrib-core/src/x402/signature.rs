@@ -118,6 +118,8 @@ mod tests {
             ([vec![1; 32], above, vec![27]].concat(), Some(chain::SIGNATURE_HIGH_S)),
             (high, Some(chain::SIGNATURE_RANGE)),
             (wrapped, Some(chain::SIGNATURE_UNDEPLOYED)),
+            // Too short to be wrapped: an account's, with a wrong v.
+            ([vec![1; 33], ERC6492_PAIR.repeat(16)].concat(), Some(chain::SIGNATURE_V)),
             (vec![7; 66], None),
         ] {
             let signature = Signature::new(bytes.clone()).expect("long enough");
