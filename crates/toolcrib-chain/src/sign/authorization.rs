@@ -3,6 +3,7 @@
 use alloy_dyn_abi::TypedData;
 use alloy_primitives::{Address, B256, U256, b256, keccak256};
 use serde_json::json;
+use toolcrib_core::x402::Authorization;
 
 use super::{Domain, typed_data};
 
@@ -82,6 +83,20 @@ impl TransferAuthorization {
                 ("nonce", "bytes32", json!(self.nonce.to_string())),
             ],
         )
+    }
+}
+
+/// What stands in a payment header, as what is signed.
+impl From<&Authorization> for TransferAuthorization {
+    fn from(authorization: &Authorization) -> Self {
+        Self {
+            from: authorization.from,
+            to: authorization.to,
+            value: authorization.value.get(),
+            valid_after: U256::from(authorization.valid_after),
+            valid_before: U256::from(authorization.valid_before),
+            nonce: authorization.nonce,
+        }
     }
 }
 

@@ -10,6 +10,7 @@ use toolcrib_chain::sign::{
     message_digest,
 };
 use toolcrib_chain::wallet::{LocalWallet, Secret, Wallet};
+use toolcrib_core::x402::{asset, read_payment_json};
 
 fn signatures(name: &str) -> Option<Value> {
     let Some(folder) = std::env::var_os("TOOLCRIB_CORPUS") else {
@@ -141,4 +142,43 @@ fn the_payment_that_a_stranger_signed_is_recovered() {
     for hash in [TRANSFER_TYPEHASH, RECEIVE_TYPEHASH, CANCEL_TYPEHASH] {
         assert!(all.contains(&hex::encode(hash)), "{hash}");
     }
+}
+
+// From a header to its signer: the payments that the documents of x402 print were really signed.
+// req: GATE-003
+#[test]
+fn payments_of_strangers_name_their_signer() {
+    let Some(folder) = std::env::var_os("TOOLCRIB_CORPUS") else {
+        eprintln!("SKIPPED: TOOLCRIB_CORPUS is not set, so no published payment is recovered");
+        return;
+    };
+    let mut recovered = 0;
+    for entry in std::fs::read_dir(PathBuf::from(folder).join("x402/messages")).expect("the corpus") {
+        let path = entry.expect("readable").path();
+        let Some(payment) = read_payment_json(&std::fs::read(&path).expect("the corpus")).payment else { continue };
+        let chain = payment.network.evm_id().expect("an EVM chain");
+        let token = asset::usdc(chain).expect("listed");
+        let signed = TransferAuthorization::from(&payment.authorization);
+        let signature = StrictSignature::from_slice(payment.signature.as_bytes()).expect("strict");
+        let check = |name: &str, chain: u64, signed: &TransferAuthorization| {
+            let domain = Domain::new(name, token.version, U256::from(chain), token.address);
+            signature.check(signed.digest(TransferKind::Transfer, &domain), payment.authorization.from)
+        };
+        check(token.name, chain, &signed).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        // T8: another name or chain, and any other field, is another signer's.
+        check("Some Coin", chain, &signed).expect_err("another domain");
+        check(token.name, chain + 1, &signed).expect_err("another chain");
+        for other in [
+            TransferAuthorization { to: signed.from, ..signed },
+            TransferAuthorization { value: signed.value + U256::from(1), ..signed },
+            TransferAuthorization { valid_after: U256::ZERO, ..signed },
+            TransferAuthorization { valid_before: U256::MAX, ..signed },
+            TransferAuthorization { nonce: B256::ZERO, ..signed },
+        ] {
+            check(token.name, chain, &other).expect_err("another payment");
+        }
+        recovered += 1;
+    }
+    eprintln!("{recovered} published payments recovered");
+    assert_eq!(recovered, 5);
 }

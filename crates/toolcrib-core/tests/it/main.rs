@@ -21,6 +21,7 @@ mod tool_vectors;
 mod url_corpus;
 mod verdicts;
 mod x402_corpus;
+mod x402_vectors;
 
 use std::path::{Path, PathBuf};
 
