@@ -181,7 +181,7 @@ pub fn drift(before: &Snapshot, after: &Snapshot) -> Vec<Change> {
         (true, true) => {}
         (true, false) => return vec![Change::new(code::DEREGISTERED, "registered", "removed")],
         (false, false) => return changes,
-        (false, true) => changes.push(Change::new(code::REGISTRATION_RETURNED, "removed", "registered")),
+        (false, true) => changes.push(Change::new(code::REGISTRATION_RETURNED, "not registered", "registered")),
     }
     let mut compare = Compare(&mut changes);
     compare.values(code::METADATA_URI_CHANGED, &before.metadata_uri, &after.metadata_uri);

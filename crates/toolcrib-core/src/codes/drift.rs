@@ -87,9 +87,9 @@ super::codes! {
         "look for a new registration by the same creator",
     }
     REGISTRATION_RETURNED = "drift.registration_returned", Warning, "ERC-8257 IToolRegistry" {
-        "a removed tool is there again",
-        "Removal is final, so the chain was reorganised between the two looks, or one of the nodes was wrong.",
-        "wait for the block to become final, and look again",
+        "a tool that was not registered is registered now",
+        "Either it was registered since, or it had been removed. Removal is final, so in the second case the chain was reorganised between the two looks, or one of the nodes was wrong.",
+        "if it had been removed, wait for the block to become final, and look again",
     }
     OLDER_BLOCK = "drift.older_block", Hint, "Toolcrib" {
         "the second look is at an older block",

@@ -45,6 +45,28 @@ pub(crate) fn report(report: &Report, paint: Paint, all: bool) -> String {
         };
         line(&mut out, &format!("  access     {text}"));
     }
+    // Of a tool that is not registered there is nothing else to tell.
+    if report.metadata_uri.is_some() {
+        out.push_str(&checks(report, paint));
+    }
+    let mut left_out = 0;
+    for finding in &report.findings {
+        if finding.severity == Severity::Hint && !all {
+            left_out += 1;
+            continue;
+        }
+        self::finding(&mut out, finding, paint);
+    }
+    if left_out > 0 {
+        line(&mut out, &format!("{left_out} more with --verbose"));
+    }
+    line(&mut out, &verdict(report, paint));
+    out
+}
+
+/// The tier and the four checks.
+fn checks(report: &Report, paint: Paint) -> String {
+    let mut out = String::new();
     line(&mut out, &format!("  tier       {}{}", report.tier.effective.as_str(), claimed(report)));
     if let Some(attested) = &report.attestation {
         let word = match attested {
@@ -62,18 +84,6 @@ pub(crate) fn report(report: &Report, paint: Paint, all: bool) -> String {
         };
         line(&mut out, &format!("  check {}    {word}: {what}", number + 1));
     }
-    let mut left_out = 0;
-    for finding in &report.findings {
-        if finding.severity == Severity::Hint && !all {
-            left_out += 1;
-            continue;
-        }
-        self::finding(&mut out, finding, paint);
-    }
-    if left_out > 0 {
-        line(&mut out, &format!("{left_out} more with --verbose"));
-    }
-    line(&mut out, &verdict(report, paint));
     out
 }
 
