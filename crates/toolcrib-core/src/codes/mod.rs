@@ -23,13 +23,16 @@ pub mod fetch;
 pub mod json;
 pub mod local;
 pub mod manifest;
+pub mod payment;
 pub mod pin;
 pub mod predicate;
 pub mod probe;
 pub mod schema;
+pub mod settlement;
 pub mod takeover;
 pub mod tool;
 pub mod url;
+pub mod usage;
 pub mod verify;
 pub mod wallet;
 pub mod x402;
@@ -132,6 +135,9 @@ pub fn all() -> impl Iterator<Item = Code> {
         pin::ALL,
         drift::ALL,
         x402::ALL,
+        payment::ALL,
+        settlement::ALL,
+        usage::ALL,
         probe::ALL,
         wallet::ALL,
         cli::ALL,

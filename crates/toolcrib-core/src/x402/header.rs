@@ -14,6 +14,21 @@ pub const PAYMENT_REQUIRED: &str = "PAYMENT-REQUIRED";
 /// The name under which a few clients look for it as well.
 pub const X_PAYMENT_REQUIRED: &str = "X-PAYMENT-REQUIRED";
 
+/// The header that carries a payment of version 1.
+pub const X_PAYMENT: &str = "X-PAYMENT";
+
+/// The header that carries a payment of version 2.
+pub const PAYMENT_SIGNATURE: &str = "PAYMENT-SIGNATURE";
+
+/// The header that carries a receipt of version 1.
+pub const X_PAYMENT_RESPONSE: &str = "X-PAYMENT-RESPONSE";
+
+/// The header that carries a receipt of version 2.
+pub const PAYMENT_RESPONSE: &str = "PAYMENT-RESPONSE";
+
+/// The header that carries the salt of a bound nonce, as `0x` and 64 hexadecimal digits.
+pub const X_TOOL_NONCE_SALT: &str = "X-Tool-Nonce-Salt";
+
 /// Why a text is not base64.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]

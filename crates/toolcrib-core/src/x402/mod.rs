@@ -10,16 +10,28 @@
 //! - `v1`, `v2`: the two shapes, read and written; `read` is what they share.
 //! - `answer`: an HTTP answer with what is in it. `compare`: a challenge beside a manifest. `probe`: the verdict on both.
 //!
-//! Nothing here sends, signs or pays. Payments, receipts and the messages of facilitators are not here yet; they have the
-//! same two shapes and will use the same pieces.
+//! - `payment`, `signature`: what a caller sends back. `check`: a payment beside an offer, as far as neither key nor chain is
+//!   needed. `nonce`: a nonce that commits to one call.
+//! - `receipt`, `facilitator`: what came of it, from a server or from whoever settles. `usage`: what is told of it later.
+//! - `paywall`: the answer 402 in both versions.
+//!
+//! Nothing here sends, signs, recovers or pays.
 
 mod answer;
 pub mod asset;
+mod check;
 mod compare;
+mod facilitator;
 pub mod header;
 pub mod network;
+pub mod nonce;
+mod payment;
+mod paywall;
 mod probe;
 mod read;
+mod receipt;
+mod signature;
+pub mod usage;
 mod v1;
 mod v2;
 
@@ -29,9 +41,21 @@ use alloy_primitives::Address;
 use serde::{Serialize, Serializer};
 
 pub use answer::{ChallengeReading, Method, ProbeAnswer, read_answer};
+pub use check::{ReplayKey, TimePolicy, check_payment, match_offers};
 pub use compare::compare;
+pub use facilitator::{
+    FacilitatorAnswer, FacilitatorRequest, MAX_FACILITATOR_BYTES, MAX_KINDS, SettleOutcome, Supported, SupportedKind,
+    VerifyOutcome, VerifyResponse, read_facilitator_request, read_supported, read_verify_response, settle_outcome,
+    verify_outcome,
+};
+pub use payment::{Authorization, Payment, PaymentReading, Spelling, read_payment, read_payment_headers, read_payment_json};
+pub use paywall::{PAID_CACHE_CONTROL, Paywall, PaywallAnswer};
 pub use probe::{AskedPrice, ProbeReport, ProbeState, Subject, judge_probe};
 pub use read::{read_body, read_header, read_json};
+pub use receipt::{
+    MAX_REASON_CHARS, SettleResponse, SettleResponseReading, check_settlement, read_receipt, read_settle_response,
+};
+pub use signature::{MAX_SIGNATURE_BYTES, Signature};
 
 use crate::caip::ChainId;
 use crate::canon;
@@ -68,6 +92,30 @@ pub enum Version {
 }
 
 impl Version {
+    /// The header that a payment of this version travels in.
+    pub const fn payment_header(self) -> &'static str {
+        match self {
+            Self::V1 => header::X_PAYMENT,
+            Self::V2 => header::PAYMENT_SIGNATURE,
+        }
+    }
+
+    /// The header in which the payer of this version looks for a receipt.
+    pub const fn receipt_header(self) -> &'static str {
+        match self {
+            Self::V1 => header::X_PAYMENT_RESPONSE,
+            Self::V2 => header::PAYMENT_RESPONSE,
+        }
+    }
+
+    /// The network as this version writes it. `None` when version 1 has no name for it.
+    pub fn network_text(self, network: &ChainId) -> Option<&str> {
+        match self {
+            Self::V1 => network::by_chain(network).map(|named| named.name),
+            Self::V2 => Some(network.as_str()),
+        }
+    }
+
     /// The number that messages carry as `x402Version`.
     pub const fn number(self) -> u8 {
         match self {
@@ -235,6 +283,23 @@ impl fmt::Display for ChainAddress {
 }
 
 impl Offer {
+    /// An offer of [`EXACT`] in a token of the pinned table, with all that clients of both versions ask for. The amount 0
+    /// asks for a signature and no money.
+    pub fn exact(token: &asset::Token, amount: Amount, pay_to: Address, max_timeout_seconds: u64) -> Option<Self> {
+        Some(Self {
+            scheme: EXACT.to_owned(),
+            network: ChainId::parse(&format!("eip155:{}", token.chain)).ok()?,
+            asset: ChainAddress::evm(token.address),
+            amount,
+            pay_to: ChainAddress::evm(pay_to),
+            max_timeout_seconds: Some(max_timeout_seconds),
+            extra: Some(Extra { name: Some(token.name.to_owned()), version: Some(token.version.to_owned()), ..Extra::default() }),
+            resource: None,
+            output_schema: None,
+            other: Vec::new(),
+        })
+    }
+
     /// The pinned entry for this offer's token.
     pub fn token(&self) -> Option<&'static asset::Token> {
         asset::find(self.network.evm_id()?, self.asset.evm_address()?)

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::caip::ChainId;
 use crate::checked::Context;
-use crate::codes::{self, x402 as code};
+use crate::codes::{self, Code, x402 as code};
 use crate::finding::{Finding, Findings, Mode, Severity};
 use crate::hex::{self, Hex};
 use crate::json::{self, Kind, Limits, Object, Value};
@@ -48,24 +48,47 @@ enum Place {
 fn read(bytes: &[u8], place: Place) -> Reading {
     let limits = Limits { max_bytes: MAX_BODY_BYTES, max_depth: json::MAX_DEPTH };
     let read = json::read(bytes, limits);
-    let mut reader = Reader { context: Context::new(Mode::Consumer) };
-    reader.context.findings.extend(json_findings(read.findings));
+    let mut reader = Reader::new(&CHALLENGE);
+    reader.context.findings.extend(json_findings(read.findings, &CHALLENGE));
     let challenge = read.document.as_ref().and_then(|document| reader.root(document.root(), place));
     Reading { challenge, findings: reader.context.findings.into_sorted() }
 }
 
-/// What the JSON reader objects to, in the words of this group: its own codes speak of manifests.
-fn json_findings(findings: Findings) -> impl Iterator<Item = Finding> {
+/// The codes for what can be wrong with any message, in the words of one kind of message.
+pub(super) struct Words {
+    pub(super) not_json: Code,
+    pub(super) duplicate_key: Code,
+    pub(super) too_large: Code,
+    pub(super) too_deep: Code,
+    pub(super) not_an_object: Code,
+    pub(super) field_missing: Code,
+    pub(super) wrong_type: Code,
+    pub(super) null_field: Code,
+}
+
+const CHALLENGE: Words = Words {
+    not_json: code::NOT_JSON,
+    duplicate_key: code::DUPLICATE_KEY,
+    too_large: code::TOO_LARGE,
+    too_deep: code::TOO_DEEP,
+    not_an_object: code::NOT_AN_OBJECT,
+    field_missing: code::FIELD_MISSING,
+    wrong_type: code::WRONG_TYPE,
+    null_field: code::NULL_FIELD,
+};
+
+/// What the JSON reader objects to, in the words of this kind of message: its own codes speak of manifests.
+fn json_findings(findings: Findings, words: &'static Words) -> impl Iterator<Item = Finding> {
     findings.into_sorted().into_iter().map(|mut finding| {
         let own = match finding.code {
-            c if c == codes::json::DUPLICATE_KEY => code::DUPLICATE_KEY,
-            c if c == codes::json::TOO_LARGE => code::TOO_LARGE,
-            c if c == codes::json::TOO_DEEP => code::TOO_DEEP,
+            c if c == codes::json::DUPLICATE_KEY => words.duplicate_key,
+            c if c == codes::json::TOO_LARGE => words.too_large,
+            c if c == codes::json::TOO_DEEP => words.too_deep,
             c if c == codes::core::TOO_MANY_FINDINGS => return finding,
-            _ => code::NOT_JSON,
+            _ => words.not_json,
         };
-        // The message names the case; where it is only the old code's title, the new one says the same of a challenge.
-        if finding.message == finding.code.title() && own != code::NOT_JSON {
+        // The message names the case; where it is only the old code's title, the new one says the same of this message.
+        if finding.message == finding.code.title() && own != words.not_json {
             own.title().clone_into(&mut finding.message);
         }
         finding.code = own;
@@ -74,9 +97,36 @@ fn json_findings(findings: Findings) -> impl Iterator<Item = Finding> {
     })
 }
 
+/// Reads a message that is one JSON object. Whatever `read` makes of it counts only when no finding is an error; JSON that
+/// is not strict never reaches it.
+pub(super) fn read_message<T>(
+    bytes: &[u8],
+    max_bytes: usize,
+    words: &'static Words,
+    read: impl FnOnce(&mut Reader, Object<'_>) -> Option<T>,
+) -> (Option<T>, Vec<Finding>) {
+    let reading = json::read(bytes, Limits { max_bytes, max_depth: json::MAX_DEPTH });
+    let mut reader = Reader::new(words);
+    reader.context.findings.extend(json_findings(reading.findings, words));
+    let message = match reading.document.as_ref().filter(|document| document.is_canonicalisable()) {
+        Some(document) => match document.root().as_object() {
+            Some(object) => read(&mut reader, object),
+            None => {
+                let root = document.root();
+                reader.report(Finding::new(words.not_an_object).got(root.kind().described()), root);
+                None
+            }
+        },
+        None => None,
+    };
+    let has_errors = reader.context.findings.has_errors();
+    (message.filter(|_| !has_errors), reader.context.findings.into_sorted())
+}
+
 /// Reads values and collects findings about them.
 pub(super) struct Reader {
     context: Context,
+    words: &'static Words,
 }
 
 /// What it means when a field is not there.
@@ -91,9 +141,13 @@ pub(super) enum Need {
 }
 
 impl Reader {
+    fn new(words: &'static Words) -> Self {
+        Self { context: Context::new(Mode::Consumer), words }
+    }
+
     fn root(&mut self, root: Value<'_>, place: Place) -> Option<Challenge> {
         let Some(object) = root.as_object() else {
-            self.report(Finding::new(code::NOT_AN_OBJECT).got(root.kind().described()), root);
+            self.report(Finding::new(self.words.not_an_object).got(root.kind().described()), root);
             return None;
         };
         let version = self.version(object, place)?;
@@ -216,7 +270,7 @@ impl Reader {
         Some(offer)
     }
 
-    fn network(&mut self, value: Value<'_>, text: &str, version: Version) -> Option<ChainId> {
+    pub(super) fn network(&mut self, value: Value<'_>, text: &str, version: Version) -> Option<ChainId> {
         let named = network::by_name(text);
         let parsed = ChainId::parse(text);
         match (version, named, parsed) {
@@ -285,7 +339,7 @@ impl Reader {
         money::check(value, text, &mut self.context)
     }
 
-    fn address(&mut self, value: Value<'_>, text: &str, chain: &ChainId) -> Option<ChainAddress> {
+    pub(super) fn address(&mut self, value: Value<'_>, text: &str, chain: &ChainId) -> Option<ChainAddress> {
         if chain.evm_id().is_none() {
             let is_plain = (1..=MAX_ADDRESS_CHARS).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic());
             if !is_plain {
@@ -344,7 +398,7 @@ impl Reader {
     fn extra(&mut self, entry: Object<'_>) -> Option<Extra> {
         let value = entry.get("extra")?;
         if value.is_null() {
-            self.report(Finding::new(code::NULL_FIELD), value);
+            self.report(Finding::new(self.words.null_field), value);
             return None;
         }
         let object = self.typed(value, Kind::Object, value.as_object())?;
@@ -424,7 +478,7 @@ impl Reader {
     pub(super) fn string<'d>(&mut self, object: Object<'d>, key: &str, need: Need) -> Option<&'d str> {
         let value = self.required(object, key, need)?;
         if value.is_null() && need != Need::Must {
-            self.report(Finding::new(code::NULL_FIELD), value);
+            self.report(Finding::new(self.words.null_field), value);
             return None;
         }
         self.typed(value, Kind::String, value.as_str())
@@ -442,10 +496,23 @@ impl Reader {
     /// `found`, or a finding that `value` is of the wrong type.
     pub(super) fn typed<T>(&mut self, value: Value<'_>, wanted: Kind, found: Option<T>) -> Option<T> {
         if found.is_none() {
-            let finding = Finding::new(code::WRONG_TYPE).message(format!("this must be {}", wanted.described()));
+            let finding = Finding::new(self.words.wrong_type).message(format!("this must be {}", wanted.described()));
             self.report(finding.expected(wanted.described()).got(value.kind().described()), value);
         }
         found
+    }
+
+    /// Reads something whose own flaws matter only in part: what is left out of `kept` is forgotten.
+    pub(super) fn apart<T>(&mut self, read: impl FnOnce(&mut Self) -> T, kept: impl Fn(&Finding) -> bool) -> T {
+        let mut apart = Self::new(self.words);
+        let made = read(&mut apart);
+        self.context.findings.extend(apart.context.findings.into_sorted().into_iter().filter(kept));
+        made
+    }
+
+    /// An amount: `money::check` with findings that go here.
+    pub(super) fn decimal(&mut self, value: Value<'_>, text: &str) -> Option<Amount> {
+        money::check(value, text, &mut self.context)
     }
 
     /// Adds a finding about `value`.
@@ -454,7 +521,7 @@ impl Reader {
         self.context.report(finding);
     }
 
-    fn required_string<'d>(&mut self, object: Object<'d>, key: &str) -> Option<(Value<'d>, &'d str)> {
+    pub(super) fn required_string<'d>(&mut self, object: Object<'d>, key: &str) -> Option<(Value<'d>, &'d str)> {
         let text = self.string(object, key, Need::Must)?;
         Some((object.get(key)?, text))
     }
@@ -465,7 +532,7 @@ impl Reader {
             Need::Should => Severity::Warning,
             Need::May => return,
         };
-        let mut finding = Finding::new(code::FIELD_MISSING).severity(severity).message(format!("`{key}` is missing"));
+        let mut finding = Finding::new(self.words.field_missing).severity(severity).message(format!("`{key}` is missing"));
         if !self.context.findings.is_full() {
             finding = finding.at_missing(object.value(), key);
         }
@@ -480,7 +547,7 @@ pub(super) fn others(object: Object<'_>, known: &[&str]) -> Members {
 }
 
 /// The transfer method that an offer has unless it says otherwise.
-const EIP3009: &str = "eip3009";
+pub(super) const EIP3009: &str = "eip3009";
 
 /// Addresses that people send to what shall be lost.
 const BURN: [Address; 2] =

@@ -13,7 +13,7 @@ use crate::json::{Kind, Object};
 const DEFAULT_MIME_TYPE: &str = "application/json";
 
 /// How long a signature is good where the challenge does not say: what public clients sign for anyway.
-const DEFAULT_TIMEOUT_SECONDS: u64 = 600;
+pub(super) const DEFAULT_TIMEOUT_SECONDS: u64 = 600;
 
 const FIELDS: [&str; 12] = [
     "scheme",
@@ -70,7 +70,7 @@ pub(super) fn write(challenge: &Challenge) -> String {
     out
 }
 
-fn write_offer(offer: &Offer, network: &str, out: &mut String) {
+pub(super) fn write_offer(offer: &Offer, network: &str, out: &mut String) {
     let mut object = ObjectWriter::open(out);
     object.text("scheme", &offer.scheme);
     object.text("network", network);
@@ -117,28 +117,31 @@ pub(super) fn write_extra(extra: &Extra, out: &mut String) {
 }
 
 pub(super) fn from(challenge: &Challenge) -> Challenge {
-    let sold = challenge.resource.clone().unwrap_or_default();
+    let sold = challenge.resource.as_ref();
     let payable =
         |offer: &&Offer| offer.scheme == EXACT && network::by_chain(&offer.network).is_some_and(|network| network.is_stock);
-    let convert = |offer: &Offer| {
-        let own = offer.resource.clone().unwrap_or_default();
-        let resource = Resource {
-            url: own.url.or_else(|| sold.url.clone()),
-            description: Some(own.description.or_else(|| sold.description.clone()).unwrap_or_default()),
-            mime_type: Some(own.mime_type.or_else(|| sold.mime_type.clone()).unwrap_or_else(|| DEFAULT_MIME_TYPE.to_owned())),
-            other: Vec::new(),
-        };
-        Offer {
-            resource: Some(resource),
-            max_timeout_seconds: Some(offer.max_timeout_seconds.unwrap_or(DEFAULT_TIMEOUT_SECONDS)),
-            ..offer.clone()
-        }
-    };
     Challenge {
         version: Version::V1,
         error: challenge.error.clone(),
         resource: None,
-        accepts: challenge.accepts.iter().filter(payable).map(convert).collect(),
+        accepts: challenge.accepts.iter().filter(payable).map(|offer| complete(offer, sold)).collect(),
         extensions: Vec::new(),
+    }
+}
+
+/// An offer with every field that stock clients ask for, given what is sold.
+pub(super) fn complete(offer: &Offer, sold: Option<&Resource>) -> Offer {
+    let own = offer.resource.clone().unwrap_or_default();
+    let sold = sold.cloned().unwrap_or_default();
+    let resource = Resource {
+        url: own.url.or(sold.url),
+        description: Some(own.description.or(sold.description).unwrap_or_default()),
+        mime_type: Some(own.mime_type.or(sold.mime_type).unwrap_or_else(|| DEFAULT_MIME_TYPE.to_owned())),
+        other: Vec::new(),
+    };
+    Offer {
+        resource: Some(resource),
+        max_timeout_seconds: Some(offer.max_timeout_seconds.unwrap_or(DEFAULT_TIMEOUT_SECONDS)),
+        ..offer.clone()
     }
 }

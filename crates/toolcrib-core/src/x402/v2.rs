@@ -87,7 +87,7 @@ pub(super) fn write(challenge: &Challenge) -> String {
     out
 }
 
-fn write_resource(resource: &Resource, out: &mut String) {
+pub(super) fn write_resource(resource: &Resource, out: &mut String) {
     let mut object = ObjectWriter::open(out);
     for (key, text) in [("url", &resource.url), ("description", &resource.description), ("mimeType", &resource.mime_type)] {
         if let Some(text) = text {
@@ -98,7 +98,7 @@ fn write_resource(resource: &Resource, out: &mut String) {
     object.close();
 }
 
-fn write_offer(offer: &Offer, out: &mut String) {
+pub(super) fn write_offer(offer: &Offer, out: &mut String) {
     let mut object = ObjectWriter::open(out);
     object.text("scheme", &offer.scheme);
     object.text("network", offer.network.as_str());

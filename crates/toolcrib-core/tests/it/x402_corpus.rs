@@ -1,11 +1,15 @@
-//! Challenges from the specifications and documents of x402 itself.
+//! Messages from the specifications and documents of x402 itself.
 
 use std::collections::BTreeMap;
 use std::fs;
 
+use toolcrib_core::clock::UnixTime;
 use toolcrib_core::codes;
 use toolcrib_core::finding::{Finding, Severity};
-use toolcrib_core::x402::{Method, ProbeAnswer, Version, header, read_answer, read_body, read_header, read_json};
+use toolcrib_core::x402::{
+    FacilitatorRequest, Method, ProbeAnswer, TimePolicy, Version, check_payment, header, read_answer, read_body,
+    read_facilitator_request, read_header, read_json, read_payment, read_receipt, read_supported, read_verify_response,
+};
 
 #[test]
 fn every_published_challenge_is_read_or_refused_for_a_reason() {
@@ -112,4 +116,99 @@ fn other_messages_are_not_taken_for_challenges() {
             assert_eq!(offers, 0, "{name} with {status}");
         }
     }
+}
+
+/// Payments as the documents show them: those with an EIP-3009 authorization are read, and all others refused by name.
+#[test]
+fn every_published_payment_is_read_or_refused_for_a_reason() {
+    let Some(folder) = crate::corpus("x402") else { return };
+    let (mut total, mut read) = (0, Vec::new());
+    for row in crate::rows(&folder.join("messages.tsv")) {
+        let (name, kind) = (&row[0], row[1].as_str());
+        let version = match kind {
+            "payment-v1" => Version::V1,
+            "payment-v2" => Version::V2,
+            _ => continue,
+        };
+        total += 1;
+        let bytes = fs::read(folder.join("messages").join(name)).expect("a file of the corpus can be read");
+        let reading = read_payment(version, &header::encode(&bytes));
+        let text = String::from_utf8_lossy(&bytes);
+        let Some(payment) = reading.payment else {
+            // Other networks, schemes and methods, and documents that abbreviate.
+            let is_other = ["eip155:", "\"base"].iter().all(|network| !text.contains(network));
+            let is_short = ["0x...", "...", "AddressHere", "\"permit2Authorization\"", "\"permissionContext\""];
+            assert!(is_other || is_short.iter().any(|part| text.contains(part)), "{name}: {:?}", reading.findings);
+            assert!(!reading.findings.is_empty(), "{name} was refused without a word");
+            continue;
+        };
+        assert!(reading.findings.is_empty(), "{name}");
+        let again = read_payment(version, &payment.to_header().expect("short and named"));
+        assert_eq!(again.payment.as_ref(), Some(&payment), "{name}");
+        // In the other version's header it is refused.
+        let other = if version == Version::V1 { Version::V2 } else { Version::V1 };
+        assert_eq!(read_payment(other, &header::encode(&bytes)).findings[0].code, codes::payment::VERSION, "{name}");
+        // Long expired, and otherwise what its own offer asks for.
+        if let Some(offer) = &payment.accepted {
+            let at = |seconds| check_payment(&payment, offer, UnixTime::from_seconds(seconds), &TimePolicy::default());
+            assert_eq!(at(1_740_672_100), [], "{name}");
+            assert_eq!(at(1_800_000_000)[0].code, codes::payment::EXPIRED, "{name}");
+            let request = FacilitatorRequest { payment: &payment, offer, resource: None }.to_json().expect("named");
+            let (sent, _) = read_facilitator_request(request.as_bytes()).expect("well-formed");
+            assert_eq!(sent.authorization, payment.authorization, "{name}");
+        }
+        read.push(name.clone());
+    }
+    eprintln!("{} of {total} payments are read: {read:?}", read.len());
+    assert_eq!(total, 24);
+    assert!(read.len() >= 5, "{read:?}");
+}
+
+/// Answers of facilitators and receipts.
+#[test]
+fn every_published_answer_of_a_facilitator_is_read_or_refused_for_a_reason() {
+    let Some(folder) = crate::corpus("x402") else { return };
+    let mut counts: BTreeMap<_, (usize, usize)> = BTreeMap::new();
+    for row in crate::rows(&folder.join("messages.tsv")) {
+        let (name, kind) = (&row[0], row[1].as_str());
+        let bytes = fs::read(folder.join("messages").join(name)).expect("a file of the corpus can be read");
+        let (is_read, findings) = match kind {
+            "settle-response" => {
+                let reading = read_receipt(&header::encode(&bytes));
+                if let Some(response) = &reading.response {
+                    let version = Version::V2;
+                    assert_eq!(read_receipt(&response.to_header(version)).response.as_ref(), Some(response), "{name}");
+                }
+                let is_refusal = String::from_utf8_lossy(&bytes).contains("\"success\": false");
+                assert!(!is_refusal || reading.response.is_some(), "refusals are always read: {name}");
+                (reading.response.is_some(), reading.findings)
+            }
+            "verify-response" => {
+                let (response, findings) = read_verify_response(&bytes);
+                (response.is_some(), findings)
+            }
+            "supported-response" => {
+                let (response, findings) = read_supported(&bytes);
+                (response.is_some(), findings)
+            }
+            "facilitator-request-v2" => match read_facilitator_request(&bytes) {
+                Ok(_) => (true, Vec::new()),
+                Err(findings) => (false, findings),
+            },
+            _ => continue,
+        };
+        let errors: Vec<_> = findings.iter().filter(|finding| finding.severity == Severity::Error).collect();
+        assert_eq!(is_read, errors.is_empty(), "{name}: {errors:?}");
+        if !is_read {
+            eprintln!("{name}: {:?}", errors.iter().map(|finding| (finding.code, &finding.got)).collect::<Vec<_>>());
+        }
+        let count = counts.entry(kind.to_owned()).or_default();
+        *count = (count.0 + 1, count.1 + usize::from(is_read));
+    }
+    eprintln!("{counts:?}");
+    assert_eq!(counts["settle-response"].0, 22);
+    assert!(counts["settle-response"].1 >= 15, "{counts:?}");
+    assert_eq!((counts["verify-response"], counts["supported-response"]), ((2, 2), (2, 2)));
+    // The one request that is published abbreviates its addresses.
+    assert_eq!(counts["facilitator-request-v2"], (1, 0));
 }

@@ -1,0 +1,84 @@
+//! Codes of settlements: receipts of servers, and what facilitators answer.
+
+super::codes! {
+    HEADER = "settlement.header", Error, "x402 v1 HTTP transport; x402 v2 HTTP transport" {
+        "the receipt is not base64",
+        "A receipt is JSON in standard base64, padded, in one line, of at most 16 KiB.",
+        "look the payment up on the chain; the receipt tells nothing",
+    }
+    NOT_JSON = "settlement.not_json", Error, "x402 v1 §5.3; x402 v2 §5.3; RFC 8259" {
+        "the answer about the settlement is not well-formed JSON",
+        "What cannot be read says neither that money moved nor that it did not.",
+        "treat the outcome as unknown, and look the authorization up on the chain",
+    }
+    DUPLICATE_KEY = "settlement.duplicate_key", Error, "RFC 7493 §2.3 (I-JSON)" {
+        "the answer about the settlement has the same key twice",
+        "Readers disagree on which of two equal keys counts.",
+        "treat the outcome as unknown, and look the authorization up on the chain",
+    }
+    TOO_LARGE = "settlement.too_large", Error, "Toolcrib limits" {
+        "the answer about the settlement is larger than the limit",
+        "Whoever answers decides how much it sends. Readers stop at a limit that is many times what honest answers need.",
+        "check the address of the facilitator",
+    }
+    TOO_DEEP = "settlement.too_deep", Error, "Toolcrib limits" {
+        "the answer about the settlement nests too deeply",
+        "Deep nesting exhausts the stack of recursive readers.",
+        "check the address of the facilitator",
+    }
+    NOT_AN_OBJECT = "settlement.not_an_object", Error, "x402 v1 §5.3; x402 v2 §5.3" {
+        "the answer about the settlement is not a JSON object",
+        "Facilitators and receipts answer with an object.",
+        "check the address of the facilitator",
+    }
+    FIELD_MISSING = "settlement.field_missing", Error, "x402 v1 §5.3; x402 v2 §5.3" {
+        "a field of the answer about the settlement is missing",
+        "Without success, isValid or kinds there is no answer in it.",
+        "treat the outcome as unknown; check the address of the facilitator",
+    }
+    WRONG_TYPE = "settlement.wrong_type", Error, "x402 v1 §5.3; x402 v2 §5.3" {
+        "a field of the answer about the settlement has the wrong JSON type",
+        "Fields are never converted: the text \"true\" is not true.",
+        "treat the outcome as unknown; check the address of the facilitator",
+    }
+    NULL_FIELD = "settlement.null_field", Hint, "x402 v1 §5.3; x402 v2 §5.3" {
+        "a field is null instead of absent",
+        "Strict readers expect a text where there is a field.",
+        "leave the field out",
+    }
+    NO_TRANSACTION = "settlement.no_transaction", Error, "x402 v1 §5.3; x402 v2 §5.3" {
+        "the settlement is said to have succeeded, but names no transaction",
+        "Success without a transaction cannot be checked, and says nothing that a failure could not say too.",
+        "treat the outcome as unknown, and look the authorization up on the chain",
+    }
+    TRANSACTION = "settlement.transaction", Error, "x402 exact scheme on EVM" {
+        "the transaction is not a hash",
+        "On EVM networks a transaction is named by 0x and 64 hexadecimal digits.",
+        "treat the outcome as unknown, and look the authorization up on the chain",
+    }
+    NETWORK_DIFFERS = "settlement.network_differs", Error, "x402 v1 §5.3; x402 v2 §5.3" {
+        "the settlement was on another network",
+        "The payment was signed for one chain and cannot have moved money on another.",
+        "treat the outcome as unknown, and look the authorization up on the chain",
+    }
+    PAYER_DIFFERS = "settlement.payer_differs", Error, "x402 v1 §5.3; x402 v2 §5.3" {
+        "the settlement names another payer",
+        "The answer belongs to another payment, or the facilitator confuses them.",
+        "treat the outcome as unknown, and look the authorization up on the chain",
+    }
+    AMOUNT_DIFFERS = "settlement.amount_differs", Error, "x402 exact scheme on EVM" {
+        "the settlement was over another amount",
+        "The scheme `exact` moves exactly what was signed for.",
+        "treat the outcome as unknown, and look the authorization up on the chain",
+    }
+    TOO_MANY_KINDS = "settlement.too_many_kinds", Error, "Toolcrib limits" {
+        "the facilitator lists more kinds of payment than the limit",
+        "The kinds past the limit are not looked at.",
+        "check the address of the facilitator",
+    }
+    REQUIREMENTS_DIFFER = "settlement.requirements_differ", Error, "x402 v1 §7; x402 v2 §7" {
+        "the request to the facilitator contradicts itself",
+        "The version of the payment and that of the request are the same, and the requirements are in the shape of that version.",
+        "send payment and requirements of one version",
+    }
+}
