@@ -12,8 +12,8 @@ use sqlx::{ConnectOptions as _, Connection as _, Executor as _};
 use super::Pools;
 use crate::Error;
 
-/// How long a task waits for a connection. Longer than a failover of a managed server's proxy, shorter than callers' patience.
-const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a task waits for a connection: as long as for a row, and shorter than callers' patience.
+const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A connection that was idle for longer is tried before use: its server may be gone. One round trip more for few.
 const TRUSTED_IDLE: Duration = Duration::from_secs(2);
@@ -25,6 +25,9 @@ const SESSION: &str =
 pub(super) async fn open(url: &str, connections: u32) -> Result<Pools, Error> {
     // What the driver says about a URL that it cannot read may repeat parts of it.
     let options = PgConnectOptions::from_str(url).map_err(|_| Error::Location { reason: "the PostgreSQL URL cannot be read" })?;
+    let options = options.application_name("toolcrib").disable_statement_logging();
+    // A pool would go on trying for its whole timeout; whoever starts a program wants to know at once.
+    options.connect().await?.close().await?;
     let pool = PgPoolOptions::new()
         .max_connections(connections)
         .acquire_timeout(ACQUIRE_TIMEOUT)
@@ -38,7 +41,6 @@ pub(super) async fn open(url: &str, connections: u32) -> Result<Pools, Error> {
             })
         })
         .after_connect(|connection, _| Box::pin(async move { connection.execute(SESSION).await.map(drop) }))
-        .connect_with(options.application_name("toolcrib").disable_statement_logging())
-        .await?;
+        .connect_lazy_with(options);
     Ok(Pools::Postgres(pool))
 }

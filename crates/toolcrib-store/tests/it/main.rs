@@ -1,0 +1,11 @@
+//! One suite of scenarios for every backend, a model beside them, real processes that race and are killed, and the database below.
+#![expect(clippy::print_stderr, clippy::print_stdout, reason = "what a test skips is said loudly; children talk to their parent")]
+
+mod database;
+mod flat;
+mod model;
+mod processes;
+mod scenarios;
+
+#[path = "../support/mod.rs"]
+mod support;
