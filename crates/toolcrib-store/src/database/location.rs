@@ -94,7 +94,8 @@ impl fmt::Display for Location {
 }
 
 fn port(host: &str) -> bool {
-    host.ends_with(']') || host.rsplit_once(':').is_some_and(|(_, port)| port.len() <= 5 && port.bytes().all(|b| b.is_ascii_digit()))
+    host.ends_with(']')
+        || host.rsplit_once(':').is_some_and(|(_, port)| port.len() <= 5 && port.bytes().all(|b| b.is_ascii_digit()))
 }
 
 impl fmt::Debug for Location {
@@ -130,7 +131,9 @@ mod tests {
 
     #[test]
     fn other_settings_are_refused_without_repeating_them() {
-        for setting in ["", "sqlite:", "mysql://root:hidden@db/x", "/var/lib/hidden.db", "postgres:hidden", "Postgres://a:hidden@b/c"] {
+        for setting in
+            ["", "sqlite:", "mysql://root:hidden@db/x", "/var/lib/hidden.db", "postgres:hidden", "Postgres://a:hidden@b/c"]
+        {
             let error = Location::parse(setting).unwrap_err();
             assert_eq!(error.code().id(), "store.location", "{setting}");
             assert!(!format!("{error} {error:?}").contains("hidden"), "{error:?}");

@@ -61,7 +61,8 @@ pub(super) async fn migrate(database: &Database, module: &'static str, migration
 fn taking(sql: &str) -> Option<&'static str> {
     let mut before = "";
     for word in sql.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(|word| !word.is_empty()) {
-        if let Some(taking) = TAKING.iter().find(|taking| word.eq_ignore_ascii_case(taking) && !before.eq_ignore_ascii_case("ON")) {
+        if let Some(taking) = TAKING.iter().find(|taking| word.eq_ignore_ascii_case(taking) && !before.eq_ignore_ascii_case("ON"))
+        {
             return Some(taking);
         }
         before = word;

@@ -188,7 +188,9 @@ impl Transaction {
     pub async fn fetch_optional(&mut self, sql: &'static str, values: &[Value<'_>]) -> Result<Option<Row>, Error> {
         Ok(match &mut self.0 {
             Inner::Sqlite(transaction) => bind_sqlite(sql, values).fetch_optional(&mut **transaction).await?.map(Row::Sqlite),
-            Inner::Postgres(transaction) => bind_postgres(sql, values).fetch_optional(&mut **transaction).await?.map(Row::Postgres),
+            Inner::Postgres(transaction) => {
+                bind_postgres(sql, values).fetch_optional(&mut **transaction).await?.map(Row::Postgres)
+            }
         })
     }
 

@@ -19,8 +19,7 @@ const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
 const TRUSTED_IDLE: Duration = Duration::from_secs(2);
 
 /// A stuck peer must hold up nobody: waiting for a row ends, and so does a transaction whose process went away without a word.
-const SESSION: &str =
-    "SET lock_timeout = '5s'; SET statement_timeout = '15s'; SET idle_in_transaction_session_timeout = '15s'";
+const SESSION: &str = "SET lock_timeout = '5s'; SET statement_timeout = '15s'; SET idle_in_transaction_session_timeout = '15s'";
 
 pub(super) async fn open(url: &str, connections: u32) -> Result<Pools, Error> {
     // What the driver says about a URL that it cannot read may repeat parts of it.

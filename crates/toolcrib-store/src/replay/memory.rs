@@ -10,8 +10,8 @@ use async_trait::async_trait;
 use toolcrib_core::clock::UnixTime;
 
 use super::{
-    Action, Again, Claim, Counts, EXPIRE_BATCH, Entry, FOR_GOOD, Kept, Limits, MAX_LIST, Proof, RERUNS, Receipt, Redeem, ReplayKey,
-    ReplayStore, Reservation, Reserve, Settled, Settlement, Standing, State, StoredResult, Ticket, standing,
+    Action, Again, Claim, Counts, EXPIRE_BATCH, Entry, FOR_GOOD, Kept, Limits, MAX_LIST, Proof, RERUNS, Receipt, Redeem,
+    ReplayKey, ReplayStore, Reservation, Reserve, Settled, Settlement, Standing, State, StoredResult, Ticket, standing,
 };
 use crate::Error;
 

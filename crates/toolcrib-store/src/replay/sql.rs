@@ -12,8 +12,8 @@ use super::{
     Action, Again, Claim, Counts, EXPIRE_BATCH, Entry, Kept, Limits, MAX_LIST, RERUNS, Receipt, Redeem, ReplayKey, ReplayStore,
     Reservation, Reserve, Settled, Settlement, Standing, State, StoredResult, Ticket, standing,
 };
-use crate::database::{ATTEMPTS, Database, Row, Transaction, Value, again};
 use crate::Error;
+use crate::database::{ATTEMPTS, Database, Row, Transaction, Value, again};
 
 /// Payments in a database, shared by every process that opens it.
 #[derive(Clone, Debug)]
@@ -172,7 +172,14 @@ impl SqlReplay {
     }
 
     /// One statement that leads on from named states, or the reason why it did not.
-    async fn change(&self, sql: &'static str, values: &[Value<'_>], key: &ReplayKey, ticket: Ticket, action: Action) -> Result<(), Error> {
+    async fn change(
+        &self,
+        sql: &'static str,
+        values: &[Value<'_>],
+        key: &ReplayKey,
+        ticket: Ticket,
+        action: Action,
+    ) -> Result<(), Error> {
         let mut transaction = self.database.begin().await?;
         if transaction.execute(sql, values).await? == 0 {
             return Err(refusal(transaction, key, Some(ticket), action).await);

@@ -105,14 +105,14 @@ pub(super) const SETTLE: &str = "UPDATE replay SET
 pub(super) const CONSUME: &str =
     "UPDATE replay SET state = 2, keep_until = expires_at WHERE id = $1 AND ticket = $2 AND state = 0";
 /// id, ticket, now.
-pub(super) const MARK_UNKNOWN: &str =
-    "UPDATE replay SET state = 3, lease_until = $3 WHERE id = $1 AND ticket = $2 AND state = 1";
+pub(super) const MARK_UNKNOWN: &str = "UPDATE replay SET state = 3, lease_until = $3 WHERE id = $1 AND ticket = $2 AND state = 1";
 /// id, ticket.
 pub(super) const RELEASE: &str =
     "DELETE FROM replay WHERE id = $1 AND ticket = $2 AND state IN (0, 1, 3) RETURNING room, result_bytes";
 
 /// id.
-pub(super) const REDEEM: &str = "SELECT r.state, r.ticket, r.tx, r.receipt, r.proof, r.route, r.body_hash, r.result_bytes, r.result_until,
+pub(super) const REDEEM: &str =
+    "SELECT r.state, r.ticket, r.tx, r.receipt, r.proof, r.route, r.body_hash, r.result_bytes, r.result_until,
     r.lease_until, r.runs, s.status, s.content_type, s.body
     FROM replay r LEFT JOIN replay_result s ON s.id = r.id WHERE r.id = $1";
 /// id, ticket, lease_until, the ticket so far.
@@ -129,8 +129,7 @@ pub(super) const CLAIM: PerEngine = PerEngine {
         RETURNING id, state, reserved_at, expires_at, lease_until, route, body_hash, note, tx, receipt",
 };
 /// limit.
-pub(super) const UNKNOWNS: &str =
-    "SELECT id, state, reserved_at, expires_at, lease_until, route, body_hash, note, tx, receipt
+pub(super) const UNKNOWNS: &str = "SELECT id, state, reserved_at, expires_at, lease_until, route, body_hash, note, tx, receipt
     FROM replay WHERE state IN (1, 3) ORDER BY lease_until, id LIMIT $1";
 /// id.
 pub(super) const ENTRY: &str = "SELECT id, state, reserved_at, expires_at, lease_until, route, body_hash, note, tx, receipt
@@ -146,5 +145,4 @@ pub(super) const EXPIRE: PerEngine = PerEngine {
 };
 
 /// Nothing. Results only in settled, settling and unknown payments.
-pub(super) const COUNTS: &str =
-    "SELECT state, COUNT(*), CAST(SUM(result_bytes) AS BIGINT) FROM replay GROUP BY state";
+pub(super) const COUNTS: &str = "SELECT state, COUNT(*), CAST(SUM(result_bytes) AS BIGINT) FROM replay GROUP BY state";

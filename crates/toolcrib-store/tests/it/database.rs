@@ -8,8 +8,10 @@ use toolcrib_store::{Database, Location, Migration};
 
 use crate::support::{Backend, DURABLE, PASSWORD, Place, Server};
 
-const FIRST: Migration =
-    Migration { version: 1, sql: "CREATE TABLE note (id BIGINT PRIMARY KEY, text TEXT NOT NULL, data BYTES, done BOOLEAN NOT NULL)" };
+const FIRST: Migration = Migration {
+    version: 1,
+    sql: "CREATE TABLE note (id BIGINT PRIMARY KEY, text TEXT NOT NULL, data BYTES, done BOOLEAN NOT NULL)",
+};
 const SECOND: Migration = Migration { version: 2, sql: "ALTER TABLE note ADD COLUMN rank BIGINT NOT NULL DEFAULT 5" };
 
 async fn on_databases(check: impl AsyncFn(Place)) {
@@ -28,10 +30,12 @@ async fn the_four_types_come_back_as_they_went_in() {
         database.migrate("notes", &[FIRST]).await.unwrap();
         let insert = "INSERT INTO note (id, text, data, done) VALUES ($1, $2, $3, $4)";
         let bytes = [0, 255, 128];
-        for (id, text, data, done) in [(i64::MIN, "", None, false), (i64::MAX, "naïve 🌦 '; --", Some(bytes.as_slice()), true)] {
+        for (id, text, data, done) in [(i64::MIN, "", None, false), (i64::MAX, "naïve 🌦 '; --", Some(bytes.as_slice()), true)]
+        {
             let values = [Value::Integer(id), Value::Text(text), Value::OptionalBytes(data), Value::Boolean(done)];
             assert_eq!(database.execute(insert, &values).await.unwrap(), 1);
-            let rows = database.fetch("SELECT text, data, done, id FROM note WHERE id = $1", &[Value::Integer(id)]).await.unwrap();
+            let rows =
+                database.fetch("SELECT text, data, done, id FROM note WHERE id = $1", &[Value::Integer(id)]).await.unwrap();
             assert_eq!(rows[0].text(0).unwrap(), text);
             assert_eq!(rows[0].optional_bytes(1).unwrap(), data);
             assert_eq!((rows[0].boolean(2).unwrap(), rows[0].integer(3).unwrap()), (done, id));
@@ -139,7 +143,8 @@ async fn a_file_that_cannot_be_is_an_error() {
     let no_folder = Location::file(folder.path().join("missing").join("store.db"));
     assert_eq!(Database::open(&no_folder).await.unwrap_err().code().id(), "store.open");
     let text = folder.path().join("text.db");
-    std::fs::write(&text, "this is not a database, and long enough to be looked at as if it were one, with a header of its own").unwrap();
+    std::fs::write(&text, "this is not a database, and long enough to be looked at as if it were one, with a header of its own")
+        .unwrap();
     let error = match Database::open(&Location::file(&text)).await {
         Ok(database) => database.migrate("notes", &[FIRST]).await.unwrap_err(),
         Err(error) => error,

@@ -1,5 +1,5 @@
 //! One suite of scenarios for every backend, a model beside them, real processes that race and are killed, and the database below.
-#![expect(clippy::print_stderr, clippy::print_stdout, reason = "what a test skips is said loudly; children talk to their parent")]
+#![expect(clippy::print_stdout, reason = "children talk to their parent")]
 
 mod database;
 mod flat;

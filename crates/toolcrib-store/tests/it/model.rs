@@ -172,7 +172,9 @@ async fn compare(store: &dyn ReplayStore, steps: &[Step]) {
             }
             Step::Act { action, nonce, stale } => {
                 let given = tickets.get(&nonce).map_or(&[][..], Vec::as_slice);
-                let Some((ticket, holder)) = given.iter().rev().nth(usize::from(stale && given.len() > 1)).copied() else { continue };
+                let Some((ticket, holder)) = given.iter().rev().nth(usize::from(stale && given.len() > 1)).copied() else {
+                    continue;
+                };
                 let state = model.payments.get(&nonce).map(|known| known.state);
                 let expected = model.act(action, nonce, holder);
                 if expected == "ok" && !(action == Action::Settle && state == Some(State::Settled)) {
@@ -186,7 +188,9 @@ async fn compare(store: &dyn ReplayStore, steps: &[Step]) {
                     Action::Consume => said(store.consume(&id, ticket).await),
                     Action::MarkUnknown => said(store.mark_unknown(&id, ticket, now).await),
                     Action::Release => said(store.release(&id, ticket).await),
-                    Action::StoreResult => said(store.store_result(&id, ticket, &result(b"x")).await.inspect(|kept| assert_eq!(*kept, Kept::Yes))),
+                    Action::StoreResult => {
+                        said(store.store_result(&id, ticket, &result(b"x")).await.inspect(|kept| assert_eq!(*kept, Kept::Yes)))
+                    }
                 };
                 assert_eq!(got, expected, "{}", place());
             }

@@ -7,9 +7,9 @@ use alloy_primitives::B256;
 use toolcrib_core::x402::ReplayKey;
 use toolcrib_store::Error;
 use toolcrib_store::replay::{
-    Action, Again, EXPIRE_BATCH, Kept, Limits, MAX_CONTENT_TYPE_BYTES, MAX_NOTE_BYTES, MAX_RECEIPT_BYTES, MAX_RESERVATION_SECONDS,
-    MAX_RESULT_BYTES, MAX_RESULT_SECONDS, MAX_ROUTE_BYTES, Proof, RERUNS, Receipt, Redeem, ReplayStore, Reservation, Reserve, Settlement,
-    State, StoredResult, Ticket,
+    Action, Again, EXPIRE_BATCH, Kept, Limits, MAX_CONTENT_TYPE_BYTES, MAX_NOTE_BYTES, MAX_RECEIPT_BYTES,
+    MAX_RESERVATION_SECONDS, MAX_RESULT_BYTES, MAX_RESULT_SECONDS, MAX_ROUTE_BYTES, Proof, RERUNS, Receipt, Redeem, ReplayStore,
+    Reservation, Reserve, Settlement, State, StoredResult, Ticket,
 };
 
 use crate::support::{ALL, Backend, NOW, Place, at, key, reservation};
@@ -404,7 +404,8 @@ async fn results_beyond_the_limit_are_not_kept() {
     on_all(Limits { result_bytes: 2 * cost, result_seconds: 60, ..Limits::default() }, |store| async move {
         let body = vec![5; 1000];
         for (nonce, kept) in [(0, Kept::Yes), (1, Kept::Yes), (2, Kept::NoRoom)] {
-            let ticket = reserved(&*store, &key(nonce), &Reservation { proof: Some(Proof::of(b"salt")), ..reservation(NOW) }, 0).await;
+            let ticket =
+                reserved(&*store, &key(nonce), &Reservation { proof: Some(Proof::of(b"salt")), ..reservation(NOW) }, 0).await;
             assert_eq!(store.begin_settlement(&key(nonce), ticket, &sending(Some(&result(&body)))).await.unwrap(), kept);
             store.settle(&key(nonce), &receipt(1), NOW).await.unwrap();
         }

@@ -1,7 +1,7 @@
 //! A PostgreSQL server of the tests' own, and stores on every backend.
-#![expect(clippy::print_stderr, reason = "what a test skips is said loudly")]
 #![allow(dead_code, clippy::allow_attributes, reason = "the benchmark uses only a part")]
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -121,10 +121,10 @@ fi
 cd "$folder"
 as "$binaries/initdb" -D data -U toolcrib --pwfile=password --auth-local=trust --auth-host=scram-sha-256 -E UTF8 --locale=C --no-sync >initdb.log 2>&1
 as "$binaries/postgres" -D data -k "$folder" -p "$port" -c listen_addresses=127.0.0.1 -c max_connections=200 >server.log 2>&1 </dev/null &
-server=$!
 cat >/dev/null || true
-kill -INT "$server" 2>/dev/null || true
-wait "$server" 2>/dev/null || true
+# Not the last background process: that is the shell that started the server.
+kill -INT "$(head -n 1 data/postmaster.pid)" || true
+wait || true
 rm -rf "$folder"
 "#;
 
@@ -134,7 +134,8 @@ impl Server {
             .get_or_init(|| {
                 let started = Self::start();
                 if let Err(reason) = &started {
-                    eprintln!("SKIPPED: no PostgreSQL, so nothing is tested on it: {reason}");
+                    // Not by `eprintln!`, which the test runner keeps to itself when all is well.
+                    let _ = writeln!(std::io::stderr(), "SKIPPED: no PostgreSQL, so nothing is tested on it: {reason}");
                 }
                 started.ok()
             })
