@@ -198,8 +198,8 @@ impl Transaction {
     async fn run(&mut self, sql: String) -> Result<(), Error> {
         let sql = sqlx::raw_sql(AssertSqlSafe(sql));
         match &mut self.0 {
-            Inner::Sqlite(transaction) => drop(sql.execute(&mut **transaction).await?),
-            Inner::Postgres(transaction) => drop(sql.execute(&mut **transaction).await?),
+            Inner::Sqlite(transaction) => sql.execute(&mut **transaction).await.map(|_| ())?,
+            Inner::Postgres(transaction) => sql.execute(&mut **transaction).await.map(|_| ())?,
         }
         Ok(())
     }

@@ -75,15 +75,10 @@ impl Model {
     }
 
     fn reserve(&mut self, nonce: u64) -> &'static str {
-        match self.payments.get(&nonce) {
+        match self.payments.get(&nonce).copied() {
             Some(known) if known.keep > self.now && !(known.state == State::Reserved && known.lease <= self.now) => return "used",
-            Some(_) => {}
-            None if self.payments.len() >= ENTRIES => {
-                if self.expire() == 0 {
-                    return "full";
-                }
-            }
-            None => {}
+            None if self.payments.len() >= ENTRIES && self.expire() == 0 => return "full",
+            _ => {}
         }
         let holder = self.holder();
         let (expires, lease) = (self.now + 960, self.now + 60);
