@@ -60,6 +60,16 @@ fn again(secret: &[u8]) -> Again<'static> {
     Again { route: first.route, body_hash: first.body_hash, proof: Some(Proof::of(secret)), lease_until: at(600) }
 }
 
+/// The same by twelve tasks at the same moment.
+async fn at_once<T: Send + 'static, F: Future<Output = T> + Send + 'static>(store: &Store, work: impl Fn(Store) -> F) -> Vec<T> {
+    let tasks: Vec<_> = (0..12).map(|_| tokio::spawn(work(Arc::clone(store)))).collect();
+    let mut answers = Vec::new();
+    for task in tasks {
+        answers.push(task.await.unwrap());
+    }
+    answers
+}
+
 #[track_caller]
 fn refused<T: std::fmt::Debug>(answer: Result<T, Error>, code: &str) {
     assert_eq!(answer.expect_err("a refusal").code().id(), code);
@@ -102,19 +112,42 @@ scenarios! {
     // The first of them to ask wins, all others lose: research cases T1 to T4.
     of_many_at_once_one_wins => |store| {
         for nonce in 0..8 {
-            let tasks: Vec<_> = (0..12).map(|_| {
-                let store = Arc::clone(&store);
-                tokio::spawn(async move { store.reserve(&key(nonce), &reservation(NOW), NOW).await.unwrap() })
-            }).collect();
             let mut won = 0;
-            for task in tasks {
-                match task.await.unwrap() {
+            for answer in at_once(&store, move |store| async move { store.reserve(&key(nonce), &reservation(NOW), NOW).await.unwrap() }).await {
+                match answer {
                     Reserve::Reserved(_) => won += 1,
                     Reserve::AlreadyUsed { state, receipt } => assert_eq!((state, receipt), (State::Reserved, None)),
                     Reserve::Full => panic!("there is room"),
                 }
             }
             assert_eq!(won, 1);
+        }
+    }
+
+    of_many_that_take_over_one_wins => |store| {
+        for nonce in 0..20 {
+            reserved(&*store, &key(nonce), &reservation(NOW), 0).await;
+        }
+        for nonce in 0..20 {
+            // The lease ran out at 60, the authorization itself at 960.
+            let now = at(if nonce % 2 == 0 { 60 } else { 960 });
+            let answers = at_once(&store, move |store| async move { store.reserve(&key(nonce), &reservation(now), now).await.unwrap() }).await;
+            assert_eq!(answers.iter().filter(|answer| matches!(answer, Reserve::Reserved(_))).count(), 1);
+        }
+    }
+
+    of_many_that_claim_each_payment_goes_to_one => |store| {
+        for nonce in 0..60 {
+            let ticket = reserved(&*store, &key(nonce), &reservation(NOW), 0).await;
+            store.begin_settlement(&key(nonce), ticket, &sending(None)).await.unwrap();
+        }
+        for round in 0..5 {
+            let (now, until) = (at(90 + 10 * round), at(100 + 10 * round));
+            let claims = at_once(&store, move |store| async move { store.claim_unknowns(now, until, 20).await.unwrap() }).await;
+            let mut keys: Vec<_> = claims.into_iter().flatten().map(|(entry, _)| entry.key).collect();
+            keys.extend(store.claim_unknowns(now, until, 60).await.unwrap().into_iter().map(|(entry, _)| entry.key));
+            keys.sort();
+            assert_eq!(keys, (0..60).map(key).collect::<Vec<_>>(), "each once");
         }
     }
 
