@@ -96,6 +96,8 @@ pub trait ReplayStore: fmt::Debug + Send + Sync {
     async fn settle(&self, key: &ReplayKey, receipt: &Receipt, now: UnixTime) -> Result<(), Error>;
 
     /// Writes down that a payment of nothing was used: `reserved` to `settled`, without a receipt.
+    ///
+    /// A reservation whose lease ends with it is used up by itself; a gate that reserves so saves this step.
     async fn consume(&self, key: &ReplayKey, ticket: Ticket) -> Result<(), Error>;
 
     /// Writes down that nobody knows whether the payment was settled: `settling` to `unknown`. It can be claimed from now on.

@@ -1,7 +1,7 @@
 //! The replay store in a database.
 //!
-//! Every step is one transaction whose first statement names the state and the ticket it leads on from, so it is the database that
-//! decides between two that come at once. When a step touched no row, the row is read to say why.
+//! Every step is one transaction, or one statement, that begins by naming the state and the ticket it leads on from, so it is the
+//! database that decides between two that come at once. When a step touched no row, the row is read to say why.
 
 use alloy_primitives::B256;
 use async_trait::async_trait;
@@ -180,27 +180,26 @@ impl SqlReplay {
         ticket: Ticket,
         action: Action,
     ) -> Result<(), Error> {
-        let mut transaction = self.database.begin().await?;
-        if transaction.execute(sql, values).await? == 0 {
-            return Err(refusal(transaction, key, Some(ticket), action).await);
+        if self.database.execute(sql, values).await? == 1 {
+            return Ok(());
         }
-        transaction.commit().await
+        Err(refusal(self.database.begin().await?, key, Some(ticket), action).await)
     }
 
     async fn try_settle(&self, key: &ReplayKey, receipt: &Receipt, now: UnixTime) -> Result<(), Error> {
         let id = key.to_bytes();
-        let mut transaction = self.database.begin().await?;
         let until = Value::Integer(self.limits.result_until(now));
         let values = [Value::Bytes(&id), Value::Bytes(receipt.transaction.as_slice()), Value::Bytes(&receipt.response), until];
-        if transaction.execute(sql::SETTLE, &values).await? == 1 {
-            return transaction.commit().await;
+        if self.database.execute(sql::SETTLE, &values).await? == 1 {
+            return Ok(());
         }
-        let known = transaction.fetch_optional(sql::STANDING, &[Value::Bytes(&id)]).await?;
-        if let Some(row) = &known
+        let mut transaction = self.database.begin().await?;
+        if let Some(row) = transaction.fetch_optional(sql::STANDING, &[Value::Bytes(&id)]).await?
             && State::read(row.integer(0)?)? == State::Settled
-            && let Some(transaction) = row.optional_bytes(4)?
+            && let Some(known) = row.optional_bytes(4)?
         {
-            return if transaction == receipt.transaction.as_slice() { Ok(()) } else { Err(Error::OtherReceipt) };
+            transaction.rollback().await?;
+            return if known == receipt.transaction.as_slice() { Ok(()) } else { Err(Error::OtherReceipt) };
         }
         Err(refusal(transaction, key, None, Action::Settle).await)
     }
