@@ -1,7 +1,8 @@
 //! One database, two engines.
 //!
 //! The same SQL text with `$N` placeholders runs on both typed drivers, so this file is the only place that knows that there are two:
-//! a statement takes [`Value`]s, which are integers, text, bytes and booleans, and gives [`Row`]s. [`sqlite`] and [`postgres`] open.
+//! a statement takes [`Value`]s, which are integers, text, bytes and booleans, and gives [`Row`]s. `sqlite.rs` and
+//! `postgres.rs` open.
 //!
 //! There is no query builder here, and no lock but those that a transaction holds: what waits, polls, and a lease is a row.
 
@@ -119,8 +120,8 @@ impl Database {
     /// Reads rows, outside any transaction.
     pub async fn fetch(&self, sql: &'static str, values: &[Value<'_>]) -> Result<Vec<Row>, Error> {
         Ok(match &self.pools {
-            Pools::Sqlite { read, .. } => wrap(bind_sqlite(sql, values).fetch_all(read).await?, Row::Sqlite),
-            Pools::Postgres(pool) => wrap(bind_postgres(sql, values).fetch_all(pool).await?, Row::Postgres),
+            Pools::Sqlite { read, .. } => wrap(bind_sqlite(sql, values).fetch_all(read).await?, Cells::Sqlite),
+            Pools::Postgres(pool) => wrap(bind_postgres(sql, values).fetch_all(pool).await?, Cells::Postgres),
         })
     }
 
@@ -179,17 +180,21 @@ impl Transaction {
     /// Runs a statement that gives rows.
     pub async fn fetch(&mut self, sql: &'static str, values: &[Value<'_>]) -> Result<Vec<Row>, Error> {
         Ok(match &mut self.0 {
-            Inner::Sqlite(transaction) => wrap(bind_sqlite(sql, values).fetch_all(&mut **transaction).await?, Row::Sqlite),
-            Inner::Postgres(transaction) => wrap(bind_postgres(sql, values).fetch_all(&mut **transaction).await?, Row::Postgres),
+            Inner::Sqlite(transaction) => wrap(bind_sqlite(sql, values).fetch_all(&mut **transaction).await?, Cells::Sqlite),
+            Inner::Postgres(transaction) => {
+                wrap(bind_postgres(sql, values).fetch_all(&mut **transaction).await?, Cells::Postgres)
+            }
         })
     }
 
     /// Runs a statement that gives at most one row.
     pub async fn fetch_optional(&mut self, sql: &'static str, values: &[Value<'_>]) -> Result<Option<Row>, Error> {
         Ok(match &mut self.0 {
-            Inner::Sqlite(transaction) => bind_sqlite(sql, values).fetch_optional(&mut **transaction).await?.map(Row::Sqlite),
+            Inner::Sqlite(transaction) => {
+                bind_sqlite(sql, values).fetch_optional(&mut **transaction).await?.map(|row| Row(Cells::Sqlite(row)))
+            }
             Inner::Postgres(transaction) => {
-                bind_postgres(sql, values).fetch_optional(&mut **transaction).await?.map(Row::Postgres)
+                bind_postgres(sql, values).fetch_optional(&mut **transaction).await?.map(|row| Row(Cells::Postgres(row)))
             }
         })
     }
@@ -224,51 +229,51 @@ impl Transaction {
 }
 
 /// A row. Columns are counted from nought, in the order of the statement.
-pub enum Row {
-    #[doc(hidden)]
+pub struct Row(Cells);
+
+enum Cells {
     Sqlite(SqliteRow),
-    #[doc(hidden)]
     Postgres(PgRow),
 }
 
 impl Row {
     /// A whole number.
     pub fn integer(&self, column: usize) -> Result<i64, Error> {
-        Ok(match self {
-            Self::Sqlite(row) => row.try_get(column)?,
-            Self::Postgres(row) => row.try_get(column)?,
+        Ok(match &self.0 {
+            Cells::Sqlite(row) => row.try_get(column)?,
+            Cells::Postgres(row) => row.try_get(column)?,
         })
     }
 
     /// Text.
     pub fn text(&self, column: usize) -> Result<&str, Error> {
-        Ok(match self {
-            Self::Sqlite(row) => row.try_get(column)?,
-            Self::Postgres(row) => row.try_get(column)?,
+        Ok(match &self.0 {
+            Cells::Sqlite(row) => row.try_get(column)?,
+            Cells::Postgres(row) => row.try_get(column)?,
         })
     }
 
     /// Bytes.
     pub fn bytes(&self, column: usize) -> Result<&[u8], Error> {
-        Ok(match self {
-            Self::Sqlite(row) => row.try_get(column)?,
-            Self::Postgres(row) => row.try_get(column)?,
+        Ok(match &self.0 {
+            Cells::Sqlite(row) => row.try_get(column)?,
+            Cells::Postgres(row) => row.try_get(column)?,
         })
     }
 
     /// Bytes, or nothing.
     pub fn optional_bytes(&self, column: usize) -> Result<Option<&[u8]>, Error> {
-        Ok(match self {
-            Self::Sqlite(row) => row.try_get(column)?,
-            Self::Postgres(row) => row.try_get(column)?,
+        Ok(match &self.0 {
+            Cells::Sqlite(row) => row.try_get(column)?,
+            Cells::Postgres(row) => row.try_get(column)?,
         })
     }
 
     /// Yes or no.
     pub fn boolean(&self, column: usize) -> Result<bool, Error> {
-        Ok(match self {
-            Self::Sqlite(row) => row.try_get(column)?,
-            Self::Postgres(row) => row.try_get(column)?,
+        Ok(match &self.0 {
+            Cells::Sqlite(row) => row.try_get(column)?,
+            Cells::Postgres(row) => row.try_get(column)?,
         })
     }
 }
@@ -313,6 +318,6 @@ fn bind_postgres<'q>(sql: &'static str, values: &[Value<'_>]) -> PostgresQuery<'
     })
 }
 
-fn wrap<R>(rows: Vec<R>, kind: fn(R) -> Row) -> Vec<Row> {
-    rows.into_iter().map(kind).collect()
+fn wrap<R>(rows: Vec<R>, kind: fn(R) -> Cells) -> Vec<Row> {
+    rows.into_iter().map(|row| Row(kind(row))).collect()
 }

@@ -178,3 +178,23 @@ async fn the_password_is_never_said() {
         assert!(!said.contains(secret), "{said}");
     }
 }
+
+#[tokio::test]
+async fn a_connection_that_is_lost_is_replaced() {
+    let Some(place) = Place::new(Backend::Postgres).await else { return };
+    let database = Database::open(&place.location().connections(1)).await.unwrap();
+    let mine = "SELECT CAST(pg_backend_pid() AS BIGINT)";
+    let first = database.fetch(mine, &[]).await.unwrap()[0].integer(0).unwrap();
+    let operator = place.database().await;
+    operator.fetch("SELECT pg_terminate_backend(CAST($1 AS INTEGER))", &[Value::Integer(first)]).await.unwrap();
+    let error = loop {
+        // The server ends it when it gets round to it.
+        match database.fetch(mine, &[]).await {
+            Ok(_) => tokio::time::sleep(std::time::Duration::from_millis(5)).await,
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(error.code().id(), "store.lost", "{error}");
+    assert!(error.is_retryable());
+    assert_ne!(database.fetch(mine, &[]).await.unwrap()[0].integer(0).unwrap(), first);
+}

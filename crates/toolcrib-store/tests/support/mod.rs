@@ -135,7 +135,7 @@ impl Server {
                 let started = Self::start();
                 if let Err(reason) = &started {
                     // Not by `eprintln!`, which the test runner keeps to itself when all is well.
-                    let _ = writeln!(std::io::stderr(), "SKIPPED: no PostgreSQL, so nothing is tested on it: {reason}");
+                    let _ = writeln!(std::io::stderr(), "\nSKIPPED: no PostgreSQL, so nothing is tested on it: {reason}");
                 }
                 started.ok()
             })
@@ -143,7 +143,7 @@ impl Server {
     }
 
     fn start() -> Result<Self, String> {
-        let binaries = binaries().ok_or("no initdb and postgres in PATH or /usr/lib/postgresql/*/bin")?;
+        let binaries = binaries().ok_or("no initdb and postgres in TOOLCRIB_POSTGRES, /usr/lib/postgresql/*/bin or PATH")?;
         let folder = tempfile::Builder::new().prefix("toolcrib-pg-").tempdir().map_err(|error| error.to_string())?.keep();
         std::fs::write(folder.join("password"), PASSWORD).map_err(|error| error.to_string())?;
         let port = {
@@ -193,7 +193,11 @@ impl Drop for Server {
     }
 }
 
+/// Where `TOOLCRIB_POSTGRES` says, where Debian puts them, or in the path.
 fn binaries() -> Option<PathBuf> {
+    if let Some(folder) = std::env::var_os("TOOLCRIB_POSTGRES") {
+        return Some(PathBuf::from(folder)).filter(|folder| has_both(folder));
+    }
     let in_path = std::env::var_os("PATH").map(|path| std::env::split_paths(&path).collect::<Vec<_>>()).unwrap_or_default();
     let mut debian: Vec<_> =
         std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten().map(|entry| entry.path().join("bin")).collect();
