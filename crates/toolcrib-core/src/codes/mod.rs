@@ -28,6 +28,7 @@ pub mod pin;
 pub mod predicate;
 pub mod probe;
 pub mod schema;
+pub mod store;
 pub mod settlement;
 pub mod takeover;
 pub mod tool;
@@ -144,6 +145,7 @@ pub fn all() -> impl Iterator<Item = Code> {
         devchain::ALL,
         fetch::ALL,
         explain::ALL,
+        store::ALL,
     ]
     .into_iter()
     .flatten()
