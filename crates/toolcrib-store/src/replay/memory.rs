@@ -3,6 +3,7 @@
 //! The same steps and answers as in a database, under one lock. What is sorted is sorted so that no step looks at all payments.
 
 use std::collections::{BTreeSet, HashMap};
+use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use alloy_primitives::B256;
@@ -17,13 +18,12 @@ use crate::Error;
 
 /// Payments in memory. Gone with the process: a payment of nothing, which no chain remembers, could then be used again until it
 /// expires.
-#[derive(Debug)]
 pub struct MemoryReplay {
     limits: Limits,
     inner: Mutex<Inner>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Inner {
     payments: HashMap<ReplayKey, Payment>,
     /// By the time at which a payment is let go. Those kept for good are not in it.
@@ -33,7 +33,6 @@ struct Inner {
     result_bytes: u64,
 }
 
-#[derive(Debug)]
 struct Payment {
     state: State,
     ticket: Ticket,
@@ -50,7 +49,7 @@ struct Payment {
     result_until: i64,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct More {
     note: Vec<u8>,
     receipt: Option<Receipt>,
@@ -66,6 +65,12 @@ impl MemoryReplay {
     /// Every step leaves the lists in order before anything could panic, so a poisoned lock is as good as any.
     fn inner(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for MemoryReplay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemoryReplay").field("limits", &self.limits).finish_non_exhaustive()
     }
 }
 

@@ -211,7 +211,7 @@ impl fmt::Debug for Proof {
 }
 
 /// What is written down before settlement begins.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Settlement<'a> {
     /// Until when the settlement, and a call that runs after it, is believed to be under way. Afterwards others may claim it.
     pub lease_until: UnixTime,
@@ -219,6 +219,13 @@ pub struct Settlement<'a> {
     pub note: &'a [u8],
     /// The result of the call, if it ran already. Without it, the call runs after the settlement.
     pub result: Option<&'a StoredResult>,
+}
+
+impl fmt::Debug for Settlement<'_> {
+    /// A note holds a signature, which does not go to a log.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Settlement(until {}, note of {} bytes, {:?})", self.lease_until, self.note.len(), self.result)
+    }
 }
 
 /// Whether a result was kept. The payment's state has changed in every case.
@@ -301,7 +308,7 @@ pub enum Redeem {
 }
 
 /// A payment as it stands.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Entry {
     /// Which payment.
     pub key: ReplayKey,
@@ -321,6 +328,21 @@ pub struct Entry {
     pub note: Vec<u8>,
     /// The receipt, once there is one.
     pub receipt: Option<Receipt>,
+}
+
+impl fmt::Debug for Entry {
+    /// A note holds a signature, which does not go to a log.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Entry")
+            .field("key", &self.key)
+            .field("state", &self.state)
+            .field("reserved_at", &self.reserved_at)
+            .field("expires_at", &self.expires_at)
+            .field("lease_until", &self.lease_until)
+            .field("route", &self.route)
+            .field("receipt", &self.receipt.as_ref().map(|receipt| receipt.transaction))
+            .finish_non_exhaustive()
+    }
 }
 
 /// How far a payment is.

@@ -458,8 +458,12 @@ async fn results_beyond_the_limit_are_not_kept() {
 fn errors_name_what_was_asked_and_nothing_else() {
     let error = Error::Transition { action: Action::Release, state: State::Settled };
     assert_eq!(error.to_string(), "a payment that is settled cannot be released");
-    let shown = format!("{:?} {:?}", result(b"secret"), Proof::of(b"secret"));
-    assert_eq!(shown, "StoredResult(200, \"application/json\", 6 bytes) Proof(…)");
+    let body = result(b"secret");
+    let settlement = Settlement { note: b"secret", ..sending(Some(&body)) };
+    let shown = format!("{settlement:?} {:?}", Proof::of(b"secret"));
+    let expected =
+        "Settlement(until 1800000090, note of 6 bytes, Some(StoredResult(200, \"application/json\", 6 bytes))) Proof(…)";
+    assert_eq!(shown, expected);
     assert!(!Error::NotFound { action: Action::Settle }.is_retryable());
     assert_eq!(Backend::Memory, ALL[0]);
 }
