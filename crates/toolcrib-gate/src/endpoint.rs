@@ -75,6 +75,8 @@ async fn call(shared: Arc<Shared>, tool: &Arc<Served>, request: Request) -> Resu
             Some((identity, access, payment))
         }
     };
+    let busy = || Refusal::new(StatusCode::SERVICE_UNAVAILABLE, codes::gate::BUSY).retry_after(RETRY_SECONDS);
+    let reading = shared.reading.try_acquire().map_err(|_| busy())?;
     let body = read(body, &head.headers, tool.max_input).await?;
     let proven = match gated {
         None => None,
@@ -89,9 +91,8 @@ async fn call(shared: Arc<Shared>, tool: &Arc<Served>, request: Request) -> Resu
         }
     };
     let input = input(&body, tool.inputs.as_ref())?;
-    let Ok(permit) = shared.running.clone().try_acquire_owned() else {
-        return Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, codes::gate::BUSY).retry_after(RETRY_SECONDS).into());
-    };
+    let permit = shared.running.clone().try_acquire_owned().map_err(|_| busy())?;
+    drop(reading);
     let context = Context {
         slug: tool.slug.clone(),
         caller: proven.as_ref().map(|(proven, ..)| proven.caller),

@@ -22,4 +22,4 @@ pub use gate::{
 pub use rate::{MAX_CALLERS, Rate, Rates};
 pub use replay::{Claim, DEFAULT_REMEMBERED, MemoryReplay, Replay, ReplayError, Reservation, Reserve};
 pub use tool::{CALL_TIME, Caller, Context, Handler, MAX_INPUT_BYTES, MAX_OUTPUT_BYTES, NoHandler, Tool, ToolError};
-pub use tools::{Fault, MAX_RUNNING, SHUTDOWN_TIME, Server, Tools};
+pub use tools::{Fault, MAX_READING, MAX_RUNNING, SHUTDOWN_TIME, Server, Tools};

@@ -14,8 +14,8 @@ use axum::extract::Request;
 use axum::http::{HeaderValue, StatusCode};
 use axum::routing::any;
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
-use tokio::time::timeout;
+use tokio::sync::{Semaphore, oneshot};
+use tokio::time::sleep;
 use toolcrib_core::clock::Clock;
 use toolcrib_core::codes::{self, Code};
 use toolcrib_core::finding::{Finding, Mode};
@@ -36,6 +36,10 @@ use crate::{Gate, SystemClock, endpoint, well_known};
 /// Calls that run at the same time at most. Each holds its input and its output, so a thousand of them a few gigabytes in the
 /// worst case; the next one is told that the server is busy.
 pub const MAX_RUNNING: usize = 1_000;
+
+/// Bodies that are read at the same time at most: a thousand of a megabyte each. Apart from [`MAX_RUNNING`], so that those who send
+/// slowly do not keep calls from running.
+pub const MAX_READING: usize = 1_000;
 
 /// How long a server that is told to stop waits for calls that are running. As long as a call may take, and a little more.
 pub const SHUTDOWN_TIME: Duration = Duration::from_secs(60);
@@ -144,6 +148,7 @@ impl Tools {
             limiter: Limiter::new(self.rates),
             clock: self.clock,
             on_fault: self.on_fault,
+            reading: Semaphore::new(MAX_READING),
             running: Arc::new(Semaphore::new(MAX_RUNNING)),
         };
         Ok(Server { tools: served, shared: Arc::new(shared) })
@@ -186,15 +191,32 @@ impl Server {
         self.routes().fallback(nothing)
     }
 
-    /// Serves on a socket until `stop` is done, then takes no new calls and lets those end that are running. TLS is somebody
-    /// else's: a proxy's, for now.
+    /// Serves on a socket until `stop` is done, then takes no new calls and lets those end that are running, for at most
+    /// [`SHUTDOWN_TIME`]. TLS is somebody else's: a proxy's, for now.
     pub async fn serve(self, listener: TcpListener, stop: impl Future<Output = ()> + Send + 'static) -> std::io::Result<()> {
         let service = self.router().into_make_service_with_connect_info::<SocketAddr>();
-        axum::serve(listener, service).with_graceful_shutdown(stop).await?;
-        // Calls whose caller has gone are still running.
+        let (stopping, stopped) = oneshot::channel();
+        let serving = axum::serve(listener, service).with_graceful_shutdown(async move {
+            stop.await;
+            let _ = stopping.send(());
+        });
+        let too_late = async {
+            if stopped.await.is_err() {
+                // The server ended by itself, which the other branch tells.
+                std::future::pending::<()>().await;
+            }
+            sleep(SHUTDOWN_TIME).await;
+        };
         let all = u32::try_from(MAX_RUNNING).unwrap_or(u32::MAX);
-        let _ = timeout(SHUTDOWN_TIME, self.shared.running.acquire_many(all)).await;
-        Ok(())
+        tokio::select! {
+            served = async {
+                serving.await?;
+                // Calls whose caller has gone are still running.
+                let _ = self.shared.running.acquire_many(all).await;
+                Ok(())
+            } => served,
+            () = too_late => Ok(()),
+        }
     }
 
     /// The slugs, in the order in which the tools were added.
@@ -209,6 +231,7 @@ pub(crate) struct Shared {
     pub(crate) limiter: Limiter,
     pub(crate) clock: Arc<dyn Clock + Send + Sync>,
     pub(crate) on_fault: Arc<OnFault>,
+    pub(crate) reading: Semaphore,
     pub(crate) running: Arc<Semaphore>,
 }
 

@@ -189,3 +189,15 @@ fn malformed(findings: &[Finding]) -> Refusal {
         None => Refusal::new(StatusCode::BAD_REQUEST, codes::payment::NOT_AN_OBJECT),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn identity_is_signed_for_where_stock_clients_can() {
+        for (registry, signed_for) in [(8453, 8453), (84_532, 84_532), (137, 137), (1, 8453), (42_161, 8453), (31_337, 8453)] {
+            assert_eq!(usual(registry).map(|token| token.chain), Some(signed_for), "{registry}");
+        }
+    }
+}

@@ -84,6 +84,21 @@ async fn without_a_proof_there_is_a_challenge_in_both_versions() {
     assert_eq!(gated.runs.count(), 0);
 }
 
+#[tokio::test]
+async fn the_recipient_and_the_chain_of_identity_can_be_chosen() {
+    let operator = Address::repeat_byte(0x42);
+    let gated = Gated::with(|gate| gate.pay_to(operator).identity_chain(137), 10).await;
+    let two = post(gated.at, "/word-count", &[], &json!({})).await;
+    let reading = toolcrib_core::x402::read_header(two.header("payment-required").expect("version 2"));
+    let offer = &reading.challenge.expect("a challenge").accepts[0];
+    assert_eq!((offer.pay_to.evm_address(), offer.network.evm_id()), (Some(operator), Some(137)));
+
+    for gate in [gated.world.gate(gated.id).identity_chain(31_337), gated.world.gate(gated.id).pay_to(Address::ZERO)] {
+        let errors = Tools::new(ORIGIN).tool(counting("word-count", gate, &Runs::default())).build().expect_err("no challenge");
+        assert_eq!(errors.0[0].code().id(), "gate.challenge");
+    }
+}
+
 // req: GATE-003, GATE-005, GATE-006, GATE-009, PAY-005
 #[tokio::test]
 async fn a_holder_is_let_in_once_with_each_signature() {
