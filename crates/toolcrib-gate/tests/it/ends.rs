@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
-use toolcrib_gate::{Context, Handler, Tool, Tools};
+use toolcrib_gate::{Context, Gate, Handler, MAX_READING, MAX_RUNNING, Rate, Rates, Tool, Tools};
 use tower::Service;
 
 use crate::world::{Input, ORIGIN, Runs, counting, manifest};
@@ -60,7 +60,7 @@ async fn a_call_ends_though_its_caller_is_gone_and_the_server_stops() {
 #[tokio::test(start_paused = true)]
 async fn a_body_that_does_not_end_is_given_up() {
     let runs = Runs::default();
-    let tools = Tools::new(ORIGIN).tool(counting("word-count", toolcrib_gate::Gate::Open, &runs));
+    let tools = Tools::new(ORIGIN).tool(counting("word-count", Gate::Open, &runs));
     let mut router = tools.build().expect("sound settings").router();
     let bytes = futures_util::stream::unfold((), |()| async {
         tokio::time::sleep(Duration::from_secs(1)).await;
@@ -81,4 +81,20 @@ async fn a_body_that_does_not_end_is_given_up() {
     let request = Request::post("/word-count").body(Body::from_stream(endless)).expect("a request");
     assert_eq!(router.call(request).await.expect("never fails").status(), 413);
     assert_eq!(runs.count(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn places_come_back_whatever_becomes_of_a_call() {
+    let runs = Runs::default();
+    let rates = Rates { global: Rate::new(u32::MAX, 1e9), ..Rates::default() };
+    let tools = Tools::new(ORIGIN).rates(rates).tool(counting("word-count", Gate::Open, &runs));
+    let mut router = tools.build().expect("sound settings").router();
+    let calls = MAX_READING.max(MAX_RUNNING) + 1;
+    for (body, status) in [("{", 400), ("{\"text\":\"a\"}", 200)] {
+        for _ in 0..calls {
+            let request = Request::post("/word-count").body(Body::from(body)).expect("a request");
+            assert_eq!(router.call(request).await.expect("never fails").status(), status);
+        }
+    }
+    assert_eq!(runs.count(), calls);
 }

@@ -5,7 +5,9 @@ use serde_json::json;
 use toolcrib_chain::sign::Domain;
 use toolcrib_core::money::Amount;
 use toolcrib_core::x402::nonce::{BoundCall, BoundNonce};
-use toolcrib_core::x402::{Authorization, Challenge, Signature, Version, asset};
+use toolcrib_core::x402::{
+    Authorization, Challenge, Method, ProbeAnswer, ProbeState, Signature, Subject, Version, asset, judge_probe,
+};
 use toolcrib_gate::{Gate, MemoryReplay, PredicateGate, Rate, Rates, Tools, X_TOOL_ACCESS_DATA};
 
 use crate::world::{
@@ -82,6 +84,20 @@ async fn without_a_proof_there_is_a_challenge_in_both_versions() {
         assert_eq!(one.accepts[0].resource.clone().expect("a resource").url, Some(url), "never made from the request");
     }
     assert_eq!(gated.runs.count(), 0);
+}
+
+// req: GATE-002, GATE-010
+#[tokio::test]
+async fn a_probe_has_nothing_to_say_about_either_gate() {
+    let gated = Gated::start().await;
+    let open = serve(Tools::new(ORIGIN).tool(counting("word-count", Gate::Open, &Runs::default()))).await;
+    for (at, is_gated, state) in [(gated.at, true, ProbeState::Challenges), (open, false, ProbeState::Refuses)] {
+        let answer = post(at, "/word-count", &[], &json!({})).await;
+        let answer = ProbeAnswer { method: Method::Post, status: answer.status, headers: answer.headers, body: answer.body };
+        let report = judge_probe(&[answer], &Subject { pricing: &[], is_gated, creator: Some(creator()) });
+        assert_eq!(report.state, state);
+        assert!(report.is_good(), "{:?}", report.findings);
+    }
 }
 
 #[tokio::test]
