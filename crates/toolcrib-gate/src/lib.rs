@@ -8,6 +8,7 @@ mod error;
 mod gate;
 mod rate;
 mod replay;
+mod standing;
 mod tool;
 mod tools;
 mod well_known;
@@ -21,5 +22,6 @@ pub use gate::{
 };
 pub use rate::{MAX_CALLERS, Rate, Rates};
 pub use replay::{Claim, DEFAULT_REMEMBERED, MemoryReplay, Replay, ReplayError, Reservation, Reserve};
+pub use standing::Discord;
 pub use tool::{CALL_TIME, Caller, Context, Handler, MAX_INPUT_BYTES, MAX_OUTPUT_BYTES, NoHandler, Tool, ToolError};
 pub use tools::{Fault, MAX_READING, MAX_RUNNING, SHUTDOWN_TIME, Server, Tools};

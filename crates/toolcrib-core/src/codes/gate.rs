@@ -143,4 +143,24 @@ super::codes! {
         "The 402 answer needs a token whose signing domain is known, a recipient, and a description that fits into a header.",
         "choose a chain of the built-in table for the identity, and a recipient other than the zero address",
     }
+    OTHER_HASH = "gate.other_hash", Error, "ERC-8257 §5, §7" {
+        "another manifest is registered than the one that is served",
+        "Callers who verify refuse the tool. Either the registration was not updated, or the gate has the number of another tool.",
+        "publish the manifest that is served, or give the gate the right number",
+    }
+    OTHER_CREATOR = "gate.other_creator", Error, "ERC-8257 §7" {
+        "the tool was registered by somebody else than its manifest names",
+        "Callers who verify refuse the tool, or the gate has the number of another tool.",
+        "register with the creator's account, or give the gate the right number",
+    }
+    OTHER_URI = "gate.other_uri", Error, "ERC-8257 §6, §7" {
+        "the tool is registered for another address than it is served at",
+        "Verifiers look for the manifest at the registered address only.",
+        "register the address of the manifest on this origin, or give the gate the right number",
+    }
+    NO_PREDICATE = "gate.no_predicate", Warning, "ERC-8257 IToolRegistry" {
+        "the tool has no predicate, and the gate asks for one",
+        "The registry lets everybody in. Callers sign for nothing.",
+        "set the predicate, or make the gate open",
+    }
 }

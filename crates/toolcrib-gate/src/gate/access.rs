@@ -16,6 +16,7 @@ use toolcrib_core::tool::MAX_DATA_BYTES;
 
 use super::PredicateGate;
 use crate::answer::Refusal;
+use crate::standing::{Discord, Expected, compare};
 
 /// The header in which callers send what a predicate needs beside the account, such as a token id, a Merkle proof or a signature:
 /// `0x` and hexadecimal digits, once, at most 4096 bytes. Nodes and their operators see it, so it is no place for secrets.
@@ -54,6 +55,11 @@ impl Access {
     pub(crate) fn new(gate: &PredicateGate) -> Self {
         let data = gate.data.clone().unwrap_or_default();
         Self { registry: gate.registry.clone(), id: gate.id, data, facts: Mutex::new(None) }
+    }
+
+    /// Whether the tool stands on its registry as it is served.
+    pub(crate) async fn compare(&self, slug: &str, expected: &Expected) -> Vec<Discord> {
+        compare(slug, expected, &self.registry, self.id).await
     }
 
     /// The data for the predicate: the caller's, or else the operator's.

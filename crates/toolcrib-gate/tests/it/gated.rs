@@ -390,3 +390,24 @@ async fn predicates_get_the_data_that_callers_send() {
     let answer = post(at, "/word-count", &headers, &json!({"text": ""})).await;
     assert_eq!(answer.verdict(), (400, "predicate.data_secret".to_owned()));
 }
+
+#[tokio::test]
+async fn a_gate_with_the_number_of_another_tool_is_found_out() {
+    let world = World::start().await;
+    let right = world.tool_for_holders().await;
+    let open = world.register(None).await;
+    let other = world.register_as("other", B256::repeat_byte(1), Some(world.predicate)).await;
+    let cases: [(U256, &[&str]); 4] = [
+        (right, &[]),
+        (open, &["gate.no_predicate"]),
+        (other, &["gate.other_hash", "gate.other_uri"]),
+        (U256::from(99), &["chain.tool_not_found"]),
+    ];
+    for (id, codes) in cases {
+        let tools = Tools::new(ORIGIN).tool(counting("word-count", world.gate(id), &Runs::default()));
+        let found = tools.build().expect("sound settings").check().await;
+        assert_eq!(found.iter().map(|discord| discord.code().id()).collect::<Vec<_>>(), codes, "{found:?}");
+    }
+    let tools = Tools::new(ORIGIN).tool(counting("word-count", Gate::Open, &Runs::default()));
+    assert!(tools.build().expect("sound settings").check().await.is_empty(), "nobody is asked about open tools");
+}

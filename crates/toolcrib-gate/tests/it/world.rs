@@ -187,8 +187,11 @@ impl World {
     }
 
     pub(crate) async fn register(&self, predicate: Option<Address>) -> U256 {
-        let call =
-            self.registry.register("https://tools.example.com/.well-known/ai-tool/x.json", B256::repeat_byte(1), predicate);
+        self.register_as("word-count", manifest("word-count").hash(), predicate).await
+    }
+
+    pub(crate) async fn register_as(&self, slug: &str, hash: B256, predicate: Option<Address>) -> U256 {
+        let call = self.registry.register(&format!("{ORIGIN}/.well-known/ai-tool/{slug}.json"), hash, predicate);
         self.transact(&call.data, self.registry.address());
         self.registry.tool_count().await.expect("an answer")
     }
