@@ -29,6 +29,7 @@ pub mod pin;
 pub mod predicate;
 pub mod probe;
 pub mod schema;
+pub mod store;
 pub mod settlement;
 pub mod takeover;
 pub mod tool;
@@ -146,6 +147,7 @@ pub fn all() -> impl Iterator<Item = Code> {
         fetch::ALL,
         gate::ALL,
         explain::ALL,
+        store::ALL,
     ]
     .into_iter()
     .flatten()

@@ -413,3 +413,26 @@ fn a_registry_with_other_code_proves_nothing() {
     let (code, envelope) = place.json(&["verify", "1"]);
     assert_eq!((code, &envelope["data"]["failed"]["code"]), (1, &json!("chain.registry_code")), "{envelope:#}");
 }
+
+// req: VERIFY-011
+#[test]
+fn saved_evidence_is_judged_as_of_any_time() {
+    let sandbox = crate::Sandbox::new();
+    let seed = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/seeds/judge/verified.json");
+    let judged = |at: &str| sandbox.run_json(&["verify", "--evidence", seed, "--at", at]);
+    let (code, then) = judged("2027-01-15T08:05:00Z");
+    assert_eq!(
+        (code, &then["data"]["verified"], &then["data"]["freshness"]["fresh"]),
+        (0, &json!(true), &json!(true)),
+        "{then:#}"
+    );
+    assert_eq!(judged("2027-01-15T08:05:00Z").1, then, "the same on any day");
+    let (code, later) = judged("2027-01-15T08:05:01Z");
+    assert_eq!(
+        (code, &later["data"]["verified"], &later["data"]["freshness"]["fresh"]),
+        (0, &json!(true), &json!(false)),
+        "{later:#}"
+    );
+    let (code, early) = judged("2027-01-15T07:58:59Z");
+    assert_eq!((code, &early["data"]["verified"]), (2, &json!(false)), "{early:#}");
+}

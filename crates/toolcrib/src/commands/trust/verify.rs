@@ -10,10 +10,11 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use serde_json::{Value, json};
 use toolcrib_chain::registry::{EventFilter, Registry, RegistryEvent};
 use toolcrib_core::attestation::Root;
-use toolcrib_core::clock::Clock;
+use toolcrib_core::clock::{Clock, UnixTime};
 use toolcrib_core::codes;
 use toolcrib_core::evidence::{Evidence, MAX_FILE_BYTES};
 use toolcrib_core::judge::{MAX_WINDOW, Policy, Report, Verdict, judge};
+use toolcrib_core::time::{TimeFault, parse_rfc3339};
 use toolcrib_verify::{Depth, Onchain, Verifier};
 
 use super::{Reach, show, verifier};
@@ -37,6 +38,9 @@ pub(crate) struct Verify {
     /// Judge evidence that was saved earlier. Nothing is fetched, and nothing may be called or paid on its account
     #[arg(long, value_name = "FILE")]
     pub(crate) evidence: Option<PathBuf>,
+    /// With --evidence: judge as of this time (RFC 3339), such as the time it was gathered at
+    #[arg(long, value_name = "TIME", requires = "evidence", value_parser = parse_time)]
+    pub(crate) at: Option<UnixTime>,
     /// Verify every tool that this account registered on --network
     #[arg(long, value_name = "CREATOR")]
     pub(crate) all: Option<String>,
@@ -111,7 +115,7 @@ pub(crate) async fn run(arguments: &Verify, printer: &mut Printer) -> Result<Don
     let mut policy = arguments.policy.policy()?;
     if let Some(path) = &arguments.evidence {
         let evidence = load(path)?;
-        return one(&judge(&evidence, &policy, SystemClock.now()), printer);
+        return one(&judge(&evidence, &policy, arguments.at.unwrap_or_else(|| SystemClock.now())), printer);
     }
     let verifier = verifier(&arguments.reach)?;
     if let Some(creator) = &arguments.all {
@@ -132,6 +136,10 @@ pub(crate) async fn run(arguments: &Verify, printer: &mut Printer) -> Result<Don
         printer.note(&format!("evidence saved to {}", shown(&path.display().to_string())))?;
     }
     one(&judge(&evidence, &policy, evidence.gathered_at), printer)
+}
+
+fn parse_time(text: &str) -> Result<UnixTime, &'static str> {
+    parse_rfc3339(text).map_err(TimeFault::described)
 }
 
 /// Reads an evidence file.

@@ -1,0 +1,323 @@
+//! One database, two engines.
+//!
+//! The same SQL text with `$N` placeholders runs on both typed drivers, so this file is the only place that knows that there are two:
+//! a statement takes [`Value`]s, which are integers, text, bytes and booleans, and gives [`Row`]s. `sqlite.rs` and
+//! `postgres.rs` open.
+//!
+//! There is no query builder here, and no lock but those that a transaction holds: what waits, polls, and a lease is a row.
+
+use std::fmt;
+use std::time::Duration;
+
+use sqlx::postgres::{PgPool, PgRow};
+use sqlx::sqlite::{SqlitePool, SqliteRow};
+use sqlx::{AssertSqlSafe, Postgres, Row as _, Sqlite};
+
+use crate::Error;
+
+mod location;
+mod migrate;
+mod postgres;
+mod sqlite;
+
+pub use location::Location;
+pub use migrate::Migration;
+
+/// How often a statement or transaction that others got in the way of is tried.
+///
+/// Each wait is twice the one before, from two milliseconds: about a quarter of a second in all, beside the drivers' own time limits.
+pub(crate) const ATTEMPTS: u32 = 8;
+
+/// A pool of connections to one database. Clones share it.
+#[derive(Clone)]
+pub struct Database {
+    pools: Pools,
+    name: std::sync::Arc<str>,
+}
+
+#[derive(Clone)]
+enum Pools {
+    /// SQLite has one writer at a time, so a process keeps one connection for it and others for reading.
+    Sqlite {
+        write: SqlitePool,
+        read: SqlitePool,
+    },
+    Postgres(PgPool),
+}
+
+/// Which engine a database runs on. Only the few statements that the two spell differently ask.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Engine {
+    /// SQLite, in a file or in memory.
+    Sqlite,
+    /// PostgreSQL, or what speaks like it.
+    Postgres,
+}
+
+/// A statement that the two engines spell differently.
+#[derive(Clone, Copy, Debug)]
+pub struct PerEngine {
+    /// For SQLite.
+    pub sqlite: &'static str,
+    /// For PostgreSQL.
+    pub postgres: &'static str,
+}
+
+impl Database {
+    /// Opens a database, and makes it if it is a file that does not exist.
+    pub async fn open(location: &Location) -> Result<Self, Error> {
+        let name: std::sync::Arc<str> = location.to_string().into();
+        let opened = match location.kind() {
+            location::Kind::Memory => sqlite::memory().await,
+            location::Kind::File(path) => sqlite::file(path).await,
+            location::Kind::Postgres { url, connections } => postgres::open(url, *connections).await,
+        };
+        match opened {
+            Ok(pools) => Ok(Self { pools, name }),
+            Err(error @ Error::Location { .. }) => Err(error),
+            Err(error) => Err(Error::Open { database: name.to_string(), detail: error.to_string() }),
+        }
+    }
+
+    /// The engine.
+    pub const fn engine(&self) -> Engine {
+        match self.pools {
+            Pools::Sqlite { .. } => Engine::Sqlite,
+            Pools::Postgres(_) => Engine::Postgres,
+        }
+    }
+
+    /// The statement for this engine.
+    pub const fn pick(&self, statement: PerEngine) -> &'static str {
+        match self.pools {
+            Pools::Sqlite { .. } => statement.sqlite,
+            Pools::Postgres(_) => statement.postgres,
+        }
+    }
+
+    /// Applies those of a module's migrations that this database has not seen. Several processes may do so at once.
+    pub async fn migrate(&self, module: &'static str, migrations: &[Migration]) -> Result<(), Error> {
+        migrate::migrate(self, module, migrations).await
+    }
+
+    /// Begins a transaction that writes. On SQLite it waits for the other writers here, not at its first change.
+    pub async fn begin(&self) -> Result<Transaction, Error> {
+        Ok(Transaction(match &self.pools {
+            Pools::Sqlite { write, .. } => Inner::Sqlite(write.begin_with("BEGIN IMMEDIATE").await?),
+            Pools::Postgres(pool) => Inner::Postgres(pool.begin().await?),
+        }))
+    }
+
+    /// Runs one changing statement by itself. Gives the number of rows it touched.
+    pub async fn execute(&self, sql: &'static str, values: &[Value<'_>]) -> Result<u64, Error> {
+        Ok(match &self.pools {
+            Pools::Sqlite { write, .. } => bind_sqlite(sql, values).execute(write).await?.rows_affected(),
+            Pools::Postgres(pool) => bind_postgres(sql, values).execute(pool).await?.rows_affected(),
+        })
+    }
+
+    /// Reads rows, outside any transaction.
+    pub async fn fetch(&self, sql: &'static str, values: &[Value<'_>]) -> Result<Vec<Row>, Error> {
+        Ok(match &self.pools {
+            Pools::Sqlite { read, .. } => wrap(bind_sqlite(sql, values).fetch_all(read).await?, Cells::Sqlite),
+            Pools::Postgres(pool) => wrap(bind_postgres(sql, values).fetch_all(pool).await?, Cells::Postgres),
+        })
+    }
+
+    /// Closes all connections, after what is under way is done.
+    pub async fn close(&self) {
+        match &self.pools {
+            Pools::Sqlite { write, read } => {
+                read.close().await;
+                write.close().await;
+            }
+            Pools::Postgres(pool) => pool.close().await,
+        }
+    }
+}
+
+impl fmt::Debug for Database {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Database").field(&self.name).finish()
+    }
+}
+
+/// What a statement takes in. There are no other types: they are what both engines agree on.
+#[derive(Clone, Copy, Debug)]
+pub enum Value<'a> {
+    /// A whole number.
+    Integer(i64),
+    /// Text.
+    Text(&'a str),
+    /// Bytes.
+    Bytes(&'a [u8]),
+    /// Bytes, or nothing. PostgreSQL wants to know what the nothing is one of.
+    OptionalBytes(Option<&'a [u8]>),
+    /// Yes or no.
+    Boolean(bool),
+}
+
+/// A transaction. Dropped without [`commit`](Self::commit), it never was.
+#[derive(Debug)]
+pub struct Transaction(Inner);
+
+#[derive(Debug)]
+enum Inner {
+    Sqlite(sqlx::Transaction<'static, Sqlite>),
+    Postgres(sqlx::Transaction<'static, Postgres>),
+}
+
+impl Transaction {
+    /// Runs a changing statement. Gives the number of rows it touched.
+    pub async fn execute(&mut self, sql: &'static str, values: &[Value<'_>]) -> Result<u64, Error> {
+        Ok(match &mut self.0 {
+            Inner::Sqlite(transaction) => bind_sqlite(sql, values).execute(&mut **transaction).await?.rows_affected(),
+            Inner::Postgres(transaction) => bind_postgres(sql, values).execute(&mut **transaction).await?.rows_affected(),
+        })
+    }
+
+    /// Runs a statement that gives rows.
+    pub async fn fetch(&mut self, sql: &'static str, values: &[Value<'_>]) -> Result<Vec<Row>, Error> {
+        Ok(match &mut self.0 {
+            Inner::Sqlite(transaction) => wrap(bind_sqlite(sql, values).fetch_all(&mut **transaction).await?, Cells::Sqlite),
+            Inner::Postgres(transaction) => {
+                wrap(bind_postgres(sql, values).fetch_all(&mut **transaction).await?, Cells::Postgres)
+            }
+        })
+    }
+
+    /// Runs a statement that gives at most one row.
+    pub async fn fetch_optional(&mut self, sql: &'static str, values: &[Value<'_>]) -> Result<Option<Row>, Error> {
+        Ok(match &mut self.0 {
+            Inner::Sqlite(transaction) => {
+                bind_sqlite(sql, values).fetch_optional(&mut **transaction).await?.map(|row| Row(Cells::Sqlite(row)))
+            }
+            Inner::Postgres(transaction) => {
+                bind_postgres(sql, values).fetch_optional(&mut **transaction).await?.map(|row| Row(Cells::Postgres(row)))
+            }
+        })
+    }
+
+    /// Runs several statements that take nothing in: migrations.
+    async fn run(&mut self, sql: String) -> Result<(), Error> {
+        let sql = sqlx::raw_sql(AssertSqlSafe(sql));
+        match &mut self.0 {
+            Inner::Sqlite(transaction) => sql.execute(&mut **transaction).await.map(|_| ())?,
+            Inner::Postgres(transaction) => sql.execute(&mut **transaction).await.map(|_| ())?,
+        }
+        Ok(())
+    }
+
+    /// Makes it so.
+    pub async fn commit(self) -> Result<(), Error> {
+        match self.0 {
+            Inner::Sqlite(transaction) => transaction.commit().await?,
+            Inner::Postgres(transaction) => transaction.commit().await?,
+        }
+        Ok(())
+    }
+
+    /// Undoes all of it.
+    pub async fn rollback(self) -> Result<(), Error> {
+        match self.0 {
+            Inner::Sqlite(transaction) => transaction.rollback().await?,
+            Inner::Postgres(transaction) => transaction.rollback().await?,
+        }
+        Ok(())
+    }
+}
+
+/// A row. Columns are counted from nought, in the order of the statement.
+pub struct Row(Cells);
+
+enum Cells {
+    Sqlite(SqliteRow),
+    Postgres(PgRow),
+}
+
+impl Row {
+    /// A whole number.
+    pub fn integer(&self, column: usize) -> Result<i64, Error> {
+        Ok(match &self.0 {
+            Cells::Sqlite(row) => row.try_get(column)?,
+            Cells::Postgres(row) => row.try_get(column)?,
+        })
+    }
+
+    /// Text.
+    pub fn text(&self, column: usize) -> Result<&str, Error> {
+        Ok(match &self.0 {
+            Cells::Sqlite(row) => row.try_get(column)?,
+            Cells::Postgres(row) => row.try_get(column)?,
+        })
+    }
+
+    /// Bytes.
+    pub fn bytes(&self, column: usize) -> Result<&[u8], Error> {
+        Ok(match &self.0 {
+            Cells::Sqlite(row) => row.try_get(column)?,
+            Cells::Postgres(row) => row.try_get(column)?,
+        })
+    }
+
+    /// Bytes, or nothing.
+    pub fn optional_bytes(&self, column: usize) -> Result<Option<&[u8]>, Error> {
+        Ok(match &self.0 {
+            Cells::Sqlite(row) => row.try_get(column)?,
+            Cells::Postgres(row) => row.try_get(column)?,
+        })
+    }
+
+    /// Yes or no.
+    pub fn boolean(&self, column: usize) -> Result<bool, Error> {
+        Ok(match &self.0 {
+            Cells::Sqlite(row) => row.try_get(column)?,
+            Cells::Postgres(row) => row.try_get(column)?,
+        })
+    }
+}
+
+impl fmt::Debug for Row {
+    /// What stands in a row is nobody's business.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Row")
+    }
+}
+
+/// Waits before the next attempt when `error` is one that passes. `false` when it is not, or there were enough.
+pub(crate) async fn again(error: &Error, attempt: &mut u32) -> bool {
+    *attempt += 1;
+    if !matches!(error, Error::Busy { .. }) || *attempt >= ATTEMPTS {
+        return false;
+    }
+    tokio::time::sleep(Duration::from_millis(1 << *attempt)).await;
+    true
+}
+
+type SqliteQuery<'q> = sqlx::query::Query<'q, Sqlite, <Sqlite as sqlx::Database>::Arguments>;
+type PostgresQuery<'q> = sqlx::query::Query<'q, Postgres, <Postgres as sqlx::Database>::Arguments>;
+
+fn bind_sqlite<'q>(sql: &'static str, values: &[Value<'_>]) -> SqliteQuery<'q> {
+    values.iter().fold(sqlx::query(sql), |query, value| match *value {
+        Value::Integer(value) => query.bind(value),
+        Value::Text(value) => query.bind(value),
+        Value::Bytes(value) => query.bind(value),
+        Value::OptionalBytes(value) => query.bind(value),
+        Value::Boolean(value) => query.bind(value),
+    })
+}
+
+fn bind_postgres<'q>(sql: &'static str, values: &[Value<'_>]) -> PostgresQuery<'q> {
+    values.iter().fold(sqlx::query(sql), |query, value| match *value {
+        Value::Integer(value) => query.bind(value),
+        Value::Text(value) => query.bind(value),
+        Value::Bytes(value) => query.bind(value),
+        Value::OptionalBytes(value) => query.bind(value),
+        Value::Boolean(value) => query.bind(value),
+    })
+}
+
+fn wrap<R>(rows: Vec<R>, kind: fn(R) -> Cells) -> Vec<Row> {
+    rows.into_iter().map(|row| Row(kind(row))).collect()
+}

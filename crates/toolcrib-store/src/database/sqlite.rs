@@ -1,0 +1,71 @@
+//! Opening SQLite: WAL, every commit on the disk, one writer.
+
+use std::path::Path;
+use std::time::Duration;
+
+use sqlx::ConnectOptions as _;
+use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
+
+use super::{Pools, again};
+use crate::Error;
+
+/// How long a statement waits for another process's transaction. Ours are a few statements each; what holds longer is stuck.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long a task waits for a connection of the pool, beyond [`BUSY_TIMEOUT`] of whoever holds it.
+const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Connections for reading. Each has a thread of its own, and reads are short.
+const READERS: u32 = 4;
+
+/// A database in memory has one connection, since each connection would have a database of its own.
+pub(super) async fn memory() -> Result<Pools, Error> {
+    let options = base().in_memory(true).filename(":memory:");
+    let pool = SqlitePoolOptions::new()
+        .max_connections(1)
+        .min_connections(1)
+        .idle_timeout(None)
+        .max_lifetime(None)
+        .test_before_acquire(false)
+        .acquire_timeout(ACQUIRE_TIMEOUT)
+        .connect_with(options)
+        .await?;
+    Ok(Pools::Sqlite { write: pool.clone(), read: pool })
+}
+
+pub(super) async fn file(path: &Path) -> Result<Pools, Error> {
+    keep_private(path).map_err(|error| Error::Database { detail: error.to_string() })?;
+    // FULL: a commit that was acknowledged survives a power failure, which money needs.
+    let options = base().filename(path).journal_mode(SqliteJournalMode::Wal).synchronous(SqliteSynchronous::Full);
+    let mut attempt = 0;
+    let write = loop {
+        // Turning WAL on needs the file for itself, and does not wait for it: two processes may begin at the same moment.
+        match pool(1).connect_with(options.clone()).await.map_err(Error::from) {
+            Ok(pool) => break pool,
+            Err(error) if again(&error, &mut attempt).await => {}
+            Err(error) => return Err(error),
+        }
+    };
+    let read = pool(READERS).connect_lazy_with(options.pragma("query_only", "ON"));
+    Ok(Pools::Sqlite { write, read })
+}
+
+fn base() -> SqliteConnectOptions {
+    SqliteConnectOptions::new().create_if_missing(true).foreign_keys(true).busy_timeout(BUSY_TIMEOUT).disable_statement_logging()
+}
+
+fn pool(connections: u32) -> SqlitePoolOptions {
+    SqlitePoolOptions::new().max_connections(connections).test_before_acquire(false).acquire_timeout(ACQUIRE_TIMEOUT)
+}
+
+/// Results of paid calls stand in the file: it is made for its owner alone. SQLite gives its companions the same rights.
+fn keep_private(path: &Path) -> std::io::Result<()> {
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    match options.open(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
+        made => made.map(drop),
+    }
+}

@@ -1,0 +1,189 @@
+//! Why a store could not do what it was asked to.
+//!
+//! Texts of the driver are kept as far as they come from the database itself. What the driver says about a connection string is
+//! dropped, since it may repeat the password.
+
+use toolcrib_core::codes::{self, Code};
+
+use crate::replay::{Action, State};
+
+/// Why a store could not do what it was asked to. Nothing was changed, unless the variant says otherwise.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The setting names no database that can be used.
+    #[error("the setting names no database: {reason}")]
+    Location {
+        /// What is wrong with it, without repeating it.
+        reason: &'static str,
+    },
+    /// The database cannot be opened.
+    #[error("{database} cannot be opened: {detail}")]
+    Open {
+        /// Which database, without a password.
+        database: String,
+        /// What the driver says.
+        detail: String,
+    },
+    /// Others hold what is needed, and went on doing so.
+    #[error("the database is busy: {detail}")]
+    Busy {
+        /// What the driver says.
+        detail: String,
+    },
+    /// The connection broke. Whether the last statement took effect is not known.
+    #[error("the connection to the database was lost: {detail}")]
+    Lost {
+        /// What the driver says.
+        detail: String,
+    },
+    /// The database refused a statement.
+    #[error("the database refused a statement: {detail}")]
+    Database {
+        /// What the driver says.
+        detail: String,
+    },
+    /// The database holds something that this program never writes.
+    #[error("the database holds an impossible {what}")]
+    Corrupt {
+        /// What cannot be read.
+        what: &'static str,
+    },
+    /// A migration that was applied is not the one that this program has.
+    #[error("migration {version} of {module} is not the one that was applied to this database")]
+    MigrationChanged {
+        /// Whose migration.
+        module: &'static str,
+        /// Its number.
+        version: i64,
+    },
+    /// A migration takes something away that older programs still use.
+    #[error("migration {version} of {module} says {word}, and migrations only add")]
+    MigrationNotAdditive {
+        /// Whose migration.
+        module: &'static str,
+        /// Its number.
+        version: i64,
+        /// The word.
+        word: &'static str,
+    },
+    /// The payment is in a state from which this does not lead on.
+    #[error("a payment that is {state} cannot be {action}")]
+    Transition {
+        /// What was asked for.
+        action: Action,
+        /// The state it is in.
+        state: State,
+    },
+    /// No such payment is known.
+    #[error("a payment that is not in the store cannot be {action}")]
+    NotFound {
+        /// What was asked for.
+        action: Action,
+    },
+    /// Another has taken the payment over.
+    #[error("a payment that another holds cannot be {action}")]
+    NotHolder {
+        /// What was asked for.
+        action: Action,
+    },
+    /// The payment was settled by another transaction.
+    #[error("the payment was settled by another transaction")]
+    OtherReceipt,
+    /// A reservation must end, and not too late.
+    #[error("a reservation must end after now and within {most} seconds, not in {seconds}")]
+    Expiry {
+        /// How long it would last.
+        seconds: i64,
+        /// How long it may last.
+        most: i64,
+    },
+    /// A value is larger than the store keeps.
+    #[error("{what} has {length} bytes, and the store keeps {most}")]
+    TooLarge {
+        /// Which value.
+        what: &'static str,
+        /// Its length in bytes.
+        length: usize,
+        /// The most that is kept.
+        most: usize,
+    },
+    /// The operating system gave no random bytes.
+    #[error("the operating system gave no random bytes")]
+    Random,
+}
+
+impl Error {
+    /// The code of the vocabulary.
+    pub const fn code(&self) -> Code {
+        match self {
+            Self::Location { .. } => codes::store::LOCATION,
+            Self::Open { .. } => codes::store::OPEN,
+            Self::Busy { .. } => codes::store::BUSY,
+            Self::Lost { .. } => codes::store::LOST,
+            Self::Database { .. } => codes::store::DATABASE,
+            Self::Corrupt { .. } => codes::store::CORRUPT,
+            Self::MigrationChanged { .. } => codes::store::MIGRATION_CHANGED,
+            Self::MigrationNotAdditive { .. } => codes::store::MIGRATION_NOT_ADDITIVE,
+            Self::Transition { .. } => codes::store::TRANSITION,
+            Self::NotFound { .. } => codes::store::NOT_FOUND,
+            Self::NotHolder { .. } => codes::store::NOT_HOLDER,
+            Self::OtherReceipt => codes::store::OTHER_RECEIPT,
+            Self::Expiry { .. } => codes::store::EXPIRY,
+            Self::TooLarge { .. } => codes::store::TOO_LARGE,
+            Self::Random => codes::store::RANDOM,
+        }
+    }
+
+    /// Whether the same call may succeed later without anybody changing anything.
+    pub const fn is_retryable(&self) -> bool {
+        matches!(self, Self::Busy { .. } | Self::Lost { .. })
+    }
+}
+
+impl From<sqlx::Error> for Error {
+    fn from(error: sqlx::Error) -> Self {
+        match error {
+            sqlx::Error::Database(error) => {
+                let code = error.code().unwrap_or_default();
+                let detail = format!("{} ({code})", error.message());
+                match kind(&code) {
+                    Kind::Busy => Self::Busy { detail },
+                    Kind::Lost => Self::Lost { detail },
+                    Kind::Other => Self::Database { detail },
+                }
+            }
+            sqlx::Error::PoolTimedOut => Self::Busy { detail: "no connection became free".to_owned() },
+            sqlx::Error::Io(error) => Self::Lost { detail: error.to_string() },
+            sqlx::Error::PoolClosed | sqlx::Error::WorkerCrashed => Self::Lost { detail: "the pool is closed".to_owned() },
+            sqlx::Error::Protocol(detail) => Self::Lost { detail },
+            sqlx::Error::Tls(error) => Self::Lost { detail: error.to_string() },
+            sqlx::Error::Configuration(_) => Self::Location { reason: "the driver cannot read it" },
+            sqlx::Error::ColumnDecode { .. } | sqlx::Error::Decode(_) => Self::Corrupt { what: "column" },
+            other => Self::Database { detail: other.to_string() },
+        }
+    }
+}
+
+enum Kind {
+    Busy,
+    Lost,
+    Other,
+}
+
+/// SQLSTATE has five characters; SQLite's codes are numbers, whose low byte is the primary one.
+fn kind(code: &str) -> Kind {
+    match code {
+        // Serialisation failure, deadlock, lock timeout, too many connections, starting up.
+        "40001" | "40P01" | "55P03" | "53300" | "57P03" => Kind::Busy,
+        // Shut down by an operator, crashed, database dropped.
+        "57P01" | "57P02" | "57P04" => Kind::Lost,
+        code if code.len() == 5 && code.starts_with("08") => Kind::Lost,
+        code if code.len() == 5 => Kind::Other,
+        code => match code.parse::<u32>().map(|number| number & 0xff) {
+            // SQLITE_BUSY, SQLITE_LOCKED.
+            Ok(5 | 6) => Kind::Busy,
+            _ => Kind::Other,
+        },
+    }
+}

@@ -1,0 +1,8 @@
+#![doc = include_str!("../README.md")]
+
+pub mod database;
+mod error;
+pub mod replay;
+
+pub use database::{Database, Location, Migration};
+pub use error::Error;

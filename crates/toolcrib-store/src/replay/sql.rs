@@ -1,0 +1,428 @@
+//! The replay store in a database.
+//!
+//! Every step is one transaction, or one statement, that begins by naming the state and the ticket it leads on from, so it is the
+//! database that decides between two that come at once. When a step touched no row, the row is read to say why.
+
+use alloy_primitives::B256;
+use async_trait::async_trait;
+use toolcrib_core::clock::UnixTime;
+
+use super::statements as sql;
+use super::{
+    Action, Again, Claim, Counts, EXPIRE_BATCH, Entry, Kept, Limits, MAX_LIST, RERUNS, Receipt, Redeem, ReplayKey, ReplayStore,
+    Reservation, Reserve, Settled, Settlement, Standing, State, StoredResult, Ticket, standing,
+};
+use crate::Error;
+use crate::database::{ATTEMPTS, Database, Row, Transaction, Value, again};
+
+/// Payments in a database, shared by every process that opens it.
+#[derive(Clone, Debug)]
+pub struct SqlReplay {
+    database: Database,
+    limits: Limits,
+}
+
+/// Tries a step again while others are in its way. A step is one transaction, so nothing of a failed attempt is left.
+macro_rules! step {
+    ($step:expr) => {{
+        let mut attempt = 0;
+        loop {
+            match $step.await {
+                Err(error) if again(&error, &mut attempt).await => {}
+                done => break done,
+            }
+        }
+    }};
+}
+
+impl SqlReplay {
+    /// Makes the tables where they are missing.
+    pub async fn open(database: Database, limits: Limits) -> Result<Self, Error> {
+        database.migrate(sql::MODULE, sql::MIGRATIONS).await?;
+        Ok(Self { database, limits })
+    }
+
+    /// `None` when another changed the payment between two looks.
+    async fn try_reserve(
+        &self,
+        key: &ReplayKey,
+        reservation: &Reservation<'_>,
+        ticket: Ticket,
+        now: UnixTime,
+    ) -> Result<Option<Reserve>, Error> {
+        let id = key.to_bytes();
+        let room = room(key);
+        let proof = Value::OptionalBytes(reservation.proof.as_ref().map(|proof| proof.0.as_slice()));
+        let (route, body_hash) = (Value::Text(reservation.route), Value::Bytes(reservation.body_hash.as_slice()));
+        let (expires_at, lease_until) = (time(reservation.expires_at), time(reservation.lease_until));
+
+        let mut transaction = self.database.begin().await?;
+        let values =
+            [Value::Bytes(&id), Value::Bytes(&ticket.0), room, time(now), expires_at, lease_until, route, body_hash, proof];
+        if transaction.execute(sql::RESERVE, &values).await? == 1 {
+            if !self.enter(&mut transaction, room).await? {
+                transaction.rollback().await?;
+                return Ok(Some(Reserve::Full));
+            }
+            transaction.commit().await?;
+            return Ok(Some(Reserve::Reserved(ticket)));
+        }
+
+        let Some(row) = transaction.fetch_optional(sql::STANDING, &[Value::Bytes(&id)]).await? else { return Ok(None) };
+        let state = State::read(row.integer(0)?)?;
+        if let Standing::Used = standing(state, row.integer(2)?, row.integer(3)?, now) {
+            let receipt = receipt(&row, 4)?;
+            transaction.rollback().await?;
+            return Ok(Some(Reserve::AlreadyUsed { state, receipt }));
+        }
+        let values = [
+            Value::Bytes(&id),
+            Value::Bytes(&ticket.0),
+            time(now),
+            expires_at,
+            lease_until,
+            route,
+            body_hash,
+            proof,
+            Value::Bytes(row.bytes(1)?),
+            Value::Integer(state as i64),
+        ];
+        if transaction.execute(sql::RESERVE_AGAIN, &values).await? == 0 {
+            return Ok(None);
+        }
+        let bytes = row.integer(7)?;
+        if bytes > 0 {
+            transaction.execute(sql::FORGET_RESULT, &[Value::Bytes(&id)]).await?;
+            transaction.execute(sql::LEAVE, &[Value::Integer(row.integer(6)?), Value::Integer(0), Value::Integer(bytes)]).await?;
+        }
+        transaction.commit().await?;
+        Ok(Some(Reserve::Reserved(ticket)))
+    }
+
+    /// Counts one more payment, unless that were too many.
+    async fn enter(&self, transaction: &mut Transaction, room: Value<'_>) -> Result<bool, Error> {
+        let nearly = signed(self.limits.entries.saturating_sub(sql::MARGIN));
+        if transaction.execute(sql::ENTER, &[room, Value::Integer(nearly)]).await? == 1 {
+            return Ok(true);
+        }
+        let mut entries = 0;
+        for row in transaction.fetch(self.database.pick(sql::LOCK_ROOMS), &[]).await? {
+            entries += row.integer(0)?;
+        }
+        if entries >= signed(self.limits.entries) {
+            return Ok(false);
+        }
+        transaction.execute(sql::ENTER_EXACT, &[room]).await?;
+        Ok(true)
+    }
+
+    async fn try_begin(&self, key: &ReplayKey, ticket: Ticket, settlement: &Settlement<'_>) -> Result<Kept, Error> {
+        let id = key.to_bytes();
+        let mut transaction = self.database.begin().await?;
+        let fitting = settlement.result.filter(|result| result.fits());
+        let values = [
+            Value::Bytes(&id),
+            Value::Bytes(&ticket.0),
+            time(settlement.lease_until),
+            Value::Bytes(settlement.note),
+            Value::Integer(if settlement.result.is_some() { 0 } else { 1 + RERUNS }),
+            Value::Integer(fitting.map_or(0, cost)),
+        ];
+        if transaction.execute(sql::BEGIN_SETTLEMENT, &values).await? == 0 {
+            return Err(refusal(transaction, key, Some(ticket), Action::BeginSettlement).await);
+        }
+        let kept = self.keep(&mut transaction, key, settlement.result).await?;
+        transaction.commit().await?;
+        Ok(kept)
+    }
+
+    async fn try_store_result(&self, key: &ReplayKey, ticket: Ticket, result: &StoredResult) -> Result<Kept, Error> {
+        let id = key.to_bytes();
+        let mut transaction = self.database.begin().await?;
+        let bytes = if result.fits() { cost(result) } else { 0 };
+        let values = [Value::Bytes(&id), Value::Bytes(&ticket.0), Value::Integer(bytes)];
+        if transaction.execute(sql::STORE_RESULT, &values).await? == 0 {
+            return Err(refusal(transaction, key, Some(ticket), Action::StoreResult).await);
+        }
+        let kept = self.keep(&mut transaction, key, Some(result)).await?;
+        transaction.commit().await?;
+        Ok(kept)
+    }
+
+    /// Keeps a result whose size the payment's row has already.
+    async fn keep(&self, transaction: &mut Transaction, key: &ReplayKey, result: Option<&StoredResult>) -> Result<Kept, Error> {
+        let id = key.to_bytes();
+        let Some(result) = result else { return Ok(Kept::Nothing) };
+        if !result.fits() {
+            return Ok(Kept::TooLarge);
+        }
+        let values = [room(key), Value::Integer(cost(result)), Value::Integer(signed(self.limits.result_bytes))];
+        if transaction.execute(sql::FILL, &values).await? == 0 {
+            transaction.execute(sql::RESULT_NOT_KEPT, &[Value::Bytes(&id)]).await?;
+            return Ok(Kept::NoRoom);
+        }
+        let values = [
+            Value::Bytes(&id),
+            Value::Integer(result.status.into()),
+            Value::Text(&result.content_type),
+            Value::Bytes(&result.body),
+        ];
+        transaction.execute(sql::KEEP_RESULT, &values).await?;
+        Ok(Kept::Yes)
+    }
+
+    /// One statement that leads on from named states, or the reason why it did not.
+    async fn change(
+        &self,
+        sql: &'static str,
+        values: &[Value<'_>],
+        key: &ReplayKey,
+        ticket: Ticket,
+        action: Action,
+    ) -> Result<(), Error> {
+        if self.database.execute(sql, values).await? == 1 {
+            return Ok(());
+        }
+        Err(refusal(self.database.begin().await?, key, Some(ticket), action).await)
+    }
+
+    async fn try_settle(&self, key: &ReplayKey, receipt: &Receipt, now: UnixTime) -> Result<(), Error> {
+        let id = key.to_bytes();
+        let until = Value::Integer(self.limits.result_until(now));
+        let values = [Value::Bytes(&id), Value::Bytes(receipt.transaction.as_slice()), Value::Bytes(&receipt.response), until];
+        if self.database.execute(sql::SETTLE, &values).await? == 1 {
+            return Ok(());
+        }
+        let mut transaction = self.database.begin().await?;
+        if let Some(row) = transaction.fetch_optional(sql::STANDING, &[Value::Bytes(&id)]).await?
+            && State::read(row.integer(0)?)? == State::Settled
+            && let Some(known) = row.optional_bytes(4)?
+        {
+            transaction.rollback().await?;
+            return if known == receipt.transaction.as_slice() { Ok(()) } else { Err(Error::OtherReceipt) };
+        }
+        Err(refusal(transaction, key, None, Action::Settle).await)
+    }
+
+    async fn try_release(&self, key: &ReplayKey, ticket: Ticket) -> Result<(), Error> {
+        let mut transaction = self.database.begin().await?;
+        let gone = transaction.fetch_optional(sql::RELEASE, &[Value::Bytes(&key.to_bytes()), Value::Bytes(&ticket.0)]).await?;
+        let Some(row) = gone else { return Err(refusal(transaction, key, Some(ticket), Action::Release).await) };
+        let values = [Value::Integer(row.integer(0)?), Value::Integer(1), Value::Integer(row.integer(1)?)];
+        transaction.execute(sql::LEAVE, &values).await?;
+        transaction.commit().await
+    }
+
+    async fn try_claim(&self, now: UnixTime, lease_until: UnixTime, limit: usize) -> Result<Vec<(Entry, Ticket)>, Error> {
+        let ticket = Ticket::random()?;
+        let mut transaction = self.database.begin().await?;
+        let values = [time(now), Value::Bytes(&ticket.0), time(lease_until), list(limit)];
+        let rows = transaction.fetch(self.database.pick(sql::CLAIM), &values).await?;
+        let claimed = rows.iter().map(|row| Ok((entry(row)?, ticket))).collect::<Result<_, Error>>()?;
+        transaction.commit().await?;
+        Ok(claimed)
+    }
+
+    async fn try_expire(&self, now: UnixTime) -> Result<usize, Error> {
+        let mut transaction = self.database.begin().await?;
+        let values = [time(now), Value::Integer(EXPIRE_BATCH as i64)];
+        let gone = transaction.fetch(self.database.pick(sql::EXPIRE), &values).await?;
+        let mut rooms = [(0_i64, 0_i64); sql::ROOMS as usize];
+        for row in &gone {
+            let room = usize::try_from(row.integer(0)?).ok().and_then(|room| rooms.get_mut(room));
+            let (entries, bytes) = room.ok_or(Error::Corrupt { what: "room" })?;
+            *entries += 1;
+            *bytes += row.integer(1)?;
+        }
+        for (room, (entries, bytes)) in (0..).zip(rooms) {
+            if entries > 0 {
+                transaction.execute(sql::LEAVE, &[Value::Integer(room), Value::Integer(entries), Value::Integer(bytes)]).await?;
+            }
+        }
+        transaction.commit().await?;
+        Ok(gone.len())
+    }
+}
+
+#[async_trait]
+impl ReplayStore for SqlReplay {
+    async fn reserve(&self, key: &ReplayKey, reservation: &Reservation<'_>, now: UnixTime) -> Result<Reserve, Error> {
+        reservation.check(now)?;
+        let ticket = Ticket::random()?;
+        let mut swept = false;
+        for _ in 0..ATTEMPTS {
+            match step!(self.try_reserve(key, reservation, ticket, now))? {
+                // What is over takes no room, even when nobody swept.
+                Some(Reserve::Full) if !swept => {
+                    swept = true;
+                    if step!(self.try_expire(now))? == 0 {
+                        return Ok(Reserve::Full);
+                    }
+                }
+                Some(answer) => return Ok(answer),
+                None => {}
+            }
+        }
+        Err(Error::Busy { detail: "others kept changing the payment".to_owned() })
+    }
+
+    async fn begin_settlement(&self, key: &ReplayKey, ticket: Ticket, settlement: &Settlement<'_>) -> Result<Kept, Error> {
+        settlement.check()?;
+        step!(self.try_begin(key, ticket, settlement))
+    }
+
+    async fn settle(&self, key: &ReplayKey, receipt: &Receipt, now: UnixTime) -> Result<(), Error> {
+        receipt.check()?;
+        step!(self.try_settle(key, receipt, now))
+    }
+
+    async fn consume(&self, key: &ReplayKey, ticket: Ticket) -> Result<(), Error> {
+        let id = key.to_bytes();
+        let values = [Value::Bytes(&id), Value::Bytes(&ticket.0)];
+        step!(self.change(sql::CONSUME, &values, key, ticket, Action::Consume))
+    }
+
+    async fn mark_unknown(&self, key: &ReplayKey, ticket: Ticket, now: UnixTime) -> Result<(), Error> {
+        let id = key.to_bytes();
+        let values = [Value::Bytes(&id), Value::Bytes(&ticket.0), time(now)];
+        step!(self.change(sql::MARK_UNKNOWN, &values, key, ticket, Action::MarkUnknown))
+    }
+
+    async fn release(&self, key: &ReplayKey, ticket: Ticket) -> Result<(), Error> {
+        step!(self.try_release(key, ticket))
+    }
+
+    async fn store_result(&self, key: &ReplayKey, ticket: Ticket, result: &StoredResult) -> Result<Kept, Error> {
+        step!(self.try_store_result(key, ticket, result))
+    }
+
+    async fn redeem(&self, key: &ReplayKey, request: &Again<'_>, now: UnixTime) -> Result<Redeem, Error> {
+        let id = key.to_bytes();
+        let rows = step!(self.database.fetch(sql::REDEEM, &[Value::Bytes(&id)]))?;
+        let Some(row) = rows.first() else { return Ok(Redeem::NotUsed) };
+        let state = State::read(row.integer(0)?)?;
+        if state != State::Settled {
+            return Ok(Redeem::Pending(state));
+        }
+        let receipt = receipt(row, 2)?;
+        let settled = Settled {
+            paid: receipt.is_some(),
+            proof: row.optional_bytes(4)?,
+            route: row.text(5)?,
+            body_hash: row.bytes(6)?,
+            has_result: row.integer(7)? > 0,
+            result_until: row.integer(8)?,
+            lease_until: row.integer(9)?,
+            runs: row.integer(10)?,
+        };
+        match (settled.claim(request, now), receipt) {
+            (Claim::Result, Some(receipt)) => {
+                let status = u16::try_from(row.integer(11)?).map_err(|_| Error::Corrupt { what: "status" })?;
+                let result = StoredResult { status, content_type: row.text(12)?.to_owned(), body: row.bytes(13)?.to_vec() };
+                Ok(Redeem::Result(result, receipt))
+            }
+            (Claim::Rerun, Some(receipt)) => {
+                let ticket = Ticket::random()?;
+                let before = Value::Bytes(row.bytes(1)?);
+                let values = [Value::Bytes(&id), Value::Bytes(&ticket.0), time(request.lease_until), before];
+                // Another may have been quicker; then the call is under way.
+                let taken = step!(self.database.execute(sql::RERUN, &values))? == 1;
+                Ok(if taken { Redeem::Rerun(ticket, receipt) } else { Redeem::Pending(State::Settled) })
+            }
+            (Claim::Wait, _) => Ok(Redeem::Pending(State::Settled)),
+            (_, receipt) => Ok(Redeem::ReceiptOnly(receipt)),
+        }
+    }
+
+    async fn claim_unknowns(&self, now: UnixTime, lease_until: UnixTime, limit: usize) -> Result<Vec<(Entry, Ticket)>, Error> {
+        step!(self.try_claim(now, lease_until, limit))
+    }
+
+    async fn unknowns(&self, limit: usize) -> Result<Vec<Entry>, Error> {
+        step!(self.database.fetch(sql::UNKNOWNS, &[list(limit)]))?.iter().map(entry).collect()
+    }
+
+    async fn entry(&self, key: &ReplayKey) -> Result<Option<Entry>, Error> {
+        step!(self.database.fetch(sql::ENTRY, &[Value::Bytes(&key.to_bytes())]))?.first().map(entry).transpose()
+    }
+
+    async fn expire(&self, now: UnixTime) -> Result<usize, Error> {
+        step!(self.try_expire(now))
+    }
+
+    async fn counts(&self) -> Result<Counts, Error> {
+        let mut counts = Counts::default();
+        for row in step!(self.database.fetch(sql::COUNTS, &[]))? {
+            let entries = row.integer(1)?.cast_unsigned();
+            match State::read(row.integer(0)?)? {
+                State::Reserved => counts.reserved = entries,
+                State::Settling => counts.settling = entries,
+                State::Settled => counts.settled = entries,
+                State::Unknown => counts.unknown = entries,
+            }
+            counts.result_bytes += row.integer(2)?.cast_unsigned();
+        }
+        Ok(counts)
+    }
+}
+
+/// Why a step led nowhere: no such payment, another's, or one in another state.
+async fn refusal(mut transaction: Transaction, key: &ReplayKey, ticket: Option<Ticket>, action: Action) -> Error {
+    let read = async {
+        let row = transaction.fetch_optional(sql::STANDING, &[Value::Bytes(&key.to_bytes())]).await?;
+        let Some(row) = row else { return Ok(Error::NotFound { action }) };
+        if ticket.is_some_and(|ticket| row.bytes(1).is_ok_and(|holder| holder != ticket.0)) {
+            return Ok(Error::NotHolder { action });
+        }
+        Ok(Error::Transition { action, state: State::read(row.integer(0)?)? })
+    };
+    let reason = read.await.unwrap_or_else(|error: Error| error);
+    // Dropping would do it too, but only when the pool gets round to it.
+    transaction.rollback().await.err().unwrap_or(reason)
+}
+
+fn entry(row: &Row) -> Result<Entry, Error> {
+    let id = row.bytes(0)?.try_into().map_err(|_| Error::Corrupt { what: "key of a payment" })?;
+    Ok(Entry {
+        key: ReplayKey::from_bytes(id),
+        state: State::read(row.integer(1)?)?,
+        reserved_at: UnixTime::from_seconds(row.integer(2)?),
+        expires_at: UnixTime::from_seconds(row.integer(3)?),
+        lease_until: UnixTime::from_seconds(row.integer(4)?),
+        route: row.text(5)?.to_owned(),
+        body_hash: hash(row.bytes(6)?)?,
+        note: row.optional_bytes(7)?.unwrap_or_default().to_vec(),
+        receipt: receipt(row, 8)?,
+    })
+}
+
+/// The transaction stands in this column, the response in the next.
+fn receipt(row: &Row, column: usize) -> Result<Option<Receipt>, Error> {
+    let (transaction, response) = (row.optional_bytes(column)?, row.optional_bytes(column + 1)?);
+    let Some(transaction) = transaction else { return Ok(None) };
+    Ok(Some(Receipt { transaction: hash(transaction)?, response: response.unwrap_or_default().to_vec() }))
+}
+
+fn hash(bytes: &[u8]) -> Result<B256, Error> {
+    B256::try_from(bytes).map_err(|_| Error::Corrupt { what: "hash" })
+}
+
+const fn room(key: &ReplayKey) -> Value<'static> {
+    Value::Integer((key.nonce.0[31] % sql::ROOMS) as i64)
+}
+
+const fn time(time: UnixTime) -> Value<'static> {
+    Value::Integer(time.seconds())
+}
+
+fn list(limit: usize) -> Value<'static> {
+    Value::Integer(limit.min(MAX_LIST) as i64)
+}
+
+fn cost(result: &StoredResult) -> i64 {
+    i64::try_from(result.cost()).unwrap_or(i64::MAX)
+}
+
+fn signed(limit: u64) -> i64 {
+    i64::try_from(limit).unwrap_or(i64::MAX)
+}

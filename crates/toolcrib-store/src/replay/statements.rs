@@ -1,0 +1,148 @@
+//! The tables of the replay store, and every statement on them. One text for both engines, but for row locks.
+//!
+//! Rooms count what the store holds, so that its limits cost no look at all rows. There are several, since a row that everybody
+//! changes would make commits wait for each other. The line above a statement says what it takes, from $1 on. Locks are taken in one order, payments before rooms, rooms by number.
+
+use crate::database::{Migration, PerEngine};
+
+/// The module's name in the table of migrations.
+pub(super) const MODULE: &str = "replay";
+
+/// Rooms that the counters are spread over.
+pub(super) const ROOMS: u8 = 16;
+
+/// How close to its limit a store counts exactly, with all rooms locked. Farther away, reservations that are being made at the same
+/// moment do not see each other; a margin above the number of connections that all replicas have together keeps the limit exact.
+pub(super) const MARGIN: u64 = 1_024;
+
+pub(super) const MIGRATIONS: &[Migration] = &[Migration {
+    version: 1,
+    sql: "
+CREATE TABLE replay_room (room BIGINT PRIMARY KEY, entries BIGINT NOT NULL, bytes BIGINT NOT NULL);
+INSERT INTO replay_room (room, entries, bytes) VALUES
+    (0, 0, 0), (1, 0, 0), (2, 0, 0), (3, 0, 0), (4, 0, 0), (5, 0, 0), (6, 0, 0), (7, 0, 0),
+    (8, 0, 0), (9, 0, 0), (10, 0, 0), (11, 0, 0), (12, 0, 0), (13, 0, 0), (14, 0, 0), (15, 0, 0);
+CREATE TABLE replay (
+    id BYTES PRIMARY KEY,
+    state BIGINT NOT NULL,
+    ticket BYTES NOT NULL,
+    room BIGINT NOT NULL,
+    reserved_at BIGINT NOT NULL,
+    expires_at BIGINT NOT NULL,
+    lease_until BIGINT NOT NULL,
+    keep_until BIGINT NOT NULL,
+    route TEXT NOT NULL,
+    body_hash BYTES NOT NULL,
+    proof BYTES,
+    note BYTES,
+    tx BYTES,
+    receipt BYTES,
+    runs BIGINT NOT NULL,
+    result_bytes BIGINT NOT NULL,
+    result_until BIGINT NOT NULL
+);
+CREATE INDEX replay_keep_until ON replay (keep_until);
+CREATE INDEX replay_open ON replay (lease_until) WHERE state IN (1, 3);
+CREATE TABLE replay_result (
+    id BYTES PRIMARY KEY REFERENCES replay (id) ON DELETE CASCADE,
+    status BIGINT NOT NULL,
+    content_type TEXT NOT NULL,
+    body BYTES NOT NULL
+);
+",
+}];
+
+// id, ticket, room, now, expires_at, lease_until, route, body_hash, proof.
+pub(super) const RESERVE: &str = "INSERT INTO replay
+    (id, state, ticket, room, reserved_at, expires_at, lease_until, keep_until, route, body_hash, proof, runs, result_bytes, result_until)
+    VALUES ($1, 0, $2, $3, $4, $5, $6, $5, $7, $8, $9, 0, 0, 0) ON CONFLICT (id) DO NOTHING";
+
+// id, ticket, now, expires_at, lease_until, route, body_hash, proof, the ticket so far, the state so far.
+pub(super) const RESERVE_AGAIN: &str = "UPDATE replay SET
+    state = 0, ticket = $2, reserved_at = $3, expires_at = $4, lease_until = $5, keep_until = $4, route = $6, body_hash = $7, proof = $8,
+    note = NULL, tx = NULL, receipt = NULL, runs = 0, result_bytes = 0, result_until = 0
+    WHERE id = $1 AND ticket = $9 AND state = $10";
+
+// id. For deciding about a payment that is there.
+pub(super) const STANDING: &str =
+    "SELECT state, ticket, keep_until, lease_until, tx, receipt, room, result_bytes, runs FROM replay WHERE id = $1";
+
+// room, limit less the margin.
+pub(super) const ENTER: &str = "UPDATE replay_room SET entries = entries + 1
+    WHERE room = $1 AND (SELECT SUM(entries) FROM replay_room) < $2";
+// room.
+pub(super) const ENTER_EXACT: &str = "UPDATE replay_room SET entries = entries + 1 WHERE room = $1";
+/// All rooms. SQLite's writer has them to itself.
+pub(super) const LOCK_ROOMS: PerEngine = PerEngine {
+    sqlite: "SELECT entries, bytes FROM replay_room ORDER BY room",
+    postgres: "SELECT entries, bytes FROM replay_room ORDER BY room FOR UPDATE",
+};
+// room, entries, bytes.
+pub(super) const LEAVE: &str = "UPDATE replay_room SET entries = entries - $2, bytes = bytes - $3 WHERE room = $1";
+// room, bytes, limit.
+pub(super) const FILL: &str = "UPDATE replay_room SET bytes = bytes + $2
+    WHERE room = $1 AND (SELECT SUM(bytes) FROM replay_room) <= $3 - $2";
+
+// id, ticket, lease_until, note, runs, result_bytes. Settling is kept for good.
+pub(super) const BEGIN_SETTLEMENT: &str = "UPDATE replay SET
+    state = 1, lease_until = $3, keep_until = 9223372036854775807, note = $4, runs = $5, result_bytes = $6
+    WHERE id = $1 AND ticket = $2 AND state = 0";
+// id, ticket, result_bytes.
+pub(super) const STORE_RESULT: &str =
+    "UPDATE replay SET runs = 0, result_bytes = $3 WHERE id = $1 AND ticket = $2 AND state = 2 AND runs > 0";
+// id.
+pub(super) const RESULT_NOT_KEPT: &str = "UPDATE replay SET result_bytes = 0 WHERE id = $1";
+// id, status, content_type, body.
+pub(super) const KEEP_RESULT: &str = "INSERT INTO replay_result (id, status, content_type, body) VALUES ($1, $2, $3, $4)";
+// id.
+pub(super) const FORGET_RESULT: &str = "DELETE FROM replay_result WHERE id = $1";
+
+// id, tx, receipt, result_until.
+pub(super) const SETTLE: &str = "UPDATE replay SET
+    state = 2, tx = $2, receipt = $3, note = NULL, result_until = $4, keep_until = CASE WHEN $4 > expires_at THEN $4 ELSE expires_at END
+    WHERE id = $1 AND state IN (1, 3)";
+// id, ticket.
+pub(super) const CONSUME: &str =
+    "UPDATE replay SET state = 2, keep_until = expires_at WHERE id = $1 AND ticket = $2 AND state = 0";
+// id, ticket, now.
+pub(super) const MARK_UNKNOWN: &str = "UPDATE replay SET state = 3, lease_until = $3 WHERE id = $1 AND ticket = $2 AND state = 1";
+// id, ticket.
+pub(super) const RELEASE: &str =
+    "DELETE FROM replay WHERE id = $1 AND ticket = $2 AND state IN (0, 1, 3) RETURNING room, result_bytes";
+
+// id.
+pub(super) const REDEEM: &str =
+    "SELECT r.state, r.ticket, r.tx, r.receipt, r.proof, r.route, r.body_hash, r.result_bytes, r.result_until,
+    r.lease_until, r.runs, s.status, s.content_type, s.body
+    FROM replay r LEFT JOIN replay_result s ON s.id = r.id WHERE r.id = $1";
+// id, ticket, lease_until, the ticket so far.
+pub(super) const RERUN: &str = "UPDATE replay SET ticket = $2, lease_until = $3, runs = runs - 1
+    WHERE id = $1 AND ticket = $4 AND state = 2 AND runs > 1 AND result_bytes = 0";
+
+// now, ticket, lease_until, limit.
+pub(super) const CLAIM: PerEngine = PerEngine {
+    sqlite: "UPDATE replay SET state = 3, ticket = $2, lease_until = $3 WHERE id IN (
+        SELECT id FROM replay WHERE state IN (1, 3) AND lease_until <= $1 ORDER BY lease_until, id LIMIT $4)
+        RETURNING id, state, reserved_at, expires_at, lease_until, route, body_hash, note, tx, receipt",
+    postgres: "UPDATE replay SET state = 3, ticket = $2, lease_until = $3 WHERE id IN (
+        SELECT id FROM replay WHERE state IN (1, 3) AND lease_until <= $1 ORDER BY lease_until, id LIMIT $4 FOR UPDATE SKIP LOCKED)
+        RETURNING id, state, reserved_at, expires_at, lease_until, route, body_hash, note, tx, receipt",
+};
+// limit.
+pub(super) const UNKNOWNS: &str = "SELECT id, state, reserved_at, expires_at, lease_until, route, body_hash, note, tx, receipt
+    FROM replay WHERE state IN (1, 3) ORDER BY lease_until, id LIMIT $1";
+// id.
+pub(super) const ENTRY: &str = "SELECT id, state, reserved_at, expires_at, lease_until, route, body_hash, note, tx, receipt
+    FROM replay WHERE id = $1";
+
+// now, limit.
+pub(super) const EXPIRE: PerEngine = PerEngine {
+    sqlite: "DELETE FROM replay WHERE id IN (SELECT id FROM replay WHERE keep_until <= $1 ORDER BY keep_until, id LIMIT $2)
+        RETURNING room, result_bytes",
+    postgres: "DELETE FROM replay WHERE id IN (
+        SELECT id FROM replay WHERE keep_until <= $1 ORDER BY keep_until, id LIMIT $2 FOR UPDATE SKIP LOCKED)
+        RETURNING room, result_bytes",
+};
+
+// Nothing. Results only in settled, settling and unknown payments.
+pub(super) const COUNTS: &str = "SELECT state, COUNT(*), CAST(SUM(result_bytes) AS BIGINT) FROM replay GROUP BY state";

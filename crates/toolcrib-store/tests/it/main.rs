@@ -1,0 +1,12 @@
+//! One suite of scenarios for every backend, a model beside them, real processes that race and are killed, and the database below.
+#![expect(clippy::unwrap_used, reason = "in a test an unwrap is an assertion")]
+#![expect(clippy::print_stdout, reason = "children talk to their parent")]
+
+mod database;
+mod flat;
+mod model;
+mod processes;
+mod scenarios;
+
+#[path = "../support/mod.rs"]
+mod support;

@@ -1,0 +1,211 @@
+//! A PostgreSQL server of the tests' own, and stores on every backend.
+#![allow(dead_code, clippy::allow_attributes, reason = "the benchmark uses only a part")]
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use alloy_primitives::{Address, B256};
+use toolcrib_core::clock::UnixTime;
+use toolcrib_store::replay::{Limits, MemoryReplay, ReplayKey, ReplayStore, Reservation, SqlReplay};
+use toolcrib_store::{Database, Location};
+
+/// The time at which tests begin.
+pub(crate) const NOW: UnixTime = at(0);
+
+pub(crate) const fn at(seconds: i64) -> UnixTime {
+    UnixTime::from_seconds(1_800_000_000 + seconds)
+}
+
+pub(crate) fn key(nonce: u64) -> ReplayKey {
+    ReplayKey {
+        chain: 8453,
+        asset: Address::repeat_byte(0xa5),
+        from: Address::repeat_byte(0xf0),
+        nonce: B256::left_padding_from(&nonce.to_be_bytes()),
+    }
+}
+
+/// 900 seconds and the skew; the holder is believed in for a minute.
+pub(crate) fn reservation(now: UnixTime) -> Reservation<'static> {
+    let after = |seconds| UnixTime::from_seconds(now.seconds() + seconds);
+    Reservation {
+        expires_at: after(960),
+        lease_until: after(60),
+        route: "weather",
+        body_hash: B256::repeat_byte(0xb0),
+        proof: None,
+    }
+}
+
+/// Where the stores of one test are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Backend {
+    Memory,
+    SqliteMemory,
+    SqliteFile,
+    Postgres,
+}
+
+pub(crate) const ALL: [Backend; 4] = [Backend::Memory, Backend::SqliteMemory, Backend::SqliteFile, Backend::Postgres];
+/// Those that survive their process and are shared by several.
+pub(crate) const DURABLE: [Backend; 2] = [Backend::SqliteFile, Backend::Postgres];
+
+/// A place for one test: a file of its own, or a schema of its own.
+#[derive(Debug)]
+pub(crate) struct Place {
+    backend: Backend,
+    /// As in the settings, for other processes.
+    pub(crate) setting: String,
+    _folder: Option<tempfile::TempDir>,
+}
+
+impl Place {
+    /// `None`, loudly, where the machine lacks what it takes.
+    pub(crate) async fn new(backend: Backend) -> Option<Self> {
+        let (setting, folder) = match backend {
+            Backend::Memory | Backend::SqliteMemory => ("memory".to_owned(), None),
+            Backend::SqliteFile => {
+                let folder = tempfile::tempdir().expect("a folder");
+                (format!("sqlite:{}", folder.path().join("store.db").display()), Some(folder))
+            }
+            Backend::Postgres => (Server::shared()?.schema().await, None),
+        };
+        Some(Self { backend, setting, _folder: folder })
+    }
+
+    pub(crate) fn location(&self) -> Location {
+        Location::parse(&self.setting).expect("a location")
+    }
+
+    pub(crate) async fn database(&self) -> Database {
+        Database::open(&self.location()).await.expect("an open database")
+    }
+
+    pub(crate) async fn store(&self, limits: Limits) -> Arc<dyn ReplayStore> {
+        match self.backend {
+            Backend::Memory => Arc::new(MemoryReplay::new(limits)),
+            _ => Arc::new(SqlReplay::open(self.database().await, limits).await.expect("an open store")),
+        }
+    }
+}
+
+/// A server that goes when the process does, however that ends: it hangs on a pipe.
+#[derive(Debug)]
+pub(crate) struct Server {
+    keeper: Child,
+    folder: PathBuf,
+    pub(crate) port: u16,
+}
+
+/// The password of the test server's only user over TCP.
+pub(crate) const PASSWORD: &str = "correct-horse-battery";
+
+static SERVER: OnceLock<Option<Server>> = OnceLock::new();
+static SCHEMA: AtomicU32 = AtomicU32::new(0);
+
+/// Makes the cluster as somebody who is not root, starts the server, and stops it when its input ends.
+const KEEPER: &str = r#"
+set -e
+folder=$1 binaries=$2 port=$3; shift 3
+if [ "$(id -u)" = 0 ]; then
+    owner=nobody; getent passwd postgres >/dev/null && owner=postgres
+    chown -R "$owner" "$folder"
+    as() { setpriv --reuid="$owner" --regid="$(id -g "$owner")" --clear-groups env HOME="$folder" "$@"; }
+else
+    as() { "$@"; }
+fi
+cd "$folder"
+as "$binaries/initdb" -D data -U toolcrib --pwfile=password --auth-local=trust --auth-host=scram-sha-256 -E UTF8 --locale=C --no-sync >initdb.log 2>&1
+as "$binaries/postgres" -D data -k "$folder" -p "$port" -c listen_addresses=127.0.0.1 -c max_connections=200 >server.log 2>&1 </dev/null &
+cat >/dev/null || true
+# Not the last background process: that is the shell that started the server.
+kill -INT "$(head -n 1 data/postmaster.pid)" || true
+wait || true
+rm -rf "$folder"
+"#;
+
+impl Server {
+    pub(crate) fn shared() -> Option<&'static Self> {
+        SERVER
+            .get_or_init(|| {
+                let started = Self::start();
+                if let Err(reason) = &started {
+                    // Not by `eprintln!`, which the test runner keeps to itself when all is well.
+                    let _ = writeln!(std::io::stderr(), "\nSKIPPED: no PostgreSQL, so nothing is tested on it: {reason}");
+                }
+                started.ok()
+            })
+            .as_ref()
+    }
+
+    fn start() -> Result<Self, String> {
+        let binaries = binaries().ok_or("no initdb and postgres in TOOLCRIB_POSTGRES, /usr/lib/postgresql/*/bin or PATH")?;
+        let folder = tempfile::Builder::new().prefix("toolcrib-pg-").tempdir().map_err(|error| error.to_string())?.keep();
+        std::fs::write(folder.join("password"), PASSWORD).map_err(|error| error.to_string())?;
+        let port = {
+            let listener = std::net::TcpListener::bind("127.0.0.1:0").map_err(|error| error.to_string())?;
+            listener.local_addr().map_err(|error| error.to_string())?.port()
+        };
+        let mut keeper = Command::new("sh")
+            .args(["-c", KEEPER, "keeper"])
+            .arg(&folder)
+            .arg(&binaries)
+            .arg(port.to_string())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .map_err(|error| error.to_string())?;
+        let begun = Instant::now();
+        while !std::fs::read_to_string(folder.join("server.log")).is_ok_and(|log| log.contains("ready to accept connections")) {
+            let ended = keeper.try_wait().map_err(|error| error.to_string())?.is_some();
+            if ended || begun.elapsed() > Duration::from_secs(120) {
+                let log = |name| std::fs::read_to_string(folder.join(name)).unwrap_or_default();
+                return Err(format!("the server did not start: {} {}", log("initdb.log"), log("server.log")));
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Ok(Self { keeper, folder, port })
+    }
+
+    /// The URL of a new, empty schema.
+    async fn schema(&self) -> String {
+        let name = format!("t{}_{}", std::process::id(), SCHEMA.fetch_add(1, Ordering::Relaxed));
+        let socket: String = self.folder.display().to_string().replace('/', "%2F");
+        let base = format!("postgres://toolcrib@{socket}:{}/postgres", self.port);
+        let database = Database::open(&Location::postgres(&base).expect("a URL").connections(1)).await.expect("the server");
+        // The name is ours; statements take no names as values.
+        let statement: &'static str = Box::leak(format!("CREATE SCHEMA {name}").into_boxed_str());
+        database.execute(statement, &[]).await.expect("a schema");
+        database.close().await;
+        format!("{base}?options=-c%20search_path%3D{name}")
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        drop(self.keeper.stdin.take());
+        let _ = self.keeper.wait();
+    }
+}
+
+/// Where `TOOLCRIB_POSTGRES` says, where Debian puts them, or in the path.
+fn binaries() -> Option<PathBuf> {
+    if let Some(folder) = std::env::var_os("TOOLCRIB_POSTGRES") {
+        return Some(PathBuf::from(folder)).filter(|folder| has_both(folder));
+    }
+    let in_path = std::env::var_os("PATH").map(|path| std::env::split_paths(&path).collect::<Vec<_>>()).unwrap_or_default();
+    let mut debian: Vec<_> =
+        std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten().map(|entry| entry.path().join("bin")).collect();
+    debian.sort();
+    let has = |folder: &&PathBuf| has_both(folder);
+    debian.iter().rev().find(has).or_else(|| in_path.iter().find(has)).cloned()
+}
+
+fn has_both(folder: &Path) -> bool {
+    ["initdb", "postgres"].iter().all(|name| folder.join(name).is_file())
+}
