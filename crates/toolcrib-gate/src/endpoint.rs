@@ -139,8 +139,8 @@ async fn admit(
         Ok(Reserve::Reserved(reservation)) => reservation,
         Ok(Reserve::AlreadyUsed) => return Err(Box::new(Refusal::new(StatusCode::CONFLICT, codes::payment::REPLAYED))),
         Ok(Reserve::Full) => {
-            tell(shared, tool, codes::gate::REPLAY_FULL, "the replay store is full");
-            let refusal = Refusal::new(StatusCode::SERVICE_UNAVAILABLE, codes::gate::REPLAY_FULL);
+            tell(shared, tool, codes::store::FULL, "the replay store is full");
+            let refusal = Refusal::new(StatusCode::SERVICE_UNAVAILABLE, codes::store::FULL);
             return Err(Box::new(refusal.retry_after(RETRY_SECONDS)));
         }
         Err(error) => return Err(unavailable(error.to_string())),

@@ -9,6 +9,7 @@ mod gate;
 mod rate;
 mod replay;
 mod standing;
+mod stored;
 mod tool;
 mod tools;
 mod well_known;
@@ -23,5 +24,6 @@ pub use gate::{
 pub use rate::{MAX_CALLERS, Rate, Rates};
 pub use replay::{Claim, DEFAULT_REMEMBERED, MemoryReplay, Replay, ReplayError, Reservation, Reserve};
 pub use standing::Discord;
+pub use stored::StoredReplay;
 pub use tool::{CALL_TIME, Caller, Context, Handler, MAX_INPUT_BYTES, MAX_OUTPUT_BYTES, NoHandler, Tool, ToolError};
 pub use tools::{Fault, MAX_READING, MAX_RUNNING, SHUTDOWN_TIME, Server, Tools};

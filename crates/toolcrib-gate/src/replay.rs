@@ -1,8 +1,8 @@
 //! A signature is good for one call.
 //!
 //! [`Replay`] is what a gate needs from a store: take a [`ReplayKey`] for one request, then use it up or give it back. The store
-//! of this crate is [`MemoryReplay`], for one process. Several replicas need one that they share; whatever they use only has to
-//! implement the two traits.
+//! of this file is [`MemoryReplay`], for one process. [`StoredReplay`](crate::StoredReplay) is on a database, for several and across
+//! restarts.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
@@ -67,7 +67,8 @@ pub enum Reserve {
 pub struct ReplayError(pub String);
 
 /// A bounded store in the memory of one process. It forgets everything when the process ends, which leaves signatures usable
-/// again for as long as they are valid: for a tool whose calls may not be repeated after a restart, use a durable one.
+/// again for as long as they are valid: for a tool whose calls may not be repeated after a restart, use
+/// [`StoredReplay`](crate::StoredReplay).
 #[derive(Clone)]
 pub struct MemoryReplay {
     shared: Arc<Mutex<Memory>>,

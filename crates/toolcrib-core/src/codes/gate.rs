@@ -93,11 +93,6 @@ super::codes! {
         "The limit for all callers together is reached. No signature was used up.",
         "wait for as long as Retry-After says",
     }
-    REPLAY_FULL = "gate.replay_full", Error, "ERC-8257 Replay Resistance for Payment Protocols" {
-        "the server cannot remember any more signatures",
-        "One that is not remembered could be used twice, so it is not accepted. Room comes back as authorizations expire.",
-        "call again in a minute; operators raise the limit",
-    }
     REPLAY_UNAVAILABLE = "gate.replay_unavailable", Error, "ERC-8257 Replay Resistance for Payment Protocols" {
         "the server cannot look up whether the signature was used",
         "Its store does not answer. Nothing is accepted on a guess.",

@@ -8,7 +8,9 @@ use toolcrib_core::x402::nonce::{BoundCall, BoundNonce};
 use toolcrib_core::x402::{
     Authorization, Challenge, Method, ProbeAnswer, ProbeState, Signature, Subject, Version, asset, judge_probe,
 };
-use toolcrib_gate::{Gate, MemoryReplay, PredicateGate, Rate, Rates, Tools, X_TOOL_ACCESS_DATA};
+use toolcrib_gate::{Gate, MemoryReplay, PredicateGate, Rate, Rates, StoredReplay, Tools, X_TOOL_ACCESS_DATA};
+use toolcrib_store::replay::{Limits, SqlReplay};
+use toolcrib_store::{Database, Location};
 
 use crate::world::{
     Answer, NOW, ORIGIN, Runs, World, authorization, base_domain, counting, creator, fresh, header, holder, post, serve, sign,
@@ -296,7 +298,7 @@ async fn a_full_store_accepts_nothing() {
     let gated = Gated::with(|gate| gate, 1).await;
     assert_eq!(gated.changed(|_| ()).await.status, 200);
     let answer = gated.changed(|_| ()).await;
-    assert_eq!(answer.verdict(), (503, "gate.replay_full".to_owned()));
+    assert_eq!(answer.verdict(), (503, "store.full".to_owned()));
     assert!(answer.header("retry-after").is_some());
     assert_eq!((gated.runs.count(), gated.replay.len()), (1, 1));
 }
@@ -410,4 +412,42 @@ async fn a_gate_with_the_number_of_another_tool_is_found_out() {
     }
     let tools = Tools::new(ORIGIN).tool(counting("word-count", Gate::Open, &Runs::default()));
     assert!(tools.build().expect("sound settings").check().await.is_empty(), "nobody is asked about open tools");
+}
+
+// req: PAY-005
+#[tokio::test]
+async fn what_was_used_is_known_to_replicas_and_after_a_restart() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let location = Location::file(folder.path().join("replay.db"));
+    let open = async || {
+        let database = Database::open(&location).await.expect("a database");
+        StoredReplay::new(SqlReplay::open(database, Limits { entries: 2, ..Limits::default() }).await.expect("a store"))
+    };
+    let world = World::start().await;
+    let (id, runs) = (world.tool_for_holders().await, Runs::default());
+    let replica =
+        async || serve(Tools::new(ORIGIN).replay(open().await).tool(counting("word-count", world.gate(id), &runs))).await;
+    let (one, two) = (replica().await, replica().await);
+    let challenges = post(one, "/word-count", &[], &json!({})).await.challenges();
+    let call = async |at, signed: Authorization, by: &'static _| {
+        let value = header(&challenges, Version::V1, signed, sign(by, &signed, &base_domain()));
+        let answer = post(at, "/word-count", &[("X-PAYMENT", &value)], &json!({"text": ""})).await;
+        (answer.status, answer.json()["code"].as_str().unwrap_or_default().to_owned())
+    };
+    let signed = authorization(holder(), fresh());
+    let calls = (0..20).map(|at| call(if at % 2 == 0 { one } else { two }, signed, holder()));
+    let answers = futures_util::future::join_all(calls).await;
+    let count = |status| answers.iter().filter(|(answered, _)| *answered == status).count();
+    assert_eq!((count(200), count(409), runs.count()), (1, 19, 1));
+    let restarted = replica().await;
+    assert_eq!(call(restarted, signed, holder()).await, (409, "payment.replayed".to_owned()));
+
+    // What is denied is given back, in the file too.
+    let denied = authorization(stranger(), fresh());
+    for at in [one, two, restarted] {
+        assert_eq!(call(at, denied, stranger()).await, (403, "access.denied".to_owned()));
+    }
+    assert_eq!(call(two, authorization(holder(), fresh()), holder()).await.0, 200);
+    assert_eq!(call(one, authorization(holder(), fresh()), holder()).await, (503, "store.full".to_owned()));
+    assert_eq!(runs.count(), 2);
 }
