@@ -20,6 +20,7 @@ pub mod devchain;
 pub mod drift;
 pub mod explain;
 pub mod fetch;
+pub mod gate;
 pub mod json;
 pub mod local;
 pub mod manifest;
@@ -144,6 +145,7 @@ pub fn all() -> impl Iterator<Item = Code> {
         cli::ALL,
         devchain::ALL,
         fetch::ALL,
+        gate::ALL,
         explain::ALL,
         store::ALL,
     ]

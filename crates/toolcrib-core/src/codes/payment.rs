@@ -184,4 +184,9 @@ super::codes! {
         "This tool takes only payments whose nonce commits to the tool and the request, so that none can be taken elsewhere.",
         "make the nonce from the call and a salt, and send the salt in the header X-Tool-Nonce-Salt",
     }
+    REPLAYED = "payment.replayed", Error, "ERC-8257 Replay Resistance for Payment Protocols" {
+        "the payment was used before",
+        "An authorization is good for one call, in whatever version and header it comes. This one was used, or another call is using it right now.",
+        "sign a new authorization with a new nonce",
+    }
 }

@@ -1,0 +1,161 @@
+//! Codes of serving tools: what an endpoint answers when a call cannot be served, and why a server does not start.
+//!
+//! What is wrong with a payment is in `payment.*`, and who may not call in `access.*`.
+
+super::codes! {
+    NOT_FOUND = "gate.not_found", Error, "ERC-8257 §6" {
+        "there is nothing at this path",
+        "The server has tools, but neither an endpoint nor a manifest here. Paths are compared byte for byte.",
+        "use the endpoint of the manifest as it is written there",
+    }
+    METHOD = "gate.method", Error, "Invocation guide, How It Works" {
+        "the method is not allowed here",
+        "Endpoints take POST with JSON. Manifests are read with GET or HEAD. The header Allow lists what is taken.",
+        "use a method of the header Allow",
+    }
+    CONTENT_TYPE = "gate.content_type", Error, "Invocation guide, How It Works" {
+        "the input is not declared as JSON",
+        "The content type is neither application/json nor one that ends in +json. What is declared as a form or as text is not read as JSON on a guess.",
+        "send Content-Type: application/json",
+    }
+    BODY_TOO_LARGE = "gate.body_too_large", Error, "Toolcrib limits" {
+        "the input is larger than the tool takes",
+        "Reading stops at the limit, whatever the request announces.",
+        "send less, or a reference to the data instead of the data",
+    }
+    BODY_SLOW = "gate.body_slow", Error, "Toolcrib limits" {
+        "the input did not arrive in time",
+        "A connection that sends a byte now and then would hold the server's memory for as long as it likes.",
+        "send the whole input at once",
+    }
+    BODY_BROKEN = "gate.body_broken", Error, "RFC 9112 §8" {
+        "the input broke off",
+        "The connection or the encoding of the body ended before the body did.",
+        "send the request again",
+    }
+    NOT_JSON = "gate.not_json", Error, "Invocation guide, How It Works; RFC 8259; RFC 7493" {
+        "the input is not one JSON value",
+        "It must be strict JSON without duplicate keys, since readers disagree on which of two equal keys counts.",
+        "send one JSON value that fits the manifest's inputs",
+    }
+    INPUT_INVALID = "gate.input_invalid", Error, "ERC-8257 §4 inputs" {
+        "the input does not fit the manifest's inputs",
+        "The manifest says what the tool takes, and nothing else reaches it. The violations say where the input differs.",
+        "correct the input at the places that are named",
+    }
+    INPUT_TYPE = "gate.input_type", Error, "ERC-8257 §4 inputs" {
+        "the tool cannot read the input",
+        "The input fits the schema, but not the type that the tool was written with; the schema promises more than the tool takes.",
+        "change the input as the message says; authors derive the schema from the type",
+    }
+    OUTPUT_INVALID = "gate.output_invalid", Error, "ERC-8257 §4 outputs" {
+        "the tool's output does not fit the manifest's outputs",
+        "The tool ran, but what it gave is not what its manifest promises, so it is withheld.",
+        "tell the tool's creator; authors derive the schema from the type",
+    }
+    OUTPUT_TOO_LARGE = "gate.output_too_large", Error, "Toolcrib limits" {
+        "the tool's output is larger than is served",
+        "Callers read answers under limits of their own. One that nobody takes is not sent.",
+        "ask for less; authors return pages or references",
+    }
+    REFUSED = "gate.refused", Error, "Toolcrib" {
+        "the tool refuses this input",
+        "The input fits the schema, and the tool itself says that it cannot do this.",
+        "read the message, and change the input",
+    }
+    UNAVAILABLE = "gate.unavailable", Error, "Toolcrib" {
+        "the tool cannot do this at present",
+        "Something that the tool needs is not there for the moment.",
+        "call again later",
+    }
+    FAILED = "gate.failed", Error, "Toolcrib" {
+        "the tool failed",
+        "The handler gave an error that is not the caller's. Its text stays with the operator, since it may hold what callers must not see.",
+        "call again later, or tell the tool's creator",
+    }
+    PANICKED = "gate.panicked", Error, "Toolcrib" {
+        "the tool stopped in the middle of the call",
+        "The handler panicked. Other calls are not touched by it.",
+        "tell the tool's creator",
+    }
+    TIMED_OUT = "gate.timed_out", Error, "Toolcrib limits" {
+        "the tool took too long",
+        "Every call has an end, so that a stuck one does not hold the server for good.",
+        "ask for less, or call again later",
+    }
+    RATE_LIMITED = "gate.rate_limited", Error, "Toolcrib limits" {
+        "the caller calls too often",
+        "Each address and each account has its share. Nothing was looked at, and no signature was used up.",
+        "wait for as long as Retry-After says",
+    }
+    BUSY = "gate.busy", Error, "Toolcrib limits" {
+        "the server has too many calls at present",
+        "The limit for all callers together is reached. No signature was used up.",
+        "wait for as long as Retry-After says",
+    }
+    REPLAY_UNAVAILABLE = "gate.replay_unavailable", Error, "ERC-8257 Replay Resistance for Payment Protocols" {
+        "the server cannot look up whether the signature was used",
+        "Its store does not answer. Nothing is accepted on a guess.",
+        "call again later; operators look at the store",
+    }
+    SLUG = "gate.slug", Error, "ERC-8257 §6" {
+        "the tool has no usable slug",
+        "The slug is the last part of the manifest's address. Without one of your own it is made from the name.",
+        "give a slug of lowercase letters, digits and hyphens",
+    }
+    SLUG_TWICE = "gate.slug_twice", Error, "ERC-8257 §6" {
+        "two tools have the same slug",
+        "Slugs are unique within an origin: there is one address for a manifest.",
+        "give one of them another slug",
+    }
+    ENDPOINT_TWICE = "gate.endpoint_twice", Error, "Toolcrib" {
+        "two tools have the same path",
+        "A request must belong to one tool. Query and fragment do not tell them apart, and no endpoint is at the address of a manifest.",
+        "give each tool a path of its own, and publish its manifest again",
+    }
+    OFF_ORIGIN = "gate.off_origin", Error, "ERC-8257 §6" {
+        "the endpoint is not on the server's origin",
+        "Manifest and endpoint share scheme, host and port, or nobody verifies the tool.",
+        "serve the tool from the origin of its endpoint",
+    }
+    BYTES_DIFFER = "gate.bytes_differ", Error, "ERC-8257 §5" {
+        "the bytes to serve are not those of the manifest",
+        "What is served must hash to what is registered. These bytes hash to something else, or are no manifest.",
+        "give the file that the manifest was read from, or none for the canonical bytes",
+    }
+    SCHEMA = "gate.schema", Error, "ERC-8257 §4" {
+        "a schema of the manifest cannot be compiled",
+        "Inputs and outputs are checked on every call, so the schemas must be usable.",
+        "run `toolcrib lint` on the manifest, and correct what it finds",
+    }
+    PRICED = "gate.priced", Error, "Invocation guide, Paid tools" {
+        "the manifest asks for money, and the gate does not",
+        "Callers would be told a price and charged nothing.",
+        "take the price out of the manifest, or put a gate in front that charges it",
+    }
+    CHALLENGE = "gate.challenge", Error, "x402 v1 §5.1; x402 v2 §5.1" {
+        "no challenge can be made for this gate",
+        "The 402 answer needs a token whose signing domain is known, a recipient, and a description that fits into a header.",
+        "choose a chain of the built-in table for the identity, and a recipient other than the zero address",
+    }
+    OTHER_HASH = "gate.other_hash", Error, "ERC-8257 §5, §7" {
+        "another manifest is registered than the one that is served",
+        "Callers who verify refuse the tool. Either the registration was not updated, or the gate has the number of another tool.",
+        "publish the manifest that is served, or give the gate the right number",
+    }
+    OTHER_CREATOR = "gate.other_creator", Error, "ERC-8257 §7" {
+        "the tool was registered by somebody else than its manifest names",
+        "Callers who verify refuse the tool, or the gate has the number of another tool.",
+        "register with the creator's account, or give the gate the right number",
+    }
+    OTHER_URI = "gate.other_uri", Error, "ERC-8257 §6, §7" {
+        "the tool is registered for another address than it is served at",
+        "Verifiers look for the manifest at the registered address only.",
+        "register the address of the manifest on this origin, or give the gate the right number",
+    }
+    NO_PREDICATE = "gate.no_predicate", Warning, "ERC-8257 IToolRegistry" {
+        "the tool has no predicate, and the gate asks for one",
+        "The registry lets everybody in. Callers sign for nothing.",
+        "set the predicate, or make the gate open",
+    }
+}

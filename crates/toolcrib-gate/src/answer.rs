@@ -1,0 +1,119 @@
+//! Answers: JSON in every case, with a code of the vocabulary when a call was not served.
+
+use axum::body::Body;
+use axum::http::header::{
+    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS,
+    ACCESS_CONTROL_MAX_AGE, ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS,
+};
+use axum::http::{HeaderMap, Response as HttpResponse, StatusCode};
+use axum::response::Response;
+use serde_json::{Map, Value};
+use toolcrib_core::codes::Code;
+use toolcrib_core::x402::{Paywall, PaywallAnswer};
+
+/// What scripts in browsers may send. Credentials of browsers are never asked for, so every origin may call.
+const ALLOWED_HEADERS: &str = "Content-Type, X-PAYMENT, PAYMENT-SIGNATURE, X-Tool-Nonce-Salt, X-Tool-Access-Data";
+/// What scripts in browsers may read.
+const EXPOSED_HEADERS: &str = "PAYMENT-REQUIRED, PAYMENT-RESPONSE, X-PAYMENT-RESPONSE, ETag, Retry-After";
+/// How long browsers remember that they may call, in seconds. Chromium takes no more than two hours.
+const PREFLIGHT_SECONDS: &str = "7200";
+
+/// Why a call is not served.
+#[derive(Clone, Debug)]
+pub(crate) struct Refusal {
+    pub(crate) status: StatusCode,
+    pub(crate) code: Code,
+    /// The case at hand instead of the code's title.
+    pub(crate) message: Option<String>,
+    /// Further members of the body.
+    pub(crate) members: Vec<(&'static str, Value)>,
+    /// Seconds for `Retry-After`.
+    pub(crate) retry_after: Option<u64>,
+}
+
+impl Refusal {
+    pub(crate) const fn new(status: StatusCode, code: Code) -> Self {
+        Self { status, code, message: None, members: Vec::new(), retry_after: None }
+    }
+
+    pub(crate) fn message(mut self, message: impl Into<String>) -> Self {
+        self.message = Some(message.into());
+        self
+    }
+
+    pub(crate) fn with(mut self, key: &'static str, value: Value) -> Self {
+        self.members.push((key, value));
+        self
+    }
+
+    pub(crate) const fn retry_after(mut self, seconds: u64) -> Self {
+        self.retry_after = Some(seconds);
+        self
+    }
+
+    pub(crate) fn into_response(self) -> Response {
+        let mut body = Map::new();
+        body.insert("code".to_owned(), self.code.id().into());
+        body.insert("message".to_owned(), self.message.unwrap_or_else(|| self.code.title().to_owned()).into());
+        body.insert("hint".to_owned(), self.code.info().hint.into());
+        body.extend(self.members.into_iter().map(|(key, value)| (key.to_owned(), value)));
+        let mut response = json(self.status, Value::Object(body).to_string().into_bytes(), "no-store");
+        if let Some(seconds) = self.retry_after {
+            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        response
+    }
+}
+
+/// An answer in JSON.
+pub(crate) fn json(status: StatusCode, body: Vec<u8>, cache_control: &'static str) -> Response {
+    let mut response = empty(status);
+    *response.body_mut() = Body::from(body);
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static(cache_control));
+    response
+}
+
+/// The answer 402 in both versions.
+pub(crate) fn challenge(paywall: &Paywall, reason: Option<Code>) -> Response {
+    let PaywallAnswer { headers, body } = paywall.answer(reason);
+    let mut response = empty(StatusCode::PAYMENT_REQUIRED);
+    *response.body_mut() = Body::from(body);
+    for (name, value) in headers {
+        if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name.as_bytes()), HeaderValue::from_str(&value)) {
+            response.headers_mut().insert(name, value);
+        }
+    }
+    response
+}
+
+/// The answer to a method that is not taken.
+pub(crate) fn not_allowed(code: Code, allow: &'static str) -> Response {
+    let mut response = Refusal::new(StatusCode::METHOD_NOT_ALLOWED, code).into_response();
+    response.headers_mut().insert(ALLOW, HeaderValue::from_static(allow));
+    response
+}
+
+/// The answer to OPTIONS, whether a browser asks before it calls or somebody is curious.
+pub(crate) fn options(allow: &'static str) -> Response {
+    let mut response = empty(StatusCode::NO_CONTENT);
+    let headers = response.headers_mut();
+    headers.insert(ALLOW, HeaderValue::from_static(allow));
+    headers.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static(allow));
+    headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static(ALLOWED_HEADERS));
+    headers.insert(ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static(PREFLIGHT_SECONDS));
+    response
+}
+
+/// An answer without a body, which browsers may read from anywhere and never take for anything but what it says it is.
+pub(crate) fn empty(status: StatusCode) -> Response {
+    let mut response = HttpResponse::new(Body::empty());
+    *response.status_mut() = status;
+    let mut headers = HeaderMap::new();
+    headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
+    headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(EXPOSED_HEADERS));
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    *response.headers_mut() = headers;
+    response
+}

@@ -1,0 +1,148 @@
+//! Whether an account may call: the registry is asked each time, and what the answer says is never kept.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use alloy_primitives::{Address, Bytes, U256, hex};
+use axum::http::{HeaderMap, StatusCode};
+use serde_json::{Value, json};
+use tokio::sync::Mutex;
+use tokio::time::{Instant, timeout};
+use toolcrib_chain::predicate::{Logic, Requirement, Requirements, read_requirements, secret_in};
+use toolcrib_chain::registry::{Access as Answer, Registry};
+use toolcrib_core::codes;
+use toolcrib_core::text::escape_for_display;
+use toolcrib_core::tool::MAX_DATA_BYTES;
+
+use super::PredicateGate;
+use crate::answer::Refusal;
+use crate::standing::{Discord, Expected, compare};
+
+/// The header in which callers send what a predicate needs beside the account, such as a token id, a Merkle proof or a signature:
+/// `0x` and hexadecimal digits, once, at most 4096 bytes. Nodes and their operators see it, so it is no place for secrets.
+pub const X_TOOL_ACCESS_DATA: &str = "X-Tool-Access-Data";
+
+/// How long the registry has to answer. The chain client tries other nodes within it.
+pub const ACCESS_TIME: Duration = Duration::from_secs(10);
+
+/// Requirements that a denial names at most. Readers take 256, people fewer.
+pub const MAX_SHOWN_REQUIREMENTS: usize = 32;
+
+/// Bytes of each requirement's data that a denial shows at most.
+pub const MAX_SHOWN_DATA_BYTES: usize = 512;
+
+/// For how long what a denial says about the predicate is kept, in seconds: denied calls must not be a way to make the server ask
+/// its nodes twice as much. The answer itself is never kept.
+pub const FACTS_SECONDS: u64 = 60;
+
+/// A gate's second half, ready to be used.
+#[derive(Debug)]
+pub(crate) struct Access {
+    registry: Registry,
+    id: U256,
+    data: Bytes,
+    facts: Mutex<Option<(Instant, Arc<Facts>)>>,
+}
+
+/// What a denial says.
+#[derive(Debug, Default)]
+struct Facts {
+    predicate: Option<Address>,
+    requirements: Value,
+}
+
+impl Access {
+    pub(crate) fn new(gate: &PredicateGate) -> Self {
+        let data = gate.data.clone().unwrap_or_default();
+        Self { registry: gate.registry.clone(), id: gate.id, data, facts: Mutex::new(None) }
+    }
+
+    /// Whether the tool stands on its registry as it is served.
+    pub(crate) async fn compare(&self, slug: &str, expected: &Expected) -> Vec<Discord> {
+        compare(slug, expected, &self.registry, self.id).await
+    }
+
+    /// The data for the predicate: the caller's, or else the operator's.
+    pub(crate) fn data(&self, headers: &HeaderMap) -> Result<Bytes, Refusal> {
+        let refused = || Refusal::new(StatusCode::BAD_REQUEST, codes::access::DATA);
+        let mut values = headers.get_all(X_TOOL_ACCESS_DATA).iter();
+        let Some(value) = values.next() else { return Ok(self.data.clone()) };
+        let digits = value.as_bytes().trim_ascii().strip_prefix(b"0x").ok_or_else(refused)?;
+        if values.next().is_some() || digits.len() > 2 * MAX_DATA_BYTES {
+            return Err(refused());
+        }
+        let data = hex::decode(digits).map_err(|_| refused())?;
+        if secret_in(&data).is_some() {
+            return Err(Refusal::new(StatusCode::BAD_REQUEST, codes::predicate::DATA_SECRET));
+        }
+        Ok(data.into())
+    }
+
+    /// Asks. The second part of an error is for the operator.
+    pub(crate) async fn ask(&self, account: Address, data: Bytes) -> Result<(), (Refusal, Option<String>)> {
+        let unavailable = |detail: String| {
+            let refusal = Refusal::new(StatusCode::BAD_GATEWAY, codes::access::UNAVAILABLE);
+            (refusal, Some(detail))
+        };
+        match timeout(ACCESS_TIME, self.registry.access(self.id, account, data)).await {
+            Ok(Ok(Answer::Granted)) => Ok(()),
+            Ok(Ok(Answer::Denied)) => Err((self.denied(account).await, None)),
+            Ok(Ok(Answer::Malfunction)) => {
+                let refusal = Refusal::new(StatusCode::BAD_GATEWAY, codes::access::PREDICATE_MALFUNCTION);
+                Err((refusal.with("tool", self.registry.reference(self.id).to_string().into()), None))
+            }
+            Ok(Err(error)) => Err(unavailable(error.to_string())),
+            Err(_) => Err(unavailable(format!("no answer within {} s", ACCESS_TIME.as_secs()))),
+        }
+    }
+
+    async fn denied(&self, account: Address) -> Refusal {
+        let facts = self.facts().await;
+        Refusal::new(StatusCode::FORBIDDEN, codes::access::DENIED)
+            .with("tool", self.registry.reference(self.id).to_string().into())
+            .with("account", account.to_checksum(None).into())
+            .with("predicate", facts.predicate.map_or(Value::Null, |address| address.to_checksum(None).into()))
+            .with("requirements", facts.requirements.clone())
+    }
+
+    /// What the predicate says it asks for. Not knowing is no reason to say anything but no.
+    async fn facts(&self) -> Arc<Facts> {
+        let mut kept = self.facts.lock().await;
+        if let Some((_, facts)) = kept.as_ref().filter(|(at, _)| at.elapsed().as_secs() < FACTS_SECONDS) {
+            return facts.clone();
+        }
+        let facts = Arc::new(timeout(ACCESS_TIME, self.read_facts()).await.unwrap_or_default());
+        *kept = Some((Instant::now(), facts.clone()));
+        facts
+    }
+
+    async fn read_facts(&self) -> Facts {
+        let Ok(config) = self.registry.config(self.id).await else { return Facts::default() };
+        let Some(predicate) = config.access_predicate else { return Facts::default() };
+        let requirements = match read_requirements(self.registry.chain(), predicate, self.id).await {
+            Ok(Requirements::Listed { logic, entries }) => listed(logic, &entries),
+            _ => Value::Null,
+        };
+        Facts { predicate: Some(predicate), requirements }
+    }
+}
+
+fn listed(logic: Logic, entries: &[Requirement]) -> Value {
+    let shown: Vec<_> = entries.iter().take(MAX_SHOWN_REQUIREMENTS).map(shown).collect();
+    let logic = match logic {
+        Logic::And => "AND",
+        Logic::Or => "OR",
+    };
+    json!({ "logic": logic, "count": entries.len(), "entries": shown })
+}
+
+/// One requirement. Its label is foreign text of at most 256 bytes.
+fn shown(entry: &Requirement) -> Value {
+    let data = entry.data.get(..MAX_SHOWN_DATA_BYTES).unwrap_or(&entry.data);
+    json!({
+        "kind": hex::encode_prefixed(entry.kind),
+        "label": escape_for_display(&entry.label),
+        "data": hex::encode_prefixed(data),
+        "isWhole": data.len() == entry.data.len(),
+    })
+}

@@ -1,0 +1,355 @@
+//! The tools of one origin: checked when they are put together, then served.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::future::Future;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use alloy_primitives::{hex, keccak256};
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::Request;
+use axum::http::{HeaderValue, StatusCode};
+use axum::routing::any;
+use tokio::net::TcpListener;
+use tokio::sync::{Semaphore, oneshot};
+use tokio::time::sleep;
+use toolcrib_core::clock::Clock;
+use toolcrib_core::codes::{self, Code};
+use toolcrib_core::finding::{Finding, Mode};
+use toolcrib_core::schema::Validator;
+use toolcrib_core::slug::Slug;
+use toolcrib_core::tool::ToolManifest;
+use toolcrib_core::url::Origin;
+
+use crate::answer::Refusal;
+use crate::error::{SetupError, SetupErrors};
+use crate::gate::access::Access;
+use crate::gate::identity::Identity;
+use crate::rate::{Limiter, Rates};
+use crate::replay::{MemoryReplay, Replay};
+use crate::standing::{Discord, Expected};
+use crate::tool::{Handler, Tool};
+use crate::{Gate, SystemClock, endpoint, well_known};
+
+/// Calls that run at the same time at most. Each holds its input and its output, so a thousand of them a few gigabytes in the
+/// worst case; the next one is told that the server is busy.
+pub const MAX_RUNNING: usize = 1_000;
+
+/// Bodies that are read at the same time at most: a thousand of a megabyte each. Apart from [`MAX_RUNNING`], so that those who send
+/// slowly do not keep calls from running.
+pub const MAX_READING: usize = 1_000;
+
+/// How long a server that is told to stop waits for calls that are running. As long as a call may take, and a little more.
+pub const SHUTDOWN_TIME: Duration = Duration::from_secs(60);
+
+/// The tools of one origin.
+pub struct Tools {
+    origin: String,
+    tools: Vec<Tool<Handler>>,
+    replay: Arc<dyn Replay>,
+    rates: Rates,
+    clock: Arc<dyn Clock + Send + Sync>,
+    on_fault: Arc<OnFault>,
+}
+
+type OnFault = dyn Fn(&Fault<'_>) + Send + Sync;
+
+/// Something that went wrong and is not the caller's fault, or that callers must not read.
+#[derive(Clone, Copy, Debug)]
+pub struct Fault<'f> {
+    /// The tool.
+    pub slug: &'f str,
+    /// What the caller was told.
+    pub code: Code,
+    /// The case at hand, which the caller was not told. May hold foreign text.
+    pub detail: &'f str,
+}
+
+impl Tools {
+    /// Tools at an origin, such as `https://tools.example.com`: what callers connect to, whatever stands in between.
+    pub fn new(origin: &str) -> Self {
+        Self {
+            origin: origin.to_owned(),
+            tools: Vec::new(),
+            replay: Arc::new(MemoryReplay::default()),
+            rates: Rates::default(),
+            clock: Arc::new(SystemClock),
+            on_fault: Arc::new(|_| ()),
+        }
+    }
+
+    /// Adds a tool.
+    #[must_use]
+    pub fn tool(mut self, tool: Tool<Handler>) -> Self {
+        self.tools.push(tool);
+        self
+    }
+
+    /// Where used signatures are kept, instead of the memory of this process.
+    #[must_use]
+    pub fn replay(mut self, replay: impl Replay + 'static) -> Self {
+        self.replay = Arc::new(replay);
+        self
+    }
+
+    /// How often who may call.
+    #[must_use]
+    pub const fn rates(mut self, rates: Rates) -> Self {
+        self.rates = rates;
+        self
+    }
+
+    /// Another clock than the machine's.
+    #[must_use]
+    pub fn clock(mut self, clock: impl Clock + Send + Sync + 'static) -> Self {
+        self.clock = Arc::new(clock);
+        self
+    }
+
+    /// Who is told about faults: a logger.
+    #[must_use]
+    pub fn on_fault(mut self, told: impl Fn(&Fault<'_>) + Send + Sync + 'static) -> Self {
+        self.on_fault = Arc::new(told);
+        self
+    }
+
+    /// Checks everything, and gives a server or all that is wrong.
+    pub fn build(self) -> Result<Server, SetupErrors> {
+        let origin = Origin::parse(&self.origin).map_err(|fault| {
+            let error = SetupError::Origin { origin: self.origin.clone(), fault: fault.to_string(), code: fault.code() };
+            SetupErrors(vec![error])
+        })?;
+        let (mut errors, mut served) = (Vec::new(), Vec::new());
+        for tool in self.tools {
+            match Served::new(tool, &origin) {
+                Ok(tool) => served.push(Arc::new(tool)),
+                Err(found) => errors.extend(found),
+            }
+        }
+        let (mut slugs, mut paths) = (HashSet::new(), HashSet::new());
+        for tool in &served {
+            if !slugs.insert(tool.slug.clone()) {
+                errors.push(SetupError::SlugTwice { slug: tool.slug.to_string() });
+            }
+            paths.insert(well_known::path(&tool.slug));
+        }
+        for tool in &served {
+            if !paths.insert(tool.path.clone()) {
+                errors.push(SetupError::EndpointTwice { slug: tool.slug.to_string(), path: tool.path.clone() });
+            }
+        }
+        if !errors.is_empty() {
+            return Err(SetupErrors(errors));
+        }
+        let shared = Shared {
+            replay: self.replay,
+            limiter: Limiter::new(self.rates),
+            clock: self.clock,
+            on_fault: self.on_fault,
+            reading: Semaphore::new(MAX_READING),
+            running: Arc::new(Semaphore::new(MAX_RUNNING)),
+        };
+        Ok(Server { tools: served, shared: Arc::new(shared) })
+    }
+}
+
+impl fmt::Debug for Tools {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tools").field("origin", &self.origin).field("tools", &self.tools.len()).finish_non_exhaustive()
+    }
+}
+
+/// Tools that are ready to be served.
+#[derive(Clone, Debug)]
+pub struct Server {
+    tools: Vec<Arc<Served>>,
+    shared: Arc<Shared>,
+}
+
+impl Server {
+    /// The routes of all tools, for a router that has others too. Serve it with `into_make_service_with_connect_info`, or callers
+    /// cannot be told apart by their address.
+    pub fn routes(&self) -> Router {
+        // An endpoint is a literal path: nothing in it stands for something else.
+        let mut router = Router::new().without_v07_checks();
+        for tool in &self.tools {
+            let (served, shared) = (tool.clone(), self.shared.clone());
+            let called = move |request: Request| endpoint::answer(shared.clone(), served.clone(), request);
+            router = router.route(&literal(&tool.path), any(called));
+            let served = tool.clone();
+            let read = move |request: Request| std::future::ready(well_known::answer(&served, &request));
+            router = router.route(&well_known::path(&tool.slug), any(read));
+        }
+        router
+    }
+
+    /// The routes, and an answer in JSON for every other path.
+    pub fn router(&self) -> Router {
+        let nothing = || std::future::ready(Refusal::new(StatusCode::NOT_FOUND, codes::gate::NOT_FOUND).into_response());
+        self.routes().fallback(nothing)
+    }
+
+    /// Serves on a socket until `stop` is done, then takes no new calls and lets those end that are running, for at most
+    /// [`SHUTDOWN_TIME`]. TLS is somebody else's: a proxy's, for now.
+    pub async fn serve(self, listener: TcpListener, stop: impl Future<Output = ()> + Send + 'static) -> std::io::Result<()> {
+        let service = self.router().into_make_service_with_connect_info::<SocketAddr>();
+        let (stopping, stopped) = oneshot::channel();
+        let serving = axum::serve(listener, service).with_graceful_shutdown(async move {
+            stop.await;
+            let _ = stopping.send(());
+        });
+        let too_late = async {
+            if stopped.await.is_err() {
+                // The server ended by itself, which the other branch tells.
+                std::future::pending::<()>().await;
+            }
+            sleep(SHUTDOWN_TIME).await;
+        };
+        let all = u32::try_from(MAX_RUNNING).unwrap_or(u32::MAX);
+        tokio::select! {
+            served = async {
+                serving.await?;
+                // Calls whose caller has gone are still running.
+                let _ = self.shared.running.acquire_many(all).await;
+                Ok(())
+            } => served,
+            () = too_late => Ok(()),
+        }
+    }
+
+    /// Asks the registries whether each gated tool stands there as it is served here, and gives everything that differs. Worth a
+    /// look after the start: a gate with the number of another tool works without a fault.
+    pub async fn check(&self) -> Vec<Discord> {
+        let mut found = Vec::new();
+        for tool in &self.tools {
+            if let Ready::Predicate(gate) = &tool.gate {
+                found.extend(gate.1.compare(&tool.slug, &tool.expected).await);
+            }
+        }
+        found
+    }
+
+    /// The slugs, in the order in which the tools were added.
+    pub fn slugs(&self) -> impl Iterator<Item = &str> {
+        self.tools.iter().map(|tool| &*tool.slug)
+    }
+}
+
+/// What all tools of a server share.
+pub(crate) struct Shared {
+    pub(crate) replay: Arc<dyn Replay>,
+    pub(crate) limiter: Limiter,
+    pub(crate) clock: Arc<dyn Clock + Send + Sync>,
+    pub(crate) on_fault: Arc<OnFault>,
+    pub(crate) reading: Semaphore,
+    pub(crate) running: Arc<Semaphore>,
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").field("replay", &self.replay).finish_non_exhaustive()
+    }
+}
+
+/// A tool that was checked.
+#[derive(Debug)]
+pub(crate) struct Served {
+    pub(crate) slug: Arc<str>,
+    pub(crate) path: String,
+    pub(crate) bytes: Bytes,
+    pub(crate) etag: HeaderValue,
+    pub(crate) inputs: Option<Validator>,
+    pub(crate) outputs: Option<Validator>,
+    pub(crate) gate: Ready,
+    pub(crate) expected: Expected,
+    pub(crate) max_input: usize,
+    pub(crate) time: Duration,
+    pub(crate) handler: Handler,
+}
+
+/// A gate that is ready to be used.
+#[derive(Debug)]
+pub(crate) enum Ready {
+    Open,
+    Predicate(Box<(Identity, Access)>),
+}
+
+impl Served {
+    fn new(tool: Tool<Handler>, origin: &Origin) -> Result<Self, Vec<SetupError>> {
+        let manifest = tool.manifest.value();
+        let named = tool.slug.as_deref().map_or_else(|| Slug::derive(manifest.name()), Slug::parse);
+        let Ok(slug) = named else {
+            return Err(vec![SetupError::Slug { name: tool.slug.unwrap_or_else(|| manifest.name().to_owned()) }]);
+        };
+        let slug = slug.as_str().to_owned();
+        let mut errors = Vec::new();
+        let endpoint = manifest.endpoint();
+        if endpoint.origin() != *origin {
+            let (endpoint, origin) = (endpoint.to_string(), origin.to_string());
+            errors.push(SetupError::OffOrigin { slug: slug.clone(), endpoint, origin });
+        }
+        let is_other = |bytes: &Vec<u8>| {
+            let checked = ToolManifest::parse(bytes, Mode::Consumer);
+            checked.canonical().is_none_or(|canonical| canonical.hash() != tool.manifest.hash())
+        };
+        if tool.bytes.as_ref().is_some_and(is_other) {
+            errors.push(SetupError::BytesDiffer { slug: slug.clone() });
+        }
+        if manifest.pricing().iter().any(|price| !price.amount.is_zero()) {
+            errors.push(SetupError::Priced { slug: slug.clone() });
+        }
+        let mut compile = |schema: Option<toolcrib_core::json::Value<'_>>, which: &'static str| {
+            let compiled = schema.map(Validator::compile).transpose();
+            compiled.unwrap_or_else(|findings: Vec<Finding>| {
+                errors.push(SetupError::Schema { slug: slug.clone(), which, findings });
+                None
+            })
+        };
+        let (inputs, outputs) = (compile(manifest.inputs(), "inputs"), compile(manifest.outputs(), "outputs"));
+        let gate = match &tool.gate {
+            Gate::Open => Ok(Ready::Open),
+            Gate::Predicate(gate) => {
+                Identity::new(gate, manifest).map(|identity| Ready::Predicate(Box::new((identity, Access::new(gate)))))
+            }
+        };
+        let gate = match gate {
+            Ok(gate) if errors.is_empty() => gate,
+            Ok(_) => return Err(errors),
+            Err(findings) => {
+                errors.push(SetupError::Challenge { slug, findings });
+                return Err(errors);
+            }
+        };
+        let expected = Expected {
+            hash: tool.manifest.hash(),
+            creator: manifest.creator(),
+            uri: format!("{origin}{}", well_known::path(&slug)),
+        };
+        let path = if endpoint.path().is_empty() { "/" } else { endpoint.path() }.to_owned();
+        let bytes = tool.bytes.unwrap_or_else(|| tool.manifest.canonical().as_bytes().to_vec());
+        // Quoted hexadecimal digits are always a header value.
+        let etag = format!("\"{}\"", hex::encode(keccak256(&bytes)));
+        let etag = HeaderValue::from_str(&etag).unwrap_or_else(|_| HeaderValue::from_static("\"\""));
+        Ok(Self {
+            slug: slug.into(),
+            path,
+            bytes: bytes.into(),
+            etag,
+            inputs,
+            outputs,
+            gate,
+            expected,
+            max_input: tool.max_input,
+            time: tool.time,
+            handler: tool.handler,
+        })
+    }
+}
+
+/// A path in which braces are braces.
+fn literal(path: &str) -> String {
+    path.replace('{', "{{").replace('}', "}}")
+}

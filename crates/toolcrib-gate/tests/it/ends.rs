@@ -1,0 +1,100 @@
+//! Callers that go away, bodies that never end, servers that are told to stop.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use axum::body::{Body, Bytes, to_bytes};
+use axum::http::Request;
+use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::oneshot;
+use toolcrib_gate::{Context, Gate, Handler, MAX_READING, MAX_RUNNING, Rate, Rates, Tool, Tools};
+use tower::Service;
+
+use crate::world::{Input, ORIGIN, Runs, counting, manifest};
+
+/// A tool that takes its time, and what it has done.
+fn slow(begun: &Arc<AtomicBool>, ended: &Arc<AtomicBool>) -> Tool<Handler> {
+    let (begun, ended) = (begun.clone(), ended.clone());
+    Tool::new(manifest("word-count")).handler(move |_: Input, _: Context| {
+        let (begun, ended) = (begun.clone(), ended.clone());
+        async move {
+            begun.store(true, Ordering::SeqCst);
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            ended.store(true, Ordering::SeqCst);
+            Ok(json!({"words": 0, "caller": null}))
+        }
+    })
+}
+
+async fn until(flag: &AtomicBool) {
+    let waiting = async {
+        while !flag.load(Ordering::SeqCst) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), waiting).await.expect("in time");
+}
+
+#[tokio::test]
+async fn a_call_ends_though_its_caller_is_gone_and_the_server_stops() {
+    let (begun, ended) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    let server = Tools::new(ORIGIN).tool(slow(&begun, &ended)).build().expect("sound settings");
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let at = listener.local_addr().expect("bound");
+    let (stop, stopped) = oneshot::channel::<()>();
+    let serving = tokio::spawn(server.serve(listener, async move { stopped.await.unwrap_or_default() }));
+    let mut caller = TcpStream::connect(at).await.expect("it listens");
+    let request = "POST /word-count HTTP/1.1\r\nHost: a\r\nContent-Length: 11\r\n\r\n{\"text\":\"\"}";
+    caller.write_all(request.as_bytes()).await.expect("sent");
+    until(&begun).await;
+    drop(caller);
+    stop.send(()).expect("the server waits for it");
+    serving.await.expect("no panic").expect("no error");
+    assert!(ended.load(Ordering::SeqCst), "the call ran to its end before the server did");
+    assert!(TcpStream::connect(at).await.is_err(), "nobody listens any more");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_does_not_end_is_given_up() {
+    let runs = Runs::default();
+    let tools = Tools::new(ORIGIN).tool(counting("word-count", Gate::Open, &runs));
+    let mut router = tools.build().expect("sound settings").router();
+    let bytes = futures_util::stream::unfold((), |()| async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        Some((Ok::<_, std::io::Error>(Bytes::from_static(b" ")), ()))
+    });
+    let request = Request::post("/word-count").body(Body::from_stream(bytes)).expect("a request");
+    let answer = router.call(request).await.expect("never fails");
+    assert_eq!(answer.status(), 408);
+    let body: Value = serde_json::from_slice(&to_bytes(answer.into_body(), 10_000).await.expect("short")).expect("JSON");
+    assert_eq!(body["code"], "gate.body_slow");
+
+    let broken = futures_util::stream::iter([Ok(Bytes::from_static(b"{")), Err(std::io::Error::other("gone"))]);
+    let request = Request::post("/word-count").body(Body::from_stream(broken)).expect("a request");
+    assert_eq!(router.call(request).await.expect("never fails").status(), 400);
+
+    // What is not announced is counted.
+    let endless = futures_util::stream::repeat_with(|| Ok::<_, std::io::Error>(Bytes::from_static(&[b' '; 65_536])));
+    let request = Request::post("/word-count").body(Body::from_stream(endless)).expect("a request");
+    assert_eq!(router.call(request).await.expect("never fails").status(), 413);
+    assert_eq!(runs.count(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn places_come_back_whatever_becomes_of_a_call() {
+    let runs = Runs::default();
+    let rates = Rates { global: Rate::new(u32::MAX, 1e9), ..Rates::default() };
+    let tools = Tools::new(ORIGIN).rates(rates).tool(counting("word-count", Gate::Open, &runs));
+    let mut router = tools.build().expect("sound settings").router();
+    let calls = MAX_READING.max(MAX_RUNNING) + 1;
+    for (body, status) in [("{", 400), ("{\"text\":\"a\"}", 200)] {
+        for _ in 0..calls {
+            let request = Request::post("/word-count").body(Body::from(body)).expect("a request");
+            assert_eq!(router.call(request).await.expect("never fails").status(), status);
+        }
+    }
+    assert_eq!(runs.count(), calls);
+}

@@ -1,0 +1,8 @@
+//! Tools served over real HTTP on loopback, with a real chain behind their gates.
+
+mod ends;
+mod gated;
+mod malformed;
+mod open;
+mod setup;
+mod world;
