@@ -436,3 +436,27 @@ fn saved_evidence_is_judged_as_of_any_time() {
     let (code, early) = judged("2027-01-15T07:58:59Z");
     assert_eq!((code, &early["data"]["verified"]), (2, &json!(false)), "{early:#}");
 }
+
+/// In a network namespace of its own the binary reaches nobody, its name servers included, and no packet leaves the machine.
+#[test]
+#[expect(clippy::print_stderr, reason = "a skipped test says so")]
+fn without_name_servers_nothing_can_be_told() {
+    let alone = ["-n", "-rn"]
+        .into_iter()
+        .find(|option| Command::new("unshare").args([option, "true"]).output().is_ok_and(|output| output.status.success()));
+    let Some(alone) = alone else {
+        eprintln!("SKIPPED: no network namespace can be made, so the binary is not tried without name servers");
+        return;
+    };
+    let url = "https://tools.harbour-office.org/.well-known/ai-tool/tide-table.json";
+    let sandbox = crate::Sandbox::new();
+    let ran = Command::new("unshare")
+        .args([alone, env!("CARGO_BIN_EXE_toolcrib"), "--json", "verify", url])
+        .env("HOME", sandbox.home())
+        .output()
+        .expect("it runs");
+    let envelope: Value = serde_json::from_slice(&ran.stdout).expect("JSON");
+    assert_eq!(ran.status.code(), Some(2), "{envelope:#}");
+    assert_eq!(envelope["data"]["failed"]["code"], "fetch.dns_failed", "{envelope:#}");
+    assert_eq!((&envelope["data"]["verified"], &envelope["data"]["verdict"]), (&json!(false), &json!("unknown")), "{envelope:#}");
+}
