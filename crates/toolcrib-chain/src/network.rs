@@ -294,11 +294,12 @@ const POLYGON: Network = Network {
     ..BLANK
 };
 
-// Addresses come from the chain that is started; nothing is fixed here.
+// Addresses come from the chain that is started. The test token alone is where its code puts it.
 const LOCAL: Network = Network {
     chain_id: 31_337,
     name: "local",
     title: "Local development chain",
+    usdc: usdc(31_337),
     public_rpc: Some("http://127.0.0.1:8545"),
     is_local: true,
     ..BLANK

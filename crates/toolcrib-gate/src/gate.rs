@@ -1,12 +1,17 @@
-//! Who may call: everybody, or those whom a predicate lets in.
+//! Who may call: everybody, those whom a predicate lets in, those who pay, or those who are let in and pay.
 //!
 //! A predicate answers for an account, and anybody can name an account. So the caller first proves to be it, with a signature
 //! over a transfer of nothing (EIP-3009) that answers a 402 challenge. That needs no chain: the signer is recovered. Only then is
 //! the registry asked, for the account that signed and no other.
 
+use std::sync::Arc;
+
 use alloy_primitives::{Address, Bytes, U256};
 use toolcrib_chain::registry::Registry;
+use toolcrib_core::caip::ToolRef;
 use toolcrib_core::x402::TimePolicy;
+
+use crate::settle::Settle;
 
 pub(crate) mod access;
 pub(crate) mod identity;
@@ -23,9 +28,16 @@ pub enum Gate {
     Open,
     /// Those whom the tool's predicate lets in.
     Predicate(Box<PredicateGate>),
+    /// Those who pay, and whom the predicate lets in if there is one.
+    Paid(Box<PaidGate>),
 }
 
 impl Gate {
+    /// Those who pay what the manifest asks for. Which prices those are, the manifest says; the money is moved by `settle`.
+    pub fn paid(settle: impl Settle + 'static) -> PaidGate {
+        PaidGate::new(Arc::new(settle))
+    }
+
     /// Those whom the predicate of this tool lets in. Which predicate that is, the registry knows; there is no branch for any.
     pub fn predicate(registry: Registry, id: U256) -> PredicateGate {
         PredicateGate::new(registry, id)
@@ -35,6 +47,70 @@ impl Gate {
 impl From<PredicateGate> for Gate {
     fn from(gate: PredicateGate) -> Self {
         Self::Predicate(Box::new(gate))
+    }
+}
+
+impl From<PaidGate> for Gate {
+    fn from(gate: PaidGate) -> Self {
+        Self::Paid(Box::new(gate))
+    }
+}
+
+/// A gate that asks for money.
+///
+/// The payment proves who calls, so a predicate needs no second signature; it is asked before any money moves.
+#[derive(Clone, Debug)]
+pub struct PaidGate {
+    pub(crate) settle: Arc<dyn Settle>,
+    pub(crate) predicate: Option<PredicateGate>,
+    pub(crate) tool: Option<ToolRef>,
+    pub(crate) times: TimePolicy,
+    pub(crate) bound_only: bool,
+    pub(crate) settle_first: bool,
+}
+
+impl PaidGate {
+    /// See [`Gate::paid`].
+    pub fn new(settle: Arc<dyn Settle>) -> Self {
+        Self { settle, predicate: None, tool: None, times: TimePolicy::default(), bound_only: false, settle_first: false }
+    }
+
+    /// Asks the tool's predicate too, before any money moves. Its times and its wish for bound signatures count for the payment;
+    /// whom identity is signed for does not, since the payment is signed for the manifest's recipient.
+    #[must_use]
+    pub fn predicate(mut self, gate: PredicateGate) -> Self {
+        self.predicate = Some(gate);
+        self
+    }
+
+    /// The tool on its registry, where there is no predicate that says it. Signatures that commit to a call then commit to this tool;
+    /// without it, to the tool that the caller names.
+    #[must_use]
+    pub const fn tool(mut self, tool: ToolRef) -> Self {
+        self.tool = Some(tool);
+        self
+    }
+
+    /// How long payments may be valid, and how far clocks may be apart.
+    #[must_use]
+    pub const fn times(mut self, times: TimePolicy) -> Self {
+        self.times = times;
+        self
+    }
+
+    /// Takes only payments that commit to one call of this tool. Clients other than Toolcrib's do not make such.
+    #[must_use]
+    pub const fn bound_only(mut self) -> Self {
+        self.bound_only = true;
+        self
+    }
+
+    /// Settles before the handler runs, for handlers that cost much or do what cannot be undone. A caller who has paid and gets an
+    /// error instead of an output then has a receipt, and may call again with the same payment; nothing is paid back by itself.
+    #[must_use]
+    pub const fn settle_first(mut self) -> Self {
+        self.settle_first = true;
+        self
     }
 }
 

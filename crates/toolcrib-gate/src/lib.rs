@@ -8,6 +8,7 @@ mod error;
 mod gate;
 mod rate;
 mod replay;
+mod settle;
 mod standing;
 mod stored;
 mod tool;
@@ -18,11 +19,12 @@ pub use clock::SystemClock;
 pub use endpoint::BODY_TIME;
 pub use error::{SetupError, SetupErrors};
 pub use gate::{
-    ACCESS_TIME, FACTS_SECONDS, Gate, IDENTITY_SECONDS, MAX_SHOWN_DATA_BYTES, MAX_SHOWN_REQUIREMENTS, PredicateGate,
+    ACCESS_TIME, FACTS_SECONDS, Gate, IDENTITY_SECONDS, MAX_SHOWN_DATA_BYTES, MAX_SHOWN_REQUIREMENTS, PaidGate, PredicateGate,
     X_TOOL_ACCESS_DATA,
 };
 pub use rate::{MAX_CALLERS, Rate, Rates};
 pub use replay::{Claim, DEFAULT_REMEMBERED, MemoryReplay, Replay, ReplayError, Reservation, Reserve};
+pub use settle::{Due, Found, Outcome, Settle, Verdict};
 pub use standing::Discord;
 pub use stored::StoredReplay;
 pub use tool::{CALL_TIME, Caller, Context, Handler, MAX_INPUT_BYTES, MAX_OUTPUT_BYTES, NoHandler, Tool, ToolError};

@@ -311,6 +311,7 @@ impl Served {
         let (inputs, outputs) = (compile(manifest.inputs(), "inputs"), compile(manifest.outputs(), "outputs"));
         let gate = match &tool.gate {
             Gate::Open => Ok(Ready::Open),
+            Gate::Paid(_) => return Err(errors),
             Gate::Predicate(gate) => {
                 Identity::new(gate, manifest).map(|identity| Ready::Predicate(Box::new((identity, Access::new(gate)))))
             }

@@ -24,7 +24,8 @@ pub struct Token {
     pub decimals: u8,
 }
 
-/// Every token of the table: USDC, one on each chain.
+/// Every token of the table: USDC, one on each chain. On the development chain it is the test token, which everybody can mint; its
+/// address follows from its code.
 pub const ALL: &[Token] = &[
     usdc_token(1, address!("A0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48"), "USD Coin"),
     usdc_token(8453, address!("833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"), "USD Coin"),
@@ -43,6 +44,7 @@ pub const ALL: &[Token] = &[
     usdc_token(143, address!("754704Bc059F8C67012fEd69BC8A327a5aafb603"), "USDC"),
     usdc_token(50, address!("fA2958CB79b0491CC627c1557F441eF849Ca8eb1"), "USDC"),
     usdc_token(2741, address!("84A71ccD554Cc1b02749b35d22F684CC8ec987e1"), "Bridged USDC"),
+    usdc_token(31_337, address!("e13f0dd2C6752c4A0708d086cf8eaA5cc401216D"), "USD Coin"),
 ];
 
 /// The token at this address of a chain.

@@ -29,6 +29,16 @@ pub const PAYMENT_RESPONSE: &str = "PAYMENT-RESPONSE";
 /// The header that carries the salt of a bound nonce, as `0x` and 64 hexadecimal digits.
 pub const X_TOOL_NONCE_SALT: &str = "X-Tool-Nonce-Salt";
 
+/// The header in which a caller with a bound nonce names the tool that it means, as a tool reference. Servers that know which tool
+/// they are do not need it.
+pub const X_TOOL_REFERENCE: &str = "X-Tool-Reference";
+
+/// The header that carries a retry token: with it a caller whose nonce is not bound gets the result of a call that it has paid for.
+pub const X_TOOL_RETRY_TOKEN: &str = "X-Tool-Retry-Token";
+
+/// The header in which a caller names the account that has delegated to it (delegate.xyz); the predicate is asked about that one.
+pub const X_DELEGATE_FOR: &str = "X-Delegate-For";
+
 /// Why a text is not base64.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]

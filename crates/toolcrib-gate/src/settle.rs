@@ -1,0 +1,107 @@
+//! Moving the money: through a facilitator, or with a key of one's own.
+//!
+//! A settlement has four ends, not two. Beside *settled* and *refused* there is *not attempted*, after which the payment is as good as
+//! before, and *unknown*, after which nobody may serve it again or ask to pay again before the chain was looked at. Whoever settles says
+//! *refused* only when it is certain that nothing moved.
+
+use std::fmt;
+
+use alloy_primitives::B256;
+use async_trait::async_trait;
+use toolcrib_core::clock::UnixTime;
+use toolcrib_core::finding::Finding;
+use toolcrib_core::x402::{Offer, Payment, Resource};
+
+/// A payment whose signature was checked, and the offer of ours that it meets.
+#[derive(Clone, Copy, Debug)]
+pub struct Due<'p> {
+    /// The payment.
+    pub payment: &'p Payment,
+    /// The offer.
+    pub offer: &'p Offer,
+    /// What is sold.
+    pub resource: Option<&'p Resource>,
+}
+
+/// Whoever moves the money of payments.
+#[async_trait]
+pub trait Settle: fmt::Debug + Send + Sync {
+    /// Looks whether payments for these offers could be settled at all, and gives what stands in the way: a network that the
+    /// facilitator does not serve, a token with another signing domain, an account without gas. Asked at the start; a service that
+    /// does not answer then is no reason not to start, and is told as a warning.
+    async fn check(&self, offers: &[Offer]) -> Vec<Finding>;
+
+    /// Whether a payment would settle now. Moves nothing.
+    async fn verify(&self, due: Due<'_>) -> Verdict;
+
+    /// Moves the money. The caller has written down before that it may move.
+    async fn settle(&self, due: Due<'_>) -> Outcome;
+
+    /// Finds out what has become of a payment that was taken at `since`: transfers before that are somebody else's.
+    async fn look_up(&self, due: Due<'_>, since: UnixTime) -> Found;
+}
+
+/// What is known about a payment before it is settled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It would settle.
+    Good,
+    /// It would not.
+    Bad {
+        /// Why, in one word that the caller may read. Foreign, cleaned and short.
+        reason: String,
+    },
+    /// Nobody can tell at present.
+    Unclear {
+        /// Why, for the operator.
+        detail: String,
+    },
+}
+
+/// How a settlement ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The money moved.
+    Settled {
+        /// In this transaction.
+        transaction: B256,
+    },
+    /// Nothing moved, and with this payment nothing will.
+    Refused {
+        /// Why, in one word that the caller may read. Foreign, cleaned and short.
+        reason: String,
+    },
+    /// Nothing was tried. The same payment may be tried again.
+    NotAttempted {
+        /// Why, for the operator.
+        detail: String,
+    },
+    /// Only the chain knows.
+    Unknown {
+        /// Where to look first.
+        transaction: Option<B256>,
+        /// Why, for the operator.
+        detail: String,
+    },
+}
+
+/// What the chain says about a payment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// The money moved since the payment was taken, as it was signed.
+    Settled {
+        /// In this transaction.
+        transaction: B256,
+    },
+    /// The nonce is not used, but still can be.
+    Open,
+    /// It never will be settled: the nonce is not used, and the time in which it could be is over, in a final block.
+    Never,
+    /// The nonce was used before the payment was taken, or taken back by the payer, or for another transfer.
+    Spent,
+    /// The chain does not answer, or there is no node for it.
+    Unclear {
+        /// Why, for the operator.
+        detail: String,
+    },
+}
