@@ -4,5 +4,6 @@ mod ends;
 mod gated;
 mod malformed;
 mod open;
+mod settle;
 mod setup;
 mod world;
