@@ -43,6 +43,10 @@ pub const RECEIPT_TIME: Duration = Duration::from_secs(60);
 /// How often a transaction is made anew because somebody else has taken its number. The key should be used here alone.
 const BROADCAST_ATTEMPTS: u32 = 4;
 
+/// How long our own count of transactions is believed before the node's. Nodes behind one address lag behind each other by some
+/// seconds; what none of them has counted by then was lost, to a full pool or a replaced block, and its number is free again.
+const NUMBER_TIME: Duration = Duration::from_secs(30);
+
 /// How often, and after which pause, a payment is looked at again that begins in the very second it was made in: the newest block is
 /// older than that on every chain.
 const NOT_YET_ATTEMPTS: u32 = 4;
@@ -65,7 +69,14 @@ pub struct LocalSettlement {
 #[derive(Debug)]
 struct Lane {
     chain: Chain,
-    next: Mutex<Option<u64>>,
+    next: Mutex<Option<Numbered>>,
+}
+
+/// A number, and when the one before it was sent.
+#[derive(Clone, Copy, Debug)]
+struct Numbered {
+    next: u64,
+    at: Instant,
 }
 
 impl LocalSettlement {
@@ -208,14 +219,14 @@ impl LocalSettlement {
             // Taken out until the transaction is sent: whoever fails here, or is dropped, leaves the number in doubt, and the next one
             // asks the node.
             let number = match next.take() {
-                Some(number) => number,
-                None => chain.provider().get_transaction_count(prepared.from).pending().await.map_err(Error::from_rpc)?,
+                Some(numbered) if numbered.at.elapsed() < NUMBER_TIME => numbered.next,
+                _ => chain.provider().get_transaction_count(prepared.from).pending().await.map_err(Error::from_rpc)?,
             };
             prepared.nonce = prepared.nonce.max(number);
             let signed = chain.sign(&*self.wallet, &prepared).await?;
             match chain.broadcast(&signed).await {
                 Ok(()) => {
-                    *next = Some(prepared.nonce.saturating_add(1));
+                    *next = Some(Numbered { next: prepared.nonce.saturating_add(1), at: Instant::now() });
                     return Ok((signed, None));
                 }
                 // Somebody else uses the key, or the node had not counted the last one yet.
