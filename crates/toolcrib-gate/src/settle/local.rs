@@ -183,6 +183,8 @@ impl LocalSettlement {
             Err(error) => return error.into(),
         }
         match reason(revert) {
+            // Not in the newest block, but in the one that the node is making: a transaction is under way.
+            Reason::Used => Stop::Used,
             Reason::NotYet => Stop::NotYet,
             Reason::Paused => Stop::Later("the token is paused".to_owned()),
             Reason::Word("invalid_signature") => match check_domain(&lane.chain, &domain(token)).await {
@@ -415,6 +417,7 @@ impl From<Stop> for Verdict {
 /// What a token said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reason {
+    Used,
     NotYet,
     Paused,
     Word(&'static str),
@@ -425,6 +428,7 @@ fn reason(revert: &Revert) -> Reason {
     let Revert::Message(text) = revert else { return Reason::Word("transfer_refused") };
     let text = text.to_ascii_lowercase();
     let known = [
+        ("used or canceled", Reason::Used),
         ("not yet valid", Reason::NotYet),
         ("paused", Reason::Paused),
         ("expired", Reason::Word("expired")),
@@ -496,6 +500,7 @@ mod tests {
     #[test]
     fn reasons_of_the_token_become_words() {
         for (text, expected) in [
+            ("FiatTokenV2: authorization is used or canceled", Reason::Used),
             ("FiatTokenV2: authorization is not yet valid", Reason::NotYet),
             ("FiatTokenV2: authorization is expired", Reason::Word("expired")),
             ("FiatTokenV2: invalid signature", Reason::Word("invalid_signature")),
