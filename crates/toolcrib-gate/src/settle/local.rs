@@ -5,10 +5,11 @@
 //! payment cannot be charged twice by it, since the token takes a nonce once; what is guarded here is the operator's gas, and that no
 //! outcome is called certain that is not.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex as StdMutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use alloy_primitives::{Address, Bytes, U256};
+use alloy_primitives::{Address, B256, Bytes, U256};
 use alloy_provider::Provider;
 use alloy_rpc_types_eth::TransactionReceipt;
 use alloy_sol_types::SolCall;
@@ -47,6 +48,12 @@ const BROADCAST_ATTEMPTS: u32 = 4;
 /// seconds; what none of them has counted by then was lost, to a full pool or a replaced block, and its number is free again.
 const NUMBER_TIME: Duration = Duration::from_secs(30);
 
+/// Most transactions whose end is not known. So many only come together when a chain stands still, and then no more are sent.
+const MAX_UNDER_WAY: usize = 4_096;
+
+/// After this time the payment of a transaction has run out on every gate, and with it what the transaction can do.
+const UNDER_WAY_TIME: Duration = Duration::from_secs(3_600);
+
 /// How often, and after which pause, a payment is looked at again that begins in the very second it was made in: the newest block is
 /// older than that on every chain.
 const NOT_YET_ATTEMPTS: u32 = 4;
@@ -63,6 +70,7 @@ pub struct LocalSettlement {
     max_gas: u64,
     max_fee: U256,
     receipt_time: Duration,
+    under_way: UnderWay,
 }
 
 /// A chain, and the number of the key's next transaction on it, if nothing has put it in doubt since the last one.
@@ -90,6 +98,7 @@ impl LocalSettlement {
             max_gas: MAX_SETTLEMENT_GAS,
             max_fee: U256::from(MAX_SETTLEMENT_FEE_WEI),
             receipt_time: RECEIPT_TIME,
+            under_way: UnderWay::default(),
         }
     }
 
@@ -213,7 +222,7 @@ impl LocalSettlement {
     }
 
     /// Numbers, signs and sends, one transaction of the key at a time.
-    async fn send(&self, lane: &Lane, mut prepared: Prepared) -> Result<(Signed, Option<Error>), Stop> {
+    async fn send(&self, lane: &Lane, mut prepared: Prepared, payment: &Payment) -> Result<Signed, Stop> {
         let chain = &lane.chain;
         let mut next = lane.next.lock().await;
         let mut last = None;
@@ -226,32 +235,43 @@ impl LocalSettlement {
             };
             prepared.nonce = prepared.nonce.max(number);
             let signed = chain.sign(&*self.wallet, &prepared).await?;
+            if !self.under_way.note(chain, payment, &signed) {
+                return Err(Stop::Later("too many settlements have an end that is not known".to_owned()));
+            }
             match chain.broadcast(&signed).await {
                 Ok(()) => {
                     *next = Some(Numbered { next: prepared.nonce.saturating_add(1), at: Instant::now() });
-                    return Ok((signed, None));
+                    return Ok(signed);
                 }
                 // Somebody else uses the key, or the node had not counted the last one yet.
-                Err(error @ (Error::NonceTooLow { .. } | Error::Underpriced { .. })) => last = Some(error),
-                Err(error @ Error::NoFunds { .. }) => return Err(error.into()),
+                Err(error @ (Error::NonceTooLow { .. } | Error::Underpriced { .. } | Error::NoFunds { .. })) => {
+                    self.under_way.forget(chain, payment);
+                    let is_final = matches!(error, Error::NoFunds { .. });
+                    last = Some(error);
+                    if is_final {
+                        break;
+                    }
+                }
                 // The node may have taken it and failed to say so.
-                Err(error) => return Ok((signed, Some(error))),
+                Err(_) => return Ok(signed),
             }
             sleep(BROADCAST_PAUSE).await;
         }
         Err(Stop::Later(last.map_or_else(String::new, |error| error.to_string())))
     }
 
-    /// Waits for a receipt, over failures of the node that pass.
+    /// Waits for a receipt, over failures of the node that pass. That another transaction has the number is believed when it is seen
+    /// for a while: nodes count a transaction before they show its receipt, and lag behind each other.
     async fn wait(&self, chain: &Chain, signed: &Signed) -> Result<TransactionReceipt, Error> {
         let until = Instant::now() + self.receipt_time;
+        let mut replaced = 0;
         loop {
             match chain.wait(signed, until.saturating_duration_since(Instant::now()), |_| {}).await {
-                Err(error @ Error::Transport { .. }) if error.is_retryable() && Instant::now() < until => {
-                    sleep(BROADCAST_PAUSE).await;
-                }
+                Err(error @ Error::Transport { .. }) if error.is_retryable() && Instant::now() < until => {}
+                Err(Error::Replaced { .. }) if replaced < REPLACED_LOOKS => replaced += 1,
                 ended => return ended,
             }
+            sleep(BROADCAST_PAUSE).await;
         }
     }
 
@@ -267,31 +287,60 @@ impl LocalSettlement {
 
     async fn try_settle(&self, lane: &Lane, due: Due<'_>) -> Result<Outcome, Stop> {
         let token = self.allowed(due)?;
+        let chain = &lane.chain;
+        let earlier = self.under_way.find(chain, due.payment);
+        if let Some(signed) = &earlier {
+            // The same transaction again, in case it was lost. Whatever the node says to that, what became of it is seen below.
+            let _ = chain.broadcast(signed).await;
+            if let Some(outcome) = self.end_of(lane, due, token, signed).await {
+                return Ok(outcome);
+            }
+        }
+        let sent = async {
+            let call = self.admit(lane, due).await?;
+            let prepared = self.prepare(lane, token, due.payment, &call).await?;
+            self.send(lane, prepared, due.payment).await
+        };
+        let signed = match (sent.await, earlier) {
+            (Ok(signed), _) => signed,
+            // Once something was sent for a payment, no reason against sending it again is certain.
+            (Err(Stop::Never(reason)), Some(earlier)) => return Ok(unknown(&earlier, reason)),
+            (Err(Stop::NotYet), Some(earlier)) => return Ok(unknown(&earlier, NOT_YET)),
+            (Err(Stop::Later(detail)), Some(earlier)) => return Ok(unknown(&earlier, &detail)),
+            (Err(stop), _) => return Err(stop),
+        };
+        let outcome = self.end_of(lane, due, token, &signed).await;
+        Ok(outcome.unwrap_or_else(|| unknown(&signed, "another transaction has its number")))
+    }
+
+    /// Waits for the end of a transaction that was sent. `None` when another one has its number, so that it will not be mined.
+    async fn end_of(&self, lane: &Lane, due: Due<'_>, token: &asset::Token, signed: &Signed) -> Option<Outcome> {
         let trail = Trail { chain: &lane.chain, token: token.address, authorization: &due.payment.authorization };
-        let call = self.admit(lane, due).await?;
-        let prepared = self.prepare(lane, token, due.payment, &call).await?;
-        let (signed, doubt) = self.send(lane, prepared).await?;
-        let transaction = Some(signed.hash);
-        let error = match self.wait(&lane.chain, &signed).await {
-            Ok(receipt) if trail.is_paid_by(&receipt) => return Ok(Outcome::Settled { transaction: signed.hash }),
-            Ok(_) => {
-                let detail = format!("{} was mined without the transfer", signed.hash);
-                return Ok(Outcome::Unknown { transaction, detail });
+        let error = match self.wait(&lane.chain, signed).await {
+            Ok(receipt) => {
+                self.under_way.forget(&lane.chain, due.payment);
+                let is_paid = trail.is_paid_by(&receipt);
+                let settled = Outcome::Settled { transaction: signed.hash };
+                return Some(if is_paid { settled } else { unknown(signed, "it was mined without the transfer") });
             }
             Err(error) => error,
         };
         // Whatever went wrong, the number of the next transaction has to be asked for: this one may never be mined.
         *lane.next.lock().await = None;
-        Ok(match error {
+        if matches!(error, Error::Failed { .. } | Error::Replaced { .. }) {
+            self.under_way.forget(&lane.chain, due.payment);
+        }
+        match error {
             // Mined, and nothing moved. What follows depends on whether something else has used the nonce.
-            Error::Failed { .. } => match self.admit(lane, due).await {
+            Error::Failed { .. } => Some(match self.admit(lane, due).await {
                 Ok(_) => Outcome::Refused { reason: "transfer_reverted".to_owned() },
                 Err(Stop::Never(word)) => Outcome::Refused { reason: word.to_owned() },
                 Err(Stop::Used) => Self::used(trail).await,
-                Err(Stop::NotYet | Stop::Later(_)) => Outcome::Unknown { transaction, detail: error.to_string() },
-            },
-            error => Outcome::Unknown { transaction, detail: doubt.unwrap_or(error).to_string() },
-        })
+                Err(Stop::NotYet | Stop::Later(_)) => unknown(signed, &error.to_string()),
+            }),
+            Error::Replaced { .. } => None,
+            error => Some(unknown(signed, &error.to_string())),
+        }
     }
 
     async fn check_chain(&self, lane: &Lane) -> Option<Finding> {
@@ -370,10 +419,12 @@ impl Settle for LocalSettlement {
     }
 
     async fn look_up(&self, due: Due<'_>, since: UnixTime) -> Found {
-        match self.trail(due) {
-            Some(trail) => trail.look_up(since).await,
-            None => Found::Unclear { detail: no_node(due) },
+        let Some(trail) = self.trail(due) else { return Found::Unclear { detail: no_node(due) } };
+        let found = trail.look_up(since).await;
+        if !matches!(found, Found::Open | Found::Unclear { .. }) {
+            self.under_way.forget(trail.chain, due.payment);
         }
+        found
     }
 }
 
@@ -382,6 +433,50 @@ impl LocalSettlement {
         let chain = &self.lane(due.offer)?.chain;
         Some(Trail { chain, token: pinned(due.offer)?.address, authorization: &due.payment.authorization })
     }
+}
+
+/// Transactions that were sent and whose end is not known, by the authorization that they use.
+///
+/// Asked to settle such a payment again, the key sends the same transaction again instead of paying for a second one.
+#[derive(Debug, Default)]
+struct UnderWay(StdMutex<HashMap<Spent, (Signed, Instant)>>);
+
+/// Chain, payer and nonce. The table has one token on each chain.
+type Spent = (u64, Address, B256);
+
+impl UnderWay {
+    /// False when there is no room.
+    fn note(&self, chain: &Chain, payment: &Payment, signed: &Signed) -> bool {
+        let mut all = self.all();
+        if all.len() >= MAX_UNDER_WAY {
+            all.retain(|_, (_, since)| since.elapsed() < UNDER_WAY_TIME);
+        }
+        let has_room = all.len() < MAX_UNDER_WAY;
+        if has_room {
+            all.insert(spent(chain, payment), (signed.clone(), Instant::now()));
+        }
+        has_room
+    }
+
+    fn find(&self, chain: &Chain, payment: &Payment) -> Option<Signed> {
+        self.all().get(&spent(chain, payment)).map(|(signed, _)| signed.clone())
+    }
+
+    fn forget(&self, chain: &Chain, payment: &Payment) {
+        self.all().remove(&spent(chain, payment));
+    }
+
+    fn all(&self) -> MutexGuard<'_, HashMap<Spent, (Signed, Instant)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+const fn spent(chain: &Chain, payment: &Payment) -> Spent {
+    (chain.chain_id(), payment.authorization.from, payment.authorization.nonce)
+}
+
+fn unknown(signed: &Signed, detail: &str) -> Outcome {
+    Outcome::Unknown { transaction: Some(signed.hash), detail: detail.to_owned() }
 }
 
 /// Why a payment is not settled now. Nothing was sent.
@@ -488,6 +583,9 @@ const MAX_REVERT_BYTES: usize = 1_024;
 
 /// Pause before a transaction is numbered anew, or a node asked again that failed: less than a block of any chain.
 const BROADCAST_PAUSE: Duration = Duration::from_millis(200);
+
+/// How often it has to be seen that another transaction has the number of ours.
+const REPLACED_LOOKS: u32 = 10;
 
 const NOT_YET: &str = "the payment is not valid yet in the newest block";
 

@@ -14,7 +14,7 @@ use toolcrib_chain::wallet::LocalWallet;
 use toolcrib_core::clock::{Clock, UnixTime};
 use toolcrib_core::x402::asset;
 use toolcrib_devchain::Devchain;
-use toolcrib_gate::{Found, LocalSettlement, Outcome, SKEW_SECONDS, Settle};
+use toolcrib_gate::{Due, Found, LocalSettlement, Outcome, SKEW_SECONDS, Settle};
 
 use super::stage::{
     LOCAL, Now, PRICE, Stage, authorization, code, connect, due, offer, other, payer, recipient, settler, signed,
@@ -167,13 +167,19 @@ async fn a_reorganisation_opens_it_again() {
     assert_eq!(settlement.look_up(due, since).await, Found::Settled { transaction });
     devchain.reorg(1).expect("a block to replace");
     assert_eq!(settlement.look_up(due, since).await, Found::Open);
-    // The number of the lost transaction is free again, which shows when the next one is not mined.
-    let outcome = settlement.settle(due).await;
+    // The number of the lost transaction is free again, which shows when the next one is not mined; sent again, the lost one closes
+    // the gap.
+    let late = signed(&offer, &token, authorization(payer().address()), payer());
+    let late = Due { payment: &late, ..due };
+    let outcome = settlement.settle(late).await;
     assert!(matches!(outcome, Outcome::Unknown { transaction: Some(_), .. }), "{outcome:?}");
-    assert_eq!(settlement.look_up(due, since).await, Found::Open);
+    assert_eq!(settlement.look_up(late, since).await, Found::Open);
     let outcome = settlement.settle(due).await;
     let Outcome::Settled { transaction } = outcome else { panic!("{outcome:?}") };
     assert_eq!(settlement.look_up(due, since).await, Found::Settled { transaction });
+    // The payer had enough for one of them.
+    let outcome = settlement.settle(late).await;
+    assert_eq!(outcome, Outcome::Refused { reason: "insufficient_funds".to_owned() });
     let paid = IEIP3009::balanceOfCall { account: recipient() }.abi_encode();
     let request = TransactionRequest::default().to(token.address).input(Bytes::from(paid).into());
     assert_eq!(U256::from_be_slice(&devchain.call(&request).expect("an answer")), U256::from(PRICE), "paid once");

@@ -384,8 +384,9 @@ async fn a_transaction_that_is_not_mined_in_time_is_unknown_and_found_later() {
         stage.automine(false).await;
         let hash = named(&settlement.settle(due).await).expect("a transaction to look for");
         assert_eq!(settlement.look_up(due, since).await, Found::Open);
-        // Whoever asks again while it is under way gets no more certain answer, whatever the node thinks of a second one.
-        named(&settlement.settle(due).await);
+        // Whoever asks again while it is under way gets the same answer about the same transaction, even when the money is gone.
+        assert_eq!(named(&settlement.settle(due).await), Some(hash));
+        assert_eq!(stage.waiting(settler().address()).await, 1, "nothing more was sent");
         stage.assert_paid(0).await;
         stage.mine().await;
         assert_eq!(settlement.look_up(due, since).await, Found::Settled { transaction: hash });
