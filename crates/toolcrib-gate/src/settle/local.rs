@@ -5,11 +5,10 @@
 //! payment cannot be charged twice by it, since the token takes a nonce once; what is guarded here is the operator's gas, and that no
 //! outcome is called certain that is not.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex as StdMutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use alloy_primitives::{Address, B256, Bytes, U256};
+use alloy_primitives::{Address, Bytes, U256};
 use alloy_provider::Provider;
 use alloy_rpc_types_eth::TransactionReceipt;
 use alloy_sol_types::SolCall;
@@ -31,6 +30,12 @@ use toolcrib_core::x402::{Authorization, EXACT, Offer, Payment, asset};
 use super::lookup::{Trail, settled_in};
 use super::{Due, Found, Outcome, Settle, Verdict};
 
+mod reason;
+mod under_way;
+
+use self::reason::{Reason, reason};
+use self::under_way::UnderWay;
+
 /// Most gas of one settlement. USDC takes about 85,000 for an account without code and 20,000 to 80,000 more for one with; a contract
 /// that judges signatures at length pays for it elsewhere.
 pub const MAX_SETTLEMENT_GAS: u64 = 200_000;
@@ -47,12 +52,6 @@ const BROADCAST_ATTEMPTS: u32 = 4;
 /// How long our own count of transactions is believed before the node's. Nodes behind one address lag behind each other by some
 /// seconds; what none of them has counted by then was lost, to a full pool or a replaced block, and its number is free again.
 const NUMBER_TIME: Duration = Duration::from_secs(30);
-
-/// Most transactions whose end is not known. So many only come together when a chain stands still, and then no more are sent.
-const MAX_UNDER_WAY: usize = 4_096;
-
-/// After this time the payment of a transaction has run out on every gate, and with it what the transaction can do.
-const UNDER_WAY_TIME: Duration = Duration::from_secs(3_600);
 
 /// How often, and after which pause, a payment is looked at again that begins in the very second it was made in: the newest block is
 /// older than that on every chain.
@@ -435,46 +434,6 @@ impl LocalSettlement {
     }
 }
 
-/// Transactions that were sent and whose end is not known, by the authorization that they use.
-///
-/// Asked to settle such a payment again, the key sends the same transaction again instead of paying for a second one.
-#[derive(Debug, Default)]
-struct UnderWay(StdMutex<HashMap<Spent, (Signed, Instant)>>);
-
-/// Chain, payer and nonce. The table has one token on each chain.
-type Spent = (u64, Address, B256);
-
-impl UnderWay {
-    /// False when there is no room.
-    fn note(&self, chain: &Chain, payment: &Payment, signed: &Signed) -> bool {
-        let mut all = self.all();
-        if all.len() >= MAX_UNDER_WAY {
-            all.retain(|_, (_, since)| since.elapsed() < UNDER_WAY_TIME);
-        }
-        let has_room = all.len() < MAX_UNDER_WAY;
-        if has_room {
-            all.insert(spent(chain, payment), (signed.clone(), Instant::now()));
-        }
-        has_room
-    }
-
-    fn find(&self, chain: &Chain, payment: &Payment) -> Option<Signed> {
-        self.all().get(&spent(chain, payment)).map(|(signed, _)| signed.clone())
-    }
-
-    fn forget(&self, chain: &Chain, payment: &Payment) {
-        self.all().remove(&spent(chain, payment));
-    }
-
-    fn all(&self) -> MutexGuard<'_, HashMap<Spent, (Signed, Instant)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-const fn spent(chain: &Chain, payment: &Payment) -> Spent {
-    (chain.chain_id(), payment.authorization.from, payment.authorization.nonce)
-}
-
 fn unknown(signed: &Signed, detail: &str) -> Outcome {
     Outcome::Unknown { transaction: Some(signed.hash), detail: detail.to_owned() }
 }
@@ -507,31 +466,6 @@ impl From<Stop> for Verdict {
             Stop::Later(detail) => Self::Unclear { detail },
         }
     }
-}
-
-/// What a token said.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Reason {
-    Used,
-    NotYet,
-    Paused,
-    Word(&'static str),
-}
-
-/// The reasons of USDC, by parts of their wording.
-fn reason(revert: &Revert) -> Reason {
-    let Revert::Message(text) = revert else { return Reason::Word("transfer_refused") };
-    let text = text.to_ascii_lowercase();
-    let known = [
-        ("used or canceled", Reason::Used),
-        ("not yet valid", Reason::NotYet),
-        ("paused", Reason::Paused),
-        ("expired", Reason::Word("expired")),
-        ("invalid signature", Reason::Word("invalid_signature")),
-        ("exceeds balance", Reason::Word("insufficient_funds")),
-        ("blacklisted", Reason::Word("account_blocked")),
-    ];
-    known.into_iter().find(|(words, _)| text.contains(words)).map_or(Reason::Word("transfer_refused"), |(_, reason)| reason)
 }
 
 /// The transfer as the token wants it: r, s and v from an account without code; anything from one with code, which the token asks by
@@ -588,29 +522,3 @@ const BROADCAST_PAUSE: Duration = Duration::from_millis(200);
 const REPLACED_LOOKS: u32 = 10;
 
 const NOT_YET: &str = "the payment is not valid yet in the newest block";
-
-#[cfg(test)]
-mod tests {
-    use alloy_sol_types::{Revert as SolRevert, SolError};
-
-    use super::*;
-
-    #[test]
-    fn reasons_of_the_token_become_words() {
-        for (text, expected) in [
-            ("FiatTokenV2: authorization is used or canceled", Reason::Used),
-            ("FiatTokenV2: authorization is not yet valid", Reason::NotYet),
-            ("FiatTokenV2: authorization is expired", Reason::Word("expired")),
-            ("FiatTokenV2: invalid signature", Reason::Word("invalid_signature")),
-            ("ECRecover: invalid signature 's' value", Reason::Word("invalid_signature")),
-            ("ERC20: transfer amount exceeds balance", Reason::Word("insufficient_funds")),
-            ("Blacklistable: account is blacklisted", Reason::Word("account_blocked")),
-            ("Pausable: paused", Reason::Paused),
-            ("https://node.example/key", Reason::Word("transfer_refused")),
-        ] {
-            let revert = Revert::decode(&SolRevert::from(text).abi_encode().into());
-            assert_eq!(reason(&revert), expected, "{text}");
-        }
-        assert_eq!(reason(&Revert::Unknown(Bytes::new())), Reason::Word("transfer_refused"));
-    }
-}

@@ -324,7 +324,7 @@ mod tests {
             ("another token's transfer", vec![used(NONCE), foreign(paid.clone())], false),
             ("another token's use", vec![foreign(used(NONCE)), paid.clone()], false),
             ("the transfer of another use", vec![used(NONCE), moved(PAYER, PAYER, 0), used(next), paid.clone()], false),
-            ("a transfer that came before", vec![paid.clone(), used(NONCE), moved(PAYER, PAYER, 0)], false),
+            ("a transfer that came before", vec![paid, used(NONCE), moved(PAYER, PAYER, 0)], false),
         ] {
             assert_eq!(trail.is_paid_by(&receipt(true, &logs)), is_paid, "{name}");
             assert!(!trail.is_paid_by(&receipt(false, &logs)), "{name}, failed");

@@ -1,4 +1,5 @@
 //! Tools served over real HTTP on loopback, with a real chain behind their gates.
+#![expect(clippy::print_stderr, reason = "what a test skips is said loudly")]
 
 mod ends;
 mod gated;
