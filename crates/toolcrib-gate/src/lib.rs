@@ -30,8 +30,6 @@ pub use serving::Origins;
 pub use settle::{Due, Found, Outcome, Settle, Verdict};
 pub use standing::Discord;
 pub use stored::StoredReplay;
-pub use tls::{
-    AUTHORITY_DAYS, Authority, AuthorityError, CERTIFICATE_DAYS, HANDSHAKE_TIME, MAX_HANDSHAKES, Tls, TlsError,
-};
+pub use tls::{AUTHORITY_DAYS, Authority, AuthorityError, CERTIFICATE_DAYS, HANDSHAKE_TIME, MAX_HANDSHAKES, Tls, TlsError};
 pub use tool::{CALL_TIME, Caller, Context, Handler, MAX_INPUT_BYTES, MAX_OUTPUT_BYTES, NoHandler, Tool, ToolError};
 pub use tools::{Fault, MAX_READING, MAX_RUNNING, SHUTDOWN_TIME, Server, Tools};

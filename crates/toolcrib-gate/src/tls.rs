@@ -37,9 +37,7 @@ impl Tls {
     }
 
     /// A certificate for each name: the name, the chain and the key. Who asks for another name, or for none, gets no connection.
-    pub fn with_names<'p>(
-        certificates: impl IntoIterator<Item = (&'p str, &'p [u8], &'p [u8])>,
-    ) -> Result<Self, TlsError> {
+    pub fn with_names<'p>(certificates: impl IntoIterator<Item = (&'p str, &'p [u8], &'p [u8])>) -> Result<Self, TlsError> {
         let mut named = HashMap::new();
         for (name, cert_chain, key) in certificates {
             // SNI knows names alone, and rustls gives them in lower case.

@@ -1,8 +1,10 @@
 //! Tools served over real HTTP on loopback, with a real chain behind their gates.
 
+mod authority;
 mod ends;
 mod gated;
 mod malformed;
 mod open;
 mod setup;
+mod tls;
 mod world;
