@@ -13,6 +13,7 @@ use axum::http::uri::Authority;
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::Response;
 use axum::serve::{Listener, ListenerExt};
+use futures_util::future::join_all;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::time::sleep;
@@ -108,12 +109,13 @@ async fn run<L: Listener<Addr = SocketAddr>>(
         served = async {
             serving.await?;
             for server in servers {
-                // Calls whose caller has gone are still running.
+                // Calls whose caller has gone are still running, and may be settling.
                 let _ = server.running().acquire_many(all).await;
             }
             Ok(())
         } => served,
         () = too_late => Ok(()),
+        _ = join_all(servers.iter().map(Server::keep_reconciling)) => Ok(()),
     }
 }
 
