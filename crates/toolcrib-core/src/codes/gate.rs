@@ -158,6 +158,11 @@ super::codes! {
         "The 402 answer needs a token whose signing domain is known, a recipient, and a description that fits into a header.",
         "choose a chain of the built-in table for the identity, and a recipient other than the zero address",
     }
+    BIND = "gate.bind", Error, "Toolcrib" {
+        "the server cannot listen",
+        "The address or port is taken by another program, or may not be used. No tool was served.",
+        "stop the other program, or choose another port (0 takes a free one)",
+    }
     HOST_TWICE = "gate.host_twice", Error, "Toolcrib" {
         "two origins have the same host",
         "Servers on one socket are told apart by the host that a request names.",
