@@ -5,6 +5,7 @@ mod ends;
 mod gated;
 mod malformed;
 mod open;
+mod paid;
 mod setup;
 mod tls;
 mod world;
