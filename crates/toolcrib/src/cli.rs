@@ -174,9 +174,11 @@ pub(crate) enum Command {
     )]
     Probe(probe::ProbeEndpoint),
     /// Start a world of one's own: a chain with our contracts, three tools, and what to try
-    #[command(after_help = "The tools are open, for holders of an NFT, and paid. They are registered, served with certificates of a local\n\
+    #[command(
+        after_help = "The tools are open, for holders of an NFT, and paid. They are registered, served with certificates of a local\n\
         authority below localhost, and verify as public ones do. Nothing of this is reachable from outside this machine.\n\
-        With --json a line of JSON tells where everything is, and the last line is the envelope.")]
+        With --json a line of JSON tells where everything is, and the last line is the envelope."
+    )]
     Dev(Dev),
     /// Start a development chain with our contracts on it
     #[command(after_help = "With --json a line of JSON tells where everything is, and the last line is the envelope.")]

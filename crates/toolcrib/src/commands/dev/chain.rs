@@ -110,7 +110,8 @@ impl World {
     /// What there is, as JSON.
     pub(super) fn data(&self) -> Map<String, Value> {
         let checksummed = |address: &alloy_primitives::Address| address.to_checksum(None);
-        let assets: Map<_, _> = self.assets().iter().map(|asset| (asset.name.to_owned(), checksummed(&asset.address).into())).collect();
+        let assets: Map<_, _> =
+            self.assets().iter().map(|asset| (asset.name.to_owned(), checksummed(&asset.address).into())).collect();
         let registry = self.chain.network().registry.filter(|_| !self.bare);
         let data = json!({
             "chain_id": self.devchain.chain_id(),

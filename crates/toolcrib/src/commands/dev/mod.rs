@@ -144,7 +144,7 @@ impl Booth {
     /// What to try, in another terminal.
     fn advice(&self, world: &World) -> String {
         let program = std::env::args().next().unwrap_or_else(|| "toolcrib".to_owned());
-        let (program, url) = (shown(&program).into_owned(), world.devchain.http_url());
+        let (program, url) = (shown(&program), world.devchain.http_url());
         let usual = world.chain.network().public_rpc;
         let at = if usual == Some(url.as_str()) { String::new() } else { format!(" --rpc-url {}", shown(&url)) };
         let at = format!("--network local{at}");

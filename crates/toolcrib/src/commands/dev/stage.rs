@@ -44,7 +44,12 @@ pub(super) struct Registered {
 }
 
 /// Registers a sample that is served at a port, or changes its registration to that.
-pub(super) async fn register(registry: &Registry, wallet: &dyn Wallet, sample: &Sample, port: u16) -> Result<Registered, Failure> {
+pub(super) async fn register(
+    registry: &Registry,
+    wallet: &dyn Wallet,
+    sample: &Sample,
+    port: u16,
+) -> Result<Registered, Failure> {
     let creator = wallet.address();
     let manifest = sample.manifest(port, creator).map_err(|findings| flawed(sample, &findings))?;
     let uri = metadata_uri(&manifest.endpoint().origin(), &sample_slug(sample)?);
@@ -129,7 +134,8 @@ fn gate(registry: &Registry, sample: &Sample) -> Result<Gate, Failure> {
 }
 
 fn sample_slug(sample: &Sample) -> Result<toolcrib_core::slug::Slug, Failure> {
-    toolcrib_core::slug::Slug::parse(sample.slug).map_err(|_| Failure::new(codes::gate::SLUG, format!("{} is no slug", sample.slug)))
+    toolcrib_core::slug::Slug::parse(sample.slug)
+        .map_err(|_| Failure::new(codes::gate::SLUG, format!("{} is no slug", sample.slug)))
 }
 
 fn flawed(sample: &Sample, findings: &[Finding]) -> Failure {

@@ -84,7 +84,8 @@ impl Sample {
         let builder = ToolBuilder::new(self.slug, self.description, &endpoint, creator).version("1.0.0").tag("sample");
         let mut builder = (self.schemas)(builder);
         if let (Access::Paid, Some(token)) = (self.access, asset::usdc(LOCAL_CHAIN_ID)) {
-            let (asset, payee) = (format!("eip155:{}/erc20:{:#x}", token.chain, token.address), format!("eip155:{}:{creator:#x}", token.chain));
+            let (asset, payee) =
+                (format!("eip155:{}/erc20:{:#x}", token.chain, token.address), format!("eip155:{}:{creator:#x}", token.chain));
             builder = builder.price(PRICE, &asset, &payee, "x402");
         }
         Ok(builder.build()?.manifest)

@@ -78,7 +78,13 @@ fn compute(midnight: UnixTime, latitude: f64, longitude: f64) -> Output {
         (Day::MidnightSun, None) => 1_440,
         _ => 0,
     };
-    Output { day, sunrise: half.map(|half| shown(noon - half)), noon: shown(noon), sunset: half.map(|half| shown(noon + half)), minutes }
+    Output {
+        day,
+        sunrise: half.map(|half| shown(noon - half)),
+        noon: shown(noon),
+        sunset: half.map(|half| shown(noon + half)),
+        minutes,
+    }
 }
 
 /// Days since 2000 as a time, to the minute: more would promise more than is known.
@@ -116,7 +122,10 @@ mod tests {
         close(sydney.sunrise.as_deref().expect("rises"), "2026-06-20T21:00:00Z");
         close(sydney.sunset.as_deref().expect("sets"), "2026-06-21T06:54:00Z");
         assert_eq!(at("2026-06-21", 69.65, 18.96).day, Day::MidnightSun);
-        assert_eq!(at("2026-12-21", 69.65, 18.96), Output { day: Day::PolarNight, sunrise: None, sunset: None, minutes: 0, ..at("2026-12-21", 69.65, 18.96) });
+        assert_eq!(
+            at("2026-12-21", 69.65, 18.96),
+            Output { day: Day::PolarNight, sunrise: None, sunset: None, minutes: 0, ..at("2026-12-21", 69.65, 18.96) }
+        );
         for latitude in [-90.0, 90.0] {
             assert_ne!(at("2026-06-21", latitude, 0.0).day, Day::Usual, "at the poles");
         }
