@@ -137,7 +137,7 @@ fn signed(runtime: &Runtime, dev: &Dev, challenge: &Answer, account: u32) -> Str
     let token = offer.token().expect("a token of the table");
     let authorization = Authorization {
         from: wallet.address(),
-        to: offer.pay_to.evm.expect("an account"),
+        to: offer.pay_to.evm_address().expect("an account"),
         value: offer.amount,
         valid_after: 0,
         valid_before: dev.block_time() + 250,
@@ -147,7 +147,7 @@ fn signed(runtime: &Runtime, dev: &Dev, challenge: &Answer, account: u32) -> Str
     let digest: B256 = TransferAuthorization::from(&authorization).digest(TransferKind::Transfer, &domain);
     let cleared = Scope::offline(token.chain).clear(&wallet).expect("leave");
     let signature = runtime.block_on(wallet.sign_digest(digest, cleared)).expect("signed");
-    let signature = Signature::new(signature.to_bytes().to_vec()).expect("65 bytes");
+    let signature = Signature::new(signature.canonical().to_vec()).expect("65 bytes");
     let payment =
         Payment::new(Version::V2, offer, authorization, signature, challenge.resource.clone(), challenge.extensions.clone());
     payment.to_header().expect("a header")

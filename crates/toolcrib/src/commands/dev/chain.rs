@@ -149,11 +149,17 @@ fn played(chain_id: u64) -> Network {
     with_our_contracts(&network)
 }
 
-/// Returns when it is time to stop.
+/// Returns when it is time to stop: after so many seconds, or with Ctrl-C.
 pub(super) async fn wait(seconds: Option<u64>) {
-    match seconds {
-        Some(seconds) => tokio::time::sleep(Duration::from_secs(seconds)).await,
+    let over = async {
+        match seconds {
+            Some(seconds) => tokio::time::sleep(Duration::from_secs(seconds)).await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        () = over => {}
         // Without a way to hear Ctrl-C the process ends by it anyway.
-        None => drop(tokio::signal::ctrl_c().await),
+        _ = tokio::signal::ctrl_c() => {}
     }
 }
