@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::Args;
 use serde_json::{Map, Value, json};
+use tokio::sync::watch;
 use toolcrib_chain::deploy::{self, with_our_contracts};
 use toolcrib_chain::network::{LOCAL_CHAIN_ID, Network};
 use toolcrib_chain::rpc::{Chain, ChainConfig};
@@ -52,13 +53,14 @@ pub(super) struct World {
 
 /// Starts a chain, and says how to reach it.
 pub(crate) async fn run(arguments: &ChainArguments, printer: &mut Printer) -> Result<Done, Stop> {
+    let interrupts = Interrupts::listen();
     let world = World::start(arguments).await?;
     world.settle_down();
     printer.result(&world.lines())?;
     printer.flush()?;
     let data = Value::Object(world.data());
     printer.event(&ready(&data))?;
-    wait(arguments.exit_after).await;
+    wait(arguments.exit_after, interrupts).await;
     world.end()?;
     Ok(Done::new(Exit::Yes, data))
 }
@@ -149,8 +151,38 @@ fn played(chain_id: u64) -> Network {
     with_our_contracts(&network)
 }
 
+/// Hears Ctrl-C, from the moment it is made until the end of the process.
+#[derive(Clone, Debug)]
+pub(super) struct Interrupts(watch::Receiver<()>);
+
+impl Interrupts {
+    pub(super) fn listen() -> Self {
+        let (tell, told) = watch::channel(());
+        tokio::spawn(async move {
+            while tokio::signal::ctrl_c().await.is_ok() {
+                tell.send_replace(());
+            }
+            // Without a way to hear it the process ends by it anyway.
+            std::future::pending::<()>().await;
+        });
+        Self(told)
+    }
+
+    /// Returns with the next Ctrl-C, or at once if there was one since the last.
+    pub(super) async fn heard(&mut self) {
+        if self.0.changed().await.is_err() {
+            std::future::pending().await
+        }
+    }
+
+    /// Forgets those that were.
+    pub(super) fn forget(&mut self) {
+        self.0.mark_unchanged();
+    }
+}
+
 /// Returns when it is time to stop: after so many seconds, or with Ctrl-C.
-pub(super) async fn wait(seconds: Option<u64>) {
+pub(super) async fn wait(seconds: Option<u64>, mut interrupts: Interrupts) {
     let over = async {
         match seconds {
             Some(seconds) => tokio::time::sleep(Duration::from_secs(seconds)).await,
@@ -159,7 +191,6 @@ pub(super) async fn wait(seconds: Option<u64>) {
     };
     tokio::select! {
         () = over => {}
-        // Without a way to hear Ctrl-C the process ends by it anyway.
-        _ = tokio::signal::ctrl_c() => {}
+        () = interrupts.heard() => {}
     }
 }

@@ -16,7 +16,7 @@ use toolcrib_core::codes;
 use toolcrib_gate::{Authority, Gate, LocalSettlement, Origins, Server, Tls, Tools};
 use toolcrib_store::replay::{MemoryReplay, ReplayStore};
 
-use self::chain::{ChainArguments, World, ready, wait};
+use self::chain::{ChainArguments, Interrupts, World, ready, wait};
 use self::samples::{Access, SAMPLES, Sample};
 use self::stage::Registered;
 use crate::clock::SystemClock;
@@ -49,6 +49,7 @@ pub(crate) struct Dev {
 
 /// Starts a chain and three tools, and says what to try.
 pub(crate) async fn run(arguments: &Dev, printer: &mut Printer) -> Result<Done, Stop> {
+    let interrupts = Interrupts::listen();
     let world = World::start(&arguments.chain).await?;
     // Nobody follows a name below localhost for tools of another chain, and without a registry there are none.
     let has_tools = arguments.chain.chain_id == LOCAL_CHAIN_ID && !arguments.chain.bare;
@@ -67,11 +68,11 @@ pub(crate) async fn run(arguments: &Dev, printer: &mut Printer) -> Result<Done, 
     match tools {
         Some(tools) => {
             printer.note(&tools.advice(&world))?;
-            tools.serve(arguments.chain.exit_after, printer).await?;
+            tools.serve(arguments.chain.exit_after, interrupts, printer).await?;
         }
         None => {
             printer.note("\nno tools: they need chain 31337 and its registry\nCtrl-C ends it.")?;
-            wait(arguments.chain.exit_after).await;
+            wait(arguments.chain.exit_after, interrupts).await;
         }
     }
     world.end()?;
@@ -169,21 +170,24 @@ impl Booth {
     }
 
     /// Serves until it is time to stop, and then until every call and its settlement is done, unless Ctrl-C comes again.
-    async fn serve(self, seconds: Option<u64>, printer: &mut Printer) -> Result<(), Stop> {
+    async fn serve(self, seconds: Option<u64>, mut interrupts: Interrupts, printer: &mut Printer) -> Result<(), Stop> {
         let Self { authority, tls, listener, origins, mut faults, .. } = self;
         let (stop, stopped) = oneshot::channel::<()>();
         let mut stop = Some(stop);
         let serving = origins.serve_tls(listener, tls.clone(), async move { stopped.await.unwrap_or_default() });
         let mut serving = std::pin::pin!(serving);
-        let mut waiting = std::pin::pin!(wait(seconds));
+        let mut waiting = std::pin::pin!(wait(seconds, interrupts.clone()));
         let mut renewal = Instant::now() + RENEW_EVERY;
         loop {
             tokio::select! {
                 served = &mut serving => {
                     return served.map_err(|error| Failure::new(codes::gate::BIND, format!("the tools stopped: {error}")).into());
                 }
-                () = &mut waiting, if stop.is_some() => drop(stop.take().map(|stop| stop.send(()))),
-                _ = tokio::signal::ctrl_c(), if stop.is_none() => return Ok(()),
+                () = &mut waiting, if stop.is_some() => {
+                    let _ = stop.take().map(|stop| stop.send(()));
+                    interrupts.forget();
+                }
+                () = interrupts.heard(), if stop.is_none() => return Ok(()),
                 Some(fault) = faults.recv() => printer.note(&fault)?,
                 () = sleep_until(renewal) => {
                     tls.reload(&issue(&authority)?);
