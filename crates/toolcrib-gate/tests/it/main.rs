@@ -1,6 +1,7 @@
 //! Tools served over real HTTP on loopback, with a real chain behind their gates.
 #![expect(clippy::print_stderr, reason = "what a test skips is said loudly")]
 
+mod authority;
 mod ends;
 mod gated;
 mod malformed;
@@ -8,4 +9,5 @@ mod open;
 mod paid;
 mod settle;
 mod setup;
+mod tls;
 mod world;
