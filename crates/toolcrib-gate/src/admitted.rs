@@ -11,14 +11,17 @@
 //! before anything is sent: whoever paid and did not hear of it comes back with the same payment and gets what it bought, and nobody
 //! else does.
 
+use std::time::Duration;
+
 use alloy_primitives::{B256, Bytes};
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::Value;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use toolcrib_core::clock::UnixTime;
 use toolcrib_core::codes;
 use toolcrib_core::schema::Echo;
+use toolcrib_core::x402::usage::{UsageProof, UsageReport};
 use toolcrib_core::x402::{FacilitatorRequest, Offer, PAID_CACHE_CONTROL, SettleResponse};
 use toolcrib_store::replay::{
     Again, Proof, Receipt, Redeem, ReplayStore, Reservation, Reserve, Settlement, State, StoredResult, Ticket,
@@ -26,7 +29,7 @@ use toolcrib_store::replay::{
 
 use crate::answer::{self, Refusal, Stop};
 use crate::endpoint::{RETRY_SECONDS, listed};
-use crate::gate::terms::Proven;
+use crate::gate::terms::{Proven, Terms};
 use crate::reconcile;
 use crate::settle::{Due, Found, Outcome, Verdict};
 use crate::tool::{Context, ErrorKind, Failure, MAX_OUTPUT_BYTES, Paid};
@@ -61,11 +64,17 @@ struct Held<'h> {
     token: Option<B256>,
 }
 
+/// What a handler gave, and how long it took.
+struct Ran {
+    output: Vec<u8>,
+    took: Duration,
+}
+
 impl Admitted<'_> {
     pub(crate) async fn serve(&self, proven: Option<Proven>, input: Value, mut context: Context) -> Result<Response, Stop> {
         let Some(proven) = proven else {
-            let output = self.run(input, context).await?;
-            return Ok(answer::json(StatusCode::OK, output, "no-store"));
+            let ran = self.run(input, context).await?;
+            return Ok(answer::json(StatusCode::OK, ran.output, "no-store"));
         };
         let now = self.shared.clock.now();
         let store = &**self.shared.used.store(now);
@@ -105,7 +114,11 @@ impl Admitted<'_> {
         }
         match &self.tool.gate.charge {
             // Its lease ends with it: whatever happens to the handler, nobody calls with this signature again.
-            None => Ok(answer::json(StatusCode::OK, self.run(input, context).await?, PAID_CACHE_CONTROL)),
+            None => {
+                let ran = self.run(input, context).await?;
+                self.report(UsageProof::of_identity(&proven.payment), ran.took).await;
+                Ok(answer::json(StatusCode::OK, ran.output, PAID_CACHE_CONTROL))
+            }
             Some(charge) => {
                 context.paid = self.offer(&proven).map(|offer| Paid::of(offer, None));
                 self.charged(&held, charge, input, context).await
@@ -132,8 +145,8 @@ impl Admitted<'_> {
             context.paid = context.paid.map(|paid| Paid { transaction: Some(receipt.transaction), ..paid });
             return self.rerun(held, &receipt, input, context).await;
         }
-        let output = match self.run(input, context).await {
-            Ok(output) => output,
+        let Ran { output, took } = match self.run(input, context).await {
+            Ok(ran) => ran,
             Err(stop) => {
                 self.release(held).await;
                 return Err(stop);
@@ -141,13 +154,14 @@ impl Admitted<'_> {
         };
         let result = StoredResult { status: StatusCode::OK.as_u16(), content_type: JSON.to_owned(), body: output };
         let receipt = self.settle(held, charge, Some(&result)).await?;
+        self.report(UsageProof::of_settlement(&held.proven.payment, receipt.transaction), took).await;
         Ok(self.reply(held.proven, result.body, receipt.transaction, held.token))
     }
 
     /// Runs a call that was paid for before, and keeps its output for whoever paid.
     async fn rerun(&self, held: &Held<'_>, receipt: &Receipt, input: Value, context: Context) -> Result<Response, Stop> {
         let outcome = self.run(input, context).await;
-        let Ok(output) = outcome else {
+        let Ok(Ran { output, took }) = outcome else {
             // Paid and not served: the receipt goes with the refusal, and the same payment may be tried again once its lease is over.
             return Err(outcome.err().unwrap_or_else(|| self.store_fault("no output")).with_headers(|headers| {
                 answer::receipt(headers, held.proven.caller.version, &settled(held.proven, receipt.transaction));
@@ -158,6 +172,7 @@ impl Admitted<'_> {
         if let Err(error) = held.store.store_result(&held.proven.key, held.ticket, &result).await {
             self.shared.tell(self.tool, codes::gate::REPLAY_UNAVAILABLE, &error.to_string());
         }
+        self.report(UsageProof::of_settlement(&held.proven.payment, receipt.transaction), took).await;
         Ok(self.reply(held.proven, result.body, receipt.transaction, held.token))
     }
 
@@ -267,14 +282,17 @@ impl Admitted<'_> {
     }
 
     /// Runs the handler, and checks what it gives.
-    async fn run(&self, input: Value, context: Context) -> Result<Vec<u8>, Stop> {
+    async fn run(&self, input: Value, context: Context) -> Result<Ran, Stop> {
         let Self { shared, tool, .. } = self;
         let fault = |status, code, detail: &str| {
             shared.tell(tool, code, detail);
             Stop::from(Refusal::new(status, code))
         };
         let failed = StatusCode::INTERNAL_SERVER_ERROR;
-        let output = match timeout(tool.time, tool.handler.call(input, context)).await {
+        let began = Instant::now();
+        let called = timeout(tool.time, tool.handler.call(input, context)).await;
+        let took = began.elapsed();
+        let output = match called {
             Err(_) => return Err(fault(StatusCode::GATEWAY_TIMEOUT, codes::gate::TIMED_OUT, "the handler took too long")),
             Ok(Ok(output)) => output,
             Ok(Err(Failure::Input(detail))) => {
@@ -300,7 +318,18 @@ impl Admitted<'_> {
         if bytes.len() > MAX_OUTPUT_BYTES {
             return Err(fault(failed, codes::gate::OUTPUT_TOO_LARGE, &format!("{} bytes", bytes.len())));
         }
-        Ok(bytes)
+        Ok(Ran { output: bytes, took })
+    }
+
+    /// Tells the directory about a call that was served, where the operator wants that. Signatures are used up by now, and settled
+    /// payments public. Results that somebody comes back for are not reported again.
+    async fn report(&self, proof: Option<UsageProof>, took: Duration) {
+        let tool = self.tool.gate.terms.as_ref().and_then(Terms::tool);
+        let (Some(usage), Some(tool), Some(proof)) = (&self.shared.usage, tool, proof) else { return };
+        let latency_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+        if let Err(detail) = usage.send(&UsageReport { tool, latency_ms, proof }).await {
+            self.shared.tell(self.tool, codes::usage::NOT_REPORTED, &detail);
+        }
     }
 
     /// The answer to a call that was paid for.

@@ -13,6 +13,7 @@ mod settle;
 mod standing;
 mod tool;
 mod tools;
+mod usage;
 mod used;
 mod well_known;
 
@@ -30,3 +31,4 @@ pub use settle::{Due, Found, Outcome, Settle, Verdict};
 pub use standing::Discord;
 pub use tool::{CALL_TIME, Caller, Context, Handler, MAX_INPUT_BYTES, MAX_OUTPUT_BYTES, NoHandler, Paid, Tool, ToolError};
 pub use tools::{Fault, MAX_READING, MAX_RUNNING, SHUTDOWN_TIME, Server, Tools};
+pub use usage::{MAX_REPORTS, USAGE_TIME, Usage};

@@ -34,6 +34,7 @@ use crate::reconcile::{self, RECONCILE_EVERY, Reconciled};
 use crate::settle::Settle;
 use crate::standing::{Discord, Expected};
 use crate::tool::{Handler, Tool};
+use crate::usage::Usage;
 use crate::used::Used;
 use crate::{Gate, SystemClock, endpoint, well_known};
 
@@ -56,6 +57,7 @@ pub struct Tools {
     rates: Rates,
     clock: Arc<dyn Clock + Send + Sync>,
     on_fault: Arc<OnFault>,
+    usage: Option<Usage>,
 }
 
 type OnFault = dyn Fn(&Fault<'_>) + Send + Sync;
@@ -81,6 +83,7 @@ impl Tools {
             rates: Rates::default(),
             clock: Arc::new(SystemClock),
             on_fault: Arc::new(|_| ()),
+            usage: None,
         }
     }
 
@@ -126,6 +129,14 @@ impl Tools {
         self
     }
 
+    /// Reports calls that were served to a directory. Without this call nothing is reported: a report hands the caller's signature to
+    /// somebody else. Tools whose gate does not know which tool of which registry they are, are not reported.
+    #[must_use]
+    pub fn usage(mut self, usage: Usage) -> Self {
+        self.usage = Some(usage);
+        self
+    }
+
     /// Checks everything, and gives a server or all that is wrong.
     pub fn build(self) -> Result<Server, SetupErrors> {
         let origin = Origin::parse(&self.origin).map_err(|fault| {
@@ -163,6 +174,7 @@ impl Tools {
             limiter: Limiter::new(self.rates),
             clock: self.clock,
             on_fault: self.on_fault,
+            usage: self.usage,
             reading: Semaphore::new(MAX_READING),
             running: Arc::new(Semaphore::new(MAX_RUNNING)),
         };
@@ -272,6 +284,7 @@ pub(crate) struct Shared {
     pub(crate) limiter: Limiter,
     pub(crate) clock: Arc<dyn Clock + Send + Sync>,
     pub(crate) on_fault: Arc<OnFault>,
+    pub(crate) usage: Option<Usage>,
     pub(crate) reading: Semaphore,
     pub(crate) running: Arc<Semaphore>,
 }
