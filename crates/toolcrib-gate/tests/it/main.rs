@@ -6,4 +6,6 @@ mod malformed;
 mod open;
 mod paid;
 mod setup;
+mod till;
+mod usage;
 mod world;
