@@ -83,6 +83,11 @@ sol! {
         function isValidSignature(bytes32 hash, bytes signature) external view returns (bytes4);
     }
 
+    /// delegate.xyz, `DelegateRegistry` v2.
+    interface IDelegateRegistry {
+        function checkDelegateForAll(address to, address from, bytes32 rights) external view returns (bool);
+    }
+
     interface IEIP3009 {
         function DOMAIN_SEPARATOR() external view returns (bytes32);
         function authorizationState(address authorizer, bytes32 nonce) external view returns (bool);

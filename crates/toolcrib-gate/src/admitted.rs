@@ -103,12 +103,7 @@ impl Admitted<'_> {
             Err(error) => return Err(self.store_fault(&error)),
         };
         let held = Held { store, proven: &proven, ticket, reserved_at: now, token };
-        if let Some(access) = &self.tool.gate.access
-            && let Err((refusal, detail)) = access.ask(proven.caller.account, self.data.clone()).await
-        {
-            if let Some(detail) = detail {
-                self.shared.tell(self.tool, refusal.code, &detail);
-            }
+        if let Err(refusal) = self.let_in(&proven, &context).await {
             self.release(&held).await;
             return Err(refusal.into());
         }
@@ -124,6 +119,18 @@ impl Admitted<'_> {
                 self.charged(&held, charge, input, context).await
             }
         }
+    }
+
+    /// Asks the predicate, where there is one.
+    async fn let_in(&self, proven: &Proven, context: &Context) -> Result<(), Refusal> {
+        let Some(access) = &self.tool.gate.access else { return Ok(()) };
+        let asked = access.ask(proven.caller.account, context.delegated_for, self.data.clone()).await;
+        asked.map_err(|(refusal, detail)| {
+            if let Some(detail) = detail {
+                self.shared.tell(self.tool, refusal.code, &detail);
+            }
+            refusal
+        })
     }
 
     /// A call that must pay, from the reservation on.
@@ -257,6 +264,10 @@ impl Admitted<'_> {
         match redeemed {
             Redeem::Result(result, receipt) => Ok(self.reply(proven, result.body, receipt.transaction, None)),
             Redeem::Rerun(ticket, receipt) => {
+                // Whoever paid was let in then, but perhaps for somebody else than is named now.
+                if context.delegated_for.is_some() {
+                    self.let_in(proven, &context).await?;
+                }
                 context.paid = self.offer(proven).map(|offer| Paid::of(offer, Some(receipt.transaction)));
                 let held = Held { store, proven, ticket, reserved_at: now, token: None };
                 self.rerun(&held, &receipt, input, context).await

@@ -22,6 +22,7 @@ use toolcrib_core::schema::{Echo, MAX_INSTANCE_DEPTH, Validator, Violation, to_s
 
 use crate::admitted::Admitted;
 use crate::answer::{self, Refusal, Stop};
+use crate::gate::delegation;
 use crate::gate::terms::{Asked, Terms, Unproven};
 use crate::rate::Wait;
 use crate::tool::Context;
@@ -34,12 +35,15 @@ pub const BODY_TIME: Duration = Duration::from_secs(15);
 pub(crate) const RETRY_SECONDS: u64 = 5;
 
 const ALLOW: &str = "POST, OPTIONS";
+const ALLOW_GET: &str = "GET, POST, OPTIONS";
 
 pub(crate) async fn answer(shared: Arc<Shared>, tool: Arc<Served>, request: Request) -> Response {
+    let allow = if tool.parameters.is_some() { ALLOW_GET } else { ALLOW };
     match *request.method() {
         Method::POST => {}
-        Method::OPTIONS => return answer::options(ALLOW),
-        _ => return answer::not_allowed(codes::gate::METHOD, ALLOW),
+        Method::GET if tool.parameters.is_some() => {}
+        Method::OPTIONS => return answer::options(allow),
+        _ => return answer::not_allowed(codes::gate::METHOD, allow),
     }
     call(shared, &tool, request).await.unwrap_or_else(Stop::into_response)
 }
@@ -48,32 +52,44 @@ async fn call(shared: Arc<Shared>, tool: &Arc<Served>, request: Request) -> Resu
     let peer = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|ConnectInfo(peer)| peer.ip());
     shared.limiter.request(peer).map_err(too_often)?;
     let (head, body) = request.into_parts();
-    check_content_type(&head.headers)?;
+    // Only methods that are taken come here, and of those GET alone has its input in the query.
+    let parameters = tool.parameters.as_ref().filter(|_| head.method == Method::GET);
+    if parameters.is_none() {
+        check_content_type(&head.headers)?;
+    }
     let terms = tool.gate.terms.as_ref();
+    let stop = |terms: &Terms, unproven| stop(&shared, tool, terms, unproven);
     let signed = terms.map(|terms| Terms::read(&head.headers).map_err(|unproven| stop(terms, unproven))).transpose()?;
     let busy = || Refusal::new(StatusCode::SERVICE_UNAVAILABLE, codes::gate::BUSY).retry_after(RETRY_SECONDS);
     let reading = shared.reading.try_acquire().map_err(|_| busy())?;
-    let body = read(body, &head.headers, tool.max_input).await?;
-    let mut proven = None;
+    let body = read(body, &head.headers, if parameters.is_some() { 0 } else { tool.max_input }).await?;
+    let target = head.uri.path_and_query().map_or("/", |target| target.as_str());
+    let (mut proven, mut delegated_for) = (None, None);
     if let (Some(terms), Some(payment)) = (terms, signed) {
-        let target = head.uri.path_and_query().map_or("/", |target| target.as_str());
         let asked = Asked { method: head.method.as_str(), target, body: &body };
-        let found = terms.verify(payment, &head.headers, asked, shared.clock.now());
+        let found = terms.verify(payment, &head.headers, asked, shared.clock.now()).await;
         let found = found.map_err(|unproven| stop(terms, unproven))?;
         shared.limiter.account(found.caller.account).map_err(too_often)?;
         proven = Some(found);
+        delegated_for = delegation::read(&head.headers, tool.gate.access.as_ref())?;
     }
     let data = tool.gate.access.as_ref().map(|access| access.data(&head.headers)).transpose()?.unwrap_or_default();
-    let input = input(&body, tool.inputs.as_ref())?;
+    let input = match parameters {
+        Some(parameters) => parameters.read(head.uri.query().unwrap_or_default())?,
+        None => parse(&body)?,
+    };
+    check_input(&input, tool.inputs.as_ref())?;
     let permit = shared.running.clone().try_acquire_owned().map_err(|_| busy())?;
     drop(reading);
     let context = Context {
         slug: tool.slug.clone(),
         caller: proven.as_ref().map(|proven| proven.caller),
+        delegated_for,
         tool: terms.and_then(Terms::tool),
         paid: None,
     };
-    let body_hash = keccak256(&body);
+    // What the call was about, for whoever comes back for its result: of a GET that is its target.
+    let body_hash = if parameters.is_some() { keccak256(target) } else { keccak256(&body) };
     drop(body);
     let running = {
         let (shared, tool) = (shared.clone(), tool.clone());
@@ -88,8 +104,8 @@ async fn call(shared: Arc<Shared>, tool: &Arc<Served>, request: Request) -> Resu
     })
 }
 
-/// Reads the input strictly and holds it against the schema.
-fn input(body: &[u8], schema: Option<&Validator>) -> Result<Value, Refusal> {
+/// Reads the input strictly.
+fn parse(body: &[u8]) -> Result<Value, Refusal> {
     let not_json = || Refusal::new(StatusCode::BAD_REQUEST, codes::gate::NOT_JSON);
     let reading = strict::read(body, Limits { max_bytes: body.len().max(1), max_depth: MAX_INSTANCE_DEPTH });
     let findings = reading.findings.into_sorted();
@@ -101,11 +117,15 @@ fn input(body: &[u8], schema: Option<&Validator>) -> Result<Value, Refusal> {
             None => refusal,
         });
     };
-    let input = to_serde(document.root());
+    Ok(to_serde(document.root()))
+}
+
+/// Holds the input against the schema.
+fn check_input(input: &Value, schema: Option<&Validator>) -> Result<(), Refusal> {
     // The caller's own values may be repeated to the caller.
-    let violations = schema.map_or_else(Vec::new, |schema| schema.violations(&input, Echo::Values));
+    let violations = schema.map_or_else(Vec::new, |schema| schema.violations(input, Echo::Values));
     if violations.is_empty() {
-        return Ok(input);
+        return Ok(());
     }
     Err(Refusal::new(StatusCode::BAD_REQUEST, codes::gate::INPUT_INVALID).with("violations", listed(&violations)))
 }
@@ -156,8 +176,12 @@ fn check_content_type(headers: &HeaderMap) -> Result<(), Refusal> {
     if is_json { Ok(()) } else { Err(Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, codes::gate::CONTENT_TYPE)) }
 }
 
-fn stop(terms: &Terms, unproven: Unproven) -> Stop {
+fn stop(shared: &Shared, tool: &Served, terms: &Terms, unproven: Unproven) -> Stop {
     match unproven {
+        Unproven::Unasked(detail) => {
+            shared.tell(tool, codes::access::UNAVAILABLE, &detail);
+            Refusal::new(StatusCode::BAD_GATEWAY, codes::access::UNAVAILABLE).retry_after(RETRY_SECONDS).into()
+        }
         Unproven::Malformed(refusal) => refusal.into(),
         Unproven::Challenge(reason) => Stop::challenge(terms.paywall(), reason),
     }

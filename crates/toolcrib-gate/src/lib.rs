@@ -7,6 +7,7 @@ mod clock;
 mod endpoint;
 mod error;
 mod gate;
+mod query;
 mod rate;
 mod reconcile;
 mod settle;
@@ -25,6 +26,7 @@ pub use gate::{
     ACCESS_TIME, FACTS_SECONDS, Gate, IDENTITY_SECONDS, IdentityGate, MAX_SHOWN_DATA_BYTES, MAX_SHOWN_REQUIREMENTS,
     PAYMENT_SECONDS, PaidGate, PredicateGate, X_TOOL_ACCESS_DATA,
 };
+pub use query::{MAX_PARAMETERS, MAX_QUERY_BYTES};
 pub use rate::{MAX_CALLERS, Rate, Rates};
 pub use reconcile::{RECONCILE_EVERY, Reconciled};
 pub use settle::{Due, Found, Outcome, Settle, Verdict};

@@ -19,7 +19,7 @@ use tokio::time::sleep;
 use toolcrib_core::clock::Clock;
 use toolcrib_core::codes::{self, Code};
 use toolcrib_core::finding::{Finding, Mode};
-use toolcrib_core::schema::Validator;
+use toolcrib_core::schema::{Validator, to_serde};
 use toolcrib_core::slug::Slug;
 use toolcrib_core::tool::ToolManifest;
 use toolcrib_core::url::Origin;
@@ -29,6 +29,7 @@ use crate::answer::Refusal;
 use crate::error::{SetupError, SetupErrors};
 use crate::gate::access::Access;
 use crate::gate::terms::Terms;
+use crate::query::Parameters;
 use crate::rate::{Limiter, Rates};
 use crate::reconcile::{self, RECONCILE_EVERY, Reconciled};
 use crate::settle::Settle;
@@ -311,6 +312,8 @@ pub(crate) struct Served {
     pub(crate) route: String,
     pub(crate) bytes: Bytes,
     pub(crate) etag: HeaderValue,
+    /// How a query is read, where GET is taken.
+    pub(crate) parameters: Option<Parameters>,
     pub(crate) inputs: Option<Validator>,
     pub(crate) outputs: Option<Validator>,
     pub(crate) gate: Ready,
@@ -401,6 +404,7 @@ impl Served {
                 return Err(errors);
             }
         };
+        let parameters = tool.get.then(|| Parameters::of(&manifest.inputs().map_or(serde_json::Value::Null, to_serde)));
         let expected = Expected {
             hash: tool.manifest.hash(),
             creator: manifest.creator(),
@@ -417,6 +421,7 @@ impl Served {
             route: route(endpoint.normalized()),
             bytes: bytes.into(),
             etag,
+            parameters,
             inputs,
             outputs,
             gate,
