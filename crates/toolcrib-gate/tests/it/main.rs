@@ -1,10 +1,14 @@
 //! Tools served over real HTTP on loopback, with a real chain behind their gates.
 
+mod accounts;
+mod delegation;
 mod ends;
 mod gated;
+mod get;
 mod malformed;
 mod open;
 mod paid;
+mod routes;
 mod setup;
 mod till;
 mod usage;
