@@ -26,10 +26,13 @@ use toolcrib_core::x402::{FacilitatorRequest, Offer, PAID_CACHE_CONTROL, SettleR
 use toolcrib_store::replay::{
     Again, Proof, Receipt, Redeem, ReplayStore, Reservation, Reserve, Settlement, State, StoredResult, Ticket,
 };
+use tracing::Span;
+use tracing::field::display;
 
 use crate::answer::{self, Refusal, Stop};
 use crate::endpoint::{RETRY_SECONDS, listed};
 use crate::gate::terms::{Proven, Terms};
+use crate::metrics::End;
 use crate::reconcile;
 use crate::settle::{Due, Found, Outcome, Verdict};
 use crate::tool::{Context, ErrorKind, Failure, MAX_OUTPUT_BYTES, Paid};
@@ -52,6 +55,8 @@ pub(crate) struct Admitted<'c> {
     /// For the predicate.
     pub(crate) data: Bytes,
     pub(crate) body_hash: B256,
+    /// Where a logger reads about this call.
+    pub(crate) span: Span,
 }
 
 /// A reserved signature.
@@ -196,7 +201,10 @@ impl Admitted<'_> {
         if let Err(error) = held.store.begin_settlement(&held.proven.key, held.ticket, &settlement).await {
             return Err(self.store_fault(&error));
         }
-        let (transaction, detail) = match charge.settle.settle(due).await {
+        let sent = Instant::now();
+        let outcome = charge.settle.settle(due).await;
+        self.tool.metrics.settlement.observe(sent.elapsed());
+        let (transaction, detail) = match outcome {
             Outcome::Settled { transaction } => return Ok(self.settled(held, transaction).await),
             Outcome::Refused { reason } => {
                 self.release(held).await;
@@ -219,6 +227,7 @@ impl Admitted<'_> {
         }
         let named = transaction.map_or_else(String::new, |transaction| format!("; transaction {transaction}"));
         self.shared.tell(self.tool, codes::settlement::UNKNOWN, &format!("{detail}{named}"));
+        self.tool.metrics.ended(End::Unknown);
         if let Err(error) = held.store.mark_unknown(&held.proven.key, held.ticket, self.shared.clock.now()).await {
             self.shared.tell(self.tool, codes::gate::REPLAY_UNAVAILABLE, &error.to_string());
         }
@@ -228,6 +237,9 @@ impl Admitted<'_> {
 
     /// Writes down that the money moved. A store that does not take it leaves the payment to whoever reconciles; the caller has paid.
     async fn settled(&self, held: &Held<'_>, transaction: B256) -> Receipt {
+        if let Some(offer) = self.offer(held.proven) {
+            self.tool.metrics.settled(offer);
+        }
         let response = settled(held.proven, transaction).to_json(held.proven.caller.version).into_bytes();
         let receipt = Receipt { transaction, response };
         if let Err(error) = held.store.settle(&held.proven.key, &receipt, self.shared.clock.now()).await {
@@ -258,6 +270,7 @@ impl Admitted<'_> {
             && let Ok(due) = self.due(proven)
             && reconcile::look(store, &*charge.settle, due, &entry, now).await.unwrap_or(false)
         {
+            self.tool.metrics.settled(due.offer);
             redeemed = store.redeem(&proven.key, &again, now).await.map_err(|error| self.store_fault(&error))?;
         }
         let conflict = |code| Refusal::new(StatusCode::CONFLICT, code);
@@ -303,6 +316,7 @@ impl Admitted<'_> {
         let began = Instant::now();
         let called = timeout(tool.time, tool.handler.call(input, context)).await;
         let took = began.elapsed();
+        tool.metrics.handler.observe(took);
         let output = match called {
             Err(_) => return Err(fault(StatusCode::GATEWAY_TIMEOUT, codes::gate::TIMED_OUT, "the handler took too long")),
             Ok(Ok(output)) => output,
@@ -338,13 +352,16 @@ impl Admitted<'_> {
         let tool = self.tool.gate.terms.as_ref().and_then(Terms::tool);
         let (Some(usage), Some(tool), Some(proof)) = (&self.shared.usage, tool, proof) else { return };
         let latency_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
-        if let Err(detail) = usage.send(&UsageReport { tool, latency_ms, proof }).await {
+        let sent = usage.send(&UsageReport { tool, latency_ms, proof }).await;
+        self.tool.metrics.reported(sent.is_ok());
+        if let Err(detail) = sent {
             self.shared.tell(self.tool, codes::usage::NOT_REPORTED, &detail);
         }
     }
 
     /// The answer to a call that was paid for.
     fn reply(&self, proven: &Proven, output: Vec<u8>, transaction: B256, token: Option<B256>) -> Response {
+        self.span.record("transaction", display(transaction));
         let mut response = answer::json(StatusCode::OK, output, PAID_CACHE_CONTROL);
         let headers = response.headers_mut();
         answer::receipt(headers, proven.caller.version, &settled(proven, transaction));
@@ -354,6 +371,7 @@ impl Admitted<'_> {
 
     /// The answer to a payment that does not settle: a new challenge, and a receipt that says why.
     fn unpaid(&self, proven: &Proven, reason: &str) -> Stop {
+        self.tool.metrics.ended(End::Refused);
         self.challenge(codes::settlement::REFUSED).with_headers(|headers| {
             answer::receipt(headers, proven.caller.version, &SettleResponse::failed(&proven.payment, reason));
         })
@@ -367,6 +385,7 @@ impl Admitted<'_> {
     }
 
     fn unavailable(&self, detail: &str) -> Stop {
+        self.tool.metrics.ended(End::Unavailable);
         self.shared.tell(self.tool, codes::settlement::UNAVAILABLE, detail);
         Refusal::new(StatusCode::BAD_GATEWAY, codes::settlement::UNAVAILABLE).retry_after(RETRY_SECONDS).into()
     }

@@ -15,10 +15,12 @@ use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::Response;
 use futures_util::StreamExt;
 use serde_json::{Value, json};
-use tokio::time::timeout;
-use toolcrib_core::codes;
+use tokio::time::{Instant, timeout};
+use toolcrib_core::codes::{self, Code};
 use toolcrib_core::json::{self as strict, Limits};
 use toolcrib_core::schema::{Echo, MAX_INSTANCE_DEPTH, Validator, Violation, to_serde};
+use tracing::field::{Empty, display};
+use tracing::{Instrument as _, Span, info, info_span};
 
 use crate::admitted::Admitted;
 use crate::answer::{self, Refusal, Stop};
@@ -34,10 +36,33 @@ pub const BODY_TIME: Duration = Duration::from_secs(15);
 /// Seconds after which a caller may try again when the server, not the caller, has too much to do.
 pub(crate) const RETRY_SECONDS: u64 = 5;
 
+/// The target of spans and events about calls. They say who called which tool when and how that ended, and have nothing in them that
+/// was signed, secret or paid for.
+const CALLS: &str = "toolcrib::call";
+
 const ALLOW: &str = "POST, OPTIONS";
 const ALLOW_GET: &str = "GET, POST, OPTIONS";
 
 pub(crate) async fn answer(shared: Arc<Shared>, tool: Arc<Served>, request: Request) -> Response {
+    let began = Instant::now();
+    let method = match *request.method() {
+        Method::POST => "POST",
+        Method::GET => "GET",
+        Method::HEAD => "HEAD",
+        Method::OPTIONS => "OPTIONS",
+        _ => "other",
+    };
+    let span = info_span!(target: CALLS, "call", tool = &*tool.slug, method, caller = Empty, transaction = Empty);
+    let response = taken(shared, &tool, request, &span).instrument(span.clone()).await;
+    let (status, code) = (response.status().as_u16(), response.extensions().get::<Code>().copied());
+    tool.metrics.answered(status, code);
+    let (code, millis) = (code.map_or("", Code::id), u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX));
+    span.in_scope(|| info!(target: CALLS, status, code, millis, "answered"));
+    response
+}
+
+/// Calls the tool, if the method is one that it takes.
+async fn taken(shared: Arc<Shared>, tool: &Arc<Served>, request: Request, span: &Span) -> Response {
     let allow = if tool.parameters.is_some() { ALLOW_GET } else { ALLOW };
     match *request.method() {
         Method::POST => {}
@@ -45,10 +70,10 @@ pub(crate) async fn answer(shared: Arc<Shared>, tool: Arc<Served>, request: Requ
         Method::OPTIONS => return answer::options(allow),
         _ => return answer::not_allowed(codes::gate::METHOD, allow),
     }
-    call(shared, &tool, request).await.unwrap_or_else(Stop::into_response)
+    call(shared, tool, request, span).await.unwrap_or_else(Stop::into_response)
 }
 
-async fn call(shared: Arc<Shared>, tool: &Arc<Served>, request: Request) -> Result<Response, Stop> {
+async fn call(shared: Arc<Shared>, tool: &Arc<Served>, request: Request, span: &Span) -> Result<Response, Stop> {
     let peer = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|ConnectInfo(peer)| peer.ip());
     shared.limiter.request(peer).map_err(too_often)?;
     let (head, body) = request.into_parts();
@@ -69,6 +94,7 @@ async fn call(shared: Arc<Shared>, tool: &Arc<Served>, request: Request) -> Resu
         let asked = Asked { method: head.method.as_str(), target, body: &body };
         let found = terms.verify(payment, &head.headers, asked, shared.clock.now()).await;
         let found = found.map_err(|unproven| stop(terms, unproven))?;
+        span.record("caller", display(found.caller.account));
         shared.limiter.account(found.caller.account).map_err(too_often)?;
         proven = Some(found);
         delegated_for = delegation::read(&head.headers, tool.gate.access.as_ref())?;
@@ -92,11 +118,13 @@ async fn call(shared: Arc<Shared>, tool: &Arc<Served>, request: Request) -> Resu
     let body_hash = if parameters.is_some() { keccak256(target) } else { keccak256(&body) };
     drop(body);
     let running = {
-        let (shared, tool) = (shared.clone(), tool.clone());
-        tokio::spawn(async move {
+        let (shared, tool, span) = (shared.clone(), tool.clone(), span.clone());
+        let within = span.clone();
+        let serving = async move {
             let _permit = permit;
-            Admitted { shared: &shared, tool: &tool, data, body_hash }.serve(proven, input, context).await
-        })
+            Admitted { shared: &shared, tool: &tool, data, body_hash, span }.serve(proven, input, context).await
+        };
+        tokio::spawn(serving.instrument(within))
     };
     running.await.unwrap_or_else(|error| {
         shared.tell(tool, codes::gate::PANICKED, &error.to_string());

@@ -7,6 +7,7 @@ mod clock;
 mod endpoint;
 mod error;
 mod gate;
+mod metrics;
 mod query;
 mod rate;
 mod reconcile;
@@ -26,6 +27,7 @@ pub use gate::{
     ACCESS_TIME, FACTS_SECONDS, Gate, IDENTITY_SECONDS, IdentityGate, MAX_SHOWN_DATA_BYTES, MAX_SHOWN_REQUIREMENTS,
     PAYMENT_SECONDS, PaidGate, PredicateGate, X_TOOL_ACCESS_DATA,
 };
+pub use metrics::COUNTS_SECONDS;
 pub use query::{MAX_PARAMETERS, MAX_QUERY_BYTES};
 pub use rate::{MAX_CALLERS, Rate, Rates};
 pub use reconcile::{RECONCILE_EVERY, Reconciled};

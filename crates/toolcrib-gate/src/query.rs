@@ -193,7 +193,10 @@ mod tests {
         check("&&", Ok(json!({})));
         check("text=a+b%20c%26d&count=-3", Ok(json!({"text": "a b c&d", "count": -3})));
         check("text=7&unknown=7&text%32=true", Ok(json!({"text": "7", "unknown": "7", "text2": "true"})));
-        check("maybe=1&either=1&day=4&loop=1&elsewhere=1", Ok(json!({"maybe": 1, "either": "1", "day": 4, "loop": "1", "elsewhere": "1"})));
+        check(
+            "maybe=1&either=1&day=4&loop=1&elsewhere=1",
+            Ok(json!({"maybe": 1, "either": "1", "day": 4, "loop": "1", "elsewhere": "1"})),
+        );
         check("share=1.5&loud=true", Ok(json!({"share": 1.5, "loud": true})));
         check("share=1e2&loud=false", Ok(json!({"share": 100.0, "loud": false})));
         check("tags=a", Ok(json!({"tags": ["a"]})));

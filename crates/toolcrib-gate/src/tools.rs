@@ -29,6 +29,7 @@ use crate::answer::Refusal;
 use crate::error::{SetupError, SetupErrors};
 use crate::gate::access::Access;
 use crate::gate::terms::Terms;
+use crate::metrics::{Metrics, ToolMetrics};
 use crate::query::Parameters;
 use crate::rate::{Limiter, Rates};
 use crate::reconcile::{self, RECONCILE_EVERY, Reconciled};
@@ -176,6 +177,7 @@ impl Tools {
             clock: self.clock,
             on_fault: self.on_fault,
             usage: self.usage,
+            metrics: Metrics::default(),
             reading: Semaphore::new(MAX_READING),
             running: Arc::new(Semaphore::new(MAX_RUNNING)),
         };
@@ -192,8 +194,8 @@ impl fmt::Debug for Tools {
 /// Tools that are ready to be served.
 #[derive(Clone, Debug)]
 pub struct Server {
-    tools: Vec<Arc<Served>>,
-    shared: Arc<Shared>,
+    pub(crate) tools: Vec<Arc<Served>>,
+    pub(crate) shared: Arc<Shared>,
 }
 
 impl Server {
@@ -286,6 +288,7 @@ pub(crate) struct Shared {
     pub(crate) clock: Arc<dyn Clock + Send + Sync>,
     pub(crate) on_fault: Arc<OnFault>,
     pub(crate) usage: Option<Usage>,
+    pub(crate) metrics: Metrics,
     pub(crate) reading: Semaphore,
     pub(crate) running: Arc<Semaphore>,
 }
@@ -321,6 +324,7 @@ pub(crate) struct Served {
     pub(crate) max_input: usize,
     pub(crate) time: Duration,
     pub(crate) handler: Handler,
+    pub(crate) metrics: ToolMetrics,
 }
 
 /// A gate that is ready to be used. All of it is missing where everybody may call.
@@ -429,6 +433,7 @@ impl Served {
             max_input: tool.max_input,
             time: tool.time,
             handler: tool.handler,
+            metrics: ToolMetrics::default(),
         })
     }
 }

@@ -88,7 +88,12 @@ impl Access {
 
     /// Asks whether an account may call, or may for the holder that has delegated to it. The second part of an error is for the
     /// operator.
-    pub(crate) async fn ask(&self, signer: Address, holder: Option<Address>, data: Bytes) -> Result<(), (Refusal, Option<String>)> {
+    pub(crate) async fn ask(
+        &self,
+        signer: Address,
+        holder: Option<Address>,
+        data: Bytes,
+    ) -> Result<(), (Refusal, Option<String>)> {
         let unavailable = |detail: String| {
             let refusal = Refusal::new(StatusCode::BAD_GATEWAY, codes::access::UNAVAILABLE);
             (refusal, Some(detail))
@@ -96,7 +101,9 @@ impl Access {
         let account = holder.unwrap_or(signer);
         let asking = async {
             match (self.delegation, holder) {
-                (Some(registry), Some(holder)) if !is_delegate(self.registry.chain(), registry, signer, holder).await? => Ok(None),
+                (Some(registry), Some(holder)) if !is_delegate(self.registry.chain(), registry, signer, holder).await? => {
+                    Ok(None)
+                }
                 _ => self.registry.access(self.id, account, data).await.map(Some),
             }
         };

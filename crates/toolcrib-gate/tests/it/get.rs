@@ -53,7 +53,8 @@ async fn get(at: SocketAddr, target: &str, headers: &[(&str, &str)]) -> Answer {
 #[tokio::test]
 async fn the_query_is_the_input_in_the_types_of_the_manifest() {
     let runs = Runs::default();
-    let at = serve(tools().tool(echo("tides", Gate::Open, false, &runs).get()).tool(echo("closed", Gate::Open, false, &runs))).await;
+    let at =
+        serve(tools().tool(echo("tides", Gate::Open, false, &runs).get()).tool(echo("closed", Gate::Open, false, &runs))).await;
     for (query, expected) in [
         ("harbour=Brest", json!({"harbour": "Brest", "days": null, "metric": false, "level": null, "years": []})),
         (

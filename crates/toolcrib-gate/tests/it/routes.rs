@@ -8,9 +8,7 @@ use toolcrib_gate::{Gate, PaidGate, Rates, Tools};
 use toolcrib_store::replay::{Limits, MemoryReplay};
 
 use crate::till::{USDC_ON_BASE, of_the_price, priced, till};
-use crate::world::{
-    ORIGIN, Runs, authorization, base_domain, counting, fresh, header, holder, post, send, serve, sign,
-};
+use crate::world::{ORIGIN, Runs, authorization, base_domain, counting, fresh, header, holder, post, send, serve, sign};
 
 /// Sends bytes and gives the status, or `None` when the server closes without one.
 async fn raw(to: std::net::SocketAddr, bytes: &[u8]) -> Option<u16> {
@@ -26,7 +24,9 @@ async fn raw(to: std::net::SocketAddr, bytes: &[u8]) -> Option<u16> {
 async fn no_other_spelling_of_a_path_reaches_the_tool() {
     let runs = Runs::default();
     let tools = Tools::new(ORIGIN).rates(Rates { per_address: None, ..Rates::default() });
-    let at = serve(tools.tool(counting("word-count", Gate::identity(), &runs)).tool(counting("got", Gate::identity(), &runs).get())).await;
+    let at =
+        serve(tools.tool(counting("word-count", Gate::identity(), &runs)).tool(counting("got", Gate::identity(), &runs).get()))
+            .await;
     let body = br#"{"text":"one two"}"#;
     for target in [
         "//word-count",
@@ -94,7 +94,6 @@ async fn no_other_spelling_of_a_path_reaches_the_tool() {
     }
     assert_eq!(runs.count(), 0);
 }
-
 
 // attack: T17
 #[tokio::test]
