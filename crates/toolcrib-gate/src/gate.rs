@@ -16,9 +16,11 @@ use crate::settle::Settle;
 
 pub(crate) mod access;
 pub(crate) mod delegation;
+mod recipient;
 pub(crate) mod terms;
 
 pub use access::{ACCESS_TIME, FACTS_SECONDS, MAX_SHOWN_DATA_BYTES, MAX_SHOWN_REQUIREMENTS, X_TOOL_ACCESS_DATA};
+pub use recipient::{EndpointRecipient, Recipient};
 pub use terms::{IDENTITY_SECONDS, PAYMENT_SECONDS};
 
 /// Who may call a tool.
@@ -218,6 +220,7 @@ pub struct PredicateGate {
     pub(crate) data: Option<Bytes>,
     pub(crate) contract_accounts: Vec<Chain>,
     pub(crate) delegation: Option<Address>,
+    pub(crate) recipient: Option<Arc<dyn Recipient>>,
 }
 
 impl PredicateGate {
@@ -233,6 +236,7 @@ impl PredicateGate {
             data: None,
             contract_accounts: Vec::new(),
             delegation: None,
+            recipient: None,
         }
     }
 
@@ -241,6 +245,15 @@ impl PredicateGate {
     #[must_use]
     pub const fn pay_to(mut self, account: Address) -> Self {
         self.pay_to = Some(account);
+        self
+    }
+
+    /// Derives whom signatures are made out to from the endpoint, the tool and the operator (the account of [`pay_to`](Self::pay_to), or
+    /// else the manifest's creator), so that a signature for one tool is worth nothing at another. Payments are made out to the
+    /// recipient of the manifest in any case.
+    #[must_use]
+    pub fn recipient(mut self, recipient: impl Recipient + 'static) -> Self {
+        self.recipient = Some(Arc::new(recipient));
         self
     }
 

@@ -18,7 +18,7 @@ use toolcrib_core::tool::{Price, ToolManifest};
 use toolcrib_core::x402::asset::{self, Token};
 use toolcrib_core::x402::nonce::{self, Binding, BoundCall};
 use toolcrib_core::x402::{
-    Offer, PROTOCOL, Payment, Paywall, ReplayKey, Resource, TimePolicy, check_payment, header, match_offers, network,
+    Members, Offer, PROTOCOL, Payment, Paywall, ReplayKey, Resource, TimePolicy, check_payment, header, match_offers, network,
     read_payment_headers,
 };
 use toolcrib_store::replay::Proof;
@@ -89,7 +89,13 @@ pub(crate) enum Unproven {
 impl Terms {
     /// Asks for a signature and no money.
     pub(crate) fn free(gate: &PredicateGate, manifest: &ToolManifest) -> Result<Self, Vec<Finding>> {
-        let pay_to = gate.pay_to.unwrap_or_else(|| manifest.creator());
+        let (operator, tool) = (gate.pay_to.unwrap_or_else(|| manifest.creator()), gate.registry.reference(gate.id));
+        let (mut pay_to, mut extensions) = (operator, Vec::new());
+        if let Some(recipient) = gate.recipient.as_ref().filter(|_| !operator.is_zero()) {
+            let endpoint = manifest.endpoint().normalized();
+            pay_to = recipient.pay_to(endpoint, tool, operator);
+            extensions.extend(recipient.extension(endpoint, tool, operator));
+        }
         if pay_to.is_zero() {
             return Err(vec![Finding::new(codes::x402::PAY_TO_NOBODY)]);
         }
@@ -99,8 +105,7 @@ impl Terms {
         };
         let offer = token.and_then(|token| Offer::exact(&token, Amount::new(U256::ZERO), pay_to, IDENTITY_SECONDS));
         let offer = offer.ok_or_else(|| vec![Finding::new(codes::gate::CHALLENGE)])?;
-        let tool = Some(gate.registry.reference(gate.id));
-        Self::new(vec![offer], manifest, gate.times, gate.bound_only, tool)?.judged_on(&gate.contract_accounts)
+        Self::new(vec![offer], extensions, manifest, gate.times, gate.bound_only, Some(tool))?.judged_on(&gate.contract_accounts)
     }
 
     /// Asks for a signature and nothing else.
@@ -110,7 +115,7 @@ impl Terms {
         let offer = token.filter(|_| !pay_to.is_zero());
         let offer = offer.and_then(|token| Offer::exact(&token, Amount::new(U256::ZERO), pay_to, IDENTITY_SECONDS));
         let offer = offer.ok_or_else(|| vec![Finding::new(codes::gate::CHALLENGE)])?;
-        Self::new(vec![offer], manifest, gate.times, gate.bound_only, gate.tool)?.judged_on(&gate.contract_accounts)
+        Self::new(vec![offer], Vec::new(), manifest, gate.times, gate.bound_only, gate.tool)?.judged_on(&gate.contract_accounts)
     }
 
     /// Asks for the prices of the manifest, all of them.
@@ -138,12 +143,13 @@ impl Terms {
             tool = Some(predicate.registry.reference(predicate.id));
             chains.extend(predicate.contract_accounts.clone());
         }
-        Self::new(offers, manifest, times, bound_only, tool)?.judged_on(&chains)
+        Self::new(offers, Vec::new(), manifest, times, bound_only, tool)?.judged_on(&chains)
     }
 
     /// Makes the challenge. The URL in it is the manifest's, whatever a request says about hosts.
     fn new(
         offers: Vec<Offer>,
+        extensions: Members,
         manifest: &ToolManifest,
         times: TimePolicy,
         bound_only: bool,
@@ -156,7 +162,7 @@ impl Terms {
             mime_type: Some("application/json".to_owned()),
             other: Vec::new(),
         };
-        let paywall = Paywall::new(offers, resource, Vec::new())?;
+        let paywall = Paywall::new(offers, resource, extensions)?;
         let domains: Option<Vec<_>> = paywall.offers().iter().map(|offer| offer.token().map(domain)).collect();
         let domains = domains.ok_or_else(|| vec![Finding::new(codes::gate::CHALLENGE)])?;
         let nodes = vec![None; domains.len()];

@@ -9,6 +9,7 @@ mod malformed;
 mod metrics;
 mod open;
 mod paid;
+mod recipient;
 mod routes;
 mod setup;
 mod till;
