@@ -10,7 +10,7 @@ super::codes! {
     }
     METHOD = "gate.method", Error, "Invocation guide, How It Works" {
         "the method is not allowed here",
-        "Endpoints take POST with JSON. Manifests are read with GET or HEAD. The header Allow lists what is taken.",
+        "Endpoints take POST with JSON, and some GET with a query. Manifests are read with GET or HEAD. The header Allow lists what is taken.",
         "use a method of the header Allow",
     }
     CONTENT_TYPE = "gate.content_type", Error, "Invocation guide, How It Works" {
