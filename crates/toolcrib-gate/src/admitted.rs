@@ -54,6 +54,7 @@ pub(crate) struct Admitted<'c> {
     pub(crate) tool: &'c Served,
     /// For the predicate.
     pub(crate) data: Bytes,
+    /// What the call is about: whoever comes back for its result has to ask for the same.
     pub(crate) body_hash: B256,
     /// Where a logger reads about this call.
     pub(crate) span: Span,
@@ -277,10 +278,6 @@ impl Admitted<'_> {
         match redeemed {
             Redeem::Result(result, receipt) => Ok(self.reply(proven, result.body, receipt.transaction, None)),
             Redeem::Rerun(ticket, receipt) => {
-                // Whoever paid was let in then, but perhaps for somebody else than is named now.
-                if context.delegated_for.is_some() {
-                    self.let_in(proven, &context).await?;
-                }
                 context.paid = self.offer(proven).map(|offer| Paid::of(offer, Some(receipt.transaction)));
                 let held = Held { store, proven, ticket, reserved_at: now, token: None };
                 self.rerun(&held, &receipt, input, context).await

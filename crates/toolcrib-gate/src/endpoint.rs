@@ -114,8 +114,11 @@ async fn call(shared: Arc<Shared>, tool: &Arc<Served>, request: Request, span: &
         tool: terms.and_then(Terms::tool),
         paid: None,
     };
-    // What the call was about, for whoever comes back for its result: of a GET that is its target.
-    let body_hash = if parameters.is_some() { keccak256(target) } else { keccak256(&body) };
+    // Of a GET it is the target. And a call for one account is not the same call for another, who may never have agreed.
+    let mut body_hash = if parameters.is_some() { keccak256(target) } else { keccak256(&body) };
+    if let Some(holder) = delegated_for {
+        body_hash = keccak256([body_hash.as_slice(), holder.as_slice()].concat());
+    }
     drop(body);
     let running = {
         let (shared, tool, span) = (shared.clone(), tool.clone(), span.clone());

@@ -195,8 +195,12 @@ async fn the_delegate_pays_and_the_holder_is_looked_at() {
     let token = first.header("x-tool-retry-token").expect("a token").to_owned();
     clock.0.fetch_add(210, Ordering::SeqCst);
     let other = creator().to_checksum(None);
-    let retry = [("X-PAYMENT", value.as_str()), ("X-Tool-Retry-Token", token.as_str()), ("X-Delegate-For", other.as_str())];
-    let again = post(at, "/paid", &retry, &fail).await;
-    assert_eq!(again.verdict(), (403, "access.not_delegated".to_owned()));
+    let retry = [("X-PAYMENT", value.as_str()), ("X-Tool-Retry-Token", token.as_str())];
+    for headers in [&retry[..], &[retry[0], retry[1], ("X-Delegate-For", &other)]] {
+        let again = post(at, "/paid", headers, &fail).await;
+        assert_eq!(again.verdict(), (409, "payment.replayed".to_owned()));
+    }
     assert_eq!((till.settled(), runs.count()), (2, 2), "the handler did not run");
+    let again = post(at, "/paid", &[retry[0], retry[1], ("X-Delegate-For", &account)], &fail).await;
+    assert_eq!((again.status, till.settled(), runs.count()), (503, 2, 3), "the same call runs again, and is not paid for again");
 }
