@@ -1,4 +1,5 @@
 //! Tools served over real HTTP on loopback, with a real chain behind their gates.
+#![expect(clippy::print_stderr, reason = "what a test skips is said loudly")]
 
 mod accounts;
 mod delegation;
@@ -11,6 +12,7 @@ mod open;
 mod paid;
 mod recipient;
 mod routes;
+mod settle;
 mod setup;
 mod till;
 mod tracing;
