@@ -1,0 +1,12 @@
+//! Calls against servers on loopback, a chain in this process and a ledger on disk.
+
+mod denied;
+mod hostile;
+mod honest;
+mod ledger;
+mod open_payments;
+mod processes;
+mod world;
+
+#[path = "../../../toolcrib-fetch/tests/support/mod.rs"]
+mod support;
