@@ -40,7 +40,9 @@ async fn what_is_lacking_is_read_from_the_chain() {
         }
         match payment_of(request) {
             None => challenge(Speaks::V2, vec![offer_of(usdc(), 0, CREATOR)]),
-            Some(_) => answer("403 Forbidden", "Content-Type: application/json\r\n", br#"{"code": "access.denied", "message": "no"}"#),
+            Some(_) => {
+                answer("403 Forbidden", "Content-Type: application/json\r\n", br#"{"code": "access.denied", "message": "no"}"#)
+            }
         }
     });
     let server = server.await;

@@ -12,8 +12,8 @@ use toolcrib_core::x402::{Version, asset};
 
 use crate::support::{answer, ok};
 use crate::world::{
-    CALLER, CHAIN, CREATOR, Counting, PRICE, RECIPIENT, STRANGER, Says, Speaks, World, challenge, check, code, entry, input, offer,
-    offer_of, payment_of, priced, result, roomy, served, settle, shop, usdc, usual,
+    CALLER, CHAIN, CREATOR, Counting, PRICE, RECIPIENT, STRANGER, Says, Speaks, World, challenge, check, code, entry, input,
+    offer, offer_of, payment_of, priced, result, roomy, served, settle, shop, usdc, usual,
 };
 
 // req: PAY-001, PAY-002, PAY-009, PAY-011, PAY-012, PAY-013, PAY-014, PAY-015
@@ -21,11 +21,9 @@ use crate::world::{
 async fn a_paid_call_of_each_version() {
     let world = World::start().await;
     let sepolia = asset::find(84_532, asset::usdc(84_532).unwrap().address).unwrap();
-    for (speaks, token, version) in [
-        (Speaks::V2, usdc(), Version::V2),
-        (Speaks::Both, sepolia, Version::V2),
-        (Speaks::V1, sepolia, Version::V1),
-    ] {
+    for (speaks, token, version) in
+        [(Speaks::V2, usdc(), Version::V2), (Speaks::Both, sepolia, Version::V2), (Speaks::V1, sepolia, Version::V1)]
+    {
         let (client, wallet) = world.client();
         let reply = shop(&world.devchain, speaks, offer_of(token, PRICE, RECIPIENT));
         let pricing = json!([entry("x402", token.chain, token.address, PRICE, RECIPIENT)]);
@@ -65,10 +63,7 @@ async fn a_paid_call_of_each_version() {
 #[tokio::test]
 async fn free_calls_ask_nobody_and_leave_no_entry() {
     let world = World::start().await;
-    for (pricing, to) in [
-        (None, CREATOR),
-        (Some(json!([entry("x402", CHAIN, usdc().address, 0, RECIPIENT)])), RECIPIENT),
-    ] {
+    for (pricing, to) in [(None, CREATOR), (Some(json!([entry("x402", CHAIN, usdc().address, 0, RECIPIENT)])), RECIPIENT)] {
         let (client, wallet) = world.client();
         let reply = shop(&world.devchain, Speaks::V2, offer_of(usdc(), 0, to));
         let change = |manifest: &mut serde_json::Value| {
@@ -260,9 +255,8 @@ async fn urls_without_a_manifest() {
     let paid = world.tool(|_| {}, shop(&world.devchain, Speaks::V2, offer())).await;
     let free = world.tool(|_| {}, shop(&world.devchain, Speaks::V2, offer_of(usdc(), 0, RECIPIENT))).await;
     let url = |tool: &crate::world::Tool| HttpsUrl::parse(&tool.endpoint).unwrap();
-    let call = async |tool: &crate::world::Tool, policy: UrlPolicy| {
-        client.call_url(&url(tool), CallMethod::Post, b"{}", &policy).await
-    };
+    let call =
+        async |tool: &crate::world::Tool, policy: UrlPolicy| client.call_url(&url(tool), CallMethod::Post, b"{}", &policy).await;
     let allow = |micro, to: Address| UrlPolicy { max_amount: Usdc::micro(micro), recipients: vec![to], ..UrlPolicy::default() };
     for policy in [UrlPolicy::default(), allow(PRICE - 1, RECIPIENT), allow(PRICE, STRANGER), UrlPolicy::identity(RECIPIENT)] {
         assert_eq!(code(&call(&paid, policy).await), "call.not_consented");

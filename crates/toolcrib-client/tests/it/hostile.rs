@@ -12,8 +12,8 @@ use toolcrib_core::x402::{ChainAddress, Offer, SettleResponse, asset, header};
 
 use crate::support::{answer, ok};
 use crate::world::{
-    CHAIN, CREATOR, PRICE, RECIPIENT, Reply, SETTLED, STRANGER, Says, Speaks, UNKNOWN, World, challenge, code, entry, input, offer,
-    offer_of, payment_of, priced, result, served, shop, usdc, usual,
+    CHAIN, CREATOR, PRICE, RECIPIENT, Reply, SETTLED, STRANGER, Says, Speaks, UNKNOWN, World, challenge, code, entry, input,
+    offer, offer_of, payment_of, priced, result, served, shop, usdc, usual,
 };
 
 /// What a call against one server must come to.
@@ -108,7 +108,11 @@ async fn challenges_that_are_not_what_the_manifest_says() {
         Row::unsigned("nothing", differs, asks_for(|offer| offer.amount = Amount::ZERO)),
         Row::unsigned("all that there is", differs, asks_for(|offer| offer.amount = Amount::new(U256::MAX))),
         Row::unsigned("other recipient", differs, asks_for(|offer| offer.pay_to = ChainAddress::evm(STRANGER))),
-        Row::unsigned("the creator instead of the recipient", differs, asks_for(|offer| offer.pay_to = ChainAddress::evm(CREATOR))),
+        Row::unsigned(
+            "the creator instead of the recipient",
+            differs,
+            asks_for(|offer| offer.pay_to = ChainAddress::evm(CREATOR)),
+        ),
         Row::unsigned("other network", differs, asks(vec![offer_of(base, PRICE, RECIPIENT)])),
         Row::unsigned("both wrong", differs, asks(vec![offer_of(base, PRICE, RECIPIENT), offer_of(usdc(), 1, STRANGER)])),
         Row::unsigned("other token", "call.no_payable_offer", asks_for(|offer| offer.asset = ChainAddress::evm(STRANGER))),
@@ -173,19 +177,45 @@ async fn challenges_that_cannot_be_relied_on() {
         // 4 MiB of offers: the body is bounded, and so is reading it.
         Row::unsigned("10,000 offers", "call.challenge", raw(JSON.to_owned(), many(10_000))),
         Row::unsigned("a header of 16 KiB and one", "call.challenge", raw(header("A".repeat(16 * 1024 + 1)), b"{}".to_vec())),
-        Row::unsigned("a header of 1 MiB", "fetch.head_too_large", raw(header("A".repeat(1 << 20)), b"{}".to_vec())),
-        Row::unsigned("twice", "call.challenge", raw(format!("{0}PAYMENT-REQUIRED: {good}\r\n", header(good.clone())), b"{}".to_vec())),
-        Row::unsigned("plain JSON in the header", "call.challenge", raw(header("{\"x402Version\":2}".to_owned()), b"{}".to_vec())),
+        Row::unsigned("a header of 1 MiB", "fetch.headers_too_large", raw(header("A".repeat(1 << 20)), b"{}".to_vec())),
+        Row::unsigned(
+            "twice",
+            "call.challenge",
+            raw(format!("{0}PAYMENT-REQUIRED: {good}\r\n", header(good.clone())), b"{}".to_vec()),
+        ),
+        Row::unsigned(
+            "plain JSON in the header",
+            "call.challenge",
+            raw(header("{\"x402Version\":2}".to_owned()), b"{}".to_vec()),
+        ),
         Row::unsigned("versions that disagree", "call.challenge", raw(header(good.clone()), json(one.to_owned()))),
-        Row::unsigned("duplicate keys", "call.challenge", raw(JSON.to_owned(), json(one.replace("\"scheme\":\"exact\"", "\"scheme\":\"exact\",\"payTo\":\"0x15d34AAf54267DB7D7c367839AAf71A00a2C6A65\"")))),
+        Row::unsigned(
+            "duplicate keys",
+            "call.challenge",
+            raw(
+                JSON.to_owned(),
+                json(one.replace(
+                    "\"scheme\":\"exact\"",
+                    "\"scheme\":\"exact\",\"payTo\":\"0x15d34AAf54267DB7D7c367839AAf71A00a2C6A65\"",
+                )),
+            ),
+        ),
         Row::unsigned("deep", "call.challenge", raw(JSON.to_owned(), [b"{\"accepts\":".to_vec(), vec![b'['; 100_000]].concat())),
         Row::unsigned("number for an amount", "call.challenge", raw(JSON.to_owned(), json(one.replace("\"10000\"", "10000")))),
         Row::unsigned("hexadecimal amount", "call.challenge", raw(JSON.to_owned(), json(one.replace("\"10000\"", "\"0x2710\"")))),
-        Row::unsigned("redirect", "call.redirected", Arc::new(|_| answer("307 Temporary Redirect", "Location: https://tool1.example.com/call\r\n", b""))),
-        Row::unsigned("teapot", "call.refused", Arc::new(|_| answer("418 I'm a teapot", JSON, br#"{"code": "tea", "message": "short\u001b[2J"}"#))),
+        Row::unsigned(
+            "redirect",
+            "call.redirected",
+            Arc::new(|_| answer("307 Temporary Redirect", "Location: https://tool1.example.com/call\r\n", b"")),
+        ),
+        Row::unsigned(
+            "teapot",
+            "call.refused",
+            Arc::new(|_| answer("418 I'm a teapot", JSON, br#"{"code": "tea", "message": "short\u001b[2J"}"#)),
+        ),
         Row::unsigned("500", "call.refused", Arc::new(|_| answer("500 Oops", JSON, b"{}"))),
         Row::unsigned("challenge with another status", "call.refused", Arc::new(|_| answer("401 Unauthorized", JSON, b"{}"))),
-        Row::unsigned("garbage", "fetch.malformed", Arc::new(|_| b"\0\0\0 nonsense\r\n\r\n".to_vec())),
+        Row::unsigned("garbage", "fetch.not_http", Arc::new(|_| b"\0\0\0 nonsense\r\n\r\n".to_vec())),
     ];
     for row in rows {
         row.check(&world, priced).await;
@@ -193,7 +223,7 @@ async fn challenges_that_cannot_be_relied_on() {
 }
 
 // attack: T13, T16, T22
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn servers_that_misbehave_once_they_are_paid() {
     let world = World::start().await;
     let devchain = world.devchain.clone();
@@ -223,30 +253,60 @@ async fn servers_that_misbehave_once_they_are_paid() {
         Row::signed("honest", "ok", SETTLED, settled(br#"{"words": 3}"#)),
         Row::signed("402 again", "call.payment_refused", UNKNOWN, then(refused)),
         Row::signed("the same challenge for ever", "call.payment_refused", UNKNOWN, asks(vec![offer()])),
-        Row::signed("redirect with the payment", "call.redirected", UNKNOWN, then(|_| answer("308 Permanent Redirect", "Location: https://tool1.example.com/call\r\n", b""))),
+        Row::signed(
+            "redirect with the payment",
+            "call.redirected",
+            UNKNOWN,
+            then(|_| answer("308 Permanent Redirect", "Location: https://tool1.example.com/call\r\n", b"")),
+        ),
         Row::signed("500", "call.indeterminate", UNKNOWN, status("500 Oops")),
         Row::signed("502", "call.indeterminate", UNKNOWN, status("502 Bad Gateway")),
         Row::signed("503", "call.indeterminate", UNKNOWN, status("503 Busy")),
         Row::signed("409", "call.indeterminate", UNKNOWN, status("409 Conflict")),
         Row::signed("400", "call.refused", UNKNOWN, status("400 Bad Request")),
         Row::signed("no answer", "call.indeterminate", UNKNOWN, then(|_| Vec::new())),
-        Row::signed("half an answer", "call.indeterminate", UNKNOWN, then(|_| b"HTTP/1.1 200 OK\r\nContent-Length: 12\r\n\r\n{\"wo".to_vec())),
+        Row::signed(
+            "half an answer",
+            "call.indeterminate",
+            UNKNOWN,
+            then(|_| b"HTTP/1.1 200 OK\r\nContent-Length: 12\r\n\r\n{\"wo".to_vec()),
+        ),
         Row::signed("garbage", "call.indeterminate", UNKNOWN, then(|_| b"\0\0 nonsense\r\n\r\n".to_vec())),
-        Row::signed("too late", "call.indeterminate", UNKNOWN, then(|_| {
-            std::thread::sleep(Duration::from_millis(2_500));
-            ok(result())
-        })),
+        Row::signed(
+            "too late",
+            "call.indeterminate",
+            UNKNOWN,
+            then(|_| {
+                tokio::task::block_in_place(|| std::thread::sleep(Duration::from_millis(2_500)));
+                ok(result())
+            }),
+        ),
         Row::signed("output that does not fit", "call.output", SETTLED, settled(br#"{"words": "many"}"#)),
         Row::signed("output that is no JSON", "call.output_not_json", SETTLED, settled(b"three")),
         Row::signed("no receipt", "ok", UNKNOWN, then(|_| ok(result()))),
         Row::signed("garbage for a receipt", "ok", UNKNOWN, with_receipt(|_| "%%%".to_owned())),
-        Row::signed("a receipt that says no", "ok", UNKNOWN, with_receipt(|payment| SettleResponse::failed(payment, "no").to_header(payment.version))),
-        Row::signed("a receipt of somebody else", "ok", UNKNOWN, with_receipt(|payment| {
-            let mut receipt = SettleResponse::settled(payment, B256::repeat_byte(1));
-            receipt.payer = Some(ChainAddress::evm(STRANGER));
-            receipt.to_header(payment.version)
-        })),
-        Row::signed("a receipt without a transaction", "ok", UNKNOWN, with_receipt(|payment| SettleResponse::settled(payment, B256::ZERO).to_header(payment.version))),
+        Row::signed(
+            "a receipt that says no",
+            "ok",
+            UNKNOWN,
+            with_receipt(|payment| SettleResponse::failed(payment, "no").to_header(payment.version)),
+        ),
+        Row::signed(
+            "a receipt of somebody else",
+            "ok",
+            UNKNOWN,
+            with_receipt(|payment| {
+                let mut receipt = SettleResponse::settled(payment, B256::repeat_byte(1));
+                receipt.payer = Some(ChainAddress::evm(STRANGER));
+                receipt.to_header(payment.version)
+            }),
+        ),
+        Row::signed(
+            "a receipt without a transaction",
+            "ok",
+            UNKNOWN,
+            with_receipt(|payment| SettleResponse::settled(payment, B256::ZERO).to_header(payment.version)),
+        ),
     ];
     for row in rows {
         row.check(&world, priced).await;
@@ -270,7 +330,9 @@ async fn free_tools_that_want_something() {
     let zero = |to| asks(vec![offer_of(usdc(), 0, to)]);
     Row::unsigned("another operator's challenge", "call.operator_unknown", zero(STRANGER)).check(&world, |_| {}).await;
     Row::unsigned("money", "call.free_asks_money", asks(vec![offer()])).check(&world, |_| {}).await;
-    Row::unsigned("money for the creator", "call.free_asks_money", asks(vec![offer_of(usdc(), 1, CREATOR)])).check(&world, |_| {}).await;
+    Row::unsigned("money for the creator", "call.free_asks_money", asks(vec![offer_of(usdc(), 1, CREATOR)]))
+        .check(&world, |_| {})
+        .await;
     let free = |manifest: &mut serde_json::Value| {
         manifest["pricing"] = json!([entry("x402", CHAIN, usdc().address, 0, RECIPIENT)]);
     };

@@ -1,8 +1,8 @@
 //! Calls against servers on loopback, a chain in this process and a ledger on disk.
 
 mod denied;
-mod hostile;
 mod honest;
+mod hostile;
 mod ledger;
 mod open_payments;
 mod processes;

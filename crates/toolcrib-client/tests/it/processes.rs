@@ -177,7 +177,7 @@ async fn a_process_that_is_killed_after_signing_has_spent() {
         let Some(_) = payment_of(request) else { return challenge(Speaks::V2, vec![offer()]) };
         // The payment is here; its owner hears no more of it.
         let _ = told.send(());
-        std::thread::sleep(std::time::Duration::from_secs(2));
+        tokio::task::block_in_place(|| std::thread::sleep(std::time::Duration::from_secs(2)));
         Vec::new()
     });
     let tool = world.tool(priced, reply).await;
@@ -197,6 +197,7 @@ async fn a_process_that_is_killed_after_signing_has_spent() {
     let error = client.call(tool.reference, &input(), &usual()).await.unwrap_err();
     assert_eq!((error.code().id(), wallet.signatures()), ("spend.per_day", 0));
     // Whoever comes later has all that is needed to find out, and to collect the result.
-    let hash = settle(&world.devchain, &payment_of(tool.calls().last().unwrap()).or(payment_of(&tool.calls()[1])).unwrap()).unwrap();
+    let hash =
+        settle(&world.devchain, &payment_of(tool.calls().last().unwrap()).or(payment_of(&tool.calls()[1])).unwrap()).unwrap();
     assert_eq!(client.resolve(entry.id).await.unwrap(), toolcrib_client::Resolution::Settled(Some(hash)));
 }

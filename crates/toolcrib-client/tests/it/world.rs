@@ -21,9 +21,7 @@ use toolcrib_core::finding::Mode;
 use toolcrib_core::money::Amount;
 use toolcrib_core::tool::{TYPE_V1, ToolManifest};
 use toolcrib_core::x402::asset::{self, Token};
-use toolcrib_core::x402::{
-    Challenge, Offer, Payment, Resource, SettleResponse, Version, check_payment, read_payment_headers,
-};
+use toolcrib_core::x402::{Challenge, Offer, Payment, Resource, SettleResponse, Version, check_payment, read_payment_headers};
 use toolcrib_devchain::Devchain;
 use toolcrib_store::{Database, Location};
 use toolcrib_verify::Verifier;
@@ -166,8 +164,7 @@ impl World {
         let ledger = Ledger::open(Database::open(&location).await.unwrap()).await.unwrap();
         let clock = Moving(Arc::new(AtomicI64::new(NOW.seconds())));
         let devchain = Arc::new(devchain);
-        let world =
-            Self { net: support::World::new(), devchain, registry, clock, ledger, folder, next: AtomicUsize::new(1) };
+        let world = Self { net: support::World::new(), devchain, registry, clock, ledger, folder, next: AtomicUsize::new(1) };
         world.mint(CALLER, 100_000_000);
         world
     }
@@ -177,7 +174,8 @@ impl World {
         let door = self.net.fetch();
         let clock: Arc<dyn Clock + Send + Sync> = Arc::new(self.clock.clone());
         let verifier = Verifier::new(door.clone(), clock.clone(), "tests");
-        let limits = support::quick();
+        let mut limits = support::quick();
+        limits.body = toolcrib_client::MAX_OUTPUT_BYTES;
         Client::builder(verifier, door, self.ledger.clone(), clock)
             .chain(self.registry.chain().clone())
             .policy(roomy())
@@ -373,9 +371,7 @@ pub(crate) fn check(payment: &Payment, offer: &Offer) {
 pub(crate) fn settle(devchain: &Devchain, payment: &Payment) -> Option<B256> {
     let signature = StrictSignature::from_slice(payment.signature.as_bytes()).expect("a strict signature");
     let authorization = payment.authorization;
-    let selector = keccak256(
-        "transferWithAuthorization(address,address,uint256,uint256,uint256,bytes32,uint8,bytes32,bytes32)",
-    );
+    let selector = keccak256("transferWithAuthorization(address,address,uint256,uint256,uint256,bytes32,uint8,bytes32,bytes32)");
     let arguments = (
         authorization.from,
         authorization.to,
@@ -406,8 +402,7 @@ pub(crate) fn shop(devchain: &Arc<Devchain>, speaks: Speaks, offer: Offer) -> Re
         check(&payment, &offer);
         // Other chains than ours have no money here.
         let is_ours = offer.network == ChainId::parse("eip155:31337").unwrap() && !offer.amount.is_zero();
-        let transaction =
-            if is_ours { settle(&devchain, &payment).expect("it settles") } else { B256::repeat_byte(0xab) };
+        let transaction = if is_ours { settle(&devchain, &payment).expect("it settles") } else { B256::repeat_byte(0xab) };
         served(&payment, transaction, &result())
     })
 }
