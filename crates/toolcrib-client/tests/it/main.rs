@@ -1,6 +1,7 @@
 //! Calls against servers on loopback, a chain in this process and a ledger on disk.
 
 mod denied;
+mod gated;
 mod honest;
 mod hostile;
 mod ledger;
