@@ -1,4 +1,5 @@
 //! Calls against servers on loopback, a chain in this process and a ledger on disk.
+#![expect(clippy::unwrap_used, reason = "in helpers of tests an unwrap is an assertion as well")]
 
 mod denied;
 mod gated;

@@ -71,7 +71,7 @@ fn paid_entries() {
     let (base, op) = (usdc(8453), usdc(10));
     let one = [price("x402", 8453, base, 10_000, RECIPIENT)];
     check(&one, vec![offer(8453, base, 10_000, RECIPIENT)], Ok(&[Fit::Entry(0)]));
-    for (what, wrong) in [
+    for (_what, wrong) in [
         ("higher", offer(8453, base, 10_001, RECIPIENT)),
         ("lower", offer(8453, base, 9_999, RECIPIENT)),
         ("nothing", offer(8453, base, 0, RECIPIENT)),
@@ -79,7 +79,6 @@ fn paid_entries() {
         ("network", offer(10, op, 10_000, RECIPIENT)),
         ("recipient", offer(8453, base, 10_000, STRANGER)),
     ] {
-        println!("{what}");
         check(&one, vec![wrong], Err("call.terms_differ"));
     }
     // The creator's order, not the server's.
@@ -104,8 +103,7 @@ fn what_is_no_way_to_pay() {
         ("burn", |offer| offer.pay_to = ChainAddress::evm(BURN[0])),
         ("timeout", |offer| offer.max_timeout_seconds = Some(LONG_TIMEOUT_SECONDS + 1)),
     ];
-    for (what, change) in changes {
-        println!("{what}");
+    for (_what, change) in changes {
         let mut wrong = offer(8453, base, 10_000, RECIPIENT);
         change(&mut wrong);
         check(&priced, vec![wrong], Err("call.no_payable_offer"));
