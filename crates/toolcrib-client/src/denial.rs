@@ -61,16 +61,24 @@ impl Holding {
     }
 }
 
+/// Whose access is asked for, and what is shown for it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Subject {
+    /// Another account than the wallet's, which has delegated to it.
+    pub(crate) delegator: Option<Address>,
+    pub(crate) data: Option<Bytes>,
+}
+
 impl Client {
     /// The error for a 403, with an explanation. Trouble with a node only makes it shorter.
     pub(crate) async fn denied(
         &self,
         tool: ToolRef,
         payment: Option<PaymentId>,
-        data: Option<Bytes>,
+        subject: &Subject,
         response: &Response,
     ) -> CallError {
-        let account = self.inner.wallet.as_ref().map(|wallet| wallet.address());
+        let account = subject.delegator.or_else(|| self.inner.wallet.as_ref().map(|wallet| wallet.address()));
         let mut denial = Denial {
             words: ServerWords::of(response),
             payment,
@@ -81,7 +89,7 @@ impl Client {
             holdings: Vec::new(),
             is_incomplete: true,
         };
-        let _ = self.explain(&mut denial, tool, data.unwrap_or_default()).await;
+        let _ = self.explain(&mut denial, tool, subject.data.clone().unwrap_or_default()).await;
         CallError::Denied(Box::new(denial))
     }
 

@@ -9,6 +9,7 @@ use toolcrib_core::clock::UnixTime;
 use toolcrib_core::url::HttpsUrl;
 use toolcrib_core::x402::{Method, Offer, asset, read_payment};
 
+use crate::denial::Subject;
 use crate::ledger::{Entry, LEASE_SECONDS, PaymentId, State};
 use crate::steps::{Basis, Request, Sent, credentials, finish, outputs_of};
 use crate::{CallError, Called, Client, Terms};
@@ -122,7 +123,8 @@ impl Client {
         let extra = credentials(&payment, &kept.payment, kept.salt, tool.as_deref(), kept.retry_token.as_deref());
         let extra: Vec<_> = extra.iter().map(|(name, value)| (*name, value.as_str())).collect();
         let exchange = request.send(&self.inner.door, &extra, self.inner.paid_limits).await?;
-        let sent = Sent { basis, payment, offer, terms, id: Some(id), exchanges: vec![exchange.clone()] };
+        let (subject, exchanges) = (Subject::default(), vec![exchange.clone()]);
+        let sent = Sent { basis, payment, offer, terms, id: Some(id), subject, exchanges };
         finish(self, sent, exchange).await
     }
 }

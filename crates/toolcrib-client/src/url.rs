@@ -82,7 +82,7 @@ impl Client {
             }
             self.check_domain(candidate.token).await?;
         }
-        let approved = self.approved(Basis::Url, request, challenge, candidate, spend, false, Vec::new(), vec![exchange]).await?;
+        let approved = self.approved(Basis::Url, request, challenge, candidate, spend, vec![exchange]).await?;
         self.pay(approved).await
     }
 

@@ -12,6 +12,7 @@ use super::ask::within_max_price;
 use super::{Candidate, Fit, Quote, Request};
 use crate::approver::Question;
 use crate::client::Exchanges;
+use crate::denial::Subject;
 use crate::ledger::{PaymentId, Spend};
 use crate::{CallError, Client, Consent, SpendError, Terms};
 
@@ -59,6 +60,7 @@ pub struct Approved {
     pub(super) reservation: Option<PaymentId>,
     pub(super) bound: bool,
     pub(super) headers: Vec<(&'static str, String)>,
+    pub(super) subject: Subject,
     pub(super) exchanges: Exchanges,
 }
 
@@ -101,7 +103,7 @@ impl fmt::Debug for Approved {
 impl Client {
     /// Chooses among what is asked for, asks whoever has to be asked, verifies again if that took time, and sets the money aside.
     pub async fn approve(&self, quote: Quote, consent: &Consent) -> Result<Approved, CallError> {
-        let Quote { mut verified, request, challenge, candidates, outputs, bound, headers, exchanges } = quote;
+        let Quote { mut verified, request, challenge, candidates, outputs, bound, headers, subject, exchanges } = quote;
         let tool = verified.tool();
         let (candidate, spend) = self.select(candidates, Some(tool), &request, consent).await?;
         check_size(&candidate, &challenge)?;
@@ -123,11 +125,11 @@ impl Client {
             }
         }
         let basis = Basis::Tool { verified: Box::new(verified), outputs };
-        self.approved(basis, request, challenge, candidate, spend, bound, headers, exchanges).await
+        let approved = self.approved(basis, request, challenge, candidate, spend, exchanges).await?;
+        Ok(Approved { bound, headers, subject, ..approved })
     }
 
     /// Gives leave to sign. The caller has done all checks but that of the budgets.
-    #[expect(clippy::too_many_arguments, reason = "the parts of one value, from two callers")]
     pub(crate) async fn approved(
         &self,
         basis: Basis,
@@ -135,8 +137,6 @@ impl Client {
         challenge: Challenge,
         candidate: Candidate,
         spend: Option<Spend>,
-        bound: bool,
-        headers: Vec<(&'static str, String)>,
         exchanges: Exchanges,
     ) -> Result<Approved, CallError> {
         let reservation = match spend {
@@ -144,7 +144,19 @@ impl Client {
             None => None,
         };
         let Challenge { version, resource, extensions, .. } = challenge;
-        Ok(Approved { basis, request, version, resource, extensions, candidate, reservation, bound, headers, exchanges })
+        Ok(Approved {
+            basis,
+            request,
+            version,
+            resource,
+            extensions,
+            candidate,
+            reservation,
+            bound: false,
+            headers: Vec::new(),
+            subject: Subject::default(),
+            exchanges,
+        })
     }
 
     /// Gives up an approval that is not going to be used. Otherwise its money comes back when the reservation lapses.

@@ -16,6 +16,7 @@ use super::pay::read_output;
 use super::{CallMethod, CallOptions, Called, Candidate, Request, read_challenge};
 use crate::approver::Question;
 use crate::client::Exchanges;
+use crate::denial::Subject;
 use crate::ledger::Spend;
 use crate::{CallError, Client, Consent, ServerWords, Terms, Usdc};
 
@@ -43,6 +44,7 @@ pub struct Quote {
     pub(super) outputs: Option<Validator>,
     pub(super) bound: bool,
     pub(super) headers: Vec<(&'static str, String)>,
+    pub(super) subject: Subject,
     pub(super) exchanges: Exchanges,
 }
 
@@ -126,6 +128,7 @@ impl Client {
             return Err(CallError::PricingUnknown { reasons });
         }
 
+        let subject = Subject { delegator: options.delegate_for, data: options.access_data.clone() };
         let exchange = request.send(&self.inner.door, &[], self.inner.limits).await?;
         let Some(response) = exchange.complete().cloned() else {
             return Err(no_answer(exchange));
@@ -148,7 +151,7 @@ impl Client {
             }
             402 => {}
             300..=399 => return Err(CallError::Redirected { status: response.status, payment: None }),
-            403 => return Err(self.denied(tool, None, options.access_data.clone(), &response).await),
+            403 => return Err(self.denied(tool, None, &subject, &response).await),
             _ => return Err(CallError::Refused { words: ServerWords::of(&response), payment: None }),
         }
         let challenge = read_challenge(&exchange, &response)?;
@@ -168,6 +171,7 @@ impl Client {
             outputs,
             bound: options.bound,
             headers,
+            subject,
             exchanges: vec![exchange],
         })))
     }

@@ -14,6 +14,7 @@ use toolcrib_core::x402::{Authorization, Offer, Payment, SettleResponse, Signatu
 use super::ask::no_answer;
 use super::{Approved, Basis, Called, Paid, Request};
 use crate::client::{Exchanges, domain};
+use crate::denial::Subject;
 use crate::ledger::{PaymentId, Signing, State};
 use crate::{CallError, Client, ServerWords, SpendError, Terms};
 
@@ -35,6 +36,8 @@ pub(crate) struct Sent {
     pub(crate) terms: Terms,
     /// The payment in the ledger; `None` for a proof of identity.
     pub(crate) id: Option<PaymentId>,
+    /// Whose access was asked for, should it be denied.
+    pub(crate) subject: Subject,
     pub(crate) exchanges: Exchanges,
 }
 
@@ -54,8 +57,8 @@ impl Client {
                 return Err(error);
             }
         };
-        let Approved { basis, request, candidate, headers, exchanges, .. } = approved;
-        let mut sent = Sent { basis, payment, offer: candidate.offer, terms: candidate.terms, id, exchanges };
+        let Approved { basis, request, candidate, headers, subject, exchanges, .. } = approved;
+        let mut sent = Sent { basis, payment, offer: candidate.offer, terms: candidate.terms, id, subject, exchanges };
         // Approval has made sure of the size.
         let value = sent.payment.to_header().ok_or(CallError::NoPayableOffer { reasons: Vec::new() })?;
         if let Some(id) = id {
@@ -191,7 +194,7 @@ pub(crate) async fn finish(client: &Client, sent: Sent, exchange: Exchange) -> R
             let Some(tool) = sent.basis.tool() else {
                 return Err(CallError::Refused { words: ServerWords::of(response), payment: sent.id });
             };
-            return Err(client.denied(tool, sent.id, None, response).await);
+            return Err(client.denied(tool, sent.id, &sent.subject, response).await);
         }
         _ => {
             let words = ServerWords::of(response);
@@ -259,11 +262,6 @@ async fn record(
     findings: &[Finding],
 ) -> Result<Paid, CallError> {
     let (ledger, now) = (&client.inner.ledger, client.now());
-    if let Some(token) = response.header(&header::X_TOOL_RETRY_TOKEN.to_ascii_lowercase()).next()
-        && token.len() <= MAX_RETRY_TOKEN_BYTES
-    {
-        ledger.keep_retry_token(id, token.trim(), now).await?;
-    }
     let transaction = receipt.as_ref().and_then(SettleResponse::transaction_hash);
     let state = if receipt.is_some() {
         ledger.settle(id, transaction, "as the server says", now).await?;
@@ -275,8 +273,19 @@ async fn record(
             note.push_str("; ");
             note.push_str(&toolcrib_core::text::escape_for_display(text));
         }
-        ledger.unknown(id, &note, now).await?;
-        State::Unknown
+        let token = response.header(&header::X_TOOL_RETRY_TOKEN.to_ascii_lowercase()).next();
+        let noted = async {
+            if let Some(token) = token.filter(|token| token.len() <= MAX_RETRY_TOKEN_BYTES) {
+                ledger.keep_retry_token(id, token.trim(), now).await?;
+            }
+            ledger.unknown(id, &note, now).await
+        };
+        match noted.await {
+            Ok(()) => State::Unknown,
+            // Somebody else has heard more of it meanwhile.
+            Err(SpendError::State { state: state @ (State::Settled | State::Released), .. }) => state,
+            Err(error) => return Err(error.into()),
+        }
     };
     Ok(Paid { id, terms, payer, receipt, transaction, state })
 }

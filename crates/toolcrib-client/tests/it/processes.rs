@@ -84,7 +84,6 @@ impl Process {
     }
 }
 
-#[expect(clippy::print_stdout, reason = "how a child speaks to its parent")]
 fn say(what: &str) {
     println!("> {what}");
     std::io::stdout().flush().unwrap();
