@@ -9,12 +9,13 @@ use crate::settings::{Origin, Settings};
 
 /// Runs the command.
 pub(crate) fn run(settings: &Settings, printer: &mut Printer) -> Result<Done, Stop> {
-    let Settings { color, format, deny_warnings, role, files } = settings;
-    let rows: [(&str, Value, &Origin); 4] = [
+    let Settings { color, format, deny_warnings, role, spend, files } = settings;
+    let rows: [(&str, Value, &Origin); 5] = [
         ("color", json!(word(&color.value)), &color.origin),
         ("format", json!(word(&format.value)), &format.origin),
         ("deny_warnings", json!(deny_warnings.value), &deny_warnings.origin),
         ("as", json!(word(&role.value)), &role.origin),
+        ("spend", json!(spend.value), &spend.origin),
     ];
     for (name, value, origin) in &rows {
         printer.result(&format!("{:<26}  # {}\n", format!("{name} = {value}"), shown(&origin.to_string())))?;
