@@ -51,9 +51,8 @@ pub(super) fn refuse(error: &CallError, printer: &mut Printer) -> Result<Done, S
         printer.note(&line)?;
     }
     let exit = exit_of(error);
-    if exit == Exit::CouldNotTell {
-        printer.failure(&failure)?;
-    } else if !printer.json() {
+    // A refusal is an answer, and so no error in the envelope.
+    if exit == Exit::CouldNotTell || !printer.json() {
         printer.failure(&failure)?;
     }
     let data = json!({
