@@ -1,6 +1,7 @@
 // x402-express: FACILITATOR_URL, PAY_TO. POST and GET /paid (0.01 USDC) and /free (0), GET /stats.
 import express from 'express';
 import { paymentMiddleware } from 'x402-express';
+import { serve } from '../child.mjs';
 
 const USDC = '0x036CbD53842c5426634e7929541eC2318f3dCF7e';
 const route = (price) => ({
@@ -21,7 +22,4 @@ const app = express().use(express.json());
 app.get('/stats', (_, response) => response.json(stats));
 app.use(paymentMiddleware(process.env.PAY_TO, routes, { url: process.env.FACILITATOR_URL }));
 for (const path of Object.keys(routes)) app.route(path).get(count).post(count);
-const server = app.listen(Number(process.env.PORT ?? 0), '127.0.0.1', () => {
-  console.log(JSON.stringify({ port: server.address().port }));
-});
-process.stdin.resume().on('end', () => process.exit(0));
+serve(app);

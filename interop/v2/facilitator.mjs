@@ -7,7 +7,7 @@ import express from 'express';
 import { createWalletClient, http, nonceManager, publicActions } from 'viem';
 import { privateKeyToAccount } from 'viem/accounts';
 import { baseSepolia } from 'viem/chains';
-import { serve } from './child.mjs';
+import { serve } from '../child.mjs';
 
 const account = privateKeyToAccount(process.env.PRIVATE_KEY, { nonceManager });
 const transport = http(process.env.RPC_URL, { timeout: 10_000 });

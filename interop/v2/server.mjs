@@ -3,7 +3,7 @@ import { HTTPFacilitatorClient } from '@x402/core/server';
 import { ExactEvmScheme } from '@x402/evm/exact/server';
 import { paymentMiddleware, x402ResourceServer } from '@x402/express';
 import express from 'express';
-import { serve } from './child.mjs';
+import { serve } from '../child.mjs';
 import { USDC } from './usdc.mjs';
 
 const facilitator = new HTTPFacilitatorClient({ url: process.env.FACILITATOR_URL });
