@@ -2,6 +2,9 @@
 import { createRequire } from 'node:module';
 import { join, resolve } from 'node:path';
 
+// As one would run them: express then leaves out what helps while developing.
+process.env.NODE_ENV ??= 'production';
+
 export const ASSET = '0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913';
 export const DOMAIN = { name: 'USD Coin', version: '2' };
 export const PAY_TO = '0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266';
