@@ -1,9 +1,11 @@
 //! Tools served over real HTTP on loopback, with a real chain behind their gates.
+#![expect(clippy::print_stderr, reason = "what a test skips is said loudly")]
 
 mod ends;
 mod gated;
 mod malformed;
 mod open;
 mod paid;
+mod settle;
 mod setup;
 mod world;
