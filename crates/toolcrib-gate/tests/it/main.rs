@@ -2,6 +2,7 @@
 #![expect(clippy::print_stderr, reason = "what a test skips is said loudly")]
 
 mod accounts;
+mod authority;
 mod delegation;
 mod ends;
 mod gated;
@@ -15,6 +16,7 @@ mod routes;
 mod settle;
 mod setup;
 mod till;
+mod tls;
 mod tracing;
 mod usage;
 mod world;
