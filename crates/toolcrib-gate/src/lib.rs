@@ -34,7 +34,7 @@ pub use metrics::COUNTS_SECONDS;
 pub use query::{MAX_PARAMETERS, MAX_QUERY_BYTES};
 pub use rate::{MAX_CALLERS, Rate, Rates};
 pub use reconcile::{RECONCILE_EVERY, Reconciled};
-pub use serving::Origins;
+pub use serving::{HEAD_TIME, MAX_CONNECTIONS, MAX_HEAD_BYTES, Origins};
 pub use settle::{
     CONFIRM_TIME, CONFIRMATIONS, Due, Facilitator, FacilitatorCall, Found, LOG_WINDOW, LocalSettlement, MAX_LOG_WINDOWS,
     MAX_SETTLEMENT_FEE_WEI, MAX_SETTLEMENT_GAS, Outcome, PENDING_PAUSE, RECEIPT_TIME, SETTLE_TIME, SKEW_SECONDS, SUPPORTED_TIME,

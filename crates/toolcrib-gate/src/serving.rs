@@ -1,24 +1,34 @@
 //! Serving on a socket, plain or with TLS, for one origin or for several, until it is time to stop.
+//!
+//! Connections are served here and not by `axum::serve`, which has no limit on how slowly a head may come or how many connections
+//! there may be.
 
 use std::collections::HashMap;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
-use axum::extract::Request;
+use axum::body::Body;
+use axum::extract::{ConnectInfo, Request};
 use axum::http::header::HOST;
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::Response;
 use axum::serve::{Listener, ListenerExt};
 use futures_util::future::join_all;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpListener;
-use tokio::sync::oneshot;
-use tokio::time::sleep;
+use tokio::sync::{Semaphore, watch};
+use tokio::time::timeout;
 use toolcrib_core::codes;
-use tower::Service;
+use tower::{Service, ServiceExt as _};
 
 use crate::answer::Refusal;
 use crate::error::{SetupError, SetupErrors};
@@ -83,6 +93,17 @@ impl Origins {
     }
 }
 
+/// How long the head of a request has to arrive, which is also how long a connection may be kept without one. An honest head comes in
+/// one piece.
+pub const HEAD_TIME: Duration = Duration::from_secs(30);
+
+/// Largest head of a request in bytes: two headers of 16 KiB, and all that browsers and proxies add.
+pub const MAX_HEAD_BYTES: usize = 64 * 1024;
+
+/// Connections that are open at the same time at most. Each holds a socket and some kilobytes; the next one waits until another ends,
+/// which those without a request do after [`HEAD_TIME`].
+pub const MAX_CONNECTIONS: usize = 10_000;
+
 /// Serves, and ends when no call runs any more or the time for that is over.
 async fn run<L: Listener<Addr = SocketAddr>>(
     listener: L,
@@ -90,36 +111,64 @@ async fn run<L: Listener<Addr = SocketAddr>>(
     servers: &[Server],
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
-    let service = router.into_make_service_with_connect_info::<SocketAddr>();
-    let (stopping, stopped) = oneshot::channel();
-    // axum knows the peer's address of its own listeners only, and tapping makes one of any.
-    let serving = axum::serve(listener.tap_io(|_| ()), service).with_graceful_shutdown(async move {
-        stop.await;
-        let _ = stopping.send(());
-    });
-    let too_late = async {
-        if stopped.await.is_err() {
-            // The server ended by itself, which the other branch tells.
-            std::future::pending::<()>().await;
-        }
-        sleep(SHUTDOWN_TIME).await;
-    };
-    let all = u32::try_from(MAX_RUNNING).unwrap_or(u32::MAX);
+    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let (stopping, _) = watch::channel(());
     tokio::select! {
-        served = async {
-            serving.await?;
-            for server in servers {
-                // Calls whose caller has gone are still running, and may be settling.
-                let _ = server.running().acquire_many(all).await;
-            }
-            Ok(())
-        } => served,
-        () = too_late => Ok(()),
+        () = accept(listener, &router, &places, &stopping) => {}
+        () = stop => {}
         () = async {
             join_all(servers.iter().map(Server::keep_reconciling)).await;
             // Where there is no server, there is nothing to look after, which is no reason to stop.
             std::future::pending::<()>().await;
-        } => Ok(()),
+        } => {}
+    }
+    // The socket is closed. Connections end with the request that they have, if they have one.
+    let _ = stopping.send(());
+    let ending = async {
+        let _ = places.acquire_many(count(MAX_CONNECTIONS)).await;
+        for server in servers {
+            // Calls whose caller has gone are still running, and may be settling.
+            let _ = server.running().acquire_many(count(MAX_RUNNING)).await;
+        }
+    };
+    let _ = timeout(SHUTDOWN_TIME, ending).await;
+    Ok(())
+}
+
+fn count(places: usize) -> u32 {
+    u32::try_from(places).unwrap_or(u32::MAX)
+}
+
+/// Takes connections, each for a task of its own. Never ends by itself.
+async fn accept<L: Listener<Addr = SocketAddr>>(
+    mut listener: L,
+    router: &Router,
+    places: &Arc<Semaphore>,
+    stopping: &watch::Sender<()>,
+) {
+    // Nobody closes the semaphore.
+    while let Ok(place) = places.clone().acquire_owned().await {
+        let (io, peer) = listener.accept().await;
+        let (router, mut stopped) = (router.clone(), stopping.subscribe());
+        tokio::spawn(async move {
+            let _place = place;
+            let service = service_fn(move |request: hyper::Request<Incoming>| {
+                let mut request = request.map(Body::new);
+                request.extensions_mut().insert(ConnectInfo(peer));
+                router.clone().oneshot(request)
+            });
+            let mut builder = http1::Builder::new();
+            builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME).max_buf_size(MAX_HEAD_BYTES);
+            let mut connection = pin!(builder.serve_connection(TokioIo::new(io), service));
+            // How a connection ends is the caller's affair.
+            tokio::select! {
+                _ = connection.as_mut() => {}
+                _ = stopped.changed() => {
+                    connection.as_mut().graceful_shutdown();
+                    let _ = connection.await;
+                }
+            }
+        });
     }
 }
 
