@@ -11,6 +11,7 @@ use crate::commands::onchain::agt::AgtCommand;
 use crate::commands::onchain::dev::{ContractsCommand, Dev};
 use crate::commands::onchain::wallet::WalletCommand;
 use crate::commands::onchain::{look, publish, write};
+use crate::commands::serving::{dry_run, serve};
 use crate::commands::trust::{diff, explain_hash, probe, verify, watch};
 use crate::kinds::ManifestKind;
 
@@ -171,6 +172,26 @@ pub(crate) enum Command {
         toolcrib probe https://tools.example.com/tide-table"
     )]
     Probe(probe::ProbeEndpoint),
+    /// Put a gate before a tool written in any language: manifests, and a server or a program that does the work
+    #[command(
+        after_help = "The manifest is served where verifiers look for it. A call is checked (payment, predicate, input) and only then handed on:\n\
+        by POST to the upstream, or to the stdin of a program that is started for it without a shell. A status of success with JSON\n\
+        is the output; 4xx with a message refuses the call; everything else is a fault, which callers are not told about.\n\
+        The upstream learns who calls from X-Tool-Caller, X-Tool-Slug and X-Tool-Reference.\n\n\
+        Examples:\n  \
+        toolcrib serve tide-table.json --upstream http://127.0.0.1:3000/tides\n  \
+        toolcrib serve tide-table.json --command python3 --arg tides.py --tool 7 --network base\n  \
+        toolcrib serve tide-table.json --upstream http://127.0.0.1:3000/ --facilitator https://x402.org/facilitator"
+    )]
+    Serve(Box<serve::Serve>),
+    /// Say what a gate would answer, without serving anything
+    #[command(
+        after_help = "Shows the challenge in both versions of x402 and, for an account, what the tool's predicate says about it.\n\
+        The exit code is 0 when the account would be let in, 1 when not, 2 when it could not be told.\n\n\
+        Example:\n  \
+        toolcrib dry-run-gate tide-table.json --tool 7 --network base --account 0x52908400098527886e0f7030069857d2e4169ee7"
+    )]
+    DryRunGate(Box<dry_run::DryRun>),
     /// Start a world of one's own: a chain with our contracts, and what to try
     Dev(Dev),
     /// Start a development chain with our contracts on it

@@ -9,6 +9,7 @@ pub(crate) mod migrate;
 pub(crate) mod new;
 pub(crate) mod onchain;
 pub(crate) mod schema;
+pub(crate) mod serving;
 pub(crate) mod shell;
 pub(crate) mod trust;
 pub(crate) mod validate;
