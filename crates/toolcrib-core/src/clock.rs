@@ -23,6 +23,12 @@ impl UnixTime {
         self.0
     }
 
+    /// So many seconds later.
+    #[must_use]
+    pub const fn plus(self, seconds: i64) -> Self {
+        Self(self.0.saturating_add(seconds))
+    }
+
     /// Seconds from `earlier` to `self`; negative when `earlier` is in fact later. Saturates.
     pub const fn since(self, earlier: Self) -> i64 {
         self.0.saturating_sub(earlier.0)

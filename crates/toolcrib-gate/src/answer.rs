@@ -1,5 +1,6 @@
 //! Answers: JSON in every case, with a code of the vocabulary when a call was not served.
 
+use alloy_primitives::B256;
 use axum::body::Body;
 use axum::http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS,
@@ -9,12 +10,13 @@ use axum::http::{HeaderMap, Response as HttpResponse, StatusCode};
 use axum::response::Response;
 use serde_json::{Map, Value};
 use toolcrib_core::codes::Code;
-use toolcrib_core::x402::{Paywall, PaywallAnswer};
+use toolcrib_core::x402::{Paywall, PaywallAnswer, SettleResponse, Version, header};
 
 /// What scripts in browsers may send. Credentials of browsers are never asked for, so every origin may call.
-const ALLOWED_HEADERS: &str = "Content-Type, X-PAYMENT, PAYMENT-SIGNATURE, X-Tool-Nonce-Salt, X-Tool-Access-Data";
+const ALLOWED_HEADERS: &str = "Content-Type, X-PAYMENT, PAYMENT-SIGNATURE, X-Tool-Nonce-Salt, X-Tool-Reference, \
+                               X-Tool-Retry-Token, X-Tool-Access-Data, X-Delegate-For";
 /// What scripts in browsers may read.
-const EXPOSED_HEADERS: &str = "PAYMENT-REQUIRED, PAYMENT-RESPONSE, X-PAYMENT-RESPONSE, ETag, Retry-After";
+const EXPOSED_HEADERS: &str = "PAYMENT-REQUIRED, PAYMENT-RESPONSE, X-PAYMENT-RESPONSE, X-Tool-Retry-Token, ETag, Retry-After";
 /// How long browsers remember that they may call, in seconds. Chromium takes no more than two hours.
 const PREFLIGHT_SECONDS: &str = "7200";
 
@@ -61,7 +63,51 @@ impl Refusal {
         if let Some(seconds) = self.retry_after {
             response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
         }
+        response.extensions_mut().insert(self.code);
         response
+    }
+}
+
+/// An answer that ends a call early.
+#[derive(Debug)]
+pub(crate) struct Stop(Box<Response>);
+
+impl Stop {
+    /// The answer 402, with a reason.
+    pub(crate) fn challenge(paywall: &Paywall, reason: Option<Code>) -> Self {
+        Self(Box::new(challenge(paywall, reason)))
+    }
+
+    pub(crate) fn with_headers(mut self, change: impl FnOnce(&mut HeaderMap)) -> Self {
+        change(self.0.headers_mut());
+        self
+    }
+
+    pub(crate) fn into_response(self) -> Response {
+        *self.0
+    }
+}
+
+impl From<Refusal> for Stop {
+    fn from(refusal: Refusal) -> Self {
+        Self(Box::new(refusal.into_response()))
+    }
+}
+
+/// Adds what came of a payment, under the name that the caller's version has for it.
+pub(crate) fn receipt(headers: &mut HeaderMap, version: Version, receipt: &SettleResponse) {
+    let name = HeaderName::from_bytes(version.receipt_header().as_bytes());
+    if let (Ok(name), Ok(value)) = (name, HeaderValue::from_str(&receipt.to_header(version))) {
+        headers.insert(name, value);
+    }
+}
+
+/// Adds what a caller without a salt needs to come back with.
+pub(crate) fn retry_token(headers: &mut HeaderMap, token: Option<B256>) {
+    let name = HeaderName::from_bytes(header::X_TOOL_RETRY_TOKEN.as_bytes());
+    if let (Ok(name), Some(Ok(mut value))) = (name, token.map(|token| HeaderValue::from_str(&token.to_string()))) {
+        value.set_sensitive(true);
+        headers.insert(name, value);
     }
 }
 
@@ -84,6 +130,9 @@ pub(crate) fn challenge(paywall: &Paywall, reason: Option<Code>) -> Response {
         if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name.as_bytes()), HeaderValue::from_str(&value)) {
             response.headers_mut().insert(name, value);
         }
+    }
+    if let Some(reason) = reason {
+        response.extensions_mut().insert(reason);
     }
     response
 }

@@ -69,6 +69,18 @@ pub enum SetupError {
         /// Which tool.
         slug: String,
     },
+    /// The gate asks for money, and the manifest for none.
+    #[error("{slug}: the gate asks for money, and the manifest has no price")]
+    NoPrice {
+        /// Which tool.
+        slug: String,
+    },
+    /// Payments would be forgotten.
+    #[error("{slug}: a paid tool needs a store for payments")]
+    NoStore {
+        /// Which tool.
+        slug: String,
+    },
     /// No challenge can be made.
     #[error("{slug}: no challenge can be made: {}", first(findings))]
     Challenge {
@@ -91,6 +103,8 @@ impl SetupError {
             Self::BytesDiffer { .. } => codes::gate::BYTES_DIFFER,
             Self::Schema { .. } => codes::gate::SCHEMA,
             Self::Priced { .. } => codes::gate::PRICED,
+            Self::NoPrice { .. } => codes::gate::NO_PRICE,
+            Self::NoStore { .. } => codes::gate::NO_STORE,
             Self::Challenge { .. } => codes::gate::CHALLENGE,
         }
     }

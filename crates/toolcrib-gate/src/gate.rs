@@ -14,10 +14,10 @@ use toolcrib_core::x402::TimePolicy;
 use crate::settle::Settle;
 
 pub(crate) mod access;
-pub(crate) mod identity;
+pub(crate) mod terms;
 
 pub use access::{ACCESS_TIME, FACTS_SECONDS, MAX_SHOWN_DATA_BYTES, MAX_SHOWN_REQUIREMENTS, X_TOOL_ACCESS_DATA};
-pub use identity::IDENTITY_SECONDS;
+pub use terms::{IDENTITY_SECONDS, PAYMENT_SECONDS};
 
 /// Who may call a tool.
 #[derive(Clone, Debug, Default)]

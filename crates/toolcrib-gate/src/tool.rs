@@ -5,16 +5,17 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use alloy_primitives::Address;
+use alloy_primitives::{Address, B256};
 use futures_util::future::BoxFuture;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use toolcrib_core::caip::ToolRef;
+use toolcrib_core::caip::{ChainId, ToolRef};
 use toolcrib_core::canon::Sealed;
+use toolcrib_core::money::Amount;
 use toolcrib_core::schema::MAX_INSTANCE_BYTES;
 use toolcrib_core::tool::ToolManifest;
-use toolcrib_core::x402::Version;
+use toolcrib_core::x402::{ChainAddress, Offer, Version};
 
 use crate::Gate;
 
@@ -153,6 +154,7 @@ pub struct Context {
     pub(crate) slug: Arc<str>,
     pub(crate) caller: Option<Caller>,
     pub(crate) tool: Option<ToolRef>,
+    pub(crate) paid: Option<Paid>,
 }
 
 impl Context {
@@ -169,6 +171,30 @@ impl Context {
     /// The tool on its registry, when its gate knows it.
     pub const fn tool(&self) -> Option<ToolRef> {
         self.tool
+    }
+
+    /// What the caller pays. `None` when the tool asks for nothing.
+    pub const fn paid(&self) -> Option<&Paid> {
+        self.paid.as_ref()
+    }
+}
+
+/// What a call costs its caller.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Paid {
+    /// How much, in the token's smallest unit.
+    pub amount: Amount,
+    /// The chain.
+    pub network: ChainId,
+    /// The token.
+    pub asset: ChainAddress,
+    /// The transaction, once the money has moved: before the handler runs only where the gate settles first.
+    pub transaction: Option<B256>,
+}
+
+impl Paid {
+    pub(crate) fn of(offer: &Offer, transaction: Option<B256>) -> Self {
+        Self { amount: offer.amount, network: offer.network.clone(), asset: offer.asset.clone(), transaction }
     }
 }
 

@@ -23,15 +23,18 @@ use toolcrib_core::schema::Validator;
 use toolcrib_core::slug::Slug;
 use toolcrib_core::tool::ToolManifest;
 use toolcrib_core::url::Origin;
+use toolcrib_store::replay::{Limits, MAX_ROUTE_BYTES, MemoryReplay, ReplayStore};
 
 use crate::answer::Refusal;
 use crate::error::{SetupError, SetupErrors};
 use crate::gate::access::Access;
-use crate::gate::identity::Identity;
+use crate::gate::terms::Terms;
 use crate::rate::{Limiter, Rates};
-use crate::replay::{MemoryReplay, Replay};
+use crate::reconcile::{self, RECONCILE_EVERY, Reconciled};
+use crate::settle::Settle;
 use crate::standing::{Discord, Expected};
 use crate::tool::{Handler, Tool};
+use crate::used::Used;
 use crate::{Gate, SystemClock, endpoint, well_known};
 
 /// Calls that run at the same time at most. Each holds its input and its output, so a thousand of them a few gigabytes in the
@@ -49,7 +52,7 @@ pub const SHUTDOWN_TIME: Duration = Duration::from_secs(60);
 pub struct Tools {
     origin: String,
     tools: Vec<Tool<Handler>>,
-    replay: Arc<dyn Replay>,
+    store: Option<Arc<dyn ReplayStore>>,
     rates: Rates,
     clock: Arc<dyn Clock + Send + Sync>,
     on_fault: Arc<OnFault>,
@@ -74,7 +77,7 @@ impl Tools {
         Self {
             origin: origin.to_owned(),
             tools: Vec::new(),
-            replay: Arc::new(MemoryReplay::default()),
+            store: None,
             rates: Rates::default(),
             clock: Arc::new(SystemClock),
             on_fault: Arc::new(|_| ()),
@@ -88,10 +91,17 @@ impl Tools {
         self
     }
 
-    /// Where used signatures are kept, instead of the memory of this process.
+    /// Where used signatures and what they have bought are kept: SQLite for the processes of one machine, PostgreSQL for more. Tools that
+    /// cost nothing do with the memory of this process, which forgets when it ends; paid ones are not served without a store.
     #[must_use]
-    pub fn replay(mut self, replay: impl Replay + 'static) -> Self {
-        self.replay = Arc::new(replay);
+    pub fn store(self, store: impl ReplayStore + 'static) -> Self {
+        self.shared_store(Arc::new(store))
+    }
+
+    /// The same for a store that others use too.
+    #[must_use]
+    pub fn shared_store(mut self, store: Arc<dyn ReplayStore>) -> Self {
+        self.store = Some(store);
         self
     }
 
@@ -141,11 +151,15 @@ impl Tools {
                 errors.push(SetupError::EndpointTwice { slug: tool.slug.to_string(), path: tool.path.clone() });
             }
         }
+        if let (None, Some(tool)) = (&self.store, served.iter().find(|tool| tool.gate.charge.is_some())) {
+            errors.push(SetupError::NoStore { slug: tool.slug.to_string() });
+        }
         if !errors.is_empty() {
             return Err(SetupErrors(errors));
         }
+        let store = self.store.unwrap_or_else(|| Arc::new(MemoryReplay::new(Limits::default())));
         let shared = Shared {
-            replay: self.replay,
+            used: Used::new(store),
             limiter: Limiter::new(self.rates),
             clock: self.clock,
             on_fault: self.on_fault,
@@ -212,11 +226,25 @@ impl Server {
         tokio::select! {
             served = async {
                 serving.await?;
-                // Calls whose caller has gone are still running.
+                // Calls whose caller has gone are still running, and may be settling.
                 let _ = self.shared.running.acquire_many(all).await;
                 Ok(())
             } => served,
             () = too_late => Ok(()),
+            () = self.keep_reconciling() => Ok(()),
+        }
+    }
+
+    /// Looks once what has become of payments whose settlement was begun and not heard of again, and writes it down. A server that
+    /// serves does so by itself, now and then.
+    pub async fn reconcile(&self) -> Reconciled {
+        reconcile::once(&self.shared, &self.tools).await
+    }
+
+    async fn keep_reconciling(&self) {
+        loop {
+            self.reconcile().await;
+            sleep(RECONCILE_EVERY).await;
         }
     }
 
@@ -225,8 +253,8 @@ impl Server {
     pub async fn check(&self) -> Vec<Discord> {
         let mut found = Vec::new();
         for tool in &self.tools {
-            if let Ready::Predicate(gate) = &tool.gate {
-                found.extend(gate.1.compare(&tool.slug, &tool.expected).await);
+            if let Some(access) = &tool.gate.access {
+                found.extend(access.compare(&tool.slug, &tool.expected).await);
             }
         }
         found
@@ -240,7 +268,7 @@ impl Server {
 
 /// What all tools of a server share.
 pub(crate) struct Shared {
-    pub(crate) replay: Arc<dyn Replay>,
+    pub(crate) used: Used,
     pub(crate) limiter: Limiter,
     pub(crate) clock: Arc<dyn Clock + Send + Sync>,
     pub(crate) on_fault: Arc<OnFault>,
@@ -248,9 +276,16 @@ pub(crate) struct Shared {
     pub(crate) running: Arc<Semaphore>,
 }
 
+impl Shared {
+    /// Tells the operator.
+    pub(crate) fn tell(&self, tool: &Served, code: Code, detail: &str) {
+        (self.on_fault)(&Fault { slug: &tool.slug, code, detail });
+    }
+}
+
 impl fmt::Debug for Shared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shared").field("replay", &self.replay).finish_non_exhaustive()
+        f.debug_struct("Shared").field("used", &self.used).finish_non_exhaustive()
     }
 }
 
@@ -259,6 +294,8 @@ impl fmt::Debug for Shared {
 pub(crate) struct Served {
     pub(crate) slug: Arc<str>,
     pub(crate) path: String,
+    /// What payments are kept under: the endpoint, since one store may serve several origins.
+    pub(crate) route: String,
     pub(crate) bytes: Bytes,
     pub(crate) etag: HeaderValue,
     pub(crate) inputs: Option<Validator>,
@@ -270,11 +307,39 @@ pub(crate) struct Served {
     pub(crate) handler: Handler,
 }
 
-/// A gate that is ready to be used.
+/// A gate that is ready to be used. All of it is missing where everybody may call.
+#[derive(Debug, Default)]
+pub(crate) struct Ready {
+    /// What callers sign.
+    pub(crate) terms: Option<Terms>,
+    /// Who lets them in.
+    pub(crate) access: Option<Access>,
+    /// How they are charged.
+    pub(crate) charge: Option<Charge>,
+}
+
+/// How calls are charged.
 #[derive(Debug)]
-pub(crate) enum Ready {
-    Open,
-    Predicate(Box<(Identity, Access)>),
+pub(crate) struct Charge {
+    pub(crate) settle: Arc<dyn Settle>,
+    /// Before the handler runs.
+    pub(crate) first: bool,
+}
+
+impl Ready {
+    fn new(gate: &Gate, manifest: &ToolManifest) -> Result<Self, Vec<Finding>> {
+        Ok(match gate {
+            Gate::Open => Self::default(),
+            Gate::Predicate(gate) => {
+                Self { terms: Some(Terms::free(gate, manifest)?), access: Some(Access::new(gate)), charge: None }
+            }
+            Gate::Paid(gate) => Self {
+                terms: Some(Terms::paid(gate, manifest)?),
+                access: gate.predicate.as_ref().map(Access::new),
+                charge: Some(Charge { settle: gate.settle.clone(), first: gate.settle_first }),
+            },
+        })
+    }
 }
 
 impl Served {
@@ -298,8 +363,12 @@ impl Served {
         if tool.bytes.as_ref().is_some_and(is_other) {
             errors.push(SetupError::BytesDiffer { slug: slug.clone() });
         }
-        if manifest.pricing().iter().any(|price| !price.amount.is_zero()) {
-            errors.push(SetupError::Priced { slug: slug.clone() });
+        match (matches!(tool.gate, Gate::Paid(_)), manifest.pricing()) {
+            (true, []) => errors.push(SetupError::NoPrice { slug: slug.clone() }),
+            (false, prices) if prices.iter().any(|price| !price.amount.is_zero()) => {
+                errors.push(SetupError::Priced { slug: slug.clone() });
+            }
+            _ => {}
         }
         let mut compile = |schema: Option<toolcrib_core::json::Value<'_>>, which: &'static str| {
             let compiled = schema.map(Validator::compile).transpose();
@@ -309,13 +378,7 @@ impl Served {
             })
         };
         let (inputs, outputs) = (compile(manifest.inputs(), "inputs"), compile(manifest.outputs(), "outputs"));
-        let gate = match &tool.gate {
-            Gate::Open => Ok(Ready::Open),
-            Gate::Paid(_) => return Err(errors),
-            Gate::Predicate(gate) => {
-                Identity::new(gate, manifest).map(|identity| Ready::Predicate(Box::new((identity, Access::new(gate)))))
-            }
-        };
+        let gate = Ready::new(&tool.gate, manifest);
         let gate = match gate {
             Ok(gate) if errors.is_empty() => gate,
             Ok(_) => return Err(errors),
@@ -337,6 +400,7 @@ impl Served {
         Ok(Self {
             slug: slug.into(),
             path,
+            route: route(endpoint.normalized()),
             bytes: bytes.into(),
             etag,
             inputs,
@@ -348,6 +412,11 @@ impl Served {
             handler: tool.handler,
         })
     }
+}
+
+/// An endpoint that a store takes.
+fn route(endpoint: &str) -> String {
+    if endpoint.len() <= MAX_ROUTE_BYTES { endpoint.to_owned() } else { keccak256(endpoint).to_string() }
 }
 
 /// A path in which braces are braces.

@@ -133,6 +133,26 @@ super::codes! {
         "Callers would be told a price and charged nothing.",
         "take the price out of the manifest, or put a gate in front that charges it",
     }
+    NO_STORE = "gate.no_store", Error, "ERC-8257 Replay Resistance for Payment Protocols" {
+        "a paid tool has no store for payments",
+        "Memory forgets with the process, and then nobody knows which payments were taken and what they have bought. Whoever wants that for a test says so.",
+        "give the server a store on SQLite or PostgreSQL",
+    }
+    PRICE_NOT_SERVED = "gate.price_not_served", Error, "ERC-8257 §3; x402 exact scheme on EVM" {
+        "the manifest has a price that the gate cannot take",
+        "A gate takes x402 in the tokens of its table. A manifest that promises another way to pay promises too much.",
+        "take the entry out of the manifest, or price the call in USDC by x402",
+    }
+    FREE_PRICE = "gate.free_price", Error, "ERC-8257 §3" {
+        "the manifest of a paid tool has a price of nothing",
+        "Callers choose among the entries, so everybody would choose this one.",
+        "take the entry out of the manifest, or do not ask for money",
+    }
+    NO_PRICE = "gate.no_price", Error, "ERC-8257 §3" {
+        "the gate asks for money, and the manifest has no price",
+        "Callers pay what the manifest says and nothing else, so nobody would pay.",
+        "add `pricing` to the manifest, or do not ask for money",
+    }
     CHALLENGE = "gate.challenge", Error, "x402 v1 §5.1; x402 v2 §5.1" {
         "no challenge can be made for this gate",
         "The 402 answer needs a token whose signing domain is known, a recipient, and a description that fits into a header.",

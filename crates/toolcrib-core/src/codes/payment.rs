@@ -189,4 +189,19 @@ super::codes! {
         "An authorization is good for one call, in whatever version and header it comes. This one was used, or another call is using it right now.",
         "sign a new authorization with a new nonce",
     }
+    PENDING = "payment.pending", Error, "ERC-8257 Replay Resistance for Payment Protocols" {
+        "the payment is being used by another call",
+        "The call that it came with first is still under way, or was a moment ago.",
+        "wait for as long as Retry-After says, then send the same request again",
+    }
+    RETRY_TOKEN = "payment.retry_token", Error, "Toolcrib retries" {
+        "the retry token is not 32 bytes",
+        "It is 0x and 64 hexadecimal digits, in one header, as it was given with the first answer.",
+        "send the token of the first answer in the header X-Tool-Retry-Token, or none",
+    }
+    REFERENCE = "payment.reference", Error, "Toolcrib bound nonce" {
+        "the nonce is bound to a call, and the tool that it is for is not named",
+        "The server was not told which tool of which registry it is, so the caller names the one that was signed for. The header holds one tool reference.",
+        "send the tool reference in the header X-Tool-Reference",
+    }
 }

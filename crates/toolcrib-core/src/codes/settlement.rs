@@ -81,4 +81,19 @@ super::codes! {
         "The version of the payment and that of the request are the same, and the requirements are in the shape of that version.",
         "send payment and requirements of one version",
     }
+    REFUSED = "settlement.refused", Error, "x402 v1 §7; x402 v2 §7" {
+        "the payment does not settle",
+        "Nothing moved, and with this authorization nothing will: the account has too little, the nonce is used, or the token refuses. The receipt's errorReason is the word for it.",
+        "read errorReason in the receipt header, and sign a new authorization",
+    }
+    UNAVAILABLE = "settlement.unavailable", Error, "x402 v1 §7; x402 v2 §7" {
+        "payments cannot be settled at present",
+        "Whoever settles for this server does not answer. Nothing moved, and the authorization was not used up.",
+        "send the same request again later",
+    }
+    UNKNOWN = "settlement.unknown", Error, "x402 v1 §7; x402 v2 §7" {
+        "nobody knows yet whether the payment was settled",
+        "The settlement was begun, and no answer came that says how it ended. The chain decides; until then the payment is neither taken again nor asked for again, and the output is kept for whoever paid.",
+        "do not pay again; send the same request with the same payment later, with the salt or the retry token",
+    }
 }

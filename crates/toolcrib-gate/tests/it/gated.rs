@@ -1,5 +1,7 @@
 //! Tools for holders of a token: who proves what, and what it costs whom.
 
+use std::sync::Arc;
+
 use alloy_primitives::{Address, B256, Bytes, U256};
 use serde_json::json;
 use toolcrib_chain::sign::Domain;
@@ -8,8 +10,8 @@ use toolcrib_core::x402::nonce::{BoundCall, BoundNonce};
 use toolcrib_core::x402::{
     Authorization, Challenge, Method, ProbeAnswer, ProbeState, Signature, Subject, Version, asset, judge_probe,
 };
-use toolcrib_gate::{Gate, MemoryReplay, PredicateGate, Rate, Rates, StoredReplay, Tools, X_TOOL_ACCESS_DATA};
-use toolcrib_store::replay::{Limits, SqlReplay};
+use toolcrib_gate::{Gate, PredicateGate, Rate, Rates, Tools, X_TOOL_ACCESS_DATA};
+use toolcrib_store::replay::{Limits, MemoryReplay, ReplayStore, SqlReplay};
 use toolcrib_store::{Database, Location};
 
 use crate::world::{
@@ -23,7 +25,7 @@ struct Gated {
     id: U256,
     at: std::net::SocketAddr,
     runs: Runs,
-    replay: MemoryReplay,
+    replay: Arc<MemoryReplay>,
     challenges: [Challenge; 2],
 }
 
@@ -32,11 +34,11 @@ impl Gated {
         Self::with(|gate| gate, 100).await
     }
 
-    async fn with(change: impl Fn(PredicateGate) -> PredicateGate, most: usize) -> Self {
+    async fn with(change: impl Fn(PredicateGate) -> PredicateGate, most: u64) -> Self {
         let world = World::start().await;
         let id = world.tool_for_holders().await;
-        let (runs, replay) = (Runs::default(), MemoryReplay::new(most));
-        let tools = Tools::new(ORIGIN).replay(replay.clone()).rates(Rates { per_address: None, ..Rates::default() });
+        let (runs, replay) = (Runs::default(), memory(most));
+        let tools = Tools::new(ORIGIN).shared_store(replay.clone()).rates(Rates { per_address: None, ..Rates::default() });
         let at = serve(tools.tool(counting("word-count", change(world.gate(id)), &runs))).await;
         let challenges = post(at, "/word-count", &[], &json!({})).await.challenges();
         Self { world, id, at, runs, replay, challenges }
@@ -53,6 +55,15 @@ impl Gated {
         change(&mut changed);
         self.pay(Version::V1, changed, sign(holder(), &changed, &base_domain())).await
     }
+}
+
+fn memory(entries: u64) -> Arc<MemoryReplay> {
+    Arc::new(MemoryReplay::new(Limits { entries, ..Limits::default() }))
+}
+
+/// How many signatures a store holds.
+async fn remembered(store: &MemoryReplay) -> u64 {
+    store.counts().await.expect("memory answers").entries()
 }
 
 /// A refusal with a new challenge in both versions.
@@ -111,7 +122,7 @@ async fn the_recipient_and_the_chain_of_identity_can_be_chosen() {
     let offer = &reading.challenge.expect("a challenge").accepts[0];
     assert_eq!((offer.pay_to.evm_address(), offer.network.evm_id()), (Some(operator), Some(137)));
 
-    for gate in [gated.world.gate(gated.id).identity_chain(31_337), gated.world.gate(gated.id).pay_to(Address::ZERO)] {
+    for gate in [gated.world.gate(gated.id).identity_chain(360), gated.world.gate(gated.id).pay_to(Address::ZERO)] {
         let errors = Tools::new(ORIGIN).tool(counting("word-count", gate, &Runs::default())).build().expect_err("no challenge");
         assert_eq!(errors.0[0].code().id(), "gate.challenge");
     }
@@ -133,7 +144,7 @@ async fn a_holder_is_let_in_once_with_each_signature() {
             assert_eq!(gated.pay(again, signed, by.clone()).await.verdict(), (409, "payment.replayed".to_owned()));
         }
     }
-    assert_eq!((gated.runs.count(), gated.replay.len()), (2, 2));
+    assert_eq!((gated.runs.count(), remembered(&gated.replay).await), (2, 2));
 }
 
 // req: PAY-005
@@ -212,7 +223,7 @@ async fn a_proof_that_is_not_good_gets_a_new_challenge_and_a_reason() {
     bytes[64] = 55 - bytes[64];
     let answer = gated.pay(Version::V1, signed, Signature::new(bytes).expect("65 bytes")).await;
     refused(&answer, "chain.signature_high_s");
-    assert_eq!((gated.runs.count(), gated.replay.len()), (2, 2), "nothing that was refused is remembered");
+    assert_eq!((gated.runs.count(), remembered(&gated.replay).await), (2, 2), "nothing that was refused is remembered");
 }
 
 #[tokio::test]
@@ -245,7 +256,7 @@ async fn a_stranger_is_denied_and_keeps_the_signature() {
         assert_eq!(body["requirements"]["count"], json!(1), "{body}");
         let data = body["requirements"]["entries"][0]["data"].as_str().expect("data").to_owned();
         assert!(data.contains(&format!("{:x}", gated.world.token)), "{body}");
-        assert!(gated.replay.is_empty(), "given back");
+        assert_eq!(remembered(&gated.replay).await, 0, "given back");
     }
     assert_eq!(gated.runs.count(), 0);
 }
@@ -260,12 +271,12 @@ async fn a_predicate_that_does_not_work_is_nobodys_denial() {
     let by = sign(holder(), &signed, &base_domain());
     let answer = gated.pay(Version::V1, signed, by.clone()).await;
     assert_eq!(answer.verdict(), (502, "access.predicate_malfunction".to_owned()));
-    assert!(gated.replay.is_empty());
+    assert_eq!(remembered(&gated.replay).await, 0);
 
     // No such tool at the registry, as after a removal.
     let runs = Runs::default();
-    let replay = MemoryReplay::new(10);
-    let tools = Tools::new(ORIGIN).replay(replay.clone());
+    let replay = memory(10);
+    let tools = Tools::new(ORIGIN).shared_store(replay.clone());
     let at = serve(tools.tool(counting("word-count", gated.world.gate(U256::from(99)), &runs))).await;
     let value = header(&gated.challenges, Version::V1, signed, by.clone());
     let answer = post(at, "/word-count", &[("X-PAYMENT", &value)], &json!({"text": ""})).await;
@@ -279,7 +290,7 @@ async fn a_predicate_that_does_not_work_is_nobodys_denial() {
     let answer = post(at, "/word-count", &[("X-PAYMENT", &value)], &json!({"text": ""})).await;
     assert_eq!(answer.verdict(), (502, "access.unavailable".to_owned()));
     assert!(!String::from_utf8_lossy(&answer.body).contains(&url), "where the node is, is nobody's business");
-    assert!(replay.is_empty());
+    assert_eq!(remembered(&replay).await, 0);
     assert_eq!((runs.count(), gated_runs.count()), (0, 0));
 }
 
@@ -290,7 +301,7 @@ async fn input_that_does_not_fit_costs_no_signature() {
     let value = header(&gated.challenges, Version::V1, signed, sign(holder(), &signed, &base_domain()));
     let answer = post(gated.at, "/word-count", &[("X-PAYMENT", &value)], &json!({"text": 1})).await;
     assert_eq!(answer.verdict(), (400, "gate.input_invalid".to_owned()));
-    assert!(gated.replay.is_empty());
+    assert_eq!(remembered(&gated.replay).await, 0);
 }
 
 #[tokio::test]
@@ -300,15 +311,15 @@ async fn a_full_store_accepts_nothing() {
     let answer = gated.changed(|_| ()).await;
     assert_eq!(answer.verdict(), (503, "store.full".to_owned()));
     assert!(answer.header("retry-after").is_some());
-    assert_eq!((gated.runs.count(), gated.replay.len()), (1, 1));
+    assert_eq!((gated.runs.count(), remembered(&gated.replay).await), (1, 1));
 }
 
 #[tokio::test]
 async fn accounts_have_a_rate_of_their_own() {
     let world = World::start().await;
-    let (id, runs, replay) = (world.tool_for_holders().await, Runs::default(), MemoryReplay::new(10));
+    let (id, runs, replay) = (world.tool_for_holders().await, Runs::default(), memory(10));
     let rates = Rates { per_account: Rate::new(1, 0.01), ..Rates::default() };
-    let tools = Tools::new(ORIGIN).rates(rates).replay(replay.clone());
+    let tools = Tools::new(ORIGIN).rates(rates).shared_store(replay.clone());
     let at = serve(tools.tool(counting("word-count", world.gate(id), &runs))).await;
     let challenges = post(at, "/word-count", &[], &json!({})).await.challenges();
     for (nonce, status) in [(1, 200), (2, 429)] {
@@ -316,7 +327,7 @@ async fn accounts_have_a_rate_of_their_own() {
         let value = header(&challenges, Version::V1, signed, sign(holder(), &signed, &base_domain()));
         assert_eq!(post(at, "/word-count", &[("X-PAYMENT", &value)], &json!({"text": ""})).await.status, status);
     }
-    assert_eq!(replay.len(), 1, "limits come before the store");
+    assert_eq!(remembered(&replay).await, 1, "limits come before the store");
 }
 
 #[tokio::test]
@@ -421,12 +432,12 @@ async fn what_was_used_is_known_to_replicas_and_after_a_restart() {
     let location = Location::file(folder.path().join("replay.db"));
     let open = async || {
         let database = Database::open(&location).await.expect("a database");
-        StoredReplay::new(SqlReplay::open(database, Limits { entries: 2, ..Limits::default() }).await.expect("a store"))
+        SqlReplay::open(database, Limits { entries: 2, ..Limits::default() }).await.expect("a store")
     };
     let world = World::start().await;
     let (id, runs) = (world.tool_for_holders().await, Runs::default());
     let replica =
-        async || serve(Tools::new(ORIGIN).replay(open().await).tool(counting("word-count", world.gate(id), &runs))).await;
+        async || serve(Tools::new(ORIGIN).store(open().await).tool(counting("word-count", world.gate(id), &runs))).await;
     let (one, two) = (replica().await, replica().await);
     let challenges = post(one, "/word-count", &[], &json!({})).await.challenges();
     let call = async |at, signed: Authorization, by: &'static _| {

@@ -1,0 +1,379 @@
+//! The second half of a call: reservation, predicate, handler, settlement, reply.
+//!
+//! ```text
+//! open        handler → reply
+//! gated       reserve → predicate → handler → reply
+//! paid        reserve → predicate → would it settle? → handler → settle → reply
+//! settle_first reserve → predicate → would it settle? → settle → handler → reply
+//! ```
+//!
+//! Until money can move, every no gives the signature back. The output of a paid call is written down **with** the intention to settle,
+//! before anything is sent: whoever paid and did not hear of it comes back with the same payment and gets what it bought, and nobody
+//! else does.
+
+use alloy_primitives::{B256, Bytes};
+use axum::http::StatusCode;
+use axum::response::Response;
+use serde_json::Value;
+use tokio::time::timeout;
+use toolcrib_core::clock::UnixTime;
+use toolcrib_core::codes;
+use toolcrib_core::schema::Echo;
+use toolcrib_core::x402::{FacilitatorRequest, Offer, PAID_CACHE_CONTROL, SettleResponse};
+use toolcrib_store::replay::{
+    Again, Proof, Receipt, Redeem, ReplayStore, Reservation, Reserve, Settlement, State, StoredResult, Ticket,
+};
+
+use crate::answer::{self, Refusal, Stop};
+use crate::endpoint::{RETRY_SECONDS, listed};
+use crate::gate::terms::Proven;
+use crate::reconcile;
+use crate::settle::{Due, Found, Outcome, Verdict};
+use crate::tool::{Context, ErrorKind, Failure, MAX_OUTPUT_BYTES, Paid};
+use crate::tools::{Charge, Served, Shared};
+
+/// For how long a settlement is believed to be under way, in seconds. Facilitators get 60 for an answer, and one question more; a look
+/// at the chain takes a few. Afterwards another process may find out how it ended.
+pub const SETTLEMENT_SECONDS: i64 = 150;
+
+/// For how long a call is believed to be under way beside what its handler takes, in seconds: predicate, facilitator, store.
+const AROUND_SECONDS: i64 = 30;
+
+/// Content type of outputs.
+const JSON: &str = "application/json";
+
+/// A call whose caller, if it has to be known, is known.
+pub(crate) struct Admitted<'c> {
+    pub(crate) shared: &'c Shared,
+    pub(crate) tool: &'c Served,
+    /// For the predicate.
+    pub(crate) data: Bytes,
+    pub(crate) body_hash: B256,
+}
+
+/// A reserved signature.
+struct Held<'h> {
+    store: &'h dyn ReplayStore,
+    proven: &'h Proven,
+    ticket: Ticket,
+    reserved_at: UnixTime,
+    /// What the caller needs to come back with, if it has nothing of its own.
+    token: Option<B256>,
+}
+
+impl Admitted<'_> {
+    pub(crate) async fn serve(&self, proven: Option<Proven>, input: Value, mut context: Context) -> Result<Response, Stop> {
+        let Some(proven) = proven else {
+            let output = self.run(input, context).await?;
+            return Ok(answer::json(StatusCode::OK, output, "no-store"));
+        };
+        let now = self.shared.clock.now();
+        let store = &**self.shared.used.store(now);
+        if proven.is_over {
+            return self.again(store, &proven, input, context).await;
+        }
+        let token = match proven.possession {
+            Some(_) => None,
+            None if self.tool.gate.charge.is_some() => Some(random()?),
+            None => None,
+        };
+        let reservation = Reservation {
+            expires_at: proven.expires_at,
+            lease_until: self.lease(&proven, now),
+            route: &self.tool.route,
+            body_hash: self.body_hash,
+            proof: proven.possession.or_else(|| token.map(|token| Proof::of(token.as_slice()))),
+        };
+        let ticket = match store.reserve(&proven.key, &reservation, now).await {
+            Ok(Reserve::Reserved(ticket)) => ticket,
+            Ok(Reserve::AlreadyUsed { .. }) => return self.again(store, &proven, input, context).await,
+            Ok(Reserve::Full) => {
+                self.shared.tell(self.tool, codes::store::FULL, "the replay store is full");
+                return Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, codes::store::FULL).retry_after(RETRY_SECONDS).into());
+            }
+            Err(error) => return Err(self.store_fault(&error)),
+        };
+        let held = Held { store, proven: &proven, ticket, reserved_at: now, token };
+        if let Some(access) = &self.tool.gate.access
+            && let Err((refusal, detail)) = access.ask(proven.caller.account, self.data.clone()).await
+        {
+            if let Some(detail) = detail {
+                self.shared.tell(self.tool, refusal.code, &detail);
+            }
+            self.release(&held).await;
+            return Err(refusal.into());
+        }
+        match &self.tool.gate.charge {
+            // Its lease ends with it: whatever happens to the handler, nobody calls with this signature again.
+            None => Ok(answer::json(StatusCode::OK, self.run(input, context).await?, PAID_CACHE_CONTROL)),
+            Some(charge) => {
+                context.paid = self.offer(&proven).map(|offer| Paid::of(offer, None));
+                self.charged(&held, charge, input, context).await
+            }
+        }
+    }
+
+    /// A call that must pay, from the reservation on.
+    async fn charged(&self, held: &Held<'_>, charge: &Charge, input: Value, mut context: Context) -> Result<Response, Stop> {
+        let due = self.due(held.proven)?;
+        match charge.settle.verify(due).await {
+            Verdict::Good => {}
+            Verdict::Bad { reason } => {
+                self.release(held).await;
+                return Err(self.unpaid(held.proven, &reason));
+            }
+            Verdict::Unclear { detail } => {
+                self.release(held).await;
+                return Err(self.unavailable(&detail));
+            }
+        }
+        if charge.first {
+            let receipt = self.settle(held, charge, None).await?;
+            context.paid = context.paid.map(|paid| Paid { transaction: Some(receipt.transaction), ..paid });
+            return self.rerun(held, &receipt, input, context).await;
+        }
+        let output = match self.run(input, context).await {
+            Ok(output) => output,
+            Err(stop) => {
+                self.release(held).await;
+                return Err(stop);
+            }
+        };
+        let result = StoredResult { status: StatusCode::OK.as_u16(), content_type: JSON.to_owned(), body: output };
+        let receipt = self.settle(held, charge, Some(&result)).await?;
+        Ok(self.reply(held.proven, result.body, receipt.transaction, held.token))
+    }
+
+    /// Runs a call that was paid for before, and keeps its output for whoever paid.
+    async fn rerun(&self, held: &Held<'_>, receipt: &Receipt, input: Value, context: Context) -> Result<Response, Stop> {
+        let outcome = self.run(input, context).await;
+        let Ok(output) = outcome else {
+            // Paid and not served: the receipt goes with the refusal, and the same payment may be tried again once its lease is over.
+            return Err(outcome.err().unwrap_or_else(|| self.store_fault("no output")).with_headers(|headers| {
+                answer::receipt(headers, held.proven.caller.version, &settled(held.proven, receipt.transaction));
+                answer::retry_token(headers, held.token);
+            }));
+        };
+        let result = StoredResult { status: StatusCode::OK.as_u16(), content_type: JSON.to_owned(), body: output };
+        if let Err(error) = held.store.store_result(&held.proven.key, held.ticket, &result).await {
+            self.shared.tell(self.tool, codes::gate::REPLAY_UNAVAILABLE, &error.to_string());
+        }
+        Ok(self.reply(held.proven, result.body, receipt.transaction, held.token))
+    }
+
+    /// Writes the intention down, moves the money, and writes down how that ended.
+    async fn settle(&self, held: &Held<'_>, charge: &Charge, result: Option<&StoredResult>) -> Result<Receipt, Stop> {
+        let due = self.due(held.proven)?;
+        let request = FacilitatorRequest { payment: due.payment, offer: due.offer, resource: None };
+        // Only payments that can be written down are matched with an offer.
+        let note = request.to_json().ok_or_else(|| Refusal::new(StatusCode::PAYMENT_REQUIRED, codes::payment::NETWORK))?;
+        let began = self.shared.clock.now();
+        let running = if charge.first { self.tool.time.as_secs().try_into().unwrap_or(i64::MAX) } else { 0 };
+        let lease_until = began.plus(SETTLEMENT_SECONDS.saturating_add(running));
+        let settlement = Settlement { lease_until, note: note.as_bytes(), result };
+        if let Err(error) = held.store.begin_settlement(&held.proven.key, held.ticket, &settlement).await {
+            return Err(self.store_fault(&error));
+        }
+        let (transaction, detail) = match charge.settle.settle(due).await {
+            Outcome::Settled { transaction } => return Ok(self.settled(held, transaction).await),
+            Outcome::Refused { reason } => {
+                self.release(held).await;
+                return Err(self.unpaid(held.proven, &reason));
+            }
+            Outcome::NotAttempted { detail } => {
+                self.release(held).await;
+                return Err(self.unavailable(&detail));
+            }
+            Outcome::Unknown { transaction, detail } => (transaction, detail),
+        };
+        // The answer may be lost and the money there: the chain is asked before the caller is told that nobody knows.
+        match charge.settle.look_up(due, held.reserved_at).await {
+            Found::Settled { transaction } => return Ok(self.settled(held, transaction).await),
+            Found::Spent => {
+                self.release(held).await;
+                return Err(self.unpaid(held.proven, "nonce_used"));
+            }
+            Found::Never | Found::Open | Found::Unclear { .. } => {}
+        }
+        let named = transaction.map_or_else(String::new, |transaction| format!("; transaction {transaction}"));
+        self.shared.tell(self.tool, codes::settlement::UNKNOWN, &format!("{detail}{named}"));
+        if let Err(error) = held.store.mark_unknown(&held.proven.key, held.ticket, self.shared.clock.now()).await {
+            self.shared.tell(self.tool, codes::gate::REPLAY_UNAVAILABLE, &error.to_string());
+        }
+        let refusal = Refusal::new(StatusCode::BAD_GATEWAY, codes::settlement::UNKNOWN).retry_after(RETRY_SECONDS);
+        Err(Stop::from(refusal).with_headers(|headers| answer::retry_token(headers, held.token)))
+    }
+
+    /// Writes down that the money moved. A store that does not take it leaves the payment to whoever reconciles; the caller has paid.
+    async fn settled(&self, held: &Held<'_>, transaction: B256) -> Receipt {
+        let response = settled(held.proven, transaction).to_json(held.proven.caller.version).into_bytes();
+        let receipt = Receipt { transaction, response };
+        if let Err(error) = held.store.settle(&held.proven.key, &receipt, self.shared.clock.now()).await {
+            self.shared.tell(self.tool, codes::gate::REPLAY_UNAVAILABLE, &error.to_string());
+        }
+        receipt
+    }
+
+    /// A payment that was used before: its result for whoever can prove to have paid, the receipt for everybody else.
+    async fn again(
+        &self,
+        store: &dyn ReplayStore,
+        proven: &Proven,
+        input: Value,
+        mut context: Context,
+    ) -> Result<Response, Stop> {
+        let now = self.shared.clock.now();
+        let again = Again {
+            route: &self.tool.route,
+            body_hash: self.body_hash,
+            proof: proven.possession,
+            lease_until: self.lease(proven, now),
+        };
+        let mut redeemed = store.redeem(&proven.key, &again, now).await.map_err(|error| self.store_fault(&error))?;
+        if let (Redeem::Pending(State::Settling | State::Unknown), Some(_), Some(charge)) =
+            (&redeemed, proven.possession, &self.tool.gate.charge)
+            && let Ok(Some(entry)) = store.entry(&proven.key).await
+            && let Ok(due) = self.due(proven)
+            && reconcile::look(store, &*charge.settle, due, &entry, now).await.unwrap_or(false)
+        {
+            redeemed = store.redeem(&proven.key, &again, now).await.map_err(|error| self.store_fault(&error))?;
+        }
+        let conflict = |code| Refusal::new(StatusCode::CONFLICT, code);
+        match redeemed {
+            Redeem::Result(result, receipt) => Ok(self.reply(proven, result.body, receipt.transaction, None)),
+            Redeem::Rerun(ticket, receipt) => {
+                context.paid = self.offer(proven).map(|offer| Paid::of(offer, Some(receipt.transaction)));
+                let held = Held { store, proven, ticket, reserved_at: now, token: None };
+                self.rerun(&held, &receipt, input, context).await
+            }
+            Redeem::ReceiptOnly(Some(receipt)) => {
+                let refusal = conflict(codes::payment::REPLAYED).with("transaction", receipt.transaction.to_string().into());
+                Err(Stop::from(refusal).with_headers(|headers| {
+                    answer::receipt(headers, proven.caller.version, &settled(proven, receipt.transaction));
+                }))
+            }
+            Redeem::ReceiptOnly(None) => Err(conflict(codes::payment::REPLAYED).into()),
+            Redeem::Pending(State::Unknown) => {
+                let refusal = Refusal::new(StatusCode::BAD_GATEWAY, codes::settlement::UNKNOWN);
+                Err(refusal.retry_after(RETRY_SECONDS).into())
+            }
+            // A call that costs nothing has no result to wait for.
+            Redeem::Pending(_) if self.tool.gate.charge.is_none() => Err(conflict(codes::payment::REPLAYED).into()),
+            Redeem::Pending(_) => Err(conflict(codes::payment::PENDING).retry_after(RETRY_SECONDS).into()),
+            Redeem::NotUsed if proven.is_over => Err(self.challenge(codes::payment::EXPIRED)),
+            // Given back in this moment.
+            Redeem::NotUsed => Err(conflict(codes::payment::PENDING).retry_after(1).into()),
+        }
+    }
+
+    /// Runs the handler, and checks what it gives.
+    async fn run(&self, input: Value, context: Context) -> Result<Vec<u8>, Stop> {
+        let Self { shared, tool, .. } = self;
+        let fault = |status, code, detail: &str| {
+            shared.tell(tool, code, detail);
+            Stop::from(Refusal::new(status, code))
+        };
+        let failed = StatusCode::INTERNAL_SERVER_ERROR;
+        let output = match timeout(tool.time, tool.handler.call(input, context)).await {
+            Err(_) => return Err(fault(StatusCode::GATEWAY_TIMEOUT, codes::gate::TIMED_OUT, "the handler took too long")),
+            Ok(Ok(output)) => output,
+            Ok(Err(Failure::Input(detail))) => {
+                return Err(Refusal::new(StatusCode::BAD_REQUEST, codes::gate::INPUT_TYPE).message(detail).into());
+            }
+            Ok(Err(Failure::Output(detail))) => return Err(fault(failed, codes::gate::OUTPUT_INVALID, &detail)),
+            Ok(Err(Failure::Tool(error))) => {
+                let (status, code) = match error.kind {
+                    ErrorKind::Refused => (StatusCode::UNPROCESSABLE_ENTITY, codes::gate::REFUSED),
+                    ErrorKind::Unavailable => (StatusCode::SERVICE_UNAVAILABLE, codes::gate::UNAVAILABLE),
+                    ErrorKind::Internal => return Err(fault(failed, codes::gate::FAILED, &error.text)),
+                };
+                return Err(Refusal::new(status, code).message(error.text).into());
+            }
+        };
+        // What the tool gave may hold anything, so violations are described without it.
+        let violations = tool.outputs.as_ref().map_or_else(Vec::new, |schema| schema.violations(&output, Echo::Masked));
+        if let Some(first) = violations.first() {
+            shared.tell(tool, codes::gate::OUTPUT_INVALID, &first.to_string());
+            return Err(Refusal::new(failed, codes::gate::OUTPUT_INVALID).with("violations", listed(&violations)).into());
+        }
+        let bytes = output.to_string().into_bytes();
+        if bytes.len() > MAX_OUTPUT_BYTES {
+            return Err(fault(failed, codes::gate::OUTPUT_TOO_LARGE, &format!("{} bytes", bytes.len())));
+        }
+        Ok(bytes)
+    }
+
+    /// The answer to a call that was paid for.
+    fn reply(&self, proven: &Proven, output: Vec<u8>, transaction: B256, token: Option<B256>) -> Response {
+        let mut response = answer::json(StatusCode::OK, output, PAID_CACHE_CONTROL);
+        let headers = response.headers_mut();
+        answer::receipt(headers, proven.caller.version, &settled(proven, transaction));
+        answer::retry_token(headers, token);
+        response
+    }
+
+    /// The answer to a payment that does not settle: a new challenge, and a receipt that says why.
+    fn unpaid(&self, proven: &Proven, reason: &str) -> Stop {
+        self.challenge(codes::settlement::REFUSED).with_headers(|headers| {
+            answer::receipt(headers, proven.caller.version, &SettleResponse::failed(&proven.payment, reason));
+        })
+    }
+
+    fn challenge(&self, code: codes::Code) -> Stop {
+        match &self.tool.gate.terms {
+            Some(terms) => Stop::challenge(terms.paywall(), Some(code)),
+            None => Refusal::new(StatusCode::PAYMENT_REQUIRED, code).into(),
+        }
+    }
+
+    fn unavailable(&self, detail: &str) -> Stop {
+        self.shared.tell(self.tool, codes::settlement::UNAVAILABLE, detail);
+        Refusal::new(StatusCode::BAD_GATEWAY, codes::settlement::UNAVAILABLE).retry_after(RETRY_SECONDS).into()
+    }
+
+    fn store_fault(&self, error: impl std::fmt::Display) -> Stop {
+        self.shared.tell(self.tool, codes::gate::REPLAY_UNAVAILABLE, &error.to_string());
+        Refusal::new(StatusCode::SERVICE_UNAVAILABLE, codes::gate::REPLAY_UNAVAILABLE).retry_after(RETRY_SECONDS).into()
+    }
+
+    /// Gives a signature back. One that cannot be given back expires; the caller signs anew.
+    async fn release(&self, held: &Held<'_>) {
+        if let Err(error) = held.store.release(&held.proven.key, held.ticket).await {
+            self.shared.tell(self.tool, codes::gate::REPLAY_UNAVAILABLE, &error.to_string());
+        }
+    }
+
+    fn offer(&self, proven: &Proven) -> Option<&Offer> {
+        self.tool.gate.terms.as_ref()?.paywall().offers().get(proven.offer)
+    }
+
+    fn due<'p>(&'p self, proven: &'p Proven) -> Result<Due<'p>, Stop> {
+        let resource = self.tool.gate.terms.as_ref().map(|terms| terms.paywall().resource());
+        let offer = self.offer(proven).ok_or_else(|| self.challenge(codes::payment::NO_MATCHING_OFFER))?;
+        Ok(Due { payment: &proven.payment, offer, resource })
+    }
+
+    /// Until when a reservation belongs to this call. Of a call that costs nothing, for as long as the signature is good: it is used up,
+    /// and whoever crashed does not run twice. Of a paid one, for as long as it can take until the money moves: a caller whose call
+    /// crashed before may use the payment again.
+    fn lease(&self, proven: &Proven, now: UnixTime) -> UnixTime {
+        if self.tool.gate.charge.is_none() {
+            return proven.expires_at;
+        }
+        let running = self.tool.time.as_secs().try_into().unwrap_or(i64::MAX);
+        now.plus(AROUND_SECONDS.saturating_add(running))
+    }
+}
+
+fn settled(proven: &Proven, transaction: B256) -> SettleResponse {
+    SettleResponse::settled(&proven.payment, transaction)
+}
+
+/// A secret of this call.
+fn random() -> Result<B256, Refusal> {
+    let mut bytes = [0; 32];
+    match getrandom::fill(&mut bytes) {
+        Ok(()) => Ok(B256::new(bytes)),
+        Err(_) => Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, codes::gate::BUSY).retry_after(RETRY_SECONDS)),
+    }
+}

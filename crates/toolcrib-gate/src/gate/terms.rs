@@ -1,0 +1,294 @@
+//! What a caller must sign, and who has signed it: nothing for money, or nothing but a name.
+//!
+//! A gate that only asks who calls wants a transfer of nothing; one that asks for money wants the transfer of a price. What is read,
+//! compared and recovered is the same, and needs no chain.
+
+use alloy_primitives::{Address, B256, U256};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use toolcrib_chain::sign::{Domain, StrictSignature, TransferAuthorization, TransferKind};
+use toolcrib_core::caip::{ChainId, ToolRef};
+use toolcrib_core::clock::UnixTime;
+use toolcrib_core::codes::{self, Code};
+use toolcrib_core::finding::Finding;
+use toolcrib_core::money::Amount;
+use toolcrib_core::tool::{Price, ToolManifest};
+use toolcrib_core::x402::asset::{self, Token};
+use toolcrib_core::x402::nonce::{self, Binding, BoundCall};
+use toolcrib_core::x402::{
+    Offer, PROTOCOL, Payment, Paywall, ReplayKey, Resource, TimePolicy, check_payment, header, match_offers, network,
+    read_payment_headers,
+};
+use toolcrib_store::replay::Proof;
+
+use super::{PaidGate, PredicateGate};
+use crate::answer::Refusal;
+use crate::tool::Caller;
+
+/// For how long challenges ask signatures to be good, in seconds. Enough for a person to confirm, and it keeps the store small.
+pub const IDENTITY_SECONDS: u64 = 300;
+
+/// For how long challenges ask payments to be good, in seconds: a person who confirms, the handler, and the settlement after it.
+pub const PAYMENT_SECONDS: u64 = 300;
+
+/// Where identity is signed for when the registry's own chain has no USDC that stock clients know.
+const BASE: u64 = 8453;
+
+/// What a gate asks to be signed.
+#[derive(Debug)]
+pub(crate) struct Terms {
+    paywall: Paywall,
+    /// One for each offer.
+    domains: Vec<Domain>,
+    times: TimePolicy,
+    bound_only: bool,
+    tool: Option<ToolRef>,
+    origin: String,
+}
+
+/// The request as the signature may commit to it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked<'r> {
+    pub(crate) method: &'r str,
+    /// Path and query as they came.
+    pub(crate) target: &'r str,
+    pub(crate) body: &'r [u8],
+}
+
+/// A caller who proved to be somebody, and the signature that is used up by it.
+#[derive(Debug)]
+pub(crate) struct Proven {
+    pub(crate) caller: Caller,
+    pub(crate) payment: Payment,
+    /// Which offer is met.
+    pub(crate) offer: usize,
+    pub(crate) key: ReplayKey,
+    pub(crate) expires_at: UnixTime,
+    /// What shows that this is the caller of before, and nobody who read the payment somewhere.
+    pub(crate) possession: Option<Proof>,
+    /// The time in which the payment could be taken is over. What it has bought may still be fetched.
+    pub(crate) is_over: bool,
+}
+
+/// Why nobody is proven.
+#[derive(Debug)]
+pub(crate) enum Unproven {
+    /// Nothing that could be read as a proof: the request is wrong.
+    Malformed(Refusal),
+    /// Nothing, or no good proof: here is the challenge.
+    Challenge(Option<Code>),
+}
+
+impl Terms {
+    /// Asks for a signature and no money.
+    pub(crate) fn free(gate: &PredicateGate, manifest: &ToolManifest) -> Result<Self, Vec<Finding>> {
+        let pay_to = gate.pay_to.unwrap_or_else(|| manifest.creator());
+        if pay_to.is_zero() {
+            return Err(vec![Finding::new(codes::x402::PAY_TO_NOBODY)]);
+        }
+        let token = match gate.identity_chain {
+            Some(chain) => asset::usdc(chain),
+            None => usual(gate.registry.chain().chain_id()),
+        };
+        let offer = token.and_then(|token| Offer::exact(&token, Amount::new(U256::ZERO), pay_to, IDENTITY_SECONDS));
+        let offer = offer.ok_or_else(|| vec![Finding::new(codes::gate::CHALLENGE)])?;
+        Self::new(vec![offer], manifest, gate.times, gate.bound_only, Some(gate.registry.reference(gate.id)))
+    }
+
+    /// Asks for the prices of the manifest, all of them.
+    pub(crate) fn paid(gate: &PaidGate, manifest: &ToolManifest) -> Result<Self, Vec<Finding>> {
+        let mut findings = Vec::new();
+        let mut offers = Vec::new();
+        for (at, price) in manifest.pricing().iter().enumerate() {
+            match offered(price) {
+                Ok(offer) => offers.push(offer),
+                Err(code) => {
+                    let mut finding =
+                        Finding::new(code).got(format!("{} of {} by {}", price.amount, price.asset, price.protocol));
+                    finding.pointer = format!("/pricing/{at}");
+                    findings.push(finding);
+                }
+            }
+        }
+        if !findings.is_empty() {
+            return Err(findings);
+        }
+        let (mut times, mut bound_only, mut tool) = (gate.times, gate.bound_only, gate.tool);
+        if let Some(predicate) = &gate.predicate {
+            (times, bound_only) = (predicate.times, bound_only || predicate.bound_only);
+            tool = Some(predicate.registry.reference(predicate.id));
+        }
+        Self::new(offers, manifest, times, bound_only, tool)
+    }
+
+    /// Makes the challenge. The URL in it is the manifest's, whatever a request says about hosts.
+    fn new(
+        offers: Vec<Offer>,
+        manifest: &ToolManifest,
+        times: TimePolicy,
+        bound_only: bool,
+        tool: Option<ToolRef>,
+    ) -> Result<Self, Vec<Finding>> {
+        let endpoint = manifest.endpoint();
+        let resource = Resource {
+            url: Some(endpoint.normalized().to_owned()),
+            description: Some(manifest.description().to_owned()),
+            mime_type: Some("application/json".to_owned()),
+            other: Vec::new(),
+        };
+        let paywall = Paywall::new(offers, resource, Vec::new())?;
+        let domains: Option<Vec<_>> = paywall.offers().iter().map(|offer| offer.token().map(domain)).collect();
+        let domains = domains.ok_or_else(|| vec![Finding::new(codes::gate::CHALLENGE)])?;
+        Ok(Self { paywall, domains, times, bound_only, tool, origin: endpoint.origin().to_string() })
+    }
+
+    pub(crate) const fn paywall(&self) -> &Paywall {
+        &self.paywall
+    }
+
+    pub(crate) const fn tool(&self) -> Option<ToolRef> {
+        self.tool
+    }
+
+    /// Reads the payment among the headers, before a byte of the body.
+    pub(crate) fn read(headers: &HeaderMap) -> Result<Payment, Unproven> {
+        let pairs = headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
+        let Some(reading) = read_payment_headers(pairs) else { return Err(Unproven::Challenge(None)) };
+        reading.into_result().map_err(|findings| Unproven::Malformed(malformed(&findings)))
+    }
+
+    /// Checks everything about a payment: what it is for, when, for which call, and who signed.
+    pub(crate) fn verify(
+        &self,
+        payment: Payment,
+        headers: &HeaderMap,
+        asked: Asked<'_>,
+        now: UnixTime,
+    ) -> Result<Proven, Unproven> {
+        let refused = |code: Code| Unproven::Challenge(Some(code));
+        let offers = self.paywall.offers();
+        let met = match_offers(&payment, offers).map_err(|findings| {
+            // Where there is one offer, it helps more to hear in what the payment differs from it.
+            let at = usize::from(offers.len() == 1 && findings.len() > 1);
+            refused(findings.get(at).map_or(codes::payment::NO_MATCHING_OFFER, |finding| finding.code))
+        })?;
+        let (binding, possession) = self.binding(&payment, headers, asked)?;
+        // Time and the shape of the signature are the same under every offer.
+        let faults = met.first().map_or_else(Vec::new, |offer| check_payment(&payment, offer, now, &self.times));
+        // Whoever can prove possession may come for a result after the time to pay is over.
+        let is_over = possession.is_some() && matches!(&faults[..], [only] if only.code == codes::payment::EXPIRED);
+        if let Some(fault) = faults.first().filter(|_| !is_over) {
+            return Err(refused(fault.code));
+        }
+        let signature = StrictSignature::from_slice(payment.signature.as_bytes()).map_err(|error| refused(error.code()))?;
+        let transfer = TransferAuthorization::from(&payment.authorization);
+        let account: Address = payment.authorization.from;
+        let mut fault = codes::payment::NO_MATCHING_OFFER;
+        for (at, (offer, domain)) in offers.iter().zip(&self.domains).enumerate().filter(|(_, (offer, _))| met.contains(offer)) {
+            match signature.check(transfer.digest(TransferKind::Transfer, domain), account) {
+                Err(error) => fault = error.code(),
+                Ok(()) => {
+                    let Some(key) = ReplayKey::of(&payment.authorization, offer) else { continue };
+                    let ends = i64::try_from(self.times.forget_after(&payment.authorization)).unwrap_or(i64::MAX);
+                    let caller = Caller { account, version: payment.version, is_bound: binding == Binding::Bound };
+                    let expires_at = UnixTime::from_seconds(ends);
+                    return Ok(Proven { caller, payment, offer: at, key, expires_at, possession, is_over });
+                }
+            }
+        }
+        Err(refused(fault))
+    }
+
+    /// Whether the nonce commits to this call, and what proves possession: the salt of one that does, a retry token otherwise.
+    fn binding(&self, payment: &Payment, headers: &HeaderMap, asked: Asked<'_>) -> Result<(Binding, Option<Proof>), Unproven> {
+        let refused = |code: Code| Unproven::Challenge(Some(code));
+        let malformed = |code: Code| Unproven::Malformed(Refusal::new(StatusCode::BAD_REQUEST, code));
+        let salt = nonce::read_salt(values(headers, header::X_TOOL_NONCE_SALT)).map_err(|fault| malformed(fault.code()))?;
+        let binding = match (salt, self.tool(), nonce::is_marked(payment.authorization.nonce)) {
+            (None, _, false) => Binding::Unbound,
+            (None, _, true) => return Err(refused(codes::payment::SALT_MISSING)),
+            (Some(_), known, _) => {
+                // A gate that was not told which tool it is on the chain believes the caller. The URL and the body are checked in any
+                // case, so this lets nobody take a payment from one tool to another.
+                let named = reference(headers).map_err(malformed)?;
+                let tool = known.or(named).ok_or_else(|| refused(codes::payment::REFERENCE))?;
+                let target = format!("{}{}", self.origin, asked.target);
+                let call = BoundCall { tool, method: asked.method, target: &target, body: asked.body };
+                nonce::verify(payment.authorization.nonce, salt, &call).map_err(|fault| refused(fault.code()))?
+            }
+        };
+        if binding == Binding::Unbound && self.bound_only {
+            return Err(refused(codes::payment::NONCE_UNBOUND));
+        }
+        let secret = match salt {
+            Some(salt) => Some(salt),
+            None => token(headers).map_err(malformed)?,
+        };
+        Ok((binding, secret.map(|secret| Proof::of(secret.as_slice()))))
+    }
+}
+
+/// The retry token among the headers.
+fn token(headers: &HeaderMap) -> Result<Option<B256>, Code> {
+    // Spelt like a salt.
+    nonce::read_salt(values(headers, header::X_TOOL_RETRY_TOKEN)).map_err(|_| codes::payment::RETRY_TOKEN)
+}
+
+/// The tool that the caller means.
+fn reference(headers: &HeaderMap) -> Result<Option<ToolRef>, Code> {
+    let mut values = values(headers, header::X_TOOL_REFERENCE);
+    let Some(value) = values.next() else { return Ok(None) };
+    let text = std::str::from_utf8(value.trim_ascii()).map_err(|_| codes::payment::REFERENCE)?;
+    if values.next().is_some() {
+        return Err(codes::payment::REFERENCE);
+    }
+    ToolRef::parse(text).map(Some).map_err(|_| codes::payment::REFERENCE)
+}
+
+fn values<'h>(headers: &'h HeaderMap, name: &str) -> impl Iterator<Item = &'h [u8]> {
+    headers.get_all(name).into_iter().map(HeaderValue::as_bytes)
+}
+
+/// An entry of the manifest as an offer.
+fn offered(price: &Price) -> Result<Offer, Code> {
+    if price.amount.is_zero() {
+        return Err(codes::gate::FREE_PRICE);
+    }
+    let chain = ChainId::parse(price.asset.chain()).ok().and_then(|chain| chain.evm_id());
+    let token = chain.zip(price.asset.evm_address()).and_then(|(chain, address)| asset::find(chain, address));
+    let recipient = price.recipient.evm_address().filter(|account| !account.is_zero());
+    let (Some(token), Some(recipient), PROTOCOL) = (token, recipient, price.protocol.as_str()) else {
+        return Err(codes::gate::PRICE_NOT_SERVED);
+    };
+    Offer::exact(token, price.amount, recipient, PAYMENT_SECONDS).ok_or(codes::gate::PRICE_NOT_SERVED)
+}
+
+/// USDC of a chain where stock clients of both versions can sign for it, and Base's otherwise.
+fn usual(chain: u64) -> Option<Token> {
+    let is_stock = ChainId::parse(&format!("eip155:{chain}"))
+        .is_ok_and(|chain| network::by_chain(&chain).is_some_and(|network| network.is_stock));
+    asset::usdc(chain).filter(|_| is_stock).or_else(|| asset::usdc(BASE))
+}
+
+fn domain(token: &Token) -> Domain {
+    Domain::new(token.name, token.version, U256::from(token.chain), token.address)
+}
+
+/// A payment that cannot be read: 400, with the first thing that is wrong. What stood there is not repeated; it is a credential.
+fn malformed(findings: &[Finding]) -> Refusal {
+    match findings.first() {
+        Some(finding) => Refusal::new(StatusCode::BAD_REQUEST, finding.code).message(finding.message.clone()),
+        None => Refusal::new(StatusCode::BAD_REQUEST, codes::payment::NOT_AN_OBJECT),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn identity_is_signed_for_where_stock_clients_can() {
+        for (registry, signed_for) in [(8453, 8453), (84_532, 84_532), (137, 137), (1, 8453), (42_161, 8453), (31_337, 8453)] {
+            assert_eq!(usual(registry).map(|token| token.chain), Some(signed_for), "{registry}");
+        }
+    }
+}

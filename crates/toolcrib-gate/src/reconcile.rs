@@ -1,0 +1,99 @@
+//! Payments whose end nobody knows: after a crash, a lost answer, a facilitator that gave up.
+//!
+//! Nothing is charged here. The chain is asked what has become of a payment; if the money moved, that is written down, and whoever paid
+//! gets the result that waits for it; if it never can, the payment is forgotten. Until then it is neither served nor asked for again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use toolcrib_core::clock::UnixTime;
+use toolcrib_core::codes;
+use toolcrib_core::x402::{SettleResponse, read_facilitator_request};
+use toolcrib_store::replay::{Entry, Receipt, ReplayStore};
+
+use crate::settle::{Due, Found, Settle};
+use crate::tools::{Served, Shared};
+
+/// Time between two looks for payments whose end is not known.
+pub const RECONCILE_EVERY: Duration = Duration::from_secs(10);
+
+/// Payments that one look takes at most, so that several processes share the work.
+const AT_ONCE: usize = 50;
+
+/// For how long a payment is left alone after a look, in seconds. Nodes are not asked about the same one all the time.
+const LOOK_AGAIN_SECONDS: i64 = 30;
+
+/// What one look has found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reconciled {
+    /// Payments whose money has moved.
+    pub settled: usize,
+    /// Payments whose money never will.
+    pub released: usize,
+    /// Payments about which nothing is known yet.
+    pub open: usize,
+}
+
+/// Looks once.
+pub(crate) async fn once(shared: &Shared, tools: &[Arc<Served>]) -> Reconciled {
+    let mut found = Reconciled::default();
+    let now = shared.clock.now();
+    let store = &**shared.used.store(now);
+    if tools.iter().all(|tool| tool.gate.charge.is_none()) {
+        return found;
+    }
+    let claimed = match store.claim_unknowns(now, now.plus(LOOK_AGAIN_SECONDS), AT_ONCE).await {
+        Ok(claimed) => claimed,
+        Err(error) => {
+            if let Some(tool) = tools.first() {
+                shared.tell(tool, codes::gate::REPLAY_UNAVAILABLE, &error.to_string());
+            }
+            return found;
+        }
+    };
+    for (entry, ticket) in claimed {
+        // A store that several servers share holds payments for tools that are served elsewhere; the chain is the same.
+        let charged = || tools.iter().filter(|tool| tool.gate.charge.is_some());
+        let tool = charged().find(|tool| *tool.route == *entry.route).or_else(|| charged().next());
+        let Some((tool, charge)) = tool.and_then(|tool| Some((tool, tool.gate.charge.as_ref()?))) else { continue };
+        let Ok((payment, offer)) = read_facilitator_request(&entry.note) else {
+            shared.tell(tool, codes::settlement::UNKNOWN, "what was written down about a settlement cannot be read");
+            found.open += 1;
+            continue;
+        };
+        let due = Due { payment: &payment, offer: &offer, resource: None };
+        let outcome = match charge.settle.look_up(due, entry.reserved_at).await {
+            Found::Settled { transaction } => {
+                let response = SettleResponse::settled(&payment, transaction).to_json(payment.version).into_bytes();
+                found.settled += 1;
+                store.settle(&entry.key, &Receipt { transaction, response }, now).await
+            }
+            Found::Never | Found::Spent => {
+                found.released += 1;
+                store.release(&entry.key, ticket).await
+            }
+            Found::Open | Found::Unclear { .. } => {
+                found.open += 1;
+                Ok(())
+            }
+        };
+        if let Err(error) = outcome {
+            shared.tell(tool, codes::gate::REPLAY_UNAVAILABLE, &error.to_string());
+        }
+    }
+    found
+}
+
+/// Looks at one payment for a caller who came back for it. Gives whether it is settled now.
+pub(crate) async fn look(
+    store: &dyn ReplayStore,
+    settle: &dyn Settle,
+    due: Due<'_>,
+    entry: &Entry,
+    now: UnixTime,
+) -> Result<bool, toolcrib_store::Error> {
+    let Found::Settled { transaction } = settle.look_up(due, entry.reserved_at).await else { return Ok(false) };
+    let response = SettleResponse::settled(due.payment, transaction).to_json(due.payment.version).into_bytes();
+    store.settle(&entry.key, &Receipt { transaction, response }, now).await?;
+    Ok(true)
+}

@@ -1,0 +1,44 @@
+//! Which signatures were used: any store of `toolcrib-store`, looked after.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use toolcrib_core::clock::UnixTime;
+use toolcrib_store::replay::{EXPIRE_BATCH, ReplayStore};
+
+/// Seconds between two looks for what has expired.
+const EXPIRE_EVERY: i64 = 5;
+
+/// Batches that one look removes at most: ten thousand rows every five seconds keep up with two thousand calls a second.
+const EXPIRE_BATCHES: usize = 20;
+
+/// The store, and when it was last cleared of what has expired.
+#[derive(Debug)]
+pub(crate) struct Used {
+    store: Arc<dyn ReplayStore>,
+    expired_at: AtomicI64,
+}
+
+impl Used {
+    pub(crate) const fn new(store: Arc<dyn ReplayStore>) -> Self {
+        Self { store, expired_at: AtomicI64::new(0) }
+    }
+
+    /// The store. What has expired is removed now and then, beside the request that happens to notice.
+    pub(crate) fn store(&self, now: UnixTime) -> &Arc<dyn ReplayStore> {
+        let last = self.expired_at.load(Ordering::Relaxed);
+        let is_due = now.seconds().saturating_sub(last) >= EXPIRE_EVERY;
+        if is_due && self.expired_at.compare_exchange(last, now.seconds(), Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+            let store = self.store.clone();
+            tokio::spawn(async move {
+                for _ in 0..EXPIRE_BATCHES {
+                    // A store in trouble says so to the next request.
+                    if !store.expire(now).await.is_ok_and(|removed| removed >= EXPIRE_BATCH) {
+                        break;
+                    }
+                }
+            });
+        }
+        &self.store
+    }
+}
