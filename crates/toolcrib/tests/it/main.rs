@@ -10,6 +10,7 @@ mod new;
 mod onchain;
 mod publish;
 mod schema;
+mod serving;
 mod settings;
 mod shell;
 #[path = "../../../toolcrib-fetch/tests/support/mod.rs"]

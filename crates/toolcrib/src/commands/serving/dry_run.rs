@@ -14,6 +14,7 @@ use toolcrib_chain::registry::Access;
 use toolcrib_core::codes;
 use toolcrib_core::x402::{Challenge, Offer, header, read_body, read_header};
 use toolcrib_gate::{Gate, Tool, Tools};
+use toolcrib_store::replay::MemoryReplay;
 use tower::ServiceExt as _;
 
 use super::behind::Behind;
@@ -133,7 +134,7 @@ async fn ask(tool: Loaded, gate: Gate) -> Result<Terms, Failure> {
     let behind = Behind::nobody();
     let handler = move |input: Value, context| behind.clone().call(input, context);
     let served = Tool::new(tool.manifest).bytes(tool.bytes).slug(tool.slug.as_str()).gate(gate).handler(handler);
-    let server = Tools::new(&origin).tool(served).build().map_err(|errors| unusable(&errors))?;
+    let server = Tools::new(&origin).store(MemoryReplay::default()).tool(served).build().map_err(|errors| unusable(&errors))?;
     let broken = |what: String| Failure::new(codes::gate::CHALLENGE, what);
     let request = Request::post(if path.is_empty() { "/" } else { &path }).body(Body::from("{}"));
     let request = request.map_err(|error| broken(error.to_string()))?;

@@ -10,7 +10,7 @@ use clap::Args;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use toolcrib_core::codes;
-use toolcrib_gate::{CALL_TIME, Fault, Rate, Rates, Server, SetupErrors, StoredReplay, Tool, Tools};
+use toolcrib_gate::{CALL_TIME, Fault, Rate, Rates, Server, SetupErrors, Tool, Tools};
 
 use super::behind::{Behind, DEFAULT_AT_ONCE, Program, ProgramSettings, Upstream};
 use super::gating::Gating;
@@ -120,7 +120,7 @@ pub(crate) async fn run(arguments: &Serve, printer: &mut Printer) -> Result<Done
         tools = tools.tool(served.time_limit(Duration::from_secs(arguments.time)).handler(handler));
     }
     let (store, store_name) = arguments.keeping.open().await?;
-    let server = tools.replay(StoredReplay::new(store)).build().map_err(|errors| unusable(&errors))?;
+    let server = tools.store(store).build().map_err(|errors| unusable(&errors))?;
     for discord in server.check().await {
         printer.note(&format!("warning[{}]: {}", discord.code(), shown(&discord.to_string())))?;
     }

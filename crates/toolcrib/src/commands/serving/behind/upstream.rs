@@ -25,6 +25,9 @@ const X_TOOL_SLUG: &str = "x-tool-slug";
 /// Characters of an upstream's refusal that the caller reads at most: a sentence or two, not a page.
 const MAX_MESSAGE_CHARS: usize = 300;
 
+/// How much longer than the gate a request waits.
+const AFTER: Duration = Duration::from_secs(2);
+
 /// A server of the operator's.
 #[derive(Debug)]
 pub(crate) struct Upstream {
@@ -39,8 +42,9 @@ impl Upstream {
         let unusable = |error: toolcrib_fetch::Error| Failure::new(error.code(), error.to_string());
         let door = Configured::builder(SystemClock).concurrency(Concurrency { total: at_once, host: at_once });
         let mut limits = Limits::MANIFEST;
-        // A server that computes is silent meanwhile.
-        (limits.idle, limits.total, limits.body) = (time, time, MAX_OUTPUT_BYTES);
+        // A server that computes is silent meanwhile. The gate's own limit comes first and says so to the caller.
+        let longest = time + AFTER;
+        (limits.idle, limits.total, limits.body) = (longest, longest, MAX_OUTPUT_BYTES);
         Ok(Self { door: door.build().map_err(unusable)?, url: ConfiguredUrl::from_setting(setting).map_err(unusable)?, limits })
     }
 
