@@ -28,11 +28,18 @@ pub enum Gate {
     Open,
     /// Those whom the tool's predicate lets in.
     Predicate(Box<PredicateGate>),
+    /// Everybody who says who they are.
+    Identity(Box<IdentityGate>),
     /// Those who pay, and whom the predicate lets in if there is one.
     Paid(Box<PaidGate>),
 }
 
 impl Gate {
+    /// Everybody who says who they are: the handler learns which account calls, and no registry is asked.
+    pub fn identity() -> IdentityGate {
+        IdentityGate::default()
+    }
+
     /// Those who pay what the manifest asks for. Which prices those are, the manifest says; the money is moved by `settle`.
     pub fn paid(settle: impl Settle + 'static) -> PaidGate {
         PaidGate::new(Arc::new(settle))
@@ -53,6 +60,61 @@ impl From<PredicateGate> for Gate {
 impl From<PaidGate> for Gate {
     fn from(gate: PaidGate) -> Self {
         Self::Paid(Box::new(gate))
+    }
+}
+
+impl From<IdentityGate> for Gate {
+    fn from(gate: IdentityGate) -> Self {
+        Self::Identity(Box::new(gate))
+    }
+}
+
+/// A gate that asks who calls, and lets everybody in.
+#[derive(Clone, Debug, Default)]
+pub struct IdentityGate {
+    pub(crate) tool: Option<ToolRef>,
+    pub(crate) pay_to: Option<Address>,
+    pub(crate) identity_chain: Option<u64>,
+    pub(crate) times: TimePolicy,
+    pub(crate) bound_only: bool,
+}
+
+impl IdentityGate {
+    /// The tool on its registry. Signatures that commit to a call then commit to this tool; without it, to the tool that the caller
+    /// names.
+    #[must_use]
+    pub const fn tool(mut self, tool: ToolRef) -> Self {
+        self.tool = Some(tool);
+        self
+    }
+
+    /// Whom signatures are made out to, instead of the manifest's creator. Clients refuse recipients that they cannot check against
+    /// the manifest, so this needs a reason.
+    #[must_use]
+    pub const fn pay_to(mut self, account: Address) -> Self {
+        self.pay_to = Some(account);
+        self
+    }
+
+    /// The chain whose USDC is named in signatures, instead of Base. Nothing is ever sent there.
+    #[must_use]
+    pub const fn identity_chain(mut self, chain: u64) -> Self {
+        self.identity_chain = Some(chain);
+        self
+    }
+
+    /// How long signatures may be valid, and how far clocks may be apart.
+    #[must_use]
+    pub const fn times(mut self, times: TimePolicy) -> Self {
+        self.times = times;
+        self
+    }
+
+    /// Takes only signatures that commit to one call of this tool. Clients other than Toolcrib's do not make such.
+    #[must_use]
+    pub const fn bound_only(mut self) -> Self {
+        self.bound_only = true;
+        self
     }
 }
 

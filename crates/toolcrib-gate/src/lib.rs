@@ -21,8 +21,8 @@ pub use clock::SystemClock;
 pub use endpoint::BODY_TIME;
 pub use error::{SetupError, SetupErrors};
 pub use gate::{
-    ACCESS_TIME, FACTS_SECONDS, Gate, IDENTITY_SECONDS, MAX_SHOWN_DATA_BYTES, MAX_SHOWN_REQUIREMENTS, PAYMENT_SECONDS, PaidGate,
-    PredicateGate, X_TOOL_ACCESS_DATA,
+    ACCESS_TIME, FACTS_SECONDS, Gate, IDENTITY_SECONDS, IdentityGate, MAX_SHOWN_DATA_BYTES, MAX_SHOWN_REQUIREMENTS,
+    PAYMENT_SECONDS, PaidGate, PredicateGate, X_TOOL_ACCESS_DATA,
 };
 pub use rate::{MAX_CALLERS, Rate, Rates};
 pub use reconcile::{RECONCILE_EVERY, Reconciled};

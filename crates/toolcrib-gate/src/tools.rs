@@ -330,6 +330,7 @@ impl Ready {
     fn new(gate: &Gate, manifest: &ToolManifest) -> Result<Self, Vec<Finding>> {
         Ok(match gate {
             Gate::Open => Self::default(),
+            Gate::Identity(gate) => Self { terms: Some(Terms::identity(gate, manifest)?), ..Self::default() },
             Gate::Predicate(gate) => {
                 Self { terms: Some(Terms::free(gate, manifest)?), access: Some(Access::new(gate)), charge: None }
             }

@@ -20,7 +20,7 @@ use toolcrib_core::x402::{
 };
 use toolcrib_store::replay::Proof;
 
-use super::{PaidGate, PredicateGate};
+use super::{IdentityGate, PaidGate, PredicateGate};
 use crate::answer::Refusal;
 use crate::tool::Caller;
 
@@ -92,6 +92,16 @@ impl Terms {
         let offer = token.and_then(|token| Offer::exact(&token, Amount::new(U256::ZERO), pay_to, IDENTITY_SECONDS));
         let offer = offer.ok_or_else(|| vec![Finding::new(codes::gate::CHALLENGE)])?;
         Self::new(vec![offer], manifest, gate.times, gate.bound_only, Some(gate.registry.reference(gate.id)))
+    }
+
+    /// Asks for a signature and nothing else.
+    pub(crate) fn identity(gate: &IdentityGate, manifest: &ToolManifest) -> Result<Self, Vec<Finding>> {
+        let pay_to = gate.pay_to.unwrap_or_else(|| manifest.creator());
+        let token = asset::usdc(gate.identity_chain.unwrap_or(BASE));
+        let offer = token.filter(|_| !pay_to.is_zero());
+        let offer = offer.and_then(|token| Offer::exact(&token, Amount::new(U256::ZERO), pay_to, IDENTITY_SECONDS));
+        let offer = offer.ok_or_else(|| vec![Finding::new(codes::gate::CHALLENGE)])?;
+        Self::new(vec![offer], manifest, gate.times, gate.bound_only, gate.tool)
     }
 
     /// Asks for the prices of the manifest, all of them.

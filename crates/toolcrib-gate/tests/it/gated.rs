@@ -462,3 +462,22 @@ async fn what_was_used_is_known_to_replicas_and_after_a_restart() {
     assert_eq!(call(one, authorization(holder(), fresh()), holder()).await, (503, "store.full".to_owned()));
     assert_eq!(runs.count(), 2);
 }
+
+#[tokio::test]
+async fn a_gate_may_ask_for_nothing_but_a_name() {
+    let runs = Runs::default();
+    let at = serve(Tools::new(ORIGIN).tool(counting("word-count", Gate::identity(), &runs))).await;
+    let answer = post(at, "/word-count", &[], &json!({"text": "a"})).await;
+    assert_eq!(answer.status, 402);
+    let challenges = answer.challenges();
+    let signed = authorization(stranger(), fresh());
+    let value = header(&challenges, Version::V2, signed, sign(stranger(), &signed, &base_domain()));
+    for status in [200, 409] {
+        let answer = post(at, "/word-count", &[("PAYMENT-SIGNATURE", &value)], &json!({"text": "a"})).await;
+        assert_eq!(answer.status, status);
+        if status == 200 {
+            assert_eq!(answer.json()["caller"], json!(stranger().address().to_checksum(None)));
+        }
+    }
+    assert_eq!(runs.count(), 1);
+}

@@ -4,5 +4,6 @@ mod ends;
 mod gated;
 mod malformed;
 mod open;
+mod paid;
 mod setup;
 mod world;

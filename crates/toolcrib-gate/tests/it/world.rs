@@ -24,7 +24,7 @@ use toolcrib_core::tool::{ToolBuilder, ToolManifest};
 use toolcrib_core::x402::{Authorization, Challenge, Payment, Signature, Version, asset, read_body, read_header};
 use toolcrib_devchain::Devchain;
 use toolcrib_devchain::accounts::dev_signers;
-use toolcrib_gate::{Context, Gate, Handler, PredicateGate, Tool, ToolError, Tools};
+use toolcrib_gate::{Caller, Context, Gate, Handler, PredicateGate, Tool, ToolError, Tools};
 
 pub(crate) const ORIGIN: &str = "https://tools.example.com";
 pub(crate) const NOW: i64 = 1_800_000_000;
@@ -52,6 +52,13 @@ pub(crate) struct Output {
     caller: Option<String>,
 }
 
+impl Output {
+    pub(crate) fn new(text: &str, caller: Option<&Caller>) -> Self {
+        let caller = caller.map(|caller| caller.account.to_checksum(None));
+        Self { words: text.split_whitespace().count(), caller }
+    }
+}
+
 /// A manifest of a tool at `/<name>`.
 pub(crate) fn manifest(name: &str) -> Sealed<ToolManifest> {
     let endpoint = format!("{ORIGIN}/{name}");
@@ -64,6 +71,10 @@ pub(crate) fn manifest(name: &str) -> Sealed<ToolManifest> {
 pub(crate) struct Runs(Arc<AtomicUsize>);
 
 impl Runs {
+    pub(crate) fn add(&self) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+
     pub(crate) fn count(&self) -> usize {
         self.0.load(Ordering::SeqCst)
     }
@@ -73,11 +84,8 @@ impl Runs {
 pub(crate) fn counting(name: &str, gate: impl Into<Gate>, runs: &Runs) -> Tool<Handler> {
     let runs = runs.clone();
     Tool::new(manifest(name)).gate(gate).handler(move |input: Input, context: Context| {
-        runs.0.fetch_add(1, Ordering::SeqCst);
-        async move {
-            let caller = context.caller().map(|caller| caller.account.to_checksum(None));
-            Ok::<_, ToolError>(Output { words: input.text.split_whitespace().count(), caller })
-        }
+        runs.add();
+        async move { Ok::<_, ToolError>(Output::new(&input.text, context.caller())) }
     })
 }
 
