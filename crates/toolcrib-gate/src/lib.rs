@@ -9,8 +9,10 @@ mod error;
 mod gate;
 mod rate;
 mod reconcile;
+mod serving;
 mod settle;
 mod standing;
+mod tls;
 mod tool;
 mod tools;
 mod used;
@@ -26,12 +28,14 @@ pub use gate::{
 };
 pub use rate::{MAX_CALLERS, Rate, Rates};
 pub use reconcile::{RECONCILE_EVERY, Reconciled};
+pub use serving::Origins;
 pub use settle::{
     CONFIRM_TIME, CONFIRMATIONS, Due, Facilitator, FacilitatorCall, Found, LOG_WINDOW, LocalSettlement, MAX_LOG_WINDOWS,
     MAX_SETTLEMENT_FEE_WEI, MAX_SETTLEMENT_GAS, Outcome, PENDING_PAUSE, RECEIPT_TIME, SETTLE_TIME, SKEW_SECONDS, SUPPORTED_TIME,
     Settle, VERIFY_TIME, Verdict,
 };
 pub use standing::Discord;
+pub use tls::{AUTHORITY_DAYS, Authority, AuthorityError, CERTIFICATE_DAYS, HANDSHAKE_TIME, MAX_HANDSHAKES, Tls, TlsError};
 pub use tool::{CALL_TIME, Caller, Context, Handler, MAX_INPUT_BYTES, MAX_OUTPUT_BYTES, NoHandler, Paid, Tool, ToolError};
 pub use toolcrib_fetch::{Configured, ConfiguredUrl, Headers};
 pub use tools::{Fault, MAX_READING, MAX_RUNNING, SHUTDOWN_TIME, Server, Tools};

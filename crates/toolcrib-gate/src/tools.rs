@@ -2,8 +2,6 @@
 
 use std::collections::HashSet;
 use std::fmt;
-use std::future::Future;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,8 +11,7 @@ use axum::body::Bytes;
 use axum::extract::Request;
 use axum::http::{HeaderValue, StatusCode};
 use axum::routing::any;
-use tokio::net::TcpListener;
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::Semaphore;
 use tokio::time::sleep;
 use toolcrib_core::clock::Clock;
 use toolcrib_core::codes::{self, Code};
@@ -166,7 +163,7 @@ impl Tools {
             reading: Semaphore::new(MAX_READING),
             running: Arc::new(Semaphore::new(MAX_RUNNING)),
         };
-        Ok(Server { tools: served, shared: Arc::new(shared) })
+        Ok(Server { origin, tools: served, shared: Arc::new(shared) })
     }
 }
 
@@ -179,6 +176,7 @@ impl fmt::Debug for Tools {
 /// Tools that are ready to be served.
 #[derive(Clone, Debug)]
 pub struct Server {
+    origin: Origin,
     tools: Vec<Arc<Served>>,
     shared: Arc<Shared>,
 }
@@ -206,33 +204,14 @@ impl Server {
         self.routes().fallback(nothing)
     }
 
-    /// Serves on a socket until `stop` is done, then takes no new calls and lets those end that are running, for at most
-    /// [`SHUTDOWN_TIME`]. TLS is somebody else's: a proxy's, for now.
-    pub async fn serve(self, listener: TcpListener, stop: impl Future<Output = ()> + Send + 'static) -> std::io::Result<()> {
-        let service = self.router().into_make_service_with_connect_info::<SocketAddr>();
-        let (stopping, stopped) = oneshot::channel();
-        let serving = axum::serve(listener, service).with_graceful_shutdown(async move {
-            stop.await;
-            let _ = stopping.send(());
-        });
-        let too_late = async {
-            if stopped.await.is_err() {
-                // The server ended by itself, which the other branch tells.
-                std::future::pending::<()>().await;
-            }
-            sleep(SHUTDOWN_TIME).await;
-        };
-        let all = u32::try_from(MAX_RUNNING).unwrap_or(u32::MAX);
-        tokio::select! {
-            served = async {
-                serving.await?;
-                // Calls whose caller has gone are still running, and may be settling.
-                let _ = self.shared.running.acquire_many(all).await;
-                Ok(())
-            } => served,
-            () = too_late => Ok(()),
-            () = self.keep_reconciling() => Ok(()),
-        }
+    /// The host that callers connect to.
+    pub(crate) fn host(&self) -> &str {
+        self.origin.host()
+    }
+
+    /// A place for each call that may run.
+    pub(crate) fn running(&self) -> &Semaphore {
+        &self.shared.running
     }
 
     /// Looks once what has become of payments whose settlement was begun and not heard of again, and writes it down. A server that
@@ -241,7 +220,7 @@ impl Server {
         reconcile::once(&self.shared, &self.tools).await
     }
 
-    async fn keep_reconciling(&self) {
+    pub(crate) async fn keep_reconciling(&self) {
         loop {
             self.reconcile().await;
             sleep(RECONCILE_EVERY).await;

@@ -1,5 +1,6 @@
 //! Tools served over real HTTP on loopback, with a real chain behind their gates.
 
+mod authority;
 mod ends;
 mod gated;
 mod malformed;
@@ -7,4 +8,5 @@ mod open;
 mod paid;
 mod settle;
 mod setup;
+mod tls;
 mod world;

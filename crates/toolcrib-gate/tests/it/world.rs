@@ -61,8 +61,11 @@ impl Output {
 
 /// A manifest of a tool at `/<name>`.
 pub(crate) fn manifest(name: &str) -> Sealed<ToolManifest> {
-    let endpoint = format!("{ORIGIN}/{name}");
-    let builder = ToolBuilder::new(name, "Counts the words of a text.", &endpoint, creator());
+    manifest_at(&format!("{ORIGIN}/{name}"), name)
+}
+
+fn manifest_at(endpoint: &str, name: &str) -> Sealed<ToolManifest> {
+    let builder = ToolBuilder::new(name, "Counts the words of a text.", endpoint, creator());
     builder.inputs::<Input>().outputs::<Output>().build().expect("a manifest without errors").manifest
 }
 
@@ -82,8 +85,13 @@ impl Runs {
 
 /// A tool that counts words, and its calls.
 pub(crate) fn counting(name: &str, gate: impl Into<Gate>, runs: &Runs) -> Tool<Handler> {
+    counting_at(&format!("{ORIGIN}/{name}"), name, gate, runs)
+}
+
+/// The same at another endpoint.
+pub(crate) fn counting_at(endpoint: &str, name: &str, gate: impl Into<Gate>, runs: &Runs) -> Tool<Handler> {
     let runs = runs.clone();
-    Tool::new(manifest(name)).gate(gate).handler(move |input: Input, context: Context| {
+    Tool::new(manifest_at(endpoint, name)).gate(gate).handler(move |input: Input, context: Context| {
         runs.add();
         async move { Ok::<_, ToolError>(Output::new(&input.text, context.caller())) }
     })

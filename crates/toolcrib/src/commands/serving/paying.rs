@@ -1,12 +1,17 @@
 //! Who moves the money of payments: a facilitator, or a wallet of one's own.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use clap::Args;
+use toolcrib_chain::wallet::Wallet;
+use toolcrib_core::caip::ChainId;
 use toolcrib_core::clock::UnixTime;
 use toolcrib_core::codes;
 use toolcrib_core::finding::Finding;
 use toolcrib_core::x402::Offer;
-use toolcrib_gate::{Due, Found, Gate, Outcome, PaidGate, Settle, Verdict};
+use toolcrib_fetch::Headers;
+use toolcrib_gate::{Due, Facilitator, Found, Gate, LocalSettlement, Outcome, PaidGate, Settle, Verdict};
 
 use super::manifests::Loaded;
 use crate::onchain::{OnChain, Signing};
@@ -37,14 +42,22 @@ impl Paying {
     pub(crate) async fn gate(
         &self,
         tool: &Loaded,
-        _onchain: &OnChain,
+        onchain: &OnChain,
         is_dry: bool,
-        _printer: &mut Printer,
+        printer: &mut Printer,
     ) -> Result<PaidGate, Stop> {
         let gate = if is_dry {
             Gate::paid(NobodySettles)
-        } else if self.facilitator.is_some() || self.settle_locally {
-            return Err(Failure::new(codes::cli::USAGE, "payments cannot be settled yet").into());
+        } else if let Some(url) = &self.facilitator {
+            Gate::paid(self.facilitator(url, tool, onchain, printer).await?)
+        } else if self.settle_locally {
+            let wallet: Arc<dyn Wallet> = self.signing.open()?.into();
+            let mut chains = Vec::new();
+            for chain in chains_of(tool) {
+                chains.push(onchain.chain_by_id(chain, printer).await?);
+            }
+            let recipients = tool.manifest.value().pricing().iter().filter_map(|price| price.recipient.evm_address());
+            Gate::paid(LocalSettlement::new(wallet, chains).recipients(recipients))
         } else {
             let what = format!("{} has a price, and nothing says who settles payments", tool.slug);
             return Err(Failure::new(codes::cli::USAGE, what)
@@ -54,14 +67,48 @@ impl Paying {
         Ok(if self.settle_first { gate.settle_first() } else { gate })
     }
 
+    /// A facilitator. What it says is held against the chain where a node was named.
+    async fn facilitator(&self, url: &str, tool: &Loaded, onchain: &OnChain, printer: &mut Printer) -> Result<Facilitator, Stop> {
+        let unusable = |error: toolcrib_fetch::Error| Failure::new(error.code(), error.to_string());
+        let mut headers = Headers::new();
+        for text in &self.facilitator_auth_env {
+            let (name, variable) = text.split_once('=').ok_or_else(|| {
+                Failure::new(codes::cli::USAGE, "--facilitator-auth-env takes a header, `=` and the name of a variable")
+            })?;
+            let value = std::env::var(variable)
+                .map_err(|_| Failure::new(codes::cli::SETTINGS, format!("environment variable {variable} is not set")))?;
+            headers = headers.with(name, &value).map_err(unusable)?;
+        }
+        let mut facilitator = Facilitator::from_setting(url).map_err(unusable)?.headers(headers);
+        if onchain.names_a_node() {
+            let mut chains = Vec::new();
+            for chain in chains_of(tool) {
+                chains.push(onchain.chain_by_id(chain, printer).await?);
+            }
+            facilitator = facilitator.confirm_with(chains);
+        } else {
+            printer.note("note: without --rpc-url or RPC_URL settlements are believed on the facilitator's word")?;
+        }
+        Ok(facilitator)
+    }
+
     /// Who settles, in words.
-    pub(crate) fn described(&self, is_dry: bool) -> &'static str {
-        match () {
-            () if is_dry => "by nobody in this dry run",
-            () if self.settle_locally => "with a wallet of our own",
-            () => "by a facilitator",
+    pub(crate) const fn described(&self, is_dry: bool) -> &'static str {
+        match (is_dry, self.settle_locally) {
+            (true, _) => "by nobody in this dry run",
+            (false, true) => "with a wallet of our own",
+            (false, false) => "by a facilitator",
         }
     }
+}
+
+/// The chains of a tool's prices, each once.
+fn chains_of(tool: &Loaded) -> Vec<u64> {
+    let prices = tool.manifest.value().pricing().iter();
+    let mut chains: Vec<u64> = prices.filter_map(|price| ChainId::parse(price.asset.chain()).ok()?.evm_id()).collect();
+    chains.sort_unstable();
+    chains.dedup();
+    chains
 }
 
 /// Stands in where only the terms are wanted. It never says that a payment is good.

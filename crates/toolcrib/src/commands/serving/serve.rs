@@ -10,13 +10,15 @@ use clap::Args;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use toolcrib_core::codes;
-use toolcrib_gate::{CALL_TIME, Fault, Rate, Rates, Server, SetupErrors, Tool, Tools};
+use toolcrib_gate::{CALL_TIME, Fault, Rate, Rates, Server, SetupErrors, Tls, Tool, Tools};
+use zeroize::Zeroizing;
 
 use super::behind::{Behind, DEFAULT_AT_ONCE, Program, ProgramSettings, Upstream};
 use super::gating::Gating;
 use super::keeping::Keeping;
 use super::manifests::{self, Loaded, check_names, value_for};
 use crate::env;
+use crate::input::Source;
 use crate::outcome::{Done, Exit, Failure, Stop};
 use crate::printer::{Printer, shown};
 
@@ -106,6 +108,7 @@ pub(crate) async fn run(arguments: &Serve, printer: &mut Printer) -> Result<Done
     check_names("--upstream", &arguments.upstream, &loaded)?;
     arguments.gating.check(&loaded)?;
     let rates = arguments.often.rates()?;
+    let tls = arguments.tls()?;
     let origin = arguments.origin.clone().or_else(|| Some(loaded.first()?.manifest.value().endpoint().origin().to_string()));
     let origin = origin.unwrap_or_default();
     let mut tools = Tools::new(&origin).rates(rates).on_fault(log);
@@ -128,12 +131,20 @@ pub(crate) async fn run(arguments: &Serve, printer: &mut Printer) -> Result<Done
     let listener = listener.and_then(|listener| Ok((listener.local_addr()?, listener)));
     let (address, listener) =
         listener.map_err(|error| Failure::new(codes::cli::LISTEN, format!("cannot listen at {}: {error}", arguments.listen)))?;
-    announce(&origin, address, &lines, &store_name, arguments.tls_cert.is_some(), printer)?;
-    serve(server, listener, arguments).await?;
+    announce(&origin, address, &lines, &store_name, tls.is_some(), printer)?;
+    serve(server, listener, tls).await?;
     Ok(Done::new(Exit::Yes, json!({ "served": true, "address": address.to_string(), "origin": origin })))
 }
 
 impl Serve {
+    /// The certificate, if there is one.
+    fn tls(&self) -> Result<Option<Tls>, Failure> {
+        let (Some(certificate), Some(key)) = (&self.tls_cert, &self.tls_key) else { return Ok(None) };
+        let (certificate, key) = (Source::from_argument(certificate).read()?, Zeroizing::new(Source::from_argument(key).read()?));
+        let tls = Tls::from_pem(&certificate, &key).map_err(|error| Failure::new(error.code(), error.to_string()))?;
+        Ok(Some(tls))
+    }
+
     /// What stands behind one tool.
     fn behind(&self, tool: &Loaded) -> Result<Behind, Failure> {
         if self.gating.closed {
@@ -223,11 +234,11 @@ fn announce(
 }
 
 /// Serves until it is told to stop, then lets calls end.
-async fn serve(server: Server, listener: TcpListener, arguments: &Serve) -> Result<(), Failure> {
-    if arguments.tls_cert.is_some() {
-        return Err(Failure::new(codes::cli::USAGE, "TLS is not there yet"));
-    }
-    let served = server.serve(listener, stopped()).await;
+async fn serve(server: Server, listener: TcpListener, tls: Option<Tls>) -> Result<(), Failure> {
+    let served = match tls {
+        Some(tls) => server.serve_tls(listener, tls, stopped()).await,
+        None => server.serve(listener, stopped()).await,
+    };
     served.map_err(|error| Failure::new(codes::cli::LISTEN, format!("serving ended: {error}")))
 }
 

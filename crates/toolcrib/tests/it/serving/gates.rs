@@ -98,19 +98,7 @@ fn a_gated_tool_asks_who_calls_and_a_dry_run_says_so_before() {
     let uri = format!("{ORIGIN}/.well-known/ai-tool/tool.json");
     let collection = deploy::test_assets().into_iter().flatten().find(|asset| asset.name == "TestERC721").expect("listed");
     let collection = collection.address.to_checksum(None);
-    world.sign(
-        &[
-            "register",
-            "--skip-fetch",
-            "--manifest",
-            "tool.json",
-            "--metadata",
-            &uri,
-            "--nft-gate",
-            &collection,
-        ],
-        "0",
-    );
+    world.sign(&["register", "--skip-fetch", "--manifest", "tool.json", "--metadata", &uri, "--nft-gate", &collection], "0");
     let at = ["--tool", "1", "--network", "local", "--rpc-url", &world.url];
 
     let ran = sandbox.run(&[&["dry-run-gate", "tool.json", "--account", STRANGER], &at[..]].concat()).code(1);
