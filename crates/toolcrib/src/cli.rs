@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde::Deserialize;
 use toolcrib_core::finding::Mode;
 
+use crate::commands::init;
 use crate::commands::onchain::agt::AgtCommand;
 use crate::commands::onchain::dev::{ContractsCommand, Dev};
 use crate::commands::onchain::wallet::WalletCommand;
@@ -80,8 +81,12 @@ pub(crate) enum Command {
         toolcrib new agent rain.agt --out rain.agt.json\n  \
         toolcrib new local weather          writes weather/manifest.json")]
     New(New),
-    /// Write a starting file for a tool; the same as `new tool`
-    Init(Init),
+    /// Start a tool: a manifest, as `new tool` writes it, or a whole project that serves it
+    #[command(after_help = "Examples:\n  \
+        toolcrib init rain-radar                          writes rain-radar.json\n  \
+        toolcrib init weather --price 0.01                a project in weather/, paid in the test USDC of the local chain\n  \
+        toolcrib init weather --gate nft:0x… --network base --address 0x… --origin https://tools.example.com")]
+    Init(Box<init::InitTool>),
     /// Draft a signed agent manifest from the legacy TXT records of a name
     #[command(after_help = "The draft goes to stdout; the changes to make to the TXT records afterwards go to stderr.\n\
         Nothing is sent anywhere.")]
@@ -325,7 +330,7 @@ pub(crate) struct New {
     pub(crate) file: Init,
 }
 
-/// Arguments of `init`, and of `new` after the kind.
+/// Arguments of `new` after the kind, and of `init`.
 #[derive(Args, Debug)]
 pub(crate) struct Init {
     /// A name: of the tool, of the agent (its .agt domain), or of the local tool (its folder)

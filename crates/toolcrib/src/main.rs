@@ -60,7 +60,7 @@ fn run(cli: Cli) -> Exit {
         Command::Explain(arguments) => commands::explain::run(&arguments, &mut printer),
         Command::Schema(arguments) => commands::schema::run(&arguments, &mut printer),
         Command::New(arguments) => commands::new::run(arguments.kind.into(), &arguments.file, &mut printer),
-        Command::Init(arguments) => commands::new::run(kinds::ManifestKind::Tool, &arguments, &mut printer),
+        Command::Init(arguments) => commands::init::run(&arguments, &mut printer),
         Command::Migrate(arguments) => commands::migrate::run(&arguments, &mut printer),
         Command::Publish(arguments) => reach(commands::onchain::publish::run(&arguments, &mut printer)),
         Command::Register(arguments) => reach(commands::onchain::write::register(&arguments, &mut printer)),

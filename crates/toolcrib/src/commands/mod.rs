@@ -4,6 +4,7 @@ pub(crate) mod canon;
 pub(crate) mod config;
 pub(crate) mod explain;
 pub(crate) mod hash;
+pub(crate) mod init;
 pub(crate) mod lint;
 pub(crate) mod migrate;
 pub(crate) mod new;
