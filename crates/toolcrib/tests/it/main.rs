@@ -5,6 +5,7 @@ mod fix;
 mod formats;
 mod hash;
 mod hostile;
+mod init;
 mod lint;
 mod new;
 mod onchain;

@@ -1,7 +1,12 @@
 //! Who is let in, as the command line and the manifest say it, and what a dry run says about it.
 
+use alloy_primitives::{B256, U256};
+use alloy_signer::SignerSync;
 use serde_json::{Value, json};
 use toolcrib_chain::deploy;
+use toolcrib_chain::sign::{Domain, TransferAuthorization, TransferKind};
+use toolcrib_core::x402::{Authorization, Payment, Signature, Version, read_body};
+use toolcrib_devchain::accounts::dev_signers;
 
 use super::upstream::Behind;
 use super::{Gate, ORIGIN, manifest};
@@ -137,4 +142,45 @@ fn a_dry_run_shows_prices() {
     assert!(ran.stdout.contains("served at once"), "{}", ran.stdout);
     let ran = sandbox.run(&["dry-run-gate", "priced.json", "--data", "0x"]).code(2);
     assert!(ran.stderr.contains("--account"), "{}", ran.stderr);
+}
+
+#[test]
+fn the_upstream_learns_who_proved_to_call() {
+    let (world, behind) = (World::new(), Behind::start());
+    let sandbox = &world.sandbox;
+    sandbox.write("tool.json", manifest("tool").to_string());
+    let uri = format!("{ORIGIN}/.well-known/ai-tool/tool.json");
+    world.sign(&["register", "--skip-fetch", "--manifest", "tool.json", "--metadata", &uri], "0").code(0);
+    let upstream = format!("http://{}/echo", behind.address);
+    let at = ["--tool", "1", "--network", "local", "--rpc-url", &world.url, "--store", "memory", "--upstream", &upstream];
+    let gate = Gate::start(sandbox, &[&["tool.json"], &at[..]].concat());
+    let challenge = read_body(&gate.call("tool", &json!({})).body).challenge.expect("a challenge");
+
+    let signer = &dev_signers()[1];
+    let now = std::time::SystemTime::UNIX_EPOCH.elapsed().expect("after 1970").as_secs();
+    let authorization = Authorization {
+        from: signer.address(),
+        to: challenge.accepts[0].pay_to.evm_address().expect("an account"),
+        value: challenge.accepts[0].amount,
+        valid_after: 0,
+        valid_before: now + 300,
+        nonce: B256::repeat_byte(7),
+    };
+    let token = challenge.accepts[0].token().expect("pinned");
+    let domain = Domain::new(token.name, token.version, U256::from(token.chain), token.address);
+    let digest = TransferAuthorization::from(&authorization).digest(TransferKind::Transfer, &domain);
+    let signature = Signature::new(signer.sign_hash_sync(&digest).expect("a key signs").as_bytes().to_vec()).expect("65 bytes");
+    let payment = Payment::new(Version::V1, &challenge.accepts[0], authorization, signature, None, Vec::new());
+    let payment = payment.to_header().expect("a header");
+    let answer = gate.call_with("tool", &[("X-PAYMENT", &payment)], &json!({ "a": 1 }));
+    assert_eq!((answer.status, answer.json()), (200, json!({ "got": { "a": 1 } })), "{}", gate.log());
+    let again = gate.call_with("tool", &[("X-PAYMENT", &payment)], &json!({ "a": 1 }));
+    assert_eq!(again.verdict(), (409, "payment.replayed".to_owned()));
+
+    let requests = behind.requests.lock().expect("unpoisoned");
+    assert_eq!(requests.len(), 1);
+    let head = requests[0].split_once("\r\n\r\n").expect("a head").0.to_ascii_lowercase();
+    assert!(head.contains(&format!("x-tool-caller: {}\r\n", STRANGER.to_ascii_lowercase())), "{head}");
+    assert!(head.contains("x-tool-reference: eip155:31337/erc8257:0x"), "{head}");
+    assert!(!head.contains("payment"), "{head}");
 }
