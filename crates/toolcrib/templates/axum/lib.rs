@@ -41,7 +41,7 @@ pub fn manifest() -> Sealed<ToolManifest> {
 //#end
 //#if nft
     // Holders of a token of this collection may call; the registered predicate decides.
-    let builder = builder.requirement([{{kind}}], &collection(), "{{label}}");
+    let builder = builder.requirement([{{kind}}], &collection(), &format!("Holders of {COLLECTION}"));
 //#end
     sealed(builder)
 }

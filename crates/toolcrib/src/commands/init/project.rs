@@ -295,7 +295,7 @@ impl Plan {
         }
         if let Gate::Nft(collection) = self.gate {
             let kind: Vec<_> = RequirementKind::Erc721Holding.id().iter().map(|byte| format!("{byte:#04x}")).collect();
-            filling.value("kind", kind.join(", ")).value("collection", lower(collection)).value("label", label(collection));
+            filling.value("kind", kind.join(", ")).value("collection", lower(collection));
         }
         self.fill_sources(&mut filling)?;
         self.fill_words(&mut filling);
