@@ -109,11 +109,11 @@ pub(crate) async fn run(arguments: &DryRun, printer: &mut Printer) -> Result<Don
         printer.note(&format!("{}: {}", reason.code(), shown(&reason.to_string())))?;
     }
     let mut lacking = Value::Null;
-    if answer == Access::Denied {
-        if let Some(predicate) = registry.config(id).await.map_err(failed)?.access_predicate {
-            printer.result("what the predicate asks for: ")?;
-            lacking = look::describe(&registry, predicate, id, printer).await?;
-        }
+    if answer == Access::Denied
+        && let Some(predicate) = registry.config(id).await.map_err(failed)?.access_predicate
+    {
+        printer.result("what the predicate asks for: ")?;
+        lacking = look::describe(&registry, predicate, id, printer).await?;
     }
     data_out["access"] = json!({
         "account": account,

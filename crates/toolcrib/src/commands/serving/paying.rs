@@ -9,14 +9,15 @@ use toolcrib_core::caip::ChainId;
 use toolcrib_core::clock::UnixTime;
 use toolcrib_core::codes;
 use toolcrib_core::finding::Finding;
-use toolcrib_core::x402::Offer;
+use toolcrib_core::tool::Price;
+use toolcrib_core::x402::{Offer, PROTOCOL, asset};
 use toolcrib_fetch::Headers;
-use toolcrib_gate::{Due, Facilitator, Found, Gate, LocalSettlement, Outcome, PaidGate, Settle, Verdict};
+use toolcrib_gate::{Due, Facilitator, Found, LocalSettlement, Outcome, PAYMENT_SECONDS, PaidGate, Settle, Verdict};
 
 use super::manifests::Loaded;
 use crate::onchain::{OnChain, Signing};
 use crate::outcome::{Failure, Stop};
-use crate::printer::Printer;
+use crate::printer::{Printer, shown};
 
 /// How payments are settled.
 #[derive(Args, Clone, Debug)]
@@ -46,10 +47,10 @@ impl Paying {
         is_dry: bool,
         printer: &mut Printer,
     ) -> Result<PaidGate, Stop> {
-        let gate = if is_dry {
-            Gate::paid(NobodySettles)
+        let settle: Arc<dyn Settle> = if is_dry {
+            Arc::new(NobodySettles)
         } else if let Some(url) = &self.facilitator {
-            Gate::paid(self.facilitator(url, tool, onchain, printer).await?)
+            Arc::new(self.facilitator(url, tool, onchain, printer).await?)
         } else if self.settle_locally {
             let wallet: Arc<dyn Wallet> = self.signing.open()?.into();
             let mut chains = Vec::new();
@@ -57,13 +58,19 @@ impl Paying {
                 chains.push(onchain.chain_by_id(chain, printer).await?);
             }
             let recipients = tool.manifest.value().pricing().iter().filter_map(|price| price.recipient.evm_address());
-            Gate::paid(LocalSettlement::new(wallet, chains).recipients(recipients))
+            Arc::new(LocalSettlement::new(wallet, chains).recipients(recipients))
         } else {
             let what = format!("{} has a price, and nothing says who settles payments", tool.slug);
             return Err(Failure::new(codes::cli::USAGE, what)
                 .hint("give --facilitator URL, or --settle-locally and a wallet")
                 .into());
         };
+        // Whoever settles may be down for a moment, or serve one of several networks: told, and no reason not to start.
+        for finding in settle.check(&offers_of(tool)).await {
+            let text = format!("{}[{}]: {}", finding.severity, finding.code, shown(&finding.message));
+            printer.note(&text)?;
+        }
+        let gate = PaidGate::new(settle);
         Ok(if self.settle_first { gate.settle_first() } else { gate })
     }
 
@@ -109,6 +116,17 @@ fn chains_of(tool: &Loaded) -> Vec<u64> {
     chains.sort_unstable();
     chains.dedup();
     chains
+}
+
+/// What the gate will offer.
+fn offers_of(tool: &Loaded) -> Vec<Offer> {
+    let prices = tool.manifest.value().pricing().iter().filter(|price| price.protocol == PROTOCOL);
+    let offer = |price: &Price| {
+        let chain = ChainId::parse(price.asset.chain()).ok()?.evm_id()?;
+        let token = asset::find(chain, price.asset.evm_address()?)?;
+        Offer::exact(token, price.amount, price.recipient.evm_address()?, PAYMENT_SECONDS)
+    };
+    prices.filter_map(offer).collect()
 }
 
 /// Stands in where only the terms are wanted. It never says that a payment is good.

@@ -1,21 +1,17 @@
 //! Who is let in, as the command line and the manifest say it, and what a dry run says about it.
 
-use alloy_primitives::{B256, U256};
-use alloy_signer::SignerSync;
 use serde_json::{Value, json};
 use toolcrib_chain::deploy;
-use toolcrib_chain::sign::{Domain, TransferAuthorization, TransferKind};
-use toolcrib_core::x402::{Authorization, Payment, Signature, Version, read_body};
-use toolcrib_devchain::accounts::dev_signers;
+use toolcrib_core::x402::read_body;
 
 use super::upstream::Behind;
-use super::{Gate, ORIGIN, manifest};
+use super::{Gate, ORIGIN, manifest, signed};
 use crate::Sandbox;
 use crate::onchain::{CREATOR, World};
 
-const STRANGER: &str = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8";
+pub(super) const STRANGER: &str = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8";
 
-fn priced(slug: &str) -> Value {
+pub(super) fn priced(slug: &str) -> Value {
     let mut manifest = manifest(slug);
     let token = toolcrib_core::x402::asset::usdc(31_337).expect("listed").address;
     manifest["pricing"] = json!([{
@@ -156,22 +152,7 @@ fn the_upstream_learns_who_proved_to_call() {
     let gate = Gate::start(sandbox, &[&["tool.json"], &at[..]].concat());
     let challenge = read_body(&gate.call("tool", &json!({})).body).challenge.expect("a challenge");
 
-    let signer = &dev_signers()[1];
-    let now = std::time::SystemTime::UNIX_EPOCH.elapsed().expect("after 1970").as_secs();
-    let authorization = Authorization {
-        from: signer.address(),
-        to: challenge.accepts[0].pay_to.evm_address().expect("an account"),
-        value: challenge.accepts[0].amount,
-        valid_after: 0,
-        valid_before: now + 300,
-        nonce: B256::repeat_byte(7),
-    };
-    let token = challenge.accepts[0].token().expect("pinned");
-    let domain = Domain::new(token.name, token.version, U256::from(token.chain), token.address);
-    let digest = TransferAuthorization::from(&authorization).digest(TransferKind::Transfer, &domain);
-    let signature = Signature::new(signer.sign_hash_sync(&digest).expect("a key signs").as_bytes().to_vec()).expect("65 bytes");
-    let payment = Payment::new(Version::V1, &challenge.accepts[0], authorization, signature, None, Vec::new());
-    let payment = payment.to_header().expect("a header");
+    let payment = signed(&challenge, 1, 7);
     let answer = gate.call_with("tool", &[("X-PAYMENT", &payment)], &json!({ "a": 1 }));
     assert_eq!((answer.status, answer.json()), (200, json!({ "got": { "a": 1 } })), "{}", gate.log());
     let again = gate.call_with("tool", &[("X-PAYMENT", &payment)], &json!({ "a": 1 }));

@@ -1,6 +1,7 @@
 //! `serve` and `dry-run-gate`: real processes behind a real gate, reached through sockets.
 
 mod gates;
+mod paid;
 mod program;
 mod upstream;
 
@@ -11,7 +12,12 @@ use std::process::{Child, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use alloy_primitives::{B256, U256};
+use alloy_signer::SignerSync;
 use serde_json::{Value, json};
+use toolcrib_chain::sign::{Domain, TransferAuthorization, TransferKind};
+use toolcrib_core::x402::{Authorization, Challenge, Payment, Signature};
+use toolcrib_devchain::accounts::dev_signers;
 
 use crate::Sandbox;
 use crate::onchain::CREATOR;
@@ -139,6 +145,27 @@ fn send(to: SocketAddr, request: &str) -> Answer {
     let head = String::from_utf8(bytes[..end].to_vec()).expect("text");
     let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status");
     Answer { status, head, body: bytes[end + 4..].to_vec() }
+}
+
+/// The header with which a development account answers the first offer of a challenge.
+pub(super) fn signed(challenge: &Challenge, account: usize, nonce: u8) -> String {
+    let (signer, offer) = (&dev_signers()[account], &challenge.accepts[0]);
+    let now = std::time::SystemTime::UNIX_EPOCH.elapsed().expect("after 1970").as_secs();
+    let authorization = Authorization {
+        from: signer.address(),
+        to: offer.pay_to.evm_address().expect("an account"),
+        value: offer.amount,
+        valid_after: 0,
+        valid_before: now + 300,
+        nonce: B256::repeat_byte(nonce),
+    };
+    let token = offer.token().expect("pinned");
+    let domain = Domain::new(token.name, token.version, U256::from(token.chain), token.address);
+    let digest = TransferAuthorization::from(&authorization).digest(TransferKind::Transfer, &domain);
+    let signature = Signature::new(signer.sign_hash_sync(&digest).expect("a key signs").as_bytes().to_vec()).expect("65 bytes");
+    let (resource, extensions) = (challenge.resource.clone(), challenge.extensions.clone());
+    let payment = Payment::new(challenge.version, offer, authorization, signature, resource, extensions);
+    payment.to_header().expect("a header")
 }
 
 /// Waits until something holds, for at most ten seconds.
