@@ -158,6 +158,22 @@ fn the_upstream_learns_who_proved_to_call() {
     let again = gate.call_with("tool", &[("X-PAYMENT", &payment)], &json!({ "a": 1 }));
     assert_eq!(again.verdict(), (409, "payment.replayed".to_owned()));
 
+    // A dry run looks at a payment and uses nothing up.
+    let at = ["--tool", "1", "--network", "local", "--rpc-url", &world.url];
+    sandbox.write("payment", signed(&challenge, 1, 8));
+    for _ in 0..2 {
+        let ran = sandbox.run(&[&["dry-run-gate", "tool.json", "--payment", "payment"], &at[..]].concat()).code(0);
+        assert!(ran.stdout.contains("the payment (x402 v1) is good"), "{}", ran.stdout);
+    }
+    for (payment, said) in [("bm90IGEgcGF5bWVudA==", "the call gets 400 payment."), ("\u{1b}[31m", "the call gets 400 payment.")]
+    {
+        let run = [&["dry-run-gate", "tool.json", "--payment", "-"], &at[..]].concat();
+        let ran = sandbox.run_with_stdin(&run, payment.as_bytes());
+        assert!(ran.code == 1 && ran.stdout.contains(said) || ran.code == 2 && !ran.stderr.contains('\u{1b}'), "{ran:?}");
+    }
+    let bound = [&["dry-run-gate", "tool.json", "--payment", "payment", "--bound-only"], &at[..]].concat();
+    assert!(sandbox.run(&bound).code(1).stdout.contains("402 payment.nonce_unbound"));
+
     let requests = behind.requests.lock().expect("unpoisoned");
     assert_eq!(requests.len(), 1);
     let head = requests[0].split_once("\r\n\r\n").expect("a head").0.to_ascii_lowercase();
