@@ -67,10 +67,10 @@ async fn paid() -> Result<PaidGate, Box<dyn Error>> {
 //#end
 //#if chain
 
-/// The chain of the tool, at the node that RPC_URL names.
+/// The chain of the tool, at the node that RPC_URL names; the one of `toolcrib dev`, or a public one, without it.
 async fn chain() -> Result<Chain, Box<dyn Error>> {
     let network = Network::find("{{network}}")?;
-    let url = setting("RPC_URL"){{default_node}};
+    let url = setting("RPC_URL");
     let config = if network.is_local {
         ChainConfig::from_setting(&with_our_contracts(network), url.as_deref())?
     } else {

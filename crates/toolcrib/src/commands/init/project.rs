@@ -35,9 +35,6 @@ const DESCRIPTION: &str = "Counts the words of a text, and finds the longest of 
 /// Where a new tool listens, unless its origin has a port of its own.
 const PORT: u16 = 8402;
 
-/// The node of `toolcrib dev`.
-const LOCAL_NODE: &str = "http://127.0.0.1:8545";
-
 /// Names that a package cannot have: words of Rust, and crates that the project itself uses.
 const TAKEN: &[&str] = &[
     "abstract",
@@ -284,8 +281,7 @@ impl Plan {
             .value("port", self.port.to_string())
             .value("creator", lower(self.creator))
             .value("network", self.network.name)
-            .value("chain", self.network.chain_id.to_string())
-            .value("default_node", self.default_node());
+            .value("chain", self.network.chain_id.to_string());
         if let Some(price) = &self.price {
             filling
                 .value("price", &price.text)
@@ -342,7 +338,6 @@ impl Plan {
 
     /// Sentences of the README.
     fn fill_words(&self, filling: &mut Filling) {
-        let node = if self.network.is_local { format!(" --rpc-url {LOCAL_NODE}") } else { String::new() };
         let who = if self.network.is_local { "--dev-account 0 --yes" } else { "--wallet NAME" };
         let gate = match self.gate {
             Gate::Open => String::new(),
@@ -351,7 +346,7 @@ impl Plan {
         };
         let (network, origin, slug) = (self.network.name, &self.origin, &self.slug);
         let publish = format!(
-            "toolcrib publish manifest.json --network {network}{node} {who}{gate} \\\n    --metadata {origin}/.well-known/ai-tool/{slug}.json"
+            "toolcrib publish manifest.json --network {network} {who}{gate} \\\n    --metadata {origin}/.well-known/ai-tool/{slug}.json"
         );
         let after = match self.gate {
             Gate::Open => "\n".to_owned(),
@@ -364,7 +359,7 @@ impl Plan {
             settings += "| `TOOL_ID` | the tool's number on the registry; without it no calls are taken |\n";
         }
         if self.gate != Gate::Open || self.price.is_some() {
-            settings += "| `RPC_URL` | nodes of the tool's chain |\n";
+            settings += "| `RPC_URL` | nodes of the tool's chain; on the local network that of `toolcrib dev`, otherwise a public one |\n";
         }
         if self.price.is_some() {
             settings += "| `FACILITATOR_URL` | who settles payments |\n\
@@ -375,15 +370,11 @@ impl Plan {
         let public_words = if self.price.is_some() { ", asset and recipient of the price to those of the network" } else { "" };
         filling
             .value("publish", publish)
-            .value("verify", format!("<number> --network {network}{node}"))
+            .value("verify", format!("<number> --network {network}"))
             .value("after", after)
             .value("settings", settings)
             .value("price_words", price_words)
             .value("public_words", public_words);
-    }
-
-    fn default_node(&self) -> String {
-        if self.network.is_local { format!(".or_else(|| Some(\"{LOCAL_NODE}\".to_owned()))") } else { String::new() }
     }
 }
 

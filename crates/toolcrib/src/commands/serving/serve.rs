@@ -13,7 +13,7 @@ use toolcrib_core::codes;
 use toolcrib_gate::{CALL_TIME, Fault, Rate, Rates, Server, SetupErrors, Tls, Tool, Tools};
 use zeroize::Zeroizing;
 
-use super::behind::{Behind, DEFAULT_AT_ONCE, Program, ProgramSettings, Upstream};
+use super::behind::{Behind, DEFAULT_AT_ONCE, MAX_AT_ONCE, Program, ProgramSettings, Upstream};
 use super::gating::Gating;
 use super::keeping::Keeping;
 use super::manifests::{self, Loaded, check_names, value_for};
@@ -72,8 +72,8 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "SECONDS", default_value_t = CALL_TIME.as_secs(), value_parser = clap::value_parser!(u64).range(1..=MAX_SECONDS))]
     pub(crate) time: u64,
     /// Calls that reach a tool at once
-    #[arg(long, value_name = "N", default_value_t = DEFAULT_AT_ONCE)]
-    pub(crate) at_once: usize,
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_AT_ONCE, value_parser = clap::value_parser!(u16).range(1..=i64::from(MAX_AT_ONCE)))]
+    pub(crate) at_once: u16,
     #[command(flatten)]
     pub(crate) gating: Gating,
     #[command(flatten)]
@@ -167,7 +167,7 @@ impl Serve {
             Failure::new(codes::cli::USAGE, format!("nothing says what does the work of {}", tool.slug))
                 .hint("give --upstream URL or --command PROGRAM")
         })?;
-        Ok(Behind::upstream(Upstream::new(setting, Duration::from_secs(self.time), self.at_once)?, self.at_once))
+        Ok(Behind::upstream(Upstream::new(setting, Duration::from_secs(self.time), self.at_once.into())?, self.at_once))
     }
 }
 

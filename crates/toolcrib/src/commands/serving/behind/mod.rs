@@ -18,10 +18,10 @@ pub(crate) use program::{Program, ProgramSettings};
 pub(crate) use upstream::Upstream;
 
 /// Calls that reach a tool at once, unless told otherwise. A program is a process for each call; thirty-two small ones are no burden.
-pub(crate) const DEFAULT_AT_ONCE: usize = 32;
+pub(crate) const DEFAULT_AT_ONCE: u16 = 32;
 
-/// Calls that reach a tool at once, at most: the places that the gate has for all tools together.
-pub(crate) const MAX_AT_ONCE: usize = toolcrib_gate::MAX_RUNNING;
+/// Calls that reach a tool at once, at most: the gate has [`MAX_RUNNING`](toolcrib_gate::MAX_RUNNING) places for all tools together.
+pub(crate) const MAX_AT_ONCE: u16 = 1_000;
 
 /// How long a call waits for its turn. Whoever waits longer is better told to come again.
 const WAIT: Duration = Duration::from_secs(5);
@@ -43,12 +43,12 @@ enum Kind {
 
 impl Behind {
     /// A server.
-    pub(crate) fn upstream(upstream: Upstream, at_once: usize) -> Self {
+    pub(crate) fn upstream(upstream: Upstream, at_once: u16) -> Self {
         Self::new(Kind::Upstream(Arc::new(upstream)), at_once)
     }
 
     /// A program.
-    pub(crate) fn program(program: Program, at_once: usize) -> Self {
+    pub(crate) fn program(program: Program, at_once: u16) -> Self {
         Self::new(Kind::Program(Arc::new(program)), at_once)
     }
 
@@ -57,8 +57,8 @@ impl Behind {
         Self::new(Kind::Nobody, 1)
     }
 
-    fn new(kind: Kind, at_once: usize) -> Self {
-        Self { kind, places: Arc::new(Semaphore::new(at_once.clamp(1, MAX_AT_ONCE))) }
+    fn new(kind: Kind, at_once: u16) -> Self {
+        Self { kind, places: Arc::new(Semaphore::new(at_once.clamp(1, MAX_AT_ONCE).into())) }
     }
 
     /// What it is, without anything that may be secret.
