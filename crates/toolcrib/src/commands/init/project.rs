@@ -181,6 +181,11 @@ pub(super) fn run(file: &Init, project: &Project, printer: &mut Printer) -> Resu
     }
     write(&folder, "manifest.json", &manifest)?;
     written.push("manifest.json");
+    // The versions that the checkout was tested with, which are at hand on this machine. Cargo drops what the project does not need.
+    let lock = checkout().filter(|_| plan.supply == Supply::Path).map(|root| root.join("Cargo.lock"));
+    if lock.is_some_and(|lock| fs::copy(lock, folder.join("Cargo.lock")).is_ok()) {
+        written.push("Cargo.lock");
+    }
     let shown_folder = shown(&folder.display().to_string());
     printer.result(&format!("{shown_folder}\n"))?;
     printer.aside(&format!(

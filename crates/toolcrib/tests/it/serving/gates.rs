@@ -91,6 +91,7 @@ fn the_store_is_a_file_in_the_state_folder_unless_told_otherwise() {
     assert!(own.exists());
 }
 
+// req: GATE-002, GATE-005
 #[test]
 fn a_gated_tool_asks_who_calls_and_a_dry_run_says_so_before() {
     let world = World::new();
@@ -140,6 +141,7 @@ fn a_dry_run_shows_prices() {
     assert!(ran.stderr.contains("--account"), "{}", ran.stderr);
 }
 
+// req: GATE-003, GATE-006, GATE-009
 #[test]
 fn the_upstream_learns_who_proved_to_call() {
     let (world, behind) = (World::new(), Behind::start());

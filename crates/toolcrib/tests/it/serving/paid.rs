@@ -37,6 +37,7 @@ fn pay(gate: &Gate, nonce: u8) -> Answer {
     gate.call_with("tool", &[("PAYMENT-SIGNATURE", &signed(&challenge, 2, nonce))], &json!({ "a": 1 }))
 }
 
+// req: GATE-002, GATE-006
 #[test]
 fn a_priced_tool_is_served_to_those_who_pay_and_to_nobody_else() {
     let (world, behind) = (World::new(), Behind::start());

@@ -39,6 +39,7 @@ fn fails(script: &str, input: &Value, status: u16, code: &str) {
     });
 }
 
+// req: GATE-001
 #[test]
 fn what_a_program_does_becomes() {
     let large = json!("x".repeat(200_000));
@@ -99,7 +100,6 @@ fn is_gone(pid: &str) -> bool {
     status.is_ok_and(|stat| stat.contains(") Z ")) || !Path::new("/proc").join(pid).exists()
 }
 
-// req: the input is on stdin only.
 #[test]
 fn an_input_full_of_shell_reaches_stdin_and_nothing_else() {
     let sandbox = Sandbox::new();

@@ -113,6 +113,7 @@ fn check(path: &str, status: u16, code: &str, message: &str) {
     assert!(!log.contains(path) || path.is_empty(), "the upstream's path is not logged: {log}");
 }
 
+// req: GATE-001
 #[test]
 fn what_an_upstream_answers_becomes() {
     thread::scope(|scope| {
