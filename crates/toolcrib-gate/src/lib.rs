@@ -7,6 +7,8 @@ mod clock;
 mod endpoint;
 mod error;
 mod gate;
+mod metrics;
+mod query;
 mod rate;
 mod reconcile;
 mod serving;
@@ -15,6 +17,7 @@ mod standing;
 mod tls;
 mod tool;
 mod tools;
+mod usage;
 mod used;
 mod well_known;
 
@@ -23,9 +26,11 @@ pub use clock::SystemClock;
 pub use endpoint::BODY_TIME;
 pub use error::{SetupError, SetupErrors};
 pub use gate::{
-    ACCESS_TIME, FACTS_SECONDS, Gate, IDENTITY_SECONDS, IdentityGate, MAX_SHOWN_DATA_BYTES, MAX_SHOWN_REQUIREMENTS,
-    PAYMENT_SECONDS, PaidGate, PredicateGate, X_TOOL_ACCESS_DATA,
+    ACCESS_TIME, EndpointRecipient, FACTS_SECONDS, Gate, IDENTITY_SECONDS, IdentityGate, MAX_SHOWN_DATA_BYTES,
+    MAX_SHOWN_REQUIREMENTS, PAYMENT_SECONDS, PaidGate, PredicateGate, Recipient, X_TOOL_ACCESS_DATA,
 };
+pub use metrics::COUNTS_SECONDS;
+pub use query::{MAX_PARAMETERS, MAX_QUERY_BYTES};
 pub use rate::{MAX_CALLERS, Rate, Rates};
 pub use reconcile::{RECONCILE_EVERY, Reconciled};
 pub use serving::Origins;
@@ -39,3 +44,4 @@ pub use tls::{AUTHORITY_DAYS, Authority, AuthorityError, CERTIFICATE_DAYS, HANDS
 pub use tool::{CALL_TIME, Caller, Context, Handler, MAX_INPUT_BYTES, MAX_OUTPUT_BYTES, NoHandler, Paid, Tool, ToolError};
 pub use toolcrib_fetch::{Configured, ConfiguredUrl, Headers};
 pub use tools::{Fault, MAX_READING, MAX_RUNNING, SHUTDOWN_TIME, Server, Tools};
+pub use usage::{MAX_REPORTS, USAGE_TIME, Usage};

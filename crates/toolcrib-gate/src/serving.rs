@@ -115,7 +115,11 @@ async fn run<L: Listener<Addr = SocketAddr>>(
             Ok(())
         } => served,
         () = too_late => Ok(()),
-        _ = join_all(servers.iter().map(Server::keep_reconciling)) => Ok(()),
+        () = async {
+            join_all(servers.iter().map(Server::keep_reconciling)).await;
+            // Where there is no server, there is nothing to look after, which is no reason to stop.
+            std::future::pending::<()>().await;
+        } => Ok(()),
     }
 }
 

@@ -16,7 +16,7 @@ use tokio::time::sleep;
 use toolcrib_core::clock::Clock;
 use toolcrib_core::codes::{self, Code};
 use toolcrib_core::finding::{Finding, Mode};
-use toolcrib_core::schema::Validator;
+use toolcrib_core::schema::{Validator, to_serde};
 use toolcrib_core::slug::Slug;
 use toolcrib_core::tool::ToolManifest;
 use toolcrib_core::url::Origin;
@@ -26,11 +26,14 @@ use crate::answer::Refusal;
 use crate::error::{SetupError, SetupErrors};
 use crate::gate::access::Access;
 use crate::gate::terms::Terms;
+use crate::metrics::{Metrics, ToolMetrics};
+use crate::query::Parameters;
 use crate::rate::{Limiter, Rates};
 use crate::reconcile::{self, RECONCILE_EVERY, Reconciled};
 use crate::settle::Settle;
 use crate::standing::{Discord, Expected};
 use crate::tool::{Handler, Tool};
+use crate::usage::Usage;
 use crate::used::Used;
 use crate::{Gate, SystemClock, endpoint, well_known};
 
@@ -53,6 +56,7 @@ pub struct Tools {
     rates: Rates,
     clock: Arc<dyn Clock + Send + Sync>,
     on_fault: Arc<OnFault>,
+    usage: Option<Usage>,
 }
 
 type OnFault = dyn Fn(&Fault<'_>) + Send + Sync;
@@ -78,6 +82,7 @@ impl Tools {
             rates: Rates::default(),
             clock: Arc::new(SystemClock),
             on_fault: Arc::new(|_| ()),
+            usage: None,
         }
     }
 
@@ -123,6 +128,14 @@ impl Tools {
         self
     }
 
+    /// Reports calls that were served to a directory. Without this call nothing is reported: a report hands the caller's signature to
+    /// somebody else. Tools whose gate does not know which tool of which registry they are, are not reported.
+    #[must_use]
+    pub fn usage(mut self, usage: Usage) -> Self {
+        self.usage = Some(usage);
+        self
+    }
+
     /// Checks everything, and gives a server or all that is wrong.
     pub fn build(self) -> Result<Server, SetupErrors> {
         let origin = Origin::parse(&self.origin).map_err(|fault| {
@@ -160,6 +173,8 @@ impl Tools {
             limiter: Limiter::new(self.rates),
             clock: self.clock,
             on_fault: self.on_fault,
+            usage: self.usage,
+            metrics: Metrics::default(),
             reading: Semaphore::new(MAX_READING),
             running: Arc::new(Semaphore::new(MAX_RUNNING)),
         };
@@ -177,8 +192,8 @@ impl fmt::Debug for Tools {
 #[derive(Clone, Debug)]
 pub struct Server {
     origin: Origin,
-    tools: Vec<Arc<Served>>,
-    shared: Arc<Shared>,
+    pub(crate) tools: Vec<Arc<Served>>,
+    pub(crate) shared: Arc<Shared>,
 }
 
 impl Server {
@@ -251,6 +266,8 @@ pub(crate) struct Shared {
     pub(crate) limiter: Limiter,
     pub(crate) clock: Arc<dyn Clock + Send + Sync>,
     pub(crate) on_fault: Arc<OnFault>,
+    pub(crate) usage: Option<Usage>,
+    pub(crate) metrics: Metrics,
     pub(crate) reading: Semaphore,
     pub(crate) running: Arc<Semaphore>,
 }
@@ -277,6 +294,8 @@ pub(crate) struct Served {
     pub(crate) route: String,
     pub(crate) bytes: Bytes,
     pub(crate) etag: HeaderValue,
+    /// How a query is read, where GET is taken.
+    pub(crate) parameters: Option<Parameters>,
     pub(crate) inputs: Option<Validator>,
     pub(crate) outputs: Option<Validator>,
     pub(crate) gate: Ready,
@@ -284,6 +303,7 @@ pub(crate) struct Served {
     pub(crate) max_input: usize,
     pub(crate) time: Duration,
     pub(crate) handler: Handler,
+    pub(crate) metrics: ToolMetrics,
 }
 
 /// A gate that is ready to be used. All of it is missing where everybody may call.
@@ -367,6 +387,7 @@ impl Served {
                 return Err(errors);
             }
         };
+        let parameters = tool.get.then(|| Parameters::of(&manifest.inputs().map_or(serde_json::Value::Null, to_serde)));
         let expected = Expected {
             hash: tool.manifest.hash(),
             creator: manifest.creator(),
@@ -383,6 +404,7 @@ impl Served {
             route: route(endpoint.normalized()),
             bytes: bytes.into(),
             etag,
+            parameters,
             inputs,
             outputs,
             gate,
@@ -390,6 +412,7 @@ impl Served {
             max_input: tool.max_input,
             time: tool.time,
             handler: tool.handler,
+            metrics: ToolMetrics::default(),
         })
     }
 }

@@ -7,9 +7,11 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde::Deserialize;
 use toolcrib_core::finding::Mode;
 
+use crate::commands::dev::Dev;
+use crate::commands::dev::chain::ChainArguments;
 use crate::commands::init;
 use crate::commands::onchain::agt::AgtCommand;
-use crate::commands::onchain::dev::{ContractsCommand, Dev};
+use crate::commands::onchain::contracts::ContractsCommand;
 use crate::commands::onchain::wallet::WalletCommand;
 use crate::commands::onchain::{look, publish, write};
 use crate::commands::serving::{dry_run, serve};
@@ -197,10 +199,16 @@ pub(crate) enum Command {
         toolcrib dry-run-gate tide-table.json --tool 7 --network base --account 0x52908400098527886e0f7030069857d2e4169ee7"
     )]
     DryRunGate(Box<dry_run::DryRun>),
-    /// Start a world of one's own: a chain with our contracts, and what to try
+    /// Start a world of one's own: a chain with our contracts, three tools, and what to try
+    #[command(
+        after_help = "The tools are open, for holders of an NFT, and paid. They are registered, served with certificates of a local\n\
+        authority below localhost, and verify as public ones do. Nothing of this is reachable from outside this machine.\n\
+        With --json a line of JSON tells where everything is, and the last line is the envelope."
+    )]
     Dev(Dev),
     /// Start a development chain with our contracts on it
-    Devchain(Dev),
+    #[command(after_help = "With --json a line of JSON tells where everything is, and the last line is the envelope.")]
+    Devchain(ChainArguments),
     /// Our contracts
     #[command(subcommand)]
     Contracts(ContractsCommand),

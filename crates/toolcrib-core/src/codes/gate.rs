@@ -10,7 +10,7 @@ super::codes! {
     }
     METHOD = "gate.method", Error, "Invocation guide, How It Works" {
         "the method is not allowed here",
-        "Endpoints take POST with JSON. Manifests are read with GET or HEAD. The header Allow lists what is taken.",
+        "Endpoints take POST with JSON, and some GET with a query. Manifests are read with GET or HEAD. The header Allow lists what is taken.",
         "use a method of the header Allow",
     }
     CONTENT_TYPE = "gate.content_type", Error, "Invocation guide, How It Works" {
@@ -232,5 +232,20 @@ super::codes! {
         "the tool has no predicate, and the gate asks for one",
         "The registry lets everybody in. Callers sign for nothing.",
         "set the predicate, or make the gate open",
+    }
+    CONTRACT_CHAIN = "gate.contract_chain", Error, "ERC-1271; Toolcrib" {
+        "contract accounts are taken on a chain that nothing is signed for",
+        "Whether an account is a contract, and what it accepts, is asked on the chain of the token that is signed for. A node of another chain would never be asked.",
+        "give a node of the chain that is signed for, or name that chain with identity_chain",
+    }
+    QUERY = "gate.query", Error, "Toolcrib limits; WHATWG URL application/x-www-form-urlencoded" {
+        "the query cannot be read",
+        "A tool that is called with GET takes its input from the query: names and values as forms encode them, in UTF-8, at most 100 of them and 8 KiB together.",
+        "encode the query as forms do, or call with POST",
+    }
+    QUERY_TWICE = "gate.query_twice", Error, "ERC-8257 §4 inputs" {
+        "a parameter is in the query more than once",
+        "Only what the manifest declares as an array may be repeated. Readers disagree on which of two equal names counts.",
+        "send the parameter once",
     }
 }

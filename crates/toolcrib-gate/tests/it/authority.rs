@@ -150,7 +150,8 @@ fn what_cannot_be_used_is_not_overwritten() {
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.self_signed(&key).expect("signed").pem().into_bytes()
     };
-    let cases: [(&[u8], Option<&[u8]>, &str); 8] = [
+    type Case<'c> = (&'c [u8], Option<&'c [u8]>, &'c str);
+    let cases: [Case<'_>; 8] = [
         (b"", Some(&other_key), "gate.authority_unusable"),
         (b"broken", Some(&other_key), "gate.authority_unusable"),
         (&other_key, Some(&other_key), "gate.authority_unusable"),

@@ -222,7 +222,12 @@ impl World {
 }
 
 fn transact(devchain: &Devchain, to: Option<Address>, data: &Bytes) -> Option<Address> {
-    let mut request = json!({ "from": creator(), "data": data, "gas": "0xf00000" });
+    transact_as(devchain, creator(), to, data)
+}
+
+/// Sends a transaction of an account of the development chain.
+pub(crate) fn transact_as(devchain: &Devchain, from: Address, to: Option<Address>, data: &Bytes) -> Option<Address> {
+    let mut request = json!({ "from": from, "data": data, "gas": "0xf00000" });
     if let Some(to) = to {
         request["to"] = json!(to);
     }
@@ -232,12 +237,12 @@ fn transact(devchain: &Devchain, to: Option<Address>, data: &Bytes) -> Option<Ad
     receipt.contract_address
 }
 
-fn deploy(devchain: &Devchain, code: Bytes) -> Address {
+pub(crate) fn deploy(devchain: &Devchain, code: Bytes) -> Address {
     transact(devchain, None, &code).expect("a contract")
 }
 
 /// Init code from the committed artifacts.
-fn code(name: &str, arguments: &[u8]) -> Bytes {
+pub(crate) fn code(name: &str, arguments: &[u8]) -> Bytes {
     let path = format!("{}/../../contracts/artifacts/{name}.json", env!("CARGO_MANIFEST_DIR"));
     let artifact: Value = serde_json::from_slice(&std::fs::read(path).expect("an artifact")).expect("JSON");
     let code = artifact["bytecode"].as_str().or_else(|| artifact["bytecode"]["object"].as_str()).expect("bytecode");

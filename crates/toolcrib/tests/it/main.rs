@@ -1,6 +1,7 @@
 //! Runs the real program and looks at what it prints, where, and with which exit code.
 
 mod conformance;
+mod dev;
 mod fix;
 mod formats;
 mod hash;
