@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde::Deserialize;
 use toolcrib_core::finding::Mode;
 
+use crate::commands::calling::{budget, call, pay, payments};
 use crate::commands::dev::Dev;
 use crate::commands::dev::chain::ChainArguments;
 use crate::commands::init;
@@ -199,6 +200,30 @@ pub(crate) enum Command {
         toolcrib dry-run-gate tide-table.json --tool 7 --network base --account 0x52908400098527886e0f7030069857d2e4169ee7"
     )]
     DryRunGate(Box<dry_run::DryRun>),
+    /// Verify a tool, pay what its manifest states, and print what it says
+    #[command(
+        after_help = "The tool is verified now, the input is checked against its schema, and only what its manifest states is paid: anything\n\
+        else, also less, needs --agree with exactly the terms. Limits are in the user's settings, section [spend]; `budget` shows them.\n\
+        The exit code is 0 for a result, 1 for a refusal, 2 when it could not be told, as after a payment whose answer was lost.\n\n\
+        Examples:\n  \
+        toolcrib call 7 --network base --wallet main --input '{\"text\": \"how many words\"}'\n  \
+        toolcrib call 7 --network base --wallet main --input @input.json --max-price 0.05\n  \
+        toolcrib call 7 --network base --input @input.json --dry-run"
+    )]
+    Call(Box<call::Call>),
+    /// Call any x402 endpoint, and pay what you allow
+    #[command(
+        after_help = "Nothing vouches for a URL, so nothing is paid unless amount and recipient are named, or exact terms.\n\n\
+        Examples:\n  \
+        toolcrib pay https://api.example.com/report --max-price 0.05 --to 0x52908400098527886e0f7030069857d2e4169ee7 --wallet main"
+    )]
+    Pay(Box<pay::Pay>),
+    /// Call an x402 endpoint that asks for nothing but who calls
+    Auth(Box<pay::Auth>),
+    /// List payments, and find out what came of those whose answer was lost
+    Payments(payments::Payments),
+    /// Show what may be spent, and what is
+    Budget(budget::Budget),
     /// Start a world of one's own: a chain with our contracts, three tools, and what to try
     #[command(
         after_help = "The tools are open, for holders of an NFT, and paid. They are registered, served with certificates of a local\n\

@@ -83,6 +83,12 @@ impl OnChain {
         self.chain_of(self.named()?, printer).await
     }
 
+    /// Connects to the chain with a number: that of a payment, whatever the arguments name.
+    pub(crate) async fn chain_numbered(&self, chain: u64, printer: &mut Printer) -> Result<Chain, Stop> {
+        let unlisted = Network::unlisted(chain);
+        self.chain_of(Network::by_id(chain).unwrap_or(&unlisted), printer).await
+    }
+
     fn named(&self) -> Result<&'static Network, Failure> {
         let name = self.network.as_deref().ok_or_else(|| {
             Failure::new(codes::cli::USAGE, "no network was named").hint("give --network, such as base, base-sepolia or local")

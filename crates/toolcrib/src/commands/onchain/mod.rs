@@ -9,3 +9,5 @@ mod serving;
 pub(crate) mod wallet;
 mod work;
 pub(crate) mod write;
+
+pub(crate) use work::confirm;
