@@ -6,7 +6,10 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use toolcrib_devchain::accounts::dev_signers;
+
 use crate::onchain::World;
+use crate::serving::paid::mint;
 use crate::{Ran, Sandbox, finish};
 
 /// A collection on no chain: gates name it, and nothing asks it here.
@@ -78,7 +81,7 @@ fn every_kind_of_project_is_built_and_passes_its_own_tests() {
     cargo(&project, &["test", "--offline", "--test", "tool"]).code(0);
 }
 
-// The path of a newcomer: init, run, publish, look.
+// The path of a newcomer: init, run, publish, look, call.
 // req: CLI-004, GATE-002
 #[test]
 fn a_new_project_is_served_and_published_on_the_development_chain() {
@@ -111,6 +114,10 @@ fn a_new_project_is_served_and_published_on_the_development_chain() {
     assert!(ran.stdout.contains("0.01 USDC"), "{}", ran.stdout);
     assert!(ran.stdout.contains("says the same"), "{}", ran.stdout);
     assert!(project.join("weather.db").exists());
+    mint(&world, dev_signers()[2].address(), 1_000_000);
+    let ran = world.run(&["call", "1", "--input", r#"{"text": "a tide comes in"}"#, "--dev-account", "2", "--max-price", "0.01"]);
+    assert_eq!(ran.code, 0, "{ran:#?} {}", fs::read_to_string(&log).expect("a log"));
+    assert!(ran.stdout.contains("\"longest\"") && ran.stderr.contains("settled"), "{ran:#?}");
 }
 
 // req: CLI-004

@@ -1,7 +1,7 @@
 //! `serve` and `dry-run-gate`: real processes behind a real gate, reached through sockets.
 
 mod gates;
-mod paid;
+pub(crate) mod paid;
 mod program;
 mod upstream;
 

@@ -14,7 +14,7 @@ use crate::onchain::World;
 use crate::support::Authority;
 
 /// Gives an account test money, which anybody can make.
-fn mint(world: &World, to: Address, amount: u64) {
+pub(crate) fn mint(world: &World, to: Address, amount: u64) {
     let token = asset::usdc(31_337).expect("listed").address;
     let selector = alloy_primitives::hex::encode(&keccak256("mint(address,uint256)")[..4]);
     let data = format!("0x{selector}{:0>64}{amount:064x}", format!("{to:x}"));
