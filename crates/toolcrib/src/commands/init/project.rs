@@ -375,6 +375,7 @@ impl Plan {
         let public_words = if self.price.is_some() { ", asset and recipient of the price to those of the network" } else { "" };
         filling
             .value("publish", publish)
+            .value("caller", if self.network.is_local { "--dev-account 2" } else { "--wallet NAME" })
             .value("verify", format!("<number> --network {network}"))
             .value("after", after)
             .value("settings", settings)
