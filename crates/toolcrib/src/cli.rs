@@ -10,10 +10,12 @@ use toolcrib_core::finding::Mode;
 use crate::commands::calling::{budget, call, pay, payments};
 use crate::commands::dev::Dev;
 use crate::commands::dev::chain::ChainArguments;
+use crate::commands::init;
 use crate::commands::onchain::agt::AgtCommand;
 use crate::commands::onchain::contracts::ContractsCommand;
 use crate::commands::onchain::wallet::WalletCommand;
 use crate::commands::onchain::{look, publish, write};
+use crate::commands::serving::{dry_run, serve};
 use crate::commands::trust::{diff, explain_hash, probe, verify, watch};
 use crate::kinds::ManifestKind;
 
@@ -82,8 +84,12 @@ pub(crate) enum Command {
         toolcrib new agent rain.agt --out rain.agt.json\n  \
         toolcrib new local weather          writes weather/manifest.json")]
     New(New),
-    /// Write a starting file for a tool; the same as `new tool`
-    Init(Init),
+    /// Start a tool: a manifest, as `new tool` writes it, or a whole project that serves it
+    #[command(after_help = "Examples:\n  \
+        toolcrib init rain-radar                          writes rain-radar.json\n  \
+        toolcrib init weather --price 0.01                a project in weather/, paid in the test USDC of the local chain\n  \
+        toolcrib init weather --gate nft:0x… --network base --address 0x… --origin https://tools.example.com")]
+    Init(Box<init::InitTool>),
     /// Draft a signed agent manifest from the legacy TXT records of a name
     #[command(after_help = "The draft goes to stdout; the changes to make to the TXT records afterwards go to stderr.\n\
         Nothing is sent anywhere.")]
@@ -174,6 +180,26 @@ pub(crate) enum Command {
         toolcrib probe https://tools.example.com/tide-table"
     )]
     Probe(probe::ProbeEndpoint),
+    /// Put a gate before a tool written in any language: manifests, and a server or a program that does the work
+    #[command(
+        after_help = "The manifest is served where verifiers look for it. A call is checked (payment, predicate, input) and only then handed on:\n\
+        by POST to the upstream, or to the stdin of a program that is started for it without a shell. A status of success with JSON\n\
+        is the output; 4xx with a message refuses the call; everything else is a fault, which callers are not told about.\n\
+        The upstream learns who calls from X-Tool-Caller, X-Tool-Slug and X-Tool-Reference.\n\n\
+        Examples:\n  \
+        toolcrib serve tide-table.json --upstream http://127.0.0.1:3000/tides\n  \
+        toolcrib serve tide-table.json --command python3 --arg tides.py --tool 7 --network base\n  \
+        toolcrib serve tide-table.json --upstream http://127.0.0.1:3000/ --facilitator https://x402.org/facilitator"
+    )]
+    Serve(Box<serve::Serve>),
+    /// Say what a gate would answer, without serving anything
+    #[command(
+        after_help = "Shows the challenge in both versions of x402 and, for an account, what the tool's predicate says about it.\n\
+        The exit code is 0 when the account would be let in, 1 when not, 2 when it could not be told.\n\n\
+        Example:\n  \
+        toolcrib dry-run-gate tide-table.json --tool 7 --network base --account 0x52908400098527886e0f7030069857d2e4169ee7"
+    )]
+    DryRunGate(Box<dry_run::DryRun>),
     /// Verify a tool, pay what its manifest states, and print what it says
     #[command(
         after_help = "The tool is verified now, the input is checked against its schema, and only what its manifest states is paid: anything\n\
@@ -337,7 +363,7 @@ pub(crate) struct New {
     pub(crate) file: Init,
 }
 
-/// Arguments of `init`, and of `new` after the kind.
+/// Arguments of `new` after the kind, and of `init`.
 #[derive(Args, Debug)]
 pub(crate) struct Init {
     /// A name: of the tool, of the agent (its .agt domain), or of the local tool (its folder)

@@ -110,6 +110,17 @@ impl OnChain {
         Ok((self.connect_to(network, Some(reference.registry), printer).await?, reference.id))
     }
 
+    /// Connects to a chain by its number, whatever `--network` says.
+    pub(crate) async fn chain_by_id(&self, chain: u64, printer: &mut Printer) -> Result<Chain, Stop> {
+        let unlisted = Network::unlisted(chain);
+        self.chain_of(Network::by_id(chain).unwrap_or(&unlisted), printer).await
+    }
+
+    /// Whether somebody named a node to ask.
+    pub(crate) fn names_a_node(&self) -> bool {
+        self.rpc_url.is_some() || std::env::var_os(env::RPC_URL).is_some_and(|value| !value.is_empty())
+    }
+
     async fn chain_of(&self, network: &Network, printer: &mut Printer) -> Result<Chain, Stop> {
         let from_environment = std::env::var(env::RPC_URL).ok();
         let setting = self.rpc_url.as_deref().or(from_environment.as_deref());

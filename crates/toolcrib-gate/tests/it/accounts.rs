@@ -64,7 +64,8 @@ fn mint(world: &World, to: Address, token: u64) {
     transact_as(&world.devchain, creator(), Some(world.token), &mint.into());
 }
 
-// req: GATE-003, GATE-004; attack: T10
+// req: GATE-003, GATE-004
+// attack: T10
 #[tokio::test]
 async fn a_contract_says_itself_whether_it_has_signed() {
     let world = World::start().await;
@@ -125,7 +126,8 @@ fn high(signature: &Signature) -> Signature {
     Signature::new(bytes).expect("65 bytes")
 }
 
-// req: GATE-003; attack: T10
+// req: GATE-003
+// attack: T10
 #[tokio::test]
 async fn an_account_that_has_lent_itself_code_is_not_recovered() {
     let world = World::start().await;

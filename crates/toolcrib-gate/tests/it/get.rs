@@ -96,7 +96,8 @@ async fn the_query_is_the_input_in_the_types_of_the_manifest() {
     assert_eq!(runs.count(), 4);
 }
 
-// req: PAY-005; attack: T3, T17
+// req: PAY-005
+// attack: T3, T17
 #[tokio::test]
 async fn a_get_is_paid_for_as_it_was_written() {
     let (runs, till) = (Runs::default(), till());

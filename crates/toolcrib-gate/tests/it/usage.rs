@@ -127,7 +127,8 @@ fn latency(body: &str) -> u64 {
     serde_json::from_str::<Value>(body).expect("JSON")["latency_ms"].as_u64().expect("a number")
 }
 
-// req: USAGE-001, USAGE-005, USAGE-006, USAGE-007; attack: T24
+// req: USAGE-001, USAGE-005, USAGE-006, USAGE-007
+// attack: T24
 #[tokio::test]
 async fn a_free_call_is_reported_with_the_callers_own_signature() {
     let directory = Directory::open(fine()).await;
@@ -167,7 +168,8 @@ async fn a_free_call_is_reported_with_the_callers_own_signature() {
     assert!(faults.lock().expect("no panic").is_empty());
 }
 
-// req: USAGE-005, USAGE-008; attack: T24
+// req: USAGE-005, USAGE-008
+// attack: T24
 #[tokio::test]
 async fn a_paid_call_is_reported_with_its_transaction_and_no_signature() {
     for first in [false, true] {
@@ -220,7 +222,8 @@ async fn the_reply_waits_for_the_report() {
     assert!(faults.lock().expect("no panic").is_empty());
 }
 
-// req: USAGE-003, USAGE-004; attack: T24
+// req: USAGE-003, USAGE-004
+// attack: T24
 #[tokio::test]
 async fn a_directory_in_trouble_changes_nothing_but_the_operators_log() {
     let gone = TcpListener::bind("127.0.0.1:0").await.expect("a free port").local_addr().expect("bound");
@@ -271,7 +274,8 @@ async fn a_directory_in_trouble_changes_nothing_but_the_operators_log() {
     assert_eq!(replies[0].0, 200);
 }
 
-// req: USAGE-001; attack: T24
+// req: USAGE-001
+// attack: T24
 #[tokio::test]
 async fn what_was_not_served_is_not_reported() {
     let directory = Directory::open(fine()).await;

@@ -7,11 +7,13 @@ mod fix;
 mod formats;
 mod hash;
 mod hostile;
+mod init;
 mod lint;
 mod new;
 mod onchain;
 mod publish;
 mod schema;
+mod serving;
 mod settings;
 mod shell;
 #[path = "../../../toolcrib-fetch/tests/support/mod.rs"]

@@ -110,7 +110,8 @@ fn what_is_no_way_to_pay() {
     }
 }
 
-// req: PRICE-013; attack: T21
+// req: PRICE-013
+// attack: T21
 #[test]
 fn proofs_of_identity() {
     let base = usdc(8453);
