@@ -15,13 +15,16 @@ use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::Response;
 use futures_util::StreamExt;
 use serde_json::{Value, json};
-use tokio::time::timeout;
-use toolcrib_core::codes;
+use tokio::time::{Instant, timeout};
+use toolcrib_core::codes::{self, Code};
 use toolcrib_core::json::{self as strict, Limits};
 use toolcrib_core::schema::{Echo, MAX_INSTANCE_DEPTH, Validator, Violation, to_serde};
+use tracing::field::{Empty, display};
+use tracing::{Instrument as _, Span, info, info_span};
 
 use crate::admitted::Admitted;
 use crate::answer::{self, Refusal, Stop};
+use crate::gate::delegation;
 use crate::gate::terms::{Asked, Terms, Unproven};
 use crate::rate::Wait;
 use crate::tool::Context;
@@ -33,54 +36,98 @@ pub const BODY_TIME: Duration = Duration::from_secs(15);
 /// Seconds after which a caller may try again when the server, not the caller, has too much to do.
 pub(crate) const RETRY_SECONDS: u64 = 5;
 
+/// The target of spans and events about calls. They say who called which tool when and how that ended, and have nothing in them that
+/// was signed, secret or paid for.
+const CALLS: &str = "toolcrib::call";
+
 const ALLOW: &str = "POST, OPTIONS";
+const ALLOW_GET: &str = "GET, POST, OPTIONS";
 
 pub(crate) async fn answer(shared: Arc<Shared>, tool: Arc<Served>, request: Request) -> Response {
-    match *request.method() {
-        Method::POST => {}
-        Method::OPTIONS => return answer::options(ALLOW),
-        _ => return answer::not_allowed(codes::gate::METHOD, ALLOW),
-    }
-    call(shared, &tool, request).await.unwrap_or_else(Stop::into_response)
+    let began = Instant::now();
+    let method = match *request.method() {
+        Method::POST => "POST",
+        Method::GET => "GET",
+        Method::HEAD => "HEAD",
+        Method::OPTIONS => "OPTIONS",
+        _ => "other",
+    };
+    let span = info_span!(target: CALLS, "call", tool = &*tool.slug, method, caller = Empty, transaction = Empty);
+    let response = taken(shared, &tool, request, &span).instrument(span.clone()).await;
+    let (status, code) = (response.status().as_u16(), response.extensions().get::<Code>().copied());
+    tool.metrics.answered(status, code);
+    let (code, millis) = (code.map_or("", Code::id), u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX));
+    span.in_scope(|| info!(target: CALLS, status, code, millis, "answered"));
+    response
 }
 
-async fn call(shared: Arc<Shared>, tool: &Arc<Served>, request: Request) -> Result<Response, Stop> {
+/// Calls the tool, if the method is one that it takes.
+async fn taken(shared: Arc<Shared>, tool: &Arc<Served>, request: Request, span: &Span) -> Response {
+    let allow = if tool.parameters.is_some() { ALLOW_GET } else { ALLOW };
+    match *request.method() {
+        Method::POST => {}
+        Method::GET if tool.parameters.is_some() => {}
+        Method::OPTIONS => return answer::options(allow),
+        _ => return answer::not_allowed(codes::gate::METHOD, allow),
+    }
+    call(shared, tool, request, span).await.unwrap_or_else(Stop::into_response)
+}
+
+async fn call(shared: Arc<Shared>, tool: &Arc<Served>, request: Request, span: &Span) -> Result<Response, Stop> {
     let peer = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|ConnectInfo(peer)| peer.ip());
     shared.limiter.request(peer).map_err(too_often)?;
     let (head, body) = request.into_parts();
-    check_content_type(&head.headers)?;
+    // Only methods that are taken come here, and of those GET alone has its input in the query.
+    let parameters = tool.parameters.as_ref().filter(|_| head.method == Method::GET);
+    if parameters.is_none() {
+        check_content_type(&head.headers)?;
+    }
     let terms = tool.gate.terms.as_ref();
+    let stop = |terms: &Terms, unproven| stop(&shared, tool, terms, unproven);
     let signed = terms.map(|terms| Terms::read(&head.headers).map_err(|unproven| stop(terms, unproven))).transpose()?;
     let busy = || Refusal::new(StatusCode::SERVICE_UNAVAILABLE, codes::gate::BUSY).retry_after(RETRY_SECONDS);
     let reading = shared.reading.try_acquire().map_err(|_| busy())?;
-    let body = read(body, &head.headers, tool.max_input).await?;
-    let mut proven = None;
+    let body = read(body, &head.headers, if parameters.is_some() { 0 } else { tool.max_input }).await?;
+    let target = head.uri.path_and_query().map_or("/", |target| target.as_str());
+    let (mut proven, mut delegated_for) = (None, None);
     if let (Some(terms), Some(payment)) = (terms, signed) {
-        let target = head.uri.path_and_query().map_or("/", |target| target.as_str());
         let asked = Asked { method: head.method.as_str(), target, body: &body };
-        let found = terms.verify(payment, &head.headers, asked, shared.clock.now());
+        let found = terms.verify(payment, &head.headers, asked, shared.clock.now()).await;
         let found = found.map_err(|unproven| stop(terms, unproven))?;
+        span.record("caller", display(found.caller.account));
         shared.limiter.account(found.caller.account).map_err(too_often)?;
         proven = Some(found);
+        delegated_for = delegation::read(&head.headers, tool.gate.access.as_ref())?;
     }
     let data = tool.gate.access.as_ref().map(|access| access.data(&head.headers)).transpose()?.unwrap_or_default();
-    let input = input(&body, tool.inputs.as_ref())?;
+    let input = match parameters {
+        Some(parameters) => parameters.read(head.uri.query().unwrap_or_default())?,
+        None => parse(&body)?,
+    };
+    check_input(&input, tool.inputs.as_ref())?;
     let permit = shared.running.clone().try_acquire_owned().map_err(|_| busy())?;
     drop(reading);
     let context = Context {
         slug: tool.slug.clone(),
         caller: proven.as_ref().map(|proven| proven.caller),
+        delegated_for,
         tool: terms.and_then(Terms::tool),
         paid: None,
     };
-    let body_hash = keccak256(&body);
+    // Of a GET it is the target. And a call for one account is not the same call for another, who may never have agreed.
+    let mut body_hash = if parameters.is_some() { keccak256(target) } else { keccak256(&body) };
+    if let Some(holder) = delegated_for {
+        body_hash = keccak256([body_hash.as_slice(), holder.as_slice()].concat());
+    }
     drop(body);
     let running = {
-        let (shared, tool) = (shared.clone(), tool.clone());
-        tokio::spawn(async move {
+        let (shared, tool, span) = (shared.clone(), tool.clone(), span.clone());
+        let within = span.clone();
+        let serving = async move {
             let _permit = permit;
-            Admitted { shared: &shared, tool: &tool, data, body_hash }.serve(proven, input, context).await
-        })
+            Admitted { shared: &shared, tool: &tool, data, body_hash, span }.serve(proven, input, context).await
+        };
+        tokio::spawn(serving.instrument(within))
     };
     running.await.unwrap_or_else(|error| {
         shared.tell(tool, codes::gate::PANICKED, &error.to_string());
@@ -88,8 +135,8 @@ async fn call(shared: Arc<Shared>, tool: &Arc<Served>, request: Request) -> Resu
     })
 }
 
-/// Reads the input strictly and holds it against the schema.
-fn input(body: &[u8], schema: Option<&Validator>) -> Result<Value, Refusal> {
+/// Reads the input strictly.
+fn parse(body: &[u8]) -> Result<Value, Refusal> {
     let not_json = || Refusal::new(StatusCode::BAD_REQUEST, codes::gate::NOT_JSON);
     let reading = strict::read(body, Limits { max_bytes: body.len().max(1), max_depth: MAX_INSTANCE_DEPTH });
     let findings = reading.findings.into_sorted();
@@ -101,11 +148,15 @@ fn input(body: &[u8], schema: Option<&Validator>) -> Result<Value, Refusal> {
             None => refusal,
         });
     };
-    let input = to_serde(document.root());
+    Ok(to_serde(document.root()))
+}
+
+/// Holds the input against the schema.
+fn check_input(input: &Value, schema: Option<&Validator>) -> Result<(), Refusal> {
     // The caller's own values may be repeated to the caller.
-    let violations = schema.map_or_else(Vec::new, |schema| schema.violations(&input, Echo::Values));
+    let violations = schema.map_or_else(Vec::new, |schema| schema.violations(input, Echo::Values));
     if violations.is_empty() {
-        return Ok(input);
+        return Ok(());
     }
     Err(Refusal::new(StatusCode::BAD_REQUEST, codes::gate::INPUT_INVALID).with("violations", listed(&violations)))
 }
@@ -156,8 +207,12 @@ fn check_content_type(headers: &HeaderMap) -> Result<(), Refusal> {
     if is_json { Ok(()) } else { Err(Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, codes::gate::CONTENT_TYPE)) }
 }
 
-fn stop(terms: &Terms, unproven: Unproven) -> Stop {
+fn stop(shared: &Shared, tool: &Served, terms: &Terms, unproven: Unproven) -> Stop {
     match unproven {
+        Unproven::Unasked(detail) => {
+            shared.tell(tool, codes::access::UNAVAILABLE, &detail);
+            Refusal::new(StatusCode::BAD_GATEWAY, codes::access::UNAVAILABLE).retry_after(RETRY_SECONDS).into()
+        }
         Unproven::Malformed(refusal) => refusal.into(),
         Unproven::Challenge(reason) => Stop::challenge(terms.paywall(), reason),
     }

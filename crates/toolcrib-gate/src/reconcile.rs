@@ -66,6 +66,7 @@ pub(crate) async fn once(shared: &Shared, tools: &[Arc<Served>]) -> Reconciled {
             Found::Settled { transaction } => {
                 let response = SettleResponse::settled(&payment, transaction).to_json(payment.version).into_bytes();
                 found.settled += 1;
+                tool.metrics.settled(&offer);
                 store.settle(&entry.key, &Receipt { transaction, response }, now).await
             }
             Found::Never | Found::Spent => {

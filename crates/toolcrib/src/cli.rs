@@ -8,8 +8,10 @@ use serde::Deserialize;
 use toolcrib_core::finding::Mode;
 
 use crate::commands::calling::{budget, call, pay, payments};
+use crate::commands::dev::Dev;
+use crate::commands::dev::chain::ChainArguments;
 use crate::commands::onchain::agt::AgtCommand;
-use crate::commands::onchain::dev::{ContractsCommand, Dev};
+use crate::commands::onchain::contracts::ContractsCommand;
 use crate::commands::onchain::wallet::WalletCommand;
 use crate::commands::onchain::{look, publish, write};
 use crate::commands::trust::{diff, explain_hash, probe, verify, watch};
@@ -196,10 +198,16 @@ pub(crate) enum Command {
     Payments(payments::Payments),
     /// Show what may be spent, and what is
     Budget(budget::Budget),
-    /// Start a world of one's own: a chain with our contracts, and what to try
+    /// Start a world of one's own: a chain with our contracts, three tools, and what to try
+    #[command(
+        after_help = "The tools are open, for holders of an NFT, and paid. They are registered, served with certificates of a local\n\
+        authority below localhost, and verify as public ones do. Nothing of this is reachable from outside this machine.\n\
+        With --json a line of JSON tells where everything is, and the last line is the envelope."
+    )]
     Dev(Dev),
     /// Start a development chain with our contracts on it
-    Devchain(Dev),
+    #[command(after_help = "With --json a line of JSON tells where everything is, and the last line is the envelope.")]
+    Devchain(ChainArguments),
     /// Our contracts
     #[command(subcommand)]
     Contracts(ContractsCommand),

@@ -188,6 +188,11 @@ pub(crate) fn state_dir() -> Result<PathBuf, Failure> {
         .ok_or_else(|| Failure::new(codes::cli::USAGE, "there is no home folder").hint("set HOME or XDG_STATE_HOME"))
 }
 
+/// Where the authority of the development world is: `dev` in the user's state folder.
+pub(crate) fn dev_folder() -> Result<PathBuf, Failure> {
+    Ok(state_dir()?.join("dev"))
+}
+
 /// A failure of the chain in the words of the command line.
 pub(crate) fn failed(error: toolcrib_chain::Error) -> Failure {
     Failure::new(error.code(), error.to_string())

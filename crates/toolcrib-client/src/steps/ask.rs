@@ -186,7 +186,14 @@ impl Client {
         let (tool, manifest) = (verified.tool(), verified.manifest());
         let mut operators = self.operators(tool);
         operators.extend(consent.operator);
-        let mut stated = Stated { pricing: manifest.pricing(), creator: manifest.creator(), operators, agreed: consent.terms };
+        let mut stated = Stated {
+            pricing: manifest.pricing(),
+            creator: manifest.creator(),
+            tool,
+            endpoint: manifest.endpoint().normalized(),
+            operators,
+            agreed: consent.terms,
+        };
         let candidates = choose(challenge, &stated);
         if !candidates.is_empty() {
             return Ok(candidates);

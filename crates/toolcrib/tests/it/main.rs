@@ -2,6 +2,7 @@
 
 mod calling;
 mod conformance;
+mod dev;
 mod fix;
 mod formats;
 mod hash;

@@ -1,7 +1,7 @@
 //! Commands that reach a chain: those that look, and those that change.
 
 pub(crate) mod agt;
-pub(crate) mod dev;
+pub(crate) mod contracts;
 mod gate;
 pub(crate) mod look;
 pub(crate) mod publish;
