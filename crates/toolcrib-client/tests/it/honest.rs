@@ -320,8 +320,34 @@ async fn inputs_are_checked_before_anything_is_sent() {
     let listed = json!({"text": "a", "list": []});
     assert_eq!(code(&client.call(tool.reference, &listed, &get).await), "call.input_not_a_query");
     assert_eq!(tool.calls().len(), 0);
+    let long = json!({"text": "a".repeat(9_000)});
+    assert_eq!(code(&client.call(tool.reference, &long, &get).await), "call.setting");
+    let shown = CallOptions { access_data: Some(vec![0; 9_000].into()), ..usual() };
+    assert_eq!(code(&client.call(tool.reference, &input(), &shown).await), "call.setting");
+    assert_eq!(tool.calls().len(), 0);
     let elsewhere = toolcrib_core::caip::ToolRef { chain: 10, ..tool.reference };
     assert_eq!(code(&client.call(elsewhere, &input(), &usual()).await), "call.no_chain");
+}
+
+// req: PAY-001
+#[tokio::test]
+async fn a_registry_with_other_code_than_the_pinned_one_is_not_believed() {
+    use toolcrib_chain::rpc::{Chain, ChainConfig, NodeUrl};
+    let world = World::start().await;
+    let tool = world.tool(priced, shop(&world.devchain, Speaks::V2, offer())).await;
+    let chain = async |code: Option<alloy_primitives::B256>| {
+        let mut network = toolcrib_chain::network::Network::by_id(CHAIN).unwrap().clone();
+        (network.registry, network.registry_code) = (Some(world.registry.address()), code);
+        let node = NodeUrl::parse(&world.devchain.http_url()).unwrap();
+        Chain::connect(ChainConfig::new(&network, vec![node]).unwrap()).await.unwrap()
+    };
+    let right = alloy_primitives::keccak256(world.devchain.code(world.registry.address()));
+    for (pinned, expected) in [(alloy_primitives::B256::repeat_byte(7), "call.not_verified"), (right, "ok")] {
+        let wallet = Counting::new();
+        let client = world.builder().wallet(wallet.clone()).chain(chain(Some(pinned)).await).build();
+        assert_eq!(code(&client.call(tool.reference, &input(), &usual()).await), expected);
+        assert_eq!(wallet.signatures(), usize::from(expected == "ok"));
+    }
 }
 
 /// The reply of an honest shop that is used by tests of other files too must really move money.
