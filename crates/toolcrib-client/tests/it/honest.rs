@@ -82,6 +82,41 @@ async fn free_calls_ask_nobody_and_leave_no_entry() {
     assert_eq!((called.identity, tool.calls().len()), (None, 1));
 }
 
+/// The five fields of the invocation guide, and nothing else: what the public SDK's servers send.
+// req: PAY-010
+#[tokio::test]
+async fn the_shortest_challenge_of_version_1() {
+    let world = World::start().await;
+    let base = asset::find(8453, asset::usdc(8453).unwrap().address).unwrap();
+    for (amount, pricing) in [(0, None), (PRICE, Some(json!([entry("x402", 8453, base.address, PRICE, CREATOR)])))] {
+        let body = json!({"accepts": [{
+            "scheme": "exact",
+            "network": "base",
+            "payTo": CREATOR.to_checksum(None),
+            "maxAmountRequired": amount.to_string(),
+            "asset": base.address.to_checksum(None),
+        }]});
+        let reply: crate::world::Reply = Arc::new(move |request| match payment_of(request) {
+            None => answer("402 Payment Required", "Content-Type: application/json\r\n", body.to_string().as_bytes()),
+            Some(payment) => {
+                let expected = offer_of(base, amount, CREATOR);
+                check(&payment, &expected);
+                assert_eq!(payment.version, Version::V1);
+                served(&payment, alloy_primitives::B256::repeat_byte(1), &result())
+            }
+        });
+        let change = |manifest: &mut serde_json::Value| {
+            if let Some(pricing) = pricing {
+                manifest["pricing"] = pricing;
+            }
+        };
+        let tool = world.tool(change, reply).await;
+        let (client, wallet) = world.client();
+        let called = client.call(tool.reference, &input(), &usual()).await.unwrap();
+        assert_eq!((called.paid.is_some(), wallet.signatures()), (amount > 0, 1));
+    }
+}
+
 #[tokio::test]
 async fn get_tools_take_a_query() {
     let world = World::start().await;
