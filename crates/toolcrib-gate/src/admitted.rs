@@ -26,8 +26,6 @@ use toolcrib_core::x402::{FacilitatorRequest, Offer, PAID_CACHE_CONTROL, SettleR
 use toolcrib_store::replay::{
     Again, Proof, Receipt, Redeem, ReplayStore, Reservation, Reserve, Settlement, State, StoredResult, Ticket,
 };
-use tracing::Span;
-use tracing::field::display;
 
 use crate::answer::{self, Refusal, Stop};
 use crate::endpoint::{RETRY_SECONDS, listed};
@@ -37,6 +35,7 @@ use crate::reconcile;
 use crate::settle::{Due, Found, Outcome, Verdict};
 use crate::tool::{Context, ErrorKind, Failure, MAX_OUTPUT_BYTES, Paid};
 use crate::tools::{Charge, Served, Shared};
+use crate::watch::Seen;
 
 /// For how long a settlement is believed to be under way, in seconds. Facilitators get 60 for an answer, and one question more; a look
 /// at the chain takes a few. Afterwards another process may find out how it ended.
@@ -56,8 +55,8 @@ pub(crate) struct Admitted<'c> {
     pub(crate) data: Bytes,
     /// What the call is about: whoever comes back for its result has to ask for the same.
     pub(crate) body_hash: B256,
-    /// Where a logger reads about this call.
-    pub(crate) span: Span,
+    /// Where operators read about this call.
+    pub(crate) seen: Seen,
 }
 
 /// A reserved signature.
@@ -358,7 +357,7 @@ impl Admitted<'_> {
 
     /// The answer to a call that was paid for.
     fn reply(&self, proven: &Proven, output: Vec<u8>, transaction: B256, token: Option<B256>) -> Response {
-        self.span.record("transaction", display(transaction));
+        self.seen.transaction(transaction);
         let mut response = answer::json(StatusCode::OK, output, PAID_CACHE_CONTROL);
         let headers = response.headers_mut();
         answer::receipt(headers, proven.caller.version, &settled(proven, transaction));

@@ -15,12 +15,11 @@ use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::Response;
 use futures_util::StreamExt;
 use serde_json::{Value, json};
-use tokio::time::{Instant, timeout};
-use toolcrib_core::codes::{self, Code};
+use tokio::time::timeout;
+use toolcrib_core::codes;
 use toolcrib_core::json::{self as strict, Limits};
 use toolcrib_core::schema::{Echo, MAX_INSTANCE_DEPTH, Validator, Violation, to_serde};
-use tracing::field::{Empty, display};
-use tracing::{Instrument as _, Span, info, info_span};
+use tracing::Instrument as _;
 
 use crate::admitted::Admitted;
 use crate::answer::{self, Refusal, Stop};
@@ -29,6 +28,7 @@ use crate::gate::terms::{Asked, Terms, Unproven};
 use crate::rate::Wait;
 use crate::tool::Context;
 use crate::tools::{Served, Shared};
+use crate::watch::{Seen, Watch};
 
 /// How long the whole body has to arrive.
 pub const BODY_TIME: Duration = Duration::from_secs(15);
@@ -36,33 +36,18 @@ pub const BODY_TIME: Duration = Duration::from_secs(15);
 /// Seconds after which a caller may try again when the server, not the caller, has too much to do.
 pub(crate) const RETRY_SECONDS: u64 = 5;
 
-/// The target of spans and events about calls. They say who called which tool when and how that ended, and have nothing in them that
-/// was signed, secret or paid for.
-const CALLS: &str = "toolcrib::call";
-
 const ALLOW: &str = "POST, OPTIONS";
 const ALLOW_GET: &str = "GET, POST, OPTIONS";
 
 pub(crate) async fn answer(shared: Arc<Shared>, tool: Arc<Served>, request: Request) -> Response {
-    let began = Instant::now();
-    let method = match *request.method() {
-        Method::POST => "POST",
-        Method::GET => "GET",
-        Method::HEAD => "HEAD",
-        Method::OPTIONS => "OPTIONS",
-        _ => "other",
-    };
-    let span = info_span!(target: CALLS, "call", tool = &*tool.slug, method, caller = Empty, transaction = Empty);
-    let response = taken(shared, &tool, request, &span).instrument(span.clone()).await;
-    let (status, code) = (response.status().as_u16(), response.extensions().get::<Code>().copied());
-    tool.metrics.answered(status, code);
-    let (code, millis) = (code.map_or("", Code::id), u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX));
-    span.in_scope(|| info!(target: CALLS, status, code, millis, "answered"));
+    let watch = Watch::begin(tool.clone(), request.method());
+    let response = taken(shared, &tool, request, watch.seen()).instrument(watch.seen().span().clone()).await;
+    watch.answered(&response);
     response
 }
 
 /// Calls the tool, if the method is one that it takes.
-async fn taken(shared: Arc<Shared>, tool: &Arc<Served>, request: Request, span: &Span) -> Response {
+async fn taken(shared: Arc<Shared>, tool: &Arc<Served>, request: Request, seen: &Seen) -> Response {
     let allow = if tool.parameters.is_some() { ALLOW_GET } else { ALLOW };
     match *request.method() {
         Method::POST => {}
@@ -70,10 +55,10 @@ async fn taken(shared: Arc<Shared>, tool: &Arc<Served>, request: Request, span: 
         Method::OPTIONS => return answer::options(allow),
         _ => return answer::not_allowed(codes::gate::METHOD, allow),
     }
-    call(shared, tool, request, span).await.unwrap_or_else(Stop::into_response)
+    call(shared, tool, request, seen).await.unwrap_or_else(Stop::into_response)
 }
 
-async fn call(shared: Arc<Shared>, tool: &Arc<Served>, request: Request, span: &Span) -> Result<Response, Stop> {
+async fn call(shared: Arc<Shared>, tool: &Arc<Served>, request: Request, seen: &Seen) -> Result<Response, Stop> {
     let peer = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|ConnectInfo(peer)| peer.ip());
     shared.limiter.request(peer).map_err(too_often)?;
     let (head, body) = request.into_parts();
@@ -94,7 +79,7 @@ async fn call(shared: Arc<Shared>, tool: &Arc<Served>, request: Request, span: &
         let asked = Asked { method: head.method.as_str(), target, body: &body };
         let found = terms.verify(payment, &head.headers, asked, shared.clock.now()).await;
         let found = found.map_err(|unproven| stop(terms, unproven))?;
-        span.record("caller", display(found.caller.account));
+        seen.caller(found.caller.account);
         shared.limiter.account(found.caller.account).map_err(too_often)?;
         proven = Some(found);
         delegated_for = delegation::read(&head.headers, tool.gate.access.as_ref())?;
@@ -121,13 +106,12 @@ async fn call(shared: Arc<Shared>, tool: &Arc<Served>, request: Request, span: &
     }
     drop(body);
     let running = {
-        let (shared, tool, span) = (shared.clone(), tool.clone(), span.clone());
-        let within = span.clone();
+        let (shared, tool, seen, span) = (shared.clone(), tool.clone(), seen.clone(), seen.span().clone());
         let serving = async move {
             let _permit = permit;
-            Admitted { shared: &shared, tool: &tool, data, body_hash, span }.serve(proven, input, context).await
+            Admitted { shared: &shared, tool: &tool, data, body_hash, seen }.serve(proven, input, context).await
         };
-        tokio::spawn(serving.instrument(within))
+        tokio::spawn(serving.instrument(span))
     };
     running.await.unwrap_or_else(|error| {
         shared.tell(tool, codes::gate::PANICKED, &error.to_string());

@@ -19,6 +19,7 @@ mod tool;
 mod tools;
 mod usage;
 mod used;
+mod watch;
 mod well_known;
 
 pub use admitted::SETTLEMENT_SECONDS;

@@ -7,17 +7,19 @@ use alloy_primitives::{Address, Bytes, U256, hex, keccak256};
 use alloy_signer_local::PrivateKeySigner;
 use alloy_sol_types::SolValue;
 use serde_json::json;
+use toolcrib_chain::deploy::deploy_test_assets;
 use toolcrib_chain::network::Network;
 use toolcrib_chain::rpc::{Chain, ChainConfig, NodeUrl};
 use toolcrib_chain::sign::Domain;
+use toolcrib_chain::wallet::LocalWallet;
 use toolcrib_core::x402::{Authorization, Challenge, Signature, Version, asset as tokens, read_header};
-use toolcrib_gate::{Gate, PaidGate, Rates, SetupError, Tools};
+use toolcrib_gate::{Gate, LocalSettlement, PaidGate, Rates, SetupError, Tools};
 use toolcrib_store::replay::{Limits, MemoryReplay, ReplayStore};
 
-use crate::till::{asset, of_the_price, priced, till};
+use crate::till::{PRICE, asset, of_the_price, priced, till};
 use crate::world::{
-    Answer, ORIGIN, Runs, World, authorization, code, counting, deploy, fresh, header, holder, post, serve, sign, stranger,
-    transact_as,
+    Answer, ORIGIN, Runs, World, authorization, code, counting, creator, deploy, fresh, header, holder, post, serve, sign,
+    stranger, transact_as,
 };
 
 /// A contract that takes everything for its signature: it answers with the selector of ERC-1271, whatever it is asked.
@@ -59,7 +61,7 @@ fn wallet(world: &World) -> Address {
 
 fn mint(world: &World, to: Address, token: u64) {
     let mint = [&keccak256("mint(address,uint256)")[..4], &(to, U256::from(token)).abi_encode()].concat();
-    transact_as(&world.devchain, crate::world::creator(), Some(world.token), &mint.into());
+    transact_as(&world.devchain, creator(), Some(world.token), &mint.into());
 }
 
 // req: GATE-003, GATE-004; attack: T10
@@ -171,6 +173,37 @@ async fn contracts_pay_too() {
     mint(&world, wallet, 1_000);
     assert_eq!(pay(at, "/both", signed, by(stranger(), &signed)).await.status, 200);
     assert_eq!((till.settled(), runs.count()), (2, 2));
+}
+
+// req: GATE-007
+#[tokio::test]
+async fn the_money_of_a_contract_moves() {
+    let world = World::start().await;
+    let (chain, runs, store) = (world.registry.chain().clone(), Runs::default(), Arc::new(MemoryReplay::new(Limits::default())));
+    deploy_test_assets(&chain, &LocalWallet::development(0).expect("an account")).await.expect("deployed");
+    let (token, wallet) = (tokens::usdc(31_337).expect("listed").address, wallet(&world));
+    let mint = [&keccak256("mint(address,uint256)")[..4], &(wallet, U256::from(PRICE)).abi_encode()].concat();
+    transact_as(&world.devchain, creator(), Some(token), &mint.into());
+    let balance = |of: Address| {
+        let data: Bytes = [&keccak256("balanceOf(address)")[..4], &of.abi_encode()].concat().into();
+        let answer = world.devchain.request("eth_call", json!([{ "to": token, "data": data }, "latest"])).expect("an answer");
+        serde_json::from_value::<U256>(answer).expect("a number")
+    };
+    let before = balance(creator());
+    let settle = LocalSettlement::new(Arc::new(LocalWallet::development(5).expect("an account")), [chain.clone()]);
+    let gate = Gate::paid(settle.recipients([creator()])).contract_accounts(vec![chain]);
+    let at = serve(tools(&store).tool(priced("paid", &asset(31_337, token), gate, &runs))).await;
+    // Its owner's key signs; nobody else's does.
+    let signed = of_the_price(of(wallet));
+    assert_eq!(pay(at, "/paid", signed, by(holder(), &signed)).await.verdict().1, "chain.contract_signature");
+    assert_eq!((balance(wallet), runs.count()), (U256::from(PRICE), 0));
+    let answer = pay(at, "/paid", signed, by(stranger(), &signed)).await;
+    assert_eq!(answer.status, 200, "{answer:?}");
+    assert_eq!((balance(wallet), balance(creator()), runs.count()), (U256::ZERO, before + U256::from(PRICE), 1));
+    // Now it has nothing left.
+    let signed = of_the_price(of(wallet));
+    assert_eq!(pay(at, "/paid", signed, by(stranger(), &signed)).await.verdict(), (402, "settlement.refused".to_owned()));
+    assert_eq!((balance(creator()), runs.count()), (before + U256::from(PRICE), 1));
 }
 
 // req: GATE-005

@@ -6,15 +6,18 @@ use std::time::Duration;
 use axum::body::{Body, to_bytes};
 use axum::http::Request;
 use serde_json::json;
-use tokio::net::TcpListener;
+use tokio::io::AsyncWriteExt;
+use tokio::net::{TcpListener, TcpStream};
 use toolcrib_core::clock::{FixedClock, UnixTime};
 use toolcrib_core::x402::{Challenge, Version};
-use toolcrib_gate::{COUNTS_SECONDS, Gate, Outcome, PaidGate, Rate, Rates, Tools};
+use toolcrib_gate::{COUNTS_SECONDS, Context, Gate, Outcome, PaidGate, Rate, Rates, Tool, ToolError, Tools};
 use toolcrib_store::replay::{Limits, MemoryReplay};
 use tower::ServiceExt;
 
 use crate::till::{PRICE, TRANSACTION, USDC_ON_BASE, of_the_price, priced, till};
-use crate::world::{NOW, ORIGIN, Runs, authorization, base_domain, counting, fresh, header, holder, post, send, sign};
+use crate::world::{
+    Input, NOW, ORIGIN, Output, Runs, authorization, base_domain, counting, fresh, header, holder, manifest, post, send, sign,
+};
 
 /// Samples by name and labels.
 type Samples = BTreeMap<(String, Vec<(String, String)>), f64>;
@@ -192,6 +195,42 @@ async fn the_page_says_what_was_done() {
         assert_eq!(at(&samples, "toolcrib_replay_entries", &[("state", state)]), count, "{state}");
     }
     assert!(!page.to_lowercase().contains(&format!("{:#x}", holder().address())), "nobody who called is on the page");
+}
+
+#[tokio::test]
+async fn callers_who_leave_are_counted_too() {
+    let gate = std::sync::Arc::new(tokio::sync::Semaphore::new(0));
+    let waiting = gate.clone();
+    let tool = Tool::new(manifest("slow")).handler(move |input: Input, context: Context| {
+        let waiting = waiting.clone();
+        async move {
+            waiting.acquire().await.expect("never closed").forget();
+            Ok::<_, ToolError>(Output::new(&input.text, context.caller()))
+        }
+    });
+    let server = Tools::new(ORIGIN).tool(tool).build().expect("sound settings");
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let address = listener.local_addr().expect("bound");
+    tokio::spawn(server.clone().serve(listener, std::future::pending()));
+    let until = async |name: &str, labels: &[(&str, &str)], value: f64| {
+        let waiting = async {
+            while at(&read(&server.metrics().await), name, labels) != value {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(10), waiting).await.expect("in time");
+    };
+    let mut caller = TcpStream::connect(address).await.expect("it listens");
+    let request = "POST /slow HTTP/1.1\r\nHost: a\r\nContent-Length: 11\r\n\r\n{\"text\":\"\"}";
+    caller.write_all(request.as_bytes()).await.expect("sent");
+    until("toolcrib_running_calls", &[], 1.0).await;
+    drop(caller);
+    until("toolcrib_calls_total", &[("tool", "slow"), ("status", "499"), ("code", "")], 1.0).await;
+    // The call goes on, and ends.
+    assert_eq!(at(&read(&server.metrics().await), "toolcrib_running_calls", &[]), 1.0);
+    gate.add_permits(1);
+    until("toolcrib_handler_seconds_count", &[("tool", "slow")], 1.0).await;
+    until("toolcrib_running_calls", &[], 0.0).await;
 }
 
 #[tokio::test]
