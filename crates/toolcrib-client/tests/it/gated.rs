@@ -125,7 +125,7 @@ async fn serve(
     });
     let runs = Arc::new(AtomicUsize::new(0));
     let ran = runs.clone();
-    let tool = Tool::new(sealed).gate(gate(id, settle.clone())).handler(move |input: Json, _: Context| {
+    let tool = Tool::new(sealed).get().gate(gate(id, settle.clone())).handler(move |input: Json, _: Context| {
         ran.fetch_add(1, Ordering::SeqCst);
         let words = input["text"].as_str().unwrap_or_default().split_whitespace().count();
         async move { Ok::<_, ToolError>(json!({ "words": words })) }
@@ -219,10 +219,14 @@ async fn free_and_paid() {
         assert_eq!((before.0 - world.balance(CALLER), world.balance(RECIPIENT) - before.1), (moved, moved));
         assert_eq!(client.resolve(paid.id).await.unwrap(), Resolution::Settled(paid.transaction));
     }
+    // The same by GET: the nonce commits to the query.
+    let get = CallOptions { method: toolcrib_client::CallMethod::Get, ..usual() };
+    let called = client.call(shop.reference, &input(), &get).await.unwrap();
+    assert_eq!((called.output, shop.counts()), (Some(json!({"words": 3})), (3, 3)));
     // A nonce that commits to nothing is not good enough for this gate, and there is no second try.
     let unbound = CallOptions { bound: false, ..usual() };
     assert_eq!(code(&client.call(shop.reference, &input(), &unbound).await), "call.payment_refused");
-    assert_eq!((shop.counts(), wallet.signatures()), ((2, 2), 4));
+    assert_eq!((shop.counts(), wallet.signatures()), ((3, 3), 5));
 }
 
 // attack: T12
