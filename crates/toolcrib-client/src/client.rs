@@ -116,8 +116,12 @@ impl Client {
 
     /// Verifies a tool now, whatever is known from before.
     pub(crate) async fn verify(&self, tool: ToolRef) -> Result<Verified<ToolManifest>, CallError> {
-        let source = Onchain::new(self.registry(tool)?, tool.id);
-        let live = self.inner.verifier.live(&source, &Policy::pay(), Depth::Checks).await?;
+        let registry = self.registry(tool)?;
+        let mut policy = Policy::pay();
+        // A registry of the built-in table is believed only as long as it is the code that was pinned for it.
+        let network = registry.chain().network();
+        policy.pinned_registry_code = network.registry_code.filter(|_| network.registry == Some(tool.registry));
+        let live = self.inner.verifier.live(&Onchain::new(registry, tool.id), &policy, Depth::Checks).await?;
         live.verified.ok_or_else(|| CallError::NotVerified { tool, report: Box::new(live.report) })
     }
 

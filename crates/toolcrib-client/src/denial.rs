@@ -55,6 +55,25 @@ pub struct Holding {
 }
 
 impl Holding {
+    /// What is asked for, in words: the predicate's own, or ours where it has none.
+    pub fn described(&self) -> String {
+        if !self.label.is_empty() {
+            return self.label.clone();
+        }
+        match &self.meaning {
+            Meaning::Erc721 { collection } => format!("a token of {collection} (ERC-721)"),
+            Meaning::Erc1155 { collection, token_id } => format!("token {token_id} of {collection} (ERC-1155)"),
+            Meaning::Erc20 { token, min_balance } => format!("{min_balance} of {token} (ERC-20)"),
+            Meaning::Subscription { collection, min_tier } => format!("a subscription of tier {min_tier} at {collection}"),
+            Meaning::Trait { collection, .. } => format!("a token of {collection} with certain traits"),
+            Meaning::Attestation { .. } => "an attestation about the wallet".to_owned(),
+            Meaning::AccessProof { verifier } => format!("a signature that {verifier} checks"),
+            Meaning::Merkle { root } => format!("a place on the list with root {root}"),
+            Meaning::DenyAll => "nobody qualifies".to_owned(),
+            _ => "something that cannot be read".to_owned(),
+        }
+    }
+
     /// Whether it is met. `None` where that cannot be read.
     pub fn is_met(&self) -> Option<bool> {
         Some(self.held? >= self.needed?)

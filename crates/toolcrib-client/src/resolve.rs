@@ -11,7 +11,7 @@ use toolcrib_core::x402::{Method, Offer, asset, read_payment};
 
 use crate::denial::Subject;
 use crate::ledger::{Entry, LEASE_SECONDS, PaymentId, State};
-use crate::steps::{Basis, Request, Sent, credentials, finish, outputs_of};
+use crate::steps::{Basis, Request, Sent, credentials, finish, for_the_record, outputs_of};
 use crate::{CallError, Called, Client, Terms};
 
 /// How far after `validBefore` the newest block must be before an unused authorization counts as dead, in seconds: deeper than
@@ -123,7 +123,7 @@ impl Client {
         let extra = credentials(&payment, &kept.payment, kept.salt, tool.as_deref(), kept.retry_token.as_deref());
         let extra: Vec<_> = extra.iter().map(|(name, value)| (*name, value.as_str())).collect();
         let exchange = request.send(&self.inner.door, &extra, self.inner.paid_limits).await?;
-        let (subject, exchanges) = (Subject::default(), vec![exchange.clone()]);
+        let (subject, exchanges) = (Subject::default(), vec![for_the_record(&exchange)]);
         let sent = Sent { basis, payment, offer, terms, id: Some(id), subject, exchanges };
         finish(self, sent, exchange).await
     }

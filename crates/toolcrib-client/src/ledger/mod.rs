@@ -38,6 +38,10 @@ pub const LEASE_SECONDS: i64 = 300;
 /// How long payments are kept, in days. Longer than any budget looks back, and than anybody disputes a cent.
 pub const KEEP_DAYS: i64 = 90;
 
+/// How long an open payment can be presented again, in seconds. Gates keep results for an hour at most; afterwards the signature and
+/// the input are forgotten.
+pub const RESUMABLE_SECONDS: i64 = DAY;
+
 /// Most payments in the ledger. At the default budgets a day has some dozens.
 pub const MAX_ENTRIES: i64 = 100_000;
 

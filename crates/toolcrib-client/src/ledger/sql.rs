@@ -12,7 +12,7 @@ use toolcrib_store::database::{Row, Value};
 
 use super::{
     Budget, DAY, Entry, HOUR, KEEP_DAYS, KeptRequest, LEASE_SECONDS, MAX_ENTRIES, MAX_KEPT_BODY, MAX_LIST, PRUNE_BATCH,
-    PaymentId, Signing, Spend, SpendError, State, Totals, statements as sql,
+    PaymentId, RESUMABLE_SECONDS, Signing, Spend, SpendError, State, Totals, statements as sql,
 };
 use crate::{SpendPolicy, Usdc};
 
@@ -65,6 +65,7 @@ impl Ledger {
         transaction.execute(sql::TURN, &[]).await?;
         let oldest = now.saturating_sub(KEEP_DAYS * DAY);
         transaction.execute(sql::PRUNE, &[Value::Integer(oldest), Value::Integer(PRUNE_BATCH)]).await?;
+        transaction.execute(sql::FORGET, &[Value::Integer(now.saturating_sub(RESUMABLE_SECONDS))]).await?;
         let count = transaction.fetch_optional(sql::COUNT, &[]).await?.map_or(Ok(0), |row| row.integer(0))?;
         if count >= MAX_ENTRIES {
             return Err(SpendError::Full);

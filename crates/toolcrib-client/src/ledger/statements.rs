@@ -35,6 +35,7 @@ pub(super) const MIGRATIONS: &[Migration] = &[Migration {
     transaction_hash BYTES,
     note TEXT NOT NULL DEFAULT '');
 CREATE INDEX client_spend_time ON client_spend (created_at);
+CREATE INDEX client_spend_state ON client_spend (state, created_at);
 CREATE TABLE client_turn (id BIGINT PRIMARY KEY, turn BIGINT NOT NULL);
 INSERT INTO client_turn (id, turn) VALUES (1, 0)",
 }];
@@ -43,6 +44,10 @@ pub(super) const TURN: &str = "UPDATE client_turn SET turn = turn + 1 WHERE id =
 
 pub(super) const PRUNE: &str =
     "DELETE FROM client_spend WHERE id IN (SELECT id FROM client_spend WHERE created_at < $1 ORDER BY created_at LIMIT $2)";
+
+/// What can be presented to nobody any more is not kept: signatures, and inputs.
+pub(super) const FORGET: &str = "UPDATE client_spend SET body = NULL, payment = '', salt = NULL, retry_token = ''
+    WHERE state IN (1, 4) AND created_at < $1 AND payment <> ''";
 
 pub(super) const COUNT: &str = "SELECT CAST(COUNT(*) AS BIGINT) FROM client_spend";
 

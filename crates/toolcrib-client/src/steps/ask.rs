@@ -8,7 +8,7 @@ use toolcrib_core::finding::Finding;
 use toolcrib_core::json;
 use toolcrib_core::schema::{Echo, MAX_INSTANCE_BYTES, Prefilled, Validator};
 use toolcrib_core::tool::ToolManifest;
-use toolcrib_core::x402::Challenge;
+use toolcrib_core::x402::{Challenge, header};
 use toolcrib_verify::Verified;
 
 use super::choose::{Stated, choose, misfit, terms_of, unpayable_pricing};
@@ -129,6 +129,7 @@ impl Client {
         }
 
         let subject = Subject { delegator: options.delegate_for, data: options.access_data.clone() };
+        let headers = later_headers(options)?;
         let exchange = request.send(&self.inner.door, &[], self.inner.limits).await?;
         let Some(response) = exchange.complete().cloned() else {
             return Err(no_answer(exchange));
@@ -156,13 +157,6 @@ impl Client {
         }
         let challenge = read_challenge(&exchange, &response)?;
         let candidates = self.candidates(&verified, &challenge, &options.consent).await?;
-        let mut headers = Vec::new();
-        if let Some(data) = &options.access_data {
-            headers.push((toolcrib_core::x402::header::X_TOOL_ACCESS_DATA, data.to_string()));
-        }
-        if let Some(account) = options.delegate_for {
-            headers.push((toolcrib_core::x402::header::X_DELEGATE_FOR, account.to_checksum(None)));
-        }
         Ok(Asked::Quoted(Box::new(Quote {
             verified,
             request,
@@ -186,7 +180,14 @@ impl Client {
         let (tool, manifest) = (verified.tool(), verified.manifest());
         let mut operators = self.operators(tool);
         operators.extend(consent.operator);
-        let mut stated = Stated { pricing: manifest.pricing(), creator: manifest.creator(), operators, agreed: consent.terms };
+        let mut stated = Stated {
+            pricing: manifest.pricing(),
+            creator: manifest.creator(),
+            tool,
+            endpoint: manifest.endpoint().normalized(),
+            operators,
+            agreed: consent.terms,
+        };
         let candidates = choose(challenge, &stated);
         if !candidates.is_empty() {
             return Ok(candidates);
@@ -230,6 +231,18 @@ impl Client {
             amount: Usdc::of(terms.amount, token).ok_or(crate::SpendError::Amount)?,
         })
     }
+}
+
+/// Headers that go with a signature and never without one. They are tried now: one that cannot be sent is no reason to sign.
+fn later_headers(options: &CallOptions) -> Result<Vec<(&'static str, String)>, CallError> {
+    let mut headers = Vec::new();
+    headers.extend(options.access_data.as_ref().map(|data| (header::X_TOOL_ACCESS_DATA, data.to_string())));
+    headers.extend(options.delegate_for.map(|account| (header::X_DELEGATE_FOR, account.to_checksum(None))));
+    for (name, value) in &headers {
+        let tried = toolcrib_fetch::Headers::new().with(name, value);
+        tried.map_err(|error| CallError::Setting { what: "a header", reason: error.to_string() })?;
+    }
+    Ok(headers)
 }
 
 pub(super) fn within_max_price(spend: &Spend, consent: &Consent) -> Result<(), CallError> {

@@ -5,8 +5,10 @@
 //! to, to the last field. Everything that decides is compared as a value, never as text of the server.
 
 use alloy_primitives::{Address, address};
+use toolcrib_core::caip::ToolRef;
 use toolcrib_core::tool::Price;
 use toolcrib_core::x402::asset::{self, Token};
+use toolcrib_core::x402::recipient::EndpointBinding;
 use toolcrib_core::x402::{Challenge, EXACT, LONG_TIMEOUT_SECONDS, Offer, PROTOCOL, Version, compare};
 
 use crate::{CallError, Terms};
@@ -20,6 +22,9 @@ const BURN: [Address; 2] =
 pub(crate) struct Stated<'m> {
     pub(crate) pricing: &'m [Price],
     pub(crate) creator: Address,
+    pub(crate) tool: ToolRef,
+    /// Where it is called, normalised.
+    pub(crate) endpoint: &'m str,
     /// Accounts that the user knows to run this tool.
     pub(crate) operators: Vec<Address>,
     /// Terms that were agreed to.
@@ -82,11 +87,16 @@ fn is_free(pricing: &[Price]) -> bool {
     pricing.is_empty() || pricing.iter().any(|price| price.protocol == PROTOCOL && price.amount.is_zero())
 }
 
-/// Whom a proof of identity may be made out to (A43).
+/// Whom a proof of identity may be made out to (A43): accounts that are known for the tool, and the recipients that each of them has at
+/// this endpoint alone. The latter follow from the manifest; what a challenge announces about them is not read.
 fn identity_recipients<'s>(stated: &'s Stated<'_>) -> impl Iterator<Item = Address> + 's {
     let free = stated.pricing.iter().filter(|price| price.protocol == PROTOCOL && price.amount.is_zero());
     let free = free.filter_map(|price| price.recipient.evm_address());
-    std::iter::once(stated.creator).chain(free).chain(stated.operators.iter().copied())
+    let known = std::iter::once(stated.creator).chain(free).chain(stated.operators.iter().copied());
+    known.flat_map(|operator| {
+        let bound = EndpointBinding { endpoint: stated.endpoint.to_owned(), tool: stated.tool, operator };
+        [operator, bound.pay_to()]
+    })
 }
 
 /// The terms that an entry states, if it is one that is paid here: x402 in an ERC-20 token on an EVM chain.

@@ -31,7 +31,7 @@ pub use pay::MAX_LIFETIME_SECONDS;
 pub(crate) use approve::{Basis, check_size};
 pub(crate) use ask::{no_answer, outputs_of};
 pub(crate) use choose::{Candidate, Fit, payable};
-pub(crate) use pay::{Sent, credentials, finish};
+pub(crate) use pay::{Sent, credentials, finish, for_the_record};
 pub(crate) use request::{Request, read_challenge};
 
 use crate::ledger::{PaymentId, State};

@@ -68,7 +68,7 @@ impl Client {
         let extra = credentials(&sent.payment, &value, salt, tool.as_deref(), None);
         let extra: Vec<_> = extra.iter().chain(&headers).map(|(name, value)| (*name, value.as_str())).collect();
         let exchange = request.send(&self.inner.door, &extra, self.inner.paid_limits).await?;
-        sent.exchanges.push(exchange.clone());
+        sent.exchanges.push(for_the_record(&exchange));
         finish(self, sent, exchange).await
     }
 
@@ -288,6 +288,15 @@ async fn record(
         }
     };
     Ok(Paid { id, terms, payer, receipt, transaction, state })
+}
+
+/// An exchange without the token in it that would hand out the result again: records are shown to others.
+pub(crate) fn for_the_record(exchange: &Exchange) -> Exchange {
+    let mut record = exchange.clone();
+    if let Some(response) = &mut record.response {
+        response.headers.retain(|(name, _)| !name.eq_ignore_ascii_case(header::X_TOOL_RETRY_TOKEN));
+    }
+    record
 }
 
 /// Longest retry token that is kept. Ours has 64 digits.

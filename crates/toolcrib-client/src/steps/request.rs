@@ -12,6 +12,9 @@ use toolcrib_fetch::{Headers, Limits, Target, Untrusted};
 use super::CallMethod;
 use crate::CallError;
 
+/// Longest URL with a query that is sent. Common servers and proxies refuse a request line of more than 8 KiB.
+const MAX_QUERY_URL_BYTES: usize = 8_000;
+
 /// A request that can be sent.
 #[derive(Clone)]
 pub(crate) struct Request {
@@ -83,7 +86,11 @@ fn with_query(endpoint: &HttpsUrl, input: &Json) -> Result<HttpsUrl, CallError> 
         encode(&value, &mut text);
         mark = '&';
     }
-    HttpsUrl::parse(&text).map_err(|fault| CallError::Setting { what: "the URL that the input makes", reason: fault.to_string() })
+    let unusable = |reason: String| CallError::Setting { what: "the URL that the input makes", reason };
+    if text.len() > MAX_QUERY_URL_BYTES {
+        return Err(unusable(format!("it has {} bytes, and servers take {MAX_QUERY_URL_BYTES}", text.len())));
+    }
+    HttpsUrl::parse(&text).map_err(|fault| unusable(fault.to_string()))
 }
 
 /// Percent-encodes everything but the unreserved characters of RFC 3986.

@@ -22,7 +22,8 @@ use toolcrib_core::tool::ToolManifest;
 use toolcrib_core::x402::Offer;
 use toolcrib_devchain::Devchain;
 use toolcrib_gate::{
-    Context, Due, Found, Gate, IdentityGate, Outcome, PaidGate, Rates, Server, Settle, Tool, ToolError, Tools, Verdict,
+    Context, Due, EndpointRecipient, Found, Gate, IdentityGate, LocalSettlement, Outcome, PaidGate, Rates, Server, Settle, Tool,
+    ToolError, Tools, Verdict,
 };
 use toolcrib_store::replay::{Limits, MemoryReplay};
 
@@ -124,7 +125,7 @@ async fn serve(
     });
     let runs = Arc::new(AtomicUsize::new(0));
     let ran = runs.clone();
-    let tool = Tool::new(sealed).gate(gate(id, settle.clone())).handler(move |input: Json, _: Context| {
+    let tool = Tool::new(sealed).get().gate(gate(id, settle.clone())).handler(move |input: Json, _: Context| {
         ran.fetch_add(1, Ordering::SeqCst);
         let words = input["text"].as_str().unwrap_or_default().split_whitespace().count();
         async move { Ok::<_, ToolError>(json!({ "words": words })) }
@@ -218,10 +219,14 @@ async fn free_and_paid() {
         assert_eq!((before.0 - world.balance(CALLER), world.balance(RECIPIENT) - before.1), (moved, moved));
         assert_eq!(client.resolve(paid.id).await.unwrap(), Resolution::Settled(paid.transaction));
     }
+    // The same by GET: the nonce commits to the query.
+    let get = CallOptions { method: toolcrib_client::CallMethod::Get, ..usual() };
+    let called = client.call(shop.reference, &input(), &get).await.unwrap();
+    assert_eq!((called.output, shop.counts()), (Some(json!({"words": 3})), (3, 3)));
     // A nonce that commits to nothing is not good enough for this gate, and there is no second try.
     let unbound = CallOptions { bound: false, ..usual() };
     assert_eq!(code(&client.call(shop.reference, &input(), &unbound).await), "call.payment_refused");
-    assert_eq!((shop.counts(), wallet.signatures()), ((2, 2), 4));
+    assert_eq!((shop.counts(), wallet.signatures()), ((3, 3), 5));
 }
 
 // attack: T12
@@ -304,4 +309,51 @@ async fn a_lost_settlement_is_collected_once() {
     assert_eq!(code(&client.call(shop.reference, &input(), &usual()).await), "call.payment_refused");
     assert_eq!((world.balance(RECIPIENT), wallet.signatures()), (U256::ZERO, 1));
     assert_eq!(world.newest().await.unwrap().state, State::Unknown);
+}
+
+/// Settled by the gate's own key, and with a recipient that is bound to the endpoint.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn with_the_gates_own_settlement() {
+    let world = World::start().await;
+    let holders = Holders::deploy(&world);
+    holders.hold(&world, CALLER);
+    let chain = world.registry.chain().clone();
+    let settlement = || {
+        let wallet = Arc::new(toolcrib_chain::wallet::LocalWallet::development(8).unwrap());
+        Arc::new(LocalSettlement::new(wallet, [chain.clone()]).recipients([RECIPIENT]))
+    };
+    let paid = serve(&world, "paid.example.com", priced, None, &[], |_, _| PaidGate::new(settlement()).into()).await;
+    let both = serve(&world, "both.example.com", priced, Some(holders.predicate), &[], |id, _| {
+        holders.gate(&world, id);
+        PaidGate::new(settlement()).predicate(Gate::predicate(world.registry.clone(), id)).settle_first().into()
+    })
+    .await;
+    let limits = toolcrib_fetch::Limits::default();
+    let wallet = Counting::new();
+    let client = world.builder().wallet(wallet.clone()).limits(limits, limits).build();
+    let before = (world.balance(CALLER), world.balance(RECIPIENT));
+    for (calls, tool) in (1..).zip([&paid, &both, &both]) {
+        let called = client.call(tool.reference, &input(), &usual()).await.unwrap();
+        let receipt = called.paid.unwrap();
+        assert_eq!((called.output, receipt.state), (Some(json!({"words": 3})), State::Settled));
+        assert!(world.devchain.receipt(receipt.transaction.unwrap()).unwrap().status());
+        let moved = U256::from(calls * PRICE);
+        assert_eq!((before.0 - world.balance(CALLER), world.balance(RECIPIENT) - before.1), (moved, moved));
+    }
+    assert_eq!(wallet.signatures(), 3);
+
+    let bound = serve(
+        &world,
+        "bound.example.com",
+        |_| {},
+        Some(holders.predicate),
+        &[],
+        |id, _| {
+            holders.gate(&world, id);
+            Gate::predicate(world.registry.clone(), id).recipient(EndpointRecipient).into()
+        },
+    )
+    .await;
+    let called = client.call(bound.reference, &input(), &usual()).await.unwrap();
+    assert_eq!((called.identity, bound.counts()), (Some(CALLER), (1, 0)));
 }

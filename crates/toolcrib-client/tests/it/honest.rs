@@ -82,6 +82,41 @@ async fn free_calls_ask_nobody_and_leave_no_entry() {
     assert_eq!((called.identity, tool.calls().len()), (None, 1));
 }
 
+/// The five fields of the invocation guide, and nothing else: what the public SDK's servers send.
+// req: PAY-010
+#[tokio::test]
+async fn the_shortest_challenge_of_version_1() {
+    let world = World::start().await;
+    let base = asset::find(8453, asset::usdc(8453).unwrap().address).unwrap();
+    for (amount, pricing) in [(0, None), (PRICE, Some(json!([entry("x402", 8453, base.address, PRICE, CREATOR)])))] {
+        let body = json!({"accepts": [{
+            "scheme": "exact",
+            "network": "base",
+            "payTo": CREATOR.to_checksum(None),
+            "maxAmountRequired": amount.to_string(),
+            "asset": base.address.to_checksum(None),
+        }]});
+        let reply: crate::world::Reply = Arc::new(move |request| match payment_of(request) {
+            None => answer("402 Payment Required", "Content-Type: application/json\r\n", body.to_string().as_bytes()),
+            Some(payment) => {
+                let expected = offer_of(base, amount, CREATOR);
+                check(&payment, &expected);
+                assert_eq!(payment.version, Version::V1);
+                served(&payment, alloy_primitives::B256::repeat_byte(1), &result())
+            }
+        });
+        let change = |manifest: &mut serde_json::Value| {
+            if let Some(pricing) = pricing {
+                manifest["pricing"] = pricing;
+            }
+        };
+        let tool = world.tool(change, reply).await;
+        let (client, wallet) = world.client();
+        let called = client.call(tool.reference, &input(), &usual()).await.unwrap();
+        assert_eq!((called.paid.is_some(), wallet.signatures()), (amount > 0, 1));
+    }
+}
+
 #[tokio::test]
 async fn get_tools_take_a_query() {
     let world = World::start().await;
@@ -320,8 +355,34 @@ async fn inputs_are_checked_before_anything_is_sent() {
     let listed = json!({"text": "a", "list": []});
     assert_eq!(code(&client.call(tool.reference, &listed, &get).await), "call.input_not_a_query");
     assert_eq!(tool.calls().len(), 0);
+    let long = json!({"text": "a".repeat(9_000)});
+    assert_eq!(code(&client.call(tool.reference, &long, &get).await), "call.setting");
+    let shown = CallOptions { access_data: Some(vec![0; 9_000].into()), ..usual() };
+    assert_eq!(code(&client.call(tool.reference, &input(), &shown).await), "call.setting");
+    assert_eq!(tool.calls().len(), 0);
     let elsewhere = toolcrib_core::caip::ToolRef { chain: 10, ..tool.reference };
     assert_eq!(code(&client.call(elsewhere, &input(), &usual()).await), "call.no_chain");
+}
+
+// req: PAY-001
+#[tokio::test]
+async fn a_registry_with_other_code_than_the_pinned_one_is_not_believed() {
+    use toolcrib_chain::rpc::{Chain, ChainConfig, NodeUrl};
+    let world = World::start().await;
+    let tool = world.tool(priced, shop(&world.devchain, Speaks::V2, offer())).await;
+    let chain = async |code: Option<alloy_primitives::B256>| {
+        let mut network = toolcrib_chain::network::Network::by_id(CHAIN).unwrap().clone();
+        (network.registry, network.registry_code) = (Some(world.registry.address()), code);
+        let node = NodeUrl::parse(&world.devchain.http_url()).unwrap();
+        Chain::connect(ChainConfig::new(&network, vec![node]).unwrap()).await.unwrap()
+    };
+    let right = alloy_primitives::keccak256(world.devchain.code(world.registry.address()));
+    for (pinned, expected) in [(alloy_primitives::B256::repeat_byte(7), "call.not_verified"), (right, "ok")] {
+        let wallet = Counting::new();
+        let client = world.builder().wallet(wallet.clone()).chain(chain(Some(pinned)).await).build();
+        assert_eq!(code(&client.call(tool.reference, &input(), &usual()).await), expected);
+        assert_eq!(wallet.signatures(), usize::from(expected == "ok"));
+    }
 }
 
 /// The reply of an honest shop that is used by tests of other files too must really move money.

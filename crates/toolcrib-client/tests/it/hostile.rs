@@ -43,8 +43,11 @@ impl Row {
         let (client, wallet) = world.client();
         let tool = world.tool(change, reply).await;
         let (count, spent) = (world.count().await, world.ledger.totals(crate::support::NOW).await.unwrap().day);
+        let looked_up = world.net.recorder.lookups().len();
         let result = client.call(tool.reference, &input(), &usual()).await;
         assert_eq!(code(&result), expected, "{name}: {result:?}");
+        let hosts = world.net.recorder.lookups().split_off(looked_up);
+        assert!(hosts.iter().all(|host| tool.endpoint.contains(host)), "{name}: nobody else is visited: {hosts:?}");
         assert_eq!(wallet.signatures(), signatures, "{name}: signatures");
         assert_eq!(tool.calls().len(), requests, "{name}: requests");
         let entry = if world.count().await > count { world.newest_of(tool.reference).await } else { None };

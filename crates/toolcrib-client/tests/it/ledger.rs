@@ -1,7 +1,7 @@
 //! The ledger by itself: budgets, states and times.
 
 use alloy_primitives::{Address, B256};
-use toolcrib_client::ledger::{KEEP_DAYS, LEASE_SECONDS, Signing, Spend, State};
+use toolcrib_client::ledger::{KEEP_DAYS, LEASE_SECONDS, RESUMABLE_SECONDS, Signing, Spend, State};
 use toolcrib_client::{Ledger, PaymentId, SpendError, SpendPolicy, Usdc};
 use toolcrib_core::caip::ToolRef;
 use toolcrib_core::clock::UnixTime;
@@ -157,6 +157,29 @@ async fn old_payments_are_pruned() {
         ledger.reserve(&spend(1), &policy, at((KEEP_DAYS + 2) * 86_400 + 1)).await.unwrap();
         let left = ledger.newest(100).await.unwrap();
         assert_eq!(left.len(), 3, "those of the first three days are gone");
+    }
+}
+
+/// A payment that nobody can present any more keeps neither its signature nor its input.
+#[tokio::test]
+async fn old_signatures_are_forgotten() {
+    use toolcrib_store::database::Value;
+    for (place, ledger) in ledgers().await {
+        let policy = SpendPolicy::default();
+        let id = ledger.reserve(&spend(10_000), &policy, at(0)).await.unwrap();
+        ledger.sign(id, &signing(1), at(0)).await.unwrap();
+        ledger.attach(id, "the payment", Some(B256::repeat_byte(5)), at(0)).await.unwrap();
+        ledger.unknown(id, "", at(1)).await.unwrap();
+        let database = place.database().await;
+        let kept = async || {
+            let rows = database.fetch("SELECT payment FROM client_spend WHERE id = $1", &[Value::Text(&id.to_string())]).await;
+            rows.unwrap()[0].text(0).unwrap().to_owned()
+        };
+        ledger.reserve(&spend(1), &policy, at(RESUMABLE_SECONDS)).await.unwrap();
+        assert_eq!(kept().await, "the payment");
+        ledger.reserve(&spend(1), &policy, at(RESUMABLE_SECONDS + 1)).await.unwrap();
+        assert_eq!(kept().await, "");
+        assert_eq!(ledger.entry(id).await.unwrap().state, State::Unknown, "what is known of it stays");
     }
 }
 

@@ -3,6 +3,7 @@
 #![expect(clippy::print_stdout, reason = "children talk to their parent")]
 
 mod denied;
+mod faults;
 mod gated;
 mod honest;
 mod hostile;

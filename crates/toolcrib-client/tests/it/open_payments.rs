@@ -79,6 +79,7 @@ async fn the_result_is_collected_with_the_same_payment() {
         let error = client.call(tool.reference, &input(), &options).await.unwrap_err();
         let CallError::Indeterminate { payment: id, words: Some(words), .. } = error else { panic!("{error:?}") };
         assert_eq!((words.code.as_deref(), words.retry_after), (Some("settlement.unknown"), Some(5)));
+        assert!(!format!("{:?}", world.ledger.entry(id).await).contains("let-me-in"), "the token is nobody's business");
         // Still down: nothing is lost by asking.
         assert_eq!(code(&client.resume(id).await), "call.indeterminate");
         up.store(true, Ordering::SeqCst);

@@ -288,3 +288,26 @@ fn where_there_can_be_no_tools_there_are_none() {
     let ran = finish(&mut sandbox.command(&["dev", "--port", "0", "--tools-port", &port, "--exit-after", "0"]), b"").code(2);
     assert!(ran.stderr.contains("gate.bind") && ran.stderr.contains("--tools-port"), "{}", ran.stderr);
 }
+
+/// What a newcomer tries: the program itself calls the three tools, shows who it is, and pays.
+#[test]
+fn the_program_calls_the_tools() {
+    let sandbox = Sandbox::new();
+    let dev = Dev::start(&sandbox, &[]);
+    let (payer, payee) = (dev.balance(1), dev.balance(0));
+    for (tool, paid) in dev.tools().iter().zip([Value::Null, Value::Null, json!("settled")]) {
+        let (reference, input) = (tool["tool"].as_str().expect("a reference"), tool["example"].to_string());
+        let (code, called) = dev.run(&sandbox, &["call", reference, "--dev-account", "1", "--input", &input]);
+        assert_eq!((code, &called["data"]["paid"]["state"]), (0, &paid), "{called:#}");
+        assert!(called["data"]["output"].is_object(), "{called:#}");
+    }
+    assert_eq!((payer - dev.balance(1), dev.balance(0) - payee), (10_000, 10_000));
+    // Somebody without the token learns what is missing, and somebody without money that.
+    let (reference, input) = (dev.tools()[1]["tool"].as_str().expect("a reference"), dev.tools()[1]["example"].to_string());
+    let (code, denied) = dev.run(&sandbox, &["call", reference, "--dev-account", "4", "--input", &input]);
+    assert_eq!((code, &denied["data"]["code"]), (1, &json!("call.denied")), "{denied:#}");
+    assert_eq!(denied["data"]["denial"]["requirements"][0]["met"], false, "{denied:#}");
+    let (reference, input) = (dev.tools()[2]["tool"].as_str().expect("a reference"), dev.tools()[2]["example"].to_string());
+    let (code, poor) = dev.run(&sandbox, &["call", reference, "--dev-account", "4", "--input", &input]);
+    assert_eq!((code, &poor["data"]["code"]), (1, &json!("call.funds")), "{poor:#}");
+}

@@ -48,8 +48,19 @@ fn challenge(accepts: Vec<Offer>) -> Challenge {
     Challenge { version: Version::V2, error: None, resource: None, accepts, extensions: Vec::new() }
 }
 
+const ENDPOINT: &str = "https://tools.example.com/call";
+
+fn tool() -> ToolRef {
+    ToolRef::parse("eip155:8453/erc8257:0x265bb2dbfc0a8165c9a1941eb1372f349bad2cf1/7").unwrap()
+}
+
+/// The recipient of an operator at an endpoint.
+fn bound(endpoint: &str, operator: Address) -> Address {
+    EndpointBinding { endpoint: endpoint.to_owned(), tool: tool(), operator }.pay_to()
+}
+
 fn stated(pricing: &[Price]) -> Stated<'_> {
-    Stated { pricing, creator: CREATOR, operators: vec![OPERATOR], agreed: None }
+    Stated { pricing, creator: CREATOR, tool: tool(), endpoint: ENDPOINT, operators: vec![OPERATOR], agreed: None }
 }
 
 #[track_caller]
@@ -115,7 +126,7 @@ fn what_is_no_way_to_pay() {
 #[test]
 fn proofs_of_identity() {
     let base = usdc(8453);
-    for known in [CREATOR, OPERATOR] {
+    for known in [CREATOR, OPERATOR, bound(ENDPOINT, CREATOR), bound(ENDPOINT, OPERATOR)] {
         check(&[], vec![offer(8453, base, 0, known)], Ok(&[Fit::Identity]));
     }
     let free = [price("x402", 8453, base, 0, RECIPIENT)];
@@ -124,6 +135,11 @@ fn proofs_of_identity() {
     check(&free, vec![offer(10, usdc(10), 0, RECIPIENT)], Ok(&[Fit::Identity]));
     check(&[], vec![offer(8453, base, 0, RECIPIENT)], Err("call.operator_unknown"));
     check(&free, vec![offer(8453, base, 0, STRANGER)], Err("call.operator_unknown"));
+    // A recipient of another endpoint or operator is a stranger, and one of this endpoint is never paid.
+    for stranger in [bound("https://tools.example.com/other", CREATOR), bound(ENDPOINT, STRANGER)] {
+        check(&[], vec![offer(8453, base, 0, stranger)], Err("call.operator_unknown"));
+    }
+    check(&[], vec![offer(8453, base, 1, bound(ENDPOINT, CREATOR))], Err("call.free_asks_money"));
     check(&[], vec![offer(8453, base, 1, CREATOR)], Err("call.free_asks_money"));
     check(&free, vec![offer(8453, base, 1, RECIPIENT)], Err("call.free_asks_money"));
 }
@@ -166,7 +182,9 @@ prop_compose! {
         token_of in prop::sample::select(vec![8453_u64, 10, 137, 31_337]),
         own_token in any::<bool>(),
         amount in prop::sample::select(vec![0_u64, 1, 9_999, 10_000, 10_001, 1_000_000, u64::MAX]),
-        to in prop::sample::select(vec![CREATOR, RECIPIENT, OPERATOR, STRANGER, Address::ZERO, BURN[0], BURN[1]]),
+        to in prop::sample::select(vec![
+            CREATOR, RECIPIENT, OPERATOR, STRANGER, Address::ZERO, BURN[0], BURN[1], bound(ENDPOINT, CREATOR), bound("other", CREATOR),
+        ]),
         scheme in prop::sample::select(vec!["exact", "exact", "exact", "upto"]),
         timeout in prop::sample::select(vec![None, Some(1), Some(300), Some(u64::MAX)]),
         name in prop::sample::select(vec![None, Some("USD Coin"), Some("USDC"), Some("Evil")]),
@@ -228,6 +246,7 @@ proptest! {
             let free = pricing.iter().filter(|price| price.protocol == "x402" && price.amount.is_zero());
             let mut known: Vec<_> = free.clone().filter_map(|price| price.recipient.evm_address()).collect();
             known.extend([CREATOR, OPERATOR]);
+            known.extend(known.clone().into_iter().map(|operator| bound(ENDPOINT, operator)));
             let is_free = pricing.is_empty() || free.count() > 0;
             let is_identity = offer.amount.is_zero() && is_free && known.contains(&to);
             prop_assert!(is_entry || is_agreed || is_identity, "{terms} under {pricing:?}");

@@ -123,7 +123,7 @@ fn denial_lines(denial: &Denial) -> Vec<String> {
             Some(false) => format!("has {}, needs {}", holding.held.unwrap_or_default(), holding.needed.unwrap_or_default()),
             None => "cannot be read from the chain".to_owned(),
         };
-        lines.push(format!("  {}: {state}", shown(&holding.label)));
+        lines.push(format!("  {}: {state}", shown(&holding.described())));
     }
     if denial.access == Some(Access::Granted) {
         lines.push("  the registry grants this account access, and the server denies it".to_owned());
@@ -134,7 +134,7 @@ fn denial_lines(denial: &Denial) -> Vec<String> {
 fn denial_data(denial: &Denial) -> Value {
     let holdings = denial.holdings.iter().map(|holding| {
         json!({
-            "label": holding.label,
+            "label": holding.described(),
             "needed": holding.needed.map(|amount| amount.to_string()),
             "held": holding.held.map(|amount| amount.to_string()),
             "met": holding.is_met(),

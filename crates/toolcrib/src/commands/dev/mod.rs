@@ -157,6 +157,9 @@ impl Booth {
         for (sample, registered, _) in &self.tools {
             let id = registered.id;
             text += &format!("  {program} verify {id} {at}\n  {program} probe {id} {at}\n");
+            // Account 1 holds the token, and has money.
+            let account = if matches!(sample.access, Access::Open) { "" } else { " --dev-account 1" };
+            text += &format!("  {program} call {id} {at}{account} --input '{}'\n", sample.example);
             match sample.access {
                 Access::Open => {
                     let (ca, endpoint) = (self.authority.path().display().to_string(), registered.manifest.endpoint());
