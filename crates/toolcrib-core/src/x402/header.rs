@@ -108,27 +108,24 @@ pub fn decode(text: &str) -> Result<Vec<u8>, Fault> {
     if text.len() > MAX_BYTES {
         return Err(Fault::TooLong);
     }
-    let digits = text.strip_suffix("==").or_else(|| text.strip_suffix('=')).unwrap_or(text);
-    if let Some(odd) = digits.bytes().find(|&byte| digit(byte).is_none()) {
-        return Err(match odd {
-            _ if text.starts_with('{') => Fault::PlainJson,
-            b',' => Fault::Comma,
-            b'=' => Fault::Padding,
-            b'-' | b'_' => Fault::UrlSafe,
-            odd if odd.is_ascii_whitespace() => Fault::Space,
-            _ => Fault::Character,
-        });
+    let digits = text.strip_suffix("==").or_else(|| text.strip_suffix('=')).unwrap_or(text).as_bytes();
+    // A value above 63 has one of the two upper bits, which are still there when all values are put together.
+    if digits.iter().fold(0, |all, &byte| all | VALUES[usize::from(byte)]) > 63 {
+        return Err(odd_one(text, digits));
     }
     if !text.len().is_multiple_of(4) {
         return Err(Fault::Padding);
     }
     let mut out = Vec::with_capacity(text.len() / 4 * 3);
-    for chunk in digits.as_bytes().chunks(4) {
-        let group =
-            chunk.iter().fold(0, |group, &byte| group << 6 | u32::from(digit(byte).unwrap_or(0))) << (6 * (4 - chunk.len()));
-        let [_, bytes @ ..] = group.to_be_bytes();
+    let (groups, last) = digits.as_chunks::<4>();
+    for group in groups {
+        let [_, bytes @ ..] = joined(group).to_be_bytes();
+        out.extend_from_slice(&bytes);
+    }
+    if !last.is_empty() {
+        let [_, bytes @ ..] = (joined(last) << (6 * (4 - last.len()))).to_be_bytes();
         // Two characters hold one byte, three hold two.
-        let (kept, rest) = bytes.split_at(chunk.len().saturating_sub(1));
+        let (kept, rest) = bytes.split_at(last.len() - 1);
         if rest.iter().any(|&byte| byte != 0) {
             return Err(Fault::StrayBits);
         }
@@ -137,18 +134,34 @@ pub fn decode(text: &str) -> Result<Vec<u8>, Fault> {
     Ok(out)
 }
 
-const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-
-const fn digit(byte: u8) -> Option<u8> {
-    match byte {
-        b'A'..=b'Z' => Some(byte - b'A'),
-        b'a'..=b'z' => Some(byte - b'a' + 26),
-        b'0'..=b'9' => Some(byte - b'0' + 52),
-        b'+' => Some(62),
-        b'/' => Some(63),
-        _ => None,
+/// What is wrong with the first character that is none of base64.
+fn odd_one(text: &str, digits: &[u8]) -> Fault {
+    match digits.iter().copied().find(|&byte| VALUES[usize::from(byte)] > 63) {
+        _ if text.starts_with('{') => Fault::PlainJson,
+        Some(b',') => Fault::Comma,
+        Some(b'=') => Fault::Padding,
+        Some(b'-' | b'_') => Fault::UrlSafe,
+        Some(odd) if odd.is_ascii_whitespace() => Fault::Space,
+        _ => Fault::Character,
     }
 }
+
+fn joined(digits: &[u8]) -> u32 {
+    digits.iter().fold(0, |group, &byte| group << 6 | u32::from(VALUES[usize::from(byte)]))
+}
+
+const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+/// The value of each character; 255 for those that base64 does not have.
+const VALUES: [u8; 256] = {
+    let mut values = [u8::MAX; 256];
+    let mut at = 0;
+    while at < ALPHABET.len() {
+        values[ALPHABET[at] as usize] = at as u8;
+        at += 1;
+    }
+    values
+};
 
 #[cfg(test)]
 mod tests {
