@@ -83,7 +83,19 @@ sol! {
         function isValidSignature(bytes32 hash, bytes signature) external view returns (bytes4);
     }
 
+    #[derive(Debug, PartialEq, Eq)]
     interface IEIP3009 {
+        event Transfer(address indexed from, address indexed to, uint256 value);
+        event AuthorizationUsed(address indexed authorizer, bytes32 indexed nonce);
+        event AuthorizationCanceled(address indexed authorizer, bytes32 indexed nonce);
+
+        function transferWithAuthorization(
+            address from, address to, uint256 value, uint256 validAfter, uint256 validBefore, bytes32 nonce, uint8 v, bytes32 r, bytes32 s
+        ) external;
+        /// The same for accounts with code, whose signatures are anything (USDC since its version 2.2).
+        function transferWithAuthorization(
+            address from, address to, uint256 value, uint256 validAfter, uint256 validBefore, bytes32 nonce, bytes signature
+        ) external;
         function DOMAIN_SEPARATOR() external view returns (bytes32);
         function authorizationState(address authorizer, bytes32 nonce) external view returns (bool);
         function balanceOf(address account) external view returns (uint256);

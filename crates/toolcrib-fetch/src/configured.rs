@@ -76,6 +76,19 @@ impl ConfiguredUrl {
         }
     }
 
+    /// The place below this one, such as `verify` of a service at `https://pay.example/x402?key=…`. The query stays.
+    #[must_use]
+    pub fn join(&self, path: &'static str) -> Self {
+        let (base, query) = self.target.split_at(self.target.find('?').unwrap_or(self.target.len()));
+        let target = format!("{}/{}{query}", base.trim_end_matches('/'), path.trim_start_matches('/'));
+        Self { target, ..self.clone() }
+    }
+
+    /// Whether the connection is by TLS.
+    pub const fn is_secure(&self) -> bool {
+        self.secure
+    }
+
     fn literal(&self) -> Option<IpAddr> {
         match self.host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
             Some(inner) => inner.parse().ok().map(IpAddr::V6),
@@ -295,6 +308,24 @@ mod tests {
         ] {
             let error = ConfiguredUrl::from_setting(text).expect_err(text);
             assert!(!error.to_string().contains("s3cret"), "{error}");
+        }
+    }
+
+    #[test]
+    fn places_below() {
+        for (base, target) in [
+            ("https://pay.example", "/verify"),
+            ("https://pay.example/", "/verify"),
+            ("https://pay.example/platform/v2/x402", "/platform/v2/x402/verify"),
+            ("https://pay.example/platform/v2/x402/", "/platform/v2/x402/verify"),
+            ("https://pay.example/x402?key=s3cret/", "/x402/verify?key=s3cret/"),
+            ("https://pay.example?key=s3cret", "/verify?key=s3cret"),
+            ("https://pay.example/x#fragment", "/x/verify"),
+        ] {
+            for path in ["verify", "/verify"] {
+                let url = ConfiguredUrl::from_setting(base).unwrap().join(path);
+                assert_eq!((url.target.as_str(), url.origin().as_str()), (target, "https://pay.example"), "{base}");
+            }
         }
     }
 }

@@ -12,6 +12,14 @@ use toolcrib_core::clock::UnixTime;
 use toolcrib_core::finding::Finding;
 use toolcrib_core::x402::{Offer, Payment, Resource};
 
+mod facilitator;
+mod local;
+mod lookup;
+
+pub use facilitator::{CONFIRM_TIME, Facilitator, FacilitatorCall, PENDING_PAUSE, SETTLE_TIME, SUPPORTED_TIME, VERIFY_TIME};
+pub use local::{LocalSettlement, MAX_SETTLEMENT_FEE_WEI, MAX_SETTLEMENT_GAS, RECEIPT_TIME};
+pub use lookup::{CONFIRMATIONS, LOG_WINDOW, MAX_LOG_WINDOWS, SKEW_SECONDS};
+
 /// A payment whose signature was checked, and the offer of ours that it meets.
 #[derive(Clone, Copy, Debug)]
 pub struct Due<'p> {

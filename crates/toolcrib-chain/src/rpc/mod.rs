@@ -196,6 +196,15 @@ impl Chain {
 
     /// Like [`Self::call`], with parts of the state replaced for this call alone. Not every node can do that.
     pub async fn call_with(&self, call: &BoundedCall, overrides: StateOverride) -> Result<CallOutcome, Error> {
+        self.call_in(call, overrides, self.read_block().await?).await
+    }
+
+    /// Like [`Self::call`], in the state after the block with this number. Nodes forget the state of old blocks.
+    pub async fn call_at(&self, call: &BoundedCall, block: u64) -> Result<CallOutcome, Error> {
+        self.call_in(call, StateOverride::default(), BlockNumberOrTag::Number(block)).await
+    }
+
+    async fn call_in(&self, call: &BoundedCall, overrides: StateOverride, block: BlockNumberOrTag) -> Result<CallOutcome, Error> {
         let mut request = TransactionRequest::default().with_to(call.to).with_input(call.data.clone());
         if let Some(gas) = call.gas {
             request.set_gas_limit(gas.saturating_add(self.network.call_overhead));
@@ -205,7 +214,6 @@ impl Chain {
         }
         // Two digits for each byte, and what JSON-RPC puts around them.
         let limit = call.max_bytes.saturating_mul(2).saturating_add(1_024);
-        let block = self.read_block().await?;
         // Nodes that know nothing of overrides refuse a third parameter, even an empty one.
         let answer = if overrides.is_empty() {
             self.request::<_, Bytes>("eth_call", (request, block), limit).await

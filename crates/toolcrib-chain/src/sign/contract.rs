@@ -52,9 +52,20 @@ pub async fn check_domain(chain: &Chain, domain: &Domain) -> Result<(), Error> {
 
 /// Whether an authorization was used or taken back.
 pub async fn is_used(chain: &Chain, token: Address, authorizer: Address, nonce: B256) -> Result<bool, Error> {
+    read_state(token, chain.call(&state_call(token, authorizer, nonce)).await?)
+}
+
+/// Whether an authorization was used or taken back in a block or before it. Nodes forget the state of old blocks.
+pub async fn is_used_at(chain: &Chain, token: Address, authorizer: Address, nonce: B256, block: u64) -> Result<bool, Error> {
+    read_state(token, chain.call_at(&state_call(token, authorizer, nonce), block).await?)
+}
+
+fn state_call(token: Address, authorizer: Address, nonce: B256) -> BoundedCall {
     let data = IEIP3009::authorizationStateCall { authorizer, nonce }.abi_encode().into();
-    let call = BoundedCall { to: token, data, from: None, gas: Some(ERC1271_GAS), max_bytes: 32 };
-    let outcome = chain.call(&call).await?;
+    BoundedCall { to: token, data, from: None, gas: Some(ERC1271_GAS), max_bytes: 32 }
+}
+
+fn read_state(token: Address, outcome: CallOutcome) -> Result<bool, Error> {
     match outcome {
         CallOutcome::Returned(bytes) if bytes[..] == B256::ZERO[..] => Ok(false),
         CallOutcome::Returned(bytes) if bytes[..] == B256::with_last_byte(1)[..] => Ok(true),

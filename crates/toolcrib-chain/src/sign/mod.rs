@@ -15,7 +15,7 @@ pub use agent::{check_owner_signature, owner_of};
 pub use authorization::{
     CANCEL_TYPEHASH, CancelAuthorization, RECEIVE_TYPEHASH, TRANSFER_TYPEHASH, TransferAuthorization, TransferKind,
 };
-pub use contract::{check_domain, check_signature, is_used};
+pub use contract::{check_domain, check_signature, is_used, is_used_at};
 pub use signature::{SignatureError, StrictSignature};
 
 /// The digest that `personal_sign` signs (EIP-191, version 0x45).

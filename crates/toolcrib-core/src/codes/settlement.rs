@@ -81,6 +81,7 @@ super::codes! {
         "The version of the payment and that of the request are the same, and the requirements are in the shape of that version.",
         "send payment and requirements of one version",
     }
+<<<<<<< HEAD
     REFUSED = "settlement.refused", Error, "x402 v1 §7; x402 v2 §7" {
         "the payment does not settle",
         "Nothing moved, and with this authorization nothing will: the account has too little, the nonce is used, or the token refuses. The receipt's errorReason is the word for it.",
@@ -95,5 +96,36 @@ super::codes! {
         "nobody knows yet whether the payment was settled",
         "The settlement was begun, and no answer came that says how it ended. The chain decides; until then the payment is neither taken again nor asked for again, and the output is kept for whoever paid.",
         "do not pay again; send the same request with the same payment later, with the salt or the retry token",
+=======
+    FACILITATOR_SILENT = "settlement.facilitator_silent", Warning, "x402 v1 §7; x402 v2 §7" {
+        "the facilitator does not say what it settles",
+        "Payments are checked and settled by the facilitator in the settings. It gave no usable answer about the kinds of payment that it takes.",
+        "check the facilitator's URL and its headers, and whether it is up",
+    }
+    KIND_NOT_SETTLED = "settlement.kind_not_settled", Error, "x402 v1 §7; x402 v2 §7" {
+        "the facilitator does not settle a kind of payment that is offered",
+        "Every payment of this version, scheme and network would be refused. Clients of the other version are not concerned.",
+        "choose a facilitator that serves the network, or offer another one",
+    }
+    NO_NODE = "settlement.no_node", Error, "Toolcrib settings" {
+        "there is no node for a network that is offered",
+        "Settling with a key of one's own, and looking at the chain after a facilitator, need a node of the payment's network.",
+        "configure a node for the network",
+    }
+    ASSET_NOT_PINNED = "settlement.asset_not_pinned", Error, "Toolcrib settings" {
+        "the offered token is not in the built-in table",
+        "A key of one's own calls only contracts that are known: a token that somebody else chose could do anything with the gas.",
+        "offer a token of the table",
+    }
+    RECIPIENT_NOT_ALLOWED = "settlement.recipient_not_allowed", Error, "Toolcrib settings" {
+        "the recipient is not one that is settled for",
+        "A key of one's own pays the gas of payments to the recipients in its settings, and of no others.",
+        "add the recipient of the manifest's price to the settings",
+    }
+    NO_GAS = "settlement.no_gas", Error, "Toolcrib settings" {
+        "the account that settles cannot pay for gas",
+        "The account sends the transactions, and has less than one of them may cost.",
+        "send the account some of the network's currency",
+>>>>>>> v6-settle
     }
 }

@@ -5,5 +5,6 @@ mod gated;
 mod malformed;
 mod open;
 mod paid;
+mod settle;
 mod setup;
 mod world;

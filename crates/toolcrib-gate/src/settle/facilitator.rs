@@ -1,0 +1,473 @@
+//! Settling through a facilitator: a service that checks payments and sends their transfers.
+//!
+//! What it answers is judged by [`toolcrib_core::x402`]; here is what it is asked, how long that may take, and what a connection that
+//! breaks means. A facilitator is believed, unless there are nodes: then what it says has to be on the chain.
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use alloy_primitives::B256;
+use async_trait::async_trait;
+use tokio::time::{Instant, sleep, timeout};
+use toolcrib_chain::rpc::Chain;
+use toolcrib_core::clock::UnixTime;
+use toolcrib_core::codes::settlement as code;
+use toolcrib_core::evidence::Exchange;
+use toolcrib_core::finding::{Finding, Severity};
+use toolcrib_core::text::escape_for_display;
+use toolcrib_core::x402::{
+    FacilitatorAnswer, FacilitatorRequest, MAX_FACILITATOR_BYTES, Offer, SettleOutcome, Supported, VerifyOutcome, Version,
+    read_supported, settle_outcome, verify_outcome,
+};
+use toolcrib_fetch::{Concurrency, Configured, ConfiguredUrl, Headers, Limits};
+
+use super::lookup::Trail;
+use super::{Due, Found, Outcome, Settle, Verdict};
+use crate::SystemClock;
+
+/// Longest wait for `/verify`. It takes a few reads of a chain; the caller waits for it before anything has begun.
+pub const VERIFY_TIME: Duration = Duration::from_secs(10);
+
+/// Longest wait for `/settle`. Facilitators answer when the transfer is mined, which takes several blocks on a busy chain; giving up
+/// earlier only makes outcomes unknown that would have been known.
+pub const SETTLE_TIME: Duration = Duration::from_secs(60);
+
+/// Longest wait for `/supported`, a fixed list.
+pub const SUPPORTED_TIME: Duration = Duration::from_secs(10);
+
+/// Pause before the one repetition of a settlement that is on its way: a block of most chains.
+pub const PENDING_PAUSE: Duration = Duration::from_secs(3);
+
+/// Longest wait for our node to have a transaction that the facilitator says is mined: nodes lag by a few blocks.
+pub const CONFIRM_TIME: Duration = Duration::from_secs(15);
+
+/// Requests under way to one facilitator. Each is a few KiB; the gate limits its calls before.
+const CONCURRENCY: Concurrency = Concurrency { total: 512, host: 512 };
+
+/// Longest reason that callers get to read.
+const MAX_WORD: usize = 64;
+
+/// Longest detail for the operator. Foreign text; a sentence or two.
+const MAX_DETAIL: usize = 300;
+
+/// What a facilitator is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FacilitatorCall {
+    /// Whether a payment would settle.
+    Verify,
+    /// To settle one.
+    Settle,
+    /// What it settles.
+    Supported,
+}
+
+impl FacilitatorCall {
+    /// The last part of the path.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Verify => "verify",
+            Self::Settle => "settle",
+            Self::Supported => "supported",
+        }
+    }
+
+    /// The HTTP method.
+    pub const fn method(self) -> &'static str {
+        match self {
+            Self::Verify | Self::Settle => "POST",
+            Self::Supported => "GET",
+        }
+    }
+}
+
+type Made = Result<Headers, Box<dyn StdError + Send + Sync>>;
+type Authorize = Arc<dyn Fn(FacilitatorCall) -> Pin<Box<dyn Future<Output = Made> + Send>> + Send + Sync>;
+
+/// A facilitator, by its URL. Cheap to clone.
+#[derive(Clone)]
+pub struct Facilitator {
+    url: ConfiguredUrl,
+    door: Configured,
+    headers: Headers,
+    authorize: Option<Authorize>,
+    chains: Vec<Chain>,
+    verify_time: Duration,
+    settle_time: Duration,
+    supported_time: Duration,
+    pending_pause: Duration,
+    confirm_time: Duration,
+}
+
+impl Facilitator {
+    /// The facilitator at a URL **from settings**, such as `https://x402.org/facilitator`: see [`ConfiguredUrl::from_setting`].
+    pub fn from_setting(url: &str) -> Result<Self, toolcrib_fetch::Error> {
+        let url = ConfiguredUrl::from_setting(url)?;
+        Ok(Self::new(url, Configured::builder(SystemClock).concurrency(CONCURRENCY).build()?))
+    }
+
+    /// The facilitator at a URL, reached through a door of one's own: with another authority, or another way to connect.
+    pub const fn new(url: ConfiguredUrl, door: Configured) -> Self {
+        Self {
+            url,
+            door,
+            headers: Headers::new(),
+            authorize: None,
+            chains: Vec::new(),
+            verify_time: VERIFY_TIME,
+            settle_time: SETTLE_TIME,
+            supported_time: SUPPORTED_TIME,
+            pending_pause: PENDING_PAUSE,
+            confirm_time: CONFIRM_TIME,
+        }
+    }
+
+    /// Sends these headers with every request, such as an API key. They are shown nowhere.
+    #[must_use]
+    pub fn headers(mut self, headers: Headers) -> Self {
+        self.headers = headers;
+        self
+    }
+
+    /// Makes headers for each request, such as a token that is good for one. They come instead of those of
+    /// [`headers`](Self::headers), and count towards the time of the request. When they cannot be made, nothing is sent; why is not
+    /// told, since it may hold what it failed on.
+    #[must_use]
+    pub fn authorize<F, R>(mut self, headers: F) -> Self
+    where
+        F: Fn(FacilitatorCall) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<Headers, Box<dyn StdError + Send + Sync>>> + Send + 'static,
+    {
+        self.authorize = Some(Arc::new(move |call| Box::pin(headers(call))));
+        self
+    }
+
+    /// Believes a settlement only when it is on the chain: in the transaction that the facilitator names, with the token's logs of
+    /// the use and of the transfer. Also makes outcomes that it leaves unknown resolvable. Networks without a node here are settled
+    /// on the facilitator's word.
+    #[must_use]
+    pub fn confirm_with(mut self, chains: impl IntoIterator<Item = Chain>) -> Self {
+        self.chains = chains.into_iter().collect();
+        self
+    }
+
+    /// Another longest wait for `/verify` than [`VERIFY_TIME`].
+    #[must_use]
+    pub const fn verify_time(mut self, time: Duration) -> Self {
+        self.verify_time = time;
+        self
+    }
+
+    /// Another longest wait for `/settle` than [`SETTLE_TIME`].
+    #[must_use]
+    pub const fn settle_time(mut self, time: Duration) -> Self {
+        self.settle_time = time;
+        self
+    }
+
+    /// Another longest wait for `/supported` than [`SUPPORTED_TIME`].
+    #[must_use]
+    pub const fn supported_time(mut self, time: Duration) -> Self {
+        self.supported_time = time;
+        self
+    }
+
+    /// Another pause before a settlement that is on its way is asked for again than [`PENDING_PAUSE`].
+    #[must_use]
+    pub const fn pending_pause(mut self, pause: Duration) -> Self {
+        self.pending_pause = pause;
+        self
+    }
+
+    /// Another longest wait for our own node than [`CONFIRM_TIME`].
+    #[must_use]
+    pub const fn confirm_time(mut self, time: Duration) -> Self {
+        self.confirm_time = time;
+        self
+    }
+
+    async fn ask(&self, call: FacilitatorCall, body: Option<&str>) -> Answer {
+        let until = match call {
+            FacilitatorCall::Verify => self.verify_time,
+            FacilitatorCall::Settle => self.settle_time,
+            FacilitatorCall::Supported => self.supported_time,
+        };
+        let begun = Instant::now();
+        let headers = match &self.authorize {
+            None => Ok(self.headers.clone()),
+            Some(authorize) => match timeout(until, authorize(call)).await {
+                Ok(Ok(headers)) => Ok(headers),
+                Ok(Err(_)) => Err("the headers for the facilitator could not be made"),
+                Err(_) => Err("the headers for the facilitator were not made in time"),
+            },
+        };
+        let typed = |headers: Headers| {
+            if body.is_none() {
+                return Ok(headers);
+            }
+            headers.with("content-type", "application/json").map_err(|_| "the content type of the request was set elsewhere")
+        };
+        let headers = match headers.and_then(typed) {
+            Ok(headers) => headers,
+            Err(detail) => return Answer::NotSent { detail: detail.to_owned() },
+        };
+        let limits = limits(until.saturating_sub(begun.elapsed()));
+        let url = self.url.join(call.name());
+        let exchange = match body {
+            Some(body) => self.door.post(&url, &headers, body.as_bytes(), limits).await,
+            None => self.door.get(&url, &headers, limits).await,
+        };
+        Answer::of(exchange, url.is_secure())
+    }
+
+    async fn ask_to_settle(&self, due: Due<'_>, body: &str) -> (SettleOutcome, String) {
+        let answer = self.ask(FacilitatorCall::Settle, Some(body)).await;
+        let outcome = settle_outcome(answer.as_facilitator_answer(), due.payment, due.offer);
+        let detail = match &outcome {
+            SettleOutcome::Unknown { findings, .. } => answer.detail(findings),
+            _ => answer.detail(&[]),
+        };
+        (outcome, detail)
+    }
+
+    /// What is said of a settlement that succeeded, as far as our own nodes see it.
+    async fn confirm(&self, due: Due<'_>, transaction: B256) -> Outcome {
+        let Some(trail) = self.trail(due) else { return Outcome::Settled { transaction } };
+        let until = Instant::now() + self.confirm_time;
+        let unknown = |transaction, detail| Outcome::Unknown { transaction, detail };
+        loop {
+            let error = match trail.chain.receipt(transaction).await {
+                Ok(Some(receipt)) if trail.is_paid_by(&receipt) => return Outcome::Settled { transaction },
+                // Nothing to look at there: the payment is found by its nonce, if it is anywhere.
+                Ok(Some(_)) => {
+                    return unknown(None, format!("the facilitator names {transaction}, which does not hold the transfer"));
+                }
+                Ok(None) => None,
+                Err(error) => Some(error),
+            };
+            if Instant::now() >= until {
+                let detail = error.map_or_else(|| "the node does not have it".to_owned(), |error| error.to_string());
+                return unknown(Some(transaction), format!("the facilitator names {transaction}, and {detail}"));
+            }
+            sleep(if trail.chain.is_loopback() { Duration::from_millis(50) } else { Duration::from_secs(1) }).await;
+        }
+    }
+
+    fn trail<'t>(&'t self, due: Due<'t>) -> Option<Trail<'t>> {
+        let chain = self.chain(due.offer)?;
+        let token = due.offer.asset.evm_address()?;
+        Some(Trail { chain, token, authorization: &due.payment.authorization })
+    }
+
+    fn chain(&self, offer: &Offer) -> Option<&Chain> {
+        let id = offer.network.evm_id()?;
+        self.chains.iter().find(|chain| chain.chain_id() == id)
+    }
+
+    fn unsupported(&self, supported: &Supported, offer: &Offer) -> Vec<Finding> {
+        let missing = |version: Version, severity| {
+            let network = version.network_text(&offer.network)?;
+            let finding = Finding::new(code::KIND_NOT_SETTLED).severity(severity);
+            let finding = finding.expected(format!("x402 {version}, {}, {network}", offer.scheme)).got(self.url.origin());
+            (!supported.settles(version, offer)).then_some(finding)
+        };
+        // Clients of version 1 are the fewer, and those of version 2 read the other half of the same challenge.
+        let two = missing(Version::V2, Severity::Error);
+        let one = missing(Version::V1, if two.is_some() { Severity::Error } else { Severity::Warning });
+        two.into_iter().chain(one).collect()
+    }
+}
+
+#[async_trait]
+impl Settle for Facilitator {
+    async fn check(&self, offers: &[Offer]) -> Vec<Finding> {
+        let mut findings = Vec::new();
+        if !self.chains.is_empty() {
+            for offer in offers.iter().filter(|offer| self.chain(offer).is_none()) {
+                findings.push(Finding::new(code::NO_NODE).severity(Severity::Warning).got(offer.network.as_str()));
+            }
+        }
+        let answer = self.ask(FacilitatorCall::Supported, None).await;
+        let supported = match answer.as_facilitator_answer() {
+            FacilitatorAnswer::Answered { status: 200..=299, body } => read_supported(body),
+            _ => (None, Vec::new()),
+        };
+        match supported {
+            (Some(supported), _) => findings.extend(offers.iter().flat_map(|offer| self.unsupported(&supported, offer))),
+            (None, reasons) => {
+                let detail = answer.detail(&reasons);
+                let finding = Finding::new(code::FACILITATOR_SILENT).got(self.url.origin());
+                findings.push(finding.message(format!("{}: {detail}", code::FACILITATOR_SILENT.title())));
+            }
+        }
+        findings
+    }
+
+    async fn verify(&self, due: Due<'_>) -> Verdict {
+        let body = match request(due) {
+            Ok(body) => body,
+            Err(reason) => return Verdict::Bad { reason: reason.to_owned() },
+        };
+        let answer = self.ask(FacilitatorCall::Verify, Some(&body)).await;
+        match verify_outcome(answer.as_facilitator_answer(), due.payment) {
+            VerifyOutcome::Valid => Verdict::Good,
+            VerifyOutcome::Invalid(response) => Verdict::Bad { reason: word(response.reason.as_deref(), "payment_not_valid") },
+            VerifyOutcome::Unavailable(findings) => Verdict::Unclear { detail: answer.detail(&findings) },
+        }
+    }
+
+    async fn settle(&self, due: Due<'_>) -> Outcome {
+        let body = match request(due) {
+            Ok(body) => body,
+            Err(reason) => return Outcome::Refused { reason: reason.to_owned() },
+        };
+        let (outcome, detail) = self.ask_to_settle(due, &body).await;
+        match outcome {
+            SettleOutcome::Settled(response) => match response.transaction_hash() {
+                Some(transaction) => self.confirm(due, transaction).await,
+                None => Outcome::Unknown { transaction: None, detail },
+            },
+            SettleOutcome::Refused(response) => {
+                Outcome::Refused { reason: word(response.reason.as_deref(), "settlement_refused") }
+            }
+            SettleOutcome::NotAttempted => Outcome::NotAttempted { detail },
+            SettleOutcome::Unknown { transaction, .. } => Outcome::Unknown { transaction, detail },
+            SettleOutcome::Pending(first) => {
+                let first = first.transaction_hash().filter(|hash| !hash.is_zero());
+                sleep(self.pending_pause).await;
+                let (outcome, detail) = self.ask_to_settle(due, &body).await;
+                // A transaction is under way, so only its success is an end that can be told from here.
+                let second = match outcome {
+                    SettleOutcome::Settled(response) => match response.transaction_hash() {
+                        Some(transaction) => return self.confirm(due, transaction).await,
+                        None => None,
+                    },
+                    SettleOutcome::Pending(response) => response.transaction_hash().filter(|hash| !hash.is_zero()),
+                    SettleOutcome::Unknown { transaction, .. } => transaction,
+                    SettleOutcome::Refused(_) | SettleOutcome::NotAttempted => None,
+                };
+                Outcome::Unknown { transaction: second.or(first), detail: format!("pending, and then {detail}") }
+            }
+        }
+    }
+
+    async fn look_up(&self, due: Due<'_>, since: UnixTime) -> Found {
+        match self.trail(due) {
+            Some(trail) => trail.look_up(since).await,
+            None => Found::Unclear { detail: format!("there is no node for {}", due.offer.network.as_str()) },
+        }
+    }
+}
+
+/// Neither headers nor what makes them are shown, and of the URL only the origin.
+impl fmt::Debug for Facilitator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Facilitator").field("url", &self.url).field("chains", &self.chains.len()).finish_non_exhaustive()
+    }
+}
+
+/// What came of a request.
+#[derive(Debug)]
+enum Answer {
+    Whole { status: u16, body: Vec<u8> },
+    NotSent { detail: String },
+    Lost { detail: String },
+}
+
+impl Answer {
+    /// Without a connection, or without the TLS in it, no byte of the request has left.
+    fn of(exchange: Exchange, is_secure: bool) -> Self {
+        let Exchange { connected, tls, response, failure, .. } = exchange;
+        let detail = failure.as_ref().map_or_else(String::new, |failure| format!("{}: {}", failure.code, failure.detail));
+        match (response, failure) {
+            (Some(response), None) => Self::Whole { status: response.status, body: response.body.0 },
+            _ if connected.is_none() || (is_secure && tls.is_none()) => Self::NotSent { detail },
+            _ => Self::Lost { detail },
+        }
+    }
+
+    fn as_facilitator_answer(&self) -> FacilitatorAnswer<'_> {
+        match self {
+            Self::Whole { status, body } => FacilitatorAnswer::Answered { status: *status, body },
+            Self::NotSent { .. } => FacilitatorAnswer::NotSent,
+            Self::Lost { .. } => FacilitatorAnswer::Lost,
+        }
+    }
+
+    /// What the operator reads. The body of the answer is not in it: it may repeat what was sent.
+    fn detail(&self, findings: &[Finding]) -> String {
+        let text = match self {
+            Self::Whole { status, .. } => {
+                let codes: Vec<_> = findings.iter().map(|finding| finding.code.to_string()).collect();
+                format!("the facilitator answered with status {status} {}", codes.join(", "))
+            }
+            Self::NotSent { detail } => format!("the facilitator was not reached: {detail}"),
+            Self::Lost { detail } => format!("the facilitator's answer was lost: {detail}"),
+        };
+        escape_for_display(text.trim().chars().take(MAX_DETAIL).collect::<String>().as_str())
+    }
+}
+
+/// The body for `/verify` and `/settle`, or why there never will be one.
+fn request(due: Due<'_>) -> Result<String, &'static str> {
+    let Due { payment, offer, resource } = due;
+    // A transfer of nothing proves who calls; sending it in would only use it up.
+    if payment.authorization.value.is_zero() {
+        return Err("zero_value");
+    }
+    FacilitatorRequest { payment, offer, resource }.to_json().ok_or("unsupported_network")
+}
+
+/// A reason as callers may read it: one word of few letters, or one of ours. Messages of facilitators have held URLs with keys.
+fn word(reason: Option<&str>, otherwise: &str) -> String {
+    let is_word = |reason: &&str| {
+        (1..=MAX_WORD).contains(&reason.len())
+            && reason.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_.-".contains(&byte))
+    };
+    reason.filter(is_word).unwrap_or(otherwise).to_owned()
+}
+
+/// Silence is what a facilitator does while it waits for a block, so the whole bounds it and nothing shorter.
+fn limits(total: Duration) -> Limits {
+    let mut limits = Limits::default();
+    (limits.total, limits.idle, limits.wait, limits.body) = (total, total, total, MAX_FACILITATOR_BYTES);
+    limits
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // attack: T23
+    #[test]
+    fn callers_read_words_and_nothing_else() {
+        let long = "x".repeat(MAX_WORD + 1);
+        for (reason, shown) in [
+            ("insufficient_funds", "insufficient_funds"),
+            ("invalid_exact_evm.payload-2", "invalid_exact_evm.payload-2"),
+            (&long[1..], &long[1..]),
+            (&long, "otherwise"),
+            ("", "otherwise"),
+            ("Insufficient_funds", "otherwise"),
+            ("two words", "otherwise"),
+            ("https://rpc.example/v2/key", "otherwise"),
+            ("a\nb", "otherwise"),
+            ("a\u{202e}b", "otherwise"),
+            ("<script>", "otherwise"),
+        ] {
+            assert_eq!(word(Some(reason), "otherwise"), shown);
+        }
+        assert_eq!(word(None, "otherwise"), "otherwise");
+    }
+
+    #[test]
+    fn nothing_secret_is_shown() {
+        let headers = Headers::new().with("authorization", "Bearer s3cret").unwrap();
+        let facilitator = Facilitator::from_setting("https://pay.example/s3cret?key=s3cret").unwrap().headers(headers);
+        let facilitator = facilitator.authorize(|_| async { Err("s3cret".into()) });
+        assert!(!format!("{facilitator:?}").contains("s3cret"), "{facilitator:?}");
+    }
+}

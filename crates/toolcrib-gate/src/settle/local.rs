@@ -1,0 +1,502 @@
+//! Settling with a key of one's own: the gate's operator sends the transfers and pays their gas.
+//!
+//! The key sends one kind of transaction, `transferWithAuthorization` to a token of the built-in table for a recipient of the
+//! settings, with caps on gas and fee; whatever else a payment asks for is refused before anything is sent. Whoever signed the
+//! payment cannot be charged twice by it, since the token takes a nonce once; what is guarded here is the operator's gas, and that no
+//! outcome is called certain that is not.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use alloy_primitives::{Address, Bytes, U256};
+use alloy_provider::Provider;
+use alloy_rpc_types_eth::TransactionReceipt;
+use alloy_sol_types::SolCall;
+use async_trait::async_trait;
+use tokio::sync::Mutex;
+use tokio::time::{Instant, sleep};
+use toolcrib_chain::Error;
+use toolcrib_chain::abi::IEIP3009::{transferWithAuthorization_0Call, transferWithAuthorization_1Call};
+use toolcrib_chain::registry::Revert;
+use toolcrib_chain::rpc::{BoundedCall, CallOutcome, Chain};
+use toolcrib_chain::sign::{Domain, StrictSignature, check_domain, is_used};
+use toolcrib_chain::transaction::{Call, Prepared, Signed};
+use toolcrib_chain::wallet::Wallet;
+use toolcrib_core::clock::UnixTime;
+use toolcrib_core::codes::settlement as code;
+use toolcrib_core::finding::{Finding, Severity};
+use toolcrib_core::x402::{Authorization, EXACT, Offer, Payment, asset};
+
+use super::lookup::{Trail, settled_in};
+use super::{Due, Found, Outcome, Settle, Verdict};
+
+/// Most gas of one settlement. USDC takes about 85,000 for an account without code and 20,000 to 80,000 more for one with; a contract
+/// that judges signatures at length pays for it elsewhere.
+pub const MAX_SETTLEMENT_GAS: u64 = 200_000;
+
+/// Most wei of one settlement: a hundredth of the chain's currency. Two hundred thousand gas at 50 gwei.
+pub const MAX_SETTLEMENT_FEE_WEI: u128 = 10_000_000_000_000_000;
+
+/// Longest wait for a transaction to be mined: five blocks of Ethereum, thirty of most others. Later it may still be, and is looked up.
+pub const RECEIPT_TIME: Duration = Duration::from_secs(60);
+
+/// How often a transaction is made anew because somebody else has taken its number. The key should be used here alone.
+const BROADCAST_ATTEMPTS: u32 = 4;
+
+/// How often, and after which pause, a payment is looked at again that begins in the very second it was made in: the newest block is
+/// older than that on every chain.
+const NOT_YET_ATTEMPTS: u32 = 4;
+const NOT_YET_PAUSE: Duration = Duration::from_secs(2);
+
+/// Settlement with a key of one's own.
+///
+/// One process, or one key for each: the numbers of its transactions are kept here.
+#[derive(Debug)]
+pub struct LocalSettlement {
+    wallet: Arc<dyn Wallet>,
+    lanes: Vec<Lane>,
+    recipients: Vec<Address>,
+    max_gas: u64,
+    max_fee: U256,
+    receipt_time: Duration,
+}
+
+/// A chain, and the number of the key's next transaction on it, if nothing has put it in doubt since the last one.
+#[derive(Debug)]
+struct Lane {
+    chain: Chain,
+    next: Mutex<Option<u64>>,
+}
+
+impl LocalSettlement {
+    /// Settles with `wallet` on `chains`, for no recipient yet.
+    pub fn new(wallet: Arc<dyn Wallet>, chains: impl IntoIterator<Item = Chain>) -> Self {
+        let lanes = chains.into_iter().map(|chain| Lane { chain, next: Mutex::default() }).collect();
+        Self {
+            wallet,
+            lanes,
+            recipients: Vec::new(),
+            max_gas: MAX_SETTLEMENT_GAS,
+            max_fee: U256::from(MAX_SETTLEMENT_FEE_WEI),
+            receipt_time: RECEIPT_TIME,
+        }
+    }
+
+    /// Settles payments to these accounts too: those of the manifests' prices. Payments to any other are refused.
+    #[must_use]
+    pub fn recipients(mut self, accounts: impl IntoIterator<Item = Address>) -> Self {
+        self.recipients.extend(accounts);
+        self
+    }
+
+    /// Another cap on gas than [`MAX_SETTLEMENT_GAS`]. Chains with a machine of their own count differently.
+    #[must_use]
+    pub const fn max_gas(mut self, gas: u64) -> Self {
+        self.max_gas = gas;
+        self
+    }
+
+    /// Another cap on what one settlement may cost than [`MAX_SETTLEMENT_FEE_WEI`].
+    #[must_use]
+    pub const fn max_fee(mut self, wei: U256) -> Self {
+        self.max_fee = wei;
+        self
+    }
+
+    /// Another longest wait for a transaction to be mined than [`RECEIPT_TIME`].
+    #[must_use]
+    pub const fn receipt_time(mut self, time: Duration) -> Self {
+        self.receipt_time = time;
+        self
+    }
+
+    fn lane(&self, offer: &Offer) -> Option<&Lane> {
+        let id = offer.network.evm_id()?;
+        self.lanes.iter().find(|lane| lane.chain.chain_id() == id)
+    }
+
+    /// Whether a payment would settle now; the call that settles it.
+    async fn admit(&self, lane: &Lane, due: Due<'_>) -> Result<Call, Stop> {
+        let token = self.allowed(due)?;
+        let chain = &lane.chain;
+        let has_code = !chain.code(due.payment.authorization.from).await?.is_empty();
+        let call = Call { to: token.address, data: calldata(due.payment, has_code)?, value: U256::ZERO };
+        let simulated = BoundedCall {
+            to: call.to,
+            data: call.data.clone(),
+            from: Some(self.wallet.address()),
+            gas: Some(self.max_gas),
+            max_bytes: MAX_REVERT_BYTES,
+        };
+        for attempt in 1.. {
+            let data = match chain.call(&simulated).await? {
+                CallOutcome::Returned(_) => return Ok(call),
+                CallOutcome::Reverted(data) => data,
+                CallOutcome::Halted(_) => return Err(Stop::Never("too_much_gas")),
+                CallOutcome::TooLarge => return Err(Stop::Never("transfer_refused")),
+            };
+            match self.why(lane, token, due.payment, &Revert::decode(&data)).await {
+                Stop::NotYet if attempt < NOT_YET_ATTEMPTS => sleep(NOT_YET_PAUSE).await,
+                stop => return Err(stop),
+            }
+        }
+        Err(Stop::NotYet)
+    }
+
+    /// What can be refused without asking anybody.
+    fn allowed(&self, due: Due<'_>) -> Result<&'static asset::Token, Stop> {
+        let Due { payment, offer, .. } = due;
+        let Authorization { to, value, .. } = payment.authorization;
+        if value.is_zero() {
+            return Err(Stop::Never("zero_value"));
+        }
+        if !self.recipients.contains(&to) {
+            return Err(Stop::Never("recipient_not_allowed"));
+        }
+        let is_met = offer.scheme == EXACT
+            && payment.network == offer.network
+            && offer.pay_to.evm_address() == Some(to)
+            && value == offer.amount;
+        if !is_met {
+            return Err(Stop::Never("offer_not_met"));
+        }
+        pinned(offer).ok_or(Stop::Never("asset_not_allowed"))
+    }
+
+    /// Why a token refuses a transfer. That the nonce is used is asked for whatever it says, since it says only the first reason.
+    async fn why(&self, lane: &Lane, token: &asset::Token, payment: &Payment, revert: &Revert) -> Stop {
+        let Authorization { from, nonce, .. } = payment.authorization;
+        match is_used(&lane.chain, token.address, from, nonce).await {
+            Ok(true) => return Stop::Used,
+            Ok(false) => {}
+            Err(error) => return error.into(),
+        }
+        match reason(revert) {
+            Reason::NotYet => Stop::NotYet,
+            Reason::Paused => Stop::Later("the token is paused".to_owned()),
+            Reason::Word("invalid_signature") => match check_domain(&lane.chain, &domain(token)).await {
+                Ok(()) => Stop::Never("invalid_signature"),
+                // The table is wrong, not the payer.
+                Err(error) => error.into(),
+            },
+            Reason::Word(word) => Stop::Never(word),
+        }
+    }
+
+    /// Decides gas and fees, under the caps.
+    async fn prepare(&self, lane: &Lane, token: &asset::Token, payment: &Payment, call: &Call) -> Result<Prepared, Stop> {
+        let prepared = match lane.chain.prepare(self.wallet.address(), call).await {
+            Ok(prepared) => prepared,
+            Err(Error::Reverted(revert)) => return Err(self.why(lane, token, payment, &revert).await),
+            Err(error) => return Err(error.into()),
+        };
+        if prepared.gas_limit > self.max_gas {
+            return Err(Stop::Never("too_much_gas"));
+        }
+        if prepared.most_cost() > self.max_fee {
+            return Err(Stop::Later(format!("it may cost {} wei, the cap is {}", prepared.most_cost(), self.max_fee)));
+        }
+        Ok(prepared)
+    }
+
+    /// Numbers, signs and sends, one transaction of the key at a time.
+    async fn send(&self, lane: &Lane, mut prepared: Prepared) -> Result<(Signed, Option<Error>), Stop> {
+        let chain = &lane.chain;
+        let mut next = lane.next.lock().await;
+        let mut last = None;
+        for _ in 0..BROADCAST_ATTEMPTS {
+            // Taken out until the transaction is sent: whoever fails here, or is dropped, leaves the number in doubt, and the next one
+            // asks the node.
+            let number = match next.take() {
+                Some(number) => number,
+                None => chain.provider().get_transaction_count(prepared.from).pending().await.map_err(Error::from_rpc)?,
+            };
+            prepared.nonce = prepared.nonce.max(number);
+            let signed = chain.sign(&*self.wallet, &prepared).await?;
+            match chain.broadcast(&signed).await {
+                Ok(()) => {
+                    *next = Some(prepared.nonce.saturating_add(1));
+                    return Ok((signed, None));
+                }
+                // Somebody else uses the key, or the node had not counted the last one yet.
+                Err(error @ (Error::NonceTooLow { .. } | Error::Underpriced { .. })) => last = Some(error),
+                Err(error @ Error::NoFunds { .. }) => return Err(error.into()),
+                // The node may have taken it and failed to say so.
+                Err(error) => return Ok((signed, Some(error))),
+            }
+            sleep(BROADCAST_PAUSE).await;
+        }
+        Err(Stop::Later(last.map_or_else(String::new, |error| error.to_string())))
+    }
+
+    /// Waits for a receipt, over failures of the node that pass.
+    async fn wait(&self, chain: &Chain, signed: &Signed) -> Result<TransactionReceipt, Error> {
+        let until = Instant::now() + self.receipt_time;
+        loop {
+            match chain.wait(signed, until.saturating_duration_since(Instant::now()), |_| {}).await {
+                Err(error @ Error::Transport { .. }) if error.is_retryable() && Instant::now() < until => {
+                    sleep(BROADCAST_PAUSE).await;
+                }
+                ended => return ended,
+            }
+        }
+    }
+
+    /// The outcome when the nonce is used, and not by a transaction of ours. Whether a transfer as signed counts as this payment's
+    /// depends on when the payment was taken, which whoever looks it up knows.
+    async fn used(trail: Trail<'_>) -> Outcome {
+        let detail = "the nonce was used by a transaction that was not sent here".to_owned();
+        match trail.recent_use().await {
+            Some(Found::Spent) => Outcome::Refused { reason: "nonce_used".to_owned() },
+            found => Outcome::Unknown { transaction: found.as_ref().and_then(settled_in), detail },
+        }
+    }
+
+    async fn try_settle(&self, lane: &Lane, due: Due<'_>) -> Result<Outcome, Stop> {
+        let token = self.allowed(due)?;
+        let trail = Trail { chain: &lane.chain, token: token.address, authorization: &due.payment.authorization };
+        let call = self.admit(lane, due).await?;
+        let prepared = self.prepare(lane, token, due.payment, &call).await?;
+        let (signed, doubt) = self.send(lane, prepared).await?;
+        let transaction = Some(signed.hash);
+        let error = match self.wait(&lane.chain, &signed).await {
+            Ok(receipt) if trail.is_paid_by(&receipt) => return Ok(Outcome::Settled { transaction: signed.hash }),
+            Ok(_) => {
+                let detail = format!("{} was mined without the transfer", signed.hash);
+                return Ok(Outcome::Unknown { transaction, detail });
+            }
+            Err(error) => error,
+        };
+        // Whatever went wrong, the number of the next transaction has to be asked for: this one may never be mined.
+        *lane.next.lock().await = None;
+        Ok(match error {
+            // Mined, and nothing moved. What follows depends on whether something else has used the nonce.
+            Error::Failed { .. } => match self.admit(lane, due).await {
+                Ok(_) => Outcome::Refused { reason: "transfer_reverted".to_owned() },
+                Err(Stop::Never(word)) => Outcome::Refused { reason: word.to_owned() },
+                Err(Stop::Used) => Self::used(trail).await,
+                Err(Stop::NotYet | Stop::Later(_)) => Outcome::Unknown { transaction, detail: error.to_string() },
+            },
+            error => Outcome::Unknown { transaction, detail: doubt.unwrap_or(error).to_string() },
+        })
+    }
+
+    async fn check_chain(&self, lane: &Lane) -> Option<Finding> {
+        let chain = &lane.chain;
+        let account = self.wallet.address();
+        match chain.provider().get_balance(account).await.map_err(Error::from_rpc) {
+            Ok(balance) if balance < self.max_fee => {
+                let severity = if balance.is_zero() { Severity::Error } else { Severity::Warning };
+                let finding = Finding::new(code::NO_GAS).severity(severity);
+                let expected = format!("{} wei at {account} on {}", self.max_fee, chain.network().title);
+                Some(finding.expected(expected).got(balance.to_string()))
+            }
+            Ok(_) => None,
+            Err(error) => Some(trouble(&error)),
+        }
+    }
+}
+
+#[async_trait]
+impl Settle for LocalSettlement {
+    async fn check(&self, offers: &[Offer]) -> Vec<Finding> {
+        let mut findings = Vec::new();
+        let mut seen = Vec::new();
+        for offer in offers {
+            if !offer.pay_to.evm_address().is_some_and(|account| self.recipients.contains(&account)) {
+                findings.push(Finding::new(code::RECIPIENT_NOT_ALLOWED).got(offer.pay_to.as_str()));
+            }
+            let Some(token) = pinned(offer) else {
+                findings.push(Finding::new(code::ASSET_NOT_PINNED).got(offer.asset.as_str()));
+                continue;
+            };
+            let Some(lane) = self.lane(offer) else {
+                findings.push(Finding::new(code::NO_NODE).got(offer.network.as_str()));
+                continue;
+            };
+            if seen.contains(&token.address) {
+                continue;
+            }
+            // The table has one token on each chain.
+            seen.push(token.address);
+            match check_domain(&lane.chain, &domain(token)).await {
+                Ok(()) => findings.extend(self.check_chain(lane).await),
+                Err(error) => findings.push(trouble(&error)),
+            }
+        }
+        findings
+    }
+
+    async fn verify(&self, due: Due<'_>) -> Verdict {
+        if let Err(stop) = self.allowed(due) {
+            return stop.into();
+        }
+        let Some(lane) = self.lane(due.offer) else { return Verdict::Unclear { detail: no_node(due) } };
+        match self.admit(lane, due).await {
+            Ok(_) => Verdict::Good,
+            Err(stop) => stop.into(),
+        }
+    }
+
+    async fn settle(&self, due: Due<'_>) -> Outcome {
+        let ended = match (self.allowed(due), self.lane(due.offer)) {
+            (Err(stop), _) => Err(stop),
+            (Ok(_), None) => Err(Stop::Later(no_node(due))),
+            (Ok(_), Some(lane)) => self.try_settle(lane, due).await,
+        };
+        match ended {
+            Ok(outcome) => outcome,
+            Err(Stop::Never(word)) => Outcome::Refused { reason: word.to_owned() },
+            Err(Stop::NotYet) => Outcome::NotAttempted { detail: NOT_YET.to_owned() },
+            Err(Stop::Later(detail)) => Outcome::NotAttempted { detail },
+            Err(Stop::Used) => match self.trail(due) {
+                Some(trail) => Self::used(trail).await,
+                None => Outcome::NotAttempted { detail: no_node(due) },
+            },
+        }
+    }
+
+    async fn look_up(&self, due: Due<'_>, since: UnixTime) -> Found {
+        match self.trail(due) {
+            Some(trail) => trail.look_up(since).await,
+            None => Found::Unclear { detail: no_node(due) },
+        }
+    }
+}
+
+impl LocalSettlement {
+    fn trail<'t>(&'t self, due: Due<'t>) -> Option<Trail<'t>> {
+        let chain = &self.lane(due.offer)?.chain;
+        Some(Trail { chain, token: pinned(due.offer)?.address, authorization: &due.payment.authorization })
+    }
+}
+
+/// Why a payment is not settled now. Nothing was sent.
+#[derive(Debug)]
+enum Stop {
+    /// And never will be, for this reason.
+    Never(&'static str),
+    /// The nonce is used, by whomever.
+    Used,
+    /// It is not valid yet.
+    NotYet,
+    /// Something is in the way that has nothing to do with the payment.
+    Later(String),
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Self {
+        Self::Later(error.to_string())
+    }
+}
+
+impl From<Stop> for Verdict {
+    fn from(stop: Stop) -> Self {
+        match stop {
+            Stop::Never(word) => Self::Bad { reason: word.to_owned() },
+            Stop::Used => Self::Bad { reason: "nonce_used".to_owned() },
+            Stop::NotYet => Self::Unclear { detail: NOT_YET.to_owned() },
+            Stop::Later(detail) => Self::Unclear { detail },
+        }
+    }
+}
+
+/// What a token said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reason {
+    NotYet,
+    Paused,
+    Word(&'static str),
+}
+
+/// The reasons of USDC, by parts of their wording.
+fn reason(revert: &Revert) -> Reason {
+    let Revert::Message(text) = revert else { return Reason::Word("transfer_refused") };
+    let text = text.to_ascii_lowercase();
+    let known = [
+        ("not yet valid", Reason::NotYet),
+        ("paused", Reason::Paused),
+        ("expired", Reason::Word("expired")),
+        ("invalid signature", Reason::Word("invalid_signature")),
+        ("exceeds balance", Reason::Word("insufficient_funds")),
+        ("blacklisted", Reason::Word("account_blocked")),
+    ];
+    known.into_iter().find(|(words, _)| text.contains(words)).map_or(Reason::Word("transfer_refused"), |(_, reason)| reason)
+}
+
+/// The transfer as the token wants it: r, s and v from an account without code; anything from one with code, which the token asks by
+/// ERC-1271 and not by recovery, even where there is a key (EIP-7702).
+fn calldata(payment: &Payment, has_code: bool) -> Result<Bytes, Stop> {
+    let Authorization { from, to, value, valid_after, valid_before, nonce } = payment.authorization;
+    let (value, valid_after, valid_before) = (value.get(), U256::from(valid_after), U256::from(valid_before));
+    let signature = payment.signature.canonical();
+    if has_code {
+        let signature = Bytes::copy_from_slice(signature.as_bytes());
+        let call = transferWithAuthorization_1Call {
+            from,
+            to,
+            value,
+            validAfter: valid_after,
+            validBefore: valid_before,
+            nonce,
+            signature,
+        };
+        return Ok(call.abi_encode().into());
+    }
+    let signature = StrictSignature::from_slice(signature.as_bytes()).map_err(|_| Stop::Never("invalid_signature"))?;
+    let (v, r, s) = (signature.v(), signature.r(), signature.s());
+    let call =
+        transferWithAuthorization_0Call { from, to, value, validAfter: valid_after, validBefore: valid_before, nonce, v, r, s };
+    Ok(call.abi_encode().into())
+}
+
+fn pinned(offer: &Offer) -> Option<&'static asset::Token> {
+    asset::find(offer.network.evm_id()?, offer.asset.evm_address()?)
+}
+
+fn domain(token: &asset::Token) -> Domain {
+    Domain::new(token.name, token.version, U256::from(token.chain), token.address)
+}
+
+/// A chain that does not answer is told as a warning; one that answers something else is an error.
+fn trouble(error: &Error) -> Finding {
+    let severity = if matches!(error, Error::DomainMismatch { .. }) { Severity::Error } else { Severity::Warning };
+    Finding::new(error.code()).severity(severity).message(error.to_string())
+}
+
+fn no_node(due: Due<'_>) -> String {
+    format!("there is no node for {}", due.offer.network.as_str())
+}
+
+/// Revert reasons are a sentence.
+const MAX_REVERT_BYTES: usize = 1_024;
+
+/// Pause before a transaction is numbered anew, or a node asked again that failed: less than a block of any chain.
+const BROADCAST_PAUSE: Duration = Duration::from_millis(200);
+
+const NOT_YET: &str = "the payment is not valid yet in the newest block";
+
+#[cfg(test)]
+mod tests {
+    use alloy_sol_types::{Revert as SolRevert, SolError};
+
+    use super::*;
+
+    #[test]
+    fn reasons_of_the_token_become_words() {
+        for (text, expected) in [
+            ("FiatTokenV2: authorization is not yet valid", Reason::NotYet),
+            ("FiatTokenV2: authorization is expired", Reason::Word("expired")),
+            ("FiatTokenV2: invalid signature", Reason::Word("invalid_signature")),
+            ("ECRecover: invalid signature 's' value", Reason::Word("invalid_signature")),
+            ("ERC20: transfer amount exceeds balance", Reason::Word("insufficient_funds")),
+            ("Blacklistable: account is blacklisted", Reason::Word("account_blocked")),
+            ("Pausable: paused", Reason::Paused),
+            ("https://node.example/key", Reason::Word("transfer_refused")),
+        ] {
+            let revert = Revert::decode(&SolRevert::from(text).abi_encode().into());
+            assert_eq!(reason(&revert), expected, "{text}");
+        }
+        assert_eq!(reason(&Revert::Unknown(Bytes::new())), Reason::Word("transfer_refused"));
+    }
+}

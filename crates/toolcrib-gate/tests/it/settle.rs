@@ -1,0 +1,7 @@
+//! Settlement on real chains: our own and, where there is one, anvil. Each test that needs a chain runs on both.
+
+mod chain_lookup;
+mod facilitator;
+mod local;
+mod scripted;
+mod stage;

@@ -1,0 +1,344 @@
+//! A node with the test token on it, and payments in that token.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
+use alloy_provider::Provider;
+use alloy_signer::SignerSync;
+use alloy_signer_local::PrivateKeySigner;
+use alloy_sol_types::{SolCall, SolValue};
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::{Child, Command};
+use toolcrib_chain::abi::IEIP3009;
+use toolcrib_chain::deploy::deploy_test_assets;
+use toolcrib_chain::network::Network;
+use toolcrib_chain::rpc::{BoundedCall, CallOutcome, Chain, ChainConfig, NodeUrl};
+use toolcrib_chain::sign::{CancelAuthorization, Domain, TransferAuthorization, TransferKind};
+use toolcrib_chain::transaction::Call;
+use toolcrib_chain::wallet::{LocalWallet, Wallet};
+use toolcrib_core::caip::ChainId;
+use toolcrib_core::clock::{Clock, UnixTime};
+use toolcrib_core::money::Amount;
+use toolcrib_core::x402::{Authorization, ChainAddress, EXACT, Extra, Offer, Payment, Signature, Version, asset};
+use toolcrib_devchain::Devchain;
+use toolcrib_devchain::accounts::dev_signers;
+use toolcrib_gate::{Due, LocalSettlement};
+
+/// What a call costs.
+pub(crate) const PRICE: u64 = 10_000;
+
+/// What the payer has at the start.
+pub(crate) const FUNDS: u64 = 1_000_000;
+
+/// The chain of the tests.
+pub(crate) const LOCAL: u64 = 31_337;
+
+/// The time of the machine: the same that anvil goes by.
+#[derive(Clone, Copy)]
+pub(crate) struct Now;
+
+impl Clock for Now {
+    #[expect(clippy::disallowed_methods, reason = "two nodes are compared that must agree on the time")]
+    fn now(&self) -> UnixTime {
+        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970");
+        UnixTime::from_seconds(since.as_secs() as i64)
+    }
+}
+
+pub(crate) fn payer() -> &'static PrivateKeySigner {
+    &dev_signers()[1]
+}
+
+pub(crate) fn recipient() -> Address {
+    Address::repeat_byte(0x77)
+}
+
+/// The account that settles.
+pub(crate) fn settler() -> LocalWallet {
+    LocalWallet::development(5).expect("a development account")
+}
+
+/// Somebody else who sends transactions.
+pub(crate) fn other() -> LocalWallet {
+    LocalWallet::development(6).expect("a development account")
+}
+
+/// A node with the token. It ends with the test.
+pub(crate) struct Stage {
+    _running: Running,
+    url: String,
+    pub(crate) chain: Chain,
+    pub(crate) token: asset::Token,
+}
+
+enum Running {
+    Ours { _devchain: Box<Devchain> },
+    Anvil { _child: Child },
+}
+
+impl Stage {
+    /// One of each kind. Without anvil, which is said loudly, only ours.
+    pub(crate) async fn each() -> Vec<Self> {
+        let mut stages = vec![Self::ours(Devchain::builder(Now).spawn().await.expect("a chain")).await];
+        stages.extend(Self::anvil().await);
+        stages
+    }
+
+    pub(crate) async fn ours(devchain: Devchain) -> Self {
+        let url = devchain.http_url();
+        Self::set_up(Running::Ours { _devchain: Box::new(devchain) }, url).await
+    }
+
+    async fn anvil() -> Option<Self> {
+        let Some(program) = find_anvil() else {
+            eprintln!("SKIPPED: no anvil: set TOOLCRIB_ANVIL; nothing was settled on a foreign node");
+            return None;
+        };
+        let mut child = Command::new(program)
+            .args(["--port", "0", "--chain-id", "31337"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .kill_on_drop(true)
+            .spawn()
+            .expect("anvil starts");
+        let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+        let url = loop {
+            let line =
+                tokio::time::timeout(Duration::from_secs(30), lines.next_line()).await.expect("in time").expect("readable");
+            if let Some(address) = line.expect("anvil says where it listens").strip_prefix("Listening on ") {
+                break format!("http://{}", address.trim());
+            }
+        };
+        // What it prints later must not fill the pipe.
+        tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
+        Some(Self::set_up(Running::Anvil { _child: child }, url).await)
+    }
+
+    async fn set_up(running: Running, url: String) -> Self {
+        let chain = connect(&url, LOCAL).await;
+        let token = asset::usdc(LOCAL).expect("listed");
+        let deployer = LocalWallet::development(0).expect("a development account");
+        deploy_test_assets(&chain, &deployer).await.expect("deployed");
+        let stage = Self { _running: running, url, chain, token };
+        stage.mint(payer().address(), FUNDS).await;
+        stage
+    }
+
+    /// Another connection to the same node.
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
+    pub(crate) fn settlement(&self) -> LocalSettlement {
+        LocalSettlement::new(Arc::new(settler()), [self.chain.clone()]).recipients([recipient()])
+    }
+
+    pub(crate) async fn mint(&self, to: Address, amount: u64) {
+        let data = [&keccak256("mint(address,uint256)")[..4], &(to, U256::from(amount)).abi_encode()].concat();
+        self.send(&LocalWallet::development(0).expect("a development account"), self.token.address, data.into()).await;
+    }
+
+    /// Sends and waits; the transaction succeeds.
+    pub(crate) async fn send(&self, wallet: &dyn Wallet, to: Address, data: Bytes) -> B256 {
+        let call = Call { to, data, value: U256::ZERO };
+        self.chain.send(wallet, &call, Duration::from_secs(20)).await.expect("mined").transaction_hash
+    }
+
+    pub(crate) async fn balance(&self, account: Address) -> u64 {
+        let data = IEIP3009::balanceOfCall { account }.abi_encode().into();
+        let call = BoundedCall { to: self.token.address, data, from: None, gas: None, max_bytes: 32 };
+        match self.chain.call(&call).await.expect("an answer") {
+            CallOutcome::Returned(bytes) => U256::from_be_slice(&bytes).to(),
+            outcome => panic!("{outcome:?}"),
+        }
+    }
+
+    /// What recipient and payer have, to the unit.
+    #[track_caller]
+    pub(crate) fn assert_paid(&self, times: u64) -> impl Future<Output = ()> {
+        let at = std::panic::Location::caller();
+        async move {
+            let have = (self.balance(recipient()).await, self.balance(payer().address()).await);
+            assert_eq!(have, (times * PRICE, FUNDS - times * PRICE), "{at}");
+        }
+    }
+
+    /// Transactions that an account has sent.
+    pub(crate) async fn count(&self, account: Address) -> u64 {
+        self.chain.provider().get_transaction_count(account).await.expect("an answer")
+    }
+
+    /// Transactions of the account that settles.
+    pub(crate) async fn settled(&self) -> u64 {
+        self.count(settler().address()).await
+    }
+
+    pub(crate) async fn dev(&self, method: &'static str, params: Value) -> Value {
+        dev(&self.chain, method, params).await
+    }
+
+    /// Stops or starts mining each transaction at once.
+    pub(crate) async fn automine(&self, on: bool) {
+        self.dev("evm_setAutomine", json!([on])).await;
+    }
+
+    pub(crate) async fn mine(&self) {
+        self.dev("evm_mine", json!([])).await;
+    }
+
+    /// Transactions that wait: the difference between what an account has sent and what was mined.
+    pub(crate) async fn waiting(&self, account: Address) -> u64 {
+        let pending = self.chain.provider().get_transaction_count(account).pending().await.expect("an answer");
+        pending - self.count(account).await
+    }
+
+    /// The time of the newest block.
+    pub(crate) async fn time(&self) -> u64 {
+        let block = self.chain.provider().get_block_by_number(Default::default()).await.expect("an answer");
+        block.expect("a block").header.timestamp
+    }
+
+    pub(crate) fn offer(&self) -> Offer {
+        offer(&self.token, PRICE)
+    }
+
+    /// A payment of the payer that is good for ten minutes.
+    pub(crate) fn payment(&self) -> Payment {
+        self.payment_with(|_| {})
+    }
+
+    /// The same, changed before it is signed.
+    pub(crate) fn payment_with(&self, change: impl FnOnce(&mut Authorization)) -> Payment {
+        let mut authorization = authorization(payer().address());
+        change(&mut authorization);
+        signed(&self.offer(), &self.token, authorization, payer())
+    }
+
+    /// Calldata of the transfer as anybody may send it.
+    pub(crate) fn transfer(&self, payment: &Payment) -> Bytes {
+        let Authorization { from, to, value, valid_after, valid_before, nonce } = payment.authorization;
+        IEIP3009::transferWithAuthorization_1Call {
+            from,
+            to,
+            value: value.get(),
+            validAfter: U256::from(valid_after),
+            validBefore: U256::from(valid_before),
+            nonce,
+            signature: Bytes::copy_from_slice(payment.signature.canonical().as_bytes()),
+        }
+        .abi_encode()
+        .into()
+    }
+
+    /// Takes an authorization back, as the payer may.
+    pub(crate) async fn cancel(&self, payment: &Payment) {
+        let Authorization { from: authorizer, nonce, .. } = payment.authorization;
+        let digest = CancelAuthorization { authorizer, nonce }.digest(&domain(&self.token));
+        let signature = Bytes::from(payer().sign_hash_sync(&digest).expect("a key signs").as_bytes().to_vec());
+        let selector = keccak256("cancelAuthorization(address,bytes32,bytes)");
+        let data = [&selector[..4], &(authorizer, nonce, signature).abi_encode_params()].concat();
+        self.send(&other(), self.token.address, data.into()).await;
+    }
+
+    /// A contract from the committed artifacts.
+    pub(crate) async fn deploy(&self, name: &str, arguments: &[u8]) -> Address {
+        let request = json!({ "from": dev_signers()[0].address(), "data": code(name, arguments), "gas": "0xf00000" });
+        let hash: B256 = serde_json::from_value(self.dev("eth_sendTransaction", json!([request])).await).expect("a hash");
+        loop {
+            if let Some(receipt) = self.chain.receipt(hash).await.expect("an answer") {
+                return receipt.contract_address.expect("a contract");
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+}
+
+pub(crate) async fn connect(url: &str, chain_id: u64) -> Chain {
+    let network = Network::by_id(chain_id).expect("listed");
+    let config = ChainConfig::new(network, vec![NodeUrl::parse(url).expect("a URL")]).expect("a node");
+    Chain::connect(config).await.expect("the node answers")
+}
+
+/// A request that only development nodes know.
+pub(crate) async fn dev(chain: &Chain, method: &'static str, params: Value) -> Value {
+    chain.provider().client().request(method, params).await.unwrap_or_else(|error| panic!("{method}: {error}"))
+}
+
+pub(crate) fn code(name: &str, arguments: &[u8]) -> Bytes {
+    let path = format!("{}/../../contracts/artifacts/{name}.json", env!("CARGO_MANIFEST_DIR"));
+    let artifact: Value = serde_json::from_slice(&std::fs::read(path).expect("an artifact")).expect("JSON");
+    let code = artifact["bytecode"].as_str().or_else(|| artifact["bytecode"]["object"].as_str()).expect("bytecode");
+    [alloy_primitives::hex::decode(code).expect("hex"), arguments.to_vec()].concat().into()
+}
+
+pub(crate) fn offer(token: &asset::Token, amount: u64) -> Offer {
+    Offer {
+        scheme: EXACT.to_owned(),
+        network: ChainId::parse(&format!("eip155:{}", token.chain)).expect("a chain"),
+        asset: ChainAddress::evm(token.address),
+        amount: Amount::new(U256::from(amount)),
+        pay_to: ChainAddress::evm(recipient()),
+        max_timeout_seconds: Some(300),
+        extra: Some(Extra { name: Some(token.name.to_owned()), version: Some(token.version.to_owned()), ..Extra::default() }),
+        resource: None,
+        output_schema: None,
+        other: Vec::new(),
+    }
+}
+
+/// An authorization of the price that is good for ten minutes, with a nonce that no test has used before.
+pub(crate) fn authorization(from: Address) -> Authorization {
+    static COUNT: AtomicU64 = AtomicU64::new(1);
+    Authorization {
+        from,
+        to: recipient(),
+        value: Amount::new(U256::from(PRICE)),
+        valid_after: 0,
+        valid_before: Now.now().seconds() as u64 + 600,
+        nonce: keccak256(COUNT.fetch_add(1, Ordering::SeqCst).to_be_bytes()),
+    }
+}
+
+pub(crate) fn domain(token: &asset::Token) -> Domain {
+    Domain::new(token.name, token.version, U256::from(token.chain), token.address)
+}
+
+/// A payment in version 2, signed by `signer` whoever pays.
+pub(crate) fn signed(offer: &Offer, token: &asset::Token, authorization: Authorization, signer: &PrivateKeySigner) -> Payment {
+    signed_in(Version::V2, offer, token, authorization, signer)
+}
+
+pub(crate) fn signed_in(
+    version: Version,
+    offer: &Offer,
+    token: &asset::Token,
+    authorization: Authorization,
+    signer: &PrivateKeySigner,
+) -> Payment {
+    let digest = TransferAuthorization::from(&authorization).digest(TransferKind::Transfer, &domain(token));
+    let signature = signer.sign_hash_sync(&digest).expect("a key signs").as_bytes().to_vec();
+    let signature = Signature::new(signature).expect("65 bytes");
+    Payment::new(version, offer, authorization, signature, None, Vec::new())
+}
+
+pub(crate) fn due<'d>(payment: &'d Payment, offer: &'d Offer) -> Due<'d> {
+    Due { payment, offer, resource: None }
+}
+
+fn find_anvil() -> Option<PathBuf> {
+    if let Some(path) = std::env::var_os("TOOLCRIB_ANVIL") {
+        return Some(path.into());
+    }
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    ["interop", "contracts"]
+        .iter()
+        .filter_map(|folder| std::fs::read_dir(root.join(folder).join("node_modules/@foundry-rs")).ok())
+        .flat_map(|folder| folder.flatten())
+        .map(|package| package.path().join("bin/anvil"))
+        .find(|path| path.exists() && path.to_string_lossy().contains("anvil-"))
+}
