@@ -25,21 +25,13 @@ pub use gate::{
     PAYMENT_SECONDS, PaidGate, PredicateGate, X_TOOL_ACCESS_DATA,
 };
 pub use rate::{MAX_CALLERS, Rate, Rates};
-<<<<<<< HEAD
 pub use reconcile::{RECONCILE_EVERY, Reconciled};
-pub use settle::{Due, Found, Outcome, Settle, Verdict};
-pub use standing::Discord;
-pub use tool::{CALL_TIME, Caller, Context, Handler, MAX_INPUT_BYTES, MAX_OUTPUT_BYTES, NoHandler, Paid, Tool, ToolError};
-=======
-pub use replay::{Claim, DEFAULT_REMEMBERED, MemoryReplay, Replay, ReplayError, Reservation, Reserve};
 pub use settle::{
     CONFIRM_TIME, CONFIRMATIONS, Due, Facilitator, FacilitatorCall, Found, LOG_WINDOW, LocalSettlement, MAX_LOG_WINDOWS,
     MAX_SETTLEMENT_FEE_WEI, MAX_SETTLEMENT_GAS, Outcome, PENDING_PAUSE, RECEIPT_TIME, SETTLE_TIME, SKEW_SECONDS, SUPPORTED_TIME,
     Settle, VERIFY_TIME, Verdict,
 };
 pub use standing::Discord;
-pub use stored::StoredReplay;
-pub use tool::{CALL_TIME, Caller, Context, Handler, MAX_INPUT_BYTES, MAX_OUTPUT_BYTES, NoHandler, Tool, ToolError};
+pub use tool::{CALL_TIME, Caller, Context, Handler, MAX_INPUT_BYTES, MAX_OUTPUT_BYTES, NoHandler, Paid, Tool, ToolError};
 pub use toolcrib_fetch::{Configured, ConfiguredUrl, Headers};
->>>>>>> v6-settle
 pub use tools::{Fault, MAX_READING, MAX_RUNNING, SHUTDOWN_TIME, Server, Tools};
