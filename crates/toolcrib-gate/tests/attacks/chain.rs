@@ -53,6 +53,11 @@ pub(crate) fn wallet(number: u32) -> LocalWallet {
     LocalWallet::development(number).expect("a development account")
 }
 
+/// The address of one.
+pub(crate) fn account(number: u32) -> Address {
+    wallet(number).address()
+}
+
 pub(crate) fn token() -> asset::Token {
     asset::usdc(CHAIN).expect("listed")
 }

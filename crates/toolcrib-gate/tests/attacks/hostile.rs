@@ -292,7 +292,7 @@ async fn t10_signatures() {
                 ("64 bytes", with(&|bytes| bytes.truncate(64)), 400, "payment.signature"),
                 ("66 bytes", with(&|bytes| bytes.push(0)), 402, "chain.signature_length"),
                 ("twice", with(&|bytes| bytes.extend_from_within(..)), 402, "chain.signature_length"),
-                ("not deployed", with(&wrapped), 402, "chain.signature_undeployed"),
+                ("not deployed", with(&wrapped), 402, "chain.signature_erc6492"),
                 ("empty", "0x".to_owned(), 400, "payment.signature"),
                 ("nothing", String::new(), 400, "payment.signature"),
                 ("without 0x", plain[2..].to_owned(), 400, "payment.signature"),

@@ -189,8 +189,9 @@ async fn child() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     say(&listener.local_addr().expect("bound").to_string());
     tokio::spawn(server.clone().serve(listener, std::future::pending()));
-    let mut lines = BufReader::new(tokio::io::stdin()).lines();
-    while let Ok(Some(_)) = lines.next_line().await {
+    let (told, mut words) = tokio::sync::mpsc::unbounded_channel();
+    std::thread::spawn(move || std::io::stdin().lines().try_for_each(|_| told.send(())));
+    while words.recv().await.is_some() {
         let found = server.reconcile().await;
         say(&format!("{} {} {}", found.settled, found.released, found.open));
     }
