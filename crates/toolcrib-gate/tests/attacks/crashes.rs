@@ -205,7 +205,13 @@ async fn run(case: Case) {
         let answer = ask(server.at, &paid(&challenges, version, signed), &[]).await;
         assert_eq!((answer.status, answer.has_output()), (200, true), "{case:?}: paid anew: {answer:?}");
     } else {
-        let answer = ask(server.at, &payment, &proof).await;
+        let mut answer = ask(server.at, &payment, &proof).await;
+        if case.settle_first && answer.status == 409 {
+            // Whoever has just looked it up is believed to be at it for half a minute.
+            assert_eq!(answer.verdict().1, "payment.pending");
+            ground.set_offset(LEASE_OVER + 31);
+            answer = ask(server.at, &payment, &proof).await;
+        }
         assert_eq!((answer.status, answer.has_output()), (200, true), "{case:?}: {answer:?}");
         assert!(answer.receipt(version).success);
         let again = ask(server.at, &payment, &proof).await;

@@ -20,15 +20,15 @@ use crate::proxy::{Fate, between};
 use crate::shop::{HANDLER_SECONDS, LEASE_OVER, PATH, Plan, ORIGIN, own_key, stages, two_words};
 
 /// A registry with one tool for holders of an NFT, of which nobody has one.
-struct Club {
-    registry: Registry,
+pub(crate) struct Club {
+    pub(crate) registry: Registry,
     predicate: Address,
     token: Address,
-    id: U256,
+    pub(crate) id: U256,
 }
 
 impl Club {
-    async fn found(node: &Node) -> Self {
+    pub(crate) async fn found(node: &Node) -> Self {
         let address = node.deploy("ToolRegistry", &[]).await;
         let registry = Registry::new(node.chain.clone(), address);
         let predicate = node.deploy("ERC721OwnerPredicate", &address.abi_encode()).await;
