@@ -60,7 +60,10 @@ async fn call(shared: Arc<Shared>, tool: &Arc<Served>, request: Request) -> Resu
         let asked = Asked { method: head.method.as_str(), target, body: &body };
         let found = terms.verify(payment, &head.headers, asked, shared.clock.now());
         let found = found.map_err(|unproven| stop(terms, unproven))?;
-        shared.limiter.account(found.caller.account).map_err(too_often)?;
+        // A payment whose time is over is on the chain for everybody to send again; it must not use up what its payer may call.
+        if !found.is_over {
+            shared.limiter.account(found.caller.account).map_err(too_often)?;
+        }
         proven = Some(found);
     }
     let data = tool.gate.access.as_ref().map(|access| access.data(&head.headers)).transpose()?.unwrap_or_default();

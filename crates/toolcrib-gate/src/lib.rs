@@ -25,7 +25,7 @@ pub use gate::{
     PAYMENT_SECONDS, PaidGate, PredicateGate, X_TOOL_ACCESS_DATA,
 };
 pub use rate::{MAX_CALLERS, Rate, Rates};
-pub use reconcile::{RECONCILE_EVERY, Reconciled};
+pub use reconcile::{GIVE_UP_SECONDS, RECONCILE_EVERY, Reconciled};
 pub use settle::{
     CONFIRM_TIME, CONFIRMATIONS, Due, Facilitator, FacilitatorCall, Found, LOG_WINDOW, LocalSettlement, MAX_LOG_WINDOWS,
     MAX_SETTLEMENT_FEE_WEI, MAX_SETTLEMENT_GAS, Outcome, PENDING_PAUSE, RECEIPT_TIME, SETTLE_TIME, SKEW_SECONDS, SUPPORTED_TIME,

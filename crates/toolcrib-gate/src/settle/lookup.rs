@@ -68,6 +68,12 @@ impl Trail<'_> {
         used.await.unwrap_or_default()
     }
 
+    /// Whether the nonce is used in the newest block. A node that does not answer says nothing against it.
+    pub(super) async fn is_used(&self) -> bool {
+        let Authorization { from, nonce, .. } = *self.authorization;
+        toolcrib_chain::sign::is_used(self.chain, self.token, from, nonce).await.unwrap_or_default()
+    }
+
     async fn find(&self, since: u64) -> Result<Found, Error> {
         let head = self.newest().await?;
         if !self.is_used_at(head.number).await? {

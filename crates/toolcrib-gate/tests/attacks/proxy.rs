@@ -60,7 +60,9 @@ async fn pass(mut stream: TcpStream, node: String, judge: Arc<impl Fn(&str) -> F
             }
             Fate::Pass | Fate::LoseAnswer | Fate::HoldAnswer(_) => {}
         }
-        onward.write_all(&[head.as_bytes(), &body].concat()).await.ok()?;
+        // Keys in paths are this side's; the node has one place.
+        let (_, rest) = head.split_once("\r\n")?;
+        onward.write_all(&[b"POST / HTTP/1.1\r\n", rest.as_bytes(), &body].concat()).await.ok()?;
         let (head, body) = read_message(&mut onward, &mut answered, false).await?;
         match fate {
             Fate::LoseAnswer => return None,

@@ -6,7 +6,7 @@ use alloy_primitives::{B256, Bytes, U256};
 use serde_json::json;
 use toolcrib_chain::rpc::Retries;
 use toolcrib_core::x402::{Authorization, Version};
-use toolcrib_gate::Facilitator;
+use toolcrib_gate::{Facilitator, GIVE_UP_SECONDS};
 
 use crate::chain::{Node, PRICE, account, connect_with, domain, recipient, token, wallet};
 use crate::facilitator::{Service, Spoil};
@@ -166,6 +166,51 @@ async fn t13_a_settlement_that_comes_late_is_found_later() {
         shop.assert_all(&node, 1, 1, 1).await;
         assert_eq!(service.settles(), 1);
     }
+}
+
+// attack: T13
+#[tokio::test]
+async fn t13_a_facilitator_that_refuses_and_has_sent_it_in_is_not_believed() {
+    for node in stages().await {
+        let signed = authorization();
+        let data = transfer(&signed, &sign(payer(), &signed, &domain()));
+        let refusal = json!({"success": false, "errorReason": "insufficient_funds", "transaction": "", "network": "eip155:84532"});
+        let scripted = Scripted::start([valid(), Reply::Answer(200, refusal.to_string())]).await;
+        let chain = node.chain.clone();
+        let plan = Plan::new(facilitator(&node, &scripted.url())).hook(move |_| {
+            let (chain, data) = (chain.clone(), data.clone());
+            async move {
+                let call = toolcrib_chain::transaction::Call { to: token().address, data, value: U256::ZERO };
+                chain.send(&wallet(8), &call, Duration::from_secs(20)).await?;
+                Ok(())
+            }
+        });
+        let shop = plan.open().await;
+        let answer = shop.call(Version::V2, &shop.payment(Version::V2, signed), &[], &two_words()).await;
+        assert_eq!((answer.status, answer.has_output()), (200, true), "whoever has paid is served: {answer:?}");
+        assert!(answer.receipt(Version::V2).success);
+        shop.assert_all(&node, 1, 1, 1).await;
+    }
+}
+
+/// A facilitator without a node of our own can leave payments that nobody will ever know anything about.
+#[tokio::test]
+async fn what_nobody_can_tell_is_given_up_and_does_not_fill_the_store() {
+    let node = Node::ours().await;
+    let scripted = Scripted::start([valid(), Reply::Close]).await;
+    let shop = Plan::new(Facilitator::from_setting(&scripted.url()).expect("a URL")).open().await;
+    let payment = shop.payment(Version::V2, authorization());
+    let answer = shop.call(Version::V2, &payment, &[], &two_words()).await;
+    assert_eq!(answer.verdict(), (502, "settlement.unknown".to_owned()));
+    for (seconds, left) in [(3_600, 1), (GIVE_UP_SECONDS - 7_200, 1), (7_200, 0)] {
+        shop.clock.later(seconds);
+        shop.server.reconcile().await;
+        assert_eq!(shop.entries().await, left, "after {seconds} more");
+    }
+    assert!(shop.faults.lock().expect("no panic").iter().any(|fault| fault.contains("given up")), "the operator is told");
+    let answer = shop.call(Version::V2, &payment, &[], &two_words()).await;
+    assert_eq!((answer.verdict(), answer.has_output()), ((402, "payment.expired".to_owned()), false));
+    assert_eq!((shop.runs(), node.balance(recipient()).await), (1, 0));
 }
 
 // attack: T23

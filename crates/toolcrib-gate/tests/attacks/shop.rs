@@ -156,6 +156,7 @@ pub(crate) struct Plan {
     pub(crate) gate: Box<dyn Fn(PaidGate) -> PaidGate>,
     pub(crate) hook: Hook,
     pub(crate) price: u64,
+    pub(crate) rates: Rates,
     /// Tools beside the paid ones.
     pub(crate) more: Vec<Tool<Handler>>,
 }
@@ -168,6 +169,7 @@ impl Plan {
             gate: Box::new(|gate| gate),
             hook: Arc::new(|_| Box::pin(async { Ok(()) })),
             price: PRICE,
+            rates: rates(),
             more: Vec::new(),
         }
     }
@@ -195,13 +197,18 @@ impl Plan {
         self
     }
 
+    pub(crate) const fn rates(mut self, rates: Rates) -> Self {
+        self.rates = rates;
+        self
+    }
+
     pub(crate) fn tool(mut self, tool: Tool<Handler>) -> Self {
         self.more.push(tool);
         self
     }
 
     pub(crate) async fn open(self) -> Shop {
-        let Self { settle, store, gate, hook, price, more } = self;
+        let Self { settle, store, gate, hook, price, rates, more } = self;
         let settle = Arc::new(Counted { inner: settle, verified: AtomicUsize::new(0), settled: AtomicUsize::new(0) });
         let (runs, clock, faults) = (Arc::new(AtomicUsize::new(0)), Moving::default(), Arc::<Mutex<Vec<String>>>::default());
         let told = faults.clone();
@@ -215,7 +222,7 @@ impl Plan {
         let mut tools = Tools::new(ORIGIN)
             .shared_store(store.clone())
             .clock(clock.clone())
-            .rates(rates())
+            .rates(rates)
             .on_fault(move |fault| told.lock().expect("no panic").push(format!("{} {}", fault.code, fault.detail)));
         for path in [PATH, OTHER_PATH] {
             tools = tools.tool(tool(path, price, gate(PaidGate::new(settle.clone())), counted.clone()));

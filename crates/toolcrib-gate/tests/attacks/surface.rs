@@ -4,12 +4,12 @@ use alloy_primitives::U256;
 use serde_json::{Value, json};
 use toolcrib_core::money::Amount;
 use toolcrib_core::x402::{Authorization, Version};
-use toolcrib_gate::{Gate, PaidGate};
+use toolcrib_gate::{Gate, PaidGate, Rate, Rates};
 
-use crate::chain::{CHAIN, recipient};
+use crate::chain::{CHAIN, FUNDS, recipient};
 use crate::http::{Connection, post, send};
-use crate::payer::{BOTH, Bound, REFERENCE, authorization, fresh, paid};
-use crate::shop::{ORIGIN, PATH, Plan, own_key, stages, tool, two_words};
+use crate::payer::{BOTH, Bound, REFERENCE, authorization, fresh, paid, payer};
+use crate::shop::{ORIGIN, PATH, Plan, own_key, rates, stages, tool, two_words};
 
 // req: GATE-002; attack: T17
 #[tokio::test]
@@ -171,4 +171,26 @@ async fn t21_a_relayed_challenge_gives_nothing_where_only_bound_payments_are_tak
             shop.assert_all(&node, served, served, served as u64).await;
         }
     }
+}
+
+/// What is on the chain is everybody's to send again. It is refused, and its payer may call as often as before.
+#[tokio::test]
+async fn old_payments_of_others_do_not_use_up_what_an_account_may_call() {
+    let node = crate::chain::Node::ours().await;
+    node.mint(payer().address(), FUNDS).await;
+    let rates = Rates { per_account: Rate::new(3, 0.001), ..rates() };
+    let shop = Plan::new(own_key(&node.chain, 5)).rates(rates).open().await;
+    let old = shop.payment(Version::V2, authorization());
+    assert_eq!(shop.call(Version::V2, &old, &[], &two_words()).await.status, 200);
+    shop.later(&node, 400).await;
+    let guess = fresh().to_string();
+    for _ in 0..10 {
+        let answer = shop.call(Version::V2, &old, &[("X-Tool-Retry-Token", &guess)], &two_words()).await;
+        assert_eq!((answer.verdict(), answer.has_output()), ((409, "payment.replayed".to_owned()), false));
+    }
+    for status in [200, 200, 429] {
+        let signed = Authorization { valid_before: authorization().valid_before + 400, ..authorization() };
+        assert_eq!(shop.call(Version::V2, &shop.payment(Version::V2, signed), &[], &two_words()).await.status, status);
+    }
+    shop.assert_all(&node, 3, 3, 3).await;
 }
