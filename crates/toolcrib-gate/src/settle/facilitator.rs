@@ -332,7 +332,9 @@ impl Settle for Facilitator {
             },
             SettleOutcome::Refused(response) => match self.trail(due) {
                 // Whoever refuses and has sent it in all the same would make the payer pay twice. The chain knows.
-                Some(trail) if trail.is_used().await => Outcome::Unknown { transaction: None, detail: format!("{detail}, and the nonce is used") },
+                Some(trail) if trail.is_used().await => {
+                    Outcome::Unknown { transaction: None, detail: format!("{detail}, and the nonce is used") }
+                }
                 _ => Outcome::Refused { reason: word(response.reason.as_deref(), "settlement_refused") },
             },
             SettleOutcome::NotAttempted => Outcome::NotAttempted { detail },

@@ -96,7 +96,8 @@ impl Node {
     pub(crate) async fn anvil() -> Option<Self> {
         let Some(program) = find_anvil() else {
             use std::io::Write as _;
-            let _ = writeln!(std::io::stderr(), "\nSKIPPED: no anvil: set TOOLCRIB_ANVIL; nothing was attempted on a foreign node");
+            let _ =
+                writeln!(std::io::stderr(), "\nSKIPPED: no anvil: set TOOLCRIB_ANVIL; nothing was attempted on a foreign node");
             return None;
         };
         let mut child = Command::new(program)

@@ -120,7 +120,9 @@ async fn run(case: Case) {
     let judge = {
         let holds = holds.clone();
         move |body: &str| match case.kill {
-            Kill::BeforeBroadcast if body.contains("eth_sendRawTransaction") && holds.load(Ordering::SeqCst) => Fate::Hold(told.clone()),
+            Kill::BeforeBroadcast if body.contains("eth_sendRawTransaction") && holds.load(Ordering::SeqCst) => {
+                Fate::Hold(told.clone())
+            }
             Kill::AfterBroadcast if body.contains("eth_sendRawTransaction") && holds.load(Ordering::SeqCst) => {
                 Fate::HoldAnswer(told.clone())
             }
@@ -184,7 +186,11 @@ async fn run(case: Case) {
         let code = if case.is_bound { (402, "payment.salt_missing") } else { (409, "payment.replayed") };
         assert_eq!((answer.verdict(), answer.has_output()), ((code.0, code.1.to_owned()), false), "{case:?}");
         let wrong = fresh().to_string();
-        let guess = if case.is_bound { vec![("X-Tool-Nonce-Salt", wrong.as_str()), proof[1]] } else { vec![("X-Tool-Retry-Token", wrong.as_str())] };
+        let guess = if case.is_bound {
+            vec![("X-Tool-Nonce-Salt", wrong.as_str()), proof[1]]
+        } else {
+            vec![("X-Tool-Retry-Token", wrong.as_str())]
+        };
         let answer = ask(server.at, &payment, &guess).await;
         assert!(matches!(answer.status, 402 | 409) && !answer.has_output(), "{case:?}: {answer:?}");
     } else if case.is_bound {
@@ -194,7 +200,11 @@ async fn run(case: Case) {
     if is_open {
         // It still could settle, so nobody is served and nobody is asked to pay again.
         let answer = ask(server.at, &payment, &proof).await;
-        assert_eq!((answer.verdict(), answer.has_output()), ((502, "settlement.unknown".to_owned()), false), "{case:?}: {answer:?}");
+        assert_eq!(
+            (answer.verdict(), answer.has_output()),
+            ((502, "settlement.unknown".to_owned()), false),
+            "{case:?}: {answer:?}"
+        );
         ground.set_offset(LEASE_OVER + 330);
         node.later(330).await;
         server.reconcile().await;
@@ -226,6 +236,10 @@ async fn run(case: Case) {
     };
     assert_eq!(ground.runs(), 1 + rerun, "{case:?}: {runs} before");
     let counts = place.store(Limits::default()).await.counts().await.expect("the store answers");
-    assert_eq!((counts.reserved, counts.settling, counts.unknown, counts.settled), (0, 0, 0, 1), "{case:?}: nothing is left open");
+    assert_eq!(
+        (counts.reserved, counts.settling, counts.unknown, counts.settled),
+        (0, 0, 0, 1),
+        "{case:?}: nothing is left open"
+    );
     server.kill().await;
 }

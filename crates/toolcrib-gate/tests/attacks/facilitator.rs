@@ -135,7 +135,8 @@ impl Desk {
 }
 
 fn supported() -> Result<String, Infallible> {
-    let kind = |version, network: &str| SupportedKind { version, scheme: EXACT.to_owned(), network: network.to_owned(), extra: None };
+    let kind =
+        |version, network: &str| SupportedKind { version, scheme: EXACT.to_owned(), network: network.to_owned(), extra: None };
     let kinds = vec![kind(Version::V1, "base-sepolia"), kind(Version::V2, &format!("eip155:{CHAIN}"))];
     Ok(Supported { kinds, extensions: Vec::new() }.to_json())
 }

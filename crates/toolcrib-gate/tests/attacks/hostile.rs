@@ -74,7 +74,8 @@ async fn t05_amounts_that_are_not_the_price() {
         }
         changed(shop, "payment.value_differs", "all there is", |signed| signed.value = Amount::new(U256::MAX)).await;
         let beyond = format!("{}0", U256::MAX);
-        let spellings = ["", "0x2710", "1e4", "010000", " 10000", "10000 ", "+10000", "-1", "-10000", "10000.0", "10_000", "１００００"];
+        let spellings =
+            ["", "0x2710", "1e4", "010000", " 10000", "10000 ", "+10000", "-1", "-10000", "10000.0", "10_000", "１００００"];
         for value in spellings.into_iter().chain([beyond.as_str()]) {
             for version in BOTH {
                 let mut json = opened(&shop.payment(version, authorization()));
@@ -84,9 +85,11 @@ async fn t05_amounts_that_are_not_the_price() {
             }
         }
         for value in [json!(PRICE), json!(1e4), json!(null), json!(["10000"]), json!(true)] {
-            edited(shop, &BOTH, 400, "payment.wrong_type", |json| json["payload"]["authorization"]["value"] = value.clone()).await;
+            edited(shop, &BOTH, 400, "payment.wrong_type", |json| json["payload"]["authorization"]["value"] = value.clone())
+                .await;
         }
-        let remove = |json: &mut Value| drop(json["payload"]["authorization"].as_object_mut().expect("an object").remove("value"));
+        let remove =
+            |json: &mut Value| drop(json["payload"]["authorization"].as_object_mut().expect("an object").remove("value"));
         edited(shop, &BOTH, 400, "payment.field_missing", remove).await;
     })
     .await;
@@ -252,7 +255,8 @@ async fn t09_times() {
                 edited(shop, &BOTH, 400, "payment.time", |json| json["payload"]["authorization"][key] = json!(text)).await;
             }
             edited(shop, &BOTH, 400, "payment.wrong_type", |json| json["payload"]["authorization"][key] = json!(at(300))).await;
-            let remove = |json: &mut Value| drop(json["payload"]["authorization"].as_object_mut().expect("an object").remove(key));
+            let remove =
+                |json: &mut Value| drop(json["payload"]["authorization"].as_object_mut().expect("an object").remove(key));
             edited(shop, &BOTH, 400, "payment.field_missing", remove).await;
         }
     })
@@ -263,7 +267,8 @@ async fn t09_times() {
 #[tokio::test]
 async fn t10_signatures() {
     table(async |shop| {
-        let order = U256::from_str_radix("fffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141", 16).expect("a number");
+        let order =
+            U256::from_str_radix("fffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141", 16).expect("a number");
         for version in BOTH {
             let signed = authorization();
             let by = sign(payer(), &signed, &domain());
@@ -293,7 +298,12 @@ async fn t10_signatures() {
                 ("v of the chain", with(&|bytes| bytes[64] = 255), 402, "chain.signature_v"),
                 ("r is 0", with(&|bytes| bytes[..32].fill(0)), 402, "chain.signature_range"),
                 ("s is 0", with(&|bytes| bytes[32..64].fill(0)), 402, "chain.signature_range"),
-                ("r is the order", with(&|bytes| bytes[..32].copy_from_slice(&order.to_be_bytes::<32>())), 402, "chain.signature_range"),
+                (
+                    "r is the order",
+                    with(&|bytes| bytes[..32].copy_from_slice(&order.to_be_bytes::<32>())),
+                    402,
+                    "chain.signature_range",
+                ),
                 ("64 bytes", with(&|bytes| bytes.truncate(64)), 400, "payment.signature"),
                 ("66 bytes", with(&|bytes| bytes.push(0)), 402, "chain.signature_length"),
                 ("twice", with(&|bytes| bytes.extend_from_within(..)), 402, "chain.signature_length"),
@@ -352,7 +362,8 @@ async fn t10_a_signature_that_wallets_spell_otherwise_is_used_once_in_all_spelli
 async fn t11_headers() {
     table(async |shop| {
         let [one, two] = BOTH.map(|version| shop.payment(version, authorization()));
-        let ask = async |headers: &[(&str, &[u8])]| send(shop.at, "POST", PATH, headers, two_words().to_string().as_bytes()).await;
+        let ask =
+            async |headers: &[(&str, &[u8])]| send(shop.at, "POST", PATH, headers, two_words().to_string().as_bytes()).await;
         let answer = ask(&[("X-PAYMENT", one.as_bytes()), ("PAYMENT-SIGNATURE", two.as_bytes())]).await;
         refused(&answer, 400, "payment.both_headers", "both");
         for version in BOTH {
@@ -364,8 +375,11 @@ async fn t11_headers() {
             let encode = |text: &str| coding::encode(text.as_bytes()).into_bytes();
             let deep = format!("{}{}", "[".repeat(5_000), "]".repeat(5_000));
             let number = version.number().to_string();
-            let versioned = |value: &str| encode(&json.replacen(&format!("\"x402Version\":{number}"), &format!("\"x402Version\":{value}"), 1));
-            let with_key = |key: &str, member: &str| encode(&json.replacen(&format!("\"{key}\":"), &format!("{member},\"{key}\":"), 1));
+            let versioned = |value: &str| {
+                encode(&json.replacen(&format!("\"x402Version\":{number}"), &format!("\"x402Version\":{value}"), 1))
+            };
+            let with_key =
+                |key: &str, member: &str| encode(&json.replacen(&format!("\"{key}\":"), &format!("{member},\"{key}\":"), 1));
             let unpadded = good.trim_end_matches('=').to_owned();
             // The text is made longer until its last group of digits is not whole.
             let padded = (0..3).map(|more| format!("{json}{}", " ".repeat(more))).map(|text| coding::encode(text.as_bytes()));

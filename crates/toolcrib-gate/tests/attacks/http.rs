@@ -112,7 +112,8 @@ impl Connection {
 
     /// `None` when the connection ends without an answer.
     pub(crate) async fn read(&mut self, is_head: bool) -> Option<Answer> {
-        let (head, body) = tokio::time::timeout(PATIENCE, read_message(&mut self.stream, &mut self.rest, is_head)).await.ok()??;
+        let (head, body) =
+            tokio::time::timeout(PATIENCE, read_message(&mut self.stream, &mut self.rest, is_head)).await.ok()??;
         let mut lines = head.split("\r\n");
         let status = lines.next().and_then(|line| line.split(' ').nth(1)).expect("a status").parse().expect("a number");
         let headers = lines.filter_map(|line| line.split_once(": ")).map(|(name, value)| (name.to_owned(), value.to_owned()));

@@ -214,7 +214,8 @@ async fn the_books_agree_after_a_day_of_faults() {
     let judge = {
         let (dice, wrong, faulty) = (dice.clone(), wrong.clone(), faulty.clone());
         move |_: &str| {
-            let fate = dice.fault(NODE_FAULTS, &[Fate::Fail, Fate::Lose, Fate::LoseAnswer]).filter(|_| faulty.load(Ordering::Relaxed));
+            let fate =
+                dice.fault(NODE_FAULTS, &[Fate::Fail, Fate::Lose, Fate::LoseAnswer]).filter(|_| faulty.load(Ordering::Relaxed));
             wrong.node.fetch_add(usize::from(fate.is_some()), Ordering::Relaxed);
             fate.unwrap_or(Fate::Pass)
         }
@@ -248,7 +249,8 @@ async fn the_books_agree_after_a_day_of_faults() {
     let at = listener.local_addr().expect("bound");
     tokio::spawn(server.clone().serve(listener, std::future::pending()));
 
-    let payers: Vec<_> = (0..PAYERS).map(|at| PrivateKeySigner::from_bytes(&keccak256([at as u8, 0x8e])).expect("a key")).collect();
+    let payers: Vec<_> =
+        (0..PAYERS).map(|at| PrivateKeySigner::from_bytes(&keccak256([at as u8, 0x8e])).expect("a key")).collect();
     for payer in &payers {
         node.mint(payer.address(), FUNDS).await;
     }
@@ -288,7 +290,10 @@ async fn the_books_agree_after_a_day_of_faults() {
         std::io::stderr(),
         "\n{calls} calls on {backend:?} in {called:.1?}, audited after {total:.1?}: {charged} charged; faults of the node {}, of the \
          facilitator {}, callers that hung up {}, payments sent twice {}; seed {seed}",
-        seen[0], seen[1], seen[2], seen[3],
+        seen[0],
+        seen[1],
+        seen[2],
+        seen[3],
     );
     assert!(seen.into_iter().sum::<usize>() * 20 >= calls, "one call in twenty met a fault: {seen:?}");
 }

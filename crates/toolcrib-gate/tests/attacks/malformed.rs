@@ -7,7 +7,7 @@ use proptest::test_runner::{Config, TestRunner};
 use toolcrib_core::x402::{Authorization, Version, header as coding};
 use toolcrib_gate::{Gate, X_TOOL_ACCESS_DATA};
 
-use crate::chain::{Node, FUNDS, recipient};
+use crate::chain::{FUNDS, Node, recipient};
 use crate::http::send;
 use crate::order::Club;
 use crate::payer::{BOTH, Bound, authorization, fresh, payer};
@@ -34,7 +34,8 @@ fn value(good: String, is_encoded: bool) -> impl Strategy<Value = Vec<u8>> {
     });
     let bytes = proptest::collection::vec(prop_oneof![Just(b'\t'), 0x20_u8..0x7f, 0x80_u8..], 0..200);
     let encoded = proptest::collection::vec(any::<u8>(), 0..200).prop_map(|bytes| coding::encode(&bytes).into_bytes());
-    let hex = proptest::collection::vec(any::<u8>(), 0..80).prop_map(|bytes| format!("0x{}", alloy_primitives::hex::encode(bytes)).into_bytes());
+    let hex = proptest::collection::vec(any::<u8>(), 0..80)
+        .prop_map(|bytes| format!("0x{}", alloy_primitives::hex::encode(bytes)).into_bytes());
     prop_oneof![bytes, encoded, hex, cut]
 }
 
@@ -58,10 +59,17 @@ fn no_header_of_a_paid_call_makes_the_server_fail() {
     let served = AtomicUsize::new(0);
     for version in BOTH {
         let goods = [shop.payment(version, signed), shop.payment(version, marked)];
-        let texts = [bound.headers[0].1.clone(), bound.headers[1].1.clone(), fresh().to_string(), "0x00".to_owned(), payer().address().to_string()];
+        let texts = [
+            bound.headers[0].1.clone(),
+            bound.headers[1].1.clone(),
+            fresh().to_string(),
+            "0x00".to_owned(),
+            payer().address().to_string(),
+        ];
         let other = (0..OTHERS.len()).prop_flat_map(move |at| (Just(at), value(texts[at].clone(), false)));
         let others = proptest::collection::vec(other, 0..4);
-        let payment = prop_oneof![value(goods[0].clone(), true), Just(goods[0].clone().into_bytes()), Just(goods[1].clone().into_bytes())];
+        let payment =
+            prop_oneof![value(goods[0].clone(), true), Just(goods[0].clone().into_bytes()), Just(goods[1].clone().into_bytes())];
         let mut runner = TestRunner::new(Config { cases: 250, failure_persistence: None, ..Config::default() });
         let result = runner.run(&(payment, others, any::<bool>()), |(payment, others, for_members)| {
             let mut headers: Vec<(&str, &[u8])> = vec![(version.payment_header(), &payment)];

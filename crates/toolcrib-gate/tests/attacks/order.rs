@@ -17,7 +17,7 @@ use crate::chain::{FUNDS, Node, PRICE, account, connect, domain, recipient, toke
 use crate::facilitator::Service;
 use crate::payer::{BOTH, Bound, authorization, cancellation, payer, sign, transfer};
 use crate::proxy::{Fate, between};
-use crate::shop::{HANDLER_SECONDS, LEASE_OVER, PATH, Plan, ORIGIN, own_key, stages, two_words};
+use crate::shop::{HANDLER_SECONDS, LEASE_OVER, ORIGIN, PATH, Plan, own_key, stages, two_words};
 
 /// A registry with one tool for holders of an NFT, of which nobody has one.
 pub(crate) struct Club {
@@ -207,7 +207,10 @@ async fn t14_a_handler_that_fails_costs_nothing_unless_it_was_paid_first() {
                 failing.store(true, std::sync::atomic::Ordering::SeqCst);
                 let input = json!({"text": text});
                 let bound = Bound::to(PATH, &input);
-                let payment = shop.payment(Version::V1, Authorization { nonce: bound.nonce, valid_before: authorization().valid_before + 500, ..authorization() });
+                let payment = shop.payment(
+                    Version::V1,
+                    Authorization { nonce: bound.nonce, valid_before: authorization().valid_before + 500, ..authorization() },
+                );
                 let answer = shop.call(Version::V1, &payment, &bound.headers(), &input).await;
                 assert_eq!((answer.status, answer.has_output()), (status, false), "{text}: {answer:?}");
                 let charged = if settle_first { at + 1 } else { at };
@@ -251,7 +254,11 @@ async fn t15_whoever_sends_it_first_pays_for_this_call_and_no_other() {
         assert_eq!((answer.status, answer.has_output()), (200, true), "{answer:?}");
         assert!(answer.receipt(Version::V2).success);
         shop.assert_all(&node, 1, 1, 1).await;
-        assert_eq!((node.sent_by(5).await, node.sent_by(8).await), (0, theirs + 1), "the money moved in a transaction of somebody else");
+        assert_eq!(
+            (node.sent_by(5).await, node.sent_by(8).await),
+            (0, theirs + 1),
+            "the money moved in a transaction of somebody else"
+        );
         for version in BOTH {
             let answer = shop.call(version, &shop.payment(version, signed), &[], &two_words()).await;
             assert_eq!((answer.verdict(), answer.has_output()), ((409, "payment.replayed".to_owned()), false));
@@ -265,7 +272,11 @@ async fn t15_whoever_sends_it_first_pays_for_this_call_and_no_other() {
             elsewhere.later(&node, seconds).await;
             for version in BOTH {
                 let answer = elsewhere.call(version, &elsewhere.payment(version, signed), &[], &two_words()).await;
-                assert_eq!((answer.verdict(), answer.has_output()), ((402, "settlement.refused".to_owned()), false), "{answer:?}");
+                assert_eq!(
+                    (answer.verdict(), answer.has_output()),
+                    ((402, "settlement.refused".to_owned()), false),
+                    "{answer:?}"
+                );
                 assert_eq!(answer.receipt(version).reason.as_deref(), Some("nonce_used"));
             }
         }

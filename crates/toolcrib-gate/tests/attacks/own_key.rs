@@ -65,8 +65,18 @@ async fn t20_a_settle_service_sends_nothing_but_what_it_is_for() {
                     Authorization { to: to_me, ..authorization() },
                     "recipient_not_allowed",
                 ),
-                ("less than asked", good.clone(), Authorization { value: Amount::new(U256::from(1)), ..authorization() }, "offer_not_met"),
-                ("a token of one's own", offer(&|offer| offer.asset = ChainAddress::evm(to_me)), authorization(), "asset_not_allowed"),
+                (
+                    "less than asked",
+                    good.clone(),
+                    Authorization { value: Amount::new(U256::from(1)), ..authorization() },
+                    "offer_not_met",
+                ),
+                (
+                    "a token of one's own",
+                    offer(&|offer| offer.asset = ChainAddress::evm(to_me)),
+                    authorization(),
+                    "asset_not_allowed",
+                ),
             ] {
                 let answer = ask(&offer, signed, version).await;
                 assert_eq!((&answer["success"], &answer["errorReason"]), (&json!(false), &json!(reason)), "{what}: {answer}");

@@ -64,21 +64,29 @@ async fn t13_every_answer_of_a_facilitator_that_moves_nothing() {
     for node in stages().await {
         // Transactions that are on the chain and are not the payment: somebody else's transfer, and one that failed.
         node.mint(account(8), 1).await;
-        let other = Authorization { value: toolcrib_core::money::Amount::new(U256::from(1)), to: payer().address(), ..authorization() };
+        let other =
+            Authorization { value: toolcrib_core::money::Amount::new(U256::from(1)), to: payer().address(), ..authorization() };
         let unrelated = node.send(&wallet(8), token().address, transfer(&other, &sign(payer(), &other, &domain()))).await;
         let call = json!({"from": account(8), "to": token().address, "data": Bytes::from(vec![1, 2, 3, 4]), "gas": "0x30d40"});
         let reverted: B256 = serde_json::from_value(node.dev("eth_sendTransaction", json!([call])).await).expect("a hash");
         let (unrelated, reverted, missing) = (unrelated.to_string(), reverted.to_string(), fresh().to_string());
         let said = |json: serde_json::Value| Reply::Answer(200, json.to_string());
         let no = |reason: &str| json!({"success": false, "errorReason": reason, "transaction": "", "network": "eip155:84532"});
-        let pending = json!({"success": false, "errorReason": "settlement_pending", "transaction": missing, "network": "eip155:84532"});
+        let pending =
+            json!({"success": false, "errorReason": "settlement_pending", "transaction": missing, "network": "eip155:84532"});
         let refused = (402, "settlement.refused");
         let unknown = (502, "settlement.unknown");
         let unavailable = (502, "settlement.unavailable");
         // Verification, settlement and the one repetition; the answer; runs; requests to settle that the facilitator saw.
         let rows: Vec<(&str, Vec<Reply>, (u16, &str), usize, usize)> = vec![
             ("not valid", vec![said(json!({"isValid": false, "invalidReason": "insufficient_funds"}))], refused, 0, 0),
-            ("not valid, 400", vec![Reply::Answer(400, json!({"isValid": false, "invalidReason": "x"}).to_string())], refused, 0, 0),
+            (
+                "not valid, 400",
+                vec![Reply::Answer(400, json!({"isValid": false, "invalidReason": "x"}).to_string())],
+                refused,
+                0,
+                0,
+            ),
             ("verification fails", vec![Reply::Answer(500, "{}".to_owned())], unavailable, 0, 0),
             ("verification is cut", vec![Reply::Half], unavailable, 0, 0),
             ("another payer", vec![said(json!({"isValid": true, "payer": recipient()}))], unavailable, 0, 0),
@@ -100,7 +108,13 @@ async fn t13_every_answer_of_a_facilitator_that_moves_nothing() {
             ("another transaction", vec![valid(), said(settled(&unrelated))], unknown, 1, 1),
             ("one that failed", vec![valid(), said(settled(&reverted))], unknown, 1, 1),
             ("another network", vec![valid(), said(with(settled(&unrelated), "network", "eip155:8453"))], unknown, 1, 1),
-            ("another payer settled", vec![valid(), said(with(settled(&unrelated), "payer", &recipient().to_string()))], unknown, 1, 1),
+            (
+                "another payer settled",
+                vec![valid(), said(with(settled(&unrelated), "payer", &recipient().to_string()))],
+                unknown,
+                1,
+                1,
+            ),
             ("pending twice", vec![valid(), said(pending.clone()), said(pending.clone())], unknown, 1, 2),
             ("pending, then refused", vec![valid(), said(pending), said(no("insufficient_funds"))], unknown, 1, 2),
         ];
@@ -174,7 +188,8 @@ async fn t13_a_facilitator_that_refuses_and_has_sent_it_in_is_not_believed() {
     for node in stages().await {
         let signed = authorization();
         let data = transfer(&signed, &sign(payer(), &signed, &domain()));
-        let refusal = json!({"success": false, "errorReason": "insufficient_funds", "transaction": "", "network": "eip155:84532"});
+        let refusal =
+            json!({"success": false, "errorReason": "insufficient_funds", "transaction": "", "network": "eip155:84532"});
         let scripted = Scripted::start([valid(), Reply::Answer(200, refusal.to_string())]).await;
         let chain = node.chain.clone();
         let plan = Plan::new(facilitator(&node, &scripted.url())).hook(move |_| {
@@ -216,10 +231,12 @@ async fn what_nobody_can_tell_is_given_up_and_does_not_fill_the_store() {
 // attack: T23
 #[tokio::test]
 async fn t23_callers_read_nothing_of_what_operators_use() {
-    const SECRETS: [&str; 5] = ["s3cret", "rpc.internal", "Bearer", "127.0.0.1", "0x59c6995e998f97a5a0044966f0945389dc9e86dae88c7a8412f4603b6b78690d"];
+    const SECRETS: [&str; 5] =
+        ["s3cret", "rpc.internal", "Bearer", "127.0.0.1", "0x59c6995e998f97a5a0044966f0945389dc9e86dae88c7a8412f4603b6b78690d"];
     for node in stages().await {
         let dirty = "https://rpc.internal/v2/s3cret failed: Bearer s3cret for 0x59c6995e998f97a5a0044966f0945389dc9e86dae88c7a8412f4603b6b78690d";
-        let no = |reason: &str| json!({"success": false, "errorReason": reason, "errorMessage": dirty, "transaction": ""}).to_string();
+        let no =
+            |reason: &str| json!({"success": false, "errorReason": reason, "errorMessage": dirty, "transaction": ""}).to_string();
         let invalid = json!({"isValid": false, "invalidReason": dirty, "invalidMessage": dirty}).to_string();
         let rows = [
             vec![Reply::Answer(200, invalid)],
@@ -236,9 +253,13 @@ async fn t23_callers_read_nothing_of_what_operators_use() {
             let answer = shop.call(Version::V2, &shop.payment(Version::V2, authorization()), &[], &two_words()).await;
             assert!([402, 502].contains(&answer.status), "row {at}: {answer:?}");
             assert!(answer.text().len() < 20_000, "row {at}: {}", answer.text().len());
-            let receipt = answer.header("payment-response").map(|value| crate::payer::opened(value).to_string()).unwrap_or_default();
+            let receipt =
+                answer.header("payment-response").map(|value| crate::payer::opened(value).to_string()).unwrap_or_default();
             for secret in SECRETS {
-                assert!(!answer.text().contains(secret) && !receipt.contains(secret), "row {at}: {secret} in {answer:?} {receipt}");
+                assert!(
+                    !answer.text().contains(secret) && !receipt.contains(secret),
+                    "row {at}: {secret} in {answer:?} {receipt}"
+                );
             }
         }
         // A node that is gone, under a URL with a key.

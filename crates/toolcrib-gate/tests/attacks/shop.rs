@@ -264,7 +264,14 @@ impl Shop {
         self.call_at(PATH, version, payment, more, input).await
     }
 
-    pub(crate) async fn call_at(&self, path: &str, version: Version, payment: &str, more: &[(&str, &str)], input: &Value) -> Answer {
+    pub(crate) async fn call_at(
+        &self,
+        path: &str,
+        version: Version,
+        payment: &str,
+        more: &[(&str, &str)],
+        input: &Value,
+    ) -> Answer {
         let mut headers = vec![(version.payment_header(), payment)];
         headers.extend_from_slice(more);
         post(self.at, path, &headers, input).await
@@ -272,7 +279,13 @@ impl Shop {
 
     /// The three numbers: handler runs, requests to settle, payments whose money moved. And what is left in the store.
     #[track_caller]
-    pub(crate) fn assert_all<'a>(&'a self, node: &'a Node, runs: usize, settles: usize, charged: u64) -> impl Future<Output = ()> + 'a {
+    pub(crate) fn assert_all<'a>(
+        &'a self,
+        node: &'a Node,
+        runs: usize,
+        settles: usize,
+        charged: u64,
+    ) -> impl Future<Output = ()> + 'a {
         let at = std::panic::Location::caller();
         async move {
             let money = (node.balance(recipient()).await, node.balance(payer().address()).await);
