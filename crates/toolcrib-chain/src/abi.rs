@@ -83,6 +83,11 @@ sol! {
         function isValidSignature(bytes32 hash, bytes signature) external view returns (bytes4);
     }
 
+    /// delegate.xyz, `DelegateRegistry` v2.
+    interface IDelegateRegistry {
+        function checkDelegateForAll(address to, address from, bytes32 rights) external view returns (bool);
+    }
+
     #[derive(Debug, PartialEq, Eq)]
     interface IEIP3009 {
         event Transfer(address indexed from, address indexed to, uint256 value);

@@ -2,6 +2,7 @@
 #![cfg_attr(not(test), deny(clippy::unwrap_used))]
 
 pub mod abi;
+pub mod delegate;
 pub mod deploy;
 mod error;
 pub mod network;

@@ -94,7 +94,7 @@ fn cost(quick: bool) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let folder = tempfile::tempdir().expect("a folder");
     // The chain is a process's worth of threads of its own, so that only asking it counts.
-    let chain = std::thread::scope(|scope| scope.spawn(|| chain()).join().expect("a chain"));
+    let chain = std::thread::scope(|scope| scope.spawn(chain).join().expect("a chain"));
     let (routes, challenges): (Vec<_>, Vec<_>) = runtime.block_on(async {
         let database = Database::open(&Location::file(folder.path().join("replay.db"))).await.expect("a database");
         let durable = SqlReplay::open(database, Limits::default()).await.expect("a store");
@@ -461,6 +461,9 @@ impl Drop for Running {
     }
 }
 
+/// Status, headers and body.
+type Answer = (u16, Vec<(String, String)>, Vec<u8>);
+
 /// One connection that is kept.
 struct Connection {
     stream: TcpStream,
@@ -474,7 +477,7 @@ impl Connection {
         Self { stream, buffer: Vec::new() }
     }
 
-    async fn send(&mut self, path: &str, payment: Option<&(Version, String)>) -> (u16, Vec<(String, String)>, Vec<u8>) {
+    async fn send(&mut self, path: &str, payment: Option<&(Version, String)>) -> Answer {
         let mut request = format!(
             "POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: {}\r\n",
             BODY.len()
@@ -495,7 +498,7 @@ impl Connection {
     }
 
     /// A whole answer, if there is one. Servers here say how long it is.
-    fn take(&mut self) -> Option<(u16, Vec<(String, String)>, Vec<u8>)> {
+    fn take(&mut self) -> Option<Answer> {
         let end = self.buffer.windows(4).position(|window| window == b"\r\n\r\n")?;
         let head = String::from_utf8(self.buffer[..end].to_vec()).expect("text");
         let mut lines = head.split("\r\n");

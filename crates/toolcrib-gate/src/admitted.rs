@@ -11,14 +11,17 @@
 //! before anything is sent: whoever paid and did not hear of it comes back with the same payment and gets what it bought, and nobody
 //! else does.
 
+use std::time::Duration;
+
 use alloy_primitives::{B256, Bytes};
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::Value;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use toolcrib_core::clock::UnixTime;
 use toolcrib_core::codes;
 use toolcrib_core::schema::Echo;
+use toolcrib_core::x402::usage::{UsageProof, UsageReport};
 use toolcrib_core::x402::{FacilitatorRequest, Offer, PAID_CACHE_CONTROL, SettleResponse};
 use toolcrib_store::replay::{
     Again, Proof, Receipt, Redeem, ReplayStore, Reservation, Reserve, Settlement, State, StoredResult, Ticket,
@@ -26,11 +29,13 @@ use toolcrib_store::replay::{
 
 use crate::answer::{self, Refusal, Stop};
 use crate::endpoint::{RETRY_SECONDS, listed};
-use crate::gate::terms::Proven;
+use crate::gate::terms::{Proven, Terms};
+use crate::metrics::End;
 use crate::reconcile;
 use crate::settle::{Due, Found, Outcome, Verdict};
 use crate::tool::{Context, ErrorKind, Failure, MAX_OUTPUT_BYTES, Paid};
 use crate::tools::{Charge, Served, Shared};
+use crate::watch::Seen;
 
 /// For how long a settlement is believed to be under way, in seconds. Facilitators get 60 for an answer, and one question more; a look
 /// at the chain takes a few. Afterwards another process may find out how it ended.
@@ -48,7 +53,10 @@ pub(crate) struct Admitted<'c> {
     pub(crate) tool: &'c Served,
     /// For the predicate.
     pub(crate) data: Bytes,
+    /// What the call is about: whoever comes back for its result has to ask for the same.
     pub(crate) body_hash: B256,
+    /// Where operators read about this call.
+    pub(crate) seen: Seen,
 }
 
 /// A reserved signature.
@@ -61,11 +69,17 @@ struct Held<'h> {
     token: Option<B256>,
 }
 
+/// What a handler gave, and how long it took.
+struct Ran {
+    output: Vec<u8>,
+    took: Duration,
+}
+
 impl Admitted<'_> {
     pub(crate) async fn serve(&self, proven: Option<Proven>, input: Value, mut context: Context) -> Result<Response, Stop> {
         let Some(proven) = proven else {
-            let output = self.run(input, context).await?;
-            return Ok(answer::json(StatusCode::OK, output, "no-store"));
+            let ran = self.run(input, context).await?;
+            return Ok(answer::json(StatusCode::OK, ran.output, "no-store"));
         };
         let now = self.shared.clock.now();
         let store = &**self.shared.used.store(now);
@@ -94,23 +108,34 @@ impl Admitted<'_> {
             Err(error) => return Err(self.store_fault(&error)),
         };
         let held = Held { store, proven: &proven, ticket, reserved_at: now, token };
-        if let Some(access) = &self.tool.gate.access
-            && let Err((refusal, detail)) = access.ask(proven.caller.account, self.data.clone()).await
-        {
-            if let Some(detail) = detail {
-                self.shared.tell(self.tool, refusal.code, &detail);
-            }
+        if let Err(refusal) = self.let_in(&proven, &context).await {
             self.release(&held).await;
             return Err(refusal.into());
         }
         match &self.tool.gate.charge {
             // Its lease ends with it: whatever happens to the handler, nobody calls with this signature again.
-            None => Ok(answer::json(StatusCode::OK, self.run(input, context).await?, PAID_CACHE_CONTROL)),
+            None => {
+                let ran = self.run(input, context).await?;
+                self.report(UsageProof::of_identity(&proven.payment), ran.took).await;
+                Ok(answer::json(StatusCode::OK, ran.output, PAID_CACHE_CONTROL))
+            }
             Some(charge) => {
                 context.paid = self.offer(&proven).map(|offer| Paid::of(offer, None));
                 self.charged(&held, charge, input, context).await
             }
         }
+    }
+
+    /// Asks the predicate, where there is one.
+    async fn let_in(&self, proven: &Proven, context: &Context) -> Result<(), Refusal> {
+        let Some(access) = &self.tool.gate.access else { return Ok(()) };
+        let asked = access.ask(proven.caller.account, context.delegated_for, self.data.clone()).await;
+        asked.map_err(|(refusal, detail)| {
+            if let Some(detail) = detail {
+                self.shared.tell(self.tool, refusal.code, &detail);
+            }
+            refusal
+        })
     }
 
     /// A call that must pay, from the reservation on.
@@ -132,8 +157,8 @@ impl Admitted<'_> {
             context.paid = context.paid.map(|paid| Paid { transaction: Some(receipt.transaction), ..paid });
             return self.rerun(held, &receipt, input, context).await;
         }
-        let output = match self.run(input, context).await {
-            Ok(output) => output,
+        let Ran { output, took } = match self.run(input, context).await {
+            Ok(ran) => ran,
             Err(stop) => {
                 self.release(held).await;
                 return Err(stop);
@@ -141,13 +166,14 @@ impl Admitted<'_> {
         };
         let result = StoredResult { status: StatusCode::OK.as_u16(), content_type: JSON.to_owned(), body: output };
         let receipt = self.settle(held, charge, Some(&result)).await?;
+        self.report(UsageProof::of_settlement(&held.proven.payment, receipt.transaction), took).await;
         Ok(self.reply(held.proven, result.body, receipt.transaction, held.token))
     }
 
     /// Runs a call that was paid for before, and keeps its output for whoever paid.
     async fn rerun(&self, held: &Held<'_>, receipt: &Receipt, input: Value, context: Context) -> Result<Response, Stop> {
         let outcome = self.run(input, context).await;
-        let Ok(output) = outcome else {
+        let Ok(Ran { output, took }) = outcome else {
             // Paid and not served: the receipt goes with the refusal, and the same payment may be tried again once its lease is over.
             return Err(outcome.err().unwrap_or_else(|| self.store_fault("no output")).with_headers(|headers| {
                 answer::receipt(headers, held.proven.caller.version, &settled(held.proven, receipt.transaction));
@@ -158,6 +184,7 @@ impl Admitted<'_> {
         if let Err(error) = held.store.store_result(&held.proven.key, held.ticket, &result).await {
             self.shared.tell(self.tool, codes::gate::REPLAY_UNAVAILABLE, &error.to_string());
         }
+        self.report(UsageProof::of_settlement(&held.proven.payment, receipt.transaction), took).await;
         Ok(self.reply(held.proven, result.body, receipt.transaction, held.token))
     }
 
@@ -174,7 +201,10 @@ impl Admitted<'_> {
         if let Err(error) = held.store.begin_settlement(&held.proven.key, held.ticket, &settlement).await {
             return Err(self.store_fault(&error));
         }
-        let (transaction, detail) = match charge.settle.settle(due).await {
+        let sent = Instant::now();
+        let outcome = charge.settle.settle(due).await;
+        self.tool.metrics.settlement.observe(sent.elapsed());
+        let (transaction, detail) = match outcome {
             Outcome::Settled { transaction } => return Ok(self.settled(held, transaction).await),
             Outcome::Refused { reason } => {
                 self.release(held).await;
@@ -197,6 +227,7 @@ impl Admitted<'_> {
         }
         let named = transaction.map_or_else(String::new, |transaction| format!("; transaction {transaction}"));
         self.shared.tell(self.tool, codes::settlement::UNKNOWN, &format!("{detail}{named}"));
+        self.tool.metrics.ended(End::Unknown);
         if let Err(error) = held.store.mark_unknown(&held.proven.key, held.ticket, self.shared.clock.now()).await {
             self.shared.tell(self.tool, codes::gate::REPLAY_UNAVAILABLE, &error.to_string());
         }
@@ -206,6 +237,9 @@ impl Admitted<'_> {
 
     /// Writes down that the money moved. A store that does not take it leaves the payment to whoever reconciles; the caller has paid.
     async fn settled(&self, held: &Held<'_>, transaction: B256) -> Receipt {
+        if let Some(offer) = self.offer(held.proven) {
+            self.tool.metrics.settled(offer);
+        }
         let response = settled(held.proven, transaction).to_json(held.proven.caller.version).into_bytes();
         let receipt = Receipt { transaction, response };
         if let Err(error) = held.store.settle(&held.proven.key, &receipt, self.shared.clock.now()).await {
@@ -236,6 +270,7 @@ impl Admitted<'_> {
             && let Ok(due) = self.due(proven)
             && reconcile::look(store, &*charge.settle, due, &entry, now).await.unwrap_or(false)
         {
+            self.tool.metrics.settled(due.offer);
             redeemed = store.redeem(&proven.key, &again, now).await.map_err(|error| self.store_fault(&error))?;
         }
         let conflict = |code| Refusal::new(StatusCode::CONFLICT, code);
@@ -267,14 +302,18 @@ impl Admitted<'_> {
     }
 
     /// Runs the handler, and checks what it gives.
-    async fn run(&self, input: Value, context: Context) -> Result<Vec<u8>, Stop> {
+    async fn run(&self, input: Value, context: Context) -> Result<Ran, Stop> {
         let Self { shared, tool, .. } = self;
         let fault = |status, code, detail: &str| {
             shared.tell(tool, code, detail);
             Stop::from(Refusal::new(status, code))
         };
         let failed = StatusCode::INTERNAL_SERVER_ERROR;
-        let output = match timeout(tool.time, tool.handler.call(input, context)).await {
+        let began = Instant::now();
+        let called = timeout(tool.time, tool.handler.call(input, context)).await;
+        let took = began.elapsed();
+        tool.metrics.handler.observe(took);
+        let output = match called {
             Err(_) => return Err(fault(StatusCode::GATEWAY_TIMEOUT, codes::gate::TIMED_OUT, "the handler took too long")),
             Ok(Ok(output)) => output,
             Ok(Err(Failure::Input(detail))) => {
@@ -300,11 +339,25 @@ impl Admitted<'_> {
         if bytes.len() > MAX_OUTPUT_BYTES {
             return Err(fault(failed, codes::gate::OUTPUT_TOO_LARGE, &format!("{} bytes", bytes.len())));
         }
-        Ok(bytes)
+        Ok(Ran { output: bytes, took })
+    }
+
+    /// Tells the directory about a call that was served, where the operator wants that. Signatures are used up by now, and settled
+    /// payments public. Results that somebody comes back for are not reported again.
+    async fn report(&self, proof: Option<UsageProof>, took: Duration) {
+        let tool = self.tool.gate.terms.as_ref().and_then(Terms::tool);
+        let (Some(usage), Some(tool), Some(proof)) = (&self.shared.usage, tool, proof) else { return };
+        let latency_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+        let sent = usage.send(&UsageReport { tool, latency_ms, proof }).await;
+        self.tool.metrics.reported(sent.is_ok());
+        if let Err(detail) = sent {
+            self.shared.tell(self.tool, codes::usage::NOT_REPORTED, &detail);
+        }
     }
 
     /// The answer to a call that was paid for.
     fn reply(&self, proven: &Proven, output: Vec<u8>, transaction: B256, token: Option<B256>) -> Response {
+        self.seen.transaction(transaction);
         let mut response = answer::json(StatusCode::OK, output, PAID_CACHE_CONTROL);
         let headers = response.headers_mut();
         answer::receipt(headers, proven.caller.version, &settled(proven, transaction));
@@ -314,6 +367,7 @@ impl Admitted<'_> {
 
     /// The answer to a payment that does not settle: a new challenge, and a receipt that says why.
     fn unpaid(&self, proven: &Proven, reason: &str) -> Stop {
+        self.tool.metrics.ended(End::Refused);
         self.challenge(codes::settlement::REFUSED).with_headers(|headers| {
             answer::receipt(headers, proven.caller.version, &SettleResponse::failed(&proven.payment, reason));
         })
@@ -327,6 +381,7 @@ impl Admitted<'_> {
     }
 
     fn unavailable(&self, detail: &str) -> Stop {
+        self.tool.metrics.ended(End::Unavailable);
         self.shared.tell(self.tool, codes::settlement::UNAVAILABLE, detail);
         Refusal::new(StatusCode::BAD_GATEWAY, codes::settlement::UNAVAILABLE).retry_after(RETRY_SECONDS).into()
     }

@@ -19,13 +19,16 @@ use tokio::time::timeout;
 use toolcrib_core::codes;
 use toolcrib_core::json::{self as strict, Limits};
 use toolcrib_core::schema::{Echo, MAX_INSTANCE_DEPTH, Validator, Violation, to_serde};
+use tracing::Instrument as _;
 
 use crate::admitted::Admitted;
 use crate::answer::{self, Refusal, Stop};
+use crate::gate::delegation;
 use crate::gate::terms::{Asked, Terms, Unproven};
 use crate::rate::Wait;
 use crate::tool::Context;
 use crate::tools::{Served, Shared};
+use crate::watch::{Seen, Watch};
 
 /// How long the whole body has to arrive.
 pub const BODY_TIME: Duration = Duration::from_secs(15);
@@ -34,56 +37,84 @@ pub const BODY_TIME: Duration = Duration::from_secs(15);
 pub(crate) const RETRY_SECONDS: u64 = 5;
 
 const ALLOW: &str = "POST, OPTIONS";
+const ALLOW_GET: &str = "GET, POST, OPTIONS";
 
 pub(crate) async fn answer(shared: Arc<Shared>, tool: Arc<Served>, request: Request) -> Response {
-    match *request.method() {
-        Method::POST => {}
-        Method::OPTIONS => return answer::options(ALLOW),
-        _ => return answer::not_allowed(codes::gate::METHOD, ALLOW),
-    }
-    call(shared, &tool, request).await.unwrap_or_else(Stop::into_response)
+    let watch = Watch::begin(tool.clone(), request.method());
+    let response = taken(shared, &tool, request, watch.seen()).instrument(watch.seen().span().clone()).await;
+    watch.answered(&response);
+    response
 }
 
-async fn call(shared: Arc<Shared>, tool: &Arc<Served>, request: Request) -> Result<Response, Stop> {
+/// Calls the tool, if the method is one that it takes.
+async fn taken(shared: Arc<Shared>, tool: &Arc<Served>, request: Request, seen: &Seen) -> Response {
+    let allow = if tool.parameters.is_some() { ALLOW_GET } else { ALLOW };
+    match *request.method() {
+        Method::POST => {}
+        Method::GET if tool.parameters.is_some() => {}
+        Method::OPTIONS => return answer::options(allow),
+        _ => return answer::not_allowed(codes::gate::METHOD, allow),
+    }
+    call(shared, tool, request, seen).await.unwrap_or_else(Stop::into_response)
+}
+
+async fn call(shared: Arc<Shared>, tool: &Arc<Served>, request: Request, seen: &Seen) -> Result<Response, Stop> {
     let peer = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|ConnectInfo(peer)| peer.ip());
     shared.limiter.request(peer).map_err(too_often)?;
     let (head, body) = request.into_parts();
-    check_content_type(&head.headers)?;
+    // Only methods that are taken come here, and of those GET alone has its input in the query.
+    let parameters = tool.parameters.as_ref().filter(|_| head.method == Method::GET);
+    if parameters.is_none() {
+        check_content_type(&head.headers)?;
+    }
     let terms = tool.gate.terms.as_ref();
+    let stop = |terms: &Terms, unproven| stop(&shared, tool, terms, unproven);
     let signed = terms.map(|terms| Terms::read(&head.headers).map_err(|unproven| stop(terms, unproven))).transpose()?;
     let busy = || Refusal::new(StatusCode::SERVICE_UNAVAILABLE, codes::gate::BUSY).retry_after(RETRY_SECONDS);
     let reading = shared.reading.try_acquire().map_err(|_| busy())?;
-    let body = read(body, &head.headers, tool.max_input).await?;
-    let mut proven = None;
+    let body = read(body, &head.headers, if parameters.is_some() { 0 } else { tool.max_input }).await?;
+    let target = head.uri.path_and_query().map_or("/", |target| target.as_str());
+    let (mut proven, mut delegated_for) = (None, None);
     if let (Some(terms), Some(payment)) = (terms, signed) {
-        let target = head.uri.path_and_query().map_or("/", |target| target.as_str());
         let asked = Asked { method: head.method.as_str(), target, body: &body };
-        let found = terms.verify(payment, &head.headers, asked, shared.clock.now());
+        let found = terms.verify(payment, &head.headers, asked, shared.clock.now()).await;
         let found = found.map_err(|unproven| stop(terms, unproven))?;
+        seen.caller(found.caller.account);
         // A payment whose time is over is on the chain for everybody to send again; it must not use up what its payer may call.
         if !found.is_over {
             shared.limiter.account(found.caller.account).map_err(too_often)?;
         }
         proven = Some(found);
+        delegated_for = delegation::read(&head.headers, tool.gate.access.as_ref())?;
     }
     let data = tool.gate.access.as_ref().map(|access| access.data(&head.headers)).transpose()?.unwrap_or_default();
-    let input = input(&body, tool.inputs.as_ref())?;
+    let input = match parameters {
+        Some(parameters) => parameters.read(head.uri.query().unwrap_or_default())?,
+        None => parse(&body)?,
+    };
+    check_input(&input, tool.inputs.as_ref())?;
     let permit = shared.running.clone().try_acquire_owned().map_err(|_| busy())?;
     drop(reading);
     let context = Context {
         slug: tool.slug.clone(),
         caller: proven.as_ref().map(|proven| proven.caller),
+        delegated_for,
         tool: terms.and_then(Terms::tool),
         paid: None,
     };
-    let body_hash = keccak256(&body);
+    // Of a GET it is the target. And a call for one account is not the same call for another, who may never have agreed.
+    let mut body_hash = if parameters.is_some() { keccak256(target) } else { keccak256(&body) };
+    if let Some(holder) = delegated_for {
+        body_hash = keccak256([body_hash.as_slice(), holder.as_slice()].concat());
+    }
     drop(body);
     let running = {
-        let (shared, tool) = (shared.clone(), tool.clone());
-        tokio::spawn(async move {
+        let (shared, tool, seen, span) = (shared.clone(), tool.clone(), seen.clone(), seen.span().clone());
+        let serving = async move {
             let _permit = permit;
-            Admitted { shared: &shared, tool: &tool, data, body_hash }.serve(proven, input, context).await
-        })
+            Admitted { shared: &shared, tool: &tool, data, body_hash, seen }.serve(proven, input, context).await
+        };
+        tokio::spawn(serving.instrument(span))
     };
     running.await.unwrap_or_else(|error| {
         shared.tell(tool, codes::gate::PANICKED, &error.to_string());
@@ -91,8 +122,8 @@ async fn call(shared: Arc<Shared>, tool: &Arc<Served>, request: Request) -> Resu
     })
 }
 
-/// Reads the input strictly and holds it against the schema.
-fn input(body: &[u8], schema: Option<&Validator>) -> Result<Value, Refusal> {
+/// Reads the input strictly.
+fn parse(body: &[u8]) -> Result<Value, Refusal> {
     let not_json = || Refusal::new(StatusCode::BAD_REQUEST, codes::gate::NOT_JSON);
     let reading = strict::read(body, Limits { max_bytes: body.len().max(1), max_depth: MAX_INSTANCE_DEPTH });
     let findings = reading.findings.into_sorted();
@@ -104,11 +135,15 @@ fn input(body: &[u8], schema: Option<&Validator>) -> Result<Value, Refusal> {
             None => refusal,
         });
     };
-    let input = to_serde(document.root());
+    Ok(to_serde(document.root()))
+}
+
+/// Holds the input against the schema.
+fn check_input(input: &Value, schema: Option<&Validator>) -> Result<(), Refusal> {
     // The caller's own values may be repeated to the caller.
-    let violations = schema.map_or_else(Vec::new, |schema| schema.violations(&input, Echo::Values));
+    let violations = schema.map_or_else(Vec::new, |schema| schema.violations(input, Echo::Values));
     if violations.is_empty() {
-        return Ok(input);
+        return Ok(());
     }
     Err(Refusal::new(StatusCode::BAD_REQUEST, codes::gate::INPUT_INVALID).with("violations", listed(&violations)))
 }
@@ -159,8 +194,12 @@ fn check_content_type(headers: &HeaderMap) -> Result<(), Refusal> {
     if is_json { Ok(()) } else { Err(Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, codes::gate::CONTENT_TYPE)) }
 }
 
-fn stop(terms: &Terms, unproven: Unproven) -> Stop {
+fn stop(shared: &Shared, tool: &Served, terms: &Terms, unproven: Unproven) -> Stop {
     match unproven {
+        Unproven::Unasked(detail) => {
+            shared.tell(tool, codes::access::UNAVAILABLE, &detail);
+            Refusal::new(StatusCode::BAD_GATEWAY, codes::access::UNAVAILABLE).retry_after(RETRY_SECONDS).into()
+        }
         Unproven::Malformed(refusal) => refusal.into(),
         Unproven::Challenge(reason) => Stop::challenge(terms.paywall(), reason),
     }

@@ -17,6 +17,12 @@ pub enum SetupError {
         /// The code of the URL rule.
         code: Code,
     },
+    /// Two origins have the same host.
+    #[error("two origins have the host {host}")]
+    HostTwice {
+        /// Which.
+        host: String,
+    },
     /// The tool has no usable slug.
     #[error("{name:?} has no usable slug")]
     Slug {
@@ -96,6 +102,7 @@ impl SetupError {
     pub const fn code(&self) -> Code {
         match self {
             Self::Origin { code, .. } => *code,
+            Self::HostTwice { .. } => codes::gate::HOST_TWICE,
             Self::Slug { .. } => codes::gate::SLUG,
             Self::SlugTwice { .. } => codes::gate::SLUG_TWICE,
             Self::EndpointTwice { .. } => codes::gate::ENDPOINT_TWICE,

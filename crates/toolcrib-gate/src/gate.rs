@@ -8,15 +8,19 @@ use std::sync::Arc;
 
 use alloy_primitives::{Address, Bytes, U256};
 use toolcrib_chain::registry::Registry;
+use toolcrib_chain::rpc::Chain;
 use toolcrib_core::caip::ToolRef;
 use toolcrib_core::x402::TimePolicy;
 
 use crate::settle::Settle;
 
 pub(crate) mod access;
+pub(crate) mod delegation;
+mod recipient;
 pub(crate) mod terms;
 
 pub use access::{ACCESS_TIME, FACTS_SECONDS, MAX_SHOWN_DATA_BYTES, MAX_SHOWN_REQUIREMENTS, X_TOOL_ACCESS_DATA};
+pub use recipient::{EndpointRecipient, Recipient};
 pub use terms::{IDENTITY_SECONDS, PAYMENT_SECONDS};
 
 /// Who may call a tool.
@@ -77,6 +81,7 @@ pub struct IdentityGate {
     pub(crate) identity_chain: Option<u64>,
     pub(crate) times: TimePolicy,
     pub(crate) bound_only: bool,
+    pub(crate) contract_accounts: Vec<Chain>,
 }
 
 impl IdentityGate {
@@ -116,6 +121,15 @@ impl IdentityGate {
         self.bound_only = true;
         self
     }
+
+    /// Takes accounts that are contracts, on a chain that there is a node for: an account with code says itself whether it has signed
+    /// (ERC-1271), and one without is recovered. Without this call every signer is recovered and no node is asked. It must be the
+    /// chain that is signed for.
+    #[must_use]
+    pub fn contract_accounts(mut self, chain: Chain) -> Self {
+        self.contract_accounts = vec![chain];
+        self
+    }
 }
 
 /// A gate that asks for money.
@@ -129,12 +143,21 @@ pub struct PaidGate {
     pub(crate) times: TimePolicy,
     pub(crate) bound_only: bool,
     pub(crate) settle_first: bool,
+    pub(crate) contract_accounts: Vec<Chain>,
 }
 
 impl PaidGate {
     /// See [`Gate::paid`].
     pub fn new(settle: Arc<dyn Settle>) -> Self {
-        Self { settle, predicate: None, tool: None, times: TimePolicy::default(), bound_only: false, settle_first: false }
+        Self {
+            settle,
+            predicate: None,
+            tool: None,
+            times: TimePolicy::default(),
+            bound_only: false,
+            settle_first: false,
+            contract_accounts: Vec::new(),
+        }
     }
 
     /// Asks the tool's predicate too, before any money moves. Its times and its wish for bound signatures count for the payment;
@@ -174,6 +197,15 @@ impl PaidGate {
         self.settle_first = true;
         self
     }
+
+    /// Takes accounts that are contracts, on the chains that there is a node for: an account with code says itself whether it has
+    /// signed (ERC-1271), and one without is recovered. Without this call every signer is recovered and no node is asked. Each must
+    /// be a chain of a price. Whether the payment of a contract can be settled, is up to the token and whoever settles.
+    #[must_use]
+    pub fn contract_accounts(mut self, chains: Vec<Chain>) -> Self {
+        self.contract_accounts = chains;
+        self
+    }
 }
 
 /// A gate that asks who calls, and then the registry whether that account may.
@@ -186,13 +218,26 @@ pub struct PredicateGate {
     pub(crate) times: TimePolicy,
     pub(crate) bound_only: bool,
     pub(crate) data: Option<Bytes>,
+    pub(crate) contract_accounts: Vec<Chain>,
+    pub(crate) delegation: Option<Address>,
+    pub(crate) recipient: Option<Arc<dyn Recipient>>,
 }
 
 impl PredicateGate {
     /// See [`Gate::predicate`].
     pub fn new(registry: Registry, id: U256) -> Self {
-        let times = TimePolicy::default();
-        Self { registry, id, pay_to: None, identity_chain: None, times, bound_only: false, data: None }
+        Self {
+            registry,
+            id,
+            pay_to: None,
+            identity_chain: None,
+            times: TimePolicy::default(),
+            bound_only: false,
+            data: None,
+            contract_accounts: Vec::new(),
+            delegation: None,
+            recipient: None,
+        }
     }
 
     /// Whom signatures are made out to, instead of the manifest's creator. Clients refuse recipients that they cannot check
@@ -200,6 +245,15 @@ impl PredicateGate {
     #[must_use]
     pub const fn pay_to(mut self, account: Address) -> Self {
         self.pay_to = Some(account);
+        self
+    }
+
+    /// Derives whom signatures are made out to from the endpoint, the tool and the operator (the account of [`pay_to`](Self::pay_to), or
+    /// else the manifest's creator), so that a signature for one tool is worth nothing at another. Payments are made out to the
+    /// recipient of the manifest in any case.
+    #[must_use]
+    pub fn recipient(mut self, recipient: impl Recipient + 'static) -> Self {
+        self.recipient = Some(Arc::new(recipient));
         self
     }
 
@@ -229,6 +283,24 @@ impl PredicateGate {
     #[must_use]
     pub fn data(mut self, data: impl Into<Bytes>) -> Self {
         self.data = Some(data.into());
+        self
+    }
+
+    /// Takes accounts that are contracts, on a chain that there is a node for: an account with code says itself whether it has signed
+    /// (ERC-1271), and one without is recovered. Without this call every signer is recovered and no node is asked. It must be the
+    /// chain that is signed for.
+    #[must_use]
+    pub fn contract_accounts(mut self, chain: Chain) -> Self {
+        self.contract_accounts = vec![chain];
+        self
+    }
+
+    /// Lets callers use the access of an account that has delegated everything to theirs, on the registry's chain: they sign with
+    /// their own key and name that account in the header `X-Delegate-For`. The registry of delegations is usually
+    /// [`DELEGATE_REGISTRY`](toolcrib_chain::delegate::DELEGATE_REGISTRY). Without this call the header is refused.
+    #[must_use]
+    pub const fn delegation(mut self, registry: Address) -> Self {
+        self.delegation = Some(registry);
         self
     }
 }

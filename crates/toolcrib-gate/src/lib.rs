@@ -7,13 +7,19 @@ mod clock;
 mod endpoint;
 mod error;
 mod gate;
+mod metrics;
+mod query;
 mod rate;
 mod reconcile;
+mod serving;
 mod settle;
 mod standing;
+mod tls;
 mod tool;
 mod tools;
+mod usage;
 mod used;
+mod watch;
 mod well_known;
 
 pub use admitted::SETTLEMENT_SECONDS;
@@ -21,17 +27,22 @@ pub use clock::SystemClock;
 pub use endpoint::BODY_TIME;
 pub use error::{SetupError, SetupErrors};
 pub use gate::{
-    ACCESS_TIME, FACTS_SECONDS, Gate, IDENTITY_SECONDS, IdentityGate, MAX_SHOWN_DATA_BYTES, MAX_SHOWN_REQUIREMENTS,
-    PAYMENT_SECONDS, PaidGate, PredicateGate, X_TOOL_ACCESS_DATA,
+    ACCESS_TIME, EndpointRecipient, FACTS_SECONDS, Gate, IDENTITY_SECONDS, IdentityGate, MAX_SHOWN_DATA_BYTES,
+    MAX_SHOWN_REQUIREMENTS, PAYMENT_SECONDS, PaidGate, PredicateGate, Recipient, X_TOOL_ACCESS_DATA,
 };
+pub use metrics::COUNTS_SECONDS;
+pub use query::{MAX_PARAMETERS, MAX_QUERY_BYTES};
 pub use rate::{MAX_CALLERS, Rate, Rates};
 pub use reconcile::{GIVE_UP_SECONDS, RECONCILE_EVERY, Reconciled};
+pub use serving::{HEAD_TIME, MAX_CONNECTIONS, MAX_HEAD_BYTES, Origins};
 pub use settle::{
     CONFIRM_TIME, CONFIRMATIONS, Due, Facilitator, FacilitatorCall, Found, LOG_WINDOW, LocalSettlement, MAX_LOG_WINDOWS,
     MAX_SETTLEMENT_FEE_WEI, MAX_SETTLEMENT_GAS, Outcome, PENDING_PAUSE, RECEIPT_TIME, SETTLE_TIME, SKEW_SECONDS, SUPPORTED_TIME,
     Settle, VERIFY_TIME, Verdict,
 };
 pub use standing::Discord;
+pub use tls::{AUTHORITY_DAYS, Authority, AuthorityError, CERTIFICATE_DAYS, HANDSHAKE_TIME, MAX_HANDSHAKES, Tls, TlsError};
 pub use tool::{CALL_TIME, Caller, Context, Handler, MAX_INPUT_BYTES, MAX_OUTPUT_BYTES, NoHandler, Paid, Tool, ToolError};
 pub use toolcrib_fetch::{Configured, ConfiguredUrl, Headers};
 pub use tools::{Fault, MAX_READING, MAX_RUNNING, SHUTDOWN_TIME, Server, Tools};
+pub use usage::{MAX_REPORTS, USAGE_TIME, Usage};

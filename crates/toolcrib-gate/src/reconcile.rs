@@ -66,9 +66,10 @@ pub(crate) async fn once(shared: &Shared, tools: &[Arc<Served>]) -> Reconciled {
             Err(_) => Found::Unclear { detail: "what was written down about a settlement cannot be read".to_owned() },
         };
         let outcome = match (seen, &read) {
-            (Found::Settled { transaction }, Ok((payment, _))) => {
+            (Found::Settled { transaction }, Ok((payment, offer))) => {
                 let response = SettleResponse::settled(payment, transaction).to_json(payment.version).into_bytes();
                 found.settled += 1;
+                tool.metrics.settled(offer);
                 store.settle(&entry.key, &Receipt { transaction, response }, now).await
             }
             (Found::Never | Found::Spent, _) => {

@@ -35,6 +35,7 @@ pub struct Tool<H = NoHandler> {
     pub(crate) bytes: Option<Vec<u8>>,
     pub(crate) slug: Option<String>,
     pub(crate) gate: Gate,
+    pub(crate) get: bool,
     pub(crate) max_input: usize,
     pub(crate) time: Duration,
     pub(crate) handler: H,
@@ -52,6 +53,7 @@ impl Tool<NoHandler> {
             bytes: None,
             slug: None,
             gate: Gate::Open,
+            get: false,
             max_input: MAX_INPUT_BYTES,
             time: CALL_TIME,
             handler: NoHandler,
@@ -80,8 +82,8 @@ impl Tool<NoHandler> {
                 serde_json::to_value(output).map_err(|error| Failure::Output(error.to_string()))
             })
         };
-        let Self { manifest, bytes, slug, gate, max_input, time, .. } = self;
-        Tool { manifest, bytes, slug, gate, max_input, time, handler: Handler(Arc::new(erased)) }
+        let Self { manifest, bytes, slug, gate, get, max_input, time, .. } = self;
+        Tool { manifest, bytes, slug, gate, get, max_input, time, handler: Handler(Arc::new(erased)) }
     }
 }
 
@@ -104,6 +106,14 @@ impl<H> Tool<H> {
     #[must_use]
     pub fn gate(mut self, gate: impl Into<Gate>) -> Self {
         self.gate = gate.into();
+        self
+    }
+
+    /// Lets the tool be called with GET as well. The parameters of the query are then the members of the input, each of the type that
+    /// the manifest's `inputs` declare for it. For tools that only look something up: GET is repeated by whoever likes to.
+    #[must_use]
+    pub const fn get(mut self) -> Self {
+        self.get = true;
         self
     }
 
@@ -153,6 +163,7 @@ pub(crate) enum Failure {
 pub struct Context {
     pub(crate) slug: Arc<str>,
     pub(crate) caller: Option<Caller>,
+    pub(crate) delegated_for: Option<Address>,
     pub(crate) tool: Option<ToolRef>,
     pub(crate) paid: Option<Paid>,
 }
@@ -166,6 +177,11 @@ impl Context {
     /// Who calls. `None` when the tool is open: nobody was asked.
     pub const fn caller(&self) -> Option<&Caller> {
         self.caller.as_ref()
+    }
+
+    /// The account whose access is used: it has delegated to the caller, who asked for that. `None` when the caller calls for itself.
+    pub const fn delegated_for(&self) -> Option<Address> {
+        self.delegated_for
     }
 
     /// The tool on its registry, when its gate knows it.

@@ -2,8 +2,6 @@
 
 use std::collections::HashSet;
 use std::fmt;
-use std::future::Future;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,13 +11,12 @@ use axum::body::Bytes;
 use axum::extract::Request;
 use axum::http::{HeaderValue, StatusCode};
 use axum::routing::any;
-use tokio::net::TcpListener;
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::Semaphore;
 use tokio::time::sleep;
 use toolcrib_core::clock::Clock;
 use toolcrib_core::codes::{self, Code};
 use toolcrib_core::finding::{Finding, Mode};
-use toolcrib_core::schema::Validator;
+use toolcrib_core::schema::{Validator, to_serde};
 use toolcrib_core::slug::Slug;
 use toolcrib_core::tool::ToolManifest;
 use toolcrib_core::url::Origin;
@@ -29,11 +26,14 @@ use crate::answer::Refusal;
 use crate::error::{SetupError, SetupErrors};
 use crate::gate::access::Access;
 use crate::gate::terms::Terms;
+use crate::metrics::{Metrics, ToolMetrics};
+use crate::query::Parameters;
 use crate::rate::{Limiter, Rates};
 use crate::reconcile::{self, RECONCILE_EVERY, Reconciled};
 use crate::settle::Settle;
 use crate::standing::{Discord, Expected};
 use crate::tool::{Handler, Tool};
+use crate::usage::Usage;
 use crate::used::Used;
 use crate::{Gate, SystemClock, endpoint, well_known};
 
@@ -56,6 +56,7 @@ pub struct Tools {
     rates: Rates,
     clock: Arc<dyn Clock + Send + Sync>,
     on_fault: Arc<OnFault>,
+    usage: Option<Usage>,
 }
 
 type OnFault = dyn Fn(&Fault<'_>) + Send + Sync;
@@ -81,6 +82,7 @@ impl Tools {
             rates: Rates::default(),
             clock: Arc::new(SystemClock),
             on_fault: Arc::new(|_| ()),
+            usage: None,
         }
     }
 
@@ -126,6 +128,14 @@ impl Tools {
         self
     }
 
+    /// Reports calls that were served to a directory. Without this call nothing is reported: a report hands the caller's signature to
+    /// somebody else. Tools whose gate does not know which tool of which registry they are, are not reported.
+    #[must_use]
+    pub fn usage(mut self, usage: Usage) -> Self {
+        self.usage = Some(usage);
+        self
+    }
+
     /// Checks everything, and gives a server or all that is wrong.
     pub fn build(self) -> Result<Server, SetupErrors> {
         let origin = Origin::parse(&self.origin).map_err(|fault| {
@@ -163,10 +173,12 @@ impl Tools {
             limiter: Limiter::new(self.rates),
             clock: self.clock,
             on_fault: self.on_fault,
+            usage: self.usage,
+            metrics: Metrics::default(),
             reading: Semaphore::new(MAX_READING),
             running: Arc::new(Semaphore::new(MAX_RUNNING)),
         };
-        Ok(Server { tools: served, shared: Arc::new(shared) })
+        Ok(Server { origin, tools: served, shared: Arc::new(shared) })
     }
 }
 
@@ -179,8 +191,9 @@ impl fmt::Debug for Tools {
 /// Tools that are ready to be served.
 #[derive(Clone, Debug)]
 pub struct Server {
-    tools: Vec<Arc<Served>>,
-    shared: Arc<Shared>,
+    origin: Origin,
+    pub(crate) tools: Vec<Arc<Served>>,
+    pub(crate) shared: Arc<Shared>,
 }
 
 impl Server {
@@ -206,33 +219,14 @@ impl Server {
         self.routes().fallback(nothing)
     }
 
-    /// Serves on a socket until `stop` is done, then takes no new calls and lets those end that are running, for at most
-    /// [`SHUTDOWN_TIME`]. TLS is somebody else's: a proxy's, for now.
-    pub async fn serve(self, listener: TcpListener, stop: impl Future<Output = ()> + Send + 'static) -> std::io::Result<()> {
-        let service = self.router().into_make_service_with_connect_info::<SocketAddr>();
-        let (stopping, stopped) = oneshot::channel();
-        let serving = axum::serve(listener, service).with_graceful_shutdown(async move {
-            stop.await;
-            let _ = stopping.send(());
-        });
-        let too_late = async {
-            if stopped.await.is_err() {
-                // The server ended by itself, which the other branch tells.
-                std::future::pending::<()>().await;
-            }
-            sleep(SHUTDOWN_TIME).await;
-        };
-        let all = u32::try_from(MAX_RUNNING).unwrap_or(u32::MAX);
-        tokio::select! {
-            served = async {
-                serving.await?;
-                // Calls whose caller has gone are still running, and may be settling.
-                let _ = self.shared.running.acquire_many(all).await;
-                Ok(())
-            } => served,
-            () = too_late => Ok(()),
-            () = self.keep_reconciling() => Ok(()),
-        }
+    /// The host that callers connect to.
+    pub(crate) fn host(&self) -> &str {
+        self.origin.host()
+    }
+
+    /// A place for each call that may run.
+    pub(crate) fn running(&self) -> &Semaphore {
+        &self.shared.running
     }
 
     /// Looks once what has become of payments whose settlement was begun and not heard of again, and writes it down. A server that
@@ -241,7 +235,7 @@ impl Server {
         reconcile::once(&self.shared, &self.tools).await
     }
 
-    async fn keep_reconciling(&self) {
+    pub(crate) async fn keep_reconciling(&self) {
         loop {
             self.reconcile().await;
             sleep(RECONCILE_EVERY).await;
@@ -272,6 +266,8 @@ pub(crate) struct Shared {
     pub(crate) limiter: Limiter,
     pub(crate) clock: Arc<dyn Clock + Send + Sync>,
     pub(crate) on_fault: Arc<OnFault>,
+    pub(crate) usage: Option<Usage>,
+    pub(crate) metrics: Metrics,
     pub(crate) reading: Semaphore,
     pub(crate) running: Arc<Semaphore>,
 }
@@ -298,6 +294,8 @@ pub(crate) struct Served {
     pub(crate) route: String,
     pub(crate) bytes: Bytes,
     pub(crate) etag: HeaderValue,
+    /// How a query is read, where GET is taken.
+    pub(crate) parameters: Option<Parameters>,
     pub(crate) inputs: Option<Validator>,
     pub(crate) outputs: Option<Validator>,
     pub(crate) gate: Ready,
@@ -305,6 +303,7 @@ pub(crate) struct Served {
     pub(crate) max_input: usize,
     pub(crate) time: Duration,
     pub(crate) handler: Handler,
+    pub(crate) metrics: ToolMetrics,
 }
 
 /// A gate that is ready to be used. All of it is missing where everybody may call.
@@ -388,6 +387,7 @@ impl Served {
                 return Err(errors);
             }
         };
+        let parameters = tool.get.then(|| Parameters::of(&manifest.inputs().map_or(serde_json::Value::Null, to_serde)));
         let expected = Expected {
             hash: tool.manifest.hash(),
             creator: manifest.creator(),
@@ -404,6 +404,7 @@ impl Served {
             route: route(endpoint.normalized()),
             bytes: bytes.into(),
             etag,
+            parameters,
             inputs,
             outputs,
             gate,
@@ -411,6 +412,7 @@ impl Served {
             max_input: tool.max_input,
             time: tool.time,
             handler: tool.handler,
+            metrics: ToolMetrics::default(),
         })
     }
 }

@@ -7,10 +7,15 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde::Deserialize;
 use toolcrib_core::finding::Mode;
 
+use crate::commands::calling::{budget, call, pay, payments};
+use crate::commands::dev::Dev;
+use crate::commands::dev::chain::ChainArguments;
+use crate::commands::init;
 use crate::commands::onchain::agt::AgtCommand;
-use crate::commands::onchain::dev::{ContractsCommand, Dev};
+use crate::commands::onchain::contracts::ContractsCommand;
 use crate::commands::onchain::wallet::WalletCommand;
 use crate::commands::onchain::{look, publish, write};
+use crate::commands::serving::{dry_run, serve};
 use crate::commands::trust::{diff, explain_hash, probe, verify, watch};
 use crate::kinds::ManifestKind;
 
@@ -79,8 +84,12 @@ pub(crate) enum Command {
         toolcrib new agent rain.agt --out rain.agt.json\n  \
         toolcrib new local weather          writes weather/manifest.json")]
     New(New),
-    /// Write a starting file for a tool; the same as `new tool`
-    Init(Init),
+    /// Start a tool: a manifest, as `new tool` writes it, or a whole project that serves it
+    #[command(after_help = "Examples:\n  \
+        toolcrib init rain-radar                          writes rain-radar.json\n  \
+        toolcrib init weather --price 0.01                a project in weather/, paid in the test USDC of the local chain\n  \
+        toolcrib init weather --gate nft:0x… --network base --address 0x… --origin https://tools.example.com")]
+    Init(Box<init::InitTool>),
     /// Draft a signed agent manifest from the legacy TXT records of a name
     #[command(after_help = "The draft goes to stdout; the changes to make to the TXT records afterwards go to stderr.\n\
         Nothing is sent anywhere.")]
@@ -171,10 +180,60 @@ pub(crate) enum Command {
         toolcrib probe https://tools.example.com/tide-table"
     )]
     Probe(probe::ProbeEndpoint),
-    /// Start a world of one's own: a chain with our contracts, and what to try
+    /// Put a gate before a tool written in any language: manifests, and a server or a program that does the work
+    #[command(
+        after_help = "The manifest is served where verifiers look for it. A call is checked (payment, predicate, input) and only then handed on:\n\
+        by POST to the upstream, or to the stdin of a program that is started for it without a shell. A status of success with JSON\n\
+        is the output; 4xx with a message refuses the call; everything else is a fault, which callers are not told about.\n\
+        The upstream learns who calls from X-Tool-Caller, X-Tool-Slug and X-Tool-Reference.\n\n\
+        Examples:\n  \
+        toolcrib serve tide-table.json --upstream http://127.0.0.1:3000/tides\n  \
+        toolcrib serve tide-table.json --command python3 --arg tides.py --tool 7 --network base\n  \
+        toolcrib serve tide-table.json --upstream http://127.0.0.1:3000/ --facilitator https://x402.org/facilitator"
+    )]
+    Serve(Box<serve::Serve>),
+    /// Say what a gate would answer, without serving anything
+    #[command(
+        after_help = "Shows the challenge in both versions of x402 and, for an account, what the tool's predicate says about it.\n\
+        The exit code is 0 when the account would be let in, 1 when not, 2 when it could not be told.\n\n\
+        Example:\n  \
+        toolcrib dry-run-gate tide-table.json --tool 7 --network base --account 0x52908400098527886e0f7030069857d2e4169ee7"
+    )]
+    DryRunGate(Box<dry_run::DryRun>),
+    /// Verify a tool, pay what its manifest states, and print what it says
+    #[command(
+        after_help = "The tool is verified now, the input is checked against its schema, and only what its manifest states is paid: anything\n\
+        else, also less, needs --agree with exactly the terms. Limits are in the user's settings, section [spend]; `budget` shows them.\n\
+        The exit code is 0 for a result, 1 for a refusal, 2 when it could not be told, as after a payment whose answer was lost.\n\n\
+        Examples:\n  \
+        toolcrib call 7 --network base --wallet main --input '{\"text\": \"how many words\"}'\n  \
+        toolcrib call 7 --network base --wallet main --input @input.json --max-price 0.05\n  \
+        toolcrib call 7 --network base --input @input.json --dry-run"
+    )]
+    Call(Box<call::Call>),
+    /// Call any x402 endpoint, and pay what you allow
+    #[command(
+        after_help = "Nothing vouches for a URL, so nothing is paid unless amount and recipient are named, or exact terms.\n\n\
+        Examples:\n  \
+        toolcrib pay https://api.example.com/report --max-price 0.05 --to 0x52908400098527886e0f7030069857d2e4169ee7 --wallet main"
+    )]
+    Pay(Box<pay::Pay>),
+    /// Call an x402 endpoint that asks for nothing but who calls
+    Auth(Box<pay::Auth>),
+    /// List payments, and find out what came of those whose answer was lost
+    Payments(payments::Payments),
+    /// Show what may be spent, and what is
+    Budget(budget::Budget),
+    /// Start a world of one's own: a chain with our contracts, three tools, and what to try
+    #[command(
+        after_help = "The tools are open, for holders of an NFT, and paid. They are registered, served with certificates of a local\n\
+        authority below localhost, and verify as public ones do. Nothing of this is reachable from outside this machine.\n\
+        With --json a line of JSON tells where everything is, and the last line is the envelope."
+    )]
     Dev(Dev),
     /// Start a development chain with our contracts on it
-    Devchain(Dev),
+    #[command(after_help = "With --json a line of JSON tells where everything is, and the last line is the envelope.")]
+    Devchain(ChainArguments),
     /// Our contracts
     #[command(subcommand)]
     Contracts(ContractsCommand),
@@ -304,7 +363,7 @@ pub(crate) struct New {
     pub(crate) file: Init,
 }
 
-/// Arguments of `init`, and of `new` after the kind.
+/// Arguments of `new` after the kind, and of `init`.
 #[derive(Args, Debug)]
 pub(crate) struct Init {
     /// A name: of the tool, of the agent (its .agt domain), or of the local tool (its folder)

@@ -24,6 +24,12 @@ pub(crate) const TOOLCRIB_PASSWORD: &str = "TOOLCRIB_PASSWORD";
 /// Where `watch` sends drift, unless `--webhook` says otherwise: such a URL often holds a key, and arguments are seen by others.
 pub(crate) const TOOLCRIB_WEBHOOK: &str = "TOOLCRIB_WEBHOOK";
 
+/// The server that does the work of tools that `serve` serves, unless `--upstream` says otherwise: such a URL may hold a key.
+pub(crate) const TOOLCRIB_UPSTREAM: &str = "TOOLCRIB_UPSTREAM";
+
+/// Where used payments are kept, unless `--store` says otherwise: `memory`, `sqlite:PATH` or a PostgreSQL URL.
+pub(crate) const TOOLCRIB_STORE: &str = "TOOLCRIB_STORE";
+
 /// Where wallets and unfinished work lie: `$XDG_STATE_HOME/toolcrib`.
 pub(crate) const XDG_STATE_HOME: &str = "XDG_STATE_HOME";
 
@@ -53,6 +59,8 @@ pub(crate) const DOCUMENTED: &[(&str, &str)] = &[
     (TOOLCRIB_PRIVATE_KEY, "the private key that signs when no wallet is named"),
     (TOOLCRIB_PASSWORD, "the password of the wallet that is named"),
     (TOOLCRIB_WEBHOOK, "where `watch` sends drift, unless `--webhook` is given"),
+    (TOOLCRIB_UPSTREAM, "the server that does the work of tools that `serve` serves, unless `--upstream` is given"),
+    (TOOLCRIB_STORE, "where `serve` keeps used payments, unless `--store` is given: `memory`, `sqlite:PATH` or a PostgreSQL URL"),
     (XDG_STATE_HOME, "wallets and unfinished work are in `$XDG_STATE_HOME/toolcrib`"),
     (NO_COLOR, "any value but the empty one turns colours off, unless `color` is set"),
     (TERM, "a terminal called `dumb` gets no colours"),

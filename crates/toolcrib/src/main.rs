@@ -60,7 +60,7 @@ fn run(cli: Cli) -> Exit {
         Command::Explain(arguments) => commands::explain::run(&arguments, &mut printer),
         Command::Schema(arguments) => commands::schema::run(&arguments, &mut printer),
         Command::New(arguments) => commands::new::run(arguments.kind.into(), &arguments.file, &mut printer),
-        Command::Init(arguments) => commands::new::run(kinds::ManifestKind::Tool, &arguments, &mut printer),
+        Command::Init(arguments) => commands::init::run(&arguments, &mut printer),
         Command::Migrate(arguments) => commands::migrate::run(&arguments, &mut printer),
         Command::Publish(arguments) => reach(commands::onchain::publish::run(&arguments, &mut printer)),
         Command::Register(arguments) => reach(commands::onchain::write::register(&arguments, &mut printer)),
@@ -83,9 +83,16 @@ fn run(cli: Cli) -> Exit {
         Command::Diff(arguments) => reach(commands::trust::diff::run(&arguments, &mut printer)),
         Command::Watch(arguments) => reach(commands::trust::watch::run(&arguments, &mut printer)),
         Command::Probe(arguments) => reach(commands::trust::probe::run(&arguments, &mut printer)),
-        Command::Dev(arguments) => reach(commands::onchain::dev::run(&arguments, true, &mut printer)),
-        Command::Devchain(arguments) => reach(commands::onchain::dev::run(&arguments, false, &mut printer)),
-        Command::Contracts(command) => reach(commands::onchain::dev::contracts(&command, &mut printer)),
+        Command::Serve(arguments) => reach_at_once(commands::serving::serve::run(&arguments, &mut printer)),
+        Command::DryRunGate(arguments) => reach(commands::serving::dry_run::run(&arguments, &mut printer)),
+        Command::Call(arguments) => reach(commands::calling::call::run(&arguments, &settings, &mut printer)),
+        Command::Pay(arguments) => reach(commands::calling::pay::run(&arguments, &settings, &mut printer)),
+        Command::Auth(arguments) => reach(commands::calling::pay::auth(&arguments, &settings, &mut printer)),
+        Command::Payments(arguments) => reach(commands::calling::payments::run(&arguments, &settings, &mut printer)),
+        Command::Budget(arguments) => reach(commands::calling::budget::run(&arguments, &settings, &mut printer)),
+        Command::Dev(arguments) => reach(commands::dev::run(&arguments, &mut printer)),
+        Command::Devchain(arguments) => reach(commands::dev::chain::run(&arguments, &mut printer)),
+        Command::Contracts(command) => reach(commands::onchain::contracts::run(&command, &mut printer)),
         Command::Wallet(command) => commands::onchain::wallet::run(&command, &mut printer),
         Command::Agt(command) => reach(commands::onchain::agt::run(&command, &mut printer)),
         Command::Config => commands::config::run(&settings, &mut printer),
@@ -97,7 +104,16 @@ fn run(cli: Cli) -> Exit {
 
 /// Runs a command that waits for others. One thread is enough: there is one conversation.
 fn reach(command: impl Future<Output = Result<Done, Stop>>) -> Result<Done, Stop> {
-    match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+    within(tokio::runtime::Builder::new_current_thread(), command)
+}
+
+/// Runs a command that many talk to at once, on all cores.
+fn reach_at_once(command: impl Future<Output = Result<Done, Stop>>) -> Result<Done, Stop> {
+    within(tokio::runtime::Builder::new_multi_thread(), command)
+}
+
+fn within(mut builder: tokio::runtime::Builder, command: impl Future<Output = Result<Done, Stop>>) -> Result<Done, Stop> {
+    match builder.enable_all().build() {
         Ok(runtime) => runtime.block_on(command),
         Err(error) => Err(Failure::new(codes::cli::OUTPUT, format!("the system gives no means to wait: {error}")).into()),
     }

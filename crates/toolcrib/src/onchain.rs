@@ -83,6 +83,12 @@ impl OnChain {
         self.chain_of(self.named()?, printer).await
     }
 
+    /// Connects to the chain with a number: that of a payment, whatever the arguments name.
+    pub(crate) async fn chain_numbered(&self, chain: u64, printer: &mut Printer) -> Result<Chain, Stop> {
+        let unlisted = Network::unlisted(chain);
+        self.chain_of(Network::by_id(chain).unwrap_or(&unlisted), printer).await
+    }
+
     fn named(&self) -> Result<&'static Network, Failure> {
         let name = self.network.as_deref().ok_or_else(|| {
             Failure::new(codes::cli::USAGE, "no network was named").hint("give --network, such as base, base-sepolia or local")
@@ -102,6 +108,17 @@ impl OnChain {
         let unlisted = Network::unlisted(reference.chain);
         let network = Network::by_id(reference.chain).unwrap_or(&unlisted);
         Ok((self.connect_to(network, Some(reference.registry), printer).await?, reference.id))
+    }
+
+    /// Connects to a chain by its number, whatever `--network` says.
+    pub(crate) async fn chain_by_id(&self, chain: u64, printer: &mut Printer) -> Result<Chain, Stop> {
+        let unlisted = Network::unlisted(chain);
+        self.chain_of(Network::by_id(chain).unwrap_or(&unlisted), printer).await
+    }
+
+    /// Whether somebody named a node to ask.
+    pub(crate) fn names_a_node(&self) -> bool {
+        self.rpc_url.is_some() || std::env::var_os(env::RPC_URL).is_some_and(|value| !value.is_empty())
     }
 
     async fn chain_of(&self, network: &Network, printer: &mut Printer) -> Result<Chain, Stop> {
@@ -180,6 +197,11 @@ pub(crate) fn state_dir() -> Result<PathBuf, Failure> {
         .or_else(|| variable(env::APPDATA))
         .map(|folder| folder.join("toolcrib"))
         .ok_or_else(|| Failure::new(codes::cli::USAGE, "there is no home folder").hint("set HOME or XDG_STATE_HOME"))
+}
+
+/// Where the authority of the development world is: `dev` in the user's state folder.
+pub(crate) fn dev_folder() -> Result<PathBuf, Failure> {
+    Ok(state_dir()?.join("dev"))
 }
 
 /// A failure of the chain in the words of the command line.

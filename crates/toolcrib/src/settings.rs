@@ -7,6 +7,7 @@ use std::{env, fmt, fs, io};
 
 use clap::ValueEnum;
 use serde::Deserialize;
+use toolcrib_client::SpendPolicy;
 use toolcrib_core::codes;
 
 use crate::cli::{Color, Format, Role, word};
@@ -43,6 +44,8 @@ pub(crate) struct Settings {
     pub(crate) deny_warnings: Setting<bool>,
     /// Whose rules apply.
     pub(crate) role: Setting<Role>,
+    /// What calls may cost.
+    pub(crate) spend: Setting<SpendPolicy>,
     /// The files that were looked at, and whether they were there.
     pub(crate) files: Vec<(PathBuf, bool)>,
 }
@@ -109,8 +112,14 @@ impl fmt::Display for Origin {
 pub(crate) fn resolve(flags: Flags) -> Result<Settings, Failure> {
     let mut files = Vec::new();
     let mut layers = Vec::new();
+    let mut spend = Setting { value: SpendPolicy::default(), origin: Origin::Default };
     if let Some(path) = project_file() {
         if let Some(file) = load(&path)? {
+            // Whoever works in somebody else's folder must not spend by his limits.
+            if file.spend.is_some() {
+                let what = format!("{}: limits on spending are taken from the user's own file alone", path.display());
+                return Err(Failure::new(codes::cli::SETTINGS, what));
+            }
             layers.push((Origin::ProjectFile(path.clone()), file));
         }
         files.push((path, true));
@@ -118,7 +127,10 @@ pub(crate) fn resolve(flags: Flags) -> Result<Settings, Failure> {
     if let Some(path) = user_file() {
         let found = load(&path)?;
         files.push((path.clone(), found.is_some()));
-        if let Some(file) = found {
+        if let Some(mut file) = found {
+            if let Some(policy) = file.spend.take() {
+                spend = Setting { value: policy, origin: Origin::UserFile(path.clone()) };
+            }
             layers.push((Origin::UserFile(path), file));
         }
     }
@@ -153,6 +165,7 @@ pub(crate) fn resolve(flags: Flags) -> Result<Settings, Failure> {
             |file| file.role,
             (Role::Producer, Origin::Default),
         ),
+        spend,
         files,
     })
 }
@@ -175,6 +188,8 @@ struct File {
     deny_warnings: Option<bool>,
     #[serde(rename = "as")]
     role: Option<Role>,
+    /// In the user's file only.
+    spend: Option<SpendPolicy>,
 }
 
 fn decide<T: Copy>(

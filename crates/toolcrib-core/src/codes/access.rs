@@ -26,4 +26,19 @@ super::codes! {
         "Some predicates need a token id, a proof or a signature beside the account. It travels as 0x and pairs of hexadecimal digits, at most 4096 bytes of it, in one header X-Tool-Access-Data.",
         "send the bytes that the predicate documents, once, in hexadecimal",
     }
+    DELEGATE_FOR = "access.delegate_for", Error, "Invocation guide; delegate.xyz DelegateRegistry v2" {
+        "the account that is called for cannot be read",
+        "The header X-Delegate-For holds one account as 0x and 40 hexadecimal digits, once. Nobody is let in for an account that was guessed.",
+        "send the account that has delegated to yours, or no such header",
+    }
+    NO_DELEGATION = "access.no_delegation", Error, "Toolcrib" {
+        "the tool does not let anybody call for somebody else",
+        "The header X-Delegate-For names an account to call for. This tool looks at the account that signed and at no other, so the header would have been of no effect.",
+        "call without the header X-Delegate-For, with the account that has access",
+    }
+    NOT_DELEGATED = "access.not_delegated", Error, "delegate.xyz DelegateRegistry v2" {
+        "the account that is called for has not delegated to the caller",
+        "The delegation registry on the tool's chain was asked whether the account in X-Delegate-For has delegated everything to the account that signed, and said no. The signature was not used up.",
+        "delegate from the account that has access to the one that signs, on the tool's chain, and call again",
+    }
 }

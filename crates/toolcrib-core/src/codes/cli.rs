@@ -56,6 +56,11 @@ super::codes! {
         "The service did not answer, or answered with something else than success. What it should have been told was printed, and will be sent again with the next look.",
         "check the service and the URL of the webhook",
     }
+    LISTEN = "cli.listen", Error, "Toolcrib command line" {
+        "the address cannot be listened at",
+        "Another program listens there, the address is not one of this machine, or the port needs more rights. Nothing is served.",
+        "choose another address or port with --listen, or stop the other program",
+    }
     STATE = "cli.state", Error, "Toolcrib command line" {
         "a state file cannot be used",
         "It is damaged, too large, or was written by another version. It is not taken for an empty one, because then a change that happened meanwhile would go unnoticed.",

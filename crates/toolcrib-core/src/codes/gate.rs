@@ -10,7 +10,7 @@ super::codes! {
     }
     METHOD = "gate.method", Error, "Invocation guide, How It Works" {
         "the method is not allowed here",
-        "Endpoints take POST with JSON. Manifests are read with GET or HEAD. The header Allow lists what is taken.",
+        "Endpoints take POST with JSON, and some GET with a query. Manifests are read with GET or HEAD. The header Allow lists what is taken.",
         "use a method of the header Allow",
     }
     CONTENT_TYPE = "gate.content_type", Error, "Invocation guide, How It Works" {
@@ -158,6 +158,61 @@ super::codes! {
         "The 402 answer needs a token whose signing domain is known, a recipient, and a description that fits into a header.",
         "choose a chain of the built-in table for the identity, and a recipient other than the zero address",
     }
+    BIND = "gate.bind", Error, "Toolcrib" {
+        "the server cannot listen",
+        "The address or port is taken by another program, or may not be used. No tool was served.",
+        "stop the other program, or choose another port (0 takes a free one)",
+    }
+    HOST_TWICE = "gate.host_twice", Error, "Toolcrib" {
+        "two origins have the same host",
+        "Servers on one socket are told apart by the host that a request names.",
+        "put the tools of one host into one server, or give the other server a socket of its own",
+    }
+    MISDIRECTED = "gate.misdirected", Error, "RFC 9110 §15.5.20" {
+        "the server has no tools for this host",
+        "Several origins are served here, and the request names none of them, or names several at once.",
+        "connect to the host of the tool's endpoint, and name that one in the header Host",
+    }
+    TLS_CERTIFICATE = "gate.tls_certificate", Error, "RFC 5280; RFC 7468" {
+        "there is no certificate that could be used",
+        "The chain is PEM text with the server's own certificate first. What was given holds none, or one that cannot be read.",
+        "give the file that the authority calls the full chain",
+    }
+    TLS_KEY = "gate.tls_key", Error, "RFC 5208; RFC 7468" {
+        "there is no private key that could be used",
+        "The key is PEM text: PKCS #8, PKCS #1 or SEC 1, not encrypted, RSA, ECDSA or Ed25519.",
+        "give the key file that belongs to the certificate",
+    }
+    TLS_MISMATCH = "gate.tls_mismatch", Error, "RFC 8446 §4.4.2" {
+        "certificate and private key do not belong together",
+        "No handshake could succeed with them.",
+        "give both from the same request to the authority",
+    }
+    TLS_NAME = "gate.tls_name", Error, "RFC 6066 §3" {
+        "this is no host name that a certificate could be chosen by",
+        "Callers name a host in the handshake: letters, digits and hyphens between dots, no address and no port.",
+        "give the host of the tool's endpoint",
+    }
+    AUTHORITY_UNREADABLE = "gate.authority_unreadable", Error, "Toolcrib development world" {
+        "the local authority cannot be read",
+        "Its files are there, but the operating system refused, or they are larger than any that would be written. No new authority was made in their place.",
+        "check the permissions of the folder",
+    }
+    AUTHORITY_UNUSABLE = "gate.authority_unusable", Error, "RFC 5280 §4.2.1.10; Toolcrib development world" {
+        "the local authority is of no use",
+        "Certificate and key do not belong together, one is missing or damaged, or the certificate would vouch for hosts that are not below localhost. Nothing was overwritten.",
+        "remove ca.pem and ca-key.pem from the folder; a new authority is made at the next start",
+    }
+    AUTHORITY_UNWRITABLE = "gate.authority_unwritable", Error, "Toolcrib development world" {
+        "the local authority cannot be kept",
+        "The operating system refused to write its files. An authority that is forgotten would be another one at each start.",
+        "check the permissions of the folder and the free space",
+    }
+    AUTHORITY_HOST = "gate.authority_host", Error, "RFC 6761 §6.3; Toolcrib development world" {
+        "the local authority vouches for hosts below localhost only",
+        "Every other name belongs to somebody, and a certificate for it would be a forgery.",
+        "serve the tool at a name such as my-tool.tool.localhost, or bring a certificate of a public authority",
+    }
     OTHER_HASH = "gate.other_hash", Error, "ERC-8257 §5, §7" {
         "another manifest is registered than the one that is served",
         "Callers who verify refuse the tool. Either the registration was not updated, or the gate has the number of another tool.",
@@ -177,5 +232,20 @@ super::codes! {
         "the tool has no predicate, and the gate asks for one",
         "The registry lets everybody in. Callers sign for nothing.",
         "set the predicate, or make the gate open",
+    }
+    CONTRACT_CHAIN = "gate.contract_chain", Error, "ERC-1271; Toolcrib" {
+        "contract accounts are taken on a chain that nothing is signed for",
+        "Whether an account is a contract, and what it accepts, is asked on the chain of the token that is signed for. A node of another chain would never be asked.",
+        "give a node of the chain that is signed for, or name that chain with identity_chain",
+    }
+    QUERY = "gate.query", Error, "Toolcrib limits; WHATWG URL application/x-www-form-urlencoded" {
+        "the query cannot be read",
+        "A tool that is called with GET takes its input from the query: names and values as forms encode them, in UTF-8, at most 100 of them and 8 KiB together.",
+        "encode the query as forms do, or call with POST",
+    }
+    QUERY_TWICE = "gate.query_twice", Error, "ERC-8257 §4 inputs" {
+        "a parameter is in the query more than once",
+        "Only what the manifest declares as an array may be repeated. Readers disagree on which of two equal names counts.",
+        "send the parameter once",
     }
 }

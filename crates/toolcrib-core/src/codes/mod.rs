@@ -13,6 +13,7 @@ pub mod amount;
 pub mod attestation;
 pub mod author;
 pub mod caip;
+pub mod call;
 pub mod chain;
 pub mod cli;
 pub mod core;
@@ -30,6 +31,7 @@ pub mod predicate;
 pub mod probe;
 pub mod schema;
 pub mod settlement;
+pub mod spend;
 pub mod store;
 pub mod takeover;
 pub mod tool;
@@ -148,6 +150,8 @@ pub fn all() -> impl Iterator<Item = Code> {
         gate::ALL,
         explain::ALL,
         store::ALL,
+        call::ALL,
+        spend::ALL,
     ]
     .into_iter()
     .flatten()

@@ -81,21 +81,6 @@ super::codes! {
         "The version of the payment and that of the request are the same, and the requirements are in the shape of that version.",
         "send payment and requirements of one version",
     }
-    REFUSED = "settlement.refused", Error, "x402 v1 §7; x402 v2 §7" {
-        "the payment does not settle",
-        "Nothing moved, and with this authorization nothing will: the account has too little, the nonce is used, or the token refuses. The receipt's errorReason is the word for it.",
-        "read errorReason in the receipt header, and sign a new authorization",
-    }
-    UNAVAILABLE = "settlement.unavailable", Error, "x402 v1 §7; x402 v2 §7" {
-        "payments cannot be settled at present",
-        "Whoever settles for this server does not answer. Nothing moved, and the authorization was not used up.",
-        "send the same request again later",
-    }
-    UNKNOWN = "settlement.unknown", Error, "x402 v1 §7; x402 v2 §7" {
-        "nobody knows yet whether the payment was settled",
-        "The settlement was begun, and no answer came that says how it ended. The chain decides; until then the payment is neither taken again nor asked for again, and the output is kept for whoever paid.",
-        "do not pay again; send the same request with the same payment later, with the salt or the retry token",
-    }
     FACILITATOR_SILENT = "settlement.facilitator_silent", Warning, "x402 v1 §7; x402 v2 §7" {
         "the facilitator does not say what it settles",
         "Payments are checked and settled by the facilitator in the settings. It gave no usable answer about the kinds of payment that it takes.",
@@ -125,5 +110,20 @@ super::codes! {
         "the account that settles cannot pay for gas",
         "The account sends the transactions, and has less than one of them may cost.",
         "send the account some of the network's currency",
+    }
+    REFUSED = "settlement.refused", Error, "x402 v1 §7; x402 v2 §7" {
+        "the payment does not settle",
+        "Nothing moved, and with this authorization nothing will: the account has too little, the nonce is used, or the token refuses. The receipt's errorReason is the word for it.",
+        "read errorReason in the receipt header, and sign a new authorization",
+    }
+    UNAVAILABLE = "settlement.unavailable", Error, "x402 v1 §7; x402 v2 §7" {
+        "payments cannot be settled at present",
+        "Whoever settles for this server does not answer. Nothing moved, and the authorization was not used up.",
+        "send the same request again later",
+    }
+    UNKNOWN = "settlement.unknown", Error, "x402 v1 §7; x402 v2 §7" {
+        "nobody knows yet whether the payment was settled",
+        "The settlement was begun, and no answer came that says how it ended. The chain decides; until then the payment is neither taken again nor asked for again, and the output is kept for whoever paid.",
+        "do not pay again; send the same request with the same payment later, with the salt or the retry token",
     }
 }

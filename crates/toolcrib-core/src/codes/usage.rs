@@ -76,4 +76,9 @@ super::codes! {
         "caller_address and from are the same account, unless somebody was called for.",
         "report the account that signed",
     }
+    NOT_REPORTED = "usage.not_reported", Warning, "Invocation guide, Usage Reporting" {
+        "the call was served, but its usage was not reported",
+        "The directory refused the report, or did not answer within five seconds. Reports are not repeated, and the caller's answer is the same with and without them.",
+        "look whether the directory's URL and the key in the settings are right",
+    }
 }

@@ -39,6 +39,10 @@ pub const X_TOOL_RETRY_TOKEN: &str = "X-Tool-Retry-Token";
 /// The header in which a caller names the account that has delegated to it (delegate.xyz); the predicate is asked about that one.
 pub const X_DELEGATE_FOR: &str = "X-Delegate-For";
 
+/// The header in which a caller sends what a predicate needs beside the account, as `0x` and hexadecimal digits. Never part of a first
+/// request: it may hold a signature.
+pub const X_TOOL_ACCESS_DATA: &str = "X-Tool-Access-Data";
+
 /// Why a text is not base64.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]

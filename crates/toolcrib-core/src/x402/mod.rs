@@ -11,7 +11,7 @@
 //! - `answer`: an HTTP answer with what is in it. `compare`: a challenge beside a manifest. `probe`: the verdict on both.
 //!
 //! - `payment`, `signature`: what a caller sends back. `check`: a payment beside an offer, as far as neither key nor chain is
-//!   needed. `nonce`: a nonce that commits to one call.
+//!   needed. `nonce`: a nonce that commits to one call. `recipient`: a recipient that commits to one endpoint.
 //! - `receipt`, `facilitator`: what came of it, from a server or from whoever settles. `usage`: what is told of it later.
 //! - `paywall`: the answer 402 in both versions.
 //!
@@ -30,6 +30,7 @@ mod paywall;
 mod probe;
 mod read;
 mod receipt;
+pub mod recipient;
 mod signature;
 pub mod usage;
 mod v1;

@@ -1,10 +1,11 @@
-//! The vectors of bound nonces, as any implementation can run them.
+//! The vectors of bound nonces and recipients, as any implementation can run them.
 
 use alloy_primitives::{Address, B256, U256};
 use serde_json::Value;
 use toolcrib_core::caip::ToolRef;
 use toolcrib_core::hex;
 use toolcrib_core::x402::nonce::{Binding, BoundCall, BoundNonce, NonceFault, verify};
+use toolcrib_core::x402::recipient::EndpointBinding;
 
 #[test]
 fn nonces_are_bound_as_the_vectors_say() {
@@ -29,5 +30,23 @@ fn nonces_are_bound_as_the_vectors_say() {
             assert_eq!(verify(other, Some(salt), &call), Err(NonceFault::OtherCall), "{row}");
         }
         nonces.push(nonce);
+    }
+}
+
+#[test]
+fn recipients_are_bound_as_the_vectors_say() {
+    let text = std::fs::read_to_string(crate::vectors("x402").join("endpoint-recipient.json")).expect("a vector");
+    let rows: Vec<Value> = serde_json::from_str(&text).expect("JSON");
+    assert_eq!(rows.len(), 7);
+    for row in &rows {
+        let field = |key: &str| row[key].as_str().expect("a string");
+        let address = |key: &str| field(key).parse::<Address>().expect("an address");
+        let tool = ToolRef {
+            chain: field("chainId").parse().expect("a chain"),
+            registry: address("registry"),
+            id: U256::from_str_radix(field("toolId"), 10).expect("an id"),
+        };
+        let binding = EndpointBinding { endpoint: field("endpoint").to_owned(), tool, operator: address("operator") };
+        assert_eq!(binding.pay_to(), address("payTo"), "{row}");
     }
 }

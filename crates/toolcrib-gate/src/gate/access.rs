@@ -8,6 +8,7 @@ use axum::http::{HeaderMap, StatusCode};
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
+use toolcrib_chain::delegate::is_delegate;
 use toolcrib_chain::predicate::{Logic, Requirement, Requirements, read_requirements, secret_in};
 use toolcrib_chain::registry::{Access as Answer, Registry};
 use toolcrib_core::codes;
@@ -41,6 +42,8 @@ pub(crate) struct Access {
     registry: Registry,
     id: U256,
     data: Bytes,
+    /// Where delegations are looked up.
+    delegation: Option<Address>,
     facts: Mutex<Option<(Instant, Arc<Facts>)>>,
 }
 
@@ -54,7 +57,12 @@ struct Facts {
 impl Access {
     pub(crate) fn new(gate: &PredicateGate) -> Self {
         let data = gate.data.clone().unwrap_or_default();
-        Self { registry: gate.registry.clone(), id: gate.id, data, facts: Mutex::new(None) }
+        let delegation = gate.delegation;
+        Self { registry: gate.registry.clone(), id: gate.id, data, delegation, facts: Mutex::new(None) }
+    }
+
+    pub(crate) const fn takes_delegates(&self) -> bool {
+        self.delegation.is_some()
     }
 
     /// Whether the tool stands on its registry as it is served.
@@ -78,22 +86,45 @@ impl Access {
         Ok(data.into())
     }
 
-    /// Asks. The second part of an error is for the operator.
-    pub(crate) async fn ask(&self, account: Address, data: Bytes) -> Result<(), (Refusal, Option<String>)> {
+    /// Asks whether an account may call, or may for the holder that has delegated to it. The second part of an error is for the
+    /// operator.
+    pub(crate) async fn ask(
+        &self,
+        signer: Address,
+        holder: Option<Address>,
+        data: Bytes,
+    ) -> Result<(), (Refusal, Option<String>)> {
         let unavailable = |detail: String| {
             let refusal = Refusal::new(StatusCode::BAD_GATEWAY, codes::access::UNAVAILABLE);
             (refusal, Some(detail))
         };
-        match timeout(ACCESS_TIME, self.registry.access(self.id, account, data)).await {
-            Ok(Ok(Answer::Granted)) => Ok(()),
-            Ok(Ok(Answer::Denied)) => Err((self.denied(account).await, None)),
-            Ok(Ok(Answer::Malfunction)) => {
+        let account = holder.unwrap_or(signer);
+        let asking = async {
+            match (self.delegation, holder) {
+                (Some(registry), Some(holder)) if !is_delegate(self.registry.chain(), registry, signer, holder).await? => {
+                    Ok(None)
+                }
+                _ => self.registry.access(self.id, account, data).await.map(Some),
+            }
+        };
+        match timeout(ACCESS_TIME, asking).await {
+            Ok(Ok(Some(Answer::Granted))) => Ok(()),
+            Ok(Ok(Some(Answer::Denied))) => Err((self.denied(account).await, None)),
+            Ok(Ok(None)) => Err((self.not_delegated(signer, account), None)),
+            Ok(Ok(Some(Answer::Malfunction))) => {
                 let refusal = Refusal::new(StatusCode::BAD_GATEWAY, codes::access::PREDICATE_MALFUNCTION);
                 Err((refusal.with("tool", self.registry.reference(self.id).to_string().into()), None))
             }
             Ok(Err(error)) => Err(unavailable(error.to_string())),
             Err(_) => Err(unavailable(format!("no answer within {} s", ACCESS_TIME.as_secs()))),
         }
+    }
+
+    fn not_delegated(&self, signer: Address, holder: Address) -> Refusal {
+        Refusal::new(StatusCode::FORBIDDEN, codes::access::NOT_DELEGATED)
+            .with("account", signer.to_checksum(None).into())
+            .with("delegateFor", holder.to_checksum(None).into())
+            .with("delegateRegistry", self.delegation.map_or(Value::Null, |address| address.to_checksum(None).into()))
     }
 
     async fn denied(&self, account: Address) -> Refusal {

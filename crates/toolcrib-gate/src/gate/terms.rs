@@ -1,11 +1,14 @@
 //! What a caller must sign, and who has signed it: nothing for money, or nothing but a name.
 //!
 //! A gate that only asks who calls wants a transfer of nothing; one that asks for money wants the transfer of a price. What is read,
-//! compared and recovered is the same, and needs no chain.
+//! compared and recovered is the same, and needs no chain. Only where the operator has named a node are accounts with code asked
+//! themselves (ERC-1271).
 
 use alloy_primitives::{Address, B256, U256};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
-use toolcrib_chain::sign::{Domain, StrictSignature, TransferAuthorization, TransferKind};
+use tokio::time::timeout;
+use toolcrib_chain::rpc::Chain;
+use toolcrib_chain::sign::{Domain, StrictSignature, TransferAuthorization, TransferKind, check_signature};
 use toolcrib_core::caip::{ChainId, ToolRef};
 use toolcrib_core::clock::UnixTime;
 use toolcrib_core::codes::{self, Code};
@@ -15,11 +18,12 @@ use toolcrib_core::tool::{Price, ToolManifest};
 use toolcrib_core::x402::asset::{self, Token};
 use toolcrib_core::x402::nonce::{self, Binding, BoundCall};
 use toolcrib_core::x402::{
-    Offer, PROTOCOL, Payment, Paywall, ReplayKey, Resource, TimePolicy, check_payment, header, match_offers, network,
+    Members, Offer, PROTOCOL, Payment, Paywall, ReplayKey, Resource, TimePolicy, check_payment, header, match_offers, network,
     read_payment_headers,
 };
 use toolcrib_store::replay::Proof;
 
+use super::access::ACCESS_TIME;
 use super::{IdentityGate, PaidGate, PredicateGate};
 use crate::answer::Refusal;
 use crate::tool::Caller;
@@ -39,6 +43,8 @@ pub(crate) struct Terms {
     paywall: Paywall,
     /// One for each offer.
     domains: Vec<Domain>,
+    /// One for each offer: where accounts with code are asked.
+    nodes: Vec<Option<Chain>>,
     times: TimePolicy,
     bound_only: bool,
     tool: Option<ToolRef>,
@@ -76,12 +82,20 @@ pub(crate) enum Unproven {
     Malformed(Refusal),
     /// Nothing, or no good proof: here is the challenge.
     Challenge(Option<Code>),
+    /// The account's chain did not answer. Why, for the operator.
+    Unasked(String),
 }
 
 impl Terms {
     /// Asks for a signature and no money.
     pub(crate) fn free(gate: &PredicateGate, manifest: &ToolManifest) -> Result<Self, Vec<Finding>> {
-        let pay_to = gate.pay_to.unwrap_or_else(|| manifest.creator());
+        let (operator, tool) = (gate.pay_to.unwrap_or_else(|| manifest.creator()), gate.registry.reference(gate.id));
+        let (mut pay_to, mut extensions) = (operator, Vec::new());
+        if let Some(recipient) = gate.recipient.as_ref().filter(|_| !operator.is_zero()) {
+            let endpoint = manifest.endpoint().normalized();
+            pay_to = recipient.pay_to(endpoint, tool, operator);
+            extensions.extend(recipient.extension(endpoint, tool, operator));
+        }
         if pay_to.is_zero() {
             return Err(vec![Finding::new(codes::x402::PAY_TO_NOBODY)]);
         }
@@ -91,7 +105,7 @@ impl Terms {
         };
         let offer = token.and_then(|token| Offer::exact(&token, Amount::new(U256::ZERO), pay_to, IDENTITY_SECONDS));
         let offer = offer.ok_or_else(|| vec![Finding::new(codes::gate::CHALLENGE)])?;
-        Self::new(vec![offer], manifest, gate.times, gate.bound_only, Some(gate.registry.reference(gate.id)))
+        Self::new(vec![offer], extensions, manifest, gate.times, gate.bound_only, Some(tool))?.judged_on(&gate.contract_accounts)
     }
 
     /// Asks for a signature and nothing else.
@@ -101,7 +115,7 @@ impl Terms {
         let offer = token.filter(|_| !pay_to.is_zero());
         let offer = offer.and_then(|token| Offer::exact(&token, Amount::new(U256::ZERO), pay_to, IDENTITY_SECONDS));
         let offer = offer.ok_or_else(|| vec![Finding::new(codes::gate::CHALLENGE)])?;
-        Self::new(vec![offer], manifest, gate.times, gate.bound_only, gate.tool)
+        Self::new(vec![offer], Vec::new(), manifest, gate.times, gate.bound_only, gate.tool)?.judged_on(&gate.contract_accounts)
     }
 
     /// Asks for the prices of the manifest, all of them.
@@ -123,16 +137,19 @@ impl Terms {
             return Err(findings);
         }
         let (mut times, mut bound_only, mut tool) = (gate.times, gate.bound_only, gate.tool);
+        let mut chains = gate.contract_accounts.clone();
         if let Some(predicate) = &gate.predicate {
             (times, bound_only) = (predicate.times, bound_only || predicate.bound_only);
             tool = Some(predicate.registry.reference(predicate.id));
+            chains.extend(predicate.contract_accounts.clone());
         }
-        Self::new(offers, manifest, times, bound_only, tool)
+        Self::new(offers, Vec::new(), manifest, times, bound_only, tool)?.judged_on(&chains)
     }
 
     /// Makes the challenge. The URL in it is the manifest's, whatever a request says about hosts.
     fn new(
         offers: Vec<Offer>,
+        extensions: Members,
         manifest: &ToolManifest,
         times: TimePolicy,
         bound_only: bool,
@@ -145,10 +162,24 @@ impl Terms {
             mime_type: Some("application/json".to_owned()),
             other: Vec::new(),
         };
-        let paywall = Paywall::new(offers, resource, Vec::new())?;
+        let paywall = Paywall::new(offers, resource, extensions)?;
         let domains: Option<Vec<_>> = paywall.offers().iter().map(|offer| offer.token().map(domain)).collect();
         let domains = domains.ok_or_else(|| vec![Finding::new(codes::gate::CHALLENGE)])?;
-        Ok(Self { paywall, domains, times, bound_only, tool, origin: endpoint.origin().to_string() })
+        let nodes = vec![None; domains.len()];
+        Ok(Self { paywall, domains, nodes, times, bound_only, tool, origin: endpoint.origin().to_string() })
+    }
+
+    /// Takes signatures of accounts with code where there is a node to ask them.
+    fn judged_on(mut self, chains: &[Chain]) -> Result<Self, Vec<Finding>> {
+        for chain in chains {
+            let offers = self.paywall.offers().iter().zip(&mut self.nodes);
+            let mut met = offers.filter(|(offer, _)| offer.network.evm_id() == Some(chain.chain_id())).peekable();
+            if met.peek().is_none() {
+                return Err(vec![Finding::new(codes::gate::CONTRACT_CHAIN).got(format!("eip155:{}", chain.chain_id()))]);
+            }
+            met.for_each(|(_, node)| *node = Some(chain.clone()));
+        }
+        Ok(self)
     }
 
     pub(crate) const fn paywall(&self) -> &Paywall {
@@ -166,8 +197,9 @@ impl Terms {
         reading.into_result().map_err(|findings| Unproven::Malformed(malformed(&findings)))
     }
 
-    /// Checks everything about a payment: what it is for, when, for which call, and who signed.
-    pub(crate) fn verify(
+    /// Checks everything about a payment: what it is for, when, for which call, and who signed. Waits for nobody, unless there is a
+    /// node to ask.
+    pub(crate) async fn verify(
         &self,
         payment: Payment,
         headers: &HeaderMap,
@@ -183,19 +215,25 @@ impl Terms {
         })?;
         let (binding, possession) = self.binding(&payment, headers, asked)?;
         // Time and the shape of the signature are the same under every offer.
-        let faults = met.first().map_or_else(Vec::new, |offer| check_payment(&payment, offer, now, &self.times));
+        let mut faults = met.first().map_or_else(Vec::new, |offer| check_payment(&payment, offer, now, &self.times));
+        let is_met = |offer: &Offer| met.contains(&offer);
+        if offers.iter().zip(&self.nodes).any(|(offer, node)| node.is_some() && is_met(offer)) {
+            // What a contract takes for a signature is its own affair, 65 bytes long or not. Accounts without code are held to the
+            // shape of theirs below.
+            faults.retain(|fault| !ACCOUNT_SHAPE.contains(&fault.code));
+        }
         // Whoever can prove possession may come for a result after the time to pay is over.
         let is_over = possession.is_some() && matches!(&faults[..], [only] if only.code == codes::payment::EXPIRED);
         if let Some(fault) = faults.first().filter(|_| !is_over) {
             return Err(refused(fault.code));
         }
-        let signature = StrictSignature::from_slice(payment.signature.as_bytes()).map_err(|error| refused(error.code()))?;
         let transfer = TransferAuthorization::from(&payment.authorization);
         let account: Address = payment.authorization.from;
         let mut fault = codes::payment::NO_MATCHING_OFFER;
-        for (at, (offer, domain)) in offers.iter().zip(&self.domains).enumerate().filter(|(_, (offer, _))| met.contains(offer)) {
-            match signature.check(transfer.digest(TransferKind::Transfer, domain), account) {
-                Err(error) => fault = error.code(),
+        for (at, offer) in offers.iter().enumerate().filter(|(_, offer)| is_met(offer)) {
+            let digest = transfer.digest(TransferKind::Transfer, &self.domains[at]);
+            match signed(self.nodes[at].as_ref(), account, digest, payment.signature.as_bytes()).await? {
+                Err(code) => fault = code,
                 Ok(()) => {
                     let Some(key) = ReplayKey::of(&payment.authorization, offer) else { continue };
                     let ends = i64::try_from(self.times.forget_after(&payment.authorization)).unwrap_or(i64::MAX);
@@ -234,6 +272,23 @@ impl Terms {
             None => token(headers).map_err(malformed)?,
         };
         Ok((binding, secret.map(|secret| Proof::of(secret.as_slice()))))
+    }
+}
+
+/// The rules that only signatures of accounts without code must keep.
+const ACCOUNT_SHAPE: [Code; 3] = [codes::chain::SIGNATURE_V, codes::chain::SIGNATURE_HIGH_S, codes::chain::SIGNATURE_RANGE];
+
+/// Whether an account has signed: by recovery, or, where there is a node, as the account itself says if it has code.
+async fn signed(node: Option<&Chain>, account: Address, digest: B256, signature: &[u8]) -> Result<Result<(), Code>, Unproven> {
+    let Some(node) = node else {
+        let checked = StrictSignature::from_slice(signature).and_then(|signature| signature.check(digest, account));
+        return Ok(checked.map_err(|error| error.code()));
+    };
+    match timeout(ACCESS_TIME, check_signature(node, account, digest, signature)).await {
+        Ok(Ok(())) => Ok(Ok(())),
+        Ok(Err(toolcrib_chain::Error::Signature(error))) => Ok(Err(error.code())),
+        Ok(Err(error)) => Err(Unproven::Unasked(error.to_string())),
+        Err(_) => Err(Unproven::Unasked(format!("no answer within {} s", ACCESS_TIME.as_secs()))),
     }
 }
 

@@ -30,6 +30,12 @@ use toolcrib_core::x402::{Authorization, EXACT, Offer, Payment, asset};
 use super::lookup::{Trail, settled_in};
 use super::{Due, Found, Outcome, Settle, Verdict};
 
+mod reason;
+mod under_way;
+
+use self::reason::{Reason, reason};
+use self::under_way::UnderWay;
+
 /// Most gas of one settlement. USDC takes about 85,000 for an account without code and 20,000 to 80,000 more for one with; a contract
 /// that judges signatures at length pays for it elsewhere.
 pub const MAX_SETTLEMENT_GAS: u64 = 200_000;
@@ -42,6 +48,10 @@ pub const RECEIPT_TIME: Duration = Duration::from_secs(60);
 
 /// How often a transaction is made anew because somebody else has taken its number. The key should be used here alone.
 const BROADCAST_ATTEMPTS: u32 = 4;
+
+/// How long our own count of transactions is believed before the node's. Nodes behind one address lag behind each other by some
+/// seconds; what none of them has counted by then was lost, to a full pool or a replaced block, and its number is free again.
+const NUMBER_TIME: Duration = Duration::from_secs(30);
 
 /// How often, and after which pause, a payment is looked at again that begins in the very second it was made in: the newest block is
 /// older than that on every chain.
@@ -59,13 +69,21 @@ pub struct LocalSettlement {
     max_gas: u64,
     max_fee: U256,
     receipt_time: Duration,
+    under_way: UnderWay,
 }
 
 /// A chain, and the number of the key's next transaction on it, if nothing has put it in doubt since the last one.
 #[derive(Debug)]
 struct Lane {
     chain: Chain,
-    next: Mutex<Option<u64>>,
+    next: Mutex<Option<Numbered>>,
+}
+
+/// A number, and when the one before it was sent.
+#[derive(Clone, Copy, Debug)]
+struct Numbered {
+    next: u64,
+    at: Instant,
 }
 
 impl LocalSettlement {
@@ -79,6 +97,7 @@ impl LocalSettlement {
             max_gas: MAX_SETTLEMENT_GAS,
             max_fee: U256::from(MAX_SETTLEMENT_FEE_WEI),
             receipt_time: RECEIPT_TIME,
+            under_way: UnderWay::default(),
         }
     }
 
@@ -172,6 +191,8 @@ impl LocalSettlement {
             Err(error) => return error.into(),
         }
         match reason(revert) {
+            // Not in the newest block, but in the one that the node is making: a transaction is under way.
+            Reason::Used => Stop::Used,
             Reason::NotYet => Stop::NotYet,
             Reason::Paused => Stop::Later("the token is paused".to_owned()),
             Reason::Word("invalid_signature") => match check_domain(&lane.chain, &domain(token)).await {
@@ -200,7 +221,7 @@ impl LocalSettlement {
     }
 
     /// Numbers, signs and sends, one transaction of the key at a time.
-    async fn send(&self, lane: &Lane, mut prepared: Prepared) -> Result<(Signed, Option<Error>), Stop> {
+    async fn send(&self, lane: &Lane, mut prepared: Prepared, payment: &Payment) -> Result<Signed, Stop> {
         let chain = &lane.chain;
         let mut next = lane.next.lock().await;
         let mut last = None;
@@ -208,37 +229,48 @@ impl LocalSettlement {
             // Taken out until the transaction is sent: whoever fails here, or is dropped, leaves the number in doubt, and the next one
             // asks the node.
             let number = match next.take() {
-                Some(number) => number,
-                None => chain.provider().get_transaction_count(prepared.from).pending().await.map_err(Error::from_rpc)?,
+                Some(numbered) if numbered.at.elapsed() < NUMBER_TIME => numbered.next,
+                _ => chain.provider().get_transaction_count(prepared.from).pending().await.map_err(Error::from_rpc)?,
             };
             prepared.nonce = prepared.nonce.max(number);
             let signed = chain.sign(&*self.wallet, &prepared).await?;
+            if !self.under_way.note(chain, payment, &signed) {
+                return Err(Stop::Later("too many settlements have an end that is not known".to_owned()));
+            }
             match chain.broadcast(&signed).await {
                 Ok(()) => {
-                    *next = Some(prepared.nonce.saturating_add(1));
-                    return Ok((signed, None));
+                    *next = Some(Numbered { next: prepared.nonce.saturating_add(1), at: Instant::now() });
+                    return Ok(signed);
                 }
                 // Somebody else uses the key, or the node had not counted the last one yet.
-                Err(error @ (Error::NonceTooLow { .. } | Error::Underpriced { .. })) => last = Some(error),
-                Err(error @ Error::NoFunds { .. }) => return Err(error.into()),
+                Err(error @ (Error::NonceTooLow { .. } | Error::Underpriced { .. } | Error::NoFunds { .. })) => {
+                    self.under_way.forget(chain, payment);
+                    let is_final = matches!(error, Error::NoFunds { .. });
+                    last = Some(error);
+                    if is_final {
+                        break;
+                    }
+                }
                 // The node may have taken it and failed to say so.
-                Err(error) => return Ok((signed, Some(error))),
+                Err(_) => return Ok(signed),
             }
             sleep(BROADCAST_PAUSE).await;
         }
         Err(Stop::Later(last.map_or_else(String::new, |error| error.to_string())))
     }
 
-    /// Waits for a receipt, over failures of the node that pass.
+    /// Waits for a receipt, over failures of the node that pass. That another transaction has the number is believed when it is seen
+    /// for a while: nodes count a transaction before they show its receipt, and lag behind each other.
     async fn wait(&self, chain: &Chain, signed: &Signed) -> Result<TransactionReceipt, Error> {
         let until = Instant::now() + self.receipt_time;
+        let mut replaced = 0;
         loop {
             match chain.wait(signed, until.saturating_duration_since(Instant::now()), |_| {}).await {
-                Err(error @ Error::Transport { .. }) if error.is_retryable() && Instant::now() < until => {
-                    sleep(BROADCAST_PAUSE).await;
-                }
+                Err(error @ Error::Transport { .. }) if error.is_retryable() && Instant::now() < until => {}
+                Err(Error::Replaced { .. }) if replaced < REPLACED_LOOKS => replaced += 1,
                 ended => return ended,
             }
+            sleep(BROADCAST_PAUSE).await;
         }
     }
 
@@ -254,31 +286,60 @@ impl LocalSettlement {
 
     async fn try_settle(&self, lane: &Lane, due: Due<'_>) -> Result<Outcome, Stop> {
         let token = self.allowed(due)?;
+        let chain = &lane.chain;
+        let earlier = self.under_way.find(chain, due.payment);
+        if let Some(signed) = &earlier {
+            // The same transaction again, in case it was lost. Whatever the node says to that, what became of it is seen below.
+            let _ = chain.broadcast(signed).await;
+            if let Some(outcome) = self.end_of(lane, due, token, signed).await {
+                return Ok(outcome);
+            }
+        }
+        let sent = async {
+            let call = self.admit(lane, due).await?;
+            let prepared = self.prepare(lane, token, due.payment, &call).await?;
+            self.send(lane, prepared, due.payment).await
+        };
+        let signed = match (sent.await, earlier) {
+            (Ok(signed), _) => signed,
+            // Once something was sent for a payment, no reason against sending it again is certain.
+            (Err(Stop::Never(reason)), Some(earlier)) => return Ok(unknown(&earlier, reason)),
+            (Err(Stop::NotYet), Some(earlier)) => return Ok(unknown(&earlier, NOT_YET)),
+            (Err(Stop::Later(detail)), Some(earlier)) => return Ok(unknown(&earlier, &detail)),
+            (Err(stop), _) => return Err(stop),
+        };
+        let outcome = self.end_of(lane, due, token, &signed).await;
+        Ok(outcome.unwrap_or_else(|| unknown(&signed, "another transaction has its number")))
+    }
+
+    /// Waits for the end of a transaction that was sent. `None` when another one has its number, so that it will not be mined.
+    async fn end_of(&self, lane: &Lane, due: Due<'_>, token: &asset::Token, signed: &Signed) -> Option<Outcome> {
         let trail = Trail { chain: &lane.chain, token: token.address, authorization: &due.payment.authorization };
-        let call = self.admit(lane, due).await?;
-        let prepared = self.prepare(lane, token, due.payment, &call).await?;
-        let (signed, doubt) = self.send(lane, prepared).await?;
-        let transaction = Some(signed.hash);
-        let error = match self.wait(&lane.chain, &signed).await {
-            Ok(receipt) if trail.is_paid_by(&receipt) => return Ok(Outcome::Settled { transaction: signed.hash }),
-            Ok(_) => {
-                let detail = format!("{} was mined without the transfer", signed.hash);
-                return Ok(Outcome::Unknown { transaction, detail });
+        let error = match self.wait(&lane.chain, signed).await {
+            Ok(receipt) => {
+                self.under_way.forget(&lane.chain, due.payment);
+                let is_paid = trail.is_paid_by(&receipt);
+                let settled = Outcome::Settled { transaction: signed.hash };
+                return Some(if is_paid { settled } else { unknown(signed, "it was mined without the transfer") });
             }
             Err(error) => error,
         };
         // Whatever went wrong, the number of the next transaction has to be asked for: this one may never be mined.
         *lane.next.lock().await = None;
-        Ok(match error {
+        if matches!(error, Error::Failed { .. } | Error::Replaced { .. }) {
+            self.under_way.forget(&lane.chain, due.payment);
+        }
+        match error {
             // Mined, and nothing moved. What follows depends on whether something else has used the nonce.
-            Error::Failed { .. } => match self.admit(lane, due).await {
+            Error::Failed { .. } => Some(match self.admit(lane, due).await {
                 Ok(_) => Outcome::Refused { reason: "transfer_reverted".to_owned() },
                 Err(Stop::Never(word)) => Outcome::Refused { reason: word.to_owned() },
                 Err(Stop::Used) => Self::used(trail).await,
-                Err(Stop::NotYet | Stop::Later(_)) => Outcome::Unknown { transaction, detail: error.to_string() },
-            },
-            error => Outcome::Unknown { transaction, detail: doubt.unwrap_or(error).to_string() },
-        })
+                Err(Stop::NotYet | Stop::Later(_)) => unknown(signed, &error.to_string()),
+            }),
+            Error::Replaced { .. } => None,
+            error => Some(unknown(signed, &error.to_string())),
+        }
     }
 
     async fn check_chain(&self, lane: &Lane) -> Option<Finding> {
@@ -357,10 +418,12 @@ impl Settle for LocalSettlement {
     }
 
     async fn look_up(&self, due: Due<'_>, since: UnixTime) -> Found {
-        match self.trail(due) {
-            Some(trail) => trail.look_up(since).await,
-            None => Found::Unclear { detail: no_node(due) },
+        let Some(trail) = self.trail(due) else { return Found::Unclear { detail: no_node(due) } };
+        let found = trail.look_up(since).await;
+        if !matches!(found, Found::Open | Found::Unclear { .. }) {
+            self.under_way.forget(trail.chain, due.payment);
         }
+        found
     }
 }
 
@@ -369,6 +432,10 @@ impl LocalSettlement {
         let chain = &self.lane(due.offer)?.chain;
         Some(Trail { chain, token: pinned(due.offer)?.address, authorization: &due.payment.authorization })
     }
+}
+
+fn unknown(signed: &Signed, detail: &str) -> Outcome {
+    Outcome::Unknown { transaction: Some(signed.hash), detail: detail.to_owned() }
 }
 
 /// Why a payment is not settled now. Nothing was sent.
@@ -399,29 +466,6 @@ impl From<Stop> for Verdict {
             Stop::Later(detail) => Self::Unclear { detail },
         }
     }
-}
-
-/// What a token said.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Reason {
-    NotYet,
-    Paused,
-    Word(&'static str),
-}
-
-/// The reasons of USDC, by parts of their wording.
-fn reason(revert: &Revert) -> Reason {
-    let Revert::Message(text) = revert else { return Reason::Word("transfer_refused") };
-    let text = text.to_ascii_lowercase();
-    let known = [
-        ("not yet valid", Reason::NotYet),
-        ("paused", Reason::Paused),
-        ("expired", Reason::Word("expired")),
-        ("invalid signature", Reason::Word("invalid_signature")),
-        ("exceeds balance", Reason::Word("insufficient_funds")),
-        ("blacklisted", Reason::Word("account_blocked")),
-    ];
-    known.into_iter().find(|(words, _)| text.contains(words)).map_or(Reason::Word("transfer_refused"), |(_, reason)| reason)
 }
 
 /// The transfer as the token wants it: r, s and v from an account without code; anything from one with code, which the token asks by
@@ -474,29 +518,7 @@ const MAX_REVERT_BYTES: usize = 1_024;
 /// Pause before a transaction is numbered anew, or a node asked again that failed: less than a block of any chain.
 const BROADCAST_PAUSE: Duration = Duration::from_millis(200);
 
+/// How often it has to be seen that another transaction has the number of ours.
+const REPLACED_LOOKS: u32 = 10;
+
 const NOT_YET: &str = "the payment is not valid yet in the newest block";
-
-#[cfg(test)]
-mod tests {
-    use alloy_sol_types::{Revert as SolRevert, SolError};
-
-    use super::*;
-
-    #[test]
-    fn reasons_of_the_token_become_words() {
-        for (text, expected) in [
-            ("FiatTokenV2: authorization is not yet valid", Reason::NotYet),
-            ("FiatTokenV2: authorization is expired", Reason::Word("expired")),
-            ("FiatTokenV2: invalid signature", Reason::Word("invalid_signature")),
-            ("ECRecover: invalid signature 's' value", Reason::Word("invalid_signature")),
-            ("ERC20: transfer amount exceeds balance", Reason::Word("insufficient_funds")),
-            ("Blacklistable: account is blacklisted", Reason::Word("account_blocked")),
-            ("Pausable: paused", Reason::Paused),
-            ("https://node.example/key", Reason::Word("transfer_refused")),
-        ] {
-            let revert = Revert::decode(&SolRevert::from(text).abi_encode().into());
-            assert_eq!(reason(&revert), expected, "{text}");
-        }
-        assert_eq!(reason(&Revert::Unknown(Bytes::new())), Reason::Word("transfer_refused"));
-    }
-}

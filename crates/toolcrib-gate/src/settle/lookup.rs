@@ -259,3 +259,81 @@ pub(super) const fn settled_in(found: &Found) -> Option<B256> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use alloy_primitives::{LogData, U256};
+    use serde_json::json;
+    use toolcrib_chain::network::Network;
+    use toolcrib_chain::rpc::{ChainConfig, NodeUrl};
+    use toolcrib_core::money::Amount;
+
+    use super::*;
+
+    const TOKEN: Address = Address::repeat_byte(0x70);
+    const PAYER: Address = Address::repeat_byte(0x01);
+    const PAYEE: Address = Address::repeat_byte(0x02);
+    const NONCE: B256 = B256::repeat_byte(0x0a);
+    const PRICE: u64 = 10_000;
+
+    fn receipt(status: bool, logs: &[(Address, LogData)]) -> TransactionReceipt {
+        let hash = B256::repeat_byte(9);
+        let logs: Vec<_> = logs
+            .iter()
+            .enumerate()
+            .map(|(at, (address, data))| {
+                json!({
+                    "address": address, "topics": data.topics(), "data": data.data, "blockHash": hash, "blockNumber": "0x1",
+                    "transactionHash": hash, "transactionIndex": "0x0", "logIndex": format!("{at:#x}"), "removed": false,
+                })
+            })
+            .collect();
+        serde_json::from_value(json!({
+            "type": "0x2", "status": if status { "0x1" } else { "0x0" }, "cumulativeGasUsed": "0x1", "gasUsed": "0x1",
+            "effectiveGasPrice": "0x1", "logsBloom": format!("0x{}", "0".repeat(512)), "logs": logs, "transactionHash": hash,
+            "transactionIndex": "0x0", "blockHash": hash, "blockNumber": "0x1", "from": PAYEE, "to": TOKEN,
+        }))
+        .expect("a receipt")
+    }
+
+    fn used(nonce: B256) -> (Address, LogData) {
+        (TOKEN, AuthorizationUsed { authorizer: PAYER, nonce }.encode_log_data())
+    }
+
+    fn moved(from: Address, to: Address, value: u64) -> (Address, LogData) {
+        (TOKEN, Transfer { from, to, value: U256::from(value) }.encode_log_data())
+    }
+
+    // attack: T13
+    #[test]
+    fn the_transfer_follows_the_use() {
+        let node = NodeUrl::parse("http://127.0.0.1:1").expect("a URL");
+        let network = Network::by_id(LOCAL_CHAIN_ID).expect("listed");
+        let chain = Chain::lazy(ChainConfig::new(network, vec![node]).expect("a node")).expect("not connected yet");
+        let value = Amount::new(U256::from(PRICE));
+        let authorization = Authorization { from: PAYER, to: PAYEE, value, valid_after: 0, valid_before: 1, nonce: NONCE };
+        let trail = Trail { chain: &chain, token: TOKEN, authorization: &authorization };
+        let next = B256::repeat_byte(0x0b);
+        let paid = moved(PAYER, PAYEE, PRICE);
+        let foreign = |(_, data): (Address, LogData)| (PAYEE, data);
+        for (name, logs, is_paid) in [
+            ("as signed", vec![used(NONCE), paid.clone()], true),
+            ("beside others", vec![used(next), moved(PAYER, PAYEE, 1), used(NONCE), paid.clone(), moved(PAYEE, PAYER, 1)], true),
+            ("with a log of another contract between", vec![used(NONCE), foreign(used(next)), paid.clone()], true),
+            ("nothing", vec![], false),
+            ("no transfer", vec![used(NONCE)], false),
+            ("no use", vec![paid.clone()], false),
+            ("use of another nonce", vec![used(next), paid.clone()], false),
+            ("less", vec![used(NONCE), moved(PAYER, PAYEE, PRICE - 1)], false),
+            ("to another", vec![used(NONCE), moved(PAYER, PAYER, PRICE)], false),
+            ("from another", vec![used(NONCE), moved(PAYEE, PAYEE, PRICE)], false),
+            ("another token's transfer", vec![used(NONCE), foreign(paid.clone())], false),
+            ("another token's use", vec![foreign(used(NONCE)), paid.clone()], false),
+            ("the transfer of another use", vec![used(NONCE), moved(PAYER, PAYER, 0), used(next), paid.clone()], false),
+            ("a transfer that came before", vec![paid, used(NONCE), moved(PAYER, PAYER, 0)], false),
+        ] {
+            assert_eq!(trail.is_paid_by(&receipt(true, &logs)), is_paid, "{name}");
+            assert!(!trail.is_paid_by(&receipt(false, &logs)), "{name}, failed");
+        }
+    }
+}

@@ -7,10 +7,10 @@ use std::time::Duration;
 use axum::body::{Body, Bytes, to_bytes};
 use axum::http::Request;
 use serde_json::{Value, json};
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
-use toolcrib_gate::{Context, Gate, Handler, MAX_READING, MAX_RUNNING, Rate, Rates, Tool, Tools};
+use toolcrib_gate::{Context, Gate, HEAD_TIME, Handler, MAX_READING, MAX_RUNNING, Rate, Rates, Tool, Tools};
 use tower::Service;
 
 use crate::world::{Input, ORIGIN, Runs, counting, manifest};
@@ -97,4 +97,39 @@ async fn places_come_back_whatever_becomes_of_a_call() {
         }
     }
     assert_eq!(runs.count(), calls);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_head_that_does_not_come_is_given_up_and_nobody_waits_for_it() {
+    let server = Tools::new(ORIGIN).tool(counting("word-count", Gate::Open, &Runs::default())).build().expect("sound settings");
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let at = listener.local_addr().expect("bound");
+    tokio::spawn(server.serve(listener, std::future::pending()));
+    for begun in ["", "POST /word-count HTTP/1.1\r\nHost: a\r\nX-A"] {
+        let mut caller = TcpStream::connect(at).await.expect("it listens");
+        caller.write_all(begun.as_bytes()).await.expect("sent");
+        let began = tokio::time::Instant::now();
+        let mut answer = Vec::new();
+        let _ = caller.read_to_end(&mut answer).await;
+        let waited = began.elapsed();
+        assert!(waited >= HEAD_TIME && waited < HEAD_TIME * 2, "{begun:?}: closed after {waited:?}");
+        assert!(!answer.starts_with(b"HTTP/1.1 200"), "{}", String::from_utf8_lossy(&answer));
+    }
+}
+
+#[tokio::test]
+async fn a_kept_connection_without_a_call_does_not_hold_the_server() {
+    let server = Tools::new(ORIGIN).tool(counting("word-count", Gate::Open, &Runs::default())).build().expect("sound settings");
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let at = listener.local_addr().expect("bound");
+    let (stop, stopped) = oneshot::channel::<()>();
+    let serving = tokio::spawn(server.serve(listener, async move { stopped.await.unwrap_or_default() }));
+    let mut kept = TcpStream::connect(at).await.expect("it listens");
+    let request = "POST /word-count HTTP/1.1\r\nHost: a\r\nContent-Length: 11\r\n\r\n{\"text\":\"\"}";
+    kept.write_all(request.as_bytes()).await.expect("sent");
+    let mut answer = [0; 12];
+    kept.read_exact(&mut answer).await.expect("an answer");
+    assert_eq!(&answer, b"HTTP/1.1 200");
+    stop.send(()).expect("the server waits for it");
+    tokio::time::timeout(Duration::from_secs(5), serving).await.expect("at once").expect("no panic").expect("no error");
 }

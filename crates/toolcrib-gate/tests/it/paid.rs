@@ -244,7 +244,8 @@ async fn who_pays_gets_the_output_and_a_receipt_in_either_version() {
     assert!(shop.faults.lock().expect("no panic").is_empty());
 }
 
-// req: GATE-007; attack: T13
+// req: GATE-007
+// attack: T13
 #[tokio::test]
 async fn every_end_of_a_settlement_has_its_answer() {
     let refused = || Outcome::Refused { reason: "insufficient_funds".to_owned() };
@@ -285,7 +286,8 @@ async fn every_end_of_a_settlement_has_its_answer() {
     }
 }
 
-// req: GATE-007; attack: T14
+// req: GATE-007
+// attack: T14
 #[tokio::test]
 async fn a_handler_that_fails_costs_nothing() {
     let shop = Shop::open(Script::default()).await;
@@ -430,7 +432,8 @@ async fn where_it_settles_first_the_receipt_comes_with_the_failure_and_the_call_
     assert_eq!((shop.runs.count(), shop.script.settles()), (2, 1));
 }
 
-// req: GATE-007, GATE-008; attack: T12
+// req: GATE-007, GATE-008
+// attack: T12
 #[tokio::test]
 async fn a_denied_caller_pays_nothing() {
     let world = World::start().await;

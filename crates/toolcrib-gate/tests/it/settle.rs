@@ -4,4 +4,5 @@ mod chain_lookup;
 mod facilitator;
 mod local;
 mod scripted;
+mod served;
 mod stage;

@@ -61,8 +61,11 @@ impl Output {
 
 /// A manifest of a tool at `/<name>`.
 pub(crate) fn manifest(name: &str) -> Sealed<ToolManifest> {
-    let endpoint = format!("{ORIGIN}/{name}");
-    let builder = ToolBuilder::new(name, "Counts the words of a text.", &endpoint, creator());
+    manifest_at(&format!("{ORIGIN}/{name}"), name)
+}
+
+fn manifest_at(endpoint: &str, name: &str) -> Sealed<ToolManifest> {
+    let builder = ToolBuilder::new(name, "Counts the words of a text.", endpoint, creator());
     builder.inputs::<Input>().outputs::<Output>().build().expect("a manifest without errors").manifest
 }
 
@@ -82,8 +85,13 @@ impl Runs {
 
 /// A tool that counts words, and its calls.
 pub(crate) fn counting(name: &str, gate: impl Into<Gate>, runs: &Runs) -> Tool<Handler> {
+    counting_at(&format!("{ORIGIN}/{name}"), name, gate, runs)
+}
+
+/// The same at another endpoint.
+pub(crate) fn counting_at(endpoint: &str, name: &str, gate: impl Into<Gate>, runs: &Runs) -> Tool<Handler> {
     let runs = runs.clone();
-    Tool::new(manifest(name)).gate(gate).handler(move |input: Input, context: Context| {
+    Tool::new(manifest_at(endpoint, name)).gate(gate).handler(move |input: Input, context: Context| {
         runs.add();
         async move { Ok::<_, ToolError>(Output::new(&input.text, context.caller())) }
     })
@@ -214,7 +222,12 @@ impl World {
 }
 
 fn transact(devchain: &Devchain, to: Option<Address>, data: &Bytes) -> Option<Address> {
-    let mut request = json!({ "from": creator(), "data": data, "gas": "0xf00000" });
+    transact_as(devchain, creator(), to, data)
+}
+
+/// Sends a transaction of an account of the development chain.
+pub(crate) fn transact_as(devchain: &Devchain, from: Address, to: Option<Address>, data: &Bytes) -> Option<Address> {
+    let mut request = json!({ "from": from, "data": data, "gas": "0xf00000" });
     if let Some(to) = to {
         request["to"] = json!(to);
     }
@@ -224,12 +237,12 @@ fn transact(devchain: &Devchain, to: Option<Address>, data: &Bytes) -> Option<Ad
     receipt.contract_address
 }
 
-fn deploy(devchain: &Devchain, code: Bytes) -> Address {
+pub(crate) fn deploy(devchain: &Devchain, code: Bytes) -> Address {
     transact(devchain, None, &code).expect("a contract")
 }
 
 /// Init code from the committed artifacts.
-fn code(name: &str, arguments: &[u8]) -> Bytes {
+pub(crate) fn code(name: &str, arguments: &[u8]) -> Bytes {
     let path = format!("{}/../../contracts/artifacts/{name}.json", env!("CARGO_MANIFEST_DIR"));
     let artifact: Value = serde_json::from_slice(&std::fs::read(path).expect("an artifact")).expect("JSON");
     let code = artifact["bytecode"].as_str().or_else(|| artifact["bytecode"]["object"].as_str()).expect("bytecode");

@@ -9,13 +9,19 @@ use crate::settings::{Origin, Settings};
 
 /// Runs the command.
 pub(crate) fn run(settings: &Settings, printer: &mut Printer) -> Result<Done, Stop> {
-    let Settings { color, format, deny_warnings, role, files } = settings;
-    let rows: [(&str, Value, &Origin); 4] = [
-        ("color", json!(word(&color.value)), &color.origin),
-        ("format", json!(word(&format.value)), &format.origin),
-        ("deny_warnings", json!(deny_warnings.value), &deny_warnings.origin),
-        ("as", json!(word(&role.value)), &role.origin),
+    let Settings { color, format, deny_warnings, role, spend, files } = settings;
+    let mut rows: Vec<(String, Value, &Origin)> = vec![
+        ("color".to_owned(), json!(word(&color.value)), &color.origin),
+        ("format".to_owned(), json!(word(&format.value)), &format.origin),
+        ("deny_warnings".to_owned(), json!(deny_warnings.value), &deny_warnings.origin),
+        ("as".to_owned(), json!(word(&role.value)), &role.origin),
     ];
+    // Amounts always, lists where there is something on them.
+    if let Value::Object(limits) = json!(spend.value) {
+        let is_said = |value: &Value| !value.is_null() && value.as_array().is_none_or(|list| !list.is_empty());
+        let limits = limits.into_iter().filter(|(_, value)| is_said(value));
+        rows.extend(limits.map(|(name, value)| (format!("spend.{name}"), value, &spend.origin)));
+    }
     for (name, value, origin) in &rows {
         printer.result(&format!("{:<26}  # {}\n", format!("{name} = {value}"), shown(&origin.to_string())))?;
     }

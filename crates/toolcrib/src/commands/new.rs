@@ -28,11 +28,7 @@ pub(crate) fn run(kind: ManifestKind, arguments: &Init, printer: &mut Printer) -
         ManifestKind::Agent => "my-agent.agt",
         ManifestKind::Tool | ManifestKind::Local => "my-tool",
     });
-    if !is_plain(name) {
-        let what = format!("`{name}` cannot be a name here");
-        let hint = "use letters, digits, `-`, `_` and `.`, beginning with a letter or digit";
-        return Err(Failure::new(codes::cli::USAGE, what).hint(hint).into());
-    }
+    check_name(name)?;
     let address = match &arguments.address {
         None => SOMEBODY,
         Some(text) => parse_address(text)?,
@@ -50,6 +46,15 @@ pub(crate) fn run(kind: ManifestKind, arguments: &Init, printer: &mut Printer) -
     printer.result(&format!("{shown_path}\n"))?;
     printer.aside(&next_steps(kind, &shown_path, arguments.address.is_none()))?;
     Ok(Done::new(Exit::Yes, json!({ "kind": kind.as_str(), "path": path.display().to_string() })))
+}
+
+/// Refuses a name that cannot stand in a template or be part of a path.
+pub(crate) fn check_name(name: &str) -> Result<(), Failure> {
+    if is_plain(name) {
+        return Ok(());
+    }
+    let hint = "use letters, digits, `-`, `_` and `.`, beginning with a letter or digit";
+    Err(Failure::new(codes::cli::USAGE, format!("`{name}` cannot be a name here")).hint(hint))
 }
 
 /// Whether a name can stand in a template and be part of a path as it is. What else a name must be, the rules say.

@@ -1,15 +1,19 @@
 //! Runs the real program and looks at what it prints, where, and with which exit code.
 
+mod calling;
 mod conformance;
+mod dev;
 mod fix;
 mod formats;
 mod hash;
 mod hostile;
+mod init;
 mod lint;
 mod new;
 mod onchain;
 mod publish;
 mod schema;
+mod serving;
 mod settings;
 mod shell;
 #[path = "../../../toolcrib-fetch/tests/support/mod.rs"]

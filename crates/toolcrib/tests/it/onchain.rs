@@ -72,21 +72,26 @@ impl World {
 
     /// Asks the node something, and gives the body of its answer.
     pub(crate) fn ask(&self, method: &str, params: &str) -> String {
-        let address = self.url.strip_prefix("http://").expect("a plain URL");
-        let body = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":[{params}]}}"#);
-        let mut stream = TcpStream::connect(address).expect("the chain listens");
-        let length = body.len();
-        let head = "content-type: application/json\r\nconnection: close";
-        write!(stream, "POST / HTTP/1.1\r\nhost: {address}\r\n{head}\r\ncontent-length: {length}\r\n\r\n{body}").expect("sent");
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).expect("an answer");
-        assert!(answer.starts_with("HTTP/1.1 200") && !answer.contains("\"error\""), "{answer}");
-        answer.split_once("\r\n\r\n").expect("a body").1.to_owned()
+        ask(&self.url, method, params)
     }
 
     fn register(&self, more: &[&str]) -> Ran {
         self.sign(&[&["register", "--skip-fetch", "--manifest", "tool.json", "--metadata", URI], more].concat(), "0")
     }
+}
+
+/// Asks a node something, and gives the body of its answer.
+pub(crate) fn ask(url: &str, method: &str, params: &str) -> String {
+    let address = url.strip_prefix("http://").expect("a plain URL");
+    let body = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":[{params}]}}"#);
+    let mut stream = TcpStream::connect(address).expect("the chain listens");
+    let length = body.len();
+    let head = "content-type: application/json\r\nconnection: close";
+    write!(stream, "POST / HTTP/1.1\r\nhost: {address}\r\n{head}\r\ncontent-length: {length}\r\n\r\n{body}").expect("sent");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer");
+    assert!(answer.starts_with("HTTP/1.1 200") && !answer.contains("\"error\""), "{answer}");
+    answer.split_once("\r\n\r\n").expect("a body").1.to_owned()
 }
 
 impl Drop for World {

@@ -8,6 +8,7 @@ fn origins(envelope: &Value) -> Vec<String> {
     let settings = envelope["data"]["settings"].as_array().expect("settings");
     settings
         .iter()
+        .filter(|entry| entry["name"].as_str().is_some_and(|name| !name.starts_with("spend.")))
         .map(|entry| format!("{}={} {}", entry["name"].as_str().unwrap_or(""), entry["value"], entry["origin"]))
         .collect()
 }
@@ -36,6 +37,13 @@ fn flag_over_environment_over_project_over_user_over_default() {
     format = "sarif"            # project file [ROOT]/toolcrib.toml
     deny_warnings = false       # project file [ROOT]/toolcrib.toml
     as = "producer"             # environment TOOLCRIB_AS
+    spend.per_call = "0.1"      # default
+    spend.per_hour = "0.5"      # default
+    spend.per_day = "1"         # default
+    spend.per_recipient_day = "0.5"  # default
+    spend.per_tool_day = "0.5"  # default
+    spend.per_asset_day = "1"   # default
+    spend.ask_above = "0.02"    # default
     "#);
 }
 
@@ -91,7 +99,7 @@ fn check_refused(settings: &str, expected: &str) {
 fn a_file_that_makes_no_sense_is_named_with_the_key() {
     check_refused(
         "color = \"never\"\ncolour = \"never\"\n",
-        "line 2: unknown field `colour`, expected one of `color`, `format`, `deny_warnings`, `as`",
+        "line 2: unknown field `colour`, expected one of `color`, `format`, `deny_warnings`, `as`, `spend`",
     );
     check_refused("as = \"author\"\n", "line 1: unknown variant `author`, expected `producer` or `consumer`");
     check_refused("deny_warnings = \"yes\"\n", "line 1: invalid type: string \"yes\", expected a boolean");

@@ -3,14 +3,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use alloy_primitives::Bytes;
+use alloy_primitives::{Bytes, U256, keccak256};
+use alloy_rpc_types_eth::TransactionRequest;
+use alloy_sol_types::{SolCall, SolValue};
 use serde_json::json;
-use toolcrib_chain::wallet::Wallet;
+use toolcrib_chain::abi::IEIP3009;
+use toolcrib_chain::deploy::deploy_test_assets;
+use toolcrib_chain::transaction::Call;
+use toolcrib_chain::wallet::LocalWallet;
 use toolcrib_core::clock::{Clock, UnixTime};
 use toolcrib_core::x402::asset;
 use toolcrib_devchain::Devchain;
-use toolcrib_devchain::accounts::dev_signers;
-use toolcrib_gate::{Found, LocalSettlement, Outcome, SKEW_SECONDS, Settle};
+use toolcrib_gate::{Due, Found, LocalSettlement, Outcome, SKEW_SECONDS, Settle};
 
 use super::stage::{
     LOCAL, Now, PRICE, Stage, authorization, code, connect, due, offer, other, payer, recipient, settler, signed,
@@ -102,10 +106,7 @@ async fn a_node_that_shows_few_blocks_at_a_time_is_asked_more_often() {
 /// The rule about final blocks, on a chain that has them: one with a public number, on which only the development accounts sign.
 #[tokio::test]
 async fn on_public_chains_only_a_final_block_ends_it() {
-    let devchain = Devchain::builder(Now).chain_id(8453).deploy(code("TestUSDC", &{
-        use alloy_sol_types::SolValue;
-        ("USD Coin", "2").abi_encode_params()
-    }));
+    let devchain = Devchain::builder(Now).chain_id(8453).deploy(code("TestUSDC", &("USD Coin", "2").abi_encode_params()));
     let devchain = devchain.spawn().await.expect("a chain");
     let token = asset::usdc(8453).expect("listed");
     devchain.set_code(token.address, devchain.code(devchain.deployed()[0]));
@@ -146,20 +147,17 @@ async fn a_node_that_does_not_answer_leaves_it_unclear() {
 /// A block that is replaced takes its transfer with it.
 #[tokio::test]
 async fn a_reorganisation_opens_it_again() {
-    let devchain = Arc::new(Devchain::builder(Now).spawn().await.expect("a chain"));
-    // The stage wants its own; both are handles to the same node.
+    let devchain = Devchain::builder(Now).spawn().await.expect("a chain");
     let chain = connect(&devchain.http_url(), LOCAL).await;
-    let deployer = toolcrib_chain::wallet::LocalWallet::development(0).expect("a development account");
-    toolcrib_chain::deploy::deploy_test_assets(&chain, &deployer).await.expect("deployed");
+    let deployer = LocalWallet::development(0).expect("a development account");
+    deploy_test_assets(&chain, &deployer).await.expect("deployed");
     let token = asset::usdc(LOCAL).expect("listed");
-    let mint = {
-        use alloy_sol_types::SolValue;
-        let arguments = (payer().address(), alloy_primitives::U256::from(PRICE)).abi_encode();
-        Bytes::from([&alloy_primitives::keccak256("mint(address,uint256)")[..4], &arguments].concat())
-    };
-    let call = toolcrib_chain::transaction::Call { to: token.address, data: mint, value: Default::default() };
+    let arguments = (payer().address(), U256::from(PRICE)).abi_encode();
+    let mint = Bytes::from([&keccak256("mint(address,uint256)")[..4], &arguments].concat());
+    let call = Call { to: token.address, data: mint, value: Default::default() };
     chain.send(&deployer, &call, Duration::from_secs(20)).await.expect("mined");
     let settlement = LocalSettlement::new(Arc::new(settler()), [chain]).recipients([recipient()]);
+    let settlement = settlement.receipt_time(Duration::from_millis(500));
     let offer = offer(&token, PRICE);
     let payment = signed(&offer, &token, authorization(payer().address()), payer());
     let due = due(&payment, &offer);
@@ -169,9 +167,20 @@ async fn a_reorganisation_opens_it_again() {
     assert_eq!(settlement.look_up(due, since).await, Found::Settled { transaction });
     devchain.reorg(1).expect("a block to replace");
     assert_eq!(settlement.look_up(due, since).await, Found::Open);
-    // The number of the lost transaction is free again, which only the node knows.
+    // The number of the lost transaction is free again, which shows when the next one is not mined; sent again, the lost one closes
+    // the gap.
+    let late = signed(&offer, &token, authorization(payer().address()), payer());
+    let late = Due { payment: &late, ..due };
+    let outcome = settlement.settle(late).await;
+    assert!(matches!(outcome, Outcome::Unknown { transaction: Some(_), .. }), "{outcome:?}");
+    assert_eq!(settlement.look_up(late, since).await, Found::Open);
     let outcome = settlement.settle(due).await;
-    assert!(matches!(outcome, Outcome::Settled { .. }), "{outcome:?}");
-    assert_eq!(devchain.nonce(settler().address()), 1);
-    assert_eq!(dev_signers()[5].address(), settler().address());
+    let Outcome::Settled { transaction } = outcome else { panic!("{outcome:?}") };
+    assert_eq!(settlement.look_up(due, since).await, Found::Settled { transaction });
+    // The payer had enough for one of them.
+    let outcome = settlement.settle(late).await;
+    assert_eq!(outcome, Outcome::Refused { reason: "insufficient_funds".to_owned() });
+    let paid = IEIP3009::balanceOfCall { account: recipient() }.abi_encode();
+    let request = TransactionRequest::default().to(token.address).input(Bytes::from(paid).into());
+    assert_eq!(U256::from_be_slice(&devchain.call(&request).expect("an answer")), U256::from(PRICE), "paid once");
 }

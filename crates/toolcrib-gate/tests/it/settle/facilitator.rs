@@ -347,14 +347,8 @@ async fn with_a_node_success_has_to_be_on_the_chain() {
 
 /// Sends a transfer that is used up already, past all the checks, so that it is mined and fails.
 async fn failed_transaction(stage: &Stage, used: &Payment) -> B256 {
-    use toolcrib_chain::transaction::Call;
-    use toolcrib_chain::wallet::Wallet;
-    let wallet = other();
-    let harmless = Call { to: wallet.address(), data: Default::default(), value: U256::ZERO };
-    let mut prepared = stage.chain.prepare(wallet.address(), &harmless).await.expect("prepared");
-    prepared.call = Call { to: stage.token.address, data: stage.transfer(used), value: U256::ZERO };
-    prepared.gas_limit = 150_000;
-    let signed = stage.chain.sign(&wallet, &prepared).await.expect("signed");
+    let prepared = stage.unchecked(&other(), stage.transfer(used)).await;
+    let signed = stage.chain.sign(&other(), &prepared).await.expect("signed");
     stage.chain.broadcast(&signed).await.expect("sent");
     let ended = stage.chain.wait(&signed, Duration::from_secs(20), |_| {}).await;
     assert!(matches!(ended, Err(toolcrib_chain::Error::Failed { .. })), "{ended:?}");

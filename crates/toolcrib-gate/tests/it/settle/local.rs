@@ -173,6 +173,10 @@ async fn somebody_else_is_faster_in_the_same_block() {
     for stage in Stage::each().await {
         let (settlement, offer, payment) = (Arc::new(stage.settlement()), stage.offer(), stage.payment());
         let since = Now.now();
+        let mut theirs = stage.unchecked(&other(), stage.transfer(&payment)).await;
+        theirs.max_priority_fee_per_gas *= 10;
+        theirs.max_fee_per_gas *= 20;
+        let theirs = stage.chain.sign(&other(), &theirs).await.expect("signed");
         stage.automine(false).await;
         let task = {
             let (settlement, offer, payment) = (settlement.clone(), offer.clone(), payment.clone());
@@ -181,13 +185,6 @@ async fn somebody_else_is_faster_in_the_same_block() {
         while stage.waiting(settler().address()).await == 0 {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
-        let wallet = other();
-        let call =
-            toolcrib_chain::transaction::Call { to: stage.token.address, data: stage.transfer(&payment), value: U256::ZERO };
-        let mut prepared = stage.chain.prepare(wallet.address(), &call).await.expect("prepared");
-        prepared.max_priority_fee_per_gas *= 10;
-        prepared.max_fee_per_gas *= 20;
-        let theirs = stage.chain.sign(&wallet, &prepared).await.expect("signed");
         stage.chain.broadcast(&theirs).await.expect("sent");
         stage.mine().await;
         let outcome = task.await.expect("no panic");
@@ -387,6 +384,9 @@ async fn a_transaction_that_is_not_mined_in_time_is_unknown_and_found_later() {
         stage.automine(false).await;
         let hash = named(&settlement.settle(due).await).expect("a transaction to look for");
         assert_eq!(settlement.look_up(due, since).await, Found::Open);
+        // Whoever asks again while it is under way gets the same answer about the same transaction, even when the money is gone.
+        assert_eq!(named(&settlement.settle(due).await), Some(hash));
+        assert_eq!(stage.waiting(settler().address()).await, 1, "nothing more was sent");
         stage.assert_paid(0).await;
         stage.mine().await;
         assert_eq!(settlement.look_up(due, since).await, Found::Settled { transaction: hash });

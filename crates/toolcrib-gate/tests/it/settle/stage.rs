@@ -19,7 +19,7 @@ use toolcrib_chain::deploy::deploy_test_assets;
 use toolcrib_chain::network::Network;
 use toolcrib_chain::rpc::{BoundedCall, CallOutcome, Chain, ChainConfig, NodeUrl};
 use toolcrib_chain::sign::{CancelAuthorization, Domain, TransferAuthorization, TransferKind};
-use toolcrib_chain::transaction::Call;
+use toolcrib_chain::transaction::{Call, Prepared};
 use toolcrib_chain::wallet::{LocalWallet, Wallet};
 use toolcrib_core::caip::ChainId;
 use toolcrib_core::clock::{Clock, UnixTime};
@@ -233,6 +233,13 @@ impl Stage {
         }
         .abi_encode()
         .into()
+    }
+
+    /// A call of the token that no node was asked about, so that it may fail.
+    pub(crate) async fn unchecked(&self, wallet: &dyn Wallet, data: Bytes) -> Prepared {
+        let harmless = Call { to: wallet.address(), data: Bytes::new(), value: U256::ZERO };
+        let prepared = self.chain.prepare(wallet.address(), &harmless).await.expect("prepared");
+        Prepared { call: Call { to: self.token.address, data, value: U256::ZERO }, gas_limit: 150_000, ..prepared }
     }
 
     /// Takes an authorization back, as the payer may.

@@ -150,7 +150,7 @@ pub(crate) async fn access(arguments: &AccessOf, printer: &mut Printer) -> Resul
 }
 
 /// What is shown to a predicate is shown to the node and perhaps to everybody, so a secret is stopped here.
-fn refuse_secret(data: &Bytes) -> Result<(), Failure> {
+pub(crate) fn refuse_secret(data: &Bytes) -> Result<(), Failure> {
     let own = [env::TOOLCRIB_PRIVATE_KEY, env::TOOLCRIB_PASSWORD].into_iter().find(|name| {
         let Some(value) = std::env::var(name).ok().filter(|value| !value.is_empty()) else { return false };
         let bytes = value.parse::<Bytes>().unwrap_or_default();
@@ -179,7 +179,8 @@ pub(crate) async fn requirements(arguments: &Tool, printer: &mut Printer) -> Res
     Ok(Done::new(if data["complete"] == true { Exit::Yes } else { Exit::No }, data))
 }
 
-async fn describe(registry: &Registry, address: Address, id: U256, printer: &mut Printer) -> Result<Value, Stop> {
+/// Lists what a predicate asks for, and gives it as data.
+pub(crate) async fn describe(registry: &Registry, address: Address, id: U256, printer: &mut Printer) -> Result<Value, Stop> {
     let found = predicate::introspect(registry.chain(), address, id).await.map_err(failed)?;
     let remarks = of_predicate(&found);
     for (code, what) in &remarks {

@@ -1,7 +1,7 @@
 //! Commands that reach a chain: those that look, and those that change.
 
 pub(crate) mod agt;
-pub(crate) mod dev;
+pub(crate) mod contracts;
 mod gate;
 pub(crate) mod look;
 pub(crate) mod publish;
@@ -9,3 +9,5 @@ mod serving;
 pub(crate) mod wallet;
 mod work;
 pub(crate) mod write;
+
+pub(crate) use work::confirm;

@@ -160,7 +160,7 @@ fn call_json(step: &Step, registry: &Registry, tool: Option<U256>) -> Result<Val
 }
 
 /// Asks at the terminal. No terminal is a no.
-fn confirm(question: &str) -> bool {
+pub(crate) fn confirm(question: &str) -> bool {
     if !io::stdin().is_terminal() {
         return false;
     }

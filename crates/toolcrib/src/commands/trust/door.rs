@@ -11,7 +11,7 @@ use toolcrib_fetch::{DevWorld, Untrusted};
 use toolcrib_verify::Verifier;
 
 use crate::clock::SystemClock;
-use crate::onchain::state_dir;
+use crate::onchain::dev_folder;
 use crate::outcome::Failure;
 
 /// Largest certificate file that is read. A certificate has two kilobytes.
@@ -41,8 +41,8 @@ impl Reach {
             Some(path) => Some(
                 read(path)?.ok_or_else(|| Failure::new(codes::cli::NOT_FOUND, format!("there is no file {}", path.display())))?,
             ),
-            None => match state_dir() {
-                Ok(folder) => read(&folder.join("dev").join("ca.pem"))?,
+            None => match dev_folder() {
+                Ok(folder) => read(&folder.join("ca.pem"))?,
                 // Without a home there is no development world either.
                 Err(_) => None,
             },

@@ -2,7 +2,7 @@
 //! TLS server on loopback.
 
 mod killed;
-mod world;
+pub(crate) mod world;
 
 use std::sync::Arc;
 

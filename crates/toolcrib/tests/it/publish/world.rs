@@ -192,7 +192,8 @@ pub(crate) fn strs(arguments: &[String]) -> Vec<&str> {
 }
 
 /// A certificate as text.
-fn pem(der: &[u8]) -> String {
+/// A certificate as text.
+pub(crate) fn pem(der: &[u8]) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::new();
     for chunk in der.chunks(3) {

@@ -1,0 +1,241 @@
+//! The client and its settings.
+
+use std::collections::{BTreeMap, HashSet};
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use alloy_primitives::{Address, U256};
+use alloy_sol_types::SolCall;
+use toolcrib_chain::abi::IEIP3009;
+use toolcrib_chain::registry::Registry;
+use toolcrib_chain::rpc::{BoundedCall, CallOutcome, Chain};
+use toolcrib_chain::sign::{Domain, check_domain};
+use toolcrib_chain::wallet::{Scope, Wallet};
+use toolcrib_core::caip::ToolRef;
+use toolcrib_core::clock::{Clock, UnixTime};
+use toolcrib_core::evidence::Exchange;
+use toolcrib_core::judge::Policy;
+use toolcrib_core::tool::ToolManifest;
+use toolcrib_core::x402::asset::Token;
+use toolcrib_fetch::{Limits, Untrusted};
+use toolcrib_verify::{Depth, Onchain, Verified, Verifier};
+
+use crate::approver::{Approver, Nobody};
+use crate::{CallError, Ledger, SpendPolicy};
+
+/// Most bytes of an output: what our own gate serves. Agents read answers into a context that holds less.
+pub const MAX_OUTPUT_BYTES: usize = 4 << 20;
+
+/// How long an answer without payment may take. Handlers are given 55 seconds by our gate, and an open tool works at once.
+pub const CALL_LIMIT: Duration = Duration::from_secs(65);
+
+/// How long an answer to a payment may take: the handler, and a settlement that waits for its block.
+pub const PAID_LIMIT: Duration = Duration::from_secs(130);
+
+/// Gas for reading a balance: generous for tokens behind a proxy or two.
+const BALANCE_GAS: u64 = 500_000;
+
+/// Calls tools and pays for them. Cheap to clone.
+#[derive(Clone)]
+pub struct Client {
+    pub(crate) inner: Arc<Inner>,
+}
+
+pub(crate) struct Inner {
+    pub(crate) verifier: Verifier,
+    pub(crate) door: Untrusted,
+    pub(crate) clock: Arc<dyn Clock + Send + Sync>,
+    pub(crate) ledger: Ledger,
+    pub(crate) wallet: Option<Arc<dyn Wallet>>,
+    pub(crate) approver: Arc<dyn Approver>,
+    pub(crate) policy: SpendPolicy,
+    pub(crate) chains: BTreeMap<u64, Chain>,
+    pub(crate) operators: Vec<(ToolRef, Address)>,
+    pub(crate) limits: Limits,
+    pub(crate) paid_limits: Limits,
+    /// Tokens whose domain was compared with the chain's.
+    domains: Mutex<HashSet<(u64, Address)>>,
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client")
+            .field("wallet", &self.inner.wallet.as_ref().map(|wallet| wallet.address()))
+            .field("chains", &self.inner.chains.keys().collect::<Vec<_>>())
+            .field("policy", &self.inner.policy)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Client {
+    /// Settings. `verifier` and `door` should see the same world; the clock dates signatures and budgets.
+    pub fn builder(verifier: Verifier, door: Untrusted, ledger: Ledger, clock: Arc<dyn Clock + Send + Sync>) -> ClientBuilder {
+        let mut limits = Limits::MANIFEST;
+        limits.body = MAX_OUTPUT_BYTES;
+        (limits.idle, limits.total) = (CALL_LIMIT, CALL_LIMIT);
+        let mut paid_limits = limits;
+        (paid_limits.idle, paid_limits.total) = (PAID_LIMIT, PAID_LIMIT);
+        ClientBuilder(Inner {
+            verifier,
+            door,
+            clock,
+            ledger,
+            wallet: None,
+            approver: Arc::new(Nobody),
+            policy: SpendPolicy::default(),
+            chains: BTreeMap::new(),
+            operators: Vec::new(),
+            limits,
+            paid_limits,
+            domains: Mutex::default(),
+        })
+    }
+
+    /// The ledger.
+    pub fn ledger(&self) -> &Ledger {
+        &self.inner.ledger
+    }
+
+    /// The policy.
+    pub fn policy(&self) -> &SpendPolicy {
+        &self.inner.policy
+    }
+
+    pub(crate) fn now(&self) -> UnixTime {
+        self.inner.clock.now()
+    }
+
+    pub(crate) fn chain(&self, chain: u64) -> Result<&Chain, CallError> {
+        self.inner.chains.get(&chain).ok_or(CallError::NoChain { chain })
+    }
+
+    pub(crate) fn registry(&self, tool: ToolRef) -> Result<Registry, CallError> {
+        Ok(Registry::new(self.chain(tool.chain)?.clone(), tool.registry))
+    }
+
+    /// Verifies a tool now, whatever is known from before.
+    pub(crate) async fn verify(&self, tool: ToolRef) -> Result<Verified<ToolManifest>, CallError> {
+        let source = Onchain::new(self.registry(tool)?, tool.id);
+        let live = self.inner.verifier.live(&source, &Policy::pay(), Depth::Checks).await?;
+        live.verified.ok_or_else(|| CallError::NotVerified { tool, report: Box::new(live.report) })
+    }
+
+    /// Operators that the user pinned for a tool.
+    pub(crate) fn operators(&self, tool: ToolRef) -> Vec<Address> {
+        self.inner.operators.iter().filter(|(of, _)| *of == tool).map(|(_, operator)| *operator).collect()
+    }
+
+    /// What an account holds of a token. `None` when no node of its chain is known.
+    pub(crate) async fn balance(&self, token: &Token, account: Address) -> Result<Option<U256>, CallError> {
+        match self.inner.chains.get(&token.chain) {
+            Some(chain) => Ok(read_balance(chain, token.address, account).await?),
+            None => Ok(None),
+        }
+    }
+
+    /// Compares a token's EIP-712 domain with the pinned one, once, where a node can be asked.
+    pub(crate) async fn check_domain(&self, token: &Token) -> Result<(), CallError> {
+        let key = (token.chain, token.address);
+        let Some(chain) = self.inner.chains.get(&token.chain) else { return Ok(()) };
+        if self.inner.domains.lock().unwrap_or_else(PoisonError::into_inner).contains(&key) {
+            return Ok(());
+        }
+        check_domain(chain, &domain(token)).await?;
+        self.inner.domains.lock().unwrap_or_else(PoisonError::into_inner).insert(key);
+        Ok(())
+    }
+
+    /// Where signatures for a chain are valid. A local chain that carries a public number takes development keys only.
+    pub(crate) async fn scope(&self, chain: u64) -> Result<Scope, CallError> {
+        Ok(match self.inner.chains.get(&chain) {
+            Some(chain) => Scope::of(chain).await?,
+            None => Scope::offline(chain),
+        })
+    }
+}
+
+/// The pinned domain of a token.
+pub(crate) fn domain(token: &Token) -> Domain {
+    Domain::new(token.name, token.version, U256::from(token.chain), token.address)
+}
+
+/// `balanceOf(address)`, of an ERC-20 or an ERC-721. `None` when the contract does not answer with a number.
+pub(crate) async fn read_balance(chain: &Chain, token: Address, account: Address) -> Result<Option<U256>, toolcrib_chain::Error> {
+    let data = IEIP3009::balanceOfCall { account }.abi_encode().into();
+    read_word(chain, token, data).await
+}
+
+/// Calls a function that returns one word.
+pub(crate) async fn read_word(
+    chain: &Chain,
+    to: Address,
+    data: alloy_primitives::Bytes,
+) -> Result<Option<U256>, toolcrib_chain::Error> {
+    let call = BoundedCall { to, data, from: None, gas: Some(BALANCE_GAS), max_bytes: 32 };
+    Ok(match chain.call(&call).await? {
+        CallOutcome::Returned(bytes) if bytes.len() == 32 => Some(U256::from_be_slice(&bytes)),
+        _ => None,
+    })
+}
+
+/// Settings of a [`Client`].
+pub struct ClientBuilder(Inner);
+
+impl ClientBuilder {
+    /// Who signs. Without one only open tools can be called.
+    #[must_use]
+    pub fn wallet(mut self, wallet: Arc<dyn Wallet>) -> Self {
+        self.0.wallet = Some(wallet);
+        self
+    }
+
+    /// A chain: for tools that are registered on it, for balances, and to look up what came of payments.
+    #[must_use]
+    pub fn chain(mut self, chain: Chain) -> Self {
+        self.0.chains.insert(chain.chain_id(), chain);
+        self
+    }
+
+    /// Who is asked. Nobody unless somebody is named, and then the answer is no.
+    #[must_use]
+    pub fn approver(mut self, approver: Arc<dyn Approver>) -> Self {
+        self.0.approver = approver;
+        self
+    }
+
+    /// The spend policy.
+    #[must_use]
+    pub fn policy(mut self, policy: SpendPolicy) -> Self {
+        self.0.policy = policy;
+        self
+    }
+
+    /// Pins an account that runs a tool for its creator, so that proofs of identity may be made out to it.
+    #[must_use]
+    pub fn operator(mut self, tool: ToolRef, operator: Address) -> Self {
+        self.0.operators.push((tool, operator));
+        self
+    }
+
+    /// Other limits for requests without payment and with one.
+    #[must_use]
+    pub const fn limits(mut self, plain: Limits, paid: Limits) -> Self {
+        (self.0.limits, self.0.paid_limits) = (plain, paid);
+        self
+    }
+
+    /// The client.
+    pub fn build(self) -> Client {
+        Client { inner: Arc::new(self.0) }
+    }
+}
+
+impl fmt::Debug for ClientBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClientBuilder").field("policy", &self.0.policy).finish_non_exhaustive()
+    }
+}
+
+/// Exchanges of a call, in order, for the record. Headers that were sent are not part of them.
+pub(crate) type Exchanges = Vec<Exchange>;

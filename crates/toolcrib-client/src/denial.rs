@@ -1,0 +1,134 @@
+//! After a 403: what the tool's predicate asks for, and what the wallet has of it.
+//!
+//! Everything is read from the chain under the caps of introspection, never from the server's words. It is a help for people: access is
+//! decided by asking for access, which is done here as well, so that a server that denies a caller whom the chain grants is seen to.
+
+use alloy_primitives::{Address, Bytes, U256, keccak256};
+use toolcrib_chain::predicate::{Logic, Meaning, Requirement, Requirements, read_requirements};
+use toolcrib_chain::registry::Access;
+use toolcrib_chain::rpc::Chain;
+use toolcrib_core::caip::ToolRef;
+use toolcrib_core::evidence::Response;
+use toolcrib_core::text::escape_for_display;
+
+use crate::client::{read_balance, read_word};
+use crate::ledger::PaymentId;
+use crate::{CallError, Client, ServerWords};
+
+/// Most requirements that balances are read for. Each is one call to a node; people read a few.
+pub const MAX_HOLDINGS: usize = 16;
+
+/// Why a caller was denied, as far as it can be found out.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Denial {
+    /// What the server said.
+    pub words: ServerWords,
+    /// The payment that was sent along, if one was. It can still be used until it expires.
+    pub payment: Option<PaymentId>,
+    /// Whose access it is.
+    pub account: Option<Address>,
+    /// Who decides, as the registry says now.
+    pub predicate: Option<Address>,
+    /// What the registry answers for the account. `None` when there is no account, or no node could be asked.
+    pub access: Option<Access>,
+    /// How the requirements combine.
+    pub logic: Option<Logic>,
+    /// What is asked for.
+    pub holdings: Vec<Holding>,
+    /// Whether there is more than was read, or something that could not be.
+    pub is_incomplete: bool,
+}
+
+/// One requirement, and what the account has.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Holding {
+    /// The predicate's words, escaped.
+    pub label: String,
+    /// What is asked for.
+    pub meaning: Meaning,
+    /// What must be held, in the token's smallest unit, where that is a number.
+    pub needed: Option<U256>,
+    /// What is held; `None` where it cannot be read.
+    pub held: Option<U256>,
+}
+
+impl Holding {
+    /// Whether it is met. `None` where that cannot be read.
+    pub fn is_met(&self) -> Option<bool> {
+        Some(self.held? >= self.needed?)
+    }
+}
+
+/// Whose access is asked for, and what is shown for it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Subject {
+    /// Another account than the wallet's, which has delegated to it.
+    pub(crate) delegator: Option<Address>,
+    pub(crate) data: Option<Bytes>,
+}
+
+impl Client {
+    /// The error for a 403, with an explanation. Trouble with a node only makes it shorter.
+    pub(crate) async fn denied(
+        &self,
+        tool: ToolRef,
+        payment: Option<PaymentId>,
+        subject: &Subject,
+        response: &Response,
+    ) -> CallError {
+        let account = subject.delegator.or_else(|| self.inner.wallet.as_ref().map(|wallet| wallet.address()));
+        let mut denial = Denial {
+            words: ServerWords::of(response),
+            payment,
+            account,
+            predicate: None,
+            access: None,
+            logic: None,
+            holdings: Vec::new(),
+            is_incomplete: true,
+        };
+        let _ = self.explain(&mut denial, tool, subject.data.clone().unwrap_or_default()).await;
+        CallError::Denied(Box::new(denial))
+    }
+
+    async fn explain(&self, denial: &mut Denial, tool: ToolRef, data: Bytes) -> Result<(), CallError> {
+        let registry = self.registry(tool)?;
+        if let Some(account) = denial.account {
+            denial.access = Some(registry.access(tool.id, account, data).await?);
+        }
+        denial.predicate = registry.config(tool.id).await?.access_predicate;
+        let Some(predicate) = denial.predicate else { return Ok(()) };
+        let Requirements::Listed { logic, entries } = read_requirements(registry.chain(), predicate, tool.id).await? else {
+            return Ok(());
+        };
+        denial.logic = Some(logic);
+        denial.is_incomplete = entries.len() > MAX_HOLDINGS
+            || entries.iter().any(|entry| matches!(entry.meaning, Meaning::Unread | Meaning::Undecodable | Meaning::Unknown));
+        for entry in entries.into_iter().take(MAX_HOLDINGS) {
+            denial.holdings.push(holding(registry.chain(), entry, denial.account).await);
+        }
+        Ok(())
+    }
+}
+
+async fn holding(chain: &Chain, requirement: Requirement, account: Option<Address>) -> Holding {
+    let Requirement { label, meaning, .. } = requirement;
+    let needed = match &meaning {
+        Meaning::Erc721 { .. } | Meaning::Erc1155 { .. } => Some(U256::ONE),
+        Meaning::Erc20 { min_balance, .. } => Some(*min_balance),
+        _ => None,
+    };
+    let held = match (&meaning, account) {
+        (Meaning::Erc721 { collection }, Some(account)) => read_balance(chain, *collection, account).await,
+        (Meaning::Erc20 { token, .. }, Some(account)) => read_balance(chain, *token, account).await,
+        (Meaning::Erc1155 { collection, token_id }, Some(account)) => {
+            let selector = &keccak256("balanceOf(address,uint256)")[..4];
+            let data = [selector, account.into_word().as_slice(), &token_id.to_be_bytes::<32>()].concat();
+            read_word(chain, *collection, data.into()).await
+        }
+        _ => Ok(None),
+    };
+    Holding { label: escape_for_display(&label), meaning, needed, held: held.ok().flatten() }
+}

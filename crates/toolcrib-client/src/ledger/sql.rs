@@ -1,0 +1,290 @@
+//! The ledger in a database.
+
+use std::time::Duration;
+
+use alloy_primitives::{Address, B256};
+use toolcrib_core::caip::ToolRef;
+use toolcrib_core::clock::UnixTime;
+use toolcrib_core::url::Origin;
+use toolcrib_core::x402::Version;
+use toolcrib_store::Database;
+use toolcrib_store::database::{Row, Value};
+
+use super::{
+    Budget, DAY, Entry, HOUR, KEEP_DAYS, KeptRequest, LEASE_SECONDS, MAX_ENTRIES, MAX_KEPT_BODY, MAX_LIST, PRUNE_BATCH,
+    PaymentId, Signing, Spend, SpendError, State, Totals, statements as sql,
+};
+use crate::{SpendPolicy, Usdc};
+
+/// How often a step that others got in the way of is tried: with waits that double from four milliseconds, about a second.
+const ATTEMPTS: u32 = 9;
+
+/// Longest note in characters. It may hold a server's words.
+const MAX_NOTE_CHARS: usize = 300;
+
+/// The spend ledger. Clones, and every process that opens the same database, share it.
+#[derive(Clone, Debug)]
+pub struct Ledger {
+    database: Database,
+}
+
+/// Tries a step again while others are in its way. A step is one transaction, so nothing of a failed attempt is left.
+macro_rules! step {
+    ($step:expr) => {{
+        let mut attempt = 0;
+        loop {
+            attempt += 1;
+            match $step.await {
+                Err(SpendError::Store(error)) if error.is_retryable() && attempt < ATTEMPTS => {
+                    tokio::time::sleep(Duration::from_millis(2 << attempt)).await;
+                }
+                done => break done,
+            }
+        }
+    }};
+}
+
+impl Ledger {
+    /// Opens the ledger, and makes its tables where they are missing.
+    pub async fn open(database: Database) -> Result<Self, SpendError> {
+        database.migrate(sql::MODULE, sql::MIGRATIONS).await?;
+        Ok(Self { database })
+    }
+
+    /// Sets money aside, or refuses: the policy's lists and caps, and all its budgets, in one transaction.
+    pub async fn reserve(&self, spend: &Spend, policy: &SpendPolicy, now: UnixTime) -> Result<PaymentId, SpendError> {
+        policy.check(spend)?;
+        let id = PaymentId::random()?;
+        step!(self.try_reserve(id, spend, policy, now))?;
+        Ok(id)
+    }
+
+    async fn try_reserve(&self, id: PaymentId, spend: &Spend, policy: &SpendPolicy, now: UnixTime) -> Result<(), SpendError> {
+        let now = now.seconds();
+        let mut transaction = self.database.begin().await?;
+        transaction.execute(sql::TURN, &[]).await?;
+        let oldest = now.saturating_sub(KEEP_DAYS * DAY);
+        transaction.execute(sql::PRUNE, &[Value::Integer(oldest), Value::Integer(PRUNE_BATCH)]).await?;
+        let count = transaction.fetch_optional(sql::COUNT, &[]).await?.map_or(Ok(0), |row| row.integer(0))?;
+        if count >= MAX_ENTRIES {
+            return Err(SpendError::Full);
+        }
+        let chain = i64::try_from(spend.chain).map_err(|_| SpendError::Amount)?;
+        let (asset, recipient, payer) = (text(spend.asset), text(spend.recipient), text(spend.payer));
+        let tool = spend.tool_text();
+        let values = [
+            Value::Integer(now.saturating_sub(HOUR)),
+            Value::Integer(now.saturating_sub(DAY)),
+            Value::Integer(now),
+            Value::Text(&recipient),
+            Value::Text(&tool),
+            Value::Integer(chain),
+            Value::Text(&asset),
+        ];
+        let row = transaction.fetch_optional(sql::SPENT, &values).await?.ok_or(corrupt("totals"))?;
+        let budgets = [
+            (Budget::Hour, policy.per_hour),
+            (Budget::Day, policy.per_day),
+            (Budget::Recipient, policy.per_recipient_day),
+            (Budget::Tool, policy.per_tool_day),
+            (Budget::Asset, policy.per_asset_day),
+        ];
+        for (column, (budget, limit)) in budgets.into_iter().enumerate() {
+            let spent = amount(&row, column)?;
+            // Neither is above what `Usdc` takes and a database sums, so this does not overflow.
+            if spent.get().saturating_add(spend.amount.get()) > limit.get() {
+                return Err(SpendError::Budget { budget, amount: spend.amount, spent, limit });
+            }
+        }
+        let (id, origin) = (id.to_string(), spend.origin.to_string());
+        let values = [
+            Value::Text(&id),
+            Value::Integer(spend.amount.column()),
+            Value::Integer(chain),
+            Value::Text(&asset),
+            Value::Text(&recipient),
+            Value::Text(&payer),
+            Value::Text(&tool),
+            Value::Text(&origin),
+            Value::Boolean(spend.tool.is_some()),
+            Value::Integer(now),
+            Value::Integer(now.saturating_add(LEASE_SECONDS)),
+        ];
+        transaction.execute(sql::RESERVE, &values).await?;
+        transaction.commit().await?;
+        Ok(())
+    }
+
+    /// Notes that the wallet is about to be asked. From here on it counts as spent, whatever happens to this process.
+    pub async fn sign(&self, id: PaymentId, signing: &Signing<'_>, now: UnixTime) -> Result<(), SpendError> {
+        let name = id.to_string();
+        let whole = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+        let values = [
+            Value::Text(&name),
+            Value::Integer(now.seconds()),
+            Value::Bytes(signing.nonce.as_slice()),
+            Value::Integer(whole(signing.valid_before)),
+            Value::Integer(whole(signing.from_block)),
+            Value::Text(signing.method),
+            Value::Text(signing.url),
+            Value::OptionalBytes(Some(signing.body).filter(|body| body.len() <= MAX_KEPT_BODY)),
+            Value::Integer(signing.version.number().into()),
+        ];
+        match self.change(sql::SIGN, &values).await? {
+            1 => Ok(()),
+            _ => Err(SpendError::Lapsed { id }),
+        }
+    }
+
+    /// Keeps the signed payment, before it is sent, so that it can be presented again.
+    pub async fn attach(&self, id: PaymentId, payment: &str, salt: Option<B256>, now: UnixTime) -> Result<(), SpendError> {
+        let name = id.to_string();
+        let salt = Value::OptionalBytes(salt.as_ref().map(|salt| salt.as_slice()));
+        let values = [Value::Text(&name), Value::Integer(now.seconds()), Value::Text(payment), salt];
+        self.changed(id, sql::ATTACH, &values).await
+    }
+
+    /// Keeps the token with which the server gives out the result again.
+    pub async fn keep_retry_token(&self, id: PaymentId, token: &str, now: UnixTime) -> Result<(), SpendError> {
+        let name = id.to_string();
+        self.changed(id, sql::RETRY_TOKEN, &[Value::Text(&name), Value::Integer(now.seconds()), Value::Text(token)]).await
+    }
+
+    /// Notes that it settled. The request and the signature are forgotten.
+    pub async fn settle(&self, id: PaymentId, transaction: Option<B256>, note: &str, now: UnixTime) -> Result<(), SpendError> {
+        let (name, note) = (id.to_string(), shortened(note));
+        let hash = Value::OptionalBytes(transaction.as_ref().map(|hash| hash.as_slice()));
+        self.changed(id, sql::SETTLE, &[Value::Text(&name), Value::Integer(now.seconds()), hash, Value::Text(&note)]).await
+    }
+
+    /// Notes that nobody knows what came of it.
+    pub async fn unknown(&self, id: PaymentId, note: &str, now: UnixTime) -> Result<(), SpendError> {
+        let (name, note) = (id.to_string(), shortened(note));
+        self.changed(id, sql::UNKNOWN, &[Value::Text(&name), Value::Integer(now.seconds()), Value::Text(&note)]).await
+    }
+
+    /// Gives the money back. Only for what was never signed, or what the chain shows can never settle.
+    pub(crate) async fn release(&self, id: PaymentId, note: &str, now: UnixTime) -> Result<(), SpendError> {
+        let (name, note) = (id.to_string(), shortened(note));
+        self.changed(id, sql::RELEASE, &[Value::Text(&name), Value::Integer(now.seconds()), Value::Text(&note)]).await
+    }
+
+    /// One payment.
+    pub async fn entry(&self, id: PaymentId) -> Result<Entry, SpendError> {
+        let name = id.to_string();
+        let rows = step!(async { Ok::<_, SpendError>(self.database.fetch(sql::ENTRY, &[Value::Text(&name)]).await?) })?;
+        rows.first().map_or(Err(SpendError::NotFound { id }), entry)
+    }
+
+    /// The newest payments.
+    pub async fn newest(&self, limit: usize) -> Result<Vec<Entry>, SpendError> {
+        self.list(sql::NEWEST, limit).await
+    }
+
+    /// Payments that may still turn out either way, the oldest first.
+    pub async fn open_payments(&self, limit: usize) -> Result<Vec<Entry>, SpendError> {
+        self.list(sql::OPEN, limit).await
+    }
+
+    /// What counts as spent now.
+    pub async fn totals(&self, now: UnixTime) -> Result<Totals, SpendError> {
+        let now = now.seconds();
+        let values = [
+            Value::Integer(now.saturating_sub(HOUR)),
+            Value::Integer(now.saturating_sub(DAY)),
+            Value::Integer(now),
+            Value::Text(""),
+            Value::Text(""),
+            Value::Integer(0),
+            Value::Text(""),
+        ];
+        let rows = step!(async { Ok::<_, SpendError>(self.database.fetch(sql::SPENT, &values).await?) })?;
+        let row = rows.first().ok_or(corrupt("totals"))?;
+        Ok(Totals { hour: amount(row, 0)?, day: amount(row, 1)?, open: amount(row, 5)? })
+    }
+
+    async fn list(&self, statement: &'static str, limit: usize) -> Result<Vec<Entry>, SpendError> {
+        let limit = Value::Integer(limit.min(MAX_LIST) as i64);
+        let rows = step!(async { Ok::<_, SpendError>(self.database.fetch(statement, &[limit]).await?) })?;
+        rows.iter().map(entry).collect()
+    }
+
+    async fn change(&self, statement: &'static str, values: &[Value<'_>]) -> Result<u64, SpendError> {
+        step!(async { Ok::<_, SpendError>(self.database.execute(statement, values).await?) })
+    }
+
+    /// Changes exactly one row, or says why not.
+    async fn changed(&self, id: PaymentId, statement: &'static str, values: &[Value<'_>]) -> Result<(), SpendError> {
+        match self.change(statement, values).await? {
+            1 => Ok(()),
+            _ => Err(SpendError::State { id, state: self.entry(id).await?.state }),
+        }
+    }
+}
+
+fn entry(row: &Row) -> Result<Entry, SpendError> {
+    let read_address = |column| row.text(column)?.parse::<Address>().map_err(|_| corrupt("address"));
+    let number = |column| u64::try_from(row.integer(column)?).map_err(|_| corrupt("number"));
+    let hash = |column| {
+        let bytes = row.optional_bytes(column)?;
+        bytes.map(|bytes| B256::try_from(bytes).map_err(|_| corrupt("hash"))).transpose()
+    };
+    let time = |column| Ok::<_, SpendError>(UnixTime::from_seconds(row.integer(column)?));
+    let tool = if row.boolean(9)? { Some(ToolRef::parse(row.text(7)?).map_err(|_| corrupt("tool"))?) } else { None };
+    let version = match row.integer(19)? {
+        1 => Some(Version::V1),
+        2 => Some(Version::V2),
+        _ => None,
+    };
+    let payment = Some(row.text(20)?).filter(|text| !text.is_empty());
+    let request = match (row.optional_bytes(18)?, version, payment) {
+        (Some(body), Some(version), Some(payment)) => Some(KeptRequest {
+            method: row.text(16)?.to_owned(),
+            url: row.text(17)?.to_owned(),
+            body: body.to_vec(),
+            version,
+            payment: payment.to_owned(),
+            salt: hash(21)?,
+            retry_token: Some(row.text(22)?).filter(|text| !text.is_empty()).map(str::to_owned),
+        }),
+        _ => None,
+    };
+    Ok(Entry {
+        id: PaymentId::parse(row.text(0)?).ok_or(corrupt("id"))?,
+        state: State::from_column(row.integer(1)?).ok_or(corrupt("state"))?,
+        spend: Spend {
+            amount: amount(row, 2)?,
+            chain: number(3)?,
+            asset: read_address(4)?,
+            recipient: read_address(5)?,
+            payer: read_address(6)?,
+            tool,
+            origin: Origin::parse(row.text(8)?).map_err(|_| corrupt("origin"))?,
+        },
+        created_at: time(10)?,
+        updated_at: time(11)?,
+        lease_until: time(12)?,
+        nonce: hash(13)?,
+        valid_before: number(14)?,
+        from_block: number(15)?,
+        transaction: hash(23)?,
+        note: row.text(24)?.to_owned(),
+        request,
+    })
+}
+
+fn amount(row: &Row, column: usize) -> Result<Usdc, SpendError> {
+    Usdc::from_column(row.integer(column)?).ok_or(corrupt("amount"))
+}
+
+const fn corrupt(what: &'static str) -> SpendError {
+    SpendError::Store(toolcrib_store::Error::Corrupt { what })
+}
+
+fn text(address: Address) -> String {
+    format!("{address:#x}")
+}
+
+fn shortened(note: &str) -> String {
+    note.chars().take(MAX_NOTE_CHARS).collect()
+}

@@ -1,0 +1,99 @@
+//! The ledger's tables and statements, in SQL that both engines take.
+
+use toolcrib_store::Migration;
+
+pub(super) const MODULE: &str = "client";
+
+/// `client_turn` has one row, which a reservation changes first: on PostgreSQL that is the lock that makes reservations wait for each
+/// other; SQLite has one writer anyway.
+pub(super) const MIGRATIONS: &[Migration] = &[Migration {
+    version: 1,
+    sql: "CREATE TABLE client_spend (
+    id TEXT PRIMARY KEY,
+    state BIGINT NOT NULL,
+    amount BIGINT NOT NULL,
+    chain BIGINT NOT NULL,
+    asset TEXT NOT NULL,
+    recipient TEXT NOT NULL,
+    payer TEXT NOT NULL,
+    tool TEXT NOT NULL,
+    origin TEXT NOT NULL,
+    is_tool BOOLEAN NOT NULL,
+    created_at BIGINT NOT NULL,
+    updated_at BIGINT NOT NULL,
+    lease_until BIGINT NOT NULL,
+    nonce BYTES,
+    valid_before BIGINT NOT NULL DEFAULT 0,
+    from_block BIGINT NOT NULL DEFAULT 0,
+    method TEXT NOT NULL DEFAULT '',
+    url TEXT NOT NULL DEFAULT '',
+    body BYTES,
+    version BIGINT NOT NULL DEFAULT 0,
+    payment TEXT NOT NULL DEFAULT '',
+    salt BYTES,
+    retry_token TEXT NOT NULL DEFAULT '',
+    transaction_hash BYTES,
+    note TEXT NOT NULL DEFAULT '');
+CREATE INDEX client_spend_time ON client_spend (created_at);
+CREATE TABLE client_turn (id BIGINT PRIMARY KEY, turn BIGINT NOT NULL);
+INSERT INTO client_turn (id, turn) VALUES (1, 0)",
+}];
+
+pub(super) const TURN: &str = "UPDATE client_turn SET turn = turn + 1 WHERE id = 1";
+
+pub(super) const PRUNE: &str =
+    "DELETE FROM client_spend WHERE id IN (SELECT id FROM client_spend WHERE created_at < $1 ORDER BY created_at LIMIT $2)";
+
+pub(super) const COUNT: &str = "SELECT CAST(COUNT(*) AS BIGINT) FROM client_spend";
+
+/// $1 an hour ago, $2 a day ago, $3 now, $4 recipient, $5 tool, $6 chain, $7 asset. What is reserved counts while it holds.
+pub(super) const SPENT: &str = "SELECT
+    CAST(COALESCE(SUM(CASE WHEN created_at > $1 THEN amount ELSE 0 END), 0) AS BIGINT),
+    CAST(COALESCE(SUM(amount), 0) AS BIGINT),
+    CAST(COALESCE(SUM(CASE WHEN recipient = $4 THEN amount ELSE 0 END), 0) AS BIGINT),
+    CAST(COALESCE(SUM(CASE WHEN tool = $5 THEN amount ELSE 0 END), 0) AS BIGINT),
+    CAST(COALESCE(SUM(CASE WHEN chain = $6 AND asset = $7 THEN amount ELSE 0 END), 0) AS BIGINT),
+    CAST(COALESCE(SUM(CASE WHEN state = 1 OR state = 4 THEN amount ELSE 0 END), 0) AS BIGINT)
+    FROM client_spend
+    WHERE created_at > $2 AND (state IN (1, 2, 4) OR (state = 0 AND lease_until > $3))";
+
+pub(super) const RESERVE: &str = "INSERT INTO client_spend
+    (id, state, amount, chain, asset, recipient, payer, tool, origin, is_tool, created_at, updated_at, lease_until)
+    VALUES ($1, 0, $2, $3, $4, $5, $6, $7, $8, $9, $10, $10, $11)";
+
+pub(super) const SIGN: &str =
+    "UPDATE client_spend SET state = 1, updated_at = $2, nonce = $3, valid_before = $4, from_block = $5,
+    method = $6, url = $7, body = $8, version = $9 WHERE id = $1 AND state = 0 AND lease_until > $2";
+
+pub(super) const ATTACH: &str = "UPDATE client_spend SET updated_at = $2, payment = $3, salt = $4 WHERE id = $1 AND state = 1";
+
+pub(super) const RETRY_TOKEN: &str =
+    "UPDATE client_spend SET updated_at = $2, retry_token = $3 WHERE id = $1 AND state IN (1, 4)";
+
+/// What settled needs no request any more, and the ledger no signature.
+pub(super) const SETTLE: &str =
+    "UPDATE client_spend SET state = 2, updated_at = $2, transaction_hash = COALESCE($3, transaction_hash),
+    note = $4, body = NULL, payment = '', salt = NULL, retry_token = '' WHERE id = $1 AND state IN (1, 2, 4)";
+
+pub(super) const UNKNOWN: &str =
+    "UPDATE client_spend SET state = 4, updated_at = $2, note = $3 WHERE id = $1 AND state IN (1, 4)";
+
+/// Whoever calls it knows that it was never signed, or that it can never settle.
+pub(super) const RELEASE: &str =
+    "UPDATE client_spend SET state = 3, updated_at = $2, note = $3, body = NULL, payment = '', salt = NULL,
+    retry_token = '' WHERE id = $1 AND state IN (0, 1, 4)";
+
+macro_rules! entry {
+    ($rest:literal) => {
+        concat!(
+            "SELECT id, state, amount, chain, asset, recipient, payer, tool, origin, is_tool, created_at, updated_at, lease_until, ",
+            "nonce, valid_before, from_block, method, url, body, version, payment, salt, retry_token, transaction_hash, note ",
+            "FROM client_spend ",
+            $rest
+        )
+    };
+}
+
+pub(super) const ENTRY: &str = entry!("WHERE id = $1");
+pub(super) const NEWEST: &str = entry!("ORDER BY created_at DESC, id LIMIT $1");
+pub(super) const OPEN: &str = entry!("WHERE state IN (1, 4) ORDER BY created_at, id LIMIT $1");

@@ -1,0 +1,226 @@
+//! The middle of a call: policy, questions, verification once more, and money set aside.
+
+use std::fmt;
+
+use toolcrib_core::caip::ToolRef;
+use toolcrib_core::schema::Validator;
+use toolcrib_core::tool::ToolManifest;
+use toolcrib_core::x402::{Authorization, Challenge, Members, Payment, Resource, Signature, Version};
+use toolcrib_verify::Verified;
+
+use super::ask::within_max_price;
+use super::{Candidate, Fit, Quote, Request};
+use crate::approver::Question;
+use crate::client::Exchanges;
+use crate::denial::Subject;
+use crate::ledger::{PaymentId, Spend};
+use crate::{CallError, Client, Consent, SpendError, Terms};
+
+/// How old a verification may be when it is signed on, in seconds. A machine approves at once; a person takes longer, and then the tool
+/// is verified again.
+pub const REVERIFY_SECONDS: i64 = 10;
+
+/// Leave to sign one payment or proof of identity, once: the terms equal what was verified or agreed to, the policy allows them, and
+/// the money is set aside in the ledger.
+///
+/// Only [`Client::approve`] makes one, and [`Client::pay`] uses it up. It is neither cloneable nor deserialisable:
+///
+/// ```compile_fail
+/// fn twice(approved: &toolcrib_client::Approved) -> toolcrib_client::Approved {
+///     approved.clone()
+/// }
+/// ```
+///
+/// ```compile_fail
+/// fn load(file: &str) -> toolcrib_client::Approved {
+///     serde_json::from_str(file).unwrap()
+/// }
+/// ```
+///
+/// ```compile_fail
+/// fn forge(terms: toolcrib_client::Terms) -> toolcrib_client::Approved {
+///     toolcrib_client::Approved { terms }
+/// }
+/// ```
+///
+/// ```compile_fail
+/// async fn pay_twice(client: &toolcrib_client::Client, approved: toolcrib_client::Approved) {
+///     let first = client.pay(approved).await;
+///     let second = client.pay(approved).await;
+/// }
+/// ```
+pub struct Approved {
+    pub(super) basis: Basis,
+    pub(super) request: Request,
+    pub(super) version: Version,
+    pub(super) resource: Option<Resource>,
+    pub(super) extensions: Members,
+    pub(super) candidate: Candidate,
+    /// The money that is set aside; `None` where nothing is paid.
+    pub(super) reservation: Option<PaymentId>,
+    pub(super) bound: bool,
+    pub(super) headers: Vec<(&'static str, String)>,
+    pub(super) subject: Subject,
+    pub(super) exchanges: Exchanges,
+}
+
+/// What a signature rests on.
+#[derive(Debug)]
+pub(crate) enum Basis {
+    /// A tool that was verified for this call, and how its outputs are checked.
+    Tool { verified: Box<Verified<ToolManifest>>, outputs: Option<Validator> },
+    /// A URL that the user named, and what he allowed.
+    Url,
+}
+
+impl Basis {
+    pub(crate) fn tool(&self) -> Option<ToolRef> {
+        match self {
+            Self::Tool { verified, .. } => Some(verified.tool()),
+            Self::Url => None,
+        }
+    }
+}
+
+impl Approved {
+    /// What will be signed.
+    pub const fn terms(&self) -> &Terms {
+        &self.candidate.terms
+    }
+
+    /// The payment in the ledger; `None` for a proof of identity, which costs nothing.
+    pub const fn payment(&self) -> Option<PaymentId> {
+        self.reservation
+    }
+}
+
+impl fmt::Debug for Approved {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Approved({} for {:?})", self.candidate.terms, self.basis.tool().map(|tool| tool.to_string()))
+    }
+}
+
+impl Client {
+    /// Chooses among what is asked for, asks whoever has to be asked, verifies again if that took time, and sets the money aside.
+    pub async fn approve(&self, quote: Quote, consent: &Consent) -> Result<Approved, CallError> {
+        let Quote { mut verified, request, challenge, candidates, outputs, bound, headers, subject, exchanges } = quote;
+        let tool = verified.tool();
+        let (candidate, spend) = self.select(candidates, Some(tool), &request, consent).await?;
+        check_size(&candidate, &challenge)?;
+        if let Some(spend) = &spend {
+            let is_agreed = candidate.fit == Fit::Agreed || consent.yes || consent.max_price.is_some();
+            let (terms, question) = (candidate.terms, Question::Spend { tool: Some(tool), terms: candidate.terms });
+            if self.inner.policy.asks(spend.amount) && !is_agreed && !self.inner.approver.approve(&question).await {
+                return Err(CallError::NotApproved { terms });
+            }
+            self.check_domain(candidate.token).await?;
+        }
+        let age = self.now().since(verified.at());
+        if !(0..=REVERIFY_SECONDS).contains(&age) {
+            let before = verified.manifest().hash();
+            verified = self.verify(tool).await?;
+            let after = verified.manifest().hash();
+            if before != after {
+                return Err(CallError::ChangedMeanwhile { before, after });
+            }
+        }
+        let basis = Basis::Tool { verified: Box::new(verified), outputs };
+        let approved = self.approved(basis, request, challenge, candidate, spend, exchanges).await?;
+        Ok(Approved { bound, headers, subject, ..approved })
+    }
+
+    /// Gives leave to sign. The caller has done all checks but that of the budgets.
+    pub(crate) async fn approved(
+        &self,
+        basis: Basis,
+        request: Request,
+        challenge: Challenge,
+        candidate: Candidate,
+        spend: Option<Spend>,
+        exchanges: Exchanges,
+    ) -> Result<Approved, CallError> {
+        let reservation = match spend {
+            Some(spend) => Some(self.inner.ledger.reserve(&spend, &self.inner.policy, self.now()).await?),
+            None => None,
+        };
+        let Challenge { version, resource, extensions, .. } = challenge;
+        Ok(Approved {
+            basis,
+            request,
+            version,
+            resource,
+            extensions,
+            candidate,
+            reservation,
+            bound: false,
+            headers: Vec::new(),
+            subject: Subject::default(),
+            exchanges,
+        })
+    }
+
+    /// Gives up an approval that is not going to be used. Otherwise its money comes back when the reservation lapses.
+    pub async fn withdraw(&self, approved: Approved) -> Result<(), CallError> {
+        if let Some(id) = approved.reservation {
+            self.inner.ledger.release(id, "withdrawn before it was signed", self.now()).await?;
+        }
+        Ok(())
+    }
+
+    /// The first candidate that the policy allows and the wallet can pay. Without one: why the first could not be.
+    pub(crate) async fn select(
+        &self,
+        candidates: Vec<Candidate>,
+        tool: Option<ToolRef>,
+        request: &Request,
+        consent: &Consent,
+    ) -> Result<(Candidate, Option<Spend>), CallError> {
+        let wallet = self.inner.wallet.as_ref().ok_or(CallError::NoWallet)?.address();
+        let (mut first, mut unfunded) = (None, Vec::new());
+        for candidate in candidates {
+            if candidate.terms.amount.is_zero() {
+                return Ok((candidate, None));
+            }
+            let checked = self.spend_of(&candidate.terms, tool, request).and_then(|spend| {
+                within_max_price(&spend, consent)?;
+                self.inner.policy.check(&spend)?;
+                Ok(spend)
+            });
+            let spend = match checked {
+                Ok(spend) => spend,
+                Err(error) => {
+                    first.get_or_insert(error);
+                    continue;
+                }
+            };
+            match self.balance(candidate.token, wallet).await? {
+                Some(balance) if balance < candidate.terms.amount.get() => unfunded.push(candidate.terms),
+                _ => return Ok((candidate, Some(spend))),
+            }
+        }
+        Err(match (unfunded.is_empty(), first) {
+            (true, Some(error)) => error,
+            (true, None) => SpendError::Amount.into(),
+            (false, _) => CallError::Funds { wallet, wanted: unfunded },
+        })
+    }
+}
+
+/// Whether the payment will fit into a header, before anything is set aside or signed: a challenge of version 2 has parts that have to be
+/// sent back.
+pub(crate) fn check_size(candidate: &Candidate, challenge: &Challenge) -> Result<(), CallError> {
+    let unsendable =
+        || CallError::NoPayableOffer { reasons: vec!["what has to be sent back does not fit into a header".to_owned()] };
+    let authorization = Authorization {
+        from: candidate.terms.pay_to,
+        to: candidate.terms.pay_to,
+        value: candidate.terms.amount,
+        valid_after: u64::MAX,
+        valid_before: u64::MAX,
+        nonce: alloy_primitives::B256::ZERO,
+    };
+    let signature = Signature::new(vec![0; 65]).ok_or_else(unsendable)?;
+    let (resource, extensions) = (challenge.resource.clone(), challenge.extensions.clone());
+    let payment = Payment::new(challenge.version, &candidate.offer, authorization, signature, resource, extensions);
+    payment.to_header().map(drop).ok_or_else(unsendable)
+}

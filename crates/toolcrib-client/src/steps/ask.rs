@@ -1,0 +1,271 @@
+//! The first half of a call: verify, check the input, send it plainly, read what is asked for.
+
+use alloy_primitives::B256;
+use serde_json::Value as Json;
+use toolcrib_core::caip::ToolRef;
+use toolcrib_core::codes::call as code;
+use toolcrib_core::finding::Finding;
+use toolcrib_core::json;
+use toolcrib_core::schema::{Echo, MAX_INSTANCE_BYTES, Prefilled, Validator};
+use toolcrib_core::tool::ToolManifest;
+use toolcrib_core::x402::Challenge;
+use toolcrib_verify::Verified;
+
+use super::choose::{Stated, choose, misfit, terms_of, unpayable_pricing};
+use super::pay::read_output;
+use super::{CallMethod, CallOptions, Called, Candidate, Request, read_challenge};
+use crate::approver::Question;
+use crate::client::Exchanges;
+use crate::denial::Subject;
+use crate::ledger::Spend;
+use crate::{CallError, Client, Consent, ServerWords, Terms, Usdc};
+
+/// The value that makes callers see what they did not choose.
+const CONST: &str = "const";
+
+/// What a tool answered to a plain request.
+#[derive(Debug)]
+pub enum Asked {
+    /// It served at once.
+    Served(Box<Called>),
+    /// It asks for a payment or a proof of identity.
+    Quoted(Box<Quote>),
+}
+
+/// What a tool asks for, held against its manifest: only offers that may be signed for are in it.
+///
+/// Made by [`Client::ask`] only. It holds the verification that it rests on, so it cannot be copied or stored.
+#[derive(Debug)]
+pub struct Quote {
+    pub(super) verified: Verified<ToolManifest>,
+    pub(super) request: Request,
+    pub(super) challenge: Challenge,
+    pub(super) candidates: Vec<Candidate>,
+    pub(super) outputs: Option<Validator>,
+    pub(super) bound: bool,
+    pub(super) headers: Vec<(&'static str, String)>,
+    pub(super) subject: Subject,
+    pub(super) exchanges: Exchanges,
+}
+
+impl Quote {
+    /// The tool.
+    pub const fn tool(&self) -> ToolRef {
+        self.verified.tool()
+    }
+
+    /// What may be paid, the creator's choice first. An amount of 0 is a proof of identity.
+    pub fn terms(&self) -> impl Iterator<Item = &Terms> {
+        self.candidates.iter().map(|candidate| &candidate.terms)
+    }
+}
+
+/// What a call would do, by the manifest alone: nothing was sent to the tool.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Plan {
+    /// The tool.
+    pub tool: ToolRef,
+    /// The hash of its manifest, verified now.
+    pub manifest_hash: B256,
+    /// Where the input would go.
+    pub url: String,
+    /// Values that the schema would fill in. Foreign text.
+    pub prefilled: Vec<Prefilled>,
+    /// What would be paid; `None` when calls are free or nothing is stated.
+    pub terms: Option<Terms>,
+    /// Whether somebody would be asked first.
+    pub asks: bool,
+    /// Why the policy would refuse.
+    pub refusal: Option<CallError>,
+}
+
+impl Client {
+    /// What a call would do, without sending anything to the tool: an open tool would already do its work.
+    pub async fn plan(&self, tool: ToolRef, input: &Json, options: &CallOptions) -> Result<Plan, CallError> {
+        let verified = self.verify(tool).await?;
+        let manifest = verified.manifest();
+        check_input(manifest, input)?;
+        let request = Request::of_input(manifest.endpoint(), options.method, input, Some(tool.chain))?;
+        let prefilled = manifest.prefilled().to_vec();
+        let mut refusal = match unpayable_pricing(manifest.pricing()) {
+            Some(reasons) if options.consent.terms.is_none() => Some(CallError::PricingUnknown { reasons }),
+            _ => None,
+        };
+        let payable = |terms: &Terms| toolcrib_core::x402::asset::find(terms.chain, terms.asset).is_some();
+        let stated = manifest.pricing().iter().filter_map(terms_of).find(payable);
+        let terms = options.consent.terms.or(stated).filter(|terms| !terms.amount.is_zero());
+        let mut asks = false;
+        if let (Some(terms), None) = (terms, &refusal) {
+            match self.spend_of(&terms, Some(tool), &request) {
+                Ok(spend) => {
+                    asks = self.inner.policy.asks(spend.amount) && !options.consent.yes && options.consent.max_price.is_none();
+                    refusal =
+                        within_max_price(&spend, &options.consent).and_then(|()| Ok(self.inner.policy.check(&spend)?)).err();
+                }
+                Err(error) => refusal = Some(error),
+            }
+        }
+        if refusal.is_none() && prefilled.iter().any(|value| value.keyword == CONST) && !options.consent.ack_const {
+            refusal = Some(CallError::FixedValues { values: prefilled.clone() });
+        }
+        let url = request.target().to_owned();
+        Ok(Plan { tool, manifest_hash: manifest.hash(), url, prefilled, terms, asks, refusal })
+    }
+
+    /// Verifies the tool now, checks the input and sends it without any credential.
+    pub async fn ask(&self, tool: ToolRef, input: &Json, options: &CallOptions) -> Result<Asked, CallError> {
+        let verified = self.verify(tool).await?;
+        let manifest = verified.manifest();
+        check_input(manifest, input)?;
+        // An output that could not be checked should not be paid for.
+        let outputs = outputs_of(manifest)?;
+        let request = Request::of_input(manifest.endpoint(), options.method, input, Some(tool.chain))?;
+        self.acknowledge(tool, manifest, &options.consent).await?;
+        if let Some(reasons) = unpayable_pricing(manifest.pricing())
+            && options.consent.terms.is_none()
+        {
+            return Err(CallError::PricingUnknown { reasons });
+        }
+
+        let subject = Subject { delegator: options.delegate_for, data: options.access_data.clone() };
+        let exchange = request.send(&self.inner.door, &[], self.inner.limits).await?;
+        let Some(response) = exchange.complete().cloned() else {
+            return Err(no_answer(exchange));
+        };
+        match response.status {
+            200..=299 => {
+                let output = read_output(&response, outputs.as_ref(), None)?;
+                let is_priced = !manifest.pricing().is_empty() && manifest.pricing().iter().all(|price| !price.amount.is_zero());
+                return Ok(Asked::Served(Box::new(Called {
+                    output: Some(output),
+                    body: response.body.0,
+                    tool: Some(tool),
+                    manifest_hash: Some(manifest.hash()),
+                    paid: None,
+                    identity: None,
+                    prefilled: manifest.prefilled().to_vec(),
+                    findings: is_priced.then(|| Finding::new(code::SERVED_UNPAID)).into_iter().collect(),
+                    exchanges: vec![exchange],
+                })));
+            }
+            402 => {}
+            300..=399 => return Err(CallError::Redirected { status: response.status, payment: None }),
+            403 => return Err(self.denied(tool, None, &subject, &response).await),
+            _ => return Err(CallError::Refused { words: ServerWords::of(&response), payment: None }),
+        }
+        let challenge = read_challenge(&exchange, &response)?;
+        let candidates = self.candidates(&verified, &challenge, &options.consent).await?;
+        let mut headers = Vec::new();
+        if let Some(data) = &options.access_data {
+            headers.push((toolcrib_core::x402::header::X_TOOL_ACCESS_DATA, data.to_string()));
+        }
+        if let Some(account) = options.delegate_for {
+            headers.push((toolcrib_core::x402::header::X_DELEGATE_FOR, account.to_checksum(None)));
+        }
+        Ok(Asked::Quoted(Box::new(Quote {
+            verified,
+            request,
+            challenge,
+            candidates,
+            outputs,
+            bound: options.bound,
+            headers,
+            subject,
+            exchanges: vec![exchange],
+        })))
+    }
+
+    /// Offers that may be signed for; where there are none, somebody may agree to the terms that are asked for.
+    async fn candidates(
+        &self,
+        verified: &Verified<ToolManifest>,
+        challenge: &Challenge,
+        consent: &Consent,
+    ) -> Result<Vec<Candidate>, CallError> {
+        let (tool, manifest) = (verified.tool(), verified.manifest());
+        let mut operators = self.operators(tool);
+        operators.extend(consent.operator);
+        let mut stated = Stated { pricing: manifest.pricing(), creator: manifest.creator(), operators, agreed: consent.terms };
+        let candidates = choose(challenge, &stated);
+        if !candidates.is_empty() {
+            return Ok(candidates);
+        }
+        let error = misfit(challenge, &stated);
+        let (CallError::TermsDiffer { asked, findings } | CallError::FreeAsksMoney { asked, findings }) = &error else {
+            return Err(error);
+        };
+        // Terms that were agreed to and are not what is asked for now: a server that changes its mind gets no second question.
+        let Some(&asked) = asked.iter().find(|terms| !terms.amount.is_zero()).filter(|_| consent.terms.is_none()) else {
+            return Err(error);
+        };
+        if !self.inner.approver.approve(&Question::Differs { tool, asked, findings }).await {
+            return Err(error);
+        }
+        stated.agreed = Some(asked);
+        Ok(choose(challenge, &stated))
+    }
+
+    async fn acknowledge(&self, tool: ToolRef, manifest: &ToolManifest, consent: &Consent) -> Result<(), CallError> {
+        let fixed: Vec<_> = manifest.prefilled().iter().filter(|value| value.keyword == CONST).cloned().collect();
+        if fixed.is_empty() || consent.ack_const {
+            return Ok(());
+        }
+        if self.inner.approver.approve(&Question::Fixed { tool, values: &fixed }).await {
+            return Ok(());
+        }
+        Err(CallError::FixedValues { values: fixed })
+    }
+
+    pub(crate) fn spend_of(&self, terms: &Terms, tool: Option<ToolRef>, request: &Request) -> Result<Spend, CallError> {
+        let token = toolcrib_core::x402::asset::find(terms.chain, terms.asset).ok_or(crate::SpendError::Amount)?;
+        let payer = self.inner.wallet.as_ref().map(|wallet| wallet.address());
+        Ok(Spend {
+            tool,
+            origin: request.url.origin(),
+            chain: terms.chain,
+            asset: terms.asset,
+            recipient: terms.pay_to,
+            payer: payer.ok_or(CallError::NoWallet)?,
+            amount: Usdc::of(terms.amount, token).ok_or(crate::SpendError::Amount)?,
+        })
+    }
+}
+
+pub(super) fn within_max_price(spend: &Spend, consent: &Consent) -> Result<(), CallError> {
+    match consent.max_price {
+        Some(limit) if spend.amount > limit => Err(CallError::AboveMaxPrice { amount: spend.amount, limit }),
+        _ => Ok(()),
+    }
+}
+
+pub(crate) fn no_answer(exchange: toolcrib_core::evidence::Exchange) -> CallError {
+    let nothing = toolcrib_core::evidence::Failure::new(toolcrib_core::codes::probe::NO_ANSWER, "no answer came back");
+    CallError::NoAnswer { failure: exchange.failure.unwrap_or(nothing) }
+}
+
+fn check_input(manifest: &ToolManifest, input: &Json) -> Result<(), CallError> {
+    let bytes = input.to_string().len();
+    if bytes > MAX_INSTANCE_BYTES {
+        return Err(CallError::InputTooLarge { bytes });
+    }
+    let Some(schema) = manifest.inputs() else { return Ok(()) };
+    let violations = compile(schema, "inputs")?.violations(input, Echo::Values);
+    if violations.is_empty() { Ok(()) } else { Err(CallError::Input { violations }) }
+}
+
+/// How outputs are checked.
+pub(crate) fn outputs_of(manifest: &ToolManifest) -> Result<Option<Validator>, CallError> {
+    manifest.outputs().map(|schema| compile(schema, "outputs")).transpose()
+}
+
+fn compile(schema: json::Value<'_>, which: &'static str) -> Result<Validator, CallError> {
+    Validator::compile(schema).map_err(|findings| CallError::Schema { which, findings })
+}
+
+impl CallMethod {
+    /// The word in a request line.
+    pub const fn as_str(self) -> &'static str {
+        self.method().as_str()
+    }
+}

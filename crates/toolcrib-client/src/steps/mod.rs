@@ -1,0 +1,149 @@
+//! A call, step by step. Each step takes the value that only the step before can make:
+//!
+//! ```text
+//! ToolRef -> Verified -> Asked::Quoted(Quote) -> Approved -> Called
+//! ```
+//!
+//! - `request`: the request that is sent, plain first and with a payment at most once more.
+//! - `ask`: verify, check the input, send it plainly, read the challenge.
+//! - `choose`: which offer may be signed for. Pure, and the heart of it.
+//! - `approve`: policy, questions, verification once more, reservation.
+//! - `pay`: signature, the one retry, receipt, output.
+
+use alloy_primitives::{Address, B256, Bytes};
+use serde_json::Value as Json;
+use toolcrib_core::caip::ToolRef;
+use toolcrib_core::evidence::Exchange;
+use toolcrib_core::finding::Finding;
+use toolcrib_core::schema::Prefilled;
+use toolcrib_core::x402::{Method, SettleResponse};
+
+mod approve;
+mod ask;
+mod choose;
+mod pay;
+mod request;
+
+pub use approve::{Approved, REVERIFY_SECONDS};
+pub use ask::{Asked, Plan, Quote};
+pub use pay::MAX_LIFETIME_SECONDS;
+
+pub(crate) use approve::{Basis, check_size};
+pub(crate) use ask::{no_answer, outputs_of};
+pub(crate) use choose::{Candidate, Fit, payable};
+pub(crate) use pay::{Sent, credentials, finish};
+pub(crate) use request::{Request, read_challenge};
+
+use crate::ledger::{PaymentId, State};
+use crate::{CallError, Client, Terms, Usdc};
+
+/// How a tool is called.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum CallMethod {
+    /// The input is the JSON body.
+    #[default]
+    Post,
+    /// The members of the input are query parameters.
+    Get,
+}
+
+impl CallMethod {
+    pub(crate) const fn method(self) -> Method {
+        match self {
+            Self::Post => Method::Post,
+            Self::Get => Method::Get,
+        }
+    }
+}
+
+/// What whoever calls agrees to beforehand. By default nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Consent {
+    /// The values that the tool's schema fixes were seen.
+    pub ack_const: bool,
+    /// The highest price of this call. What is at most this much is paid without asking, as far as the policy's caps go.
+    pub max_price: Option<Usdc>,
+    /// Prices above what is paid without asking are agreed to, as far as the policy's caps go.
+    pub yes: bool,
+    /// Exactly these terms are agreed to, though the manifest states others.
+    pub terms: Option<Terms>,
+    /// This account is known to run the tool, so that a proof of identity may be made out to it.
+    pub operator: Option<Address>,
+}
+
+/// How a call is made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CallOptions {
+    /// How the input travels.
+    pub method: CallMethod,
+    /// What is agreed to.
+    pub consent: Consent,
+    /// Whether the nonce commits to this very call. On unless somebody turns it off.
+    pub bound: bool,
+    /// What the predicate needs beside the account. Sent only together with a signature.
+    pub access_data: Option<Bytes>,
+    /// The account that has delegated to the wallet (delegate.xyz).
+    pub delegate_for: Option<Address>,
+}
+
+impl Default for CallOptions {
+    fn default() -> Self {
+        Self { method: CallMethod::Post, consent: Consent::default(), bound: true, access_data: None, delegate_for: None }
+    }
+}
+
+/// The result of a call.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Called {
+    /// The output, checked against the manifest. `None` for a URL whose answer is not JSON.
+    pub output: Option<Json>,
+    /// The output as it came.
+    pub body: Vec<u8>,
+    /// The tool; `None` for a URL.
+    pub tool: Option<ToolRef>,
+    /// The hash of the manifest that was verified for this call.
+    pub manifest_hash: Option<B256>,
+    /// What was paid.
+    pub paid: Option<Paid>,
+    /// The account that proved who it is, where only that was asked for.
+    pub identity: Option<Address>,
+    /// Values that the schema would fill in, for showing.
+    pub prefilled: Vec<Prefilled>,
+    /// What was found beside the point.
+    pub findings: Vec<Finding>,
+    /// What went over the wire, without the headers that were sent.
+    pub exchanges: Vec<Exchange>,
+}
+
+/// What was paid for a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Paid {
+    /// Its name in the ledger.
+    pub id: PaymentId,
+    /// What.
+    pub terms: Terms,
+    /// By whom.
+    pub payer: Address,
+    /// What the server says about it.
+    pub receipt: Option<SettleResponse>,
+    /// The transaction, as the server says.
+    pub transaction: Option<B256>,
+    /// Where it stands in the ledger.
+    pub state: State,
+}
+
+impl Client {
+    /// Calls a tool: verify, ask, approve, pay, and give back what it says. Steps that need more than policy and consent put
+    /// questions to the [`Approver`](crate::Approver).
+    pub async fn call(&self, tool: ToolRef, input: &Json, options: &CallOptions) -> Result<Called, CallError> {
+        match self.ask(tool, input, options).await? {
+            Asked::Served(called) => Ok(*called),
+            Asked::Quoted(quote) => {
+                let approved = self.approve(*quote, &options.consent).await?;
+                self.pay(approved).await
+            }
+        }
+    }
+}

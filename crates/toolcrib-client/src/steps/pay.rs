@@ -1,0 +1,304 @@
+//! The last half of a call: one signature, one request with it, and what came of both.
+
+use alloy_primitives::{Address, B256};
+use serde_json::Value as Json;
+use toolcrib_chain::sign::{TransferAuthorization, TransferKind};
+use toolcrib_chain::wallet::{Wallet, WalletError};
+use toolcrib_core::codes::call as code;
+use toolcrib_core::evidence::{Exchange, Response};
+use toolcrib_core::finding::Finding;
+use toolcrib_core::schema::{Echo, Validator};
+use toolcrib_core::x402::nonce::{self, BoundCall, BoundNonce};
+use toolcrib_core::x402::{Authorization, Offer, Payment, SettleResponse, Signature, check_settlement, header, read_receipt};
+
+use super::ask::no_answer;
+use super::{Approved, Basis, Called, Paid, Request};
+use crate::client::{Exchanges, domain};
+use crate::denial::Subject;
+use crate::ledger::{PaymentId, Signing, State};
+use crate::{CallError, Client, ServerWords, SpendError, Terms};
+
+/// For how long a signature is good at most, in seconds, whatever a challenge allows: what public clients sign for, and gates accept.
+pub const MAX_LIFETIME_SECONDS: u64 = 600;
+
+/// For how long a signature is good when the challenge does not say, in seconds.
+const DEFAULT_LIFETIME_SECONDS: u64 = 300;
+
+/// How far a signature reaches back, in seconds, for chains and servers whose clocks are behind.
+const BACKDATED_SECONDS: u64 = 600;
+
+/// A request that was sent with a payment, and all that is needed to make sense of the answer.
+#[derive(Debug)]
+pub(crate) struct Sent {
+    pub(crate) basis: Basis,
+    pub(crate) payment: Payment,
+    pub(crate) offer: Offer,
+    pub(crate) terms: Terms,
+    /// The payment in the ledger; `None` for a proof of identity.
+    pub(crate) id: Option<PaymentId>,
+    /// Whose access was asked for, should it be denied.
+    pub(crate) subject: Subject,
+    pub(crate) exchanges: Exchanges,
+}
+
+impl Client {
+    /// Signs what was approved, sends the request once more with it, and reads what comes back. There is no second signature and no
+    /// third request, whatever the answer.
+    pub async fn pay(&self, approved: Approved) -> Result<Called, CallError> {
+        let wallet = self.inner.wallet.clone().ok_or(CallError::NoWallet)?;
+        let id = approved.reservation;
+        let (payment, salt) = match self.sign(&approved, &*wallet).await {
+            Ok(signed) => signed,
+            Err((error, was_signed)) => {
+                // Never signed, so the money comes back at once. If the ledger cannot be written, the reservation lapses.
+                if let (Some(id), false) = (id, was_signed) {
+                    let _ = self.inner.ledger.release(id, "not signed", self.now()).await;
+                }
+                return Err(error);
+            }
+        };
+        let Approved { basis, request, candidate, headers, subject, exchanges, .. } = approved;
+        let mut sent = Sent { basis, payment, offer: candidate.offer, terms: candidate.terms, id, subject, exchanges };
+        // Approval has made sure of the size.
+        let value = sent.payment.to_header().ok_or(CallError::NoPayableOffer { reasons: Vec::new() })?;
+        if let Some(id) = id {
+            self.inner.ledger.attach(id, &value, salt, self.now()).await?;
+        }
+        let tool = sent.basis.tool().map(|tool| tool.to_string());
+        let extra = credentials(&sent.payment, &value, salt, tool.as_deref(), None);
+        let extra: Vec<_> = extra.iter().chain(&headers).map(|(name, value)| (*name, value.as_str())).collect();
+        let exchange = request.send(&self.inner.door, &extra, self.inner.paid_limits).await?;
+        sent.exchanges.push(exchange.clone());
+        finish(self, sent, exchange).await
+    }
+
+    /// Asks the wallet. The error says whether a signature may exist.
+    async fn sign(&self, approved: &Approved, wallet: &dyn Wallet) -> Result<(Payment, Option<B256>), (CallError, bool)> {
+        let before = |error: CallError| (error, false);
+        let candidate = &approved.candidate;
+        let (terms, token) = (&candidate.terms, candidate.token);
+        let now = self.now();
+        let seconds = u64::try_from(now.seconds()).unwrap_or(0);
+        let lifetime = candidate.offer.max_timeout_seconds.unwrap_or(DEFAULT_LIFETIME_SECONDS).min(MAX_LIFETIME_SECONDS);
+        let (nonce, salt) = make_nonce(approved).map_err(before)?;
+        let authorization = Authorization {
+            from: wallet.address(),
+            to: terms.pay_to,
+            value: terms.amount,
+            valid_after: seconds.saturating_sub(BACKDATED_SECONDS),
+            valid_before: seconds.saturating_add(lifetime),
+            nonce,
+        };
+        let cleared = self.scope(terms.chain).await.map_err(before)?.clear(wallet).map_err(|error| before(error.into()))?;
+        if let Some(id) = approved.reservation {
+            // The block is a help for whoever looks for the payment later, and no more.
+            let from_block = match self.inner.chains.get(&terms.chain) {
+                Some(chain) => chain.block_number().await.unwrap_or(0),
+                None => 0,
+            };
+            let signing = Signing {
+                nonce,
+                valid_before: authorization.valid_before,
+                from_block,
+                method: approved.request.method.as_str(),
+                url: approved.request.url.normalized(),
+                body: &approved.request.body,
+                version: approved.version,
+            };
+            self.inner.ledger.sign(id, &signing, now).await.map_err(|error| before(error.into()))?;
+        }
+        let transfer = TransferAuthorization::from(&authorization);
+        let domain = domain(token);
+        let data = transfer.typed_data(TransferKind::Transfer, &domain);
+        let signature = wallet.sign_typed_data(&data, cleared).await.map_err(|error| {
+            // A wallet that could not be heard may have signed.
+            let was_signed = matches!(error, WalletError::Io { .. });
+            (error.into(), was_signed)
+        })?;
+        let after = |error: CallError| (error, true);
+        // A wallet that signs something else is not asked again, and what it signed is not sent.
+        signature
+            .check(transfer.digest(TransferKind::Transfer, &domain), authorization.from)
+            .map_err(|error| after(toolcrib_chain::Error::from(error).into()))?;
+        let signature = Signature::new(signature.canonical().to_vec())
+            .ok_or_else(|| after(CallError::Wallet(WalletError::Refused { reason: "it gave no signature".to_owned() })))?;
+        let (resource, extensions) = (approved.resource.clone(), approved.extensions.clone());
+        Ok((Payment::new(approved.version, &candidate.offer, authorization, signature, resource, extensions), salt))
+    }
+}
+
+/// A nonce that commits to the call, with its salt, or 32 random bytes.
+fn make_nonce(approved: &Approved) -> Result<(B256, Option<B256>), CallError> {
+    if let (true, Some(tool)) = (approved.bound, approved.basis.tool()) {
+        let Request { method, body, .. } = &approved.request;
+        let call = BoundCall { tool, method: method.as_str(), target: approved.request.target(), body };
+        let bound = BoundNonce::make(&call, random()?);
+        return Ok((bound.nonce, Some(bound.salt)));
+    }
+    loop {
+        // One in four thousand million has the mark of bound ones and would be refused.
+        let nonce = random()?;
+        if !nonce::is_marked(nonce) {
+            return Ok((nonce, None));
+        }
+    }
+}
+
+fn random() -> Result<B256, CallError> {
+    let mut bytes = B256::ZERO;
+    getrandom::fill(bytes.as_mut_slice()).map_err(|_| SpendError::Random)?;
+    Ok(bytes)
+}
+
+/// The headers that carry a payment and prove who made it.
+pub(crate) fn credentials(
+    payment: &Payment,
+    value: &str,
+    salt: Option<B256>,
+    tool: Option<&str>,
+    retry_token: Option<&str>,
+) -> Vec<(&'static str, String)> {
+    let mut headers = vec![(payment.version.payment_header(), value.to_owned())];
+    if let Some(salt) = salt {
+        headers.push((header::X_TOOL_NONCE_SALT, salt.to_string()));
+        headers.extend(tool.map(|tool| (header::X_TOOL_REFERENCE, tool.to_owned())));
+    }
+    headers.extend(retry_token.map(|token| (header::X_TOOL_RETRY_TOKEN, token.to_owned())));
+    headers
+}
+
+/// Makes sense of the answer to a payment: the ledger first, then what the caller gets.
+pub(crate) async fn finish(client: &Client, sent: Sent, exchange: Exchange) -> Result<Called, CallError> {
+    let ledger = &client.inner.ledger;
+    let Some(response) = exchange.complete() else {
+        let Some(id) = sent.id else { return Err(no_answer(exchange)) };
+        let reason =
+            exchange.failure.as_ref().map_or_else(String::new, |failure| format!("{}: {}", failure.code, failure.detail));
+        let reason = toolcrib_core::text::escape_for_display(&reason);
+        ledger.unknown(id, &reason, client.now()).await?;
+        return Err(CallError::Indeterminate { payment: id, reason, words: None });
+    };
+    let status = response.status;
+    let mut findings = Vec::new();
+    let receipt = receipt(response, &sent, &mut findings);
+    let mut paid = None;
+    if let Some(id) = sent.id {
+        let payer = sent.payment.authorization.from;
+        paid = Some(record(client, id, payer, sent.terms, receipt, response, &findings).await?);
+    }
+    match status {
+        200..=299 => {}
+        300..=399 => return Err(CallError::Redirected { status, payment: sent.id }),
+        402 => return Err(CallError::PaymentRefused { words: ServerWords::of(response), payment: sent.id }),
+        403 => {
+            let Some(tool) = sent.basis.tool() else {
+                return Err(CallError::Refused { words: ServerWords::of(response), payment: sent.id });
+            };
+            return Err(client.denied(tool, sent.id, &sent.subject, response).await);
+        }
+        _ => {
+            let words = ServerWords::of(response);
+            // A server that fails, or has the payment already, may have been paid.
+            return Err(match paid {
+                Some(Paid { id, state: State::Unknown, .. }) if status >= 500 || matches!(status, 408 | 409 | 425 | 429) => {
+                    CallError::Indeterminate { payment: id, reason: format!("status {status}"), words: Some(words) }
+                }
+                _ => CallError::Refused { words, payment: sent.id },
+            });
+        }
+    }
+    let (output, manifest_hash, prefilled) = match &sent.basis {
+        Basis::Tool { verified, outputs } => {
+            let output = read_output(response, outputs.as_ref(), paid.as_ref())?;
+            (Some(output), Some(verified.manifest().hash()), verified.manifest().prefilled().to_vec())
+        }
+        Basis::Url => (serde_json::from_slice(response.body.as_bytes()).ok(), None, Vec::new()),
+    };
+    let identity = paid.is_none().then_some(sent.payment.authorization.from);
+    let body = response.body.0.clone();
+    let (tool, exchanges) = (sent.basis.tool(), sent.exchanges);
+    Ok(Called { output, body, tool, manifest_hash, paid, identity, prefilled, findings, exchanges })
+}
+
+/// The receipt of an answer, where it says that this very payment settled. Whatever is wrong with it is a finding.
+fn receipt(response: &Response, sent: &Sent, findings: &mut Vec<Finding>) -> Option<SettleResponse> {
+    sent.id?;
+    // By the version of the payment; newer servers send the other name too.
+    let names = [sent.payment.version.receipt_header(), header::PAYMENT_RESPONSE, header::X_PAYMENT_RESPONSE];
+    let value = names.iter().find_map(|name| response.header(&name.to_ascii_lowercase()).next());
+    let Some(value) = value else {
+        if response.status < 300 {
+            findings.push(Finding::new(code::NO_RECEIPT));
+        }
+        return None;
+    };
+    let reading = read_receipt(value.trim());
+    let Some(receipt) = reading.response else {
+        let first = reading.findings.first().map_or_else(String::new, |finding| finding.message.clone());
+        findings.push(Finding::new(code::RECEIPT).message(format!("the receipt cannot be read: {first}")));
+        return None;
+    };
+    let differences = check_settlement(&receipt, &sent.payment, &sent.offer);
+    if !receipt.success {
+        let reason = receipt.reason.as_deref().unwrap_or("no reason is given");
+        findings.push(Finding::new(code::RECEIPT).message(format!("the server says that the payment did not settle: {reason}")));
+        return None;
+    }
+    if !differences.is_empty() {
+        findings.extend(differences.into_iter().map(|finding| Finding::new(code::RECEIPT).message(finding.message)));
+        return None;
+    }
+    Some(receipt)
+}
+
+/// Writes into the ledger what came of a payment, before anybody else hears of it.
+async fn record(
+    client: &Client,
+    id: PaymentId,
+    payer: Address,
+    terms: Terms,
+    receipt: Option<SettleResponse>,
+    response: &Response,
+    findings: &[Finding],
+) -> Result<Paid, CallError> {
+    let (ledger, now) = (&client.inner.ledger, client.now());
+    let transaction = receipt.as_ref().and_then(SettleResponse::transaction_hash);
+    let state = if receipt.is_some() {
+        ledger.settle(id, transaction, "as the server says", now).await?;
+        State::Settled
+    } else {
+        let words = ServerWords::of(response);
+        let mut note = format!("status {}", words.status);
+        for text in words.code.iter().chain(&words.message).chain(findings.iter().map(|finding| &finding.message)) {
+            note.push_str("; ");
+            note.push_str(&toolcrib_core::text::escape_for_display(text));
+        }
+        let token = response.header(&header::X_TOOL_RETRY_TOKEN.to_ascii_lowercase()).next();
+        let noted = async {
+            if let Some(token) = token.filter(|token| token.len() <= MAX_RETRY_TOKEN_BYTES) {
+                ledger.keep_retry_token(id, token.trim(), now).await?;
+            }
+            ledger.unknown(id, &note, now).await
+        };
+        match noted.await {
+            Ok(()) => State::Unknown,
+            // Somebody else has heard more of it meanwhile.
+            Err(SpendError::State { state: state @ (State::Settled | State::Released), .. }) => state,
+            Err(error) => return Err(error.into()),
+        }
+    };
+    Ok(Paid { id, terms, payer, receipt, transaction, state })
+}
+
+/// Longest retry token that is kept. Ours has 64 digits.
+const MAX_RETRY_TOKEN_BYTES: usize = 512;
+
+/// The output of a good answer, checked against the manifest.
+pub(super) fn read_output(response: &Response, outputs: Option<&Validator>, paid: Option<&Paid>) -> Result<Json, CallError> {
+    let (body, paid) = (response.body.as_bytes(), || paid.cloned().map(Box::new));
+    let Ok(output) = serde_json::from_slice::<Json>(body) else {
+        return Err(CallError::OutputNotJson { body: body.to_vec(), paid: paid() });
+    };
+    let violations = outputs.map_or_else(Vec::new, |schema| schema.violations(&output, Echo::Masked));
+    if violations.is_empty() { Ok(output) } else { Err(CallError::Output { violations, body: body.to_vec(), paid: paid() }) }
+}

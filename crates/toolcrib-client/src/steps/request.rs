@@ -1,0 +1,162 @@
+//! The request: one URL, method and body, sent plainly first and with a payment at most once more.
+
+use std::fmt;
+
+use serde_json::Value as Json;
+use toolcrib_core::evidence::{self, Exchange, Response};
+use toolcrib_core::finding::{Finding, Severity};
+use toolcrib_core::url::HttpsUrl;
+use toolcrib_core::x402::{Challenge, ChallengeReading, Method, ProbeAnswer, read_answer};
+use toolcrib_fetch::{Headers, Limits, Target, Untrusted};
+
+use super::CallMethod;
+use crate::CallError;
+
+/// A request that can be sent.
+#[derive(Clone)]
+pub(crate) struct Request {
+    pub(crate) url: HttpsUrl,
+    pub(crate) method: Method,
+    pub(crate) body: Vec<u8>,
+    /// Decides whether the development world holds.
+    pub(crate) chain: Option<u64>,
+}
+
+/// Neither query nor body: inputs are private.
+impl fmt::Debug for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Request({} {})", self.method.as_str(), self.url.origin())
+    }
+}
+
+impl Request {
+    /// The request that carries an input to an endpoint.
+    pub(crate) fn of_input(endpoint: &HttpsUrl, method: CallMethod, input: &Json, chain: Option<u64>) -> Result<Self, CallError> {
+        let (url, body) = match method {
+            CallMethod::Post => (endpoint.clone(), input.to_string().into_bytes()),
+            CallMethod::Get => (with_query(endpoint, input)?, Vec::new()),
+        };
+        Ok(Self { url, method: method.method(), body, chain })
+    }
+
+    /// The URL as a server sees it: what a bound nonce commits to.
+    pub(crate) fn target(&self) -> &str {
+        let text = self.url.normalized();
+        text.split_once('#').map_or(text, |(target, _)| target)
+    }
+
+    /// Sends it. `extra` holds names and values of headers beside those of JSON.
+    pub(crate) async fn send(&self, door: &Untrusted, extra: &[(&str, &str)], limits: Limits) -> Result<Exchange, CallError> {
+        let refused = |error: toolcrib_fetch::Error| CallError::Setting { what: "a header", reason: error.to_string() };
+        let mut headers = Headers::new().with("accept", "application/json").map_err(refused)?;
+        if self.method == Method::Post {
+            headers = headers.with("content-type", "application/json").map_err(refused)?;
+        }
+        for (name, value) in extra {
+            headers = headers.with(name, value).map_err(refused)?;
+        }
+        let target = Target::endpoint(&self.url, self.chain).limits(limits);
+        Ok(match self.method {
+            Method::Post => door.post(&target, &headers, &self.body).await,
+            Method::Get => door.get_with(&target, &headers).await,
+        })
+    }
+}
+
+/// The endpoint with the members of an object as query parameters.
+fn with_query(endpoint: &HttpsUrl, input: &Json) -> Result<HttpsUrl, CallError> {
+    let not_a_query = |member: &str| CallError::InputNotAQuery { member: member.to_owned() };
+    let members = input.as_object().ok_or_else(|| not_a_query("the input"))?;
+    let text = endpoint.normalized();
+    let mut text = text.split_once('#').map_or(text, |(before, _)| before).to_owned();
+    let mut mark = if endpoint.query().is_some() { '&' } else { '?' };
+    for (name, value) in members {
+        let value = match value {
+            Json::String(text) => text.clone(),
+            Json::Number(number) => number.to_string(),
+            Json::Bool(truth) => truth.to_string(),
+            Json::Null | Json::Array(_) | Json::Object(_) => return Err(not_a_query(name)),
+        };
+        text.push(mark);
+        encode(name, &mut text);
+        text.push('=');
+        encode(&value, &mut text);
+        mark = '&';
+    }
+    HttpsUrl::parse(&text).map_err(|fault| CallError::Setting { what: "the URL that the input makes", reason: fault.to_string() })
+}
+
+/// Percent-encodes everything but the unreserved characters of RFC 3986.
+fn encode(text: &str, out: &mut String) {
+    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            out.push(char::from(byte));
+        } else {
+            out.push('%');
+            out.push(char::from(DIGITS[usize::from(byte >> 4)]));
+            out.push(char::from(DIGITS[usize::from(byte & 15)]));
+        }
+    }
+}
+
+/// An answer in the form that challenges are read from.
+fn answer_of(exchange: &Exchange, response: &Response) -> ProbeAnswer {
+    ProbeAnswer {
+        method: match exchange.method {
+            evidence::Method::Get => Method::Get,
+            evidence::Method::Post => Method::Post,
+        },
+        status: response.status,
+        headers: response.headers.clone(),
+        body: response.body.as_bytes().to_vec(),
+    }
+}
+
+/// The challenge of a 402 to sign for: that of the header where there is a sound one, else that of the body. Anything wrong with the
+/// answer as a whole, and with a challenge that clients find first, is a reason not to sign at all.
+pub(crate) fn read_challenge(exchange: &Exchange, response: &Response) -> Result<Challenge, CallError> {
+    let reading = read_answer(&answer_of(exchange, response));
+    let challenge = sound(&reading).cloned();
+    challenge.ok_or_else(|| {
+        let mut findings = reading.all_findings();
+        findings.retain(|finding| finding.severity == Severity::Error);
+        CallError::Challenge { findings }
+    })
+}
+
+fn sound(reading: &ChallengeReading) -> Option<&Challenge> {
+    let is_error = |finding: &Finding| finding.severity == Severity::Error;
+    if reading.findings.iter().any(is_error) {
+        return None;
+    }
+    match (&reading.header, &reading.body) {
+        (Some(header), _) => header.sound(),
+        (None, body) => body.as_ref()?.sound(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_input_as_a_query() {
+        let endpoint = HttpsUrl::parse("https://tools.example.com/echo?v=1").unwrap();
+        let input = json!({"text": "a b&c=ü", "n": 1.5, "on": true, "big": 12});
+        let request = Request::of_input(&endpoint, CallMethod::Get, &input, None).unwrap();
+        assert_eq!(request.target(), "https://tools.example.com/echo?v=1&text=a%20b%26c%3D%C3%BC&n=1.5&on=true&big=12");
+        assert!(request.body.is_empty());
+        for (input, member) in [
+            (json!({"a": null}), "a"),
+            (json!({"a": 1, "list": [1]}), "list"),
+            (json!({"object": {}}), "object"),
+            (json!([1]), "the input"),
+        ] {
+            let error = Request::of_input(&endpoint, CallMethod::Get, &input, None).unwrap_err();
+            assert!(matches!(&error, CallError::InputNotAQuery { member: named } if named == member), "{error}");
+        }
+    }
+}

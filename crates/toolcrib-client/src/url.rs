@@ -1,0 +1,119 @@
+//! Endpoints without a manifest: any x402 server, of either version.
+//!
+//! Nothing vouches for such a server, so nothing is signed by default: whoever calls names the highest amount and the recipients, or
+//! exact terms. The spend policy and its ledger hold as for tools. Nonces are random, since there is no tool to bind them to.
+
+use alloy_primitives::Address;
+use toolcrib_core::url::HttpsUrl;
+use toolcrib_core::x402::Challenge;
+
+use crate::approver::Question;
+use crate::steps::{Basis, Candidate, Fit, Request, check_size, no_answer, payable, read_challenge};
+use crate::{CallError, CallMethod, Called, Client, Consent, ServerWords, Terms, Usdc};
+
+/// What a URL may ask for. By default nothing: not even a proof of identity.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct UrlPolicy {
+    /// The highest amount. 0 allows proofs of identity to the recipients, and no money.
+    pub max_amount: Usdc,
+    /// Who may be paid, or be shown who calls.
+    pub recipients: Vec<Address>,
+    /// Exactly these terms are agreed to.
+    pub terms: Option<Terms>,
+    /// The chain whose development world the URL is in; only for hosts below `localhost`.
+    pub dev_chain: Option<u64>,
+    /// Amounts above what is paid without asking are agreed to, as far as the spend policy's caps go.
+    pub yes: bool,
+}
+
+impl UrlPolicy {
+    /// Only a proof of identity, made out to this account.
+    pub fn identity(recipient: Address) -> Self {
+        Self { recipients: vec![recipient], ..Self::default() }
+    }
+
+    fn allows(&self, terms: &Terms) -> bool {
+        self.terms == Some(*terms) || (self.recipients.contains(&terms.pay_to) && terms.amount <= self.max_amount.amount())
+    }
+}
+
+impl Client {
+    /// Calls an endpoint that **the user** named, and pays for it what the policy allows. `body` is JSON text for POST, and not sent
+    /// with GET.
+    pub async fn call_url(
+        &self,
+        url: &HttpsUrl,
+        method: CallMethod,
+        body: &[u8],
+        policy: &UrlPolicy,
+    ) -> Result<Called, CallError> {
+        let body = if method == CallMethod::Post { body.to_vec() } else { Vec::new() };
+        let request = Request { url: url.clone(), method: method.method(), body, chain: policy.dev_chain };
+        let exchange = request.send(&self.inner.door, &[], self.inner.limits).await?;
+        let Some(response) = exchange.complete().cloned() else { return Err(no_answer(exchange)) };
+        match response.status {
+            200..=299 => {
+                return Ok(Called {
+                    output: serde_json::from_slice(response.body.as_bytes()).ok(),
+                    body: response.body.0,
+                    tool: None,
+                    manifest_hash: None,
+                    paid: None,
+                    identity: None,
+                    prefilled: Vec::new(),
+                    findings: Vec::new(),
+                    exchanges: vec![exchange],
+                });
+            }
+            402 => {}
+            300..=399 => return Err(CallError::Redirected { status: response.status, payment: None }),
+            _ => return Err(CallError::Refused { words: ServerWords::of(&response), payment: None }),
+        }
+        let challenge = read_challenge(&exchange, &response)?;
+        let candidates = candidates(&challenge, policy)?;
+        let (candidate, spend) = self.select(candidates, None, &request, &Consent::default()).await?;
+        check_size(&candidate, &challenge)?;
+        if let Some(spend) = &spend {
+            let terms = candidate.terms;
+            let is_agreed = policy.yes || policy.terms == Some(terms);
+            let question = Question::Spend { tool: None, terms };
+            if self.inner.policy.asks(spend.amount) && !is_agreed && !self.inner.approver.approve(&question).await {
+                return Err(CallError::NotApproved { terms });
+            }
+            self.check_domain(candidate.token).await?;
+        }
+        let approved = self.approved(Basis::Url, request, challenge, candidate, spend, vec![exchange]).await?;
+        self.pay(approved).await
+    }
+
+    /// Calls an endpoint that asks for nothing but who calls, and shows it to `recipient` alone. No money can move.
+    pub async fn authenticate(
+        &self,
+        url: &HttpsUrl,
+        method: CallMethod,
+        body: &[u8],
+        recipient: Address,
+    ) -> Result<Called, CallError> {
+        self.call_url(url, method, body, &UrlPolicy::identity(recipient)).await
+    }
+}
+
+/// Offers that the policy allows, in the server's order.
+fn candidates(challenge: &Challenge, policy: &UrlPolicy) -> Result<Vec<Candidate>, CallError> {
+    let (mut candidates, mut asked, mut reasons) = (Vec::new(), Vec::new(), Vec::new());
+    for offer in &challenge.accepts {
+        match payable(offer, challenge.version) {
+            Ok((token, terms)) if policy.allows(&terms) => {
+                let fit = if terms.amount.is_zero() { Fit::Identity } else { Fit::Agreed };
+                candidates.push(Candidate { offer: offer.clone(), token, terms, fit });
+            }
+            Ok((_, terms)) => asked.push(terms),
+            Err(reason) => reasons.push(reason),
+        }
+    }
+    match (candidates.is_empty(), asked.is_empty()) {
+        (false, _) => Ok(candidates),
+        (true, true) => Err(CallError::NoPayableOffer { reasons }),
+        (true, false) => Err(CallError::NotConsented { asked }),
+    }
+}

@@ -1,0 +1,185 @@
+//! The ledger by itself: budgets, states and times.
+
+use alloy_primitives::{Address, B256};
+use toolcrib_client::ledger::{KEEP_DAYS, LEASE_SECONDS, Signing, Spend, State};
+use toolcrib_client::{Ledger, PaymentId, SpendError, SpendPolicy, Usdc};
+use toolcrib_core::caip::ToolRef;
+use toolcrib_core::clock::UnixTime;
+use toolcrib_core::url::Origin;
+use toolcrib_core::x402::Version;
+
+use crate::databases::{DURABLE, Place};
+
+pub(crate) const START: i64 = 1_800_000_000;
+
+pub(crate) fn at(seconds: i64) -> UnixTime {
+    UnixTime::from_seconds(START + seconds)
+}
+
+pub(crate) fn spend(micro: u64) -> Spend {
+    Spend {
+        tool: ToolRef::parse("eip155:8453/erc8257:0x265bb2dbfc0a8165c9a1941eb1372f349bad2cf1/7").ok(),
+        origin: Origin::parse("https://tools.example.com").unwrap(),
+        chain: 8453,
+        asset: Address::repeat_byte(1),
+        recipient: Address::repeat_byte(2),
+        payer: Address::repeat_byte(3),
+        amount: Usdc::micro(micro),
+    }
+}
+
+pub(crate) fn signing(nonce: u8) -> Signing<'static> {
+    Signing {
+        nonce: B256::repeat_byte(nonce),
+        valid_before: START as u64 + 300,
+        from_block: 7,
+        method: "POST",
+        url: "https://tools.example.com/call",
+        body: b"{}",
+        version: Version::V2,
+    }
+}
+
+/// A ledger of its own on each engine that there is.
+async fn ledgers() -> Vec<(Place, Ledger)> {
+    let mut ledgers = Vec::new();
+    for backend in DURABLE {
+        let Some(place) = Place::new(backend).await else { continue };
+        let ledger = Ledger::open(place.database().await).await.unwrap();
+        ledgers.push((place, ledger));
+    }
+    ledgers
+}
+
+/// Reserves until a budget stops it: how often, and which.
+async fn fill(ledger: &Ledger, policy: &SpendPolicy, spend: &Spend, now: UnixTime) -> (usize, &'static str) {
+    for count in 0.. {
+        if let Err(error) = ledger.reserve(spend, policy, now).await {
+            return (count, error.code().id());
+        }
+    }
+    unreachable!()
+}
+
+#[tokio::test]
+async fn every_budget_stops_by_itself() {
+    type Change = fn(&mut SpendPolicy);
+    let much = Usdc::micro(10_000_000);
+    let rows: [(Change, &str); 5] = [
+        (|policy| policy.per_hour = Usdc::micro(30_000), "spend.per_hour"),
+        (|policy| policy.per_day = Usdc::micro(30_000), "spend.per_day"),
+        (|policy| policy.per_recipient_day = Usdc::micro(30_000), "spend.per_recipient"),
+        (|policy| policy.per_tool_day = Usdc::micro(30_000), "spend.per_tool"),
+        (|policy| policy.per_asset_day = Usdc::micro(30_000), "spend.per_asset"),
+    ];
+    for (change, code) in rows {
+        for (_place, ledger) in ledgers().await {
+            let mut policy = SpendPolicy::default();
+            (policy.per_hour, policy.per_day, policy.per_recipient_day) = (much, much, much);
+            (policy.per_tool_day, policy.per_asset_day) = (much, much);
+            change(&mut policy);
+            assert_eq!(fill(&ledger, &policy, &spend(10_000), at(0)).await, (3, code));
+            // To the last millionth.
+            assert_eq!(fill(&ledger, &policy, &spend(1), at(0)).await, (0, code));
+            let other = match code {
+                "spend.per_recipient" => Spend { recipient: Address::repeat_byte(9), ..spend(10_000) },
+                "spend.per_tool" => Spend { tool: None, ..spend(10_000) },
+                "spend.per_asset" => Spend { chain: 10, ..spend(10_000) },
+                _ => continue,
+            };
+            ledger.reserve(&other, &policy, at(0)).await.expect("another one has a budget of its own");
+        }
+    }
+}
+
+#[tokio::test]
+async fn windows_move_on() {
+    for (_place, ledger) in ledgers().await {
+        let mut policy = SpendPolicy::default();
+        (policy.per_hour, policy.per_day) = (Usdc::micro(20_000), Usdc::micro(30_000));
+        let take = async |time: i64| match ledger.reserve(&spend(10_000), &policy, at(time)).await {
+            Ok(id) => {
+                ledger.sign(id, &signing(1), at(time)).await.unwrap();
+                "ok"
+            }
+            Err(error) => error.code().id(),
+        };
+        assert_eq!(take(0).await, "ok");
+        assert_eq!(take(1).await, "ok");
+        assert_eq!(take(3_599).await, "spend.per_hour");
+        assert_eq!(take(3_600).await, "ok", "the first is an hour ago");
+        assert_eq!(take(7_300).await, "spend.per_day");
+        assert_eq!(take(86_399).await, "spend.per_day");
+        assert_eq!(take(86_400).await, "ok", "the first is a day ago");
+        // A clock that was set back finds the later payments still counted.
+        assert_eq!(take(-50).await, "spend.per_hour");
+    }
+}
+
+#[tokio::test]
+async fn states_lead_on_one_way() {
+    for (_place, ledger) in ledgers().await {
+        let policy = SpendPolicy::default();
+        let state = async |id: PaymentId| ledger.entry(id).await.unwrap().state;
+        let id = ledger.reserve(&spend(10_000), &policy, at(0)).await.unwrap();
+        assert_eq!(ledger.settle(id, None, "", at(0)).await.unwrap_err().code().id(), "spend.state", "nothing was signed");
+        ledger.sign(id, &signing(1), at(1)).await.unwrap();
+        assert_eq!(ledger.sign(id, &signing(1), at(1)).await.unwrap_err().code().id(), "spend.lapsed", "once");
+        ledger.attach(id, "the payment", Some(B256::repeat_byte(5)), at(1)).await.unwrap();
+        ledger.unknown(id, "no answer", at(2)).await.unwrap();
+        assert_eq!(state(id).await, State::Unknown);
+        ledger.settle(id, Some(B256::repeat_byte(6)), "seen", at(3)).await.unwrap();
+        assert_eq!(ledger.unknown(id, "", at(4)).await.unwrap_err().code().id(), "spend.state", "settled is settled");
+        assert_eq!(state(id).await, State::Settled);
+        let text = format!("{:?}", ledger.entry(id).await.unwrap());
+        assert!(!text.contains("the payment"), "{text}");
+
+        // A reservation lapses: it does not count, and cannot be signed any more.
+        let late = ledger.reserve(&spend(10_000), &policy, at(10)).await.unwrap();
+        assert_eq!(ledger.totals(at(10 + LEASE_SECONDS - 1)).await.unwrap().day, Usdc::micro(20_000));
+        assert_eq!(ledger.totals(at(10 + LEASE_SECONDS)).await.unwrap().day, Usdc::micro(10_000));
+        assert_eq!(ledger.sign(late, &signing(2), at(10 + LEASE_SECONDS)).await.unwrap_err().code().id(), "spend.lapsed");
+        let nobody = PaymentId::parse("00000000000000000000000000000000").unwrap();
+        assert!(matches!(ledger.entry(nobody).await, Err(SpendError::NotFound { .. })));
+        assert!(PaymentId::parse("0").is_none() && PaymentId::parse(&"G".repeat(32)).is_none());
+        assert_eq!(PaymentId::parse(&id.to_string()), Some(id));
+    }
+}
+
+#[tokio::test]
+async fn old_payments_are_pruned() {
+    for (_place, ledger) in ledgers().await {
+        let policy = SpendPolicy::default();
+        for day in 0..5 {
+            let id = ledger.reserve(&spend(10_000), &policy, at(day * 86_400)).await.unwrap();
+            ledger.sign(id, &signing(1), at(day * 86_400)).await.unwrap();
+        }
+        ledger.reserve(&spend(1), &policy, at((KEEP_DAYS + 2) * 86_400 + 1)).await.unwrap();
+        let left = ledger.newest(100).await.unwrap();
+        assert_eq!(left.len(), 3, "those of the first three days are gone");
+    }
+}
+
+/// Two handles, as of two processes, and fifty calls at once: the budget holds on both engines.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn reservations_at_once_keep_the_budget() {
+    for (place, first) in ledgers().await {
+        let second = Ledger::open(place.database().await).await.unwrap();
+        let mut policy = SpendPolicy::default();
+        policy.per_hour = Usdc::micro(79_999);
+        let mut running = tokio::task::JoinSet::new();
+        for call in 0..50 {
+            let (ledger, policy) = (if call % 2 == 0 { first.clone() } else { second.clone() }, policy.clone());
+            running.spawn(async move { ledger.reserve(&spend(10_000), &policy, at(0)).await });
+        }
+        let (mut taken, mut refused) = (0, 0);
+        while let Some(done) = running.join_next().await {
+            match done.unwrap() {
+                Ok(_) => taken += 1,
+                Err(SpendError::Budget { .. }) => refused += 1,
+                Err(error) => panic!("{error}"),
+            }
+        }
+        assert_eq!((taken, refused), (7, 43), "{place:?}");
+    }
+}

@@ -1,0 +1,17 @@
+//! Calls against servers on loopback, a chain in this process and a ledger on disk.
+#![expect(clippy::unwrap_used, reason = "in helpers of tests an unwrap is an assertion as well")]
+#![expect(clippy::print_stdout, reason = "children talk to their parent")]
+
+mod denied;
+mod gated;
+mod honest;
+mod hostile;
+mod ledger;
+mod open_payments;
+mod processes;
+mod world;
+
+#[path = "../../../toolcrib-store/tests/support/mod.rs"]
+mod databases;
+#[path = "../../../toolcrib-fetch/tests/support/mod.rs"]
+mod support;

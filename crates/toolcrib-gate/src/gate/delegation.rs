@@ -1,0 +1,26 @@
+//! Calling for somebody else: an agent's key signs, and the account that has delegated to it is looked at.
+
+use alloy_primitives::{Address, hex};
+use axum::http::{HeaderMap, StatusCode};
+use toolcrib_core::codes;
+use toolcrib_core::x402::header::X_DELEGATE_FOR;
+
+use super::access::Access;
+use crate::answer::Refusal;
+
+/// The account that the caller wants to be let in for. A gate that does not ask about delegations refuses the header: who sends it
+/// counts on it.
+pub(crate) fn read(headers: &HeaderMap, access: Option<&Access>) -> Result<Option<Address>, Refusal> {
+    let refused = |code| Refusal::new(StatusCode::BAD_REQUEST, code);
+    let mut values = headers.get_all(X_DELEGATE_FOR).iter();
+    let Some(value) = values.next() else { return Ok(None) };
+    if !access.is_some_and(Access::takes_delegates) {
+        return Err(refused(codes::access::NO_DELEGATION));
+    }
+    let digits = value.as_bytes().trim_ascii().strip_prefix(b"0x");
+    let account = digits.and_then(|digits| hex::decode(digits).ok()).and_then(|bytes| Address::try_from(&bytes[..]).ok());
+    match account.filter(|account| !account.is_zero()) {
+        Some(account) if values.next().is_none() => Ok(Some(account)),
+        _ => Err(refused(codes::access::DELEGATE_FOR)),
+    }
+}

@@ -1,0 +1,209 @@
+//! Other people's programs: found in `interop/`, started on free ports, ended with the test that started them.
+
+use std::env;
+use std::fmt;
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use alloy_primitives::B256;
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::task::spawn_blocking;
+
+/// Longest start of a server. Node loads a hundred packages.
+const STARTING_TIME: Duration = Duration::from_secs(30);
+
+/// Longest call of a client. Clients give up after 30 s themselves.
+const CALL_TIME: Duration = Duration::from_secs(60);
+
+/// Where `interop/` is, when it is set up.
+pub(crate) struct Peers {
+    folder: PathBuf,
+}
+
+/// A client of other people, as it is called to pay for one `POST`.
+#[derive(Clone)]
+pub(crate) struct Client {
+    pub(crate) name: &'static str,
+    /// Which of our challenges it answers.
+    pub(crate) version: u64,
+    command: Vec<PathBuf>,
+}
+
+/// What a client says came of its call.
+#[derive(Debug)]
+pub(crate) struct Called {
+    pub(crate) status: u64,
+    pub(crate) body: Value,
+    /// The receipt, as that client decodes it.
+    pub(crate) receipt: Value,
+    /// The header that the receipt stood in.
+    pub(crate) header: Option<String>,
+    pub(crate) error: Option<String>,
+}
+
+/// A server of other people. It is killed when this is dropped, and ends by itself when its standard input does.
+pub(crate) struct Server {
+    child: Child,
+    pub(crate) at: SocketAddr,
+}
+
+impl Peers {
+    /// Says `SKIPPED` and gives nothing where they are not installed.
+    pub(crate) fn find() -> Option<Self> {
+        let Some(folder) = env::var_os("TOOLCRIB_INTEROP").map(PathBuf::from) else {
+            return skipped("TOOLCRIB_INTEROP is not set, so no other people's x402 clients and servers are run");
+        };
+        let peers = Self { folder };
+        let needed =
+            ["v1/node_modules/x402-fetch", "v2/node_modules/@x402/fetch", "python/venv/bin/python", "rust/foreign-client"];
+        match needed.iter().find(|path| !peers.path(path).exists()) {
+            Some(missing) => skipped(&format!("interop/{missing} is missing: run interop/setup")),
+            None => Some(peers),
+        }
+    }
+
+    /// Every client that there is.
+    pub(crate) fn clients(&self) -> Vec<Client> {
+        let node = |script: &str| vec!["node".into(), self.path(script)];
+        vec![
+            Client { name: "x402-fetch", version: 1, command: node("v1/client.mjs") },
+            Client { name: "@x402/fetch", version: 2, command: node("v2/client.mjs") },
+            Client {
+                name: "x402 for Python",
+                version: 2,
+                command: vec![self.path("python/venv/bin/python"), self.path("python/client.py")],
+            },
+            Client { name: "x402-reqwest", version: 2, command: vec![self.path("rust/foreign-client")] },
+        ]
+    }
+
+    /// Starts the reference facilitator, whose gas `key` pays.
+    pub(crate) async fn facilitator(&self, rpc_url: &str, key: B256) -> Server {
+        self.start("v2/facilitator.mjs", &[("RPC_URL", rpc_url.to_owned()), ("PRIVATE_KEY", key.to_string())]).await
+    }
+
+    /// Starts a server of a script.
+    pub(crate) async fn start(&self, script: &str, settings: &[(&str, String)]) -> Server {
+        let mut command = quiet(Path::new("node"));
+        command.arg(self.path(script)).envs(settings.iter().map(|(name, value)| (name, value)));
+        let script = script.to_owned();
+        spawn_blocking(move || Server::start(&mut command, &script)).await.expect("the thread ends")
+    }
+
+    fn path(&self, below: &str) -> PathBuf {
+        self.folder.join(below)
+    }
+}
+
+impl Client {
+    /// Pays for a call with a development key.
+    pub(crate) async fn call(&self, url: String, key: B256, body: Value) -> Called {
+        let (program, arguments) = self.command.split_first().expect("a program");
+        let mut command = quiet(program);
+        command.args(arguments).arg(url).env("PRIVATE_KEY", key.to_string()).env("BODY", body.to_string());
+        let name = self.name;
+        let line = spawn_blocking(move || output(&mut command, name)).await.expect("the thread ends");
+        let value: Value = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{name}: {error}: {line}"));
+        Called {
+            status: value["status"].as_u64().expect("a status"),
+            body: value["body"].clone(),
+            receipt: value["receipt"].clone(),
+            header: value["header"].as_str().map(str::to_owned),
+            error: value["error"].as_str().map(str::to_owned),
+        }
+    }
+}
+
+impl fmt::Display for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+impl Server {
+    fn start(command: &mut Command, script: &str) -> Self {
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("node starts");
+        let stdout = child.stdout.take().expect("it is piped");
+        let (sender, receiver) = std::sync::mpsc::channel();
+        thread::spawn(move || {
+            let mut lines = BufReader::new(stdout);
+            let mut line = String::new();
+            let _ = lines.read_line(&mut line);
+            let _ = sender.send(line);
+            // Whatever else it says must not fill the pipe.
+            let _ = io::copy(&mut lines, &mut io::sink());
+        });
+        let line = receiver.recv_timeout(STARTING_TIME).unwrap_or_default();
+        let port = serde_json::from_str::<Value>(&line).ok().and_then(|line| u16::try_from(line["port"].as_u64()?).ok());
+        let mut server = Self { child, at: SocketAddr::from(([127, 0, 0, 1], port.unwrap_or(0))) };
+        if port.is_none() {
+            let _ = server.child.kill();
+            panic!("{script} said {line:?} instead of its port");
+        }
+        server
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.at)
+    }
+
+    /// What the server has counted.
+    pub(crate) async fn stats(&self) -> Value {
+        let mut stream = TcpStream::connect(self.at).await.expect("the server listens");
+        stream.write_all(b"GET /stats HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").await.expect("sent");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.expect("text");
+        let (_, body) = answer.split_once("\r\n\r\n").expect("a whole head");
+        serde_json::from_str(body).unwrap_or_else(|error| panic!("{error}: {answer}"))
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A program that knows nothing of this machine's settings: no proxies, no keys.
+fn quiet(program: &Path) -> Command {
+    let mut command = Command::new(program);
+    command.env_clear().env("PATH", env::var_os("PATH").unwrap_or_default());
+    command
+}
+
+/// What a program prints until it ends.
+fn output(command: &mut Command, name: &str) -> String {
+    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let mut child = child.unwrap_or_else(|error| panic!("{name}: {error}"));
+    let until = Instant::now() + CALL_TIME;
+    while child.try_wait().expect("its state is known").is_none() {
+        if Instant::now() > until {
+            let _ = child.kill();
+            panic!("{name} does not end");
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+    let (mut out, mut err) = (String::new(), String::new());
+    child.stdout.take().expect("it is piped").read_to_string(&mut out).expect("text");
+    child.stderr.take().expect("it is piped").read_to_string(&mut err).expect("text");
+    assert!(!out.is_empty(), "{name} printed nothing: {err}");
+    out
+}
+
+/// Says it past the test harness, which shows what passing tests print to nobody.
+fn skipped<T>(why: &str) -> Option<T> {
+    let _ = writeln!(io::stderr(), "SKIPPED: {why}");
+    None
+}
+
+/// The part of an object that a test compares.
+pub(crate) fn part(value: &Value, keys: &[&str]) -> Value {
+    keys.iter().map(|key| ((*key).to_owned(), value.get(*key).cloned().unwrap_or(json!(null)))).collect()
+}

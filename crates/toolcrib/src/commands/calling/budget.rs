@@ -1,0 +1,44 @@
+//! `budget`: what may be spent, and what is.
+
+use clap::Args;
+use serde_json::json;
+use toolcrib_core::clock::Clock as _;
+
+use super::Purse;
+use super::outcome::spend_failure;
+use crate::clock::SystemClock;
+use crate::outcome::{Done, Exit, Stop};
+use crate::printer::{Printer, shown};
+use crate::settings::Settings;
+
+/// Arguments of `budget`.
+#[derive(Args, Debug)]
+pub(crate) struct Budget {
+    #[command(flatten)]
+    pub(crate) purse: Purse,
+}
+
+/// Shows the policy and what counts as spent.
+pub(crate) async fn run(arguments: &Budget, settings: &Settings, printer: &mut Printer) -> Result<Done, Stop> {
+    let totals = arguments.purse.open().await?.totals(SystemClock.now()).await.map_err(|error| spend_failure(&error))?;
+    let policy = &settings.spend.value;
+    let rows = [
+        ("one call", None, policy.per_call),
+        ("without asking", None, policy.ask_above),
+        ("an hour", Some(totals.hour), policy.per_hour),
+        ("a day", Some(totals.day), policy.per_day),
+        ("a day, one recipient", None, policy.per_recipient_day),
+        ("a day, one tool", None, policy.per_tool_day),
+        ("a day, one token", None, policy.per_asset_day),
+    ];
+    for (name, spent, limit) in rows {
+        let spent = spent.map_or_else(String::new, |spent| format!("{spent} of "));
+        printer.result(&format!("{name:<22}{:>12} USDC\n", format!("{spent}{limit}")))?;
+    }
+    if totals.open > toolcrib_client::Usdc::ZERO {
+        printer.result(&format!("{:<22}{:>12} USDC\n", "open payments", totals.open.to_string()))?;
+        printer.note("`toolcrib payments --open` lists them")?;
+    }
+    printer.detail(&format!("limits from: {}", shown(&settings.spend.origin.to_string())))?;
+    Ok(Done::new(Exit::Yes, json!({ "spent": totals, "policy": policy, "from": settings.spend.origin.word() })))
+}

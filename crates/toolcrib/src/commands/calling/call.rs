@@ -1,0 +1,187 @@
+//! `call`: verify a tool, pay for it if need be, and print what it says.
+
+use std::path::{Path, PathBuf};
+
+use alloy_primitives::Bytes;
+use clap::{Args, ValueEnum};
+use serde_json::{Value, json};
+use toolcrib_client::{CallMethod, CallOptions, Consent, Plan, Terms, Usdc};
+use toolcrib_core::codes;
+
+use super::Purse;
+use super::outcome::{conclude, refuse};
+use super::session::equipped;
+use crate::commands::trust::Reach;
+use crate::input::Source;
+use crate::kinds::parse_address;
+use crate::onchain::{OnChain, Signing};
+use crate::outcome::{Done, Exit, Failure, Stop};
+use crate::printer::{Printer, shown};
+use crate::settings::Settings;
+
+/// Arguments of `call`.
+#[derive(Args, Debug)]
+pub(crate) struct Call {
+    /// The tool: `eip155:<chain>/erc8257:<registry>/<id>`, or an id together with --network
+    #[arg(value_name = "TOOL")]
+    pub(crate) tool: String,
+    /// The input: JSON, `@FILE`, or `-` for stdin; an empty object if none is given
+    #[arg(short, long, value_name = "JSON|@FILE|-")]
+    pub(crate) input: Option<String>,
+    /// How the tool is called
+    #[arg(long, value_enum, default_value_t = Method::Post)]
+    pub(crate) method: Method,
+    /// Say what would be paid, and send nothing to the tool
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Do not ask about the price, within the limits of the spend policy
+    #[arg(short, long)]
+    pub(crate) yes: bool,
+    /// The highest price, in dollars; up to it nobody is asked
+    #[arg(long, value_name = "AMOUNT")]
+    pub(crate) max_price: Option<String>,
+    /// Send the values that the tool's schema fixes
+    #[arg(long)]
+    pub(crate) ack_const: bool,
+    /// Agree to exactly these terms, though the manifest states others
+    #[arg(long, value_name = "TERMS")]
+    pub(crate) agree: Option<String>,
+    /// An account that is known to run the tool: a proof of identity may be made out to it
+    #[arg(long, value_name = "0x…")]
+    pub(crate) operator: Option<String>,
+    /// Sign a nonce that commits to nothing, for servers that ask for one
+    #[arg(long)]
+    pub(crate) unbound: bool,
+    /// A file with what the predicate needs beside the account, in hexadecimal digits
+    #[arg(long, value_name = "FILE")]
+    pub(crate) access_data: Option<PathBuf>,
+    /// The account that has delegated to the wallet (delegate.xyz)
+    #[arg(long, value_name = "0x…")]
+    pub(crate) delegate_for: Option<String>,
+    #[command(flatten)]
+    pub(crate) onchain: OnChain,
+    #[command(flatten)]
+    pub(crate) signing: Signing,
+    #[command(flatten)]
+    pub(crate) purse: Purse,
+    #[command(flatten)]
+    pub(crate) reach: Reach,
+}
+
+/// How a tool is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Method {
+    /// The input is the JSON body
+    Post,
+    /// The members of the input are query parameters
+    Get,
+}
+
+impl From<Method> for CallMethod {
+    fn from(method: Method) -> Self {
+        match method {
+            Method::Post => Self::Post,
+            Method::Get => Self::Get,
+        }
+    }
+}
+
+/// Calls.
+pub(crate) async fn run(arguments: &Call, settings: &Settings, printer: &mut Printer) -> Result<Done, Stop> {
+    let input = input(arguments.input.as_deref())?;
+    let options = options(arguments)?;
+    let (registry, id) = arguments.onchain.connect_for(&arguments.tool, printer).await?;
+    let builder = arguments.purse.client(&arguments.reach, settings).await?;
+    let client = equipped(builder, &arguments.signing, Some(registry.chain().clone()))?;
+    let tool = registry.reference(id);
+    if arguments.dry_run {
+        return match client.plan(tool, &input, &options).await {
+            Ok(plan) => planned(&plan, printer),
+            Err(error) => refuse(&error, printer),
+        };
+    }
+    conclude(client.call(tool, &input, &options).await, printer)
+}
+
+fn planned(plan: &Plan, printer: &mut Printer) -> Result<Done, Stop> {
+    printer.result(&format!("would call {}\n", shown(&plan.url)))?;
+    let price = plan.terms.as_ref().map_or_else(|| "nothing".to_owned(), |terms| terms.shown());
+    printer.result(&format!("would pay  {price}{}\n", if plan.asks { ", after asking" } else { "" }))?;
+    for value in &plan.prefilled {
+        printer.result(&format!("schema     {} = {}\n", shown(&value.pointer), shown(&value.value)))?;
+    }
+    let mut exit = Exit::Yes;
+    if let Some(refusal) = &plan.refusal {
+        exit = Exit::No;
+        printer.result(&format!("refused    {}: {}\n", refusal.code(), shown(&refusal.to_string())))?;
+    }
+    let data = json!({
+        "dry_run": true,
+        "tool": plan.tool.to_string(),
+        "manifest_hash": plan.manifest_hash,
+        "url": plan.url,
+        "terms": plan.terms,
+        "shown": plan.terms.as_ref().map(Terms::shown),
+        "asks": plan.asks,
+        "refusal": plan.refusal.as_ref().map(|refusal| refusal.code().id()),
+        "prefilled": plan.prefilled.iter().map(|value| json!({ "pointer": value.pointer, "keyword": value.keyword, "value": value.value })).collect::<Vec<_>>(),
+    });
+    Ok(Done::new(exit, data))
+}
+
+fn options(arguments: &Call) -> Result<CallOptions, Failure> {
+    let consent = Consent {
+        ack_const: arguments.ack_const,
+        max_price: arguments.max_price.as_deref().map(dollars).transpose()?,
+        yes: arguments.yes,
+        terms: arguments.agree.as_deref().map(terms).transpose()?,
+        operator: arguments.operator.as_deref().map(parse_address).transpose()?,
+    };
+    let access_data = match &arguments.access_data {
+        Some(path) => Some(hexadecimal(path)?),
+        None => None,
+    };
+    Ok(CallOptions {
+        method: arguments.method.into(),
+        consent,
+        bound: !arguments.unbound,
+        access_data,
+        delegate_for: arguments.delegate_for.as_deref().map(parse_address).transpose()?,
+    })
+}
+
+fn input(text: Option<&str>) -> Result<Value, Failure> {
+    let bytes = match text {
+        None => return Ok(json!({})),
+        Some("-") => Source::Stdin.read()?,
+        Some(text) => match text.strip_prefix('@') {
+            Some(path) => Source::File(path.into()).read()?,
+            None => text.as_bytes().to_vec(),
+        },
+    };
+    serde_json::from_slice(&bytes).map_err(|error| {
+        Failure::new(codes::cli::USAGE, format!("the input is not JSON: {error}"))
+            .hint("give JSON text, @FILE for a file, or - for stdin")
+    })
+}
+
+/// An amount in dollars.
+pub(super) fn dollars(text: &str) -> Result<Usdc, Failure> {
+    Usdc::parse(text).ok_or_else(|| {
+        Failure::new(codes::cli::USAGE, format!("`{text}` is no amount"))
+            .hint("write dollars with at most six decimals, such as 0.05")
+    })
+}
+
+/// Terms, as a refusal names them.
+pub(super) fn terms(text: &str) -> Result<Terms, Failure> {
+    Terms::parse(text).map_err(|fault| Failure::new(codes::cli::USAGE, format!("`{text}` are no terms: {fault}")))
+}
+
+fn hexadecimal(path: &Path) -> Result<Bytes, Failure> {
+    let bytes = Source::File(path.to_owned()).read()?;
+    let text = String::from_utf8_lossy(&bytes);
+    text.trim()
+        .parse()
+        .map_err(|_| Failure::new(codes::cli::USAGE, format!("{} does not hold hexadecimal digits", path.display())))
+}

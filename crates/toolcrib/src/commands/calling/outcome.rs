@@ -1,0 +1,174 @@
+//! What came of a call, in the words of the command line.
+
+use serde_json::{Value, json};
+use toolcrib_chain::registry::Access;
+use toolcrib_client::{CallError, Called, Denial, Paid, SpendError, Terms};
+use toolcrib_core::finding::Finding;
+
+use crate::outcome::{Done, Exit, Failure, Stop};
+use crate::printer::{Printer, shown};
+
+/// Prints the result of a call and gives the answer.
+pub(super) fn conclude(result: Result<Called, CallError>, printer: &mut Printer) -> Result<Done, Stop> {
+    let called = match result {
+        Ok(called) => called,
+        Err(error) => return refuse(&error, printer),
+    };
+    if let Some(paid) = &called.paid {
+        printer.note(&format!("paid {}; payment {}, {}", paid.terms.shown(), paid.id, paid.state))?;
+    } else if let Some(account) = called.identity {
+        printer.note(&format!("shown who calls: {account}; nothing was paid"))?;
+    }
+    for value in &called.prefilled {
+        printer.detail(&format!("the schema prefills {} = {}", shown(&value.pointer), shown(&value.value)))?;
+    }
+    for finding in &called.findings {
+        let message = format!("{}: {}", finding.code, shown(&finding.message));
+        printer.note(&format!("warning: {message}"))?;
+        printer.warn_in_envelope(&Failure::new(finding.code, finding.message.clone()));
+    }
+    match &called.output {
+        Some(output) => printer.json_document(output)?,
+        None => printer.document(&String::from_utf8_lossy(&called.body))?,
+    }
+    let output = called.output.clone().unwrap_or_else(|| json!(String::from_utf8_lossy(&called.body)));
+    let data = json!({
+        "called": true,
+        "output": output,
+        "tool": called.tool.map(|tool| tool.to_string()),
+        "manifest_hash": called.manifest_hash,
+        "paid": called.paid.as_ref().map(paid_data),
+        "identity": called.identity,
+        "findings": called.findings.iter().map(finding_data).collect::<Vec<_>>(),
+    });
+    Ok(Done::new(Exit::Yes, data))
+}
+
+/// Says why there is no result: a refusal is an answer, and everything else is none.
+pub(super) fn refuse(error: &CallError, printer: &mut Printer) -> Result<Done, Stop> {
+    let failure = Failure::new(error.code(), error.to_string());
+    for line in explanation(error) {
+        printer.note(&line)?;
+    }
+    let exit = exit_of(error);
+    // A refusal is an answer, and so no error in the envelope.
+    if exit == Exit::CouldNotTell || !printer.json() {
+        printer.failure(&failure)?;
+    }
+    let data = json!({
+        "called": false,
+        "code": error.code().id(),
+        "message": failure.message,
+        "hint": failure.what_next(),
+        "payment": error.payment(),
+        "asked": asked(error).map(|asked| asked.iter().map(|terms| json!({ "terms": terms, "shown": terms.shown() })).collect::<Vec<_>>()),
+        "denial": if let CallError::Denied(denial) = error { denial_data(denial) } else { Value::Null },
+    });
+    Ok(Done::new(exit, data))
+}
+
+/// A failure of the ledger.
+pub(super) fn spend_failure(error: &SpendError) -> Failure {
+    Failure::new(error.code(), error.to_string())
+}
+
+pub(super) const fn exit_of(error: &CallError) -> Exit {
+    match error {
+        CallError::Chain(_)
+        | CallError::NoChain { .. }
+        | CallError::NoWallet
+        | CallError::Wallet(_)
+        | CallError::NoAnswer { .. }
+        | CallError::Schema { .. }
+        | CallError::Setting { .. }
+        | CallError::Spend(SpendError::Store(_) | SpendError::Random)
+        | CallError::Indeterminate { .. } => Exit::CouldNotTell,
+        _ => Exit::No,
+    }
+}
+
+/// What is worth a line of its own.
+fn explanation(error: &CallError) -> Vec<String> {
+    match error {
+        CallError::NotVerified { report, .. } => {
+            report.findings.iter().map(|finding| format!("  {}: {}", finding.code, shown(&finding.message))).collect()
+        }
+        CallError::Input { violations } | CallError::Output { violations, .. } => {
+            violations.iter().map(|violation| format!("  {}", shown(&violation.to_string()))).collect()
+        }
+        CallError::FixedValues { values } => {
+            values.iter().map(|value| format!("  {} = {}", shown(&value.pointer), shown(&value.value))).collect()
+        }
+        CallError::Challenge { findings } => {
+            findings.iter().map(|finding| format!("  {}: {}", finding.code, shown(&finding.message))).collect()
+        }
+        CallError::TermsDiffer { asked, findings } | CallError::FreeAsksMoney { asked, findings } => findings
+            .iter()
+            .map(|finding| format!("  {}: {}", finding.code, shown(&finding.message)))
+            .chain(asked.iter().map(|terms| format!("  to agree: --agree {terms}")))
+            .collect(),
+        CallError::Denied(denial) => denial_lines(denial),
+        _ => Vec::new(),
+    }
+}
+
+fn denial_lines(denial: &Denial) -> Vec<String> {
+    let mut lines = Vec::new();
+    if let Some(predicate) = denial.predicate {
+        lines.push(format!("  decided by {predicate}"));
+    }
+    for holding in &denial.holdings {
+        let state = match holding.is_met() {
+            Some(true) => "met".to_owned(),
+            Some(false) => format!("has {}, needs {}", holding.held.unwrap_or_default(), holding.needed.unwrap_or_default()),
+            None => "cannot be read from the chain".to_owned(),
+        };
+        lines.push(format!("  {}: {state}", shown(&holding.label)));
+    }
+    if denial.access == Some(Access::Granted) {
+        lines.push("  the registry grants this account access, and the server denies it".to_owned());
+    }
+    lines
+}
+
+fn denial_data(denial: &Denial) -> Value {
+    let holdings = denial.holdings.iter().map(|holding| {
+        json!({
+            "label": holding.label,
+            "needed": holding.needed.map(|amount| amount.to_string()),
+            "held": holding.held.map(|amount| amount.to_string()),
+            "met": holding.is_met(),
+        })
+    });
+    json!({
+        "account": denial.account,
+        "predicate": denial.predicate,
+        "granted_by_registry": denial.access.map(|access| access == Access::Granted),
+        "requirements": holdings.collect::<Vec<_>>(),
+        "incomplete": denial.is_incomplete,
+    })
+}
+
+fn asked(error: &CallError) -> Option<&[Terms]> {
+    match error {
+        CallError::TermsDiffer { asked, .. } | CallError::FreeAsksMoney { asked, .. } | CallError::NotConsented { asked } => {
+            Some(asked)
+        }
+        _ => None,
+    }
+}
+
+fn paid_data(paid: &Paid) -> Value {
+    json!({
+        "payment": paid.id,
+        "terms": paid.terms,
+        "shown": paid.terms.shown(),
+        "payer": paid.payer,
+        "state": paid.state,
+        "transaction": paid.transaction,
+    })
+}
+
+fn finding_data(finding: &Finding) -> Value {
+    json!({ "code": finding.code.id(), "message": finding.message })
+}

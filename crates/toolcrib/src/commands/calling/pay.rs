@@ -1,0 +1,104 @@
+//! `pay` and `auth`: any x402 endpoint, with or without a manifest.
+
+use clap::Args;
+use toolcrib_client::UrlPolicy;
+use toolcrib_core::url::HttpsUrl;
+
+use super::Purse;
+use super::call::{Method, dollars, terms};
+use super::outcome::conclude;
+use super::session::equipped;
+use crate::commands::trust::Reach;
+use crate::input::Source;
+use crate::kinds::parse_address;
+use crate::onchain::{OnChain, Signing};
+use crate::outcome::{Done, Failure, Stop};
+use crate::printer::Printer;
+use crate::settings::Settings;
+
+/// Arguments of `pay`.
+#[derive(Args, Debug)]
+pub(crate) struct Pay {
+    #[command(flatten)]
+    pub(crate) to: Endpoint,
+    /// The most to pay, in dollars
+    #[arg(long, value_name = "AMOUNT", default_value = "0")]
+    pub(crate) max_price: String,
+    /// Who may be paid; give it once for each
+    #[arg(long = "to", value_name = "0x…")]
+    pub(crate) recipients: Vec<String>,
+    /// Agree to exactly these terms
+    #[arg(long, value_name = "TERMS")]
+    pub(crate) agree: Option<String>,
+    /// Do not ask about the price, within the limits of the spend policy
+    #[arg(short, long)]
+    pub(crate) yes: bool,
+}
+
+/// Arguments of `auth`.
+#[derive(Args, Debug)]
+pub(crate) struct Auth {
+    #[command(flatten)]
+    pub(crate) to: Endpoint,
+    /// The account that is shown who calls
+    #[arg(long = "to", value_name = "0x…")]
+    pub(crate) recipient: String,
+}
+
+/// Where to, and with what.
+#[derive(Args, Debug)]
+pub(crate) struct Endpoint {
+    /// The endpoint
+    #[arg(value_name = "URL")]
+    pub(crate) url: String,
+    /// The body: JSON, `@FILE`, or `-` for stdin; an empty object if none is given
+    #[arg(short, long, value_name = "JSON|@FILE|-")]
+    pub(crate) data: Option<String>,
+    /// How the endpoint is called
+    #[arg(long, value_enum, default_value_t = Method::Post)]
+    pub(crate) method: Method,
+    #[command(flatten)]
+    pub(crate) onchain: OnChain,
+    #[command(flatten)]
+    pub(crate) signing: Signing,
+    #[command(flatten)]
+    pub(crate) purse: Purse,
+    #[command(flatten)]
+    pub(crate) reach: Reach,
+}
+
+/// Pays.
+pub(crate) async fn run(arguments: &Pay, settings: &Settings, printer: &mut Printer) -> Result<Done, Stop> {
+    let recipients = arguments.recipients.iter().map(|text| parse_address(text)).collect::<Result<_, Failure>>()?;
+    let policy = UrlPolicy {
+        max_amount: dollars(&arguments.max_price)?,
+        recipients,
+        terms: arguments.agree.as_deref().map(terms).transpose()?,
+        dev_chain: None,
+        yes: arguments.yes,
+    };
+    send(&arguments.to, policy, settings, printer).await
+}
+
+/// Shows who calls.
+pub(crate) async fn auth(arguments: &Auth, settings: &Settings, printer: &mut Printer) -> Result<Done, Stop> {
+    send(&arguments.to, UrlPolicy::identity(parse_address(&arguments.recipient)?), settings, printer).await
+}
+
+async fn send(to: &Endpoint, policy: UrlPolicy, settings: &Settings, printer: &mut Printer) -> Result<Done, Stop> {
+    let url = HttpsUrl::parse(&to.url)
+        .map_err(|fault| Failure::new(fault.code(), format!("{} is no endpoint: {}", to.url, fault.code().title())))?;
+    let body = match to.data.as_deref() {
+        None => b"{}".to_vec(),
+        Some("-") => Source::Stdin.read()?,
+        Some(text) => match text.strip_prefix('@') {
+            Some(path) => Source::File(path.into()).read()?,
+            None => text.as_bytes().to_vec(),
+        },
+    };
+    // A node is only needed for balances, and to see that a local chain is one.
+    let chain = if to.onchain.network.is_some() { Some(to.onchain.chain(printer).await?) } else { None };
+    let policy = UrlPolicy { dev_chain: chain.as_ref().map(toolcrib_chain::rpc::Chain::chain_id), ..policy };
+    let client = equipped(to.purse.client(&to.reach, settings).await?, &to.signing, chain)?;
+    conclude(client.call_url(&url, to.method.into(), &body, &policy).await, printer)
+}

@@ -1,0 +1,144 @@
+//! `payments`: what was paid, and what came of payments whose answer was lost.
+
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+use toolcrib_client::ledger::Entry;
+use toolcrib_client::{PaymentId, Resolution, Terms};
+use toolcrib_core::codes;
+
+use super::Purse;
+use super::outcome::{conclude, refuse, spend_failure};
+use super::session::equipped;
+use crate::commands::trust::Reach;
+use crate::onchain::{OnChain, Signing};
+use crate::outcome::{Done, Exit, Failure, Stop};
+use crate::printer::{Printer, shown};
+use crate::settings::Settings;
+
+/// Payments that are listed at most, unless told otherwise.
+const USUAL_LIMIT: usize = 20;
+
+/// Arguments of `payments`.
+#[derive(Args, Debug)]
+pub(crate) struct Payments {
+    #[command(subcommand)]
+    pub(crate) what: Option<What>,
+    /// How many payments to list
+    #[arg(long, value_name = "N", default_value_t = USUAL_LIMIT)]
+    pub(crate) limit: usize,
+    /// List only payments whose outcome is open
+    #[arg(long)]
+    pub(crate) open: bool,
+    #[command(flatten)]
+    pub(crate) purse: Purse,
+}
+
+/// What to do with a payment.
+#[derive(Debug, Subcommand)]
+pub(crate) enum What {
+    /// Ask the chain what came of a payment
+    Resolve(One),
+    /// Present the same payment again, to collect the result that was paid for; nothing new is signed
+    Resume(One),
+}
+
+/// One payment.
+#[derive(Args, Debug)]
+pub(crate) struct One {
+    /// The payment, as `payments` lists it
+    #[arg(value_name = "ID")]
+    pub(crate) id: String,
+    #[command(flatten)]
+    pub(crate) onchain: OnChain,
+    #[command(flatten)]
+    pub(crate) purse: Purse,
+    #[command(flatten)]
+    pub(crate) reach: Reach,
+}
+
+/// Lists payments, or looks after one.
+pub(crate) async fn run(arguments: &Payments, settings: &Settings, printer: &mut Printer) -> Result<Done, Stop> {
+    match &arguments.what {
+        None => list(arguments, printer).await,
+        Some(What::Resolve(one)) => resolve(one, settings, printer).await,
+        Some(What::Resume(one)) => resume(one, settings, printer).await,
+    }
+}
+
+async fn list(arguments: &Payments, printer: &mut Printer) -> Result<Done, Stop> {
+    let ledger = arguments.purse.open().await?;
+    let entries = if arguments.open { ledger.open_payments(arguments.limit).await } else { ledger.newest(arguments.limit).await };
+    let entries = entries.map_err(|error| spend_failure(&error))?;
+    for entry in &entries {
+        let what = entry.spend.tool.map_or_else(|| entry.spend.origin.to_string(), |tool| tool.to_string());
+        printer.result(&format!(
+            "{}  {:<8}  {:>10}  {}\n",
+            entry.id,
+            entry.state.to_string(),
+            entry.spend.amount.to_string(),
+            shown(&what)
+        ))?;
+        if !entry.note.is_empty() {
+            printer.detail(&format!("  {}", shown(&entry.note)))?;
+        }
+    }
+    if entries.is_empty() {
+        printer.note("no payments")?;
+    }
+    Ok(Done::new(Exit::Yes, json!({ "payments": entries.iter().map(data).collect::<Vec<_>>() })))
+}
+
+async fn resolve(one: &One, settings: &Settings, printer: &mut Printer) -> Result<Done, Stop> {
+    let (id, entry) = find(one).await?;
+    let chain = one.onchain.chain_numbered(entry.spend.chain, printer).await?;
+    let client = one.purse.client(&one.reach, settings).await?.chain(chain).build();
+    let resolution = match client.resolve(id).await {
+        Ok(resolution) => resolution,
+        Err(error) => return refuse(&error, printer),
+    };
+    let (word, exit, transaction) = match resolution {
+        Resolution::Settled(transaction) => ("settled", Exit::Yes, transaction),
+        Resolution::Released => ("released", Exit::Yes, None),
+        // It may still be used, so there is no answer yet: that is a no, not a fault.
+        _ => ("open", Exit::No, None),
+    };
+    let shown = transaction.map_or_else(String::new, |hash| format!(" in {hash}"));
+    printer.result(&format!("{id} {word}{shown}\n"))?;
+    Ok(Done::new(exit, json!({ "payment": id, "state": word, "transaction": transaction })))
+}
+
+async fn resume(one: &One, settings: &Settings, printer: &mut Printer) -> Result<Done, Stop> {
+    let (id, entry) = find(one).await?;
+    let chain = entry.spend.tool.map_or(entry.spend.chain, |tool| tool.chain);
+    let chain = one.onchain.chain_numbered(chain, printer).await?;
+    let nobody = Signing { wallet: None, password_fd: None, key_fd: None, mnemonic_fd: None, dev_account: None };
+    let client = equipped(one.purse.client(&one.reach, settings).await?, &nobody, Some(chain))?;
+    conclude(client.resume(id).await, printer)
+}
+
+async fn find(one: &One) -> Result<(PaymentId, Entry), Stop> {
+    let id = PaymentId::parse(&one.id).ok_or_else(|| {
+        Failure::new(codes::cli::USAGE, format!("`{}` is no payment", one.id)).hint("`toolcrib payments` lists them")
+    })?;
+    let entry = one.purse.open().await?.entry(id).await.map_err(|error| spend_failure(&error))?;
+    Ok((id, entry))
+}
+
+fn data(entry: &Entry) -> Value {
+    let spend = &entry.spend;
+    let terms = Terms { chain: spend.chain, asset: spend.asset, amount: spend.amount.amount(), pay_to: spend.recipient };
+    json!({
+        "payment": entry.id,
+        "state": entry.state,
+        "amount": spend.amount,
+        "terms": terms,
+        "payer": spend.payer,
+        "tool": spend.tool.map(|tool| tool.to_string()),
+        "origin": spend.origin.to_string(),
+        "created_at": entry.created_at,
+        "updated_at": entry.updated_at,
+        "valid_before": entry.valid_before,
+        "transaction": entry.transaction,
+        "note": entry.note,
+    })
+}

@@ -1,0 +1,76 @@
+//! The client as the command line sets it up: door, wallet, ledger and policy.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::Args;
+use toolcrib_chain::rpc::Chain;
+use toolcrib_chain::wallet::Wallet;
+use toolcrib_client::{Client, ClientBuilder, Ledger};
+use toolcrib_core::codes;
+use toolcrib_store::{Database, Location};
+
+use super::asking::Terminal;
+use super::outcome::spend_failure;
+use crate::clock::SystemClock;
+use crate::commands::trust::{Reach, verifier};
+use crate::env;
+use crate::onchain::{Signing, state_dir};
+use crate::outcome::{Failure, Stop};
+use crate::settings::Settings;
+
+/// Where payments are kept.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Purse {
+    /// The file that payments are kept in [default: `spend.db` in the user's state folder]
+    #[arg(long, value_name = "PATH")]
+    pub(crate) ledger: Option<PathBuf>,
+}
+
+impl Purse {
+    /// Opens the ledger, and makes it if it is not there.
+    pub(crate) async fn open(&self) -> Result<Ledger, Failure> {
+        let path = match &self.ledger {
+            Some(path) => path.clone(),
+            None => {
+                let folder = state_dir()?;
+                std::fs::create_dir_all(&folder).map_err(|error| {
+                    Failure::new(codes::cli::OUTPUT, format!("cannot make the folder {}: {error}", folder.display()))
+                })?;
+                folder.join("spend.db")
+            }
+        };
+        let database = Database::open(&Location::file(path)).await;
+        let database = database.map_err(|error| Failure::new(error.code(), error.to_string()))?;
+        Ledger::open(database).await.map_err(|error| spend_failure(&error))
+    }
+
+    /// A client without wallet and chains.
+    pub(crate) async fn client(&self, reach: &Reach, settings: &Settings) -> Result<ClientBuilder, Stop> {
+        let ledger = self.open().await?;
+        let builder = Client::builder(verifier(reach)?, reach.open()?, ledger, Arc::new(SystemClock));
+        Ok(builder.policy(settings.spend.value.clone()).approver(Arc::new(Terminal)))
+    }
+}
+
+/// A client with a wallet, if one was named or is in the environment, and a chain.
+pub(crate) fn equipped(builder: ClientBuilder, signing: &Signing, chain: Option<Chain>) -> Result<Client, Failure> {
+    let mut builder = builder;
+    if let Some(wallet) = wallet(signing)? {
+        builder = builder.wallet(wallet);
+    }
+    if let Some(chain) = chain {
+        builder = builder.chain(chain);
+    }
+    Ok(builder.build())
+}
+
+/// The wallet that was meant. Nobody needs one for an open tool.
+fn wallet(signing: &Signing) -> Result<Option<Arc<dyn Wallet>>, Failure> {
+    let Signing { wallet, key_fd, mnemonic_fd, dev_account, .. } = signing;
+    let is_named = wallet.is_some() || key_fd.is_some() || mnemonic_fd.is_some() || dev_account.is_some();
+    if !is_named && std::env::var_os(env::TOOLCRIB_PRIVATE_KEY).is_none() {
+        return Ok(None);
+    }
+    Ok(Some(signing.open()?.into()))
+}

@@ -1,0 +1,196 @@
+//! `devchain`: a chain of one's own with our contracts on it.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use serde_json::{Map, Value, json};
+use tokio::sync::watch;
+use toolcrib_chain::deploy::{self, with_our_contracts};
+use toolcrib_chain::network::{LOCAL_CHAIN_ID, Network};
+use toolcrib_chain::rpc::{Chain, ChainConfig};
+use toolcrib_chain::wallet::{DEV_ACCOUNTS, LocalWallet};
+use toolcrib_devchain::{Devchain, Mining};
+
+use crate::clock::SystemClock;
+use crate::onchain::failed;
+use crate::outcome::{Done, Exit, Failure, Stop};
+use crate::printer::Printer;
+
+/// Arguments of `devchain`, and of `dev` about its chain.
+#[derive(Args, Debug)]
+pub(crate) struct ChainArguments {
+    /// The chain's port on this machine; 0 takes a free one
+    #[arg(long, default_value_t = 8545)]
+    pub(crate) port: u16,
+    /// The chain's number. With that of a public chain only the ten development accounts may sign
+    #[arg(long, default_value_t = LOCAL_CHAIN_ID)]
+    pub(crate) chain_id: u64,
+    /// Make a block every so many seconds, instead of one for each transaction
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) block_time: Option<u64>,
+    /// Keep the chain in this file between runs
+    #[arg(long, value_name = "FILE")]
+    pub(crate) state: Option<PathBuf>,
+    /// Start without registry, predicates and test assets, as on a chain that nobody has deployed them on
+    #[arg(long)]
+    pub(crate) bare: bool,
+    /// Stop after so many seconds, instead of waiting for Ctrl-C
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) exit_after: Option<u64>,
+}
+
+/// A chain that runs, and the account that deployed what is on it.
+#[derive(Debug)]
+pub(super) struct World {
+    pub(super) devchain: Devchain,
+    pub(super) chain: Chain,
+    pub(super) wallet: LocalWallet,
+    bare: bool,
+    block_time: Option<u64>,
+}
+
+/// Starts a chain, and says how to reach it.
+pub(crate) async fn run(arguments: &ChainArguments, printer: &mut Printer) -> Result<Done, Stop> {
+    let interrupts = Interrupts::listen();
+    let world = World::start(arguments).await?;
+    world.settle_down();
+    printer.result(&world.lines())?;
+    printer.flush()?;
+    let data = Value::Object(world.data());
+    printer.event(&ready(&data))?;
+    wait(arguments.exit_after, interrupts).await;
+    world.end()?;
+    Ok(Done::new(Exit::Yes, data))
+}
+
+impl World {
+    /// Starts a chain with our contracts on it. A block is made for each transaction until it [settles down](Self::settle_down).
+    pub(super) async fn start(arguments: &ChainArguments) -> Result<Self, Stop> {
+        let mut builder = Devchain::builder(SystemClock)
+            .chain_id(arguments.chain_id)
+            .listen(SocketAddr::from((Ipv4Addr::LOCALHOST, arguments.port)));
+        if let Some(path) = &arguments.state {
+            builder = builder.state_file(path);
+        }
+        let devchain = builder.spawn().await.map_err(|error| Failure::new(error.code(), error.to_string()))?;
+        let network = played(arguments.chain_id);
+        let url = devchain.http_url();
+        let chain = Chain::connect(ChainConfig::from_setting(&network, Some(&url)).map_err(failed)?).await.map_err(failed)?;
+        let wallet = LocalWallet::development(0).map_err(|error| failed(error.into()))?;
+        if !arguments.bare {
+            deploy::deploy(&chain, &wallet, |_, _| {}).await.map_err(failed)?;
+            deploy::deploy_test_assets(&chain, &wallet).await.map_err(failed)?;
+        }
+        Ok(Self { devchain, chain, wallet, bare: arguments.bare, block_time: arguments.block_time })
+    }
+
+    /// Blocks come slowly only from here on, where that was asked for: what belongs to the world is there at once.
+    pub(super) fn settle_down(&self) {
+        if let Some(seconds) = self.block_time {
+            self.devchain.set_mining(Mining::Interval(Duration::from_secs(seconds.max(1))));
+        }
+    }
+
+    /// What there is, a line for each thing.
+    pub(super) fn lines(&self) -> String {
+        let (devchain, network) = (&self.devchain, self.chain.network());
+        let mut lines = format!("chain {} at {} and {}\n", devchain.chain_id(), devchain.http_url(), devchain.ws_url());
+        if let Some(registry) = network.registry.filter(|_| !self.bare) {
+            lines += &format!("registry {}\n", registry.to_checksum(None));
+        }
+        for (index, account) in DEV_ACCOUNTS.iter().enumerate() {
+            lines += &format!("account {index} {}\n", account.to_checksum(None));
+        }
+        for asset in self.assets() {
+            lines += &format!("{} {}\n", asset.name, asset.address.to_checksum(None));
+        }
+        lines
+    }
+
+    /// What there is, as JSON.
+    pub(super) fn data(&self) -> Map<String, Value> {
+        let checksummed = |address: &alloy_primitives::Address| address.to_checksum(None);
+        let assets: Map<_, _> =
+            self.assets().iter().map(|asset| (asset.name.to_owned(), checksummed(&asset.address).into())).collect();
+        let registry = self.chain.network().registry.filter(|_| !self.bare);
+        let data = json!({
+            "chain_id": self.devchain.chain_id(),
+            "url": self.devchain.http_url(),
+            "ws_url": self.devchain.ws_url(),
+            "registry": registry.as_ref().map(checksummed),
+            "accounts": DEV_ACCOUNTS.iter().map(checksummed).collect::<Vec<_>>(),
+            "assets": assets,
+        });
+        match data {
+            Value::Object(data) => data,
+            _ => Map::new(),
+        }
+    }
+
+    /// Stops the chain, and keeps it if it was asked to be kept.
+    pub(super) fn end(self) -> Result<(), Failure> {
+        self.devchain.shutdown().map_err(|error| Failure::new(error.code(), error.to_string()))
+    }
+
+    fn assets(&self) -> Vec<deploy::Contract> {
+        if self.bare { Vec::new() } else { deploy::test_assets().unwrap_or_default() }
+    }
+}
+
+/// The event that tells programs where everything is, before the envelope at the end.
+pub(super) fn ready(data: &Value) -> Value {
+    json!({ "event": "ready", "data": data })
+}
+
+/// The network that a development chain with this number plays.
+fn played(chain_id: u64) -> Network {
+    let mut network = Network::by_id(LOCAL_CHAIN_ID).cloned().unwrap_or_else(|| Network::unlisted(chain_id));
+    (network.chain_id, network.is_local) = (chain_id, true);
+    with_our_contracts(&network)
+}
+
+/// Hears Ctrl-C, from the moment it is made until the end of the process.
+#[derive(Clone, Debug)]
+pub(super) struct Interrupts(watch::Receiver<()>);
+
+impl Interrupts {
+    pub(super) fn listen() -> Self {
+        let (tell, told) = watch::channel(());
+        tokio::spawn(async move {
+            while tokio::signal::ctrl_c().await.is_ok() {
+                tell.send_replace(());
+            }
+            // Without a way to hear it the process ends by it anyway.
+            std::future::pending::<()>().await;
+        });
+        Self(told)
+    }
+
+    /// Returns with the next Ctrl-C, or at once if there was one since the last.
+    pub(super) async fn heard(&mut self) {
+        if self.0.changed().await.is_err() {
+            std::future::pending().await
+        }
+    }
+
+    /// Forgets those that were.
+    pub(super) fn forget(&mut self) {
+        self.0.mark_unchanged();
+    }
+}
+
+/// Returns when it is time to stop: after so many seconds, or with Ctrl-C.
+pub(super) async fn wait(seconds: Option<u64>, mut interrupts: Interrupts) {
+    let over = async {
+        match seconds {
+            Some(seconds) => tokio::time::sleep(Duration::from_secs(seconds)).await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        () = over => {}
+        () = interrupts.heard() => {}
+    }
+}

@@ -1,0 +1,236 @@
+//! `dev` and `devchain`: a world of one's own on this machine.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, sleep_until};
+use toolcrib_chain::network::LOCAL_CHAIN_ID;
+use toolcrib_chain::registry::Registry;
+use toolcrib_chain::wallet::{LocalWallet, Wallet};
+use toolcrib_core::codes;
+use toolcrib_gate::{Authority, Gate, LocalSettlement, Origins, Server, Tls, Tools};
+use toolcrib_store::replay::{MemoryReplay, ReplayStore};
+
+use self::chain::{ChainArguments, Interrupts, World, ready, wait};
+use self::samples::{Access, SAMPLES, Sample};
+use self::stage::Registered;
+use crate::clock::SystemClock;
+use crate::onchain::{dev_folder, failed};
+use crate::outcome::{Done, Exit, Failure, Stop};
+use crate::printer::{Printer, shown};
+
+pub(crate) mod chain;
+mod samples;
+mod stage;
+
+/// The account that sends settlements. It is far from those that people try things with.
+const SETTLER: u32 = 9;
+
+/// How often certificates are issued anew. They are good for a month.
+const RENEW_EVERY: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Faults of tools that wait to be told. Beyond that they are dropped: the terminal is the slowest part.
+const MAX_FAULTS: usize = 64;
+
+/// Arguments of `dev`.
+#[derive(Args, Debug)]
+pub(crate) struct Dev {
+    #[command(flatten)]
+    pub(crate) chain: ChainArguments,
+    /// The port of the sample tools on this machine; 0 takes a free one
+    #[arg(long, default_value_t = 8443)]
+    pub(crate) tools_port: u16,
+}
+
+/// Starts a chain and three tools, and says what to try.
+pub(crate) async fn run(arguments: &Dev, printer: &mut Printer) -> Result<Done, Stop> {
+    let interrupts = Interrupts::listen();
+    let world = World::start(&arguments.chain).await?;
+    // Nobody follows a name below localhost for tools of another chain, and without a registry there are none.
+    let has_tools = arguments.chain.chain_id == LOCAL_CHAIN_ID && !arguments.chain.bare;
+    let tools = if has_tools { Some(Booth::set_up(&world, arguments.tools_port).await?) } else { None };
+    world.settle_down();
+
+    let mut data = world.data();
+    printer.result(&world.lines())?;
+    if let Some(tools) = &tools {
+        printer.result(&tools.lines())?;
+        data.extend(tools.data());
+    }
+    printer.flush()?;
+    let data = Value::Object(data);
+    printer.event(&ready(&data))?;
+    match tools {
+        Some(tools) => {
+            printer.note(&tools.advice(&world))?;
+            tools.serve(arguments.chain.exit_after, interrupts, printer).await?;
+        }
+        None => {
+            printer.note("\nno tools: they need chain 31337 and its registry\nCtrl-C ends it.")?;
+            wait(arguments.chain.exit_after, interrupts).await;
+        }
+    }
+    world.end()?;
+    Ok(Done::new(Exit::Yes, data))
+}
+
+/// The sample tools on their socket.
+struct Booth {
+    authority: Authority,
+    tls: Tls,
+    listener: TcpListener,
+    origins: Origins,
+    tools: Vec<(&'static Sample, Registered, String)>,
+    faults: mpsc::Receiver<String>,
+}
+
+impl Booth {
+    async fn set_up(world: &World, port: u16) -> Result<Self, Stop> {
+        let unusable = |error: toolcrib_gate::AuthorityError| Failure::new(error.code(), error.to_string());
+        let authority = Authority::open(&dev_folder()?, &SystemClock).map_err(unusable)?;
+        let tls = issue(&authority)?;
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        let taken = |error: std::io::Error| {
+            Failure::new(codes::gate::BIND, format!("the tools cannot listen at {address}: {error}"))
+                .hint("stop the other program, or choose another port with --tools-port (0 takes a free one)")
+        };
+        let listener = TcpListener::bind(address).await.map_err(taken)?;
+        let port = listener.local_addr().map_err(taken)?.port();
+
+        let registry = Registry::of(world.chain.clone()).map_err(failed)?;
+        stage::endow(&world.chain, &world.wallet).await?;
+        let (tell, faults) = mpsc::channel(MAX_FAULTS);
+        // Nothing of this world outlives the process but the chain, which knows by itself which payments were made.
+        let store: Arc<dyn ReplayStore> = Arc::new(MemoryReplay::default());
+        let (mut servers, mut tools) = (Vec::new(), Vec::new());
+        for sample in &SAMPLES {
+            let registered = stage::register(&registry, &world.wallet, sample, port).await?;
+            servers.push(server(sample, &registered, &registry, &world.wallet, store.clone(), tell.clone())?);
+            let reference = registry.reference(registered.id).to_string();
+            tools.push((sample, registered, reference));
+        }
+        let origins = Origins::new(servers).map_err(|errors| refused(&errors))?;
+        Ok(Self { authority, tls, listener, origins, tools, faults })
+    }
+
+    /// A line for each tool.
+    fn lines(&self) -> String {
+        let tools = self.tools.iter().map(|(sample, registered, reference)| {
+            format!("tool {reference} {} {}\n", sample.access.word(), registered.manifest.endpoint())
+        });
+        tools.chain([format!("authority {}\n", shown(&self.authority.path().display().to_string()))]).collect()
+    }
+
+    fn data(&self) -> [(String, Value); 2] {
+        let tools = self.tools.iter().map(|(sample, registered, reference)| {
+            json!({
+                "slug": sample.slug,
+                "tool": reference,
+                "id": registered.id.to_string(),
+                "access": sample.access.word(),
+                "endpoint": registered.manifest.endpoint().to_string(),
+                "manifest": registered.uri,
+                "example": sample.example(),
+            })
+        });
+        let authority = self.authority.path().display().to_string();
+        [("tools".to_owned(), tools.collect()), ("authority".to_owned(), authority.into())]
+    }
+
+    /// What to try, in another terminal.
+    fn advice(&self, world: &World) -> String {
+        let program = std::env::args().next().unwrap_or_else(|| "toolcrib".to_owned());
+        let (program, url) = (shown(&program), world.devchain.http_url());
+        let usual = world.chain.network().public_rpc;
+        let at = if usual == Some(url.as_str()) { String::new() } else { format!(" --rpc-url {}", shown(&url)) };
+        let at = format!("--network local{at}");
+        let mut text = "\nThree tools are up:\n".to_owned();
+        for (sample, registered, _) in &self.tools {
+            text += &format!("  {}  {:16} {}\n", registered.id, sample.slug, sample.access.described());
+        }
+        text += "\nTry, in another terminal:\n";
+        for (sample, registered, _) in &self.tools {
+            let id = registered.id;
+            text += &format!("  {program} verify {id} {at}\n  {program} probe {id} {at}\n");
+            match sample.access {
+                Access::Open => {
+                    let (ca, endpoint) = (self.authority.path().display().to_string(), registered.manifest.endpoint());
+                    text += &format!("  curl --cacert {} {endpoint} --json '{}'\n", shown(&ca), sample.example);
+                }
+                Access::Holders => text += &format!("  {program} access {id} {} {at}\n", toolcrib_chain::wallet::DEV_ACCOUNTS[1]),
+                Access::Paid => {}
+            }
+        }
+        text + "\nThe keys of the ten accounts are public: whoever sends them anything of value loses it.\nCtrl-C ends it."
+    }
+
+    /// Serves until it is time to stop, and then until every call and its settlement is done, unless Ctrl-C comes again.
+    async fn serve(self, seconds: Option<u64>, mut interrupts: Interrupts, printer: &mut Printer) -> Result<(), Stop> {
+        let Self { authority, tls, listener, origins, mut faults, .. } = self;
+        let (stop, stopped) = oneshot::channel::<()>();
+        let mut stop = Some(stop);
+        let serving = origins.serve_tls(listener, tls.clone(), async move { stopped.await.unwrap_or_default() });
+        let mut serving = std::pin::pin!(serving);
+        let mut waiting = std::pin::pin!(wait(seconds, interrupts.clone()));
+        let mut renewal = Instant::now() + RENEW_EVERY;
+        loop {
+            tokio::select! {
+                served = &mut serving => {
+                    return served.map_err(|error| Failure::new(codes::gate::BIND, format!("the tools stopped: {error}")).into());
+                }
+                () = &mut waiting, if stop.is_some() => {
+                    let _ = stop.take().map(|stop| stop.send(()));
+                    interrupts.forget();
+                }
+                () = interrupts.heard(), if stop.is_none() => return Ok(()),
+                Some(fault) = faults.recv() => printer.note(&fault)?,
+                () = sleep_until(renewal) => {
+                    tls.reload(&issue(&authority)?);
+                    renewal += RENEW_EVERY;
+                }
+            }
+        }
+    }
+}
+
+fn issue(authority: &Authority) -> Result<Tls, Failure> {
+    let hosts: Vec<_> = SAMPLES.iter().map(Sample::host).collect();
+    let issued = authority.tls(hosts.iter().map(String::as_str), &SystemClock);
+    issued.map_err(|error| Failure::new(error.code(), error.to_string()))
+}
+
+fn server(
+    sample: &Sample,
+    registered: &Registered,
+    registry: &Registry,
+    creator: &LocalWallet,
+    store: Arc<dyn ReplayStore>,
+    tell: mpsc::Sender<String>,
+) -> Result<Server, Failure> {
+    let manifest = registered.manifest.clone();
+    let origin = manifest.endpoint().origin().to_string();
+    let tool = sample.tool(manifest);
+    let tool = match sample.access {
+        Access::Open => tool,
+        Access::Holders => tool.gate(Gate::predicate(registry.clone(), registered.id)),
+        Access::Paid => {
+            let settler = LocalWallet::development(SETTLER).map_err(|error| failed(error.into()))?;
+            let settlement = LocalSettlement::new(Arc::new(settler), [registry.chain().clone()]).recipients([creator.address()]);
+            tool.gate(Gate::paid(settlement).tool(registry.reference(registered.id)))
+        }
+    };
+    let tools = Tools::new(&origin).tool(tool).shared_store(store).clock(SystemClock).on_fault(move |fault| {
+        let _ = tell.try_send(format!("{}: {} ({})", fault.slug, shown(fault.detail), fault.code));
+    });
+    tools.build().map_err(|errors| refused(&errors))
+}
+
+fn refused(errors: &toolcrib_gate::SetupErrors) -> Failure {
+    let code = errors.0.first().map_or(codes::gate::SCHEMA, toolcrib_gate::SetupError::code);
+    Failure::new(code, errors.to_string())
+}

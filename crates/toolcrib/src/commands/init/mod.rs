@@ -1,0 +1,89 @@
+//! `init`: a starting file, or a whole project that serves a tool.
+//!
+//! The files of a project lie in `templates/axum`. What they have in common with this program is compiled into it: the manifest that
+//! is written here is made from the very types that the project has, by the same builder, so the two agree from the first day.
+
+mod project;
+mod render;
+
+use clap::{Args, ValueEnum};
+
+use crate::cli::Init;
+use crate::commands::new;
+use crate::kinds::ManifestKind;
+use crate::outcome::{Done, Stop};
+use crate::printer::Printer;
+
+/// Arguments of `init`.
+#[derive(Args, Debug)]
+pub(crate) struct InitTool {
+    #[command(flatten)]
+    pub(crate) file: Init,
+    #[command(flatten)]
+    pub(crate) project: Project,
+}
+
+/// What is made beside a manifest.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "A whole project")]
+pub(crate) struct Project {
+    /// Make a folder with a program that serves the tool; any of the options below implies it
+    #[arg(long, value_name = "RUNTIME")]
+    pub(crate) runtime: Option<Runtime>,
+    /// Who may call: `open`, `predicate`, or `nft:` and the address of a collection
+    #[arg(long, value_name = "GATE")]
+    pub(crate) gate: Option<String>,
+    /// What a call costs, in USDC, such as 0.01
+    #[arg(long, value_name = "AMOUNT")]
+    pub(crate) price: Option<String>,
+    /// Who is paid [default: the creator]
+    #[arg(long, value_name = "0x…", requires = "price")]
+    pub(crate) recipient: Option<String>,
+    /// The network of tool and price [default: local]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) network: Option<String>,
+    /// Where callers will reach the tool [default: a host below localhost, on the local network]
+    #[arg(long, value_name = "URL")]
+    pub(crate) origin: Option<String>,
+    /// Where the project takes Toolcrib's crates from [default: path, which is the checkout that this program was built in]
+    #[arg(long, value_name = "SOURCE")]
+    pub(crate) toolcrib_source: Option<Supply>,
+}
+
+/// What a project is built on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Runtime {
+    /// Rust, on axum
+    Axum,
+}
+
+/// Where a project takes Toolcrib's crates from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Supply {
+    /// The checkout that this program was built in
+    Path,
+    /// The public repository
+    Git,
+    /// The registry of crates
+    Registry,
+}
+
+impl Project {
+    /// Whether a project was asked for, in one way or another.
+    const fn is_meant(&self) -> bool {
+        self.runtime.is_some()
+            || self.gate.is_some()
+            || self.price.is_some()
+            || self.network.is_some()
+            || self.origin.is_some()
+            || self.toolcrib_source.is_some()
+    }
+}
+
+/// Runs the command.
+pub(crate) fn run(arguments: &InitTool, printer: &mut Printer) -> Result<Done, Stop> {
+    if arguments.project.is_meant() {
+        return project::run(&arguments.file, &arguments.project, printer);
+    }
+    new::run(ManifestKind::Tool, &arguments.file, printer)
+}

@@ -1,0 +1,109 @@
+//! Who may call: what the command line and the manifest say together.
+//!
+//! A manifest that asks for something is never served for nothing by mistake: a price needs somebody who settles, and access
+//! requirements need the registered tool whose predicate decides, or an explicit `--open`.
+
+use alloy_primitives::U256;
+use clap::Args;
+use toolcrib_chain::registry::Registry;
+use toolcrib_core::codes;
+use toolcrib_gate::Gate;
+
+use super::manifests::{Loaded, check_names, value_for};
+use super::paying::Paying;
+use crate::onchain::OnChain;
+use crate::outcome::{Failure, Stop};
+use crate::printer::Printer;
+
+/// Who may call.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Gating {
+    /// The tool on its registry, whose predicate decides: a reference, or an id together with --network; for one of several tools
+    /// with its slug and `=` before it
+    #[arg(long, value_name = "[SLUG=]TOOL")]
+    pub(crate) tool: Vec<String>,
+    /// Let everybody in although the manifest has access requirements
+    #[arg(long, conflicts_with_all = ["tool", "closed"])]
+    pub(crate) open: bool,
+    /// Serve the manifest and take no calls, as before a gated tool is registered
+    #[arg(long, conflicts_with = "tool")]
+    pub(crate) closed: bool,
+    /// Take only payments and signatures that are bound to one call, as Toolcrib's client makes them
+    #[arg(long)]
+    pub(crate) bound_only: bool,
+    #[command(flatten)]
+    pub(crate) onchain: OnChain,
+    #[command(flatten)]
+    pub(crate) paying: Paying,
+}
+
+/// A gate that was decided on.
+#[derive(Debug)]
+pub(crate) struct Decided {
+    /// The gate.
+    pub(crate) gate: Gate,
+    /// In words.
+    pub(crate) described: String,
+    /// The tool on its registry, if it was named.
+    pub(crate) standing: Option<(Registry, U256)>,
+}
+
+impl Gating {
+    /// Refuses options that no manifest is meant by.
+    pub(crate) fn check(&self, tools: &[Loaded]) -> Result<(), Failure> {
+        check_names("--tool", &self.tool, tools)?;
+        let is_vague = tools.len() > 1
+            && tools
+                .iter()
+                .any(|tool| value_for(&self.tool, &tool.slug).is_some_and(|value| self.tool.iter().any(|text| text == value)));
+        if is_vague {
+            return Err(Failure::new(codes::cli::USAGE, "--tool names one tool, and there are several manifests")
+                .hint("write the slug and `=` before each, as in --tool tide-table=7"));
+        }
+        Ok(())
+    }
+
+    /// The gate of one tool. In a dry run nobody needs to be able to settle.
+    pub(crate) async fn decide(&self, tool: &Loaded, is_dry: bool, printer: &mut Printer) -> Result<Decided, Stop> {
+        let slug = tool.slug.as_str();
+        if self.closed {
+            if tool.is_priced() {
+                return Err(Failure::new(codes::cli::USAGE, format!("{slug} has a price, and a price needs no registration"))
+                    .hint("leave out --closed")
+                    .into());
+            }
+            return Ok(Decided { gate: Gate::Open, described: "closed".to_owned(), standing: None });
+        }
+        let standing = match value_for(&self.tool, &tool.slug) {
+            None => None,
+            Some(named) => Some(self.onchain.connect_for(named, printer).await?),
+        };
+        let predicate = standing.as_ref().map(|(registry, id)| {
+            let gate = Gate::predicate(registry.clone(), *id);
+            if self.bound_only { gate.bound_only() } else { gate }
+        });
+        let reference = standing.as_ref().map(|(registry, id)| registry.reference(*id).to_string());
+        if tool.is_priced() {
+            let mut gate = self.paying.gate(tool, &self.onchain, is_dry, printer).await?;
+            if self.bound_only {
+                gate = gate.bound_only();
+            }
+            let mut described = format!("paid, settled {}", self.paying.described(is_dry));
+            if let (Some(predicate), Some(reference)) = (predicate, reference) {
+                gate = gate.predicate(predicate);
+                described += &format!(", for those whom the predicate of {reference} lets in");
+            }
+            return Ok(Decided { gate: gate.into(), described, standing });
+        }
+        if let (Some(predicate), Some(reference)) = (predicate, reference) {
+            return Ok(Decided { gate: predicate.into(), described: format!("predicate of {reference}"), standing });
+        }
+        if tool.manifest.value().access().is_some() && !self.open {
+            let what = format!("{slug} has access requirements, and nothing says whose predicate checks them");
+            return Err(Failure::new(codes::cli::USAGE, what)
+                .hint("give --tool with the registered tool; --closed before it is registered; --open to let everybody in")
+                .into());
+        }
+        Ok(Decided { gate: Gate::Open, described: "open to everybody".to_owned(), standing: None })
+    }
+}

@@ -1,0 +1,53 @@
+//! Where used payments and signatures are kept.
+
+use std::fs;
+
+use clap::Args;
+use toolcrib_core::codes;
+use toolcrib_store::database::{Database, Location};
+use toolcrib_store::replay::{Limits, SqlReplay};
+
+use crate::env;
+use crate::onchain::state_dir;
+use crate::outcome::Failure;
+
+/// Where used payments are kept.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Keeping {
+    /// Where used payments are kept: a SQLite file, or `memory`. PostgreSQL, for several machines, is named by `TOOLCRIB_STORE`, since
+    /// its URL has a password [env: `TOOLCRIB_STORE`] [default: `gate.db` in the user's state folder]
+    #[arg(long, value_name = "PATH")]
+    pub(crate) store: Option<String>,
+}
+
+impl Keeping {
+    /// Opens the store, and says where it is.
+    pub(crate) async fn open(&self) -> Result<(SqlReplay, String), Failure> {
+        let failed = |error: toolcrib_store::Error| Failure::new(error.code(), error.to_string());
+        let location = self.location()?;
+        let database = Database::open(&location).await.map_err(failed)?;
+        Ok((SqlReplay::open(database, Limits::default()).await.map_err(failed)?, location.to_string()))
+    }
+
+    fn location(&self) -> Result<Location, Failure> {
+        let failed = |error: toolcrib_store::Error| Failure::new(error.code(), error.to_string());
+        if let Some(setting) = &self.store {
+            if setting.starts_with("postgres:") || setting.starts_with("postgresql:") {
+                let what = "a database URL has a password, and arguments are seen by every user of this machine";
+                return Err(Failure::new(codes::cli::USAGE, what).hint("put the URL into TOOLCRIB_STORE"));
+            }
+            return Ok(match setting.strip_prefix("sqlite:") {
+                Some(path) => Location::file(path),
+                None if setting == "memory" => Location::memory(),
+                None => Location::file(setting),
+            });
+        }
+        if let Some(setting) = std::env::var(env::TOOLCRIB_STORE).ok().filter(|setting| !setting.is_empty()) {
+            return Location::parse(&setting).map_err(failed);
+        }
+        let folder = state_dir()?;
+        fs::create_dir_all(&folder)
+            .map_err(|error| Failure::new(codes::cli::UNWRITABLE, format!("cannot make {}: {error}", folder.display())))?;
+        Ok(Location::file(folder.join("gate.db")))
+    }
+}

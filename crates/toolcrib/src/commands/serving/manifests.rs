@@ -1,0 +1,110 @@
+//! The manifests that are served, read from files, and options that are meant for one of them.
+
+use std::path::Path;
+
+use serde_json::json;
+use toolcrib_core::canon::Sealed;
+use toolcrib_core::codes;
+use toolcrib_core::finding::{Mode, Severity};
+use toolcrib_core::slug::Slug;
+use toolcrib_core::tool::ToolManifest;
+
+use crate::input::Source;
+use crate::outcome::{Done, Exit, Failure, Stop};
+use crate::position::Lines;
+use crate::printer::Printer;
+use crate::report::human;
+
+/// A manifest to serve.
+#[derive(Debug)]
+pub(crate) struct Loaded {
+    /// The manifest.
+    pub(crate) manifest: Sealed<ToolManifest>,
+    /// The file as it is: these bytes are served.
+    pub(crate) bytes: Vec<u8>,
+    /// Its slug: the file's name in a folder `.well-known/ai-tool`, and made from the tool's name elsewhere.
+    pub(crate) slug: Slug,
+}
+
+impl Loaded {
+    /// Whether the manifest asks for money.
+    pub(crate) fn is_priced(&self) -> bool {
+        self.manifest.value().pricing().iter().any(|price| !price.amount.is_zero())
+    }
+}
+
+/// Reads the manifests, or says which rules keep one from being served.
+pub(crate) fn load(paths: &[impl AsRef<Path>], printer: &mut Printer) -> Result<Result<Vec<Loaded>, Done>, Stop> {
+    let mut all = Vec::new();
+    for path in paths {
+        match load_one(path.as_ref(), printer)? {
+            Ok(loaded) => all.push(loaded),
+            Err(done) => return Ok(Err(done)),
+        }
+    }
+    Ok(Ok(all))
+}
+
+fn load_one(path: &Path, printer: &mut Printer) -> Result<Result<Loaded, Done>, Stop> {
+    let source = Source::from_argument(path);
+    let bytes = source.read()?;
+    let name = source.name();
+    let checked = ToolManifest::parse(&bytes, Mode::Producer);
+    let lines = Lines::new(&bytes);
+    for finding in checked.findings.iter().filter(|finding| finding.severity == Severity::Error) {
+        printer.complaint(&human::short(finding, &name, &lines, printer.paint_err()))?;
+    }
+    let manifest = match checked.into_result() {
+        Ok(manifest) => manifest,
+        Err(findings) => {
+            let codes: Vec<_> = findings.iter().map(|finding| finding.code.id()).collect();
+            printer.note("not served: callers would not find it verified")?;
+            return Ok(Err(Done::new(Exit::No, json!({ "served": false, "findings": codes }))));
+        }
+    };
+    let named = source.place().slug;
+    let slug = named.as_deref().map_or_else(|| Slug::derive(manifest.value().name()), Slug::parse);
+    let slug = slug.map_err(|fault| Failure::new(fault.code(), format!("{name} has no usable slug: {fault}")))?;
+    Ok(Ok(Loaded { manifest, bytes, slug }))
+}
+
+/// The value of an option that is written `VALUE`, or `SLUG=VALUE` for one of several tools. The own one of a tool comes first.
+pub(crate) fn value_for<'a>(given: &'a [String], slug: &Slug) -> Option<&'a str> {
+    let own = given.iter().find_map(|text| named(text).filter(|(name, _)| *name == slug.as_str()).map(|(_, value)| value));
+    own.or_else(|| given.iter().find(|text| named(text).is_none()).map(String::as_str))
+}
+
+/// Refuses an option for a tool that is not there, and one that is given twice for the same tool.
+pub(crate) fn check_names(option: &str, given: &[String], tools: &[Loaded]) -> Result<(), Failure> {
+    for (at, text) in given.iter().enumerate() {
+        let name = named(text).map(|(name, _)| name);
+        if let Some(name) = name.filter(|name| !tools.iter().any(|tool| tool.slug.as_str() == *name)) {
+            let slugs: Vec<_> = tools.iter().map(|tool| tool.slug.as_str()).collect();
+            return Err(Failure::new(codes::cli::USAGE, format!("{option} is for {name}, which is not among the manifests"))
+                .hint(format!("the slugs are {}", slugs.join(", "))));
+        }
+        if given.iter().take(at).any(|other| named(other).map(|(name, _)| name) == name) {
+            return Err(Failure::new(codes::cli::USAGE, format!("{option} is given twice for the same tool")));
+        }
+    }
+    Ok(())
+}
+
+/// `SLUG=VALUE`. What stands before the first `=` of a URL is no slug.
+fn named(text: &str) -> Option<(&str, &str)> {
+    text.split_once('=').filter(|(name, _)| Slug::parse(name).is_ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_for_one_tool_and_for_all() {
+        let given = ["https://a.example/?x=1".to_owned(), "tides=https://b.example/?y=2".to_owned()];
+        let slug = |text: &str| Slug::parse(text).expect("a slug");
+        assert_eq!(value_for(&given, &slug("tides")), Some("https://b.example/?y=2"));
+        assert_eq!(value_for(&given, &slug("winds")), Some("https://a.example/?x=1"));
+        assert_eq!(value_for(&given[1..], &slug("winds")), None);
+    }
+}

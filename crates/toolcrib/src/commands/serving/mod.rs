@@ -1,0 +1,12 @@
+//! A gate in front of tools that are written in any language: `serve`, and `dry-run-gate`, which says what it would answer.
+//!
+//! The tool itself is a URL or a program; both are in [`behind`]. Who may call is in [`gating`], money in [`paying`], the store of
+//! used payments in [`keeping`].
+
+mod behind;
+pub(crate) mod dry_run;
+mod gating;
+mod keeping;
+mod manifests;
+mod paying;
+pub(crate) mod serve;

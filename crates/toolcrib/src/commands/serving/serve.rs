@@ -1,0 +1,304 @@
+//! `serve`: manifests and an upstream or a program become gated tools.
+
+use std::ffi::OsString;
+use std::io::Write as _;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use toolcrib_core::codes;
+use toolcrib_gate::{CALL_TIME, Fault, Rate, Rates, Server, SetupErrors, Tls, Tool, Tools};
+use zeroize::Zeroizing;
+
+use super::behind::{Behind, DEFAULT_AT_ONCE, MAX_AT_ONCE, Program, ProgramSettings, Upstream};
+use super::gating::Gating;
+use super::keeping::Keeping;
+use super::manifests::{self, Loaded, check_names, value_for};
+use crate::env;
+use crate::input::Source;
+use crate::outcome::{Done, Exit, Failure, Stop};
+use crate::printer::{Printer, shown};
+
+/// Longest time that a call may be given, in seconds. Nobody waits longer for an answer, and a stop waits for every call.
+const MAX_SECONDS: u64 = 600;
+
+/// A burst is what comes in this many seconds at the rate: as a page with several calls does.
+const BURST_SECONDS: f64 = 5.0;
+
+/// Characters of a fault that are logged at most.
+const MAX_FAULT_CHARS: usize = 500;
+
+/// Longest unbroken run of letters and digits that is logged as it is. Payments, signatures and keys are longer; addresses and, with
+/// their `0x`, hashes are not.
+const MAX_WORD: usize = 66;
+
+/// Arguments of `serve`.
+#[derive(Args, Debug)]
+pub(crate) struct Serve {
+    /// Manifests of tools on one origin
+    #[arg(value_name = "MANIFEST", required = true)]
+    pub(crate) manifests: Vec<PathBuf>,
+    /// Hand calls to this server; for one of several tools with its slug and `=` before it [env: `TOOLCRIB_UPSTREAM`]
+    #[arg(long, value_name = "[SLUG=]URL")]
+    pub(crate) upstream: Vec<String>,
+    /// Run this program for each call, without a shell: the input on its stdin, the output on its stdout
+    #[arg(long, value_name = "PROGRAM", conflicts_with = "upstream")]
+    pub(crate) command: Option<PathBuf>,
+    /// An argument of the program, the same for every call; may be given again
+    #[arg(long = "arg", value_name = "ARGUMENT", requires = "command", allow_hyphen_values = true)]
+    pub(crate) arguments: Vec<OsString>,
+    /// A variable that the program gets beside PATH, HOME and LANG; may be given again
+    #[arg(long, value_name = "NAME", requires = "command")]
+    pub(crate) pass_env: Vec<String>,
+    /// Give the program an object with `input`, `caller`, `slug` and `tool` instead of the input
+    #[arg(long, requires = "command")]
+    pub(crate) envelope: bool,
+    /// Where to listen; port 0 takes a free one
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8402")]
+    pub(crate) listen: SocketAddr,
+    /// The origin that callers connect to [default: that of the first manifest's endpoint]
+    #[arg(long, value_name = "URL")]
+    pub(crate) origin: Option<String>,
+    /// The certificate chain, PEM; without it this speaks plain HTTP, for a proxy that does TLS
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub(crate) tls_cert: Option<PathBuf>,
+    /// The certificate's private key, PEM
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub(crate) tls_key: Option<PathBuf>,
+    /// Seconds that a call may take
+    #[arg(long, value_name = "SECONDS", default_value_t = CALL_TIME.as_secs(), value_parser = clap::value_parser!(u64).range(1..=MAX_SECONDS))]
+    pub(crate) time: u64,
+    /// Calls that reach a tool at once
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_AT_ONCE, value_parser = clap::value_parser!(u16).range(1..=i64::from(MAX_AT_ONCE)))]
+    pub(crate) at_once: u16,
+    #[command(flatten)]
+    pub(crate) gating: Gating,
+    #[command(flatten)]
+    pub(crate) keeping: Keeping,
+    #[command(flatten)]
+    pub(crate) often: Often,
+}
+
+/// How often who may call.
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct Often {
+    /// Calls a second, of all callers
+    #[arg(long, value_name = "RATE")]
+    pub(crate) rate: Option<f64>,
+    /// Calls a second of one network address
+    #[arg(long, value_name = "RATE")]
+    pub(crate) rate_address: Option<f64>,
+    /// Calls a second of one account
+    #[arg(long, value_name = "RATE")]
+    pub(crate) rate_account: Option<f64>,
+    /// All callers come through a proxy and so have one address: do not count by address
+    #[arg(long, conflicts_with = "rate_address")]
+    pub(crate) behind_proxy: bool,
+}
+
+/// Serves until Ctrl-C or SIGTERM.
+pub(crate) async fn run(arguments: &Serve, printer: &mut Printer) -> Result<Done, Stop> {
+    let loaded = match manifests::load(&arguments.manifests, printer)? {
+        Ok(loaded) => loaded,
+        Err(done) => return Ok(done),
+    };
+    check_names("--upstream", &arguments.upstream, &loaded)?;
+    arguments.gating.check(&loaded)?;
+    let rates = arguments.often.rates()?;
+    let tls = arguments.tls()?;
+    let origin = arguments.origin.clone().or_else(|| Some(loaded.first()?.manifest.value().endpoint().origin().to_string()));
+    let origin = origin.unwrap_or_default();
+    let mut tools = Tools::new(&origin).rates(rates).on_fault(log);
+    let mut lines = Vec::new();
+    for tool in loaded {
+        let behind = arguments.behind(&tool)?;
+        let decided = arguments.gating.decide(&tool, false, printer).await?;
+        let endpoint = tool.manifest.value().endpoint().to_string();
+        lines.push((tool.slug.as_str().to_owned(), endpoint, decided.described, behind.described()));
+        let served = Tool::new(tool.manifest).bytes(tool.bytes).slug(tool.slug.as_str()).gate(decided.gate);
+        let handler = move |input: Value, context| behind.clone().call(input, context);
+        tools = tools.tool(served.time_limit(Duration::from_secs(arguments.time)).handler(handler));
+    }
+    let (store, store_name) = arguments.keeping.open().await?;
+    let server = tools.store(store).build().map_err(|errors| unusable(&errors))?;
+    for discord in server.check().await {
+        printer.note(&format!("warning[{}]: {}", discord.code(), shown(&discord.to_string())))?;
+    }
+    let listener = TcpListener::bind(arguments.listen).await;
+    let listener = listener.and_then(|listener| Ok((listener.local_addr()?, listener)));
+    let (address, listener) =
+        listener.map_err(|error| Failure::new(codes::cli::LISTEN, format!("cannot listen at {}: {error}", arguments.listen)))?;
+    announce(&origin, address, &lines, &store_name, tls.is_some(), printer)?;
+    serve(server, listener, tls).await?;
+    Ok(Done::new(Exit::Yes, json!({ "served": true, "address": address.to_string(), "origin": origin })))
+}
+
+impl Serve {
+    /// The certificate, if there is one.
+    fn tls(&self) -> Result<Option<Tls>, Failure> {
+        let (Some(certificate), Some(key)) = (&self.tls_cert, &self.tls_key) else { return Ok(None) };
+        let (certificate, key) = (Source::from_argument(certificate).read()?, Zeroizing::new(Source::from_argument(key).read()?));
+        let tls = Tls::from_pem(&certificate, &key).map_err(|error| Failure::new(error.code(), error.to_string()))?;
+        Ok(Some(tls))
+    }
+
+    /// What stands behind one tool.
+    fn behind(&self, tool: &Loaded) -> Result<Behind, Failure> {
+        if self.gating.closed {
+            return Ok(Behind::nobody());
+        }
+        if let Some(program) = &self.command {
+            let signing = &self.gating.paying.signing;
+            // A program inherits descriptors that somebody opened for us, and could read the key again.
+            if signing.key_fd.or(signing.password_fd).or(signing.mnemonic_fd).is_some() {
+                let what = "a command would get the file descriptor of the secret as well";
+                return Err(Failure::new(codes::cli::USAGE, what)
+                    .hint("use a wallet of the keystore with TOOLCRIB_PASSWORD, or TOOLCRIB_PRIVATE_KEY"));
+            }
+            let settings =
+                ProgramSettings { program, arguments: &self.arguments, pass_env: &self.pass_env, envelope: self.envelope };
+            return Ok(Behind::program(Program::new(&settings)?, self.at_once));
+        }
+        let from_environment = std::env::var(env::TOOLCRIB_UPSTREAM).ok().filter(|setting| !setting.is_empty());
+        let setting = value_for(&self.upstream, &tool.slug).or(from_environment.as_deref()).ok_or_else(|| {
+            Failure::new(codes::cli::USAGE, format!("nothing says what does the work of {}", tool.slug))
+                .hint("give --upstream URL or --command PROGRAM")
+        })?;
+        Ok(Behind::upstream(Upstream::new(setting, Duration::from_secs(self.time), self.at_once.into())?, self.at_once))
+    }
+}
+
+impl Often {
+    fn rates(self) -> Result<Rates, Failure> {
+        let mut rates = Rates::default();
+        if let Some(rate) = self.rate {
+            rates.global = parse("--rate", rate)?;
+        }
+        if let Some(rate) = self.rate_address {
+            rates.per_address = Some(parse("--rate-address", rate)?);
+        }
+        if self.behind_proxy {
+            rates.per_address = None;
+        }
+        if let Some(rate) = self.rate_account {
+            rates.per_account = parse("--rate-account", rate)?;
+        }
+        Ok(rates)
+    }
+}
+
+fn parse(option: &str, rate: f64) -> Result<Rate, Failure> {
+    if !rate.is_finite() || rate <= 0.0 || rate > f64::from(u16::MAX) * 16.0 {
+        return Err(Failure::new(codes::cli::USAGE, format!("{option} is {rate}, but takes a number above 0")));
+    }
+    let burst = (rate * BURST_SECONDS).ceil().max(1.0);
+    // In range by the check above.
+    let burst = u32::try_from(burst as i64).unwrap_or(u32::MAX);
+    Ok(Rate::new(burst, rate))
+}
+
+/// A server that cannot be put together, in the words of the command line.
+pub(super) fn unusable(errors: &SetupErrors) -> Failure {
+    let code = errors.0.first().map_or(codes::cli::USAGE, toolcrib_gate::SetupError::code);
+    Failure::new(code, errors.to_string())
+}
+
+fn announce(
+    origin: &str,
+    address: SocketAddr,
+    lines: &[(String, String, String, String)],
+    store: &str,
+    is_tls: bool,
+    printer: &mut Printer,
+) -> Result<(), Stop> {
+    let scheme = if is_tls { "https" } else { "http" };
+    printer.result(&format!("serving {} at {scheme}://{address}\n", shown(origin)))?;
+    for (slug, endpoint, gate, behind) in lines {
+        printer.result(&format!("{slug}  {}  {}  {}\n", shown(endpoint), shown(gate), shown(behind)))?;
+    }
+    let tools: Vec<_> = lines
+        .iter()
+        .map(|(slug, endpoint, gate, behind)| json!({ "slug": slug, "endpoint": endpoint, "gate": gate, "behind": behind }))
+        .collect();
+    let event = json!({ "event": "listening", "address": address.to_string(), "origin": origin, "tls": is_tls, "tools": tools, "store": store });
+    printer.event(&event)?;
+    printer.flush()?;
+    printer.note(&format!("used payments are kept in {}", shown(store)))?;
+    if !is_tls {
+        printer.note("note: this is plain HTTP; callers need a proxy before it that does TLS for the origin")?;
+    }
+    Ok(printer.note("Ctrl-C ends it")?)
+}
+
+/// Serves until it is told to stop, then lets calls end.
+async fn serve(server: Server, listener: TcpListener, tls: Option<Tls>) -> Result<(), Failure> {
+    let served = match tls {
+        Some(tls) => server.serve_tls(listener, tls, stopped()).await,
+        None => server.serve(listener, stopped()).await,
+    };
+    served.map_err(|error| Failure::new(codes::cli::LISTEN, format!("serving ended: {error}")))
+}
+
+/// Ctrl-C, or SIGTERM as service managers send it.
+async fn stopped() {
+    let interrupted = tokio::signal::ctrl_c();
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        if let Ok(mut terminated) = signal(SignalKind::terminate()) {
+            let (interrupted, terminated) = (Box::pin(interrupted), Box::pin(terminated.recv()));
+            futures_util::future::select(interrupted, terminated).await;
+            return;
+        }
+    }
+    // Without a way to hear Ctrl-C the process ends by it anyway.
+    let _ = interrupted.await;
+}
+
+/// One line for each fault.
+fn log(fault: &Fault<'_>) {
+    let detail: String = redacted(fault.detail).chars().take(MAX_FAULT_CHARS).collect();
+    // Nobody may be listening.
+    let _ = writeln!(std::io::stderr().lock(), "fault {} {}: {}", fault.slug, fault.code, shown(&detail));
+}
+
+/// The text without what is as long as a payment, a signature or a key.
+fn redacted(text: &str) -> String {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '/' | '=' | '-' | '_');
+    let mut out = String::new();
+    let mut rest = text;
+    while !rest.is_empty() {
+        let end = rest.find(|c| !is_part(c)).unwrap_or(rest.len());
+        let (word, after) = rest.split_at(end);
+        let is_key = word.len() == 64 && word.bytes().all(|byte| byte.is_ascii_hexdigit());
+        if word.len() > MAX_WORD || is_key {
+            out += &format!("({} characters)", word.len());
+        } else {
+            out += word;
+        }
+        let end = after.find(is_part).unwrap_or(after.len());
+        let (between, after) = after.split_at(end);
+        out += between;
+        rest = after;
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_words_are_not_logged() {
+        let hash = format!("0x{}", "ab".repeat(32));
+        let signature = format!("0x{}", "cd".repeat(65));
+        assert_eq!(redacted(&format!("in {hash}: {signature}!")), format!("in {hash}: (132 characters)!"));
+        assert_eq!(redacted(&"ab".repeat(32)), "(64 characters)");
+        assert_eq!(redacted("eyJ4NDAy".repeat(20).as_str()), "(160 characters)");
+        assert_eq!(redacted("é, a plain\u{1b} text"), "é, a plain\u{1b} text");
+        assert_eq!(redacted(""), "");
+    }
+}

@@ -1,0 +1,247 @@
+//! Commands that call and pay, against a real chain and a tool at `https://<slug>.tool.localhost:<port>`.
+
+use std::sync::{Arc, Mutex};
+
+use alloy_primitives::{Address, B256, U256, address, hex, keccak256};
+use serde_json::{Value, json};
+use tokio::runtime::Runtime;
+use toolcrib_core::money::Amount;
+use toolcrib_core::x402::{Challenge, Offer, Payment, SettleResponse, Version, asset, header, read_payment_headers};
+
+use crate::onchain::{CREATOR, World, ask};
+use crate::support::{Authority, Request, Script, Server, Step, answer, ok};
+use crate::{Ran, example};
+
+const HOST: &str = "tide-table.tool.localhost";
+const PAYER: &str = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8";
+const RECIPIENT: Address = address!("90F79bf6EB2c4f870365E785982E1f101E93b906");
+const PRICE: u64 = 10_000;
+const INPUT: &str = r#"{"harbour": "NLRTM", "date": "2026-11-15"}"#;
+
+/// What the server does with whoever comes without a payment, and with one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    Honest,
+    /// Asks for more than the manifest says.
+    Dear,
+    /// Settles, and says nothing.
+    Silent,
+}
+
+struct Shop {
+    world: World,
+    port: u16,
+    mode: Arc<Mutex<Mode>>,
+    tool: String,
+    _server: Server,
+    _runtime: Runtime,
+}
+
+impl Shop {
+    fn open() -> Self {
+        let world = World::new();
+        let authority = Authority::new("a development world");
+        let pem = format!("-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----\n", header::encode(&authority.der()));
+        crate::write(&world.sandbox.home().join(".local/state/toolcrib/dev/ca.pem"), pem.as_bytes());
+        let (mode, manifest) = (Arc::new(Mutex::new(Mode::Honest)), Arc::<Mutex<String>>::default());
+        let (shared, served, node) = (mode.clone(), manifest.clone(), world.url.clone());
+        let respond = move |request: &Request| match request.method() {
+            "GET" => ok(served.lock().expect("unpoisoned").as_bytes()),
+            _ => sell(request, *shared.lock().expect("unpoisoned"), &node),
+        };
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
+        let script = Script::tls(&authority.leaf(&[HOST]), vec![Step::ReadRequest, Step::answer(respond)]);
+        let server = runtime.block_on(Server::start(script));
+        let port = server.address.port();
+        let mut text: Value = serde_json::from_str(&example("tool-free.json")).expect("JSON");
+        text["creatorAddress"] = json!(CREATOR.to_lowercase());
+        text["endpoint"] = json!(format!("https://{HOST}:{port}/tide-table"));
+        text["pricing"] = json!([{
+            "amount": PRICE.to_string(),
+            "asset": format!("eip155:31337/erc20:{:#x}", token()),
+            "recipient": format!("eip155:31337:{RECIPIENT:#x}"),
+            "protocol": "x402",
+        }]);
+        world.sandbox.write("tool.json", text.to_string());
+        *manifest.lock().expect("unpoisoned") = text.to_string();
+        let uri = format!("https://{HOST}:{port}/.well-known/ai-tool/tide-table.json");
+        let ran = world.sign(&["register", "--manifest", "tool.json", "--metadata", &uri, "--skip-fetch"], "0").code(0);
+        let mint = format!("{}{:0>64}{:0>64}", &hex::encode(keccak256("mint(address,uint256)"))[..8], &PAYER[2..], "f4240");
+        send(&world.url, &mint);
+        let tool = ran.stdout.trim().to_owned();
+        Self { world, port, mode, tool, _server: server, _runtime: runtime }
+    }
+
+    fn switch(&self, mode: Mode) {
+        *self.mode.lock().expect("unpoisoned") = mode;
+    }
+
+    fn run(&self, arguments: &[&str]) -> Ran {
+        self.world.run(&[arguments, &["--dev-account", "1"]].concat())
+    }
+
+    #[track_caller]
+    fn json(&self, arguments: &[&str]) -> (i32, Value) {
+        self.world.sandbox.run_json(&[arguments, &["--network", "local", "--rpc-url", &self.world.url]].concat())
+    }
+
+    #[track_caller]
+    fn call(&self, more: &[&str]) -> (i32, Value) {
+        self.json(&[&["call", &self.tool, "--input", INPUT, "--dev-account", "1"], more].concat())
+    }
+
+    fn balance(&self) -> u64 {
+        let data = format!("0x{}{:0>64}", &hex::encode(keccak256("balanceOf(address)"))[..8], &hex::encode(RECIPIENT));
+        let asked = ask(&self.world.url, "eth_call", &format!(r#"{{"to":"{}","data":"{data}"}},"latest""#, token()));
+        let answer: Value = serde_json::from_str(&asked).expect("JSON");
+        let digits = answer["result"].as_str().expect("a word").trim_start_matches("0x").trim_start_matches('0');
+        if digits.is_empty() { 0 } else { u64::from_str_radix(digits, 16).expect("a number") }
+    }
+}
+
+fn token() -> Address {
+    asset::usdc(31_337).expect("listed").address
+}
+
+fn offer(amount: u64) -> Offer {
+    let token = asset::usdc(31_337).expect("listed");
+    Offer::exact(&token, Amount::new(U256::from(amount)), RECIPIENT, 300).expect("an EVM chain")
+}
+
+fn sell(request: &Request, mode: Mode, node: &str) -> Vec<u8> {
+    let headers: Vec<_> = request.head.lines().skip(1).filter_map(|line| line.split_once(':')).collect();
+    let pairs = headers.iter().map(|(name, value)| (name.trim(), value.trim().as_bytes()));
+    let Some(reading) = read_payment_headers(pairs) else {
+        let amount = if mode == Mode::Dear { 2 * PRICE } else { PRICE };
+        let accepts = vec![offer(amount)];
+        let challenge = Challenge { version: Version::V2, error: None, resource: None, accepts, extensions: Vec::new() };
+        let head = format!("Content-Type: application/json\r\nPAYMENT-REQUIRED: {}\r\n", challenge.to_header().expect("it fits"));
+        return answer("402 Payment Required", &head, b"{}");
+    };
+    let payment = reading.into_result().expect("a payment that can be read");
+    let transaction = settle(node, &payment);
+    if mode == Mode::Silent {
+        return Vec::new();
+    }
+    let receipt = SettleResponse::settled(&payment, transaction).to_header(payment.version);
+    let head = format!("Content-Type: application/json\r\nPAYMENT-RESPONSE: {receipt}\r\n");
+    answer("200 OK", &head, br#"{"tides": [{"time": "2026-11-15T04:10:00Z", "height_cm": 187, "kind": "high"}]}"#)
+}
+
+/// Moves the money of a payment.
+fn settle(node: &str, payment: &Payment) -> B256 {
+    let authorization = &payment.authorization;
+    let signature = payment.signature.as_bytes();
+    let selector = keccak256("transferWithAuthorization(address,address,uint256,uint256,uint256,bytes32,uint8,bytes32,bytes32)");
+    let words: [B256; 9] = [
+        authorization.from.into_word(),
+        authorization.to.into_word(),
+        authorization.value.get().into(),
+        U256::from(authorization.valid_after).into(),
+        U256::from(authorization.valid_before).into(),
+        authorization.nonce,
+        U256::from(signature[64]).into(),
+        B256::from_slice(&signature[..32]),
+        B256::from_slice(&signature[32..64]),
+    ];
+    send(node, &format!("{}{}", &hex::encode(selector)[..8], hex::encode(words.concat())))
+}
+
+/// Sends a call of the token by development account 0.
+fn send(node: &str, data: &str) -> B256 {
+    let request = format!(r#"{{"from":"{CREATOR}","to":"{}","data":"0x{data}","gas":"0x100000"}}"#, token());
+    let answer: Value = serde_json::from_str(&ask(node, "eth_sendTransaction", &request)).expect("JSON");
+    answer["result"].as_str().expect("a hash").parse().expect("a hash")
+}
+
+// req: PAY-001, PAY-003, PAY-009
+#[test]
+fn a_tool_is_called_and_paid_for() {
+    let shop = Shop::open();
+    let (code, plan) = shop.call(&["--dry-run"]);
+    assert_eq!((code, &plan["data"]["asks"], shop.balance()), (0, &json!(false), 0), "{plan:#}");
+    assert!(plan["data"]["shown"].as_str().is_some_and(|shown| shown.starts_with("0.01 USDC")), "{plan:#}");
+
+    let ran = shop.run(&["call", &shop.tool, "--input", INPUT]).code(0);
+    let output: Value = serde_json::from_str(&ran.stdout).expect("stdout is the output alone");
+    assert_eq!(output["tides"][0]["height_cm"], 187);
+    assert!(ran.stderr.contains("paid 0.01 USDC on eip155:31337") && ran.stderr.contains("settled"), "{}", ran.stderr);
+    assert_eq!(shop.balance(), PRICE);
+
+    let (code, paid) = shop.call(&["--max-price", "0.01"]);
+    assert_eq!((code, &paid["data"]["paid"]["state"]), (0, &json!("settled")), "{paid:#}");
+    let (code, refused) = shop.call(&["--max-price", "0.009999"]);
+    assert_eq!((code, &refused["data"]["code"]), (1, &json!("call.above_max_price")), "{refused:#}");
+    let (code, budget) = shop.world.sandbox.run_json(&["budget"]);
+    assert_eq!((code, &budget["data"]["spent"]["day"]), (0, &json!("0.02")), "{budget:#}");
+    let (_, list) = shop.world.sandbox.run_json(&["payments"]);
+    let states: Vec<_> = list["data"]["payments"].as_array().expect("a list").iter().map(|entry| &entry["state"]).collect();
+    assert_eq!(states, [&json!("settled"), &json!("settled")], "{list:#}");
+    assert!(shop.world.sandbox.run(&["payments"]).code(0).stdout.contains("settled"));
+    assert!(shop.world.sandbox.run(&["budget"]).code(0).stdout.contains("0.02 of 1"));
+
+    // Nobody is asked without a terminal, so other terms need to be named.
+    shop.switch(Mode::Dear);
+    let (code, refused) = shop.call(&["--yes"]);
+    assert_eq!((code, &refused["data"]["code"]), (1, &json!("call.terms_differ")), "{refused:#}");
+    let terms = refused["data"]["asked"][0]["terms"].as_str().expect("terms").to_owned();
+    let ran = shop.run(&["call", &shop.tool, "--input", INPUT]).code(1);
+    assert!(ran.stderr.contains(&format!("--agree {terms}")) && ran.stderr.contains("hint"), "{}", ran.stderr);
+    let (code, _) = shop.call(&["--agree", &terms]);
+    assert_eq!((code, shop.balance()), (0, 4 * PRICE));
+
+    for (input, expected) in [(r#"{"harbour": "rotterdam"}"#, 1), ("no JSON", 2), ("@missing.json", 2)] {
+        assert_eq!(shop.run(&["call", &shop.tool, "--input", input]).code, expected, "{input}");
+    }
+    shop.switch(Mode::Honest);
+    let open = shop.world.run(&["call", &shop.tool, "--input", INPUT]).code(2);
+    assert!(open.stderr.contains("call.no_wallet"), "{}", open.stderr);
+    assert_eq!(shop.balance(), 4 * PRICE);
+}
+
+#[test]
+fn a_lost_answer_is_found_on_the_chain() {
+    let shop = Shop::open();
+    shop.switch(Mode::Silent);
+    let (code, lost) = shop.call(&[]);
+    assert_eq!((code, &lost["errors"][0]["code"]), (2, &json!("call.indeterminate")), "{lost:#}");
+    let id = lost["data"]["payment"].as_str().expect("a payment").to_owned();
+    let (_, open) = shop.world.sandbox.run_json(&["payments", "--open"]);
+    assert_eq!(open["data"]["payments"][0]["payment"], json!(id), "{open:#}");
+    let (code, resolved) = shop.json(&["payments", "resolve", &id]);
+    assert_eq!((code, &resolved["data"]["state"]), (0, &json!("settled")), "{resolved:#}");
+    assert!(resolved["data"]["transaction"].is_string() && shop.balance() == PRICE);
+    let (code, over) = shop.json(&["payments", "resume", &id]);
+    assert_eq!((code, &over["data"]["code"]), (1, &json!("call.not_resumable")), "{over:#}");
+    let (code, _) = shop.json(&["payments", "resolve", "00000000000000000000000000000000"]);
+    assert_eq!(code, 2);
+}
+
+#[test]
+fn urls_are_paid_what_is_allowed() {
+    let shop = Shop::open();
+    let url = format!("https://{HOST}:{}/tide-table", shop.port);
+    let to = RECIPIENT.to_checksum(None);
+    let pay = |more: &[&str]| shop.json(&[&["pay", &url, "--data", INPUT, "--dev-account", "1"], more].concat());
+    for more in [&[][..], &["--max-price", "0.05"], &["--to", &to], &["--to", PAYER, "--max-price", "1"]] {
+        let (code, refused) = pay(more);
+        assert_eq!((code, &refused["data"]["code"]), (1, &json!("call.not_consented")), "{refused:#}");
+    }
+    let (code, refused) = shop.json(&["auth", &url, "--to", &to, "--dev-account", "1"]);
+    assert_eq!((code, &refused["data"]["code"], shop.balance()), (1, &json!("call.not_consented"), 0));
+    let (code, paid) = pay(&["--max-price", "0.01", "--to", &to]);
+    assert_eq!((code, shop.balance()), (0, PRICE), "{paid:#}");
+}
+
+#[test]
+fn limits_come_from_the_user_alone() {
+    let shop = Shop::open();
+    crate::write(&shop.world.sandbox.home().join(".config/toolcrib/config.toml"), b"[spend]\nper_call = \"0.005\"\n");
+    let (code, refused) = shop.call(&["--yes"]);
+    assert_eq!((code, &refused["data"]["code"], shop.balance()), (1, &json!("spend.per_call"), 0), "{refused:#}");
+    // A folder that somebody else wrote does not raise them.
+    shop.world.sandbox.write("toolcrib.toml", "[spend]\nper_call = \"100\"\n");
+    let ran = shop.run(&["call", &shop.tool, "--input", INPUT, "--yes"]).code(2);
+    assert!(ran.stderr.contains("cli.settings") && ran.stderr.contains("the user's own file"), "{}", ran.stderr);
+    assert_eq!(shop.balance(), 0);
+}

@@ -1,0 +1,185 @@
+//! Who is let in, as the command line and the manifest say it, and what a dry run says about it.
+
+use serde_json::{Value, json};
+use toolcrib_chain::deploy;
+use toolcrib_core::x402::read_body;
+
+use super::upstream::Behind;
+use super::{Gate, ORIGIN, manifest, signed};
+use crate::Sandbox;
+use crate::onchain::{CREATOR, World};
+
+pub(super) const STRANGER: &str = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8";
+
+pub(super) fn priced(slug: &str) -> Value {
+    let mut manifest = manifest(slug);
+    let token = toolcrib_core::x402::asset::usdc(31_337).expect("listed").address;
+    manifest["pricing"] = json!([{
+        "amount": "10000",
+        "asset": format!("eip155:31337/erc20:{token:#x}"),
+        "recipient": format!("eip155:31337:{}", STRANGER.to_lowercase()),
+        "protocol": "x402",
+    }]);
+    manifest["maxAge"] = json!(0);
+    manifest
+}
+
+fn gated(slug: &str) -> Value {
+    let mut manifest = manifest(slug);
+    manifest["access"] = json!({ "logic": "AND", "requirements": [{
+        "kind": "0x80ac58cd", "data": format!("0x{:0>64}", "241662c9c78b03677892e6272eedd36b9e94107"), "label": "A token",
+    }] });
+    manifest
+}
+
+#[test]
+fn what_a_manifest_asks_for_is_never_served_for_nothing() {
+    let sandbox = Sandbox::new();
+    sandbox.write("gated.json", gated("gated").to_string());
+    sandbox.write("priced.json", priced("priced").to_string());
+    sandbox.write("plain.json", manifest("plain").to_string());
+    let base = ["--upstream", "http://127.0.0.1:1/", "--listen", "127.0.0.1:0", "--store", "memory"];
+    for (arguments, message) in [
+        (&["gated.json"][..], "gated has access requirements"),
+        (&["priced.json"], "priced has a price, and nothing says who settles"),
+        (&["priced.json", "--open"], "priced has a price, and nothing says who settles"),
+        (&["priced.json", "--closed"], "priced has a price, and a price needs no registration"),
+        (&["plain.json", "gated.json", "--tool", "7", "--network", "local"], "--tool names one tool"),
+        (&["plain.json", "--tool", "other=7", "--network", "local"], "--tool is for other, which is not among the manifests"),
+        (&["plain.json", "--upstream", "http://127.0.0.1:2/"], "--upstream is given twice"),
+        (&["plain.json", "--origin", "https://elsewhere.harbour-office.org"], "plain: the endpoint"),
+        (&["plain.json", "plain.json"], "two tools have the slug plain"),
+        (&["plain.json", "--rate", "0"], "--rate is 0"),
+    ] {
+        let ran = sandbox.run(&[&["serve"], arguments, &base].concat()).code(2);
+        let first = ran.stderr.lines().find(|line| line.starts_with("error[")).unwrap_or_default();
+        assert!(first.contains(message), "{arguments:?}: {}", ran.stderr);
+        assert!(!ran.stderr.contains("hidden"));
+    }
+    let elsewhere = ["serve", "plain.json", "--upstream", "http://127.0.0.1:1/", "--store", "postgres://user:hidden@db/x"];
+    let ran = sandbox.run(&elsewhere).code(2);
+    assert!(ran.stderr.starts_with("error[cli.usage]: a database URL has a password") && !ran.stderr.contains("hidden"));
+    let ran = sandbox.run(&["serve", "plain.json"]).code(2);
+    assert!(ran.stderr.contains("nothing says what does the work of plain"), "{}", ran.stderr);
+    let ran = sandbox.run(&["serve", "plain.json", "--command", "no-such-program"]).code(2);
+    assert!(ran.stderr.contains("there is no program no-such-program"), "{}", ran.stderr);
+    sandbox.write("flawed.json", r#"{"name":"x"}"#);
+    sandbox.run(&["serve", "flawed.json", "--upstream", "http://127.0.0.1:1/"]).code(1);
+}
+
+#[test]
+fn a_closed_tool_shows_its_manifest_and_takes_no_calls() {
+    let sandbox = Sandbox::new();
+    sandbox.write("gated.json", gated("gated").to_string());
+    let gate = Gate::start(&sandbox, &["gated.json", "--closed", "--store", "memory"]);
+    assert_eq!(gate.get("/.well-known/ai-tool/gated.json").body, sandbox.read("gated.json").into_bytes());
+    assert_eq!(gate.call("gated", &json!({})).verdict(), (503, "gate.unavailable".to_owned()));
+}
+
+#[test]
+fn the_store_is_a_file_in_the_state_folder_unless_told_otherwise() {
+    let (sandbox, behind) = (Sandbox::new(), Behind::start());
+    sandbox.write("tool.json", manifest("tool").to_string());
+    let upstream = format!("http://{}/echo", behind.address);
+    let gate = Gate::start_with(&sandbox, &["tool.json"], &[("TOOLCRIB_UPSTREAM", &upstream)]);
+    assert_eq!(gate.call("tool", &json!(1)).json(), json!({ "got": 1 }));
+    assert!(sandbox.home().join(".local/state/toolcrib/gate.db").exists());
+    drop(gate);
+    let own = sandbox.path().join("own.db");
+    let variables = [("TOOLCRIB_UPSTREAM", upstream.as_str()), ("TOOLCRIB_STORE", &format!("sqlite:{}", own.display()))];
+    let _gate = Gate::start_with(&sandbox, &["tool.json"], &variables);
+    assert!(own.exists());
+}
+
+// req: GATE-002, GATE-005
+#[test]
+fn a_gated_tool_asks_who_calls_and_a_dry_run_says_so_before() {
+    let world = World::new();
+    let sandbox = &world.sandbox;
+    sandbox.write("tool.json", manifest("tool").to_string());
+    let uri = format!("{ORIGIN}/.well-known/ai-tool/tool.json");
+    let collection = deploy::test_assets().into_iter().flatten().find(|asset| asset.name == "TestERC721").expect("listed");
+    let collection = collection.address.to_checksum(None);
+    world.sign(&["register", "--skip-fetch", "--manifest", "tool.json", "--metadata", &uri, "--nft-gate", &collection], "0");
+    let at = ["--tool", "1", "--network", "local", "--rpc-url", &world.url];
+
+    let ran = sandbox.run(&[&["dry-run-gate", "tool.json", "--account", STRANGER], &at[..]].concat()).code(1);
+    for said in [
+        "predicate of eip155:31337/erc8257:",
+        "gets 402",
+        "x402 v1:",
+        "x402 v2:",
+        "a signature, no money",
+        "denied, and the call gets 403",
+        "own a token of 0x",
+    ] {
+        assert!(ran.stdout.contains(said), "{said}: {}", ran.stdout);
+    }
+    let (code, envelope) = sandbox.run_json(&[&["dry-run-gate", "tool.json", "--account", STRANGER], &at[..]].concat());
+    assert_eq!((code, &envelope["data"]["access"]["status"]), (1, &json!(403)), "{envelope:#}");
+    assert_eq!(envelope["data"]["challenge"]["v2"][0]["payTo"], CREATOR);
+    assert_eq!(envelope["data"]["challenge"]["v1"][0]["amount"], "0");
+
+    let gate =
+        Gate::start(sandbox, &[&["tool.json", "--upstream", "http://127.0.0.1:1/", "--store", "memory"], &at[..]].concat());
+    let answer = gate.call("tool", &json!({}));
+    assert_eq!(answer.status, 402);
+    assert!(answer.header("payment-required").is_some(), "{}", answer.head);
+    assert_eq!(answer.json()["accepts"][0]["payTo"], CREATOR);
+}
+
+#[test]
+fn a_dry_run_shows_prices() {
+    let sandbox = Sandbox::new();
+    sandbox.write("priced.json", priced("priced").to_string());
+    sandbox.write("plain.json", manifest("plain").to_string());
+    let ran = sandbox.run(&["dry-run-gate", "priced.json"]).code(0);
+    assert!(ran.stdout.contains("10000 (0.01 USDC) on eip155:31337 to 0x7099"), "{}", ran.stdout);
+    let ran = sandbox.run(&["dry-run-gate", "plain.json"]).code(0);
+    assert!(ran.stdout.contains("served at once"), "{}", ran.stdout);
+    let ran = sandbox.run(&["dry-run-gate", "priced.json", "--data", "0x"]).code(2);
+    assert!(ran.stderr.contains("--account"), "{}", ran.stderr);
+}
+
+// req: GATE-003, GATE-006, GATE-009
+#[test]
+fn the_upstream_learns_who_proved_to_call() {
+    let (world, behind) = (World::new(), Behind::start());
+    let sandbox = &world.sandbox;
+    sandbox.write("tool.json", manifest("tool").to_string());
+    let uri = format!("{ORIGIN}/.well-known/ai-tool/tool.json");
+    world.sign(&["register", "--skip-fetch", "--manifest", "tool.json", "--metadata", &uri], "0").code(0);
+    let upstream = format!("http://{}/echo", behind.address);
+    let at = ["--tool", "1", "--network", "local", "--rpc-url", &world.url, "--store", "memory", "--upstream", &upstream];
+    let gate = Gate::start(sandbox, &[&["tool.json"], &at[..]].concat());
+    let challenge = read_body(&gate.call("tool", &json!({})).body).challenge.expect("a challenge");
+
+    let payment = signed(&challenge, 1, 7);
+    let answer = gate.call_with("tool", &[("X-PAYMENT", &payment)], &json!({ "a": 1 }));
+    assert_eq!((answer.status, answer.json()), (200, json!({ "got": { "a": 1 } })), "{}", gate.log());
+    let again = gate.call_with("tool", &[("X-PAYMENT", &payment)], &json!({ "a": 1 }));
+    assert_eq!(again.verdict(), (409, "payment.replayed".to_owned()));
+
+    // A dry run looks at a payment and uses nothing up.
+    let at = ["--tool", "1", "--network", "local", "--rpc-url", &world.url];
+    sandbox.write("payment", signed(&challenge, 1, 8));
+    for _ in 0..2 {
+        let ran = sandbox.run(&[&["dry-run-gate", "tool.json", "--payment", "payment"], &at[..]].concat()).code(0);
+        assert!(ran.stdout.contains("the payment (x402 v1) is good"), "{}", ran.stdout);
+    }
+    for (payment, said) in [("bm90IGEgcGF5bWVudA==", "the call gets 400 payment."), ("\u{1b}[31m", "the call gets 400 payment.")]
+    {
+        let run = [&["dry-run-gate", "tool.json", "--payment", "-"], &at[..]].concat();
+        let ran = sandbox.run_with_stdin(&run, payment.as_bytes());
+        assert!(ran.code == 1 && ran.stdout.contains(said) || ran.code == 2 && !ran.stderr.contains('\u{1b}'), "{ran:?}");
+    }
+    let bound = [&["dry-run-gate", "tool.json", "--payment", "payment", "--bound-only"], &at[..]].concat();
+    assert!(sandbox.run(&bound).code(1).stdout.contains("402 payment.nonce_unbound"));
+
+    let requests = behind.requests.lock().expect("unpoisoned");
+    assert_eq!(requests.len(), 1);
+    let head = requests[0].split_once("\r\n\r\n").expect("a head").0.to_ascii_lowercase();
+    assert!(head.contains(&format!("x-tool-caller: {}\r\n", STRANGER.to_ascii_lowercase())), "{head}");
+    assert!(head.contains("x-tool-reference: eip155:31337/erc8257:0x"), "{head}");
+    assert!(!head.contains("payment"), "{head}");
+}

@@ -1,0 +1,129 @@
+//! Money: a priced tool behind the sidecar, settled on a real chain; and TLS, with which such a tool verifies.
+
+use std::net::TcpListener;
+
+use alloy_primitives::{Address, U256, keccak256};
+use serde_json::json;
+use toolcrib_core::x402::{asset, read_header};
+use toolcrib_devchain::accounts::dev_signers;
+
+use super::gates::{STRANGER, priced};
+use super::upstream::Behind;
+use super::{Answer, Gate, manifest, signed};
+use crate::onchain::World;
+use crate::support::Authority;
+
+/// Gives an account test money, which anybody can make.
+pub(crate) fn mint(world: &World, to: Address, amount: u64) {
+    let token = asset::usdc(31_337).expect("listed").address;
+    let selector = alloy_primitives::hex::encode(&keccak256("mint(address,uint256)")[..4]);
+    let data = format!("0x{selector}{:0>64}{amount:064x}", format!("{to:x}"));
+    let from = dev_signers()[0].address();
+    world.ask("eth_sendTransaction", &json!({ "from": from, "to": token, "data": data, "gas": "0x100000" }).to_string());
+}
+
+fn balance(world: &World, of: &str) -> U256 {
+    let token = asset::usdc(31_337).expect("listed").address;
+    let data = format!("0x70a08231{:0>64}", of.trim_start_matches("0x").to_lowercase());
+    let answer = world.ask("eth_call", &format!("{},\"latest\"", json!({ "to": token, "data": data })));
+    let answer: serde_json::Value = serde_json::from_str(&answer).expect("JSON");
+    answer["result"].as_str().expect("a word").parse().expect("a number")
+}
+
+fn pay(gate: &Gate, nonce: u8) -> Answer {
+    let asked = gate.call("tool", &json!({}));
+    assert_eq!(asked.status, 402, "{}", gate.log());
+    let challenge = read_header(asked.header("payment-required").expect("version 2")).challenge.expect("a challenge");
+    gate.call_with("tool", &[("PAYMENT-SIGNATURE", &signed(&challenge, 2, nonce))], &json!({ "a": 1 }))
+}
+
+// req: GATE-002, GATE-006
+#[test]
+fn a_priced_tool_is_served_to_those_who_pay_and_to_nobody_else() {
+    let (world, behind) = (World::new(), Behind::start());
+    world.sandbox.write("tool.json", priced("tool").to_string());
+    let url = |path: &str| format!("http://{}/{path}", behind.address);
+    let payer = dev_signers()[2].address();
+    mint(&world, payer, 25_000);
+    let settle = ["--settle-locally", "--dev-account", "9", "--rpc-url", &world.url, "--store", "memory"];
+    let gate = Gate::start(&world.sandbox, &[&["tool.json", "--upstream", &url("echo")], &settle[..]].concat());
+    let answer = pay(&gate, 1);
+    assert_eq!((answer.status, answer.json()), (200, json!({ "got": { "a": 1 } })), "{}", gate.log());
+    assert!(answer.header("payment-response").is_some(), "{}", answer.head);
+    assert_eq!(balance(&world, STRANGER), U256::from(10_000));
+    assert_eq!(pay(&gate, 2).status, 200);
+    // Five thousand are left, which is not enough.
+    let answer = pay(&gate, 3);
+    assert_eq!(answer.status, 402, "{}", gate.log());
+    assert_eq!(balance(&world, STRANGER), U256::from(20_000));
+    assert_eq!(behind.requests.lock().expect("unpoisoned").len(), 2, "a payment that cannot settle costs the upstream nothing");
+    drop(gate);
+
+    // A tool that fails is not paid.
+    mint(&world, payer, 10_000);
+    for path in ["fails", "refuses", "page", "huge", "closes"] {
+        let gate = Gate::start(&world.sandbox, &[&["tool.json", "--upstream", &url(path)], &settle[..]].concat());
+        let answer = pay(&gate, 4);
+        assert!(matches!(answer.status, 422 | 500), "{path}: {answer:?}");
+        assert_eq!(balance(&world, STRANGER), U256::from(20_000), "{path}");
+    }
+}
+
+#[test]
+fn a_facilitator_that_is_down_moves_nothing_and_is_told_at_the_start() {
+    let (world, behind) = (World::new(), Behind::start());
+    world.sandbox.write("tool.json", priced("tool").to_string());
+    let upstream = format!("http://{}/echo", behind.address);
+    let arguments = ["tool.json", "--upstream", &upstream, "--facilitator", "http://127.0.0.1:1/", "--store", "memory"];
+    let gate = Gate::start(&world.sandbox, &arguments);
+    assert!(gate.log().contains("warning[settlement.facilitator_silent]"), "{}", gate.log());
+    assert_eq!(pay(&gate, 1).verdict(), (502, "settlement.unavailable".to_owned()));
+    assert!(behind.requests.lock().expect("unpoisoned").is_empty());
+    drop(gate);
+    let ran = world.sandbox.run(&[&["serve"], &arguments[..], &["--facilitator-auth-env", "X-Api-Key=NO_SUCH_KEY"]].concat());
+    assert!(ran.code == 2 && ran.stderr.contains("environment variable NO_SUCH_KEY is not set"), "{}", ran.stderr);
+}
+
+#[test]
+fn with_a_certificate_a_sidecar_is_published_and_verifies() {
+    let (world, behind) = (World::new(), Behind::start());
+    let port = TcpListener::bind("127.0.0.1:0").expect("a free port").local_addr().expect("bound").port();
+    let host = "harbour.tool.localhost";
+    let authority = Authority::new("development authority");
+    let leaf = authority.leaf(&[host]);
+    let chain: String = leaf.chain.iter().map(|der| crate::publish::world::pem(der)).collect();
+    world.sandbox.write("ca.pem", crate::publish::world::pem(&authority.der()));
+    world.sandbox.write("chain.pem", chain);
+    let key = crate::publish::world::pem(leaf.key().secret_der()).replace("CERTIFICATE", "PRIVATE KEY");
+    world.sandbox.write("key.pem", key);
+    let mut manifest = manifest("tool");
+    manifest["endpoint"] = format!("https://{host}:{port}/tool").into();
+    world.sandbox.write("tool.json", manifest.to_string());
+    let (upstream, listen) = (format!("http://{}/echo", behind.address), format!("127.0.0.1:{port}"));
+    let mut command = world.sandbox.command(&[
+        "serve",
+        "tool.json",
+        "--upstream",
+        &upstream,
+        "--listen",
+        &listen,
+        "--tls-cert",
+        "chain.pem",
+        "--tls-key",
+        "key.pem",
+        "--store",
+        "memory",
+    ]);
+    let mut child = command.stderr(std::process::Stdio::null()).spawn().expect("the program starts");
+    let mut line = String::new();
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(child.stdout.take().expect("a pipe")), &mut line).expect("a line");
+    assert!(line.contains(&format!("at https://127.0.0.1:{port}")), "{line}");
+    let uri = format!("https://{host}:{port}/.well-known/ai-tool/tool.json");
+    let ran = world.sign(&["publish", "tool.json", "--metadata", &uri, "--dev-ca", "ca.pem"], "0");
+    let _ = child.kill();
+    let _ = child.wait();
+    ran.code(0);
+    let wrong =
+        world.sandbox.run(&["serve", "tool.json", "--upstream", &upstream, "--tls-cert", "key.pem", "--tls-key", "key.pem"]);
+    assert!(wrong.code == 2 && wrong.stderr.starts_with("error[gate.tls_"), "{}", wrong.stderr);
+}

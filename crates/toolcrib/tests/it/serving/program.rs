@@ -1,0 +1,180 @@
+//! A program behind the gate that does everything that programs do.
+#![cfg(unix)]
+
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::{Answer, Gate, manifest, until};
+use crate::Sandbox;
+
+/// A gate before a shell script; the script is an argument of `sh`, so the shell is the tool's and not ours.
+fn serve(sandbox: &Sandbox, script: &str, more: &[&str], variables: &[(&str, &str)]) -> Gate {
+    sandbox.write("tool.json", manifest("tool").to_string());
+    let script = sandbox.write("tool.sh", script).display().to_string();
+    let arguments =
+        [&["tool.json", "--command", "sh", "--arg", &script, "--arg", "--flag", "--store", "memory", "--time", "2"], more]
+            .concat();
+    Gate::start_with(sandbox, &arguments, variables)
+}
+
+#[track_caller]
+fn check(script: &str, input: &Value, judge: impl Fn(&Answer, &str)) {
+    let sandbox = Sandbox::new();
+    let gate = serve(&sandbox, script, &[], &[]);
+    let began = Instant::now();
+    let answer = gate.call("tool", input);
+    assert!(began.elapsed() < Duration::from_secs(15), "{script} took {:?}", began.elapsed());
+    judge(&answer, &gate.log());
+}
+
+#[track_caller]
+fn fails(script: &str, input: &Value, status: u16, code: &str) {
+    check(script, input, |answer, log| {
+        assert_eq!(answer.verdict(), (status, code.to_owned()), "{script}: {log}");
+        assert!(!String::from_utf8_lossy(&answer.body).contains("secret"), "{script}");
+        assert_eq!(log.lines().filter(|line| line.starts_with("fault tool ")).count(), 1, "{script}: {log}");
+    });
+}
+
+// req: GATE-001
+#[test]
+fn what_a_program_does_becomes() {
+    let large = json!("x".repeat(200_000));
+    thread::scope(|scope| {
+        scope.spawn(|| check("cat", &json!({ "a": [1, "é"] }), |answer, _| assert_eq!(answer.json(), json!({ "a": [1, "é"] }))));
+        scope.spawn(|| check("cat", &large, |answer, _| assert_eq!(answer.json(), large)));
+        // One that reads nothing of an input larger than a pipe.
+        scope.spawn(|| check("echo 7", &large, |answer, _| assert_eq!(answer.json(), json!(7))));
+        scope.spawn(|| fails("echo not json: secret", &json!(1), 500, "gate.failed"));
+        scope.spawn(|| fails("printf '1 2'", &json!(1), 500, "gate.failed"));
+        scope.spawn(|| fails("true", &json!(1), 500, "gate.failed"));
+        scope.spawn(|| fails("echo 1; exit 3", &json!(1), 500, "gate.failed"));
+        scope.spawn(|| fails("echo 1; kill -9 $$", &json!(1), 500, "gate.failed"));
+        scope.spawn(|| fails("yes 1", &json!(1), 500, "gate.failed"));
+        scope.spawn(|| fails("sleep 60", &json!(1), 504, "gate.timed_out"));
+        // The program is done, but what it left behind holds its stdout.
+        scope.spawn(|| fails("sleep 60 & echo 1", &json!(1), 504, "gate.timed_out"));
+    });
+}
+
+#[test]
+fn a_flood_on_stderr_is_cut_and_escaped_and_holds_nothing_up() {
+    let script = "printf '\\033[31mred\\n' >&2; i=0; while [ $i -lt 20000 ]; do echo 'flood flood flood flood' >&2; i=$((i+1)); done; echo 1";
+    check(script, &json!(1), |answer, log| {
+        assert_eq!(answer.json(), json!(1));
+        assert!(log.contains("tool: \\u{1b}[31mred\n"), "{log}");
+        assert!(log.contains("tool: … and more"), "{log}");
+        assert!(log.len() < 20_000, "{} bytes", log.len());
+    });
+}
+
+#[test]
+fn a_call_that_takes_too_long_ends_with_all_that_it_started() {
+    let sandbox = Sandbox::new();
+    let pids = sandbox.path().join("pids");
+    let script = format!("sleep 61 & echo $! >>{0}; (sleep 62 & echo $! >>{0}; wait) & echo $! $$ >>{0}; wait", pids.display());
+    let gate = serve(&sandbox, &script, &[], &[]);
+    assert_eq!(gate.call("tool", &json!(1)).status, 504);
+    let text = sandbox.read("pids");
+    let all: Vec<_> = text.split_whitespace().collect();
+    assert_eq!(all.len(), 4, "{text}");
+    until("every process is gone", || all.iter().all(|pid| is_gone(pid)));
+}
+
+#[test]
+fn what_a_program_leaves_behind_ends_with_the_call() {
+    let sandbox = Sandbox::new();
+    let pid = sandbox.path().join("pid");
+    let gate = serve(&sandbox, &format!("sleep 63 >/dev/null 2>&1 & echo $! >{}; echo 1", pid.display()), &[], &[]);
+    assert_eq!(gate.call("tool", &json!(1)).json(), json!(1));
+    let left = sandbox.read("pid");
+    until("it is gone", || is_gone(left.trim()));
+}
+
+/// Gone, or dead and waiting to be collected by whoever inherited it.
+fn is_gone(pid: &str) -> bool {
+    let status = std::fs::read_to_string(Path::new("/proc").join(pid).join("stat"));
+    status.is_ok_and(|stat| stat.contains(") Z ")) || !Path::new("/proc").join(pid).exists()
+}
+
+#[test]
+fn an_input_full_of_shell_reaches_stdin_and_nothing_else() {
+    let sandbox = Sandbox::new();
+    let trap = sandbox.path().join("trap");
+    let gate = serve(&sandbox, "cat >stdin; tr '\\0' ' ' </proc/$$/cmdline >argv; env >env; echo 1", &[], &[]);
+    let hostile = json!({
+        "a": format!("$(touch {0}); `touch {0}`; | touch {0} & \n touch {0} #'\"", trap.display()),
+        "--help": "-rf", "PATH": "/tmp", "b": "\u{0}\u{1b}",
+    });
+    let first = sandbox.path();
+    assert_eq!(gate.call("tool", &json!(1)).json(), json!(1));
+    let argv = std::fs::read_to_string(first.join("argv")).expect("argv");
+    let env = std::fs::read_to_string(first.join("env")).expect("env");
+    assert_eq!(gate.call("tool", &hostile).json(), json!(1));
+    assert_eq!(serde_json::from_str::<Value>(&sandbox.read("stdin")).expect("JSON"), hostile);
+    assert_eq!(sandbox.read("argv"), argv, "the same for every call");
+    assert!(argv.contains("tool.sh --flag"), "{argv}");
+    assert_eq!(sandbox.read("env"), env, "the same for every call");
+    assert!(!trap.exists());
+}
+
+#[test]
+fn a_program_gets_the_variables_that_are_listed() {
+    let sandbox = Sandbox::new();
+    let variables = [("TOOLCRIB_PRIVATE_KEY", "ab"), ("API_KEY", "mine"), ("OTHER", "not this"), ("LANG", "C")];
+    let script = "env | cut -d= -f1 | sort | tr '\\n' ' ' >names; echo 1";
+    let gate = serve(&sandbox, script, &["--pass-env", "API_KEY", "--pass-env", "UNSET"], &variables);
+    assert_eq!(gate.call("tool", &json!(1)).json(), json!(1));
+    // PWD, OLDPWD, SHLVL and _ are made by the shell itself.
+    let names = sandbox.read("names");
+    let names: Vec<_> = names.split_whitespace().filter(|name| !["PWD", "OLDPWD", "SHLVL", "_"].contains(name)).collect();
+    assert_eq!(names, ["API_KEY", "HOME", "LANG", "PATH"]);
+    let sandbox = Sandbox::new();
+    sandbox.write("tool.json", manifest("tool").to_string());
+    let ran = sandbox.run(&["serve", "tool.json", "--command", "/bin/sh", "--pass-env", "TOOLCRIB_PRIVATE_KEY"]).code(2);
+    assert!(ran.stderr.starts_with("error[cli.usage]: TOOLCRIB_PRIVATE_KEY is the gate's own secret"), "{}", ran.stderr);
+}
+
+#[test]
+fn an_envelope_says_who_calls() {
+    let sandbox = Sandbox::new();
+    let gate = serve(&sandbox, "cat", &["--envelope"], &[]);
+    let expected = json!({ "input": { "a": 1 }, "caller": null, "slug": "tool", "tool": null });
+    assert_eq!(gate.call("tool", &json!({ "a": 1 })).json(), expected);
+}
+
+#[test]
+fn calls_beyond_the_places_wait_for_one() {
+    let sandbox = Sandbox::new();
+    let gate = serve(&sandbox, "mkdir held || exit 9; sleep 0.2; rmdir held; cat", &["--at-once", "1"], &[]);
+    thread::scope(|scope| {
+        let calls: Vec<_> = (0..4)
+            .map(|n| {
+                scope.spawn({
+                    let gate = &gate;
+                    move || (n, gate.call("tool", &json!(n)).json())
+                })
+            })
+            .collect();
+        for call in calls {
+            let (n, answer) = call.join().expect("an answer");
+            assert_eq!(answer, json!(n));
+        }
+    });
+}
+
+#[test]
+fn a_stop_lets_a_call_end() {
+    let sandbox = Sandbox::new();
+    let gate = serve(&sandbox, "touch begun; sleep 1; cat", &[], &[]);
+    let address = gate.address;
+    let calling = thread::spawn(move || {
+        super::send(address, "POST /tool HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 2\r\n\r\n42").json()
+    });
+    until("the call has begun", || sandbox.path().join("begun").exists());
+    assert_eq!(gate.stop(), Some(0));
+    assert_eq!(calling.join().expect("an answer"), json!(42));
+}
