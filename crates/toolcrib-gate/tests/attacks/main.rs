@@ -8,7 +8,7 @@
 //! | [`replays`] | one payment, used more than once: T1 to T4, T16 |
 //! | [`hostile`] | payments that are not what they should be: T5 to T11 |
 //! | [`order`] | what happens between check and settlement: T12, T14, T15 |
-//! | [`settlements`] | facilitators that answer in every way: T13, T23 |
+//! | [`settlements`] | facilitators that answer in every way, and who hears of it: T13, T23, T24 |
 //! | [`surface`] | paths, hosts, caches: T17 to T19, T21 |
 //! | [`own_key`] | settling with a key of one's own: T20 |
 //! | [`malformed`] | headers that nobody sends in good faith |

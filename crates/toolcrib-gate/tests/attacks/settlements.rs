@@ -5,12 +5,13 @@ use std::time::Duration;
 use alloy_primitives::{B256, Bytes, U256};
 use serde_json::json;
 use toolcrib_chain::rpc::Retries;
+use toolcrib_core::caip::ToolRef;
 use toolcrib_core::x402::{Authorization, Version};
-use toolcrib_gate::{Facilitator, GIVE_UP_SECONDS};
+use toolcrib_gate::{ConfiguredUrl, Facilitator, GIVE_UP_SECONDS, Usage};
 
 use crate::chain::{Node, PRICE, account, connect_with, domain, recipient, token, wallet};
 use crate::facilitator::{Service, Spoil};
-use crate::payer::{BOTH, authorization, fresh, payer, sign, transfer};
+use crate::payer::{BOTH, REFERENCE, authorization, fresh, payer, sign, transfer};
 use crate::proxy::{Fate, between};
 use crate::scripted::{Reply, Scripted};
 use crate::shop::{LEASE_OVER, Plan, Shop, own_key, stages, two_words};
@@ -300,4 +301,39 @@ async fn offset(node: &Node) -> i64 {
 async fn now_on(node: &Node) -> Authorization {
     let signed = authorization();
     Authorization { valid_before: (signed.valid_before as i64 + offset(node).await) as u64, ..signed }
+}
+
+// req: USAGE-005, USAGE-007; attack: T24
+#[tokio::test]
+async fn t24_a_directory_hears_of_a_call_once_it_is_paid_and_never_changes_the_answer() {
+    for node in stages().await {
+        // One that answers, one that fails, one that closes, one that never answers.
+        let replies = [Reply::Answer(200, "{}".to_owned()), Reply::Answer(500, "{}".to_owned()), Reply::Close, Reply::Hang];
+        let count = replies.len();
+        let directory = Scripted::start(replies).await;
+        let usage = Usage::new(ConfiguredUrl::from_setting(&directory.url()).expect("a URL"), "k3y").expect("a key");
+        let reference = ToolRef::parse(REFERENCE).expect("a reference");
+        let plan = Plan::new(own_key(&node.chain, 5)).usage(usage).gate(move |gate| gate.tool(reference));
+        let shop = plan.open().await;
+        // What is not paid for is not reported.
+        let poor = Authorization { valid_before: 1, ..authorization() };
+        assert_eq!(shop.call(Version::V2, &shop.payment(Version::V2, poor), &[], &two_words()).await.status, 402);
+        assert!(directory.requests().is_empty());
+        for at in 0..count {
+            let version = BOTH[at % 2];
+            let signed = authorization();
+            let answer = shop.call(version, &shop.payment(version, signed), &[], &two_words()).await;
+            assert_eq!((answer.status, answer.has_output()), (200, true), "{answer:?}");
+            let transaction = answer.receipt(version).transaction;
+            let requests = directory.requests();
+            assert_eq!(requests.len(), at + 1, "one report for each call");
+            let report = String::from_utf8(requests[at].body.clone()).expect("text");
+            assert!(report.contains(&transaction), "{report}");
+            assert!(!report.contains(&signed.nonce.to_string()[4..]), "the transaction is enough: {report}");
+            // A second time it is fetched and not used.
+            assert_eq!(shop.call(version, &shop.payment(version, signed), &[], &two_words()).await.status, 409);
+            assert_eq!(directory.requests().len(), at + 1);
+            shop.assert_all(&node, at + 1, at + 1, at as u64 + 1).await;
+        }
+    }
 }

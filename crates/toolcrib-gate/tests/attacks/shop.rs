@@ -18,7 +18,7 @@ use toolcrib_core::tool::ToolBuilder;
 use toolcrib_core::x402::{Authorization, Challenge, Offer, Version};
 use toolcrib_devchain::accounts::dev_signers;
 use toolcrib_gate::{
-    Context, Due, Found, Gate, Handler, LocalSettlement, Outcome, PaidGate, Rate, Rates, Server, Settle, Tool, ToolError, Tools,
+    Context, Due, Found, Gate, Handler, LocalSettlement, Outcome, PaidGate, Rate, Rates, Server, Settle, Tool, ToolError, Tools, Usage,
     Verdict,
 };
 use toolcrib_store::replay::{Limits, MemoryReplay, ReplayStore};
@@ -157,6 +157,7 @@ pub(crate) struct Plan {
     pub(crate) hook: Hook,
     pub(crate) price: u64,
     pub(crate) rates: Rates,
+    pub(crate) usage: Option<Usage>,
     /// Tools beside the paid ones.
     pub(crate) more: Vec<Tool<Handler>>,
 }
@@ -170,6 +171,7 @@ impl Plan {
             hook: Arc::new(|_| Box::pin(async { Ok(()) })),
             price: PRICE,
             rates: rates(),
+            usage: None,
             more: Vec::new(),
         }
     }
@@ -197,6 +199,11 @@ impl Plan {
         self
     }
 
+    pub(crate) fn usage(mut self, usage: Usage) -> Self {
+        self.usage = Some(usage);
+        self
+    }
+
     pub(crate) const fn rates(mut self, rates: Rates) -> Self {
         self.rates = rates;
         self
@@ -208,7 +215,7 @@ impl Plan {
     }
 
     pub(crate) async fn open(self) -> Shop {
-        let Self { settle, store, gate, hook, price, rates, more } = self;
+        let Self { settle, store, gate, hook, price, rates, usage, more } = self;
         let settle = Arc::new(Counted { inner: settle, verified: AtomicUsize::new(0), settled: AtomicUsize::new(0) });
         let (runs, clock, faults) = (Arc::new(AtomicUsize::new(0)), Moving::default(), Arc::<Mutex<Vec<String>>>::default());
         let told = faults.clone();
@@ -224,6 +231,9 @@ impl Plan {
             .clock(clock.clone())
             .rates(rates)
             .on_fault(move |fault| told.lock().expect("no panic").push(format!("{} {}", fault.code, fault.detail)));
+        if let Some(usage) = usage {
+            tools = tools.usage(usage);
+        }
         for path in [PATH, OTHER_PATH] {
             tools = tools.tool(tool(path, price, gate(PaidGate::new(settle.clone())), counted.clone()));
         }
