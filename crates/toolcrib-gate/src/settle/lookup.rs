@@ -18,9 +18,10 @@ use toolcrib_core::x402::Authorization;
 
 use super::Found;
 
-/// How far a block's time may lie before ours: one slot of the slowest chain of the table, and a little for the clock. A transfer
-/// that is older was made before the payment was taken.
-pub const SKEW_SECONDS: u64 = 15;
+/// How far a block's time may lie before ours: one slot of the slowest chain of the table, sequencers that lag, and the clock, for which
+/// gates allow a minute elsewhere too. A transfer that is older was made before the payment was taken. To take one of ours for older
+/// would make its payer pay twice; the other mistake needs a nonce that was used and passed the check before the call all the same.
+pub const SKEW_SECONDS: u64 = 60;
 
 /// Blocks behind the newest that are taken for final where a node does not know the tag `finalized`: two epochs of Ethereum.
 pub const CONFIRMATIONS: u64 = 64;

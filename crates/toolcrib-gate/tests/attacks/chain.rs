@@ -75,7 +75,7 @@ pub(crate) struct Node {
 }
 
 enum Running {
-    Ours(Box<Devchain>),
+    Ours { _devchain: Box<Devchain> },
     Anvil { _child: Child },
 }
 
@@ -90,7 +90,7 @@ impl Node {
     pub(crate) async fn ours() -> Self {
         let devchain = Devchain::builder(Now).chain_id(CHAIN).spawn().await.expect("a chain");
         let url = devchain.http_url();
-        Self::set_up(Running::Ours(Box::new(devchain)), url).await
+        Self::set_up(Running::Ours { _devchain: Box::new(devchain) }, url).await
     }
 
     pub(crate) async fn anvil() -> Option<Self> {
@@ -131,7 +131,7 @@ impl Node {
     }
 
     pub(crate) const fn is_ours(&self) -> bool {
-        matches!(self.running, Running::Ours(_))
+        matches!(self.running, Running::Ours { .. })
     }
 
     pub(crate) async fn mint(&self, to: Address, amount: u64) {

@@ -382,8 +382,9 @@ async fn t11_headers() {
                 |key: &str, member: &str| encode(&json.replacen(&format!("\"{key}\":"), &format!("{member},\"{key}\":"), 1));
             let unpadded = good.trim_end_matches('=').to_owned();
             // The text is made longer until its last group of digits is not whole.
-            let padded = (0..3).map(|more| format!("{json}{}", " ".repeat(more))).map(|text| coding::encode(text.as_bytes()));
-            let padded = padded.filter(|text| text.ends_with('=')).last().expect("one of three");
+            let padded =
+                (0..3_usize).map(|more| format!("{json}{}", " ".repeat(more))).map(|text| coding::encode(text.as_bytes()));
+            let padded = padded.rev().find(|text| text.ends_with('=')).expect("one of three");
             let rows: Vec<(&str, Vec<u8>, &str)> = vec![
                 ("joined by a comma", format!("{good}, {good}").into_bytes(), "payment.base64"),
                 ("URL-safe", format!("-_{}", &good[2..]).into_bytes(), "payment.base64"),

@@ -281,10 +281,11 @@ async fn the_books_agree_after_a_day_of_faults() {
 
     // Evening: what is under way ends, what is open is looked up, what never can be is forgotten.
     faulty.store(false, Ordering::Relaxed);
-    settle_the_rest(&node, &clock, &*store, async || drop(server.reconcile().await)).await;
+    settle_the_rest(&node, &clock, &*store, async || _ = server.reconcile().await).await;
     let wrong = &world.wrong;
     let seen = [&wrong.node, &wrong.facilitator, &wrong.hung_up, &wrong.doubled].map(|count| count.load(Ordering::Relaxed));
-    let charged = audit(&node, &*store, &world, records, &runs.lock().expect("no panic").clone()).await;
+    let runs = runs.lock().expect("no panic").clone();
+    let charged = audit(&node, &*store, &world, records, &runs).await;
     let total = begun.elapsed();
     let _ = writeln!(
         std::io::stderr(),

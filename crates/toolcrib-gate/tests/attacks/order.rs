@@ -17,6 +17,7 @@ use crate::chain::{FUNDS, Node, PRICE, account, connect, domain, recipient, toke
 use crate::facilitator::Service;
 use crate::payer::{BOTH, Bound, authorization, cancellation, payer, sign, transfer};
 use crate::proxy::{Fate, between};
+use crate::scripted::{Reply, Scripted};
 use crate::shop::{HANDLER_SECONDS, LEASE_OVER, ORIGIN, PATH, Plan, own_key, stages, two_words};
 
 /// A registry with one tool for holders of an NFT, of which nobody has one.
@@ -120,6 +121,25 @@ async fn t12_a_predicate_that_cannot_be_asked_denies_nobody_and_charges_nobody()
         assert!(!answer.text().contains(&url), "where the node is, is nobody's business");
         dark.assert_all(&node, 0, 0, 0).await;
         assert_eq!((shop.entries().await, dark.entries().await, node.sent_by(5).await), (0, 0, 0));
+    }
+}
+
+// attack: T15
+#[tokio::test]
+async fn t15_a_payment_that_is_on_the_chain_already_buys_nothing_whatever_a_facilitator_says() {
+    for node in stages().await {
+        let valid = json!({"isValid": true, "payer": payer().address()}).to_string();
+        let used = json!({"success": false, "errorReason": "nonce_already_used", "transaction": ""}).to_string();
+        let scripted = Scripted::start([Reply::Answer(200, valid), Reply::Answer(200, used)]).await;
+        let settle = Facilitator::from_setting(&scripted.url()).expect("a URL").confirm_with([node.chain.clone()]);
+        let shop = Plan::new(settle).open().await;
+        let signed = authorization();
+        node.send(&wallet(8), token().address, transfer(&signed, &sign(payer(), &signed, &domain()))).await;
+        let answer = shop.call(Version::V2, &shop.payment(Version::V2, signed), &[], &two_words()).await;
+        assert_eq!((answer.verdict(), answer.has_output()), ((402, "settlement.refused".to_owned()), false), "{answer:?}");
+        assert_eq!(answer.receipt(Version::V2).reason.as_deref(), Some("nonce_used"));
+        shop.assert_all(&node, 0, 0, 1).await;
+        assert_eq!((scripted.requests().len(), shop.entries().await), (1, 0));
     }
 }
 

@@ -6,12 +6,14 @@ use serde_json::json;
 use toolcrib_core::money::Amount;
 use toolcrib_core::x402::{Authorization, ChainAddress, FacilitatorRequest, Offer, Payment, Version};
 use toolcrib_gate::LocalSettlement;
+use toolcrib_store::replay::{Limits, MAX_RESULT_SECONDS};
 
 use crate::chain::{FUNDS, PRICE, domain, recipient, token, wallet};
 use crate::facilitator::Service;
 use crate::http::post;
 use crate::payer::{BOTH, authorization, payer, sign, stranger};
 use crate::shop::{Plan, own_key, stages, two_words};
+use crate::stores::{Backend, Place};
 
 // attack: T20
 #[tokio::test]
@@ -104,5 +106,31 @@ async fn t20_many_at_once_leave_no_gap() {
         assert_eq!(transactions.len(), 40, "each in its own");
         shop.assert_all(&node, 40, 40, 40).await;
         assert_eq!((node.sent_by(5).await, node.balance(payer().address()).await), (40, FUNDS - 40 * PRICE));
+    }
+}
+
+/// A store without room takes no payment, so nobody pays for what could not be remembered.
+#[tokio::test]
+async fn a_full_store_takes_no_money() {
+    for node in stages().await {
+        for backend in [Backend::Memory, Backend::SqliteFile, Backend::Postgres] {
+            let Some(place) = Place::new(backend).await else { continue };
+            let limits = Limits { entries: 2, ..Limits::default() };
+            let shop = Plan::new(own_key(&node.chain, 5)).store(place.store(limits).await).open().await;
+            let before = node.balance(recipient()).await / PRICE;
+            for (at, status) in [200, 200, 503, 503].into_iter().enumerate() {
+                let answer = shop.call(BOTH[at % 2], &shop.payment(BOTH[at % 2], authorization()), &[], &two_words()).await;
+                assert_eq!((answer.status, answer.has_output()), (status, status == 200), "{answer:?}");
+                assert!(status == 200 || answer.verdict().1 == "store.full");
+            }
+            shop.assert_all(&node, 2, 2, before + 2).await;
+            // Room comes back when what is kept is over.
+            shop.clock.later(MAX_RESULT_SECONDS + 60);
+            let signed = authorization();
+            let signed = Authorization { valid_before: signed.valid_before + MAX_RESULT_SECONDS as u64 + 60, ..signed };
+            let answer = shop.call(Version::V2, &shop.payment(Version::V2, signed), &[], &two_words()).await;
+            assert_eq!(answer.status, 200, "{answer:?}");
+            shop.assert_all(&node, 3, 3, before + 3).await;
+        }
     }
 }

@@ -7,7 +7,7 @@ use serde_json::json;
 use toolcrib_chain::rpc::Retries;
 use toolcrib_core::caip::ToolRef;
 use toolcrib_core::x402::{Authorization, Version};
-use toolcrib_gate::{ConfiguredUrl, Facilitator, GIVE_UP_SECONDS, Usage};
+use toolcrib_gate::{ConfiguredUrl, Facilitator, GIVE_UP_SECONDS, SKEW_SECONDS, Usage};
 
 use crate::chain::{Node, PRICE, account, connect_with, domain, recipient, token, wallet};
 use crate::facilitator::{Service, Spoil};
@@ -15,6 +15,10 @@ use crate::payer::{BOTH, REFERENCE, authorization, fresh, payer, sign, transfer}
 use crate::proxy::{Fate, between};
 use crate::scripted::{Reply, Scripted};
 use crate::shop::{LEASE_OVER, Plan, Shop, own_key, stages, two_words};
+
+/// What is attempted; what the facilitator says to verification, settlement and the one repetition; the answer; runs; requests to
+/// settle that the facilitator saw.
+type Row<'r> = (&'r str, Vec<Reply>, (u16, &'r str), usize, usize);
 
 fn valid() -> Reply {
     Reply::Answer(200, json!({"isValid": true, "payer": payer().address()}).to_string())
@@ -78,8 +82,7 @@ async fn t13_every_answer_of_a_facilitator_that_moves_nothing() {
         let refused = (402, "settlement.refused");
         let unknown = (502, "settlement.unknown");
         let unavailable = (502, "settlement.unavailable");
-        // Verification, settlement and the one repetition; the answer; runs; requests to settle that the facilitator saw.
-        let rows: Vec<(&str, Vec<Reply>, (u16, &str), usize, usize)> = vec![
+        let rows: Vec<Row<'_>> = vec![
             ("not valid", vec![said(json!({"isValid": false, "invalidReason": "insufficient_funds"}))], refused, 0, 0),
             (
                 "not valid, 400",
@@ -159,6 +162,21 @@ async fn t13_a_settlement_whose_answer_is_spoilt_is_found_on_the_chain() {
             }
         }
         assert_eq!(node.sent_by(7).await, 8);
+    }
+}
+
+/// A machine whose clock is ahead of the chain's: what has moved since is not taken for something of before, or the payer would be asked
+/// to pay again.
+#[tokio::test]
+async fn t13_a_clock_that_is_ahead_charges_nobody_twice() {
+    for node in stages().await {
+        let service = Service::spoilt(own_key(&node.chain, 7), |is_settlement| is_settlement.then_some(Spoil::Cut)).await;
+        let shop = Plan::new(facilitator(&node, &service.url()).settle_time(Duration::from_millis(1_500))).open().await;
+        // A little less, since time goes on.
+        shop.clock.later(SKEW_SECONDS as i64 - 10);
+        let answer = shop.call(Version::V2, &shop.payment(Version::V2, authorization()), &[], &two_words()).await;
+        assert_eq!((answer.status, answer.has_output()), (200, true), "{answer:?}");
+        shop.assert_all(&node, 1, 1, 1).await;
     }
 }
 

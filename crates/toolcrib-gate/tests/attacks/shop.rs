@@ -18,8 +18,8 @@ use toolcrib_core::tool::ToolBuilder;
 use toolcrib_core::x402::{Authorization, Challenge, Offer, Version};
 use toolcrib_devchain::accounts::dev_signers;
 use toolcrib_gate::{
-    Context, Due, Found, Gate, Handler, LocalSettlement, Outcome, PaidGate, Rate, Rates, Server, Settle, Tool, ToolError, Tools, Usage,
-    Verdict,
+    Context, Due, Found, Gate, Handler, LocalSettlement, Outcome, PaidGate, Rate, Rates, Server, Settle, Tool, ToolError, Tools,
+    Usage, Verdict,
 };
 use toolcrib_store::replay::{Limits, MemoryReplay, ReplayStore};
 
