@@ -1,17 +1,20 @@
 //! A key that settles is worth its gas to others: what it can be made to send, and how much at once.
 
+use std::time::{Duration, Instant};
+
 use alloy_primitives::U256;
 use futures_util::future::join_all;
 use serde_json::json;
+use toolcrib_core::clock::Clock as _;
 use toolcrib_core::money::Amount;
 use toolcrib_core::x402::{Authorization, ChainAddress, FacilitatorRequest, Offer, Payment, Version};
 use toolcrib_gate::LocalSettlement;
 use toolcrib_store::replay::{Limits, MAX_RESULT_SECONDS};
 
-use crate::chain::{FUNDS, PRICE, domain, recipient, token, wallet};
+use crate::chain::{FUNDS, Now, PRICE, domain, recipient, token, wallet};
 use crate::facilitator::Service;
 use crate::http::post;
-use crate::payer::{BOTH, authorization, payer, sign, stranger};
+use crate::payer::{BOTH, authorization, authorization_of, header, payer, sign, stranger};
 use crate::shop::{Plan, own_key, stages, two_words};
 use crate::stores::{Backend, Place};
 
@@ -132,5 +135,35 @@ async fn a_full_store_takes_no_money() {
             assert_eq!(answer.status, 200, "{answer:?}");
             shop.assert_all(&node, 3, 3, before + 3).await;
         }
+    }
+}
+
+/// A payment that begins in this very second is waited for, but not one that could never be paid: waiting takes a place among the calls
+/// that run, and signatures of empty accounts cost nothing.
+#[tokio::test]
+async fn nobody_waits_for_an_empty_account() {
+    for node in stages().await {
+        let shop = Plan::new(own_key(&node.chain, 5)).open().await;
+        let mut fastest = Duration::MAX;
+        for _ in 0..3 {
+            let signed = Authorization { valid_after: Now.now().seconds() as u64, ..authorization_of(stranger().address()) };
+            let payment = header(&shop.challenges, Version::V2, signed, sign(stranger(), &signed, &domain()));
+            let begun = Instant::now();
+            let answer = shop.call(Version::V2, &payment, &[], &two_words()).await;
+            fastest = fastest.min(begun.elapsed());
+            assert_eq!(answer.verdict(), (402, "settlement.refused".to_owned()));
+            assert_eq!(answer.receipt(Version::V2).reason.as_deref(), Some("insufficient_funds"));
+        }
+        assert!(fastest < Duration::from_secs(2), "{fastest:?}");
+        let signed = Authorization { valid_after: Now.now().seconds() as u64, ..authorization() };
+        let mining = async {
+            tokio::time::sleep(Duration::from_millis(1_500)).await;
+            node.mine().await;
+        };
+        let payment = shop.payment(Version::V2, signed);
+        let input = two_words();
+        let (answer, ()) = tokio::join!(shop.call(Version::V2, &payment, &[], &input), mining);
+        assert_eq!(answer.status, 200, "whoever has the money is: {answer:?}");
+        shop.assert_all(&node, 1, 1, 1).await;
     }
 }
