@@ -80,7 +80,10 @@ async fn call(shared: Arc<Shared>, tool: &Arc<Served>, request: Request, seen: &
         let found = terms.verify(payment, &head.headers, asked, shared.clock.now()).await;
         let found = found.map_err(|unproven| stop(terms, unproven))?;
         seen.caller(found.caller.account);
-        shared.limiter.account(found.caller.account).map_err(too_often)?;
+        // A payment whose time is over is on the chain for everybody to send again; it must not use up what its payer may call.
+        if !found.is_over {
+            shared.limiter.account(found.caller.account).map_err(too_often)?;
+        }
         proven = Some(found);
         delegated_for = delegation::read(&head.headers, tool.gate.access.as_ref())?;
     }

@@ -33,7 +33,7 @@ pub use gate::{
 pub use metrics::COUNTS_SECONDS;
 pub use query::{MAX_PARAMETERS, MAX_QUERY_BYTES};
 pub use rate::{MAX_CALLERS, Rate, Rates};
-pub use reconcile::{RECONCILE_EVERY, Reconciled};
+pub use reconcile::{GIVE_UP_SECONDS, RECONCILE_EVERY, Reconciled};
 pub use serving::{HEAD_TIME, MAX_CONNECTIONS, MAX_HEAD_BYTES, Origins};
 pub use settle::{
     CONFIRM_TIME, CONFIRMATIONS, Due, Facilitator, FacilitatorCall, Found, LOG_WINDOW, LocalSettlement, MAX_LOG_WINDOWS,

@@ -23,12 +23,16 @@ const AT_ONCE: usize = 50;
 /// For how long a payment is left alone after a look, in seconds. Nodes are not asked about the same one all the time.
 const LOOK_AGAIN_SECONDS: i64 = 30;
 
+/// How long after its end a payment is looked for that no node can tell anything about, in seconds: a week, in which an operator who is
+/// told every time can do something about it. It can be used by nobody any more, and a store that kept it would fill up.
+pub const GIVE_UP_SECONDS: i64 = 7 * 86_400;
+
 /// What one look has found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reconciled {
     /// Payments whose money has moved.
     pub settled: usize,
-    /// Payments whose money never will.
+    /// Payments whose money never will, or about which nothing is to be known any more.
     pub released: usize,
     /// Payments about which nothing is known yet.
     pub open: usize,
@@ -56,24 +60,33 @@ pub(crate) async fn once(shared: &Shared, tools: &[Arc<Served>]) -> Reconciled {
         let charged = || tools.iter().filter(|tool| tool.gate.charge.is_some());
         let tool = charged().find(|tool| *tool.route == *entry.route).or_else(|| charged().next());
         let Some((tool, charge)) = tool.and_then(|tool| Some((tool, tool.gate.charge.as_ref()?))) else { continue };
-        let Ok((payment, offer)) = read_facilitator_request(&entry.note) else {
-            shared.tell(tool, codes::settlement::UNKNOWN, "what was written down about a settlement cannot be read");
-            found.open += 1;
-            continue;
+        let read = read_facilitator_request(&entry.note);
+        let seen = match &read {
+            Ok((payment, offer)) => charge.settle.look_up(Due { payment, offer, resource: None }, entry.reserved_at).await,
+            Err(_) => Found::Unclear { detail: "what was written down about a settlement cannot be read".to_owned() },
         };
-        let due = Due { payment: &payment, offer: &offer, resource: None };
-        let outcome = match charge.settle.look_up(due, entry.reserved_at).await {
-            Found::Settled { transaction } => {
-                let response = SettleResponse::settled(&payment, transaction).to_json(payment.version).into_bytes();
+        let outcome = match (seen, &read) {
+            (Found::Settled { transaction }, Ok((payment, offer))) => {
+                let response = SettleResponse::settled(payment, transaction).to_json(payment.version).into_bytes();
                 found.settled += 1;
-                tool.metrics.settled(&offer);
+                tool.metrics.settled(offer);
                 store.settle(&entry.key, &Receipt { transaction, response }, now).await
             }
-            Found::Never | Found::Spent => {
+            (Found::Never | Found::Spent, _) => {
                 found.released += 1;
                 store.release(&entry.key, ticket).await
             }
-            Found::Open | Found::Unclear { .. } => {
+            (Found::Unclear { detail }, _) if now.since(entry.expires_at) >= GIVE_UP_SECONDS => {
+                shared.tell(tool, codes::settlement::UNKNOWN, &format!("given up: {} ({detail})", entry.key));
+                found.released += 1;
+                store.release(&entry.key, ticket).await
+            }
+            (Found::Unclear { detail }, _) => {
+                shared.tell(tool, codes::settlement::UNKNOWN, &detail);
+                found.open += 1;
+                Ok(())
+            }
+            (Found::Open | Found::Settled { .. }, _) => {
                 found.open += 1;
                 Ok(())
             }

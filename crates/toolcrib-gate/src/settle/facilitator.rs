@@ -313,7 +313,12 @@ impl Settle for Facilitator {
         };
         let answer = self.ask(FacilitatorCall::Verify, Some(&body)).await;
         match verify_outcome(answer.as_facilitator_answer(), due.payment) {
-            VerifyOutcome::Valid => Verdict::Good,
+            // Facilitators need not look at the nonce before they settle. Whoever comes with a payment that is on the chain already has
+            // read it there, or has had something for it elsewhere.
+            VerifyOutcome::Valid => match self.trail(due) {
+                Some(trail) if trail.is_used().await => Verdict::Bad { reason: "nonce_used".to_owned() },
+                _ => Verdict::Good,
+            },
             VerifyOutcome::Invalid(response) => Verdict::Bad { reason: word(response.reason.as_deref(), "payment_not_valid") },
             VerifyOutcome::Unavailable(findings) => Verdict::Unclear { detail: answer.detail(&findings) },
         }
@@ -330,9 +335,13 @@ impl Settle for Facilitator {
                 Some(transaction) => self.confirm(due, transaction).await,
                 None => Outcome::Unknown { transaction: None, detail },
             },
-            SettleOutcome::Refused(response) => {
-                Outcome::Refused { reason: word(response.reason.as_deref(), "settlement_refused") }
-            }
+            SettleOutcome::Refused(response) => match self.trail(due) {
+                // Whoever refuses and has sent it in all the same would make the payer pay twice. The chain knows.
+                Some(trail) if trail.is_used().await => {
+                    Outcome::Unknown { transaction: None, detail: format!("{detail}, and the nonce is used") }
+                }
+                _ => Outcome::Refused { reason: word(response.reason.as_deref(), "settlement_refused") },
+            },
             SettleOutcome::NotAttempted => Outcome::NotAttempted { detail },
             SettleOutcome::Unknown { transaction, .. } => Outcome::Unknown { transaction, detail },
             SettleOutcome::Pending(first) => {

@@ -16,7 +16,7 @@ use async_trait::async_trait;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep};
 use toolcrib_chain::Error;
-use toolcrib_chain::abi::IEIP3009::{transferWithAuthorization_0Call, transferWithAuthorization_1Call};
+use toolcrib_chain::abi::IEIP3009::{balanceOfCall, transferWithAuthorization_0Call, transferWithAuthorization_1Call};
 use toolcrib_chain::registry::Revert;
 use toolcrib_chain::rpc::{BoundedCall, CallOutcome, Chain};
 use toolcrib_chain::sign::{Domain, StrictSignature, check_domain, is_used};
@@ -155,6 +155,10 @@ impl LocalSettlement {
                 CallOutcome::TooLarge => return Err(Stop::Never("transfer_refused")),
             };
             match self.why(lane, token, due.payment, &Revert::decode(&data)).await {
+                // The token looks at the time first. Whoever could not pay in any case is not waited for.
+                Stop::NotYet if attempt == 1 && self.is_poor(lane, token, due.payment).await? => {
+                    return Err(Stop::Never("insufficient_funds"));
+                }
                 Stop::NotYet if attempt < NOT_YET_ATTEMPTS => sleep(NOT_YET_PAUSE).await,
                 stop => return Err(stop),
             }
@@ -180,6 +184,15 @@ impl LocalSettlement {
             return Err(Stop::Never("offer_not_met"));
         }
         pinned(offer).ok_or(Stop::Never("asset_not_allowed"))
+    }
+
+    /// Whether the payer has less than the payment. An answer that cannot be read says nothing.
+    async fn is_poor(&self, lane: &Lane, token: &asset::Token, payment: &Payment) -> Result<bool, Error> {
+        let Authorization { from: account, value, .. } = payment.authorization;
+        let data = balanceOfCall { account }.abi_encode().into();
+        let call = BoundedCall { to: token.address, data, from: None, gas: Some(self.max_gas), max_bytes: 32 };
+        Ok(matches!(lane.chain.call(&call).await?, CallOutcome::Returned(bytes)
+            if bytes.len() == 32 && U256::from_be_slice(&bytes) < value.get()))
     }
 
     /// Why a token refuses a transfer. That the nonce is used is asked for whatever it says, since it says only the first reason.

@@ -18,9 +18,10 @@ use toolcrib_core::x402::Authorization;
 
 use super::Found;
 
-/// How far a block's time may lie before ours: one slot of the slowest chain of the table, and a little for the clock. A transfer
-/// that is older was made before the payment was taken.
-pub const SKEW_SECONDS: u64 = 15;
+/// How far a block's time may lie before ours: one slot of the slowest chain of the table, sequencers that lag, and the clock, for which
+/// gates allow a minute elsewhere too. A transfer that is older was made before the payment was taken. To take one of ours for older
+/// would make its payer pay twice; the other mistake needs a nonce that was used and passed the check before the call all the same.
+pub const SKEW_SECONDS: u64 = 60;
 
 /// Blocks behind the newest that are taken for final where a node does not know the tag `finalized`: two epochs of Ethereum.
 pub const CONFIRMATIONS: u64 = 64;
@@ -66,6 +67,12 @@ impl Trail<'_> {
             }
         };
         used.await.unwrap_or_default()
+    }
+
+    /// Whether the nonce is used in the newest block. A node that does not answer says nothing against it.
+    pub(super) async fn is_used(&self) -> bool {
+        let Authorization { from, nonce, .. } = *self.authorization;
+        toolcrib_chain::sign::is_used(self.chain, self.token, from, nonce).await.unwrap_or_default()
     }
 
     async fn find(&self, since: u64) -> Result<Found, Error> {

@@ -252,12 +252,10 @@ impl ReplayStore for SqlReplay {
         let mut swept = false;
         for _ in 0..ATTEMPTS {
             match step!(self.try_reserve(key, reservation, ticket, now))? {
-                // What is over takes no room, even when nobody swept.
+                // What is over takes no room, even when nobody swept. Where nothing is left to sweep, somebody else may just have.
                 Some(Reserve::Full) if !swept => {
                     swept = true;
-                    if step!(self.try_expire(now))? == 0 {
-                        return Ok(Reserve::Full);
-                    }
+                    step!(self.try_expire(now))?;
                 }
                 Some(answer) => return Ok(answer),
                 None => {}
