@@ -68,19 +68,22 @@ struct Case {
     on_anvil: bool,
 }
 
-// req: GATE-007, PAY-005; attack: T2, T16
+// req: GATE-007, PAY-005
+// attack: T2, T16
 #[tokio::test]
 async fn killed_at_every_step_and_started_again_on_sqlite() {
     matrix(Backend::SqliteFile, false).await;
 }
 
-// req: GATE-007, PAY-005; attack: T2, T16
+// req: GATE-007, PAY-005
+// attack: T2, T16
 #[tokio::test]
 async fn killed_at_every_step_and_started_again_on_postgres() {
     matrix(Backend::Postgres, false).await;
 }
 
-// req: GATE-007; attack: T2, T16
+// req: GATE-007
+// attack: T2, T16
 #[tokio::test]
 async fn killed_while_a_foreign_node_has_the_transaction() {
     matrix(Backend::SqliteFile, true).await;

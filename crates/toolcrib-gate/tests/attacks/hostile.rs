@@ -65,7 +65,8 @@ fn amount(value: u64) -> Amount {
     Amount::new(U256::from(value))
 }
 
-// req: PAY-008; attack: T5
+// req: PAY-008
+// attack: T5
 #[tokio::test]
 async fn t05_amounts_that_are_not_the_price() {
     table(async |shop| {
@@ -114,7 +115,8 @@ async fn t05_a_price_that_has_changed_is_asked_for_anew() {
     }
 }
 
-// req: PAY-003, GATE-003; attack: T6
+// req: PAY-003, GATE-003
+// attack: T6
 #[tokio::test]
 async fn t06_nothing_where_money_is_asked_and_money_where_nothing_is() {
     for node in stages().await {
@@ -138,7 +140,8 @@ async fn t06_nothing_where_money_is_asked_and_money_where_nothing_is() {
     }
 }
 
-// req: PAY-008; attack: T7
+// req: PAY-008
+// attack: T7
 #[tokio::test]
 async fn t07_another_payee_another_payer_another_offer() {
     table(async |shop| {
@@ -180,7 +183,8 @@ async fn t07_another_payee_another_payer_another_offer() {
     .await;
 }
 
-// req: PAY-008; attack: T8
+// req: PAY-008
+// attack: T8
 #[tokio::test]
 async fn t08_another_domain_another_token() {
     table(async |shop| {
@@ -224,7 +228,8 @@ async fn t08_another_domain_another_token() {
     .await;
 }
 
-// req: PAY-015; attack: T9
+// req: PAY-015
+// attack: T9
 #[tokio::test]
 async fn t09_times() {
     table(async |shop| {
@@ -263,7 +268,8 @@ async fn t09_times() {
     .await;
 }
 
-// req: PAY-009; attack: T10
+// req: PAY-009
+// attack: T10
 #[tokio::test]
 async fn t10_signatures() {
     table(async |shop| {
@@ -357,7 +363,8 @@ async fn t10_a_signature_that_wallets_spell_otherwise_is_used_once_in_all_spelli
     }
 }
 
-// req: PAY-016; attack: T11
+// req: PAY-016
+// attack: T11
 #[tokio::test]
 async fn t11_headers() {
     table(async |shop| {

@@ -201,7 +201,8 @@ impl World {
     }
 }
 
-// req: GATE-007, PAY-005; attack: T1, T13, T16
+// req: GATE-007, PAY-005
+// attack: T1, T13, T16
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_books_agree_after_a_day_of_faults() {
     let calls: usize = std::env::var("TOOLCRIB_CALLS").map_or(5_000, |text| text.parse().expect("a number of calls"));

@@ -39,7 +39,8 @@ fn value(good: String, is_encoded: bool) -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![bytes, encoded, hex, cut]
 }
 
-// req: PAY-016; attack: T11
+// req: PAY-016
+// attack: T11
 #[test]
 fn no_header_of_a_paid_call_makes_the_server_fail() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");

@@ -53,7 +53,8 @@ impl Club {
     }
 }
 
-// req: GATE-007, GATE-008; attack: T12
+// req: GATE-007, GATE-008
+// attack: T12
 #[tokio::test]
 async fn t12_whoever_is_denied_pays_nothing() {
     for node in stages().await {
@@ -90,7 +91,8 @@ async fn t12_whoever_is_denied_pays_nothing() {
     }
 }
 
-// req: GATE-005; attack: T12
+// req: GATE-005
+// attack: T12
 #[tokio::test]
 async fn t12_a_predicate_that_cannot_be_asked_denies_nobody_and_charges_nobody() {
     for node in stages().await {
@@ -201,7 +203,8 @@ async fn t14_money_that_is_taken_away_while_the_handler_runs_buys_nothing() {
     }
 }
 
-// req: GATE-007; attack: T14
+// req: GATE-007
+// attack: T14
 #[tokio::test]
 async fn t14_a_handler_that_fails_costs_nothing_unless_it_was_paid_first() {
     for node in stages().await {

@@ -44,7 +44,8 @@ fn count(answers: &[Answer], served: usize, refused: usize) {
     assert!(answers.iter().all(|answer| answer.has_output() == (answer.status == 200)));
 }
 
-// req: PAY-005; attack: T1
+// req: PAY-005
+// attack: T1
 #[tokio::test]
 async fn t01_parallel_copies_run_once() {
     for (node, shop, _place) in shops().await {
@@ -61,7 +62,8 @@ async fn t01_parallel_copies_run_once() {
     }
 }
 
-// req: PAY-005; attack: T1
+// req: PAY-005
+// attack: T1
 #[tokio::test]
 async fn t01_parallel_copies_to_two_processes_run_once() {
     for backend in DURABLE {
@@ -92,7 +94,8 @@ async fn t01_parallel_copies_to_two_processes_run_once() {
     }
 }
 
-// req: PAY-005; attack: T2
+// req: PAY-005
+// attack: T2
 #[tokio::test]
 async fn t02_a_copy_is_refused_later_elsewhere_and_after_a_restart() {
     for backend in DURABLE {
@@ -128,7 +131,8 @@ async fn t02_a_copy_is_refused_later_elsewhere_and_after_a_restart() {
     }
 }
 
-// req: PAY-005; attack: T3
+// req: PAY-005
+// attack: T3
 #[tokio::test]
 async fn t03_a_payment_for_one_tool_does_not_buy_another() {
     for (node, shop, _place) in shops().await {
@@ -165,7 +169,8 @@ async fn t03_a_payment_for_one_tool_does_not_buy_another() {
     }
 }
 
-// req: PAY-005; attack: T4
+// req: PAY-005
+// attack: T4
 #[tokio::test]
 async fn t04_the_same_payment_in_the_other_version_is_the_same_payment() {
     for (node, shop, _place) in shops().await {

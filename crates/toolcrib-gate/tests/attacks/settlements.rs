@@ -63,7 +63,8 @@ async fn left_open(shop: &Shop, node: &Node, payment: &str, token_header: &[(&st
     }
 }
 
-// req: GATE-007; attack: T13
+// req: GATE-007
+// attack: T13
 #[tokio::test]
 async fn t13_every_answer_of_a_facilitator_that_moves_nothing() {
     for node in stages().await {
@@ -146,7 +147,8 @@ async fn t13_every_answer_of_a_facilitator_that_moves_nothing() {
     }
 }
 
-// req: GATE-007; attack: T13
+// req: GATE-007
+// attack: T13
 #[tokio::test]
 async fn t13_a_settlement_whose_answer_is_spoilt_is_found_on_the_chain() {
     for node in stages().await {
@@ -321,7 +323,8 @@ async fn now_on(node: &Node) -> Authorization {
     Authorization { valid_before: (signed.valid_before as i64 + offset(node).await) as u64, ..signed }
 }
 
-// req: USAGE-005, USAGE-007; attack: T24
+// req: USAGE-005, USAGE-007
+// attack: T24
 #[tokio::test]
 async fn t24_a_directory_hears_of_a_call_once_it_is_paid_and_never_changes_the_answer() {
     for node in stages().await {

@@ -11,7 +11,8 @@ use crate::http::{Connection, post, send};
 use crate::payer::{BOTH, Bound, REFERENCE, authorization, fresh, paid, payer};
 use crate::shop::{ORIGIN, PATH, Plan, own_key, rates, stages, tool, two_words};
 
-// req: GATE-002; attack: T17
+// req: GATE-002
+// attack: T17
 #[tokio::test]
 async fn t17_no_cache_keeps_a_challenge_or_an_output() {
     for node in stages().await {
@@ -94,7 +95,8 @@ async fn t18_no_spelling_of_the_path_and_no_method_goes_past_the_gate() {
     }
 }
 
-// req: GATE-002; attack: T19
+// req: GATE-002
+// attack: T19
 #[tokio::test]
 async fn t19_what_a_request_says_about_hosts_is_not_believed() {
     for node in stages().await {
