@@ -24,7 +24,8 @@ use toolcrib_core::schema::Echo;
 use toolcrib_core::x402::usage::{UsageProof, UsageReport};
 use toolcrib_core::x402::{FacilitatorRequest, Offer, PAID_CACHE_CONTROL, SettleResponse};
 use toolcrib_store::replay::{
-    Again, Proof, Receipt, Redeem, ReplayStore, Reservation, Reserve, Settlement, State, StoredResult, Ticket,
+    Again, Kept, MAX_RESULT_BYTES, Proof, Receipt, Redeem, ReplayStore, Reservation, Reserve, Settlement, State, StoredResult,
+    Ticket,
 };
 
 use crate::answer::{self, Refusal, Stop};
@@ -198,8 +199,15 @@ impl Admitted<'_> {
         let running = if charge.first { self.tool.time.as_secs().try_into().unwrap_or(i64::MAX) } else { 0 };
         let lease_until = began.plus(SETTLEMENT_SECONDS.saturating_add(running));
         let settlement = Settlement { lease_until, note: note.as_bytes(), result };
-        if let Err(error) = held.store.begin_settlement(&held.proven.key, held.ticket, &settlement).await {
-            return Err(self.store_fault(&error));
+        match held.store.begin_settlement(&held.proven.key, held.ticket, &settlement).await {
+            // Nobody pays for what could not be given again if the answer is lost.
+            Ok(Kept::NoRoom | Kept::TooLarge) => {
+                self.release(held).await;
+                self.shared.tell(self.tool, codes::store::FULL, "there is no room for another result");
+                return Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, codes::store::FULL).retry_after(RETRY_SECONDS).into());
+            }
+            Ok(Kept::Yes | Kept::Nothing) => {}
+            Err(error) => return Err(self.store_fault(&error)),
         }
         let sent = Instant::now();
         let outcome = charge.settle.settle(due).await;
@@ -336,7 +344,9 @@ impl Admitted<'_> {
             return Err(Refusal::new(failed, codes::gate::OUTPUT_INVALID).with("violations", listed(&violations)).into());
         }
         let bytes = output.to_string().into_bytes();
-        if bytes.len() > MAX_OUTPUT_BYTES {
+        // What is paid for is kept for whoever paid, so it has to fit there too.
+        let most = if tool.gate.charge.is_some() { MAX_RESULT_BYTES } else { MAX_OUTPUT_BYTES };
+        if bytes.len() > most {
             return Err(fault(failed, codes::gate::OUTPUT_TOO_LARGE, &format!("{} bytes", bytes.len())));
         }
         Ok(Ran { output: bytes, took })

@@ -22,7 +22,8 @@ use crate::Gate;
 /// Bytes of input that a tool takes at most, unless it is told to take fewer: what the schema validator takes.
 pub const MAX_INPUT_BYTES: usize = MAX_INSTANCE_BYTES;
 
-/// Bytes of output that are served at most. Agents read answers into a context that holds less.
+/// Bytes of output that are served at most; of a paid tool, what the store keeps for whoever paid
+/// ([`MAX_RESULT_BYTES`](toolcrib_store::replay::MAX_RESULT_BYTES)). Agents read answers into a context that holds less.
 pub const MAX_OUTPUT_BYTES: usize = 4 * 1024 * 1024;
 
 /// How long a handler may run, unless told otherwise. Public clients and proxies give up after one minute.

@@ -110,7 +110,7 @@ struct Shop {
     challenges: [Challenge; 2],
 }
 
-/// A tool that counts words for money. The word `fail` makes it fail, once for each `fail` that was put into `failures`.
+/// A tool that counts words for money. The word `fail` makes its first run fail, `long N` makes it say N words.
 fn tool(gate: PaidGate, runs: &Runs) -> Tool<Handler> {
     let account = format!("eip155:8453:{:#x}", recipient());
     let builder = ToolBuilder::new("word-count", "Counts the words of a text.", &format!("{ORIGIN}/word-count"), creator());
@@ -125,7 +125,11 @@ fn tool(gate: PaidGate, runs: &Runs) -> Tool<Handler> {
             if input.text.starts_with("fail") && first {
                 return Err(ToolError::unavailable("not today"));
             }
-            Ok(Output::new(&input.text, context.caller()))
+            let mut output = Output::new(&input.text, context.caller());
+            if let Some(length) = input.text.strip_prefix("long ").and_then(|length| length.parse().ok()) {
+                output.pad(length);
+            }
+            Ok(output)
         }
     })
 }
@@ -136,8 +140,12 @@ impl Shop {
     }
 
     async fn with(script: Script, change: impl Fn(PaidGate) -> PaidGate) -> Self {
+        Self::keeping(script, Limits::default(), change).await
+    }
+
+    async fn keeping(script: Script, limits: Limits, change: impl Fn(PaidGate) -> PaidGate) -> Self {
         let (script, runs) = (Arc::new(script), Runs::default());
-        let store = Arc::new(MemoryReplay::new(Limits::default()));
+        let store = Arc::new(MemoryReplay::new(limits));
         let clock = Moving(Arc::new(AtomicI64::new(NOW)));
         let faults = Arc::<Mutex<Vec<String>>>::default();
         let told = faults.clone();
@@ -472,6 +480,20 @@ async fn a_crash_before_the_money_moves_leaves_the_payment_good() {
     shop.later(61);
     assert_eq!(shop.send(Version::V1, &payment, &[], &two_words()).await.status, 200);
     assert_eq!(shop.store.entry(&key).await.expect("memory").expect("there").state, State::Settled);
+}
+
+#[tokio::test]
+async fn nobody_pays_for_what_cannot_be_kept() {
+    // A store without room for results, and an output that is larger than any store keeps.
+    for (words, room, code) in [(2, 0, "store.full"), (400_000, u64::MAX, "gate.output_too_large")] {
+        let limits = Limits { result_bytes: room, ..Limits::default() };
+        let shop = Shop::keeping(Script::default(), limits, |gate| gate).await;
+        let payment = shop.payment(Version::V1, shop.authorization());
+        let input = json!({"text": format!("long {words}")});
+        let answer = shop.send(Version::V1, &payment, &[], &input).await;
+        assert_eq!(answer.verdict().1, code, "{answer:?}");
+        assert_eq!((shop.script.settles(), shop.entries().await), (0, 0), "nothing is charged, and the payment is given back");
+    }
 }
 
 #[test]

@@ -57,6 +57,11 @@ impl Output {
         let caller = caller.map(|caller| caller.account.to_checksum(None));
         Self { words: text.split_whitespace().count(), caller }
     }
+
+    /// Makes it so many words long.
+    pub(crate) fn pad(&mut self, words: usize) {
+        self.caller = Some("word ".repeat(words));
+    }
 }
 
 /// A manifest of a tool at `/<name>`.
