@@ -65,7 +65,7 @@ fn amount(value: u64) -> Amount {
     Amount::new(U256::from(value))
 }
 
-// req: PAY-008
+// req: PAY-013, GATE-004
 // attack: T5
 #[tokio::test]
 async fn t05_amounts_that_are_not_the_price() {
@@ -115,7 +115,7 @@ async fn t05_a_price_that_has_changed_is_asked_for_anew() {
     }
 }
 
-// req: PAY-003, GATE-003
+// req: GATE-009
 // attack: T6
 #[tokio::test]
 async fn t06_nothing_where_money_is_asked_and_money_where_nothing_is() {
@@ -140,7 +140,7 @@ async fn t06_nothing_where_money_is_asked_and_money_where_nothing_is() {
     }
 }
 
-// req: PAY-008
+// req: PAY-015, GATE-004
 // attack: T7
 #[tokio::test]
 async fn t07_another_payee_another_payer_another_offer() {
@@ -183,7 +183,7 @@ async fn t07_another_payee_another_payer_another_offer() {
     .await;
 }
 
-// req: PAY-008
+// req: PAY-011
 // attack: T8
 #[tokio::test]
 async fn t08_another_domain_another_token() {
@@ -268,7 +268,7 @@ async fn t09_times() {
     .await;
 }
 
-// req: PAY-009
+// req: GATE-003
 // attack: T10
 #[tokio::test]
 async fn t10_signatures() {
@@ -363,7 +363,7 @@ async fn t10_a_signature_that_wallets_spell_otherwise_is_used_once_in_all_spelli
     }
 }
 
-// req: PAY-016
+// req: PAY-013
 // attack: T11
 #[tokio::test]
 async fn t11_headers() {

@@ -39,7 +39,7 @@ fn value(good: String, is_encoded: bool) -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![bytes, encoded, hex, cut]
 }
 
-// req: PAY-016
+// req: PAY-013
 // attack: T11
 #[test]
 fn no_header_of_a_paid_call_makes_the_server_fail() {

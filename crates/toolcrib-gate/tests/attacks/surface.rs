@@ -11,7 +11,6 @@ use crate::http::{Connection, post, send};
 use crate::payer::{BOTH, Bound, REFERENCE, authorization, fresh, paid, payer};
 use crate::shop::{ORIGIN, PATH, Plan, own_key, rates, stages, tool, two_words};
 
-// req: GATE-002
 // attack: T17
 #[tokio::test]
 async fn t17_no_cache_keeps_a_challenge_or_an_output() {
@@ -95,7 +94,7 @@ async fn t18_no_spelling_of_the_path_and_no_method_goes_past_the_gate() {
     }
 }
 
-// req: GATE-002
+// req: PAY-010
 // attack: T19
 #[tokio::test]
 async fn t19_what_a_request_says_about_hosts_is_not_believed() {
