@@ -23,6 +23,10 @@ use crate::wallet::{Scope, Wallet};
 /// Added to the estimate of gas, in percent: state may change between estimate and execution.
 pub const GAS_MARGIN_PERCENT: u64 = 20;
 
+/// How often a transaction is looked for whose number is used and which is not there, before another is believed to have taken its
+/// place. Nodes count a transaction before they show its receipt, and lag behind each other; whoever believes it too early sends twice.
+pub const REPLACED_LOOKS: u32 = 10;
+
 /// A call to a contract that changes something.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Call {
@@ -163,20 +167,19 @@ impl Chain {
     ) -> Result<TransactionReceipt, Error> {
         let pause = if self.is_loopback() { Duration::from_millis(50) } else { Duration::from_secs(2) };
         let deadline = tokio::time::Instant::now() + most;
+        let mut missed = 0;
         loop {
             if let Some(receipt) = self.receipt(signed.hash).await? {
                 return if receipt.status() { Ok(receipt) } else { Err(Error::Failed { hash: signed.hash }) };
             }
             let used = self.provider().get_transaction_count(signed.from).await.map_err(Error::from_rpc)?;
-            if used > signed.nonce {
-                // It may have been mined between the two questions.
-                return match self.receipt(signed.hash).await? {
-                    Some(receipt) if receipt.status() => Ok(receipt),
-                    Some(_) => Err(Error::Failed { hash: signed.hash }),
-                    None => Err(Error::Replaced { hash: signed.hash, account: signed.from, nonce: signed.nonce }),
-                };
+            // Its number is used, and it may have been mined between the two questions.
+            missed = if used > signed.nonce { missed + 1 } else { 0 };
+            if missed > REPLACED_LOOKS {
+                return Err(Error::Replaced { hash: signed.hash, account: signed.from, nonce: signed.nonce });
             }
-            if tokio::time::Instant::now() >= deadline {
+            // Once its number is used, a few looks more decide.
+            if missed == 0 && tokio::time::Instant::now() >= deadline {
                 return Err(Error::NotMined { hash: signed.hash, seconds: most.as_secs() });
             }
             progress(self.block_number().await?);

@@ -27,6 +27,9 @@ pub(crate) const TOOLCRIB_WEBHOOK: &str = "TOOLCRIB_WEBHOOK";
 /// The server that does the work of tools that `serve` serves, unless `--upstream` says otherwise: such a URL may hold a key.
 pub(crate) const TOOLCRIB_UPSTREAM: &str = "TOOLCRIB_UPSTREAM";
 
+/// The key for the directory that `serve --usage-url` reports to.
+pub(crate) const TOOLCRIB_USAGE_KEY: &str = "TOOLCRIB_USAGE_KEY";
+
 /// Where used payments are kept, unless `--store` says otherwise: `memory`, `sqlite:PATH` or a PostgreSQL URL.
 pub(crate) const TOOLCRIB_STORE: &str = "TOOLCRIB_STORE";
 
@@ -60,6 +63,7 @@ pub(crate) const DOCUMENTED: &[(&str, &str)] = &[
     (TOOLCRIB_PASSWORD, "the password of the wallet that is named"),
     (TOOLCRIB_WEBHOOK, "where `watch` sends drift, unless `--webhook` is given"),
     (TOOLCRIB_UPSTREAM, "the server that does the work of tools that `serve` serves, unless `--upstream` is given"),
+    (TOOLCRIB_USAGE_KEY, "the key for the directory that `serve --usage-url` reports to"),
     (TOOLCRIB_STORE, "where `serve` keeps used payments, unless `--store` is given: `memory`, `sqlite:PATH` or a PostgreSQL URL"),
     (XDG_STATE_HOME, "wallets and unfinished work are in `$XDG_STATE_HOME/toolcrib`"),
     (NO_COLOR, "any value but the empty one turns colours off, unless `color` is set"),

@@ -272,15 +272,12 @@ impl LocalSettlement {
         Err(Stop::Later(last.map_or_else(String::new, |error| error.to_string())))
     }
 
-    /// Waits for a receipt, over failures of the node that pass. That another transaction has the number is believed when it is seen
-    /// for a while: nodes count a transaction before they show its receipt, and lag behind each other.
+    /// Waits for a receipt, over failures of the node that pass.
     async fn wait(&self, chain: &Chain, signed: &Signed) -> Result<TransactionReceipt, Error> {
         let until = Instant::now() + self.receipt_time;
-        let mut replaced = 0;
         loop {
             match chain.wait(signed, until.saturating_duration_since(Instant::now()), |_| {}).await {
                 Err(error @ Error::Transport { .. }) if error.is_retryable() && Instant::now() < until => {}
-                Err(Error::Replaced { .. }) if replaced < REPLACED_LOOKS => replaced += 1,
                 ended => return ended,
             }
             sleep(BROADCAST_PAUSE).await;
@@ -530,8 +527,5 @@ const MAX_REVERT_BYTES: usize = 1_024;
 
 /// Pause before a transaction is numbered anew, or a node asked again that failed: less than a block of any chain.
 const BROADCAST_PAUSE: Duration = Duration::from_millis(200);
-
-/// How often it has to be seen that another transaction has the number of ours.
-const REPLACED_LOOKS: u32 = 10;
 
 const NOT_YET: &str = "the payment is not valid yet in the newest block";

@@ -81,7 +81,10 @@ pub(crate) async fn run(arguments: &DryRun, printer: &mut Printer) -> Result<Don
     };
     let tool = tool.ok_or_else(|| Failure::new(codes::cli::USAGE, "there is no manifest"))?;
     arguments.gating.check(std::slice::from_ref(&tool))?;
-    let Decided { gate, described, standing } = arguments.gating.decide(&tool, true, printer).await?;
+    let decided = arguments.gating.decide(std::slice::from_ref(&tool), true, printer).await?.into_iter().next();
+    let Some(Decided { gate, described, standing }) = decided else {
+        return Err(Failure::new(codes::cli::USAGE, "there is no manifest").into());
+    };
     let slug = tool.slug.as_str().to_owned();
     printer.result(&format!("{slug}: {}\n", shown(&described)))?;
     let is_priced = tool.is_priced();

@@ -3,11 +3,13 @@
 //! A manifest that asks for something is never served for nothing by mistake: a price needs somebody who settles, and access
 //! requirements need the registered tool whose predicate decides, or an explicit `--open`.
 
+use std::sync::Arc;
+
 use alloy_primitives::U256;
 use clap::Args;
 use toolcrib_chain::registry::Registry;
 use toolcrib_core::codes;
-use toolcrib_gate::Gate;
+use toolcrib_gate::{Gate, Settle};
 
 use super::manifests::{Loaded, check_names, value_for};
 use super::paying::Paying;
@@ -63,15 +65,30 @@ impl Gating {
         Ok(())
     }
 
-    /// The gate of one tool. In a dry run nobody needs to be able to settle.
-    pub(crate) async fn decide(&self, tool: &Loaded, is_dry: bool, printer: &mut Printer) -> Result<Decided, Stop> {
+    /// The gates of tools, in their order. In a dry run nobody needs to be able to settle.
+    pub(crate) async fn decide(&self, tools: &[Loaded], is_dry: bool, printer: &mut Printer) -> Result<Vec<Decided>, Stop> {
+        if let (true, Some(tool)) = (self.closed, tools.iter().find(|tool| tool.is_priced())) {
+            return Err(Failure::new(codes::cli::USAGE, format!("{} has a price, and a price needs no registration", tool.slug))
+                .hint("leave out --closed")
+                .into());
+        }
+        let settle = self.paying.settler(tools, &self.onchain, is_dry, printer).await?;
+        let mut all = Vec::new();
+        for tool in tools {
+            all.push(self.decide_one(tool, settle.as_ref(), is_dry, printer).await?);
+        }
+        Ok(all)
+    }
+
+    async fn decide_one(
+        &self,
+        tool: &Loaded,
+        settle: Option<&Arc<dyn Settle>>,
+        is_dry: bool,
+        printer: &mut Printer,
+    ) -> Result<Decided, Stop> {
         let slug = tool.slug.as_str();
         if self.closed {
-            if tool.is_priced() {
-                return Err(Failure::new(codes::cli::USAGE, format!("{slug} has a price, and a price needs no registration"))
-                    .hint("leave out --closed")
-                    .into());
-            }
             return Ok(Decided { gate: Gate::Open, described: "closed".to_owned(), standing: None });
         }
         let standing = match value_for(&self.tool, &tool.slug) {
@@ -83,8 +100,8 @@ impl Gating {
             if self.bound_only { gate.bound_only() } else { gate }
         });
         let reference = standing.as_ref().map(|(registry, id)| registry.reference(*id).to_string());
-        if tool.is_priced() {
-            let mut gate = self.paying.gate(tool, &self.onchain, is_dry, printer).await?;
+        if let Some(settle) = settle.filter(|_| tool.is_priced()) {
+            let mut gate = self.paying.gate(settle);
             if self.bound_only {
                 gate = gate.bound_only();
             }

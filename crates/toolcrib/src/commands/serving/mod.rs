@@ -1,7 +1,7 @@
 //! A gate in front of tools that are written in any language: `serve`, and `dry-run-gate`, which says what it would answer.
 //!
 //! The tool itself is a URL or a program; both are in [`behind`]. Who may call is in [`gating`], money in [`paying`], the store of
-//! used payments in [`keeping`].
+//! used payments in [`keeping`], who else is told in [`telling`].
 
 mod behind;
 pub(crate) mod dry_run;
@@ -10,3 +10,4 @@ mod keeping;
 mod manifests;
 mod paying;
 pub(crate) mod serve;
+mod telling;

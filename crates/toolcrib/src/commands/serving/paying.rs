@@ -1,9 +1,11 @@
 //! Who moves the money of payments: a facilitator, or a wallet of one's own.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use clap::Args;
+use toolcrib_chain::rpc::Chain;
 use toolcrib_chain::wallet::Wallet;
 use toolcrib_core::caip::ChainId;
 use toolcrib_core::clock::UnixTime;
@@ -39,43 +41,53 @@ pub(crate) struct Paying {
 }
 
 impl Paying {
-    /// A gate that asks for what the manifest asks for.
-    pub(crate) async fn gate(
+    /// Whoever settles for all of these tools, if one of them has a price. There is one for all, since the transactions of a key are
+    /// numbered in one place.
+    pub(crate) async fn settler(
         &self,
-        tool: &Loaded,
+        tools: &[Loaded],
         onchain: &OnChain,
         is_dry: bool,
         printer: &mut Printer,
-    ) -> Result<PaidGate, Stop> {
+    ) -> Result<Option<Arc<dyn Settle>>, Stop> {
+        let Some(first) = tools.iter().find(|tool| tool.is_priced()) else { return Ok(None) };
         let settle: Arc<dyn Settle> = if is_dry {
             Arc::new(NobodySettles)
         } else if let Some(url) = &self.facilitator {
-            Arc::new(self.facilitator(url, tool, onchain, printer).await?)
+            Arc::new(self.facilitator(url, tools, onchain, printer).await?)
         } else if self.settle_locally {
             let wallet: Arc<dyn Wallet> = self.signing.open()?.into();
-            let mut chains = Vec::new();
-            for chain in chains_of(tool) {
-                chains.push(onchain.chain_by_id(chain, printer).await?);
-            }
-            let recipients = tool.manifest.value().pricing().iter().filter_map(|price| price.recipient.evm_address());
+            let chains = chains_of(tools, onchain, printer).await?;
+            let recipients = prices(tools).filter_map(|price| price.recipient.evm_address());
             Arc::new(LocalSettlement::new(wallet, chains).recipients(recipients))
         } else {
-            let what = format!("{} has a price, and nothing says who settles payments", tool.slug);
+            let what = format!("{} has a price, and nothing says who settles payments", first.slug);
             return Err(Failure::new(codes::cli::USAGE, what)
                 .hint("give --facilitator URL, or --settle-locally and a wallet")
                 .into());
         };
         // Whoever settles may be down for a moment, or serve one of several networks: told, and no reason not to start.
-        for finding in settle.check(&offers_of(tool)).await {
+        for finding in settle.check(&offers_of(tools)).await {
             let text = format!("{}[{}]: {}", finding.severity, finding.code, shown(&finding.message));
             printer.note(&text)?;
         }
-        let gate = PaidGate::new(settle);
-        Ok(if self.settle_first { gate.settle_first() } else { gate })
+        Ok(Some(settle))
+    }
+
+    /// A gate that asks for what the manifest asks for.
+    pub(crate) fn gate(&self, settle: &Arc<dyn Settle>) -> PaidGate {
+        let gate = PaidGate::new(settle.clone());
+        if self.settle_first { gate.settle_first() } else { gate }
     }
 
     /// A facilitator. What it says is held against the chain where a node was named.
-    async fn facilitator(&self, url: &str, tool: &Loaded, onchain: &OnChain, printer: &mut Printer) -> Result<Facilitator, Stop> {
+    async fn facilitator(
+        &self,
+        url: &str,
+        tools: &[Loaded],
+        onchain: &OnChain,
+        printer: &mut Printer,
+    ) -> Result<Facilitator, Stop> {
         let unusable = |error: toolcrib_fetch::Error| Failure::new(error.code(), error.to_string());
         let mut headers = Headers::new();
         for text in &self.facilitator_auth_env {
@@ -86,16 +98,11 @@ impl Paying {
                 .map_err(|_| Failure::new(codes::cli::SETTINGS, format!("environment variable {variable} is not set")))?;
             headers = headers.with(name, &value).map_err(unusable)?;
         }
-        let mut facilitator = Facilitator::from_setting(url).map_err(unusable)?.headers(headers);
+        let facilitator = Facilitator::from_setting(url).map_err(unusable)?.headers(headers);
         if onchain.names_a_node() {
-            let mut chains = Vec::new();
-            for chain in chains_of(tool) {
-                chains.push(onchain.chain_by_id(chain, printer).await?);
-            }
-            facilitator = facilitator.confirm_with(chains);
-        } else {
-            printer.note("note: without --rpc-url or RPC_URL settlements are believed on the facilitator's word")?;
+            return Ok(facilitator.confirm_with(chains_of(tools, onchain, printer).await?));
         }
+        printer.note("note: without --rpc-url or RPC_URL settlements are believed on the facilitator's word")?;
         Ok(facilitator)
     }
 
@@ -109,24 +116,28 @@ impl Paying {
     }
 }
 
-/// The chains of a tool's prices, each once.
-fn chains_of(tool: &Loaded) -> Vec<u64> {
-    let prices = tool.manifest.value().pricing().iter();
-    let mut chains: Vec<u64> = prices.filter_map(|price| ChainId::parse(price.asset.chain()).ok()?.evm_id()).collect();
-    chains.sort_unstable();
-    chains.dedup();
-    chains
+fn prices(tools: &[Loaded]) -> impl Iterator<Item = &Price> {
+    tools.iter().flat_map(|tool| tool.manifest.value().pricing())
+}
+
+/// The chains of the tools' prices, each once.
+async fn chains_of(tools: &[Loaded], onchain: &OnChain, printer: &mut Printer) -> Result<Vec<Chain>, Stop> {
+    let ids = prices(tools).filter_map(|price| ChainId::parse(price.asset.chain()).ok()?.evm_id());
+    let mut chains = Vec::new();
+    for id in ids.collect::<BTreeSet<_>>() {
+        chains.push(onchain.chain_by_id(id, printer).await?);
+    }
+    Ok(chains)
 }
 
 /// What the gate will offer.
-fn offers_of(tool: &Loaded) -> Vec<Offer> {
-    let prices = tool.manifest.value().pricing().iter().filter(|price| price.protocol == PROTOCOL);
+fn offers_of(tools: &[Loaded]) -> Vec<Offer> {
     let offer = |price: &Price| {
         let chain = ChainId::parse(price.asset.chain()).ok()?.evm_id()?;
         let token = asset::find(chain, price.asset.evm_address()?)?;
         Offer::exact(token, price.amount, price.recipient.evm_address()?, PAYMENT_SECONDS)
     };
-    prices.filter_map(offer).collect()
+    prices(tools).filter(|price| price.protocol == PROTOCOL).filter_map(offer).collect()
 }
 
 /// Stands in where nothing may be settled. Whether a payment would settle it cannot tell, so every one passes; none is sent anywhere.

@@ -17,6 +17,7 @@ use super::behind::{Behind, DEFAULT_AT_ONCE, MAX_AT_ONCE, Program, ProgramSettin
 use super::gating::Gating;
 use super::keeping::Keeping;
 use super::manifests::{self, Loaded, check_names, value_for};
+use super::telling::Telling;
 use crate::env;
 use crate::input::Source;
 use crate::outcome::{Done, Exit, Failure, Stop};
@@ -80,6 +81,8 @@ pub(crate) struct Serve {
     pub(crate) keeping: Keeping,
     #[command(flatten)]
     pub(crate) often: Often,
+    #[command(flatten)]
+    pub(crate) telling: Telling,
 }
 
 /// How often who may call.
@@ -111,11 +114,11 @@ pub(crate) async fn run(arguments: &Serve, printer: &mut Printer) -> Result<Done
     let tls = arguments.tls()?;
     let origin = arguments.origin.clone().or_else(|| Some(loaded.first()?.manifest.value().endpoint().origin().to_string()));
     let origin = origin.unwrap_or_default();
-    let mut tools = Tools::new(&origin).rates(rates).on_fault(log);
+    let mut tools = arguments.telling.usage(Tools::new(&origin).rates(rates).on_fault(log))?;
+    let behind = loaded.iter().map(|tool| arguments.behind(tool)).collect::<Result<Vec<_>, _>>()?;
+    let gates = arguments.gating.decide(&loaded, false, printer).await?;
     let mut lines = Vec::new();
-    for tool in loaded {
-        let behind = arguments.behind(&tool)?;
-        let decided = arguments.gating.decide(&tool, false, printer).await?;
+    for ((tool, behind), decided) in loaded.into_iter().zip(behind).zip(gates) {
         let endpoint = tool.manifest.value().endpoint().to_string();
         lines.push((tool.slug.as_str().to_owned(), endpoint, decided.described, behind.described()));
         let served = Tool::new(tool.manifest).bytes(tool.bytes).slug(tool.slug.as_str()).gate(decided.gate);
@@ -131,7 +134,11 @@ pub(crate) async fn run(arguments: &Serve, printer: &mut Printer) -> Result<Done
     let listener = listener.and_then(|listener| Ok((listener.local_addr()?, listener)));
     let (address, listener) =
         listener.map_err(|error| Failure::new(codes::cli::LISTEN, format!("cannot listen at {}: {error}", arguments.listen)))?;
+    let counters = arguments.telling.metrics(&server).await?;
     announce(&origin, address, &lines, &store_name, tls.is_some(), printer)?;
+    if let Some(counters) = counters {
+        printer.note(&format!("counters are at http://{counters}/metrics"))?;
+    }
     serve(server, listener, tls).await?;
     Ok(Done::new(Exit::Yes, json!({ "served": true, "address": address.to_string(), "origin": origin })))
 }

@@ -5,7 +5,7 @@ use toolcrib_chain::deploy;
 use toolcrib_core::x402::read_body;
 
 use super::upstream::Behind;
-use super::{Gate, ORIGIN, manifest, signed};
+use super::{Gate, ORIGIN, manifest, send, signed};
 use crate::Sandbox;
 use crate::onchain::{CREATOR, World};
 
@@ -182,4 +182,39 @@ fn the_upstream_learns_who_proved_to_call() {
     assert!(head.contains(&format!("x-tool-caller: {}\r\n", STRANGER.to_ascii_lowercase())), "{head}");
     assert!(head.contains("x-tool-reference: eip155:31337/erc8257:0x"), "{head}");
     assert!(!head.contains("payment"), "{head}");
+}
+
+// req: USAGE-001
+#[test]
+fn a_directory_is_told_of_calls_and_counters_are_elsewhere() {
+    let (world, behind) = (World::new(), Behind::start());
+    let sandbox = &world.sandbox;
+    sandbox.write("tool.json", manifest("tool").to_string());
+    let uri = format!("{ORIGIN}/.well-known/ai-tool/tool.json");
+    world.sign(&["register", "--skip-fetch", "--manifest", "tool.json", "--metadata", &uri], "0").code(0);
+    let (upstream, usage) = (format!("http://{}/echo", behind.address), format!("http://{}/created", behind.address));
+    let at = ["tool.json", "--tool", "1", "--network", "local", "--rpc-url", &world.url, "--store", "memory"];
+    let told = ["--upstream", &upstream, "--usage-url", &usage, "--metrics", "127.0.0.1:0"];
+    let all = [&at[..], &told[..]].concat();
+    let ran = sandbox.run(&[&["serve", "--listen", "127.0.0.1:0"], &all[..]].concat()).code(2);
+    assert!(ran.stderr.contains("TOOLCRIB_USAGE_KEY"), "{}", ran.stderr);
+
+    let gate = Gate::start_with(sandbox, &all, &[("TOOLCRIB_USAGE_KEY", "k3y-of-ours")]);
+    let challenge = read_body(&gate.call("tool", &json!({})).body).challenge.expect("a challenge");
+    let answer = gate.call_with("tool", &[("X-PAYMENT", &signed(&challenge, 1, 9))], &json!({ "a": 1 }));
+    assert_eq!(answer.status, 200, "{}", gate.log());
+    {
+        let requests = behind.requests.lock().expect("unpoisoned");
+        let report = requests.iter().find(|request| request.starts_with("POST /created ")).expect("a report");
+        assert!(report.to_ascii_lowercase().contains("x-api-key: k3y-of-ours\r\n"), "{report}");
+        assert!(report.contains("\"verification_type\":\"eip3009_authorization\""), "{report}");
+    }
+    assert_eq!(gate.get("/metrics").status, 404, "callers do not see them");
+    let log = gate.log();
+    assert!(!log.contains("k3y-of-ours"), "{log}");
+    let counters = log.lines().find_map(|line| line.strip_prefix("counters are at http://")?.strip_suffix("/metrics"));
+    let counters = counters.unwrap_or_else(|| panic!("{log}")).parse().expect("an address");
+    let page = send(counters, "GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    let page = String::from_utf8(page.body).expect("text");
+    assert!(page.lines().any(|line| line.starts_with("toolcrib_calls_total{tool=\"tool\",status=\"200\"")), "{page}");
 }

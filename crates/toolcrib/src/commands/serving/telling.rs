@@ -1,0 +1,46 @@
+//! Who else learns about calls: a directory of usage, and whoever reads counters.
+
+use std::future::IntoFuture as _;
+use std::net::SocketAddr;
+
+use clap::Args;
+use tokio::net::TcpListener;
+use toolcrib_core::codes;
+use toolcrib_gate::{ConfiguredUrl, Server, Tools, Usage};
+
+use crate::env;
+use crate::outcome::Failure;
+
+/// Who is told about calls.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Telling {
+    /// Report calls that were served to this directory; its key is in `TOOLCRIB_USAGE_KEY`
+    #[arg(long, value_name = "URL")]
+    pub(crate) usage_url: Option<String>,
+    /// Show counters for Prometheus at /metrics here, where callers do not come
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub(crate) metrics: Option<SocketAddr>,
+}
+
+impl Telling {
+    /// Adds usage reports, if they are wanted.
+    pub(crate) fn usage(&self, tools: Tools) -> Result<Tools, Failure> {
+        let Some(url) = &self.usage_url else { return Ok(tools) };
+        let unusable = |error: toolcrib_fetch::Error| Failure::new(error.code(), error.to_string());
+        let key = std::env::var(env::TOOLCRIB_USAGE_KEY).ok().filter(|key| !key.is_empty()).ok_or_else(|| {
+            Failure::new(codes::cli::SETTINGS, format!("--usage-url needs a key, and {} is not set", env::TOOLCRIB_USAGE_KEY))
+        })?;
+        let url = ConfiguredUrl::from_setting(url).map_err(unusable)?;
+        Ok(tools.usage(Usage::new(url, &key).map_err(unusable)?))
+    }
+
+    /// Shows counters for as long as the process runs. Gives where.
+    pub(crate) async fn metrics(&self, server: &Server) -> Result<Option<SocketAddr>, Failure> {
+        let Some(wanted) = self.metrics else { return Ok(None) };
+        let failed = |error| Failure::new(codes::cli::LISTEN, format!("cannot listen at {wanted}: {error}"));
+        let listener = TcpListener::bind(wanted).await.map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        tokio::spawn(axum::serve(listener, server.metrics_router()).into_future());
+        Ok(Some(address))
+    }
+}
