@@ -28,9 +28,10 @@ impl Verifier {
         self.probe_at(verified.manifest().endpoint(), Some(verified.tool().chain)).await
     }
 
-    /// Probes an endpoint that **the user** named. Never call it with a URL out of a manifest that was not verified.
-    pub async fn probe_url(&self, endpoint: &HttpsUrl) -> Probe {
-        self.probe_at(endpoint, None).await
+    /// Probes an endpoint that **the user** named. Never call it with a URL out of a manifest that was not verified. `dev_chain` is the
+    /// chain whose development world a host below `localhost` is in.
+    pub async fn probe_url(&self, endpoint: &HttpsUrl, dev_chain: Option<u64>) -> Probe {
+        self.probe_at(endpoint, dev_chain).await
     }
 
     async fn probe_at(&self, endpoint: &HttpsUrl, chain: Option<u64>) -> Probe {

@@ -229,6 +229,9 @@ fn urls_are_paid_what_is_allowed() {
     }
     let (code, refused) = shop.json(&["auth", &url, "--to", &to, "--dev-account", "1"]);
     assert_eq!((code, &refused["data"]["code"], shop.balance()), (1, &json!("call.not_consented"), 0));
+    let (code, asked) = pay(&["--max-price", "0.01", "--to", &to, "--dry-run"]);
+    assert_eq!((code, shop.balance()), (0, 0), "{asked:#}");
+    assert_eq!(asked["data"]["report"]["asks"][0]["amount"], json!(PRICE.to_string()), "{asked:#}");
     let (code, paid) = pay(&["--max-price", "0.01", "--to", &to]);
     assert_eq!((code, shop.balance()), (0, PRICE), "{paid:#}");
 }

@@ -9,6 +9,7 @@ use super::call::{Method, dollars, terms};
 use super::outcome::conclude;
 use super::session::equipped;
 use crate::commands::trust::Reach;
+use crate::commands::trust::probe;
 use crate::input::Source;
 use crate::kinds::parse_address;
 use crate::onchain::{OnChain, Signing};
@@ -57,6 +58,9 @@ pub(crate) struct Endpoint {
     /// How the endpoint is called
     #[arg(long, value_enum, default_value_t = Method::Post)]
     pub(crate) method: Method,
+    /// Say what the endpoint asks for; nothing is signed, and the body is not sent
+    #[arg(long)]
+    pub(crate) dry_run: bool,
     #[command(flatten)]
     pub(crate) onchain: OnChain,
     #[command(flatten)]
@@ -86,6 +90,9 @@ pub(crate) async fn auth(arguments: &Auth, settings: &Settings, printer: &mut Pr
 }
 
 async fn send(to: &Endpoint, policy: UrlPolicy, settings: &Settings, printer: &mut Printer) -> Result<Done, Stop> {
+    if to.dry_run {
+        return probe::url(&to.url, &to.onchain, &to.reach, printer).await;
+    }
     let url = HttpsUrl::parse(&to.url)
         .map_err(|fault| Failure::new(fault.code(), format!("{} is no endpoint: {}", to.url, fault.code().title())))?;
     let body = match to.data.as_deref() {

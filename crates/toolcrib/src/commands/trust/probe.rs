@@ -26,16 +26,10 @@ pub(crate) struct ProbeEndpoint {
 
 /// Probes.
 pub(crate) async fn run(arguments: &ProbeEndpoint, printer: &mut Printer) -> Result<Done, Stop> {
-    let verifier = verifier(&arguments.reach)?;
     if arguments.tool.contains("://") {
-        let endpoint = HttpsUrl::parse(&arguments.tool).map_err(|fault| {
-            Failure::new(fault.code(), format!("{} is no endpoint: {}", arguments.tool, fault.code().title()))
-        })?;
-        let probe = verifier.probe_url(&endpoint).await;
-        let report = probe.judge(None);
-        printer.note("a URL alone has no manifest: what it asks for is compared with nothing")?;
-        return conclude(None, endpoint.normalized(), &probe, &report, printer);
+        return url(&arguments.tool, &arguments.onchain, &arguments.reach, printer).await;
     }
+    let verifier = verifier(&arguments.reach)?;
     let (registry, id) = arguments.onchain.connect_for(&arguments.tool, printer).await?;
     let Live { report, verified, .. } =
         verifier.live(&Onchain::new(registry, id), &Policy::default(), Depth::Full).await.map_err(failed)?;
@@ -53,6 +47,18 @@ pub(crate) async fn run(arguments: &ProbeEndpoint, printer: &mut Printer) -> Res
     subject.is_gated |= report.access.as_ref().is_some_and(|access| access.predicate.is_some());
     let outcome = probe.judge(Some(&subject));
     conclude(report.tool.as_deref(), verified.manifest().endpoint().normalized(), &probe, &outcome, printer)
+}
+
+/// Probes an endpoint that has no manifest: nothing is signed, and nothing of the user's is sent.
+pub(crate) async fn url(text: &str, onchain: &OnChain, reach: &Reach, printer: &mut Printer) -> Result<Done, Stop> {
+    let endpoint = HttpsUrl::parse(text)
+        .map_err(|fault| Failure::new(fault.code(), format!("{text} is no endpoint: {}", fault.code().title())))?;
+    // Only hosts of the development world are reached through a chain.
+    let chain = if onchain.network.is_some() { Some(onchain.chain(printer).await?.chain_id()) } else { None };
+    let probe = verifier(reach)?.probe_url(&endpoint, chain).await;
+    let report = probe.judge(None);
+    printer.note("a URL alone has no manifest: what it asks for is compared with nothing")?;
+    conclude(None, endpoint.normalized(), &probe, &report, printer)
 }
 
 fn conclude(
