@@ -90,9 +90,6 @@ pub(crate) async fn auth(arguments: &Auth, settings: &Settings, printer: &mut Pr
 }
 
 async fn send(to: &Endpoint, policy: UrlPolicy, settings: &Settings, printer: &mut Printer) -> Result<Done, Stop> {
-    if to.dry_run {
-        return probe::url(&to.url, &to.onchain, &to.reach, printer).await;
-    }
     let url = HttpsUrl::parse(&to.url)
         .map_err(|fault| Failure::new(fault.code(), format!("{} is no endpoint: {}", to.url, fault.code().title())))?;
     let body = match to.data.as_deref() {
@@ -105,6 +102,10 @@ async fn send(to: &Endpoint, policy: UrlPolicy, settings: &Settings, printer: &m
     };
     // A node is only needed for balances, and to see that a local chain is one.
     let chain = if to.onchain.network.is_some() { Some(to.onchain.chain(printer).await?) } else { None };
+    if to.dry_run {
+        let dev_chain = chain.as_ref().map(toolcrib_chain::rpc::Chain::chain_id);
+        return probe::url(&to.url, dev_chain, &to.reach, printer).await;
+    }
     let policy = UrlPolicy { dev_chain: chain.as_ref().map(toolcrib_chain::rpc::Chain::chain_id), ..policy };
     let client = equipped(to.purse.client(&to.reach, settings).await?, &to.signing, chain)?;
     conclude(client.call_url(&url, to.method.into(), &body, &policy).await, printer)

@@ -27,7 +27,7 @@ pub(crate) struct ProbeEndpoint {
 /// Probes.
 pub(crate) async fn run(arguments: &ProbeEndpoint, printer: &mut Printer) -> Result<Done, Stop> {
     if arguments.tool.contains("://") {
-        return url(&arguments.tool, &arguments.onchain, &arguments.reach, printer).await;
+        return url(&arguments.tool, None, &arguments.reach, printer).await;
     }
     let verifier = verifier(&arguments.reach)?;
     let (registry, id) = arguments.onchain.connect_for(&arguments.tool, printer).await?;
@@ -49,13 +49,12 @@ pub(crate) async fn run(arguments: &ProbeEndpoint, printer: &mut Printer) -> Res
     conclude(report.tool.as_deref(), verified.manifest().endpoint().normalized(), &probe, &outcome, printer)
 }
 
-/// Probes an endpoint that has no manifest: nothing is signed, and nothing of the user's is sent.
-pub(crate) async fn url(text: &str, onchain: &OnChain, reach: &Reach, printer: &mut Printer) -> Result<Done, Stop> {
+/// Probes an endpoint that has no manifest: nothing is signed, and nothing of the user's is sent. `dev_chain` is the chain whose
+/// development world it may be in.
+pub(crate) async fn url(text: &str, dev_chain: Option<u64>, reach: &Reach, printer: &mut Printer) -> Result<Done, Stop> {
     let endpoint = HttpsUrl::parse(text)
         .map_err(|fault| Failure::new(fault.code(), format!("{text} is no endpoint: {}", fault.code().title())))?;
-    // Only hosts of the development world are reached through a chain.
-    let chain = if onchain.network.is_some() { Some(onchain.chain(printer).await?.chain_id()) } else { None };
-    let probe = verifier(reach)?.probe_url(&endpoint, chain).await;
+    let probe = verifier(reach)?.probe_url(&endpoint, dev_chain).await;
     let report = probe.judge(None);
     printer.note("a URL alone has no manifest: what it asks for is compared with nothing")?;
     conclude(None, endpoint.normalized(), &probe, &report, printer)
