@@ -160,8 +160,8 @@ impl PaidGate {
         }
     }
 
-    /// Asks the tool's predicate too, before any money moves. Its times and its wish for bound signatures count for the payment;
-    /// whom identity is signed for does not, since the payment is signed for the manifest's recipient.
+    /// Asks the tool's predicate too, before any money moves. Its wish for bound signatures counts for the payment as well; its times and
+    /// whom identity is signed for do not: payments have their own [`times`](Self::times), and are for the manifest's recipient.
     #[must_use]
     pub fn predicate(mut self, gate: PredicateGate) -> Self {
         self.predicate = Some(gate);

@@ -136,14 +136,14 @@ impl Terms {
         if !findings.is_empty() {
             return Err(findings);
         }
-        let (mut times, mut bound_only, mut tool) = (gate.times, gate.bound_only, gate.tool);
+        let (mut bound_only, mut tool) = (gate.bound_only, gate.tool);
         let mut chains = gate.contract_accounts.clone();
         if let Some(predicate) = &gate.predicate {
-            (times, bound_only) = (predicate.times, bound_only || predicate.bound_only);
+            bound_only |= predicate.bound_only;
             tool = Some(predicate.registry.reference(predicate.id));
             chains.extend(predicate.contract_accounts.clone());
         }
-        Self::new(offers, Vec::new(), manifest, times, bound_only, tool)?.judged_on(&chains)
+        Self::new(offers, Vec::new(), manifest, gate.times, bound_only, tool)?.judged_on(&chains)
     }
 
     /// Makes the challenge. The URL in it is the manifest's, whatever a request says about hosts.

@@ -14,7 +14,7 @@ use toolcrib_core::finding::Finding;
 use toolcrib_core::money::Amount;
 use toolcrib_core::tool::ToolBuilder;
 use toolcrib_core::x402::nonce::{BoundCall, BoundNonce};
-use toolcrib_core::x402::{Authorization, Challenge, Offer, Version, read_receipt};
+use toolcrib_core::x402::{Authorization, Challenge, Offer, TimePolicy, Version, read_receipt};
 use toolcrib_gate::{
     Context, Due, Found, Gate, Handler, Outcome, PaidGate, Rates, Reconciled, SETTLEMENT_SECONDS, Server, Settle, Tool,
     ToolError, Tools, Verdict,
@@ -446,6 +446,12 @@ async fn where_it_settles_first_the_receipt_comes_with_the_failure_and_the_call_
 async fn a_denied_caller_pays_nothing() {
     let world = World::start().await;
     let id = world.tool_for_holders().await;
+    // The payment's own times count, whatever the predicate's gate says.
+    let (short, usual) = (TimePolicy { max_seconds: 1, ..TimePolicy::default() }, TimePolicy::default());
+    for (times, predicate_times, status) in [(usual, short, 200), (short, usual, 402)] {
+        let shop = Shop::with(Script::default(), |gate| gate.times(times).predicate(world.gate(id).times(predicate_times))).await;
+        assert_eq!(shop.pay(Version::V2).await.status, status);
+    }
     let shop = Shop::with(Script::default(), |gate| gate.predicate(world.gate(id))).await;
     let authorization = Authorization { from: stranger().address(), ..shop.authorization() };
     let payment = header(&shop.challenges, Version::V2, authorization, sign(stranger(), &authorization, &base_domain()));
