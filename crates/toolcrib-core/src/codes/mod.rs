@@ -22,6 +22,7 @@ pub mod drift;
 pub mod explain;
 pub mod fetch;
 pub mod gate;
+pub mod index;
 pub mod json;
 pub mod local;
 pub mod manifest;
@@ -149,6 +150,7 @@ pub fn all() -> impl Iterator<Item = Code> {
         fetch::ALL,
         gate::ALL,
         explain::ALL,
+        index::ALL,
         store::ALL,
         call::ALL,
         spend::ALL,

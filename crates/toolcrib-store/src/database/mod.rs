@@ -11,15 +11,17 @@ use std::time::Duration;
 
 use sqlx::postgres::{PgPool, PgRow};
 use sqlx::sqlite::{SqlitePool, SqliteRow};
-use sqlx::{AssertSqlSafe, Postgres, Row as _, Sqlite};
+use sqlx::{AssertSqlSafe, Postgres, Row as _, SqlSafeStr, Sqlite};
 
 use crate::Error;
 
+mod bulk;
 mod location;
 mod migrate;
 mod postgres;
 mod sqlite;
 
+pub use bulk::{Bulk, Column, MAX_BULK_ROWS};
 pub use location::Location;
 pub use migrate::Migration;
 
@@ -125,6 +127,25 @@ impl Database {
         })
     }
 
+    /// Reads rows with a statement that was put together at run time, outside any transaction.
+    ///
+    /// `sql` must be made of constants alone: what comes from outside goes into `values`. Statements are kept prepared by their text, so
+    /// there should be few different ones.
+    pub async fn fetch_made(&self, sql: String, values: &[Value<'_>]) -> Result<Vec<Row>, Error> {
+        Ok(match &self.pools {
+            Pools::Sqlite { read, .. } => wrap(bind_sqlite(AssertSqlSafe(sql), values).fetch_all(read).await?, Cells::Sqlite),
+            Pools::Postgres(pool) => wrap(bind_postgres(AssertSqlSafe(sql), values).fetch_all(pool).await?, Cells::Postgres),
+        })
+    }
+
+    /// Reads at most one row, outside any transaction.
+    pub async fn fetch_optional(&self, sql: &'static str, values: &[Value<'_>]) -> Result<Option<Row>, Error> {
+        Ok(match &self.pools {
+            Pools::Sqlite { read, .. } => bind_sqlite(sql, values).fetch_optional(read).await?.map(|row| Row(Cells::Sqlite(row))),
+            Pools::Postgres(pool) => bind_postgres(sql, values).fetch_optional(pool).await?.map(|row| Row(Cells::Postgres(row))),
+        })
+    }
+
     /// Closes all connections, after what is under way is done.
     pub async fn close(&self) {
         match &self.pools {
@@ -154,6 +175,10 @@ pub enum Value<'a> {
     Bytes(&'a [u8]),
     /// Bytes, or nothing. PostgreSQL wants to know what the nothing is one of.
     OptionalBytes(Option<&'a [u8]>),
+    /// A whole number, or nothing.
+    OptionalInteger(Option<i64>),
+    /// Text, or nothing.
+    OptionalText(Option<&'a str>),
     /// Yes or no.
     Boolean(bool),
 }
@@ -185,6 +210,23 @@ impl Transaction {
                 wrap(bind_postgres(sql, values).fetch_all(&mut **transaction).await?, Cells::Postgres)
             }
         })
+    }
+
+    /// Runs a statement that gives rows and was put together at run time, of constants alone.
+    pub async fn fetch_made(&mut self, sql: String, values: &[Value<'_>]) -> Result<Vec<Row>, Error> {
+        Ok(match &mut self.0 {
+            Inner::Sqlite(transaction) => {
+                wrap(bind_sqlite(AssertSqlSafe(sql), values).fetch_all(&mut **transaction).await?, Cells::Sqlite)
+            }
+            Inner::Postgres(transaction) => {
+                wrap(bind_postgres(AssertSqlSafe(sql), values).fetch_all(&mut **transaction).await?, Cells::Postgres)
+            }
+        })
+    }
+
+    /// Writes many rows with few statements. See [`Bulk`]. Gives the number of rows it touched.
+    pub async fn insert_many(&mut self, bulk: &Bulk, columns: &[Column<'_>]) -> Result<u64, Error> {
+        bulk::insert(self, bulk, columns).await
     }
 
     /// Runs a statement that gives at most one row.
@@ -269,6 +311,22 @@ impl Row {
         })
     }
 
+    /// A whole number, or nothing.
+    pub fn optional_integer(&self, column: usize) -> Result<Option<i64>, Error> {
+        Ok(match &self.0 {
+            Cells::Sqlite(row) => row.try_get(column)?,
+            Cells::Postgres(row) => row.try_get(column)?,
+        })
+    }
+
+    /// Text, or nothing.
+    pub fn optional_text(&self, column: usize) -> Result<Option<&str>, Error> {
+        Ok(match &self.0 {
+            Cells::Sqlite(row) => row.try_get(column)?,
+            Cells::Postgres(row) => row.try_get(column)?,
+        })
+    }
+
     /// Yes or no.
     pub fn boolean(&self, column: usize) -> Result<bool, Error> {
         Ok(match &self.0 {
@@ -298,22 +356,26 @@ pub(crate) async fn again(error: &Error, attempt: &mut u32) -> bool {
 type SqliteQuery<'q> = sqlx::query::Query<'q, Sqlite, <Sqlite as sqlx::Database>::Arguments>;
 type PostgresQuery<'q> = sqlx::query::Query<'q, Postgres, <Postgres as sqlx::Database>::Arguments>;
 
-fn bind_sqlite<'q>(sql: &'static str, values: &[Value<'_>]) -> SqliteQuery<'q> {
+fn bind_sqlite<'q>(sql: impl SqlSafeStr, values: &[Value<'_>]) -> SqliteQuery<'q> {
     values.iter().fold(sqlx::query(sql), |query, value| match *value {
         Value::Integer(value) => query.bind(value),
         Value::Text(value) => query.bind(value),
         Value::Bytes(value) => query.bind(value),
         Value::OptionalBytes(value) => query.bind(value),
+        Value::OptionalInteger(value) => query.bind(value),
+        Value::OptionalText(value) => query.bind(value),
         Value::Boolean(value) => query.bind(value),
     })
 }
 
-fn bind_postgres<'q>(sql: &'static str, values: &[Value<'_>]) -> PostgresQuery<'q> {
+fn bind_postgres<'q>(sql: impl SqlSafeStr, values: &[Value<'_>]) -> PostgresQuery<'q> {
     values.iter().fold(sqlx::query(sql), |query, value| match *value {
         Value::Integer(value) => query.bind(value),
         Value::Text(value) => query.bind(value),
         Value::Bytes(value) => query.bind(value),
         Value::OptionalBytes(value) => query.bind(value),
+        Value::OptionalInteger(value) => query.bind(value),
+        Value::OptionalText(value) => query.bind(value),
         Value::Boolean(value) => query.bind(value),
     })
 }

@@ -1,0 +1,70 @@
+//! An index in a database.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use alloy_primitives::Address;
+use tokio::sync::RwLock;
+use toolcrib_core::caip::ToolRef;
+use toolcrib_store::Database;
+
+use crate::model::{RegistryId, ToolKey};
+use crate::{Error, feed, registries, tools};
+
+/// An index in a database. Cheap to clone. Any number of processes may have the same one open.
+#[derive(Clone, Debug)]
+pub struct Index {
+    database: Database,
+    /// Registries are added and never removed or renumbered, so they are read once.
+    known: Arc<RwLock<HashMap<RegistryId, (u64, Address)>>>,
+}
+
+impl Index {
+    /// Opens the index in a database, and makes its tables if they are not there.
+    pub async fn open(database: Database) -> Result<Self, Error> {
+        database.migrate("index.registries", registries::MIGRATIONS).await?;
+        database.migrate("index.tools", tools::MIGRATIONS).await?;
+        database.migrate("index.feed", feed::MIGRATIONS).await?;
+        Ok(Self { database, known: Arc::default() })
+    }
+
+    /// The database.
+    pub const fn database(&self) -> &Database {
+        &self.database
+    }
+
+    /// The number of a registry here.
+    pub async fn registry_of(&self, chain: u64, address: Address) -> Result<Option<RegistryId>, Error> {
+        let find = |known: &HashMap<RegistryId, (u64, Address)>| {
+            known.iter().find(|(_, place)| **place == (chain, address)).map(|(id, _)| *id)
+        };
+        if let Some(id) = find(&*self.known.read().await) {
+            return Ok(Some(id));
+        }
+        self.look_again().await?;
+        Ok(find(&*self.known.read().await))
+    }
+
+    /// How a tool is named outside.
+    pub async fn reference(&self, key: ToolKey) -> Result<ToolRef, Error> {
+        if let Some((chain, registry)) = self.known.read().await.get(&key.registry) {
+            return Ok(tools::reference(*chain, *registry, key.id));
+        }
+        self.look_again().await?;
+        let known = self.known.read().await;
+        let (chain, registry) = known.get(&key.registry).ok_or(Error::Corrupt { what: "registry of a tool" })?;
+        Ok(tools::reference(*chain, *registry, key.id))
+    }
+
+    /// The key of a tool, if its registry is in the index.
+    pub async fn key_of(&self, tool: &ToolRef) -> Result<Option<ToolKey>, Error> {
+        Ok(self.registry_of(tool.chain, tool.registry).await?.map(|registry| ToolKey { registry, id: tool.id }))
+    }
+
+    async fn look_again(&self) -> Result<(), Error> {
+        let rows = self.registries().await?;
+        let mut known = self.known.write().await;
+        known.extend(rows.into_iter().map(|row| (row.id, (row.chain, row.address))));
+        Ok(())
+    }
+}

@@ -1,0 +1,16 @@
+#![doc = include_str!("../README.md")]
+#![cfg_attr(not(test), deny(clippy::unwrap_used))]
+
+mod error;
+pub mod feed;
+mod index;
+pub mod listing;
+pub mod model;
+mod registries;
+pub mod search;
+mod tools;
+
+pub use error::Error;
+pub use index::Index;
+pub use registries::{RegistryRow, RegistryState};
+pub use tools::{List, MAX_TOOLS, Order, Page, Place, text_key};

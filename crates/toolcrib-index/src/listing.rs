@@ -1,0 +1,300 @@
+//! What was derived about a tool when it was last looked at: the facts that REST, MCP, pages and search show.
+//!
+//! A listing is plain data and is kept as JSON. It says for which configuration it holds, so that a change of the registration makes it
+//! old at once, without anybody having to touch it.
+
+use alloy_primitives::{Address, B256};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use toolcrib_core::clock::UnixTime;
+
+use crate::model::{ToolKey, ToolRow};
+
+/// What was derived about a tool.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Listing {
+    /// When the evidence was gathered.
+    pub checked_at: UnixTime,
+    /// When it must be looked at again to stay listed.
+    pub expires_at: UnixTime,
+    /// The hash in the registry that it was judged against.
+    pub manifest_hash: B256,
+    /// The URI in the registry that it was judged for.
+    pub metadata_uri: String,
+    /// The answer in a word.
+    pub verdict: Verdict,
+    /// Whether all four checks passed.
+    pub verified: bool,
+    /// Whether the manifest also keeps every rule and limit.
+    pub conformant: bool,
+    /// How each of the four checks went: `passed`, `failed` or `not_reached`.
+    pub checks: [String; 4],
+    /// Where verification failed first.
+    pub failed: Option<Failure>,
+    /// The codes of everything that was found, each once, worst first.
+    pub findings: Vec<FindingNote>,
+    /// What the manifest says, for a tool that is verified and conformant. Its creator vouches for it; it is foreign text all the same.
+    pub manifest: Option<ManifestFacts>,
+    /// What an unverified manifest calls itself: for people, never for an agent.
+    pub claims: Option<Claims>,
+    /// The trust tier that was verified here.
+    pub tier: String,
+    /// Who may use it, from the chain.
+    pub access: AccessFacts,
+    /// Other registrations of the same metadata URI, at most [`MAX_DUPLICATES`].
+    pub same_uri: Vec<ToolKey>,
+    /// Other registrations with the same endpoint, at most [`MAX_DUPLICATES`].
+    pub same_endpoint: Vec<ToolKey>,
+    /// Whether somebody still means it.
+    pub life: Life,
+    /// How its server has been doing.
+    pub health: Health,
+    /// Whether the development world was involved.
+    pub dev: bool,
+}
+
+/// Most duplicates that are named. The rest is not counted either: whoever has so many has all of them.
+pub const MAX_DUPLICATES: usize = 16;
+
+impl Listing {
+    /// Whether it makes a tool with this registration fit to be shown to agents.
+    pub fn is_good_for(&self, row: &ToolRow) -> bool {
+        self.verified && self.conformant && self.manifest_hash == row.manifest_hash && self.metadata_uri == row.metadata_uri
+    }
+}
+
+/// The answer in a word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// All four checks passed.
+    Verified,
+    /// A check failed.
+    Refused,
+    /// It could not be told.
+    Unknown,
+}
+
+/// Where verification failed first.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// The number of the check, 1 to 4, for steps that belong to one.
+    pub check: Option<u8>,
+    /// The step.
+    pub step: String,
+    /// The code of the reason.
+    pub code: String,
+}
+
+/// A finding, without the foreign text that it may quote.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FindingNote {
+    /// Its code.
+    pub code: String,
+    /// `error`, `warning` or `hint`.
+    pub severity: String,
+    /// What the code means, in our words.
+    pub title: String,
+}
+
+/// What a verified and conformant manifest says.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ManifestFacts {
+    /// The tool's name.
+    pub name: String,
+    /// What it does.
+    pub description: String,
+    /// Its tags.
+    pub tags: Vec<String>,
+    /// Where it is called.
+    pub endpoint: String,
+    /// Where it lives: scheme, host and port.
+    pub origin: String,
+    /// The slug in its metadata URI.
+    pub slug: String,
+    /// Its own version.
+    pub version: Option<String>,
+    /// Its icon, if its URL may be shown.
+    pub image: Option<String>,
+    /// Its large picture, if its URL may be shown.
+    pub featured_image: Option<String>,
+    /// JSON Schema of the input.
+    pub inputs: Option<Value>,
+    /// JSON Schema of the output.
+    pub outputs: Option<Value>,
+    /// Names of the fields of both schemas, each once, for search.
+    pub fields: Vec<String>,
+    /// Payment options, the preferred one first. Empty when nothing is said about a price.
+    pub prices: Vec<Price>,
+    /// Seconds that its manifest may be relied on.
+    pub max_age: Option<u64>,
+}
+
+/// What an unverified manifest calls itself. Control characters are escaped.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Claims {
+    /// Its name.
+    pub name: Option<String>,
+    /// Its endpoint.
+    pub endpoint: Option<String>,
+}
+
+/// A payment option.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Price {
+    /// The amount in the smallest unit, in decimal digits.
+    pub amount: String,
+    /// The asset as CAIP-19.
+    pub asset: String,
+    /// The recipient as CAIP-10.
+    pub recipient: String,
+    /// The payment protocol.
+    pub protocol: String,
+    /// The chain that is paid on, where it is an EVM chain.
+    pub chain: Option<u64>,
+    /// The token, where it is a contract on an EVM chain.
+    pub token: Option<Address>,
+    /// Its symbol, for tokens of the pinned table alone: a token can call itself anything.
+    pub symbol: Option<String>,
+    /// Its digits after the point, likewise.
+    pub decimals: Option<u8>,
+    /// The amount in millionths of a dollar, for dollars of the pinned table alone.
+    pub micro_usd: Option<u64>,
+}
+
+/// Who may use a tool, from the chain and not from the manifest.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AccessFacts {
+    /// The kind in a word.
+    pub kind: AccessKind,
+    /// The predicate; `None` means that everybody may.
+    pub predicate: Option<Address>,
+    /// Whether the predicate's code can be replaced; `None` without a predicate.
+    pub predicate_is_proxy: Option<bool>,
+    /// What the predicate calls itself, escaped.
+    pub predicate_name: Option<String>,
+    /// keccak256 of the predicate's code.
+    pub predicate_code: Option<B256>,
+    /// Whether the predicate says that it is one; `None` without a predicate.
+    pub is_advertised: Option<bool>,
+    /// Whether one requirement is enough, instead of all.
+    pub any: bool,
+    /// What the predicate asks for.
+    pub requirements: Vec<RequirementFacts>,
+}
+
+/// How access is given, as the public interface has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AccessKind {
+    /// To everybody.
+    Open,
+    /// To owners of a token of a collection.
+    NftGated,
+    /// To holders of an amount of a token.
+    TokenGated,
+    /// To subscribers.
+    Subscription,
+    /// By a predicate that asks for something else, or does not say what.
+    Gated,
+}
+
+impl AccessKind {
+    /// Every kind.
+    pub const ALL: [Self; 5] = [Self::Open, Self::NftGated, Self::TokenGated, Self::Subscription, Self::Gated];
+
+    /// The word for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Open => "open",
+            Self::NftGated => "nft_gated",
+            Self::TokenGated => "token_gated",
+            Self::Subscription => "subscription",
+            Self::Gated => "gated",
+        }
+    }
+
+    /// Reads the word.
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.as_str() == text)
+    }
+}
+
+/// One thing that a predicate asks for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RequirementFacts {
+    /// The four bytes of its kind, as `0x` and digits.
+    pub kind: String,
+    /// The kind in a word: `erc721`, `erc1155`, `subscription`, `erc20`, `trait`, `attestation` … or `unknown`.
+    pub meaning: String,
+    /// The collection or token that it is about.
+    pub contract: Option<Address>,
+    /// A token id, where one is asked for.
+    pub token_id: Option<String>,
+    /// A tier, where one is asked for.
+    pub min_tier: Option<u32>,
+    /// An amount, where one is asked for.
+    pub min_balance: Option<String>,
+    /// The data as it is, as `0x` and digits.
+    pub data: String,
+    /// What the predicate calls it, escaped.
+    pub label: String,
+    /// What the collection says about itself.
+    pub collection: Option<CollectionFacts>,
+}
+
+/// What a collection says about itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CollectionFacts {
+    /// Its name, read from the chain and escaped.
+    pub name: Option<String>,
+    /// Its symbol, likewise.
+    pub symbol: Option<String>,
+    /// A picture, from a provider that the operator chose.
+    pub image: Option<String>,
+    /// The lowest price it is offered at, in words, from such a provider.
+    pub floor_price: Option<String>,
+}
+
+/// Whether somebody still means a registration.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "state", content = "cause")]
+pub enum Life {
+    /// Yes, as far as one can see.
+    Active,
+    /// Nothing happened for long. No reason to think ill of it.
+    MaybeStale,
+    /// No: deregistered, or nobody may use it.
+    Retired(String),
+}
+
+/// How a tool's server has been doing.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Health {
+    /// Looks that were counted, newest [`HEALTH_LOOKS`] at most.
+    pub looks: u32,
+    /// Looks that got an answer.
+    pub answered: u32,
+    /// The time of an answer in milliseconds, in the middle.
+    pub latency_ms: Option<u32>,
+    /// When it last answered.
+    pub last_answer: Option<UnixTime>,
+}
+
+/// Looks that health goes by: two weeks of one an hour.
+pub const HEALTH_LOOKS: u32 = 336;
+
+impl Health {
+    /// The state in a word: `healthy`, `degraded`, `down` or `unknown`.
+    pub const fn status(&self) -> &'static str {
+        if self.looks == 0 {
+            "unknown"
+        } else if self.answered * 100 >= self.looks * 95 {
+            "healthy"
+        } else if self.answered > 0 {
+            "degraded"
+        } else {
+            "down"
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! The tools of an index: one row for what the chain says, one document for what was derived, and reading both.
+
+use std::collections::HashMap;
+
+use alloy_primitives::{Address, B256, U256};
+use toolcrib_core::caip::ToolRef;
+use toolcrib_core::clock::UnixTime;
+use toolcrib_store::Migration;
+use toolcrib_store::database::{Row, Value};
+
+use crate::listing::{AccessKind, Listing};
+use crate::model::{At, RegistryId, ToolKey, ToolRow, ToolView, UsageTotals};
+use crate::{Error, Index};
+
+/// `index_tool` is the fold over the events; only followers write it, but for `listed` and `access`, which workers keep so that lists need
+/// no second table. A change of URI or hash sets `listed` back until somebody looked again.
+/// `uri_key` is the start of keccak256 of the URI: URIs are too long for an index.
+pub(crate) const MIGRATIONS: &[Migration] = &[Migration {
+    version: 1,
+    sql: "CREATE TABLE index_tool (registry BIGINT NOT NULL, tool BYTES NOT NULL, creator BYTES NOT NULL, uri TEXT NOT NULL,
+        uri_key BIGINT NOT NULL, hash BYTES NOT NULL, predicate BYTES, registered_block BIGINT NOT NULL, registered_at BIGINT NOT NULL,
+        updated_block BIGINT NOT NULL, updated_at BIGINT NOT NULL, deregistered_block BIGINT, deregistered_at BIGINT,
+        events BIGINT NOT NULL, listed BOOLEAN NOT NULL DEFAULT FALSE, access TEXT NOT NULL DEFAULT '', PRIMARY KEY (registry, tool));
+    CREATE INDEX index_tool_listed ON index_tool (listed, registered_at, registry, tool);
+    CREATE INDEX index_tool_creator ON index_tool (creator, registered_at);
+    CREATE INDEX index_tool_uri ON index_tool (uri_key);
+    CREATE INDEX index_tool_predicate ON index_tool (predicate);
+    CREATE TABLE index_listing (registry BIGINT NOT NULL, tool BYTES NOT NULL, checked_at BIGINT NOT NULL, endpoint_key BIGINT,
+        document TEXT NOT NULL, PRIMARY KEY (registry, tool));
+    CREATE INDEX index_listing_endpoint ON index_listing (endpoint_key);
+    CREATE TABLE index_usage_total (registry BIGINT NOT NULL, tool BYTES NOT NULL, paid_calls BIGINT NOT NULL, payers BIGINT NOT NULL,
+        ranking_payers BIGINT NOT NULL, volume BIGINT NOT NULL, signed_calls BIGINT NOT NULL, last_at BIGINT,
+        PRIMARY KEY (registry, tool));",
+}];
+
+/// A list to read.
+#[derive(Clone, Debug, Default)]
+pub struct List {
+    /// In which order.
+    pub order: Order,
+    /// Only tools with this kind of access. Needs tools that were looked at.
+    pub access: Option<AccessKind>,
+    /// Only tools of this registry.
+    pub registry: Option<RegistryId>,
+    /// Only tools of this creator.
+    pub creator: Option<Address>,
+    /// Also tools that are not fit to be shown to agents.
+    pub include_unverified: bool,
+    /// Only what comes after this place.
+    pub after: Option<Place>,
+    /// At most so many.
+    pub limit: usize,
+}
+
+/// The order of a list.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Order {
+    /// The newest registration first.
+    #[default]
+    Newest,
+    /// The oldest registration first.
+    Oldest,
+}
+
+/// A place in a list: after the tool that it was made of, whatever happens to others meanwhile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// When that tool was registered.
+    pub registered_at: UnixTime,
+    /// That tool.
+    pub key: ToolKey,
+}
+
+/// A part of a list.
+#[derive(Clone, Debug)]
+pub struct Page {
+    /// The tools.
+    pub tools: Vec<ToolView>,
+    /// Where it goes on; `None` at the end.
+    pub next: Option<Place>,
+}
+
+/// Most tools that are read at once.
+pub const MAX_TOOLS: usize = 200;
+
+/// The columns of everything that is known about a tool, and the tables that they come from.
+const VIEW: &str = "SELECT t.registry, t.tool, t.creator, t.uri, t.hash, t.predicate, t.registered_block, t.registered_at, t.updated_block,
+    t.updated_at, t.deregistered_block, t.deregistered_at, t.events, l.document, u.paid_calls, u.payers, u.ranking_payers, u.volume,
+    u.signed_calls, u.last_at
+    FROM index_tool t LEFT JOIN index_listing l ON l.registry = t.registry AND l.tool = t.tool
+    LEFT JOIN index_usage_total u ON u.registry = t.registry AND u.tool = t.tool";
+
+impl Index {
+    /// Everything that is known about a tool.
+    pub async fn tool(&self, tool: &ToolRef) -> Result<Option<ToolView>, Error> {
+        let Some(registry) = self.registry_of(tool.chain, tool.registry).await? else { return Ok(None) };
+        let key = ToolKey { registry, id: tool.id };
+        Ok(self.tools(&[key]).await?.pop())
+    }
+
+    /// Everything that is known about some tools, in the order of the keys and without those that do not exist.
+    pub async fn tools(&self, keys: &[ToolKey]) -> Result<Vec<ToolView>, Error> {
+        let mut found = HashMap::with_capacity(keys.len());
+        for keys in keys.chunks(MAX_TOOLS) {
+            // A few lengths alone, so that there are a few statements: the rest is the last key again.
+            let length = keys.len().next_power_of_two().min(MAX_TOOLS);
+            let ids: Vec<[u8; 32]> = keys.iter().map(ToolKey::id_bytes).collect();
+            let mut sql = format!("{VIEW} WHERE ");
+            let mut values = Vec::with_capacity(2 * length);
+            for place in 0..length {
+                let at = place.min(keys.len() - 1);
+                let or = if place == 0 { "" } else { " OR " };
+                sql.push_str(&format!("{or}(t.registry = ${} AND t.tool = ${})", 2 * place + 1, 2 * place + 2));
+                values.push(Value::Integer(keys[at].registry.0));
+                values.push(Value::Bytes(&ids[at]));
+            }
+            for row in self.database().fetch_made(sql, &values).await? {
+                let view = self.view(&row).await?;
+                found.insert(view.row.key, view);
+            }
+        }
+        Ok(keys.iter().filter_map(|key| found.get(key).cloned()).collect())
+    }
+
+    /// A part of a list of tools.
+    pub async fn list(&self, list: &List) -> Result<Page, Error> {
+        let limit = list.limit.clamp(1, MAX_TOOLS);
+        let mut select = Select::default();
+        if !list.include_unverified {
+            select.and("t.listed = ?", Kept::Boolean(true));
+        }
+        if let Some(access) = list.access {
+            select.and("t.access = ?", Kept::Text(access.as_str().to_owned()));
+        }
+        if let Some(registry) = list.registry {
+            select.and("t.registry = ?", Kept::Integer(registry.0));
+        }
+        if let Some(creator) = list.creator {
+            select.and("t.creator = ?", Kept::Bytes(creator.to_vec()));
+        }
+        let (sign, direction) = match list.order {
+            Order::Newest => ("<", "DESC"),
+            Order::Oldest => (">", "ASC"),
+        };
+        if let Some(Place { registered_at, key }) = list.after {
+            select.and("(t.registered_at, t.registry, t.tool)", Kept::Integer(registered_at.seconds()));
+            let first = select.values.len();
+            select.conditions.push_str(&format!(" {sign} (${first}, ${}, ${})", first + 1, first + 2));
+            select.values.extend([Kept::Integer(key.registry.0), Kept::Bytes(key.id_bytes().to_vec())]);
+        }
+        let sql = format!(
+            "{VIEW} WHERE true{} ORDER BY t.registered_at {direction}, t.registry {direction}, t.tool {direction} LIMIT {}",
+            select.conditions,
+            limit + 1
+        );
+        let values: Vec<Value<'_>> = select.values.iter().map(Kept::value).collect();
+        let rows = self.database().fetch_made(sql, &values).await?;
+        let mut tools = Vec::with_capacity(rows.len());
+        for row in rows.iter().take(limit) {
+            tools.push(self.view(row).await?);
+        }
+        let last = tools.last().filter(|_| rows.len() > limit);
+        let next = last.map(|last| Place { registered_at: last.row.registered.time, key: last.row.key });
+        Ok(Page { tools, next })
+    }
+
+    async fn view(&self, row: &Row) -> Result<ToolView, Error> {
+        let tool_row = read_row(row)?;
+        let tool = self.reference(tool_row.key).await?;
+        let listing = row.optional_text(13)?.map(serde_json::from_str::<Listing>).transpose();
+        let listing = listing.map_err(|_| Error::Corrupt { what: "listing" })?;
+        let count = |column: usize| -> Result<u64, Error> { number(row.optional_integer(column)?.unwrap_or_default()) };
+        let usage = UsageTotals {
+            paid_calls: count(14)?,
+            payers: count(15)?,
+            ranking_payers: count(16)?,
+            volume: count(17)?,
+            signed_calls: count(18)?,
+            last_at: row.optional_integer(19)?.map(UnixTime::from_seconds),
+        };
+        Ok(ToolView { tool, row: tool_row, listing, usage })
+    }
+}
+
+/// A value of a condition, kept until the statement is made.
+enum Kept {
+    Integer(i64),
+    Text(String),
+    Bytes(Vec<u8>),
+    Boolean(bool),
+}
+
+impl Kept {
+    fn value(&self) -> Value<'_> {
+        match self {
+            Self::Integer(value) => Value::Integer(*value),
+            Self::Text(value) => Value::Text(value),
+            Self::Bytes(value) => Value::Bytes(value),
+            Self::Boolean(value) => Value::Boolean(*value),
+        }
+    }
+}
+
+/// Conditions, and the values that they ask for.
+#[derive(Default)]
+struct Select {
+    conditions: String,
+    values: Vec<Kept>,
+}
+
+impl Select {
+    /// One more condition. `?` stands for the value.
+    fn and(&mut self, condition: &str, value: Kept) {
+        self.values.push(value);
+        self.conditions.push_str(" AND ");
+        self.conditions.push_str(&condition.replace('?', &format!("${}", self.values.len())));
+    }
+}
+
+/// The first thirteen columns of [`VIEW`].
+fn read_row(row: &Row) -> Result<ToolRow, Error> {
+    let at = |block: i64, time: i64| Ok::<_, Error>(At { block: number(block)?, time: UnixTime::from_seconds(time) });
+    let predicate = row.optional_bytes(5)?.map(Address::try_from).transpose();
+    let deregistered = match (row.optional_integer(10)?, row.optional_integer(11)?) {
+        (Some(block), Some(time)) => Some(at(block, time)?),
+        _ => None,
+    };
+    Ok(ToolRow {
+        key: ToolKey::from_columns(row.integer(0)?, row.bytes(1)?)?,
+        creator: Address::try_from(row.bytes(2)?).map_err(|_| Error::Corrupt { what: "creator" })?,
+        metadata_uri: row.text(3)?.to_owned(),
+        manifest_hash: B256::try_from(row.bytes(4)?).map_err(|_| Error::Corrupt { what: "manifest hash" })?,
+        predicate: predicate.map_err(|_| Error::Corrupt { what: "predicate" })?,
+        registered: at(row.integer(6)?, row.integer(7)?)?,
+        updated: at(row.integer(8)?, row.integer(9)?)?,
+        deregistered,
+        events: number(row.integer(12)?)?,
+    })
+}
+
+fn number(value: i64) -> Result<u64, Error> {
+    u64::try_from(value).map_err(|_| Error::Corrupt { what: "count" })
+}
+
+/// The start of the hash of a text that is too long for a database's index.
+pub fn text_key(text: &str) -> i64 {
+    let hash = alloy_primitives::keccak256(text);
+    i64::from_be_bytes(hash.0[..8].try_into().unwrap_or_default())
+}
+
+/// The reference of a tool whose registry is known.
+pub(crate) const fn reference(chain: u64, registry: Address, id: U256) -> ToolRef {
+    ToolRef { chain, registry, id }
+}

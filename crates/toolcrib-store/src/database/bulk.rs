@@ -1,0 +1,152 @@
+//! Many rows in few statements.
+//!
+//! PostgreSQL takes whole columns as arrays (`UNNEST`); SQLite takes many rows of `VALUES`. Either way a row costs a few microseconds and
+//! no round trip, and all of it is part of the caller's transaction.
+
+use std::fmt::Write as _;
+
+use sqlx::AssertSqlSafe;
+
+use super::{Inner, Transaction, Value, bind_sqlite};
+use crate::Error;
+
+/// Most rows of one statement on SQLite, which takes 32,766 values: enough for statements to cost nothing against rows, few enough for
+/// tables of a hundred columns.
+pub const MAX_BULK_ROWS: usize = 256;
+
+/// Most rows of one statement on PostgreSQL, so that a message stays far below the server's limit of a gibibyte.
+const MAX_ARRAY_ROWS: usize = 16_384;
+
+/// `INSERT INTO table (columns) … conflict`.
+#[derive(Clone, Copy, Debug)]
+pub struct Bulk {
+    /// The table.
+    pub table: &'static str,
+    /// Its columns, in the order of the values.
+    pub columns: &'static [&'static str],
+    /// What follows the rows, such as `ON CONFLICT (…) DO NOTHING`. On PostgreSQL one statement may not touch a row twice.
+    pub conflict: &'static str,
+}
+
+/// One column of many rows. All columns of a statement have the same length.
+#[derive(Clone, Copy, Debug)]
+pub enum Column<'a> {
+    /// Whole numbers.
+    Integers(&'a [i64]),
+    /// Whole numbers, some of them missing.
+    OptionalIntegers(&'a [Option<i64>]),
+    /// Texts.
+    Texts(&'a [&'a str]),
+    /// Texts, some of them missing.
+    OptionalTexts(&'a [Option<&'a str>]),
+    /// Bytes.
+    Bytes(&'a [&'a [u8]]),
+    /// Bytes, some of them missing.
+    OptionalBytes(&'a [Option<&'a [u8]>]),
+    /// Yes or no.
+    Booleans(&'a [bool]),
+}
+
+impl<'a> Column<'a> {
+    const fn len(&self) -> usize {
+        match self {
+            Self::Integers(values) => values.len(),
+            Self::OptionalIntegers(values) => values.len(),
+            Self::Texts(values) => values.len(),
+            Self::OptionalTexts(values) => values.len(),
+            Self::Bytes(values) => values.len(),
+            Self::OptionalBytes(values) => values.len(),
+            Self::Booleans(values) => values.len(),
+        }
+    }
+
+    /// The value in a row that exists.
+    fn value(&self, row: usize) -> Value<'a> {
+        match self {
+            Self::Integers(values) => Value::Integer(values[row]),
+            Self::OptionalIntegers(values) => Value::OptionalInteger(values[row]),
+            Self::Texts(values) => Value::Text(values[row]),
+            Self::OptionalTexts(values) => Value::OptionalText(values[row]),
+            Self::Bytes(values) => Value::Bytes(values[row]),
+            Self::OptionalBytes(values) => Value::OptionalBytes(values[row]),
+            Self::Booleans(values) => Value::Boolean(values[row]),
+        }
+    }
+
+    /// The type of an array of it on PostgreSQL.
+    const fn array(&self) -> &'static str {
+        match self {
+            Self::Integers(_) | Self::OptionalIntegers(_) => "bigint[]",
+            Self::Texts(_) | Self::OptionalTexts(_) => "text[]",
+            Self::Bytes(_) | Self::OptionalBytes(_) => "bytea[]",
+            Self::Booleans(_) => "boolean[]",
+        }
+    }
+}
+
+pub(super) async fn insert(transaction: &mut Transaction, bulk: &Bulk, columns: &[Column<'_>]) -> Result<u64, Error> {
+    let rows = columns.first().map_or(0, Column::len);
+    if columns.len() != bulk.columns.len() || columns.iter().any(|column| column.len() != rows) {
+        return Err(Error::Corrupt { what: "bulk of rows: its columns are not of one length" });
+    }
+    let mut touched = 0;
+    match &mut transaction.0 {
+        Inner::Sqlite(transaction) => {
+            for start in (0..rows).step_by(MAX_BULK_ROWS) {
+                let end = rows.min(start + MAX_BULK_ROWS);
+                let values: Vec<Value<'_>> =
+                    (start..end).flat_map(|row| columns.iter().map(move |column| column.value(row))).collect();
+                let sql = rows_of_values(bulk, end - start);
+                // A remainder of each length would fill the cache of prepared statements.
+                let query = bind_sqlite(AssertSqlSafe(sql), &values).persistent(end - start == MAX_BULK_ROWS);
+                touched += query.execute(&mut **transaction).await?.rows_affected();
+            }
+        }
+        Inner::Postgres(transaction) => {
+            let sql = arrays(bulk, columns);
+            for start in (0..rows).step_by(MAX_ARRAY_ROWS) {
+                let end = rows.min(start + MAX_ARRAY_ROWS);
+                let mut query = sqlx::query(AssertSqlSafe(sql.clone()));
+                for column in columns {
+                    query = match *column {
+                        Column::Integers(values) => query.bind(&values[start..end]),
+                        Column::OptionalIntegers(values) => query.bind(&values[start..end]),
+                        Column::Texts(values) => query.bind(&values[start..end]),
+                        Column::OptionalTexts(values) => query.bind(&values[start..end]),
+                        Column::Bytes(values) => query.bind(&values[start..end]),
+                        Column::OptionalBytes(values) => query.bind(&values[start..end]),
+                        Column::Booleans(values) => query.bind(&values[start..end]),
+                    };
+                }
+                touched += query.execute(&mut **transaction).await?.rows_affected();
+            }
+        }
+    }
+    Ok(touched)
+}
+
+fn rows_of_values(bulk: &Bulk, rows: usize) -> String {
+    let mut sql = format!("INSERT INTO {} ({}) VALUES ", bulk.table, bulk.columns.join(", "));
+    for row in 0..rows {
+        sql.push_str(if row == 0 { "(" } else { ", (" });
+        for column in 0..bulk.columns.len() {
+            sql.push_str(if column == 0 { "?" } else { ", ?" });
+        }
+        sql.push(')');
+    }
+    sql.push(' ');
+    sql.push_str(bulk.conflict);
+    sql
+}
+
+fn arrays(bulk: &Bulk, columns: &[Column<'_>]) -> String {
+    let mut sql = format!("INSERT INTO {} ({}) SELECT * FROM UNNEST(", bulk.table, bulk.columns.join(", "));
+    for (index, column) in columns.iter().enumerate() {
+        let comma = if index == 0 { "" } else { ", " };
+        // Writing to a String does not fail.
+        let _ = write!(sql, "{comma}${}::{}", index + 1, column.array());
+    }
+    sql.push_str(") ");
+    sql.push_str(bulk.conflict);
+    sql
+}
