@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 #![cfg_attr(not(test), deny(clippy::unwrap_used))]
 
+mod chains;
 mod error;
 pub mod feed;
 mod index;
@@ -10,6 +11,7 @@ mod registries;
 pub mod search;
 mod tools;
 
+pub use chains::Chains;
 pub use error::Error;
 pub use index::Index;
 pub use registries::{RegistryRow, RegistryState};
