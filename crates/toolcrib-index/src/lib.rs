@@ -4,6 +4,7 @@
 mod chains;
 mod error;
 pub mod feed;
+pub mod follow;
 mod index;
 pub mod listing;
 pub mod model;
