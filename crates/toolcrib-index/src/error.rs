@@ -18,6 +18,15 @@ pub enum Error {
         /// What cannot be read.
         what: &'static str,
     },
+    /// Another follows this registry now. Nothing was written.
+    #[error("another follows this registry now")]
+    LeaseLost,
+    /// What nodes say does not fit together, which passes: they are behind, or the chain is changing its mind.
+    #[error("the node's answers do not fit together: {what}")]
+    Inconsistent {
+        /// What does not fit.
+        what: &'static str,
+    },
     /// The changes since a cursor are no longer kept.
     #[error("the changes after {cursor} are no longer kept; the oldest is {oldest}")]
     Forgotten {
@@ -35,7 +44,21 @@ impl Error {
             Self::Store(error) => error.code(),
             Self::Chain(error) => error.code(),
             Self::Corrupt { .. } => codes::store::CORRUPT,
+            Self::LeaseLost => codes::index::LEASE_LOST,
+            Self::Inconsistent { .. } => codes::index::INCONSISTENT,
             Self::Forgotten { .. } => codes::index::FORGOTTEN,
+        }
+    }
+
+    /// Whether the same may succeed later without anybody changing anything.
+    pub const fn is_retryable(&self) -> bool {
+        match self {
+            Self::Store(error) => error.is_retryable(),
+            Self::Chain(toolcrib_chain::Error::Transport { fault, .. }) => {
+                !matches!(fault, toolcrib_chain::rpc::TransportFault::WrongChain { .. })
+            }
+            Self::Chain(toolcrib_chain::Error::Refused { .. }) | Self::LeaseLost | Self::Inconsistent { .. } => true,
+            Self::Chain(_) | Self::Corrupt { .. } | Self::Forgotten { .. } => false,
         }
     }
 }

@@ -4,12 +4,14 @@
 mod chains;
 mod error;
 pub mod feed;
+pub mod follow;
 mod index;
 pub mod listing;
 pub mod model;
 mod registries;
 pub mod search;
 mod tools;
+mod work;
 
 pub use chains::Chains;
 pub use error::Error;
