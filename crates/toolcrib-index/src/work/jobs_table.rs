@@ -12,13 +12,13 @@ use crate::model::RegistryId;
 /// `priority` goes first. `lease` is the secret of the worker that holds the job until `leased_until`.
 pub(crate) const MIGRATIONS: &[Migration] = &[Migration {
     version: 1,
-    sql: "CREATE TABLE index_job (registry BIGINT NOT NULL, tool BYTES NOT NULL, due_at BIGINT NOT NULL, priority BIGINT NOT NULL,
+    sql:
+        "CREATE TABLE index_job (registry BIGINT NOT NULL, tool BYTES NOT NULL, due_at BIGINT NOT NULL, priority BIGINT NOT NULL,
         reason TEXT NOT NULL, leased_until BIGINT, lease BYTES, attempts BIGINT NOT NULL DEFAULT 0, PRIMARY KEY (registry, tool));
     CREATE INDEX index_job_due ON index_job (due_at, priority);",
 }];
 
 /// The priority of a tool that somebody waits for.
-#[expect(dead_code, reason = "the queue asks with it")]
 pub(crate) const ASKED: i64 = 0;
 /// The priority of a tool that changed on the chain.
 pub(crate) const CHANGED: i64 = 1;
