@@ -3,6 +3,7 @@
 
 mod chains;
 mod error;
+pub mod facts;
 pub mod feed;
 pub mod follow;
 mod index;
@@ -11,7 +12,7 @@ pub mod model;
 mod registries;
 pub mod search;
 mod tools;
-mod work;
+pub mod work;
 
 pub use chains::Chains;
 pub use error::Error;

@@ -19,7 +19,6 @@ pub(crate) const MIGRATIONS: &[Migration] = &[Migration {
 }];
 
 /// The priority of a tool that somebody waits for.
-#[expect(dead_code, reason = "the queue asks with it")]
 pub(crate) const ASKED: i64 = 0;
 /// The priority of a tool that changed on the chain.
 pub(crate) const CHANGED: i64 = 1;

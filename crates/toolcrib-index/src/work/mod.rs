@@ -1,3 +1,13 @@
 //! Verification: a queue of tools to look at, and workers that do.
 
 pub(crate) mod jobs_table;
+pub(crate) mod kept;
+mod look;
+mod origins;
+mod queue;
+mod worker;
+
+pub use kept::{MAX_VERDICTS, VerdictChange};
+pub use look::{Live, Look, Looks, NameServers};
+pub use queue::{Job, MAX_COUNTED, MAX_LEASE, Queue, QueueState, Reason, Wanted};
+pub use worker::{Done, Round, WorkOptions, Worker};
