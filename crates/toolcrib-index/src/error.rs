@@ -27,6 +27,9 @@ pub enum Error {
         /// What does not fit.
         what: &'static str,
     },
+    /// A cursor that no answer gave, or that belongs to another search.
+    #[error("this cursor is of another search, or of none")]
+    Cursor,
     /// The changes since a cursor are no longer kept.
     #[error("the changes after {cursor} are no longer kept; the oldest is {oldest}")]
     Forgotten {
@@ -34,6 +37,26 @@ pub enum Error {
         cursor: i64,
         /// The oldest change that is kept.
         oldest: i64,
+    },
+    /// The folder of the search index is in use by another process.
+    #[error("the search index in {folder} is in use by another process")]
+    SearchLocked {
+        /// The folder.
+        folder: String,
+    },
+    /// The search index cannot be read or written.
+    #[error("the search index failed: {reason}")]
+    Search {
+        /// Why, in the words of the engine or of the system.
+        reason: String,
+    },
+    /// The embedding file cannot be used.
+    #[error("the embedding in {folder} cannot be used: {reason}")]
+    Embedding {
+        /// The folder.
+        folder: String,
+        /// Why.
+        reason: String,
     },
 }
 
@@ -46,7 +69,11 @@ impl Error {
             Self::Corrupt { .. } => codes::store::CORRUPT,
             Self::LeaseLost => codes::index::LEASE_LOST,
             Self::Inconsistent { .. } => codes::index::INCONSISTENT,
+            Self::Cursor => codes::index::CURSOR,
             Self::Forgotten { .. } => codes::index::FORGOTTEN,
+            Self::SearchLocked { .. } => codes::index::SEARCH_LOCKED,
+            Self::Search { .. } => codes::index::SEARCH,
+            Self::Embedding { .. } => codes::index::EMBEDDING,
         }
     }
 
@@ -58,7 +85,7 @@ impl Error {
                 !matches!(fault, toolcrib_chain::rpc::TransportFault::WrongChain { .. })
             }
             Self::Chain(toolcrib_chain::Error::Refused { .. }) | Self::LeaseLost | Self::Inconsistent { .. } => true,
-            Self::Chain(_) | Self::Corrupt { .. } | Self::Forgotten { .. } => false,
+            _ => false,
         }
     }
 }

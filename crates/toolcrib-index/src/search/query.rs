@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use crate::listing::AccessKind;
 use crate::model::ToolKey;
+use crate::search::Cursor;
 
 /// Longest text that is searched for, in characters. Requests of agents are a paragraph; beyond it words only repeat.
 pub const MAX_QUERY_CHARS: usize = 1_000;
@@ -71,10 +72,6 @@ pub enum Sort {
     /// The most paying accounts first.
     MostUsed,
 }
-
-/// A place among hits. Its text is what a page gives and the next one takes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cursor(pub(crate) Vec<u8>);
 
 /// A part of the hits.
 #[derive(Clone, Debug)]
