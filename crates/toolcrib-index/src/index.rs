@@ -9,7 +9,7 @@ use toolcrib_core::caip::ToolRef;
 use toolcrib_store::Database;
 
 use crate::model::{RegistryId, ToolKey};
-use crate::{Error, feed, registries, tools};
+use crate::{Error, feed, registries, tools, usage};
 
 /// An index in a database. Cheap to clone. Any number of processes may have the same one open.
 #[derive(Clone, Debug)]
@@ -25,6 +25,7 @@ impl Index {
         database.migrate("index.registries", registries::MIGRATIONS).await?;
         database.migrate("index.tools", tools::MIGRATIONS).await?;
         database.migrate("index.feed", feed::MIGRATIONS).await?;
+        database.migrate("index.usage", usage::MIGRATIONS).await?;
         Ok(Self { database, known: Arc::default() })
     }
 
