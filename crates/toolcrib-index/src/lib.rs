@@ -13,6 +13,7 @@ mod registries;
 pub mod search;
 mod tools;
 pub mod work;
+pub mod usage;
 
 pub use chains::Chains;
 pub use error::Error;
