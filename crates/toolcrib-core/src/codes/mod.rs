@@ -26,6 +26,7 @@ pub mod index;
 pub mod json;
 pub mod local;
 pub mod manifest;
+pub mod mcp;
 pub mod payment;
 pub mod pin;
 pub mod predicate;
@@ -151,6 +152,7 @@ pub fn all() -> impl Iterator<Item = Code> {
         gate::ALL,
         explain::ALL,
         index::ALL,
+        mcp::ALL,
         store::ALL,
         call::ALL,
         spend::ALL,

@@ -1,0 +1,375 @@
+//! The protocol's side of a toolbox: what every client sees, in both eras, whatever it is connected by.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rmcp::model::{
+    CacheScope, CallToolRequestMethod, CallToolRequestParams, CallToolResponse, CallToolResult, ClientCapabilities,
+    CompleteRequestMethod, CompleteRequestParams, CompleteResult, ContentBlock, DiscoverResult, ElicitRequest, ElicitResult,
+    ErrorCode, ErrorData, Implementation, InputRequest, InputRequests, InputRequiredResult, ListPromptsRequestMethod,
+    ListPromptsResult, ListResourceTemplatesRequestMethod, ListResourceTemplatesResult, ListResourcesRequestMethod,
+    ListResourcesResult, ListToolsResult, MetaObject, PaginatedRequestParams, ProtocolVersion, RequestStateCodec, SealOptions,
+    ServerCapabilities, ServerConfig, Tool, ToolAnnotations,
+};
+use rmcp::service::{RequestContext, RoleServer};
+use rmcp::{ServerHandler, model::ConstString};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value as Json, json};
+use sha2::{Digest, Sha256};
+use tokio::sync::Semaphore;
+use toolcrib_core::codes::mcp as code;
+use toolcrib_core::schema::{Echo, Validator};
+use toolcrib_core::text::escape_for_display;
+use zeroize::Zeroizing;
+
+use crate::asker::{self, Asker, Caller, Question, Returned, Way};
+use crate::json::{compile, value_hash};
+use crate::toolbox::{Effect, Fault, Reply, Stop, ToolSpec, Toolbox, Why, is_name};
+
+/// Most calls that are worked on at once. Each holds a few requests and answers in memory; a user has one client or a handful.
+pub const MAX_CALLS: usize = 64;
+
+/// How long a call may take: a user's answer, two verifications, a handler and a settlement, and some.
+pub const CALL_LIMIT: Duration = Duration::from_secs(660);
+
+/// How long a sealed state is good: as long as an answer may take.
+const STATE_LIMIT: Duration = asker::ANSWER_LIMIT;
+
+/// How long a list may be kept: the list of a running server never changes, but the next version's may.
+const LIST_TTL_MS: u64 = 300_000;
+
+/// Longest text that is repeated to a client from what it sent.
+const MAX_ECHO_CHARS: usize = 300;
+
+/// The name of the question in a round: there is one at a time.
+const QUESTION: &str = "question";
+
+/// Where a fault stands in the metadata of a result.
+const META_ERROR: &str = "toolcrib/error";
+
+/// Why a toolbox cannot be served.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SetupError {
+    /// A name that the protocol does not allow, or that is there twice.
+    #[error("`{name}` is no name for a tool, or is there twice")]
+    Name {
+        /// The name.
+        name: String,
+    },
+    /// A schema that cannot be used.
+    #[error("the schema of `{name}` cannot be used: {reason}")]
+    Schema {
+        /// The tool.
+        name: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The operating system gives no randomness.
+    #[error("no randomness")]
+    Random,
+    /// A setting of the HTTP side.
+    #[error("{what}")]
+    Http {
+        /// What is wrong.
+        what: &'static str,
+    },
+}
+
+/// A toolbox that is ready to be served. Cheap to clone; every connection has one.
+#[derive(Clone)]
+pub struct Server {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    toolbox: Arc<dyn Toolbox>,
+    info: ServerConfig,
+    tools: Vec<Tool>,
+    validators: BTreeMap<String, Validator>,
+    seal: RequestStateCodec,
+    places: Semaphore,
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server").field("name", &self.inner.info.server_info.name).finish_non_exhaustive()
+    }
+}
+
+impl Server {
+    /// Checks names and schemas, and makes the key that states are sealed with: it lives as long as this process.
+    pub fn new(toolbox: Arc<dyn Toolbox>) -> Result<Self, SetupError> {
+        let about = toolbox.about();
+        let mut specs = toolbox.tools();
+        specs.sort_by(|a, b| a.name.cmp(&b.name));
+        let mut validators = BTreeMap::new();
+        let mut tools = Vec::with_capacity(specs.len());
+        for spec in specs {
+            let validator = compile(&spec.input).map_err(|findings| SetupError::Schema {
+                name: spec.name.clone(),
+                reason: findings.first().map_or_else(String::new, |finding| finding.message.clone()),
+            })?;
+            if !is_name(&spec.name) || validators.insert(spec.name.clone(), validator).is_some() {
+                return Err(SetupError::Name { name: spec.name });
+            }
+            tools.push(tool(spec)?);
+        }
+        let mut key = Zeroizing::new([0_u8; 32]);
+        getrandom::fill(&mut *key).map_err(|_| SetupError::Random)?;
+        let seal = RequestStateCodec::try_new(key.to_vec()).map_err(|_| SetupError::Random)?;
+        let implementation = Implementation::new(about.name, about.version).with_title(about.title);
+        let info = ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
+            .with_server_info(implementation)
+            .with_instructions(about.instructions);
+        let places = Semaphore::new(MAX_CALLS);
+        Ok(Self { inner: Arc::new(Inner { toolbox, info, tools, validators, seal, places }) })
+    }
+
+    /// One connection, or one request where there are none.
+    pub(crate) fn connection(&self, caller: Option<Caller>) -> Connection {
+        Connection { server: self.clone(), caller }
+    }
+}
+
+fn tool(spec: ToolSpec) -> Result<Tool, SetupError> {
+    let object = |schema: Json| match schema {
+        Json::Object(schema) => Ok(Arc::new(schema)),
+        _ => Err(SetupError::Schema { name: spec.name.clone(), reason: "it is no object".to_owned() }),
+    };
+    let mut tool = Tool::new(spec.name.clone(), spec.description.clone(), object(spec.input.clone())?);
+    tool.title = Some(spec.title.clone());
+    tool.output_schema = spec.output.clone().map(object).transpose()?;
+    tool.annotations = Some(match spec.effect {
+        Effect::Reads => ToolAnnotations::new().read_only(true).idempotent(true).open_world(false),
+        Effect::Fetches => ToolAnnotations::new().read_only(true).idempotent(true).open_world(true),
+        Effect::Acts => ToolAnnotations::new().read_only(false).destructive(true).idempotent(false).open_world(true),
+    });
+    Ok(tool)
+}
+
+/// What rmcp talks to.
+#[derive(Clone)]
+pub(crate) struct Connection {
+    server: Server,
+    /// Who is connected. `None` over HTTP, where each request says it.
+    caller: Option<Caller>,
+}
+
+/// What is sealed.
+#[derive(Serialize, Deserialize)]
+struct Sealed {
+    form: Json,
+    state: Vec<u8>,
+}
+
+impl Connection {
+    fn inner(&self) -> &Inner {
+        &self.server.inner
+    }
+
+    /// Who makes this request.
+    fn caller(&self, context: &RequestContext<RoleServer>) -> Caller {
+        if let Some(caller) = self.caller {
+            return caller;
+        }
+        let Some(parts) = context.extensions.get::<axum::http::request::Parts>() else { return Caller::of("nobody", &[]) };
+        let known = parts.extensions.get::<Caller>().copied().unwrap_or_else(|| Caller::of("public", &[]));
+        match parts.headers.get("mcp-session-id") {
+            Some(session) => Caller::of("session", &[known.as_bytes().as_slice(), session.as_bytes()].concat()),
+            None => known,
+        }
+    }
+
+    /// Opens what an earlier round has sealed, for the same caller, tool and arguments.
+    fn returned(&self, request: &CallToolRequestParams, binding: &[u8]) -> Result<Option<Returned>, Fault> {
+        let Some(state) = &request.request_state else { return Ok(None) };
+        let bytes = self.inner().seal.open_with(state, binding).map_err(|_| Fault::new(code::STATE))?;
+        let sealed: Sealed = serde_json::from_slice(&bytes).map_err(|_| Fault::new(code::STATE))?;
+        let response = request.input_responses.as_ref().and_then(|responses| responses.get(QUESTION));
+        let result = response.and_then(|response| serde_json::from_value::<ElicitResult>(response.clone()).ok());
+        // No answer, or one that does not fit: the question is asked again.
+        let answer = result.and_then(|result| asker::read(&sealed.form, result));
+        Ok(answer.map(|answer| Returned { answer, state: sealed.state }))
+    }
+
+    /// The question, and all that is needed to go on with the answer.
+    fn round(&self, question: Question, binding: &[u8]) -> Result<CallToolResponse, ErrorData> {
+        let internal = || ErrorData::internal_error("a question could not be made", None);
+        let params = asker::request(&question).map_err(|_| internal())?;
+        let sealed = serde_json::to_vec(&Sealed { form: question.form, state: question.state }).map_err(|_| internal())?;
+        let state = self.inner().seal.seal_with(&sealed, &SealOptions::new().associated_data(binding).ttl(STATE_LIMIT));
+        let requests = InputRequests::from([(QUESTION.to_owned(), InputRequest::Elicitation(ElicitRequest::new(params)))]);
+        Ok(InputRequiredResult::new(Some(requests), Some(state)).into())
+    }
+
+    async fn call(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let name = request.name.to_string();
+        let Some(validator) = self.inner().validators.get(&name) else {
+            let fault = Fault::new(code::UNKNOWN_TOOL).message(format!("there is no tool `{}`", echo(&name)));
+            return Err(ErrorData::invalid_params(fault.to_string(), Some(fault.to_json())));
+        };
+        let arguments = Json::Object(request.arguments.clone().unwrap_or_default());
+        let violations = validator.violations(&arguments, Echo::Values);
+        if !violations.is_empty() {
+            let violations: Vec<String> = violations.iter().map(|violation| echo(&violation.to_string())).collect();
+            let fault = Fault::new(code::ARGUMENTS)
+                .message(format!("{}: {}", code::ARGUMENTS.title(), violations.first().cloned().unwrap_or_default()))
+                .details(json!({ "violations": violations }));
+            return Ok(failed(&fault));
+        }
+        let caller = self.caller(&context);
+        let is_modern =
+            context.protocol_version().is_some_and(|version| version.as_str() >= ProtocolVersion::V_2026_07_28.as_str());
+        let binding = binding(&caller, &name, &arguments);
+        let returned = if is_modern { self.returned(&request, &binding) } else { Ok(None) };
+        let returned = returned.map_err(|fault| ErrorData::invalid_params(fault.to_string(), Some(fault.to_json())))?;
+        let way = match context.client_capabilities().is_some_and(|client| asks(&client)) {
+            false => Way::None,
+            true if is_modern => Way::Rounds,
+            true => Way::Within(context.peer.clone()),
+        };
+        let Ok(_place) = self.inner().places.try_acquire() else { return Ok(failed(&Fault::new(code::BUSY))) };
+        let asker = Asker { way, caller, returned };
+        let Json::Object(arguments) = arguments else { return Ok(failed(&Fault::new(code::ARGUMENTS))) };
+        let calling = self.inner().toolbox.call(&name, arguments, &asker);
+        let done = tokio::select! {
+            () = context.ct.cancelled() => Err(Fault::new(code::TIMEOUT).message("the client cancelled the call").into()),
+            done = tokio::time::timeout(CALL_LIMIT, calling) => done.unwrap_or_else(|_| Err(Fault::new(code::TIMEOUT).into())),
+        };
+        match done {
+            Ok(reply) => Ok(answered(reply)),
+            Err(Stop(Why::Fault(fault))) => {
+                tracing::debug!(tool = name, code = fault.code.id(), "a call failed");
+                Ok(failed(&fault))
+            }
+            Err(Stop(Why::Ask(question))) => self.round(*question, &binding),
+            // The newer era has an error of its own for it.
+            Err(Stop(Why::NotAskable(fault))) if is_modern => {
+                let required = ClientCapabilities::builder().enable_elicitation().build();
+                let mut error = ErrorData::missing_required_client_capability(required);
+                error.message = Cow::Owned(fault.to_string());
+                if let Some(Json::Object(data)) = &mut error.data {
+                    data.insert("toolcrib".to_owned(), fault.to_json());
+                }
+                Err(error)
+            }
+            Err(Stop(Why::NotAskable(fault))) => Ok(failed(&fault)),
+        }
+    }
+}
+
+/// Whether a client can show forms. Older ones declare elicitation without saying of which kind.
+fn asks(client: &ClientCapabilities) -> bool {
+    client.elicitation.as_ref().is_some_and(|elicitation| elicitation.form.is_some() || elicitation.url.is_none())
+}
+
+/// What a sealed state is bound to.
+fn binding(caller: &Caller, name: &str, arguments: &Json) -> Vec<u8> {
+    let mut hash = Sha256::new();
+    hash.update(b"toolcrib/mcp/state/1");
+    hash.update(caller.as_bytes());
+    hash.update((name.len() as u64).to_be_bytes());
+    hash.update(name.as_bytes());
+    hash.update(value_hash(arguments));
+    hash.finalize().to_vec()
+}
+
+fn echo(text: &str) -> String {
+    match text.char_indices().nth(MAX_ECHO_CHARS) {
+        Some((end, _)) => format!("{}…", escape_for_display(&text[..end])),
+        None => escape_for_display(text),
+    }
+}
+
+fn answered(reply: Reply) -> CallToolResponse {
+    let mut result = CallToolResult::success(vec![ContentBlock::text(reply.text)]);
+    result.structured_content = reply.structured;
+    result.into()
+}
+
+/// No structured content: it would have to fit the tool's schema of results.
+fn failed(fault: &Fault) -> CallToolResponse {
+    let error = fault.to_json();
+    let mut result = CallToolResult::error(vec![ContentBlock::text(json!({ "error": error }).to_string())]);
+    let mut meta = Map::new();
+    meta.insert(META_ERROR.to_owned(), error);
+    result.meta = Some(MetaObject(meta));
+    result.into()
+}
+
+fn absent<M: ConstString, T>() -> Result<T, ErrorData> {
+    Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, M::VALUE, None))
+}
+
+impl ServerHandler for Connection {
+    fn get_info(&self) -> ServerConfig {
+        self.inner().info.clone()
+    }
+
+    fn get_tool(&self, name: &str) -> Option<Tool> {
+        self.inner().tools.iter().find(|tool| tool.name == name).cloned()
+    }
+
+    async fn discover(&self, _: RequestContext<RoleServer>) -> Result<DiscoverResult, ErrorData> {
+        let discovered = DiscoverResult::from_server_info(self.supported_protocol_versions().into_owned(), self.get_info());
+        Ok(discovered.with_ttl_ms(LIST_TTL_MS).with_cache_scope(CacheScope::Public))
+    }
+
+    async fn list_tools(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        let list = ListToolsResult::with_all_items(self.inner().tools.clone());
+        Ok(list.with_ttl_ms(LIST_TTL_MS).with_cache_scope(CacheScope::Public))
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        if self.inner().tools.is_empty() {
+            return absent::<CallToolRequestMethod, _>();
+        }
+        self.call(request, context).await
+    }
+
+    // What is not declared does not exist, instead of being empty.
+
+    async fn list_prompts(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListPromptsResult, ErrorData> {
+        absent::<ListPromptsRequestMethod, _>()
+    }
+
+    async fn list_resources(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        absent::<ListResourcesRequestMethod, _>()
+    }
+
+    async fn list_resource_templates(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        absent::<ListResourceTemplatesRequestMethod, _>()
+    }
+
+    async fn complete(&self, _: CompleteRequestParams, _: RequestContext<RoleServer>) -> Result<CompleteResult, ErrorData> {
+        absent::<CompleteRequestMethod, _>()
+    }
+}
