@@ -12,8 +12,8 @@ pub mod model;
 mod registries;
 pub mod search;
 mod tools;
-pub mod work;
 pub mod usage;
+pub mod work;
 
 pub use chains::Chains;
 pub use error::Error;
