@@ -10,6 +10,7 @@ use toolcrib_core::finding::Mode;
 use crate::commands::calling::{budget, call, pay, payments};
 use crate::commands::dev::Dev;
 use crate::commands::dev::chain::ChainArguments;
+use crate::commands::hosting::index;
 use crate::commands::init;
 use crate::commands::onchain::agt::AgtCommand;
 use crate::commands::onchain::contracts::ContractsCommand;
@@ -224,6 +225,16 @@ pub(crate) enum Command {
     Payments(payments::Payments),
     /// Show what may be spent, and what is
     Budget(budget::Budget),
+    /// Follow registries, verify what is registered on them, and keep an index of it
+    #[command(
+        after_help = "Any number of processes on any number of machines may work on one index in PostgreSQL: one of them leads each chain, and\n\
+        all of them verify. Killing any of them loses nothing. `directory --with-index` does the same and serves, in one process.\n\n\
+        Examples:\n  \
+        toolcrib index\n  \
+        toolcrib index --network base --rpc-url https://base.example.com\n  \
+        TOOLCRIB_INDEX=postgres://toolcrib@db/toolcrib toolcrib index --no-follow --looks 64"
+    )]
+    Index(Box<Index>),
     /// Start a world of one's own: a chain with our contracts, three tools, and what to try
     #[command(
         after_help = "The tools are open, for holders of an NFT, and paid. They are registered, served with certificates of a local\n\
@@ -249,6 +260,13 @@ pub(crate) enum Command {
     Completions(Completions),
     /// Print the manual page
     Man(Man),
+}
+
+/// Arguments of `index`.
+#[derive(Args, Debug)]
+pub(crate) struct Index {
+    #[command(flatten)]
+    pub(crate) run: index::Run,
 }
 
 /// What to do with the gate of a tool.

@@ -33,6 +33,9 @@ pub(crate) const TOOLCRIB_USAGE_KEY: &str = "TOOLCRIB_USAGE_KEY";
 /// Where used payments are kept, unless `--store` says otherwise: `memory`, `sqlite:PATH` or a PostgreSQL URL.
 pub(crate) const TOOLCRIB_STORE: &str = "TOOLCRIB_STORE";
 
+/// Where the index is kept, unless `--store` says otherwise: `memory`, `sqlite:PATH` or a PostgreSQL URL.
+pub(crate) const TOOLCRIB_INDEX: &str = "TOOLCRIB_INDEX";
+
 /// Where wallets and unfinished work lie: `$XDG_STATE_HOME/toolcrib`.
 pub(crate) const XDG_STATE_HOME: &str = "XDG_STATE_HOME";
 
@@ -59,12 +62,14 @@ pub(crate) const DOCUMENTED: &[(&str, &str)] = &[
     (TOOLCRIB_DENY_WARNINGS, "setting `deny_warnings`: `true` or `false`"),
     (TOOLCRIB_AS, "setting `as`: `producer` or `consumer`"),
     (RPC_URL, "nodes to ask, separated by commas, unless `--rpc-url` is given"),
+    ("RPC_URL_<chain>", "nodes of one of several chains that `index` and `directory` follow"),
     (TOOLCRIB_PRIVATE_KEY, "the private key that signs when no wallet is named"),
     (TOOLCRIB_PASSWORD, "the password of the wallet that is named"),
     (TOOLCRIB_WEBHOOK, "where `watch` sends drift, unless `--webhook` is given"),
     (TOOLCRIB_UPSTREAM, "the server that does the work of tools that `serve` serves, unless `--upstream` is given"),
     (TOOLCRIB_USAGE_KEY, "the key for the directory that `serve --usage-url` reports to"),
     (TOOLCRIB_STORE, "where `serve` keeps used payments, unless `--store` is given: `memory`, `sqlite:PATH` or a PostgreSQL URL"),
+    (TOOLCRIB_INDEX, "where the index is kept, unless `--store` is given: `memory`, `sqlite:PATH` or a PostgreSQL URL"),
     (XDG_STATE_HOME, "wallets and unfinished work are in `$XDG_STATE_HOME/toolcrib`"),
     (NO_COLOR, "any value but the empty one turns colours off, unless `color` is set"),
     (TERM, "a terminal called `dumb` gets no colours"),

@@ -90,6 +90,7 @@ fn run(cli: Cli) -> Exit {
         Command::Auth(arguments) => reach(commands::calling::pay::auth(&arguments, &settings, &mut printer)),
         Command::Payments(arguments) => reach(commands::calling::payments::run(&arguments, &settings, &mut printer)),
         Command::Budget(arguments) => reach(commands::calling::budget::run(&arguments, &settings, &mut printer)),
+        Command::Index(arguments) => reach_at_once(commands::hosting::index::run(&arguments.run, &mut printer)),
         Command::Dev(arguments) => reach(commands::dev::run(&arguments, &mut printer)),
         Command::Devchain(arguments) => reach(commands::dev::chain::run(&arguments, &mut printer)),
         Command::Contracts(command) => reach(commands::onchain::contracts::run(&command, &mut printer)),

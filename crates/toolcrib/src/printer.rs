@@ -93,6 +93,11 @@ impl Printer {
         self.verbose
     }
 
+    /// Whether only errors are wanted.
+    pub(crate) const fn is_quiet(&self) -> bool {
+        self.quiet
+    }
+
     /// The colours of stdout.
     pub(crate) const fn paint(&self) -> Paint {
         self.paint_out

@@ -168,8 +168,8 @@ impl Source {
         if missing.is_empty() {
             return Ok(());
         }
-        let headers: Vec<Header> =
-            stream::iter(missing.keys().map(|number| self.block(*number))).buffered(HEADERS_AT_ONCE).try_collect().await?;
+        let reads: Vec<_> = missing.keys().map(|number| self.block(*number)).collect();
+        let headers: Vec<Header> = stream::iter(reads).buffered(HEADERS_AT_ONCE).try_collect().await?;
         let times: BTreeMap<B256, u64> = headers.into_iter().map(|header| (header.hash, header.time)).collect();
         for log in logs.iter_mut().filter(|log| log.time.is_none()) {
             let time = times.get(&log.block_hash);
@@ -186,11 +186,10 @@ impl Source {
             .filter(|header| page.logs.iter().all(|log| log.block != header.number))
             .collect();
         let asked = predicates.len().min(MAX_LOG_ADDRESSES - 1);
-        let again: Vec<LogPage> =
-            stream::iter(silent.into_iter().map(|header| self.registry.logs_of(header, &predicates[..asked], MAX_PAGE_BYTES)))
-                .buffered(HEADERS_AT_ONCE)
-                .try_collect()
-                .await?;
+        // Collected first: a stream that borrows in a closure cannot move between threads.
+        let reads: Vec<_> =
+            silent.into_iter().map(|header| self.registry.logs_of(header, &predicates[..asked], MAX_PAGE_BYTES)).collect();
+        let again: Vec<LogPage> = stream::iter(reads).buffered(HEADERS_AT_ONCE).try_collect().await?;
         let mut found = 0;
         for more in again {
             found += more.logs.len() as u64;

@@ -120,12 +120,14 @@ pub async fn settle_pending(index: &Index, chains: &Chains, now: UnixTime) -> Re
     let rows = transaction.fetch(TAKE, &values).await?;
     transaction.commit().await?;
     let waits: Vec<Wait> = rows.iter().map(read).collect::<Result<_, _>>()?;
+    // Collected first: a stream that borrows in a closure cannot move between threads.
     let looks = waits.iter().map(|wait| async move {
         match index.tools(&[wait.key]).await?.pop() {
             Some(view) => look(index, chains, &view, wait, now).await.map(drop),
             None => index.database().execute(DROP, &[Value::Text(&wait.id)]).await.map(drop).map_err(Error::from),
         }
     });
+    let looks: Vec<_> = looks.collect();
     let looks: Vec<Result<(), Error>> = stream::iter(looks).buffer_unordered(AT_ONCE).collect().await;
     looks.into_iter().collect::<Result<Vec<()>, _>>()?;
     Ok(waits.len())

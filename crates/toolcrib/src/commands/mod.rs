@@ -6,6 +6,7 @@ pub(crate) mod config;
 pub(crate) mod dev;
 pub(crate) mod explain;
 pub(crate) mod hash;
+pub(crate) mod hosting;
 pub(crate) mod init;
 pub(crate) mod lint;
 pub(crate) mod migrate;

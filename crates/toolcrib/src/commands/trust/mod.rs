@@ -1,7 +1,7 @@
 //! Commands that find out whether a tool can be trusted: they ask the chain and the tool's own server, and change nothing.
 
 pub(crate) mod diff;
-mod door;
+pub(crate) mod door;
 pub(crate) mod explain_hash;
 mod git;
 pub(crate) mod probe;

@@ -1,0 +1,117 @@
+//! What keeps an index true: followers of chains and workers that verify, as tasks of one process.
+
+use std::sync::Arc;
+
+use clap::Args;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use toolcrib_core::judge::Policy;
+use toolcrib_index::follow::{FollowOptions, Follower, Progress};
+use toolcrib_index::work::{Live, Queue, WorkOptions, Worker};
+use toolcrib_index::{Chains, Error, Index, usage};
+use toolcrib_verify::Verifier;
+
+use super::followed::Following;
+use crate::clock::SystemClock;
+
+/// Looks at once that one process may make. More only wait for the same network.
+pub(crate) const MAX_LOOKS: u16 = 256;
+
+/// How often reports of payments that were not final are judged again: a few blocks.
+const PENDING_EVERY: std::time::Duration = std::time::Duration::from_secs(15);
+
+/// What this process does for the index.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Doing {
+    /// Tools that are looked at at once; 0 leaves verification to other processes
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(0..=i64::from(MAX_LOOKS)))]
+    pub(crate) looks: u16,
+    /// Only verify, and leave the chains to other processes
+    #[arg(long)]
+    pub(crate) no_follow: bool,
+}
+
+/// Followers and workers. They end when told to, each after what it has begun.
+#[derive(Debug)]
+pub(crate) struct Engine {
+    tasks: JoinSet<Result<(), Error>>,
+    stop: watch::Sender<bool>,
+    /// How each follower is doing, with the chain it follows.
+    pub(crate) progress: Vec<(u64, watch::Receiver<Progress>)>,
+    /// The chains that can be asked.
+    pub(crate) chains: Chains,
+}
+
+impl Engine {
+    /// Starts everything that was asked for.
+    pub(crate) fn start(index: &Index, followings: &[Following], verifier: Verifier, doing: &Doing, work: WorkOptions) -> Self {
+        let (stop, _) = watch::channel(false);
+        let chains: Chains = followings.iter().map(|following| following.chain.clone()).collect();
+        let mut engine = Self { tasks: JoinSet::new(), stop, progress: Vec::new(), chains: chains.clone() };
+        if !doing.no_follow {
+            for Following { chain, registry, first_block } in followings {
+                let mut options = FollowOptions::of(chain.network(), Arc::new(SystemClock));
+                options.first_block = *first_block;
+                let follower = Follower::new(index.clone(), chain.clone(), *registry, options);
+                engine.progress.push((chain.chain_id(), follower.progress()));
+                let stopped = engine.stopped();
+                engine.tasks.spawn(follower.run(stopped));
+            }
+        }
+        if doing.looks > 0 {
+            let options = WorkOptions { at_once: usize::from(doing.looks), ..work };
+            let looks = Live::new(verifier, chains.clone(), Policy::default());
+            let worker = Worker::new(Queue::new(index.clone()), looks, Arc::new(SystemClock), options);
+            let stopped = engine.stopped();
+            engine.tasks.spawn(async move {
+                worker.run(stopped).await;
+                Ok(())
+            });
+            let (index, stopped) = (index.clone(), engine.stopped());
+            engine.tasks.spawn(settle(index, chains, stopped));
+        }
+        engine
+    }
+
+    /// Waits for a task that ends by itself, which only a fault makes it do.
+    pub(crate) async fn failed(&mut self) -> Error {
+        loop {
+            match self.tasks.join_next().await {
+                Some(Ok(Err(error))) => return error,
+                Some(Ok(Ok(()))) => {}
+                Some(Err(_)) => return Error::Corrupt { what: "state: a part of the program ended unexpectedly" },
+                None => std::future::pending().await,
+            }
+        }
+    }
+
+    /// Tells everything to stop, and waits until it did.
+    pub(crate) async fn stop(mut self) {
+        self.stop.send_replace(true);
+        while self.tasks.join_next().await.is_some() {}
+    }
+
+    fn stopped(&self) -> impl Future<Output = ()> + Send + use<> {
+        let mut stopped = self.stop.subscribe();
+        async move {
+            // A sender that is gone stops as well.
+            let _ = stopped.wait_for(|stop| *stop).await;
+        }
+    }
+}
+
+/// Judges reports again whose payments were not final.
+async fn settle(index: Index, chains: Chains, stopped: impl Future<Output = ()> + Send) -> Result<(), Error> {
+    use toolcrib_core::clock::Clock as _;
+
+    let mut stopped = std::pin::pin!(stopped);
+    loop {
+        tokio::select! {
+            () = &mut stopped => return Ok(()),
+            () = tokio::time::sleep(PENDING_EVERY) => {}
+        }
+        if let Err(error) = usage::settle_pending(&index, &chains, SystemClock.now()).await {
+            tracing::warn!(code = error.code().id(), %error, "reports of use could not be judged again");
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! Which chains are followed, and through which nodes.
+
+use std::collections::BTreeMap;
+
+use alloy_primitives::Address;
+use clap::Args;
+use toolcrib_chain::deploy::with_our_contracts;
+use toolcrib_chain::network::Network;
+use toolcrib_chain::rpc::{Chain, ChainConfig};
+use toolcrib_core::codes;
+
+use crate::env;
+use crate::kinds::parse_address;
+use crate::onchain::failed;
+use crate::outcome::{Failure, Stop};
+use crate::printer::Printer;
+
+/// Which chains, and how to reach them.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct Followed {
+    /// A network to follow: a name such as base, a chain number, or local; may be given again [default: every public network that has
+    /// a registry]
+    #[arg(long = "network", value_name = "NAME")]
+    pub(crate) networks: Vec<String>,
+    /// Nodes of a network, separated by commas; with one network its name may be left out. A node whose URL holds a key is better
+    /// named by a variable: `RPC_URL_8453`, or `RPC_URL` with one network
+    #[arg(long = "rpc-url", value_name = "[NAME=]URL")]
+    pub(crate) rpc_urls: Vec<String>,
+    /// The registry of a network, instead of the built-in one
+    #[arg(long = "registry", value_name = "[NAME=]0x…")]
+    pub(crate) registries: Vec<String>,
+    /// The first block that can have events of a network's registry [default: 0]
+    #[arg(long = "from-block", value_name = "[NAME=]NUMBER")]
+    pub(crate) from_blocks: Vec<String>,
+}
+
+/// A registry to follow.
+#[derive(Clone, Debug)]
+pub(crate) struct Following {
+    pub(crate) chain: Chain,
+    pub(crate) registry: Address,
+    pub(crate) first_block: u64,
+}
+
+impl Followed {
+    /// Every registry that is meant. Nodes are asked for nothing yet but their chain.
+    pub(crate) fn resolve(&self, printer: &mut Printer) -> Result<Vec<Following>, Stop> {
+        let networks = self.networks()?;
+        let urls = named("--rpc-url", &self.rpc_urls, &networks)?;
+        let registries = named("--registry", &self.registries, &networks)?;
+        let blocks = named("--from-block", &self.from_blocks, &networks)?;
+        let mut all = Vec::with_capacity(networks.len());
+        for network in &networks {
+            let variable = std::env::var(format!("{}_{}", env::RPC_URL, network.chain_id)).ok();
+            let common = if networks.len() == 1 { std::env::var(env::RPC_URL).ok() } else { None };
+            let setting = urls.get(&network.chain_id).cloned().or(variable).or(common);
+            let config = ChainConfig::from_setting(network, setting.as_deref()).map_err(failed)?;
+            if config.is_public_default {
+                printer.note(&format!(
+                    "warning: {} is followed through a public node; --rpc-url {}=URL names one that you trust",
+                    network.title, network.name
+                ))?;
+            }
+            let registry = match registries.get(&network.chain_id) {
+                Some(text) => parse_address(text)?,
+                None => network
+                    .registry
+                    .ok_or_else(|| failed(toolcrib_chain::Error::NoRegistry { network: network.title.to_owned() }))?,
+            };
+            let first_block = match blocks.get(&network.chain_id) {
+                Some(text) => text.parse().map_err(|_| {
+                    Failure::new(codes::cli::USAGE, format!("`{text}` is not the number of a block")).hint("write digits alone")
+                })?,
+                None => 0,
+            };
+            all.push(Following { chain: Chain::lazy(config).map_err(failed)?, registry, first_block });
+        }
+        Ok(all)
+    }
+
+    fn networks(&self) -> Result<Vec<Network>, Failure> {
+        let mut networks = Vec::new();
+        for name in &self.networks {
+            let network = Network::find(name).map_err(failed)?;
+            // A local chain has our contracts on it, at the addresses that they have everywhere.
+            let network = if network.is_local { with_our_contracts(network) } else { network.clone() };
+            if !networks.contains(&network) {
+                networks.push(network);
+            }
+        }
+        if networks.is_empty() {
+            networks.extend(Network::ALL.iter().filter(|network| !network.is_local && network.registry.is_some()).cloned());
+        }
+        Ok(networks)
+    }
+}
+
+/// Values for networks: `NAME=VALUE`, or the value alone where there is one network.
+fn named(flag: &str, values: &[String], networks: &[Network]) -> Result<BTreeMap<u64, String>, Failure> {
+    let mut found = BTreeMap::new();
+    for value in values {
+        let named = value.split_once('=').and_then(|(name, rest)| Some((Network::find(name).ok()?, rest)));
+        let (chain, text) = match (named, networks) {
+            (Some((network, rest)), _) => (network.chain_id, rest),
+            (None, [only]) => (only.chain_id, value.as_str()),
+            (None, _) => {
+                let what = format!("{flag} does not say which network it is for");
+                return Err(Failure::new(codes::cli::USAGE, what).hint(format!("write {flag} NAME=…, such as {flag} base=…")));
+            }
+        };
+        if !networks.iter().any(|network| network.chain_id == chain) {
+            let what = format!("{flag} is for a network that is not followed");
+            return Err(Failure::new(codes::cli::USAGE, what).hint("name the network with --network too"));
+        }
+        if found.insert(chain, text.to_owned()).is_some() {
+            return Err(Failure::new(codes::cli::USAGE, format!("{flag} was given twice for one network")));
+        }
+    }
+    Ok(found)
+}

@@ -1,0 +1,92 @@
+//! `index`: follows chains and verifies what is registered on them.
+
+use std::time::Duration;
+
+use clap::Args;
+use serde_json::json;
+use toolcrib_index::work::WorkOptions;
+
+use super::engine::{Doing, Engine};
+use super::followed::Followed;
+use super::logging;
+use super::shelf::{Shelf, broken};
+use crate::commands::dev::chain::{Interrupts, wait};
+use crate::commands::trust::door::{Reach, verifier};
+use crate::outcome::{Done, Exit, Stop};
+use crate::printer::{Printer, shown};
+
+/// How often a terminal is told how far it is.
+const TELL_EVERY: Duration = Duration::from_secs(10);
+
+/// Arguments of `index` that runs.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Run {
+    #[command(flatten)]
+    pub(crate) followed: Followed,
+    #[command(flatten)]
+    pub(crate) shelf: Shelf,
+    #[command(flatten)]
+    pub(crate) doing: Doing,
+    #[command(flatten)]
+    pub(crate) reach: Reach,
+    /// Stop after so many seconds, instead of waiting for Ctrl-C
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) exit_after: Option<u64>,
+}
+
+/// Follows and verifies until Ctrl-C.
+pub(crate) async fn run(arguments: &Run, printer: &mut Printer) -> Result<Done, Stop> {
+    logging::begin(printer);
+    let interrupts = Interrupts::listen();
+    let followings = arguments.followed.resolve(printer)?;
+    let (index, location) = arguments.shelf.open().await?;
+    let verifier = verifier(&arguments.reach)?;
+    let mut engine = Engine::start(&index, &followings, verifier, &arguments.doing, WorkOptions::default());
+    printer.result(&format!("index {}\n", shown(&location.to_string())))?;
+    for following in &followings {
+        let network = following.chain.network();
+        printer.result(&format!("following {} registry {}\n", network.title, following.registry.to_checksum(None)))?;
+    }
+    printer.flush()?;
+    let chains: Vec<_> = followings.iter().map(|following| following.chain.chain_id()).collect();
+    let data = json!({ "store": location.to_string(), "chains": chains });
+    printer.event(&json!({ "event": "ready", "data": data }))?;
+
+    let mut waiting = std::pin::pin!(wait(arguments.exit_after, interrupts));
+    let mut told = String::new();
+    let ended = loop {
+        tokio::select! {
+            () = &mut waiting => break None,
+            error = engine.failed() => break Some(error),
+            () = tokio::time::sleep(TELL_EVERY) => {
+                let now = progress(&engine);
+                if now != told {
+                    printer.note(&now)?;
+                    told = now;
+                }
+            }
+        }
+    };
+    engine.stop().await;
+    index.database().close().await;
+    match ended {
+        Some(error) => Err(broken(&error).into()),
+        None => Ok(Done::new(Exit::Yes, data)),
+    }
+}
+
+/// How far each chain is, in a line.
+fn progress(engine: &Engine) -> String {
+    let parts: Vec<_> = engine
+        .progress
+        .iter()
+        .map(|(chain, progress)| {
+            let progress = *progress.borrow();
+            match progress.leads {
+                true => format!("chain {chain} at {} of {}, {} events", progress.checkpoint, progress.head, progress.events),
+                false => format!("chain {chain} is followed by another process"),
+            }
+        })
+        .collect();
+    parts.join("; ")
+}
