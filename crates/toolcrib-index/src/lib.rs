@@ -10,6 +10,7 @@ pub mod model;
 mod registries;
 pub mod search;
 mod tools;
+pub mod usage;
 
 pub use chains::Chains;
 pub use error::Error;
