@@ -6,8 +6,8 @@
 //!
 //! A look that our own network may have spoilt does not take a tool off the list; only the end of its time does.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::stream::FuturesUnordered;
@@ -44,8 +44,8 @@ const MAX_REFUSED_SECONDS: i64 = 7 * 86_400;
 /// The pause when the chain is not where the index is: about a block.
 const BEHIND_SECONDS: i64 = 15;
 
-/// Looks in a row at which nobody answered before they are put down to our own network.
-const OUTAGE_LOOKS: u32 = 8;
+/// Different origins in a row that did not answer before it is put down to our own network.
+const OUTAGE_ORIGINS: usize = 8;
 
 /// How often what others got in the way of is written again.
 const WRITES: u32 = 6;
@@ -122,8 +122,8 @@ pub struct Worker<L> {
     looks: L,
     clock: Arc<dyn Clock + Send + Sync>,
     options: WorkOptions,
-    /// Looks in a row at which nobody answered.
-    silent: AtomicU32,
+    /// The origins that did not answer since one did, as far as they are counted.
+    silent: Mutex<BTreeSet<String>>,
 }
 
 impl<L> std::fmt::Debug for Worker<L> {
@@ -143,7 +143,7 @@ const END: &str = "UPDATE index_watch SET expires_at = $3 WHERE registry = $1 AN
 impl<L: Looks> Worker<L> {
     /// A worker on a queue.
     pub fn new(queue: Queue, looks: L, clock: Arc<dyn Clock + Send + Sync>, options: WorkOptions) -> Self {
-        Self { queue, looks, clock, options, silent: AtomicU32::new(0) }
+        Self { queue, looks, clock, options, silent: Mutex::default() }
     }
 
     /// Works until `shutdown`, then ends what was begun.
@@ -269,7 +269,7 @@ impl<L: Looks> Worker<L> {
             return self.end_unknown(job, view, None, pause).await;
         }
         let watch = self.queue.index().watch(job.key).await?;
-        let answer = self.answer(look);
+        let answer = self.answer(look, &view.row);
         let is_unknown = matches!(look.report.verdict, judge::Verdict::Unknown | judge::Verdict::Partial);
         let known = view.listing.as_ref().filter(|listing| is_about(listing, &view.row));
         if is_unknown && known.is_some() {
@@ -449,15 +449,22 @@ impl<L: Looks> Worker<L> {
     }
 
     /// What a look says about the server, unless everything says that it is our own network.
-    fn answer(&self, look: &Look) -> Answer {
-        match Answer::of(look.evidence.manifest.as_ref()) {
-            Answer::After(millis) => {
-                self.silent.store(0, Ordering::Relaxed);
-                Answer::After(millis)
+    fn answer(&self, look: &Look, row: &ToolRow) -> Answer {
+        let answer = Answer::of(look.evidence.manifest.as_ref());
+        let mut silent = self.silent.lock().unwrap_or_else(PoisonError::into_inner);
+        match answer {
+            Answer::After(_) => silent.clear(),
+            Answer::None => {
+                if silent.len() < OUTAGE_ORIGINS {
+                    silent.extend(origins::origin_of(&row.metadata_uri));
+                }
+                if silent.len() >= OUTAGE_ORIGINS {
+                    return Answer::NotAsked;
+                }
             }
-            Answer::None if self.silent.fetch_add(1, Ordering::Relaxed) >= OUTAGE_LOOKS => Answer::NotAsked,
-            other => other,
+            Answer::NotAsked => {}
         }
+        answer
     }
 
     /// Ends listings whose time is over.
