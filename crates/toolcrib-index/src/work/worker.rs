@@ -10,8 +10,10 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use futures_util::future::{Fuse, FusedFuture as _};
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt as _, StreamExt as _};
+use tokio::time::MissedTickBehavior;
 use toolcrib_core::clock::{Clock, UnixTime};
 use toolcrib_core::codes;
 use toolcrib_core::evidence::{ChainReads, ConfigRead, Evidence, ToolState};
@@ -148,34 +150,46 @@ impl<L: Looks> Worker<L> {
 
     /// Works until `shutdown`, then ends what was begun.
     pub async fn run(&self, shutdown: impl Future<Output = ()> + Send) {
+        let most = self.options.at_once.max(1);
         let mut shutdown = std::pin::pin!(shutdown.fuse());
         let mut running = FuturesUnordered::new();
-        let (mut is_ending, mut is_idle) = (false, true);
+        // Beside the looks, and never before them: one that is in the middle of writing may hold what leasing waits for.
+        let mut leasing = std::pin::pin!(Fuse::terminated());
+        let mut tick = tokio::time::interval(self.options.poll);
+        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let (mut is_ending, mut is_tick, mut is_dry) = (false, true, false);
         loop {
+            let free = most.saturating_sub(running.len());
             // A few places at a time, so that a lease is worth its statements.
-            let free = self.options.at_once.max(1).saturating_sub(running.len());
-            if !is_ending && (is_idle || free * 4 >= self.options.at_once) {
-                if is_idle && let Err(error) = self.expire().await {
-                    tracing::warn!(code = error.code().id(), %error, "listings could not be ended");
-                }
-                match self.lease(free).await {
-                    Ok(jobs) => running.extend(jobs.into_iter().map(|job| self.work(job))),
-                    Err(error) => tracing::warn!(code = error.code().id(), %error, "no jobs could be leased"),
-                }
+            if !is_ending && leasing.is_terminated() && free > 0 && (is_tick || (!is_dry && free * 4 >= most)) {
+                leasing.set(self.more(free, is_tick).fuse());
+                is_tick = false;
             }
-            if is_ending && running.is_empty() {
+            if is_ending && running.is_empty() && leasing.is_terminated() {
                 return;
             }
-            is_idle = false;
             tokio::select! {
                 () = &mut shutdown, if !is_ending => is_ending = true,
-                Some(_) = running.next(), if !running.is_empty() => {
-                    // Whatever else has ended: one lease fills several places.
-                    while running.next().now_or_never().flatten().is_some() {}
+                jobs = &mut leasing => {
+                    // Nothing is due: there is no hurry until the next tick.
+                    is_dry = jobs.is_empty();
+                    running.extend(jobs.into_iter().map(|job| self.work(job)));
                 }
-                () = tokio::time::sleep(self.options.poll), if !is_ending => is_idle = true,
+                Some(_) = running.next(), if !running.is_empty() => {}
+                _ = tick.tick(), if !is_ending => is_tick = true,
             }
         }
+    }
+
+    /// Jobs for the free places, and every now and then the end of listings whose time is over.
+    async fn more(&self, free: usize, is_tick: bool) -> Vec<Job> {
+        if is_tick && let Err(error) = self.expire().await {
+            tracing::warn!(code = error.code().id(), %error, "listings could not be ended");
+        }
+        self.lease(free).await.unwrap_or_else(|error| {
+            tracing::warn!(code = error.code().id(), %error, "no jobs could be leased");
+            Vec::new()
+        })
     }
 
     /// Leases what is due once, and works until it is done.
