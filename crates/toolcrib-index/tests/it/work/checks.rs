@@ -115,3 +115,70 @@ async fn drift_is_seen_and_so_is_its_repair() {
         assert_eq!(stage.index.verdicts(stage.key(id), 10).await.expect("a history").len(), 3);
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_manifest_that_breaks_a_rule_is_verified_and_not_listed() {
+    let world = World::start().await;
+    let (id, _server) = world.tool("odd.example", |document| document["tags"] = json!("text")).await;
+    for stage in world.stages().await {
+        stage.follow(&world, id).await;
+        assert_eq!(stage.work(&world).await.written, 1);
+        let listing = stage.listing(id).await;
+        assert_eq!((listing.verified, listing.conformant, listing.verdict), (true, false, Verdict::Verified));
+        assert!(listing.manifest.is_none() && listing.claims.is_some());
+        assert!(stage.listed().await.is_empty());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_is_ahead_of_the_index_changes_nothing() {
+    let world = World::start().await;
+    let (id, _a) = world.tool("tools.example", |_| {}).await;
+    let (_, _b) = world.tool("next.example", |_| {}).await;
+    let stages = world.stages().await;
+    for stage in &stages {
+        stage.follow(&world, id).await;
+        stage.work(&world).await;
+        assert_eq!(stage.listed().await, [id]);
+    }
+    let hash = hash_of(manifest("next.example").to_string().as_bytes());
+    world.send(0, &world.registry.update(id, &uri("next.example"), hash));
+    for stage in &stages {
+        let before = stage.listing(id).await;
+        assert!(stage.queue.request(stage.key(id), NOW).await.expect("asked"));
+        stage.clock.advance(5);
+        let round = stage.work(&world).await;
+        assert_eq!((round.leased, round.postponed), (1, 1), "{round:?}");
+        assert_eq!(stage.listing(id).await, before, "the follower says what is registered");
+        stage.clock.advance(-5);
+        stage.follow(&world, id).await;
+        stage.clock.advance(5);
+        assert_eq!(stage.work(&world).await.written, 1);
+        assert_eq!(stage.listing(id).await.manifest_hash, hash);
+        assert_eq!(stage.listed().await, [id]);
+        stage.clock.advance(-5);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_chain_says_is_shown_even_while_the_server_is_away() {
+    let world = World::start().await;
+    let (id, server) = world.tool("tools.example", |_| {}).await;
+    let stages = world.stages().await;
+    for stage in &stages {
+        stage.follow(&world, id).await;
+        stage.work(&world).await;
+        assert_eq!(stage.listing(id).await.access.kind, AccessKind::Open);
+    }
+    drop(server);
+    world.send(0, &world.registry.set_predicate(id, Some(world.deny_all)));
+    for stage in &stages {
+        stage.follow(&world, id).await;
+        stage.clock.advance(5);
+        assert_eq!(stage.work(&world).await.kept, 1);
+        let listing = stage.listing(id).await;
+        assert_eq!((listing.access.kind, listing.access.predicate), (AccessKind::Gated, Some(world.deny_all)));
+        assert!(listing.verified && listing.health.answered == 1 && listing.health.looks == 2);
+        stage.clock.advance(-5);
+    }
+}

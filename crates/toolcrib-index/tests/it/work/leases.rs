@@ -16,10 +16,16 @@ use super::{HandClock, Stage, World, hash_of, manifest, put, uri};
 
 type Answer = BoxFuture<'static, Result<Look, Error>>;
 
-/// A worker that looks at once, and one that waits until it is let go.
+/// Tells when a slow worker has begun to look, and lets it go on.
 struct Pair {
     began: Arc<Semaphore>,
     go: Arc<Semaphore>,
+}
+
+impl Default for Pair {
+    fn default() -> Self {
+        Self { began: Arc::new(Semaphore::new(0)), go: Arc::new(Semaphore::new(0)) }
+    }
 }
 
 fn worker(stage: &Stage, clock: &HandClock) -> Worker<Scripted<impl Fn(ToolRef, &ToolRow) -> Answer + Send + Sync + use<>>> {
@@ -34,8 +40,8 @@ fn worker(stage: &Stage, clock: &HandClock) -> Worker<Scripted<impl Fn(ToolRef, 
 fn slow(
     stage: &Stage,
     clock: &HandClock,
-) -> (Arc<Worker<Scripted<impl Fn(ToolRef, &ToolRow) -> Answer + Send + Sync + use<>>>>, Pair) {
-    let pair = Pair { began: Arc::new(Semaphore::new(0)), go: Arc::new(Semaphore::new(0)) };
+    pair: &Pair,
+) -> Worker<Scripted<impl Fn(ToolRef, &ToolRow) -> Answer + Send + Sync + use<>>> {
     let (began, go, now) = (pair.began.clone(), pair.go.clone(), clock.clone());
     let looks = Scripted(move |tool: ToolRef, row: &ToolRow| {
         let (look, began, go) = (good(tool, row, now.now()), began.clone(), go.clone());
@@ -45,7 +51,7 @@ fn slow(
             Ok(look)
         }) as Answer
     });
-    (Arc::new(Worker::new(stage.queue.clone(), looks, Arc::new(clock.clone()), WorkOptions::default())), pair)
+    Worker::new(stage.queue.clone(), looks, Arc::new(clock.clone()), WorkOptions::default())
 }
 
 async fn due(stage: &Stage, key: ToolKey) -> bool {
@@ -60,7 +66,8 @@ async fn a_late_worker_writes_nothing() {
     let world = World::start().await;
     for stage in world.stages().await {
         let key = fill(&stage.index, 1).await[0];
-        let (late, pair) = slow(&stage, &stage.clock);
+        let pair = Pair::default();
+        let late = slow(&stage, &stage.clock, &pair);
         let running = tokio::spawn(async move { late.round().await.expect("a round") });
         let _ = pair.began.acquire().await.expect("it looks");
         assert_eq!(worker(&stage, &stage.clock).round().await.expect("a round").leased, 0, "somebody has it");
@@ -83,7 +90,8 @@ async fn a_late_worker_whom_nobody_replaced_is_welcome() {
     let world = World::start().await;
     for stage in world.stages().await {
         let key = fill(&stage.index, 1).await[0];
-        let (late, pair) = slow(&stage, &stage.clock);
+        let pair = Pair::default();
+        let late = slow(&stage, &stage.clock, &pair);
         let running = tokio::spawn(async move { late.round().await.expect("a round") });
         let _ = pair.began.acquire().await.expect("it looks");
         stage.clock.advance(200);
@@ -100,7 +108,8 @@ async fn a_registration_that_changes_meanwhile_stays_due() {
     for stage in world.stages().await {
         for takes_lease in [true, false] {
             let key = fill(&stage.index, 1).await[0];
-            let (late, pair) = slow(&stage, &stage.clock);
+            let pair = Pair::default();
+            let late = slow(&stage, &stage.clock, &pair);
             let running = tokio::spawn(async move { late.round().await.expect("a round") });
             let _ = pair.began.acquire().await.expect("it looks");
             if takes_lease {
@@ -131,7 +140,8 @@ async fn a_request_during_a_look_gets_a_look_of_its_own() {
     let world = World::start().await;
     for stage in world.stages().await {
         let key = fill(&stage.index, 1).await[0];
-        let (late, pair) = slow(&stage, &stage.clock);
+        let pair = Pair::default();
+        let late = slow(&stage, &stage.clock, &pair);
         let running = tokio::spawn(async move { late.round().await.expect("a round") });
         let _ = pair.began.acquire().await.expect("it looks");
         assert!(stage.queue.request(key, stage.clock.now()).await.expect("asked"));
@@ -141,5 +151,33 @@ async fn a_request_during_a_look_gets_a_look_of_its_own() {
         stage.clock.advance(5);
         assert_eq!(worker(&stage, &stage.clock).round().await.expect("a round").written, 1);
         assert!(!due(&stage, key).await);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_chain_that_cannot_be_asked_is_asked_later() {
+    let world = World::start().await;
+    for stage in world.stages().await {
+        let key = fill(&stage.index, 1).await[0];
+        assert_eq!(worker(&stage, &stage.clock).round().await.expect("a round").written, 1);
+        let looks = Scripted(move |_: ToolRef, _: &ToolRow| {
+            let error = toolcrib_chain::Error::NoQuorum { asked: 3, agreeing: 1, needed: 2 };
+            Box::pin(async move { Err(error.into()) }) as Answer
+        });
+        let lost = Worker::new(stage.queue.clone(), looks, Arc::new(stage.clock.clone()), WorkOptions::default());
+        assert!(stage.queue.request(key, stage.clock.now()).await.expect("asked"));
+        stage.clock.advance(5);
+        assert_eq!(lost.round().await.expect("a round").kept, 1);
+        assert!(stage.index.tools(&[key]).await.expect("tools")[0].is_listed());
+        assert!(!due(&stage, key).await, "not at once");
+        stage.clock.advance(60);
+        assert!(due(&stage, key).await);
+        // A look whose tool is unlisted when its time is over, although no look ever succeeded again.
+        stage.clock.advance(90_000);
+        assert_eq!(stage.queue.expire(stage.clock.now()).await.expect("ended"), 1);
+        assert_eq!(stage.queue.expire(stage.clock.now()).await.expect("ended"), 0, "once");
+        assert!(!stage.index.tools(&[key]).await.expect("tools")[0].is_listed());
+        assert!(stage.listed().await.is_empty());
+        stage.clock.advance(-90_065);
     }
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use toolcrib_core::clock::{Clock, UnixTime};
 use toolcrib_index::work::{WorkOptions, Worker};
 
-use super::{World, hash_of, manifest, uri};
+use super::{World, hash_of, manifest};
 use crate::support::{NOW, Script, Step, ok};
 
 /// A clock on which seconds last a tenth of a second, so that tests end.
@@ -73,5 +73,4 @@ async fn an_origin_is_asked_by_one_worker_at_a_time() {
         // Two of the clock's seconds after the one before was answered, and the server takes its own time.
         assert!(shortest >= Duration::from_millis(200 + 80), "{shortest:?}");
     }
-    assert_eq!(uri("x"), "https://x/.well-known/ai-tool/word-count.json");
 }

@@ -88,7 +88,7 @@ async fn a_short_max_age_means_more_looks_and_not_fewer_tools() {
         }
         stage.work(&world).await;
         assert_eq!(stage.listed().await.len(), 3);
-        for (id, due, expires) in [(every, 600, 1_200), (half, 1_800, 1_800), (none, 3_600, 86_400)] {
+        for (id, due, expires) in [(every, 600, 1_200), (half, 900, 1_800), (none, 3_600, 86_400)] {
             let (next, attempts, reason) = next(&stage, id).await;
             assert!((due..=due + due / 10).contains(&next), "{next}");
             assert_eq!((attempts, reason.as_str()), (0, "expired"));
