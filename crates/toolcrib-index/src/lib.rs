@@ -3,6 +3,7 @@
 
 mod chains;
 mod error;
+pub mod facts;
 pub mod feed;
 mod index;
 pub mod listing;
@@ -11,6 +12,7 @@ mod registries;
 pub mod search;
 mod tools;
 pub mod usage;
+pub mod work;
 
 pub use chains::Chains;
 pub use error::Error;
