@@ -1,6 +1,13 @@
 //! The index on both engines.
 
 mod feed;
+mod follow_forks;
+mod follow_lease;
+mod scripted;
 
 #[path = "../../../toolcrib-store/tests/support/mod.rs"]
 mod databases;
+
+#[expect(dead_code, reason = "the tests of the chain use the rest")]
+#[path = "../../../toolcrib-chain/tests/it/fake.rs"]
+mod fake;
