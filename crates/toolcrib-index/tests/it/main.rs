@@ -1,6 +1,7 @@
 //! The index on both engines.
 
 mod feed;
+mod follow;
 mod follow_forks;
 mod follow_lease;
 mod scripted;
@@ -11,3 +12,7 @@ mod databases;
 #[expect(dead_code, reason = "the tests of the chain use the rest")]
 #[path = "../../../toolcrib-chain/tests/it/fake.rs"]
 mod fake;
+
+#[expect(dead_code, clippy::print_stderr, reason = "the tests of the chain use the rest, and what is skipped is said loudly")]
+#[path = "../../../toolcrib-chain/tests/it/node.rs"]
+mod node;
