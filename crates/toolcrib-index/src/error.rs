@@ -21,6 +21,15 @@ pub enum Error {
     /// A cursor that no answer gave, or that belongs to another search.
     #[error("this cursor is of another search, or of none")]
     Cursor,
+    /// Another follows this registry now. Nothing was written.
+    #[error("another follows this registry now")]
+    LeaseLost,
+    /// What nodes say does not fit together, which passes: they are behind, or the chain is changing its mind.
+    #[error("the node's answers do not fit together: {what}")]
+    Inconsistent {
+        /// What does not fit.
+        what: &'static str,
+    },
     /// The changes since a cursor are no longer kept.
     #[error("the changes after {cursor} are no longer kept; the oldest is {oldest}")]
     Forgotten {
@@ -59,10 +68,30 @@ impl Error {
             Self::Chain(error) => error.code(),
             Self::Corrupt { .. } => codes::store::CORRUPT,
             Self::Cursor => codes::index::CURSOR,
+            Self::LeaseLost => codes::index::LEASE_LOST,
+            Self::Inconsistent { .. } => codes::index::INCONSISTENT,
             Self::Forgotten { .. } => codes::index::FORGOTTEN,
             Self::SearchLocked { .. } => codes::index::SEARCH_LOCKED,
             Self::Search { .. } => codes::index::SEARCH,
             Self::Embedding { .. } => codes::index::EMBEDDING,
+        }
+    }
+
+    /// Whether the same may succeed later without anybody changing anything.
+    pub const fn is_retryable(&self) -> bool {
+        match self {
+            Self::Store(error) => error.is_retryable(),
+            Self::Chain(toolcrib_chain::Error::Transport { fault, .. }) => {
+                !matches!(fault, toolcrib_chain::rpc::TransportFault::WrongChain { .. })
+            }
+            Self::Chain(toolcrib_chain::Error::Refused { .. }) | Self::LeaseLost | Self::Inconsistent { .. } => true,
+            Self::Chain(_)
+            | Self::Corrupt { .. }
+            | Self::Cursor
+            | Self::Embedding { .. }
+            | Self::Forgotten { .. }
+            | Self::Search { .. }
+            | Self::SearchLocked { .. } => false,
         }
     }
 }

@@ -5,6 +5,7 @@ mod chains;
 mod error;
 pub mod facts;
 pub mod feed;
+pub mod follow;
 mod index;
 pub mod listing;
 pub mod model;

@@ -6,7 +6,7 @@ use alloy_primitives::{Address, B256, U256};
 use toolcrib_core::caip::ToolRef;
 use toolcrib_core::clock::UnixTime;
 use toolcrib_store::Migration;
-use toolcrib_store::database::{Row, Value};
+use toolcrib_store::database::{Row, Transaction, Value};
 
 use crate::listing::{AccessKind, Listing};
 use crate::model::{At, RegistryId, ToolKey, ToolRow, ToolView, UsageTotals};
@@ -197,6 +197,32 @@ impl Index {
         };
         Ok(ToolView { tool, row: tool_row, listing, usage })
     }
+}
+
+/// Ids of one statement of [`rows`]. One length alone, so that there is one statement.
+const ROWS_AT_ONCE: usize = 64;
+
+/// What the chain says about some tools of a registry, as far as they exist.
+pub(crate) async fn rows(transaction: &mut Transaction, registry: RegistryId, ids: &[U256]) -> Result<Vec<ToolRow>, Error> {
+    let mut found = Vec::with_capacity(ids.len());
+    for ids in ids.chunks(ROWS_AT_ONCE) {
+        let bytes: Vec<[u8; 32]> = ids.iter().map(U256::to_be_bytes).collect();
+        let mut sql =
+            "SELECT registry, tool, creator, uri, hash, predicate, registered_block, registered_at, updated_block, updated_at,
+            deregistered_block, deregistered_at, events FROM index_tool WHERE registry = $1 AND tool IN ("
+                .to_owned();
+        let mut values = vec![Value::Integer(registry.0)];
+        for place in 0..ROWS_AT_ONCE {
+            let comma = if place == 0 { "" } else { ", " };
+            sql.push_str(&format!("{comma}${}", place + 2));
+            values.push(Value::Bytes(&bytes[place.min(bytes.len() - 1)]));
+        }
+        sql.push(')');
+        for row in transaction.fetch_made(sql, &values).await? {
+            found.push(read_row(&row)?);
+        }
+    }
+    Ok(found)
 }
 
 /// A value of a condition, kept until the statement is made.

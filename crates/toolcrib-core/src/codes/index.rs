@@ -26,4 +26,14 @@ super::codes! {
         "Every process that searches keeps an index of words of its own. Two that write into one folder would undo each other's work.",
         "give each process a folder of its own, or none: then the index is kept in memory",
     }
+    INCONSISTENT = "index.inconsistent", Warning, "Toolcrib" {
+        "the answers of a node do not fit together",
+        "A block was missing, its parent was another, or its logs were of another block. Nodes that are behind and chains that change their mind look like this, and it passes.",
+        "wait; if it stays, use another node for this chain",
+    }
+    LEASE_LOST = "index.lease_lost", Warning, "Toolcrib" {
+        "another process follows this registry now",
+        "One process at a time writes what a registry's chain says. This one did not renew its lease in time, so another took over.",
+        "nothing is lost; if it happens often, the machine or the database is too slow for the lease",
+    }
 }
