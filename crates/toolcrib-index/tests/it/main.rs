@@ -1,6 +1,8 @@
 //! The index on both engines.
 
 mod feed;
+mod stage;
+mod usage;
 
 #[path = "../../../toolcrib-store/tests/support/mod.rs"]
 mod databases;
