@@ -1,5 +1,6 @@
 //! The index on both engines.
 
+mod access;
 mod feed;
 mod stage;
 mod usage;
