@@ -10,7 +10,7 @@ use toolcrib_store::Database;
 
 use crate::model::{RegistryId, ToolKey};
 use crate::work::{jobs_table, kept};
-use crate::{Error, feed, follow, registries, tools};
+use crate::{Error, feed, follow, registries, tools, usage};
 
 /// An index in a database. Cheap to clone. Any number of processes may have the same one open.
 #[derive(Clone, Debug)]
@@ -29,6 +29,7 @@ impl Index {
         database.migrate("index.follow", follow::tables::MIGRATIONS).await?;
         database.migrate("index.jobs", jobs_table::MIGRATIONS).await?;
         database.migrate("index.work", kept::MIGRATIONS).await?;
+        database.migrate("index.usage", usage::MIGRATIONS).await?;
         Ok(Self { database, known: Arc::default() })
     }
 

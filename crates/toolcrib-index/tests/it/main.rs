@@ -1,10 +1,13 @@
 //! The index on both engines.
 
+mod access;
 mod feed;
 mod follow;
 mod follow_forks;
 mod follow_lease;
 mod scripted;
+mod stage;
+mod usage;
 mod work;
 
 #[path = "../../../toolcrib-store/tests/support/mod.rs"]
