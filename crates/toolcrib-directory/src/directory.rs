@@ -11,6 +11,7 @@ use tokio::sync::{Mutex, Semaphore, watch};
 use tokio::time::Instant;
 use toolcrib_core::clock::{Clock, UnixTime};
 use toolcrib_index::search::Search;
+use toolcrib_index::work::Queue;
 use toolcrib_index::{Chains, Index};
 use tower_http::CompressionLevel;
 use tower_http::compression::CompressionLayer;
@@ -22,7 +23,6 @@ use crate::keys::Keys;
 use crate::limits::Limiter;
 use crate::metrics::Metrics;
 use crate::options::Options;
-use crate::rooms::{Doorkeeper, Historian, Inspector};
 use crate::{api, pages, watch as feed};
 
 /// Streams of changes and exports that are open at the same time at most: each may hold a page of answers.
@@ -40,9 +40,7 @@ pub(crate) struct App {
     pub(crate) search: Search,
     pub(crate) chains: Chains,
     pub(crate) clock: Arc<dyn Clock + Send + Sync>,
-    pub(crate) inspector: Option<Arc<dyn Inspector>>,
-    pub(crate) doorkeeper: Option<Arc<dyn Doorkeeper>>,
-    pub(crate) historian: Option<Arc<dyn Historian>>,
+    pub(crate) queue: Queue,
     pub(crate) keys: Keys,
     pub(crate) options: Options,
     pub(crate) cache: Cache,
@@ -85,9 +83,7 @@ pub struct Builder {
     search: Search,
     chains: Chains,
     clock: Arc<dyn Clock + Send + Sync>,
-    inspector: Option<Arc<dyn Inspector>>,
-    doorkeeper: Option<Arc<dyn Doorkeeper>>,
-    historian: Option<Arc<dyn Historian>>,
+    queue: Queue,
     options: Options,
     mcp: Option<Router>,
 }
@@ -99,19 +95,16 @@ impl fmt::Debug for Builder {
 }
 
 impl Directory {
-    /// Begins a directory over an index and its search. `chains` are those that usage reports can be proven on.
-    pub fn builder(index: Index, search: Search, chains: Chains, clock: impl Clock + Send + Sync + 'static) -> Builder {
-        Builder {
-            index,
-            search,
-            chains,
-            clock: Arc::new(clock),
-            inspector: None,
-            doorkeeper: None,
-            historian: None,
-            options: Options::default(),
-            mcp: None,
-        }
+    /// Begins a directory over an index and its search. `queue` takes requests for another look; `chains` are those that can be asked
+    /// about payments and access.
+    pub fn builder(
+        index: Index,
+        search: Search,
+        queue: Queue,
+        chains: Chains,
+        clock: impl Clock + Send + Sync + 'static,
+    ) -> Builder {
+        Builder { index, search, chains, clock: Arc::new(clock), queue, options: Options::default(), mcp: None }
     }
 
     /// All routes. Requests should carry `ConnectInfo<SocketAddr>`, as those of [`serve`](crate::serve) do; without it all callers share
@@ -155,27 +148,6 @@ impl Directory {
 }
 
 impl Builder {
-    /// Who looks at tools on demand, and keeps reports and evidence.
-    #[must_use]
-    pub fn inspector(mut self, inspector: impl Inspector + 'static) -> Self {
-        self.inspector = Some(Arc::new(inspector));
-        self
-    }
-
-    /// Who asks the chain whether an account may use a tool.
-    #[must_use]
-    pub fn doorkeeper(mut self, doorkeeper: impl Doorkeeper + 'static) -> Self {
-        self.doorkeeper = Some(Arc::new(doorkeeper));
-        self
-    }
-
-    /// Who knows what happened to a tool.
-    #[must_use]
-    pub fn historian(mut self, historian: impl Historian + 'static) -> Self {
-        self.historian = Some(Arc::new(historian));
-        self
-    }
-
     /// How it behaves.
     #[must_use]
     pub fn options(mut self, options: Options) -> Self {
@@ -199,9 +171,7 @@ impl Builder {
             search: self.search,
             chains: self.chains,
             clock: self.clock,
-            inspector: self.inspector,
-            doorkeeper: self.doorkeeper,
-            historian: self.historian,
+            queue: self.queue,
             keys,
             options: self.options,
             cache,

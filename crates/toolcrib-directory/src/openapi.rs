@@ -330,10 +330,7 @@ fn operations() -> Vec<Operation> {
             "What the registry said about a tool",
             Answered::Json(of::<api::history::History>),
         )
-        .with([
-            query("limit", number(1, 200, 100), "Events of a page."),
-            query("offset", number(0, 1_000_000, 0), "Where to begin."),
-        ]),
+        .with([query("limit", number(1, 200, 100), "Events of a page."), cursor()]),
         Operation::new(
             "get",
             "/api/v2/tools/{registry_chain}/{registry_addr}/{tool_id}/can_call",

@@ -6,14 +6,15 @@ use axum::extract::State;
 use axum::http::{StatusCode, Uri};
 use schemars::JsonSchema;
 use serde::Serialize;
-use toolcrib_index::listing::AccessKind;
+use toolcrib_index::access::{self, May, callable};
+use toolcrib_index::listing::Price;
 use toolcrib_index::model::ToolView;
 
 use crate::answer::{Answer, Refusal, fresh_for, json};
 use crate::api::tool_at;
 use crate::directory::App;
 use crate::parameters::Parameters;
-use crate::view::{access_kind, dollars, manifest};
+use crate::view::{dollars, manifest};
 
 /// Whether a call would be served.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -38,21 +39,16 @@ pub(crate) async fn can_call(State(app): State<Arc<App>>, uri: Uri) -> Answer {
         parameters.address("wallet")?.ok_or_else(|| Refusal::parameter("wallet", "expected the account that would call"))?;
     let budget = parameters.dollars("budget")?;
     let view = tool_at(&app, &uri).await?;
-    let granted = if !view.row.is_active() {
-        Some(false)
-    } else if access_kind(&view) == AccessKind::Open {
-        Some(true)
-    } else {
-        let doorkeeper = app.doorkeeper.as_ref().ok_or_else(Refusal::unavailable)?;
-        doorkeeper.may_use(wallet, std::slice::from_ref(&view)).await?.first().copied().flatten()
-    };
-    Ok(fresh_for(json(StatusCode::OK, &judge(&view, granted, budget)), "no-store"))
+    let may = callable(&app.index, &app.chains, wallet, &[view.row.key], budget).await?;
+    let answer = may.answers.first().copied().ok_or_else(Refusal::not_found)?;
+    Ok(fresh_for(json(StatusCode::OK, &judge(&view, answer, budget)), "no-store"))
 }
 
-fn judge(view: &ToolView, granted: Option<bool>, budget: Option<u64>) -> CanCall {
+fn judge(view: &ToolView, answer: access::Answer, budget: Option<u64>) -> CanCall {
     let prices = manifest(view).map(|manifest| manifest.prices.as_slice()).unwrap_or_default();
-    let price = if prices.is_empty() { Some(0) } else { prices.iter().filter_map(|price| price.micro_usd).min() };
-    let within_budget = budget.and_then(|budget| price.map(|price| price <= budget));
+    let costs = |price: &Price| if price.amount == "0" { Some(0) } else { price.micro_usd };
+    let cheapest = if prices.is_empty() { Some(0) } else { prices.iter().filter_map(costs).min() };
+    let price = cheapest.filter(|_| manifest(view).is_some());
     let listed = view.is_listed();
     let mut reasons = Vec::new();
     if !view.row.is_active() {
@@ -61,32 +57,32 @@ fn judge(view: &ToolView, granted: Option<bool>, budget: Option<u64>) -> CanCall
     if !listed {
         reasons.push("the tool is not verified and conformant");
     }
-    match granted {
-        Some(true) => {}
-        Some(false) => reasons.push("the predicate denies this account"),
-        None => reasons.push("the chain did not say whether this account may use the tool"),
+    match answer.access {
+        May::Yes => {}
+        May::No => reasons.push("the registry denies this account"),
+        May::Unknown => reasons.push("the chain did not say whether this account may use the tool"),
     }
-    if within_budget == Some(false) {
-        reasons.push("the price is above the budget");
+    if budget.is_some() {
+        match answer.budget {
+            May::Yes => {}
+            May::No => reasons.push("the price is above the budget"),
+            May::Unknown => reasons.push("the price is not in dollars that are known here"),
+        }
     }
-    if budget.is_some() && price.is_none() {
-        reasons.push("the price is not in dollars that are known here");
-    }
-    let is_sure = budget.is_none() || price.is_some();
-    let can_call = match granted {
-        _ if !listed || granted == Some(false) || within_budget == Some(false) => Some(false),
-        Some(true) if is_sure => Some(true),
-        _ => None,
+    let yes = |may: May| match may {
+        May::Yes => Some(true),
+        May::No => Some(false),
+        May::Unknown => None,
     };
     CanCall {
-        can_call,
-        access: match granted {
-            Some(true) => "granted",
-            Some(false) => "denied",
-            None => "unknown",
+        can_call: if listed { yes(answer.callable()) } else { Some(false) },
+        access: match answer.access {
+            May::Yes => "granted",
+            May::No => "denied",
+            May::Unknown => "unknown",
         },
         price_usd: price.map(dollars),
-        within_budget,
+        within_budget: budget.and_then(|_| yes(answer.budget)),
         listed,
         reasons,
     }

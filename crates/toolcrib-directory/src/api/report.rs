@@ -16,17 +16,15 @@ use crate::inert;
 
 pub(crate) async fn report(State(app): State<Arc<App>>, uri: Uri) -> Answer {
     let view = tool_at(&app, &uri).await?;
-    let inspector = app.inspector.as_ref().ok_or_else(Refusal::unavailable)?;
-    let bytes = inspector.report(view.row.key).await?.ok_or_else(not_looked_at)?;
+    let text = app.queue.report(view.row.key).await?.ok_or_else(not_looked_at)?;
     // Quotes foreign text, so it is written again in the form that does nothing.
-    let report: Value = serde_json::from_slice(&bytes).map_err(|_| corrupt())?;
+    let report: Value = serde_json::from_str(&text).map_err(|_| corrupt())?;
     Ok(fresh_for(body(StatusCode::OK, "application/json", inert::to_vec(&report)), FRESH))
 }
 
 pub(crate) async fn evidence(State(app): State<Arc<App>>, uri: Uri) -> Answer {
     let view = tool_at(&app, &uri).await?;
-    let inspector = app.inspector.as_ref().ok_or_else(Refusal::unavailable)?;
-    let bytes = inspector.evidence(view.row.key).await?.ok_or_else(not_looked_at)?;
+    let bytes = app.queue.evidence(view.row.key).await?.ok_or_else(not_looked_at)?;
     // Byte for byte, so that it can be judged again. Nobody should look at it in a browser.
     let mut response = fresh_for(body(StatusCode::OK, "application/json", bytes), FRESH);
     let name = HeaderValue::from_static("attachment; filename=\"evidence.json\"");

@@ -1,5 +1,6 @@
 //! `GET /api/v2/tools/search`: tools by words and filters.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use alloy_primitives::Address;
@@ -9,8 +10,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 use toolcrib_core::tool::Tier;
+use toolcrib_index::access::{MAX_CANDIDATES, May, callable};
 use toolcrib_index::listing::AccessKind;
-use toolcrib_index::model::ToolView;
+use toolcrib_index::model::{ToolKey, ToolView};
 use toolcrib_index::search::{Cursor, Explanation, Facets, Filters, MAX_QUERY_CHARS, SearchPage, SearchQuery, Sort};
 
 use crate::answer::{Answer, Refusal, body, fresh_for, json};
@@ -19,7 +21,6 @@ use crate::directory::App;
 use crate::front::wants_markdown;
 use crate::markdown;
 use crate::parameters::{self, Parameters};
-use crate::rooms::MAX_CANDIDATES;
 use crate::view::{self, Found};
 
 /// Most tags of one search: a manifest has no more.
@@ -202,10 +203,7 @@ struct Gathered {
 }
 
 /// What is known about hits. A tool that went meanwhile is left out.
-async fn with_views(
-    app: &App,
-    hits: Vec<(toolcrib_index::model::ToolKey, f32, Option<Explanation>)>,
-) -> Result<Vec<Viewed>, Refusal> {
+async fn with_views(app: &App, hits: Vec<(ToolKey, f32, Option<Explanation>)>) -> Result<Vec<Viewed>, Refusal> {
     let keys: Vec<_> = hits.iter().map(|(key, ..)| *key).collect();
     let mut views = app.index.tools(&keys).await?.into_iter().peekable();
     let mut viewed = Vec::with_capacity(hits.len());
@@ -220,7 +218,6 @@ async fn with_views(
 /// Hits that a wallet may use. The chain is asked about at most [`MAX_CANDIDATES`]; each round asks for as many as still fit on the page,
 /// so that the cursor is always right.
 async fn usable(app: &App, query: &SearchQuery, wallet: Address) -> Result<Gathered, Refusal> {
-    let doorkeeper = app.doorkeeper.as_ref().ok_or_else(Refusal::unavailable)?;
     let mut query = query.clone();
     let limit = query.limit;
     let mut gathered = Gathered { hits: Vec::new(), next: None, total: None, facets: None, partial: false };
@@ -235,13 +232,14 @@ async fn usable(app: &App, query: &SearchQuery, wallet: Address) -> Result<Gathe
         asked += hits.len();
         let found = hits.into_iter().map(|hit| (hit.key, hit.score, hit.explanation)).collect();
         let viewed = with_views(app, found).await?;
-        let views: Vec<ToolView> = viewed.iter().map(|(view, ..)| view.clone()).collect();
-        let answers = doorkeeper.may_use(wallet, &views).await?;
-        for (hit, answer) in viewed.into_iter().zip(answers) {
-            match answer {
-                Some(true) => gathered.hits.push(hit),
-                Some(false) => {}
-                None => gathered.partial = true,
+        let keys: Vec<ToolKey> = viewed.iter().map(|(view, ..)| view.row.key).collect();
+        let may = callable(&app.index, &app.chains, wallet, &keys, None).await?;
+        let may: HashMap<ToolKey, May> = may.answers.iter().map(|answer| (answer.key, answer.callable())).collect();
+        for hit in viewed {
+            match may.get(&hit.0.row.key) {
+                Some(May::Yes) => gathered.hits.push(hit),
+                Some(May::No) => {}
+                Some(May::Unknown) | None => gathered.partial = true,
             }
         }
         gathered.next = next.clone();

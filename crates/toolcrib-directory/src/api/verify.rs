@@ -53,7 +53,6 @@ pub(crate) async fn verify(State(app): State<Arc<App>>, uri: Uri, body: Body) ->
         let refusal = Refusal::new(StatusCode::CONFLICT, codes::directory::NOT_FOUND);
         return Err(refusal.message("the tool is deregistered: there is nothing to look at"));
     }
-    let inspector = app.inspector.as_ref().ok_or_else(Refusal::unavailable)?;
     let now = app.now();
     if current(&view).is_some_and(|listing| now.since(listing.checked_at) < RECENT_SECONDS) {
         return Ok(answer(&view, "recent", StatusCode::OK));
@@ -64,7 +63,7 @@ pub(crate) async fn verify(State(app): State<Arc<App>>, uri: Uri, body: Body) ->
     if let Some(seconds) = app.limiter.count(who, app.options.looks_per_origin).wait {
         return Err(Refusal::new(StatusCode::TOO_MANY_REQUESTS, codes::directory::RATE).retry_after(seconds));
     }
-    inspector.request(view.row.key, now).await?;
+    app.queue.request(view.row.key, now).await?;
     app.metrics.looks_asked.fetch_add(1, Ordering::Relaxed);
     let before = view.listing.as_ref().map(|listing| listing.checked_at);
     // Too many who wait: this one is told to come back.

@@ -8,11 +8,11 @@ use axum::response::Response;
 use maud::{Markup, html};
 
 use crate::answer::Refusal;
+use crate::api::history::{HistoryEvent, events};
 use crate::api::tool::shown as everything;
 use crate::api::tool_under;
 use crate::directory::App;
 use crate::pages::{address, icon, link, page as whole, refused, shown};
-use crate::rooms::HistoryEvent;
 use crate::view::Tool;
 
 /// Events that are shown. The rest is behind the API.
@@ -35,10 +35,7 @@ pub(super) async fn page(State(app): State<Arc<App>>, uri: Uri) -> Response {
 async fn content(app: &App, uri: &Uri) -> Result<(String, Markup), Refusal> {
     let view = tool_under(app, uri, "/tools/").await?;
     let tool = everything(app, &view).await?;
-    let history = match &app.historian {
-        Some(historian) => historian.history(view.row.key, MAX_EVENTS, 0).await?.0,
-        None => Vec::new(),
-    };
+    let (history, _) = events(app, view.row.key, None, MAX_EVENTS).await?;
     let content = html! {
         (head(app, &tool))
         (checks(&tool))
@@ -233,7 +230,7 @@ fn past(history: &[HistoryEvent]) -> Markup {
                 ol.history {
                     @for event in history {
                         li {
-                            strong { (shown(&event.kind)) } " " span.quiet { (event.timestamp) ", block " (event.block_number) }
+                            strong { (event.kind.replace('_', " ")) } " " span.quiet { (event.timestamp) ", block " (event.block_number) }
                             @if let Some(uri) = &event.metadata_uri { div { (link(uri)) } }
                             @if let Some(hash) = &event.manifest_hash { div { code { (shown(hash)) } } }
                             @if let Some(predicate) = &event.predicate { div { "predicate " code { (shown(predicate)) } } }
