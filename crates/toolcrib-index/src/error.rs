@@ -18,6 +18,9 @@ pub enum Error {
         /// What cannot be read.
         what: &'static str,
     },
+    /// A cursor that no answer gave, or that belongs to another search.
+    #[error("this cursor is of another search, or of none")]
+    Cursor,
     /// Another follows this registry now. Nothing was written.
     #[error("another follows this registry now")]
     LeaseLost,
@@ -27,9 +30,6 @@ pub enum Error {
         /// What does not fit.
         what: &'static str,
     },
-    /// A cursor that no answer gave, or that belongs to another search.
-    #[error("this cursor is of another search, or of none")]
-    Cursor,
     /// The changes since a cursor are no longer kept.
     #[error("the changes after {cursor} are no longer kept; the oldest is {oldest}")]
     Forgotten {
@@ -67,9 +67,9 @@ impl Error {
             Self::Store(error) => error.code(),
             Self::Chain(error) => error.code(),
             Self::Corrupt { .. } => codes::store::CORRUPT,
+            Self::Cursor => codes::index::CURSOR,
             Self::LeaseLost => codes::index::LEASE_LOST,
             Self::Inconsistent { .. } => codes::index::INCONSISTENT,
-            Self::Cursor => codes::index::CURSOR,
             Self::Forgotten { .. } => codes::index::FORGOTTEN,
             Self::SearchLocked { .. } => codes::index::SEARCH_LOCKED,
             Self::Search { .. } => codes::index::SEARCH,
@@ -85,7 +85,13 @@ impl Error {
                 !matches!(fault, toolcrib_chain::rpc::TransportFault::WrongChain { .. })
             }
             Self::Chain(toolcrib_chain::Error::Refused { .. }) | Self::LeaseLost | Self::Inconsistent { .. } => true,
-            _ => false,
+            Self::Chain(_)
+            | Self::Corrupt { .. }
+            | Self::Cursor
+            | Self::Embedding { .. }
+            | Self::Forgotten { .. }
+            | Self::Search { .. }
+            | Self::SearchLocked { .. } => false,
         }
     }
 }

@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 #![cfg_attr(not(test), deny(clippy::unwrap_used))]
 
+pub mod access;
 mod chains;
 mod error;
 pub mod facts;

@@ -164,6 +164,23 @@ impl Index {
         Ok(Page { tools, next })
     }
 
+    /// All tools, a part at a time and in the order of their keys: those after `after`, at most `limit`.
+    pub async fn scan(&self, after: Option<ToolKey>, limit: usize) -> Result<Vec<ToolView>, Error> {
+        let limit = limit.clamp(1, MAX_TOOLS);
+        let (condition, id) = match &after {
+            Some(key) => (" WHERE (t.registry, t.tool) > ($1, $2)", key.id_bytes()),
+            None => ("", [0; 32]),
+        };
+        let values: Vec<Value<'_>> = after.iter().flat_map(|key| [Value::Integer(key.registry.0), Value::Bytes(&id)]).collect();
+        let sql = format!("{VIEW}{condition} ORDER BY t.registry, t.tool LIMIT {limit}");
+        let rows = self.database().fetch_made(sql, &values).await?;
+        let mut tools = Vec::with_capacity(rows.len());
+        for row in &rows {
+            tools.push(self.view(row).await?);
+        }
+        Ok(tools)
+    }
+
     async fn view(&self, row: &Row) -> Result<ToolView, Error> {
         let tool_row = read_row(row)?;
         let tool = self.reference(tool_row.key).await?;

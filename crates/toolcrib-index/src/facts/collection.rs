@@ -47,11 +47,14 @@ pub struct Provided {
     pub floor_price: Option<String>,
 }
 
+/// What is remembered, and until when.
+type Known = HashMap<(u64, Address), (CollectionFacts, UnixTime)>;
+
 /// Reads collections, and remembers them for a while. Clones share what they know.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Collections {
     provider: Option<Arc<dyn CollectionProvider>>,
-    known: Arc<Mutex<HashMap<(u64, Address), (CollectionFacts, UnixTime)>>>,
+    known: Arc<Mutex<Known>>,
 }
 
 impl Collections {
@@ -99,7 +102,7 @@ impl Collections {
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<(u64, Address), (CollectionFacts, UnixTime)>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -149,7 +149,7 @@ mod tests {
         let checked = ToolManifest::parse(document.to_string().as_bytes(), Mode::Consumer);
         let findings = format!("{:?}", checked.findings);
         let sealed = checked.conformant().unwrap_or_else(|| panic!("{findings}"));
-        manifest(&sealed, "https://tools.example.com/.well-known/ai-tool/word-count.json")
+        manifest(sealed, "https://tools.example.com/.well-known/ai-tool/word-count.json")
     }
 
     #[test]

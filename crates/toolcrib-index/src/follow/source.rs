@@ -1,8 +1,10 @@
 //! Reading a chain for a follower: ranges of logs that shrink when a node finds them too large, headers, and the times of blocks.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use alloy_primitives::{Address, B256};
+use futures_util::FutureExt as _;
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use toolcrib_chain::Error as ChainError;
 use toolcrib_chain::registry::{ChainLog, LogPage, LogQuery, MAX_LOG_ADDRESSES, Registry};
@@ -15,6 +17,9 @@ const MAX_PAGE_BYTES: usize = 6 << 20;
 
 /// Headers that are asked for at once.
 const HEADERS_AT_ONCE: usize = 8;
+
+/// Pauses before a block that is missing is asked for again. Longer ones are left to whoever takes the next step.
+const MISSING_PAUSES: [Duration; 2] = [Duration::from_millis(20), Duration::from_millis(100)];
 
 /// Reads a registry's chain.
 #[derive(Clone, Debug)]
@@ -146,14 +151,25 @@ impl Source {
         Ok(page)
     }
 
-    /// The header of a block that the node must have.
+    /// The header of a block that the chain must have. Of several nodes one may be behind, so another is given the time to answer.
     pub(super) async fn block(&self, number: u64) -> Result<Header, Error> {
+        for pause in MISSING_PAUSES {
+            if let Some(header) = self.chain().header(number).await? {
+                return Ok(header);
+            }
+            tokio::time::sleep(pause).await;
+        }
         self.chain().header(number).await?.ok_or(Error::Inconsistent { what: "a block is missing below the newest one" })
     }
 
     /// The headers of a short range.
     pub(super) async fn blocks(&self, from: u64, to: u64) -> Result<Vec<Header>, Error> {
-        stream::iter((from..=to).map(|number| self.block(number))).buffered(HEADERS_AT_ONCE).try_collect().await
+        self.headers((from..=to).collect()).await
+    }
+
+    async fn headers(&self, numbers: Vec<u64>) -> Result<Vec<Header>, Error> {
+        let asked: Vec<_> = numbers.into_iter().map(|number| self.block(number).boxed()).collect();
+        stream::iter(asked).buffered(HEADERS_AT_ONCE).try_collect().await
     }
 
     /// Gives every log its time: from the log itself, or from the header of its block, which is read once.
@@ -168,8 +184,7 @@ impl Source {
         if missing.is_empty() {
             return Ok(());
         }
-        let reads: Vec<_> = missing.keys().map(|number| self.block(*number)).collect();
-        let headers: Vec<Header> = stream::iter(reads).buffered(HEADERS_AT_ONCE).try_collect().await?;
+        let headers = self.headers(missing.keys().copied().collect()).await?;
         let times: BTreeMap<B256, u64> = headers.into_iter().map(|header| (header.hash, header.time)).collect();
         for log in logs.iter_mut().filter(|log| log.time.is_none()) {
             let time = times.get(&log.block_hash);
@@ -180,16 +195,15 @@ impl Source {
 
     /// Reads blocks again, by their hashes, whose headers promise events that a node did not give.
     pub(super) async fn missed(&self, headers: &[Header], page: &mut LogPage, predicates: &[Address]) -> Result<u64, Error> {
-        let silent: Vec<&Header> = headers
-            .iter()
-            .filter(|header| !is_saturated(header) && self.registry.may_have_events(header))
-            .filter(|header| page.logs.iter().all(|log| log.block != header.number))
-            .collect();
-        let asked = predicates.len().min(MAX_LOG_ADDRESSES - 1);
-        // Collected first: a stream that borrows in a closure cannot move between threads.
-        let reads: Vec<_> =
-            silent.into_iter().map(|header| self.registry.logs_of(header, &predicates[..asked], MAX_PAGE_BYTES)).collect();
-        let again: Vec<LogPage> = stream::iter(reads).buffered(HEADERS_AT_ONCE).try_collect().await?;
+        let asked = &predicates[..predicates.len().min(MAX_LOG_ADDRESSES - 1)];
+        let mut silent = Vec::new();
+        for header in headers {
+            let is_silent = page.logs.iter().all(|log| log.block != header.number);
+            if is_silent && !is_saturated(header) && self.registry.may_have_events(header) {
+                silent.push(self.registry.logs_of(header, asked, MAX_PAGE_BYTES).boxed());
+            }
+        }
+        let again: Vec<LogPage> = stream::iter(silent).buffered(HEADERS_AT_ONCE).try_collect().await?;
         let mut found = 0;
         for more in again {
             found += more.logs.len() as u64;

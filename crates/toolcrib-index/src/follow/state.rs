@@ -15,7 +15,7 @@ use crate::model::{RegistryId, ToolKey};
 const MAX_PREDICATES: usize = 2_000;
 
 const STATE: &str = "SELECT checkpoint, checkpoint_hash, finalized, first_block FROM index_registry WHERE id = $1";
-const HIGHEST: &str = "SELECT MAX(tool) FROM index_tool WHERE registry = $1";
+const HIGHEST: &str = "SELECT tool FROM index_tool WHERE registry = $1 ORDER BY tool DESC LIMIT 1";
 const PREDICATES: &str = "SELECT predicate, first_block, first_log FROM index_predicate WHERE registry = $1
     ORDER BY first_block, first_log LIMIT $2";
 
@@ -37,8 +37,8 @@ impl State {
         let row = database.fetch_optional(STATE, &[number]).await?.ok_or(Error::Corrupt { what: "registry" })?;
         let hash = row.optional_bytes(1)?.map(B256::try_from).transpose();
         let highest = database.fetch_optional(HIGHEST, &[number]).await?;
-        let highest = match highest.as_ref().map(|row| row.optional_bytes(0)).transpose()?.flatten() {
-            Some(id) => Some(ToolKey::from_columns(registry.0, id)?.id),
+        let highest = match &highest {
+            Some(row) => Some(ToolKey::from_columns(registry.0, row.bytes(0)?)?.id),
             None => None,
         };
         let mut predicates = Predicates::default();

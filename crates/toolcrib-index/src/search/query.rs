@@ -20,7 +20,7 @@ pub struct SearchQuery {
     pub text: Option<String>,
     /// What must hold.
     pub filters: Filters,
-    /// In which order.
+    /// In which order. With words and another order than [`Sort::Relevance`] only tools that have all of the words are hits.
     pub sort: Sort,
     /// At most so many hits.
     pub limit: usize,
@@ -53,7 +53,7 @@ pub struct Filters {
     pub asset: Option<String>,
     /// This payment protocol among the options.
     pub protocol: Option<String>,
-    /// At least this trust tier: `self-attested`, `verifiable` or `hardware-attested`, as core spells them.
+    /// At least this trust tier, from the weakest: `self-attested`, `hardware-attested`, `verifiable`.
     pub tier: Option<String>,
     /// A gate that asks for a token of this collection.
     pub collection: Option<Address>,
@@ -97,7 +97,7 @@ pub struct Hit {
     pub explanation: Option<Explanation>,
 }
 
-/// How a score came about: the parts, each with its own name, and their product or sum as `score` says.
+/// How a score came about: the parts, whose sum it is.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Explanation {
     /// How well the words fit.
@@ -131,6 +131,9 @@ pub struct Facets {
     pub tiers: Vec<Facet>,
     /// By payment protocol.
     pub protocols: Vec<Facet>,
+    /// How many hits were counted: the best [`MAX_RANKED`](crate::search::MAX_RANKED) of a search for words, and at most
+    /// [`MAX_COUNTED`](crate::search::MAX_COUNTED) otherwise.
+    pub counted: u64,
 }
 
 /// One value and how many hits have it.

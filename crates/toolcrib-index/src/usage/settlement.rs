@@ -181,11 +181,7 @@ fn payments(receipt: &TransactionReceipt, token: Address, payer: Address) -> Vec
 }
 
 fn decoded<E: SolEvent>(log: &Log) -> Option<E> {
-    // The number of topics is checked too: the decoder takes more than it needs.
-    let topics = log.topics();
-    (topics.first() == Some(&E::SIGNATURE_HASH))
-        .then(|| E::decode_raw_log(topics.iter().copied(), &log.data().data).ok())
-        .flatten()
+    E::decode_log_validate(&log.inner).ok().map(|log| log.data)
 }
 
 /// An amount of a dollar in millionths of it.

@@ -66,6 +66,14 @@ impl Reason {
         Self::ALL.into_iter().find(|reason| reason.as_str() == word).unwrap_or(Self::Updated)
     }
 
+    /// Why it is looked at once more after a look that told nothing. Nobody waits for that one.
+    pub(super) const fn again(self) -> Self {
+        match self {
+            Self::Requested => Self::Expired,
+            other => other,
+        }
+    }
+
     const fn priority(self) -> i64 {
         match self {
             Self::Requested => ASKED,
