@@ -228,8 +228,7 @@ impl Connection {
             return Ok(failed(&fault));
         }
         let caller = self.caller(&context);
-        let is_modern =
-            context.protocol_version().is_some_and(|version| version.as_str() >= ProtocolVersion::V_2026_07_28.as_str());
+        let is_modern = is_modern(&context);
         let binding = binding(&caller, &name, &arguments);
         let returned = if is_modern { self.returned(&request, &binding) } else { Ok(None) };
         let returned = returned.map_err(|fault| ErrorData::invalid_params(fault.to_string(), Some(fault.to_json())))?;
@@ -268,6 +267,11 @@ impl Connection {
             Err(Stop(Why::NotAskable(fault))) => Ok(failed(&fault)),
         }
     }
+}
+
+/// Whether a request is of the newer era. Versions are dates, which sort as texts.
+fn is_modern(context: &RequestContext<RoleServer>) -> bool {
+    context.protocol_version().is_some_and(|version| version.as_str() >= ProtocolVersion::V_2026_07_28.as_str())
 }
 
 /// Whether a client can show forms. Older ones declare elicitation without saying of which kind.
@@ -330,10 +334,10 @@ impl ServerHandler for Connection {
     async fn list_tools(
         &self,
         _: Option<PaginatedRequestParams>,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
         let list = ListToolsResult::with_all_items(self.inner().tools.clone());
-        Ok(list.with_ttl_ms(LIST_TTL_MS).with_cache_scope(CacheScope::Public))
+        Ok(if is_modern(&context) { list.with_ttl_ms(LIST_TTL_MS).with_cache_scope(CacheScope::Public) } else { list })
     }
 
     async fn call_tool(
