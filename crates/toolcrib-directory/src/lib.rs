@@ -10,6 +10,7 @@ mod inert;
 pub mod keys;
 mod limits;
 mod markdown;
+pub mod mcp;
 mod metrics;
 mod openapi;
 mod options;

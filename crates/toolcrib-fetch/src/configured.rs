@@ -84,6 +84,28 @@ impl ConfiguredUrl {
         Self { target, ..self.clone() }
     }
 
+    /// The place below this one that these segments name, with these parameters after those of the setting. They may be of anybody's
+    /// choosing: every byte that could end a segment or a value is encoded, and `.` and `..` are refused, so the place stays below.
+    pub fn below(&self, segments: &[String], query: &[(&str, String)]) -> Result<Self, Error> {
+        let (base, kept) = self.target.split_at(self.target.find('?').unwrap_or(self.target.len()));
+        let mut target = base.trim_end_matches('/').to_owned();
+        for segment in segments {
+            if matches!(segment.as_str(), "" | "." | "..") {
+                return Err(Error::ConfiguredUrl { reason: "a segment of a path is empty or goes up" });
+            }
+            target.push('/');
+            encode(segment, &mut target);
+        }
+        target.push_str(kept);
+        for (name, value) in query {
+            target.push(if target.contains('?') { '&' } else { '?' });
+            encode(name, &mut target);
+            target.push('=');
+            encode(value, &mut target);
+        }
+        Ok(Self { target, ..self.clone() })
+    }
+
     /// Whether the connection is by TLS.
     pub const fn is_secure(&self) -> bool {
         self.secure
@@ -110,6 +132,19 @@ impl ConfiguredUrl {
 
     const fn default_port(&self) -> u16 {
         if self.secure { 443 } else { 80 }
+    }
+}
+
+/// Percent-encoding of everything but the unreserved characters of RFC 3986.
+fn encode(text: &str, out: &mut String) {
+    use fmt::Write as _;
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {
+            out.push(char::from(byte));
+        } else {
+            // Writing to a string cannot fail.
+            let _ = write!(out, "%{byte:02X}");
+        }
     }
 }
 

@@ -1,2 +1,4 @@
 #![doc = include_str!("../README.md")]
 #![cfg_attr(not(test), deny(clippy::unwrap_used))]
+
+pub mod bridge;

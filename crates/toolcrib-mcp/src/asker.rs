@@ -5,6 +5,7 @@
 //! runs at once in the older era, and in another call in the newer one, where [`Asker::returned`] has the answer.
 
 use std::fmt;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use rmcp::model::{ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationSchema};
@@ -49,6 +50,8 @@ impl fmt::Debug for Caller {
 /// A question: a text and a small form.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Question {
+    /// Its name in a round.
+    pub name: &'static str,
     /// What the user reads. Foreign text in it has to be escaped.
     pub message: String,
     /// The form: an object schema whose properties are texts, numbers, choices or booleans.
@@ -82,6 +85,7 @@ pub struct Returned {
 pub struct Asker {
     pub(crate) way: Way,
     pub(crate) caller: Caller,
+    pub(crate) address: Option<SocketAddr>,
     pub(crate) returned: Option<Returned>,
 }
 
@@ -99,7 +103,7 @@ pub(crate) enum Way {
 impl Asker {
     /// One that can ask nobody, for calls that come from elsewhere than a client.
     pub const fn nobody(caller: Caller) -> Self {
-        Self { way: Way::None, caller, returned: None }
+        Self { way: Way::None, caller, address: None, returned: None }
     }
 
     /// Whether the client can ask its user.
@@ -110,6 +114,11 @@ impl Asker {
     /// Who calls.
     pub const fn caller(&self) -> &Caller {
         &self.caller
+    }
+
+    /// Where the request came from, where the listener says so. For limits, not for trust.
+    pub const fn address(&self) -> Option<SocketAddr> {
+        self.address
     }
 
     /// The answer to what an earlier round of this call has asked. The state is one that this server sealed, for this caller, tool and

@@ -2,6 +2,7 @@
 #![cfg_attr(not(test), deny(clippy::unwrap_used))]
 
 mod asker;
+pub mod discovery;
 mod http;
 mod json;
 mod server;

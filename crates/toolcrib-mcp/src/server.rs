@@ -3,9 +3,11 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::extract::ConnectInfo;
 use rmcp::model::{
     CacheScope, CallToolRequestMethod, CallToolRequestParams, CallToolResponse, CallToolResult, ClientCapabilities,
     CompleteRequestMethod, CompleteRequestParams, CompleteResult, ContentBlock, DiscoverResult, ElicitRequest, ElicitResult,
@@ -43,9 +45,6 @@ const LIST_TTL_MS: u64 = 300_000;
 
 /// Longest text that is repeated to a client from what it sent.
 const MAX_ECHO_CHARS: usize = 300;
-
-/// The name of the question in a round: there is one at a time.
-const QUESTION: &str = "question";
 
 /// Where a fault stands in the metadata of a result.
 const META_ERROR: &str = "toolcrib/error";
@@ -162,6 +161,7 @@ pub(crate) struct Connection {
 /// What is sealed.
 #[derive(Serialize, Deserialize)]
 struct Sealed {
+    name: String,
     form: Json,
     state: Vec<u8>,
 }
@@ -189,7 +189,7 @@ impl Connection {
         let Some(state) = &request.request_state else { return Ok(None) };
         let bytes = self.inner().seal.open_with(state, binding).map_err(|_| Fault::new(code::STATE))?;
         let sealed: Sealed = serde_json::from_slice(&bytes).map_err(|_| Fault::new(code::STATE))?;
-        let response = request.input_responses.as_ref().and_then(|responses| responses.get(QUESTION));
+        let response = request.input_responses.as_ref().and_then(|responses| responses.get(&sealed.name));
         let result = response.and_then(|response| serde_json::from_value::<ElicitResult>(response.clone()).ok());
         // No answer, or one that does not fit: the question is asked again.
         let answer = result.and_then(|result| asker::read(&sealed.form, result));
@@ -200,9 +200,11 @@ impl Connection {
     fn round(&self, question: Question, binding: &[u8]) -> Result<CallToolResponse, ErrorData> {
         let internal = || ErrorData::internal_error("a question could not be made", None);
         let params = asker::request(&question).map_err(|_| internal())?;
-        let sealed = serde_json::to_vec(&Sealed { form: question.form, state: question.state }).map_err(|_| internal())?;
+        let name = question.name.to_owned();
+        let sealed = Sealed { name: name.clone(), form: question.form, state: question.state };
+        let sealed = serde_json::to_vec(&sealed).map_err(|_| internal())?;
         let state = self.inner().seal.seal_with(&sealed, &SealOptions::new().associated_data(binding).ttl(STATE_LIMIT));
-        let requests = InputRequests::from([(QUESTION.to_owned(), InputRequest::Elicitation(ElicitRequest::new(params)))]);
+        let requests = InputRequests::from([(name, InputRequest::Elicitation(ElicitRequest::new(params)))]);
         Ok(InputRequiredResult::new(Some(requests), Some(state)).into())
     }
 
@@ -226,8 +228,7 @@ impl Connection {
             return Ok(failed(&fault));
         }
         let caller = self.caller(&context);
-        let is_modern =
-            context.protocol_version().is_some_and(|version| version.as_str() >= ProtocolVersion::V_2026_07_28.as_str());
+        let is_modern = is_modern(&context);
         let binding = binding(&caller, &name, &arguments);
         let returned = if is_modern { self.returned(&request, &binding) } else { Ok(None) };
         let returned = returned.map_err(|fault| ErrorData::invalid_params(fault.to_string(), Some(fault.to_json())))?;
@@ -237,7 +238,9 @@ impl Connection {
             true => Way::Within(context.peer.clone()),
         };
         let Ok(_place) = self.inner().places.try_acquire() else { return Ok(failed(&Fault::new(code::BUSY))) };
-        let asker = Asker { way, caller, returned };
+        let parts = context.extensions.get::<axum::http::request::Parts>();
+        let address = parts.and_then(|parts| parts.extensions.get::<ConnectInfo<SocketAddr>>()).map(|info| info.0);
+        let asker = Asker { way, caller, address, returned };
         let Json::Object(arguments) = arguments else { return Ok(failed(&Fault::new(code::ARGUMENTS))) };
         let calling = self.inner().toolbox.call(&name, arguments, &asker);
         let done = tokio::select! {
@@ -264,6 +267,11 @@ impl Connection {
             Err(Stop(Why::NotAskable(fault))) => Ok(failed(&fault)),
         }
     }
+}
+
+/// Whether a request is of the newer era. Versions are dates, which sort as texts.
+fn is_modern(context: &RequestContext<RoleServer>) -> bool {
+    context.protocol_version().is_some_and(|version| version.as_str() >= ProtocolVersion::V_2026_07_28.as_str())
 }
 
 /// Whether a client can show forms. Older ones declare elicitation without saying of which kind.
@@ -326,10 +334,10 @@ impl ServerHandler for Connection {
     async fn list_tools(
         &self,
         _: Option<PaginatedRequestParams>,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
         let list = ListToolsResult::with_all_items(self.inner().tools.clone());
-        Ok(list.with_ttl_ms(LIST_TTL_MS).with_cache_scope(CacheScope::Public))
+        Ok(if is_modern(&context) { list.with_ttl_ms(LIST_TTL_MS).with_cache_scope(CacheScope::Public) } else { list })
     }
 
     async fn call_tool(

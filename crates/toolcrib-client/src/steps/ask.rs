@@ -117,6 +117,9 @@ impl Client {
     pub async fn ask(&self, tool: ToolRef, input: &Json, options: &CallOptions) -> Result<Asked, CallError> {
         let verified = self.verify(tool).await?;
         let manifest = verified.manifest();
+        if let Some(before) = options.consent.manifest.filter(|before| *before != manifest.hash()) {
+            return Err(CallError::ChangedMeanwhile { before, after: manifest.hash() });
+        }
         check_input(manifest, input)?;
         // An output that could not be checked should not be paid for.
         let outputs = outputs_of(manifest)?;

@@ -69,6 +69,8 @@ pub struct Consent {
     pub terms: Option<Terms>,
     /// This account is known to run the tool, so that a proof of identity may be made out to it.
     pub operator: Option<Address>,
+    /// Only a tool with this manifest is meant: what was looked at before. Another one gets nothing, not even the input.
+    pub manifest: Option<B256>,
 }
 
 /// How a call is made.

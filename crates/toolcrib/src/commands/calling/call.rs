@@ -136,6 +136,7 @@ fn options(arguments: &Call) -> Result<CallOptions, Failure> {
         yes: arguments.yes,
         terms: arguments.agree.as_deref().map(terms).transpose()?,
         operator: arguments.operator.as_deref().map(parse_address).transpose()?,
+        manifest: None,
     };
     let access_data = match &arguments.access_data {
         Some(path) => Some(hexadecimal(path)?),

@@ -1,0 +1,62 @@
+//! A directory somewhere else, by its REST interface.
+
+use std::fmt;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde_json::Value as Json;
+use toolcrib_core::codes::mcp as code;
+use toolcrib_fetch::{Configured, ConfiguredUrl, Headers, Limits};
+use toolcrib_mcp::discovery::{Discovery, MAX_ANSWER_BYTES, RestRequest, refusal};
+use toolcrib_mcp::{Asker, Fault};
+
+/// How long a directory may take. It waits five seconds for a verification.
+const ANSWER_TIME: Duration = Duration::from_secs(20);
+
+/// A directory that the user's settings name.
+#[derive(Clone)]
+pub struct RemoteDirectory {
+    door: Configured,
+    url: ConfiguredUrl,
+    headers: Headers,
+}
+
+impl RemoteDirectory {
+    /// The directory at a URL out of the settings, with a key if it wants one. The key is sent and shown nowhere.
+    pub fn new(door: Configured, url: ConfiguredUrl, key: Option<&str>) -> Result<Self, toolcrib_fetch::Error> {
+        let mut headers = Headers::new().with("accept", "application/json")?;
+        if let Some(key) = key {
+            headers = headers.with("x-api-key", key)?;
+        }
+        Ok(Self { door, url, headers })
+    }
+}
+
+impl fmt::Debug for RemoteDirectory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RemoteDirectory({})", self.url)
+    }
+}
+
+#[async_trait]
+impl Discovery for RemoteDirectory {
+    async fn ask(&self, request: &RestRequest, _: &Asker) -> Result<Json, Fault> {
+        let unreadable = || Fault::new(code::DIRECTORY);
+        let url = self.url.below(&request.path, &request.query).map_err(|_| unreadable())?;
+        let mut limits = Limits::MANIFEST;
+        limits.body = MAX_ANSWER_BYTES;
+        (limits.idle, limits.total) = (ANSWER_TIME, ANSWER_TIME);
+        let exchange = match request.is_post {
+            true => self.door.post(&url, &self.headers, &[], limits).await,
+            false => self.door.get(&url, &self.headers, limits).await,
+        };
+        let Some(response) = exchange.complete() else {
+            let cause = exchange.failure.as_ref().map(|failure| failure.code.id()).unwrap_or_default();
+            return Err(Fault::new(code::DIRECTORY).message(format!("{} gave no answer: {cause}", self.url)));
+        };
+        if !(200..=299).contains(&response.status) {
+            return Err(refusal(response.status, response.body.as_bytes()));
+        }
+        serde_json::from_slice(response.body.as_bytes()).map_err(|_| unreadable())
+    }
+}

@@ -1,0 +1,47 @@
+//! What may be called without asking the user: the policy file of the bridge.
+
+use serde::{Deserialize, Serialize};
+use toolcrib_client::{Plan, Terms, Usdc};
+use toolcrib_core::x402::asset;
+
+/// Calls that nobody is asked about, because the user wrote so beforehand. By default none, however cheap: what a model sends to a
+/// stranger's server is the user's, also when it costs nothing. The spend policy's caps hold all the same. In settings:
+///
+/// ```
+/// let unattended: toolcrib_host::bridge::Unattended = toml::from_str(r#"
+///     tools = ["eip155:8453/erc8257:0x265bb2dbfc0a8165c9a1941eb1372f349bad2cf1/7"]
+///     max_price = "0.02"
+/// "#).unwrap();
+/// assert!(!unattended.any_tool);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct Unattended {
+    /// These tools, as `eip155:<chain>/erc8257:<registry>/<id>`.
+    pub tools: Vec<String>,
+    /// Every tool that is verified.
+    pub any_tool: bool,
+    /// The highest price of a call. Nothing unless said: then only what is free is called.
+    pub max_price: Usdc,
+}
+
+impl Default for Unattended {
+    fn default() -> Self {
+        Self { tools: Vec::new(), any_tool: false, max_price: Usdc::micro(0) }
+    }
+}
+
+impl Unattended {
+    /// Whether a call that was planned just now may go without asking. One whose schema fixes values may not: somebody has to see them.
+    pub(crate) fn allows(&self, plan: &Plan) -> bool {
+        let is_named = self.any_tool || self.tools.contains(&plan.tool.to_string());
+        let is_free_choice = plan.prefilled.iter().all(|value| value.keyword != "const");
+        is_named && is_free_choice && plan.terms.is_none_or(|terms| self.covers(&terms))
+    }
+
+    fn covers(&self, terms: &Terms) -> bool {
+        let token = asset::find(terms.chain, terms.asset);
+        token.and_then(|token| Usdc::of(terms.amount, token)).is_some_and(|amount| amount <= self.max_price)
+    }
+}

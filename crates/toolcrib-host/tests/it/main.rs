@@ -1,0 +1,48 @@
+//! The bridge between clients of both eras and tools behind TLS on loopback, with a chain in this process.
+#![expect(clippy::unwrap_used, reason = "in helpers of tests an unwrap is an assertion as well")]
+
+mod calls;
+mod finding;
+
+#[path = "../../../toolcrib-mcp/tests/support/mod.rs"]
+mod clients;
+#[path = "../../../toolcrib-fetch/tests/support/mod.rs"]
+mod support;
+#[allow(dead_code, reason = "written for another crate's tests, which use all of it")]
+#[path = "../../../toolcrib-client/tests/it/world.rs"]
+mod world;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use serde_json::{Value as Json, json};
+use toolcrib_client::Client;
+use toolcrib_core::codes::mcp as code;
+use toolcrib_host::bridge::{Bridge, Unattended};
+use toolcrib_mcp::discovery::{Discovery, RestRequest};
+use toolcrib_mcp::{Asker, Fault, Server};
+
+use crate::world::World;
+
+/// A directory that knows nothing.
+struct Nothing;
+
+#[async_trait]
+impl Discovery for Nothing {
+    async fn ask(&self, request: &RestRequest, _: &Asker) -> Result<Json, Fault> {
+        match request.path.last().map(String::as_str) {
+            Some("search") => Ok(json!({"results": []})),
+            _ => Err(Fault::new(code::TOOL_NOT_FOUND)),
+        }
+    }
+}
+
+/// A bridge over a client.
+fn bridge(world: &World, client: Client, unattended: &str) -> Bridge {
+    let unattended: Unattended = toml::from_str(unattended).unwrap();
+    Bridge::new(Arc::new(Nothing), client, unattended, Arc::new(world.clock.clone()))
+}
+
+fn server(world: &World, client: Client, unattended: &str) -> Server {
+    Server::new(Arc::new(bridge(world, client, unattended))).unwrap()
+}
