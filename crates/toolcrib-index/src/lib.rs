@@ -4,6 +4,7 @@
 pub mod access;
 mod chains;
 mod error;
+pub mod export;
 pub mod feed;
 mod index;
 pub mod listing;

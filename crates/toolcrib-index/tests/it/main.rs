@@ -1,6 +1,7 @@
 //! The index on both engines.
 
 mod access;
+mod export;
 mod feed;
 mod stage;
 mod usage;
