@@ -104,7 +104,7 @@ async fn what_is_damaged_is_refused_whole() {
         twice,
         joined(&[&lines[..], &lines[3..4]].concat()),
         exported.trim_end().to_owned(),
-        exported.replacen("\"sum\":\"", "\"sum\": \"", 3),
+        joined(&[&lines[..2], &[&*lines[2].replacen("\"sum\":", "\"sum\": ", 1)], &lines[3..]].concat()),
     ];
     let other = [
         String::new(),
