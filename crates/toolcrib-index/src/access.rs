@@ -114,8 +114,11 @@ pub async fn callable(
             gated.entry(view.tool.chain).or_default().push(view);
         }
     }
-    let questions = gated.iter().filter_map(|(chain, views)| Some((chains.get(*chain)?, views)));
-    let asked = questions.map(|(chain, views)| async move { ask(chain, wallet, views).await });
+    // Loops and not closures over references: the compiler cannot see that futures of those may change threads.
+    let mut asked = Vec::with_capacity(gated.len());
+    for (chain, views) in &gated {
+        asked.extend(chains.get(*chain).map(|chain| ask(chain, wallet, views)));
+    }
     for answers in futures_util::future::join_all(asked).await {
         found.extend(answers);
     }
@@ -155,10 +158,13 @@ async fn ask(chain: &Chain, wallet: Address, views: &[&ToolView]) -> Vec<(ToolKe
     let has_multicall =
         tokio::time::timeout_at(end, chain.code(MULTICALL3)).await.is_ok_and(|code| code.is_ok_and(|code| !code.is_empty()));
     if has_multicall && views.len() > 1 {
-        let chunks = views.chunks(CHUNK).map(|views| async move {
-            let answers = tokio::time::timeout_at(end, at_once(chain, wallet, views)).await;
-            (views, answers.ok().flatten())
-        });
+        let mut chunks = Vec::with_capacity(views.len().div_ceil(CHUNK));
+        for views in views.chunks(CHUNK) {
+            chunks.push(async move {
+                let answers = tokio::time::timeout_at(end, at_once(chain, wallet, views)).await;
+                (views, answers.ok().flatten())
+            });
+        }
         left.clear();
         let mut chunks = stream::iter(chunks).buffer_unordered(AT_ONCE);
         while let Some((views, answers)) = chunks.next().await {
@@ -177,16 +183,19 @@ async fn ask(chain: &Chain, wallet: Address, views: &[&ToolView]) -> Vec<(ToolKe
             }
         }
     }
-    let single = left.into_iter().map(|view| async move {
-        let registry = Registry::new(chain.clone(), view.tool.registry);
-        let answer = tokio::time::timeout_at(end, registry.access(view.tool.id, wallet, Bytes::new())).await;
-        let may = match answer {
-            Ok(Ok(Access::Granted)) => May::Yes,
-            Ok(Ok(Access::Denied)) => May::No,
-            Ok(Ok(Access::Malfunction) | Err(_)) | Err(_) => May::Unknown,
-        };
-        (view.row.key, may)
-    });
+    let mut single = Vec::with_capacity(left.len());
+    for view in left {
+        single.push(async move {
+            let registry = Registry::new(chain.clone(), view.tool.registry);
+            let answer = tokio::time::timeout_at(end, registry.access(view.tool.id, wallet, Bytes::new())).await;
+            let may = match answer {
+                Ok(Ok(Access::Granted)) => May::Yes,
+                Ok(Ok(Access::Denied)) => May::No,
+                Ok(Ok(Access::Malfunction) | Err(_)) | Err(_) => May::Unknown,
+            };
+            (view.row.key, may)
+        });
+    }
     let mut single = stream::iter(single).buffer_unordered(AT_ONCE);
     while let Some(answer) = single.next().await {
         found.push(answer);

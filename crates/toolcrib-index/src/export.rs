@@ -5,7 +5,7 @@
 //! changed, lost, added or moved is found. Bytes are hexadecimal digits; whole numbers beyond what JSON readers keep exactly are strings.
 //!
 //! Importing is one transaction: all of it or nothing. Rows that are there stay as they are, so that importing twice is importing once.
-//! What is left out: the change feed, which begins anew and names every imported tool, and whatever is kept for workers alone.
+//! What is left out: the change feed, which begins anew and names every imported tool, and leases and turns, which belong to processes.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -34,6 +34,9 @@ pub const MAX_LINE_BYTES: usize = 32 << 20;
 /// Rows that are read and written at once.
 const PAGE: usize = 500;
 
+/// The same for rows that may take megabytes each.
+const HEAVY_PAGE: usize = 16;
+
 /// The type of a column, and whether it may be missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
@@ -42,7 +45,6 @@ enum Kind {
     Bytes,
     Boolean,
     OptionalInteger,
-    #[allow(dead_code, clippy::allow_attributes, reason = "no table has such a column yet")]
     OptionalText,
     OptionalBytes,
 }
@@ -55,6 +57,13 @@ struct Table {
     columns: &'static [&'static str],
     kinds: &'static [Kind],
     key: usize,
+}
+
+impl Table {
+    /// Rows that are read and written at once.
+    fn page(&self) -> usize {
+        if self.name == "index_evidence" { HEAVY_PAGE } else { PAGE }
+    }
 }
 
 /// Makes a [`Table`] of its columns, the key before the semicolon.
@@ -77,6 +86,16 @@ const TABLES: &[Table] = &[
         registered_block Integer, registered_at Integer, updated_block Integer, updated_at Integer, deregistered_block OptionalInteger,
         deregistered_at OptionalInteger, events Integer, listed Boolean, access Text),
     table!(index_listing: registry Integer, tool Bytes; checked_at Integer, endpoint_key OptionalInteger, document Text),
+    table!(index_event: registry Integer, block_number Integer, log_index Integer; block_hash Bytes, tx Bytes, time Integer, tool Bytes,
+        kind Integer, creator OptionalBytes, predicate OptionalBytes, uri OptionalText, hash OptionalBytes, implementation OptionalBytes),
+    table!(index_block: registry Integer, number Integer; hash Bytes),
+    table!(index_predicate: registry Integer, predicate Bytes; first_block Integer, first_log Integer),
+    table!(index_job: registry Integer, tool Bytes; due_at Integer, priority Integer, reason Text, attempts Integer),
+    table!(index_watch: registry Integer, tool Bytes; expires_at Integer, looks Bytes, memory Text),
+    table!(index_report: registry Integer, tool Bytes; at Integer, document Text),
+    table!(index_evidence: registry Integer, tool Bytes, kind Integer; at Integer, verified Boolean, bytes Bytes),
+    table!(index_verdict: registry Integer, tool Bytes, number Integer; at Integer, verdict Text, conformant Boolean,
+        failed_check OptionalInteger, step OptionalText, code OptionalText, hash Bytes),
     table!(index_payee: chain Integer, token Bytes, recipient Bytes, registry Integer, tool Bytes;),
     table!(index_usage: id Text; claim Bytes, registry Integer, tool Bytes, paid Boolean, counts Boolean, chain Integer, token Bytes,
         payer Bytes, nonce Bytes, seller Bytes, amount Bytes, transaction_hash OptionalBytes, at Integer, reported_at Integer,
@@ -239,7 +258,7 @@ impl Exporter {
             let places: Vec<_> = (1..=table.key).map(|place| format!("${place}")).collect();
             sql.push_str(&format!(" WHERE ({key}) > ({})", places.join(", ")));
         }
-        sql.push_str(&format!(" ORDER BY {key} LIMIT {PAGE}"));
+        sql.push_str(&format!(" ORDER BY {key} LIMIT {}", table.page()));
         let values: Vec<_> = self.after.iter().flatten().map(Cell::value).collect();
         let rows = self.transaction.fetch_made(sql, &values).await?;
         let mut last = None;
@@ -252,7 +271,7 @@ impl Exporter {
             self.rows += 1;
             last = Some(cells);
         }
-        if rows.len() < PAGE {
+        if rows.len() < table.page() {
             self.table += 1;
             self.after = None;
         } else {
@@ -385,7 +404,7 @@ impl Importer {
         if table.name == "index_registry" {
             self.check_registry(&cells)?;
         }
-        if self.table.is_some_and(|before| before.name != table.name) || self.waiting.len() >= PAGE {
+        if self.table.is_some_and(|before| before.name != table.name) || self.waiting.len() >= table.page() {
             self.write().await?;
         }
         self.table = Some(table);

@@ -5,7 +5,9 @@ pub mod access;
 mod chains;
 mod error;
 pub mod export;
+pub mod facts;
 pub mod feed;
+pub mod follow;
 mod index;
 pub mod listing;
 pub mod model;
@@ -13,6 +15,7 @@ mod registries;
 pub mod search;
 mod tools;
 pub mod usage;
+pub mod work;
 
 pub use chains::Chains;
 pub use error::Error;

@@ -18,6 +18,7 @@ pub mod chain;
 pub mod cli;
 pub mod core;
 pub mod devchain;
+pub mod directory;
 pub mod drift;
 pub mod explain;
 pub mod fetch;
@@ -151,6 +152,7 @@ pub fn all() -> impl Iterator<Item = Code> {
         gate::ALL,
         explain::ALL,
         index::ALL,
+        directory::ALL,
         store::ALL,
         call::ALL,
         spend::ALL,
