@@ -10,6 +10,9 @@ use toolcrib_core::finding::Mode;
 use crate::commands::calling::{budget, call, pay, payments};
 use crate::commands::dev::Dev;
 use crate::commands::dev::chain::ChainArguments;
+use crate::commands::discovery::index::IndexCommand;
+use crate::commands::discovery::keys::KeysCommand;
+use crate::commands::discovery::tools::ToolsCommand;
 use crate::commands::init;
 use crate::commands::onchain::agt::AgtCommand;
 use crate::commands::onchain::contracts::ContractsCommand;
@@ -224,6 +227,23 @@ pub(crate) enum Command {
     Payments(payments::Payments),
     /// Show what may be spent, and what is
     Budget(budget::Budget),
+    /// Find tools in a directory, or in an index of one's own
+    #[command(subcommand)]
+    #[command(
+        after_help = "The exit code is 0 for an answer, 1 when there is no such tool, 2 when it could not be told, 3 when the directory wants\n\
+        no more questions for now.\n\n\
+        Examples:\n  \
+        toolcrib tools search --query 'tides at a harbour' --directory https://tools.example.com\n  \
+        toolcrib tools get 8453 0x265BB2DBFC0A8165C9A1941Eb1372F349baD2cf1 7 --format json\n  \
+        toolcrib tools list --type open --store index.db"
+    )]
+    Tools(ToolsCommand),
+    /// Look after an index: exports, imports and backups
+    #[command(subcommand)]
+    Index(IndexCommand),
+    /// Issue, list and revoke the keys of a directory
+    #[command(subcommand)]
+    Keys(KeysCommand),
     /// Start a world of one's own: a chain with our contracts, three tools, and what to try
     #[command(
         after_help = "The tools are open, for holders of an NFT, and paid. They are registered, served with certificates of a local\n\
