@@ -38,6 +38,34 @@ pub enum Error {
         /// The oldest change that is kept.
         oldest: i64,
     },
+    /// What was to be imported is no export, or one of a version that this program does not know.
+    #[error("this is no export of an index that this program can read: {reason}")]
+    ExportVersion {
+        /// Why.
+        reason: &'static str,
+    },
+    /// What was to be imported is damaged. Nothing was imported.
+    #[error("line {line} of the export is damaged: {reason}")]
+    ExportDamaged {
+        /// Which line, counted from 1.
+        line: u64,
+        /// Why.
+        reason: &'static str,
+    },
+    /// What was to be imported does not fit what is there. Nothing was imported.
+    #[error("the index already holds another registry under number {registry}, or this one under another number")]
+    ImportConflict {
+        /// The number in the export.
+        registry: i64,
+    },
+    /// A file.
+    #[error("{what}: {error}")]
+    File {
+        /// What was done.
+        what: &'static str,
+        /// What the system says.
+        error: std::io::Error,
+    },
     /// The folder of the search index is in use by another process.
     #[error("the search index in {folder} is in use by another process")]
     SearchLocked {
@@ -71,6 +99,10 @@ impl Error {
             Self::LeaseLost => codes::index::LEASE_LOST,
             Self::Inconsistent { .. } => codes::index::INCONSISTENT,
             Self::Forgotten { .. } => codes::index::FORGOTTEN,
+            Self::ExportVersion { .. } => codes::index::EXPORT_VERSION,
+            Self::ExportDamaged { .. } => codes::index::EXPORT_DAMAGED,
+            Self::ImportConflict { .. } => codes::index::IMPORT_CONFLICT,
+            Self::File { .. } => codes::index::FILE,
             Self::SearchLocked { .. } => codes::index::SEARCH_LOCKED,
             Self::Search { .. } => codes::index::SEARCH,
             Self::Embedding { .. } => codes::index::EMBEDDING,
@@ -89,6 +121,10 @@ impl Error {
             | Self::Corrupt { .. }
             | Self::Cursor
             | Self::Embedding { .. }
+            | Self::ExportDamaged { .. }
+            | Self::ExportVersion { .. }
+            | Self::File { .. }
+            | Self::ImportConflict { .. }
             | Self::Forgotten { .. }
             | Self::Search { .. }
             | Self::SearchLocked { .. } => false,

@@ -4,6 +4,7 @@
 pub mod access;
 mod chains;
 mod error;
+pub mod export;
 pub mod facts;
 pub mod feed;
 pub mod follow;

@@ -10,6 +10,9 @@ use toolcrib_core::finding::Mode;
 use crate::commands::calling::{budget, call, pay, payments};
 use crate::commands::dev::Dev;
 use crate::commands::dev::chain::ChainArguments;
+use crate::commands::discovery::index::IndexCommand;
+use crate::commands::discovery::keys::KeysCommand;
+use crate::commands::discovery::tools::ToolsCommand;
 use crate::commands::hosting::index;
 use crate::commands::init;
 use crate::commands::onchain::agt::AgtCommand;
@@ -225,8 +228,20 @@ pub(crate) enum Command {
     Payments(payments::Payments),
     /// Show what may be spent, and what is
     Budget(budget::Budget),
+    /// Find tools in a directory, or in an index of one's own
+    #[command(subcommand)]
+    #[command(
+        after_help = "The exit code is 0 for an answer, 1 when there is no such tool, 2 when it could not be told, 3 when the directory wants\n\
+        no more questions for now.\n\n\
+        Examples:\n  \
+        toolcrib tools search --query 'tides at a harbour' --directory https://tools.example.com\n  \
+        toolcrib tools get 8453 0x265BB2DBFC0A8165C9A1941Eb1372F349baD2cf1 7 --format json\n  \
+        toolcrib tools list --type open --store index.db"
+    )]
+    Tools(ToolsCommand),
     /// Follow registries, verify what is registered on them, and keep an index of it
     #[command(
+        args_conflicts_with_subcommands = true,
         after_help = "Any number of processes on any number of machines may work on one index in PostgreSQL: one of them leads each chain, and\n\
         all of them verify. Killing any of them loses nothing. `directory --with-index` does the same and serves, in one process.\n\n\
         Examples:\n  \
@@ -235,6 +250,9 @@ pub(crate) enum Command {
         TOOLCRIB_INDEX=postgres://toolcrib@db/toolcrib toolcrib index --no-follow --looks 64"
     )]
     Index(Box<Index>),
+    /// Issue, list and revoke the keys of a directory
+    #[command(subcommand)]
+    Keys(KeysCommand),
     /// Start a world of one's own: a chain with our contracts, three tools, and what to try
     #[command(
         after_help = "The tools are open, for holders of an NFT, and paid. They are registered, served with certificates of a local\n\
@@ -265,6 +283,9 @@ pub(crate) enum Command {
 /// Arguments of `index`.
 #[derive(Args, Debug)]
 pub(crate) struct Index {
+    /// Instead of running: exports, imports and backups
+    #[command(subcommand)]
+    pub(crate) command: Option<IndexCommand>,
     #[command(flatten)]
     pub(crate) run: index::Run,
 }

@@ -52,7 +52,8 @@ fn commands_page() -> String {
             upward),\nthat before the user's file, and that before the default. `toolcrib config` shows the outcome.\n\n\
             ```toml\ncolor = \"auto\"         # auto, always, never\nformat = \"human\"       # human, json, sarif, github\n\
             deny_warnings = false  # true: warnings make lint and validate answer no\n\
-            as = \"producer\"        # producer, consumer\n```\n";
+            as = \"producer\"        # producer, consumer\n\
+            directory = \"https://…\"  # the directory that tools asks\n```\n";
     out += "\n## Environment\n\n| Variable | Meaning |\n|---|---|\n";
     for (name, meaning) in env::DOCUMENTED {
         let _ = writeln!(out, "| `{name}` | {meaning} |");

@@ -33,8 +33,14 @@ pub(crate) const TOOLCRIB_USAGE_KEY: &str = "TOOLCRIB_USAGE_KEY";
 /// Where used payments are kept, unless `--store` says otherwise: `memory`, `sqlite:PATH` or a PostgreSQL URL.
 pub(crate) const TOOLCRIB_STORE: &str = "TOOLCRIB_STORE";
 
-/// Where the index is kept, unless `--store` says otherwise: `memory`, `sqlite:PATH` or a PostgreSQL URL.
+/// The database of an index, unless `--store` says otherwise: `memory`, `sqlite:PATH` or a PostgreSQL URL.
 pub(crate) const TOOLCRIB_INDEX: &str = "TOOLCRIB_INDEX";
+
+/// The directory that `tools` asks, unless `--directory` or `--store` says otherwise. The setting `directory`.
+pub(crate) const TOOLCRIB_DIRECTORY: &str = "TOOLCRIB_DIRECTORY";
+
+/// The key for that directory.
+pub(crate) const TOOLCRIB_API_KEY: &str = "TOOLCRIB_API_KEY";
 
 /// Where wallets and unfinished work lie: `$XDG_STATE_HOME/toolcrib`.
 pub(crate) const XDG_STATE_HOME: &str = "XDG_STATE_HOME";
@@ -69,7 +75,9 @@ pub(crate) const DOCUMENTED: &[(&str, &str)] = &[
     (TOOLCRIB_UPSTREAM, "the server that does the work of tools that `serve` serves, unless `--upstream` is given"),
     (TOOLCRIB_USAGE_KEY, "the key for the directory that `serve --usage-url` reports to"),
     (TOOLCRIB_STORE, "where `serve` keeps used payments, unless `--store` is given: `memory`, `sqlite:PATH` or a PostgreSQL URL"),
-    (TOOLCRIB_INDEX, "where the index is kept, unless `--store` is given: `memory`, `sqlite:PATH` or a PostgreSQL URL"),
+    (TOOLCRIB_INDEX, "the database of an index, unless `--store` is given: `sqlite:PATH` or a PostgreSQL URL"),
+    (TOOLCRIB_DIRECTORY, "setting `directory`: the directory that `tools` asks, unless `--directory` or `--store` is given"),
+    (TOOLCRIB_API_KEY, "the key for that directory"),
     (XDG_STATE_HOME, "wallets and unfinished work are in `$XDG_STATE_HOME/toolcrib`"),
     (NO_COLOR, "any value but the empty one turns colours off, unless `color` is set"),
     (TERM, "a terminal called `dumb` gets no colours"),

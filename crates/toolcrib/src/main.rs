@@ -90,7 +90,12 @@ fn run(cli: Cli) -> Exit {
         Command::Auth(arguments) => reach(commands::calling::pay::auth(&arguments, &settings, &mut printer)),
         Command::Payments(arguments) => reach(commands::calling::payments::run(&arguments, &settings, &mut printer)),
         Command::Budget(arguments) => reach(commands::calling::budget::run(&arguments, &settings, &mut printer)),
-        Command::Index(arguments) => reach_at_once(commands::hosting::index::run(&arguments.run, &mut printer)),
+        Command::Tools(command) => reach(commands::discovery::tools::run(&command, &settings, &mut printer)),
+        Command::Index(arguments) => match &arguments.command {
+            Some(command) => reach(commands::discovery::index::run(command, &mut printer)),
+            None => reach_at_once(commands::hosting::index::run(&arguments.run, &mut printer)),
+        },
+        Command::Keys(command) => reach(commands::discovery::keys::run(&command, &mut printer)),
         Command::Dev(arguments) => reach(commands::dev::run(&arguments, &mut printer)),
         Command::Devchain(arguments) => reach(commands::dev::chain::run(&arguments, &mut printer)),
         Command::Contracts(command) => reach(commands::onchain::contracts::run(&command, &mut printer)),

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use serde_json::Value;
 use toolcrib_core::codes::{self, Code};
 
-/// The three answers that an exit code can give.
+/// The answers that an exit code can give.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Exit {
     /// 0: the answer is yes, or the work is done.
@@ -15,6 +15,8 @@ pub(crate) enum Exit {
     No,
     /// 2: there is no answer: wrong usage, unreadable files, a full disk.
     CouldNotTell,
+    /// 3: there is no answer for now: a directory wants no more questions.
+    RateLimited,
 }
 
 impl From<Exit> for ExitCode {
@@ -23,6 +25,7 @@ impl From<Exit> for ExitCode {
             Exit::Yes => Self::SUCCESS,
             Exit::No => Self::from(1),
             Exit::CouldNotTell => Self::from(2),
+            Exit::RateLimited => Self::from(3),
         }
     }
 }

@@ -46,6 +46,8 @@ pub(crate) struct Settings {
     pub(crate) role: Setting<Role>,
     /// What calls may cost.
     pub(crate) spend: Setting<SpendPolicy>,
+    /// The directory that is asked for tools.
+    pub(crate) directory: Setting<Option<String>>,
     /// The files that were looked at, and whether they were there.
     pub(crate) files: Vec<(PathBuf, bool)>,
 }
@@ -166,6 +168,7 @@ pub(crate) fn resolve(flags: Flags) -> Result<Settings, Failure> {
             (Role::Producer, Origin::Default),
         ),
         spend,
+        directory: directory(&layers)?,
         files,
     })
 }
@@ -188,8 +191,21 @@ struct File {
     deny_warnings: Option<bool>,
     #[serde(rename = "as")]
     role: Option<Role>,
+    directory: Option<String>,
     /// In the user's file only.
     spend: Option<SpendPolicy>,
+}
+
+/// The directory that is asked, if one is named.
+fn directory(layers: &[(Origin, File)]) -> Result<Setting<Option<String>>, Failure> {
+    if let Some(url) = variable(names::TOOLCRIB_DIRECTORY, |text| Ok(text.to_owned()))? {
+        return Ok(Setting { value: Some(url), origin: Origin::Environment(names::TOOLCRIB_DIRECTORY) });
+    }
+    let in_file = layers.iter().find_map(|(origin, file)| Some((origin.clone(), file.directory.clone()?)));
+    Ok(match in_file {
+        Some((origin, url)) => Setting { value: Some(url), origin },
+        None => Setting { value: None, origin: Origin::Default },
+    })
 }
 
 fn decide<T: Copy>(

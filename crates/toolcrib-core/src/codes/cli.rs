@@ -56,6 +56,21 @@ super::codes! {
         "The service did not answer, or answered with something else than success. What it should have been told was printed, and will be sent again with the next look.",
         "check the service and the URL of the webhook",
     }
+    DIRECTORY = "cli.directory", Error, "Toolcrib command line" {
+        "a directory gave no answer",
+        "The directory could not be reached, is in trouble itself, or answered with something else than JSON.",
+        "check the URL of the directory, or ask another one",
+    }
+    DIRECTORY_REFUSED = "cli.directory_refused", Error, "Toolcrib command line" {
+        "a directory refused the question",
+        "It does not know a parameter or its value, or wants a key.",
+        "look at what it says; a key for it belongs into TOOLCRIB_API_KEY",
+    }
+    RATE_LIMITED = "cli.rate_limited", Error, "Toolcrib command line" {
+        "a directory wants no more questions for now",
+        "Directories limit how much one key or one address may ask in an hour. The exit code is 3, so that scripts can wait.",
+        "wait as long as it says, or use a key of your own in TOOLCRIB_API_KEY",
+    }
     LISTEN = "cli.listen", Error, "Toolcrib command line" {
         "the address cannot be listened at",
         "Another program listens there, the address is not one of this machine, or the port needs more rights. Nothing is served.",

@@ -247,7 +247,7 @@ impl Index {
     }
 }
 
-/// Writes a listing.
+/// Writes a listing, and whom the tool is paid through.
 pub(crate) async fn keep_listing(
     transaction: &mut Transaction,
     key: ToolKey,
@@ -264,7 +264,7 @@ pub(crate) async fn keep_listing(
         Value::Text(&document),
     ];
     transaction.execute(KEEP_LISTING, &values).await?;
-    Ok(())
+    crate::usage::note_payees(transaction, key, listing).await
 }
 
 /// Writes what is remembered, and until when the tool is listed.

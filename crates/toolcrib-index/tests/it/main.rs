@@ -1,6 +1,7 @@
 //! The index on both engines.
 
 mod access;
+mod export;
 mod feed;
 mod follow;
 mod follow_forks;

@@ -111,6 +111,14 @@ impl Database {
         }))
     }
 
+    /// Begins a transaction that only reads, and sees all tables as they were at its first statement. Nobody waits for it.
+    pub async fn begin_reading(&self) -> Result<Transaction, Error> {
+        Ok(Transaction(match &self.pools {
+            Pools::Sqlite { read, .. } => Inner::Sqlite(read.begin_with("BEGIN").await?),
+            Pools::Postgres(pool) => Inner::Postgres(pool.begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await?),
+        }))
+    }
+
     /// Runs one changing statement by itself. Gives the number of rows it touched.
     pub async fn execute(&self, sql: &'static str, values: &[Value<'_>]) -> Result<u64, Error> {
         Ok(match &self.pools {

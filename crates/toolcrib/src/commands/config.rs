@@ -9,13 +9,16 @@ use crate::settings::{Origin, Settings};
 
 /// Runs the command.
 pub(crate) fn run(settings: &Settings, printer: &mut Printer) -> Result<Done, Stop> {
-    let Settings { color, format, deny_warnings, role, spend, files } = settings;
+    let Settings { color, format, deny_warnings, role, spend, directory, files } = settings;
     let mut rows: Vec<(String, Value, &Origin)> = vec![
         ("color".to_owned(), json!(word(&color.value)), &color.origin),
         ("format".to_owned(), json!(word(&format.value)), &format.origin),
         ("deny_warnings".to_owned(), json!(deny_warnings.value), &deny_warnings.origin),
         ("as".to_owned(), json!(word(&role.value)), &role.origin),
     ];
+    if let Some(url) = &directory.value {
+        rows.push(("directory".to_owned(), json!(url), &directory.origin));
+    }
     // Amounts always, lists where there is something on them.
     if let Value::Object(limits) = json!(spend.value) {
         let is_said = |value: &Value| !value.is_null() && value.as_array().is_none_or(|list| !list.is_empty());

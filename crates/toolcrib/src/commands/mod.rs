@@ -4,6 +4,7 @@ pub(crate) mod calling;
 pub(crate) mod canon;
 pub(crate) mod config;
 pub(crate) mod dev;
+pub(crate) mod discovery;
 pub(crate) mod explain;
 pub(crate) mod hash;
 pub(crate) mod hosting;

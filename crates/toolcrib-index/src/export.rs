@@ -1,0 +1,566 @@
+//! The whole index as text, and back: for moving between engines, for backups, and for whoever wants all of it.
+//!
+//! An export is one JSON object a line. The first says what it is, each of the others holds one row of one table, and the last says how
+//! many there were. Every line begins with a checksum over the rest of it and the checksum of the line before, so that a line that was
+//! changed, lost, added or moved is found. Bytes are hexadecimal digits; whole numbers beyond what JSON readers keep exactly are strings.
+//!
+//! Importing is one transaction: all of it or nothing. Rows that are there stay as they are, so that importing twice is importing once.
+//! What is left out: the change feed, which begins anew and names every imported tool, and leases and turns, which belong to processes.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::io::{BufRead, Read, Write};
+use std::path::Path;
+
+use alloy_primitives::{Address, hex, keccak256};
+use serde_json::{Map, Value as Json, json};
+use toolcrib_core::clock::UnixTime;
+use toolcrib_store::database::{Bulk, Column, Engine, Row, Transaction, Value};
+use toolcrib_store::{Database, Location};
+
+use crate::feed::{self, Kinds};
+use crate::model::ToolKey;
+use crate::{Error, Index};
+
+/// The name in the first line.
+pub const FORMAT: &str = "toolcrib-index-export";
+
+/// The version in the first line. New tables and columns with a default do not change it.
+pub const VERSION: u64 = 1;
+
+/// The longest line that is read: the largest evidence, compressed and in hexadecimal digits.
+pub const MAX_LINE_BYTES: usize = 32 << 20;
+
+/// Rows that are read and written at once.
+const PAGE: usize = 500;
+
+/// The same for rows that may take megabytes each.
+const HEAVY_PAGE: usize = 16;
+
+/// The type of a column, and whether it may be missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Integer,
+    Text,
+    Bytes,
+    Boolean,
+    OptionalInteger,
+    OptionalText,
+    OptionalBytes,
+}
+
+/// A table of the export.
+#[derive(Clone, Copy, Debug)]
+struct Table {
+    name: &'static str,
+    /// The key first, so many of them as `key` says.
+    columns: &'static [&'static str],
+    kinds: &'static [Kind],
+    key: usize,
+}
+
+impl Table {
+    /// Rows that are read and written at once.
+    fn page(&self) -> usize {
+        if self.name == "index_evidence" { HEAVY_PAGE } else { PAGE }
+    }
+}
+
+/// Makes a [`Table`] of its columns, the key before the semicolon.
+macro_rules! table {
+    ($name:ident: $($key:ident $key_kind:ident),+; $($column:ident $kind:ident),* $(,)?) => {
+        Table {
+            name: stringify!($name),
+            columns: &[$(stringify!($key)),+ $(, stringify!($column))*],
+            kinds: &[$(Kind::$key_kind),+ $(, Kind::$kind)*],
+            key: [$(stringify!($key)),+].len(),
+        }
+    };
+}
+
+/// Every table of the export, in the order in which it is written. Registries come first: the others use their numbers.
+const TABLES: &[Table] = &[
+    table!(index_registry: id Integer; chain Integer, address Bytes, first_block Integer, checkpoint Integer, checkpoint_hash OptionalBytes,
+        finalized Integer, head Integer, code_hash OptionalBytes, code_changed_at OptionalInteger),
+    table!(index_tool: registry Integer, tool Bytes; creator Bytes, uri Text, uri_key Integer, hash Bytes, predicate OptionalBytes,
+        registered_block Integer, registered_at Integer, updated_block Integer, updated_at Integer, deregistered_block OptionalInteger,
+        deregistered_at OptionalInteger, events Integer, listed Boolean, access Text),
+    table!(index_listing: registry Integer, tool Bytes; checked_at Integer, endpoint_key OptionalInteger, document Text),
+    table!(index_event: registry Integer, block_number Integer, log_index Integer; block_hash Bytes, tx Bytes, time Integer, tool Bytes,
+        kind Integer, creator OptionalBytes, predicate OptionalBytes, uri OptionalText, hash OptionalBytes, implementation OptionalBytes),
+    table!(index_block: registry Integer, number Integer; hash Bytes),
+    table!(index_predicate: registry Integer, predicate Bytes; first_block Integer, first_log Integer),
+    table!(index_job: registry Integer, tool Bytes; due_at Integer, priority Integer, reason Text, attempts Integer),
+    table!(index_watch: registry Integer, tool Bytes; expires_at Integer, looks Bytes, memory Text),
+    table!(index_report: registry Integer, tool Bytes; at Integer, document Text),
+    table!(index_evidence: registry Integer, tool Bytes, kind Integer; at Integer, verified Boolean, bytes Bytes),
+    table!(index_verdict: registry Integer, tool Bytes, number Integer; at Integer, verdict Text, conformant Boolean,
+        failed_check OptionalInteger, step OptionalText, code OptionalText, hash Bytes),
+    table!(index_payee: chain Integer, token Bytes, recipient Bytes, registry Integer, tool Bytes;),
+    table!(index_usage: id Text; claim Bytes, registry Integer, tool Bytes, paid Boolean, counts Boolean, chain Integer, token Bytes,
+        payer Bytes, nonce Bytes, seller Bytes, amount Bytes, transaction_hash OptionalBytes, at Integer, reported_at Integer,
+        latency_ms OptionalInteger),
+    table!(index_usage_payer: registry Integer, tool Bytes, payer Bytes;),
+    table!(index_usage_pending: id Text; registry Integer, tool Bytes, chain Integer, caller Bytes, transaction_hash Bytes,
+        latency_ms OptionalInteger, reported_at Integer, tries Integer, next_at Integer),
+    table!(index_usage_total: registry Integer, tool Bytes; paid_calls Integer, payers Integer, ranking_payers Integer, volume Integer,
+        signed_calls Integer, last_at OptionalInteger),
+];
+
+/// A value that was read.
+#[derive(Clone, Debug, PartialEq)]
+enum Cell {
+    Integer(i64),
+    Text(String),
+    Bytes(Vec<u8>),
+    Boolean(bool),
+    Nothing,
+}
+
+impl Cell {
+    fn read(row: &Row, column: usize, kind: Kind) -> Result<Self, Error> {
+        Ok(match kind {
+            Kind::Integer => Self::Integer(row.integer(column)?),
+            Kind::Text => Self::Text(row.text(column)?.to_owned()),
+            Kind::Bytes => Self::Bytes(row.bytes(column)?.to_vec()),
+            Kind::Boolean => Self::Boolean(row.boolean(column)?),
+            Kind::OptionalInteger => row.optional_integer(column)?.map_or(Self::Nothing, Self::Integer),
+            Kind::OptionalText => row.optional_text(column)?.map_or(Self::Nothing, |text| Self::Text(text.to_owned())),
+            Kind::OptionalBytes => row.optional_bytes(column)?.map_or(Self::Nothing, |bytes| Self::Bytes(bytes.to_vec())),
+        })
+    }
+
+    fn to_json(&self) -> Json {
+        /// What readers with one kind of number keep exactly.
+        const EXACT: i64 = 1 << 53;
+        match self {
+            Self::Integer(value) if (-EXACT..=EXACT).contains(value) => json!(value),
+            Self::Integer(value) => json!(value.to_string()),
+            Self::Text(text) => json!(text),
+            Self::Bytes(bytes) => json!(hex::encode_prefixed(bytes)),
+            Self::Boolean(value) => json!(value),
+            Self::Nothing => Json::Null,
+        }
+    }
+
+    fn from_json(value: &Json, kind: Kind) -> Option<Self> {
+        let optional = matches!(kind, Kind::OptionalInteger | Kind::OptionalText | Kind::OptionalBytes);
+        Some(match (kind, value) {
+            (_, Json::Null) if optional => Self::Nothing,
+            (Kind::Integer | Kind::OptionalInteger, Json::Number(number)) => Self::Integer(number.as_i64()?),
+            (Kind::Integer | Kind::OptionalInteger, Json::String(text)) => Self::Integer(text.parse().ok()?),
+            (Kind::Text | Kind::OptionalText, Json::String(text)) => Self::Text(text.clone()),
+            (Kind::Bytes | Kind::OptionalBytes, Json::String(text)) => Self::Bytes(hex::decode(text.strip_prefix("0x")?).ok()?),
+            (Kind::Boolean, Json::Bool(value)) => Self::Boolean(*value),
+            _ => return None,
+        })
+    }
+
+    fn value(&self) -> Value<'_> {
+        match self {
+            Self::Integer(value) => Value::Integer(*value),
+            Self::Text(text) => Value::Text(text),
+            Self::Bytes(bytes) => Value::Bytes(bytes),
+            Self::Boolean(value) => Value::Boolean(*value),
+            // Keys are never missing.
+            Self::Nothing => Value::OptionalInteger(None),
+        }
+    }
+}
+
+/// A checksum over everything so far.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sum([u8; 8]);
+
+/// What stands before and after the checksum of a line.
+const BEFORE: &str = "{\"sum\":\"";
+const AFTER: &str = "\",";
+
+impl Sum {
+    fn add(&mut self, rest: &str) -> String {
+        let hash = keccak256([&self.0, rest.as_bytes()].concat());
+        self.0.copy_from_slice(&hash[..8]);
+        hex::encode(self.0)
+    }
+
+    /// Writes an object as a line.
+    fn line(&mut self, object: &Json, out: &mut String) {
+        let text = object.to_string();
+        let rest = text.strip_prefix('{').unwrap_or_default();
+        let sum = self.add(rest);
+        // Writing to a String does not fail.
+        let _ = writeln!(out, "{BEFORE}{sum}{AFTER}{rest}");
+    }
+
+    /// The object of a line, if the line follows those before it.
+    fn check(&mut self, line: &str) -> Option<Map<String, Json>> {
+        let (sum, rest) = line.strip_prefix(BEFORE)?.split_once(AFTER)?;
+        if self.add(rest) != sum {
+            return None;
+        }
+        match serde_json::from_str(line).ok()? {
+            Json::Object(object) => Some(object),
+            _ => None,
+        }
+    }
+}
+
+/// An export in the making. It sees the index as it was when it began, whatever is written meanwhile, and nobody waits for it.
+#[derive(Debug)]
+pub struct Exporter {
+    transaction: Transaction,
+    sum: Sum,
+    /// The table that is being read, and the key of its last row.
+    table: usize,
+    after: Option<Vec<Cell>>,
+    rows: u64,
+    state: State,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Begun(UnixTime),
+    Rows,
+    Ended,
+}
+
+impl Exporter {
+    /// Begins an export.
+    pub async fn new(index: &Index, now: UnixTime) -> Result<Self, Error> {
+        let transaction = index.database().begin_reading().await?;
+        Ok(Self { transaction, sum: Sum::default(), table: 0, after: None, rows: 0, state: State::Begun(now) })
+    }
+
+    /// The next lines, some hundred at a time; `None` after the last.
+    pub async fn next(&mut self) -> Result<Option<String>, Error> {
+        let mut out = String::new();
+        match self.state {
+            State::Ended => return Ok(None),
+            State::Begun(now) => {
+                self.sum.line(&json!({ "format": FORMAT, "version": VERSION, "made_at": now }), &mut out);
+                self.state = State::Rows;
+            }
+            State::Rows => match TABLES.get(self.table) {
+                Some(table) => self.page(table, &mut out).await?,
+                None => {
+                    self.sum.line(&json!({ "end": self.rows }), &mut out);
+                    self.state = State::Ended;
+                }
+            },
+        }
+        Ok(Some(out))
+    }
+
+    async fn page(&mut self, table: &Table, out: &mut String) -> Result<(), Error> {
+        let key = table.columns[..table.key].join(", ");
+        let mut sql = format!("SELECT {} FROM {}", table.columns.join(", "), table.name);
+        if self.after.is_some() {
+            let places: Vec<_> = (1..=table.key).map(|place| format!("${place}")).collect();
+            sql.push_str(&format!(" WHERE ({key}) > ({})", places.join(", ")));
+        }
+        sql.push_str(&format!(" ORDER BY {key} LIMIT {}", table.page()));
+        let values: Vec<_> = self.after.iter().flatten().map(Cell::value).collect();
+        let rows = self.transaction.fetch_made(sql, &values).await?;
+        let mut last = None;
+        for row in &rows {
+            let cells = table.kinds.iter().enumerate().map(|(column, kind)| Cell::read(row, column, *kind));
+            let cells: Vec<Cell> = cells.collect::<Result<_, _>>()?;
+            let fields: Map<_, _> =
+                table.columns.iter().zip(&cells).map(|(column, cell)| ((*column).to_owned(), cell.to_json())).collect();
+            self.sum.line(&json!({ "table": table.name, "row": fields }), out);
+            self.rows += 1;
+            last = Some(cells);
+        }
+        if rows.len() < table.page() {
+            self.table += 1;
+            self.after = None;
+        } else {
+            self.after = last.map(|mut cells| {
+                cells.truncate(table.key);
+                cells
+            });
+        }
+        Ok(())
+    }
+}
+
+/// Writes the whole index. Gives the number of rows.
+pub async fn export(index: &Index, out: &mut (dyn Write + Send), now: UnixTime) -> Result<u64, Error> {
+    let mut exporter = Exporter::new(index, now).await?;
+    while let Some(lines) = exporter.next().await? {
+        out.write_all(lines.as_bytes()).map_err(|error| Error::File { what: "the export could not be written", error })?;
+    }
+    out.flush().map_err(|error| Error::File { what: "the export could not be written", error })?;
+    Ok(exporter.rows)
+}
+
+/// What an import did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Imported {
+    /// Rows of the export.
+    pub rows: u64,
+    /// Rows that were not there before.
+    pub new: u64,
+}
+
+/// Reads an export into an index, all of it or nothing. Rows that are there stay as they are.
+pub async fn import(index: &Index, input: &mut (dyn BufRead + Send), now: UnixTime) -> Result<Imported, Error> {
+    let mut importer = Importer::new(index).await?;
+    let mut lines = Lines { input, number: 0, buffer: Vec::new() };
+    while let Some((number, line)) = lines.next()? {
+        importer.line(number, line).await?;
+    }
+    importer.end(lines.number, now).await
+}
+
+/// Lines of a bounded length.
+struct Lines<'i> {
+    input: &'i mut (dyn BufRead + Send),
+    number: u64,
+    buffer: Vec<u8>,
+}
+
+impl Lines<'_> {
+    fn next(&mut self) -> Result<Option<(u64, &str)>, Error> {
+        self.buffer.clear();
+        let failed = |error| Error::File { what: "the export could not be read", error };
+        let read = (&mut *self.input).take(MAX_LINE_BYTES as u64 + 1).read_until(b'\n', &mut self.buffer).map_err(failed)?;
+        if read == 0 {
+            return Ok(None);
+        }
+        self.number += 1;
+        let line = self.number;
+        if self.buffer.pop() != Some(b'\n') {
+            let reason = if read > MAX_LINE_BYTES { "it is too long" } else { "it has no end" };
+            return Err(Error::ExportDamaged { line, reason });
+        }
+        match std::str::from_utf8(&self.buffer) {
+            Ok(text) => Ok(Some((line, text))),
+            Err(_) => Err(Error::ExportDamaged { line, reason: "it is not UTF-8" }),
+        }
+    }
+}
+
+struct Importer {
+    transaction: Transaction,
+    registries: HashMap<i64, (i64, Vec<u8>)>,
+    sum: Sum,
+    has_begun: bool,
+    has_ended: bool,
+    done: Imported,
+    /// Rows of one table that wait to be written together.
+    waiting: Vec<Vec<Cell>>,
+    table: Option<&'static Table>,
+    tools: Vec<(ToolKey, Kinds)>,
+}
+
+impl Importer {
+    async fn new(index: &Index) -> Result<Self, Error> {
+        let known = index.registries().await?.into_iter().map(|row| {
+            let chain = i64::try_from(row.chain).unwrap_or(i64::MAX);
+            (row.id.0, (chain, row.address.to_vec()))
+        });
+        Ok(Self {
+            registries: known.collect(),
+            transaction: index.database().begin().await?,
+            sum: Sum::default(),
+            has_begun: false,
+            has_ended: false,
+            done: Imported::default(),
+            waiting: Vec::new(),
+            table: None,
+            tools: Vec::new(),
+        })
+    }
+
+    async fn line(&mut self, number: u64, line: &str) -> Result<(), Error> {
+        let damaged = |reason| Error::ExportDamaged { line: number, reason };
+        if !self.has_begun {
+            return self.header(line);
+        }
+        if self.has_ended {
+            return Err(damaged("it comes after the last"));
+        }
+        let object = self.sum.check(line).ok_or_else(|| damaged("its checksum is wrong"))?;
+        if let Some(end) = object.get("end") {
+            if end.as_u64() != Some(self.done.rows) {
+                return Err(damaged("it counts other rows"));
+            }
+            self.has_ended = true;
+            return Ok(());
+        }
+        let name = object.get("table").and_then(Json::as_str).ok_or_else(|| damaged("it has no table"))?;
+        let row = object.get("row").and_then(Json::as_object).ok_or_else(|| damaged("it has no row"))?;
+        self.done.rows += 1;
+        let Some(table) = TABLES.iter().find(|table| table.name == name) else {
+            return Err(Error::ExportVersion { reason: "it has a table that this program does not know" });
+        };
+        if row.len() != table.columns.len() {
+            return Err(Error::ExportVersion { reason: "a table has other columns than this program knows" });
+        }
+        let cells = table.columns.iter().zip(table.kinds).map(|(column, kind)| Cell::from_json(row.get(*column)?, *kind));
+        let cells: Option<Vec<Cell>> = cells.collect();
+        let cells = cells.ok_or_else(|| damaged("a value is of another type"))?;
+        if table.name == "index_registry" {
+            self.check_registry(&cells)?;
+        }
+        if self.table.is_some_and(|before| before.name != table.name) || self.waiting.len() >= table.page() {
+            self.write().await?;
+        }
+        self.table = Some(table);
+        self.waiting.push(cells);
+        Ok(())
+    }
+
+    fn header(&mut self, line: &str) -> Result<(), Error> {
+        let no_export = Error::ExportVersion { reason: "the first line does not say so" };
+        let header = self.sum.check(line);
+        let Some(header) = header.filter(|header| header.get("format").and_then(Json::as_str) == Some(FORMAT)) else {
+            return Err(no_export);
+        };
+        if header.get("version").and_then(Json::as_u64) != Some(VERSION) {
+            return Err(Error::ExportVersion { reason: "it is of another version" });
+        }
+        self.has_begun = true;
+        Ok(())
+    }
+
+    /// The same number for the same registry, here and there.
+    fn check_registry(&mut self, cells: &[Cell]) -> Result<(), Error> {
+        let [Cell::Integer(id), Cell::Integer(chain), Cell::Bytes(address), ..] = cells else {
+            return Err(Error::Corrupt { what: "registry of an export" });
+        };
+        if Address::try_from(address.as_slice()).is_err() {
+            return Err(Error::Corrupt { what: "registry of an export" });
+        }
+        let place = (*chain, address.clone());
+        let other = self.registries.iter().find(|(_, known)| **known == place).map(|(id, _)| *id);
+        let here = self.registries.entry(*id).or_insert_with(|| place.clone());
+        if *here != place || other.is_some_and(|other| other != *id) {
+            return Err(Error::ImportConflict { registry: *id });
+        }
+        Ok(())
+    }
+
+    async fn write(&mut self) -> Result<(), Error> {
+        let (Some(table), rows) = (self.table, std::mem::take(&mut self.waiting)) else { return Ok(()) };
+        let columns: Vec<Cells<'_>> =
+            table.kinds.iter().enumerate().map(|(column, kind)| Cells::of(&rows, column, *kind)).collect();
+        let columns: Vec<Column<'_>> = columns.iter().map(Cells::column).collect();
+        let bulk = Bulk { table: table.name, columns: table.columns, conflict: "ON CONFLICT DO NOTHING" };
+        let new = self.transaction.insert_many(&bulk, &columns).await?;
+        self.done.new += new;
+        if table.name == "index_tool" && new > 0 {
+            for row in &rows {
+                if let [Cell::Integer(registry), Cell::Bytes(id), ..] = row.as_slice() {
+                    self.tools.push((ToolKey::from_columns(*registry, id)?, Kinds::REGISTERED.and(Kinds::FACTS)));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn end(mut self, line: u64, now: UnixTime) -> Result<Imported, Error> {
+        if !self.has_begun {
+            return Err(Error::ExportVersion { reason: "it is empty" });
+        }
+        if !self.has_ended {
+            return Err(Error::ExportDamaged { line, reason: "it is not the last one" });
+        }
+        self.write().await?;
+        if !self.tools.is_empty() {
+            feed::record(&mut self.transaction, &self.tools, now).await?;
+        }
+        self.transaction.commit().await?;
+        Ok(self.done)
+    }
+}
+
+/// One column of many rows, as statements take it.
+enum Cells<'c> {
+    Integers(Vec<i64>),
+    OptionalIntegers(Vec<Option<i64>>),
+    Texts(Vec<&'c str>),
+    OptionalTexts(Vec<Option<&'c str>>),
+    Bytes(Vec<&'c [u8]>),
+    OptionalBytes(Vec<Option<&'c [u8]>>),
+    Booleans(Vec<bool>),
+}
+
+impl<'c> Cells<'c> {
+    fn of(rows: &'c [Vec<Cell>], column: usize, kind: Kind) -> Self {
+        let integer = |row: &'c Vec<Cell>| if let Cell::Integer(value) = &row[column] { Some(*value) } else { None };
+        let text = |row: &'c Vec<Cell>| if let Cell::Text(value) = &row[column] { Some(value.as_str()) } else { None };
+        let bytes = |row: &'c Vec<Cell>| if let Cell::Bytes(value) = &row[column] { Some(value.as_slice()) } else { None };
+        // A cell is of the kind of its column, so nothing is made up here.
+        match kind {
+            Kind::Integer => Self::Integers(rows.iter().map(|row| integer(row).unwrap_or_default()).collect()),
+            Kind::OptionalInteger => Self::OptionalIntegers(rows.iter().map(integer).collect()),
+            Kind::Text => Self::Texts(rows.iter().map(|row| text(row).unwrap_or_default()).collect()),
+            Kind::OptionalText => Self::OptionalTexts(rows.iter().map(text).collect()),
+            Kind::Bytes => Self::Bytes(rows.iter().map(|row| bytes(row).unwrap_or_default()).collect()),
+            Kind::OptionalBytes => Self::OptionalBytes(rows.iter().map(bytes).collect()),
+            Kind::Boolean => Self::Booleans(rows.iter().map(|row| row[column] == Cell::Boolean(true)).collect()),
+        }
+    }
+
+    fn column(&self) -> Column<'_> {
+        match self {
+            Self::Integers(values) => Column::Integers(values),
+            Self::OptionalIntegers(values) => Column::OptionalIntegers(values),
+            Self::Texts(values) => Column::Texts(values),
+            Self::OptionalTexts(values) => Column::OptionalTexts(values),
+            Self::Bytes(values) => Column::Bytes(values),
+            Self::OptionalBytes(values) => Column::OptionalBytes(values),
+            Self::Booleans(values) => Column::Booleans(values),
+        }
+    }
+}
+
+const COPY: &str = "VACUUM INTO $1";
+
+/// What a file of SQLite begins with.
+const SQLITE: &[u8] = b"SQLite format 3\0";
+
+/// Makes a backup in a new file, readable by its owner alone, while others go on: a copy of the database on SQLite, an export on
+/// PostgreSQL. [`restore`] takes both.
+pub async fn backup(index: &Index, path: &Path, now: UnixTime) -> Result<(), Error> {
+    let failed = |error| Error::File { what: "the backup could not be made", error };
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut file = options.open(path).map_err(failed)?;
+    if index.database().engine() == Engine::Sqlite {
+        let text = path.to_str().ok_or_else(|| failed(std::io::Error::other("the path is not UTF-8")))?;
+        index.database().execute(COPY, &[Value::Text(text)]).await?;
+    } else {
+        let mut out = std::io::BufWriter::new(&mut file);
+        export(index, &mut out, now).await?;
+    }
+    file.sync_all().map_err(failed)
+}
+
+/// Reads a backup of either engine into an index of either engine, all of it or nothing.
+pub async fn restore(index: &Index, path: &Path, now: UnixTime) -> Result<Imported, Error> {
+    let failed = |error| Error::File { what: "the backup could not be read", error };
+    let file = std::fs::File::open(path).map_err(failed)?;
+    let mut input = std::io::BufReader::new(file);
+    if !input.fill_buf().map_err(failed)?.starts_with(SQLITE) {
+        return import(index, &mut input, now).await;
+    }
+    let copied = Index::open(Database::open(&Location::file(path)).await?).await?;
+    let mut exporter = Exporter::new(&copied, now).await?;
+    let mut importer = Importer::new(index).await?;
+    let mut number = 0;
+    while let Some(lines) = exporter.next().await? {
+        for line in lines.lines() {
+            number += 1;
+            importer.line(number, line).await?;
+        }
+    }
+    let done = importer.end(number, now).await;
+    drop(exporter);
+    copied.database().close().await;
+    done
+}

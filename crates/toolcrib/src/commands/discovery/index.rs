@@ -1,0 +1,138 @@
+//! `index`: what an index holds, as text and as backups.
+
+use std::fs;
+use std::io::{self, BufReader, BufWriter};
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+use serde_json::json;
+use toolcrib_core::clock::Clock as _;
+use toolcrib_core::codes;
+use toolcrib_index::export::{self, Imported};
+
+use super::{Kept, index_failure};
+use crate::clock::SystemClock;
+use crate::outcome::{Done, Exit, Failure, Stop};
+use crate::printer::Printer;
+
+/// What to do with an index.
+#[derive(Debug, Subcommand)]
+pub(crate) enum IndexCommand {
+    /// Write the whole index as lines of JSON, each with a checksum
+    #[command(
+        after_help = "Others may write meanwhile: the export shows one moment. It is read again by `index import`, on either engine."
+    )]
+    Export(Export),
+    /// Read an export into an index, all of it or nothing
+    #[command(
+        after_help = "Rows that are there stay as they are, so importing twice is importing once. The index has to be empty, or the one\n\
+        that the export was made from: registries are numbered, and the numbers have to agree."
+    )]
+    Import(Import),
+    /// Make a backup in a new file while others go on: a copy on SQLite, an export on PostgreSQL
+    Backup(Backup),
+    /// Read a backup of either engine into an empty index of either engine
+    Restore(Import),
+}
+
+/// Arguments of `index export`.
+#[derive(Args, Debug)]
+pub(crate) struct Export {
+    /// Where to write; stdout if none is given
+    #[arg(long, short, value_name = "PATH")]
+    pub(crate) out: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) kept: Kept,
+}
+
+/// Arguments of `index import` and `index restore`.
+#[derive(Args, Debug)]
+pub(crate) struct Import {
+    /// The file
+    #[arg(value_name = "PATH")]
+    pub(crate) path: PathBuf,
+    #[command(flatten)]
+    pub(crate) kept: Kept,
+}
+
+/// Arguments of `index backup`.
+#[derive(Args, Debug)]
+pub(crate) struct Backup {
+    /// The file to make; one that is there is never overwritten
+    #[arg(value_name = "PATH")]
+    pub(crate) path: PathBuf,
+    #[command(flatten)]
+    pub(crate) kept: Kept,
+}
+
+/// Runs the command.
+pub(crate) async fn run(command: &IndexCommand, printer: &mut Printer) -> Result<Done, Stop> {
+    let now = SystemClock.now();
+    match command {
+        IndexCommand::Export(arguments) => write(arguments, printer).await,
+        IndexCommand::Import(arguments) => {
+            let file = fs::File::open(&arguments.path).map_err(|error| unreadable(&arguments.path, &error))?;
+            let index = arguments.kept.open().await?;
+            let done = export::import(&index, &mut BufReader::new(file), now).await;
+            tell(done.map_err(|error| index_failure(&error))?, printer)
+        }
+        IndexCommand::Restore(arguments) => {
+            fs::metadata(&arguments.path).map_err(|error| unreadable(&arguments.path, &error))?;
+            let index = arguments.kept.open().await?;
+            let done = export::restore(&index, &arguments.path, now).await.map_err(|error| index_failure(&error))?;
+            tell(done, printer)
+        }
+        IndexCommand::Backup(arguments) => {
+            if arguments.path.exists() {
+                let what = format!("{} is already there", arguments.path.display());
+                return Err(Failure::new(codes::cli::EXISTS, what).into());
+            }
+            let index = arguments.kept.open_existing().await?;
+            export::backup(&index, &arguments.path, now).await.map_err(|error| index_failure(&error))?;
+            let path = arguments.path.display().to_string();
+            printer.result(&format!("{path}\n"))?;
+            Ok(Done::new(Exit::Yes, json!({ "backup": path })))
+        }
+    }
+}
+
+async fn write(arguments: &Export, printer: &mut Printer) -> Result<Done, Stop> {
+    let now = SystemClock.now();
+    let index = arguments.kept.open_existing().await?;
+    let rows = match &arguments.out {
+        Some(path) => {
+            let failed = |error| Failure::new(codes::cli::UNWRITABLE, format!("cannot write {}: {error}", path.display()));
+            let file = fs::OpenOptions::new().write(true).create_new(true).open(path);
+            let file = file.map_err(|error| match error.kind() {
+                io::ErrorKind::AlreadyExists => Failure::new(codes::cli::EXISTS, format!("{} is already there", path.display())),
+                _ => failed(error),
+            })?;
+            export::export(&index, &mut BufWriter::new(file), now).await.map_err(|error| index_failure(&error))?
+        }
+        None if printer.json() => {
+            let what = "an export is many lines of JSON, and an envelope is one";
+            return Err(Failure::new(codes::cli::USAGE, what).hint("give --out, or leave --json out").into());
+        }
+        None => {
+            let mut exporter = export::Exporter::new(&index, now).await.map_err(|error| index_failure(&error))?;
+            let mut rows = 0;
+            while let Some(lines) = exporter.next().await.map_err(|error| index_failure(&error))? {
+                rows += lines.lines().count() as u64;
+                printer.document(&lines)?;
+            }
+            rows.saturating_sub(2)
+        }
+    };
+    printer.note(&format!("{rows} rows"))?;
+    Ok(Done::new(Exit::Yes, json!({ "rows": rows })))
+}
+
+fn tell(done: Imported, printer: &mut Printer) -> Result<Done, Stop> {
+    printer.result(&format!("{} rows, {} of them new\n", done.rows, done.new))?;
+    Ok(Done::new(Exit::Yes, json!({ "rows": done.rows, "new": done.new })))
+}
+
+fn unreadable(path: &Path, error: &io::Error) -> Failure {
+    let code = if error.kind() == io::ErrorKind::NotFound { codes::cli::NOT_FOUND } else { codes::cli::UNREADABLE };
+    Failure::new(code, format!("cannot read {}: {error}", path.display()))
+}

@@ -1,0 +1,91 @@
+//! Commands that find tools, and that look after an index and its directory.
+
+pub(crate) mod index;
+pub(crate) mod keys;
+mod show;
+mod source;
+pub(crate) mod tools;
+
+use std::path::Path;
+
+use clap::Args;
+use toolcrib_core::codes;
+use toolcrib_index::Index;
+use toolcrib_store::{Database, Location};
+
+use crate::env;
+use crate::onchain::state_dir;
+use crate::outcome::Failure;
+
+/// Where an index is kept.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Kept {
+    /// The database of the index: a SQLite file. PostgreSQL, for several machines, is named by `TOOLCRIB_INDEX`, since its URL has a
+    /// password [env: `TOOLCRIB_INDEX`] [default: `index.db` in the user's state folder]
+    #[arg(long, value_name = "PATH")]
+    pub(crate) store: Option<String>,
+}
+
+impl Kept {
+    /// Whether something was said about it on the command line.
+    pub(crate) const fn is_said(&self) -> bool {
+        self.store.is_some()
+    }
+
+    /// Opens the index, and makes it if it is not there.
+    pub(crate) async fn open(&self) -> Result<Index, Failure> {
+        Index::open(self.database(true).await?).await.map_err(|error| index_failure(&error))
+    }
+
+    /// Opens an index that must be there.
+    pub(crate) async fn open_existing(&self) -> Result<Index, Failure> {
+        Index::open(self.database(false).await?).await.map_err(|error| index_failure(&error))
+    }
+
+    /// Opens the database.
+    pub(crate) async fn database(&self, may_be_made: bool) -> Result<Database, Failure> {
+        let location = self.location()?;
+        if let Some(path) = location.path().filter(|path| !may_be_made && !path.exists()) {
+            let what = format!("there is no index in {}", path.display());
+            return Err(
+                Failure::new(codes::cli::NOT_FOUND, what).hint("`toolcrib index run` makes one, and so does `index import`")
+            );
+        }
+        Database::open(&location).await.map_err(|error| Failure::new(error.code(), error.to_string()))
+    }
+
+    fn location(&self) -> Result<Location, Failure> {
+        let failed = |error: toolcrib_store::Error| Failure::new(error.code(), error.to_string());
+        if let Some(setting) = &self.store {
+            if setting.starts_with("postgres:") || setting.starts_with("postgresql:") {
+                let what = "a database URL has a password, and arguments are seen by every user of this machine";
+                return Err(Failure::new(codes::cli::USAGE, what).hint("put the URL into TOOLCRIB_INDEX"));
+            }
+            return Ok(match setting.strip_prefix("sqlite:") {
+                Some(path) => Location::file(path),
+                None => Location::file(setting),
+            });
+        }
+        if let Some(setting) = std::env::var(env::TOOLCRIB_INDEX).ok().filter(|setting| !setting.is_empty()) {
+            return Location::parse(&setting).map_err(failed);
+        }
+        let folder = state_dir()?;
+        make_private(&folder)?;
+        Ok(Location::file(folder.join("index.db")))
+    }
+}
+
+fn make_private(folder: &Path) -> Result<(), Failure> {
+    let mut builder = std::fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder
+        .create(folder)
+        .map_err(|error| Failure::new(codes::cli::UNWRITABLE, format!("cannot make {}: {error}", folder.display())))
+}
+
+/// What went wrong with an index, as a failure.
+pub(crate) fn index_failure(error: &toolcrib_index::Error) -> Failure {
+    Failure::new(error.code(), error.to_string())
+}

@@ -1,0 +1,238 @@
+//! `tools`: finds tools in a directory, with the options that users of the public command line know.
+
+use clap::{Args, Subcommand};
+use toolcrib_core::caip::ToolRef;
+use toolcrib_core::codes;
+
+use super::show::{Printing, Question, ask};
+use super::source::{Where, encoded};
+use crate::outcome::{Done, Failure, Stop};
+use crate::printer::Printer;
+use crate::settings::Settings;
+
+/// What to do with tools.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ToolsCommand {
+    /// Find tools by words
+    Search(Box<SearchTools>),
+    /// List tools, the newest first
+    List(ListTools),
+    /// Show one tool with its verdict and the reasons
+    Get(OneTool),
+    /// List proven calls of a tool
+    Activity(ToolActivity),
+    /// List what the registry said about a tool from the beginning
+    History(ToolHistory),
+}
+
+/// Arguments of `tools search`.
+#[derive(Args, Debug)]
+pub(crate) struct SearchTools {
+    /// Words, in any order and with mistakes
+    #[arg(long, short = 'Q', value_name = "WORDS")]
+    pub(crate) query: Option<String>,
+    /// The chain of the registry: its number or name
+    #[arg(long, value_name = "CHAIN")]
+    pub(crate) registry_chain: Option<String>,
+    /// All of these tags, separated by commas
+    #[arg(long, value_name = "A,B", value_delimiter = ',')]
+    pub(crate) tags: Vec<String>,
+    /// open, nft_gated, token_gated, subscription or gated
+    #[arg(long, value_name = "KIND")]
+    pub(crate) access_type: Option<String>,
+    /// Who registered them
+    #[arg(long, value_name = "0x…")]
+    pub(crate) creator: Option<String>,
+    /// Gates that ask for a token of this collection
+    #[arg(long, value_name = "0x…")]
+    pub(crate) collection: Option<String>,
+    /// relevance, newest or most_used
+    #[arg(long, value_name = "ORDER")]
+    pub(crate) sort_by: Option<String>,
+    /// Say how each score came about
+    #[arg(long)]
+    pub(crate) explain: bool,
+    #[command(flatten)]
+    pub(crate) page: Paging,
+    #[command(flatten)]
+    pub(crate) from: Where,
+    #[command(flatten)]
+    pub(crate) printing: Printing,
+}
+
+/// Arguments of `tools list`.
+#[derive(Args, Debug)]
+pub(crate) struct ListTools {
+    /// newest or oldest
+    #[arg(long, value_name = "ORDER")]
+    pub(crate) sort_by: Option<String>,
+    /// open, nft_gated, token_gated, subscription or gated
+    #[arg(long = "type", value_name = "KIND")]
+    pub(crate) kind: Option<String>,
+    #[command(flatten)]
+    pub(crate) page: Paging,
+    #[command(flatten)]
+    pub(crate) from: Where,
+    #[command(flatten)]
+    pub(crate) printing: Printing,
+}
+
+/// A part of a list.
+#[derive(Args, Debug)]
+pub(crate) struct Paging {
+    /// How many at most
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=200))]
+    pub(crate) limit: u32,
+    /// Go on where the last page ended
+    #[arg(long, value_name = "CURSOR")]
+    pub(crate) next: Option<String>,
+    /// Also tools that are not verified: for people, never for an agent
+    #[arg(long)]
+    pub(crate) include_unverified: bool,
+}
+
+/// A tool.
+#[derive(Args, Debug)]
+pub(crate) struct Named {
+    /// The tool: its reference, or chain, registry and id
+    #[arg(value_name = "TOOL", num_args = 1..=3, required = true)]
+    pub(crate) tool: Vec<String>,
+}
+
+/// Arguments of `tools get`.
+#[derive(Args, Debug)]
+pub(crate) struct OneTool {
+    #[command(flatten)]
+    pub(crate) named: Named,
+    #[command(flatten)]
+    pub(crate) from: Where,
+    #[command(flatten)]
+    pub(crate) printing: Printing,
+}
+
+/// Arguments of `tools activity`.
+#[derive(Args, Debug)]
+pub(crate) struct ToolActivity {
+    #[command(flatten)]
+    pub(crate) named: Named,
+    /// Also what the tool's owner paid
+    #[arg(long)]
+    pub(crate) include_creator_payments: bool,
+    /// How many at most
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub(crate) limit: u32,
+    /// Leave out so many
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) offset: u32,
+    #[command(flatten)]
+    pub(crate) from: Where,
+    #[command(flatten)]
+    pub(crate) printing: Printing,
+}
+
+/// Arguments of `tools history`.
+#[derive(Args, Debug)]
+pub(crate) struct ToolHistory {
+    #[command(flatten)]
+    pub(crate) named: Named,
+    /// How many at most
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=200))]
+    pub(crate) limit: u32,
+    /// Go on where the last page ended
+    #[arg(long, value_name = "CURSOR")]
+    pub(crate) next: Option<String>,
+    #[command(flatten)]
+    pub(crate) from: Where,
+    #[command(flatten)]
+    pub(crate) printing: Printing,
+}
+
+/// Runs the command.
+pub(crate) async fn run(command: &ToolsCommand, settings: &Settings, printer: &mut Printer) -> Result<Done, Stop> {
+    let (question, from, printing) = match command {
+        ToolsCommand::Search(arguments) => (search(arguments), &arguments.from, &arguments.printing),
+        ToolsCommand::List(arguments) => (list(arguments), &arguments.from, &arguments.printing),
+        ToolsCommand::Get(arguments) => {
+            let path = arguments.named.path("")?;
+            (Question { path, query: Vec::new(), rows: None, columns: &[] }, &arguments.from, &arguments.printing)
+        }
+        ToolsCommand::Activity(arguments) => (activity(arguments)?, &arguments.from, &arguments.printing),
+        ToolsCommand::History(arguments) => (history(arguments)?, &arguments.from, &arguments.printing),
+    };
+    let source = from.open(settings).await?;
+    ask(&source, &question, printing, printer).await
+}
+
+fn search(arguments: &SearchTools) -> Question<'_> {
+    let said = [
+        ("query", &arguments.query),
+        ("registry_chain", &arguments.registry_chain),
+        ("access_type", &arguments.access_type),
+        ("creator", &arguments.creator),
+        ("collection", &arguments.collection),
+        ("sort_by", &arguments.sort_by),
+    ];
+    let mut query: Vec<_> = said.into_iter().filter_map(|(name, value)| Some((name, value.clone()?))).collect();
+    query.extend(arguments.tags.iter().map(|tag| ("tags", tag.clone())));
+    if arguments.explain {
+        query.push(("explain", "true".to_owned()));
+    }
+    arguments.page.add(&mut query);
+    let columns = &["name", "description", "access_type", "registry_chain", "registry_addr", "tool_id"];
+    Question { path: "/api/v2/tools/search".to_owned(), query, rows: Some("results"), columns }
+}
+
+fn list(arguments: &ListTools) -> Question<'_> {
+    let said = [("sort_by", &arguments.sort_by), ("type", &arguments.kind)];
+    let mut query: Vec<_> = said.into_iter().filter_map(|(name, value)| Some((name, value.clone()?))).collect();
+    arguments.page.add(&mut query);
+    let columns = &["registry_chain", "registry_addr", "tool_id", "endpoint_domain", "manifest_hash_verified", "created_at"];
+    Question { path: "/api/v2/tools".to_owned(), query, rows: Some("tools"), columns }
+}
+
+fn activity(arguments: &ToolActivity) -> Result<Question<'_>, Failure> {
+    let mut query = vec![("limit", arguments.limit.to_string()), ("offset", arguments.offset.to_string())];
+    if arguments.include_creator_payments {
+        query.push(("include_creator_payments", "true".to_owned()));
+    }
+    let columns = &["timestamp", "type", "paid", "caller_address", "amount", "asset", "chain_id", "tx_hash"];
+    Ok(Question { path: arguments.named.path("/activity")?, query, rows: Some("activity"), columns })
+}
+
+fn history(arguments: &ToolHistory) -> Result<Question<'_>, Failure> {
+    let mut query = vec![("limit", arguments.limit.to_string())];
+    query.extend(arguments.next.clone().map(|next| ("cursor", next)));
+    let columns = &["timestamp", "kind", "block_number", "metadata_uri", "manifest_hash", "predicate"];
+    Ok(Question { path: arguments.named.path("/history")?, query, rows: Some("events"), columns })
+}
+
+impl Paging {
+    fn add(&self, query: &mut Vec<(&str, String)>) {
+        query.push(("limit", self.limit.to_string()));
+        query.extend(self.next.clone().map(|next| ("cursor", next)));
+        if self.include_unverified {
+            query.push(("include_unverified", "true".to_owned()));
+        }
+    }
+}
+
+impl Named {
+    /// The path of the tool in a directory, with what follows it.
+    fn path(&self, part: &str) -> Result<String, Failure> {
+        let [chain, registry, id] = match self.tool.as_slice() {
+            [reference] => {
+                let tool = ToolRef::parse(reference).map_err(|fault| {
+                    Failure::new(fault.code(), format!("`{reference}` is no reference of a tool"))
+                        .hint("write eip155:8453/erc8257:0x…/7, or chain, registry and id")
+                })?;
+                [tool.chain.to_string(), tool.registry.to_checksum(None), tool.id.to_string()]
+            }
+            [chain, registry, id] => [chain.clone(), registry.clone(), id.clone()],
+            _ => {
+                let what = "a tool is named by its reference, or by chain, registry and id";
+                return Err(Failure::new(codes::cli::USAGE, what));
+            }
+        };
+        Ok(format!("/api/v2/tools/{}/{}/{}{part}", encoded(&chain), encoded(&registry), encoded(&id)))
+    }
+}
