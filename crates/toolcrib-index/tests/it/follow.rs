@@ -1,6 +1,6 @@
 //! Followers on real nodes: the history of the public registries, a process that is killed again and again, and real reorganisations.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -56,6 +56,14 @@ enum Change {
     Deregister,
 }
 
+/// What a tool was last seen as.
+struct Seen {
+    uri: String,
+    hash: B256,
+    predicate: Option<Address>,
+    gone: bool,
+}
+
 /// The rows of the corpus as changes: (chain of the source, tool, change), in an order in which a registry gives these ids.
 fn changes() -> Option<Vec<(u64, u64, Change)>> {
     let Some(corpus) = std::env::var_os("TOOLCRIB_CORPUS") else {
@@ -69,8 +77,7 @@ fn changes() -> Option<Vec<(u64, u64, Change)>> {
     let [chain, tool, uri, hash, creator, predicate, status] =
         ["chain_id", "tool_id", "metadata_uri", "manifest_hash", "creator", "access_predicate", "status"].map(column);
     let mut creators: BTreeMap<String, usize> = BTreeMap::new();
-    // What each tool was last seen as: creator, URI, hash, predicate, gone.
-    let mut last: BTreeMap<(u64, u64), (usize, String, B256, Option<Address>, bool)> = BTreeMap::new();
+    let mut last: BTreeMap<(u64, u64), Seen> = BTreeMap::new();
     let mut counts: BTreeMap<u64, u64> = BTreeMap::new();
     let mut made = Vec::new();
     let mut rows: Vec<Vec<&str>> = lines.map(|line| line.split('\t').collect()).collect();
@@ -83,37 +90,31 @@ fn changes() -> Option<Vec<(u64, u64, Change)>> {
         let predicate = row[predicate].parse::<Address>().ok().filter(|address| !address.is_zero());
         let count = creators.len();
         let creator = *creators.entry(row[creator].to_owned()).or_insert(count);
-        let key = (chain, id);
-        if !last.contains_key(&key) {
+        let tool = last.entry((chain, id)).or_insert_with(|| {
             let next = counts.entry(chain).or_default();
-            // Ids that the corpus first shows later were given before.
-            while *next + 1 < id {
-                *next += 1;
-                panic!("tool {next} of chain {chain} comes after {id}");
-            }
+            assert_eq!(*next + 1, id, "a registry gives no id twice and leaves none out");
             *next = id;
             // Of a tool that was gone when it was first seen nothing is known but that.
             let placeholder = (format!("https://gone.example/{id}"), keccak256(id.to_be_bytes()));
             let (uri, hash) = known.map_or(placeholder, |hash| (row[uri].to_owned(), hash));
-            last.insert(key, (creator, uri.clone(), hash, predicate, false));
-            made.push((chain, id, Change::Register { creator, uri, hash, predicate }));
-        }
-        let tool = last.get_mut(&key).expect("registered");
-        if tool.4 {
+            made.push((chain, id, Change::Register { creator, uri: uri.clone(), hash, predicate }));
+            Seen { uri, hash, predicate, gone: false }
+        });
+        if tool.gone {
             continue;
         }
         if let Some(hash) = known
-            && (tool.1 != row[uri] || tool.2 != hash)
+            && (tool.uri != row[uri] || tool.hash != hash)
         {
-            (tool.1, tool.2) = (row[uri].to_owned(), hash);
+            (tool.uri, tool.hash) = (row[uri].to_owned(), hash);
             made.push((chain, id, Change::Update { uri: row[uri].to_owned(), hash }));
         }
-        if !gone && tool.3 != predicate && row[status] == "active" {
-            tool.3 = predicate;
+        if !gone && tool.predicate != predicate && row[status] == "active" {
+            tool.predicate = predicate;
             made.push((chain, id, Change::Gate { predicate }));
         }
         if gone {
-            tool.4 = true;
+            tool.gone = true;
             made.push((chain, id, Change::Deregister));
         }
     }
@@ -173,10 +174,8 @@ async fn send(chain: &Chain, from: Address, call: &Call) -> u64 {
 async fn seed(node: &Node, changes: &[(u64, u64, Change)]) -> Option<Seeded> {
     let chain = node.chain().await;
     let mut registries = BTreeMap::new();
-    for source in changes.iter().map(|(source, ..)| *source) {
-        if !registries.contains_key(&source) {
-            registries.insert(source, deploy(&chain, "ToolRegistry", &[]).await?);
-        }
+    for source in changes.iter().map(|(source, ..)| *source).collect::<BTreeSet<_>>() {
+        registries.insert(source, deploy(&chain, "ToolRegistry", &[]).await?);
     }
     let mut replayed: BTreeMap<(u64, u64), Replayed> = BTreeMap::new();
     let mut owners: BTreeMap<(u64, u64), Address> = BTreeMap::new();

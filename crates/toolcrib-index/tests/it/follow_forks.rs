@@ -162,7 +162,7 @@ fn events(seed: u64, count: u64) -> Vec<Emitted> {
         .map(|n| {
             let word = keccak256((U256::from(seed), U256::from(n)).abi_encode_packed_words());
             let (id, choice) = (u64::from(word[0] % 24) + 1, word[1] % 10);
-            let predicate = if word[2] % 3 == 0 { Address::ZERO } else { Address::repeat_byte(0x50 + word[2] % 4) };
+            let predicate = if word[2].is_multiple_of(3) { Address::ZERO } else { Address::repeat_byte(0x50 + word[2] % 4) };
             let uri = format!("https://tool{id}.example/{}", word[3]);
             match choice {
                 0..=3 => registered(id, Address::repeat_byte(word[4]), predicate, &uri, word),
@@ -615,14 +615,14 @@ async fn a_node_that_is_behind_takes_nothing_back() {
         behind.change(|world| {
             world.fault = Some(Arc::new(|world: &World, _: &str, _: &serde_json::Value| {
                 let count: u64 = world.asked.values().sum();
-                (count % 2 == 0).then(|| Reply::Http(502, Vec::new()))
+                count.is_multiple_of(2).then(|| Reply::Http(502, Vec::new()))
             }));
         });
         ahead.change(|world| grow(world, 10, 8));
         ahead.change(|world| {
             world.fault = Some(Arc::new(|world: &World, _: &str, _: &serde_json::Value| {
                 let count: u64 = world.asked.values().sum();
-                (count % 5 == 0).then(|| Reply::Http(502, Vec::new()))
+                count.is_multiple_of(5).then(|| Reply::Http(502, Vec::new()))
             }));
         });
         release(&index).await;

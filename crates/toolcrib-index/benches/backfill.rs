@@ -1,0 +1,314 @@
+//! How fast a registry's past is taken in, from a real node, into both stores.
+//!
+//! anvil is seeded with registrations and changes, ten to a block, four registrations to a change. Each measurement is a process of its
+//! own, from its start to its end: it opens an empty database, makes the tables, follows to the head and ends. What it leaves is complete:
+//! events, merged tool rows, jobs, change feed, block window and checkpoint. Then the same with kill -9 at random moments.
+//!
+//! `cargo bench -p toolcrib-index --bench backfill` measures with 20,000 events; arguments after `--` change that: `--events 200000`,
+//! `--runs 5`, `--kills 20`, `--quick`, `--keep` (leaves the node running and prints where, for measuring something else beside it).
+#![expect(clippy::print_stdout, clippy::disallowed_methods, reason = "a benchmark prints, and goes by the machine's clock")]
+
+use std::io::{BufRead as _, BufReader};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use alloy_primitives::{Address, Bytes, U256, hex, keccak256};
+use alloy_provider::Provider as _;
+use serde_json::{Value as Json, json};
+use toolcrib_chain::network::Network;
+use toolcrib_chain::registry::Registry;
+use toolcrib_chain::rpc::{Chain, ChainConfig, NodeUrl};
+use toolcrib_chain::wallet::DEV_ACCOUNTS;
+use toolcrib_core::clock::{Clock, UnixTime};
+use toolcrib_index::Index;
+use toolcrib_index::follow::{FollowOptions, Follower};
+use toolcrib_store::{Database, Location};
+
+#[path = "../../toolcrib-store/tests/support/mod.rs"]
+mod databases;
+
+use databases::{Backend, Place};
+
+const CHAIN_ID: u64 = 31_337;
+const CHILD: &str = "TOOLCRIB_BACKFILL_CHILD";
+
+/// Events of a block.
+const PER_BLOCK: u64 = 10;
+
+/// A contract that passes on many calls: after a word with the address each call has its length before it. It reverts when one does.
+const MANY: [u8; 52] =
+    hex!("60205b36811015602d57803580826020016000376000600082600060006000355af115602f57016020016002565b005b600080fd");
+const MANY_AT: Address = Address::repeat_byte(0x77);
+
+struct Now;
+
+impl Clock for Now {
+    fn now(&self) -> UnixTime {
+        UnixTime::from_seconds(SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() as i64))
+    }
+}
+
+fn main() {
+    let workers = if std::env::var_os(CHILD).is_some() { 2 } else { 1 };
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(workers).enable_all().build().expect("a runtime");
+    match std::env::var(CHILD) {
+        Ok(task) => runtime.block_on(follow(&task)),
+        Err(_) => runtime.block_on(measure()),
+    }
+}
+
+async fn connect(url: &str) -> Chain {
+    let network = Network::by_id(CHAIN_ID).cloned().unwrap_or_else(|| Network::unlisted(CHAIN_ID));
+    let config = ChainConfig::new(&network, vec![NodeUrl::parse(url).expect("a URL")]).expect("a node");
+    Chain::connect(config).await.expect("the node answers")
+}
+
+/// The process that is measured.
+async fn follow(task: &str) {
+    let parts: Vec<&str> = task.split('\n').collect();
+    let [setting, url, registry, head] = parts.as_slice() else { panic!("{task}") };
+    let index = Index::open(Database::open(&Location::parse(setting).expect("a location")).await.expect("a database")).await;
+    let index = index.expect("an index");
+    let chain = connect(url).await;
+    let mut options = FollowOptions::of(chain.network(), Arc::new(Now));
+    options.lease_seconds = 1;
+    options.poll = Duration::from_millis(20);
+    let mut follower = Follower::new(index, chain, registry.parse().expect("an address"), options);
+    follower.catch_up_to(head.parse().expect("a number")).await.expect("caught up");
+    let progress = *follower.progress().borrow();
+    println!("{}", json!({ "cpu": cpu_seconds(), "peak": peak_bytes(), "events": progress.events, "ranges": progress.ranges }));
+}
+
+/// Seconds of processor time of this process.
+fn cpu_seconds() -> f64 {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+    let ticks = |at: usize| fields.get(at).and_then(|field| field.parse::<f64>().ok()).unwrap_or_default();
+    // utime and stime, in hundredths.
+    (ticks(11) + ticks(12)) / 100.0
+}
+
+/// The most memory that this process ever had.
+fn peak_bytes() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or_default();
+    line.trim().trim_end_matches(" kB").trim().parse::<u64>().unwrap_or_default() * 1_024
+}
+
+fn argument(name: &str) -> Option<String> {
+    let mut arguments = std::env::args();
+    arguments.find(|argument| argument == name)?;
+    arguments.next()
+}
+
+async fn measure() {
+    let is_quick = std::env::args().any(|argument| argument == "--quick");
+    let number = |name: &str, usual: u64, quick: u64| {
+        argument(name).map_or(if is_quick { quick } else { usual }, |text| text.parse().expect("a number"))
+    };
+    let (events, runs, kills) = (number("--events", 20_000, 2_000), number("--runs", 5, 1), number("--kills", 20, 2));
+    let Some((_node, url)) = anvil() else {
+        println!("SKIPPED: no anvil: set TOOLCRIB_ANVIL");
+        return;
+    };
+    let chain = connect(&url).await;
+    let begun = Instant::now();
+    let Some(registry) = seed(&chain, events).await else {
+        println!("SKIPPED: no artifact of ToolRegistry");
+        return;
+    };
+    let head = chain.block_number().await.expect("a head");
+    println!("seeded {events} events in {head} blocks in {:.1} s; load {}", begun.elapsed().as_secs_f64(), load());
+    floor(&chain, registry, head).await;
+    if std::env::args().any(|argument| argument == "--keep") {
+        println!("node {url} registry {registry} head {head}");
+    }
+    println!("{:<11}{:>9}{:>9}{:>11}{:>9}{:>10}{:>8}", "store", "seconds", "cpu s", "events/s", "ranges", "peak MiB", "load");
+    for backend in [Backend::SqliteFile, Backend::Postgres] {
+        let mut rates = Vec::new();
+        for _ in 0..runs {
+            let Some(place) = Place::new(backend).await else { break };
+            let task = format!("{}\n{url}\n{registry}\n{head}", place.setting);
+            let begun = Instant::now();
+            let output = child(&task).stdout(Stdio::piped()).spawn().expect("a child").wait_with_output().expect("an end");
+            let seconds = begun.elapsed().as_secs_f64();
+            assert!(output.status.success(), "{output:?}");
+            let said: Json = serde_json::from_slice(&output.stdout).expect("JSON");
+            check(&place, events).await;
+            rates.push(events as f64 / seconds);
+            println!(
+                "{:<11}{seconds:>9.3}{:>9.2}{:>11.0}{:>9}{:>10.1}{:>8}",
+                format!("{backend:?}"),
+                said["cpu"].as_f64().unwrap_or_default(),
+                events as f64 / seconds,
+                said["ranges"],
+                said["peak"].as_f64().unwrap_or_default() / f64::from(1 << 20),
+                load(),
+            );
+        }
+        rates.sort_by(f64::total_cmp);
+        if let (Some(least), Some(most)) = (rates.first(), rates.last()) {
+            println!("{backend:?}: median {:.0} events/s ({least:.0} to {most:.0})", rates[rates.len() / 2]);
+        }
+    }
+    for backend in [Backend::SqliteFile, Backend::Postgres] {
+        let mut bad = 0;
+        let mut killed = 0;
+        for run in 0..kills {
+            let Some(place) = Place::new(backend).await else { break };
+            let task = format!("{}\n{url}\n{registry}\n{head}", place.setting);
+            // Two kills a run, each at a moment that the number of the run decides.
+            for kill in 0..2_u64 {
+                let dice = keccak256([run.to_be_bytes(), kill.to_be_bytes()].concat());
+                let mut following = child(&task).stdout(Stdio::null()).spawn().expect("a child");
+                std::thread::sleep(Duration::from_millis(60 + u64::from(dice[0]) * events / 20_000));
+                killed += u64::from(following.try_wait().expect("a child").is_none());
+                following.kill().expect("killed");
+                following.wait().expect("gone");
+            }
+            let status = child(&task).stdout(Stdio::null()).status().expect("a child");
+            assert!(status.success(), "{status}");
+            bad += u64::from(!is_whole(&place, events).await);
+        }
+        println!("{backend:?}: {kills} runs, {killed} times killed while following, {bad} with duplicates or gaps");
+    }
+    if std::env::args().any(|argument| argument == "--keep") {
+        println!("waiting; end the input to stop the node");
+        let _ = std::io::stdin().lines().count();
+    }
+}
+
+fn child(task: &str) -> Command {
+    let mut command = Command::new(std::env::current_exe().expect("this program"));
+    command.env(CHILD, task).stdin(Stdio::null());
+    command
+}
+
+async fn check(place: &Place, events: u64) {
+    assert!(is_whole(place, events).await, "what was taken in is not what happened");
+}
+
+/// Whether every event was taken in once, and every tool is the fold over its events.
+async fn is_whole(place: &Place, events: u64) -> bool {
+    let database = place.database().await;
+    let count = |sql: &'static str| {
+        let database = database.clone();
+        async move {
+            let row = database.fetch_optional(sql, &[]).await.expect("a count").expect("a row");
+            row.integer(0).expect("a number") as u64
+        }
+    };
+    let tools = registrations(events);
+    let counts = [
+        count("SELECT COUNT(*) FROM index_event").await == events,
+        count("SELECT COUNT(*) FROM (SELECT DISTINCT tx, log_index FROM index_event) t").await == events,
+        count("SELECT COUNT(*) FROM index_tool").await == tools,
+        count("SELECT COALESCE(CAST(SUM(events) AS BIGINT), 0) FROM index_tool").await == events,
+        count("SELECT COUNT(*) FROM index_job").await == tools,
+        count("SELECT COUNT(*) FROM index_change").await == count("SELECT last FROM index_feed").await,
+        count("SELECT COUNT(*) FROM (SELECT DISTINCT tool FROM index_change) t").await == tools,
+    ];
+    database.close().await;
+    counts.iter().all(|is_right| *is_right)
+}
+
+/// What the node alone needs to give all logs, as text.
+async fn floor(chain: &Chain, registry: Address, head: u64) {
+    let begun = Instant::now();
+    let mut bytes = 0;
+    let step = 1_000;
+    for from in (0..=head).step_by(step) {
+        let filter = json!([{ "address": registry, "fromBlock": format!("{from:#x}"), "toBlock": format!("{:#x}", from + step as u64 - 1) }]);
+        let raw: Box<serde_json::value::RawValue> = chain.provider().client().request("eth_getLogs", filter).await.expect("logs");
+        bytes += raw.get().len();
+    }
+    println!("floor: the node gives all logs, {:.1} MB, in {:.3} s", bytes as f64 / 1e6, begun.elapsed().as_secs_f64());
+}
+
+const fn registrations(events: u64) -> u64 {
+    events - events / 5
+}
+
+/// Registers, and changes every fifth time something that is there.
+async fn seed(chain: &Chain, events: u64) -> Option<Address> {
+    let artifact = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../contracts/artifacts/ToolRegistry.json");
+    let artifact: Json = serde_json::from_slice(&std::fs::read(artifact).ok()?).expect("JSON");
+    let code = artifact["bytecode"].as_str().or_else(|| artifact["bytecode"]["object"].as_str()).expect("bytecode").to_owned();
+    let from = DEV_ACCOUNTS[0];
+    let hash = request(chain, "eth_sendTransaction", json!([{ "from": from, "data": code, "gas": "0x1c9c380" }])).await;
+    let receipt = request(chain, "eth_getTransactionReceipt", json!([hash])).await;
+    let address: Address = serde_json::from_value(receipt["contractAddress"].clone()).expect("an address");
+    request(chain, "anvil_setCode", json!([MANY_AT, Bytes::copy_from_slice(&MANY)])).await;
+    let registry = Registry::new(chain.clone(), address);
+    let mut tools = 0_u64;
+    let mut done = 0;
+    while done < events {
+        let mut data = address.into_word().to_vec();
+        for n in done..events.min(done + PER_BLOCK) {
+            let word = keccak256(n.to_be_bytes());
+            let call = if n % 5 == 4 {
+                let id = U256::from(u64::from_be_bytes(word[..8].try_into().expect("eight")) % tools + 1);
+                match n % 20 {
+                    9 => registry.set_predicate(id, Some(Address::from_word(word))),
+                    _ => registry.update(id, &uri(n, "changed"), word),
+                }
+            } else {
+                tools += 1;
+                registry.register(&uri(tools, "tool"), word, None)
+            };
+            data.extend(U256::from(call.data.len()).to_be_bytes::<32>());
+            data.extend(&call.data);
+        }
+        let call = json!([{ "from": from, "to": MANY_AT, "data": Bytes::from(data), "gas": "0x1c9c380" }]);
+        request(chain, "eth_sendTransaction", call).await;
+        done += PER_BLOCK;
+    }
+    assert_eq!(registry.tool_count().await.expect("a count"), U256::from(registrations(events)), "every call went through");
+    Some(address)
+}
+
+fn uri(n: u64, what: &str) -> String {
+    format!("https://tools-{n:06}.example.com/.well-known/ai-tool/{what}-{n:06}.json")
+}
+
+async fn request(chain: &Chain, method: &'static str, params: Json) -> Json {
+    chain.provider().client().request(method, params).await.unwrap_or_else(|error| panic!("{method}: {error}"))
+}
+
+/// A node that ends with this process.
+struct Anvil(Child);
+
+impl Drop for Anvil {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn anvil() -> Option<(Anvil, String)> {
+    let program = std::env::var_os("TOOLCRIB_ANVIL")?;
+    let mut child = Command::new(program)
+        // Without pruning it writes every state to the disk.
+        .args(["--port", "0", "--chain-id", &CHAIN_ID.to_string(), "--prune-history", "16", "--gas-limit", "100000000"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .ok()?;
+    let mut lines = BufReader::new(child.stdout.take()?).lines();
+    let node = Anvil(child);
+    let url = lines
+        .by_ref()
+        .map_while(Result::ok)
+        .find_map(|line| line.strip_prefix("Listening on ").map(|address| format!("http://{}", address.trim())))?;
+    // What it prints later must not fill the pipe.
+    std::thread::spawn(move || lines.count());
+    Some((node, url))
+}
+
+fn load() -> String {
+    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    text.split(' ').next().unwrap_or_default().to_owned()
+}
