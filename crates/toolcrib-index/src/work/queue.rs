@@ -6,7 +6,6 @@
 //!
 //! What is looked at and what is written is the worker's business.
 
-use alloy_primitives::Address;
 use toolcrib_core::clock::UnixTime;
 use toolcrib_store::database::{PerEngine, Row, Transaction, Value};
 
@@ -61,8 +60,11 @@ impl Reason {
         }
     }
 
-    /// Reads the word. One that a later program wrote is a change like any other.
+    /// Reads the word. Followers name the event that it was; but for a registration, and for words of later programs, that is a change.
     fn parse(word: &str) -> Self {
+        if word == "registered" {
+            return Self::New;
+        }
         Self::ALL.into_iter().find(|reason| reason.as_str() == word).unwrap_or(Self::Updated)
     }
 
@@ -145,14 +147,6 @@ const REQUEST: &str = "INSERT INTO index_job (registry, tool, due_at, priority, 
 const SUSPECTED: &str = "UPDATE index_job SET due_at = $3, priority = $4, reason = 'drift_suspect'
     WHERE registry = $1 AND tool = $2 AND due_at > $3";
 
-const UPGRADED: &str = "INSERT INTO index_job (registry, tool, due_at, priority, reason, attempts)
-    SELECT registry, tool, $3, $4, 'upgraded', 0 FROM index_tool WHERE registry = $1 AND predicate = $2 AND deregistered_at IS NULL
-    ON CONFLICT (registry, tool) DO UPDATE SET
-        due_at = CASE WHEN excluded.due_at < index_job.due_at THEN excluded.due_at ELSE index_job.due_at END,
-        priority = CASE WHEN excluded.priority < index_job.priority THEN excluded.priority ELSE index_job.priority END,
-        reason = excluded.reason, leased_until = NULL, lease = NULL, attempts = 0
-    RETURNING registry, tool";
-
 const COMPLETE: &str = "UPDATE index_job SET
         due_at = CASE WHEN due_at = $4 AND reason = $5 THEN $6 ELSE due_at END,
         priority = CASE WHEN due_at = $4 AND reason = $5 THEN $7 ELSE priority END,
@@ -195,24 +189,6 @@ impl Queue {
         let values = [Value::Integer(key.registry.0), Value::Bytes(&id), Value::Integer(now.seconds()), Value::Integer(SUSPECT)];
         self.index.database().execute(SUSPECTED, &values).await?;
         Ok(())
-    }
-
-    /// Has all tools of a registry looked at whose predicate announced other code, as a part of `transaction`. Gives them, so that the
-    /// caller can record [`Kinds::UPGRADED`](crate::feed::Kinds::UPGRADED) for each as the last thing before the commit.
-    pub async fn predicate_upgraded(
-        transaction: &mut Transaction,
-        registry: RegistryId,
-        predicate: Address,
-        now: UnixTime,
-    ) -> Result<Vec<ToolKey>, Error> {
-        let values = [
-            Value::Integer(registry.0),
-            Value::Bytes(predicate.as_slice()),
-            Value::Integer(now.seconds()),
-            Value::Integer(CHANGED),
-        ];
-        let rows = transaction.fetch(UPGRADED, &values).await?;
-        rows.iter().map(|row| ToolKey::from_columns(row.integer(0)?, row.bytes(1)?)).collect()
     }
 
     /// Leases jobs that are due: those that somebody waits for first, then changes, then the rest, the oldest first.
