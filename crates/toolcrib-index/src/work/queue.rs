@@ -21,8 +21,8 @@ pub(crate) const EXPIRED: i64 = 3;
 /// Most jobs of one lease: more would wait in one process while others are idle.
 pub const MAX_LEASE: usize = 64;
 
-/// Most jobs that are counted. Beyond it the queue is simply long.
-pub const MAX_COUNTED: i64 = 100_000;
+/// Most jobs that are counted, so that counting takes a few milliseconds. Beyond it the queue is simply long.
+pub const MAX_COUNTED: i64 = 10_000;
 
 /// One in so many places of a lease is for tools whose time has come, before anything else: a flood of registrations must not push those
 /// out that are listed already.
@@ -120,6 +120,15 @@ pub struct QueueState {
     pub oldest_due: Option<UnixTime>,
 }
 
+/// Jobs that are leased together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Class {
+    /// Those with this priority: there is an index for them.
+    Only(i64),
+    /// Those with a priority that this program does not know.
+    Other,
+}
+
 /// Which jobs a worker wants.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted<'a> {
@@ -201,30 +210,34 @@ impl Queue {
         getrandom::fill(&mut token).map_err(|_| Error::Corrupt { what: "source of randomness" })?;
         let mut transaction = self.index.database().begin().await?;
         let mut jobs = Vec::with_capacity(count);
+        // A lease of fewer places gives one of them away every so many times.
+        let share =
+            if count < EXPIRED_SHARE { usize::from(usize::from(token[0]) % EXPIRED_SHARE == 0) } else { count / EXPIRED_SHARE };
         let classes = [
-            (EXPIRED, i64::MAX, count.div_ceil(EXPIRED_SHARE)),
-            (i64::MIN, ASKED, count),
-            (CHANGED, CHANGED, count),
-            (SUSPECT, SUSPECT, count),
-            (EXPIRED, i64::MAX, count),
+            (Class::Only(EXPIRED), share),
+            (Class::Only(ASKED), count),
+            (Class::Only(CHANGED), count),
+            (Class::Only(SUSPECT), count),
+            (Class::Only(EXPIRED), count),
+            (Class::Other, count),
         ];
-        for (from, to, most) in classes {
+        for (class, most) in classes {
             let most = most.min(count - jobs.len());
-            if most == 0 {
-                break;
+            // Words of later programs come last, and only when nothing else is due: there is no index for them.
+            if most == 0 || (class == Class::Other && !jobs.is_empty()) {
+                continue;
             }
-            let (sql, registries) = self.lease_sql(from == to, wanted.registries);
+            let sql = self.lease_sql(class, wanted.registries.unwrap_or_default());
             let mut values = vec![
                 Value::Integer(now.plus(wanted.seconds).seconds()),
                 Value::Bytes(&token),
                 Value::Integer(now.seconds()),
                 Value::Integer(i64::try_from(most).unwrap_or(1)),
-                Value::Integer(from),
             ];
-            if from != to {
-                values.push(Value::Integer(to));
+            if let Class::Only(priority) = class {
+                values.push(Value::Integer(priority));
             }
-            values.extend(registries.iter().map(|registry| Value::Integer(registry.0)));
+            values.extend(wanted.registries.unwrap_or_default().iter().map(|registry| Value::Integer(registry.0)));
             for row in transaction.fetch_made(sql, &values).await? {
                 jobs.push(Job::read(&row, token)?);
             }
@@ -233,30 +246,25 @@ impl Queue {
         Ok(jobs)
     }
 
-    /// The statement that leases jobs of one class. A class of one priority has an index of its own; the two open ones are short, or last.
-    fn lease_sql<'a>(&self, is_one: bool, registries: Option<&'a [RegistryId]>) -> (String, &'a [RegistryId]) {
-        let (class, mut place) = if is_one { ("priority = $5", 6) } else { ("priority BETWEEN $5 AND $6", 7) };
+    /// The statement that leases jobs of one class.
+    fn lease_sql(&self, class: Class, registries: &[RegistryId]) -> String {
+        let (class, first) = match class {
+            Class::Only(_) => ("priority = $5".to_owned(), 6),
+            Class::Other => (format!("NOT priority BETWEEN {ASKED} AND {EXPIRED}"), 5),
+        };
         let mut only = String::new();
-        let registries = registries.unwrap_or_default();
         if !registries.is_empty() {
-            let places: Vec<String> = registries
-                .iter()
-                .map(|_| {
-                    place += 1;
-                    format!("${}", place - 1)
-                })
-                .collect();
+            let places: Vec<String> = (first..first + registries.len()).map(|place| format!("${place}")).collect();
             only = format!(" AND registry IN ({})", places.join(", "));
         }
         let skip = self.index.database().pick(PerEngine { sqlite: "", postgres: " FOR UPDATE SKIP LOCKED" });
-        let sql = format!(
+        format!(
             "WITH due AS MATERIALIZED (SELECT registry, tool FROM index_job
                 WHERE {class} AND due_at <= $3 AND (leased_until IS NULL OR leased_until <= $3){only}
                 ORDER BY due_at LIMIT $4{skip})
             UPDATE index_job SET leased_until = $1, lease = $2 WHERE (registry, tool) IN (SELECT registry, tool FROM due)
             RETURNING registry, tool, due_at, reason, attempts"
-        );
-        (sql, registries)
+        )
     }
 
     /// Gives a job back without having done it.
