@@ -6,7 +6,6 @@
 //!
 //! What is looked at and what is written is the worker's business.
 
-use alloy_primitives::Address;
 use toolcrib_core::clock::UnixTime;
 use toolcrib_store::database::{PerEngine, Row, Transaction, Value};
 
@@ -22,8 +21,8 @@ pub(crate) const EXPIRED: i64 = 3;
 /// Most jobs of one lease: more would wait in one process while others are idle.
 pub const MAX_LEASE: usize = 64;
 
-/// Most jobs that are counted. Beyond it the queue is simply long.
-pub const MAX_COUNTED: i64 = 100_000;
+/// Most jobs that are counted, so that counting takes a few milliseconds. Beyond it the queue is simply long.
+pub const MAX_COUNTED: i64 = 10_000;
 
 /// One in so many places of a lease is for tools whose time has come, before anything else: a flood of registrations must not push those
 /// out that are listed already.
@@ -61,8 +60,11 @@ impl Reason {
         }
     }
 
-    /// Reads the word. One that a later program wrote is a change like any other.
+    /// Reads the word. Followers name the event that it was; but for a registration, and for words of later programs, that is a change.
     fn parse(word: &str) -> Self {
+        if word == "registered" {
+            return Self::New;
+        }
         Self::ALL.into_iter().find(|reason| reason.as_str() == word).unwrap_or(Self::Updated)
     }
 
@@ -118,6 +120,15 @@ pub struct QueueState {
     pub oldest_due: Option<UnixTime>,
 }
 
+/// Jobs that are leased together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Class {
+    /// Those with this priority: there is an index for them.
+    Only(i64),
+    /// Those with a priority that this program does not know.
+    Other,
+}
+
 /// Which jobs a worker wants.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted<'a> {
@@ -144,14 +155,6 @@ const REQUEST: &str = "INSERT INTO index_job (registry, tool, due_at, priority, 
 
 const SUSPECTED: &str = "UPDATE index_job SET due_at = $3, priority = $4, reason = 'drift_suspect'
     WHERE registry = $1 AND tool = $2 AND due_at > $3";
-
-const UPGRADED: &str = "INSERT INTO index_job (registry, tool, due_at, priority, reason, attempts)
-    SELECT registry, tool, $3, $4, 'upgraded', 0 FROM index_tool WHERE registry = $1 AND predicate = $2 AND deregistered_at IS NULL
-    ON CONFLICT (registry, tool) DO UPDATE SET
-        due_at = CASE WHEN excluded.due_at < index_job.due_at THEN excluded.due_at ELSE index_job.due_at END,
-        priority = CASE WHEN excluded.priority < index_job.priority THEN excluded.priority ELSE index_job.priority END,
-        reason = excluded.reason, leased_until = NULL, lease = NULL, attempts = 0
-    RETURNING registry, tool";
 
 const COMPLETE: &str = "UPDATE index_job SET
         due_at = CASE WHEN due_at = $4 AND reason = $5 THEN $6 ELSE due_at END,
@@ -197,24 +200,6 @@ impl Queue {
         Ok(())
     }
 
-    /// Has all tools of a registry looked at whose predicate announced other code, as a part of `transaction`. Gives them, so that the
-    /// caller can record [`Kinds::UPGRADED`](crate::feed::Kinds::UPGRADED) for each as the last thing before the commit.
-    pub async fn predicate_upgraded(
-        transaction: &mut Transaction,
-        registry: RegistryId,
-        predicate: Address,
-        now: UnixTime,
-    ) -> Result<Vec<ToolKey>, Error> {
-        let values = [
-            Value::Integer(registry.0),
-            Value::Bytes(predicate.as_slice()),
-            Value::Integer(now.seconds()),
-            Value::Integer(CHANGED),
-        ];
-        let rows = transaction.fetch(UPGRADED, &values).await?;
-        rows.iter().map(|row| ToolKey::from_columns(row.integer(0)?, row.bytes(1)?)).collect()
-    }
-
     /// Leases jobs that are due: those that somebody waits for first, then changes, then the rest, the oldest first.
     pub async fn lease(&self, wanted: Wanted<'_>, now: UnixTime) -> Result<Vec<Job>, Error> {
         let count = wanted.count.min(MAX_LEASE);
@@ -225,30 +210,34 @@ impl Queue {
         getrandom::fill(&mut token).map_err(|_| Error::Corrupt { what: "source of randomness" })?;
         let mut transaction = self.index.database().begin().await?;
         let mut jobs = Vec::with_capacity(count);
+        // A lease of fewer places gives one of them away every so many times.
+        let share =
+            if count < EXPIRED_SHARE { usize::from(usize::from(token[0]) % EXPIRED_SHARE == 0) } else { count / EXPIRED_SHARE };
         let classes = [
-            (EXPIRED, i64::MAX, count.div_ceil(EXPIRED_SHARE)),
-            (i64::MIN, ASKED, count),
-            (CHANGED, CHANGED, count),
-            (SUSPECT, SUSPECT, count),
-            (EXPIRED, i64::MAX, count),
+            (Class::Only(EXPIRED), share),
+            (Class::Only(ASKED), count),
+            (Class::Only(CHANGED), count),
+            (Class::Only(SUSPECT), count),
+            (Class::Only(EXPIRED), count),
+            (Class::Other, count),
         ];
-        for (from, to, most) in classes {
+        for (class, most) in classes {
             let most = most.min(count - jobs.len());
-            if most == 0 {
-                break;
+            // Words of later programs come last, and only when nothing else is due: there is no index for them.
+            if most == 0 || (class == Class::Other && !jobs.is_empty()) {
+                continue;
             }
-            let (sql, registries) = self.lease_sql(from == to, wanted.registries);
+            let sql = self.lease_sql(class, wanted.registries.unwrap_or_default());
             let mut values = vec![
                 Value::Integer(now.plus(wanted.seconds).seconds()),
                 Value::Bytes(&token),
                 Value::Integer(now.seconds()),
                 Value::Integer(i64::try_from(most).unwrap_or(1)),
-                Value::Integer(from),
             ];
-            if from != to {
-                values.push(Value::Integer(to));
+            if let Class::Only(priority) = class {
+                values.push(Value::Integer(priority));
             }
-            values.extend(registries.iter().map(|registry| Value::Integer(registry.0)));
+            values.extend(wanted.registries.unwrap_or_default().iter().map(|registry| Value::Integer(registry.0)));
             for row in transaction.fetch_made(sql, &values).await? {
                 jobs.push(Job::read(&row, token)?);
             }
@@ -257,30 +246,25 @@ impl Queue {
         Ok(jobs)
     }
 
-    /// The statement that leases jobs of one class. A class of one priority has an index of its own; the two open ones are short, or last.
-    fn lease_sql<'a>(&self, is_one: bool, registries: Option<&'a [RegistryId]>) -> (String, &'a [RegistryId]) {
-        let (class, mut place) = if is_one { ("priority = $5", 6) } else { ("priority BETWEEN $5 AND $6", 7) };
+    /// The statement that leases jobs of one class.
+    fn lease_sql(&self, class: Class, registries: &[RegistryId]) -> String {
+        let (class, first) = match class {
+            Class::Only(_) => ("priority = $5".to_owned(), 6),
+            Class::Other => (format!("NOT priority BETWEEN {ASKED} AND {EXPIRED}"), 5),
+        };
         let mut only = String::new();
-        let registries = registries.unwrap_or_default();
         if !registries.is_empty() {
-            let places: Vec<String> = registries
-                .iter()
-                .map(|_| {
-                    place += 1;
-                    format!("${}", place - 1)
-                })
-                .collect();
+            let places: Vec<String> = (first..first + registries.len()).map(|place| format!("${place}")).collect();
             only = format!(" AND registry IN ({})", places.join(", "));
         }
         let skip = self.index.database().pick(PerEngine { sqlite: "", postgres: " FOR UPDATE SKIP LOCKED" });
-        let sql = format!(
+        format!(
             "WITH due AS MATERIALIZED (SELECT registry, tool FROM index_job
                 WHERE {class} AND due_at <= $3 AND (leased_until IS NULL OR leased_until <= $3){only}
                 ORDER BY due_at LIMIT $4{skip})
             UPDATE index_job SET leased_until = $1, lease = $2 WHERE (registry, tool) IN (SELECT registry, tool FROM due)
             RETURNING registry, tool, due_at, reason, attempts"
-        );
-        (sql, registries)
+        )
     }
 
     /// Gives a job back without having done it.

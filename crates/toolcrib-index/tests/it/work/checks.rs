@@ -2,15 +2,17 @@
 
 use alloy_primitives::B256;
 use serde_json::json;
+use toolcrib_core::clock::Clock as _;
 use toolcrib_core::evidence::Evidence;
 use toolcrib_core::judge::{Policy, judge};
 use toolcrib_index::feed::Kinds;
 use toolcrib_index::listing::{AccessKind, Verdict};
+use toolcrib_index::work::{Reason, Wanted};
 
 use super::{World, hash_of, manifest, uri};
 use crate::support::{NOW, answer, ok};
 
-// req: IDX-001, IDX-010
+// req: IDX-001
 #[tokio::test(flavor = "multi_thread")]
 async fn each_check_that_fails_is_named() {
     let world = World::start().await;
@@ -113,6 +115,12 @@ async fn drift_is_seen_and_so_is_its_repair() {
         assert_eq!(stage.work(&world).await.written, 1);
         assert_eq!(stage.index.last_change().await.expect("a number"), before);
         assert_eq!(stage.index.verdicts(stage.key(id), 10).await.expect("a history").len(), 3);
+        // Somebody thinks that it is no longer what it was.
+        assert_eq!(stage.work(&world).await.leased, 0);
+        stage.queue.suspect(stage.key(id), stage.clock.now()).await.expect("told");
+        let wanted = Wanted { count: 9, seconds: 60, registries: None };
+        let jobs = stage.queue.lease(wanted, stage.clock.now()).await.expect("jobs");
+        assert_eq!(jobs.iter().map(|job| job.reason).collect::<Vec<_>>(), [Reason::DriftSuspect]);
     }
 }
 

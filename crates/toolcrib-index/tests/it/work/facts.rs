@@ -8,13 +8,14 @@ use alloy_sol_types::SolValue;
 use futures_util::future::BoxFuture;
 use serde_json::json;
 use toolcrib_chain::predicate::IMPLEMENTATION_SLOT;
+use toolcrib_core::clock::Clock as _;
 use toolcrib_core::registry::RequirementKind;
 use toolcrib_index::facts::{CollectionProvider, NOT_ADVERTISED, Provided};
 use toolcrib_index::feed::{self, Kinds};
 use toolcrib_index::listing::{AccessKind, Life, Listing};
-use toolcrib_index::work::{NameServers, Queue, WorkOptions, Worker};
+use toolcrib_index::work::{NameServers, WorkOptions, Worker};
 
-use super::{World, hash_of, manifest, uri};
+use super::{World, due, hash_of, manifest, uri};
 use crate::support::{NOW, Script, Step, ok};
 
 const DAY: i64 = 86_400;
@@ -118,13 +119,10 @@ async fn an_upgraded_predicate_is_looked_at_and_told() {
 
         // What a follower does when it sees the event.
         world.devchain.set_storage_at(proxy, slot, U256::from(8));
-        let now = stage.clock.0.load(Ordering::SeqCst);
-        let now = toolcrib_core::clock::UnixTime::from_seconds(now);
+        let now = stage.clock.now();
         let mut transaction = stage.index.database().begin().await.expect("a transaction");
-        let touched = Queue::predicate_upgraded(&mut transaction, stage.registry, proxy, now).await.expect("tools");
-        assert_eq!(touched, [stage.key(id)], "only tools with this predicate");
-        let changes: Vec<_> = touched.iter().map(|key| (*key, Kinds::UPGRADED)).collect();
-        feed::record(&mut transaction, &changes, now).await.expect("recorded");
+        due(&mut transaction, stage.key(id), now, "upgraded").await;
+        feed::record(&mut transaction, &[(stage.key(id), Kinds::UPGRADED)], now).await.expect("recorded");
         transaction.commit().await.expect("committed");
 
         stage.clock.advance(5);

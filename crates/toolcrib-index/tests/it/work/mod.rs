@@ -30,7 +30,7 @@ use toolcrib_index::listing::Listing;
 use toolcrib_index::model::{RegistryId, ToolKey, ToolView};
 use toolcrib_index::work::{Live, Queue, Round, WorkOptions, Worker};
 use toolcrib_index::{Chains, Index, text_key};
-use toolcrib_store::database::Value;
+use toolcrib_store::database::{Transaction, Value};
 use toolcrib_verify::Verifier;
 
 use crate::databases::{Backend, Place};
@@ -188,9 +188,14 @@ pub(crate) async fn put(index: &Index, key: ToolKey, tool: &Followed<'_>, reason
     ];
     let mut transaction = index.database().begin().await.expect("a transaction");
     transaction.execute(PUT, &values).await.expect("a tool");
-    let due = [registry, tool_id, Value::Integer(tool.updated_at.seconds()), Value::Text(reason)];
-    transaction.execute(DUE, &due).await.expect("a job");
+    due(&mut transaction, key, tool.updated_at, reason).await;
     transaction.commit().await.expect("committed");
+}
+
+pub(crate) async fn due(transaction: &mut Transaction, key: ToolKey, at: UnixTime, reason: &str) {
+    let id = key.id_bytes();
+    let values = [Value::Integer(key.registry.0), Value::Bytes(&id), Value::Integer(at.seconds()), Value::Text(reason)];
+    transaction.execute(DUE, &values).await.expect("a job");
 }
 
 impl Stage {

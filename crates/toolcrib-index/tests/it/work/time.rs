@@ -145,6 +145,10 @@ async fn whoever_asks_goes_first_and_those_who_are_listed_are_not_forgotten() {
         assert!(jobs.iter().any(|job| job.key == keys[37] && job.reason == Reason::Requested));
         let state = stage.index.queue_state(NOW).await.expect("a state");
         assert_eq!((state.due, state.leased), (32, 8));
+        let later = "UPDATE index_job SET priority = 9, reason = 'tomorrow' WHERE registry = $1 AND tool = $2";
+        let id = keys[20].id_bytes();
+        let values = [Value::Integer(keys[20].registry.0), Value::Bytes(&id)];
+        stage.index.database().execute(later, &values).await.expect("a word of a later program");
         let only = [toolcrib_index::model::RegistryId(77)];
         let others = Wanted { count: 8, seconds: 60, registries: Some(&only) };
         assert!(stage.queue.lease(others, NOW).await.expect("none").is_empty(), "of another registry");
@@ -160,7 +164,38 @@ async fn whoever_asks_goes_first_and_those_who_are_listed_are_not_forgotten() {
         all.sort();
         assert_eq!(all, keys);
         let later = NOW.plus(61);
-        let back = stage.queue.lease(Wanted { count: 64, seconds: 60, registries: None }, later).await.expect("jobs");
-        assert_eq!(back.len(), 40, "the leases of a dead worker come back");
+        let wanted = Wanted { count: 64, seconds: 60, registries: None };
+        let back = stage.queue.lease(wanted, later).await.expect("jobs");
+        assert_eq!(back.len(), 39, "the leases of a dead worker come back");
+        let last = stage.queue.lease(wanted, later).await.expect("jobs");
+        assert!(last.len() == 1 && last[0].key == keys[20], "what a later program wrote comes last");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn when_nobody_answers_it_is_our_own_network() {
+    const TOOLS: usize = 12;
+    let world = World::start().await;
+    let mut tools = Vec::new();
+    for number in 0..TOOLS {
+        tools.push(world.tool(&format!("t{number}.example"), |_| {}).await);
+    }
+    let (ids, servers): (Vec<_>, Vec<_>) = tools.into_iter().unzip();
+    let stages = world.stages().await;
+    for stage in &stages {
+        for id in &ids {
+            stage.follow(&world, *id).await;
+        }
+        assert_eq!(stage.work(&world).await.written, TOOLS);
+    }
+    drop(servers);
+    stages[0].clock.advance(3_960);
+    for stage in &stages {
+        assert_eq!(stage.work(&world).await.kept, TOOLS);
+        let mut counted = 0;
+        for id in &ids {
+            counted += stage.listing(*id).await.health.looks - 1;
+        }
+        assert_eq!(counted, 7, "from the eighth origin on it says nothing about them");
     }
 }
