@@ -107,6 +107,12 @@ impl Directory {
         Builder { index, search, chains, clock: Arc::new(clock), queue, options: Options::default(), mcp: None }
     }
 
+    /// The same directory, with something that answers at `/mcp`: usually [`mcp::router`](crate::mcp::router) over its own routes.
+    #[must_use]
+    pub fn with_mcp(&self, mcp: Router) -> Self {
+        Self { app: self.app.clone(), mcp: Some(mcp) }
+    }
+
     /// All routes. Requests should carry `ConnectInfo<SocketAddr>`, as those of [`serve`](crate::serve) do; without it all callers share
     /// one limit.
     pub fn router(&self) -> Router {

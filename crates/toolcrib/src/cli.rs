@@ -13,7 +13,7 @@ use crate::commands::dev::chain::ChainArguments;
 use crate::commands::discovery::index::IndexCommand;
 use crate::commands::discovery::keys::KeysCommand;
 use crate::commands::discovery::tools::ToolsCommand;
-use crate::commands::hosting::index;
+use crate::commands::hosting::{directory, index};
 use crate::commands::init;
 use crate::commands::onchain::agt::AgtCommand;
 use crate::commands::onchain::contracts::ContractsCommand;
@@ -253,7 +253,17 @@ pub(crate) enum Command {
     /// Issue, list and revoke the keys of a directory
     #[command(subcommand)]
     Keys(KeysCommand),
-    /// Start a world of one's own: a chain with our contracts, three tools, and what to try
+    /// Serve an index: REST, pages, and MCP for models
+    #[command(
+        after_help = "One machine: `toolcrib directory --with-index` follows, verifies and serves, with everything in one file. Many machines:\n\
+        one PostgreSQL, any number of `directory` behind a load balancer, and any number of `index`. It holds no key of anybody.\n\n\
+        Examples:\n  \
+        toolcrib directory --with-index\n  \
+        toolcrib directory --with-index --network base --listen 0.0.0.0:8257 --host tools.example.com\n  \
+        TOOLCRIB_INDEX=postgres://toolcrib@db/toolcrib toolcrib directory --search /var/lib/toolcrib/words"
+    )]
+    Directory(Box<directory::Serve>),
+    /// Start a world of one's own: a chain with our contracts, three tools, a directory of them, and what to try
     #[command(
         after_help = "The tools are open, for holders of an NFT, and paid. They are registered, served with certificates of a local\n\
         authority below localhost, and verify as public ones do. Nothing of this is reachable from outside this machine.\n\

@@ -31,7 +31,7 @@ struct Dev {
 
 impl Dev {
     fn start(sandbox: &Sandbox, more: &[&str]) -> Self {
-        let usual = ["dev", "--json", "--port", "0", "--tools-port", "0", "--exit-after", "120"];
+        let usual = ["dev", "--json", "--port", "0", "--tools-port", "0", "--directory-port", "0", "--exit-after", "120"];
         let mut command = sandbox.command(&[&usual, more].concat());
         let mut child = command.stderr(Stdio::null()).spawn().expect("the program starts");
         let mut out = BufReader::new(child.stdout.take().expect("a pipe"));
@@ -229,7 +229,11 @@ fn a_chain_that_is_kept_has_them_once_and_ctrl_c_ends_it() {
 fn people_are_told_what_to_try() {
     let sandbox = Sandbox::new();
     let begun = Instant::now();
-    let ran = finish(&mut sandbox.command(&["dev", "--port", "0", "--tools-port", "0", "--exit-after", "0"]), b"").code(0);
+    let ran = finish(
+        &mut sandbox.command(&["dev", "--port", "0", "--tools-port", "0", "--directory-port", "0", "--exit-after", "0"]),
+        b"",
+    )
+    .code(0);
     assert!(begun.elapsed() < Duration::from_secs(30), "even without optimisation and beside other tests");
     let lines: Vec<_> = ran.stdout.lines().collect();
     assert!(lines[0].starts_with("chain 31337 at http://127.0.0.1:"), "{}", ran.stdout);
@@ -245,8 +249,11 @@ fn people_are_told_what_to_try() {
             && ran.stderr.contains("keys of the ten accounts are public")
     );
     // One line for each thing to try: nothing of it is on stdout.
-    let quiet =
-        finish(&mut sandbox.command(&["dev", "-q", "--port", "0", "--tools-port", "0", "--exit-after", "0"]), b"").code(0);
+    let quiet = finish(
+        &mut sandbox.command(&["dev", "-q", "--port", "0", "--tools-port", "0", "--directory-port", "0", "--exit-after", "0"]),
+        b"",
+    )
+    .code(0);
     assert_eq!(quiet.stderr, "");
     assert_eq!(quiet.stdout.lines().count(), lines.len());
 }
@@ -256,7 +263,12 @@ fn the_authority_stays_and_is_for_its_owner_alone() {
     let sandbox = Sandbox::new();
     let folder = sandbox.home().join(".local/state/toolcrib/dev");
     let files = || ["ca.pem", "ca-key.pem"].map(|name| fs::read(folder.join(name)).expect("a file"));
-    let start = || finish(&mut sandbox.command(&["dev", "--port", "0", "--tools-port", "0", "--exit-after", "0"]), b"");
+    let start = || {
+        finish(
+            &mut sandbox.command(&["dev", "--port", "0", "--tools-port", "0", "--directory-port", "0", "--exit-after", "0"]),
+            b"",
+        )
+    };
     start().code(0);
     let before = files();
     start().code(0);
@@ -285,7 +297,11 @@ fn where_there_can_be_no_tools_there_are_none() {
     // A port that is taken.
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
     let port = taken.local_addr().expect("bound").port().to_string();
-    let ran = finish(&mut sandbox.command(&["dev", "--port", "0", "--tools-port", &port, "--exit-after", "0"]), b"").code(2);
+    let ran = finish(
+        &mut sandbox.command(&["dev", "--port", "0", "--tools-port", &port, "--directory-port", "0", "--exit-after", "0"]),
+        b"",
+    )
+    .code(2);
     assert!(ran.stderr.contains("gate.bind") && ran.stderr.contains("--tools-port"), "{}", ran.stderr);
 }
 

@@ -13,13 +13,20 @@ use toolcrib_chain::network::LOCAL_CHAIN_ID;
 use toolcrib_chain::registry::Registry;
 use toolcrib_chain::wallet::{LocalWallet, Wallet};
 use toolcrib_core::codes;
-use toolcrib_gate::{Authority, Gate, LocalSettlement, Origins, Server, Tls, Tools};
+use toolcrib_directory::{Options, Rate};
+use toolcrib_gate::{Authority, ConfiguredUrl, Gate, LocalSettlement, Origins, Server, Tls, Tools, Usage};
+use toolcrib_index::work::WorkOptions;
 use toolcrib_store::replay::{MemoryReplay, ReplayStore};
 
 use self::chain::{ChainArguments, Interrupts, World, ready, wait};
 use self::samples::{Access, SAMPLES, Sample};
 use self::stage::Registered;
 use crate::clock::SystemClock;
+use crate::commands::hosting::engine::{Doing, Engine};
+use crate::commands::hosting::followed::Following;
+use crate::commands::hosting::house::{House, Plan};
+use crate::commands::hosting::shelf::Shelf;
+use crate::commands::trust::door::{Reach, verifier};
 use crate::onchain::{dev_folder, failed};
 use crate::outcome::{Done, Exit, Failure, Stop};
 use crate::printer::{Printer, shown};
@@ -34,6 +41,9 @@ const SETTLER: u32 = 9;
 /// How often certificates are issued anew. They are good for a month.
 const RENEW_EVERY: Duration = Duration::from_secs(24 * 60 * 60);
 
+/// How often there may be tools to look at: somebody waits for them.
+const LOOK_POLL: Duration = Duration::from_millis(200);
+
 /// Faults of tools that wait to be told. Beyond that they are dropped: the terminal is the slowest part.
 const MAX_FAULTS: usize = 64;
 
@@ -45,30 +55,33 @@ pub(crate) struct Dev {
     /// The port of the sample tools on this machine; 0 takes a free one
     #[arg(long, default_value_t = 8443)]
     pub(crate) tools_port: u16,
+    /// The port of the directory on this machine; 0 takes a free one
+    #[arg(long, default_value_t = 8257)]
+    pub(crate) directory_port: u16,
 }
 
-/// Starts a chain and three tools, and says what to try.
+/// Starts a chain, three tools and a directory of them, and says what to try.
 pub(crate) async fn run(arguments: &Dev, printer: &mut Printer) -> Result<Done, Stop> {
     let interrupts = Interrupts::listen();
     let world = World::start(&arguments.chain).await?;
     // Nobody follows a name below localhost for tools of another chain, and without a registry there are none.
     let has_tools = arguments.chain.chain_id == LOCAL_CHAIN_ID && !arguments.chain.bare;
-    let tools = if has_tools { Some(Booth::set_up(&world, arguments.tools_port).await?) } else { None };
+    let fair = if has_tools { Some(Fair::set_up(&world, arguments).await?) } else { None };
     world.settle_down();
 
     let mut data = world.data();
     printer.result(&world.lines())?;
-    if let Some(tools) = &tools {
-        printer.result(&tools.lines())?;
-        data.extend(tools.data());
+    if let Some(fair) = &fair {
+        printer.result(&fair.lines())?;
+        data.extend(fair.data());
     }
     printer.flush()?;
     let data = Value::Object(data);
     printer.event(&ready(&data))?;
-    match tools {
-        Some(tools) => {
-            printer.note(&tools.advice(&world))?;
-            tools.serve(arguments.chain.exit_after, interrupts, printer).await?;
+    match fair {
+        Some(fair) => {
+            printer.note(&fair.advice(&world))?;
+            fair.serve(arguments.chain.exit_after, interrupts, printer).await?;
         }
         None => {
             printer.note("\nno tools: they need chain 31337 and its registry\nCtrl-C ends it.")?;
@@ -77,6 +90,84 @@ pub(crate) async fn run(arguments: &Dev, printer: &mut Printer) -> Result<Done, 
     }
     world.end()?;
     Ok(Done::new(Exit::Yes, data))
+}
+
+/// Everything beside the chain: the tools, what keeps the index of them true, and the directory.
+struct Fair {
+    tools: Booth,
+    engine: Engine,
+    house: House,
+}
+
+impl Fair {
+    async fn set_up(world: &World, arguments: &Dev) -> Result<Self, Stop> {
+        let registry = Registry::of(world.chain.clone()).map_err(failed)?;
+        let shelf = Shelf { store: Some("memory".to_owned()) };
+        let (index, _) = shelf.open().await?;
+        let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, arguments.directory_port));
+        let chains = [world.chain.clone()].into_iter().collect();
+        let house = House::open(listen, &index, chains, plan()).await?;
+        let tools = Booth::set_up(world, &registry, arguments.tools_port, &house).await?;
+        let following = Following { chain: world.chain.clone(), registry: registry.address(), first_block: 0 };
+        let verifier = verifier(&Reach { dev_ca: Some(tools.authority.path().to_owned()) })?;
+        let work = WorkOptions { poll: LOOK_POLL, ..WorkOptions::default() };
+        let engine = Engine::start(&index, &[following], verifier, &Doing { looks: 4, no_follow: false }, work);
+        Ok(Self { tools, engine, house })
+    }
+
+    fn lines(&self) -> String {
+        let url = self.house.url();
+        format!("{}directory {url}\nmcp {url}/mcp\n", self.tools.lines())
+    }
+
+    fn data(&self) -> Vec<(String, Value)> {
+        let url = self.house.url();
+        let mut data = Vec::from(self.tools.data());
+        data.extend([("directory".to_owned(), url.as_str().into()), ("mcp".to_owned(), format!("{url}/mcp").into())]);
+        data
+    }
+
+    fn advice(&self, world: &World) -> String {
+        let (program, url) = (program(), self.house.url());
+        let mut text = self.tools.advice(world);
+        text += &format!("\nThe directory of them, in a browser: {url}\n");
+        text += &format!("  {program} tools search --query 'how many words' --directory {url}\n");
+        text += &format!("  curl '{url}/api/v2/tools/search?query=sunrise'\n");
+        text += &format!("For models, over MCP: {url}/mcp\n");
+        text + "\nThe keys of the ten accounts are public: whoever sends them anything of value loses it.\nCtrl-C ends it."
+    }
+
+    /// Serves until it is time to stop, and then until every call and its settlement is done, unless Ctrl-C comes again.
+    async fn serve(self, seconds: Option<u64>, interrupts: Interrupts, printer: &mut Printer) -> Result<(), Stop> {
+        let Self { tools, engine, house } = self;
+        let (stop, stopped) = oneshot::channel::<()>();
+        let directory = tokio::spawn(house.serve(async move { stopped.await.unwrap_or_default() }));
+        let served = tools.serve(seconds, interrupts, printer).await;
+        // The tools' last reports of use were taken by then.
+        let _ = stop.send(());
+        engine.stop().await;
+        if let Ok(Err(failure)) = directory.await {
+            return Err(failure.into());
+        }
+        served
+    }
+}
+
+/// Nobody but whoever started it asks this directory anything, so it does not count.
+fn plan() -> Plan {
+    let options = Options {
+        anonymous_reads: None,
+        anonymous_writes: Rate::per_hour(100_000),
+        looks_per_origin: Rate::per_hour(100_000),
+        title: "Toolcrib (development)".to_owned(),
+        ..Options::default()
+    };
+    Plan { options, ..Plan::default() }
+}
+
+/// How this program was called.
+fn program() -> String {
+    shown(&std::env::args().next().unwrap_or_else(|| "toolcrib".to_owned())).to_string()
 }
 
 /// The sample tools on their socket.
@@ -90,7 +181,7 @@ struct Booth {
 }
 
 impl Booth {
-    async fn set_up(world: &World, port: u16) -> Result<Self, Stop> {
+    async fn set_up(world: &World, registry: &Registry, port: u16, house: &House) -> Result<Self, Stop> {
         let unusable = |error: toolcrib_gate::AuthorityError| Failure::new(error.code(), error.to_string());
         let authority = Authority::open(&dev_folder()?, &SystemClock).map_err(unusable)?;
         let tls = issue(&authority)?;
@@ -102,15 +193,15 @@ impl Booth {
         let listener = TcpListener::bind(address).await.map_err(taken)?;
         let port = listener.local_addr().map_err(taken)?.port();
 
-        let registry = Registry::of(world.chain.clone()).map_err(failed)?;
         stage::endow(&world.chain, &world.wallet).await?;
         let (tell, faults) = mpsc::channel(MAX_FAULTS);
         // Nothing of this world outlives the process but the chain, which knows by itself which payments were made.
         let store: Arc<dyn ReplayStore> = Arc::new(MemoryReplay::default());
         let (mut servers, mut tools) = (Vec::new(), Vec::new());
         for sample in &SAMPLES {
-            let registered = stage::register(&registry, &world.wallet, sample, port).await?;
-            servers.push(server(sample, &registered, &registry, &world.wallet, store.clone(), tell.clone())?);
+            let registered = stage::register(registry, &world.wallet, sample, port).await?;
+            let server = server(sample, &registered, registry, &world.wallet, store.clone(), tell.clone(), house)?;
+            servers.push(server);
             let reference = registry.reference(registered.id).to_string();
             tools.push((sample, registered, reference));
         }
@@ -144,8 +235,7 @@ impl Booth {
 
     /// What to try, in another terminal.
     fn advice(&self, world: &World) -> String {
-        let program = std::env::args().next().unwrap_or_else(|| "toolcrib".to_owned());
-        let (program, url) = (shown(&program), world.devchain.http_url());
+        let (program, url) = (program(), world.devchain.http_url());
         let usual = world.chain.network().public_rpc;
         let at = if usual == Some(url.as_str()) { String::new() } else { format!(" --rpc-url {}", shown(&url)) };
         let at = format!("--network local{at}");
@@ -169,10 +259,9 @@ impl Booth {
                 Access::Paid => {}
             }
         }
-        text + "\nThe keys of the ten accounts are public: whoever sends them anything of value loses it.\nCtrl-C ends it."
+        text
     }
 
-    /// Serves until it is time to stop, and then until every call and its settlement is done, unless Ctrl-C comes again.
     async fn serve(self, seconds: Option<u64>, mut interrupts: Interrupts, printer: &mut Printer) -> Result<(), Stop> {
         let Self { authority, tls, listener, origins, mut faults, .. } = self;
         let (stop, stopped) = oneshot::channel::<()>();
@@ -214,6 +303,7 @@ fn server(
     creator: &LocalWallet,
     store: Arc<dyn ReplayStore>,
     tell: mpsc::Sender<String>,
+    house: &House,
 ) -> Result<Server, Failure> {
     let manifest = registered.manifest.clone();
     let origin = manifest.endpoint().origin().to_string();
@@ -230,6 +320,10 @@ fn server(
     let tools = Tools::new(&origin).tool(tool).shared_store(store).clock(SystemClock).on_fault(move |fault| {
         let _ = tell.try_send(format!("{}: {} ({})", fault.slug, shown(fault.detail), fault.code));
     });
+    // An open directory takes any key.
+    let unusable = |error: toolcrib_fetch::Error| Failure::new(error.code(), error.to_string());
+    let reports = ConfiguredUrl::from_setting(&format!("{}/api/v2/tools/usage", house.url())).map_err(unusable)?;
+    let tools = tools.usage(Usage::new(reports, "development").map_err(unusable)?);
     tools.build().map_err(|errors| refused(&errors))
 }
 

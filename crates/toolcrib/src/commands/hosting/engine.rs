@@ -1,6 +1,7 @@
 //! What keeps an index true: followers of chains and workers that verify, as tasks of one process.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::Args;
 use tokio::sync::watch;
@@ -18,7 +19,10 @@ use crate::clock::SystemClock;
 pub(crate) const MAX_LOOKS: u16 = 256;
 
 /// How often reports of payments that were not final are judged again: a few blocks.
-const PENDING_EVERY: std::time::Duration = std::time::Duration::from_secs(15);
+const PENDING_EVERY: Duration = Duration::from_secs(15);
+
+/// How often a local chain is asked for news: somebody sits in front of it.
+const LOCAL_POLL: Duration = Duration::from_millis(250);
 
 /// What this process does for the index.
 #[derive(Args, Clone, Debug)]
@@ -38,8 +42,6 @@ pub(crate) struct Engine {
     stop: watch::Sender<bool>,
     /// How each follower is doing, with the chain it follows.
     pub(crate) progress: Vec<(u64, watch::Receiver<Progress>)>,
-    /// The chains that can be asked.
-    pub(crate) chains: Chains,
 }
 
 impl Engine {
@@ -47,11 +49,14 @@ impl Engine {
     pub(crate) fn start(index: &Index, followings: &[Following], verifier: Verifier, doing: &Doing, work: WorkOptions) -> Self {
         let (stop, _) = watch::channel(false);
         let chains: Chains = followings.iter().map(|following| following.chain.clone()).collect();
-        let mut engine = Self { tasks: JoinSet::new(), stop, progress: Vec::new(), chains: chains.clone() };
+        let mut engine = Self { tasks: JoinSet::new(), stop, progress: Vec::new() };
         if !doing.no_follow {
             for Following { chain, registry, first_block } in followings {
                 let mut options = FollowOptions::of(chain.network(), Arc::new(SystemClock));
                 options.first_block = *first_block;
+                if chain.network().is_local {
+                    options.poll = LOCAL_POLL;
+                }
                 let follower = Follower::new(index.clone(), chain.clone(), *registry, options);
                 engine.progress.push((chain.chain_id(), follower.progress()));
                 let stopped = engine.stopped();

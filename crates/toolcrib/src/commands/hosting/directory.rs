@@ -1,0 +1,153 @@
+//! `directory`: serves an index to people, programs and models.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use axum::http::HeaderName;
+use clap::Args;
+use serde_json::json;
+use toolcrib_core::codes;
+use toolcrib_directory::{Auth, Options};
+use toolcrib_index::Chains;
+use toolcrib_index::work::WorkOptions;
+
+use super::engine::{Doing, Engine};
+use super::followed::Followed;
+use super::house::{House, Plan};
+use super::logging;
+use super::shelf::{Shelf, broken};
+use crate::commands::dev::chain::{Interrupts, wait};
+use crate::commands::trust::door::{Reach, verifier};
+use crate::outcome::{Done, Exit, Failure, Stop};
+use crate::printer::{Printer, shown};
+
+/// Arguments of `directory`.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Serve {
+    /// Where to listen; port 0 takes a free one
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8257")]
+    pub(crate) listen: SocketAddr,
+    /// Also follow the chains and verify, in this process: all that one machine needs
+    #[arg(long)]
+    pub(crate) with_index: bool,
+    #[command(flatten)]
+    pub(crate) shelf: Shelf,
+    /// The folder of this process's own index of words, which makes restarts quick [default: in memory]
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) search: Option<PathBuf>,
+    /// A folder with a static embedding (one `*.safetensors` and `tokenizer.json`), for searches by meaning
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) embedding: Option<PathBuf>,
+    /// Answer only those who have a key
+    #[arg(long)]
+    pub(crate) require_key: bool,
+    /// Give nobody a key who asks for one; `keys issue` still does
+    #[arg(long)]
+    pub(crate) no_instant_keys: bool,
+    /// The header in which your proxy puts the caller's address; only where every request comes through it
+    #[arg(long, value_name = "NAME")]
+    pub(crate) address_header: Option<String>,
+    /// A name that the directory is reached by, for its MCP server; may be given again
+    #[arg(long = "host", value_name = "HOST[:PORT]")]
+    pub(crate) hosts: Vec<String>,
+    /// A page of others that may use the MCP server; may be given again
+    #[arg(long = "allow-origin", value_name = "URL")]
+    pub(crate) origins: Vec<String>,
+    /// Where browsers fetch `ipfs://` pictures, such as `https://ipfs.example.com/ipfs/`
+    #[arg(long, value_name = "URL")]
+    pub(crate) ipfs_gateway: Option<String>,
+    /// What stands at the top of pages
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) title: Option<String>,
+    /// Do not serve `/metrics`
+    #[arg(long)]
+    pub(crate) no_metrics: bool,
+    #[command(flatten)]
+    pub(crate) followed: Followed,
+    #[command(flatten)]
+    pub(crate) doing: Doing,
+    #[command(flatten)]
+    pub(crate) reach: Reach,
+    /// Stop after so many seconds, instead of waiting for Ctrl-C
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) exit_after: Option<u64>,
+}
+
+impl Serve {
+    fn plan(&self) -> Result<Plan, Failure> {
+        let mut options = Options::default();
+        if self.require_key {
+            options.auth = Auth::Required;
+        }
+        options.issues_keys = !self.no_instant_keys;
+        options.serves_metrics = !self.no_metrics;
+        options.ipfs_gateway.clone_from(&self.ipfs_gateway);
+        if let Some(title) = &self.title {
+            options.title.clone_from(title);
+        }
+        if let Some(name) = &self.address_header {
+            let header = HeaderName::from_bytes(name.as_bytes());
+            let header = header.map_err(|_| Failure::new(codes::cli::USAGE, format!("`{name}` is not the name of a header")))?;
+            options.address_header = Some(header);
+        }
+        Ok(Plan {
+            search: self.search.clone(),
+            embedding: self.embedding.clone(),
+            options,
+            hosts: self.hosts.clone(),
+            origins: self.origins.clone(),
+        })
+    }
+}
+
+/// Serves until Ctrl-C.
+pub(crate) async fn run(arguments: &Serve, printer: &mut Printer) -> Result<Done, Stop> {
+    logging::begin(printer);
+    let interrupts = Interrupts::listen();
+    let plan = arguments.plan()?;
+    let followings = arguments.followed.resolve(printer)?;
+    let (index, location) = arguments.shelf.open().await?;
+    let chains: Chains = followings.iter().map(|following| following.chain.clone()).collect();
+    let house = House::open(arguments.listen, &index, chains, plan).await?;
+    let mut engine = match arguments.with_index {
+        true => {
+            let verifier = verifier(&arguments.reach)?;
+            Some(Engine::start(&index, &followings, verifier, &arguments.doing, WorkOptions::default()))
+        }
+        false => None,
+    };
+    let address = house.address;
+    printer.result(&format!("directory http://{address}\nmcp http://{address}/mcp\nindex {}\n", shown(&location.to_string())))?;
+    printer.flush()?;
+    let data =
+        json!({ "url": format!("http://{address}"), "mcp": format!("http://{address}/mcp"), "store": location.to_string() });
+    printer.event(&json!({ "event": "ready", "data": data }))?;
+
+    let failing = async {
+        match &mut engine {
+            Some(engine) => engine.failed().await,
+            None => std::future::pending().await,
+        }
+    };
+    // Kept by the serving half, which ends with whatever comes first.
+    let mut fault = None;
+    let served = {
+        let fault = &mut fault;
+        let stop = async move {
+            tokio::select! {
+                () = wait(arguments.exit_after, interrupts) => {}
+                error = failing => *fault = Some(error),
+            }
+        };
+        house.serve(stop).await
+    };
+    if let Some(engine) = engine {
+        engine.stop().await;
+    }
+    index.database().close().await;
+    served?;
+    match fault {
+        Some(error) => Err(broken(&error).into()),
+        None => Ok(Done::new(Exit::Yes, data)),
+    }
+}

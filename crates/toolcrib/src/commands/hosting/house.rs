@@ -1,0 +1,82 @@
+//! A directory that is ready to serve: search, REST, pages and MCP over one index.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use axum::Router;
+use tokio::net::TcpListener;
+use toolcrib_core::codes;
+use toolcrib_directory::{Directory, Options};
+use toolcrib_index::search::{Search, SearchOptions};
+use toolcrib_index::work::Queue;
+use toolcrib_index::{Chains, Index};
+
+use super::shelf::broken;
+use crate::clock::SystemClock;
+use crate::outcome::Failure;
+
+/// What a directory is made of, beside its index.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Plan {
+    /// Where the index of words is kept; in memory without one.
+    pub(crate) search: Option<PathBuf>,
+    /// A static embedding.
+    pub(crate) embedding: Option<PathBuf>,
+    /// How it behaves.
+    pub(crate) options: Options,
+    /// The names that it is reached by, beside those of this machine.
+    pub(crate) hosts: Vec<String>,
+    /// The pages of others that may use its MCP server.
+    pub(crate) origins: Vec<String>,
+}
+
+/// A directory on its socket.
+#[derive(Debug)]
+pub(crate) struct House {
+    directory: Directory,
+    router: Router,
+    listener: TcpListener,
+    /// Where it listens.
+    pub(crate) address: SocketAddr,
+}
+
+impl House {
+    /// Where it is, for whoever is on this machine.
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Puts everything together and takes the socket. Nothing is answered yet.
+    pub(crate) async fn open(listen: SocketAddr, index: &Index, chains: Chains, plan: Plan) -> Result<Self, Failure> {
+        let taken = |error: std::io::Error| {
+            Failure::new(codes::cli::LISTEN, format!("the directory cannot listen at {listen}: {error}"))
+                .hint("stop the other program, or choose another port (0 takes a free one)")
+        };
+        let listener = TcpListener::bind(listen).await.map_err(taken)?;
+        let address = listener.local_addr().map_err(taken)?;
+        let options = SearchOptions { folder: plan.search, embedding: plan.embedding, ..SearchOptions::default() };
+        let search = Search::open(index.clone(), options).await.map_err(|error| broken(&error))?;
+        let directory = Directory::builder(index.clone(), search, Queue::new(index.clone()), chains, SystemClock);
+        let directory = directory.options(plan.options).build().await.map_err(|error| broken(&error))?;
+        let mut hosts = plan.hosts;
+        hosts.extend([address.ip().to_string(), "localhost".to_owned()].map(|host| format!("{host}:{}", address.port())));
+        let mcp = toolcrib_directory::mcp::router(directory.router(), hosts, plan.origins)
+            .map_err(|error| Failure::new(codes::cli::USAGE, error.to_string()))?;
+        let router = directory.with_mcp(mcp).router();
+        Ok(Self { directory, router, listener, address })
+    }
+
+    /// Serves until `stop`, and then until every answer is given.
+    pub(crate) async fn serve(self, stop: impl Future<Output = ()> + Send) -> Result<(), Failure> {
+        let Self { directory, router, listener, address } = self;
+        let (ended, end) = tokio::sync::oneshot::channel::<()>();
+        let looking = directory.run(async move { drop(end.await) });
+        let serving = async move {
+            let served = toolcrib_directory::serve(listener, router, stop).await;
+            drop(ended);
+            served
+        };
+        let (served, ()) = tokio::join!(serving, looking);
+        served.map_err(|error| Failure::new(codes::cli::LISTEN, format!("the directory at {address} stopped: {error}")))
+    }
+}
