@@ -280,6 +280,7 @@ async fn seed(chain: &Chain, events: u64) -> Option<Address> {
     let code = artifact["bytecode"].as_str().or_else(|| artifact["bytecode"]["object"].as_str()).expect("bytecode").to_owned();
     let from = DEV_ACCOUNTS[0];
     let hash = request(chain, "eth_sendTransaction", json!([{ "from": from, "data": code, "gas": "0x1c9c380" }])).await;
+    request(chain, "evm_mine", json!([])).await;
     let receipt = request(chain, "eth_getTransactionReceipt", json!([hash])).await;
     let address: Address = serde_json::from_value(receipt["contractAddress"].clone()).expect("an address");
     request(chain, "anvil_setCode", json!([MANY_AT, Bytes::copy_from_slice(&MANY)])).await;
@@ -305,6 +306,7 @@ async fn seed(chain: &Chain, events: u64) -> Option<Address> {
         }
         let call = json!([{ "from": from, "to": MANY_AT, "data": Bytes::from(data), "gas": "0x1c9c380" }]);
         request(chain, "eth_sendTransaction", call).await;
+        request(chain, "evm_mine", json!([])).await;
         done += PER_BLOCK;
     }
     assert_eq!(registry.tool_count().await.expect("a count"), U256::from(registrations(events)), "every call went through");
@@ -333,7 +335,17 @@ fn anvil() -> Option<(Anvil, String)> {
     let program = std::env::var_os("TOOLCRIB_ANVIL")?;
     let mut child = Command::new(program)
         // Without pruning it writes every state to the disk.
-        .args(["--port", "0", "--chain-id", &CHAIN_ID.to_string(), "--prune-history", "16", "--gas-limit", "100000000"])
+        .args([
+            "--port",
+            "0",
+            "--chain-id",
+            &CHAIN_ID.to_string(),
+            "--prune-history",
+            "16",
+            "--gas-limit",
+            "100000000",
+            "--no-mining",
+        ])
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
