@@ -1,21 +1,16 @@
 import { createConfig } from "ponder";
-import { toolRegistry } from "./abi";
-
-const setting = (name: string): string => {
-  const value = process.env[name];
-  if (!value) throw new Error(`${name} is not set`);
-  return value;
-};
+import { registryAbi } from "./abis/registry";
 
 export default createConfig({
-  database: { kind: "postgres", connectionString: setting("PONDER_DATABASE") },
-  chains: { local: { id: Number(setting("PONDER_CHAIN")), rpc: setting("PONDER_RPC"), pollingInterval: 1_000 } },
+  database: { kind: "postgres", connectionString: process.env.DATABASE_URL },
+  chains: { anvil: { id: 31337, rpc: process.env.PONDER_RPC_URL_31337, pollingInterval: 500 } },
   contracts: {
-    ToolRegistry: {
-      abi: toolRegistry,
-      chain: "local",
-      address: setting("PONDER_REGISTRY") as `0x${string}`,
-      startBlock: Number(process.env.PONDER_FIRST_BLOCK ?? "0"),
+    Registry: {
+      abi: registryAbi,
+      chain: "anvil",
+      address: process.env.REGISTRY as `0x${string}`,
+      startBlock: 0,
+      endBlock: Number(process.env.END_BLOCK),
     },
   },
 });

@@ -1,6 +1,6 @@
 import { index, onchainTable } from "ponder";
 
-/** The merged row of a tool. */
+// The same merged row and the same history that our index keeps.
 export const tool = onchainTable(
   "tool",
   (t) => ({
@@ -8,22 +8,29 @@ export const tool = onchainTable(
     creator: t.hex().notNull(),
     uri: t.text().notNull(),
     hash: t.hex().notNull(),
-    predicate: t.hex().notNull(),
+    predicate: t.hex(),
+    registeredBlock: t.bigint().notNull(),
     registeredAt: t.bigint().notNull(),
+    updatedBlock: t.bigint().notNull(),
     updatedAt: t.bigint().notNull(),
-    isActive: t.boolean().notNull(),
+    deregisteredBlock: t.bigint(),
+    events: t.integer().notNull(),
   }),
-  (table) => ({ newest: index().on(table.registeredAt, table.id) }),
+  (table) => ({ creatorIdx: index().on(table.creator), registeredIdx: index().on(table.registeredAt) }),
 );
 
-/** Everything that happened to it. */
-export const history = onchainTable("history", (t) => ({
-  id: t.text().primaryKey(),
-  tool: t.bigint().notNull(),
-  kind: t.text().notNull(),
-  block: t.bigint().notNull(),
-  at: t.bigint().notNull(),
-  uri: t.text(),
-  hash: t.hex(),
-  predicate: t.hex(),
-}));
+export const history = onchainTable(
+  "history",
+  (t) => ({
+    id: t.text().primaryKey(),
+    tool: t.bigint().notNull(),
+    kind: t.text().notNull(),
+    block: t.bigint().notNull(),
+    time: t.bigint().notNull(),
+    tx: t.hex().notNull(),
+    uri: t.text(),
+    hash: t.hex(),
+    predicate: t.hex(),
+  }),
+  (table) => ({ toolIdx: index().on(table.tool) }),
+);

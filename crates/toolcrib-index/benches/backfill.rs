@@ -5,7 +5,7 @@
 //! events, merged tool rows, jobs, change feed, block window and checkpoint. Then the same with kill -9 at random moments.
 //!
 //! `cargo bench -p toolcrib-index --bench backfill` measures with 20,000 events; arguments after `--` change that: `--events 200000`,
-//! `--runs 5`, `--kills 20`, `--quick`, `--keep` (leaves the node running and prints where, for measuring something else beside it).
+//! `--runs 5`, `--kills 20`, `--quick`, and `--ponder FOLDER`, with which Ponder takes turns (see bench/index).
 #![expect(clippy::print_stdout, clippy::disallowed_methods, reason = "a benchmark prints, and goes by the machine's clock")]
 
 use std::io::{BufRead as _, BufReader};
@@ -78,21 +78,24 @@ async fn follow(task: &str) {
     let mut follower = Follower::new(index, chain, registry.parse().expect("an address"), options);
     follower.catch_up_to(head.parse().expect("a number")).await.expect("caught up");
     let progress = *follower.progress().borrow();
-    println!("{}", json!({ "cpu": cpu_seconds(), "peak": peak_bytes(), "events": progress.events, "ranges": progress.ranges }));
+    println!(
+        "{}",
+        json!({ "cpu": cpu_seconds("self"), "peak": peak_bytes("self"), "events": progress.events, "ranges": progress.ranges })
+    );
 }
 
-/// Seconds of processor time of this process.
-fn cpu_seconds() -> f64 {
-    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+/// Seconds of processor time of a process.
+fn cpu_seconds(process: &str) -> f64 {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
     let ticks = |at: usize| fields.get(at).and_then(|field| field.parse::<f64>().ok()).unwrap_or_default();
     // utime and stime, in hundredths.
     (ticks(11) + ticks(12)) / 100.0
 }
 
-/// The most memory that this process ever had.
-fn peak_bytes() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+/// The most memory that a process ever had.
+fn peak_bytes(process: &str) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or_default();
     line.trim().trim_end_matches(" kB").trim().parse::<u64>().unwrap_or_default() * 1_024
 }
@@ -122,14 +125,11 @@ async fn measure() {
     let head = chain.block_number().await.expect("a head");
     println!("seeded {events} events in {head} blocks in {:.1} s; load {}", begun.elapsed().as_secs_f64(), load());
     floor(&chain, registry, head).await;
-    if std::env::args().any(|argument| argument == "--keep") {
-        println!("node {url} registry {registry} head {head}");
-    }
     println!("{:<11}{:>9}{:>9}{:>11}{:>9}{:>10}{:>8}", "store", "seconds", "cpu s", "events/s", "ranges", "peak MiB", "load");
-    for backend in [Backend::SqliteFile, Backend::Postgres] {
-        let mut rates = Vec::new();
-        for _ in 0..runs {
-            let Some(place) = Place::new(backend).await else { break };
+    let mut rates: [Vec<f64>; 3] = Default::default();
+    for round in 0..runs {
+        for (backend, rates) in [Backend::SqliteFile, Backend::Postgres].into_iter().zip(&mut rates) {
+            let Some(place) = Place::new(backend).await else { continue };
             let task = format!("{}\n{url}\n{registry}\n{head}", place.setting);
             let begun = Instant::now();
             let output = child(&task).stdout(Stdio::piped()).spawn().expect("a child").wait_with_output().expect("an end");
@@ -138,19 +138,19 @@ async fn measure() {
             let said: Json = serde_json::from_slice(&output.stdout).expect("JSON");
             check(&place, events).await;
             rates.push(events as f64 / seconds);
-            println!(
-                "{:<11}{seconds:>9.3}{:>9.2}{:>11.0}{:>9}{:>10.1}{:>8}",
-                format!("{backend:?}"),
-                said["cpu"].as_f64().unwrap_or_default(),
-                events as f64 / seconds,
-                said["ranges"],
-                said["peak"].as_f64().unwrap_or_default() / f64::from(1 << 20),
-                load(),
-            );
+            let number = |key: &str| said[key].as_f64().unwrap_or_default();
+            show(&format!("{backend:?}"), seconds, number("cpu"), events, &said["ranges"].to_string(), number("peak"));
         }
+        if let Some(folder) = argument("--ponder") {
+            let (seconds, cpu, peak) = ponder(&folder, round, &url, registry, head, events).await;
+            rates[2].push(events as f64 / seconds);
+            show("Ponder", seconds, cpu, events, "", peak);
+        }
+    }
+    for (name, rates) in ["SQLite", "PostgreSQL", "Ponder"].into_iter().zip(&mut rates) {
         rates.sort_by(f64::total_cmp);
         if let (Some(least), Some(most)) = (rates.first(), rates.last()) {
-            println!("{backend:?}: median {:.0} events/s ({least:.0} to {most:.0})", rates[rates.len() / 2]);
+            println!("{name}: median {:.0} events/s ({least:.0} to {most:.0})", rates[rates.len() / 2]);
         }
     }
     for backend in [Backend::SqliteFile, Backend::Postgres] {
@@ -174,10 +174,52 @@ async fn measure() {
         }
         println!("{backend:?}: {kills} runs, {killed} times killed while following, {bad} with duplicates or gaps");
     }
-    if std::env::args().any(|argument| argument == "--keep") {
-        println!("waiting; end the input to stop the node");
-        let _ = std::io::stdin().lines().count();
-    }
+}
+
+fn show(name: &str, seconds: f64, cpu: f64, events: u64, ranges: &str, peak: f64) {
+    let (rate, peak) = (events as f64 / seconds, peak / f64::from(1 << 20));
+    println!("{name:<11}{seconds:>9.3}{cpu:>9.2}{rate:>11.0}{ranges:>9}{peak:>10.1}{:>8}", load());
+}
+
+/// Runs Ponder from nothing until every event is in its history. Seconds, processor seconds, and the most bytes of memory.
+async fn ponder(folder: &str, round: u64, url: &str, registry: Address, head: u64, events: u64) -> (f64, f64, f64) {
+    let server = databases::Server::shared().expect("PostgreSQL");
+    let database = format!("postgres://toolcrib:{}@127.0.0.1:{}/postgres", databases::PASSWORD, server.port);
+    let schema = format!("ponder_{}_{round}", std::process::id());
+    let ours = Database::open(&Location::postgres(&database).expect("a URL").connections(1)).await.expect("the server");
+    // Its cache of what nodes said is shared by all schemas: a run that begins with nothing has none.
+    let _ = ours.execute("DROP SCHEMA IF EXISTS ponder_sync CASCADE", &[]).await;
+    let begun = Instant::now();
+    let mut child = Command::new(format!("{folder}/node_modules/node/bin/node"))
+        .args([&format!("{folder}/node_modules/ponder/dist/esm/bin/ponder.js"), "start", "--schema", &schema, "--port", "0"])
+        .current_dir(folder)
+        .env("DATABASE_URL", &database)
+        .env("PONDER_RPC_URL_31337", url)
+        .env("PONDER_TELEMETRY_DISABLED", "true")
+        .env("REGISTRY", registry.to_string())
+        .env("END_BLOCK", head.to_string())
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("Ponder starts");
+    let process = child.id().to_string();
+    let seconds = loop {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        assert!(child.try_wait().expect("a child").is_none(), "Ponder ended");
+        let counted = ours.fetch_made(format!("SELECT COUNT(*) FROM {schema}.history"), &[]).await;
+        // Before its first table there is nothing to count.
+        let counted = counted.ok().and_then(|rows| rows.first().and_then(|row| row.integer(0).ok())).unwrap_or_default();
+        if counted as u64 >= events {
+            break begun.elapsed().as_secs_f64();
+        }
+        assert!(begun.elapsed() < Duration::from_secs(3_600), "Ponder does not end");
+    };
+    let (cpu, peak) = (cpu_seconds(&process), peak_bytes(&process));
+    child.kill().expect("killed");
+    child.wait().expect("gone");
+    ours.close().await;
+    (seconds, cpu, peak as f64)
 }
 
 fn child(task: &str) -> Command {
@@ -238,6 +280,7 @@ async fn seed(chain: &Chain, events: u64) -> Option<Address> {
     let code = artifact["bytecode"].as_str().or_else(|| artifact["bytecode"]["object"].as_str()).expect("bytecode").to_owned();
     let from = DEV_ACCOUNTS[0];
     let hash = request(chain, "eth_sendTransaction", json!([{ "from": from, "data": code, "gas": "0x1c9c380" }])).await;
+    request(chain, "evm_mine", json!([])).await;
     let receipt = request(chain, "eth_getTransactionReceipt", json!([hash])).await;
     let address: Address = serde_json::from_value(receipt["contractAddress"].clone()).expect("an address");
     request(chain, "anvil_setCode", json!([MANY_AT, Bytes::copy_from_slice(&MANY)])).await;
@@ -263,6 +306,7 @@ async fn seed(chain: &Chain, events: u64) -> Option<Address> {
         }
         let call = json!([{ "from": from, "to": MANY_AT, "data": Bytes::from(data), "gas": "0x1c9c380" }]);
         request(chain, "eth_sendTransaction", call).await;
+        request(chain, "evm_mine", json!([])).await;
         done += PER_BLOCK;
     }
     assert_eq!(registry.tool_count().await.expect("a count"), U256::from(registrations(events)), "every call went through");
@@ -291,7 +335,17 @@ fn anvil() -> Option<(Anvil, String)> {
     let program = std::env::var_os("TOOLCRIB_ANVIL")?;
     let mut child = Command::new(program)
         // Without pruning it writes every state to the disk.
-        .args(["--port", "0", "--chain-id", &CHAIN_ID.to_string(), "--prune-history", "16", "--gas-limit", "100000000"])
+        .args([
+            "--port",
+            "0",
+            "--chain-id",
+            &CHAIN_ID.to_string(),
+            "--prune-history",
+            "16",
+            "--gas-limit",
+            "100000000",
+            "--no-mining",
+        ])
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())

@@ -1,54 +1,54 @@
 import { ponder } from "ponder:registry";
 import { history, tool } from "ponder:schema";
 
-ponder.on("ToolRegistry:ToolRegistered", async ({ event, context }) => {
+const ZERO = "0x0000000000000000000000000000000000000000";
+const open = (predicate: `0x${string}`) => (predicate === ZERO ? null : predicate);
+const place = (event: any) => ({
+  id: event.id,
+  tool: event.args.toolId,
+  block: event.block.number,
+  time: event.block.timestamp,
+  tx: event.transaction.hash,
+});
+const updated = (event: any) => ({ updatedBlock: event.block.number, updatedAt: event.block.timestamp });
+
+ponder.on("Registry:ToolRegistered", async ({ event, context }) => {
   const { toolId, creator, accessPredicate, metadataURI, manifestHash } = event.args;
-  const { number, timestamp } = event.block;
   await context.db.insert(tool).values({
     id: toolId,
     creator,
     uri: metadataURI,
     hash: manifestHash,
-    predicate: accessPredicate,
-    registeredAt: timestamp,
-    updatedAt: timestamp,
-    isActive: true,
+    predicate: open(accessPredicate),
+    registeredBlock: event.block.number,
+    registeredAt: event.block.timestamp,
+    ...updated(event),
+    events: 1,
   });
-  await context.db.insert(history).values({
-    id: event.id,
-    tool: toolId,
-    kind: "registered",
-    block: number,
-    at: timestamp,
-    uri: metadataURI,
-    hash: manifestHash,
-    predicate: accessPredicate,
-  });
+  await context.db
+    .insert(history)
+    .values({ ...place(event), kind: "registered", uri: metadataURI, hash: manifestHash, predicate: open(accessPredicate) });
 });
 
-ponder.on("ToolRegistry:ToolMetadataUpdated", async ({ event, context }) => {
+ponder.on("Registry:ToolMetadataUpdated", async ({ event, context }) => {
   const { toolId, newURI, newHash } = event.args;
-  const { number, timestamp } = event.block;
-  await context.db.update(tool, { id: toolId }).set({ uri: newURI, hash: newHash, updatedAt: timestamp });
   await context.db
-    .insert(history)
-    .values({ id: event.id, tool: toolId, kind: "metadata", block: number, at: timestamp, uri: newURI, hash: newHash });
+    .update(tool, { id: toolId })
+    .set((row) => ({ uri: newURI, hash: newHash, ...updated(event), events: row.events + 1 }));
+  await context.db.insert(history).values({ ...place(event), kind: "metadata", uri: newURI, hash: newHash });
 });
 
-ponder.on("ToolRegistry:AccessPredicateUpdated", async ({ event, context }) => {
+ponder.on("Registry:AccessPredicateUpdated", async ({ event, context }) => {
   const { toolId, newPredicate } = event.args;
-  const { number, timestamp } = event.block;
-  await context.db.update(tool, { id: toolId }).set({ predicate: newPredicate, updatedAt: timestamp });
   await context.db
-    .insert(history)
-    .values({ id: event.id, tool: toolId, kind: "predicate", block: number, at: timestamp, predicate: newPredicate });
+    .update(tool, { id: toolId })
+    .set((row) => ({ predicate: open(newPredicate), ...updated(event), events: row.events + 1 }));
+  await context.db.insert(history).values({ ...place(event), kind: "predicate", predicate: open(newPredicate) });
 });
 
-ponder.on("ToolRegistry:ToolDeregistered", async ({ event, context }) => {
-  const { toolId } = event.args;
-  const { number, timestamp } = event.block;
-  await context.db.update(tool, { id: toolId }).set({ isActive: false, updatedAt: timestamp });
+ponder.on("Registry:ToolDeregistered", async ({ event, context }) => {
   await context.db
-    .insert(history)
-    .values({ id: event.id, tool: toolId, kind: "deregistered", block: number, at: timestamp });
+    .update(tool, { id: event.args.toolId })
+    .set((row) => ({ deregisteredBlock: event.block.number, ...updated(event), events: row.events + 1 }));
+  await context.db.insert(history).values({ ...place(event), kind: "deregistered" });
 });

@@ -315,6 +315,36 @@ async fn reorganisations_of_every_depth_and_a_chain_that_begins_anew() {
     }
 }
 
+/// More than one transaction takes back, with an end in between.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn much_is_taken_back_in_steps_and_a_step_is_a_place_to_go_on_from() {
+    for (_place, index) in indexes().await {
+        let script = Script::start().await;
+        let crowd = |world: &mut World, blocks: u64, seed: u64| {
+            (0..blocks).for_each(|n| world.grow(events(seed + n, 70)));
+        };
+        script.change(|world| crowd(world, 120, 1));
+        let mut following = follower(&index, &script);
+        catch_up(&mut following, &script).await;
+        script.change(|world| {
+            world.cut(100);
+            crowd(world, 101, 5_000);
+        });
+        catch_up(&mut following, &script).await;
+        check(&index, &script).await;
+        // As after a crash between two steps: where it stands is known, and not whether that is still true.
+        index.database().execute("UPDATE index_registry SET checkpoint_hash = NULL", &[]).await.expect("forgotten");
+        index.database().execute("DELETE FROM index_block", &[]).await.expect("forgotten");
+        script.change(|world| {
+            world.cut(60);
+            crowd(world, 61, 9_000);
+        });
+        release(&index).await;
+        catch_up(&mut follower(&index, &script), &script).await;
+        check(&index, &script).await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_feed_and_the_jobs_say_what_was_taken_back() {
     for (_place, index) in indexes().await {

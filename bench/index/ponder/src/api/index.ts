@@ -3,6 +3,7 @@ import { graphql } from "ponder";
 import { db } from "ponder:api";
 import schema from "ponder:schema";
 
-const api = new Hono();
-api.use("/", graphql({ db, schema }));
-export default api;
+const app = new Hono();
+app.use("/graphql", graphql({ db, schema }));
+
+export default app;
