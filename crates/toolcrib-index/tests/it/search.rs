@@ -338,7 +338,7 @@ async fn walk(query: &SearchQuery) {
             registered: 1_790_000_000 + i64::try_from(id % 17).expect("small"),
             is_verified: id % 4 != 3,
             tags: vec!["walk".to_owned()],
-            ..Sample::new(id, &format!("walker {id}"), if id % 2 == 0 { "Walks a long way." } else { "Walks." })
+            ..Sample::new(id, &format!("walker {id}"), if id.is_multiple_of(2) { "Walks a long way." } else { "Walks." })
         };
         let samples: Vec<Sample> = (0..120).map(sample).collect();
         put(&index, registry, &samples).await;
@@ -348,8 +348,7 @@ async fn walk(query: &SearchQuery) {
             (0..120).filter(|id| id % 6 != 0).filter(|id| query.include_unverified || id % 4 != 3).collect();
         let mut seen = BTreeMap::new();
         let mut query = SearchQuery { limit: 7, ..query.clone() };
-        let mut new = 1_000;
-        for round in 0.. {
+        for round in 0_u64.. {
             let page = search.run(&query).expect("a page");
             for id in ids(&page) {
                 *seen.entry(id).or_insert(0) += 1;
@@ -362,11 +361,10 @@ async fn walk(query: &SearchQuery) {
                 registered: 1_790_000_000 + i64::try_from(round).expect("small"),
                 ..sample(round * 6 % 120)
             };
-            put(&index, registry, &[changed, sample(new * 6), sample(new * 6 + 1)]).await;
+            put(&index, registry, &[changed, sample(6_000 + round * 6), sample(6_001 + round * 6)]).await;
             if round % 3 == 2 {
                 remove(&index, sample(round * 6 % 120).key(registry)).await;
             }
-            new += 1;
             search.catch_up().await.expect("caught up");
             assert!(round < 100, "it ends");
         }
@@ -409,7 +407,7 @@ async fn another_process_goes_on_with_a_page_by_relevance() {
     let samples: Vec<Sample> = (0..200)
         .map(|id| Sample {
             payers: id % 7,
-            ..Sample::new(id, &format!("walker {id}"), if id % 2 == 0 { "Walks far." } else { "Walks." })
+            ..Sample::new(id, &format!("walker {id}"), if id.is_multiple_of(2) { "Walks far." } else { "Walks." })
         })
         .collect();
     let (index, registry, first) = filled(&samples).await;

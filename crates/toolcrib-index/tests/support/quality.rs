@@ -1,4 +1,5 @@
 //! Requests with known answers, and how well they are found.
+#![allow(dead_code, clippy::allow_attributes, reason = "tests and the example each use a part")]
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::Path;
