@@ -257,12 +257,12 @@ fn labels(view: &ToolView) -> Vec<String> {
     let tier = TIERS.iter().position(|tier| *tier == listing.tier).unwrap_or_default();
     labels.push(format!("{}{}", label::TIER, TIERS[tier]));
     labels.extend(TIERS[..=tier].iter().map(|tier| format!("{}{tier}", label::AT_LEAST)));
-    labels.extend(manifest.tags.iter().take(MAX_LABELS).map(|tag| format!("{}{}", label::TAG, cut(tag, 64))));
+    labels.extend(manifest.tags.iter().take(MAX_LABELS).map(|tag| format!("{}{}", label::TAG, cut(tag, 64).to_lowercase())));
     for price in manifest.prices.iter().take(MAX_LABELS) {
-        labels.push(format!("{}{}", label::ASSET, cut(&price.asset.to_ascii_lowercase(), 256)));
+        labels.push(format!("{}{}", label::ASSET, cut(&price.asset, 256).to_ascii_lowercase()));
         labels.push(format!("{}{}", label::PROTOCOL, cut(&price.protocol, 64)));
     }
-    labels.push(format!("{}{}", label::ORIGIN, cut(&manifest.origin.to_ascii_lowercase(), 300)));
+    labels.push(format!("{}{}", label::ORIGIN, cut(&manifest.origin, 300).to_ascii_lowercase()));
     labels.sort();
     labels.dedup();
     labels

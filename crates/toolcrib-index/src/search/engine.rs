@@ -1,9 +1,10 @@
 //! A search index, and how it is fed.
 
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use tokio::sync::Mutex;
 
@@ -64,8 +65,10 @@ struct Inner {
     format: String,
     held: Held,
     cursor: AtomicI64,
-    /// One feeds at a time. Whether everything must be read from the database, because it was never filled or its past is gone.
-    feeding: Mutex<bool>,
+    /// Whether everything must be read from the database: it was never filled, its past is gone, or its files turned out to be damaged.
+    must_rebuild: AtomicBool,
+    /// One feeds at a time.
+    feeding: Mutex<()>,
 }
 
 impl fmt::Debug for Inner {
@@ -102,7 +105,8 @@ impl Search {
                     format,
                     held: Held::default(),
                     cursor: AtomicI64::new(cursor.unwrap_or_default()),
-                    feeding: Mutex::new(cursor.is_none()),
+                    must_rebuild: AtomicBool::new(cursor.is_none()),
+                    feeding: Mutex::default(),
                 }),
             })
         })
@@ -111,22 +115,19 @@ impl Search {
 
     /// Applies all changes that are not in it yet, and says how many. The first time everything is read from the database.
     pub async fn catch_up(&self) -> Result<usize, Error> {
-        let mut must_rebuild = self.inner.feeding.lock().await;
-        if *must_rebuild {
-            let count = self.rebuild().await?;
-            *must_rebuild = false;
-            return Ok(count + self.apply_changes().await?);
-        }
-        match self.apply_changes().await {
-            Err(Error::Forgotten { cursor, oldest }) => {
-                tracing::info!(cursor, oldest, "the search index is older than the change feed and made anew");
-                *must_rebuild = true;
-                let count = self.rebuild().await?;
-                *must_rebuild = false;
-                Ok(count + self.apply_changes().await?)
+        let _feeding = self.inner.feeding.lock().await;
+        if !self.inner.must_rebuild.load(Ordering::Acquire) {
+            match self.apply_changes().await {
+                Err(Error::Forgotten { cursor, oldest }) => {
+                    tracing::info!(cursor, oldest, "the search index is older than the change feed and made anew");
+                    self.inner.must_rebuild.store(true, Ordering::Release);
+                }
+                other => return other,
             }
-            other => other,
         }
+        let count = self.rebuild().await?;
+        self.inner.must_rebuild.store(false, Ordering::Release);
+        Ok(count + self.apply_changes().await?)
     }
 
     /// The number of the last change that is in it. Zero as long as it was never filled.
@@ -137,7 +138,12 @@ impl Search {
     /// Searches. It takes up to some milliseconds of a processor and waits for nothing.
     pub fn run(&self, query: &SearchQuery) -> Result<SearchPage, Error> {
         let Inner { verified, unverified, held, embedding, .. } = &*self.inner;
-        Answering { verified, unverified, held, embedding: embedding.as_ref() }.run(query)
+        let answering = Answering { verified, unverified, held, embedding: embedding.as_ref() };
+        // The engine panics on files that were damaged while they were open. What it reads is not changed by reading.
+        catch_unwind(AssertUnwindSafe(|| answering.run(query))).unwrap_or_else(|_| {
+            self.inner.must_rebuild.store(true, Ordering::Release);
+            Err(Error::Search { reason: "a file is damaged; the index is made anew".to_owned() })
+        })
     }
 
     async fn apply_changes(&self) -> Result<usize, Error> {

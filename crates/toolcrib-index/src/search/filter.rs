@@ -26,19 +26,9 @@ pub(super) struct Wanted {
 
 impl Wanted {
     pub(super) fn of(filters: &Filters, fields: &Fields) -> Self {
-        let mut texts = Vec::new();
-        let Filters { chain, tags, access, creator, min_price, max_price, asset, protocol, tier, collection, origin } = filters;
-        texts.extend(chain.map(|chain| format!("{}{chain}", label::CHAIN)));
-        texts.extend(tags.iter().take(MAX_TAGS).map(|tag| format!("{}{}", label::TAG, cut(&tag.trim().to_lowercase(), 64))));
-        texts.extend(access.map(|access| format!("{}{}", label::ACCESS, access.as_str())));
-        texts.extend(creator.map(|creator| format!("{}{creator:#x}", label::CREATOR)));
-        texts.extend(asset.iter().map(|asset| format!("{}{}", label::ASSET, cut(&asset.to_ascii_lowercase(), 256))));
-        texts.extend(protocol.iter().map(|protocol| format!("{}{}", label::PROTOCOL, cut(protocol, 64))));
-        texts.extend(tier.iter().map(|tier| format!("{}{}", label::AT_LEAST, cut(tier, 64))));
-        texts.extend(collection.map(|collection| format!("{}{collection:#x}", label::COLLECTION)));
-        texts.extend(origin.iter().map(|origin| format!("{}{}", label::ORIGIN, cut(&origin.to_ascii_lowercase(), 300))));
+        let Filters { min_price, max_price, .. } = filters;
         let price = (min_price.is_some() || max_price.is_some()).then(|| min_price.unwrap_or(0)..=max_price.unwrap_or(u64::MAX));
-        Self { labels: texts.iter().map(|text| Term::from_field_text(fields.label, text)).collect(), price }
+        Self { labels: labels(filters).iter().map(|text| Term::from_field_text(fields.label, text)).collect(), price }
     }
 
     /// The same for one segment; `None` when nothing in it can hold.
@@ -76,6 +66,22 @@ impl Wanted {
         }
         Ok(Some(test))
     }
+}
+
+/// The labels that a hit must have. Each is cut as those of tools are, before anything else is done with it.
+pub(super) fn labels(filters: &Filters) -> Vec<String> {
+    let Filters { chain, tags, access, creator, asset, protocol, tier, collection, origin, min_price: _, max_price: _ } = filters;
+    let mut labels = Vec::new();
+    labels.extend(chain.map(|chain| format!("{}{chain}", label::CHAIN)));
+    labels.extend(tags.iter().take(MAX_TAGS).map(|tag| format!("{}{}", label::TAG, cut(tag.trim(), 64).to_lowercase())));
+    labels.extend(access.map(|access| format!("{}{}", label::ACCESS, access.as_str())));
+    labels.extend(creator.map(|creator| format!("{}{creator:#x}", label::CREATOR)));
+    labels.extend(asset.iter().map(|asset| format!("{}{}", label::ASSET, cut(asset, 256).to_ascii_lowercase())));
+    labels.extend(protocol.iter().map(|protocol| format!("{}{}", label::PROTOCOL, cut(protocol, 64))));
+    labels.extend(tier.iter().map(|tier| format!("{}{}", label::AT_LEAST, cut(tier, 64))));
+    labels.extend(collection.map(|collection| format!("{}{collection:#x}", label::COLLECTION)));
+    labels.extend(origin.iter().map(|origin| format!("{}{}", label::ORIGIN, cut(origin, 300).to_ascii_lowercase())));
+    labels
 }
 
 /// What must hold, in one segment.

@@ -18,13 +18,13 @@ use crate::search::cursor::Place;
 use crate::search::document::Fields;
 use crate::search::embedding::{Embedding, Vector};
 use crate::search::facets::Counter;
-use crate::search::filter::{Test, Wanted};
+use crate::search::filter::{Test, Wanted, labels};
 use crate::search::held::{Held, Ranked, RankedHit};
 use crate::search::rank::Signals;
 use crate::search::shelf::{Order, Part, Shelf, Snapshot};
 use crate::search::spelling::{self, MAX_CORRECTED};
 use crate::search::words::Words;
-use crate::search::{Cursor, Explanation, Facets, Hit, MAX_LIMIT, MAX_QUERY_CHARS, SearchPage, SearchQuery, Sort};
+use crate::search::{Cursor, Explanation, Facets, Filters, Hit, MAX_LIMIT, MAX_QUERY_CHARS, SearchPage, SearchQuery, Sort};
 
 /// Most hits of a search for words by relevance. Nobody reads further; whoever wants everything takes another order.
 pub const MAX_RANKED: usize = 500;
@@ -264,7 +264,8 @@ impl Ranked {
 fn fingerprint(query: &SearchQuery) -> u32 {
     let text = query.text.as_deref().map(str::trim).filter(|text| !text.is_empty());
     let text: Option<String> = text.map(|text| text.chars().take(MAX_QUERY_CHARS).collect());
-    let all = format!("{:?}", (text, &query.filters, query.sort, query.include_unverified));
+    let Filters { min_price, max_price, .. } = query.filters;
+    let all = format!("{:?}", (text, labels(&query.filters), min_price, max_price, query.sort, query.include_unverified));
     let hash = alloy_primitives::keccak256(all);
     u32::from_be_bytes([hash[0], hash[1], hash[2], hash[3]])
 }

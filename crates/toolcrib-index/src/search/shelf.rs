@@ -1,6 +1,7 @@
 //! One index of words: in a folder or in memory, with one writer, and what is kept in memory of each of its segments.
 
 use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
@@ -25,6 +26,9 @@ use crate::search::words::{GIVEN, Given};
 /// Memory of the writer before it begins a new segment, in bytes. Little more than the least that the engine takes: changes come a few at a
 /// time, and building a million tools takes a minute in any case.
 const WRITER_BYTES: usize = 40 << 20;
+
+/// Largest index whose files are all read and checked when it is opened: some 60 MB, a tenth of a second.
+const CHECKED_TOOLS: u64 = 50_000;
 
 /// Most filters whose tools are kept as bits, for each segment. A bit for each of a million tools is 125 kB.
 const MAX_BITS: usize = 64;
@@ -155,7 +159,9 @@ fn open_folder(folder: &Path, fields: &Fields, format: &str) -> Result<(Index, O
     let _lock = directory
         .acquire_lock(&INDEX_WRITER_LOCK)
         .map_err(|error| locked(TantivyError::LockFailure(error, None), Some(folder)))?;
-    match open_kept(&directory, fields, format) {
+    // The engine panics on files that are cut off.
+    let kept = catch_unwind(AssertUnwindSafe(|| open_kept(&directory, fields, format)));
+    match kept.unwrap_or_else(|_| Err(Error::Search { reason: "a file is damaged".to_owned() })) {
         Ok(Some((index, cursor))) => return Ok((index, Some(cursor))),
         Ok(None) => {}
         Err(error) => tracing::warn!(folder = %folder.display(), %error, "the search index is unreadable and made anew"),
@@ -183,7 +189,12 @@ fn open_kept(directory: &MmapDirectory, fields: &Fields, format: &str) -> Result
         return Ok(None);
     }
     index.tokenizers().register(GIVEN, Given);
-    // Opens all segments: what is missing or cut off is seen here.
+    // Where it takes no time everything is read and compared with its checksum; larger ones are only opened, which shows what is missing.
+    if index.load_metas()?.segments.iter().map(|segment| u64::from(segment.max_doc())).sum::<u64>() <= CHECKED_TOOLS
+        && !index.validate_checksum()?.is_empty()
+    {
+        return Err(Error::Search { reason: "a checksum is wrong".to_owned() });
+    }
     Snapshot::of(index.reader_builder().reload_policy(ReloadPolicy::Manual).try_into()?.searcher(), &HashMap::new())?;
     Ok(Some((index, payload.cursor)))
 }

@@ -10,6 +10,7 @@ mod scripted;
 mod stage;
 mod usage;
 mod work;
+mod search;
 
 #[path = "../../../toolcrib-store/tests/support/mod.rs"]
 mod databases;
@@ -23,3 +24,7 @@ mod fake;
 mod node;
 #[path = "../../../toolcrib-fetch/tests/support/mod.rs"]
 mod support;
+#[path = "../support/quality.rs"]
+mod quality;
+#[path = "../support/mod.rs"]
+mod samples;
