@@ -23,7 +23,7 @@ async fn stocked() -> Vec<Shelf> {
             Stock::bad(6),
             Stock { listing: None, ..Stock::good(7, "Not looked at") },
             Stock { is_active: false, ..Stock::good(8, "Gone weather") },
-            Stock { payers: 9, ..Stock::good(9, "Much used translator") },
+            Stock { payers: 9, ..Stock::good(9, "Price feed") },
         ];
         shelf.put_all(&stock).await;
     }
@@ -122,7 +122,7 @@ async fn every_filter_alone_and_together() {
         assert!(all.len() >= 8 && all[..6].iter().all(|id| ![6, 7, 8].contains(id)), "{all:?}");
         assert_eq!(shelf.ids("/api/v2/tools/search?sort_by=newest&limit=2").await, [9, 5]);
         assert_eq!(shelf.ids("/api/v2/tools/search?sort_by=most_used&limit=1").await, [9]);
-        assert_eq!(shelf.ids("/api/v2/tools/search?query=translator&limit=1").await, [9], "proven use ranks");
+        assert_eq!(shelf.ids("/api/v2/tools/search?query=price+feed&limit=1").await, [9], "proven use ranks");
         for bad in [
             "access_type=closed",
             "limit=0",
