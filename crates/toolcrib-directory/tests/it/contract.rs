@@ -1,4 +1,4 @@
-//! The published OpenAPI document, operation by operation: every one is called, and every answer is held against its schema.
+//! The published `OpenAPI` document, operation by operation: every one is called, and every answer is held against its schema.
 
 use std::io::Write as _;
 use std::path::PathBuf;
