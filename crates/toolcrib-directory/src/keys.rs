@@ -3,6 +3,8 @@
 //! A key is 256 random bits, so a plain hash hides it for good: there is nothing to guess. The key itself is in the one answer that gives
 //! it out, in no log and in no table.
 
+use std::sync::Arc;
+
 use getrandom::fill;
 use quick_cache::sync::Cache;
 use sha2::{Digest as _, Sha256};
@@ -41,11 +43,14 @@ const LIST: &str =
 const REVOKE: &str = "UPDATE directory_key SET revoked_at = $1 WHERE name = $2 AND revoked_at IS NULL";
 const FORGET: &str = "DELETE FROM directory_key WHERE expires_at < $1";
 
+/// What was found under a hash, and when.
+type Known = Cache<[u8; 32], (Instant, Option<KeyRecord>)>;
+
 /// The keys of a directory, in its database. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Keys {
     database: Database,
-    known: std::sync::Arc<Cache<[u8; 32], (Instant, Option<KeyRecord>)>>,
+    known: Arc<Known>,
 }
 
 /// What is known about a key.
@@ -91,7 +96,7 @@ impl Keys {
     /// Opens the keys in a database, and makes their table if it is not there.
     pub async fn open(database: Database) -> Result<Self, Error> {
         database.migrate("directory.keys", MIGRATIONS).await?;
-        Ok(Self { database, known: std::sync::Arc::new(Cache::new(MAX_REMEMBERED)) })
+        Ok(Self { database, known: Arc::new(Cache::new(MAX_REMEMBERED)) })
     }
 
     /// Issues a key. Without a name it gets one.

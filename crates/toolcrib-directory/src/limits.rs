@@ -119,7 +119,10 @@ impl Limiter {
 
     /// Counts one request.
     pub(crate) fn count(&self, who: Who, rate: Rate) -> Level {
-        let now = Instant::now();
+        self.count_at(who, rate, Instant::now())
+    }
+
+    fn count_at(&self, who: Who, rate: Rate, now: Instant) -> Level {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.buckets.len() >= self.most && now.duration_since(state.swept) >= SWEEP_EVERY {
             state.swept = now;
@@ -172,32 +175,36 @@ mod tests {
         Who::at(Some(text.parse().expect("an address")), Class::Read)
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn one_waits_and_others_do_not() {
+    #[test]
+    fn one_waits_and_others_do_not() {
         let limiter = Limiter::new();
+        let begun = Instant::now();
+        let later = begun + Duration::from_secs(1800);
+        let count = |who, rate| limiter.count_at(who, rate, begun);
         let rate = Rate::per_hour(2);
-        assert_eq!(limiter.count(at("192.0.2.1"), rate), Level { remaining: 1, reset: 1800, wait: None });
-        assert_eq!(limiter.count(at("::ffff:192.0.2.1"), rate).remaining, 0, "the same address");
-        assert_eq!(limiter.count(at("192.0.2.1"), rate).wait, Some(1800));
-        assert_eq!(limiter.count(at("192.0.2.2"), rate).wait, None);
-        assert_eq!(limiter.count(at("2001:db8::1"), rate).remaining, 1);
-        assert_eq!(limiter.count(at("2001:db8::2"), rate).remaining, 0, "one customer");
-        tokio::time::advance(Duration::from_secs(1800)).await;
-        assert_eq!(limiter.count(at("192.0.2.1"), rate).wait, None);
+        assert_eq!(count(at("192.0.2.1"), rate), Level { remaining: 1, reset: 1800, wait: None });
+        assert_eq!(count(at("::ffff:192.0.2.1"), rate).remaining, 0, "the same address");
+        assert_eq!(count(at("192.0.2.1"), rate).wait, Some(1800));
+        assert_eq!(count(at("192.0.2.2"), rate).wait, None);
+        assert_eq!(count(at("2001:db8::1"), rate).remaining, 1);
+        assert_eq!(count(at("2001:db8::2"), rate).remaining, 0, "one customer");
+        assert_eq!(limiter.count_at(at("192.0.2.1"), rate, later).wait, None);
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn the_map_is_bounded_and_newcomers_share() {
+    #[test]
+    fn the_map_is_bounded_and_newcomers_share() {
         let limiter = Limiter::bounded(2);
+        let begun = Instant::now();
+        let later = begun + Duration::from_secs(7200);
+        let count = |who, rate| limiter.count_at(who, rate, begun);
         let rate = Rate::per_hour(2);
         for n in 1..=4 {
-            assert_eq!(limiter.count(at(&format!("192.0.2.{n}")), rate).wait, None);
+            assert_eq!(count(at(&format!("192.0.2.{n}")), rate).wait, None);
         }
-        assert!(limiter.count(at("192.0.2.5"), rate).wait.is_some(), "the shared bucket is empty");
-        assert_eq!(limiter.count(at("192.0.2.1"), rate).wait, None);
+        assert!(count(at("192.0.2.5"), rate).wait.is_some(), "the shared bucket is empty");
+        assert_eq!(count(at("192.0.2.1"), rate).wait, None);
         assert_eq!(limiter.len(), 2);
-        tokio::time::advance(Duration::from_secs(7200)).await;
-        assert_eq!(limiter.count(at("192.0.2.5"), rate).wait, None);
+        assert_eq!(limiter.count_at(at("192.0.2.5"), rate, later).wait, None);
         assert_eq!(limiter.len(), 1, "full buckets were dropped");
     }
 }

@@ -95,8 +95,10 @@ pub(crate) fn tool(tool: &Tool) -> String {
     }
     for (name, schema) in [("Input", &tool.inputs), ("Output", &tool.outputs)] {
         if let Some(schema) = schema {
-            // JSON without line breaks, indented: nothing in it can end the block.
-            let _ = writeln!(out, "\n## {name}\n\n    {}", crate::inert::to_string(schema));
+            // JSON without line breaks, indented: nothing in it can end the block. For readers that do not care about blocks, links and
+            // pictures are broken up; parentheses and exclamation marks stand in strings alone.
+            let schema = crate::inert::to_string(schema).replace("](", "]\\u0028").replace("![", "\\u0021[");
+            let _ = writeln!(out, "\n## {name}\n\n    {schema}");
         }
     }
     out

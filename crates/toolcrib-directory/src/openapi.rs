@@ -1,4 +1,4 @@
-//! The OpenAPI document: one table of operations, and the schemas of the types that answers are made of.
+//! The `OpenAPI` document: one table of operations, and the schemas of the types that answers are made of.
 
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, SchemaGenerator};
