@@ -305,6 +305,20 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_anybody_chose_stays_below() {
+        let url = ConfiguredUrl::from_setting("https://dir.example/base/?key=s3cret").unwrap();
+        let path = |segments: &[&str]| segments.iter().map(|segment| (*segment).to_owned()).collect::<Vec<_>>();
+        let below = url.below(&path(&["api", "a/../b?c#d"]), &[("q", "x&y=é".to_owned())]).unwrap();
+        assert_eq!(below.target, "/base/api/a%2F..%2Fb%3Fc%23d?key=s3cret&q=x%26y%3D%C3%A9");
+        assert_eq!(below.origin(), "https://dir.example");
+        for segment in ["", ".", ".."] {
+            assert!(url.below(&path(&["api", segment]), &[]).is_err(), "{segment}");
+        }
+        let plain = ConfiguredUrl::from_setting("http://127.0.0.1:8257").unwrap();
+        assert_eq!(plain.below(&path(&["x"]), &[("a", "1".to_owned()), ("b", "2".to_owned())]).unwrap().target, "/x?a=1&b=2");
+    }
+
+    #[test]
     fn what_may_stand_in_settings() {
         for (text, origin, target) in [
             ("https://pay.example/settle?key=s3cret", "https://pay.example", "/settle?key=s3cret"),

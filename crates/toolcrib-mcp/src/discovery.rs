@@ -118,8 +118,13 @@ pub fn refusal(status: u16, body: &[u8]) -> Fault {
         429 => code::LIMITED,
         _ => code::DIRECTORY,
     };
-    let code = said.unwrap_or(fallback);
-    Fault::new(code).details(json!({ "status": status }))
+    let mut details = json!({ "status": status });
+    // Which parameter it was is worth knowing, if it is one of those that there are.
+    let parameter = document.as_ref().and_then(|document| document.pointer("/details/0/parameter")).and_then(Json::as_str);
+    if let Some(parameter) = parameter.filter(|name| name.len() <= 32 && is_word(name)) {
+        details["parameter"] = parameter.into();
+    }
+    Fault::new(said.unwrap_or(fallback)).details(details)
 }
 
 fn find_code(document: &Json) -> Option<&str> {

@@ -15,6 +15,9 @@ use crate::world::{
 };
 use crate::{bridge, server};
 
+/// An edit of a manifest.
+type Change = fn(&mut Json);
+
 fn arguments(tool: &Tool) -> Json {
     json!({"reference": tool.reference.to_string(), "input": input()})
 }
@@ -170,7 +173,7 @@ fn publish(world: &World, tool: &Tool, change: impl FnOnce(&mut Json)) {
 
 #[tokio::test]
 async fn a_tool_that_changes_after_the_question_is_not_paid() {
-    let changes: [fn(&mut Json); 4] = [
+    let changes: [Change; 4] = [
         |manifest| manifest["description"] = json!("Counts words, differently."),
         |manifest| manifest["pricing"] = json!([entry("x402", CHAIN, usdc().address, PRICE - 1, RECIPIENT)]),
         |manifest| manifest["pricing"] = json!([entry("x402", CHAIN, usdc().address, PRICE, STRANGER)]),
@@ -209,14 +212,14 @@ async fn an_endpoint_that_asks_for_something_else_is_not_paid() {
             entry("x402", CHAIN, usdc().address, 2 * PRICE, STRANGER),
         ]);
     };
-    let change: [(fn(&mut Json), _, &str); 4] = [
+    let changes: [(Change, _, &str); 4] = [
         (priced, offer_of(usdc(), PRICE + 1, RECIPIENT), "call.terms_differ"),
         (priced, offer_of(usdc(), PRICE, STRANGER), "call.terms_differ"),
         (|_| {}, offer(), "call.free_asks_money"),
         // Stated in the manifest, but not what the user saw.
         (both, offer_of(usdc(), 2 * PRICE, STRANGER), "mcp.approval_differs"),
     ];
-    for (manifest, asks, expected) in change {
+    for (manifest, asks, expected) in changes {
         for era in ERAS {
             let tool = world.tool(manifest, shop(&world.devchain, Speaks::V2, asks.clone())).await;
             let (client, wallet) = world.client();

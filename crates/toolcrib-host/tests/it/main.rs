@@ -8,7 +8,7 @@ mod finding;
 mod clients;
 #[path = "../../../toolcrib-fetch/tests/support/mod.rs"]
 mod support;
-#[allow(dead_code, reason = "written for another crate's tests, which use all of it")]
+#[expect(dead_code, reason = "written for another crate's tests, which use all of it")]
 #[path = "../../../toolcrib-client/tests/it/world.rs"]
 mod world;
 

@@ -152,6 +152,16 @@ async fn calls_by_http_and_their_limits() {
     // A public server keeps nothing for clients of the older era.
     let response = router.clone().oneshot(initialize(&[])).await.unwrap();
     assert!(response.status() == StatusCode::OK && response.headers().get("mcp-session-id").is_none());
+    let body =
+        json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "add", "arguments": {"a": 1, "b": 2}}});
+    let headers = [
+        ("host", "tools.example"),
+        ("content-type", "application/json"),
+        ("accept", "application/json, text/event-stream"),
+        ("mcp-protocol-version", "2025-11-25"),
+    ];
+    let (status, body) = send(&router, request(&body, &headers, &[])).await;
+    assert!(status == StatusCode::OK && body.contains("\"sum\":3") && !body.contains("resultType"), "{status} {body}");
 }
 
 #[tokio::test]
