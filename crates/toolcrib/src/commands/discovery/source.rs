@@ -124,11 +124,10 @@ impl Source {
                 let headers = headers.clone().with("accept", form.accept()).map_err(unusable)?;
                 let exchange = door.get(&url, &headers, *limits).await;
                 match (exchange.response, exchange.failure) {
-                    (Some(response), None) => Ok(Reply {
-                        status: response.status,
-                        retry_after: response.header("retry-after").next().map(str::to_owned),
-                        body: response.body.0,
-                    }),
+                    (Some(response), None) => {
+                        let retry_after = response.header("retry-after").next().map(str::to_owned);
+                        Ok(Reply { status: response.status, retry_after, body: response.body.0 })
+                    }
                     (_, failure) => {
                         let reason = failure.map_or_else(|| "it did not answer".to_owned(), |failure| failure.finding().message);
                         Err(Failure::new(codes::cli::DIRECTORY, format!("{url} gave no answer: {reason}")))
