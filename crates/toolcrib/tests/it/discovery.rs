@@ -179,7 +179,7 @@ fn a_directory_behind_a_url_answers_the_same() {
 }
 
 /// A server that gives one answer to everybody, and what the first of them sent.
-fn one_answer(answer: &'static str) -> (String, thread::JoinHandle<String>) {
+fn one_answer(answer: String) -> (String, thread::JoinHandle<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("http://{}", listener.local_addr().expect("an address"));
     let sent = thread::spawn(move || {
@@ -198,30 +198,20 @@ fn one_answer(answer: &'static str) -> (String, thread::JoinHandle<String>) {
 #[test]
 fn every_answer_has_its_exit_code() {
     let sandbox = Sandbox::new();
-    for (answer, code, words) in [
-        (
-            "HTTP/1.1 429 Too Many Requests\r\nretry-after: 17\r\ncontent-length: 24\r\nconnection: close\r\n\r\n{\"errors\":[\"slow down\"]}",
-            3,
-            "slow down; try again in 17 s",
-        ),
-        (
-            "HTTP/1.1 401 Unauthorized\r\ncontent-length: 24\r\nconnection: close\r\n\r\n{\"errors\":[\"no key\\u001b\"]}",
-            2,
-            "status 401",
-        ),
-        ("HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\nconnection: close\r\n\r\n", 1, "not found"),
-        ("HTTP/1.1 500 Oops\r\ncontent-length: 0\r\nconnection: close\r\n\r\n", 2, "status 500"),
-        (
-            "HTTP/1.1 302 Found\r\nlocation: http://127.0.0.1:1/\r\ncontent-length: 0\r\nconnection: close\r\n\r\n",
-            2,
-            "status 302",
-        ),
-        ("HTTP/1.1 200 OK\r\ncontent-length: 4\r\nconnection: close\r\n\r\nnull", 2, "not JSON"),
-        ("HTTP/1.1 200 OK\r\ncontent-length: 12\r\nconnection: close\r\n\r\n{\"tools\":[]}", 0, "nothing found"),
+    for (head, body, code, words) in [
+        ("429 Too Many Requests\r\nretry-after: 17", "{\"errors\":[\"slow down\"]}", 3, "slow down; try again in 17 s"),
+        ("401 Unauthorized", "{\"errors\":[\"no key\\u001b[31m\"]}", 2, "no key"),
+        ("404 Not Found", "", 1, "not found"),
+        ("500 Oops", "", 2, "status 500"),
+        ("302 Found\r\nlocation: http://127.0.0.1:1/", "", 2, "status 302"),
+        ("200 OK", "null", 2, "not JSON"),
+        ("200 OK", "{\"tools\":[]}", 0, "nothing found"),
     ] {
-        let (url, sent) = one_answer(answer);
+        let answer = format!("HTTP/1.1 {head}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}", body.len());
+        let (url, sent) = one_answer(answer.clone());
         let ran = sandbox.run_with_env(&["tools", "list", "--directory", &url], &[("TOOLCRIB_API_KEY", "tcd_secret")]);
         assert!(ran.stderr.contains(words) && !ran.stderr.contains("tcd_secret"), "{}", ran.stderr);
+        assert!(!ran.stderr.contains('\u{1b}'), "{}", ran.stderr);
         assert_eq!(ran.code, code, "{answer}");
         let sent = sent.join().expect("served").to_ascii_lowercase();
         assert!(sent.starts_with("get /api/v2/tools?limit=20 http/1.1\r\n") && sent.contains("x-api-key: tcd_secret"), "{sent}");
