@@ -61,11 +61,16 @@ impl Shop {
     /// Nothing is counted, and this is why.
     #[track_caller]
     fn refused(&self, report: &Submission, expected: Code) -> impl Future<Output = ()> {
+        self.refused_at(report, expected, Now.now())
+    }
+
+    #[track_caller]
+    fn refused_at(&self, report: &Submission, expected: Code, now: UnixTime) -> impl Future<Output = ()> {
         let at = std::panic::Location::caller();
         async move {
             let before = self.all_totals().await;
             let last = self.index.last_change().await.expect("a number");
-            let receipt = self.submit(report).await;
+            let receipt = self.submit_at(report, now).await;
             assert_eq!((receipt.verified, receipt.code), (false, Some(expected)), "{at}");
             assert_eq!(self.all_totals().await, before, "{at}");
             assert_eq!(self.index.last_change().await.expect("a number"), last, "{at}");
@@ -328,14 +333,14 @@ async fn what_is_not_final_waits() {
         let data = stage.payment(alice(), CREATOR, PRICE);
         let hash = stage.send_blindly(stage.token.address, data).await;
         for shop in &shops {
-            shop.refused(&paid(1, from, hash), code::NOT_FOUND).await;
-            shop.refused(&paid(1, from, B256::repeat_byte(0xaa)), code::NOT_FOUND).await;
+            shop.refused_at(&paid(1, from, hash), code::NOT_FOUND, now).await;
+            shop.refused_at(&paid(1, from, B256::repeat_byte(0xaa)), code::NOT_FOUND, now).await;
         }
         stage.dev("evm_mine", json!([])).await;
         stage.dev("evm_setAutomine", json!([true])).await;
         stage.mined(hash).await;
         for shop in &shops {
-            shop.refused(&paid(1, from, hash), code::NOT_FINAL).await;
+            shop.refused_at(&paid(1, from, hash), code::NOT_FINAL, now).await;
             assert_eq!(usage::settle_pending(&shop.index, &shop.chains, now).await.expect("looked"), 0, "not yet");
             let soon = now.plus(30);
             assert_eq!(usage::settle_pending(&shop.index, &shop.chains, soon).await.expect("looked"), 2);

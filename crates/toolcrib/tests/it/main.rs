@@ -3,6 +3,7 @@
 mod calling;
 mod conformance;
 mod dev;
+mod discovery;
 mod fix;
 mod formats;
 mod hash;

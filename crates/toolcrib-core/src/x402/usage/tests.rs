@@ -209,3 +209,43 @@ proptest! {
         prop_assert!(report.is_some() || !findings.is_empty());
     }
 }
+
+/// Directories take what others write: the tool by its endpoint, without a time, and the chain of a signature.
+// req: USAGE-005
+#[test]
+fn a_submission_may_name_an_endpoint_alone() {
+    let read = |message: &Json| read_submission(message.to_string().as_bytes());
+    for base in [free(), paid()] {
+        let (report, findings) = read(&base);
+        assert!(findings.is_empty());
+        let whole = check(&base, &[]).expect("well-formed");
+        assert_eq!(report, Some(whole.clone().into()));
+        let mut message = base.clone();
+        for key in ["tool_chain_id", "tool_registry_address", "tool_onchain_id", "latency_ms"] {
+            message = with(message, &format!("/{key}"), None);
+        }
+        let endpoint = "https://tools.example.com/tides";
+        message = with(message, "/tool_endpoint", Some(json!(endpoint)));
+        let (report, findings) = read(&message);
+        assert!(findings.is_empty(), "{findings:?}");
+        let expected = Submission {
+            subject: Subject::Endpoint(endpoint.to_owned()),
+            latency_ms: None,
+            chain: None,
+            proof: whole.proof.clone(),
+        };
+        assert_eq!(report, Some(expected));
+        // A registration says more than an endpoint, and half of one says nothing.
+        let both = with(base.clone(), "/tool_endpoint", Some(json!(endpoint)));
+        assert_eq!(read(&both).0, Some(whole.into()));
+        let half = with(both, "/tool_onchain_id", None);
+        assert_eq!(read(&half).1[0].code, code::FIELD_MISSING);
+        for (key, value) in [("/tool_endpoint", json!(7)), ("/latency_ms", json!(-1)), ("/latency_ms", json!("12"))] {
+            assert_eq!(read(&with(message.clone(), key, Some(value))).0, None, "{key}");
+        }
+    }
+    let (report, _) = read(&with(free(), "/eip3009/chain_id", Some(json!(137))));
+    assert_eq!(report.and_then(|report| report.chain), Some(137));
+    assert_eq!(read(&with(free(), "/eip3009/chain_id", Some(json!("137")))).0, None);
+    assert_eq!(read(&with(paid(), "/verification_type", Some(json!("siwe")))).0, None);
+}
