@@ -7,10 +7,10 @@ mod follow;
 mod follow_forks;
 mod follow_lease;
 mod scripted;
+mod search;
 mod stage;
 mod usage;
 mod work;
-mod search;
 
 #[path = "../../../toolcrib-store/tests/support/mod.rs"]
 mod databases;
@@ -22,9 +22,9 @@ mod fake;
 #[expect(dead_code, clippy::print_stderr, reason = "the tests of the chain use the rest, and what is skipped is said loudly")]
 #[path = "../../../toolcrib-chain/tests/it/node.rs"]
 mod node;
-#[path = "../../../toolcrib-fetch/tests/support/mod.rs"]
-mod support;
 #[path = "../support/quality.rs"]
 mod quality;
 #[path = "../support/mod.rs"]
 mod samples;
+#[path = "../../../toolcrib-fetch/tests/support/mod.rs"]
+mod support;
