@@ -7,7 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde::Deserialize;
 use toolcrib_core::finding::Mode;
 
-use crate::commands::calling::{budget, call, pay, payments};
+use crate::commands::calling::{budget, call, mcp, pay, payments};
 use crate::commands::dev::Dev;
 use crate::commands::dev::chain::ChainArguments;
 use crate::commands::discovery::index::IndexCommand;
@@ -224,6 +224,16 @@ pub(crate) enum Command {
     Pay(Box<pay::Pay>),
     /// Call an x402 endpoint that asks for nothing but who calls
     Auth(Box<pay::Auth>),
+    /// Let a model find tools, and call and pay for them after your word, over MCP
+    #[command(
+        after_help = "Your MCP client starts this command and speaks to it over stdin and stdout. The model may look for tools and verify them;\n\
+        every call is put to you first, with price, recipient and arguments, unless --unattended allows it. A client that cannot ask you\n\
+        gets no call. Limits on spending are in the user's settings, section [spend].\n\n\
+        Examples:\n  \
+        toolcrib mcp --directory https://tools.example.com --wallet main\n  \
+        toolcrib mcp --directory http://127.0.0.1:8257 --network local --dev-account 1"
+    )]
+    Mcp(Box<mcp::Mcp>),
     /// List payments, and find out what came of those whose answer was lost
     Payments(payments::Payments),
     /// Show what may be spent, and what is

@@ -42,6 +42,9 @@ pub(crate) const TOOLCRIB_DIRECTORY: &str = "TOOLCRIB_DIRECTORY";
 /// The key for that directory.
 pub(crate) const TOOLCRIB_API_KEY: &str = "TOOLCRIB_API_KEY";
 
+/// The token that whoever uses `mcp` over HTTP has to show.
+pub(crate) const TOOLCRIB_MCP_TOKEN: &str = "TOOLCRIB_MCP_TOKEN";
+
 /// Where wallets and unfinished work lie: `$XDG_STATE_HOME/toolcrib`.
 pub(crate) const XDG_STATE_HOME: &str = "XDG_STATE_HOME";
 
@@ -78,6 +81,7 @@ pub(crate) const DOCUMENTED: &[(&str, &str)] = &[
     (TOOLCRIB_INDEX, "the database of an index, unless `--store` is given: `sqlite:PATH` or a PostgreSQL URL"),
     (TOOLCRIB_DIRECTORY, "setting `directory`: the directory that `tools` asks, unless `--directory` or `--store` is given"),
     (TOOLCRIB_API_KEY, "the key for that directory"),
+    (TOOLCRIB_MCP_TOKEN, "the token that whoever uses `mcp --listen` has to show"),
     (XDG_STATE_HOME, "wallets and unfinished work are in `$XDG_STATE_HOME/toolcrib`"),
     (NO_COLOR, "any value but the empty one turns colours off, unless `color` is set"),
     (TERM, "a terminal called `dumb` gets no colours"),

@@ -88,6 +88,7 @@ fn run(cli: Cli) -> Exit {
         Command::Call(arguments) => reach(commands::calling::call::run(&arguments, &settings, &mut printer)),
         Command::Pay(arguments) => reach(commands::calling::pay::run(&arguments, &settings, &mut printer)),
         Command::Auth(arguments) => reach(commands::calling::pay::auth(&arguments, &settings, &mut printer)),
+        Command::Mcp(arguments) => reach_at_once(commands::calling::mcp::run(&arguments, &settings, &mut printer)),
         Command::Payments(arguments) => reach(commands::calling::payments::run(&arguments, &settings, &mut printer)),
         Command::Budget(arguments) => reach(commands::calling::budget::run(&arguments, &settings, &mut printer)),
         Command::Tools(command) => reach(commands::discovery::tools::run(&command, &settings, &mut printer)),

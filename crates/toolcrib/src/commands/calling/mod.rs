@@ -3,6 +3,7 @@
 mod asking;
 pub(crate) mod budget;
 pub(crate) mod call;
+pub(crate) mod mcp;
 mod outcome;
 pub(crate) mod pay;
 pub(crate) mod payments;

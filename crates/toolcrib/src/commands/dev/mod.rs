@@ -167,7 +167,7 @@ fn plan() -> Plan {
 
 /// How this program was called.
 fn program() -> String {
-    shown(&std::env::args().next().unwrap_or_else(|| "toolcrib".to_owned())).to_string()
+    shown(&std::env::args().next().unwrap_or_else(|| "toolcrib".to_owned()))
 }
 
 /// The sample tools on their socket.

@@ -3,7 +3,7 @@
 pub(crate) mod index;
 pub(crate) mod keys;
 mod show;
-mod source;
+pub(crate) mod source;
 pub(crate) mod tools;
 
 use std::path::Path;

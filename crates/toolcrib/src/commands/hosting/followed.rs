@@ -57,7 +57,7 @@ impl Followed {
             let config = ChainConfig::from_setting(network, setting.as_deref()).map_err(failed)?;
             if config.is_public_default {
                 printer.note(&format!(
-                    "warning: {} is followed through a public node; --rpc-url {}=URL names one that you trust",
+                    "warning: {} is reached through a public node; --rpc-url {}=URL names one that you trust",
                     network.title, network.name
                 ))?;
             }

@@ -1,0 +1,122 @@
+//! `mcp`: lets a model find tools, and call and pay for them after the user's word.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::Args;
+use serde_json::json;
+use tokio::net::TcpListener;
+use toolcrib_core::codes;
+use toolcrib_directory::mcp::InProcess;
+use toolcrib_fetch::{Configured, ConfiguredUrl};
+use toolcrib_host::bridge::{Bridge, Reach as Doorkeeper, RemoteDirectory, Unattended};
+use toolcrib_mcp::Bearer;
+use toolcrib_mcp::discovery::Discovery;
+
+use super::Purse;
+use super::session::equipped;
+use crate::clock::SystemClock;
+use crate::commands::dev::chain::{Interrupts, wait};
+use crate::commands::discovery::source::{Source, Where};
+use crate::commands::hosting::followed::Followed;
+use crate::commands::hosting::logging;
+use crate::commands::trust::Reach;
+use crate::env;
+use crate::onchain::Signing;
+use crate::outcome::{Done, Exit, Failure, Stop};
+use crate::printer::Printer;
+use crate::settings::Settings;
+
+/// Largest policy file that is read. One tool is a line.
+const MAX_POLICY_BYTES: u64 = 1 << 20;
+
+/// Arguments of `mcp`.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Mcp {
+    #[command(flatten)]
+    pub(crate) place: Where,
+    #[command(flatten)]
+    pub(crate) followed: Followed,
+    #[command(flatten)]
+    pub(crate) signing: Signing,
+    #[command(flatten)]
+    pub(crate) purse: Purse,
+    #[command(flatten)]
+    pub(crate) reach: Reach,
+    /// A file that says which calls need no word of yours: `tools`, `any_tool` and `max_price`, as TOML
+    #[arg(long, value_name = "FILE")]
+    pub(crate) unattended: Option<PathBuf>,
+    /// Speak HTTP here instead of stdin and stdout, to those who show the token in `TOOLCRIB_MCP_TOKEN`
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub(crate) listen: Option<SocketAddr>,
+    /// A name that it is reached by over HTTP, beside those of this machine; may be given again
+    #[arg(long = "host", value_name = "HOST[:PORT]", requires = "listen")]
+    pub(crate) hosts: Vec<String>,
+    /// A page that may use it over HTTP; may be given again
+    #[arg(long = "allow-origin", value_name = "URL", requires = "listen")]
+    pub(crate) origins: Vec<String>,
+}
+
+/// Serves one model's client over stdin and stdout, or those who have the token over HTTP.
+pub(crate) async fn run(arguments: &Mcp, settings: &Settings, printer: &mut Printer) -> Result<Done, Stop> {
+    logging::begin(printer);
+    let unattended = arguments.unattended.as_deref().map(policy).transpose()?.unwrap_or_default();
+    let directory = discovery(&arguments.place, settings).await?;
+    let mut builder = arguments.purse.client(&arguments.reach, settings).await?;
+    for following in arguments.followed.resolve(printer)? {
+        builder = builder.chain(following.chain);
+    }
+    let client = equipped(builder, &arguments.signing, None)?;
+    let bridge = Bridge::new(directory, client, unattended, Arc::new(SystemClock));
+    let failed = |error: toolcrib_host::bridge::BridgeError| Failure::new(codes::mcp::INTERNAL, error.to_string());
+    let Some(listen) = arguments.listen else {
+        bridge.serve_stdio().await.map_err(failed)?;
+        return Ok(Done::new(Exit::Yes, json!({})));
+    };
+    let taken = |error: std::io::Error| Failure::new(codes::cli::LISTEN, format!("cannot listen at {listen}: {error}"));
+    let listener = TcpListener::bind(listen).await.map_err(taken)?;
+    let address = listener.local_addr().map_err(taken)?;
+    let doorkeeper = Doorkeeper { bearer: bearer()?, hosts: arguments.hosts.clone(), origins: arguments.origins.clone() };
+    let url = format!("http://{address}{}", toolcrib_host::bridge::HTTP_PATH);
+    printer.result(&format!("mcp {url}\n"))?;
+    printer.flush()?;
+    let data = json!({ "mcp": url });
+    printer.event(&json!({ "event": "ready", "data": data }))?;
+    bridge.serve_http(listener, doorkeeper, wait(None, Interrupts::listen())).await.map_err(failed)?;
+    Ok(Done::new(Exit::Yes, data))
+}
+
+/// The directory that is named, or one over the index of this machine.
+async fn discovery(place: &Where, settings: &Settings) -> Result<Arc<dyn Discovery>, Failure> {
+    let unusable = |error: toolcrib_fetch::Error| Failure::new(error.code(), error.to_string());
+    Ok(match place.open(settings).await? {
+        Source::Local(routes) => Arc::new(InProcess::new(routes)),
+        Source::Remote { base, .. } => {
+            let key = std::env::var(env::TOOLCRIB_API_KEY).ok().filter(|key| !key.is_empty());
+            let door = Configured::builder(SystemClock).build().map_err(unusable)?;
+            let url = ConfiguredUrl::from_setting(&base).map_err(unusable)?;
+            Arc::new(RemoteDirectory::new(door, url, key.as_deref()).map_err(unusable)?)
+        }
+    })
+}
+
+/// The token, which is in the environment alone: arguments are seen by others.
+fn bearer() -> Result<Bearer, Failure> {
+    let missing = || {
+        Failure::new(codes::cli::SETTINGS, format!("HTTP needs a token, and {} is not set", env::TOOLCRIB_MCP_TOKEN))
+            .hint("make one with `openssl rand -hex 32`, or leave --listen out and use stdin and stdout")
+    };
+    let token = std::env::var(env::TOOLCRIB_MCP_TOKEN).ok().filter(|token| !token.is_empty()).ok_or_else(missing)?;
+    Bearer::new(&token).map_err(|error| Failure::new(codes::cli::SETTINGS, format!("{}: {error}", env::TOOLCRIB_MCP_TOKEN)))
+}
+
+fn policy(path: &Path) -> Result<Unattended, Failure> {
+    let unreadable = |what: String| Failure::new(codes::cli::SETTINGS, format!("{}: {what}", path.display()));
+    let size = std::fs::metadata(path).map_err(|error| unreadable(error.to_string()))?.len();
+    if size > MAX_POLICY_BYTES {
+        return Err(unreadable("larger than any policy".to_owned()));
+    }
+    let text = std::fs::read_to_string(path).map_err(|error| unreadable(error.to_string()))?;
+    toml::from_str(&text).map_err(|error| unreadable(error.message().to_owned()))
+}
