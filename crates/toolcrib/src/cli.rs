@@ -10,6 +10,7 @@ use toolcrib_core::finding::Mode;
 use crate::commands::calling::{budget, call, pay, payments};
 use crate::commands::dev::Dev;
 use crate::commands::dev::chain::ChainArguments;
+use crate::commands::discovery::directory::ServeDirectory;
 use crate::commands::discovery::index::IndexCommand;
 use crate::commands::discovery::keys::KeysCommand;
 use crate::commands::discovery::tools::ToolsCommand;
@@ -238,9 +239,18 @@ pub(crate) enum Command {
         toolcrib tools list --type open --store index.db"
     )]
     Tools(ToolsCommand),
-    /// Look after an index: exports, imports and backups
+    /// Keep an index of tools, and look after it
     #[command(subcommand)]
     Index(IndexCommand),
+    /// Serve an index: REST, pages and keys
+    #[command(
+        after_help = "With --index one process does everything, which is enough for one machine. For more, run `index run` and this as often as\n\
+        you like on one PostgreSQL, behind any load balancer.\n\n\
+        Examples:\n  \
+        toolcrib directory --network base --index\n  \
+        toolcrib directory --listen 0.0.0.0:8257 --network base --search-folder /var/lib/toolcrib/words"
+    )]
+    Directory(Box<ServeDirectory>),
     /// Issue, list and revoke the keys of a directory
     #[command(subcommand)]
     Keys(KeysCommand),

@@ -42,6 +42,9 @@ pub(crate) const TOOLCRIB_DIRECTORY: &str = "TOOLCRIB_DIRECTORY";
 /// The key for that directory.
 pub(crate) const TOOLCRIB_API_KEY: &str = "TOOLCRIB_API_KEY";
 
+/// Nodes of one chain, separated by commas: the number of the chain follows.
+pub(crate) const TOOLCRIB_RPC: &str = "TOOLCRIB_RPC_";
+
 /// Where wallets and unfinished work lie: `$XDG_STATE_HOME/toolcrib`.
 pub(crate) const XDG_STATE_HOME: &str = "XDG_STATE_HOME";
 
@@ -77,6 +80,7 @@ pub(crate) const DOCUMENTED: &[(&str, &str)] = &[
     (TOOLCRIB_INDEX, "the database of an index, unless `--store` is given: `sqlite:PATH` or a PostgreSQL URL"),
     (TOOLCRIB_DIRECTORY, "setting `directory`: the directory that `tools` asks, unless `--directory` or `--store` is given"),
     (TOOLCRIB_API_KEY, "the key for that directory"),
+    ("TOOLCRIB_RPC_<number>", "nodes of the chain with this number, separated by commas, for `index run` and `directory`"),
     (XDG_STATE_HOME, "wallets and unfinished work are in `$XDG_STATE_HOME/toolcrib`"),
     (NO_COLOR, "any value but the empty one turns colours off, unless `color` is set"),
     (TERM, "a terminal called `dumb` gets no colours"),

@@ -10,14 +10,26 @@ use toolcrib_core::clock::Clock as _;
 use toolcrib_core::codes;
 use toolcrib_index::export::{self, Imported};
 
+use super::running::{Keeping, Networks, Parts};
 use super::{Kept, index_failure};
 use crate::clock::SystemClock;
+use crate::commands::serving::stopped;
+use crate::commands::trust::Reach;
 use crate::outcome::{Done, Exit, Failure, Stop};
 use crate::printer::Printer;
 
 /// What to do with an index.
 #[derive(Debug, Subcommand)]
 pub(crate) enum IndexCommand {
+    /// Follow registries, verify their tools, and keep the index true until it is stopped
+    #[command(
+        after_help = "Any number of processes, on any number of machines, may run on one PostgreSQL: of those that follow a chain one leads and\n\
+        the others wait, and every job is one worker's.\n\n\
+        Examples:\n  \
+        toolcrib index run --network base,ethereum\n  \
+        toolcrib index run --network base --no-follow        a further worker"
+    )]
+    Run(Box<Run>),
     /// Write the whole index as lines of JSON, each with a checksum
     #[command(
         after_help = "Others may write meanwhile: the export shows one moment. It is read again by `index import`, on either engine."
@@ -33,6 +45,19 @@ pub(crate) enum IndexCommand {
     Backup(Backup),
     /// Read a backup of either engine into an empty index of either engine
     Restore(Import),
+}
+
+/// Arguments of `index run`.
+#[derive(Args, Debug)]
+pub(crate) struct Run {
+    #[command(flatten)]
+    pub(crate) networks: Networks,
+    #[command(flatten)]
+    pub(crate) parts: Parts,
+    #[command(flatten)]
+    pub(crate) kept: Kept,
+    #[command(flatten)]
+    pub(crate) reach: Reach,
 }
 
 /// Arguments of `index export`.
@@ -69,6 +94,7 @@ pub(crate) struct Backup {
 pub(crate) async fn run(command: &IndexCommand, printer: &mut Printer) -> Result<Done, Stop> {
     let now = SystemClock.now();
     match command {
+        IndexCommand::Run(arguments) => keep(arguments, printer).await,
         IndexCommand::Export(arguments) => write(arguments, printer).await,
         IndexCommand::Import(arguments) => {
             let file = fs::File::open(&arguments.path).map_err(|error| unreadable(&arguments.path, &error))?;
@@ -94,6 +120,25 @@ pub(crate) async fn run(command: &IndexCommand, printer: &mut Printer) -> Result
             Ok(Done::new(Exit::Yes, json!({ "backup": path })))
         }
     }
+}
+
+/// Runs until Ctrl-C or SIGTERM.
+async fn keep(arguments: &Run, printer: &mut Printer) -> Result<Done, Stop> {
+    if arguments.networks.network.is_empty() {
+        let what = Failure::new(codes::cli::USAGE, "no network was named");
+        return Err(what.hint("give --network, such as base, base-sepolia or local").into());
+    }
+    let chains = arguments.networks.chains(printer)?;
+    let index = arguments.kept.open().await?;
+    let keeping = Keeping::start(&index, &chains, &arguments.networks, &arguments.parts, &arguments.reach)?;
+    let numbers: Vec<_> = chains.iter().map(|chain| chain.chain_id()).collect();
+    let names: Vec<_> = chains.iter().map(|chain| chain.network().title).collect();
+    printer.result(&format!("keeping an index of {}\n", names.join(", ")))?;
+    printer.event(&json!({ "event": "running", "chains": numbers }))?;
+    printer.flush()?;
+    printer.note("Ctrl-C ends it")?;
+    keeping.until(stopped()).await?;
+    Ok(Done::new(Exit::Yes, json!({ "chains": numbers })))
 }
 
 async fn write(arguments: &Export, printer: &mut Printer) -> Result<Done, Stop> {

@@ -1,7 +1,9 @@
 //! Commands that find tools, and that look after an index and its directory.
 
+pub(crate) mod directory;
 pub(crate) mod index;
 pub(crate) mod keys;
+mod running;
 mod show;
 mod source;
 pub(crate) mod tools;
