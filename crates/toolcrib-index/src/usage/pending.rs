@@ -1,7 +1,8 @@
 //! Reports of payments that nobody can judge yet: kept, and looked at again.
 
 use alloy_primitives::{Address, B256};
-use futures_util::stream::{self, StreamExt};
+use futures_util::FutureExt as _;
+use futures_util::stream::{self, StreamExt as _};
 use toolcrib_core::clock::UnixTime;
 use toolcrib_core::codes::{Code, usage as code};
 use toolcrib_store::database::{Row, Value};
@@ -120,17 +121,20 @@ pub async fn settle_pending(index: &Index, chains: &Chains, now: UnixTime) -> Re
     let rows = transaction.fetch(TAKE, &values).await?;
     transaction.commit().await?;
     let waits: Vec<Wait> = rows.iter().map(read).collect::<Result<_, _>>()?;
-    // Collected first: a stream that borrows in a closure cannot move between threads.
-    let looks = waits.iter().map(|wait| async move {
-        match index.tools(&[wait.key]).await?.pop() {
-            Some(view) => look(index, chains, &view, wait, now).await.map(drop),
-            None => index.database().execute(DROP, &[Value::Text(&wait.id)]).await.map(drop).map_err(Error::from),
-        }
-    });
-    let looks: Vec<_> = looks.collect();
+    let mut looks = Vec::with_capacity(waits.len());
+    for wait in &waits {
+        looks.push(again(index, chains, wait, now).boxed());
+    }
     let looks: Vec<Result<(), Error>> = stream::iter(looks).buffer_unordered(AT_ONCE).collect().await;
     looks.into_iter().collect::<Result<Vec<()>, _>>()?;
     Ok(waits.len())
+}
+
+async fn again(index: &Index, chains: &Chains, wait: &Wait, now: UnixTime) -> Result<(), Error> {
+    match index.tools(&[wait.key]).await?.pop() {
+        Some(view) => look(index, chains, &view, wait, now).await.map(drop),
+        None => index.database().execute(DROP, &[Value::Text(&wait.id)]).await.map(drop).map_err(Error::from),
+    }
 }
 
 fn read(row: &Row) -> Result<Wait, Error> {

@@ -4,10 +4,16 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::path::Path;
 use std::thread;
+use std::time::Duration;
 
 use alloy_primitives::{Address, B256, U256};
 use serde_json::{Value as Json, json};
 use tokio::runtime::Runtime;
+use toolcrib_chain::deploy;
+use toolcrib_chain::network::Network;
+use toolcrib_chain::registry::Registry;
+use toolcrib_chain::rpc::{Chain, ChainConfig, NodeUrl};
+use toolcrib_chain::wallet::LocalWallet;
 use toolcrib_core::clock::{FixedClock, UnixTime};
 use toolcrib_directory::Directory;
 use toolcrib_index::feed::{self, Kinds};
@@ -258,4 +264,57 @@ fn an_index_moves_as_text_and_as_a_backup() {
     sandbox.run(&["index", "restore", "backup.db", "--store", "restored.db"]).code(0);
     let (_, found) = sandbox.run_json(&["tools", "search", "--query", "tides", "--store", "restored.db"]);
     assert_eq!(names(&found, "results"), ["1"]);
+}
+
+/// Followers, a worker and a directory in one process, over a chain with a tool whose server nobody can reach.
+#[test]
+fn one_process_follows_verifies_and_serves() {
+    let sandbox = Sandbox::new();
+    let runtime = runtime();
+    let (_devchain, node) = runtime.block_on(async {
+        let clock = FixedClock(UnixTime::from_seconds(1_800_000_000));
+        let devchain = toolcrib_devchain::Devchain::builder(clock).spawn().await.expect("a chain");
+        let url = devchain.http_url();
+        let config = ChainConfig::new(Network::find("local").expect("listed"), vec![NodeUrl::parse(&url).expect("a URL")]);
+        let chain = Chain::connect(config.expect("a node")).await.expect("an answer");
+        let wallet = LocalWallet::development(0).expect("a development account");
+        for contract in deploy::contracts().expect("the files fit each other") {
+            if chain.code(contract.address).await.expect("an answer").is_empty() {
+                chain.send(&wallet, &contract.call(), Duration::from_secs(20)).await.expect("deployed");
+            }
+        }
+        let network = deploy::with_our_contracts(chain.network());
+        let registry = Registry::new(chain.clone(), network.registry.expect("ours"));
+        let call = registry.register("https://10.0.0.1/.well-known/ai-tool/x.json", B256::repeat_byte(7), None);
+        chain.send(&wallet, &call, Duration::from_secs(20)).await.expect("registered");
+        (devchain, url)
+    });
+    let mut command =
+        sandbox.command(&["directory", "--with-index", "--network", "local", "--rpc-url", &node, "--listen", "127.0.0.1:0"]);
+    let mut child = command.args(["--store", "index.db", "--json"]).spawn().expect("the program starts");
+    let mut line = String::new();
+    let mut out = std::io::BufReader::new(child.stdout.take().expect("piped"));
+    std::io::BufRead::read_line(&mut out, &mut line).expect("a line");
+    let told: Json = serde_json::from_str(&line).expect("JSON");
+    let url = told["data"]["url"].as_str().expect("a URL").to_owned();
+    let list = ["tools", "list", "--include-unverified", "--directory", &url];
+    let found = (0..300).any(|_| {
+        let (_, listed) = sandbox.run_json(&list);
+        if names(&listed, "tools") == ["1"] {
+            return true;
+        }
+        thread::sleep(Duration::from_millis(100));
+        false
+    });
+    assert!(found, "the tool is there");
+    let (_, listed) = sandbox.run_json(&["tools", "list", "--directory", &url]);
+    assert!(names(&listed, "tools").is_empty(), "and is not shown to agents");
+    let ended = std::process::Command::new("kill").args(["-TERM", &child.id().to_string()]).status().expect("kill runs");
+    assert!(ended.success());
+    assert_eq!(child.wait().expect("it ends").code(), Some(0));
+    // What another process has kept is read from the store.
+    let (_, kept) = sandbox.run_json(&["tools", "list", "--include-unverified", "--store", "index.db"]);
+    assert_eq!(names(&kept, "tools"), ["1"]);
+    sandbox.run(&["index", "--network", "base", "--network", "local", "--rpc-url", "http://127.0.0.1:1"]).code(2);
+    sandbox.run(&["index", "--network", "base-sepolia", "--rpc-url", "http://127.0.0.1:1", "--store", "x.db"]).code(2);
 }

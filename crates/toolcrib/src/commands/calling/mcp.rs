@@ -17,10 +17,10 @@ use toolcrib_mcp::discovery::Discovery;
 use super::Purse;
 use super::session::equipped;
 use crate::clock::SystemClock;
-use crate::commands::dev::chain::{Interrupts, wait};
 use crate::commands::discovery::source::{Source, Where};
 use crate::commands::hosting::followed::Followed;
 use crate::commands::hosting::logging;
+use crate::commands::serving::stopped;
 use crate::commands::trust::Reach;
 use crate::env;
 use crate::onchain::Signing;
@@ -83,7 +83,7 @@ pub(crate) async fn run(arguments: &Mcp, settings: &Settings, printer: &mut Prin
     printer.flush()?;
     let data = json!({ "mcp": url });
     printer.event(&json!({ "event": "ready", "data": data }))?;
-    bridge.serve_http(listener, doorkeeper, wait(None, Interrupts::listen())).await.map_err(failed)?;
+    bridge.serve_http(listener, doorkeeper, stopped()).await.map_err(failed)?;
     Ok(Done::new(Exit::Yes, data))
 }
 

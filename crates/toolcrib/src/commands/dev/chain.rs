@@ -153,10 +153,10 @@ fn played(chain_id: u64) -> Network {
 
 /// Hears Ctrl-C, from the moment it is made until the end of the process.
 #[derive(Clone, Debug)]
-pub(crate) struct Interrupts(watch::Receiver<()>);
+pub(super) struct Interrupts(watch::Receiver<()>);
 
 impl Interrupts {
-    pub(crate) fn listen() -> Self {
+    pub(super) fn listen() -> Self {
         let (tell, told) = watch::channel(());
         tokio::spawn(async move {
             while tokio::signal::ctrl_c().await.is_ok() {
@@ -169,20 +169,20 @@ impl Interrupts {
     }
 
     /// Returns with the next Ctrl-C, or at once if there was one since the last.
-    pub(crate) async fn heard(&mut self) {
+    pub(super) async fn heard(&mut self) {
         if self.0.changed().await.is_err() {
             std::future::pending().await
         }
     }
 
     /// Forgets those that were.
-    pub(crate) fn forget(&mut self) {
+    pub(super) fn forget(&mut self) {
         self.0.mark_unchanged();
     }
 }
 
 /// Returns when it is time to stop: after so many seconds, or with Ctrl-C.
-pub(crate) async fn wait(seconds: Option<u64>, mut interrupts: Interrupts) {
+pub(super) async fn wait(seconds: Option<u64>, mut interrupts: Interrupts) {
     let over = async {
         match seconds {
             Some(seconds) => tokio::time::sleep(Duration::from_secs(seconds)).await,

@@ -22,10 +22,10 @@ use self::chain::{ChainArguments, Interrupts, World, ready, wait};
 use self::samples::{Access, SAMPLES, Sample};
 use self::stage::Registered;
 use crate::clock::SystemClock;
+use crate::commands::discovery::Kept;
 use crate::commands::hosting::engine::{Doing, Engine};
 use crate::commands::hosting::followed::Following;
 use crate::commands::hosting::house::{House, Plan};
-use crate::commands::hosting::shelf::Shelf;
 use crate::commands::trust::door::{Reach, verifier};
 use crate::onchain::{dev_folder, failed};
 use crate::outcome::{Done, Exit, Failure, Stop};
@@ -102,8 +102,7 @@ struct Fair {
 impl Fair {
     async fn set_up(world: &World, arguments: &Dev) -> Result<Self, Stop> {
         let registry = Registry::of(world.chain.clone()).map_err(failed)?;
-        let shelf = Shelf { store: Some("memory".to_owned()) };
-        let (index, _) = shelf.open().await?;
+        let index = Kept { store: Some("memory".to_owned()) }.open().await?;
         let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, arguments.directory_port));
         let chains = [world.chain.clone()].into_iter().collect();
         let house = House::open(listen, &index, chains, plan()).await?;

@@ -18,9 +18,9 @@ use crate::onchain::state_dir;
 use crate::outcome::Failure;
 
 /// Where an index is kept.
-#[derive(Args, Clone, Debug)]
+#[derive(Args, Clone, Debug, Default)]
 pub(crate) struct Kept {
-    /// The database of the index: a SQLite file. PostgreSQL, for several machines, is named by `TOOLCRIB_INDEX`, since its URL has a
+    /// The database of the index: a SQLite file, or `memory`. PostgreSQL, for several machines, is named by `TOOLCRIB_INDEX`, since its URL has a
     /// password [env: `TOOLCRIB_INDEX`] [default: `index.db` in the user's state folder]
     #[arg(long, value_name = "PATH")]
     pub(crate) store: Option<String>,
@@ -47,14 +47,13 @@ impl Kept {
         let location = self.location()?;
         if let Some(path) = location.path().filter(|path| !may_be_made && !path.exists()) {
             let what = format!("there is no index in {}", path.display());
-            return Err(
-                Failure::new(codes::cli::NOT_FOUND, what).hint("`toolcrib index run` makes one, and so does `index import`")
-            );
+            return Err(Failure::new(codes::cli::NOT_FOUND, what).hint("`toolcrib index` makes one, and so does `index import`"));
         }
         Database::open(&location).await.map_err(|error| Failure::new(error.code(), error.to_string()))
     }
 
-    fn location(&self) -> Result<Location, Failure> {
+    /// Where it is.
+    pub(crate) fn location(&self) -> Result<Location, Failure> {
         let failed = |error: toolcrib_store::Error| Failure::new(error.code(), error.to_string());
         if let Some(setting) = &self.store {
             if setting.starts_with("postgres:") || setting.starts_with("postgresql:") {
@@ -63,6 +62,7 @@ impl Kept {
             }
             return Ok(match setting.strip_prefix("sqlite:") {
                 Some(path) => Location::file(path),
+                None if setting == "memory" => Location::memory(),
                 None => Location::file(setting),
             });
         }

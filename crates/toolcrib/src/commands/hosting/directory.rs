@@ -14,9 +14,8 @@ use toolcrib_index::work::WorkOptions;
 use super::engine::{Doing, Engine};
 use super::followed::Followed;
 use super::house::{House, Plan};
-use super::logging;
-use super::shelf::{Shelf, broken};
-use crate::commands::dev::chain::{Interrupts, wait};
+use super::{logging, told_to_stop};
+use crate::commands::discovery::{Kept, index_failure};
 use crate::commands::trust::door::{Reach, verifier};
 use crate::outcome::{Done, Exit, Failure, Stop};
 use crate::printer::{Printer, shown};
@@ -31,7 +30,7 @@ pub(crate) struct Serve {
     #[arg(long)]
     pub(crate) with_index: bool,
     #[command(flatten)]
-    pub(crate) shelf: Shelf,
+    pub(crate) kept: Kept,
     /// The folder of this process's own index of words, which makes restarts quick [default: in memory]
     #[arg(long, value_name = "FOLDER")]
     pub(crate) search: Option<PathBuf>,
@@ -103,10 +102,9 @@ impl Serve {
 /// Serves until Ctrl-C.
 pub(crate) async fn run(arguments: &Serve, printer: &mut Printer) -> Result<Done, Stop> {
     logging::begin(printer);
-    let interrupts = Interrupts::listen();
     let plan = arguments.plan()?;
     let followings = arguments.followed.resolve(printer)?;
-    let (index, location) = arguments.shelf.open().await?;
+    let (index, location) = (arguments.kept.open().await?, arguments.kept.location()?);
     let chains: Chains = followings.iter().map(|following| following.chain.clone()).collect();
     let house = House::open(arguments.listen, &index, chains, plan).await?;
     let mut engine = match arguments.with_index {
@@ -135,7 +133,7 @@ pub(crate) async fn run(arguments: &Serve, printer: &mut Printer) -> Result<Done
         let fault = &mut fault;
         let stop = async move {
             tokio::select! {
-                () = wait(arguments.exit_after, interrupts) => {}
+                () = told_to_stop(arguments.exit_after) => {}
                 error = failing => *fault = Some(error),
             }
         };
@@ -147,7 +145,7 @@ pub(crate) async fn run(arguments: &Serve, printer: &mut Printer) -> Result<Done
     index.database().close().await;
     served?;
     match fault {
-        Some(error) => Err(broken(&error).into()),
+        Some(error) => Err(index_failure(&error).into()),
         None => Ok(Done::new(Exit::Yes, data)),
     }
 }

@@ -11,8 +11,8 @@ use toolcrib_index::search::{Search, SearchOptions};
 use toolcrib_index::work::Queue;
 use toolcrib_index::{Chains, Index};
 
-use super::shelf::broken;
 use crate::clock::SystemClock;
+use crate::commands::discovery::index_failure;
 use crate::outcome::Failure;
 
 /// What a directory is made of, beside its index.
@@ -55,9 +55,9 @@ impl House {
         let listener = TcpListener::bind(listen).await.map_err(taken)?;
         let address = listener.local_addr().map_err(taken)?;
         let options = SearchOptions { folder: plan.search, embedding: plan.embedding, ..SearchOptions::default() };
-        let search = Search::open(index.clone(), options).await.map_err(|error| broken(&error))?;
+        let search = Search::open(index.clone(), options).await.map_err(|error| index_failure(&error))?;
         let directory = Directory::builder(index.clone(), search, Queue::new(index.clone()), chains, SystemClock);
-        let directory = directory.options(plan.options).build().await.map_err(|error| broken(&error))?;
+        let directory = directory.options(plan.options).build().await.map_err(|error| index_failure(&error))?;
         let mut hosts = plan.hosts;
         hosts.extend([address.ip().to_string(), "localhost".to_owned()].map(|host| format!("{host}:{}", address.port())));
         let mcp = toolcrib_directory::mcp::router(directory.router(), hosts, plan.origins)

@@ -8,9 +8,8 @@ use toolcrib_index::work::WorkOptions;
 
 use super::engine::{Doing, Engine};
 use super::followed::Followed;
-use super::logging;
-use super::shelf::{Shelf, broken};
-use crate::commands::dev::chain::{Interrupts, wait};
+use super::{logging, told_to_stop};
+use crate::commands::discovery::{Kept, index_failure};
 use crate::commands::trust::door::{Reach, verifier};
 use crate::outcome::{Done, Exit, Stop};
 use crate::printer::{Printer, shown};
@@ -24,7 +23,7 @@ pub(crate) struct Run {
     #[command(flatten)]
     pub(crate) followed: Followed,
     #[command(flatten)]
-    pub(crate) shelf: Shelf,
+    pub(crate) kept: Kept,
     #[command(flatten)]
     pub(crate) doing: Doing,
     #[command(flatten)]
@@ -37,9 +36,8 @@ pub(crate) struct Run {
 /// Follows and verifies until Ctrl-C.
 pub(crate) async fn run(arguments: &Run, printer: &mut Printer) -> Result<Done, Stop> {
     logging::begin(printer);
-    let interrupts = Interrupts::listen();
     let followings = arguments.followed.resolve(printer)?;
-    let (index, location) = arguments.shelf.open().await?;
+    let (index, location) = (arguments.kept.open().await?, arguments.kept.location()?);
     let verifier = verifier(&arguments.reach)?;
     let mut engine = Engine::start(&index, &followings, verifier, &arguments.doing, WorkOptions::default());
     printer.result(&format!("index {}\n", shown(&location.to_string())))?;
@@ -52,7 +50,7 @@ pub(crate) async fn run(arguments: &Run, printer: &mut Printer) -> Result<Done, 
     let data = json!({ "store": location.to_string(), "chains": chains });
     printer.event(&json!({ "event": "ready", "data": data }))?;
 
-    let mut waiting = std::pin::pin!(wait(arguments.exit_after, interrupts));
+    let mut waiting = std::pin::pin!(told_to_stop(arguments.exit_after));
     let mut told = String::new();
     let ended = loop {
         tokio::select! {
@@ -70,7 +68,7 @@ pub(crate) async fn run(arguments: &Run, printer: &mut Printer) -> Result<Done, 
     engine.stop().await;
     index.database().close().await;
     match ended {
-        Some(error) => Err(broken(&error).into()),
+        Some(error) => Err(index_failure(&error).into()),
         None => Ok(Done::new(Exit::Yes, data)),
     }
 }

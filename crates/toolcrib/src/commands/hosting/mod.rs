@@ -6,4 +6,21 @@ pub(crate) mod followed;
 pub(crate) mod house;
 pub(crate) mod index;
 pub(crate) mod logging;
-pub(crate) mod shelf;
+
+use std::time::Duration;
+
+use super::serving::stopped;
+
+/// Returns with Ctrl-C, SIGTERM, or after so many seconds.
+async fn told_to_stop(seconds: Option<u64>) {
+    let over = async {
+        match seconds {
+            Some(seconds) => tokio::time::sleep(Duration::from_secs(seconds)).await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        () = over => {}
+        () = stopped() => {}
+    }
+}

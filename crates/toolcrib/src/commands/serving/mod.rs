@@ -11,3 +11,5 @@ mod manifests;
 mod paying;
 pub(crate) mod serve;
 mod telling;
+
+pub(crate) use serve::stopped;

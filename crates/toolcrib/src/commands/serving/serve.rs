@@ -250,7 +250,7 @@ async fn serve(server: Server, listener: TcpListener, tls: Option<Tls>) -> Resul
 }
 
 /// Ctrl-C, or SIGTERM as service managers send it.
-async fn stopped() {
+pub(crate) async fn stopped() {
     let interrupted = tokio::signal::ctrl_c();
     #[cfg(unix)]
     {
