@@ -10,7 +10,7 @@ use axum::extract::State;
 use axum::http::header::{ACCEPT, CACHE_CONTROL, HeaderName, HeaderValue};
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::Response;
-use futures_util::stream;
+use futures_util::{StreamExt as _, stream};
 use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::sync::OwnedSemaphorePermit;
@@ -129,7 +129,7 @@ async fn stream_from(app: Arc<App>, cursor: Option<i64>, headers: &HeaderMap) ->
         let bytes = open.next().await?;
         Some((Ok::<Bytes, Infallible>(bytes), open))
     });
-    let mut response: Response = body(StatusCode::OK, "text/event-stream", Body::from_stream(events));
+    let mut response: Response = body(StatusCode::OK, "text/event-stream", Body::from_stream(events.fuse()));
     let headers = response.headers_mut();
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     // nginx would collect events otherwise.

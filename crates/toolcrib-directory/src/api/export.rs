@@ -10,7 +10,7 @@ use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::header::{HeaderName, HeaderValue};
 use axum::http::{StatusCode, Uri};
-use futures_util::stream;
+use futures_util::{StreamExt as _, stream};
 use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::sync::OwnedSemaphorePermit;
@@ -49,7 +49,8 @@ pub(crate) async fn export(State(app): State<Arc<App>>, uri: Uri) -> Answer {
         let lines = open.next().await?;
         Some((lines, open))
     });
-    let mut response = body(StatusCode::OK, "application/x-ndjson", Body::from_stream(lines));
+    // Whoever compresses asks once more after the end.
+    let mut response = body(StatusCode::OK, "application/x-ndjson", Body::from_stream(lines.fuse()));
     response.headers_mut().insert(X_FEED_CURSOR, HeaderValue::from(last));
     Ok(response)
 }

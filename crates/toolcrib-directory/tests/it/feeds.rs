@@ -103,6 +103,11 @@ async fn an_export_has_everything_and_goes_on() {
         assert_eq!((rest.len(), rest[0]["tool_id"].as_str()), (130, Some("121")));
         let whole = lines(&shelf.get("/api/v2/export?include_unverified=true").await);
         assert_eq!((whole.len(), whole[250]["verdict"].as_str()), (251, Some("refused")));
+        for coding in ["gzip", "br"] {
+            let packed = Ask::get("/api/v2/export").header("accept-encoding", coding).of(&shelf.router).await;
+            assert_eq!(packed.header("content-encoding"), coding);
+            assert!(packed.body.len() > 1000 && packed.body.len() < reply.body.len() / 5);
+        }
         assert_eq!(shelf.get("/api/v2/export?cursor=nonsense").await.status, StatusCode::BAD_REQUEST);
     }
 }

@@ -1,0 +1,2 @@
+declare const process: { argv: string[] };
+declare const console: { log(line: string): void };
