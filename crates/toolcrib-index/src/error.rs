@@ -18,6 +18,18 @@ pub enum Error {
         /// What cannot be read.
         what: &'static str,
     },
+    /// A cursor that no answer gave, or that belongs to another search.
+    #[error("this cursor is of another search, or of none")]
+    Cursor,
+    /// Another follows this registry now. Nothing was written.
+    #[error("another follows this registry now")]
+    LeaseLost,
+    /// What nodes say does not fit together, which passes: they are behind, or the chain is changing its mind.
+    #[error("the node's answers do not fit together: {what}")]
+    Inconsistent {
+        /// What does not fit.
+        what: &'static str,
+    },
     /// The changes since a cursor are no longer kept.
     #[error("the changes after {cursor} are no longer kept; the oldest is {oldest}")]
     Forgotten {
@@ -25,6 +37,26 @@ pub enum Error {
         cursor: i64,
         /// The oldest change that is kept.
         oldest: i64,
+    },
+    /// The folder of the search index is in use by another process.
+    #[error("the search index in {folder} is in use by another process")]
+    SearchLocked {
+        /// The folder.
+        folder: String,
+    },
+    /// The search index cannot be read or written.
+    #[error("the search index failed: {reason}")]
+    Search {
+        /// Why, in the words of the engine or of the system.
+        reason: String,
+    },
+    /// The embedding file cannot be used.
+    #[error("the embedding in {folder} cannot be used: {reason}")]
+    Embedding {
+        /// The folder.
+        folder: String,
+        /// Why.
+        reason: String,
     },
 }
 
@@ -35,7 +67,31 @@ impl Error {
             Self::Store(error) => error.code(),
             Self::Chain(error) => error.code(),
             Self::Corrupt { .. } => codes::store::CORRUPT,
+            Self::Cursor => codes::index::CURSOR,
+            Self::LeaseLost => codes::index::LEASE_LOST,
+            Self::Inconsistent { .. } => codes::index::INCONSISTENT,
             Self::Forgotten { .. } => codes::index::FORGOTTEN,
+            Self::SearchLocked { .. } => codes::index::SEARCH_LOCKED,
+            Self::Search { .. } => codes::index::SEARCH,
+            Self::Embedding { .. } => codes::index::EMBEDDING,
+        }
+    }
+
+    /// Whether the same may succeed later without anybody changing anything.
+    pub const fn is_retryable(&self) -> bool {
+        match self {
+            Self::Store(error) => error.is_retryable(),
+            Self::Chain(toolcrib_chain::Error::Transport { fault, .. }) => {
+                !matches!(fault, toolcrib_chain::rpc::TransportFault::WrongChain { .. })
+            }
+            Self::Chain(toolcrib_chain::Error::Refused { .. }) | Self::LeaseLost | Self::Inconsistent { .. } => true,
+            Self::Chain(_)
+            | Self::Corrupt { .. }
+            | Self::Cursor
+            | Self::Embedding { .. }
+            | Self::Forgotten { .. }
+            | Self::Search { .. }
+            | Self::SearchLocked { .. } => false,
         }
     }
 }

@@ -9,7 +9,8 @@ use toolcrib_core::caip::ToolRef;
 use toolcrib_store::Database;
 
 use crate::model::{RegistryId, ToolKey};
-use crate::{Error, feed, registries, tools};
+use crate::work::{jobs_table, kept};
+use crate::{Error, feed, follow, registries, tools, usage};
 
 /// An index in a database. Cheap to clone. Any number of processes may have the same one open.
 #[derive(Clone, Debug)]
@@ -25,6 +26,10 @@ impl Index {
         database.migrate("index.registries", registries::MIGRATIONS).await?;
         database.migrate("index.tools", tools::MIGRATIONS).await?;
         database.migrate("index.feed", feed::MIGRATIONS).await?;
+        database.migrate("index.follow", follow::tables::MIGRATIONS).await?;
+        database.migrate("index.jobs", jobs_table::MIGRATIONS).await?;
+        database.migrate("index.work", kept::MIGRATIONS).await?;
+        database.migrate("index.usage", usage::MIGRATIONS).await?;
         Ok(Self { database, known: Arc::default() })
     }
 

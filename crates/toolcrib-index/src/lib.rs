@@ -1,15 +1,20 @@
 #![doc = include_str!("../README.md")]
 #![cfg_attr(not(test), deny(clippy::unwrap_used))]
 
+pub mod access;
 mod chains;
 mod error;
+pub mod facts;
 pub mod feed;
+pub mod follow;
 mod index;
 pub mod listing;
 pub mod model;
 mod registries;
 pub mod search;
 mod tools;
+pub mod usage;
+pub mod work;
 
 pub use chains::Chains;
 pub use error::Error;

@@ -6,7 +6,7 @@ use alloy_primitives::{Address, B256, U256};
 use toolcrib_core::caip::ToolRef;
 use toolcrib_core::clock::UnixTime;
 use toolcrib_store::Migration;
-use toolcrib_store::database::{Row, Value};
+use toolcrib_store::database::{Row, Transaction, Value};
 
 use crate::listing::{AccessKind, Listing};
 use crate::model::{At, RegistryId, ToolKey, ToolRow, ToolView, UsageTotals};
@@ -164,6 +164,23 @@ impl Index {
         Ok(Page { tools, next })
     }
 
+    /// All tools, a part at a time and in the order of their keys: those after `after`, at most `limit`.
+    pub async fn scan(&self, after: Option<ToolKey>, limit: usize) -> Result<Vec<ToolView>, Error> {
+        let limit = limit.clamp(1, MAX_TOOLS);
+        let (condition, id) = match &after {
+            Some(key) => (" WHERE (t.registry, t.tool) > ($1, $2)", key.id_bytes()),
+            None => ("", [0; 32]),
+        };
+        let values: Vec<Value<'_>> = after.iter().flat_map(|key| [Value::Integer(key.registry.0), Value::Bytes(&id)]).collect();
+        let sql = format!("{VIEW}{condition} ORDER BY t.registry, t.tool LIMIT {limit}");
+        let rows = self.database().fetch_made(sql, &values).await?;
+        let mut tools = Vec::with_capacity(rows.len());
+        for row in &rows {
+            tools.push(self.view(row).await?);
+        }
+        Ok(tools)
+    }
+
     async fn view(&self, row: &Row) -> Result<ToolView, Error> {
         let tool_row = read_row(row)?;
         let tool = self.reference(tool_row.key).await?;
@@ -180,6 +197,32 @@ impl Index {
         };
         Ok(ToolView { tool, row: tool_row, listing, usage })
     }
+}
+
+/// Ids of one statement of [`rows`]. One length alone, so that there is one statement.
+const ROWS_AT_ONCE: usize = 64;
+
+/// What the chain says about some tools of a registry, as far as they exist.
+pub(crate) async fn rows(transaction: &mut Transaction, registry: RegistryId, ids: &[U256]) -> Result<Vec<ToolRow>, Error> {
+    let mut found = Vec::with_capacity(ids.len());
+    for ids in ids.chunks(ROWS_AT_ONCE) {
+        let bytes: Vec<[u8; 32]> = ids.iter().map(U256::to_be_bytes).collect();
+        let mut sql =
+            "SELECT registry, tool, creator, uri, hash, predicate, registered_block, registered_at, updated_block, updated_at,
+            deregistered_block, deregistered_at, events FROM index_tool WHERE registry = $1 AND tool IN ("
+                .to_owned();
+        let mut values = vec![Value::Integer(registry.0)];
+        for place in 0..ROWS_AT_ONCE {
+            let comma = if place == 0 { "" } else { ", " };
+            sql.push_str(&format!("{comma}${}", place + 2));
+            values.push(Value::Bytes(&bytes[place.min(bytes.len() - 1)]));
+        }
+        sql.push(')');
+        for row in transaction.fetch_made(sql, &values).await? {
+            found.push(read_row(&row)?);
+        }
+    }
+    Ok(found)
 }
 
 /// A value of a condition, kept until the statement is made.

@@ -60,9 +60,16 @@ pub enum RegistryEvent {
 impl RegistryEvent {
     /// Decodes a log. `None` when its topic is not the registry's; an error when it is and the rest does not fit.
     pub fn decode(log: &Log) -> Result<Option<Self>, Error> {
-        let Some(topic) = log.topic0() else { return Ok(None) };
-        let (topics, data) = (log.topics(), &log.data().data[..]);
-        let event = match *topic {
+        let malformed = || Error::EventMalformed {
+            transaction: log.transaction_hash.unwrap_or_default(),
+            index: log.log_index.unwrap_or_default(),
+        };
+        Self::from_parts(log.topics(), &log.data().data).map(|event| event.ok_or_else(malformed)).transpose()
+    }
+
+    /// Decodes topics and data. `None` when the topic is not the registry's; `Some(None)` when it is and the rest does not fit.
+    pub(super) fn from_parts(topics: &[B256], data: &[u8]) -> Option<Option<Self>> {
+        Some(match *topics.first()? {
             ToolRegistered::SIGNATURE_HASH => registered(topics, data),
             ToolMetadataUpdated::SIGNATURE_HASH => match (topics, text_and_hash(data)) {
                 ([_, id], Some((uri, hash))) => Some(Self::MetadataUpdated { id: (*id).into(), uri, hash }),
@@ -74,11 +81,7 @@ impl RegistryEvent {
             ToolDeregistered::SIGNATURE_HASH => {
                 ToolDeregistered::decode_raw_log_validate(topics, data).ok().map(|event| Self::Deregistered { id: event.toolId })
             }
-            _ => return Ok(None),
-        };
-        event.map(Some).ok_or_else(|| Error::EventMalformed {
-            transaction: log.transaction_hash.unwrap_or_default(),
-            index: log.log_index.unwrap_or_default(),
+            _ => return None,
         })
     }
 

@@ -16,9 +16,11 @@ use crate::rpc::{BoundedCall, CallOutcome, Chain};
 use crate::transaction::Call;
 
 mod event;
+mod logs;
 mod revert;
 
 pub use event::{EventFilter, EventPage, FIRST_PAGE, LARGEST_PAGE, LoggedEvent, RegistryEvent};
+pub use logs::{ChainEvent, ChainLog, LogPage, LogQuery, MAX_LOG_ADDRESSES};
 pub use revert::Revert;
 
 /// The most bytes of a URI in the registry (ERC-8257 Metadata URI Length Cap).
@@ -333,9 +335,10 @@ impl Registry {
 }
 
 /// The text of a registry. What is not UTF-8 in it becomes U+FFFD, which no URL may hold: such an entry can be told about, and
-/// never fetched.
+/// never fetched. So does NUL, which databases do not take.
 fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
+    let text = String::from_utf8_lossy(bytes);
+    if text.contains('\0') { text.replace('\0', "\u{fffd}") } else { text.into_owned() }
 }
 
 impl From<IRawToolRegistry::RawToolConfig> for ToolConfig {

@@ -18,9 +18,11 @@ use crate::Error;
 use crate::error::{foreign, revert_data};
 use crate::network::Network;
 
+mod header;
 mod node;
 mod pool;
 
+pub use header::Header;
 pub use node::{NodeUrl, TransportFault};
 pub use pool::Retries;
 
@@ -248,7 +250,7 @@ impl Chain {
         Ok(BlockNumberOrTag::Number(newest.saturating_sub(QUORUM_LAG)))
     }
 
-    async fn request<P, R>(&self, method: &'static str, params: P, max_bytes: usize) -> Result<R, TransportError>
+    pub(crate) async fn request<P, R>(&self, method: &'static str, params: P, max_bytes: usize) -> Result<R, TransportError>
     where
         P: alloy_json_rpc::RpcSend,
         R: alloy_json_rpc::RpcRecv,

@@ -80,6 +80,11 @@ impl Node {
         Some(Self { _running: Running::Anvil { _child: child }, url, chain_id })
     }
 
+    /// For other processes.
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
     pub(crate) async fn chain(&self) -> Chain {
         let network = Network::by_id(self.chain_id).cloned().unwrap_or_else(|| Network::unlisted(self.chain_id));
         let config = ChainConfig::new(&network, vec![NodeUrl::parse(&self.url).expect("a URL")]).expect("a node");

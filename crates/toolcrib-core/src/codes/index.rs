@@ -1,9 +1,39 @@
 //! Codes of the index: followers, workers, the change feed and search.
 
 super::codes! {
+    CURSOR = "index.cursor", Error, "Toolcrib" {
+        "this cursor is of another search, or of none",
+        "A cursor is a place among the hits of one search. With other words, filters or another order that place does not exist.",
+        "ask for the first page again, and change nothing but the cursor between pages",
+    }
+    EMBEDDING = "index.embedding", Error, "Toolcrib" {
+        "the embedding file cannot be used",
+        "The folder must hold one file of vectors (*.safetensors, one matrix of 16 or 32 bit numbers) and the tokenizer that goes with it (tokenizer.json).",
+        "point to a folder with both files, or leave the setting out: search works without",
+    }
     FORGOTTEN = "index.forgotten", Error, "Toolcrib" {
         "the changes after this cursor are no longer kept",
         "The change feed keeps a limited past. Whoever has been away for longer cannot know what changed meanwhile.",
         "read everything again, from an export or page by page, and go on from the cursor that comes with it",
+    }
+    SEARCH = "index.search", Error, "Toolcrib" {
+        "the search index failed",
+        "The index of words beside the database could not be read or written. It holds nothing that the database does not have.",
+        "look for a full or read-only disk; then start again, or remove the folder: the index is made anew",
+    }
+    SEARCH_LOCKED = "index.search_locked", Error, "Toolcrib" {
+        "the search index is in use by another process",
+        "Every process that searches keeps an index of words of its own. Two that write into one folder would undo each other's work.",
+        "give each process a folder of its own, or none: then the index is kept in memory",
+    }
+    INCONSISTENT = "index.inconsistent", Warning, "Toolcrib" {
+        "the answers of a node do not fit together",
+        "A block was missing, its parent was another, or its logs were of another block. Nodes that are behind and chains that change their mind look like this, and it passes.",
+        "wait; if it stays, use another node for this chain",
+    }
+    LEASE_LOST = "index.lease_lost", Warning, "Toolcrib" {
+        "another process follows this registry now",
+        "One process at a time writes what a registry's chain says. This one did not renew its lease in time, so another took over.",
+        "nothing is lost; if it happens often, the machine or the database is too slow for the lease",
     }
 }

@@ -18,6 +18,7 @@ pub mod chain;
 pub mod cli;
 pub mod core;
 pub mod devchain;
+pub mod directory;
 pub mod drift;
 pub mod explain;
 pub mod fetch;
@@ -152,6 +153,7 @@ pub fn all() -> impl Iterator<Item = Code> {
         gate::ALL,
         explain::ALL,
         index::ALL,
+        directory::ALL,
         mcp::ALL,
         store::ALL,
         call::ALL,

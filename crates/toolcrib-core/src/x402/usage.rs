@@ -39,6 +39,34 @@ pub struct UsageReport {
     pub proof: UsageProof,
 }
 
+/// What a directory is sent: a report as others than this project write it too, with the tool named in either way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Submission {
+    /// What was called.
+    pub subject: Subject,
+    /// How long the call took, where that is said.
+    pub latency_ms: Option<u64>,
+    /// The chain that a signature is for, where that is said.
+    pub chain: Option<u64>,
+    /// Who says so.
+    pub proof: UsageProof,
+}
+
+/// How a report names a tool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// By its registration.
+    Tool(ToolRef),
+    /// By where it was called. Foreign text.
+    Endpoint(String),
+}
+
+impl From<UsageReport> for Submission {
+    fn from(report: UsageReport) -> Self {
+        Self { subject: Subject::Tool(report.tool), latency_ms: Some(report.latency_ms), chain: None, proof: report.proof }
+    }
+}
+
 /// What proves a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -66,6 +94,14 @@ pub enum UsageProof {
 }
 
 impl UsageProof {
+    /// The kind of proof, as reports name it.
+    pub const fn verification_type(&self) -> &'static str {
+        match self {
+            Self::Authorization { .. } => EIP3009_AUTHORIZATION,
+            Self::Settlement { .. } => X402_SETTLEMENT,
+        }
+    }
+
     /// The proof of a call without a price. `None` for a payment of more than nothing: whoever reads the report could cash
     /// it.
     pub fn of_identity(payment: &Payment) -> Option<Self> {
@@ -89,11 +125,7 @@ impl UsageReport {
     pub fn to_json(&self) -> String {
         let mut out = String::new();
         let mut object = ObjectWriter::open(&mut out);
-        let kind = match self.proof {
-            UsageProof::Authorization { .. } => EIP3009_AUTHORIZATION,
-            UsageProof::Settlement { .. } => X402_SETTLEMENT,
-        };
-        object.text("verification_type", kind);
+        object.text("verification_type", self.proof.verification_type());
         object.number("tool_chain_id", self.tool.chain);
         object.text("tool_registry_address", &self.tool.registry.to_checksum(None));
         object.text("tool_onchain_id", &self.tool.id.to_string());
@@ -132,35 +164,72 @@ fn spelt(caller: Address, authorization: &Authorization, spelling: &Spelling) ->
 pub fn read_report(bytes: &[u8]) -> (Option<UsageReport>, Vec<Finding>) {
     read_message(bytes, MAX_BYTES, &WORDS, |reader, object| {
         let kind = reader.required_string(object, "verification_type");
-        let chain = read_chain(reader, object, "tool_chain_id");
-        let registry = read_address(reader, object, "tool_registry_address");
-        let id = reader.required(object, "tool_onchain_id", Need::Must);
-        let id = id.and_then(|value| read_number(reader, value, 1)).map(Amount::get);
+        let tool = read_tool(reader, object);
         let latency = reader.required(object, "latency_ms", Need::Must);
-        let latency_ms = latency.and_then(|value| {
-            if value.as_u64().is_none() {
-                reader.report(Finding::new(code::NUMBER).got(value.source()), value);
-            }
-            value.as_u64()
-        });
-        let (kind, other) = match kind? {
-            (_, EIP3009_AUTHORIZATION) => ("eip3009", "x402"),
-            (_, X402_SETTLEMENT) => ("x402", "eip3009"),
-            (value, unknown) => {
-                let expected = format!("{EIP3009_AUTHORIZATION} or {X402_SETTLEMENT}");
-                reader.report(Finding::new(code::TYPE_UNKNOWN).expected(expected).got(unknown), value);
-                return None;
-            }
-        };
-        if let Some(value) = object.get(other).filter(|value| !value.is_null()) {
-            reader.report(Finding::new(code::TWO_PROOFS), value);
-        }
-        let value = reader.required(object, kind, Need::Must)?;
-        let proof = reader.typed(value, Kind::Object, value.as_object())?;
-        let proof = if kind == "x402" { read_settlement(reader, proof) } else { read_authorization(reader, proof) };
-        let tool = ToolRef { chain: chain?, registry: registry?.1, id: id? };
-        Some(UsageReport { tool, latency_ms: latency_ms?, proof: proof? })
+        let latency_ms = latency.and_then(|value| read_latency(reader, value));
+        let (proof, _) = read_proof(reader, object, kind)?;
+        Some(UsageReport { tool: tool?, latency_ms: latency_ms?, proof })
     })
+}
+
+/// Reads a report as a directory takes it: the tool may be named by its endpoint alone, and the time may be left out.
+pub fn read_submission(bytes: &[u8]) -> (Option<Submission>, Vec<Finding>) {
+    read_message(bytes, MAX_BYTES, &WORDS, |reader, object| {
+        let said = |key: &str| object.get(key).filter(|value| !value.is_null());
+        let kind = reader.required_string(object, "verification_type");
+        let keys = ["tool_chain_id", "tool_registry_address", "tool_onchain_id"];
+        let subject = if said("tool_endpoint").is_some() && !keys.iter().any(|key| said(key).is_some()) {
+            reader.required_string(object, "tool_endpoint").map(|(_, text)| Subject::Endpoint(text.to_owned()))
+        } else {
+            read_tool(reader, object).map(Subject::Tool)
+        };
+        let latency = said("latency_ms");
+        let latency_ms = latency.and_then(|value| read_latency(reader, value));
+        let (proof, chain) = read_proof(reader, object, kind)?;
+        if latency.is_some() && latency_ms.is_none() {
+            return None;
+        }
+        Some(Submission { subject: subject?, latency_ms, chain, proof })
+    })
+}
+
+fn read_tool(reader: &mut Reader, object: Object<'_>) -> Option<ToolRef> {
+    let chain = read_chain(reader, object, "tool_chain_id");
+    let registry = read_address(reader, object, "tool_registry_address");
+    let id = reader.required(object, "tool_onchain_id", Need::Must);
+    let id = id.and_then(|value| read_number(reader, value, 1)).map(Amount::get);
+    Some(ToolRef { chain: chain?, registry: registry?.1, id: id? })
+}
+
+fn read_latency(reader: &mut Reader, value: Value<'_>) -> Option<u64> {
+    if value.as_u64().is_none() {
+        reader.report(Finding::new(code::NUMBER).got(value.source()), value);
+    }
+    value.as_u64()
+}
+
+/// The proof, and the chain that it says a signature is for.
+fn read_proof(reader: &mut Reader, object: Object<'_>, kind: Option<(Value<'_>, &str)>) -> Option<(UsageProof, Option<u64>)> {
+    let (kind, other) = match kind? {
+        (_, EIP3009_AUTHORIZATION) => ("eip3009", "x402"),
+        (_, X402_SETTLEMENT) => ("x402", "eip3009"),
+        (value, unknown) => {
+            let expected = format!("{EIP3009_AUTHORIZATION} or {X402_SETTLEMENT}");
+            reader.report(Finding::new(code::TYPE_UNKNOWN).expected(expected).got(unknown), value);
+            return None;
+        }
+    };
+    if let Some(value) = object.get(other).filter(|value| !value.is_null()) {
+        reader.report(Finding::new(code::TWO_PROOFS), value);
+    }
+    let value = reader.required(object, kind, Need::Must)?;
+    let proof = reader.typed(value, Kind::Object, value.as_object())?;
+    if kind == "x402" {
+        return Some((read_settlement(reader, proof)?, None));
+    }
+    let chain = proof.get("chain_id").filter(|value| !value.is_null());
+    let chain = if chain.is_some() { Some(read_chain(reader, proof, "chain_id")?) } else { None };
+    Some((read_authorization(reader, proof)?, chain))
 }
 
 const WORDS: Words = Words {

@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use crate::listing::AccessKind;
 use crate::model::ToolKey;
+use crate::search::Cursor;
 
 /// Longest text that is searched for, in characters. Requests of agents are a paragraph; beyond it words only repeat.
 pub const MAX_QUERY_CHARS: usize = 1_000;
@@ -19,7 +20,7 @@ pub struct SearchQuery {
     pub text: Option<String>,
     /// What must hold.
     pub filters: Filters,
-    /// In which order.
+    /// In which order. With words and another order than [`Sort::Relevance`] only tools that have all of the words are hits.
     pub sort: Sort,
     /// At most so many hits.
     pub limit: usize,
@@ -52,7 +53,7 @@ pub struct Filters {
     pub asset: Option<String>,
     /// This payment protocol among the options.
     pub protocol: Option<String>,
-    /// At least this trust tier: `self-attested`, `verifiable` or `hardware-attested`, as core spells them.
+    /// At least this trust tier, from the weakest: `self-attested`, `hardware-attested`, `verifiable`.
     pub tier: Option<String>,
     /// A gate that asks for a token of this collection.
     pub collection: Option<Address>,
@@ -71,10 +72,6 @@ pub enum Sort {
     /// The most paying accounts first.
     MostUsed,
 }
-
-/// A place among hits. Its text is what a page gives and the next one takes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cursor(pub(crate) Vec<u8>);
 
 /// A part of the hits.
 #[derive(Clone, Debug)]
@@ -100,7 +97,7 @@ pub struct Hit {
     pub explanation: Option<Explanation>,
 }
 
-/// How a score came about: the parts, each with its own name, and their product or sum as `score` says.
+/// How a score came about: the parts, whose sum it is.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Explanation {
     /// How well the words fit.
@@ -134,6 +131,9 @@ pub struct Facets {
     pub tiers: Vec<Facet>,
     /// By payment protocol.
     pub protocols: Vec<Facet>,
+    /// How many hits were counted: the best [`MAX_RANKED`](crate::search::MAX_RANKED) of a search for words, and at most
+    /// [`MAX_COUNTED`](crate::search::MAX_COUNTED) otherwise.
+    pub counted: u64,
 }
 
 /// One value and how many hits have it.

@@ -12,7 +12,8 @@ use crate::Error;
 /// One step of a module's tables, in SQL that both engines take. `BYTES` stands for the type that each calls otherwise.
 ///
 /// Write `BIGINT`, `TEXT`, `BYTES` and `BOOLEAN`, and nothing that takes away: no `DROP`, `RENAME`, `DELETE` or `TRUNCATE`. A new
-/// column of an old table needs a default, since older programs do not mention it.
+/// column of an old table needs a default, since older programs do not mention it. A table that is written much and whose rows are short
+/// may end with `WITHOUT ROWID`, which PostgreSQL does not get to see: SQLite then keeps it in its key, and not in a second tree beside.
 #[derive(Clone, Copy, Debug)]
 pub struct Migration {
     /// Its number, counted from 1 in each module.
@@ -102,13 +103,10 @@ async fn apply(database: &Database, module: &'static str, migrations: &[Migratio
 }
 
 fn spelled(sql: &str, engine: Engine) -> String {
-    sql.replace(
-        " BYTES",
-        match engine {
-            Engine::Sqlite => " BLOB",
-            Engine::Postgres => " BYTEA",
-        },
-    )
+    match engine {
+        Engine::Sqlite => sql.replace(" BYTES", " BLOB"),
+        Engine::Postgres => sql.replace(" BYTES", " BYTEA").replace(" WITHOUT ROWID", ""),
+    }
 }
 
 #[cfg(test)]

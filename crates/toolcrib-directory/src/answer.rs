@@ -1,0 +1,184 @@
+//! Answers, and the one shape of those that refuse.
+
+use axum::body::Body;
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use axum::http::{Response as HttpResponse, StatusCode};
+use axum::response::{IntoResponse, Response};
+use schemars::JsonSchema;
+use serde::Serialize;
+use toolcrib_core::codes::{self, Code};
+use toolcrib_core::finding::Finding;
+use toolcrib_core::text::escape_for_display;
+
+use crate::inert;
+
+/// Longest piece of a request that an answer repeats, in characters.
+const MAX_ECHO_CHARS: usize = 80;
+
+/// Most details of one refusal: a caller mends a few at a time.
+const MAX_DETAILS: usize = 20;
+
+/// Why a request is not served.
+#[derive(Clone, Debug)]
+pub(crate) struct Refusal {
+    pub(crate) status: StatusCode,
+    pub(crate) details: Vec<Detail>,
+    /// Seconds for `Retry-After`.
+    pub(crate) retry_after: Option<u64>,
+}
+
+/// The body of every answer that is no success. `errors` is what clients of the public interface read; the rest says it in codes.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Errors")]
+pub(crate) struct ErrorBody {
+    /// What is wrong, in sentences.
+    pub(crate) errors: Vec<String>,
+    /// The code of the first.
+    pub(crate) code: &'static str,
+    /// The same with codes.
+    pub(crate) details: Vec<Detail>,
+}
+
+/// One thing that is wrong.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub(crate) struct Detail {
+    /// Its code, from the vocabulary of all of Toolcrib.
+    pub(crate) code: &'static str,
+    /// The parameter or the place in the body that it is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) parameter: Option<String>,
+    /// The case at hand.
+    pub(crate) message: String,
+    /// What to do.
+    pub(crate) hint: &'static str,
+}
+
+impl Refusal {
+    pub(crate) fn new(status: StatusCode, code: Code) -> Self {
+        Self { status, details: vec![detail(code, None, code.title().to_owned())], retry_after: None }
+    }
+
+    /// A parameter that cannot be read.
+    pub(crate) fn parameter(name: &str, message: impl Into<String>) -> Self {
+        let message = format!("{name}: {}", message.into());
+        let detail = detail(codes::directory::PARAMETER, Some(name.to_owned()), message);
+        Self { status: StatusCode::BAD_REQUEST, details: vec![detail], retry_after: None }
+    }
+
+    pub(crate) fn cursor() -> Self {
+        let code = codes::directory::CURSOR;
+        let detail = detail(code, Some("cursor".to_owned()), code.title().to_owned());
+        Self { status: StatusCode::BAD_REQUEST, details: vec![detail], retry_after: None }
+    }
+
+    pub(crate) fn not_found() -> Self {
+        Self::new(StatusCode::NOT_FOUND, codes::directory::NOT_FOUND)
+    }
+
+    pub(crate) fn unavailable() -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, codes::directory::UNAVAILABLE).retry_after(5)
+    }
+
+    pub(crate) fn busy() -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, codes::directory::BUSY).retry_after(2)
+    }
+
+    /// What was found in a body.
+    pub(crate) fn findings(findings: &[Finding]) -> Self {
+        let details = findings.iter().take(MAX_DETAILS).map(|finding| {
+            let message = if finding.message.is_empty() { finding.code.title().to_owned() } else { echo(&finding.message) };
+            let parameter = Some(echo(&finding.pointer)).filter(|pointer| !pointer.is_empty());
+            detail(finding.code, parameter, message)
+        });
+        Self { status: StatusCode::BAD_REQUEST, details: details.collect(), retry_after: None }
+    }
+
+    pub(crate) fn message(mut self, message: impl Into<String>) -> Self {
+        if let Some(first) = self.details.first_mut() {
+            first.message = message.into();
+        }
+        self
+    }
+
+    pub(crate) const fn retry_after(mut self, seconds: u64) -> Self {
+        self.retry_after = Some(seconds);
+        self
+    }
+}
+
+fn detail(code: Code, parameter: Option<String>, message: String) -> Detail {
+    Detail { code: code.id(), parameter, message, hint: code.info().hint }
+}
+
+/// A piece of a request, short and inert, to be repeated.
+pub(crate) fn echo(text: &str) -> String {
+    let short: String = text.chars().take(MAX_ECHO_CHARS).collect();
+    escape_for_display(&short)
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let code = self.details.first().map_or(codes::directory::INTERNAL.id(), |detail| detail.code);
+        let errors = self.details.iter().map(|detail| detail.message.clone()).collect();
+        let body = ErrorBody { errors, code, details: self.details };
+        let mut response = json(self.status, &body);
+        if let Some(seconds) = self.retry_after {
+            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        response.extensions_mut().insert(ErrorCode(code));
+        response
+    }
+}
+
+/// The code of an answer that refuses, for logs and counts.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ErrorCode(pub(crate) &'static str);
+
+/// What the index could not tell is never the caller's fault, but for a cursor. Its text stays here.
+impl From<toolcrib_index::Error> for Refusal {
+    fn from(error: toolcrib_index::Error) -> Self {
+        match &error {
+            toolcrib_index::Error::Cursor => return Self::cursor(),
+            toolcrib_index::Error::Forgotten { .. } => {
+                return Self::new(StatusCode::GONE, codes::index::FORGOTTEN).message(error.to_string());
+            }
+            _ => {}
+        }
+        tracing::warn!(code = %error.code(), error = %escape_for_display(&error.to_string()), "the index could not tell");
+        let passes = [codes::store::BUSY, codes::store::LOST].contains(&error.code());
+        if passes || matches!(error, toolcrib_index::Error::Chain(_)) {
+            Self::unavailable()
+        } else {
+            Self::new(StatusCode::INTERNAL_SERVER_ERROR, codes::directory::INTERNAL)
+        }
+    }
+}
+
+impl From<toolcrib_store::Error> for Refusal {
+    fn from(error: toolcrib_store::Error) -> Self {
+        toolcrib_index::Error::from(error).into()
+    }
+}
+
+/// What handlers give.
+pub(crate) type Answer = Result<Response, Refusal>;
+
+/// An answer in JSON.
+pub(crate) fn json<T: Serialize + ?Sized>(status: StatusCode, value: &T) -> Response {
+    body(status, "application/json", inert::to_vec(value))
+}
+
+/// An answer with a body.
+pub(crate) fn body(status: StatusCode, kind: &'static str, bytes: impl Into<Body>) -> Response {
+    let mut response = HttpResponse::new(bytes.into());
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    response
+}
+
+/// Says for how many seconds others may keep an answer.
+pub(crate) fn fresh_for(mut response: Response, value: &'static str) -> Response {
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static(value));
+    response
+}

@@ -1,0 +1,89 @@
+//! `GET …/can_call`: whether a wallet may use a tool, and whether a budget is enough.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::{StatusCode, Uri};
+use schemars::JsonSchema;
+use serde::Serialize;
+use toolcrib_index::access::{self, May, callable};
+use toolcrib_index::listing::Price;
+use toolcrib_index::model::ToolView;
+
+use crate::answer::{Answer, Refusal, fresh_for, json};
+use crate::api::tool_at;
+use crate::directory::App;
+use crate::parameters::Parameters;
+use crate::view::{dollars, manifest};
+
+/// Whether a call would be served.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct CanCall {
+    /// Yes, no, or `null` where it cannot be told.
+    pub(crate) can_call: Option<bool>,
+    /// What the chain says of the wallet: `granted`, `denied` or `unknown`.
+    pub(crate) access: &'static str,
+    /// What the cheapest option costs in dollars; `0` for a tool without a price, `null` for prices in other assets alone.
+    pub(crate) price_usd: Option<String>,
+    /// Whether the budget is enough, if one was given and the price is known.
+    pub(crate) within_budget: Option<bool>,
+    /// Whether the tool is verified and conformant. Others should not be called at all.
+    pub(crate) listed: bool,
+    /// Why not, or why it cannot be told.
+    pub(crate) reasons: Vec<&'static str>,
+}
+
+pub(crate) async fn can_call(State(app): State<Arc<App>>, uri: Uri) -> Answer {
+    let parameters = Parameters::of(&uri)?;
+    let wallet =
+        parameters.address("wallet")?.ok_or_else(|| Refusal::parameter("wallet", "expected the account that would call"))?;
+    let budget = parameters.dollars("budget")?;
+    let view = tool_at(&app, &uri).await?;
+    let may = callable(&app.index, &app.chains, wallet, &[view.row.key], budget).await?;
+    let answer = may.answers.first().copied().ok_or_else(Refusal::not_found)?;
+    Ok(fresh_for(json(StatusCode::OK, &judge(&view, answer, budget)), "no-store"))
+}
+
+fn judge(view: &ToolView, answer: access::Answer, budget: Option<u64>) -> CanCall {
+    let prices = manifest(view).map(|manifest| manifest.prices.as_slice()).unwrap_or_default();
+    let costs = |price: &Price| if price.amount == "0" { Some(0) } else { price.micro_usd };
+    let cheapest = if prices.is_empty() { Some(0) } else { prices.iter().filter_map(costs).min() };
+    let price = cheapest.filter(|_| manifest(view).is_some());
+    let listed = view.is_listed();
+    let mut reasons = Vec::new();
+    if !view.row.is_active() {
+        reasons.push("the tool is deregistered");
+    }
+    if !listed {
+        reasons.push("the tool is not verified and conformant");
+    }
+    match answer.access {
+        May::Yes => {}
+        May::No => reasons.push("the registry denies this account"),
+        May::Unknown => reasons.push("the chain did not say whether this account may use the tool"),
+    }
+    if budget.is_some() {
+        match answer.budget {
+            May::Yes => {}
+            May::No => reasons.push("the price is above the budget"),
+            May::Unknown => reasons.push("the price is not in dollars that are known here"),
+        }
+    }
+    let yes = |may: May| match may {
+        May::Yes => Some(true),
+        May::No => Some(false),
+        May::Unknown => None,
+    };
+    CanCall {
+        can_call: if listed { yes(answer.callable()) } else { Some(false) },
+        access: match answer.access {
+            May::Yes => "granted",
+            May::No => "denied",
+            May::Unknown => "unknown",
+        },
+        price_usd: price.map(dollars),
+        within_budget: budget.and_then(|_| yes(answer.budget)),
+        listed,
+        reasons,
+    }
+}

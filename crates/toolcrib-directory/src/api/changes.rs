@@ -1,0 +1,180 @@
+//! `GET /api/v2/changes`: the change feed, page by page or as a stream of events.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use axum::extract::State;
+use axum::http::header::{ACCEPT, CACHE_CONTROL, HeaderName, HeaderValue};
+use axum::http::{HeaderMap, StatusCode, Uri};
+use axum::response::Response;
+use futures_util::stream;
+use schemars::JsonSchema;
+use serde::Serialize;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::timeout;
+use toolcrib_index::Error;
+use toolcrib_index::feed::{Change, MAX_PAGE};
+
+use crate::answer::{Answer, Refusal, body, json};
+use crate::directory::App;
+use crate::inert;
+use crate::parameters::Parameters;
+use crate::view::time;
+
+const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+
+/// Changes of a page, unless another number is asked for.
+const DEFAULT_LIMIT: i64 = 100;
+
+/// Changes of one step of a stream: what is held for a reader who is slow.
+const STREAM_PAGE: usize = 100;
+
+/// Time between two signs of life of a stream. Proxies cut off what is silent for a minute.
+const HEARTBEAT: Duration = Duration::from_secs(15);
+
+/// A page of changes.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Changes {
+    /// The changes, in the order in which they were committed.
+    pub(crate) changes: Vec<ChangeView>,
+    /// The cursor of the next page: always there, since the feed has no end.
+    pub(crate) next: String,
+    /// Whether there are more already.
+    pub(crate) has_more: bool,
+}
+
+/// A change of a tool.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Change")]
+pub(crate) struct ChangeView {
+    /// Its number.
+    pub(crate) seq: i64,
+    /// When it was recorded.
+    pub(crate) at: String,
+    /// The tool, as `eip155:<chain>/erc8257:<registry>/<id>`.
+    pub(crate) id: String,
+    /// The number of the registry's chain.
+    pub(crate) registry_chain: String,
+    /// The registry.
+    pub(crate) registry_addr: String,
+    /// The tool's id there.
+    pub(crate) tool_id: String,
+    /// What changed.
+    pub(crate) kinds: Vec<&'static str>,
+}
+
+pub(crate) async fn changes(State(app): State<Arc<App>>, uri: Uri, headers: HeaderMap) -> Answer {
+    let parameters = Parameters::of(&uri)?;
+    let cursor = parameters.number("cursor", 0, i64::MAX)?;
+    if wants_stream(&headers) {
+        return stream_from(app, cursor, &headers).await;
+    }
+    let most = i64::try_from(MAX_PAGE).unwrap_or(i64::MAX);
+    let limit = parameters.number("limit", 1, most)?.unwrap_or(DEFAULT_LIMIT);
+    let limit = usize::try_from(limit).unwrap_or(1);
+    let cursor = cursor.unwrap_or_default();
+    let last = app.index.last_change().await?;
+    if cursor > last {
+        return Err(Refusal::parameter("cursor", format!("it is beyond the last change, {last}")));
+    }
+    let mut views = Vec::new();
+    for change in app.index.changes(cursor, limit).await? {
+        views.push(shown(&app, change).await?);
+    }
+    let next = views.last().map_or(cursor, |view| view.seq);
+    let page = Changes { has_more: next < last, next: next.to_string(), changes: views };
+    Ok(json(StatusCode::OK, &page))
+}
+
+async fn shown(app: &App, change: Change) -> Result<ChangeView, Error> {
+    let tool = app.index.reference(change.key).await?;
+    Ok(ChangeView {
+        seq: change.seq,
+        at: time(change.at),
+        id: tool.to_string(),
+        registry_chain: tool.chain.to_string(),
+        registry_addr: format!("{:#x}", tool.registry),
+        tool_id: tool.id.to_string(),
+        kinds: change.kinds.names().collect(),
+    })
+}
+
+fn wants_stream(headers: &HeaderMap) -> bool {
+    headers.get(ACCEPT).and_then(|accept| accept.to_str().ok()).is_some_and(|accept| accept.contains("text/event-stream"))
+}
+
+/// A stream that goes on from the event that the caller saw last, from a cursor, or from now.
+async fn stream_from(app: Arc<App>, cursor: Option<i64>, headers: &HeaderMap) -> Answer {
+    let seen = match headers.get(LAST_EVENT_ID) {
+        Some(id) => {
+            let id = id.to_str().ok().and_then(|id| id.parse().ok()).filter(|id: &i64| *id >= 0);
+            Some(id.ok_or_else(|| Refusal::parameter("Last-Event-ID", "expected the number of a change"))?)
+        }
+        None => cursor,
+    };
+    let last = app.index.last_change().await?;
+    let cursor = seen.unwrap_or(last);
+    if cursor > last {
+        return Err(Refusal::parameter("cursor", format!("it is beyond the last change, {last}")));
+    }
+    // Said before the stream begins, as an answer that a client understands.
+    app.index.changes(cursor, 1).await?;
+    let permit = app.streams.clone().try_acquire_owned().map_err(|_| Refusal::busy())?;
+    app.metrics.streams.fetch_add(1, Ordering::Relaxed);
+    let open = Open { app, cursor, is_first: true, _permit: permit };
+    let events = stream::unfold(open, |mut open| async move {
+        let bytes = open.next().await?;
+        Some((Ok::<Bytes, Infallible>(bytes), open))
+    });
+    let mut response: Response = body(StatusCode::OK, "text/event-stream", Body::from_stream(events));
+    let headers = response.headers_mut();
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    // nginx would collect events otherwise.
+    headers.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
+    Ok(response)
+}
+
+/// A stream that is open.
+struct Open {
+    app: Arc<App>,
+    cursor: i64,
+    is_first: bool,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Open {
+    /// The next events, or a sign of life. `None` ends the stream: the reader comes back with the last number.
+    async fn next(&mut self) -> Option<Bytes> {
+        if std::mem::take(&mut self.is_first) {
+            return Some(Bytes::from_static(b"retry: 2000\n: toolcrib changes\n\n"));
+        }
+        let mut news = self.app.news.subscribe();
+        loop {
+            let changes = self.app.index.changes(self.cursor, STREAM_PAGE).await.ok()?;
+            if let Some(last) = changes.last() {
+                let last = last.seq;
+                let mut events = String::new();
+                for change in changes {
+                    let change = shown(&self.app, change).await.ok()?;
+                    events.push_str(&format!("id: {}\nevent: change\ndata: {}\n\n", change.seq, inert::to_string(&change)));
+                }
+                self.cursor = last;
+                return Some(Bytes::from(events));
+            }
+            match timeout(HEARTBEAT, news.changed()).await {
+                Ok(Ok(())) => {}
+                Ok(Err(_)) => return None,
+                Err(_) => return Some(Bytes::from_static(b": alive\n\n")),
+            }
+        }
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.app.metrics.streams.fetch_sub(1, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,103 @@
+//! `GET /api/v2/export`: all tools as lines of JSON, from a cursor on.
+//!
+//! Every line has the cursor of its place, so that whoever is cut off goes on from the last line he has. The header `X-Feed-Cursor` is the
+//! change from which the feed tells what happened since the export began.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use axum::body::{Body, Bytes};
+use axum::extract::State;
+use axum::http::header::{HeaderName, HeaderValue};
+use axum::http::{StatusCode, Uri};
+use futures_util::stream;
+use schemars::JsonSchema;
+use serde::Serialize;
+use tokio::sync::OwnedSemaphorePermit;
+use toolcrib_index::{List, Order, Place};
+
+use crate::answer::{Answer, Refusal, body};
+use crate::api::tools::{cursor, place};
+use crate::directory::App;
+use crate::inert;
+use crate::parameters::Parameters;
+use crate::view::ToolItem;
+
+const X_FEED_CURSOR: HeaderName = HeaderName::from_static("x-feed-cursor");
+
+/// Tools that are read at once: what is held for a reader who is slow.
+const PAGE: usize = 100;
+
+/// One line of an export.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct ExportLine {
+    #[serde(flatten)]
+    pub(crate) tool: ToolItem,
+    /// Where the export goes on after this line.
+    pub(crate) cursor: String,
+}
+
+pub(crate) async fn export(State(app): State<Arc<App>>, uri: Uri) -> Answer {
+    let parameters = Parameters::of(&uri)?;
+    let after = parameters.text("cursor")?.map(|text| place(text, Order::Oldest).ok_or_else(Refusal::cursor)).transpose()?;
+    let include_unverified = parameters.flag("include_unverified")?.unwrap_or_default();
+    let last = app.index.last_change().await?;
+    let permit = app.streams.clone().try_acquire_owned().map_err(|_| Refusal::busy())?;
+    app.metrics.streams.fetch_add(1, Ordering::Relaxed);
+    let open = Open { app, after, include_unverified, is_done: false, _permit: permit };
+    let lines = stream::unfold(open, |mut open| async move {
+        let lines = open.next().await?;
+        Some((lines, open))
+    });
+    let mut response = body(StatusCode::OK, "application/x-ndjson", Body::from_stream(lines));
+    response.headers_mut().insert(X_FEED_CURSOR, HeaderValue::from(last));
+    Ok(response)
+}
+
+/// An export that is under way.
+struct Open {
+    app: Arc<App>,
+    after: Option<Place>,
+    include_unverified: bool,
+    is_done: bool,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Open {
+    /// The next lines. An error cuts the answer off, so that nobody takes a part for the whole.
+    async fn next(&mut self) -> Option<Result<Bytes, toolcrib_index::Error>> {
+        if self.is_done {
+            return None;
+        }
+        let list = List {
+            order: Order::Oldest,
+            include_unverified: self.include_unverified,
+            after: self.after,
+            limit: PAGE,
+            ..List::default()
+        };
+        let page = match self.app.index.list(&list).await {
+            Ok(page) => page,
+            Err(error) => {
+                self.is_done = true;
+                return Some(Err(error));
+            }
+        };
+        let mut lines = Vec::new();
+        for view in &page.tools {
+            let here = Place { registered_at: view.row.registered.time, key: view.row.key };
+            let line = ExportLine { tool: ToolItem::of(view), cursor: cursor(here, Order::Oldest) };
+            lines.extend(inert::to_vec(&line));
+            lines.push(b'\n');
+        }
+        self.after = page.next;
+        self.is_done = page.next.is_none();
+        Some(Ok(Bytes::from(lines)))
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.app.metrics.streams.fetch_sub(1, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,85 @@
+//! `/health`, `/ready`, `/metrics` and `/openapi.json`.
+
+use std::sync::Arc;
+use std::sync::OnceLock;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use schemars::JsonSchema;
+use serde::Serialize;
+use tokio::time::timeout;
+
+use crate::answer::{Answer, Refusal, body, fresh_for, json};
+use crate::directory::App;
+use crate::openapi as document;
+
+/// How long the database has to answer.
+const READY_TIME: Duration = Duration::from_secs(2);
+
+/// Seconds since the last look at the feed after which answers count as old.
+const MAX_SILENCE: i64 = 30;
+
+/// Changes that search may be behind.
+const MAX_LAG: i64 = 10_000;
+
+/// Whether the process lives.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Alive {
+    /// Always `ok`.
+    pub(crate) status: &'static str,
+}
+
+/// Whether answers are right and new.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Ready {
+    /// `ok`, or what is wrong.
+    pub(crate) status: &'static str,
+    /// The number of the last change that answers show.
+    pub(crate) shown: i64,
+    /// The number of the last change.
+    pub(crate) last_change: Option<i64>,
+}
+
+pub(crate) async fn health() -> Answer {
+    Ok(json(StatusCode::OK, &Alive { status: "ok" }))
+}
+
+pub(crate) async fn ready(State(app): State<Arc<App>>) -> Answer {
+    let last = timeout(READY_TIME, app.index.last_change()).await.ok().and_then(Result::ok);
+    let shown = app.cache.last();
+    let is_silent = app.now().seconds() - app.looked_at.load(Ordering::Acquire) > MAX_SILENCE;
+    let status = match last {
+        None => "the database does not answer",
+        Some(_) if shown < 0 || is_silent => "the change feed is not being read",
+        Some(last) if last - app.search.cursor() > MAX_LAG => "search is far behind",
+        Some(_) => "ok",
+    };
+    let code = if status == "ok" { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    Ok(json(code, &Ready { status, shown, last_change: last }))
+}
+
+pub(crate) async fn metrics(State(app): State<Arc<App>>) -> Answer {
+    if !app.options.serves_metrics {
+        return Err(Refusal::not_found());
+    }
+    Ok(body(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", metrics_page(&app)))
+}
+
+/// What the directory has done.
+pub(crate) fn metrics_page(app: &App) -> String {
+    let number = |value: i64| u64::try_from(value).unwrap_or_default();
+    app.metrics.page(&[
+        ("shown_change", "The last change that answers show.", number(app.cache.last())),
+        ("search_change", "The last change that search knows.", number(app.search.cursor())),
+        ("cache_bytes", "Bytes of answers that are kept.", app.cache.weight()),
+        ("limit_buckets", "Callers that limits are counted for.", app.limiter.len() as u64),
+    ])
+}
+
+pub(crate) async fn openapi() -> Answer {
+    static DOCUMENT: OnceLock<Vec<u8>> = OnceLock::new();
+    let bytes = DOCUMENT.get_or_init(|| document::document().to_string().into_bytes());
+    Ok(fresh_for(body(StatusCode::OK, "application/json", bytes.clone()), "public, max-age=3600"))
+}

@@ -1,0 +1,71 @@
+//! `POST /api/v2/auth/keys`: a key for whoever asks.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use axum::body::Body;
+use axum::extract::{Extension, State};
+use axum::http::StatusCode;
+use schemars::JsonSchema;
+use serde::Serialize;
+use toolcrib_core::codes;
+
+use crate::answer::{Answer, Refusal, json};
+use crate::api::read_body;
+use crate::directory::App;
+use crate::front::Caller;
+use crate::limits::{Class, Who};
+use crate::view::time;
+
+/// Largest body that is read and passed over. The operation takes none.
+const MAX_BYTES: usize = 4 * 1024;
+
+/// A key.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct InstantKey {
+    /// The key, for the header `X-API-KEY`. It is shown this once.
+    pub(crate) api_key: String,
+    /// What it is called, for revoking it.
+    pub(crate) name: String,
+    /// Until when it is good.
+    pub(crate) expires_at: String,
+    /// How often it may be used.
+    pub(crate) rate_limits: RateLimits,
+    /// Where more can be had. Empty: ask the operator.
+    pub(crate) upgrade_url: String,
+}
+
+/// How often a key may be used.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct RateLimits {
+    /// Reads, such as `600/h`.
+    pub(crate) read: String,
+    /// Writes, such as `30/h`.
+    pub(crate) write: String,
+    /// Fulfillments. A directory has none.
+    pub(crate) fulfillment: String,
+}
+
+pub(crate) async fn issue(State(app): State<Arc<App>>, Extension(caller): Extension<Caller>, body: Body) -> Answer {
+    read_body(body, MAX_BYTES).await?;
+    if !app.options.issues_keys {
+        return Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, codes::directory::KEYS_OFF));
+    }
+    // First the caller's own limit, so that one who is over it takes nothing from others.
+    let own = app.limiter.count(Who::at(caller.address, Class::Key), app.options.keys_per_address);
+    let wait = own.wait.or_else(|| app.limiter.count(Who::Issuance, app.options.keys_in_all).wait);
+    if let Some(seconds) = wait {
+        return Err(Refusal::new(StatusCode::TOO_MANY_REQUESTS, codes::directory::RATE).retry_after(seconds));
+    }
+    let (reads, writes) = (app.options.key_reads.per_hour, app.options.key_writes.per_hour);
+    let issued = app.keys.issue(None, reads, writes, app.options.key_seconds, app.now()).await?;
+    app.metrics.keys_issued.fetch_add(1, Ordering::Relaxed);
+    let key = InstantKey {
+        api_key: issued.key,
+        name: issued.record.name,
+        expires_at: time(issued.record.expires_at),
+        rate_limits: RateLimits { read: format!("{reads}/h"), write: format!("{writes}/h"), fulfillment: "0/h".to_owned() },
+        upgrade_url: String::new(),
+    };
+    Ok(json(StatusCode::CREATED, &key))
+}

@@ -1,0 +1,101 @@
+//! The operations, one file each.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::{Body, to_bytes};
+use axum::http::header::ALLOW;
+use axum::http::{HeaderValue, StatusCode, Uri};
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::{MethodRouter, get, post};
+use tokio::time::timeout;
+use toolcrib_core::codes;
+use toolcrib_index::model::ToolView;
+
+use crate::answer::Refusal;
+use crate::directory::App;
+use crate::parameters;
+
+pub(crate) mod activity;
+pub(crate) mod can_call;
+pub(crate) mod changes;
+pub(crate) mod export;
+pub(crate) mod health;
+pub(crate) mod history;
+pub(crate) mod keys;
+pub(crate) mod registries;
+pub(crate) mod report;
+pub(crate) mod search;
+pub(crate) mod stats;
+pub(crate) mod tool;
+pub(crate) mod tools;
+pub(crate) mod usage;
+pub(crate) mod verify;
+
+/// How long a body has to arrive.
+const BODY_TIME: Duration = Duration::from_secs(10);
+
+/// What every path of a tool begins with.
+const TOOL_PREFIX: &str = "/api/v2/tools/";
+
+pub(crate) fn routes() -> Router<Arc<App>> {
+    let tool = "/api/v2/tools/{registry_chain}/{registry_addr}/{tool_id}";
+    let part = |name: &str| format!("{tool}/{name}");
+    Router::new()
+        .route("/api/v2/tools", reads(get(tools::list)))
+        .route("/api/v2/tools/search", reads(get(search::search)))
+        .route("/api/v2/tools/usage", writes(post(usage::report)))
+        .route(tool, reads(get(tool::get)))
+        .route(&part("activity"), reads(get(activity::activity)))
+        .route(&part("report"), reads(get(report::report)))
+        .route(&part("evidence"), reads(get(report::evidence)))
+        .route(&part("history"), reads(get(history::history)))
+        .route(&part("can_call"), reads(get(can_call::can_call)))
+        .route(&part("verify"), writes(post(verify::verify)))
+        .route("/api/v2/auth/keys", writes(post(keys::issue)))
+        .route("/api/v2/changes", reads(get(changes::changes)))
+        .route("/api/v2/stats", reads(get(stats::stats)))
+        .route("/api/v2/registries", reads(get(registries::registries)))
+        .route("/api/v2/export", reads(get(export::export)))
+        .route("/openapi.json", reads(get(health::openapi)))
+        .route("/health", reads(get(health::health)))
+        .route("/ready", reads(get(health::ready)))
+        .route("/metrics", reads(get(health::metrics)))
+}
+
+/// Answers other methods in JSON.
+pub(crate) fn reads(router: MethodRouter<Arc<App>>) -> MethodRouter<Arc<App>> {
+    router.fallback(|| async { not_allowed("GET, HEAD, OPTIONS") })
+}
+
+fn writes(router: MethodRouter<Arc<App>>) -> MethodRouter<Arc<App>> {
+    router.fallback(|| async { not_allowed("POST, OPTIONS") })
+}
+
+fn not_allowed(allow: &'static str) -> Response {
+    let mut response = Refusal::new(StatusCode::METHOD_NOT_ALLOWED, codes::directory::METHOD).into_response();
+    response.headers_mut().insert(ALLOW, HeaderValue::from_static(allow));
+    response
+}
+
+/// Reads a body of at most so many bytes, in time.
+async fn read_body(body: Body, most: usize) -> Result<axum::body::Bytes, Refusal> {
+    let refused = |status| Refusal::new(status, codes::directory::BODY);
+    match timeout(BODY_TIME, to_bytes(body, most)).await {
+        Ok(Ok(bytes)) => Ok(bytes),
+        Ok(Err(_)) => Err(refused(StatusCode::PAYLOAD_TOO_LARGE)),
+        Err(_) => Err(refused(StatusCode::REQUEST_TIMEOUT)),
+    }
+}
+
+/// The tool that a path is about.
+async fn tool_at(app: &App, uri: &Uri) -> Result<ToolView, Refusal> {
+    tool_under(app, uri, TOOL_PREFIX).await
+}
+
+/// The tool that a path with this prefix is about.
+pub(crate) async fn tool_under(app: &App, uri: &Uri, prefix: &str) -> Result<ToolView, Refusal> {
+    let tool = parameters::tool(uri, prefix)?.ok_or_else(Refusal::not_found)?;
+    app.index.tool(&tool).await?.ok_or_else(Refusal::not_found)
+}

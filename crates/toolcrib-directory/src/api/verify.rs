@@ -1,0 +1,93 @@
+//! `POST …/verify`: another look at a tool, now.
+//!
+//! Only registered tools are looked at, and only where the registry says, so this makes the directory fetch nothing that a caller chose.
+//! Each key or address and each origin has a limit, and whoever asks while a look is under way waits for that one.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::header::{HeaderValue, LOCATION};
+use axum::http::{StatusCode, Uri};
+use schemars::JsonSchema;
+use serde::Serialize;
+use tokio::time::{Instant, sleep};
+use toolcrib_core::codes;
+use toolcrib_core::url::HttpsUrl;
+use toolcrib_index::model::ToolView;
+use toolcrib_index::text_key;
+
+use crate::answer::{Answer, Refusal, json};
+use crate::api::{read_body, tool_at};
+use crate::directory::App;
+use crate::limits::Who;
+use crate::view::{Standing, current};
+
+/// How long the outcome is waited for.
+const WAIT: Duration = Duration::from_secs(5);
+
+/// Time between two looks at whether it is there.
+const EVERY: Duration = Duration::from_millis(200);
+
+/// A look that is younger is not repeated, in seconds: a manifest does not change twice a minute.
+const RECENT_SECONDS: i64 = 60;
+
+/// Largest body that is read and passed over. The operation takes none.
+const MAX_BYTES: usize = 4 * 1024;
+
+/// How a look went, or that it is under way.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Verification {
+    /// `done`, `recent` (it was looked at a moment ago) or `queued`.
+    pub(crate) status: &'static str,
+    #[serde(flatten)]
+    pub(crate) standing: Standing,
+}
+
+pub(crate) async fn verify(State(app): State<Arc<App>>, uri: Uri, body: Body) -> Answer {
+    read_body(body, MAX_BYTES).await?;
+    let view = tool_at(&app, &uri).await?;
+    if !view.row.is_active() {
+        let refusal = Refusal::new(StatusCode::CONFLICT, codes::directory::NOT_FOUND);
+        return Err(refusal.message("the tool is deregistered: there is nothing to look at"));
+    }
+    let now = app.now();
+    if current(&view).is_some_and(|listing| now.since(listing.checked_at) < RECENT_SECONDS) {
+        return Ok(answer(&view, "recent", StatusCode::OK));
+    }
+    // What is no URL is judged without fetching anything.
+    let origin = HttpsUrl::parse(&view.row.metadata_uri).map(|url| url.origin().to_string()).unwrap_or_default();
+    let who = Who::Origin(text_key(&origin).cast_unsigned());
+    if let Some(seconds) = app.limiter.count(who, app.options.looks_per_origin).wait {
+        return Err(Refusal::new(StatusCode::TOO_MANY_REQUESTS, codes::directory::RATE).retry_after(seconds));
+    }
+    app.queue.request(view.row.key, now).await?;
+    app.metrics.looks_asked.fetch_add(1, Ordering::Relaxed);
+    let before = view.listing.as_ref().map(|listing| listing.checked_at);
+    // Too many who wait: this one is told to come back.
+    let Ok(_place) = app.waiting.try_acquire() else { return Ok(queued(&view, &uri)) };
+    let begun = Instant::now();
+    while begun.elapsed() < WAIT {
+        sleep(EVERY).await;
+        let seen = app.index.tools(&[view.row.key]).await?.pop().ok_or_else(Refusal::not_found)?;
+        if seen.listing.as_ref().map(|listing| listing.checked_at) != before && current(&seen).is_some() {
+            return Ok(answer(&seen, "done", StatusCode::OK));
+        }
+    }
+    Ok(queued(&view, &uri))
+}
+
+fn answer(view: &ToolView, status: &'static str, code: StatusCode) -> axum::response::Response {
+    json(code, &Verification { status, standing: Standing::of(view) })
+}
+
+fn queued(view: &ToolView, uri: &Uri) -> axum::response::Response {
+    let mut response = answer(view, "queued", StatusCode::ACCEPTED);
+    let report = uri.path().strip_suffix("/verify").map(|tool| format!("{tool}/report"));
+    if let Some(Ok(report)) = report.map(HeaderValue::try_from) {
+        response.headers_mut().insert(LOCATION, report);
+    }
+    response
+}

@@ -1,0 +1,286 @@
+//! Rendered answers, kept until what they show changes.
+//!
+//! An answer is a function of its address, its form and a version. The version of a list is the number of the last change of the feed;
+//! that of a tool is the number of the last change of that tool, read from a table of fixed size into which tools are hashed: two tools in
+//! one place cost a needless rendering and nothing else. Old versions are never asked for again and make room.
+//!
+//! Versions are read before the database is, so what is kept under a version is at least as new.
+
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use axum::body::Bytes;
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use quick_cache::sync::{Cache as Kept, DefaultLifecycle};
+use quick_cache::{DefaultHashBuilder, Equivalent, Weighter};
+use tokio::time::Instant;
+
+/// Places of the table of versions: half a megabyte.
+const PLACES: usize = 65_536;
+
+/// Longest address whose answer is kept, in bytes. Longer ones are asked once.
+const MAX_KEY_BYTES: usize = 1_024;
+
+/// What an answer takes beyond its body, about.
+const OVERHEAD: u64 = 1_024;
+
+/// An answer that is kept.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+    /// The tag of a success.
+    pub(crate) etag: Option<HeaderValue>,
+    /// When it was made.
+    pub(crate) made: Instant,
+}
+
+/// How long an answer is kept at most, whatever the feed says: a look that concludes the same is no change, but it has a time.
+const MAX_AGE: Duration = Duration::from_secs(60);
+
+/// The form of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Form {
+    pub(crate) is_markdown: bool,
+    pub(crate) coding: Coding,
+}
+
+/// How a body is compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Coding {
+    Identity,
+    Gzip,
+    Brotli,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Key {
+    address: Box<str>,
+    form: Form,
+    version: i64,
+}
+
+/// A key that is looked up without being made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct KeyRef<'a> {
+    pub(crate) address: &'a str,
+    pub(crate) form: Form,
+    pub(crate) version: i64,
+}
+
+impl Hash for Key {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        KeyRef { address: &self.address, form: self.form, version: self.version }.hash(state);
+    }
+}
+
+impl Hash for KeyRef<'_> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.address.hash(state);
+        self.form.hash(state);
+        self.version.hash(state);
+    }
+}
+
+impl Equivalent<Key> for KeyRef<'_> {
+    fn equivalent(&self, key: &Key) -> bool {
+        self.version == key.version && self.form == key.form && *self.address == *key.address
+    }
+}
+
+impl From<&KeyRef<'_>> for Key {
+    fn from(key: &KeyRef<'_>) -> Self {
+        Self { address: key.address.into(), form: key.form, version: key.version }
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Bytewise;
+
+impl Weighter<Key, Arc<Entry>> for Bytewise {
+    fn weight(&self, key: &Key, entry: &Arc<Entry>) -> u64 {
+        OVERHEAD + (key.address.len() + entry.body.len()) as u64
+    }
+}
+
+/// The answers that are kept, and the versions of what they show.
+#[derive(Debug)]
+pub(crate) struct Cache {
+    kept: Option<Kept<Key, Arc<Entry>, Bytewise>>,
+    /// Most bytes of one answer: a sixty-fourth of all.
+    largest: usize,
+    all: AtomicI64,
+    tools: Box<[AtomicI64]>,
+}
+
+/// What an answer depends on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scope {
+    /// One tool, by its place in the table.
+    Tool(usize),
+    /// Everything.
+    All,
+    /// Nothing that changes.
+    Nothing,
+}
+
+impl Cache {
+    /// A cache of so many bytes. With none nothing is kept, but versions are.
+    pub(crate) fn new(bytes: u64) -> Self {
+        let items = usize::try_from(bytes / 4_096).unwrap_or(usize::MAX).clamp(64, 1_000_000);
+        let kept =
+            (bytes > 0).then(|| Kept::with(items, bytes, Bytewise, DefaultHashBuilder::default(), DefaultLifecycle::default()));
+        let largest = usize::try_from(bytes / 64).unwrap_or(usize::MAX);
+        Self { kept, largest, all: AtomicI64::new(-1), tools: (0..PLACES).map(|_| AtomicI64::new(0)).collect() }
+    }
+
+    /// What the answer at an address depends on. `None` when it is not to be kept.
+    pub(crate) fn scope(&self, path: &str, query: Option<&str>) -> Option<Scope> {
+        self.kept.as_ref()?;
+        let query = query.unwrap_or_default();
+        // Before the first look at the feed nothing is known about what is kept.
+        if path.len() + query.len() > MAX_KEY_BYTES || self.last() < 0 {
+            return None;
+        }
+        if let Some(rest) = path.strip_prefix("/api/v2/tools") {
+            return match rest {
+                "" => Some(Scope::All),
+                "/search" if query.contains("callable_by") => None,
+                "/search" => Some(Scope::All),
+                _ => {
+                    let mut parts = rest.strip_prefix('/')?.splitn(4, '/');
+                    let (chain, registry, id) = (parts.next()?, parts.next()?, parts.next()?);
+                    parts.next().is_none().then(|| Scope::Tool(place(chain, registry, id)))
+                }
+            };
+        }
+        if let Some(rest) = path.strip_prefix("/tools/") {
+            let mut parts = rest.splitn(3, '/');
+            let (chain, registry, id) = (parts.next()?, parts.next()?, parts.next()?);
+            return Some(Scope::Tool(place(chain, registry, id)));
+        }
+        match path {
+            "/" => Some(Scope::All),
+            "/openapi.json" | "/style.css" => Some(Scope::Nothing),
+            _ => None,
+        }
+    }
+
+    /// The version of what a scope covers.
+    pub(crate) fn version(&self, scope: Scope) -> i64 {
+        match scope {
+            Scope::Tool(place) => self.tools[place % PLACES].load(Ordering::Acquire),
+            Scope::All => self.last(),
+            Scope::Nothing => 0,
+        }
+    }
+
+    /// The number of the last change that answers show.
+    pub(crate) fn last(&self) -> i64 {
+        self.all.load(Ordering::Acquire)
+    }
+
+    /// A tool changed.
+    pub(crate) fn changed(&self, chain: u64, registry: &str, id: &str, seq: i64) {
+        let mut buffer = String::new();
+        let _ = std::fmt::Write::write_fmt(&mut buffer, format_args!("{chain}"));
+        self.tools[place(&buffer, registry, id)].fetch_max(seq, Ordering::AcqRel);
+    }
+
+    /// Everything may have changed.
+    pub(crate) fn all_changed(&self, seq: i64) {
+        for version in &self.tools {
+            version.fetch_max(seq, Ordering::AcqRel);
+        }
+    }
+
+    /// All changes up to this one are shown.
+    pub(crate) fn reached(&self, seq: i64) {
+        self.all.fetch_max(seq, Ordering::AcqRel);
+    }
+
+    pub(crate) fn get(&self, key: &KeyRef<'_>) -> Option<Arc<Entry>> {
+        let kept = self.kept.as_ref()?;
+        let entry = kept.get(key)?;
+        if entry.made.elapsed() > MAX_AGE {
+            kept.remove(key);
+            return None;
+        }
+        Some(entry)
+    }
+
+    /// The answer, or one that `render` makes. Those who ask for the same meanwhile wait for it and share it. What is too large or no
+    /// success is shared by those who wait, and then dropped.
+    pub(crate) async fn get_or<F>(&self, key: &KeyRef<'_>, render: F) -> Arc<Entry>
+    where
+        F: Future<Output = Entry>,
+    {
+        let Some(kept) = &self.kept else { return Arc::new(render.await) };
+        let owned = Key::from(key);
+        match kept.get_value_or_guard_async(&owned).await {
+            Ok(entry) => entry,
+            Err(guard) => {
+                let entry = Arc::new(render.await);
+                let is_kept = entry.etag.is_some() && entry.body.len() <= self.largest;
+                // The guard fails when the place was taken meanwhile, which is as good.
+                let _ = guard.insert(entry.clone());
+                if !is_kept {
+                    kept.remove(key);
+                }
+                entry
+            }
+        }
+    }
+
+    /// Answers that were there, answers that were not, and bytes.
+    pub(crate) fn weight(&self) -> u64 {
+        self.kept.as_ref().map_or(0, Kept::weight)
+    }
+}
+
+/// The place of a tool in the table. Addresses differ in case, and in nothing else that is taken for a tool.
+fn place(chain: &str, registry: &str, id: &str) -> usize {
+    // FNV-1a: the table is not worth attacking, since a collision costs one rendering.
+    let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
+    for byte in
+        chain.bytes().chain([b'/']).chain(registry.bytes().map(|byte| byte.to_ascii_lowercase())).chain([b'/']).chain(id.bytes())
+    {
+        hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+    }
+    usize::try_from((hash ^ (hash >> 32)) % PLACES as u64).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_touches_its_tool_and_every_list() {
+        let cache = Cache::new(1 << 20);
+        assert_eq!(cache.scope("/api/v2/tools", None), None, "nothing is known yet");
+        cache.reached(7);
+        let of = |path: &str| cache.scope(path, None).map(|scope| cache.version(scope));
+        assert_eq!(of("/api/v2/tools"), Some(7));
+        let (one, other) = ("/api/v2/tools/8453/0xAB/7", "/tools/8453/0xab/8");
+        assert_eq!((of(one), of(other)), (Some(0), Some(0)));
+        cache.changed(8453, "0xab", "7", 8);
+        assert_eq!((of(one), of(other), of("/")), (Some(8), Some(0), Some(7)));
+        cache.reached(8);
+        assert_eq!(of("/"), Some(8));
+        cache.all_changed(9);
+        assert_eq!((of(one), of(other)), (Some(9), Some(9)));
+        for path in [
+            "/api/v2/tools/8453/0xab/7/can_call",
+            "/api/v2/tools/8453/0xab/7/verify",
+            "/api/v2/stats",
+            "/health",
+            "/api/v2/tools/8453",
+        ] {
+            assert_eq!(of(path), None, "{path}");
+        }
+        assert_eq!(cache.scope("/api/v2/tools/search", Some("callable_by=0x")), None);
+    }
+}

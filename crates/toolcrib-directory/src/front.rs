@@ -1,0 +1,389 @@
+//! What every request goes through: an id, limits, kept answers, and the headers that all answers have.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use axum::body::{Body, to_bytes};
+use axum::extract::{ConnectInfo, Request, State};
+use axum::http::header::{
+    ACCEPT, ACCEPT_ENCODING, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
+    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ALLOW, CACHE_CONTROL, CONTENT_LENGTH, ETAG, HeaderName, HeaderValue,
+    IF_NONE_MATCH, VARY, X_CONTENT_TYPE_OPTIONS,
+};
+use axum::http::{HeaderMap, Method, StatusCode};
+use axum::middleware::Next;
+use axum::response::{IntoResponse as _, Response};
+use sha2::{Digest as _, Sha256};
+use tokio::time::Instant;
+use toolcrib_core::codes;
+use tracing::Instrument as _;
+
+use crate::answer::{ErrorCode, Refusal};
+use crate::cache::{Coding, Entry, Form, KeyRef};
+use crate::directory::App;
+use crate::limits::{Class, Level, Rate, Who};
+use crate::metrics::Route;
+use crate::options::Auth;
+
+const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+const X_API_KEY: HeaderName = HeaderName::from_static("x-api-key");
+const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
+const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+
+/// What scripts in browsers may send. Credentials of browsers are never asked for, so every origin may ask.
+const ALLOWED_HEADERS: &str =
+    "Content-Type, Accept, X-API-KEY, If-None-Match, Last-Event-ID, X-Request-Id, Mcp-Session-Id, MCP-Protocol-Version";
+/// What scripts in browsers may read.
+const EXPOSED_HEADERS: &str = "ETag, Retry-After, RateLimit, RateLimit-Policy, X-Request-Id, X-Feed-Cursor, Location";
+/// How long browsers remember that they may ask, in seconds. Chromium takes no more than two hours.
+const PREFLIGHT_SECONDS: &str = "7200";
+
+/// Largest answer that is read whole to be kept. Lists of 200 tools stay far below.
+const MAX_ANSWER_BYTES: usize = 16 * 1024 * 1024;
+
+/// Longest id that a caller may give his request.
+const MAX_REQUEST_ID_CHARS: usize = 64;
+
+/// Who asks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Caller {
+    /// The start of the hash of a good key, and what it may do.
+    pub(crate) key: Option<(u64, Rate, Rate)>,
+    /// Where the request comes from, as far as it is known.
+    pub(crate) address: Option<IpAddr>,
+}
+
+/// Goes through with one request.
+pub(crate) async fn front(State(app): State<Arc<App>>, mut request: Request, next: Next) -> Response {
+    let begun = Instant::now();
+    let route = Route::of(request.uri().path());
+    let id = request_id(request.headers());
+    let span =
+        tracing::info_span!("request", id = id.to_str().unwrap_or_default(), method = %request.method(), route = route.name());
+    let mut level = None;
+    let mut response = async {
+        if request.method() == Method::OPTIONS && route != Route::Mcp {
+            return preflight();
+        }
+        let address = address(&app, &request);
+        let given = request.headers().get(X_API_KEY).cloned();
+        match admit(&app, given.as_ref(), address, route).await {
+            Ok((caller, counted)) => {
+                level = counted;
+                request.extensions_mut().insert(caller);
+            }
+            Err((refusal, counted)) => {
+                level = counted;
+                return refusal.into_response();
+            }
+        }
+        answer(&app, request, next).await
+    }
+    .instrument(span.clone())
+    .await;
+    let took = begun.elapsed();
+    let status = response.status().as_u16();
+    app.metrics.answered(route, status, took);
+    if let Some(ErrorCode(code)) = response.extensions().get::<ErrorCode>() {
+        app.metrics.refused(code);
+    }
+    tracing::debug!(parent: &span, status, micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX), "answered");
+    finish(response.headers_mut(), id, level);
+    response
+}
+
+/// The headers that all answers have.
+fn finish(headers: &mut HeaderMap, id: HeaderValue, level: Option<(Class, Rate, Level)>) {
+    headers.insert(X_REQUEST_ID, id);
+    headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
+    headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(EXPOSED_HEADERS));
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    if !headers.contains_key(CACHE_CONTROL) {
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    }
+    if let Some((class, rate, level)) = level {
+        let name = class.as_str();
+        let limit = format!("\"{name}\";r={};t={}", level.remaining, level.reset);
+        let policy = format!("\"{name}\";q={};w=3600", rate.per_hour);
+        if let (Ok(limit), Ok(policy)) = (HeaderValue::try_from(limit), HeaderValue::try_from(policy)) {
+            headers.insert(RATE_LIMIT, limit);
+            headers.insert(RATE_LIMIT_POLICY, policy);
+        }
+    }
+}
+
+type Counted = Option<(Class, Rate, Level)>;
+
+/// Finds out who asks, and counts the request.
+async fn admit(
+    app: &App,
+    given: Option<&HeaderValue>,
+    address: Option<IpAddr>,
+    route: Route,
+) -> Result<(Caller, Counted), (Refusal, Counted)> {
+    let mut caller = Caller { key: None, address };
+    // Those who look after the directory, and what pages are made of, count for nobody.
+    if matches!(route, Route::Other) {
+        return Ok((caller, None));
+    }
+    if let Some(key) = given.and_then(|key| key.to_str().ok()) {
+        let found = app.keys.find(key, app.now()).await.map_err(|error| (error.into(), None))?;
+        caller.key = found.map(|(number, record)| (number, Rate::per_hour(record.reads), Rate::per_hour(record.writes)));
+    }
+    let needs_key = app.options.auth == Auth::Required && !matches!(route, Route::Keys | Route::Page);
+    if needs_key && caller.key.is_none() {
+        // Guessing is pointless, but a flood of guesses should not reach the database.
+        let level = app.limiter.count(Who::at(address, Class::Read), app.options.key_reads);
+        if level.wait.is_none() {
+            let code = if given.is_some() { codes::directory::KEY_UNKNOWN } else { codes::directory::KEY_MISSING };
+            return Err((Refusal::new(StatusCode::UNAUTHORIZED, code), None));
+        }
+        return Err(too_often(Class::Read, app.options.key_reads, level));
+    }
+    // Keys are limited where they are issued. What MCP sends is mostly questions.
+    let class = match route {
+        Route::Keys => return Ok((caller, None)),
+        Route::Usage | Route::Verify => Class::Write,
+        _ => Class::Read,
+    };
+    let (who, rate) = match (caller.key, class) {
+        (Some((number, reads, _)), Class::Read) => (Who::Key(number, class), reads),
+        (Some((number, _, writes)), _) => (Who::Key(number, class), writes),
+        (None, Class::Read) => match app.options.anonymous_reads {
+            Some(rate) => (Who::at(address, class), rate),
+            None => return Ok((caller, None)),
+        },
+        (None, _) => (Who::at(address, class), app.options.anonymous_writes),
+    };
+    let level = app.limiter.count(who, rate);
+    if level.wait.is_some() { Err(too_often(class, rate, level)) } else { Ok((caller, Some((class, rate, level)))) }
+}
+
+fn too_often(class: Class, rate: Rate, level: Level) -> (Refusal, Counted) {
+    let refusal = Refusal::new(StatusCode::TOO_MANY_REQUESTS, codes::directory::RATE).retry_after(level.wait.unwrap_or(1));
+    (refusal, Some((class, rate, level)))
+}
+
+/// Where a request comes from: the last entry of the header that the operator's proxy writes, or whoever is connected.
+fn address(app: &App, request: &Request) -> Option<IpAddr> {
+    if let Some(name) = &app.options.address_header {
+        let last = request.headers().get_all(name).iter().next_back()?;
+        return last.to_str().ok()?.rsplit(',').next()?.trim().parse().ok();
+    }
+    request.extensions().get::<ConnectInfo<SocketAddr>>().map(|ConnectInfo(peer)| peer.ip())
+}
+
+/// An answer that is kept, or one that is made.
+async fn answer(app: &Arc<App>, mut request: Request, next: Next) -> Response {
+    let is_head = request.method() == Method::HEAD;
+    let scope = if is_head || request.method() == Method::GET {
+        app.cache.scope(request.uri().path(), request.uri().query())
+    } else {
+        None
+    };
+    let Some(scope) = scope else { return next.run(request).await };
+    let form = Form { is_markdown: wants_markdown(request.headers()), coding: coding(request.headers()) };
+    let uri = request.uri().clone();
+    let address = uri.path_and_query().map_or("/", |address| address.as_str());
+    // Before anything is read, so that what is kept is at least as new.
+    let key = KeyRef { address, form, version: app.cache.version(scope) };
+    let entry = match app.cache.get(&key) {
+        Some(entry) => {
+            app.metrics.hits.fetch_add(1, Ordering::Relaxed);
+            entry
+        }
+        None => {
+            app.metrics.misses.fetch_add(1, Ordering::Relaxed);
+            let known = request.headers_mut().remove(IF_NONE_MATCH);
+            *request.method_mut() = Method::GET;
+            let headers = request.headers_mut();
+            headers.insert(ACCEPT, HeaderValue::from_static(if form.is_markdown { "text/markdown" } else { "*/*" }));
+            headers.insert(ACCEPT_ENCODING, HeaderValue::from_static(form.coding.accepted()));
+            let entry = app.cache.get_or(&key, async { entry(next.run(request).await, form).await }).await;
+            return respond(&entry, is_head, known.as_ref());
+        }
+    };
+    respond(&entry, is_head, request.headers().get(IF_NONE_MATCH))
+}
+
+/// Reads an answer whole.
+async fn entry(response: Response, form: Form) -> Entry {
+    let (parts, body) = response.into_parts();
+    let Ok(body) = to_bytes(body, MAX_ANSWER_BYTES).await else {
+        let refusal = Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, codes::directory::INTERNAL).into_response();
+        let (parts, _) = refusal.into_parts();
+        return Entry {
+            status: parts.status,
+            headers: parts.headers,
+            body: axum::body::Bytes::new(),
+            etag: None,
+            made: Instant::now(),
+        };
+    };
+    let mut headers = parts.headers;
+    headers.remove(CONTENT_LENGTH);
+    let etag = parts.status.is_success().then(|| etag(&body, form)).flatten();
+    if let Some(etag) = &etag {
+        headers.insert(ETAG, etag.clone());
+    }
+    headers.insert(VARY, HeaderValue::from_static("Accept, Accept-Encoding"));
+    Entry { status: parts.status, headers, body, etag, made: Instant::now() }
+}
+
+/// A strong tag: the same for the same bytes, whatever else changed, on every machine.
+fn etag(body: &[u8], form: Form) -> Option<HeaderValue> {
+    let digest = Sha256::digest(body);
+    let form = match (form.is_markdown, form.coding) {
+        (false, Coding::Identity) => "j",
+        (false, Coding::Gzip) => "jg",
+        (false, Coding::Brotli) => "jb",
+        (true, Coding::Identity) => "m",
+        (true, Coding::Gzip) => "mg",
+        (true, Coding::Brotli) => "mb",
+    };
+    HeaderValue::try_from(format!("\"{}-{form}\"", alloy_primitives::hex::encode(&digest[..12]))).ok()
+}
+
+fn respond(entry: &Entry, is_head: bool, known: Option<&HeaderValue>) -> Response {
+    let is_known = entry.etag.as_ref().zip(known).is_some_and(|(etag, known)| matches(known, etag));
+    let mut response = Response::new(Body::empty());
+    *response.headers_mut() = entry.headers.clone();
+    if is_known {
+        *response.status_mut() = StatusCode::NOT_MODIFIED;
+        return response;
+    }
+    *response.status_mut() = entry.status;
+    if is_head {
+        response.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(entry.body.len()));
+    } else {
+        *response.body_mut() = Body::from(entry.body.clone());
+    }
+    response
+}
+
+/// Whether a list of tags has this one. Weak ones are compared by their text (RFC 9110 §13.1.2).
+fn matches(known: &HeaderValue, etag: &HeaderValue) -> bool {
+    let (Ok(known), Ok(etag)) = (known.to_str(), etag.to_str()) else { return false };
+    known.split(',').map(str::trim).any(|tag| tag == "*" || tag.strip_prefix("W/").unwrap_or(tag) == etag)
+}
+
+/// Whether a caller asks for the compact form.
+pub(crate) fn wants_markdown(headers: &HeaderMap) -> bool {
+    let accepted = headers.get(ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default();
+    let weight = |kind: &str| {
+        let found = accepted.split(',').filter_map(|part| {
+            let mut parts = part.split(';').map(str::trim);
+            let is_it = parts.next().is_some_and(|name| name.eq_ignore_ascii_case(kind));
+            let q = parts.find_map(|part| part.strip_prefix("q=")).and_then(|q| q.parse::<f32>().ok()).unwrap_or(1.0);
+            is_it.then_some(q)
+        });
+        found.fold(0.0, f32::max)
+    };
+    let markdown = weight("text/markdown");
+    markdown > 0.0 && markdown >= weight("application/json") && markdown >= weight("text/html")
+}
+
+impl Coding {
+    const fn accepted(self) -> &'static str {
+        match self {
+            Self::Identity => "identity",
+            Self::Gzip => "gzip",
+            Self::Brotli => "br",
+        }
+    }
+}
+
+/// The best compression that a caller takes.
+fn coding(headers: &HeaderMap) -> Coding {
+    let Some(accepted) = headers.get(ACCEPT_ENCODING).and_then(|accept| accept.to_str().ok()) else { return Coding::Identity };
+    let takes = |name: &str| {
+        accepted.split(',').any(|part| {
+            let mut parts = part.split(';').map(str::trim);
+            let is_it = parts.next().is_some_and(|coding| coding.eq_ignore_ascii_case(name));
+            let refuses = parts.any(|part| part.strip_prefix("q=").is_some_and(|q| q.parse::<f32>().is_ok_and(|q| q == 0.0)));
+            is_it && !refuses
+        })
+    };
+    if takes("br") {
+        Coding::Brotli
+    } else if takes("gzip") {
+        Coding::Gzip
+    } else {
+        Coding::Identity
+    }
+}
+
+/// The id that a caller gave, if it is harmless, or a new one.
+fn request_id(headers: &HeaderMap) -> HeaderValue {
+    let given = headers.get(X_REQUEST_ID).filter(|id| {
+        let bytes = id.as_bytes();
+        let is_harmless = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+        !bytes.is_empty() && bytes.len() <= MAX_REQUEST_ID_CHARS && bytes.iter().all(is_harmless)
+    });
+    given.cloned().unwrap_or_else(new_id)
+}
+
+/// Ids of this process: a random start and a count.
+fn new_id() -> HeaderValue {
+    static START: std::sync::OnceLock<u64> = std::sync::OnceLock::new();
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let start = START.get_or_init(|| {
+        let mut random = [0; 8];
+        // Without random bytes ids are the same after each start, which is no harm.
+        let _ = getrandom::fill(&mut random);
+        u64::from_be_bytes(random)
+    });
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    HeaderValue::try_from(format!("{start:016x}-{count:x}")).unwrap_or(HeaderValue::from_static("none"))
+}
+
+/// The answer to OPTIONS, whether a browser asks before it calls or somebody is curious.
+fn preflight() -> Response {
+    let mut response = StatusCode::NO_CONTENT.into_response();
+    let headers = response.headers_mut();
+    headers.insert(ALLOW, HeaderValue::from_static("GET, HEAD, POST, OPTIONS"));
+    headers.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, HEAD, POST, OPTIONS"));
+    headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static(ALLOWED_HEADERS));
+    headers.insert(ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static(PREFLIGHT_SECONDS));
+    response
+}
+
+/// The answer where there is nothing.
+pub(crate) async fn no_such_path() -> Refusal {
+    Refusal::not_found()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(name: HeaderName, value: &'static str) -> HeaderMap {
+        HeaderMap::from_iter([(name, HeaderValue::from_static(value))])
+    }
+
+    #[test]
+    fn forms_are_chosen_by_what_a_caller_takes() {
+        for (accept, expected) in [
+            ("*/*", false),
+            ("text/markdown", true),
+            ("text/markdown;q=0.5, application/json", false),
+            ("application/json;q=0.5, text/markdown", true),
+            ("text/html, text/markdown;q=0.1", false),
+            ("text/markdown;q=0", false),
+        ] {
+            assert_eq!(wants_markdown(&headers(ACCEPT, accept)), expected, "{accept}");
+        }
+        assert_eq!(coding(&headers(ACCEPT_ENCODING, "gzip, deflate, br")), Coding::Brotli);
+        assert_eq!(coding(&headers(ACCEPT_ENCODING, "gzip, br;q=0")), Coding::Gzip);
+        assert_eq!(coding(&headers(ACCEPT_ENCODING, "deflate")), Coding::Identity);
+        assert_eq!(coding(&HeaderMap::new()), Coding::Identity);
+    }
+
+    #[test]
+    fn only_harmless_ids_are_repeated() {
+        assert_eq!(request_id(&headers(X_REQUEST_ID, "abc-1.2_3")), "abc-1.2_3");
+        assert_ne!(request_id(&headers(X_REQUEST_ID, "a b")), "a b");
+        assert_ne!(new_id(), new_id());
+    }
+}

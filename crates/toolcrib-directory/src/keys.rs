@@ -1,0 +1,182 @@
+//! Keys: given to everybody, kept as hashes.
+//!
+//! A key is 256 random bits, so a plain hash hides it for good: there is nothing to guess. The key itself is in the one answer that gives
+//! it out, in no log and in no table.
+
+use std::sync::Arc;
+
+use getrandom::fill;
+use quick_cache::sync::Cache;
+use sha2::{Digest as _, Sha256};
+use tokio::time::{Duration, Instant};
+use toolcrib_core::clock::UnixTime;
+use toolcrib_store::database::{Row, Value};
+use toolcrib_store::{Database, Error, Migration};
+
+/// What every key begins with, so that scanners for leaked secrets find it.
+const PREFIX: &str = "tcd_";
+
+/// Longest text that is looked up as a key.
+const MAX_KEY_CHARS: usize = 200;
+
+/// Keys that are remembered at most, good or bad.
+const MAX_REMEMBERED: usize = 20_000;
+
+/// For how long a key is believed without asking the database: how long a revoked one still works.
+const REMEMBERED_FOR: Duration = Duration::from_secs(10);
+
+/// Seconds that an expired key stays in the table, so that operators can see it.
+const KEPT_AFTER: i64 = 30 * 86_400;
+
+const MIGRATIONS: &[Migration] = &[Migration {
+    version: 1,
+    sql: "CREATE TABLE directory_key (hash BYTES NOT NULL PRIMARY KEY, name TEXT NOT NULL UNIQUE, created_at BIGINT NOT NULL,
+        expires_at BIGINT NOT NULL, revoked_at BIGINT, reads BIGINT NOT NULL, writes BIGINT NOT NULL);
+    CREATE INDEX directory_key_expiry ON directory_key (expires_at);",
+}];
+
+const ADD: &str = "INSERT INTO directory_key (hash, name, created_at, expires_at, reads, writes) VALUES ($1, $2, $3, $4, $5, $6)";
+const FIND: &str = "SELECT name, created_at, expires_at, revoked_at, reads, writes FROM directory_key WHERE hash = $1";
+const LIST: &str =
+    "SELECT name, created_at, expires_at, revoked_at, reads, writes FROM directory_key ORDER BY created_at DESC, name
+    LIMIT $1";
+const REVOKE: &str = "UPDATE directory_key SET revoked_at = $1 WHERE name = $2 AND revoked_at IS NULL";
+const FORGET: &str = "DELETE FROM directory_key WHERE expires_at < $1";
+
+/// What was found under a hash, and when.
+type Known = Cache<[u8; 32], (Instant, Option<KeyRecord>)>;
+
+/// The keys of a directory, in its database. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Keys {
+    database: Database,
+    known: Arc<Known>,
+}
+
+/// What is known about a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyRecord {
+    /// What it is called.
+    pub name: String,
+    /// When it was issued.
+    pub created_at: UnixTime,
+    /// Until when it is good.
+    pub expires_at: UnixTime,
+    /// When it was revoked.
+    pub revoked_at: Option<UnixTime>,
+    /// Reads an hour.
+    pub reads: u32,
+    /// Writes an hour.
+    pub writes: u32,
+}
+
+impl KeyRecord {
+    /// Whether it is good.
+    pub fn is_good(&self, now: UnixTime) -> bool {
+        self.revoked_at.is_none() && now < self.expires_at
+    }
+}
+
+/// A key that was just issued: the only time that it is seen.
+#[derive(Clone)]
+pub struct IssuedKey {
+    /// The key.
+    pub key: String,
+    /// What is known about it.
+    pub record: KeyRecord,
+}
+
+impl std::fmt::Debug for IssuedKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("IssuedKey").field("record", &self.record).finish_non_exhaustive()
+    }
+}
+
+impl Keys {
+    /// Opens the keys in a database, and makes their table if it is not there.
+    pub async fn open(database: Database) -> Result<Self, Error> {
+        database.migrate("directory.keys", MIGRATIONS).await?;
+        Ok(Self { database, known: Arc::new(Cache::new(MAX_REMEMBERED)) })
+    }
+
+    /// Issues a key. Without a name it gets one.
+    pub async fn issue(
+        &self,
+        name: Option<&str>,
+        reads: u32,
+        writes: u32,
+        seconds: i64,
+        now: UnixTime,
+    ) -> Result<IssuedKey, Error> {
+        let mut random = [0; 36];
+        fill(&mut random).map_err(|_| Error::Random)?;
+        let key = format!("{PREFIX}{}", alloy_primitives::hex::encode(&random[..32]));
+        let name = name.map_or_else(|| format!("instant-{}", alloy_primitives::hex::encode(&random[32..])), str::to_owned);
+        let record = KeyRecord { name, created_at: now, expires_at: now.plus(seconds), revoked_at: None, reads, writes };
+        let values = [
+            Value::Bytes(&hash(&key)),
+            Value::Text(&record.name),
+            Value::Integer(now.seconds()),
+            Value::Integer(record.expires_at.seconds()),
+            Value::Integer(i64::from(reads)),
+            Value::Integer(i64::from(writes)),
+        ];
+        self.database.execute(ADD, &values).await?;
+        Ok(IssuedKey { key, record })
+    }
+
+    /// The newest keys, at most `limit`.
+    pub async fn list(&self, limit: u32) -> Result<Vec<KeyRecord>, Error> {
+        self.database.fetch(LIST, &[Value::Integer(i64::from(limit))]).await?.iter().map(KeyRecord::read).collect()
+    }
+
+    /// Revokes a key by its name. `false` when there is none that is good.
+    pub async fn revoke(&self, name: &str, now: UnixTime) -> Result<bool, Error> {
+        let touched = self.database.execute(REVOKE, &[Value::Integer(now.seconds()), Value::Text(name)]).await?;
+        self.known.clear();
+        Ok(touched > 0)
+    }
+
+    /// Drops keys that expired long ago.
+    pub async fn forget_expired(&self, now: UnixTime) -> Result<u64, Error> {
+        self.database.execute(FORGET, &[Value::Integer(now.plus(-KEPT_AFTER).seconds())]).await
+    }
+
+    /// Looks a key up. `None` when it is not good. The number tells keys apart without being one.
+    pub async fn find(&self, key: &str, now: UnixTime) -> Result<Option<(u64, KeyRecord)>, Error> {
+        if key.len() > MAX_KEY_CHARS || !key.starts_with(PREFIX) {
+            return Ok(None);
+        }
+        let hash = hash(key);
+        let number = u64::from_be_bytes(hash[..8].try_into().unwrap_or_default());
+        if let Some((at, record)) = self.known.get(&hash)
+            && at.elapsed() < REMEMBERED_FOR
+        {
+            return Ok(record.filter(|record| record.is_good(now)).map(|record| (number, record)));
+        }
+        let row = self.database.fetch_optional(FIND, &[Value::Bytes(&hash)]).await?;
+        let record = row.as_ref().map(KeyRecord::read).transpose()?;
+        self.known.insert(hash, (Instant::now(), record.clone()));
+        Ok(record.filter(|record| record.is_good(now)).map(|record| (number, record)))
+    }
+}
+
+impl KeyRecord {
+    fn read(row: &Row) -> Result<Self, Error> {
+        let rate = |column: usize| -> Result<u32, Error> {
+            u32::try_from(row.integer(column)?).map_err(|_| Error::Corrupt { what: "rate of a key" })
+        };
+        Ok(Self {
+            name: row.text(0)?.to_owned(),
+            created_at: UnixTime::from_seconds(row.integer(1)?),
+            expires_at: UnixTime::from_seconds(row.integer(2)?),
+            revoked_at: row.optional_integer(3)?.map(UnixTime::from_seconds),
+            reads: rate(4)?,
+            writes: rate(5)?,
+        })
+    }
+}
+
+fn hash(key: &str) -> [u8; 32] {
+    Sha256::digest(key.as_bytes()).into()
+}

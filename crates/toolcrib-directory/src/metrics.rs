@@ -1,0 +1,195 @@
+//! What a directory has done, in the text format of Prometheus.
+//!
+//! Labels are few and bounded: a route, a status, a code of the vocabulary. Nothing of a caller is among them.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// Upper ends of the buckets, in seconds: from a kept answer to a verification that is waited for.
+const BUCKETS: [f64; 10] = [0.0005, 0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 10.0];
+
+/// What is counted.
+#[derive(Debug, Default)]
+pub(crate) struct Metrics {
+    routes: [RouteMetrics; Route::ALL.len()],
+    refused: Mutex<BTreeMap<&'static str, u64>>,
+    pub(crate) hits: AtomicU64,
+    pub(crate) misses: AtomicU64,
+    pub(crate) streams: AtomicI64,
+    pub(crate) poll_failures: AtomicU64,
+    pub(crate) keys_issued: AtomicU64,
+    pub(crate) looks_asked: AtomicU64,
+    pub(crate) reports: [AtomicU64; 2],
+}
+
+#[derive(Debug, Default)]
+struct RouteMetrics {
+    /// By the first digit of the status.
+    statuses: [AtomicU64; 6],
+    times: [AtomicU64; BUCKETS.len() + 1],
+    micros: AtomicU64,
+}
+
+/// What a request is for, as far as counts go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Route {
+    List,
+    Search,
+    Tool,
+    ToolPart,
+    Verify,
+    Usage,
+    Keys,
+    Changes,
+    Export,
+    Api,
+    Page,
+    Mcp,
+    Other,
+}
+
+impl Route {
+    const ALL: [Self; 13] = [
+        Self::List,
+        Self::Search,
+        Self::Tool,
+        Self::ToolPart,
+        Self::Verify,
+        Self::Usage,
+        Self::Keys,
+        Self::Changes,
+        Self::Export,
+        Self::Api,
+        Self::Page,
+        Self::Mcp,
+        Self::Other,
+    ];
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::List => "list",
+            Self::Search => "search",
+            Self::Tool => "tool",
+            Self::ToolPart => "tool_part",
+            Self::Verify => "verify",
+            Self::Usage => "usage",
+            Self::Keys => "keys",
+            Self::Changes => "changes",
+            Self::Export => "export",
+            Self::Api => "api",
+            Self::Page => "page",
+            Self::Mcp => "mcp",
+            Self::Other => "other",
+        }
+    }
+
+    /// The route of a path.
+    pub(crate) fn of(path: &str) -> Self {
+        if let Some(rest) = path.strip_prefix("/api/v2/") {
+            return match rest {
+                "tools" => Self::List,
+                "tools/search" => Self::Search,
+                "tools/usage" => Self::Usage,
+                "auth/keys" => Self::Keys,
+                "changes" => Self::Changes,
+                "export" => Self::Export,
+                _ if rest.starts_with("tools/") => match rest.matches('/').count() {
+                    3 => Self::Tool,
+                    _ if rest.ends_with("/verify") => Self::Verify,
+                    _ => Self::ToolPart,
+                },
+                _ => Self::Api,
+            };
+        }
+        match path {
+            "/" => Self::Page,
+            _ if path.starts_with("/tools/") => Self::Page,
+            _ if path == "/mcp" || path.starts_with("/mcp/") => Self::Mcp,
+            _ => Self::Other,
+        }
+    }
+}
+
+impl Metrics {
+    /// A request was answered.
+    pub(crate) fn answered(&self, route: Route, status: u16, took: Duration) {
+        let route = &self.routes[route as usize];
+        route.statuses[usize::from(status / 100).min(5)].fetch_add(1, Ordering::Relaxed);
+        let bucket = BUCKETS.iter().position(|end| took.as_secs_f64() <= *end).unwrap_or(BUCKETS.len());
+        route.times[bucket].fetch_add(1, Ordering::Relaxed);
+        route.micros.fetch_add(u64::try_from(took.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    /// A request was refused.
+    pub(crate) fn refused(&self, code: &'static str) {
+        *self.refused.lock().unwrap_or_else(PoisonError::into_inner).entry(code).or_default() += 1;
+    }
+
+    /// The page.
+    pub(crate) fn page(&self, gauges: &[(&str, &str, u64)]) -> String {
+        let mut page = String::with_capacity(8 * 1024);
+        family(&mut page, "toolcrib_directory_requests_total", "counter", "Requests that were answered.");
+        for route in Route::ALL {
+            for (class, count) in self.routes[route as usize].statuses.iter().enumerate() {
+                let count = count.load(Ordering::Relaxed);
+                if count > 0 {
+                    let name = route.name();
+                    let _ = writeln!(page, "toolcrib_directory_requests_total{{route=\"{name}\",status=\"{class}xx\"}} {count}");
+                }
+            }
+        }
+        family(&mut page, "toolcrib_directory_seconds", "histogram", "How long answers took.");
+        for route in Route::ALL {
+            self.histogram(&mut page, route);
+        }
+        family(&mut page, "toolcrib_directory_refused_total", "counter", "Requests that were refused, by code.");
+        for (code, count) in self.refused.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            let _ = writeln!(page, "toolcrib_directory_refused_total{{code=\"{code}\"}} {count}");
+        }
+        let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        for (name, help, count) in [
+            ("cache_hits_total", "Answers that were kept.", load(&self.hits)),
+            ("cache_misses_total", "Answers that had to be made.", load(&self.misses)),
+            ("poll_failures_total", "Looks at the change feed that failed.", load(&self.poll_failures)),
+            ("keys_issued_total", "Keys that were given out.", load(&self.keys_issued)),
+            ("looks_asked_total", "Verifications that were asked for.", load(&self.looks_asked)),
+            ("usage_reports_unproven_total", "Usage reports that proved nothing.", load(&self.reports[0])),
+            ("usage_reports_proven_total", "Usage reports that proved a call.", load(&self.reports[1])),
+        ] {
+            family(&mut page, &format!("toolcrib_directory_{name}"), "counter", help);
+            let _ = writeln!(page, "toolcrib_directory_{name} {count}");
+        }
+        let streams = u64::try_from(self.streams.load(Ordering::Relaxed)).unwrap_or_default();
+        for (name, help, value) in gauges.iter().copied().chain([("streams", "Streams that are open.", streams)]) {
+            family(&mut page, &format!("toolcrib_directory_{name}"), "gauge", help);
+            let _ = writeln!(page, "toolcrib_directory_{name} {value}");
+        }
+        page
+    }
+
+    fn histogram(&self, page: &mut String, route: Route) {
+        let metrics = &self.routes[route as usize];
+        let counts: Vec<u64> = metrics.times.iter().map(|count| count.load(Ordering::Relaxed)).collect();
+        let total: u64 = counts.iter().sum();
+        if total == 0 {
+            return;
+        }
+        let name = route.name();
+        let mut below = 0;
+        for (end, count) in BUCKETS.iter().zip(&counts) {
+            below += count;
+            let _ = writeln!(page, "toolcrib_directory_seconds_bucket{{route=\"{name}\",le=\"{end}\"}} {below}");
+        }
+        let _ = writeln!(page, "toolcrib_directory_seconds_bucket{{route=\"{name}\",le=\"+Inf\"}} {total}");
+        let seconds = metrics.micros.load(Ordering::Relaxed) as f64 / 1e6;
+        let _ = writeln!(page, "toolcrib_directory_seconds_sum{{route=\"{name}\"}} {seconds}");
+        let _ = writeln!(page, "toolcrib_directory_seconds_count{{route=\"{name}\"}} {total}");
+    }
+}
+
+fn family(page: &mut String, name: &str, kind: &str, help: &str) {
+    let _ = writeln!(page, "# HELP {name} {help}\n# TYPE {name} {kind}");
+}

@@ -1,0 +1,453 @@
+//! The `OpenAPI` document: one table of operations, and the schemas of the types that answers are made of.
+
+use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, SchemaGenerator};
+use serde_json::{Map, Value, json};
+
+use crate::answer::ErrorBody;
+use crate::api;
+use crate::view::Tool;
+
+/// The document.
+pub fn document() -> Value {
+    let settings = SchemaSettings::draft2020_12().with(|settings| settings.definitions_path = "/components/schemas".into());
+    let mut generator = settings.for_serialize().into_generator();
+    generator.subschema_for::<ErrorBody>();
+    let mut paths: Map<String, Value> = Map::new();
+    for operation in operations() {
+        let schema = operation.answer.schema(&mut generator);
+        let path = paths.entry(operation.path.to_owned()).or_insert_with(|| json!({}));
+        path[operation.method] = operation.to_value(schema);
+    }
+    json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Toolcrib directory",
+            "version": "2.0.0",
+            "summary": "Discovery of ERC-8257 tools, with the verdict of all four checks.",
+            "description": "Answers may grow fields. Clients of the public tools API work by base URL alone.",
+            "license": { "name": "MIT OR Apache-2.0" },
+        },
+        "paths": paths,
+        "components": {
+            "schemas": generator.take_definitions(true),
+            "securitySchemes": { "key": { "type": "apiKey", "in": "header", "name": "x-api-key" } },
+        },
+        "security": [{}, { "key": [] }],
+    })
+}
+
+struct Operation {
+    method: &'static str,
+    path: &'static str,
+    id: &'static str,
+    summary: &'static str,
+    parameters: Vec<Parameter>,
+    body: Option<Value>,
+    success: u16,
+    answer: Answered,
+    refusals: &'static [u16],
+}
+
+/// What an operation answers.
+enum Answered {
+    Json(fn(&mut SchemaGenerator) -> Value),
+    /// JSON, or the compact form.
+    Both(fn(&mut SchemaGenerator) -> Value),
+    /// Lines of JSON.
+    Lines(fn(&mut SchemaGenerator) -> Value),
+    /// JSON of any shape.
+    Anything,
+    /// JSON, or a stream of events.
+    Feed(fn(&mut SchemaGenerator) -> Value),
+    Text,
+}
+
+impl Answered {
+    fn schema(&self, generator: &mut SchemaGenerator) -> Value {
+        match self {
+            Self::Json(of) => json!({ "application/json": { "schema": of(generator) } }),
+            Self::Both(of) => json!({
+                "application/json": { "schema": of(generator) },
+                "text/markdown": { "schema": { "type": "string" } },
+            }),
+            Self::Lines(of) => {
+                json!({ "application/x-ndjson": { "schema": { "type": "string", "description": "One object a line." }, "itemSchema": of(generator) } })
+            }
+            Self::Feed(of) => json!({
+                "application/json": { "schema": of(generator) },
+                "text/event-stream": { "schema": { "type": "string" } },
+            }),
+            Self::Anything => json!({ "application/json": { "schema": {} } }),
+            Self::Text => json!({ "text/plain": { "schema": { "type": "string" } } }),
+        }
+    }
+}
+
+struct Parameter {
+    name: &'static str,
+    place: &'static str,
+    required: bool,
+    schema: Value,
+    about: &'static str,
+}
+
+fn query(name: &'static str, schema: Value, about: &'static str) -> Parameter {
+    Parameter { name, place: "query", required: false, schema, about }
+}
+
+fn of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Value {
+    generator.subschema_for::<T>().to_value()
+}
+
+impl Operation {
+    fn new(method: &'static str, path: &'static str, id: &'static str, summary: &'static str, answer: Answered) -> Self {
+        let refusals: &[u16] = if path.contains("{tool_id}") { &[400, 404, 429, 500, 503] } else { &[400, 429, 500, 503] };
+        let parameters = if path.contains("{tool_id}") { tool_path() } else { Vec::new() };
+        Self { method, path, id, summary, parameters, body: None, success: 200, answer, refusals }
+    }
+
+    fn with(mut self, parameters: impl IntoIterator<Item = Parameter>) -> Self {
+        self.parameters.extend(parameters);
+        self
+    }
+
+    fn body(mut self, schema: Value) -> Self {
+        self.body = Some(schema);
+        self
+    }
+
+    const fn refuses(mut self, statuses: &'static [u16]) -> Self {
+        self.refusals = statuses;
+        self
+    }
+
+    fn to_value(&self, content: Value) -> Value {
+        let mut responses = Map::new();
+        responses.insert(self.success.to_string(), json!({ "description": "Done.", "content": content }));
+        if self.id == "verify_tool" {
+            let mut queued = responses[&self.success.to_string()].clone();
+            queued["description"] = "Queued: the report will be at Location.".into();
+            responses.insert("202".to_owned(), queued);
+        }
+        for status in self.refusals {
+            let refusal = json!({
+                "description": reason(*status),
+                "content": { "application/json": { "schema": { "$ref": "#/components/schemas/Errors" } } },
+            });
+            responses.insert(status.to_string(), refusal);
+        }
+        let mut value = json!({ "operationId": self.id, "summary": self.summary, "responses": responses });
+        if !self.parameters.is_empty() {
+            let one = |parameter: &Parameter| {
+                json!({
+                    "name": parameter.name,
+                    "in": parameter.place,
+                    "required": parameter.required,
+                    "description": parameter.about,
+                    "schema": parameter.schema,
+                })
+            };
+            value["parameters"] = self.parameters.iter().map(one).collect();
+        }
+        if let Some(body) = &self.body {
+            value["requestBody"] = json!({ "required": true, "content": { "application/json": { "schema": body } } });
+        }
+        value
+    }
+}
+
+const fn reason(status: u16) -> &'static str {
+    match status {
+        400 => "A parameter or the body cannot be read.",
+        401 => "There is no key, or it is not good.",
+        404 => "There is no such tool.",
+        405 => "The address does not take that method.",
+        409 => "The tool is deregistered.",
+        410 => "The changes after this cursor are no longer kept.",
+        413 => "The body is too large.",
+        429 => "Too many requests: see Retry-After.",
+        503 => "It cannot be told at the moment, or this directory runs without that part.",
+        _ => "A fault of the directory.",
+    }
+}
+
+fn tool_path() -> Vec<Parameter> {
+    let path = |name, schema, about| Parameter { name, place: "path", required: true, schema, about };
+    vec![
+        path(
+            "registry_chain",
+            json!({ "type": "string", "pattern": "^[1-9][0-9]{0,18}$" }),
+            "The number of the registry's chain.",
+        ),
+        path(
+            "registry_addr",
+            json!({ "type": "string", "pattern": "^0x[0-9a-fA-F]{40}$" }),
+            "The registry. The sources x402_bazaar and x402_bankr have no tools here.",
+        ),
+        path("tool_id", json!({ "type": "string", "pattern": "^[1-9][0-9]{0,77}$" }), "The tool's id, in decimal digits."),
+    ]
+}
+
+fn text() -> Value {
+    json!({ "type": "string" })
+}
+
+fn flag(default: bool) -> Value {
+    json!({ "type": "boolean", "default": default })
+}
+
+fn number(least: i64, most: i64, default: i64) -> Value {
+    json!({ "type": "integer", "minimum": least, "maximum": most, "default": default })
+}
+
+fn words(words: &[&str]) -> Value {
+    json!({ "type": "string", "enum": words })
+}
+
+fn address() -> Value {
+    json!({ "type": "string", "pattern": "^0x[0-9a-fA-F]{40}$" })
+}
+
+fn price() -> Value {
+    json!({ "type": "string", "pattern": "^(0|[1-9][0-9]{0,11})(\\.[0-9]{1,6})?$" })
+}
+
+const ACCESS: [&str; 5] = ["open", "nft_gated", "token_gated", "subscription", "gated"];
+const SOURCES: [&str; 3] = ["onchain", "x402_bazaar", "x402_bankr"];
+
+fn limit() -> Parameter {
+    query("limit", number(1, 200, 20), "Tools of a page.")
+}
+
+fn cursor() -> Parameter {
+    query("cursor", text(), "Where to go on: `next` of the page before.")
+}
+
+fn unverified() -> Parameter {
+    query("include_unverified", flag(false), "Also tools that are not verified and conformant: for people, not for agents.")
+}
+
+/// Every operation.
+fn operations() -> Vec<Operation> {
+    let tool = "/api/v2/tools/{registry_chain}/{registry_addr}/{tool_id}";
+    vec![
+        Operation::new(
+            "get",
+            "/api/v2/tools",
+            "list_tools",
+            "Tools by the time of their registration",
+            Answered::Both(of::<api::tools::ToolList>),
+        )
+        .with([
+            query("sort_by", words(&["newest", "oldest"]), "The order; newest first unless said otherwise."),
+            query("type", words(&ACCESS), "Only tools with this kind of access."),
+            query("source", words(&SOURCES), "Only tools from this source. Here all come from registries."),
+            query("creator", address(), "Only tools of this creator."),
+            unverified(),
+            limit(),
+            cursor(),
+        ]),
+        Operation::new(
+            "get",
+            "/api/v2/tools/search",
+            "search_tools",
+            "Tools by words and filters",
+            Answered::Both(of::<api::search::SearchResults>),
+        )
+        .with([
+            query("query", json!({ "type": "string", "maxLength": 1000 }), "Words, in any order and with mistakes."),
+            query("registry_chain", text(), "Only tools on this chain, by number or name."),
+            query("tags", json!({ "type": "array", "items": text(), "maxItems": 16 }), "Only tools with all of these tags."),
+            query("access_type", words(&ACCESS), "Only tools with this kind of access."),
+            query("creator", address(), "Only tools of this creator."),
+            query("source", words(&SOURCES), "Only tools from this source."),
+            query(
+                "collection",
+                json!({ "type": "string", "maxLength": 300 }),
+                "Only tools gated by this collection, by address or by its name in small letters and hyphens.",
+            ),
+            query("min_price", price(), "Only tools that cost at least so many dollars a call."),
+            query("max_price", price(), "Only tools that cost at most so many dollars a call."),
+            query("asset", json!({ "type": "string", "maxLength": 300 }), "Only tools that take this asset, as CAIP-19."),
+            query("protocol", json!({ "type": "string", "maxLength": 300 }), "Only tools that are paid by this protocol."),
+            query(
+                "tier",
+                words(&["self-attested", "hardware-attested", "verifiable"]),
+                "Only tools of at least this trust tier.",
+            ),
+            query("origin", json!({ "type": "string", "maxLength": 300 }), "Only tools at this origin."),
+            query(
+                "callable_by",
+                address(),
+                "Only tools that this account may use. At most 200 candidates are looked at; `partial` says when there are more.",
+            ),
+            query("sort_by", words(&["relevance", "newest", "most_used"]), "The order; relevance unless said otherwise."),
+            query("include_details", flag(true), "With prices and requirements."),
+            query("facets", flag(false), "With counts by tag, chain, access, tier and protocol."),
+            query("explain", flag(false), "With how each score came about."),
+            unverified(),
+            limit(),
+            cursor(),
+        ]),
+        Operation::new(
+            "get",
+            tool,
+            "get_tool",
+            "Everything about a tool, and why it is shown or not",
+            Answered::Both(of::<Tool>),
+        ),
+        Operation::new(
+            "get",
+            "/api/v2/tools/{registry_chain}/{registry_addr}/{tool_id}/activity",
+            "get_tool_activity",
+            "Calls that were proven",
+            Answered::Json(of::<api::activity::ActivityList>),
+        )
+        .with([
+            query("include_creator_payments", flag(false), "Also what the tool's owner paid himself."),
+            query("limit", number(1, 100, 25), "Calls of a page."),
+            query("offset", number(0, 100_000, 0), "Where to begin."),
+        ]),
+        Operation::new(
+            "get",
+            "/api/v2/tools/{registry_chain}/{registry_addr}/{tool_id}/report",
+            "get_tool_report",
+            "What the last look concluded",
+            Answered::Anything,
+        ),
+        Operation::new(
+            "get",
+            "/api/v2/tools/{registry_chain}/{registry_addr}/{tool_id}/evidence",
+            "get_tool_evidence",
+            "What the last look saw, to be judged again by anybody",
+            Answered::Anything,
+        ),
+        Operation::new(
+            "get",
+            "/api/v2/tools/{registry_chain}/{registry_addr}/{tool_id}/history",
+            "get_tool_history",
+            "What the registry said about a tool",
+            Answered::Json(of::<api::history::History>),
+        )
+        .with([query("limit", number(1, 200, 100), "Events of a page."), cursor()]),
+        Operation::new(
+            "get",
+            "/api/v2/tools/{registry_chain}/{registry_addr}/{tool_id}/can_call",
+            "can_call_tool",
+            "Whether an account may use a tool, and whether a budget is enough",
+            Answered::Json(of::<api::can_call::CanCall>),
+        )
+        .with([
+            Parameter {
+                name: "wallet",
+                place: "query",
+                required: true,
+                schema: address(),
+                about: "The account that would call.",
+            },
+            query("budget", price(), "Dollars that a call may cost."),
+        ]),
+        Operation::new(
+            "post",
+            "/api/v2/tools/{registry_chain}/{registry_addr}/{tool_id}/verify",
+            "verify_tool",
+            "Another look at a tool, now",
+            Answered::Json(of::<api::verify::Verification>),
+        )
+        .refuses(&[400, 404, 409, 413, 429, 500, 503]),
+        Operation::new(
+            "post",
+            "/api/v2/tools/usage",
+            "report_tool_usage",
+            "What a tool says about a call",
+            Answered::Json(of::<api::usage::UsageReceipt>),
+        )
+        .body(usage_request())
+        .refuses(&[400, 413, 429, 500, 503]),
+        created(
+            Operation::new(
+                "post",
+                "/api/v2/auth/keys",
+                "create_instant_api_key",
+                "A key",
+                Answered::Json(of::<api::keys::InstantKey>),
+            )
+            .refuses(&[413, 429, 500, 503]),
+        ),
+        Operation::new(
+            "get",
+            "/api/v2/changes",
+            "list_changes",
+            "The change feed: a page, or a stream with Accept: text/event-stream",
+            Answered::Feed(of::<api::changes::Changes>),
+        )
+        .with([
+            query(
+                "cursor",
+                json!({ "type": "integer", "minimum": 0, "maximum": i64::MAX }),
+                "The number of the last change that was seen.",
+            ),
+            query("limit", number(1, 1000, 100), "Changes of a page."),
+        ])
+        .refuses(&[400, 410, 429, 500, 503]),
+        Operation::new("get", "/api/v2/stats", "get_stats", "Counts of everything", Answered::Json(of::<api::stats::Stats>))
+            .refuses(&[429, 500, 503]),
+        Operation::new(
+            "get",
+            "/api/v2/registries",
+            "list_registries",
+            "Registries that are followed, their code, and how far",
+            Answered::Json(of::<api::registries::Registries>),
+        )
+        .refuses(&[429, 500, 503]),
+        Operation::new(
+            "get",
+            "/api/v2/export",
+            "export_tools",
+            "All tools as lines of JSON",
+            Answered::Lines(of::<api::export::ExportLine>),
+        )
+        .with([query("cursor", text(), "Where to go on: `cursor` of the last line that was read."), unverified()]),
+        Operation::new("get", "/health", "get_health", "Whether the process lives", Answered::Json(of::<api::health::Alive>))
+            .refuses(&[]),
+        Operation::new(
+            "get",
+            "/ready",
+            "get_ready",
+            "Whether answers are right and new",
+            Answered::Json(of::<api::health::Ready>),
+        )
+        .refuses(&[]),
+        Operation::new("get", "/metrics", "get_metrics", "Counts for Prometheus", Answered::Text).refuses(&[404]),
+    ]
+}
+
+const fn created(mut operation: Operation) -> Operation {
+    operation.success = 201;
+    operation
+}
+
+/// The body of a usage report. Ids and amounts may be numbers or strings of decimal digits.
+fn usage_request() -> Value {
+    let digits = json!({ "anyOf": [{ "type": "integer", "minimum": 0 }, { "type": "string", "pattern": "^[0-9]{1,78}$" }] });
+    json!({
+        "type": "object",
+        "required": ["verification_type"],
+        "properties": {
+            "verification_type": { "enum": ["eip3009_authorization", "x402_settlement"] },
+            "tool_chain_id": { "type": "integer" },
+            "tool_registry_address": address(),
+            "tool_onchain_id": digits,
+            "tool_endpoint": { "type": "string", "description": "Instead of chain, registry and id. Refused where several tools have it." },
+            "latency_ms": { "type": "integer", "minimum": 0 },
+            "eip3009": { "type": "object", "properties": {
+                "caller_address": address(), "signature": text(), "chain_id": { "type": "integer" }, "from": address(), "to": address(),
+                "value": digits, "valid_after": digits, "valid_before": digits, "nonce": text(),
+            } },
+            "x402": { "type": "object", "properties": {
+                "caller_address": address(), "tx_hash": text(), "chain_id": { "type": "integer" },
+            } },
+        },
+    })
+}

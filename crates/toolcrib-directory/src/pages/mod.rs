@@ -1,0 +1,164 @@
+//! Pages for people: a search page and a page for each tool. They need no script and carry none.
+//!
+//! All text of strangers goes through maud, which escapes it, and through `escape_for_display`, which takes away what is not seen. Links
+//! go to `https` alone and tell nobody where they were followed from. Pictures are those that core allows, or a placeholder.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::http::header::{CONTENT_SECURITY_POLICY, HeaderValue, REFERRER_POLICY, X_FRAME_OPTIONS};
+use axum::http::{StatusCode, Uri};
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::get;
+use maud::{DOCTYPE, Markup, html};
+use toolcrib_core::text::escape_for_display;
+use toolcrib_core::url::image::{ImageKind, ImageUri, LinkKind};
+use toolcrib_core::url::{HttpsUrl, display_host};
+
+use crate::answer::{Answer, Refusal, body, fresh_for};
+use crate::api::reads;
+use crate::api::tools::FRESH;
+use crate::directory::App;
+use crate::options::Options;
+
+mod search;
+mod tool;
+
+const STYLE: &str = include_str!("style.css");
+
+/// Nothing runs, nothing is framed, styles come from here, pictures from where core lets them.
+const POLICY: &str = "default-src 'none'; style-src 'self'; img-src 'self' https: data:; form-action 'self'; base-uri 'none'; \
+                      frame-ancestors 'none'";
+
+pub(crate) fn routes() -> Router<Arc<App>> {
+    Router::new()
+        .route("/", reads(get(search::page)))
+        .route("/tools/{registry_chain}/{registry_addr}/{tool_id}", reads(get(tool::page)))
+        .route("/style.css", reads(get(style)))
+}
+
+async fn style() -> Answer {
+    Ok(fresh_for(body(StatusCode::OK, "text/css; charset=utf-8", STYLE), "public, max-age=3600"))
+}
+
+/// A page with its head.
+fn page(options: &Options, title: &str, content: &Markup) -> Response {
+    respond(StatusCode::OK, options, title, content)
+}
+
+fn respond(status: StatusCode, options: &Options, title: &str, content: &Markup) -> Response {
+    let markup = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { (shown(title)) }
+                link rel="stylesheet" href="/style.css";
+            }
+            body {
+                header {
+                    a.brand href="/" { (shown(&options.title)) }
+                    nav { a href="/?include_unverified=true" { "All registrations" } a href="/openapi.json" { "API" } }
+                }
+                main { (content) }
+                footer {
+                    "Names, descriptions and links are written by the tools' authors. A tool is listed when all four checks of ERC-8257 "
+                    "pass and its manifest keeps every rule."
+                }
+            }
+        }
+    };
+    let mut response = fresh_for(body(status, "text/html; charset=utf-8", markup.into_string()), FRESH);
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
+    headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    headers.insert(X_FRAME_OPTIONS, HeaderValue::from_static("DENY"));
+    response
+}
+
+/// A refusal as a page.
+fn refused(options: &Options, refusal: Refusal) -> Response {
+    let status = refusal.status;
+    let content = html! {
+        h1 { @if status == StatusCode::NOT_FOUND { "Not found" } @else { "That did not work" } }
+        @for detail in &refusal.details { p { (shown(&detail.message)) } p.quiet { (detail.hint) } }
+        p { a href="/" { "Search" } }
+    };
+    let mut response = respond(status, options, "Not found", &content);
+    let code = refusal.into_response();
+    if let Some(code) = code.extensions().get::<crate::answer::ErrorCode>() {
+        response.extensions_mut().insert(*code);
+    }
+    response.headers_mut().remove(axum::http::header::CACHE_CONTROL);
+    response
+}
+
+/// Text of a stranger, without what is not seen.
+fn shown(text: &str) -> String {
+    escape_for_display(text)
+}
+
+/// A URL of a stranger: a link where it may be one, with its host as people should see it.
+fn link(url: &str) -> Markup {
+    let host = HttpsUrl::parse(url).ok().map(|url| display_host(url.host()));
+    match (LinkKind::classify(url), host) {
+        (LinkKind::Link, Some(host)) => html! {
+            a.foreign rel="noopener noreferrer" href=(url) { (shown(url)) }
+            @if !host.findings.is_empty() || !url.contains(&host.text) { span.host { " (" (host.text) ")" } }
+        },
+        _ => html! { span.foreign { (shown(url)) } },
+    }
+}
+
+/// An icon of a stranger, or a placeholder with the first letter of a name.
+fn icon(options: &Options, url: Option<&str>, name: &str) -> Markup {
+    let source = url.and_then(|url| match ImageUri::classify(url) {
+        ImageKind::Https(_) | ImageKind::DataImage(_) => Some(url.to_owned()),
+        ImageKind::Ipfs => {
+            let gateway = options.ipfs_gateway.as_ref()?;
+            Some(format!("{gateway}{}", url.get("ipfs://".len()..)?))
+        }
+        _ => None,
+    });
+    let letter =
+        name.chars().find(|c| c.is_alphanumeric()).map(|c| c.to_uppercase().to_string()).unwrap_or_else(|| "?".to_owned());
+    match source {
+        Some(source) => {
+            html! { img.icon src=(source) alt="" referrerpolicy="no-referrer" loading="lazy" width="48" height="48"; }
+        }
+        None => html! { span.icon aria-hidden="true" { (letter) } },
+    }
+}
+
+/// The address of a tool's page.
+fn address(chain: &str, registry: &str, id: &str) -> String {
+    format!("/tools/{chain}/{registry}/{id}")
+}
+
+/// Encodes what goes into a query.
+fn encoded(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {
+            out.push(char::from(byte));
+        } else {
+            out.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    out
+}
+
+/// The query of a page with one parameter set to another value, and without the cursor.
+fn with(uri: &Uri, name: &str, value: Option<&str>) -> String {
+    let kept = uri.query().unwrap_or_default().split('&').filter(|pair| {
+        let key = pair.split('=').next().unwrap_or_default();
+        !pair.is_empty() && key != name && (key != "cursor" || name == "cursor")
+    });
+    let mut pairs: Vec<String> = kept.map(str::to_owned).collect();
+    if let Some(value) = value {
+        pairs.push(format!("{name}={}", encoded(value)));
+    }
+    if pairs.is_empty() { "/".to_owned() } else { format!("/?{}", pairs.join("&")) }
+}

@@ -1,0 +1,124 @@
+//! The search page.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::Uri;
+use axum::response::Response;
+use maud::{Markup, html};
+use toolcrib_index::search::{Facet, Facets};
+
+use crate::answer::Refusal;
+use crate::api::search::{SearchResults, read, run};
+use crate::api::stats;
+use crate::directory::App;
+use crate::pages::{address, icon, page as whole, refused, shown, with};
+use crate::parameters::Parameters;
+use crate::view::Found;
+
+/// Values of one facet that are shown.
+const MAX_VALUES: usize = 12;
+
+pub(super) async fn page(State(app): State<Arc<App>>, uri: Uri) -> Response {
+    match content(&app, &uri).await {
+        Ok(content) => whole(&app.options, &format!("{}: tools for agents", app.options.title), &content),
+        Err(refusal) => refused(&app.options, refusal),
+    }
+}
+
+async fn content(app: &App, uri: &Uri) -> Result<Markup, Refusal> {
+    let parameters = Parameters::of(uri)?;
+    let mut asked = read(app, &parameters).await?;
+    asked.query.facets = true;
+    let results = run(app, &asked).await?;
+    let stats = stats::counted(app).await?;
+    let words = parameters.text("query")?.unwrap_or_default();
+    let includes_unverified = asked.query.include_unverified;
+    Ok(html! {
+        section.hero {
+            h1 { "Find a tool" }
+            p.quiet { (stats.listed) " verified tools of " (stats.tools) " registrations on " (stats.chains.len()) " chains" }
+            form action="/" method="get" role="search" {
+                input type="search" name="query" value=(shown(words)) maxlength="1000" placeholder="What should it do?" aria-label="Search";
+                @if includes_unverified { input type="hidden" name="include_unverified" value="true"; }
+                button type="submit" { "Search" }
+            }
+        }
+        @if includes_unverified {
+            p.notice { "Registrations that did not pass are shown too. Nothing about those is vouched for." }
+        }
+        div.columns {
+            @if let Some(facets) = &results.facets { (sidebar(facets, uri)) }
+            section.results { (found(app, &results, uri)) }
+        }
+    })
+}
+
+fn found(app: &App, results: &SearchResults, uri: &Uri) -> Markup {
+    html! {
+        @if results.results.is_empty() { p { "Nothing fits." } }
+        @if let Some(total) = results.total { @if total > 0 { p.quiet { (total) " in all" } } }
+        @if results.partial { p.notice { "Not every candidate was looked at." } }
+        ol.tools { @for found in &results.results { li { (card(app, found)) } } }
+        @if let Some(next) = &results.next { p { a.more href=(with(uri, "cursor", Some(next))) { "More" } } }
+    }
+}
+
+fn card(app: &App, found: &Found) -> Markup {
+    let is_listed = found.standing.verified && found.standing.conformant;
+    html! {
+        article.card {
+            (icon(&app.options, found.image_url.as_deref(), &found.display_name))
+            div {
+                h2 { a href=(address(&found.registry_chain, &found.registry_addr, &found.tool_id)) { (shown(&found.display_name)) } }
+                p.badges {
+                    @if is_listed { span.badge.good { "verified" } } @else { span.badge.bad { (found.standing.verdict) } }
+                    span.badge { (found.standing.access_type.replace('_', " ")) }
+                    @if let Some(price) = found.pricing_recipients.as_ref().and_then(|prices| prices.first()) {
+                        span.badge { @match &price.amount_per_call_usd { Some(usd) => { "$" (usd) } None => { "paid" } } }
+                    }
+                    @if found.usage.paid_calls > 0 { span.badge { (found.usage.paid_calls) " paid calls" } }
+                    @if found.standing.dev { span.badge.bad { "development" } }
+                }
+                @if !found.description.is_empty() { p.description { (shown(&found.description)) } }
+                @if let Some(failed) = &found.standing.failed { p.description { "Failed: " (shown(&failed.title)) } }
+                p.quiet {
+                    @if !found.endpoint_domain.is_empty() { (shown(&found.endpoint_domain)) " \u{b7} " }
+                    "chain " (found.registry_chain) " \u{b7} #" (found.tool_id)
+                }
+            }
+        }
+    }
+}
+
+fn sidebar(facets: &Facets, uri: &Uri) -> Markup {
+    html! {
+        aside aria-label="Filters" {
+            (group("Category", "tags", &facets.categories, uri))
+            (group("Access", "access_type", &facets.access, uri))
+            (group("Chain", "registry_chain", &facets.chains, uri))
+            (group("Tag", "tags", &facets.tags, uri))
+            (group("Trust", "tier", &facets.tiers, uri))
+            (group("Payment", "protocol", &facets.protocols, uri))
+        }
+    }
+}
+
+fn group(title: &str, name: &str, values: &[Facet], uri: &Uri) -> Markup {
+    let chosen = Parameters::of(uri).ok().and_then(|all| all.text(name).ok().flatten().map(str::to_owned));
+    html! {
+        @if !values.is_empty() {
+            h2 { (title) }
+            ul.facets {
+                @if chosen.is_some() { li { a href=(with(uri, name, None)) { "any" } } }
+                @for facet in values.iter().take(MAX_VALUES) {
+                    li {
+                        @if chosen.as_deref() == Some(&facet.value) { strong { (shown(&facet.value)) } }
+                        @else { a href=(with(uri, name, Some(&facet.value))) { (shown(&facet.value)) } }
+                        span.count { (facet.count) }
+                    }
+                }
+            }
+        }
+    }
+}

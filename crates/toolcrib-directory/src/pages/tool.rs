@@ -1,0 +1,243 @@
+//! The page of a tool: the four checks with reasons, what it costs, who may use it, what to know, and what happened.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::Uri;
+use axum::response::Response;
+use maud::{Markup, html};
+
+use crate::answer::Refusal;
+use crate::api::history::{HistoryEvent, events};
+use crate::api::tool::shown as everything;
+use crate::api::tool_under;
+use crate::directory::App;
+use crate::pages::{address, icon, link, page as whole, refused, shown};
+use crate::view::Tool;
+
+/// Events that are shown. The rest is behind the API.
+const MAX_EVENTS: usize = 50;
+
+const CHECKS: [(&str, &str); 4] = [
+    ("The manifest is there", "It was fetched from the registered address: status 200, no redirect, whole."),
+    ("The origin is bound", "The endpoint lives where the manifest does."),
+    ("The hash matches", "The manifest is the one whose hash stands in the registry."),
+    ("The creator matches", "The manifest names the account that registered it."),
+];
+
+pub(super) async fn page(State(app): State<Arc<App>>, uri: Uri) -> Response {
+    match content(&app, &uri).await {
+        Ok((title, content)) => whole(&app.options, &format!("{title} \u{b7} {}", app.options.title), &content),
+        Err(refusal) => refused(&app.options, refusal),
+    }
+}
+
+async fn content(app: &App, uri: &Uri) -> Result<(String, Markup), Refusal> {
+    let view = tool_under(app, uri, "/tools/").await?;
+    let tool = everything(app, &view).await?;
+    let (history, _) = events(app, view.row.key, None, MAX_EVENTS).await?;
+    let content = html! {
+        (head(app, &tool))
+        (checks(&tool))
+        @if !tool.item.standing.warnings.is_empty() {
+            section.warnings {
+                h2 { "What to know" }
+                ul { @for warning in &tool.item.standing.warnings { li { (shown(&warning.title)) " " code { (warning.code) } } } }
+            }
+        }
+        (price(&tool))
+        (access(&tool))
+        (facts(&tool))
+        (schemas(&tool))
+        (past(&history))
+    };
+    Ok((tool.display_name.clone(), content))
+}
+
+fn head(app: &App, tool: &Tool) -> Markup {
+    let standing = &tool.item.standing;
+    let is_listed = standing.verified && standing.conformant;
+    html! {
+        section.head {
+            (icon(&app.options, tool.image_url.as_deref(), &tool.display_name))
+            div {
+                h1 { (shown(&tool.display_name)) }
+                p.badges {
+                    @if is_listed { span.badge.good { "verified" } }
+                    @else if standing.verified { span.badge.bad { "verified, not conformant" } }
+                    @else { span.badge.bad { (standing.verdict) } }
+                    span.badge { (standing.access_type.replace('_', " ")) }
+                    span.badge { (tool.health_status) }
+                    @if !tool.item.registration.is_active { span.badge.bad { "deregistered" } }
+                    @else if standing.life != "active" { span.badge { (standing.life.replace('_', " ")) } }
+                    @if standing.dev { span.badge.bad { "development" } }
+                }
+                @if let Some(description) = &tool.description { p { (shown(description)) } }
+                @for tag in tool.tags.iter().flatten() { span.tag { (shown(tag)) } " " }
+                @if let Some(claims) = &tool.claims {
+                    p.notice {
+                        "Nothing about this registration is vouched for."
+                        @if let Some(name) = &claims.name { " It calls itself \u{201c}" (shown(name)) "\u{201d}." }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn checks(tool: &Tool) -> Markup {
+    let standing = &tool.item.standing;
+    html! {
+        section {
+            h2 { "The four checks" }
+            ol.checks {
+                @for (check, (title, about)) in standing.checks.iter().zip(CHECKS) {
+                    li class=(class(&check.status)) {
+                        strong { (title) } " " span.status { (shown(&check.status.replace('_', " "))) }
+                        p.quiet { (about) }
+                        @if let Some(failed) = standing.failed.as_ref().filter(|failed| failed.check == Some(check.number)) {
+                            p.reason { (shown(&failed.title)) " " code { (shown(&failed.code)) } }
+                        }
+                    }
+                }
+            }
+            @if let Some(failed) = standing.failed.as_ref().filter(|failed| failed.check.is_none()) {
+                p.reason { (shown(&failed.title)) " " code { (shown(&failed.code)) } }
+            }
+            @if standing.verdict == "pending" { p.notice { "Nobody has looked at it since it last changed." } }
+            @if let Some(at) = &standing.checked_at { p.quiet { "Looked at " (at) } }
+        }
+    }
+}
+
+/// A class of ours, whatever the status is.
+fn class(status: &str) -> &'static str {
+    match status {
+        "passed" => "passed",
+        "failed" => "failed",
+        _ => "open",
+    }
+}
+
+fn price(tool: &Tool) -> Markup {
+    html! {
+        section {
+            h2 { "Price" }
+            @if tool.pricing_recipients.is_empty() { p { @if tool.endpoint.is_some() { "The manifest names no price." } @else { "Not known." } } }
+            @else {
+                ul {
+                    @for price in &tool.pricing_recipients {
+                        li {
+                            @match &price.amount_per_call_usd { Some(usd) => { strong { "$" (usd) } " a call, " } None => {} }
+                            (shown(&price.amount_per_call)) " " (shown(price.asset_symbol.as_deref().unwrap_or(&price.asset)))
+                            " by " (shown(&price.protocol)) " on chain " (shown(&price.payment_chain)) " to " code { (shown(&price.recipient)) }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn access(tool: &Tool) -> Markup {
+    html! {
+        section {
+            h2 { "Who may use it" }
+            @match &tool.predicate {
+                None => { p { "Everybody." } }
+                Some(predicate) => {
+                    p {
+                        "Whoever the predicate " code { (predicate) } " admits"
+                        @if let Some(name) = &tool.predicate_name { ", which calls itself \u{201c}" (shown(name)) "\u{201d}" } "."
+                        @if tool.predicate_is_proxy == Some(true) { " Its code can be replaced." }
+                    }
+                    @if let Some(access) = &tool.access {
+                        ul {
+                            @for requirement in &access.requirements {
+                                li {
+                                    (shown(&requirement.meaning)) " " (shown(&requirement.label))
+                                    @if let Some(collection) = &requirement.collection { " \u{201c}" (shown(&collection.name)) "\u{201d}" }
+                                    @if let Some(contract) = requirement.collection_address.as_ref().or(requirement.token_address.as_ref()) { " " code { (contract) } }
+                                }
+                            }
+                        }
+                        @if access.requirements.len() > 1 { p.quiet { @if access.logic == "OR" { "One is enough." } @else { "All are needed." } } }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn facts(tool: &Tool) -> Markup {
+    let registration = &tool.item.registration;
+    let usage = &tool.usage;
+    html! {
+        section {
+            h2 { "Facts" }
+            dl {
+                @if let Some(endpoint) = &tool.endpoint { dt { "Endpoint" } dd { (link(endpoint)) } }
+                dt { "Manifest" } dd { (link(&registration.metadata_uri)) }
+                dt { "Hash" } dd { code { (registration.manifest_hash) } }
+                dt { "Creator" } dd { code { (registration.creator) } }
+                dt { "Registry" } dd { code { (registration.registry_addr) } " on chain " (registration.registry_chain) ", tool " (registration.tool_id) }
+                dt { "Registered" } dd { (registration.created_at) }
+                dt { "Changed" } dd { (registration.updated_at) }
+                @if let Some(at) = &tool.deregistered_at { dt { "Deregistered" } dd { (at) } }
+                dt { "Trust tier" } dd { (shown(&tool.item.standing.tier)) }
+                dt { "Proven use" } dd { (usage.paid_calls) " paid calls by " (usage.payers) " accounts, $" (usage.volume_usd) "; " (usage.signed_calls) " signed calls" }
+                dt { "Health" } dd {
+                    (tool.health.answered) " of " (tool.health.looks) " looks answered"
+                    @if let Some(latency) = tool.health.latency_ms { ", " (latency) " ms" }
+                }
+                @if !tool.duplicates.same_uri.is_empty() { dt { "Same manifest" } dd { (names(&tool.duplicates.same_uri)) } }
+                @if !tool.duplicates.same_endpoint.is_empty() { dt { "Same endpoint" } dd { (names(&tool.duplicates.same_endpoint)) } }
+            }
+        }
+    }
+}
+
+/// Links to other tools here.
+fn names(ids: &[String]) -> Markup {
+    html! {
+        @for id in ids {
+            @match toolcrib_core::caip::ToolRef::parse(id) {
+                Ok(tool) => { a href=(address(&tool.chain.to_string(), &format!("{:#x}", tool.registry), &tool.id.to_string())) { "chain " (tool.chain) " #" (tool.id) } " " }
+                Err(_) => { (id) " " }
+            }
+        }
+    }
+}
+
+fn schemas(tool: &Tool) -> Markup {
+    html! {
+        @for (title, schema) in [("Input", &tool.inputs), ("Output", &tool.outputs)] {
+            @if let Some(schema) = schema {
+                details {
+                    summary { (title) }
+                    pre { (serde_json::to_string_pretty(schema).map(|text| text.lines().map(shown).collect::<Vec<_>>().join("\n")).unwrap_or_default()) }
+                }
+            }
+        }
+    }
+}
+
+fn past(history: &[HistoryEvent]) -> Markup {
+    html! {
+        @if !history.is_empty() {
+            section {
+                h2 { "History" }
+                ol.history {
+                    @for event in history {
+                        li {
+                            strong { (event.kind.replace('_', " ")) } " " span.quiet { (event.timestamp) ", block " (event.block_number) }
+                            @if let Some(uri) = &event.metadata_uri { div { (link(uri)) } }
+                            @if let Some(hash) = &event.manifest_hash { div { code { (shown(hash)) } } }
+                            @if let Some(predicate) = &event.predicate { div { "predicate " code { (shown(predicate)) } } }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! Keeping up with the change feed.
+//!
+//! Search is fed first and answers are dropped afterwards, so that an answer which is made anew shows the change.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+use toolcrib_index::{Error, feed};
+
+use crate::directory::App;
+
+/// Changes that are looked at one by one, at most. Beyond it everything is taken for changed: a backfill touches all of it anyway.
+const MAX_CHANGES: usize = 20 * feed::MAX_PAGE;
+
+/// Time between two clean-ups of expired keys.
+const FORGET_EVERY: Duration = Duration::from_secs(3600);
+
+/// Looks again and again. Never ends by itself.
+pub(crate) async fn keep_looking(app: &App) {
+    let mut forgot: Option<Instant> = None;
+    loop {
+        if let Err(error) = look(app).await {
+            app.metrics.poll_failures.fetch_add(1, Ordering::Relaxed);
+            tracing::warn!(code = %error.code(), "the change feed could not be read");
+        }
+        if forgot.is_none_or(|at| at.elapsed() >= FORGET_EVERY) {
+            forgot = Some(Instant::now());
+            if let Err(error) = app.keys.forget_expired(app.now()).await {
+                tracing::warn!(code = %error.code(), "expired keys could not be dropped");
+            }
+        }
+        sleep(Duration::from_millis(app.options.poll_millis.max(10))).await;
+    }
+}
+
+/// Looks once.
+pub(crate) async fn look(app: &App) -> Result<(), Error> {
+    let _one = app.looking.lock().await;
+    let last = app.index.last_change().await?;
+    let seen = app.cache.last();
+    if app.search.cursor() < last || !app.has_looked.load(Ordering::Acquire) {
+        app.search.catch_up().await?;
+    }
+    if seen < 0 {
+        // Nothing is kept yet. What is rendered from here on knows everything up to here.
+        app.cache.all_changed(last);
+    } else if seen < last {
+        drop_changed(app, seen, last).await?;
+    }
+    app.cache.reached(last);
+    app.news.send_if_modified(|news| std::mem::replace(news, last) != last);
+    app.looked_at.store(app.now().seconds(), Ordering::Release);
+    app.has_looked.store(true, Ordering::Release);
+    Ok(())
+}
+
+/// Marks the tools that changed after `seen`, up to `last`.
+async fn drop_changed(app: &App, seen: i64, last: i64) -> Result<(), Error> {
+    if last.saturating_sub(seen) > MAX_CHANGES as i64 {
+        app.cache.all_changed(last);
+        return Ok(());
+    }
+    let mut cursor = seen;
+    while cursor < last {
+        let changes = match app.index.changes(cursor, feed::MAX_PAGE).await {
+            Ok(changes) => changes,
+            Err(Error::Forgotten { .. }) => {
+                app.cache.all_changed(last);
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+        };
+        let Some(newest) = changes.last() else { break };
+        cursor = newest.seq;
+        for change in changes {
+            let tool = app.index.reference(change.key).await?;
+            app.cache.changed(tool.chain, &format!("{:#x}", tool.registry), &tool.id.to_string(), change.seq);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,154 @@
+//! The change feed as pages and as a stream, the export, registries, statistics, health.
+
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::StatusCode;
+use futures_util::StreamExt as _;
+use serde_json::Value;
+use toolcrib_store::database::Value as Column;
+
+use crate::shelf::{Ask, CHAIN, REGISTRY, Shelf, Stock, open, path};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn changes_page_by_page() {
+    for shelf in Shelf::each(open()).await {
+        for id in 1..=5 {
+            shelf.put(&Stock::good(id, "x")).await;
+        }
+        let page = shelf.get("/api/v2/changes?limit=2").await.json();
+        assert_eq!(page["changes"][0]["seq"], 1);
+        assert_eq!(page["changes"][0]["id"], format!("eip155:{CHAIN}/erc8257:{REGISTRY:#x}/1"));
+        assert_eq!(page["changes"][0]["kinds"][0], "registered");
+        assert_eq!((page["next"].as_str(), page["has_more"].as_bool()), (Some("2"), Some(true)));
+        let rest = shelf.get("/api/v2/changes?cursor=2&limit=1000").await.json();
+        assert_eq!(rest["changes"].as_array().map(Vec::len), Some(3));
+        let end = shelf.get("/api/v2/changes?cursor=5").await.json();
+        assert_eq!((end["next"].as_str(), end["has_more"].as_bool()), (Some("5"), Some(false)));
+        for bad in ["cursor=6", "cursor=-1", "cursor=x", "limit=0", "limit=1001"] {
+            assert_eq!(shelf.get(&format!("/api/v2/changes?{bad}")).await.status, StatusCode::BAD_REQUEST, "{bad}");
+        }
+        shelf.index.database().execute("DELETE FROM index_change WHERE seq < 4", &[]).await.expect("deleted");
+        let gone = shelf.get("/api/v2/changes?cursor=1").await;
+        assert_eq!((gone.status, gone.json()["code"].as_str()), (StatusCode::GONE, Some("index.forgotten")));
+    }
+}
+
+/// Reads a stream until `count` events are there.
+async fn events(body: Body, count: usize) -> Vec<(i64, Value)> {
+    let mut stream = body.into_data_stream();
+    let mut text = String::new();
+    let read = async {
+        loop {
+            let found: Vec<_> = text
+                .split("\n\n")
+                .filter_map(|event| {
+                    let line = |name: &str| event.lines().find_map(|line| line.strip_prefix(name));
+                    Some((line("id: ")?.parse().ok()?, serde_json::from_str(line("data: ")?).ok()?))
+                })
+                .collect();
+            if found.len() >= count {
+                return found;
+            }
+            let chunk = stream.next().await.expect("more").expect("bytes");
+            text.push_str(std::str::from_utf8(&chunk).expect("text"));
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), read).await.expect("in time")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_goes_on_where_it_was_cut_off() {
+    for shelf in Shelf::each(open()).await {
+        shelf.put_all(&[Stock::good(1, "a"), Stock::good(2, "b"), Stock::good(3, "c")]).await;
+        let stream = |ask: Ask| ask.header("accept", "text/event-stream");
+        let response = stream(Ask::get("/api/v2/changes?cursor=0")).send(&shelf.router).await;
+        assert_eq!(response.headers()["content-type"], "text/event-stream");
+        let seen = events(response.into_body(), 3).await;
+        assert_eq!(seen.iter().map(|(id, _)| *id).collect::<Vec<_>>(), [1, 2, 3]);
+        assert_eq!(seen[2].1["tool_id"], "3");
+        // The header counts before the parameter, as browsers send it.
+        let response = stream(Ask::get("/api/v2/changes?cursor=0")).header("last-event-id", "2").send(&shelf.router).await;
+        let body = response.into_body();
+        let reading = tokio::spawn(events(body, 2));
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        shelf.put(&Stock::good(4, "d")).await;
+        let seen = reading.await.expect("read");
+        assert_eq!(seen.iter().map(|(id, _)| *id).collect::<Vec<_>>(), [3, 4], "nothing twice, nothing lost");
+        for bad in ["x", "-1", "99"] {
+            let reply = stream(Ask::get("/api/v2/changes")).header("last-event-id", bad).of(&shelf.router).await;
+            assert_eq!(reply.status, StatusCode::BAD_REQUEST, "{bad}");
+        }
+        assert!(shelf.directory.metrics().contains("toolcrib_directory_streams 0"), "streams that ended are not counted");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_export_has_everything_and_goes_on() {
+    for shelf in Shelf::each(open()).await {
+        let mut stock: Vec<Stock> = (1..=250).map(|id| Stock::good(id, &format!("Tool {id}"))).collect();
+        stock.push(Stock::bad(300));
+        shelf.put_all(&stock).await;
+        let lines = |reply: &crate::shelf::Reply| -> Vec<Value> {
+            reply.text().lines().map(|line| serde_json::from_str(line).expect("a line")).collect()
+        };
+        let reply = shelf.get("/api/v2/export").await;
+        assert_eq!((reply.header("content-type"), reply.header("x-feed-cursor")), ("application/x-ndjson", "251"));
+        let all = lines(&reply);
+        assert_eq!(all.len(), 250);
+        assert_eq!((all[0]["tool_id"].as_str(), all[249]["tool_id"].as_str()), (Some("1"), Some("250")));
+        assert_eq!(all[7]["verified"], true);
+        let cursor = all[119]["cursor"].as_str().expect("a cursor");
+        let rest = lines(&shelf.get(&format!("/api/v2/export?cursor={cursor}")).await);
+        assert_eq!((rest.len(), rest[0]["tool_id"].as_str()), (130, Some("121")));
+        let whole = lines(&shelf.get("/api/v2/export?include_unverified=true").await);
+        assert_eq!((whole.len(), whole[250]["verdict"].as_str()), (251, Some("refused")));
+        assert_eq!(shelf.get("/api/v2/export?cursor=nonsense").await.status, StatusCode::BAD_REQUEST);
+    }
+}
+
+// req: IDX-004
+#[tokio::test(flavor = "multi_thread")]
+async fn registries_have_the_hash_of_their_code() {
+    for shelf in Shelf::each(open()).await {
+        shelf.put_all(&[Stock::good(1, "a"), Stock::bad(2), Stock { is_active: false, payers: 2, ..Stock::good(3, "c") }]).await;
+        let sql =
+            "UPDATE index_registry SET code_hash = $1, checkpoint = 90, head = 100, finalized = 80, code_changed_at = 1800000000";
+        shelf.index.database().execute(sql, &[Column::Bytes(&[0xab; 32])]).await.expect("set");
+        let reply = shelf.get("/api/v2/registries").await.json();
+        let registry = &reply["registries"][0];
+        assert_eq!(registry["registry_addr"], format!("{REGISTRY:#x}"));
+        assert_eq!(registry["code_hash"], format!("0x{}", "ab".repeat(32)));
+        assert_eq!((registry["lag"].as_u64(), registry["checkpoint"].as_u64()), (Some(10), Some(90)));
+        assert!(registry["code_changed_at"].is_string(), "changed code is said");
+        let stats = shelf.get("/api/v2/stats").await.json();
+        assert_eq!(
+            (stats["tools"].as_u64(), stats["active"].as_u64(), stats["listed"].as_u64()),
+            (Some(3), Some(2), Some(1)),
+            "{stats}"
+        );
+        assert_eq!((stats["paid_calls"].as_u64(), stats["volume_usd"].as_str()), (Some(2), Some("1.5")));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn health_and_readiness() {
+    for shelf in Shelf::each(open()).await {
+        assert_eq!(shelf.get("/health").await.status, StatusCode::OK);
+        assert_eq!(shelf.get("/ready").await.status, StatusCode::SERVICE_UNAVAILABLE, "nobody has looked at the feed yet");
+        shelf.put(&Stock::good(1, "a")).await;
+        assert_eq!(shelf.get("/ready").await.status, StatusCode::OK);
+        shelf.clock.forward(60);
+        assert_eq!(shelf.get("/ready").await.json()["status"], "the change feed is not being read");
+        shelf.get(&path(1)).await;
+        let metrics = shelf.get("/metrics").await;
+        assert!(metrics.header("content-type").starts_with("text/plain; version=0.0.4"));
+        let text = metrics.text();
+        assert!(text.contains("toolcrib_directory_requests_total{route=\"tool\",status=\"2xx\"} 1"), "{text}");
+        assert!(text.contains("# TYPE toolcrib_directory_seconds histogram"));
+        shelf.index.database().close().await;
+        assert_eq!(shelf.get("/ready").await.json()["status"], "the database does not answer");
+        let failed = shelf.get("/api/v2/tools?limit=3").await;
+        assert!(failed.status.is_server_error() && failed.json()["errors"][0].is_string());
+    }
+}

@@ -1,0 +1,229 @@
+//! May this account call these tools? Asked of the chain, for a page of tools at once.
+//!
+//! An open tool needs no question. For the others the registry is asked, many tools in one call where the chain has the usual multicall
+//! contract and one by one where not, within a time limit. What nobody could tell in that time is said to be unknown. A yes is no promise:
+//! whoever calls is judged again at the door.
+
+use std::collections::BTreeMap;
+use std::collections::HashMap;
+use std::time::Duration;
+
+use alloy_primitives::{Address, Bytes, U256, address};
+use alloy_sol_types::{SolCall, sol};
+use futures_util::stream::{self, StreamExt};
+use toolcrib_chain::abi::IToolRegistry;
+use toolcrib_chain::registry::{ACCESS_GAS, Access, Registry};
+use toolcrib_chain::rpc::{BoundedCall, CallOutcome, Chain};
+
+use crate::model::{ToolKey, ToolView};
+use crate::{Chains, Error, Index};
+
+/// Most tools of one question, as many as a page has.
+pub const MAX_CANDIDATES: usize = 200;
+
+/// The longest wait for all answers together: somebody waits for a page.
+pub const TIME_LIMIT: Duration = Duration::from_secs(3);
+
+/// The multicall contract, at the same address wherever it is deployed.
+pub const MULTICALL3: Address = address!("cA11bde05977b3631167028862bE2a173976CA11");
+
+/// Tools of one call of the multicall contract. Nodes cap the gas of a call, public ones at 50 million.
+const CHUNK: usize = 20;
+
+/// Calls at the same time to one chain: what public nodes bear.
+const AT_ONCE: usize = 8;
+
+/// Most bytes of the answer about one tool: two words, and what the array around them takes.
+const ANSWER_BYTES: usize = 256;
+
+sol! {
+    interface IMulticall3 {
+        struct Call3 {
+            address target;
+            bool allowFailure;
+            bytes callData;
+        }
+        struct Result {
+            bool success;
+            bytes returnData;
+        }
+        function aggregate3(Call3[] calls) external payable returns (Result[] memory returnData);
+    }
+}
+
+/// Whether something holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum May {
+    /// Yes.
+    Yes,
+    /// No.
+    No,
+    /// Nobody could tell: the chain is not followed or did not answer in time, the predicate does not work, or the price is in an unknown
+    /// asset.
+    Unknown,
+}
+
+/// The answer about one tool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// The tool.
+    pub key: ToolKey,
+    /// Whether its predicate lets the account in.
+    pub access: May,
+    /// Whether a call costs no more than the budget. Yes where none was given.
+    pub budget: May,
+}
+
+impl Answer {
+    /// Both together.
+    pub const fn callable(&self) -> May {
+        match (self.access, self.budget) {
+            (May::No, _) | (_, May::No) => May::No,
+            (May::Yes, May::Yes) => May::Yes,
+            _ => May::Unknown,
+        }
+    }
+}
+
+/// The answers about some tools.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Callable {
+    /// One for each tool that was asked about, in that order. A tool that is not in the index has none.
+    pub answers: Vec<Answer>,
+    /// Whether something is unknown, or more tools were asked about than are answered.
+    pub partial: bool,
+}
+
+/// Whether an account may call these tools, at most [`MAX_CANDIDATES`], and for no more than `budget` millionths of a dollar a call.
+pub async fn callable(
+    index: &Index,
+    chains: &Chains,
+    wallet: Address,
+    keys: &[ToolKey],
+    budget: Option<u64>,
+) -> Result<Callable, Error> {
+    let views = index.tools(&keys[..keys.len().min(MAX_CANDIDATES)]).await?;
+    let mut found: HashMap<ToolKey, May> = HashMap::with_capacity(views.len());
+    let mut gated: BTreeMap<u64, Vec<&ToolView>> = BTreeMap::new();
+    for view in &views {
+        if !view.row.is_active() {
+            found.insert(view.row.key, May::No);
+        } else if view.row.predicate.is_none() {
+            found.insert(view.row.key, May::Yes);
+        } else {
+            gated.entry(view.tool.chain).or_default().push(view);
+        }
+    }
+    // Loops and not closures over references: the compiler cannot see that futures of those may change threads.
+    let mut asked = Vec::with_capacity(gated.len());
+    for (chain, views) in &gated {
+        asked.extend(chains.get(*chain).map(|chain| ask(chain, wallet, views)));
+    }
+    for answers in futures_util::future::join_all(asked).await {
+        found.extend(answers);
+    }
+    let answers: Vec<Answer> = views
+        .iter()
+        .map(|view| Answer {
+            key: view.row.key,
+            access: found.get(&view.row.key).copied().unwrap_or(May::Unknown),
+            budget: budget.map_or(May::Yes, |budget| within(view, budget)),
+        })
+        .collect();
+    let partial = keys.len() > MAX_CANDIDATES || answers.iter().any(|answer| answer.callable() == May::Unknown);
+    Ok(Callable { answers, partial })
+}
+
+/// Whether one of a tool's payment options costs no more than the budget.
+fn within(view: &ToolView, budget: u64) -> May {
+    let Some(manifest) = view.listing.as_ref().and_then(|listing| listing.manifest.as_ref()) else { return May::Unknown };
+    if manifest.prices.is_empty() {
+        return May::Yes;
+    }
+    let costs = |price: &crate::listing::Price| if price.amount == "0" { Some(0) } else { price.micro_usd };
+    if manifest.prices.iter().filter_map(costs).any(|cost| cost <= budget) {
+        May::Yes
+    } else if manifest.prices.iter().all(|price| costs(price).is_some()) {
+        May::No
+    } else {
+        May::Unknown
+    }
+}
+
+/// Asks one chain. What is missing from the answer could not be told in time.
+async fn ask(chain: &Chain, wallet: Address, views: &[&ToolView]) -> Vec<(ToolKey, May)> {
+    let end = tokio::time::Instant::now() + TIME_LIMIT;
+    let mut found = Vec::with_capacity(views.len());
+    let mut left: Vec<&ToolView> = views.to_vec();
+    let has_multicall =
+        tokio::time::timeout_at(end, chain.code(MULTICALL3)).await.is_ok_and(|code| code.is_ok_and(|code| !code.is_empty()));
+    if has_multicall && views.len() > 1 {
+        let mut chunks = Vec::with_capacity(views.len().div_ceil(CHUNK));
+        for views in views.chunks(CHUNK) {
+            chunks.push(async move {
+                let answers = tokio::time::timeout_at(end, at_once(chain, wallet, views)).await;
+                (views, answers.ok().flatten())
+            });
+        }
+        left.clear();
+        let mut chunks = stream::iter(chunks).buffer_unordered(AT_ONCE);
+        while let Some((views, answers)) = chunks.next().await {
+            let Some(answers) = answers else {
+                left.extend(views);
+                continue;
+            };
+            // One that fails may have used up the gas of those after it, so a no beside it is asked again.
+            let is_disturbed = answers.contains(&None);
+            for (view, answer) in views.iter().zip(answers) {
+                match answer {
+                    Some(true) => found.push((view.row.key, May::Yes)),
+                    Some(false) if !is_disturbed => found.push((view.row.key, May::No)),
+                    _ => left.push(view),
+                }
+            }
+        }
+    }
+    let mut single = Vec::with_capacity(left.len());
+    for view in left {
+        single.push(async move {
+            let registry = Registry::new(chain.clone(), view.tool.registry);
+            let answer = tokio::time::timeout_at(end, registry.access(view.tool.id, wallet, Bytes::new())).await;
+            let may = match answer {
+                Ok(Ok(Access::Granted)) => May::Yes,
+                Ok(Ok(Access::Denied)) => May::No,
+                Ok(Ok(Access::Malfunction) | Err(_)) | Err(_) => May::Unknown,
+            };
+            (view.row.key, may)
+        });
+    }
+    let mut single = stream::iter(single).buffer_unordered(AT_ONCE);
+    while let Some(answer) = single.next().await {
+        found.push(answer);
+    }
+    found
+}
+
+/// Asks about several tools in one call. `None` when that did not work; inside, `None` for a tool that gave no clean answer.
+async fn at_once(chain: &Chain, wallet: Address, views: &[&ToolView]) -> Option<Vec<Option<bool>>> {
+    let calls = views.iter().map(|view| {
+        let call = IToolRegistry::tryHasAccessCall { toolId: view.tool.id, account: wallet, data: Bytes::new() };
+        IMulticall3::Call3 { target: view.tool.registry, allowFailure: true, callData: call.abi_encode().into() }
+    });
+    let data = IMulticall3::aggregate3Call { calls: calls.collect() }.abi_encode().into();
+    let gas = Some(ACCESS_GAS.saturating_mul(views.len() as u64));
+    let call = BoundedCall { to: MULTICALL3, data, from: None, gas, max_bytes: 64 + ANSWER_BYTES * views.len() };
+    let CallOutcome::Returned(bytes) = chain.call(&call).await.ok()? else { return None };
+    let results = IMulticall3::aggregate3Call::abi_decode_returns(&bytes).ok()?;
+    (results.len() == views.len()).then(|| results.iter().map(clean).collect())
+}
+
+/// Whether access is granted, if the registry and the predicate both worked: exactly two words, the first of them one.
+fn clean(result: &IMulticall3::Result) -> Option<bool> {
+    let (ok, granted) = result.returnData.split_at_checked(32).filter(|_| result.success)?;
+    let word = |bytes: &[u8]| U256::try_from_be_slice(bytes).filter(|_| bytes.len() == 32);
+    match (word(ok)?.try_into().ok()?, word(granted)?.try_into().ok()?) {
+        (1_u64, 1_u64) => Some(true),
+        (1, 0) => Some(false),
+        _ => None,
+    }
+}

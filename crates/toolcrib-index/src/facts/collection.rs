@@ -1,0 +1,153 @@
+//! What collections say about themselves: name and symbol from the chain, and pictures and prices from whoever the operator chose.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use alloy_primitives::{Address, U256};
+use futures_util::future::BoxFuture;
+use toolcrib_chain::rpc::{BoundedCall, CallOutcome, Chain};
+use toolcrib_core::clock::UnixTime;
+use toolcrib_core::judge::Untrusted;
+use toolcrib_core::url::image::{ImageKind, ImageUri};
+
+use crate::listing::CollectionFacts;
+
+/// Most collections of one tool whose names are read. Gates name one, composites three.
+pub const MAX_COLLECTIONS: usize = 8;
+
+/// Most bytes of a name or symbol. What is longer is an advertisement.
+const MAX_TEXT_BYTES: usize = 256;
+
+/// Gas for each: eight words of storage and the code around them, with room to spare.
+const TEXT_GAS: u64 = 200_000;
+
+/// How long names are remembered. They hardly ever change, and a popular collection gates many tools.
+const REMEMBERED_SECONDS: i64 = 86_400;
+
+/// Most collections that are remembered, at some hundred bytes each.
+const MAX_REMEMBERED: usize = 4_096;
+
+/// `name()` and `symbol()`.
+const NAME: [u8; 4] = [0x06, 0xfd, 0xde, 0x03];
+const SYMBOL: [u8; 4] = [0x95, 0xd8, 0x9b, 0x41];
+
+/// Somebody who knows pictures and floor prices of collections. The index knows none.
+pub trait CollectionProvider: fmt::Debug + Send + Sync {
+    /// What it knows about a collection.
+    fn collection(&self, chain: u64, contract: Address) -> BoxFuture<'_, Option<Provided>>;
+}
+
+/// What a provider knows about a collection. Foreign text.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Provided {
+    /// A picture.
+    pub image: Option<String>,
+    /// The lowest price it is offered at, in words.
+    pub floor_price: Option<String>,
+}
+
+/// What is remembered, and until when.
+type Known = HashMap<(u64, Address), (CollectionFacts, UnixTime)>;
+
+/// Reads collections, and remembers them for a while. Clones share what they know.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Collections {
+    provider: Option<Arc<dyn CollectionProvider>>,
+    known: Arc<Mutex<Known>>,
+}
+
+impl Collections {
+    pub(crate) fn with(provider: Arc<dyn CollectionProvider>) -> Self {
+        Self { provider: Some(provider), known: Arc::default() }
+    }
+
+    /// What is known about these contracts. One that does not answer has no name, which is no error.
+    pub(crate) async fn read(&self, chain: &Chain, contracts: &[Address], now: UnixTime) -> BTreeMap<Address, CollectionFacts> {
+        let mut found = BTreeMap::new();
+        for contract in contracts.iter().take(MAX_COLLECTIONS) {
+            let key = (chain.chain_id(), *contract);
+            let known = self.lock().get(&key).filter(|(_, until)| now < *until).map(|(facts, _)| facts.clone());
+            let facts = match known {
+                Some(facts) => facts,
+                None => {
+                    let facts = self.ask(chain, *contract).await;
+                    let mut known = self.lock();
+                    if known.len() >= MAX_REMEMBERED {
+                        known.clear();
+                    }
+                    known.insert(key, (facts.clone(), now.plus(REMEMBERED_SECONDS)));
+                    facts
+                }
+            };
+            found.insert(*contract, facts);
+        }
+        found
+    }
+
+    async fn ask(&self, chain: &Chain, contract: Address) -> CollectionFacts {
+        let provided = match &self.provider {
+            Some(provider) => provider.collection(chain.chain_id(), contract).await.unwrap_or_default(),
+            None => Provided::default(),
+        };
+        let shown = |uri: &String| {
+            matches!(ImageUri::classify(uri), ImageKind::Https(_) | ImageKind::Ipfs)
+                && uri.len() <= toolcrib_core::url::MAX_URL_BYTES
+        };
+        CollectionFacts {
+            name: text(chain, contract, NAME).await,
+            symbol: text(chain, contract, SYMBOL).await,
+            image: provided.image.filter(shown),
+            floor_price: provided.floor_price.map(|price| Untrusted::new(&price).to_string()),
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A short text of a contract, escaped.
+async fn text(chain: &Chain, contract: Address, selector: [u8; 4]) -> Option<String> {
+    let data = selector.to_vec().into();
+    let call = BoundedCall { to: contract, data, from: None, gas: Some(TEXT_GAS), max_bytes: 64 + MAX_TEXT_BYTES };
+    match chain.call(&call).await {
+        Ok(CallOutcome::Returned(bytes)) => decode(&bytes).map(|text| Untrusted::new(&text).to_string()),
+        _ => None,
+    }
+}
+
+/// An ABI string, or the 32 bytes that some old tokens return.
+fn decode(bytes: &[u8]) -> Option<String> {
+    let (first, rest) = bytes.split_first_chunk::<32>()?;
+    let text = if rest.is_empty() {
+        first.split(|byte| *byte == 0).next()?
+    } else {
+        if U256::from_be_bytes(*first) != U256::from(32) {
+            return None;
+        }
+        let length = usize::try_from(U256::from_be_bytes(*rest.first_chunk::<32>()?)).ok()?;
+        rest.get(32..32_usize.checked_add(length)?).filter(|text| text.len() <= MAX_TEXT_BYTES)?
+    };
+    std::str::from_utf8(text).ok().filter(|text| !text.is_empty()).map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use alloy_sol_types::SolValue;
+
+    use super::*;
+
+    #[test]
+    fn names_are_short_texts() {
+        assert_eq!(decode(&"Apes".abi_encode()).as_deref(), Some("Apes"));
+        let mut old = [0; 32];
+        old[..3].copy_from_slice(b"MKR");
+        assert_eq!(decode(&old).as_deref(), Some("MKR"));
+        assert_eq!(decode(&"x".repeat(257).abi_encode()), None);
+        assert_eq!(decode(&[0xff; 96]), None);
+        assert_eq!(decode(&[0; 96]), None);
+        assert_eq!(decode(&[]), None);
+        assert_eq!(decode(&[0; 32]), None);
+    }
+}

@@ -1,0 +1,98 @@
+//! How a server has been doing, from the newest looks.
+//!
+//! A ring of two bytes for each look: the milliseconds until the manifest was there, or [`SILENT`]. It counts fetches of the manifest and
+//! nothing else: calling an endpoint again and again only to see whether it answers would cost its operator more than it tells.
+
+use toolcrib_core::clock::UnixTime;
+use toolcrib_core::codes;
+use toolcrib_core::evidence::Exchange;
+
+use crate::listing::{HEALTH_LOOKS, Health};
+
+/// What stands for a look without an answer.
+const SILENT: u16 = u16::MAX;
+
+/// What one fetch says about a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// It answered, after so many milliseconds.
+    After(u16),
+    /// It did not, as far as one can tell from here.
+    None,
+    /// Nothing: it was not asked, or the fault was ours.
+    NotAsked,
+}
+
+impl Answer {
+    pub(crate) fn of(exchange: Option<&Exchange>) -> Self {
+        let Some(exchange) = exchange else { return Self::NotAsked };
+        match &exchange.failure {
+            None => {
+                let millis = exchange.timing.total / 1_000;
+                Self::After(u16::try_from(millis).unwrap_or(SILENT - 1).min(SILENT - 1))
+            }
+            // The look-up of the name and our own queue are ours; a host that may not be asked was not asked.
+            Some(failure)
+                if failure.code == codes::fetch::DNS_FAILED
+                    || failure.code == codes::fetch::BUSY
+                    || failure.code.info().check == Some(2) =>
+            {
+                Self::NotAsked
+            }
+            Some(_) => Self::None,
+        }
+    }
+}
+
+/// Adds a look to a ring.
+pub(crate) fn add(ring: &mut Vec<u8>, answer: Answer) {
+    let look = match answer {
+        Answer::After(millis) => millis,
+        Answer::None => SILENT,
+        Answer::NotAsked => return,
+    };
+    ring.extend(look.to_be_bytes());
+    let most = 2 * HEALTH_LOOKS as usize;
+    if ring.len() > most {
+        ring.drain(..ring.len() - most);
+    }
+}
+
+/// What a ring amounts to.
+pub(crate) fn health(ring: &[u8], last_answer: Option<UnixTime>) -> Health {
+    let looks: Vec<u16> = ring.chunks_exact(2).map(|look| u16::from_be_bytes([look[0], look[1]])).collect();
+    let mut answers: Vec<u16> = looks.iter().copied().filter(|look| *look != SILENT).collect();
+    answers.sort_unstable();
+    Health {
+        looks: u32::try_from(looks.len()).unwrap_or(HEALTH_LOOKS),
+        answered: u32::try_from(answers.len()).unwrap_or(HEALTH_LOOKS),
+        latency_ms: answers.get(answers.len() / 2).map(|millis| u32::from(*millis)),
+        last_answer,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_newest_looks_count() {
+        let mut ring = Vec::new();
+        assert_eq!(health(&ring, None).status(), "unknown");
+        for _ in 0..HEALTH_LOOKS {
+            add(&mut ring, Answer::None);
+        }
+        assert_eq!((health(&ring, None).status(), health(&ring, None).latency_ms), ("down", None));
+        for millis in 1..=HEALTH_LOOKS {
+            add(&mut ring, Answer::After(u16::try_from(millis).expect("small")));
+            add(&mut ring, Answer::NotAsked);
+        }
+        let now = health(&ring, Some(UnixTime::from_seconds(7)));
+        assert_eq!((now.looks, now.answered, now.status()), (HEALTH_LOOKS, HEALTH_LOOKS, "healthy"));
+        assert_eq!(now.latency_ms, Some(HEALTH_LOOKS / 2 + 1));
+        for _ in 0..HEALTH_LOOKS / 2 {
+            add(&mut ring, Answer::None);
+        }
+        assert_eq!(health(&ring, None).status(), "degraded");
+    }
+}

@@ -1,0 +1,355 @@
+//! The stage that takes events in: the events themselves, the rows that they fold into, jobs, block window, checkpoint and change feed, in
+//! one transaction.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
+use alloy_primitives::{Address, B256, U256};
+use toolcrib_chain::registry::{ChainEvent, ChainLog, RegistryEvent};
+use toolcrib_core::clock::UnixTime;
+use toolcrib_store::database::{Bulk, Column, Transaction, Value};
+
+use super::fold::{self, fold, kind};
+use super::state::{Marks, Predicates, State};
+use crate::feed::{self, Kinds};
+use crate::model::{At, RegistryId, ToolKey, ToolRow};
+use crate::work::jobs_table;
+use crate::{Error, tools};
+
+/// Most tools that one upgrade of a predicate is told to in one transaction. A predicate with more is a shared one, whose tools are looked
+/// at again in time anyway.
+const MAX_UPGRADED_TOOLS: i64 = 5_000;
+
+/// The events of a range of blocks, ready to be taken in.
+#[derive(Debug)]
+pub(super) struct Batch {
+    /// The last block of the range. It begins where the checkpoint ends.
+    pub(super) to: u64,
+    /// The hash of the last block.
+    pub(super) hash: B256,
+    /// The events in order, each with its time.
+    pub(super) logs: Vec<ChainLog>,
+    /// Hashes of blocks that the chain may still take back.
+    pub(super) blocks: Vec<(u64, B256)>,
+    /// What the chain says about itself.
+    pub(super) marks: Marks,
+}
+
+const EVENTS: Bulk = Bulk {
+    table: "index_event",
+    columns: &[
+        "registry",
+        "block_number",
+        "log_index",
+        "block_hash",
+        "tx",
+        "time",
+        "tool",
+        "kind",
+        "creator",
+        "predicate",
+        "uri",
+        "hash",
+        "implementation",
+    ],
+    conflict: "ON CONFLICT (registry, block_number, log_index) DO NOTHING",
+};
+const PREDICATES: Bulk = Bulk {
+    table: "index_predicate",
+    columns: &["registry", "predicate", "first_block", "first_log"],
+    conflict: "ON CONFLICT (registry, predicate) DO NOTHING",
+};
+const BLOCKS: Bulk = Bulk {
+    table: "index_block",
+    columns: &["registry", "number", "hash"],
+    conflict: "ON CONFLICT (registry, number) DO UPDATE SET hash = excluded.hash",
+};
+const FORGET_BLOCKS: &str = "DELETE FROM index_block WHERE registry = $1 AND number < $2";
+const CHECKPOINT: &str = "UPDATE index_registry SET checkpoint = $3, checkpoint_hash = $4, head = $5, finalized = $6
+    WHERE id = $1 AND checkpoint = $2";
+const GATED: &str = "SELECT tool FROM index_tool WHERE registry = $1 AND predicate = $2 AND deregistered_block IS NULL
+    ORDER BY tool LIMIT $3";
+
+/// Takes a batch in. The caller commits, and then believes what comes back.
+pub(super) async fn execute(
+    transaction: &mut Transaction,
+    registry: RegistryId,
+    state: &State,
+    batch: &Batch,
+    now: UnixTime,
+) -> Result<Executed, Error> {
+    checkpoint(transaction, registry, state, batch).await?;
+    if insert_events(transaction, registry, &batch.logs).await? != batch.logs.len() as u64 {
+        return Err(Error::Corrupt { what: "event above the checkpoint" });
+    }
+    let mut highest = state.highest;
+    let mut changed = touched(transaction, registry, state, &batch.logs).await?;
+    let mut known = state.predicates.clone();
+    let fresh = known.learn(&batch.logs);
+    insert_predicates(transaction, registry, &fresh).await?;
+
+    // In the order of ids: two that write the same rows then wait for each other instead of stopping each other.
+    let mut order: Vec<U256> = changed.keys().copied().collect();
+    order.sort_unstable();
+    let mut rows = Vec::with_capacity(order.len());
+    let mut feed = Vec::with_capacity(order.len());
+    let mut jobs = Vec::with_capacity(order.len());
+    for id in order {
+        let Some(Touched { row, kinds }) = changed.remove(&id) else { continue };
+        let Some(row) = row else { continue };
+        highest = highest.max(Some(id));
+        feed.push((row.key, kinds));
+        jobs.push((id, reason(kinds)));
+        rows.push(row);
+    }
+    fold::upsert(transaction, &rows).await?;
+    drop(rows);
+    upgrades(transaction, registry, &batch.logs, &mut feed, &mut jobs).await?;
+    jobs_table::add(transaction, registry, &jobs, now).await?;
+    insert_blocks(transaction, registry, batch).await?;
+    if !feed.is_empty() {
+        feed::record(transaction, &feed, now).await?;
+    }
+    Ok(Executed { highest, predicates: known })
+}
+
+/// What the memory of a follower is after a batch.
+#[derive(Debug)]
+pub(super) struct Executed {
+    pub(super) highest: Option<U256>,
+    pub(super) predicates: Predicates,
+}
+
+/// Moves the checkpoint, and only from where this follower believes it to be: a batch is taken in once or not at all.
+async fn checkpoint(transaction: &mut Transaction, registry: RegistryId, state: &State, batch: &Batch) -> Result<(), Error> {
+    let values = [
+        Value::Integer(registry.0),
+        Value::Integer(state.checkpoint),
+        Value::Integer(signed(batch.to)?),
+        Value::Bytes(batch.hash.as_slice()),
+        Value::Integer(signed(batch.marks.head)?),
+        Value::Integer(state.finalized.max(batch.marks.finalized)),
+    ];
+    match transaction.execute(CHECKPOINT, &values).await? {
+        1 => Ok(()),
+        _ => Err(Error::LeaseLost),
+    }
+}
+
+async fn insert_events(transaction: &mut Transaction, registry: RegistryId, logs: &[ChainLog]) -> Result<u64, Error> {
+    if logs.is_empty() {
+        return Ok(0);
+    }
+    let count = logs.len();
+    let registries = vec![registry.0; count];
+    let (mut numbers, mut indexes, mut times) = (Vec::with_capacity(count), Vec::with_capacity(count), Vec::with_capacity(count));
+    let (mut hashes, mut transactions) = (Vec::<&[u8]>::with_capacity(count), Vec::<&[u8]>::with_capacity(count));
+    let (mut ids, mut kinds) = (Vec::<Option<[u8; 32]>>::with_capacity(count), Vec::with_capacity(count));
+    let mut creators = Vec::<Option<&[u8]>>::with_capacity(count);
+    let mut predicates = Vec::<Option<&[u8]>>::with_capacity(count);
+    let mut uris = Vec::<Option<&str>>::with_capacity(count);
+    let mut manifests = Vec::<Option<&[u8]>>::with_capacity(count);
+    let mut implementations = Vec::<Option<&[u8]>>::with_capacity(count);
+    for log in logs {
+        numbers.push(signed(log.block)?);
+        indexes.push(signed(log.log_index)?);
+        times.push(signed(log.time.unwrap_or_default())?);
+        hashes.push(log.block_hash.as_slice());
+        transactions.push(log.transaction.as_slice());
+        ids.push(match &log.event {
+            ChainEvent::Registry(event) => Some(event.id().to_be_bytes()),
+            ChainEvent::Upgraded { .. } => None,
+        });
+        let (kind, creator, predicate, uri, hash, implementation) = columns_of(&log.event)?;
+        kinds.push(kind);
+        creators.push(creator.map(|address| address.as_slice()));
+        predicates.push(predicate.filter(|predicate| !predicate.is_zero()).map(|address| address.as_slice()));
+        uris.push(uri);
+        manifests.push(hash.map(B256::as_slice));
+        implementations.push(implementation.map(|address| address.as_slice()));
+    }
+    let ids: Vec<&[u8]> = ids.iter().map(|id| id.as_ref().map_or(&[][..], <[u8; 32]>::as_slice)).collect();
+    let columns = [
+        Column::Integers(&registries),
+        Column::Integers(&numbers),
+        Column::Integers(&indexes),
+        Column::Bytes(&hashes),
+        Column::Bytes(&transactions),
+        Column::Integers(&times),
+        Column::Bytes(&ids),
+        Column::Integers(&kinds),
+        Column::OptionalBytes(&creators),
+        Column::OptionalBytes(&predicates),
+        Column::OptionalTexts(&uris),
+        Column::OptionalBytes(&manifests),
+        Column::OptionalBytes(&implementations),
+    ];
+    Ok(transaction.insert_many(&EVENTS, &columns).await?)
+}
+
+type EventColumns<'a> = (i64, Option<&'a Address>, Option<&'a Address>, Option<&'a str>, Option<&'a B256>, Option<&'a Address>);
+
+fn columns_of(event: &ChainEvent) -> Result<EventColumns<'_>, Error> {
+    Ok(match event {
+        ChainEvent::Registry(RegistryEvent::Registered { creator, predicate, uri, hash, .. }) => {
+            (kind::REGISTERED, Some(creator), Some(predicate), Some(uri), Some(hash), None)
+        }
+        ChainEvent::Registry(RegistryEvent::MetadataUpdated { uri, hash, .. }) => {
+            (kind::METADATA, None, None, Some(uri), Some(hash), None)
+        }
+        ChainEvent::Registry(RegistryEvent::PredicateUpdated { predicate, .. }) => {
+            (kind::PREDICATE, None, Some(predicate), None, None, None)
+        }
+        ChainEvent::Registry(RegistryEvent::Deregistered { .. }) => (kind::DEREGISTERED, None, None, None, None, None),
+        ChainEvent::Upgraded { predicate, implementation } => {
+            (kind::UPGRADED, None, Some(predicate), None, None, Some(implementation))
+        }
+        // The enum of the chain may grow; what this program does not know it does not ask for.
+        ChainEvent::Registry(_) => return Err(Error::Corrupt { what: "event of a registry" }),
+    })
+}
+
+/// A tool that events of a batch are about, after them.
+struct Touched {
+    row: Option<ToolRow>,
+    kinds: Kinds,
+}
+
+/// Folds a batch over what is there.
+async fn touched(
+    transaction: &mut Transaction,
+    registry: RegistryId,
+    state: &State,
+    logs: &[ChainLog],
+) -> Result<HashMap<U256, Touched>, Error> {
+    let events = || {
+        logs.iter().filter_map(|log| match &log.event {
+            ChainEvent::Registry(event) => Some((log, event)),
+            ChainEvent::Upgraded { .. } => None,
+        })
+    };
+    // Above the highest id that was ever seen there is nothing to read.
+    let mut before: Vec<U256> = events().map(|(_, event)| event.id()).filter(|id| Some(*id) <= state.highest).collect();
+    before.sort_unstable();
+    before.dedup();
+    let mut touched: HashMap<U256, Touched> = HashMap::with_capacity(logs.len());
+    for row in tools::rows(transaction, registry, &before).await? {
+        touched.insert(row.key.id, Touched { row: Some(row), kinds: Kinds::default() });
+    }
+    for (log, event) in events() {
+        let at = At { block: log.block, time: UnixTime::from_seconds(signed(log.time.unwrap_or_default())?) };
+        let slot = match touched.entry(event.id()) {
+            Entry::Occupied(slot) => slot.into_mut(),
+            Entry::Vacant(slot) => slot.insert(Touched { row: None, kinds: Kinds::default() }),
+        };
+        slot.row = fold(slot.row.take(), registry, event, at);
+        slot.kinds = slot.kinds.and(match event {
+            RegistryEvent::Registered { .. } => Kinds::REGISTERED,
+            RegistryEvent::PredicateUpdated { .. } => Kinds::PREDICATE,
+            RegistryEvent::Deregistered { .. } => Kinds::DEREGISTERED,
+            _ => Kinds::METADATA,
+        });
+    }
+    Ok(touched)
+}
+
+/// Why a tool is to be looked at: the weightiest of what happened.
+const fn reason(kinds: Kinds) -> &'static str {
+    if kinds.has(Kinds::DEREGISTERED) {
+        "deregistered"
+    } else if kinds.has(Kinds::REGISTERED) {
+        "registered"
+    } else if kinds.has(Kinds::METADATA) {
+        "metadata"
+    } else {
+        "predicate"
+    }
+}
+
+/// Tells the tools whose predicate has new code.
+async fn upgrades(
+    transaction: &mut Transaction,
+    registry: RegistryId,
+    logs: &[ChainLog],
+    feed: &mut Vec<(ToolKey, Kinds)>,
+    jobs: &mut Vec<(U256, &'static str)>,
+) -> Result<(), Error> {
+    let mut predicates: Vec<Address> = logs
+        .iter()
+        .filter_map(|log| match log.event {
+            ChainEvent::Upgraded { predicate, .. } => Some(predicate),
+            ChainEvent::Registry(_) => None,
+        })
+        .collect();
+    predicates.sort_unstable();
+    predicates.dedup();
+    // What changed by itself stands at the front, in the order of ids.
+    let changed = feed.len();
+    for id in gated(transaction, registry, &predicates).await? {
+        match feed[..changed].binary_search_by_key(&id, |(key, _)| key.id) {
+            Ok(place) => feed[place].1 = feed[place].1.and(Kinds::UPGRADED),
+            Err(_) => {
+                feed.push((ToolKey { registry, id }, Kinds::UPGRADED));
+                jobs.push((id, "upgraded"));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The tools that have one of these predicates now.
+pub(super) async fn gated(
+    transaction: &mut Transaction,
+    registry: RegistryId,
+    predicates: &[Address],
+) -> Result<Vec<U256>, Error> {
+    let mut found = Vec::new();
+    for predicate in predicates {
+        let values = [Value::Integer(registry.0), Value::Bytes(predicate.as_slice()), Value::Integer(MAX_UPGRADED_TOOLS)];
+        let rows = transaction.fetch(GATED, &values).await?;
+        if rows.len() as i64 == MAX_UPGRADED_TOOLS {
+            tracing::warn!(registry = registry.0, %predicate, "the code of a predicate of very many tools was replaced; not all are told");
+        }
+        for row in rows {
+            found.push(ToolKey::from_columns(registry.0, row.bytes(0)?)?.id);
+        }
+    }
+    Ok(found)
+}
+
+async fn insert_predicates(
+    transaction: &mut Transaction,
+    registry: RegistryId,
+    fresh: &[(Address, (u64, u64))],
+) -> Result<(), Error> {
+    if fresh.is_empty() {
+        return Ok(());
+    }
+    let registries = vec![registry.0; fresh.len()];
+    let predicates: Vec<&[u8]> = fresh.iter().map(|(predicate, _)| predicate.as_slice()).collect();
+    let blocks = fresh.iter().map(|(_, (block, _))| signed(*block)).collect::<Result<Vec<_>, _>>()?;
+    let indexes = fresh.iter().map(|(_, (_, index))| signed(*index)).collect::<Result<Vec<_>, _>>()?;
+    let columns =
+        [Column::Integers(&registries), Column::Bytes(&predicates), Column::Integers(&blocks), Column::Integers(&indexes)];
+    transaction.insert_many(&PREDICATES, &columns).await?;
+    Ok(())
+}
+
+async fn insert_blocks(transaction: &mut Transaction, registry: RegistryId, batch: &Batch) -> Result<(), Error> {
+    let number = Value::Integer(registry.0);
+    transaction.execute(FORGET_BLOCKS, &[number, Value::Integer(batch.marks.finalized)]).await?;
+    if batch.blocks.is_empty() {
+        return Ok(());
+    }
+    let registries = vec![registry.0; batch.blocks.len()];
+    let numbers = batch.blocks.iter().map(|(number, _)| signed(*number)).collect::<Result<Vec<_>, _>>()?;
+    let hashes: Vec<&[u8]> = batch.blocks.iter().map(|(_, hash)| hash.as_slice()).collect();
+    let columns = [Column::Integers(&registries), Column::Integers(&numbers), Column::Bytes(&hashes)];
+    transaction.insert_many(&BLOCKS, &columns).await?;
+    Ok(())
+}
+
+/// A number of a block, of a log or of seconds as the database has it.
+pub(super) fn signed(number: u64) -> Result<i64, Error> {
+    i64::try_from(number).map_err(|_| Error::Corrupt { what: "number of a block" })
+}

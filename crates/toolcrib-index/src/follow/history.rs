@@ -1,0 +1,154 @@
+//! The history of a tool: every event that was ever about it, and every upgrade of the predicate that it had at the time.
+
+use alloy_primitives::{Address, B256};
+use toolcrib_core::clock::UnixTime;
+use toolcrib_store::database::{Row, Value};
+
+use super::fold::kind;
+use super::state::unsigned;
+use super::unwind::{address, hash};
+use crate::model::{At, ToolKey};
+use crate::{Error, Index};
+
+/// Most events of one page.
+pub const MAX_EVENTS: usize = 1_000;
+
+/// An event in the history of a tool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToolEvent {
+    /// Where it stands.
+    pub place: EventPlace,
+    /// When it was.
+    pub at: At,
+    /// The hash of the block.
+    pub block_hash: B256,
+    /// The transaction.
+    pub transaction: B256,
+    /// What happened.
+    pub what: Happening,
+}
+
+/// Where an event stands in its chain. It serves as a cursor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct EventPlace {
+    /// The number of the block.
+    pub block: u64,
+    /// The place among the logs of the block.
+    pub log_index: u64,
+}
+
+/// What happened to a tool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Happening {
+    /// It was registered.
+    Registered {
+        /// By whom.
+        creator: Address,
+        /// Who may use it; `None` for everybody.
+        predicate: Option<Address>,
+        /// Where its manifest is. Foreign text.
+        metadata_uri: String,
+        /// The hash of its manifest.
+        manifest_hash: B256,
+    },
+    /// URI or hash changed.
+    MetadataUpdated {
+        /// The new URI. Foreign text.
+        metadata_uri: String,
+        /// The new hash.
+        manifest_hash: B256,
+    },
+    /// The predicate changed.
+    PredicateUpdated {
+        /// Who may use it now; `None` for everybody.
+        predicate: Option<Address>,
+    },
+    /// It was removed for good.
+    Deregistered,
+    /// The code behind its predicate was replaced.
+    Upgraded {
+        /// The predicate.
+        predicate: Address,
+        /// The new code.
+        implementation: Address,
+    },
+}
+
+impl Happening {
+    /// Its name.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Registered { .. } => "registered",
+            Self::MetadataUpdated { .. } => "metadata_updated",
+            Self::PredicateUpdated { .. } => "predicate_updated",
+            Self::Deregistered => "deregistered",
+            Self::Upgraded { .. } => "predicate_upgraded",
+        }
+    }
+}
+
+/// The tool's own events, and the upgrades of the predicate that the last of them before the upgrade left it with. There are few upgrades,
+/// and they lie together in the index under the empty tool.
+const EVENTS: &str = "SELECT block_number, log_index, time, block_hash, tx, kind, creator, predicate, uri, hash, implementation
+    FROM (SELECT * FROM index_event WHERE registry = $1 AND tool = $2 AND (block_number, log_index) > ($4, $5)
+        ORDER BY block_number, log_index LIMIT $6) own
+    UNION ALL
+    SELECT block_number, log_index, time, block_hash, tx, kind, creator, predicate, uri, hash, implementation FROM index_event u
+    WHERE u.registry = $1 AND u.tool = $3 AND (u.block_number, u.log_index) > ($4, $5) AND u.predicate =
+        (SELECT e.predicate FROM index_event e WHERE e.registry = $1 AND e.tool = $2 AND e.kind IN (1, 3)
+            AND (e.block_number, e.log_index) < (u.block_number, u.log_index)
+            ORDER BY e.block_number DESC, e.log_index DESC LIMIT 1)
+    ORDER BY 1, 2 LIMIT $6";
+
+impl Index {
+    /// The history of a tool after a place, oldest first, at most `limit` events.
+    pub async fn events(&self, key: ToolKey, after: Option<EventPlace>, limit: usize) -> Result<Vec<ToolEvent>, Error> {
+        let limit = limit.clamp(1, MAX_EVENTS);
+        let corrupt = |_| Error::Corrupt { what: "place of an event" };
+        let (block, log_index) = match after {
+            Some(place) => (i64::try_from(place.block).map_err(corrupt)?, i64::try_from(place.log_index).map_err(corrupt)?),
+            None => (-1, -1),
+        };
+        let id = key.id_bytes();
+        let values = [
+            Value::Integer(key.registry.0),
+            Value::Bytes(&id),
+            Value::Bytes(&[]),
+            Value::Integer(block),
+            Value::Integer(log_index),
+            Value::Integer(limit as i64),
+        ];
+        self.database().fetch(EVENTS, &values).await?.iter().map(read).collect()
+    }
+}
+
+fn read(row: &Row) -> Result<ToolEvent, Error> {
+    let corrupt = || Error::Corrupt { what: "event" };
+    let place = EventPlace { block: unsigned(row.integer(0)?)?, log_index: unsigned(row.integer(1)?)? };
+    let (predicate, manifest) = (address(row, 7)?, hash(row, 9)?);
+    let uri = || Ok::<_, Error>(row.optional_text(8)?.ok_or_else(corrupt)?.to_owned());
+    let what = match row.integer(5)? {
+        kind::REGISTERED => Happening::Registered {
+            creator: address(row, 6)?.ok_or_else(corrupt)?,
+            predicate,
+            metadata_uri: uri()?,
+            manifest_hash: manifest.ok_or_else(corrupt)?,
+        },
+        kind::METADATA => Happening::MetadataUpdated { metadata_uri: uri()?, manifest_hash: manifest.ok_or_else(corrupt)? },
+        kind::PREDICATE => Happening::PredicateUpdated { predicate },
+        kind::DEREGISTERED => Happening::Deregistered,
+        kind::UPGRADED => Happening::Upgraded {
+            predicate: predicate.ok_or_else(corrupt)?,
+            implementation: address(row, 10)?.ok_or_else(corrupt)?,
+        },
+        _ => return Err(corrupt()),
+    };
+    Ok(ToolEvent {
+        place,
+        at: At { block: place.block, time: UnixTime::from_seconds(row.integer(2)?) },
+        block_hash: hash(row, 3)?.ok_or_else(corrupt)?,
+        transaction: hash(row, 4)?.ok_or_else(corrupt)?,
+        what,
+    })
+}

@@ -1,0 +1,789 @@
+//! Following a registry: backfill, live head, reorganisations, one process at a time.
+//!
+//! A [`Follower`] reads a chain by explicit block numbers below a head that it has seen, and writes in two stages: `execute` takes events in,
+//! `unwind` takes them back. Each is one transaction with everything that depends on it, so a crash at any moment leaves an index that is
+//! right for its checkpoint. Old blocks are read in large ranges, several at a time; near the head every header is read, and its parent, its
+//! hash in the logs and its bloom must fit. How a registry's rows follow from its events is in `fold`.
+//!
+//! Nothing here fetches a manifest or judges a tool: changed tools go into the table of jobs.
+
+use std::collections::{HashSet, VecDeque};
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use alloy_primitives::{Address, B256, keccak256};
+use futures_util::future::{self, Either};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+use toolcrib_chain::network::Network;
+use toolcrib_chain::registry::{ChainLog, Registry};
+use toolcrib_chain::rpc::{Chain, Header};
+use toolcrib_core::clock::Clock;
+use toolcrib_store::database::Value;
+
+use crate::model::RegistryId;
+use crate::{Error, Index};
+
+mod execute;
+mod fold;
+mod history;
+mod lease;
+mod pace;
+mod source;
+mod state;
+pub(crate) mod tables;
+mod unwind;
+
+pub use history::{EventPlace, Happening, MAX_EVENTS, ToolEvent};
+
+use execute::{Batch, execute, signed};
+use lease::Lease;
+use pace::Pace;
+use source::{Fetched, Source, merge};
+use state::{Marks, State};
+use unwind::{Ancestor, unwind};
+
+/// Blocks behind the head whose headers are all read. Deeper reorganisations are found by the hashes of ranges and events.
+const WINDOW: u64 = 128;
+
+/// Blocks that are taken in at once near the head.
+const LIVE_BLOCKS: u64 = 32;
+
+/// Blocks below the checkpoint whose logs are asked for again with every new block: nodes are known to give them late.
+const REREAD: u64 = 8;
+
+/// Pages that are read ahead of the one that is being written. One being decoded and one on the wire keep a writer busy.
+const PAGES_AHEAD: usize = 3;
+
+/// Blocks after which the code of the registry is looked at again.
+const CODE_EVERY: i64 = 1_000;
+
+/// The longest pause after errors.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
+/// How often a transaction that others got in the way of is tried.
+const ATTEMPTS: u32 = 5;
+
+/// How to follow.
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct FollowOptions {
+    /// Who knows what time it is.
+    pub clock: Arc<dyn Clock + Send + Sync>,
+    /// The first block that can have events of the registry, for a registry that is not in the index yet.
+    pub first_block: u64,
+    /// How often the head is asked for.
+    pub poll: Duration,
+    /// For how many seconds a follower is believed to be alive after it last said so. Another takes over then.
+    pub lease_seconds: i64,
+    /// Blocks after which one is never taken back, where the chain does not say.
+    pub finality_depth: u64,
+    /// Whether a head below the checkpoint means that the chain was taken back, and not that the node is behind. True for local chains,
+    /// which people rewind.
+    pub shrinks: bool,
+    /// Blocks of the first range.
+    pub first_range: u64,
+    /// Blocks of the largest range. Public nodes rarely allow more.
+    pub largest_range: u64,
+}
+
+impl FollowOptions {
+    /// What suits a network.
+    pub fn of(network: &Network, clock: Arc<dyn Clock + Send + Sync>) -> Self {
+        Self {
+            clock,
+            first_block: 0,
+            poll: Duration::from_secs(2),
+            lease_seconds: 15,
+            finality_depth: finality_depth(network.chain_id),
+            shrinks: network.is_local,
+            first_range: 1_000,
+            largest_range: 10_000,
+        }
+    }
+}
+
+impl std::fmt::Debug for FollowOptions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("FollowOptions").field("first_block", &self.first_block).field("poll", &self.poll).finish_non_exhaustive()
+    }
+}
+
+/// Blocks after which others, who have followed these chains for years, believe a block for good.
+const fn finality_depth(chain: u64) -> u64 {
+    match chain {
+        1 => 65,
+        137 => 200,
+        42_161 => 240,
+        _ => 64,
+    }
+}
+
+/// How a follower is doing. For metrics.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Progress {
+    /// Whether this follower is the one that writes.
+    pub leads: bool,
+    /// The last block whose events are in the index.
+    pub checkpoint: i64,
+    /// The newest block.
+    pub head: u64,
+    /// The last block that is never taken back.
+    pub finalized: i64,
+    /// Events that were taken in.
+    pub events: u64,
+    /// Ranges that were taken in.
+    pub ranges: u64,
+    /// Reorganisations.
+    pub reorganisations: u64,
+    /// Ranges that a node found too large.
+    pub refusals: u64,
+    /// Logs that nodes sent without being asked.
+    pub strays: u64,
+    /// Logs that bear the name of an event and do not fit it.
+    pub malformed: u64,
+    /// Logs that a node had not given at first.
+    pub missed: u64,
+    /// Errors that were waited out.
+    pub errors: u64,
+}
+
+/// What a step did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Step {
+    /// Another follows this registry.
+    Waiting,
+    /// There is nothing new, and what is there is still true.
+    Idle,
+    /// Events were taken in, or it was found that there are none.
+    Advanced,
+    /// Events were taken back.
+    Unwound,
+}
+
+/// Follows one registry. Any number of them, in any number of processes, may follow the same one: one leads, the others wait.
+pub struct Follower {
+    index: Index,
+    source: Source,
+    options: FollowOptions,
+    registry: Option<RegistryId>,
+    lease: Option<Lease>,
+    /// `None` when the database must be asked again.
+    state: Option<State>,
+    pace: Pace,
+    /// When the lease was last renewed by a transaction.
+    renewed: Instant,
+    /// The checkpoint at which the registry's code was last looked at.
+    code_at: Option<i64>,
+    marks: Option<Marks>,
+    progress: watch::Sender<Progress>,
+}
+
+impl std::fmt::Debug for Follower {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Follower").field("registry", &self.source.registry()).finish_non_exhaustive()
+    }
+}
+
+impl Follower {
+    /// A follower of the registry at an address. Nothing happens until it is told to run.
+    pub fn new(index: Index, chain: Chain, registry: Address, options: FollowOptions) -> Self {
+        let pace = Pace::new(options.first_range, options.largest_range);
+        Self {
+            index,
+            source: Source::new(Registry::new(chain, registry)),
+            options,
+            registry: None,
+            lease: None,
+            state: None,
+            pace,
+            renewed: Instant::now(),
+            code_at: None,
+            marks: None,
+            progress: watch::Sender::default(),
+        }
+    }
+
+    /// How it is doing.
+    pub fn progress(&self) -> watch::Receiver<Progress> {
+        self.progress.subscribe()
+    }
+
+    /// Follows until `shutdown`, and gives the lease back. Ends with an error when something is wrong that does not pass.
+    pub async fn run(mut self, shutdown: impl Future<Output = ()>) -> Result<(), Error> {
+        let result = {
+            let following = pin!(self.follow());
+            let shutdown = pin!(shutdown);
+            match future::select(shutdown, following).await {
+                Either::Left(((), _)) => Ok(()),
+                Either::Right((result, _)) => result,
+            }
+        };
+        if let Some(lease) = self.lease.take() {
+            lease.release(self.index.database()).await?;
+        }
+        result
+    }
+
+    async fn follow(&mut self) -> Result<(), Error> {
+        let mut pause = self.options.poll;
+        loop {
+            match self.step().await {
+                Ok(Step::Advanced | Step::Unwound) => pause = self.options.poll,
+                Ok(Step::Idle | Step::Waiting) => {
+                    pause = self.options.poll;
+                    tokio::time::sleep(pause).await;
+                }
+                Err(error) if error.is_retryable() => {
+                    tracing::warn!(registry = %self.source.registry().address(), chain = self.source.chain().chain_id(),
+                        code = error.code().id(), %error, "following stumbled; it goes on");
+                    self.progress.send_modify(|progress| progress.errors += 1);
+                    tokio::time::sleep(pause).await;
+                    pause = (pause * 2).min(LONGEST_PAUSE);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Follows until the events of block `block` are in the index and true. For tests and measurements; passing errors are waited out.
+    pub async fn catch_up_to(&mut self, block: u64) -> Result<(), Error> {
+        loop {
+            match self.step_to(block).await {
+                Ok(Step::Idle) if self.state.as_ref().is_some_and(|state| state.next() > block) => return Ok(()),
+                Ok(Step::Advanced | Step::Unwound) => {}
+                Ok(Step::Idle | Step::Waiting) => tokio::time::sleep(self.options.poll).await,
+                Err(error) if error.is_retryable() => {
+                    self.progress.send_modify(|progress| progress.errors += 1);
+                    tokio::time::sleep(self.options.poll).await;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// One look at the chain, and everything that follows from it.
+    pub async fn step(&mut self) -> Result<Step, Error> {
+        self.step_to(u64::MAX).await
+    }
+
+    async fn step_to(&mut self, target: u64) -> Result<Step, Error> {
+        if !self.lead().await? {
+            return Ok(Step::Waiting);
+        }
+        let Some(lease) = self.lease.clone() else { return Ok(Step::Waiting) };
+        let database = self.index.database().clone();
+        let third = Duration::from_secs(u64::try_from(self.options.lease_seconds).unwrap_or_default()) / 3;
+        // Nodes may take longer to answer than others believe in us without a word.
+        let renewing = async {
+            loop {
+                tokio::time::sleep(third).await;
+                if let Err(error) = lease.renew(&database).await {
+                    return error;
+                }
+            }
+        };
+        let result = {
+            let stepping = pin!(self.lead_to(target));
+            let renewing = pin!(renewing);
+            match future::select(stepping, renewing).await {
+                Either::Left((result, _)) => result,
+                Either::Right((error, _)) => Err(error),
+            }
+        };
+        if let Err(error) = &result {
+            // Whether the last transaction took effect may not be known; the database knows.
+            self.state = None;
+            if matches!(error, Error::LeaseLost) {
+                self.lease = None;
+                self.progress.send_modify(|progress| progress.leads = false);
+            }
+        }
+        result
+    }
+
+    /// Takes the lease, unless it is held already.
+    async fn lead(&mut self) -> Result<bool, Error> {
+        let registry = self.registry_id().await?;
+        if self.lease.is_none() {
+            self.lease = Lease::take(self.index.database(), registry, self.options.lease_seconds, &self.options.clock).await?;
+            self.state = None;
+            self.renewed = Instant::now();
+            let leads = self.lease.is_some();
+            self.progress.send_modify(|progress| progress.leads = leads);
+        }
+        Ok(self.lease.is_some())
+    }
+
+    async fn registry_id(&mut self) -> Result<RegistryId, Error> {
+        if let Some(id) = self.registry {
+            return Ok(id);
+        }
+        let chain = self.source.chain().chain_id();
+        let row = self.index.add_registry(chain, self.source.registry().address(), self.options.first_block).await?;
+        Ok(*self.registry.insert(row.id))
+    }
+
+    async fn lead_to(&mut self, target: u64) -> Result<Step, Error> {
+        if self.state.is_none() {
+            let registry = self.registry_id().await?;
+            self.state = Some(State::load(self.index.database(), registry).await?);
+        }
+        let state = self.state()?.clone();
+        let head = self.source.chain().head().await?;
+        let marks = self.look(&head).await?;
+        self.look_at_code(state.checkpoint).await?;
+        let checkpoint = signed(head.number)?;
+        if state.has_begun() {
+            if checkpoint < state.checkpoint {
+                return self.shorter(&head).await;
+            }
+            let is_true = match state.checkpoint_hash {
+                None => false,
+                Some(hash) if checkpoint == state.checkpoint => hash == head.hash,
+                Some(hash) => self.source.block(state.next() - 1).await?.hash == hash,
+            };
+            if !is_true {
+                let ancestor = self.ancestor(state.checkpoint).await?;
+                if ancestor.number < state.checkpoint {
+                    return self.take_back(ancestor).await;
+                }
+                // The hash was not known, and what is stored below is true.
+                self.state.as_mut().ok_or(Error::LeaseLost)?.checkpoint_hash = ancestor.hash;
+            }
+        }
+        let end = head.number.min(target);
+        if state.next() > end {
+            self.mark(marks).await?;
+            return Ok(Step::Idle);
+        }
+        let solid = marks.finalized.max(checkpoint - WINDOW as i64);
+        match u64::try_from(solid) {
+            Ok(solid) if state.next() <= solid.min(end) => self.backfill(solid.min(end), marks).await?,
+            _ => return self.live(end, marks).await,
+        }
+        Ok(Step::Advanced)
+    }
+
+    /// What the chain says about itself, asked for once for each head.
+    async fn look(&mut self, head: &Header) -> Result<Marks, Error> {
+        if let Some(marks) = self.marks.filter(|marks| marks.head == head.number) {
+            return Ok(marks);
+        }
+        let finalized = match self.source.chain().finalized().await? {
+            Some(header) => signed(header.number.min(head.number))?,
+            None => signed(head.number)? - signed(self.options.finality_depth)?,
+        };
+        let marks = Marks { head: head.number, finalized: finalized.max(-1) };
+        self.marks = Some(marks);
+        self.progress.send_modify(|progress| {
+            progress.head = marks.head;
+            progress.finalized = marks.finalized;
+        });
+        Ok(marks)
+    }
+
+    /// Reads large ranges up to `end`, several ahead of the one that is being written.
+    async fn backfill(&mut self, end: u64, marks: Marks) -> Result<(), Error> {
+        let mut queue: VecDeque<Slot> = VecDeque::from([Slot::Planned { from: self.state()?.next(), to: end }]);
+        while !queue.is_empty() {
+            self.start_ahead(&mut queue, marks)?;
+            let Some(Slot::Running(mut task)) = queue.pop_front() else { continue };
+            let fetched = task.join().await?;
+            if fetched.to < task.to {
+                queue.push_front(Slot::Planned { from: fetched.to + 1, to: task.to });
+            }
+            let events = fetched.page.logs.len() as u64;
+            self.pace.learn(fetched.to - fetched.from + 1, events, fetched.refusals > 0);
+            // While this one is written, the next are read.
+            self.start_ahead(&mut queue, marks)?;
+            let batch = self.assemble(fetched, marks).await?;
+            self.commit(batch).await?;
+        }
+        Ok(())
+    }
+
+    fn start_ahead(&self, queue: &mut VecDeque<Slot>, marks: Marks) -> Result<(), Error> {
+        let mut place = 0;
+        while place < PAGES_AHEAD && place < queue.len() {
+            if let Slot::Planned { from, to } = queue[place] {
+                let last = to.min(from.saturating_add(self.pace.span() - 1));
+                if last < to {
+                    queue.insert(place + 1, Slot::Planned { from: last + 1, to });
+                }
+                queue[place] = Slot::Running(self.start(from, last, marks)?);
+            }
+            place += 1;
+        }
+        Ok(())
+    }
+
+    fn start(&self, from: u64, to: u64, marks: Marks) -> Result<Task, Error> {
+        let source = self.source.clone();
+        let predicates = self.state()?.predicates.all().to_vec();
+        let handle = tokio::spawn(async move { source.fetch(from, to, &predicates, marks.finalized).await });
+        Ok(Task { to, handle })
+    }
+
+    /// Makes a page ready to be taken in: upgrades of predicates that it names itself, times, and the hashes to remember.
+    async fn assemble(&mut self, fetched: Fetched, marks: Marks) -> Result<Batch, Error> {
+        let Fetched { from, to, mut page, asked, last, first, refusals } = fetched;
+        let state = self.state()?;
+        if let (Some(first), Some(hash)) = (&first, state.checkpoint_hash)
+            && first.parent != hash
+        {
+            return Err(Error::Inconsistent { what: "a range does not begin where the one before ended" });
+        }
+        let mut known = state.predicates.clone();
+        known.learn(&page.logs);
+        let unasked = known.all().get(asked..).unwrap_or_default();
+        if !unasked.is_empty() {
+            let more = self.source.upgrades(from, to, unasked).await?;
+            merge(&mut page, more);
+        }
+        page.logs.retain(|log| known.counts(log));
+        self.source.fill_times(&mut page.logs, &[]).await?;
+        let finalized = u64::try_from(marks.finalized).unwrap_or_default();
+        let mut blocks: Vec<(u64, B256)> =
+            page.logs.iter().filter(|log| log.block > finalized).map(|log| (log.block, log.block_hash)).collect();
+        blocks.dedup();
+        if to > finalized && blocks.last().is_none_or(|(block, _)| *block < to) {
+            blocks.push((to, last.hash));
+        }
+        if blocks.windows(2).any(|pair| pair[0].0 == pair[1].0) {
+            return Err(Error::Inconsistent { what: "a block has two hashes" });
+        }
+        self.progress.send_modify(|progress| {
+            progress.refusals += refusals;
+            progress.strays += page.strays as u64;
+            progress.malformed += page.malformed as u64;
+        });
+        Ok(Batch { to, hash: last.hash, logs: page.logs, blocks, marks })
+    }
+
+    /// Takes in the next blocks near the head: with every header, whose parent must be the one before.
+    async fn live(&mut self, end: u64, marks: Marks) -> Result<Step, Error> {
+        let state = self.state()?.clone();
+        let from = state.next();
+        let to = end.min(from + LIVE_BLOCKS - 1);
+        let mut headers = self.source.blocks(from, to).await?;
+        let mut parent = state.checkpoint_hash;
+        for header in &headers {
+            if parent.is_some_and(|parent| parent != header.parent) {
+                return Err(Error::Inconsistent { what: "a block has another parent than the one before it" });
+            }
+            parent = Some(header.hash);
+        }
+        let again = state.first_block.max(from.saturating_sub(REREAD));
+        let predicates = state.predicates.all();
+        let (to, mut page, refusals) = self.source.logs(again, to, predicates).await?;
+        if to < from {
+            // The blocks that are known already were too much together. Without them, then.
+            return self.live_alone(from, marks).await;
+        }
+        headers.truncate((to - from + 1) as usize);
+        let missed = self.source.missed(&headers, &mut page, predicates).await?;
+        let mut known = state.predicates.clone();
+        known.learn(&page.logs);
+        let unasked = known.all().get(predicates.len()..).unwrap_or_default();
+        if !unasked.is_empty() {
+            let more = self.source.upgrades(from, to, unasked).await?;
+            merge(&mut page, more);
+        }
+        page.logs.retain(|log| known.counts(log));
+        let (old, mut new): (Vec<ChainLog>, Vec<ChainLog>) = page.logs.into_iter().partition(|log| log.block < from);
+        for log in &new {
+            let header = &headers[(log.block - from) as usize];
+            if header.hash != log.block_hash {
+                return Err(Error::Inconsistent { what: "a log is of another block than the header" });
+            }
+        }
+        if let Some(late) = self.late(again, &old).await? {
+            tracing::warn!(registry = %self.source.registry().address(), block = late, "a node gives events that it did not give before");
+            self.progress.send_modify(|progress| progress.missed += 1);
+            return self.take_back(Ancestor { number: signed(late)? - 1, hash: None }).await;
+        }
+        self.source.fill_times(&mut new, &headers).await?;
+        let finalized = u64::try_from(marks.finalized).unwrap_or_default();
+        let blocks =
+            headers.iter().filter(|header| header.number > finalized).map(|header| (header.number, header.hash)).collect();
+        self.progress.send_modify(|progress| {
+            progress.refusals += refusals;
+            progress.strays += page.strays as u64;
+            progress.malformed += page.malformed as u64;
+            progress.missed += missed;
+        });
+        let Some(last) = headers.last() else { return Err(Error::Inconsistent { what: "no block came back" }) };
+        self.commit(Batch { to, hash: last.hash, logs: new, blocks, marks }).await?;
+        Ok(Step::Advanced)
+    }
+
+    /// One block near the head, without looking back.
+    async fn live_alone(&mut self, block: u64, marks: Marks) -> Result<Step, Error> {
+        let predicates = self.state()?.predicates.all().to_vec();
+        let fetched = self.source.fetch(block, block, &predicates, -1).await?;
+        let batch = self.assemble(fetched, marks).await?;
+        self.commit(batch).await?;
+        Ok(Step::Advanced)
+    }
+
+    /// The first block below the checkpoint that has an event which is not in the index. What is in the index and does not come back was
+    /// there once under the same hash, so it is the node that is wrong.
+    async fn late(&mut self, from: u64, old: &[ChainLog]) -> Result<Option<u64>, Error> {
+        const STORED: &str =
+            "SELECT block_number, log_index, block_hash FROM index_event WHERE registry = $1 AND block_number >= $2";
+        const HASHES: &str = "SELECT number, hash FROM index_block WHERE registry = $1 AND number >= $2";
+        if old.is_empty() {
+            return Ok(None);
+        }
+        let values = [Value::Integer(self.registry_id().await?.0), Value::Integer(signed(from)?)];
+        let mut stored = HashSet::new();
+        for row in self.index.database().fetch(STORED, &values).await? {
+            stored.insert((row.integer(0)?, row.integer(1)?));
+        }
+        let mut hashes = std::collections::HashMap::new();
+        for row in self.index.database().fetch(HASHES, &values).await? {
+            hashes
+                .insert(row.integer(0)?, B256::try_from(row.bytes(1)?).map_err(|_| Error::Corrupt { what: "hash of a block" })?);
+        }
+        for log in old {
+            let (block, index) = (signed(log.block)?, signed(log.log_index)?);
+            if hashes.get(&block).is_some_and(|hash| *hash != log.block_hash) {
+                return Err(Error::Inconsistent { what: "a log is of another block than the one that was taken in" });
+            }
+            if !stored.contains(&(block, index)) {
+                return Ok(Some(log.block));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The head is below the checkpoint: the node is behind, or the chain was taken back.
+    async fn shorter(&mut self, head: &Header) -> Result<Step, Error> {
+        let number = signed(head.number)?;
+        let ancestor = self.ancestor(number).await?;
+        let nearest = self.candidates(number).await?.last().copied();
+        if nearest.is_some_and(|(nearest, _)| ancestor.number < nearest) {
+            return self.take_back(ancestor).await;
+        }
+        if self.options.shrinks {
+            let before = signed(self.state()?.first_block)? - 1;
+            let hash = Some(head.hash).filter(|_| number > before);
+            return self.take_back(Ancestor { number: number.max(before), hash }).await;
+        }
+        Ok(Step::Idle)
+    }
+
+    /// Blocks whose hashes are kept, up to a number, in order.
+    async fn candidates(&mut self, up_to: i64) -> Result<Vec<(i64, B256)>, Error> {
+        const WINDOW: &str = "SELECT number, hash FROM index_block WHERE registry = $1 AND number <= $2 ORDER BY number";
+        let values = [Value::Integer(self.registry_id().await?.0), Value::Integer(up_to)];
+        let mut candidates = Vec::new();
+        for row in self.index.database().fetch(WINDOW, &values).await? {
+            let hash = B256::try_from(row.bytes(1)?).map_err(|_| Error::Corrupt { what: "hash of a block" })?;
+            candidates.push((row.integer(0)?, hash));
+        }
+        let state = self.state()?;
+        if let Some(hash) = state.checkpoint_hash
+            && state.checkpoint <= up_to
+            && candidates.last().is_none_or(|(number, _)| *number < state.checkpoint)
+        {
+            candidates.push((state.checkpoint, hash));
+        }
+        Ok(candidates)
+    }
+
+    /// The last block that is kept and still part of the chain.
+    async fn ancestor(&mut self, up_to: i64) -> Result<Ancestor, Error> {
+        let candidates = self.candidates(up_to).await?;
+        // If a block is true, so is everything below it.
+        let (mut low, mut high) = (0, candidates.len());
+        while low < high {
+            let middle = low + (high - low) / 2;
+            let (number, hash) = candidates[middle];
+            if self.is_true(number, hash).await? {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        if low > 0 {
+            let (number, hash) = candidates[low - 1];
+            return Ok(Ancestor { number, hash: Some(hash) });
+        }
+        // Beyond the window events remember their blocks. Each step back is twice the one before.
+        const EVENT: &str = "SELECT block_number, block_hash FROM index_event WHERE registry = $1 AND block_number <= $2
+            ORDER BY block_number DESC, log_index DESC LIMIT 1";
+        let mut below = candidates.first().map_or(up_to, |(number, _)| number - 1);
+        let mut stride = 1;
+        loop {
+            let values = [Value::Integer(self.registry_id().await?.0), Value::Integer(below)];
+            let Some(row) = self.index.database().fetch_optional(EVENT, &values).await? else {
+                return Ok(Ancestor { number: signed(self.state()?.first_block)? - 1, hash: None });
+            };
+            let number = row.integer(0)?;
+            let hash = B256::try_from(row.bytes(1)?).map_err(|_| Error::Corrupt { what: "hash of a block" })?;
+            if self.is_true(number, hash).await? {
+                return Ok(Ancestor { number, hash: Some(hash) });
+            }
+            below = number - stride;
+            stride *= 2;
+        }
+    }
+
+    async fn is_true(&self, number: i64, hash: B256) -> Result<bool, Error> {
+        let number = u64::try_from(number).map_err(|_| Error::Corrupt { what: "number of a block" })?;
+        Ok(self.source.block(number).await?.hash == hash)
+    }
+
+    /// Takes back everything after a block.
+    async fn take_back(&mut self, ancestor: Ancestor) -> Result<Step, Error> {
+        let registry = self.registry_id().await?;
+        tracing::warn!(registry = registry.0, from = self.state()?.checkpoint, to = ancestor.number, "the chain was reorganised");
+        while self.state()?.checkpoint > ancestor.number {
+            let (state, lease) = (self.state()?, self.lease.as_ref().ok_or(Error::LeaseLost)?);
+            let mut transaction = self.index.database().begin().await?;
+            lease.fence(&mut transaction).await?;
+            unwind(&mut transaction, registry, state, ancestor, self.options.clock.now()).await?;
+            transaction.commit().await?;
+            self.state = Some(State::load(self.index.database(), registry).await?);
+        }
+        let checkpoint = self.state()?.checkpoint;
+        self.marks = None;
+        self.progress.send_modify(|progress| {
+            progress.reorganisations += 1;
+            progress.checkpoint = checkpoint;
+        });
+        Ok(Step::Unwound)
+    }
+
+    /// Takes a batch in.
+    async fn commit(&mut self, batch: Batch) -> Result<(), Error> {
+        let mut attempt = 0;
+        let executed = loop {
+            let done = self.try_commit(&batch).await;
+            attempt += 1;
+            match done {
+                Err(Error::Store(toolcrib_store::Error::Busy { .. })) if attempt < ATTEMPTS => {
+                    tokio::time::sleep(Duration::from_millis(20 << attempt)).await;
+                }
+                done => break done?,
+            }
+        };
+        self.renewed = Instant::now();
+        let state = self.state.as_mut().ok_or(Error::LeaseLost)?;
+        state.checkpoint = signed(batch.to)?;
+        state.checkpoint_hash = Some(batch.hash);
+        state.finalized = state.finalized.max(batch.marks.finalized);
+        state.highest = executed.highest;
+        state.predicates = executed.predicates;
+        let checkpoint = state.checkpoint;
+        self.progress.send_modify(|progress| {
+            progress.checkpoint = checkpoint;
+            progress.events += batch.logs.len() as u64;
+            progress.ranges += 1;
+        });
+        Ok(())
+    }
+
+    async fn try_commit(&self, batch: &Batch) -> Result<execute::Executed, Error> {
+        let (state, lease) = (self.state()?, self.lease.as_ref().ok_or(Error::LeaseLost)?);
+        let registry = self.registry.ok_or(Error::LeaseLost)?;
+        let mut transaction = self.index.database().begin().await?;
+        lease.fence(&mut transaction).await?;
+        let executed = execute(&mut transaction, registry, state, batch, self.options.clock.now()).await?;
+        transaction.commit().await?;
+        Ok(executed)
+    }
+
+    /// Keeps what the chain says about itself, and the lease, when there is nothing else to write.
+    async fn mark(&mut self, marks: Marks) -> Result<(), Error> {
+        const MARK: &str = "UPDATE index_registry SET head = $2, finalized = $3 WHERE id = $1";
+        let Some(lease) = &self.lease else { return Err(Error::LeaseLost) };
+        let registry = self.registry.ok_or(Error::LeaseLost)?;
+        let state = self.state.as_mut().ok_or(Error::LeaseLost)?;
+        let finalized = state.finalized.max(marks.finalized.min(state.checkpoint));
+        let is_old = self.renewed.elapsed() > Duration::from_secs(u64::try_from(self.options.lease_seconds / 3).unwrap_or(1));
+        if finalized == state.finalized && !is_old {
+            return Ok(());
+        }
+        let mut transaction = self.index.database().begin().await?;
+        lease.fence(&mut transaction).await?;
+        let values = [Value::Integer(registry.0), Value::Integer(signed(marks.head)?), Value::Integer(finalized)];
+        transaction.execute(MARK, &values).await?;
+        transaction.commit().await?;
+        state.finalized = finalized;
+        self.renewed = Instant::now();
+        Ok(())
+    }
+
+    /// Compares the registry's code with what it was.
+    async fn look_at_code(&mut self, checkpoint: i64) -> Result<(), Error> {
+        const CODE: &str = "SELECT code_hash FROM index_registry WHERE id = $1";
+        const FIRST: &str = "UPDATE index_registry SET code_hash = $2 WHERE id = $1 AND code_hash IS NULL";
+        const CHANGED: &str =
+            "UPDATE index_registry SET code_hash = $2, code_changed_at = COALESCE(code_changed_at, $3) WHERE id = $1";
+        if self.code_at.is_some_and(|at| checkpoint - at < CODE_EVERY) {
+            return Ok(());
+        }
+        let registry = self.registry_id().await?;
+        let (address, chain) = (self.source.registry().address(), self.source.chain().chain_id());
+        let code = self.source.chain().code(address).await?;
+        self.code_at = Some(checkpoint);
+        if code.is_empty() {
+            tracing::warn!(%address, chain, "there is no code at the address of the registry");
+            return Ok(());
+        }
+        let hash = keccak256(&code);
+        let row = self.index.database().fetch_optional(CODE, &[Value::Integer(registry.0)]).await?;
+        let known = row.as_ref().map(|row| row.optional_bytes(0)).transpose()?.flatten();
+        let values =
+            [Value::Integer(registry.0), Value::Bytes(hash.as_slice()), Value::Integer(self.options.clock.now().seconds())];
+        match known {
+            None => drop(self.index.database().execute(FIRST, &values[..2]).await?),
+            Some(known) if known == hash.as_slice() => {}
+            Some(_) => {
+                tracing::warn!(%address, chain, %hash, "the code of the registry is not what it was");
+                self.index.database().execute(CHANGED, &values).await?;
+            }
+        }
+        Ok(())
+    }
+
+    fn state(&self) -> Result<&State, Error> {
+        // Every path loads it first; a follower that has none does not lead.
+        self.state.as_ref().ok_or(Error::LeaseLost)
+    }
+}
+
+/// A range of blocks in the queue of a backfill.
+enum Slot {
+    Planned { from: u64, to: u64 },
+    Running(Task),
+}
+
+/// A range that is being read. Dropped, it is given up.
+struct Task {
+    to: u64,
+    handle: JoinHandle<Result<Fetched, Error>>,
+}
+
+impl Task {
+    async fn join(&mut self) -> Result<Fetched, Error> {
+        match (&mut self.handle).await {
+            Ok(fetched) => fetched,
+            Err(_) => Err(Error::Inconsistent { what: "reading a range ended early" }),
+        }
+    }
+}
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        self.handle.abort();
+    }
+}

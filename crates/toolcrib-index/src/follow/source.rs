@@ -1,0 +1,244 @@
+//! Reading a chain for a follower: ranges of logs that shrink when a node finds them too large, headers, and the times of blocks.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use alloy_primitives::{Address, B256};
+use futures_util::FutureExt as _;
+use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
+use toolcrib_chain::Error as ChainError;
+use toolcrib_chain::registry::{ChainLog, LogPage, LogQuery, MAX_LOG_ADDRESSES, Registry};
+use toolcrib_chain::rpc::{Chain, Header, TransportFault};
+
+use crate::Error;
+
+/// The most bytes of one page of logs. An answer lies in memory twice while it is read, and several are under way at once.
+const MAX_PAGE_BYTES: usize = 6 << 20;
+
+/// Headers that are asked for at once.
+const HEADERS_AT_ONCE: usize = 8;
+
+/// Pauses before a block that is missing is asked for again. Longer ones are left to whoever takes the next step.
+const MISSING_PAUSES: [Duration; 2] = [Duration::from_millis(20), Duration::from_millis(100)];
+
+/// Reads a registry's chain.
+#[derive(Clone, Debug)]
+pub(super) struct Source {
+    registry: Registry,
+}
+
+/// The logs of a range, or of the first part of it.
+#[derive(Debug)]
+pub(super) struct Fetched {
+    pub(super) from: u64,
+    /// Where it really ends: nodes do not always give as much as they are asked for.
+    pub(super) to: u64,
+    pub(super) page: LogPage,
+    /// How many of the known predicates were asked about.
+    pub(super) asked: usize,
+    /// The header of the last block, read after the logs.
+    pub(super) last: Header,
+    /// The header of the first block, where the chain may still change its mind.
+    pub(super) first: Option<Header>,
+    /// How often a node found the range too large.
+    pub(super) refusals: u64,
+}
+
+impl Source {
+    pub(super) const fn new(registry: Registry) -> Self {
+        Self { registry }
+    }
+
+    pub(super) const fn chain(&self) -> &Chain {
+        self.registry.chain()
+    }
+
+    pub(super) const fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
+    /// A page of logs that begins at `from`, with the hash of its end.
+    pub(super) async fn fetch(&self, from: u64, to: u64, predicates: &[Address], finalized: i64) -> Result<Fetched, Error> {
+        let (to, page, refusals) = self.logs(from, to, predicates).await?;
+        // After the logs: what the node has just answered for, it must still have.
+        let last = self.block(to).await?;
+        let is_final = i64::try_from(from).is_ok_and(|from| from <= finalized);
+        let first = match is_final {
+            true => None,
+            false if from == to => Some(last.clone()),
+            false => Some(self.block(from).await?),
+        };
+        for header in first.iter().chain([&last]) {
+            if page.logs.iter().any(|log| log.block == header.number && log.block_hash != header.hash) {
+                return Err(Error::Inconsistent { what: "a log is of another block than the header" });
+            }
+        }
+        Ok(Fetched { from, to, page, asked: predicates.len(), last, first, refusals })
+    }
+
+    /// The logs from `from` to `to`, or to an earlier block if that is too much for the node. Gives that block, and how often it was.
+    pub(super) async fn logs(&self, from: u64, to: u64, predicates: &[Address]) -> Result<(u64, LogPage, u64), Error> {
+        let mut end = to;
+        let mut refusals = 0;
+        loop {
+            match self.all(from, end, predicates, MAX_PAGE_BYTES).await {
+                Ok(page) => return Ok((end, page, refusals)),
+                Err(error) if !is_too_much(&error) => return Err(error),
+                Err(_) if end > from => end = from + (end - from) / 2,
+                // A single block. What others than the registry emit must not keep us from reading the registry.
+                Err(_) => return Ok((end, self.crowded(from, predicates).await?, refusals + 1)),
+            }
+            refusals += 1;
+        }
+    }
+
+    async fn all(&self, from: u64, to: u64, predicates: &[Address], max_bytes: usize) -> Result<LogPage, Error> {
+        let (first, rest) = predicates.split_at(predicates.len().min(MAX_LOG_ADDRESSES - 1));
+        let mut page = self.registry.logs(&LogQuery { from, to, registry: true, predicates: first, max_bytes }).await?;
+        for predicates in rest.chunks(MAX_LOG_ADDRESSES) {
+            let more = self.registry.logs(&LogQuery { from, to, registry: false, predicates, max_bytes }).await?;
+            merge(&mut page, more);
+        }
+        Ok(page)
+    }
+
+    /// The logs of a block that has too many: the registry's own with all the room there is, and each predicate's if they fit.
+    async fn crowded(&self, block: u64, predicates: &[Address]) -> Result<LogPage, Error> {
+        let mut page = self.all(block, block, &[], usize::MAX).await?;
+        for predicate in predicates {
+            let query = LogQuery {
+                from: block,
+                to: block,
+                registry: false,
+                predicates: std::slice::from_ref(predicate),
+                max_bytes: MAX_PAGE_BYTES,
+            };
+            match self.registry.logs(&query).await.map_err(Error::from) {
+                Ok(more) => merge(&mut page, more),
+                Err(error) if is_too_much(&error) => {
+                    tracing::warn!(block, %predicate, "a predicate emits more than can be read; its upgrades in this block are left out");
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(page)
+    }
+
+    /// Upgrades of predicates that became known after a range was asked for.
+    pub(super) async fn upgrades(&self, from: u64, to: u64, predicates: &[Address]) -> Result<LogPage, Error> {
+        let mut page = LogPage::default();
+        for predicates in predicates.chunks(MAX_LOG_ADDRESSES) {
+            let mut ranges = vec![(from, to)];
+            while let Some((from, to)) = ranges.pop() {
+                let query = LogQuery { from, to, registry: false, predicates, max_bytes: MAX_PAGE_BYTES };
+                match self.registry.logs(&query).await.map_err(Error::from) {
+                    Ok(more) => merge(&mut page, more),
+                    Err(error) if is_too_much(&error) && to > from => {
+                        let middle = from + (to - from) / 2;
+                        ranges.push((middle + 1, to));
+                        ranges.push((from, middle));
+                    }
+                    Err(error) if is_too_much(&error) => {
+                        tracing::warn!(
+                            block = from,
+                            "predicates emit more than can be read; their upgrades in this block are left out"
+                        );
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        Ok(page)
+    }
+
+    /// The header of a block that the chain must have. Of several nodes one may be behind, so another is given the time to answer.
+    pub(super) async fn block(&self, number: u64) -> Result<Header, Error> {
+        for pause in MISSING_PAUSES {
+            if let Some(header) = self.chain().header(number).await? {
+                return Ok(header);
+            }
+            tokio::time::sleep(pause).await;
+        }
+        self.chain().header(number).await?.ok_or(Error::Inconsistent { what: "a block is missing below the newest one" })
+    }
+
+    /// The headers of a short range.
+    pub(super) async fn blocks(&self, from: u64, to: u64) -> Result<Vec<Header>, Error> {
+        self.headers((from..=to).collect()).await
+    }
+
+    async fn headers(&self, numbers: Vec<u64>) -> Result<Vec<Header>, Error> {
+        let asked: Vec<_> = numbers.into_iter().map(|number| self.block(number).boxed()).collect();
+        stream::iter(asked).buffered(HEADERS_AT_ONCE).try_collect().await
+    }
+
+    /// Gives every log its time: from the log itself, or from the header of its block, which is read once.
+    pub(super) async fn fill_times(&self, logs: &mut [ChainLog], known: &[Header]) -> Result<(), Error> {
+        let mut missing: BTreeMap<u64, B256> = BTreeMap::new();
+        for log in logs.iter_mut().filter(|log| log.time.is_none()) {
+            match known.iter().find(|header| header.hash == log.block_hash) {
+                Some(header) => log.time = Some(header.time),
+                None => drop(missing.insert(log.block, log.block_hash)),
+            }
+        }
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let headers = self.headers(missing.keys().copied().collect()).await?;
+        let times: BTreeMap<B256, u64> = headers.into_iter().map(|header| (header.hash, header.time)).collect();
+        for log in logs.iter_mut().filter(|log| log.time.is_none()) {
+            let time = times.get(&log.block_hash);
+            log.time = Some(*time.ok_or(Error::Inconsistent { what: "a log is of another block than the header" })?);
+        }
+        Ok(())
+    }
+
+    /// Reads blocks again, by their hashes, whose headers promise events that a node did not give.
+    pub(super) async fn missed(&self, headers: &[Header], page: &mut LogPage, predicates: &[Address]) -> Result<u64, Error> {
+        let asked = &predicates[..predicates.len().min(MAX_LOG_ADDRESSES - 1)];
+        let mut silent = Vec::new();
+        for header in headers {
+            let is_silent = page.logs.iter().all(|log| log.block != header.number);
+            if is_silent && !is_saturated(header) && self.registry.may_have_events(header) {
+                silent.push(self.registry.logs_of(header, asked, MAX_PAGE_BYTES).boxed());
+            }
+        }
+        let again: Vec<LogPage> = stream::iter(silent).buffered(HEADERS_AT_ONCE).try_collect().await?;
+        let mut found = 0;
+        for more in again {
+            found += more.logs.len() as u64;
+            merge(page, more);
+        }
+        Ok(found)
+    }
+}
+
+/// Whether a bloom has so many bits set that it says nothing: three of four.
+fn is_saturated(header: &Header) -> bool {
+    header.bloom.iter().map(|byte| byte.count_ones()).sum::<u32>() > 1_536
+}
+
+pub(super) fn merge(page: &mut LogPage, more: LogPage) {
+    page.malformed += more.malformed;
+    page.strays += more.strays;
+    if more.logs.is_empty() {
+        return;
+    }
+    page.logs.extend(more.logs);
+    page.logs.sort_by_key(|log| (log.block, log.log_index));
+    page.logs.dedup_by_key(|log| (log.block, log.log_index));
+}
+
+/// Whether a smaller question may be answered. Nodes have no common word for it, so every refusal counts.
+fn is_too_much(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::Chain(
+            ChainError::Refused { .. }
+                | ChainError::Transport {
+                    fault: TransportFault::TooLarge { .. } | TransportFault::Timeout | TransportFault::Status(400..=499),
+                    ..
+                }
+        )
+    )
+}

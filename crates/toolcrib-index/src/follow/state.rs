@@ -1,0 +1,133 @@
+//! What a follower keeps in mind between transactions. All of it can be read from the database again.
+
+use std::collections::HashMap;
+
+use alloy_primitives::{Address, B256, U256};
+use toolcrib_chain::registry::{ChainEvent, ChainLog, RegistryEvent};
+use toolcrib_store::Database;
+use toolcrib_store::database::Value;
+
+use super::fold;
+use crate::Error;
+use crate::model::{RegistryId, ToolKey};
+
+/// Most predicates whose upgrades are watched. Each is an address in the questions to nodes; those that come later are not watched.
+const MAX_PREDICATES: usize = 2_000;
+
+const STATE: &str = "SELECT checkpoint, checkpoint_hash, finalized, first_block FROM index_registry WHERE id = $1";
+const HIGHEST: &str = "SELECT tool FROM index_tool WHERE registry = $1 ORDER BY tool DESC LIMIT 1";
+const PREDICATES: &str = "SELECT predicate, first_block, first_log FROM index_predicate WHERE registry = $1
+    ORDER BY first_block, first_log LIMIT $2";
+
+/// How far a registry was followed, and what the next transaction needs to know.
+#[derive(Clone, Debug)]
+pub(super) struct State {
+    pub(super) checkpoint: i64,
+    pub(super) checkpoint_hash: Option<B256>,
+    pub(super) finalized: i64,
+    pub(super) first_block: u64,
+    /// The highest id of a tool that is in the index.
+    pub(super) highest: Option<U256>,
+    pub(super) predicates: Predicates,
+}
+
+impl State {
+    pub(super) async fn load(database: &Database, registry: RegistryId) -> Result<Self, Error> {
+        let number = Value::Integer(registry.0);
+        let row = database.fetch_optional(STATE, &[number]).await?.ok_or(Error::Corrupt { what: "registry" })?;
+        let hash = row.optional_bytes(1)?.map(B256::try_from).transpose();
+        let highest = database.fetch_optional(HIGHEST, &[number]).await?;
+        let highest = match &highest {
+            Some(row) => Some(ToolKey::from_columns(registry.0, row.bytes(0)?)?.id),
+            None => None,
+        };
+        let mut predicates = Predicates::default();
+        for row in database.fetch(PREDICATES, &[number, Value::Integer(MAX_PREDICATES as i64)]).await? {
+            let predicate = Address::try_from(row.bytes(0)?).map_err(|_| Error::Corrupt { what: "predicate" })?;
+            predicates.add(predicate, (unsigned(row.integer(1)?)?, unsigned(row.integer(2)?)?));
+        }
+        Ok(Self {
+            checkpoint: row.integer(0)?,
+            checkpoint_hash: hash.map_err(|_| Error::Corrupt { what: "hash of a block" })?,
+            finalized: row.integer(2)?,
+            first_block: unsigned(row.integer(3)?)?,
+            highest,
+            predicates,
+        })
+    }
+
+    /// The first block whose events are not in the index.
+    pub(super) fn next(&self) -> u64 {
+        u64::try_from(self.checkpoint + 1).unwrap_or_default()
+    }
+
+    /// Whether anything was taken in yet.
+    pub(super) fn has_begun(&self) -> bool {
+        self.next() > self.first_block
+    }
+}
+
+/// What a chain says about itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Marks {
+    /// The newest block.
+    pub(super) head: u64,
+    /// The last block that is never taken back; -1 when there is none yet.
+    pub(super) finalized: i64,
+}
+
+/// The predicates that tools have or had, in the order in which they were first named.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Predicates {
+    all: Vec<Address>,
+    first: HashMap<Address, (u64, u64)>,
+}
+
+impl Predicates {
+    pub(super) fn all(&self) -> &[Address] {
+        &self.all
+    }
+
+    fn add(&mut self, predicate: Address, place: (u64, u64)) -> bool {
+        if self.all.len() >= MAX_PREDICATES || self.first.contains_key(&predicate) {
+            return false;
+        }
+        self.first.insert(predicate, place);
+        self.all.push(predicate);
+        true
+    }
+
+    /// Takes in the predicates that these logs name, and gives those that are new.
+    pub(super) fn learn(&mut self, logs: &[ChainLog]) -> Vec<(Address, (u64, u64))> {
+        let mut fresh = Vec::new();
+        for log in logs {
+            let (ChainEvent::Registry(RegistryEvent::Registered { predicate, .. })
+            | ChainEvent::Registry(RegistryEvent::PredicateUpdated { predicate, .. })) = &log.event
+            else {
+                continue;
+            };
+            let place = (log.block, log.log_index);
+            if let Some(predicate) = fold::some(*predicate)
+                && self.add(predicate, place)
+            {
+                fresh.push((predicate, place));
+            }
+        }
+        fresh
+    }
+
+    /// Whether an event counts: an upgrade does from where its predicate was first named, so that it does not matter how blocks were cut
+    /// into ranges.
+    pub(super) fn counts(&self, log: &ChainLog) -> bool {
+        match &log.event {
+            ChainEvent::Registry(_) => true,
+            ChainEvent::Upgraded { predicate, .. } => {
+                self.first.get(predicate).is_some_and(|first| *first < (log.block, log.log_index))
+            }
+        }
+    }
+}
+
+pub(super) fn unsigned(number: i64) -> Result<u64, Error> {
+    u64::try_from(number).map_err(|_| Error::Corrupt { what: "number of a block" })
+}

@@ -1,0 +1,130 @@
+//! Places among hits, as text.
+//!
+//! What is promised of pages, while tools come, change and go:
+//!
+//! - By newest or most used, and without words: a cursor is a place in an order that depends on each tool alone. Whatever happens between two
+//!   pages, a tool that did not change is neither skipped nor repeated. One that changed its place may be.
+//! - By relevance with words: the ranked hits of a search are held in memory after its first page, and the next pages are cut from them. All
+//!   pages are of one moment; tools that went away meanwhile are still among the keys. The last [`HELD`](super::held::HELD) searches are
+//!   held. When one was forgotten, or the page is asked of another process, the search is made again and goes on after the score and key in
+//!   the cursor. Statistics that scores depend on are rounded coarsely so that a few changes leave scores as they are; a change that tips
+//!   one over may repeat or skip hits near the border of the page.
+
+use std::fmt;
+
+use alloy_primitives::U256;
+use base64ct::{Base64UrlUnpadded, Encoding as _};
+
+use crate::Error;
+use crate::model::{RegistryId, ToolKey};
+
+/// Longest text of a cursor. Ours are shorter; the rest is somebody else's.
+const MAX_CHARS: usize = 128;
+
+/// The first byte. Cursors live for minutes; one of another version is simply refused.
+const VERSION: u8 = 1;
+
+/// A place among hits. Its text is what a page gives and the next one takes: letters, digits, `-` and `_`, so it needs no escaping in a URL.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cursor(Place);
+
+/// What a cursor says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    /// Which search it belongs to.
+    pub(super) search: u32,
+    /// Whether the place is among unverified tools.
+    pub(super) is_unverified: bool,
+    /// The hit that it comes after: what it is sorted by, and which it is.
+    pub(super) value: u64,
+    pub(super) key: ToolKey,
+    /// Where the ranked hits are held, and how many were given; zero if they are not.
+    pub(super) held: u64,
+    pub(super) given: u32,
+}
+
+impl Cursor {
+    /// Reads a cursor's text.
+    pub fn parse(text: &str) -> Result<Self, Error> {
+        if text.len() > MAX_CHARS {
+            return Err(Error::Cursor);
+        }
+        let bytes = Base64UrlUnpadded::decode_vec(text).map_err(|_| Error::Cursor)?;
+        read(&bytes).map(Self).ok_or(Error::Cursor)
+    }
+
+    pub(super) const fn new(place: Place) -> Self {
+        Self(place)
+    }
+
+    pub(super) const fn place(&self) -> &Place {
+        &self.0
+    }
+}
+
+impl fmt::Display for Cursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Place { search, is_unverified, value, key, held, given } = self.0;
+        let mut bytes = vec![VERSION, u8::from(is_unverified)];
+        bytes.extend_from_slice(&search.to_be_bytes());
+        bytes.extend_from_slice(&value.to_be_bytes());
+        bytes.extend_from_slice(&key.registry.0.to_be_bytes());
+        bytes.extend_from_slice(&held.to_be_bytes());
+        bytes.extend_from_slice(&given.to_be_bytes());
+        // Ids are small numbers.
+        bytes.extend_from_slice(&key.id.to_be_bytes_trimmed_vec());
+        f.write_str(&Base64UrlUnpadded::encode_string(&bytes))
+    }
+}
+
+fn read(bytes: &[u8]) -> Option<Place> {
+    let ([VERSION, is_unverified @ 0..=1], rest) = bytes.split_first_chunk::<2>()? else { return None };
+    let (search, rest) = rest.split_first_chunk::<4>()?;
+    let (value, rest) = rest.split_first_chunk::<8>()?;
+    let (registry, rest) = rest.split_first_chunk::<8>()?;
+    let (held, rest) = rest.split_first_chunk::<8>()?;
+    let (given, id) = rest.split_first_chunk::<4>()?;
+    Some(Place {
+        search: u32::from_be_bytes(*search),
+        is_unverified: *is_unverified == 1,
+        value: u64::from_be_bytes(*value),
+        key: ToolKey { registry: RegistryId(i64::from_be_bytes(*registry)), id: U256::try_from_be_slice(id)? },
+        held: u64::from_be_bytes(*held),
+        given: u32::from_be_bytes(*given),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn a_place_survives_its_text(
+            search: u32, is_unverified: bool, value: u64, registry: i64, id: [u8; 32], small: bool, held: u64, given: u32,
+        ) {
+            let id = if small { U256::from(id[0]) } else { U256::from_be_bytes(id) };
+            let key = ToolKey { registry: RegistryId(registry), id };
+            let cursor = Cursor::new(Place { search, is_unverified, value, key, held, given });
+            let text = cursor.to_string();
+            prop_assert!(text.len() <= MAX_CHARS && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_')));
+            prop_assert_eq!(Cursor::parse(&text).expect("a cursor"), cursor);
+        }
+
+        #[test]
+        fn other_texts_are_refused_or_read(text in "[A-Za-z0-9_-]{0,140}|.{0,60}") {
+            if let Ok(cursor) = Cursor::parse(&text) {
+                prop_assert!(Cursor::parse(&cursor.to_string()).is_ok());
+            }
+        }
+    }
+
+    #[test]
+    fn no_cursor_is_empty() {
+        for text in ["", "AQ", "not a cursor", &"A".repeat(1_000_000)] {
+            assert!(matches!(Cursor::parse(text), Err(Error::Cursor)), "{}", text.len());
+        }
+    }
+}

@@ -1,0 +1,296 @@
+//! What is kept of a tool for search: terms, labels to filter by, and columns to sort by. No text: that is in the database.
+
+use alloy_primitives::U256;
+use serde_json::Value;
+use tantivy::schema::{Field, IndexRecordOption, NumericOptions, Schema, TextFieldIndexing, TextOptions};
+use tantivy::{TantivyDocument, Term};
+
+use crate::listing::ManifestFacts;
+use crate::model::{RegistryId, ToolKey, ToolView};
+use crate::search::embedding::{COLUMNS, Embedding};
+use crate::search::rank::{Signals, TIERS};
+use crate::search::words::{GIVEN, Words};
+
+/// Most characters of one part of a document. Manifests are held to less; this holds whatever else gets here.
+const MAX_PART_CHARS: usize = 2_000;
+
+/// Most characters of the descriptions in schemas. They help to tell tools apart; schemas of a megabyte do not.
+const MAX_SCHEMA_CHARS: usize = 2_000;
+
+/// Most levels of a schema that are looked at.
+const MAX_SCHEMA_DEPTH: usize = 12;
+
+/// Most names of schema fields.
+const MAX_FIELDS: usize = 200;
+
+/// Most pairs of neighbours. Names and descriptions have at most so many.
+const MAX_PAIRS: usize = 120;
+
+/// Most labels of one kind, such as collections of a predicate.
+const MAX_LABELS: usize = 32;
+
+/// The six tags that directories show as categories.
+pub(super) const CATEGORIES: [&str; 6] = ["ai", "defi", "nft", "trading", "image", "security"];
+
+/// The kinds of label that hits are counted by.
+pub(super) mod label {
+    pub(in crate::search) const TAG: &str = "tag:";
+    pub(in crate::search) const CHAIN: &str = "chain:";
+    pub(in crate::search) const ACCESS: &str = "access:";
+    pub(in crate::search) const TIER: &str = "tier:";
+    pub(in crate::search) const PROTOCOL: &str = "protocol:";
+    pub(in crate::search) const CREATOR: &str = "creator:";
+    pub(in crate::search) const ASSET: &str = "asset:";
+    pub(in crate::search) const COLLECTION: &str = "collection:";
+    pub(in crate::search) const ORIGIN: &str = "origin:";
+    /// A tier, and all below it.
+    pub(in crate::search) const AT_LEAST: &str = "at-least:";
+}
+
+/// Names of the columns.
+pub(super) mod column {
+    pub(in crate::search) const REGISTRY: &str = "registry";
+    pub(in crate::search) const ID: [&str; 4] = ["id0", "id1", "id2", "id3"];
+    pub(in crate::search) const REGISTERED: &str = "registered";
+    pub(in crate::search) const PAYERS: &str = "payers";
+    pub(in crate::search) const MERIT: &str = "merit";
+    pub(in crate::search) const SIGNALS: &str = "signals";
+    pub(in crate::search) const PRICE: &str = "price";
+    pub(in crate::search) const FACET: &str = "facet";
+}
+
+/// The fields of a document.
+#[derive(Clone, Debug)]
+pub(super) struct Fields {
+    pub(super) schema: Schema,
+    pub(super) key: Field,
+    /// All words, in one field: frequencies of a word in name and description belong together.
+    pub(super) text: Field,
+    pub(super) name: Field,
+    pub(super) description: Field,
+    /// Pairs of neighbours, and identifiers whole.
+    pub(super) pairs: Field,
+    /// Everything that is filtered by.
+    pub(super) label: Field,
+    facet: Field,
+    registry: Field,
+    id: [Field; 4],
+    registered: Field,
+    payers: Field,
+    merit: Field,
+    signals: Field,
+    price: Field,
+    vector: Vec<Field>,
+}
+
+impl Fields {
+    /// The fields; columns of vectors only where they are used.
+    pub(super) fn new(has_vectors: bool) -> Self {
+        let mut schema = Schema::builder();
+        let words = || {
+            let indexing = TextFieldIndexing::default().set_tokenizer(GIVEN).set_index_option(IndexRecordOption::WithFreqs);
+            TextOptions::default().set_indexing_options(indexing)
+        };
+        let raw =
+            || TextFieldIndexing::default().set_tokenizer("raw").set_index_option(IndexRecordOption::Basic).set_fieldnorms(false);
+        let number = || NumericOptions::default().set_fast();
+        Self {
+            key: schema.add_bytes_field("key", tantivy::schema::BytesOptions::default().set_indexed()),
+            text: schema.add_text_field("text", words()),
+            name: schema.add_text_field("name", words()),
+            description: schema.add_text_field("description", words()),
+            pairs: schema.add_text_field("pairs", words()),
+            label: schema.add_text_field("label", TextOptions::default().set_indexing_options(raw())),
+            facet: schema.add_text_field(column::FACET, TextOptions::default().set_fast("raw")),
+            registry: schema.add_u64_field(column::REGISTRY, number()),
+            id: column::ID.map(|name| schema.add_u64_field(name, number())),
+            registered: schema.add_u64_field(column::REGISTERED, number()),
+            payers: schema.add_u64_field(column::PAYERS, number()),
+            merit: schema.add_u64_field(column::MERIT, number()),
+            signals: schema.add_u64_field(column::SIGNALS, number()),
+            price: schema.add_u64_field(column::PRICE, number()),
+            vector: match has_vectors {
+                true => COLUMNS.iter().map(|name| schema.add_u64_field(name, number())).collect(),
+                false => Vec::new(),
+            },
+            schema: schema.build(),
+        }
+    }
+
+    /// The term that a tool is replaced by.
+    pub(super) fn key_term(&self, key: ToolKey) -> Term {
+        let mut bytes = key.registry.0.to_be_bytes().to_vec();
+        bytes.extend_from_slice(&key.id_bytes());
+        Term::from_field_bytes(self.key, &bytes)
+    }
+
+    /// The document of a tool.
+    pub(super) fn document(&self, view: &ToolView, embedding: Option<&Embedding>, reputation: Option<f32>) -> TantivyDocument {
+        let mut document = TantivyDocument::default();
+        let key = view.row.key;
+        let mut bytes = key.registry.0.to_be_bytes().to_vec();
+        bytes.extend_from_slice(&key.id_bytes());
+        document.add_bytes(self.key, &bytes);
+        document.add_u64(self.registry, key.registry.0.cast_unsigned());
+        for (field, limb) in self.id.into_iter().zip(key.id.into_limbs()) {
+            document.add_u64(field, limb);
+        }
+        let signals = Signals::of(view, reputation);
+        document.add_u64(self.registered, sortable_time(view.row.registered.time.seconds()));
+        document.add_u64(self.payers, view.usage.ranking_payers);
+        document.add_u64(self.merit, signals.merit());
+        document.add_u64(self.signals, signals.pack());
+        let texts = match view.listing.as_ref().and_then(|listing| listing.manifest.as_ref()).filter(|_| view.is_listed()) {
+            Some(manifest) => {
+                if let Some(price) = price(manifest) {
+                    document.add_u64(self.price, price);
+                }
+                Texts::of_manifest(manifest)
+            }
+            None => Texts::of_claims(view),
+        };
+        self.add_words(&mut document, &texts, view);
+        for label in labels(view) {
+            document.add_text(self.label, &label);
+            let is_counted = [label::TAG, label::CHAIN, label::ACCESS, label::TIER, label::PROTOCOL];
+            if is_counted.iter().any(|kind| label.starts_with(kind)) {
+                document.add_text(self.facet, &label);
+            }
+        }
+        if let Some(embedding) = embedding
+            && let Some(vector) = embedding.of_tool(&texts.name, &texts.description)
+        {
+            for (field, packed) in self.vector.iter().zip(vector.packed()) {
+                document.add_u64(*field, packed);
+            }
+        }
+        document
+    }
+
+    fn add_words(&self, document: &mut TantivyDocument, texts: &Texts, view: &ToolView) {
+        let name = Words::of(&texts.name, MAX_PART_CHARS);
+        let description = Words::of(&texts.description, MAX_PART_CHARS);
+        let rest = Words::of(&texts.rest, 2 * MAX_PART_CHARS + MAX_SCHEMA_CHARS);
+        let lines = |terms: &mut dyn Iterator<Item = &str>| terms.collect::<Vec<_>>().join("\n");
+        document.add_text(self.name, lines(&mut name.terms()));
+        document.add_text(self.description, lines(&mut description.terms()));
+        document.add_text(self.text, lines(&mut name.terms().chain(description.terms()).chain(rest.terms())));
+        let mut pairs: Vec<String> = name.pairs().chain(description.pairs()).take(MAX_PAIRS).collect();
+        pairs.extend(name.wholes.into_iter().chain(description.wholes).chain(rest.wholes).take(MAX_PAIRS));
+        pairs.push(format!("{:#x}", view.row.creator));
+        document.add_text(self.pairs, pairs.join("\n"));
+    }
+}
+
+/// The texts of a tool.
+struct Texts {
+    name: String,
+    description: String,
+    rest: String,
+}
+
+impl Texts {
+    fn of_manifest(manifest: &ManifestFacts) -> Self {
+        let mut rest = manifest.tags.join(" ");
+        for field in manifest.fields.iter().take(MAX_FIELDS) {
+            rest.push(' ');
+            rest.push_str(cut(field, 128));
+        }
+        let mut left = MAX_SCHEMA_CHARS;
+        for schema in [&manifest.inputs, &manifest.outputs].into_iter().flatten() {
+            add_descriptions(schema, 0, &mut left, &mut rest);
+        }
+        rest.push(' ');
+        rest.push_str(cut(manifest.origin.split_once("://").map_or("", |(_, host)| host), 260));
+        rest.push(' ');
+        rest.push_str(cut(&manifest.slug, 260));
+        Self { name: manifest.name.clone(), description: manifest.description.clone(), rest }
+    }
+
+    /// What is not verified is found by what it calls itself and by where it is, and by nothing that it promises.
+    fn of_claims(view: &ToolView) -> Self {
+        let claims = view.listing.as_ref().and_then(|listing| listing.claims.as_ref());
+        let name = claims.and_then(|claims| claims.name.clone());
+        let endpoint = claims.and_then(|claims| claims.endpoint.as_deref());
+        let uri = &view.row.metadata_uri;
+        let rest = format!("{} {}", cut(endpoint.unwrap_or_default(), MAX_PART_CHARS), cut(uri, MAX_PART_CHARS));
+        Self { name: name.unwrap_or_default(), description: String::new(), rest }
+    }
+}
+
+/// The descriptions of fields, wherever they are.
+fn add_descriptions(schema: &Value, depth: usize, left: &mut usize, text: &mut String) {
+    if depth > MAX_SCHEMA_DEPTH || *left == 0 {
+        return;
+    }
+    match schema {
+        Value::Object(members) => {
+            for (name, value) in members {
+                match value {
+                    Value::String(description) if name == "description" || name == "title" => {
+                        let description = cut(description, *left);
+                        *left -= description.len().min(*left);
+                        text.push(' ');
+                        text.push_str(description);
+                    }
+                    value => add_descriptions(value, depth + 1, left, text),
+                }
+            }
+        }
+        Value::Array(items) => {
+            for item in items {
+                add_descriptions(item, depth + 1, left, text);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// What a tool can be filtered by.
+fn labels(view: &ToolView) -> Vec<String> {
+    let mut labels = vec![format!("{}{}", label::CHAIN, view.tool.chain), format!("{}{:#x}", label::CREATOR, view.row.creator)];
+    let Some(listing) = &view.listing else { return labels };
+    labels.push(format!("{}{}", label::ACCESS, listing.access.kind.as_str()));
+    let collections = listing.access.requirements.iter().filter_map(|requirement| requirement.contract);
+    labels.extend(collections.take(MAX_LABELS).map(|contract| format!("{}{contract:#x}", label::COLLECTION)));
+    let Some(manifest) = listing.manifest.as_ref().filter(|_| view.is_listed()) else { return labels };
+    let tier = TIERS.iter().position(|tier| *tier == listing.tier).unwrap_or_default();
+    labels.push(format!("{}{}", label::TIER, TIERS[tier]));
+    labels.extend(TIERS[..=tier].iter().map(|tier| format!("{}{tier}", label::AT_LEAST)));
+    labels.extend(manifest.tags.iter().take(MAX_LABELS).map(|tag| format!("{}{}", label::TAG, cut(tag, 64))));
+    for price in manifest.prices.iter().take(MAX_LABELS) {
+        labels.push(format!("{}{}", label::ASSET, cut(&price.asset.to_ascii_lowercase(), 256)));
+        labels.push(format!("{}{}", label::PROTOCOL, cut(&price.protocol, 64)));
+    }
+    labels.push(format!("{}{}", label::ORIGIN, cut(&manifest.origin.to_ascii_lowercase(), 300)));
+    labels.sort();
+    labels.dedup();
+    labels
+}
+
+/// The lowest price in millionths of a dollar. A tool that asks for nothing costs nothing; one that asks for another currency has no price.
+fn price(manifest: &ManifestFacts) -> Option<u64> {
+    if manifest.prices.is_empty() {
+        return Some(0);
+    }
+    manifest.prices.iter().filter_map(|price| price.micro_usd).min()
+}
+
+/// Times before 1970 do not happen, and sort first if they do.
+fn sortable_time(seconds: i64) -> u64 {
+    u64::try_from(seconds).unwrap_or_default()
+}
+
+/// The start of a text, of at most so many bytes.
+pub(super) fn cut(text: &str, bytes: usize) -> &str {
+    let mut end = bytes.min(text.len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}
+
+/// The key in four columns.
+pub(super) fn key_of(registry: u64, limbs: [u64; 4]) -> ToolKey {
+    ToolKey { registry: RegistryId(registry.cast_signed()), id: U256::from_limbs(limbs) }
+}

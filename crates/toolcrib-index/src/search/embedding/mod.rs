@@ -1,0 +1,181 @@
+//! Meaning: a static embedding that an operator may give, so that `forecast` is near `weather`.
+//!
+//! Such a model is a table with one vector for each piece of a word; a text is the mean of its pieces. There is no network to run, and a
+//! text takes microseconds. None is bundled: those that exist come with terms of their own. The files are read with bounds on everything,
+//! as they may come from anywhere.
+
+mod tensors;
+mod tokenizer;
+
+use std::path::Path;
+
+use crate::Error;
+use tensors::Table;
+use tokenizer::Tokenizer;
+
+/// Numbers of a kept vector. Shorter vectors are filled with zeros.
+pub(super) const DIMENSIONS: usize = 256;
+
+/// Most characters of a text that are looked at. The mean of a long text is near everything.
+const MAX_CHARS: usize = 1_000;
+
+/// Most pieces of a text.
+const MAX_PIECES: usize = 512;
+
+/// Columns that a vector is kept in: eight numbers of eight bits each. Columns are merged, mapped and forgotten with everything else of a
+/// document, which a file of our own would have to do by hand.
+pub(super) const COLUMNS: [&str; DIMENSIONS / 8] = [
+    "v00", "v01", "v02", "v03", "v04", "v05", "v06", "v07", "v08", "v09", "v10", "v11", "v12", "v13", "v14", "v15", "v16", "v17",
+    "v18", "v19", "v20", "v21", "v22", "v23", "v24", "v25", "v26", "v27", "v28", "v29", "v30", "v31",
+];
+
+/// A static embedding.
+#[derive(Debug)]
+pub(super) struct Embedding {
+    table: Table,
+    tokenizer: Tokenizer,
+    fingerprint: String,
+}
+
+impl Embedding {
+    /// Reads the files in a folder: one `*.safetensors` and `tokenizer.json`.
+    pub(super) fn open(folder: &Path) -> Result<Self, Error> {
+        let refuse = |reason: String| Error::Embedding { folder: folder.display().to_string(), reason };
+        let entries = std::fs::read_dir(folder).map_err(|error| refuse(error.to_string()))?;
+        let mut tables: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
+        tables.retain(|path| path.extension().is_some_and(|extension| extension == "safetensors"));
+        let [path] = tables.as_slice() else {
+            return Err(refuse(format!("it has {} files *.safetensors instead of one", tables.len())));
+        };
+        let bytes = read(path, tensors::MAX_BYTES).map_err(refuse)?;
+        let words = read(&folder.join("tokenizer.json"), tokenizer::MAX_BYTES).map_err(refuse)?;
+        Self::read(&bytes, &words).map_err(refuse)
+    }
+
+    /// Reads the bytes of both files.
+    fn read(tensors: &[u8], tokenizer: &[u8]) -> Result<Self, String> {
+        let table = Table::read(tensors)?;
+        let words = Tokenizer::read(tokenizer)?;
+        if words.pieces() > table.rows() {
+            return Err(format!("the tokenizer has {} pieces, and the table {} rows", words.pieces(), table.rows()));
+        }
+        let mut both = alloy_primitives::keccak256(tensors).to_vec();
+        both.extend_from_slice(alloy_primitives::keccak256(tokenizer).as_slice());
+        let fingerprint = format!("{:x}", alloy_primitives::keccak256(both));
+        Ok(Self { table, tokenizer: words, fingerprint })
+    }
+
+    /// What tells this model from others.
+    pub(super) fn fingerprint(&self) -> &str {
+        &self.fingerprint
+    }
+
+    /// The vector of a tool; `None` when none of its words has one.
+    pub(super) fn of_tool(&self, name: &str, description: &str) -> Option<Vector> {
+        // Names are identifiers; the model knows words.
+        let words = super::words::Words::of(name, MAX_CHARS);
+        let name = words.parts.iter().map(|word| word.plain.as_str()).collect::<Vec<_>>().join(" ");
+        self.of_text(&format!("{name}: {description}"))
+    }
+
+    /// The vector of a query.
+    pub(super) fn of_query(&self, text: &str) -> Option<Vector> {
+        self.of_text(text)
+    }
+
+    fn of_text(&self, text: &str) -> Option<Vector> {
+        let start: String = text.chars().take(MAX_CHARS).collect();
+        let pieces = self.tokenizer.pieces_of(&start);
+        let mut sum = [0.0_f32; DIMENSIONS];
+        for piece in pieces.into_iter().take(MAX_PIECES) {
+            self.table.add_row(piece, &mut sum);
+        }
+        Vector::quantised(&sum)
+    }
+}
+
+/// Reads a file that is not larger than allowed.
+fn read(path: &Path, most: u64) -> Result<Vec<u8>, String> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let size = std::fs::metadata(path).map_err(|error| format!("{name}: {error}"))?.len();
+    if size > most {
+        return Err(format!("{name} has {size} bytes; at most {most} are read"));
+    }
+    std::fs::read(path).map_err(|error| format!("{name}: {error}"))
+}
+
+/// A direction: numbers of eight bits, of which only the ratio matters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Vector([i8; DIMENSIONS]);
+
+impl Vector {
+    fn quantised(sum: &[f32; DIMENSIONS]) -> Option<Self> {
+        let largest = sum.iter().fold(0.0_f32, |largest, value| largest.max(value.abs()));
+        if !largest.is_finite() || largest <= 0.0 {
+            return None;
+        }
+        Some(Self(sum.map(|value| (value / largest * 127.0).round() as i8)))
+    }
+
+    /// As columns keep it.
+    pub(super) fn packed(&self) -> impl Iterator<Item = u64> {
+        self.0.chunks_exact(8).map(|eight| eight.iter().fold(0, |packed, value| packed << 8 | u64::from(value.cast_unsigned())))
+    }
+
+    /// From columns.
+    pub(super) fn unpacked(columns: &[u64; DIMENSIONS / 8]) -> Self {
+        let mut values = [0; DIMENSIONS];
+        for (eight, packed) in values.chunks_exact_mut(8).zip(columns) {
+            for (value, byte) in eight.iter_mut().zip(packed.to_be_bytes()) {
+                *value = byte.cast_signed();
+            }
+        }
+        Self(values)
+    }
+
+    /// How near two directions are, from -1 to 1.
+    pub(super) fn cosine(&self, other: &Self) -> f32 {
+        let (mut dot, mut own, mut others) = (0_i32, 0_i32, 0_i32);
+        for (a, b) in self.0.iter().zip(&other.0) {
+            let (a, b) = (i32::from(*a), i32::from(*b));
+            dot += a * b;
+            own += a * a;
+            others += b * b;
+        }
+        if own == 0 || others == 0 {
+            return 0.0;
+        }
+        dot as f32 / ((own as f32).sqrt() * (others as f32).sqrt())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn vectors_survive_their_columns(values in prop::collection::vec(-1000.0_f32..1000.0, DIMENSIONS)) {
+            let values: [f32; DIMENSIONS] = values.try_into().expect("as many");
+            if let Some(vector) = Vector::quantised(&values) {
+                let columns: Vec<u64> = vector.packed().collect();
+                prop_assert_eq!(&Vector::unpacked(&columns.try_into().expect("as many")), &vector);
+                prop_assert!((vector.cosine(&vector) - 1.0).abs() < 1e-5);
+            }
+        }
+
+        #[test]
+        fn any_bytes_are_refused_or_read(tensors in prop::collection::vec(any::<u8>(), 0..200), words in ".{0,200}") {
+            let _ = Embedding::read(&tensors, words.as_bytes());
+        }
+    }
+
+    #[test]
+    fn nothing_has_no_direction() {
+        assert_eq!(Vector::quantised(&[0.0; DIMENSIONS]), None);
+        assert_eq!(Vector::quantised(&[f32::NAN; DIMENSIONS]), None);
+        assert_eq!(Vector::quantised(&[f32::INFINITY; DIMENSIONS]), None);
+    }
+}

@@ -1,0 +1,246 @@
+//! A search index, and how it is fed.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use tokio::sync::Mutex;
+
+use crate::model::{ToolKey, ToolView};
+use crate::search::document::Fields;
+use crate::search::embedding::Embedding;
+use crate::search::held::Held;
+use crate::search::run::Answering;
+use crate::search::shelf::Shelf;
+use crate::search::{SearchPage, SearchQuery};
+use crate::{Error, Index, MAX_TOOLS, feed};
+
+/// How documents are made. Whoever changes that changes this, and every index is made anew.
+const FORMAT: &str = "1";
+
+/// Changes after which they are made durable, however many wait: a crash loses no more work than this.
+const COMMIT_CHANGES: usize = 20_000;
+
+/// A judgement about a tool from outside, between 0 and 1; `None` when there is none. It is asked for when a tool changes, and counts little.
+pub type Reputation = Arc<dyn Fn(&ToolView) -> Option<f32> + Send + Sync>;
+
+/// Where and how to search.
+#[derive(Clone, Default)]
+pub struct SearchOptions {
+    /// The folder that the index of words is kept in, so that a restart goes on where it was. It belongs to one process at a time. Without one
+    /// it is kept in memory and made anew at each start.
+    pub folder: Option<PathBuf>,
+    /// A folder with a static embedding: one `*.safetensors` and `tokenizer.json`.
+    pub embedding: Option<PathBuf>,
+    /// What is known about tools and creators from elsewhere.
+    pub reputation: Option<Reputation>,
+}
+
+impl fmt::Debug for SearchOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { folder, embedding, reputation } = self;
+        let reputation = reputation.as_ref().map(|_| "a function");
+        f.debug_struct("SearchOptions")
+            .field("folder", folder)
+            .field("embedding", embedding)
+            .field("reputation", &reputation)
+            .finish()
+    }
+}
+
+/// Search over an index. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Search {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    index: Index,
+    verified: Shelf,
+    unverified: Shelf,
+    embedding: Option<Embedding>,
+    reputation: Option<Reputation>,
+    format: String,
+    held: Held,
+    cursor: AtomicI64,
+    /// One feeds at a time. Whether everything must be read from the database, because it was never filled or its past is gone.
+    feeding: Mutex<bool>,
+}
+
+impl fmt::Debug for Inner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Inner").field("verified", &self.verified).field("cursor", &self.cursor).finish_non_exhaustive()
+    }
+}
+
+impl Search {
+    /// Opens it. Until [`Search::catch_up`] it finds what a kept folder has, or nothing.
+    pub async fn open(index: Index, options: SearchOptions) -> Result<Self, Error> {
+        blocking(move || {
+            let embedding = options.embedding.as_deref().map(Embedding::open).transpose()?;
+            let format = match &embedding {
+                Some(embedding) => format!("{FORMAT} {}", embedding.fingerprint()),
+                None => FORMAT.to_owned(),
+            };
+            let fields = Arc::new(Fields::new(embedding.is_some()));
+            let open = |name: &str| {
+                let folder = options.folder.as_ref().map(|folder| folder.join(name));
+                Shelf::open(folder.as_deref(), Arc::clone(&fields), &format)
+            };
+            let (verified, cursor) = open("verified")?;
+            let (unverified, other) = open("unverified")?;
+            // They are committed one after the other; what only one has is applied again.
+            let cursor = cursor.zip(other).map(|(cursor, other)| cursor.min(other));
+            Ok(Self {
+                inner: Arc::new(Inner {
+                    index,
+                    verified,
+                    unverified,
+                    embedding,
+                    reputation: options.reputation,
+                    format,
+                    held: Held::default(),
+                    cursor: AtomicI64::new(cursor.unwrap_or_default()),
+                    feeding: Mutex::new(cursor.is_none()),
+                }),
+            })
+        })
+        .await
+    }
+
+    /// Applies all changes that are not in it yet, and says how many. The first time everything is read from the database.
+    pub async fn catch_up(&self) -> Result<usize, Error> {
+        let mut must_rebuild = self.inner.feeding.lock().await;
+        if *must_rebuild {
+            let count = self.rebuild().await?;
+            *must_rebuild = false;
+            return Ok(count + self.apply_changes().await?);
+        }
+        match self.apply_changes().await {
+            Err(Error::Forgotten { cursor, oldest }) => {
+                tracing::info!(cursor, oldest, "the search index is older than the change feed and made anew");
+                *must_rebuild = true;
+                let count = self.rebuild().await?;
+                *must_rebuild = false;
+                Ok(count + self.apply_changes().await?)
+            }
+            other => other,
+        }
+    }
+
+    /// The number of the last change that is in it. Zero as long as it was never filled.
+    pub fn cursor(&self) -> i64 {
+        self.inner.cursor.load(Ordering::Acquire)
+    }
+
+    /// Searches. It takes up to some milliseconds of a processor and waits for nothing.
+    pub fn run(&self, query: &SearchQuery) -> Result<SearchPage, Error> {
+        let Inner { verified, unverified, held, embedding, .. } = &*self.inner;
+        Answering { verified, unverified, held, embedding: embedding.as_ref() }.run(query)
+    }
+
+    async fn apply_changes(&self) -> Result<usize, Error> {
+        let (mut applied, mut waiting, mut cursor) = (0, 0, self.cursor());
+        loop {
+            let changes = self.inner.index.changes(cursor, feed::MAX_PAGE).await?;
+            if let Some(last) = changes.last() {
+                let mut keys: Vec<ToolKey> = changes.iter().map(|change| change.key).collect();
+                keys.sort();
+                keys.dedup();
+                let views = self.inner.index.tools(&keys).await?;
+                let inner = Arc::clone(&self.inner);
+                blocking(move || inner.replace(&keys, &views)).await?;
+                cursor = last.seq;
+                waiting += changes.len();
+                applied += changes.len();
+            }
+            if waiting >= COMMIT_CHANGES || (changes.is_empty() && waiting > 0) {
+                self.commit(cursor).await?;
+                waiting = 0;
+            }
+            if changes.is_empty() {
+                if applied == 0 {
+                    // Segments may have been merged since.
+                    let inner = Arc::clone(&self.inner);
+                    blocking(move || inner.verified.refresh_if_merged().and_then(|()| inner.unverified.refresh_if_merged()))
+                        .await?;
+                }
+                return Ok(applied);
+            }
+        }
+    }
+
+    async fn rebuild(&self) -> Result<usize, Error> {
+        // Before the first tool is read: what changes meanwhile is applied again.
+        let cursor = self.inner.index.last_change().await?;
+        let inner = Arc::clone(&self.inner);
+        blocking(move || {
+            // What an attempt that failed has left.
+            inner.verified.undo()?;
+            inner.unverified.undo()?;
+            inner.verified.clear()?;
+            inner.unverified.clear()
+        })
+        .await?;
+        let (mut count, mut after) = (0, None);
+        loop {
+            let views = self.inner.index.scan(after, MAX_TOOLS).await?;
+            let Some(last) = views.last() else { break };
+            after = Some(last.row.key);
+            count += views.len();
+            let inner = Arc::clone(&self.inner);
+            blocking(move || inner.add(&views)).await?;
+        }
+        self.commit(cursor).await?;
+        Ok(count)
+    }
+
+    async fn commit(&self, cursor: i64) -> Result<(), Error> {
+        let inner = Arc::clone(&self.inner);
+        blocking(move || {
+            inner.unverified.commit(&inner.format, cursor)?;
+            inner.verified.commit(&inner.format, cursor)?;
+            inner.cursor.store(cursor, Ordering::Release);
+            Ok(())
+        })
+        .await
+    }
+}
+
+impl Inner {
+    /// Replaces tools by what they are now.
+    fn replace(&self, keys: &[ToolKey], views: &[ToolView]) -> Result<(), Error> {
+        // Both are in the order of the keys; tools that no longer exist are missing.
+        let mut views = views.iter().peekable();
+        for key in keys {
+            let view = views.next_if(|view| view.row.key == *key);
+            let (verified, unverified) = match view.map(|view| (view.is_listed(), self.document(view))) {
+                Some((true, document)) => (Some(document), None),
+                Some((false, document)) => (None, Some(document)),
+                None => (None, None),
+            };
+            self.verified.replace(*key, verified)?;
+            self.unverified.replace(*key, unverified)?;
+        }
+        Ok(())
+    }
+
+    fn add(&self, views: &[ToolView]) -> Result<(), Error> {
+        for view in views {
+            let shelf = if view.is_listed() { &self.verified } else { &self.unverified };
+            shelf.add(self.document(view))?;
+        }
+        Ok(())
+    }
+
+    fn document(&self, view: &ToolView) -> tantivy::TantivyDocument {
+        let reputation = self.reputation.as_ref().and_then(|reputation| reputation(view));
+        self.verified.fields.document(view, self.embedding.as_ref(), reputation)
+    }
+}
+
+/// Runs what takes a processor or a disk beside the asynchronous tasks.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, Error> + Send + 'static) -> Result<T, Error> {
+    tokio::task::spawn_blocking(work).await.map_err(|error| Error::Search { reason: error.to_string() })?
+}

@@ -1,0 +1,125 @@
+//! What must hold of every hit: labels as bits, and a price.
+
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+use tantivy::schema::IndexRecordOption;
+use tantivy::{BitSet, DocId, DocSet as _, TERMINATED, Term};
+
+use crate::Error;
+use crate::search::Filters;
+use crate::search::document::{Fields, cut, label};
+use crate::search::shelf::Part;
+
+/// Most tags of one search. A tool has at most sixteen.
+pub(super) const MAX_TAGS: usize = 16;
+
+/// A label that at most one tool in so many has is looked up; the bits of others are tested along the way.
+const RARE: u32 = 256;
+
+/// What must hold, as terms.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Wanted {
+    labels: Vec<Term>,
+    price: Option<RangeInclusive<u64>>,
+}
+
+impl Wanted {
+    pub(super) fn of(filters: &Filters, fields: &Fields) -> Self {
+        let mut texts = Vec::new();
+        let Filters { chain, tags, access, creator, min_price, max_price, asset, protocol, tier, collection, origin } = filters;
+        texts.extend(chain.map(|chain| format!("{}{chain}", label::CHAIN)));
+        texts.extend(tags.iter().take(MAX_TAGS).map(|tag| format!("{}{}", label::TAG, cut(&tag.trim().to_lowercase(), 64))));
+        texts.extend(access.map(|access| format!("{}{}", label::ACCESS, access.as_str())));
+        texts.extend(creator.map(|creator| format!("{}{creator:#x}", label::CREATOR)));
+        texts.extend(asset.iter().map(|asset| format!("{}{}", label::ASSET, cut(&asset.to_ascii_lowercase(), 256))));
+        texts.extend(protocol.iter().map(|protocol| format!("{}{}", label::PROTOCOL, cut(protocol, 64))));
+        texts.extend(tier.iter().map(|tier| format!("{}{}", label::AT_LEAST, cut(tier, 64))));
+        texts.extend(collection.map(|collection| format!("{}{collection:#x}", label::COLLECTION)));
+        texts.extend(origin.iter().map(|origin| format!("{}{}", label::ORIGIN, cut(&origin.to_ascii_lowercase(), 300))));
+        let price = (min_price.is_some() || max_price.is_some()).then(|| min_price.unwrap_or(0)..=max_price.unwrap_or(u64::MAX));
+        Self { labels: texts.iter().map(|text| Term::from_field_text(fields.label, text)).collect(), price }
+    }
+
+    /// The same for one segment; `None` when nothing in it can hold.
+    pub(super) fn of_part<'a>(&self, part: &'a Part) -> Result<Option<Test<'a>>, Error> {
+        let mut rarest: Option<(u32, &Term)> = None;
+        for label in &self.labels {
+            let count = part.reader.inverted_index(label.field())?.doc_freq(label)?;
+            if count == 0 {
+                return Ok(None);
+            }
+            if rarest.is_none_or(|(least, _)| count < least) {
+                rarest = Some((count, label));
+            }
+        }
+        let rare = rarest.filter(|(count, _)| *count <= part.reader.max_doc() / RARE).map(|(_, label)| label);
+        let mut bits = Vec::with_capacity(self.labels.len());
+        for label in self.labels.iter().filter(|label| Some(*label) != rare) {
+            bits.push(part.bits(label)?);
+        }
+        let mut test = Test { part, bits, price: self.price.clone(), rare: None };
+        if let Some(label) = rare {
+            let mut docs = Vec::new();
+            if let Some(mut postings) =
+                part.reader.inverted_index(label.field())?.read_postings(label, IndexRecordOption::Basic)?
+            {
+                let mut doc = postings.doc();
+                while doc != TERMINATED {
+                    if test.holds(doc) {
+                        docs.push(doc);
+                    }
+                    doc = postings.advance();
+                }
+            }
+            test.rare = Some(docs);
+        }
+        Ok(Some(test))
+    }
+}
+
+/// What must hold, in one segment.
+pub(super) struct Test<'a> {
+    part: &'a Part,
+    bits: Vec<Arc<BitSet>>,
+    price: Option<RangeInclusive<u64>>,
+    /// All documents for which it holds, in their order, where they are few.
+    pub(super) rare: Option<Vec<DocId>>,
+}
+
+impl Test<'_> {
+    /// Whether it holds for a document that has the rare label, if there is one.
+    pub(super) fn holds(&self, doc: DocId) -> bool {
+        self.bits.iter().all(|bits| bits.contains(doc))
+            && self.price.as_ref().is_none_or(|range| self.part.price(doc).is_some_and(|price| range.contains(&price)))
+            && !self.part.reader.is_deleted(doc)
+    }
+
+    /// Whether it holds for any document.
+    pub(super) fn has(&self, doc: DocId) -> bool {
+        self.rare.as_ref().is_none_or(|rare| rare.binary_search(&doc).is_ok()) && self.holds(doc)
+    }
+
+    /// How many documents it holds for, where that is known by counting bits.
+    pub(super) fn count(&self) -> Option<u64> {
+        if let Some(rare) = &self.rare {
+            return Some(rare.len() as u64);
+        }
+        if self.price.is_some() {
+            return None;
+        }
+        let Some((first, others)) = self.bits.split_first() else { return Some(u64::from(self.part.reader.num_docs())) };
+        let mut count = 0;
+        for bucket in 0..first.max_value().div_ceil(64) {
+            let mut all = others.iter().fold(first.tinyset(bucket), |all, bits| all.intersect(bits.tinyset(bucket)));
+            if !self.part.reader.has_deletes() {
+                count += u64::from(all.len());
+                continue;
+            }
+            while let Some(bit) = all.pop_lowest() {
+                count += u64::from(!self.part.reader.is_deleted(bucket * 64 + bit));
+            }
+        }
+        Some(count)
+    }
+}

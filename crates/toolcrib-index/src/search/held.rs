@@ -1,0 +1,122 @@
+//! Ranked hits that are held for their next pages.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::model::ToolKey;
+use crate::search::{Explanation, Facets};
+
+/// Most searches whose hits are held: those that were asked for last. Each takes some 60 kB at most.
+pub(super) const HELD: usize = 256;
+
+/// The ranked hits of a search for words.
+#[derive(Debug)]
+pub(super) struct Ranked {
+    /// Which search.
+    pub(super) search: u32,
+    /// The verified first.
+    pub(super) hits: Vec<RankedHit>,
+    /// How many of them are verified.
+    pub(super) verified: usize,
+    /// How many there are in all, if it is known.
+    pub(super) total: Option<u64>,
+    pub(super) facets: Option<Facets>,
+    pub(super) corrected: Vec<(String, String)>,
+}
+
+/// A hit and the parts of its score.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RankedHit {
+    pub(super) key: ToolKey,
+    pub(super) score: f32,
+    pub(super) text: f32,
+    pub(super) meaning: Option<f32>,
+    /// Packed signals.
+    pub(super) signals: u64,
+}
+
+impl RankedHit {
+    pub(super) fn explanation(&self, corrected: &[(String, String)]) -> Explanation {
+        let base = self.text + self.meaning.unwrap_or_default();
+        let added = super::rank::Signals::unpack(self.signals).added_to(base);
+        Explanation {
+            text: self.text,
+            meaning: self.meaning,
+            trust: added.trust,
+            usage: added.usage,
+            health: added.health,
+            standing: added.standing,
+            corrected: corrected.to_vec(),
+        }
+    }
+}
+
+/// Searches whose hits are held.
+#[derive(Debug, Default)]
+pub(super) struct Held(Mutex<Shelves>);
+
+#[derive(Debug, Default)]
+struct Shelves {
+    by_number: HashMap<u64, (u64, Arc<Ranked>)>,
+    uses: u64,
+}
+
+impl Held {
+    /// Holds hits, and gives the number to ask for them by. It is never zero, and another process gives another.
+    pub(super) fn put(&self, ranked: Arc<Ranked>) -> u64 {
+        let mut number = [0; 8];
+        // Without randomness nothing is held, and searches are made again.
+        if getrandom::fill(&mut number).is_err() {
+            return 0;
+        }
+        let number = u64::from_be_bytes(number) | 1;
+        let mut shelves = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        shelves.uses += 1;
+        let uses = shelves.uses;
+        if shelves.by_number.len() >= HELD
+            && let Some(oldest) = shelves.by_number.iter().min_by_key(|(_, (used, _))| *used).map(|(number, _)| *number)
+        {
+            shelves.by_number.remove(&oldest);
+        }
+        shelves.by_number.insert(number, (uses, ranked));
+        number
+    }
+
+    /// The hits with a number, if they are still held and of this search.
+    pub(super) fn get(&self, number: u64, search: u32) -> Option<Arc<Ranked>> {
+        let mut shelves = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        shelves.uses += 1;
+        let uses = shelves.uses;
+        let (used, ranked) = shelves.by_number.get_mut(&number)?;
+        *used = uses;
+        Some(Arc::clone(ranked)).filter(|ranked| ranked.search == search)
+    }
+
+    /// Forgets everything, as a restart does.
+    #[cfg(test)]
+    pub(super) fn forget(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).by_number.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_are_held() {
+        let held = Held::default();
+        let ranked =
+            |search| Arc::new(Ranked { search, hits: Vec::new(), verified: 0, total: None, facets: None, corrected: Vec::new() });
+        let first = held.put(ranked(1));
+        let second = held.put(ranked(2));
+        for search in 0..HELD as u32 - 1 {
+            held.put(ranked(search));
+            assert!(held.get(first, 1).is_some(), "what is asked for stays");
+        }
+        assert!(held.get(second, 2).is_none());
+        assert!(held.get(first, 9).is_none(), "not for another search");
+        held.forget();
+        assert!(held.get(first, 1).is_none());
+    }
+}

@@ -1,0 +1,528 @@
+//! Answering a search.
+//!
+//! Two ways. For words by relevance: the best [`MAX_RANKED`] by words alone, found by skipping most of the others, then ranked again by what
+//! else is known. For everything else: tools in an order of their own, from where a cursor says.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashSet};
+use std::sync::Arc;
+
+use tantivy::query::Bm25StatisticsProvider;
+use tantivy::query::{BooleanQuery, BoostQuery, EnableScoring, Occur, Query, TermQuery, Weight};
+use tantivy::schema::{Field, IndexRecordOption};
+use tantivy::{DocId, Searcher, TERMINATED, Term};
+
+use crate::Error;
+use crate::model::ToolKey;
+use crate::search::cursor::Place;
+use crate::search::document::Fields;
+use crate::search::embedding::{Embedding, Vector};
+use crate::search::facets::Counter;
+use crate::search::filter::{Test, Wanted};
+use crate::search::held::{Held, Ranked, RankedHit};
+use crate::search::rank::Signals;
+use crate::search::shelf::{Order, Part, Shelf, Snapshot};
+use crate::search::spelling::{self, MAX_CORRECTED};
+use crate::search::words::Words;
+use crate::search::{Cursor, Explanation, Facets, Hit, MAX_LIMIT, MAX_QUERY_CHARS, SearchPage, SearchQuery, Sort};
+
+/// Most hits of a search for words by relevance. Nobody reads further; whoever wants everything takes another order.
+pub const MAX_RANKED: usize = 500;
+
+/// Most different words of a query that are searched for. Requests of agents have up to some sixty; fewer lose what they ask for.
+const MAX_WORDS: usize = 96;
+
+/// What a word adds when it is in the name or the description, beside what it adds by being in the text.
+const NAME: f32 = 0.3;
+const DESCRIPTION: f32 = 0.3;
+
+/// What two words add when they are neighbours in both.
+const PAIR: f32 = 0.3;
+
+/// What an identifier adds when it is written as in the tool.
+const WHOLE: f32 = 1.0;
+
+/// What a number counts. Numbers in requests are mostly arguments, not what the tool is about.
+const NUMBER: f32 = 0.3;
+
+/// What a corrected word counts for each mistake.
+const MISTAKE: f32 = 0.6;
+
+/// What nearness of meaning adds at most, as a part of what the best hit has by its words.
+const MEANING: f32 = 0.5;
+
+/// Scores by words are rounded to this part of one, so that the order in which sums are made does not matter.
+const SCORE_STEPS: f32 = 256.0;
+
+/// Everything that answering takes.
+pub(super) struct Answering<'a> {
+    pub(super) verified: &'a Shelf,
+    pub(super) unverified: &'a Shelf,
+    pub(super) held: &'a Held,
+    pub(super) embedding: Option<&'a Embedding>,
+}
+
+impl Answering<'_> {
+    pub(super) fn run(&self, query: &SearchQuery) -> Result<SearchPage, Error> {
+        let search = fingerprint(query);
+        let after = query.cursor.as_ref().map(|cursor| *cursor.place());
+        if after.is_some_and(|place| place.search != search) {
+            return Err(Error::Cursor);
+        }
+        let words = query.text.as_deref().map(|text| Words::of(text, MAX_QUERY_CHARS)).filter(|words| !words.parts.is_empty());
+        // Something was asked for, but nothing that can be a word.
+        if words.is_none() && query.text.as_deref().is_some_and(|text| !text.trim().is_empty()) {
+            return Ok(SearchPage { hits: Vec::new(), next: None, total: Some(0), facets: query.facets.then(Facets::default) });
+        }
+        match (words, query.sort) {
+            (Some(words), Sort::Relevance) => self.by_relevance(query, &words, search, after),
+            (words, Sort::Relevance) => self.in_order(query, words.as_ref(), Order::Merit, search, after),
+            (words, Sort::Newest) => self.in_order(query, words.as_ref(), Order::Newest, search, after),
+            (words, Sort::MostUsed) => self.in_order(query, words.as_ref(), Order::MostUsed, search, after),
+        }
+    }
+
+    fn shelves(&self, query: &SearchQuery) -> impl Iterator<Item = (bool, &Shelf)> {
+        [(false, self.verified), (true, self.unverified)].into_iter().take(1 + usize::from(query.include_unverified))
+    }
+
+    fn by_relevance(&self, query: &SearchQuery, words: &Words, search: u32, after: Option<Place>) -> Result<SearchPage, Error> {
+        let limit = query.limit.clamp(1, MAX_LIMIT);
+        let held = after.and_then(|place| Some((self.held.get(place.held, search)?, place.given as usize)));
+        let (ranked, start) = match held {
+            Some(held) => held,
+            None => {
+                let ranked = Arc::new(self.rank(query, words, search)?);
+                let start = after.map_or(0, |place| ranked.after(&place));
+                (ranked, start)
+            }
+        };
+        let end = (start + limit).min(ranked.hits.len());
+        let hits = ranked.hits.get(start..end).unwrap_or_default();
+        let next = hits.last().filter(|_| end < ranked.hits.len()).map(|last| {
+            let held = after.map(|place| place.held).filter(|number| self.held.get(*number, search).is_some());
+            Cursor::new(Place {
+                search,
+                is_unverified: end > ranked.verified,
+                value: u64::from(last.score.to_bits()),
+                key: last.key,
+                held: held.unwrap_or_else(|| self.held.put(Arc::clone(&ranked))),
+                given: u32::try_from(end).unwrap_or_default(),
+            })
+        });
+        let hits = hits.iter().map(|hit| Hit {
+            key: hit.key,
+            score: hit.score,
+            explanation: query.explain.then(|| hit.explanation(&ranked.corrected)),
+        });
+        let facets = ranked.facets.clone().filter(|_| query.facets);
+        Ok(SearchPage { hits: hits.collect(), next, total: ranked.total, facets })
+    }
+
+    fn rank(&self, query: &SearchQuery, words: &Words, search: u32) -> Result<Ranked, Error> {
+        let direction = match (self.embedding, &query.text) {
+            (Some(embedding), Some(text)) => embedding.of_query(text),
+            _ => None,
+        };
+        let mut ranked = Ranked { search, hits: Vec::new(), verified: 0, total: Some(0), facets: None, corrected: Vec::new() };
+        let mut counter = query.facets.then(Counter::default);
+        for (is_unverified, shelf) in self.shelves(query) {
+            let snapshot = shelf.snapshot();
+            let terms = Terms::of(words, &snapshot.searcher, &shelf.fields)?;
+            let found = best(&snapshot, &terms, &Wanted::of(&query.filters, &shelf.fields))?;
+            // With fewer than the most all that match were found.
+            ranked.total = ranked.total.filter(|_| found.len() < MAX_RANKED).map(|total| total + found.len() as u64);
+            if let Some(counter) = &mut counter {
+                for (number, part) in snapshot.parts.iter().enumerate() {
+                    counter.add(part, found.iter().filter(|found| found.part == number).map(|found| found.doc))?;
+                }
+            }
+            let mut hits: Vec<RankedHit> = rank_again(&snapshot.parts, &found, direction.as_ref());
+            hits.sort_by(|a, b| b.score.total_cmp(&a.score).then_with(|| b.key.cmp(&a.key)));
+            ranked.hits.append(&mut hits);
+            if !is_unverified {
+                ranked.verified = ranked.hits.len();
+            }
+            ranked.corrected.extend(terms.corrected.into_iter().filter(|_| !is_unverified));
+        }
+        ranked.facets = counter.map(Counter::finish);
+        Ok(ranked)
+    }
+
+    fn in_order(
+        &self,
+        query: &SearchQuery,
+        words: Option<&Words>,
+        order: Order,
+        search: u32,
+        after: Option<Place>,
+    ) -> Result<SearchPage, Error> {
+        let limit = query.limit.clamp(1, MAX_LIMIT);
+        let mut given: Vec<Given> = Vec::with_capacity(limit + 1);
+        let mut total = Some(0);
+        let mut counter = query.facets.then(Counter::default);
+        for (is_unverified, shelf) in self.shelves(query) {
+            let snapshot = shelf.snapshot();
+            let wanted = Wanted::of(&query.filters, &shelf.fields);
+            let needed = words.map(|words| Needed::of(words, &snapshot.searcher, &shelf.fields)).transpose()?;
+            // All verified were given before a place among the unverified.
+            let is_done = after.is_some_and(|place| place.is_unverified) && !is_unverified;
+            let left = if is_done { 0 } else { limit + 1 - given.len() };
+            let from = after.filter(|place| place.is_unverified == is_unverified).map(|place| (place.value, place.key));
+            let mut places: Vec<Given> = Vec::new();
+            for part in &snapshot.parts {
+                let Some(test) = wanted.of_part(part)? else { continue };
+                let some = match &needed {
+                    Some(needed) => Some(needed.docs(part, &test)?),
+                    None => test.rare.clone(),
+                };
+                total = match &some {
+                    Some(some) => total.map(|total: u64| total + some.len() as u64),
+                    None => total.and_then(|total| Some(total + test.count()?)),
+                };
+                if let Some(counter) = &mut counter {
+                    match &some {
+                        Some(some) => counter.add(part, some.iter().copied())?,
+                        None => counter.add(part, (0..part.reader.max_doc()).filter(|doc| test.holds(*doc)))?,
+                    }
+                }
+                let is_after = |doc: DocId| from.is_none_or(|from| part.place(order, doc) < from);
+                let give = |doc: DocId| Given { place: part.place(order, doc), is_unverified, signals: part.signals(doc) };
+                match some {
+                    Some(some) => {
+                        let mut best = BinaryHeap::with_capacity(left + 1);
+                        for doc in some.into_iter().filter(|doc| left > 0 && is_after(*doc)) {
+                            best.push(Reverse((part.place(order, doc), doc)));
+                            if best.len() > left {
+                                best.pop();
+                            }
+                        }
+                        places.extend(best.into_iter().map(|Reverse((_, doc))| give(doc)));
+                    }
+                    None => {
+                        let all = part.order(order);
+                        let start = all.partition_point(|doc| !is_after(*doc));
+                        places.extend(all[start..].iter().filter(|doc| test.holds(**doc)).take(left).map(|doc| give(*doc)));
+                    }
+                }
+            }
+            places.sort_unstable_by_key(|given| Reverse(given.place));
+            places.truncate(left);
+            given.append(&mut places);
+        }
+        let is_more = given.len() > limit;
+        given.truncate(limit);
+        let next = given.last().filter(|_| is_more).map(|last| {
+            let (value, key) = last.place;
+            Cursor::new(Place { search, is_unverified: last.is_unverified, value, key, held: 0, given: 0 })
+        });
+        let hits = given.iter().map(|given| {
+            let added = Signals::unpack(given.signals).added_to(1.0);
+            let explanation = Explanation {
+                text: 0.0,
+                meaning: None,
+                trust: added.trust,
+                usage: added.usage,
+                health: added.health,
+                standing: added.standing,
+                corrected: Vec::new(),
+            };
+            Hit { key: given.place.1, score: added.sum(), explanation: query.explain.then_some(explanation) }
+        });
+        Ok(SearchPage { hits: hits.collect(), next, total, facets: counter.map(Counter::finish) })
+    }
+}
+
+/// A hit in an order.
+struct Given {
+    place: (u64, ToolKey),
+    is_unverified: bool,
+    signals: u64,
+}
+
+/// A hit by its words.
+struct Found {
+    score: f32,
+    part: usize,
+    doc: DocId,
+}
+
+impl Ranked {
+    /// The first hit after a place, if the search had to be made again.
+    fn after(&self, place: &Place) -> usize {
+        let score = f32::from_bits(u32::try_from(place.value).unwrap_or_default());
+        let is_before = |hit: &RankedHit| hit.score.total_cmp(&score).reverse().then_with(|| place.key.cmp(&hit.key)).is_le();
+        if place.is_unverified {
+            self.verified + self.hits[self.verified..].partition_point(is_before)
+        } else {
+            self.hits[..self.verified].partition_point(is_before)
+        }
+    }
+}
+
+/// What tells a search from others, so that a cursor of one is not used for another.
+fn fingerprint(query: &SearchQuery) -> u32 {
+    let text = query.text.as_deref().map(str::trim).filter(|text| !text.is_empty());
+    let text: Option<String> = text.map(|text| text.chars().take(MAX_QUERY_CHARS).collect());
+    let all = format!("{:?}", (text, &query.filters, query.sort, query.include_unverified));
+    let hash = alloy_primitives::keccak256(all);
+    u32::from_be_bytes([hash[0], hash[1], hash[2], hash[3]])
+}
+
+/// Terms to search for, and how much each counts.
+#[derive(Default)]
+struct Terms {
+    terms: Vec<(Term, f32)>,
+    corrected: Vec<(String, String)>,
+}
+
+impl Terms {
+    fn of(words: &Words, searcher: &Searcher, fields: &Fields) -> Result<Self, Error> {
+        let mut all = Self::default();
+        let mut seen = HashSet::new();
+        let last = words.parts.len().saturating_sub(1);
+        let mut corrections = 0;
+        for (at, word) in words.parts.iter().enumerate() {
+            if seen.len() >= MAX_WORDS || !seen.insert(word.term.as_str()) {
+                continue;
+            }
+            let weight = if word.term.bytes().all(|byte| byte.is_ascii_digit()) { NUMBER } else { 1.0 };
+            let is_known = all.add(searcher, fields.text, &word.term, weight)?;
+            let is_whole = all.add(searcher, fields.pairs, &word.plain, weight * WHOLE)?;
+            if is_known {
+                all.add(searcher, fields.name, &word.term, weight * NAME)?;
+                all.add(searcher, fields.description, &word.term, weight * DESCRIPTION)?;
+            } else if !is_whole && corrections < MAX_CORRECTED {
+                corrections += 1;
+                for near in spelling::near(searcher, fields.text, &word.term, at == last)? {
+                    let mistakes = i32::try_from(near.mistakes.max(1)).unwrap_or(1);
+                    let weight = weight * MISTAKE.powi(mistakes);
+                    all.add(searcher, fields.text, &near.term, weight)?;
+                    all.add(searcher, fields.name, &near.term, weight * NAME)?;
+                    all.add(searcher, fields.description, &near.term, weight * DESCRIPTION)?;
+                    all.corrected.push((word.plain.clone(), near.term));
+                }
+            }
+        }
+        let mut pairs = HashSet::new();
+        for pair in words.pairs().take(MAX_WORDS) {
+            if !pairs.contains(&pair) {
+                all.add(searcher, fields.pairs, &pair, PAIR)?;
+                pairs.insert(pair);
+            }
+        }
+        for whole in words.wholes.iter().take(MAX_WORDS) {
+            if pairs.insert(whole.clone()) {
+                all.add(searcher, fields.pairs, whole, WHOLE)?;
+            }
+        }
+        Ok(all)
+    }
+
+    /// Adds a term, if there is a tool that has it.
+    fn add(&mut self, searcher: &Searcher, field: Field, text: &str, weight: f32) -> Result<bool, Error> {
+        let term = Term::from_field_text(field, text);
+        let is_known = searcher.doc_freq(&term)? > 0;
+        if is_known {
+            self.terms.push((term, weight));
+        }
+        Ok(is_known)
+    }
+
+    /// Any of them, each with its weight.
+    fn weights(&self, searcher: &Searcher) -> Result<Box<dyn Weight>, Error> {
+        let clauses = self.terms.iter().map(|(term, weight)| {
+            let query: Box<dyn Query> = Box::new(TermQuery::new(term.clone(), IndexRecordOption::WithFreqs));
+            (Occur::Should, Box::new(BoostQuery::new(query, *weight)) as Box<dyn Query>)
+        });
+        let query = BooleanQuery::new(clauses.collect());
+        let steady = Steady(searcher);
+        Ok(query.weight(EnableScoring::enabled_from_statistics_provider(&steady, searcher))?)
+    }
+}
+
+/// The best hits by words.
+fn best(snapshot: &Snapshot, terms: &Terms, wanted: &Wanted) -> Result<Vec<Found>, Error> {
+    if terms.terms.is_empty() {
+        return Ok(Vec::new());
+    }
+    let weights = terms.weights(&snapshot.searcher)?;
+    let mut best: BinaryHeap<Reverse<Scored>> = BinaryHeap::with_capacity(MAX_RANKED + 1);
+    for (number, part) in snapshot.parts.iter().enumerate() {
+        let Some(test) = wanted.of_part(part)? else { continue };
+        if let Some(few) = &test.rare {
+            for (doc, score) in scores_of(few, terms, part, &snapshot.searcher)? {
+                keep(&mut best, Scored { score, part: number, doc });
+            }
+            continue;
+        }
+        let mut threshold = least(&best);
+        weights.for_each_pruning(threshold, &part.reader, &mut |doc, score| {
+            if test.holds(doc) {
+                keep(&mut best, Scored { score, part: number, doc });
+                threshold = least(&best);
+            }
+            threshold
+        })?;
+    }
+    Ok(best.into_iter().map(|Reverse(Scored { score, part, doc })| Found { score, part, doc }).collect())
+}
+
+fn keep(best: &mut BinaryHeap<Reverse<Scored>>, scored: Scored) {
+    best.push(Reverse(scored));
+    if best.len() > MAX_RANKED {
+        best.pop();
+    }
+}
+
+/// The score that a hit must have to be among the best.
+fn least(best: &BinaryHeap<Reverse<Scored>>) -> f32 {
+    match best.peek() {
+        Some(Reverse(least)) if best.len() >= MAX_RANKED => least.score,
+        _ => f32::MIN,
+    }
+}
+
+/// Scores of a few documents: cheaper than going through all that have the words.
+fn scores_of(docs: &[DocId], terms: &Terms, part: &Part, searcher: &Searcher) -> Result<Vec<(DocId, f32)>, Error> {
+    let mut scores = vec![0.0_f32; docs.len()];
+    let steady = Steady(searcher);
+    for (term, weight) in &terms.terms {
+        let query = TermQuery::new(term.clone(), IndexRecordOption::WithFreqs);
+        let one = query.weight(EnableScoring::enabled_from_statistics_provider(&steady, searcher))?;
+        let mut scorer = one.scorer(&part.reader, *weight)?;
+        for (doc, score) in docs.iter().zip(&mut scores) {
+            let at = if scorer.doc() < *doc { scorer.seek(*doc) } else { scorer.doc() };
+            if at == *doc {
+                *score += scorer.score();
+            } else if at == TERMINATED {
+                break;
+            }
+        }
+    }
+    Ok(docs.iter().copied().zip(scores).filter(|(_, score)| *score > 0.0).collect())
+}
+
+/// Scores with what else is known.
+fn rank_again(parts: &[Part], found: &[Found], direction: Option<&Vector>) -> Vec<RankedHit> {
+    let rounded = |score: f32| (score * SCORE_STEPS).round() / SCORE_STEPS;
+    let most = found.iter().map(|found| rounded(found.score)).fold(0.0, f32::max);
+    let hits = found.iter().map(|found| {
+        let part = &parts[found.part];
+        let text = rounded(found.score);
+        let meaning = direction.map(|direction| {
+            let near = part.vector(found.doc).map_or(0.0, |vector| vector.cosine(direction).max(0.0));
+            rounded(MEANING * most * near)
+        });
+        let base = text + meaning.unwrap_or_default();
+        let signals = part.signals(found.doc);
+        let score = base + Signals::unpack(signals).added_to(base).sum();
+        RankedHit { key: part.key(found.doc), score, text, meaning, signals }
+    });
+    hits.collect()
+}
+
+/// A document and its score, in the order of scores.
+#[derive(Clone, Copy, PartialEq)]
+struct Scored {
+    score: f32,
+    part: usize,
+    doc: DocId,
+}
+
+impl Eq for Scored {}
+
+impl Ord for Scored {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.score.total_cmp(&other.score).then_with(|| (other.part, other.doc).cmp(&(self.part, self.doc)))
+    }
+}
+
+impl PartialOrd for Scored {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// Statistics, rounded down to four bits: a few tools more or less leave scores as they are.
+struct Steady<'a>(&'a Searcher);
+
+fn steady(count: u64) -> u64 {
+    let shift = (64 - count.leading_zeros()).saturating_sub(4);
+    count >> shift << shift
+}
+
+impl Bm25StatisticsProvider for Steady<'_> {
+    fn total_num_tokens(&self, field: Field) -> tantivy::Result<u64> {
+        let docs = self.0.total_num_docs()?;
+        let tokens = self.0.total_num_tokens(field)?;
+        // The mean is what counts: in eighths, and then as if it were of the rounded number.
+        let mean = (tokens * 8).checked_div(docs).unwrap_or_default().max(1);
+        Ok(steady(mean) * steady(docs) / 8)
+    }
+
+    fn total_num_docs(&self) -> tantivy::Result<u64> {
+        Ok(steady(self.0.total_num_docs()?))
+    }
+
+    fn doc_freq(&self, term: &Term) -> tantivy::Result<u64> {
+        Ok(steady(Bm25StatisticsProvider::doc_freq(self.0, term)?))
+    }
+}
+
+/// Words of which all must be there, each as it is or as something near.
+struct Needed(Vec<Vec<Term>>);
+
+impl Needed {
+    fn of(words: &Words, searcher: &Searcher, fields: &Fields) -> Result<Self, Error> {
+        let mut needed = Vec::new();
+        let mut seen = HashSet::new();
+        let last = words.parts.len().saturating_sub(1);
+        for (at, word) in words.parts.iter().enumerate() {
+            if seen.len() >= MAX_WORDS || !seen.insert(word.term.as_str()) {
+                continue;
+            }
+            let mut any = vec![Term::from_field_text(fields.text, &word.term), Term::from_field_text(fields.pairs, &word.plain)];
+            let is_unknown = searcher.doc_freq(&any[0])? == 0 && searcher.doc_freq(&any[1])? == 0;
+            if is_unknown && needed.len() < MAX_CORRECTED {
+                let near = spelling::near(searcher, fields.text, &word.term, at == last)?;
+                any.extend(near.iter().map(|near| Term::from_field_text(fields.text, &near.term)));
+            }
+            needed.push(any);
+        }
+        Ok(Self(needed))
+    }
+
+    /// The documents of a segment that have them all, in their order.
+    fn docs(&self, part: &Part, test: &Test<'_>) -> Result<Vec<DocId>, Error> {
+        let clauses = self.0.iter().map(|any| {
+            let any = any.iter().map(|term| {
+                let query: Box<dyn Query> = Box::new(TermQuery::new(term.clone(), IndexRecordOption::Basic));
+                (Occur::Should, query)
+            });
+            (Occur::Must, Box::new(BooleanQuery::new(any.collect())) as Box<dyn Query>)
+        });
+        let query = BooleanQuery::new(clauses.collect());
+        let schema = part.reader.schema();
+        let weight = query.weight(EnableScoring::disabled_from_schema(schema))?;
+        let mut docs = Vec::new();
+        weight.for_each_no_score(&part.reader, &mut |some| docs.extend(some.iter().filter(|doc| test.has(**doc))))?;
+        Ok(docs)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rounded_counts_keep_their_order() {
+        let mut last = 0;
+        for count in 0..100_000 {
+            let now = steady(count);
+            assert!(now >= last && now <= count && count - now <= count / 8, "{count}");
+            last = now;
+        }
+        assert_eq!(steady(u64::MAX) >> 60, 15);
+    }
+}

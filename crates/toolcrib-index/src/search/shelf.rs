@@ -1,0 +1,391 @@
+//! One index of words: in a folder or in memory, with one writer, and what is kept in memory of each of its segments.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+
+use serde::{Deserialize, Serialize};
+use tantivy::columnar::{Column, ColumnValues};
+use tantivy::directory::error::{LockError, OpenDirectoryError};
+use tantivy::directory::{Directory as _, INDEX_WRITER_LOCK, MmapDirectory, RamDirectory};
+use tantivy::indexer::IndexWriterOptions;
+use tantivy::schema::IndexRecordOption;
+use tantivy::store::Compressor;
+use tantivy::{
+    BitSet, DocId, DocSet as _, Index, IndexReader, IndexSettings, IndexWriter, ReloadPolicy, Searcher, SegmentReader,
+    TERMINATED, TantivyDocument, TantivyError, Term,
+};
+
+use crate::Error;
+use crate::model::ToolKey;
+use crate::search::document::{Fields, column, key_of};
+use crate::search::embedding::{COLUMNS, DIMENSIONS, Vector};
+use crate::search::words::{GIVEN, Given};
+
+/// Memory of the writer before it begins a new segment, in bytes. Little more than the least that the engine takes: changes come a few at a
+/// time, and building a million tools takes a minute in any case.
+const WRITER_BYTES: usize = 40 << 20;
+
+/// Most filters whose tools are kept as bits, for each segment. A bit for each of a million tools is 125 kB.
+const MAX_BITS: usize = 64;
+
+/// An index of words.
+pub(super) struct Shelf {
+    pub(super) fields: Arc<Fields>,
+    reader: IndexReader,
+    writer: Mutex<IndexWriter>,
+    current: RwLock<Arc<Snapshot>>,
+}
+
+impl std::fmt::Debug for Shelf {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Shelf({} tools)", self.snapshot().searcher.num_docs())
+    }
+}
+
+/// What is written with each commit.
+#[derive(Serialize, Deserialize)]
+struct Payload {
+    format: String,
+    cursor: i64,
+}
+
+impl Shelf {
+    /// Opens a shelf, and says up to which change it is filled. One that is of another format or broken is begun anew.
+    pub(super) fn open(folder: Option<&Path>, fields: Arc<Fields>, format: &str) -> Result<(Self, Option<i64>), Error> {
+        let (index, cursor) = match folder {
+            None => (create(RamDirectory::create(), &fields)?, None),
+            Some(folder) => open_folder(folder, &fields, format)?,
+        };
+        let options = IndexWriterOptions::builder()
+            .num_worker_threads(1)
+            .num_merge_threads(1)
+            .memory_budget_per_thread(WRITER_BYTES)
+            .build();
+        let writer = index.writer_with_options(options).map_err(|error| locked(error, folder))?;
+        let reader = index.reader_builder().reload_policy(ReloadPolicy::Manual).try_into()?;
+        let snapshot = Snapshot::of(reader.searcher(), &HashMap::new())?;
+        Ok((Self { fields, reader, writer: Mutex::new(writer), current: RwLock::new(Arc::new(snapshot)) }, cursor))
+    }
+
+    /// What can be found now.
+    pub(super) fn snapshot(&self) -> Arc<Snapshot> {
+        Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Replaces a tool; without a document it is gone. Seen after the next commit.
+    pub(super) fn replace(&self, key: ToolKey, document: Option<TantivyDocument>) -> Result<(), Error> {
+        let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        writer.delete_term(self.fields.key_term(key));
+        if let Some(document) = document {
+            writer.add_document(document)?;
+        }
+        Ok(())
+    }
+
+    /// Adds a tool that is not there.
+    pub(super) fn add(&self, document: TantivyDocument) -> Result<(), Error> {
+        self.writer.lock().unwrap_or_else(PoisonError::into_inner).add_document(document)?;
+        Ok(())
+    }
+
+    /// Removes everything.
+    pub(super) fn clear(&self) -> Result<(), Error> {
+        self.writer.lock().unwrap_or_else(PoisonError::into_inner).delete_all_documents()?;
+        Ok(())
+    }
+
+    /// Forgets what was not committed.
+    pub(super) fn undo(&self) -> Result<(), Error> {
+        self.writer.lock().unwrap_or_else(PoisonError::into_inner).rollback()?;
+        Ok(())
+    }
+
+    /// Makes everything up to a change durable, and visible.
+    pub(super) fn commit(&self, format: &str, cursor: i64) -> Result<(), Error> {
+        let payload = Payload { format: format.to_owned(), cursor };
+        let payload = serde_json::to_string(&payload).map_err(|_| Error::Corrupt { what: "search cursor" })?;
+        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut prepared = writer.prepare_commit()?;
+        prepared.set_payload(&payload);
+        prepared.commit()?;
+        drop(writer);
+        self.refresh()
+    }
+
+    /// Shows segments that were merged since the last commit, so that their old files can go.
+    pub(super) fn refresh_if_merged(&self) -> Result<(), Error> {
+        let mut now = self.reader.searcher().index().searchable_segment_ids()?;
+        let mut shown: Vec<_> = self.snapshot().parts.iter().map(|part| part.reader.segment_id()).collect();
+        now.sort();
+        shown.sort();
+        if now == shown { Ok(()) } else { self.refresh() }
+    }
+
+    /// Shows what was committed or merged.
+    pub(super) fn refresh(&self) -> Result<(), Error> {
+        self.reader.reload()?;
+        let before = self.snapshot();
+        let known = before.parts.iter().map(|part| (part.reader.segment_id(), Arc::clone(&part.kept))).collect();
+        let snapshot = Snapshot::of(self.reader.searcher(), &known)?;
+        // Before anybody asks, so that nobody waits for it.
+        for part in &snapshot.parts {
+            for order in Order::ALL {
+                part.order(order);
+            }
+        }
+        *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(snapshot);
+        Ok(())
+    }
+}
+
+fn create(directory: impl Into<Box<dyn tantivy::Directory>>, fields: &Fields) -> Result<Index, Error> {
+    let settings = IndexSettings { docstore_compression: Compressor::None, ..IndexSettings::default() };
+    let index = Index::create(directory, fields.schema.clone(), settings)?;
+    index.tokenizers().register(GIVEN, Given);
+    Ok(index)
+}
+
+fn open_folder(folder: &Path, fields: &Fields, format: &str) -> Result<(Index, Option<i64>), Error> {
+    let io = |error: std::io::Error| Error::Search { reason: format!("{}: {error}", folder.display()) };
+    std::fs::create_dir_all(folder).map_err(io)?;
+    let directory =
+        MmapDirectory::open(folder).map_err(|error: OpenDirectoryError| Error::Search { reason: error.to_string() })?;
+    // Nobody else may be writing while it is looked at and perhaps thrown away.
+    let _lock = directory
+        .acquire_lock(&INDEX_WRITER_LOCK)
+        .map_err(|error| locked(TantivyError::LockFailure(error, None), Some(folder)))?;
+    match open_kept(&directory, fields, format) {
+        Ok(Some((index, cursor))) => return Ok((index, Some(cursor))),
+        Ok(None) => {}
+        Err(error) => tracing::warn!(folder = %folder.display(), %error, "the search index is unreadable and made anew"),
+    }
+    for entry in std::fs::read_dir(folder).map_err(io)? {
+        let entry = entry.map_err(io)?;
+        if entry.file_name().to_str().is_some_and(is_ours) {
+            std::fs::remove_file(entry.path()).map_err(io)?;
+        }
+    }
+    let directory =
+        MmapDirectory::open(folder).map_err(|error: OpenDirectoryError| Error::Search { reason: error.to_string() })?;
+    Ok((create(directory, fields)?, None))
+}
+
+/// What is in the folder, if it can be read and is of this format.
+fn open_kept(directory: &MmapDirectory, fields: &Fields, format: &str) -> Result<Option<(Index, i64)>, Error> {
+    if !Index::exists(directory).map_err(TantivyError::from)? {
+        return Ok(None);
+    }
+    let index = Index::open(directory.clone())?;
+    let Some(payload) = index.load_metas()?.payload else { return Ok(None) };
+    let Ok(payload) = serde_json::from_str::<Payload>(&payload) else { return Ok(None) };
+    if index.schema() != fields.schema || payload.format != format {
+        return Ok(None);
+    }
+    index.tokenizers().register(GIVEN, Given);
+    // Opens all segments: what is missing or cut off is seen here.
+    Snapshot::of(index.reader_builder().reload_policy(ReloadPolicy::Manual).try_into()?.searcher(), &HashMap::new())?;
+    Ok(Some((index, payload.cursor)))
+}
+
+/// Whether a file is one that the engine writes. Nothing else in a folder is ever removed.
+fn is_ours(name: &str) -> bool {
+    let is_segment = |name: &str| {
+        name.split_once('.').is_some_and(|(id, _)| id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit()))
+    };
+    name == "meta.json" || name == ".managed.json" || is_segment(name)
+}
+
+fn locked(error: TantivyError, folder: Option<&Path>) -> Error {
+    match (error, folder) {
+        (TantivyError::LockFailure(LockError::LockBusy, _), Some(folder)) => {
+            Error::SearchLocked { folder: folder.display().to_string() }
+        }
+        (error, _) => error.into(),
+    }
+}
+
+impl From<TantivyError> for Error {
+    fn from(error: TantivyError) -> Self {
+        Self::Search { reason: error.to_string() }
+    }
+}
+
+impl From<std::io::Error> for Error {
+    fn from(error: std::io::Error) -> Self {
+        Self::Search { reason: error.to_string() }
+    }
+}
+
+/// What could be found at one moment.
+pub(super) struct Snapshot {
+    pub(super) searcher: Searcher,
+    pub(super) parts: Vec<Part>,
+}
+
+impl Snapshot {
+    fn of(searcher: Searcher, known: &HashMap<tantivy::index::SegmentId, Arc<Kept>>) -> Result<Self, Error> {
+        let mut parts = Vec::with_capacity(searcher.segment_readers().len());
+        for reader in searcher.segment_readers() {
+            let kept = match known.get(&reader.segment_id()) {
+                Some(kept) => Arc::clone(kept),
+                None => Arc::new(Kept::of(reader)?),
+            };
+            parts.push(Part { reader: reader.clone(), kept });
+        }
+        Ok(Self { searcher, parts })
+    }
+}
+
+/// A segment at one moment.
+pub(super) struct Part {
+    pub(super) reader: SegmentReader,
+    kept: Arc<Kept>,
+}
+
+type Values = Arc<dyn ColumnValues<u64>>;
+
+/// What is kept in memory of a segment. A segment never changes, but for tools that are taken out of it.
+struct Kept {
+    registry: Values,
+    id: [Values; 4],
+    registered: Values,
+    payers: Values,
+    merit: Values,
+    signals: Values,
+    price: Column<u64>,
+    vector: Vec<Column<u64>>,
+    orders: [OnceLock<Vec<DocId>>; 3],
+    bits: Mutex<HashMap<Term, Arc<BitSet>>>,
+}
+
+/// An order of all tools.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Order {
+    /// The best standing first.
+    Merit,
+    /// The newest first.
+    Newest,
+    /// The most payers first.
+    MostUsed,
+}
+
+impl Order {
+    const ALL: [Self; 3] = [Self::Merit, Self::Newest, Self::MostUsed];
+}
+
+impl Kept {
+    fn of(reader: &SegmentReader) -> Result<Self, Error> {
+        let columns = reader.fast_fields();
+        let values = |name: &str| columns.column_first_or_default::<u64>(name);
+        let optional = |name: &str| {
+            let column = columns.column_opt::<u64>(name)?;
+            Ok::<_, TantivyError>(column.unwrap_or_else(|| Column::build_empty_column(reader.max_doc())))
+        };
+        let [id0, id1, id2, id3] = column::ID;
+        let has_vectors = reader.schema().get_field(COLUMNS[0]).is_ok();
+        Ok(Self {
+            registry: values(column::REGISTRY)?,
+            id: [values(id0)?, values(id1)?, values(id2)?, values(id3)?],
+            registered: values(column::REGISTERED)?,
+            payers: values(column::PAYERS)?,
+            merit: values(column::MERIT)?,
+            signals: values(column::SIGNALS)?,
+            price: optional(column::PRICE)?,
+            vector: if has_vectors { COLUMNS.iter().map(|name| optional(name)).collect::<Result<_, _>>()? } else { Vec::new() },
+            orders: Default::default(),
+            bits: Mutex::default(),
+        })
+    }
+
+    fn values(&self, order: Order) -> &Values {
+        match order {
+            Order::Merit => &self.merit,
+            Order::Newest => &self.registered,
+            Order::MostUsed => &self.payers,
+        }
+    }
+
+    fn key(&self, doc: DocId) -> ToolKey {
+        key_of(self.registry.get_val(doc), self.id.each_ref().map(|limb| limb.get_val(doc)))
+    }
+}
+
+impl Part {
+    /// Which tool.
+    pub(super) fn key(&self, doc: DocId) -> ToolKey {
+        self.kept.key(doc)
+    }
+
+    /// Its packed signals.
+    pub(super) fn signals(&self, doc: DocId) -> u64 {
+        self.kept.signals.get_val(doc)
+    }
+
+    /// Its price, if it has one.
+    pub(super) fn price(&self, doc: DocId) -> Option<u64> {
+        self.kept.price.first(doc)
+    }
+
+    /// Its direction, if it has one.
+    pub(super) fn vector(&self, doc: DocId) -> Option<Vector> {
+        let mut packed = [0; DIMENSIONS / 8];
+        for (packed, column) in packed.iter_mut().zip(&self.kept.vector) {
+            *packed = column.first(doc)?;
+        }
+        (!self.kept.vector.is_empty()).then(|| Vector::unpacked(&packed))
+    }
+
+    /// Where it stands in an order.
+    pub(super) fn place(&self, order: Order, doc: DocId) -> (u64, ToolKey) {
+        (self.kept.values(order).get_val(doc), self.kept.key(doc))
+    }
+
+    /// All tools in an order, the first first; those that were taken out too.
+    pub(super) fn order(&self, order: Order) -> &[DocId] {
+        self.kept.orders[order as usize].get_or_init(|| {
+            let mut docs: Vec<DocId> = (0..self.reader.max_doc()).collect();
+            let values = self.kept.values(order);
+            docs.sort_unstable_by(|a, b| {
+                let by_value = values.get_val(*b).cmp(&values.get_val(*a));
+                by_value.then_with(|| self.kept.key(*b).cmp(&self.kept.key(*a)))
+            });
+            docs
+        })
+    }
+
+    /// The tools with a label, as bits.
+    pub(super) fn bits(&self, label: &Term) -> Result<Arc<BitSet>, Error> {
+        if let Some(bits) = self.kept.bits.lock().unwrap_or_else(PoisonError::into_inner).get(label) {
+            return Ok(Arc::clone(bits));
+        }
+        let mut bits = BitSet::with_max_value(self.reader.max_doc());
+        let index = self.reader.inverted_index(label.field())?;
+        if let Some(mut postings) = index.read_postings(label, IndexRecordOption::Basic)? {
+            let mut doc = postings.doc();
+            while doc != TERMINATED {
+                bits.insert(doc);
+                doc = postings.advance();
+            }
+        }
+        let bits = Arc::new(bits);
+        let mut kept = self.kept.bits.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.len() >= MAX_BITS {
+            kept.clear();
+        }
+        kept.insert(label.clone(), Arc::clone(&bits));
+        Ok(bits)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_files_of_the_engine_are_removed() {
+        assert!(is_ours("meta.json") && is_ours(".managed.json"));
+        assert!(is_ours("0123456789abcdef0123456789abcdef.idx") && is_ours("0123456789abcdef0123456789abcdef.7.del"));
+        assert!(!is_ours("holiday.jpg") && !is_ours("0123.idx") && !is_ours("meta.json.bak") && !is_ours("toolcrib.db"));
+    }
+}

@@ -1,0 +1,183 @@
+//! Words that no tool has, taken for words that are spelled almost the same.
+
+use tantivy::schema::Field;
+use tantivy::{Searcher, Term};
+use tantivy_fst::Automaton;
+
+use crate::Error;
+
+/// Shortest word that is corrected. Of three letters each is another word.
+const MIN_CHARS: usize = 4;
+
+/// Words of so many letters and more may have two mistakes.
+const LONG_CHARS: usize = 8;
+
+/// Most words of a query that are corrected. Looking for one takes up to some milliseconds in a dictionary of a million words.
+pub(super) const MAX_CORRECTED: usize = 6;
+
+/// Most words that one is taken for.
+const MAX_NEAR: usize = 3;
+
+/// Most words of the dictionary that are compared for one word.
+const MAX_SEEN: usize = 4_000;
+
+/// A word of the dictionary instead of one that is not in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Near {
+    pub(super) term: String,
+    /// How many letters differ. None where the word is only the start of this one.
+    pub(super) mistakes: usize,
+    found: u64,
+}
+
+/// Words of the dictionary near one that is not in it, the best first.
+/// With `is_prefix` the word may also be the start of one: the last word of somebody who is still typing.
+pub(super) fn near(searcher: &Searcher, field: Field, word: &str, is_prefix: bool) -> Result<Vec<Near>, Error> {
+    let chars = word.chars().count();
+    // Identifiers and numbers are not misspelled words.
+    if chars < MIN_CHARS || !word.chars().all(char::is_alphabetic) {
+        return Ok(Vec::new());
+    }
+    let most = if chars >= LONG_CHARS { 2 } else { 1 };
+    let mut found: Vec<Near> = Vec::new();
+    let mut seen = 0;
+    for reader in searcher.segment_readers() {
+        let index = reader.inverted_index(field)?;
+        let mut terms = index.terms().search(Misspelled { word: word.as_bytes(), most, is_prefix }).into_stream()?;
+        while seen < MAX_SEEN && terms.advance() {
+            seen += 1;
+            let Ok(term) = std::str::from_utf8(terms.key()) else { continue };
+            // The first letter is rarely wrong, and words that begin otherwise are other words.
+            if term.chars().next() != word.chars().next() || term.chars().any(char::is_numeric) {
+                continue;
+            }
+            let mistakes = if term.starts_with(word) { 0 } else { distance(word.as_bytes(), term.as_bytes()) };
+            if !found.iter().any(|near| near.term == term) {
+                found.push(Near { term: term.to_owned(), mistakes, found: 0 });
+            }
+        }
+    }
+    for near in &mut found {
+        near.found = searcher.doc_freq(&Term::from_field_text(field, &near.term))?;
+    }
+    found.retain(|near| near.found > 0);
+    found.sort_by(|a, b| (a.mistakes, b.found, &a.term).cmp(&(b.mistakes, a.found, &b.term)));
+    let best = found.first().map(|near| near.mistakes);
+    found.retain(|near| Some(near.mistakes) == best);
+    found.truncate(MAX_NEAR);
+    Ok(found)
+}
+
+/// How many letters must be added, removed or changed, or neighbours exchanged. Bytes stand for letters: folded words are mostly ASCII.
+fn distance(a: &[u8], b: &[u8]) -> usize {
+    let mut rows = [vec![0; b.len() + 1], (0..=b.len()).collect::<Vec<usize>>(), vec![0; b.len() + 1]];
+    for i in 1..=a.len() {
+        let [before, last, row] = &mut rows;
+        row[0] = i;
+        for j in 1..=b.len() {
+            let cost = usize::from(a[i - 1] != b[j - 1]);
+            row[j] = (last[j] + 1).min(row[j - 1] + 1).min(last[j - 1] + cost);
+            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
+                row[j] = row[j].min(before[j - 2] + 1);
+            }
+        }
+        rows.rotate_left(1);
+    }
+    rows[1][b.len()]
+}
+
+/// Accepts what is spelled almost as the word. A row of the usual table is a state.
+struct Misspelled<'a> {
+    word: &'a [u8],
+    most: usize,
+    is_prefix: bool,
+}
+
+#[derive(Clone)]
+struct State {
+    before: Vec<u8>,
+    row: Vec<u8>,
+    last: u8,
+    /// The whole word was read without a mistake.
+    is_start: bool,
+}
+
+impl Automaton for Misspelled<'_> {
+    type State = State;
+
+    fn start(&self) -> State {
+        let row = (0..=self.word.len()).map(|n| u8::try_from(n).unwrap_or(u8::MAX)).collect();
+        State { before: Vec::new(), row, last: 0, is_start: false }
+    }
+
+    fn is_match(&self, state: &State) -> bool {
+        state.is_start || state.row.last().is_some_and(|mistakes| usize::from(*mistakes) <= self.most)
+    }
+
+    fn can_match(&self, state: &State) -> bool {
+        state.is_start || state.row.iter().chain(&state.before).any(|mistakes| usize::from(*mistakes) <= self.most)
+    }
+
+    fn accept(&self, state: &State, byte: u8) -> State {
+        if state.is_start {
+            return state.clone();
+        }
+        let mut row = Vec::with_capacity(state.row.len());
+        row.push(state.row[0].saturating_add(1));
+        for (at, wanted) in self.word.iter().enumerate() {
+            let cost = u8::from(*wanted != byte);
+            let mut least =
+                state.row[at].saturating_add(cost).min(state.row[at + 1].saturating_add(1)).min(row[at].saturating_add(1));
+            if at > 0 && *wanted == state.last && self.word[at - 1] == byte && !state.before.is_empty() {
+                least = least.min(state.before[at - 1].saturating_add(1));
+            }
+            row.push(least);
+        }
+        let is_start = self.is_prefix && row.last() == Some(&0);
+        State { before: state.row.clone(), row, last: byte, is_start }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn accepts(word: &str, term: &str, most: usize, is_prefix: bool) -> bool {
+        let automaton = Misspelled { word: word.as_bytes(), most, is_prefix };
+        let mut state = automaton.start();
+        for byte in term.bytes() {
+            if !automaton.can_match(&state) {
+                return false;
+            }
+            state = automaton.accept(&state, byte);
+        }
+        automaton.is_match(&state)
+    }
+
+    #[test]
+    fn mistakes_are_counted() {
+        for (a, b, mistakes) in [
+            ("weather", "weather", 0),
+            ("wether", "weather", 1),
+            ("waether", "weather", 1),
+            ("wheather", "weather", 1),
+            ("kitten", "sitting", 3),
+        ] {
+            assert_eq!(distance(a.as_bytes(), b.as_bytes()), mistakes, "{a} {b}");
+        }
+        assert!(accepts("wether", "weather", 1, false));
+        assert!(accepts("waether", "weather", 1, false));
+        assert!(!accepts("weather", "leathern", 1, false));
+        assert!(accepts("weath", "weathermap", 1, true));
+        assert!(!accepts("weath", "weathermap", 1, false));
+    }
+
+    proptest! {
+        #[test]
+        fn the_automaton_agrees_with_the_table(a in "[abc]{1,8}", b in "[abc]{1,8}", most in 0_usize..3) {
+            prop_assert_eq!(accepts(&a, &b, most, false), distance(a.as_bytes(), b.as_bytes()) <= most);
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! Proven use: what a report has to show before it counts, and what was counted.
+//!
+//! A paid call counts when one final transaction holds both the caller's used authorization and the transfer that belongs to it, to the
+//! recipient of the tool's verified manifest and for at least its price; once, for one tool, ever. One report stands for one call. A
+//! signature over nothing names no tool and costs nothing: it is counted apart and never ranks.
+//!
+//! `settlement.rs` judges payments and `signed.rs` signatures, `count.rs` writes, `pending.rs` keeps what is not final yet, `payee.rs`
+//! knows who is paid through whom, and `activity.rs` reads. What is left out: who may send reports and how many, which is the directory's.
+
+use alloy_primitives::keccak256;
+use toolcrib_core::caip::ToolRef;
+use toolcrib_core::clock::UnixTime;
+use toolcrib_core::codes::{Code, usage as code};
+use toolcrib_core::url::HttpsUrl;
+use toolcrib_core::x402::usage::{Subject, Submission, UsageProof};
+use toolcrib_store::Migration;
+use toolcrib_store::database::Value;
+
+use crate::model::{ToolKey, ToolView};
+use crate::tools::text_key;
+use crate::{Chains, Error, Index};
+
+mod activity;
+mod count;
+mod payee;
+mod pending;
+mod settlement;
+mod signed;
+
+pub use activity::{Activity, MAX_ACTIVITY, PaymentStats};
+pub use payee::note_payees;
+pub use pending::{MAX_PENDING_PER_TOOL, NOT_FOUND_SECONDS, PENDING_BATCH, PENDING_SECONDS, settle_pending};
+pub use settlement::{CONFIRMATIONS, JUDGE_TIMEOUT};
+pub use signed::SKEW_SECONDS;
+
+use count::Call;
+use pending::Wait;
+
+/// `index_usage` has a row for each call that was proven. `claim` is the hash of what counts once: chain, token, payer and nonce, and the
+/// tool too where nothing was paid. `counts` is false for what a tool's owner paid. `index_usage_payer` has a row for each account that paid
+/// a tool, so that different payers are counted without reading them all. `index_payee` says which tools are paid through an account.
+pub(crate) const MIGRATIONS: &[Migration] = &[Migration {
+    version: 1,
+    sql: "CREATE TABLE index_usage (id TEXT NOT NULL PRIMARY KEY, claim BYTES NOT NULL UNIQUE, registry BIGINT NOT NULL,
+        tool BYTES NOT NULL, paid BOOLEAN NOT NULL, counts BOOLEAN NOT NULL, chain BIGINT NOT NULL, token BYTES NOT NULL, payer BYTES NOT NULL,
+        nonce BYTES NOT NULL, seller BYTES NOT NULL, amount BYTES NOT NULL, transaction_hash BYTES, at BIGINT NOT NULL,
+        reported_at BIGINT NOT NULL, latency_ms BIGINT);
+    CREATE INDEX index_usage_tool ON index_usage (registry, tool, counts, at);
+    CREATE TABLE index_usage_payer (registry BIGINT NOT NULL, tool BYTES NOT NULL, payer BYTES NOT NULL, PRIMARY KEY (registry, tool, payer));
+    CREATE TABLE index_usage_pending (id TEXT NOT NULL PRIMARY KEY, registry BIGINT NOT NULL, tool BYTES NOT NULL, chain BIGINT NOT NULL,
+        caller BYTES NOT NULL, transaction_hash BYTES NOT NULL, latency_ms BIGINT, reported_at BIGINT NOT NULL, tries BIGINT NOT NULL,
+        next_at BIGINT NOT NULL);
+    CREATE INDEX index_usage_pending_next ON index_usage_pending (next_at);
+    CREATE INDEX index_usage_pending_tool ON index_usage_pending (registry, tool);
+    CREATE TABLE index_payee (chain BIGINT NOT NULL, token BYTES NOT NULL, recipient BYTES NOT NULL, registry BIGINT NOT NULL,
+        tool BYTES NOT NULL, PRIMARY KEY (chain, token, recipient, registry, tool));
+    CREATE INDEX index_payee_tool ON index_payee (registry, tool);",
+}];
+
+/// What became of a report.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Receipt {
+    /// Its id: the same for the same call, however often it is reported.
+    pub id: String,
+    /// Whether it proves a call, and so was counted.
+    pub verified: bool,
+    /// The kind of proof, as the report says it.
+    pub verification_type: &'static str,
+    /// Why it was not counted, or not yet.
+    pub code: Option<Code>,
+}
+
+/// What a look at a proof came to.
+enum Judged {
+    /// It proves one of these calls, the likeliest first.
+    Proven(Vec<Call>),
+    /// It proves nothing.
+    Refused(Code),
+    /// Nobody can tell yet.
+    Later(Code),
+}
+
+/// Judges a report, and counts it when it proves a call. What is not final yet is kept, and judged again by [`settle_pending`].
+pub async fn submit(index: &Index, chains: &Chains, report: &Submission, now: UnixTime) -> Result<Receipt, Error> {
+    let named = match &report.subject {
+        Subject::Tool(tool) => index.tool(tool).await?.ok_or(code::TOOL_UNKNOWN),
+        Subject::Endpoint(endpoint) => find_endpoint(index, endpoint).await?,
+    };
+    let view = match named {
+        Ok(view) => view,
+        Err(code) => return Ok(receipt(id_of(None, &report.proof), &report.proof, Some(code))),
+    };
+    let id = id_of(Some(&view.tool), &report.proof);
+    if let Some(counts) = count::known(index, &id).await? {
+        return Ok(receipt(id, &report.proof, (!counts).then_some(code::SELF_PAYMENT)));
+    }
+    let code = match &report.proof {
+        UsageProof::Settlement { caller, transaction, chain } => {
+            let wait = Wait {
+                id: id.clone(),
+                key: view.row.key,
+                chain: *chain,
+                caller: *caller,
+                transaction: *transaction,
+                latency_ms: report.latency_ms,
+                reported_at: now,
+            };
+            pending::look(index, chains, &view, &wait, now).await?
+        }
+        proof => match signed::judge(chains, &view, proof, report.chain, report.latency_ms, now) {
+            Judged::Proven(calls) => count::count(index, &id, &calls, now).await?,
+            Judged::Refused(code) | Judged::Later(code) => Some(code),
+        },
+    };
+    Ok(receipt(id, &report.proof, code))
+}
+
+fn receipt(id: String, proof: &UsageProof, code: Option<Code>) -> Receipt {
+    Receipt { id, verified: code.is_none(), verification_type: proof.verification_type(), code }
+}
+
+/// The id of a report: a hash of the tool and of what names the call, and of nothing that may differ when it is sent again.
+fn id_of(tool: Option<&ToolRef>, proof: &UsageProof) -> String {
+    let mut text = format!("toolcrib.usage.v1\n{}\n", tool.map(ToString::to_string).unwrap_or_default());
+    text.push_str(&match proof {
+        UsageProof::Settlement { caller, transaction, chain } => format!("paid\n{chain}\n{caller}\n{transaction}"),
+        UsageProof::Authorization { authorization, .. } => format!("signed\n{}\n{}", authorization.from, authorization.nonce),
+        // There is no other kind yet.
+        _ => String::new(),
+    });
+    alloy_primitives::hex::encode(&keccak256(text)[..16])
+}
+
+const BY_ENDPOINT: &str =
+    "SELECT t.registry, t.tool FROM index_listing l JOIN index_tool t ON t.registry = l.registry AND t.tool = l.tool
+    WHERE l.endpoint_key IN ($1, $2) AND t.listed = $3 ORDER BY t.registered_at, t.registry, t.tool LIMIT 16";
+
+/// The one listed tool with this endpoint.
+async fn find_endpoint(index: &Index, endpoint: &str) -> Result<Result<ToolView, Code>, Error> {
+    let url = HttpsUrl::parse(endpoint).ok();
+    let normal = url.as_ref().map_or(endpoint, HttpsUrl::normalized);
+    let values = [Value::Integer(text_key(endpoint)), Value::Integer(text_key(normal)), Value::Boolean(true)];
+    let mut keys = Vec::new();
+    for row in index.database().fetch(BY_ENDPOINT, &values).await? {
+        keys.push(ToolKey::from_columns(row.integer(0)?, row.bytes(1)?)?);
+    }
+    let has = |view: &ToolView| {
+        let manifest = view.listing.as_ref().and_then(|listing| listing.manifest.as_ref());
+        manifest.is_some_and(|manifest| manifest.endpoint == endpoint || manifest.endpoint == normal) && view.is_listed()
+    };
+    let mut views: Vec<_> = index.tools(&keys).await?.into_iter().filter(has).collect();
+    Ok(match (views.pop(), views.is_empty()) {
+        (None, _) => Err(code::TOOL_UNKNOWN),
+        (Some(view), true) => Ok(view),
+        (Some(_), false) => Err(code::TOOL_AMBIGUOUS),
+    })
+}

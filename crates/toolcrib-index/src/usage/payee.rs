@@ -1,0 +1,124 @@
+//! Who is paid through whom.
+//!
+//! A manifest may name any account as its recipient, also one that others are paid through. So a payment to an account that several tools
+//! name belongs to the tools of one owner: of the account itself if it registered one of them, else of whoever registered first. Between
+//! the tools of that owner, the price has to tell.
+
+use alloy_primitives::{Address, U256};
+use toolcrib_core::caip::AccountId;
+use toolcrib_core::money::Amount;
+use toolcrib_core::x402::asset;
+use toolcrib_store::database::{Bulk, Column, Transaction, Value};
+
+use crate::listing::{Listing, Price};
+use crate::model::{ToolKey, ToolView};
+use crate::{Chains, Error, Index};
+
+/// The payment protocol whose settlements can be read.
+const PROTOCOL: &str = "x402";
+
+/// A payment option, as far as payments are held against it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Payee {
+    pub(super) chain: u64,
+    pub(super) token: Address,
+    pub(super) recipient: Address,
+    pub(super) amount: U256,
+}
+
+impl Payee {
+    pub(super) fn read(price: &Price) -> Option<Self> {
+        let recipient = AccountId::parse(&price.recipient).ok()?;
+        let chain = price.chain.filter(|chain| recipient.evm_chain_id() == Some(*chain))?;
+        let amount = Amount::parse(&price.amount).ok()?.get();
+        (price.protocol == PROTOCOL).then_some(())?;
+        Some(Self { chain, token: price.token?, recipient: recipient.evm_address()?, amount })
+    }
+
+    /// Those of a tool's verified manifest.
+    pub(super) fn all(view: &ToolView) -> Vec<Self> {
+        let manifest = view.listing.as_ref().and_then(|listing| listing.manifest.as_ref());
+        manifest.map(|manifest| manifest.prices.iter().filter_map(Self::read).collect()).unwrap_or_default()
+    }
+}
+
+/// The digits after the point of a token whose logs are believed: one of the pinned table, or one that the operator set for the chain.
+pub(super) fn believed(chains: &Chains, chain: u64, token: Address) -> Option<u8> {
+    let set = chains.get(chain).and_then(|chain| chain.network().usdc).filter(|set| set.address == token);
+    asset::find(chain, token).map(|pinned| pinned.decimals).or(set.map(|set| set.decimals))
+}
+
+/// To whom a payment through an account belongs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Belongs {
+    /// To this tool alone.
+    Alone,
+    /// To this tool or another of the same owner.
+    Shared,
+    /// To somebody else's tools.
+    Elsewhere,
+}
+
+const RIVALS: &str = "FROM index_payee p JOIN index_tool t ON t.registry = p.registry AND t.tool = p.tool
+    WHERE p.chain = $1 AND p.token = $2 AND p.recipient = $3 AND t.listed = $4";
+
+/// To whom a payment to `payee` belongs, as seen from a tool that names it.
+pub(super) async fn belongs(index: &Index, view: &ToolView, payee: &Payee) -> Result<Belongs, Error> {
+    let chain = i64::try_from(payee.chain).map_err(|_| Error::Corrupt { what: "chain" })?;
+    let place = [
+        Value::Integer(chain),
+        Value::Bytes(payee.token.as_slice()),
+        Value::Bytes(payee.recipient.as_slice()),
+        Value::Boolean(true),
+    ];
+    let creator = view.row.creator;
+    if creator != payee.recipient {
+        let own = format!("SELECT 1 {RIVALS} AND t.creator = $3 LIMIT 1");
+        if !index.database().fetch_made(own, &place).await?.is_empty() {
+            return Ok(Belongs::Elsewhere);
+        }
+        let first = format!("SELECT t.creator {RIVALS} ORDER BY t.registered_at, t.registry, t.tool LIMIT 1");
+        if let Some(row) = index.database().fetch_made(first, &place).await?.first()
+            && row.bytes(0)? != creator.as_slice()
+        {
+            return Ok(Belongs::Elsewhere);
+        }
+    }
+    let id = view.row.key.id_bytes();
+    let mut others = place.to_vec();
+    others.extend([Value::Bytes(creator.as_slice()), Value::Integer(view.row.key.registry.0), Value::Bytes(&id)]);
+    let sql = format!("SELECT 1 {RIVALS} AND t.creator = $5 AND NOT (p.registry = $6 AND p.tool = $7) LIMIT 1");
+    let shared = !index.database().fetch_made(sql, &others).await?.is_empty();
+    Ok(if shared { Belongs::Shared } else { Belongs::Alone })
+}
+
+const FORGET: &str = "DELETE FROM index_payee WHERE registry = $1 AND tool = $2";
+const NOTE: Bulk = Bulk {
+    table: "index_payee",
+    columns: &["chain", "token", "recipient", "registry", "tool"],
+    conflict: "ON CONFLICT DO NOTHING",
+};
+
+/// Notes whom a tool is paid through. Whoever writes a listing calls this in the same transaction.
+pub async fn note_payees(transaction: &mut Transaction, key: ToolKey, listing: &Listing) -> Result<(), Error> {
+    let id = key.id_bytes();
+    transaction.execute(FORGET, &[Value::Integer(key.registry.0), Value::Bytes(&id)]).await?;
+    let mut payees: Vec<_> =
+        listing.manifest.iter().flat_map(|manifest| manifest.prices.iter().filter_map(Payee::read)).collect();
+    payees.retain(|payee| i64::try_from(payee.chain).is_ok() && !payee.amount.is_zero());
+    payees.sort_by_key(|payee| (payee.chain, payee.token, payee.recipient));
+    payees.dedup_by_key(|payee| (payee.chain, payee.token, payee.recipient));
+    let chains: Vec<i64> = payees.iter().map(|payee| i64::try_from(payee.chain).unwrap_or_default()).collect();
+    let tokens: Vec<&[u8]> = payees.iter().map(|payee| payee.token.as_slice()).collect();
+    let recipients: Vec<&[u8]> = payees.iter().map(|payee| payee.recipient.as_slice()).collect();
+    let (registries, ids) = (vec![key.registry.0; payees.len()], vec![id.as_slice(); payees.len()]);
+    let columns = [
+        Column::Integers(&chains),
+        Column::Bytes(&tokens),
+        Column::Bytes(&recipients),
+        Column::Integers(&registries),
+        Column::Bytes(&ids),
+    ];
+    transaction.insert_many(&NOTE, &columns).await?;
+    Ok(())
+}

@@ -1,0 +1,193 @@
+//! Judging a payment by the receipt of its transaction.
+
+use std::time::Duration;
+
+use alloy_primitives::{Address, B256, U256};
+use alloy_provider::Provider;
+use alloy_rpc_types_eth::{BlockNumberOrTag, Log, TransactionReceipt};
+use alloy_sol_types::SolEvent;
+use toolcrib_chain::abi::IEIP3009::{AuthorizationUsed, Transfer};
+use toolcrib_chain::rpc::Chain;
+use toolcrib_core::clock::UnixTime;
+use toolcrib_core::codes::usage as code;
+
+use super::Judged;
+use super::count::Call;
+use super::payee::{self, Belongs, Payee};
+use super::pending::Wait;
+use crate::model::ToolView;
+use crate::{Chains, Error, Index};
+
+/// Blocks behind the newest that are taken for final where a node does not know the tag `finalized`: two epochs of Ethereum.
+pub const CONFIRMATIONS: u64 = 64;
+
+/// The longest look at one report, all questions together. Reporters wait five seconds; what takes longer is kept and asked again.
+pub const JUDGE_TIMEOUT: Duration = Duration::from_secs(4);
+
+/// Most payments of one caller in one transaction that are looked at. A block has room for some hundreds of all callers together.
+const MAX_SETTLEMENTS: usize = 64;
+
+/// What the chain says about a payment that a report names.
+pub(super) async fn judge(index: &Index, chains: &Chains, view: &ToolView, wait: &Wait) -> Result<Judged, Error> {
+    if !view.is_listed() {
+        return Ok(Judged::Refused(code::TOOL_NOT_LISTED));
+    }
+    let Some(chain) = chains.get(wait.chain) else { return Ok(Judged::Refused(code::CHAIN_UNKNOWN)) };
+    let mut payees = Payee::all(view);
+    payees.retain(|payee| payee.chain == wait.chain && !payee.amount.is_zero());
+    if payees.is_empty() {
+        return Ok(Judged::Refused(code::NO_PRICE));
+    }
+    payees.retain(|payee| payee::believed(chains, payee.chain, payee.token).is_some());
+    if payees.is_empty() {
+        return Ok(Judged::Refused(code::TOKEN_UNKNOWN));
+    }
+    let (receipt, at) = match tokio::time::timeout(JUDGE_TIMEOUT, read(chain, wait.transaction)).await {
+        Ok(Ok(Seen::Final(receipt, at))) => (receipt, at),
+        Ok(Ok(Seen::Failed)) => return Ok(Judged::Refused(code::REVERTED)),
+        Ok(Ok(Seen::Young)) => return Ok(Judged::Later(code::NOT_FINAL)),
+        Ok(Ok(Seen::Missing)) => return Ok(Judged::Later(code::NOT_FOUND)),
+        Ok(Err(_)) | Err(_) => return Ok(Judged::Later(code::UNREACHABLE)),
+    };
+    if at < view.row.registered.time {
+        return Ok(Judged::Refused(code::TOO_EARLY));
+    }
+    let mut proven: Vec<(bool, Call)> = Vec::new();
+    // The refusal of the payment that came furthest.
+    let (mut refusal, mut furthest) = (code::NO_AUTHORIZATION, 0);
+    let mut refuse = |rank, code| {
+        if rank > furthest {
+            (furthest, refusal) = (rank, code);
+        }
+    };
+    let all = Payee::all(view);
+    for payee in &payees {
+        let mut belongs = None;
+        for paid in payments(&receipt, payee.token, wait.caller) {
+            if paid.to != payee.recipient {
+                refuse(1, code::WRONG_RECIPIENT);
+                continue;
+            }
+            if paid.value < payee.amount {
+                refuse(2, code::TOO_LITTLE);
+                continue;
+            }
+            let exact = paid.value == payee.amount;
+            let to = match belongs {
+                Some(belongs) => belongs,
+                None => *belongs.insert(payee::belongs(index, view, payee).await?),
+            };
+            if to == Belongs::Elsewhere || (to == Belongs::Shared && !exact) {
+                refuse(3, code::OTHER_TOOL);
+                continue;
+            }
+            let is_own = wait.caller == view.row.creator || all.iter().any(|payee| payee.recipient == wait.caller);
+            let decimals = payee::believed(chains, payee.chain, payee.token).unwrap_or_default();
+            let call = Call {
+                key: view.row.key,
+                paid: true,
+                counts: !is_own,
+                chain: payee.chain,
+                token: payee.token,
+                payer: wait.caller,
+                nonce: paid.nonce,
+                seller: paid.to,
+                amount: paid.value,
+                volume: micro_dollars(paid.value, decimals),
+                transaction: Some(wait.transaction),
+                at,
+                latency_ms: wait.latency_ms,
+            };
+            proven.push((exact, call));
+        }
+    }
+    if proven.is_empty() {
+        return Ok(Judged::Refused(refusal));
+    }
+    proven.sort_by_key(|(exact, _)| !exact);
+    Ok(Judged::Proven(proven.into_iter().map(|(_, call)| call).collect()))
+}
+
+/// What a chain shows of a transaction.
+enum Seen {
+    /// It succeeded in a block that is never taken back, at this time.
+    Final(Box<TransactionReceipt>, UnixTime),
+    /// It failed in such a block.
+    Failed,
+    /// It may still be replaced.
+    Young,
+    /// Nothing.
+    Missing,
+}
+
+async fn read(chain: &Chain, transaction: B256) -> Result<Seen, toolcrib_chain::Error> {
+    let Some(receipt) = chain.receipt(transaction).await? else { return Ok(Seen::Missing) };
+    let (Some(number), Some(hash)) = (receipt.block_number, receipt.block_hash) else { return Ok(Seen::Young) };
+    // Which transaction a receipt is of, is the node's word; that the block is the one which is final, is asked.
+    if receipt.transaction_hash != transaction || !is_final(chain, number).await? {
+        return Ok(Seen::Young);
+    }
+    let Some((time, _)) = block(chain, number.into()).await?.filter(|(_, block)| block.1 == hash) else {
+        return Ok(Seen::Young);
+    };
+    if !receipt.status() {
+        return Ok(Seen::Failed);
+    }
+    Ok(Seen::Final(Box::new(receipt), UnixTime::from_seconds(i64::try_from(time).unwrap_or(i64::MAX))))
+}
+
+/// Whether the block with this number is never taken back. A chain of one's own takes nothing back by itself.
+async fn is_final(chain: &Chain, number: u64) -> Result<bool, toolcrib_chain::Error> {
+    if chain.network().is_local {
+        return Ok(true);
+    }
+    match block(chain, BlockNumberOrTag::Finalized).await {
+        Ok(Some((_, (last, _)))) => Ok(number <= last),
+        Ok(None) | Err(toolcrib_chain::Error::Refused { .. }) => {
+            let head = chain.block_number().await?;
+            Ok(head.checked_sub(CONFIRMATIONS).is_some_and(|last| number <= last))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// The time of a block, and its number and hash.
+async fn block(chain: &Chain, which: BlockNumberOrTag) -> Result<Option<(u64, (u64, B256))>, toolcrib_chain::Error> {
+    let block = chain.provider().get_block_by_number(which).await.map_err(toolcrib_chain::Error::from_rpc)?;
+    Ok(block.map(|block| (block.header.timestamp, (block.header.number, block.header.hash))))
+}
+
+/// A used authorization with the transfer that belongs to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Paid {
+    nonce: B256,
+    to: Address,
+    value: U256,
+}
+
+/// The payments of `payer` in a transaction. The token's next log after a use has to be its transfer: somewhere in the transaction is not
+/// enough, or ten nonces that were used up for nothing would all be covered by one payment.
+fn payments(receipt: &TransactionReceipt, token: Address, payer: Address) -> Vec<Paid> {
+    let mut logs = receipt.inner.logs().iter().filter(|log| log.address() == token && !log.removed).peekable();
+    let mut found: Vec<Paid> = Vec::new();
+    while let Some(log) = logs.next() {
+        let Some(used) = decoded::<AuthorizationUsed>(log).filter(|used| used.authorizer == payer) else { continue };
+        let Some(transfer) = logs.peek().and_then(|log| decoded::<Transfer>(log)) else { continue };
+        if transfer.from == payer && found.len() < MAX_SETTLEMENTS {
+            found.push(Paid { nonce: used.nonce, to: transfer.to, value: transfer.value });
+        }
+    }
+    found
+}
+
+fn decoded<E: SolEvent>(log: &Log) -> Option<E> {
+    E::decode_log_validate(&log.inner).ok().map(|log| log.data)
+}
+
+/// An amount of a dollar in millionths of it.
+fn micro_dollars(value: U256, decimals: u8) -> u64 {
+    let six = U256::from(1_000_000);
+    let unit = U256::from(10).checked_pow(U256::from(decimals)).unwrap_or(U256::MAX);
+    let micro = value.checked_mul(six).unwrap_or(U256::MAX) / unit;
+    u64::try_from(micro).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,61 @@
+//! The table of jobs, and putting tools into it. Followers write it in the transaction of the events; workers lease from it.
+
+use alloy_primitives::U256;
+use toolcrib_core::clock::UnixTime;
+use toolcrib_store::Migration;
+use toolcrib_store::database::{Bulk, Column, Transaction};
+
+use crate::Error;
+use crate::model::RegistryId;
+
+/// One job for each tool: whoever asks twice gets one look. `due_at` and `leased_until` are seconds; of the jobs that are due, the lowest
+/// `priority` goes first. `lease` is the secret of the worker that holds the job until `leased_until`.
+pub(crate) const MIGRATIONS: &[Migration] = &[Migration {
+    version: 1,
+    sql:
+        "CREATE TABLE index_job (registry BIGINT NOT NULL, tool BYTES NOT NULL, due_at BIGINT NOT NULL, priority BIGINT NOT NULL,
+        reason TEXT NOT NULL, leased_until BIGINT, lease BYTES, attempts BIGINT NOT NULL DEFAULT 0, PRIMARY KEY (registry, tool));
+    CREATE INDEX index_job_due ON index_job (due_at, priority);",
+}];
+
+/// The priority of a tool that somebody waits for.
+pub(crate) const ASKED: i64 = 0;
+/// The priority of a tool that changed on the chain.
+pub(crate) const CHANGED: i64 = 1;
+
+/// A change takes the lease away: what a worker is looking at is no longer what the chain says, so its outcome must not end the job.
+const ADD: Bulk = Bulk {
+    table: "index_job",
+    columns: &["registry", "tool", "due_at", "priority", "reason"],
+    conflict: "ON CONFLICT (registry, tool) DO UPDATE SET
+        due_at = CASE WHEN excluded.due_at < index_job.due_at THEN excluded.due_at ELSE index_job.due_at END,
+        priority = CASE WHEN excluded.priority < index_job.priority THEN excluded.priority ELSE index_job.priority END,
+        reason = excluded.reason, leased_until = NULL, lease = NULL, attempts = 0",
+};
+
+/// Asks for a look at tools whose registration changed. Each tool once.
+pub(crate) async fn add(
+    transaction: &mut Transaction,
+    registry: RegistryId,
+    tools: &[(U256, &'static str)],
+    due_at: UnixTime,
+) -> Result<(), Error> {
+    if tools.is_empty() {
+        return Ok(());
+    }
+    let registries = vec![registry.0; tools.len()];
+    let ids: Vec<[u8; 32]> = tools.iter().map(|(id, _)| id.to_be_bytes()).collect();
+    let ids: Vec<&[u8]> = ids.iter().map(<[u8; 32]>::as_slice).collect();
+    let due = vec![due_at.seconds(); tools.len()];
+    let priorities = vec![CHANGED; tools.len()];
+    let reasons: Vec<&str> = tools.iter().map(|(_, reason)| *reason).collect();
+    let columns = [
+        Column::Integers(&registries),
+        Column::Bytes(&ids),
+        Column::Integers(&due),
+        Column::Integers(&priorities),
+        Column::Texts(&reasons),
+    ];
+    transaction.insert_many(&ADD, &columns).await?;
+    Ok(())
+}

@@ -1,0 +1,378 @@
+//! What is kept of looks: the evidence, the report, the history of verdicts, and what the next look is compared with.
+//!
+//! `index_watch` has one row for each tool that was looked at. `looks` is a ring of the newest looks, two bytes each. `index_verdict` gets
+//! a row when the answer changes and loses none but the oldest of very restless tools.
+
+use std::io::{Read as _, Write as _};
+
+use alloy_primitives::B256;
+use flate2::Compression;
+use flate2::read::GzDecoder;
+use flate2::write::GzEncoder;
+use serde::{Deserialize, Serialize};
+use toolcrib_core::clock::UnixTime;
+use toolcrib_core::drift::Snapshot;
+use toolcrib_core::evidence::{Evidence, MAX_FILE_BYTES};
+use toolcrib_core::judge::Report;
+use toolcrib_core::signals::Certificate;
+use toolcrib_store::Migration;
+use toolcrib_store::database::{Row, Transaction, Value};
+
+use super::Queue;
+use crate::listing::{Failure, Listing, Verdict};
+use crate::model::ToolKey;
+use crate::{Error, Index};
+
+/// Jobs get a second index, by priority: each class of the queue is read in its own order.
+pub(crate) const MIGRATIONS: &[Migration] = &[Migration {
+    version: 1,
+    sql: "CREATE INDEX index_job_turn ON index_job (priority, due_at);
+    CREATE INDEX index_job_lease ON index_job (leased_until) WHERE leased_until IS NOT NULL;
+    CREATE TABLE index_origin (origin TEXT NOT NULL PRIMARY KEY, next_at BIGINT NOT NULL, turns_until BIGINT NOT NULL, holder BYTES);
+    CREATE TABLE index_watch (registry BIGINT NOT NULL, tool BYTES NOT NULL, expires_at BIGINT NOT NULL, looks BYTES NOT NULL,
+        memory TEXT NOT NULL, PRIMARY KEY (registry, tool));
+    CREATE INDEX index_watch_expires ON index_watch (expires_at);
+    CREATE TABLE index_report (registry BIGINT NOT NULL, tool BYTES NOT NULL, at BIGINT NOT NULL, document TEXT NOT NULL,
+        PRIMARY KEY (registry, tool));
+    CREATE TABLE index_evidence (registry BIGINT NOT NULL, tool BYTES NOT NULL, kind BIGINT NOT NULL, at BIGINT NOT NULL,
+        verified BOOLEAN NOT NULL, bytes BYTES NOT NULL, PRIMARY KEY (registry, tool, kind));
+    CREATE TABLE index_verdict (registry BIGINT NOT NULL, tool BYTES NOT NULL, number BIGINT NOT NULL, at BIGINT NOT NULL,
+        verdict TEXT NOT NULL, conformant BOOLEAN NOT NULL, failed_check BIGINT, step TEXT, code TEXT, hash BYTES NOT NULL,
+        PRIMARY KEY (registry, tool, number));",
+}];
+
+/// Most verdicts that are kept of one tool: a server that changes its mind at every look fills a week.
+pub const MAX_VERDICTS: i64 = 1_000;
+
+/// The time at which what is not listed expires.
+pub(crate) const NEVER: i64 = i64::MAX;
+
+/// Evidence of the last look, and of the last one that found the tool verified.
+const LATEST: i64 = 0;
+const LAST_VERIFIED: i64 = 1;
+
+/// An answer that a tool got, and when it changed to it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct VerdictChange {
+    /// When.
+    pub at: UnixTime,
+    /// The answer.
+    pub verdict: Verdict,
+    /// Whether the manifest also kept every rule and limit.
+    pub conformant: bool,
+    /// Where verification failed first.
+    pub failed: Option<Failure>,
+    /// The hash in the registry that it was judged against.
+    pub manifest_hash: B256,
+}
+
+impl VerdictChange {
+    /// The answer in a listing.
+    pub(crate) fn of(listing: &Listing, at: UnixTime) -> Self {
+        Self {
+            at,
+            verdict: listing.verdict,
+            conformant: listing.conformant,
+            failed: listing.failed.clone(),
+            manifest_hash: listing.manifest_hash,
+        }
+    }
+
+    /// Whether it is the same answer, whenever it was given.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        Self { at: other.at, ..self.clone() } == *other
+    }
+
+    fn read(row: &Row) -> Result<Self, Error> {
+        let corrupt = Error::Corrupt { what: "verdict" };
+        let verdict = match row.text(1)? {
+            "verified" => Verdict::Verified,
+            "refused" => Verdict::Refused,
+            "unknown" => Verdict::Unknown,
+            _ => return Err(corrupt),
+        };
+        let failed = match (row.optional_text(4)?, row.optional_text(5)?) {
+            (Some(step), Some(code)) => Some(Failure {
+                check: row.optional_integer(3)?.and_then(|check| u8::try_from(check).ok()),
+                step: step.to_owned(),
+                code: code.to_owned(),
+            }),
+            _ => None,
+        };
+        Ok(Self {
+            at: UnixTime::from_seconds(row.integer(0)?),
+            verdict,
+            conformant: row.boolean(2)?,
+            failed,
+            manifest_hash: B256::try_from(row.bytes(6)?).map_err(|_| Error::Corrupt { what: "hash of a verdict" })?,
+        })
+    }
+}
+
+const fn word(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Verified => "verified",
+        Verdict::Refused => "refused",
+        Verdict::Unknown => "unknown",
+    }
+}
+
+/// What is remembered of a tool from one look to the next.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Watch {
+    /// The newest looks: see [`crate::facts::health`].
+    pub(crate) looks: Vec<u8>,
+    pub(crate) memory: Memory,
+}
+
+/// The part of a [`Watch`] that is kept as JSON.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Memory {
+    /// The last look that learnt something.
+    pub(crate) snapshot: Option<Snapshot>,
+    /// The certificate of the server, as it was then.
+    pub(crate) certificate: Option<CertificateText>,
+    /// Name servers of the host, if somebody could tell.
+    pub(crate) name_servers: Vec<String>,
+    /// When the registration was last changed, as far as looks know.
+    pub(crate) updated_at: Option<UnixTime>,
+    /// When the server last answered.
+    pub(crate) answered_at: Option<UnixTime>,
+    /// Changes that matter, and when they were noticed.
+    pub(crate) notices: Vec<Notice>,
+}
+
+/// A change that matters: shown for a while after it was noticed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Notice {
+    pub(crate) code: String,
+    pub(crate) severity: String,
+    pub(crate) at: UnixTime,
+}
+
+/// The facts of a certificate, as text.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct CertificateText {
+    not_before: UnixTime,
+    issuer: String,
+    names: Vec<String>,
+}
+
+impl From<&Certificate> for CertificateText {
+    fn from(certificate: &Certificate) -> Self {
+        let Certificate { not_before, issuer, names } = certificate.clone();
+        Self { not_before, issuer, names }
+    }
+}
+
+impl From<&CertificateText> for Certificate {
+    fn from(text: &CertificateText) -> Self {
+        let CertificateText { not_before, issuer, names } = text.clone();
+        Self { not_before, issuer, names }
+    }
+}
+
+const WATCH: &str = "SELECT looks, memory FROM index_watch WHERE registry = $1 AND tool = $2";
+const KEEP_WATCH: &str = "INSERT INTO index_watch (registry, tool, expires_at, looks, memory) VALUES ($1, $2, $3, $4, $5)
+    ON CONFLICT (registry, tool) DO UPDATE SET expires_at = excluded.expires_at, looks = excluded.looks, memory = excluded.memory";
+const KEEP_LOOKS: &str = "UPDATE index_watch SET looks = $3, memory = $4 WHERE registry = $1 AND tool = $2";
+const KEEP_LISTING: &str =
+    "INSERT INTO index_listing (registry, tool, checked_at, endpoint_key, document) VALUES ($1, $2, $3, $4, $5)
+    ON CONFLICT (registry, tool) DO UPDATE SET checked_at = excluded.checked_at, endpoint_key = excluded.endpoint_key,
+        document = excluded.document";
+const REPORT: &str = "SELECT document FROM index_report WHERE registry = $1 AND tool = $2";
+const KEEP_REPORT: &str = "INSERT INTO index_report (registry, tool, at, document) VALUES ($1, $2, $3, $4)
+    ON CONFLICT (registry, tool) DO UPDATE SET at = excluded.at, document = excluded.document";
+const EVIDENCE: &str =
+    "SELECT bytes FROM index_evidence WHERE registry = $1 AND tool = $2 AND (kind = $3 OR (kind = 0 AND verified AND $3 = 1))
+    ORDER BY kind DESC LIMIT 1";
+const KEEP_VERIFIED: &str = "INSERT INTO index_evidence (registry, tool, kind, at, verified, bytes)
+    SELECT registry, tool, 1, at, verified, bytes FROM index_evidence WHERE registry = $1 AND tool = $2 AND kind = 0 AND verified
+    ON CONFLICT (registry, tool, kind) DO UPDATE SET at = excluded.at, verified = excluded.verified, bytes = excluded.bytes";
+const FORGET_VERIFIED: &str = "DELETE FROM index_evidence WHERE registry = $1 AND tool = $2 AND kind = 1";
+const KEEP_EVIDENCE: &str =
+    "INSERT INTO index_evidence (registry, tool, kind, at, verified, bytes) VALUES ($1, $2, 0, $3, $4, $5)
+    ON CONFLICT (registry, tool, kind) DO UPDATE SET at = excluded.at, verified = excluded.verified, bytes = excluded.bytes";
+const VERDICTS: &str = "SELECT at, verdict, conformant, failed_check, step, code, hash FROM index_verdict
+    WHERE registry = $1 AND tool = $2 ORDER BY number DESC LIMIT $3";
+const ADD_VERDICT: &str =
+    "INSERT INTO index_verdict (registry, tool, number, at, verdict, conformant, failed_check, step, code, hash)
+    SELECT $1, $2, COALESCE(MAX(number), 0) + 1, $3, $4, $5, $6, $7, $8, $9 FROM index_verdict WHERE registry = $1 AND tool = $2";
+const CUT_VERDICTS: &str = "DELETE FROM index_verdict WHERE registry = $1 AND tool = $2
+    AND number <= (SELECT MAX(number) FROM index_verdict WHERE registry = $1 AND tool = $2) - $3";
+
+impl Queue {
+    /// The report of the look that a tool's listing comes from, as JSON.
+    pub async fn report(&self, key: ToolKey) -> Result<Option<String>, Error> {
+        let id = key.id_bytes();
+        let row = self.index().database().fetch_optional(REPORT, &[Value::Integer(key.registry.0), Value::Bytes(&id)]).await?;
+        Ok(row.map(|row| row.text(0).map(str::to_owned)).transpose()?)
+    }
+
+    /// The evidence of the look that a tool's listing comes from, as JSON.
+    pub async fn evidence(&self, key: ToolKey) -> Result<Option<Vec<u8>>, Error> {
+        self.kept_evidence(key, LATEST).await
+    }
+
+    /// The evidence of the last look that found the tool verified, as JSON.
+    pub async fn verified_evidence(&self, key: ToolKey) -> Result<Option<Vec<u8>>, Error> {
+        self.kept_evidence(key, LAST_VERIFIED).await
+    }
+
+    async fn kept_evidence(&self, key: ToolKey, kind: i64) -> Result<Option<Vec<u8>>, Error> {
+        let id = key.id_bytes();
+        let values = [Value::Integer(key.registry.0), Value::Bytes(&id), Value::Integer(kind)];
+        let row = self.index().database().fetch_optional(EVIDENCE, &values).await?;
+        row.map(|row| unpack(row.bytes(0)?)).transpose()
+    }
+}
+
+impl Index {
+    /// The answers that a tool got, the newest first: one for each change.
+    pub async fn verdicts(&self, key: ToolKey, limit: usize) -> Result<Vec<VerdictChange>, Error> {
+        let id = key.id_bytes();
+        let limit = i64::try_from(limit).unwrap_or(MAX_VERDICTS).min(MAX_VERDICTS);
+        let values = [Value::Integer(key.registry.0), Value::Bytes(&id), Value::Integer(limit)];
+        self.database().fetch(VERDICTS, &values).await?.iter().map(VerdictChange::read).collect()
+    }
+
+    /// What is remembered of a tool.
+    pub(crate) async fn watch(&self, key: ToolKey) -> Result<Option<Watch>, Error> {
+        let id = key.id_bytes();
+        let row = self.database().fetch_optional(WATCH, &[Value::Integer(key.registry.0), Value::Bytes(&id)]).await?;
+        let Some(row) = row else { return Ok(None) };
+        // What an older or newer program wrote otherwise is forgotten, which costs a comparison.
+        Ok(Some(Watch { looks: row.bytes(0)?.to_vec(), memory: serde_json::from_str(row.text(1)?).unwrap_or_default() }))
+    }
+}
+
+/// Writes a listing.
+pub(crate) async fn keep_listing(
+    transaction: &mut Transaction,
+    key: ToolKey,
+    listing: &Listing,
+    endpoint_key: Option<i64>,
+) -> Result<(), Error> {
+    let id = key.id_bytes();
+    let document = json(listing)?;
+    let values = [
+        Value::Integer(key.registry.0),
+        Value::Bytes(&id),
+        Value::Integer(listing.checked_at.seconds()),
+        Value::OptionalInteger(endpoint_key),
+        Value::Text(&document),
+    ];
+    transaction.execute(KEEP_LISTING, &values).await?;
+    Ok(())
+}
+
+/// Writes what is remembered, and until when the tool is listed.
+pub(crate) async fn keep_watch(
+    transaction: &mut Transaction,
+    key: ToolKey,
+    watch: &Watch,
+    expires_at: Option<i64>,
+) -> Result<(), Error> {
+    let id = key.id_bytes();
+    let memory = json(&watch.memory)?;
+    let (registry, tool) = (Value::Integer(key.registry.0), Value::Bytes(&id));
+    let (looks, memory) = (Value::Bytes(&watch.looks), Value::Text(&memory));
+    match expires_at {
+        Some(at) => transaction.execute(KEEP_WATCH, &[registry, tool, Value::Integer(at), looks, memory]).await?,
+        None => transaction.execute(KEEP_LOOKS, &[registry, tool, looks, memory]).await?,
+    };
+    Ok(())
+}
+
+/// Evidence and report, made ready before the transaction begins: compressing takes longer than a lock should be held.
+pub(crate) struct Kept {
+    at: UnixTime,
+    is_verified: bool,
+    report: String,
+    evidence: Vec<u8>,
+}
+
+impl Kept {
+    pub(crate) fn of(evidence: &Evidence, report: &Report) -> Result<Self, Error> {
+        Ok(Self {
+            at: evidence.gathered_at,
+            is_verified: report.verified,
+            report: json(report)?,
+            evidence: pack(&serde_json::to_vec(evidence).map_err(|_| Error::Corrupt { what: "evidence" })?)?,
+        })
+    }
+
+    pub(crate) async fn write(&self, transaction: &mut Transaction, key: ToolKey) -> Result<(), Error> {
+        let id = key.id_bytes();
+        let (registry, tool, at) = (Value::Integer(key.registry.0), Value::Bytes(&id), Value::Integer(self.at.seconds()));
+        transaction.execute(KEEP_REPORT, &[registry, tool, at, Value::Text(&self.report)]).await?;
+        let older = if self.is_verified { FORGET_VERIFIED } else { KEEP_VERIFIED };
+        transaction.execute(older, &[registry, tool]).await?;
+        let values = [registry, tool, at, Value::Boolean(self.is_verified), Value::Bytes(&self.evidence)];
+        transaction.execute(KEEP_EVIDENCE, &values).await?;
+        Ok(())
+    }
+}
+
+/// Adds to the history of a tool, if the answer is another one than the last.
+pub(crate) async fn add_verdict(transaction: &mut Transaction, key: ToolKey, change: &VerdictChange) -> Result<bool, Error> {
+    let id = key.id_bytes();
+    let (registry, tool) = (Value::Integer(key.registry.0), Value::Bytes(&id));
+    let last = transaction.fetch_optional(VERDICTS, &[registry, tool, Value::Integer(1)]).await?;
+    if last.as_ref().map(VerdictChange::read).transpose()?.is_some_and(|last| last.is_same(change)) {
+        return Ok(false);
+    }
+    let failed = change.failed.as_ref();
+    let values = [
+        registry,
+        tool,
+        Value::Integer(change.at.seconds()),
+        Value::Text(word(change.verdict)),
+        Value::Boolean(change.conformant),
+        Value::OptionalInteger(failed.and_then(|failed| failed.check).map(i64::from)),
+        Value::OptionalText(failed.map(|failed| failed.step.as_str())),
+        Value::OptionalText(failed.map(|failed| failed.code.as_str())),
+        Value::Bytes(change.manifest_hash.as_slice()),
+    ];
+    transaction.execute(ADD_VERDICT, &values).await?;
+    transaction.execute(CUT_VERDICTS, &[registry, tool, Value::Integer(MAX_VERDICTS)]).await?;
+    Ok(true)
+}
+
+pub(crate) fn json(value: &impl Serialize) -> Result<String, Error> {
+    serde_json::to_string(value).map_err(|_| Error::Corrupt { what: "value to write" })
+}
+
+/// Compresses. Evidence is mostly certificates and JSON, which shrink to a third.
+fn pack(bytes: &[u8]) -> Result<Vec<u8>, Error> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+    encoder.write_all(bytes).and_then(|()| encoder.finish()).map_err(|_| Error::Corrupt { what: "evidence" })
+}
+
+/// Decompresses, up to the size of an evidence file.
+fn unpack(bytes: &[u8]) -> Result<Vec<u8>, Error> {
+    let limit = MAX_FILE_BYTES as u64;
+    let mut unpacked = Vec::new();
+    let read = GzDecoder::new(bytes).take(limit + 1).read_to_end(&mut unpacked);
+    match read {
+        Ok(length) if length as u64 <= limit => Ok(unpacked),
+        _ => Err(Error::Corrupt { what: "evidence" }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn evidence_survives_and_a_bomb_does_not_go_off() {
+        let bytes = br#"{"a": "b"}"#.repeat(1_000);
+        let packed = pack(&bytes).expect("packed");
+        assert!(packed.len() < bytes.len() / 10);
+        assert_eq!(unpack(&packed).expect("unpacked"), bytes);
+        let bomb = pack(&vec![0; MAX_FILE_BYTES + 1]).expect("packed");
+        assert!(matches!(unpack(&bomb), Err(Error::Corrupt { .. })));
+        assert!(unpack(b"no gzip").is_err());
+    }
+}

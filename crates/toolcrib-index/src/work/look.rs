@@ -1,0 +1,120 @@
+//! One look at a tool: the chain, its server, and what they amount to.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+
+use alloy_primitives::Address;
+use futures_util::future::BoxFuture;
+use toolcrib_chain::registry::Registry;
+use toolcrib_core::caip::ToolRef;
+use toolcrib_core::canon::Sealed;
+use toolcrib_core::evidence::Evidence;
+use toolcrib_core::judge::{Policy, Report, judge_whole};
+use toolcrib_core::tool::ToolManifest;
+use toolcrib_core::url::HttpsUrl;
+use toolcrib_verify::{Depth, Onchain, Verifier};
+
+use crate::facts::access::collections_of;
+use crate::facts::collection::{CollectionProvider, Collections};
+use crate::listing::CollectionFacts;
+use crate::model::ToolRow;
+use crate::{Chains, Error};
+
+/// Most name servers of a host that are kept. Domains have two to eight.
+const MAX_NAME_SERVERS: usize = 16;
+
+/// What one look found.
+#[derive(Debug)]
+pub struct Look {
+    /// What was read and fetched.
+    pub evidence: Evidence,
+    /// What it amounts to.
+    pub report: Report,
+    /// The manifest, if all four checks passed and it is conformant.
+    pub manifest: Option<Sealed<ToolManifest>>,
+    /// What the collections say that the predicate asks for.
+    pub collections: BTreeMap<Address, CollectionFacts>,
+    /// Name servers of the host, if somebody could tell.
+    pub name_servers: Option<Vec<String>>,
+}
+
+impl Look {
+    /// Judges evidence at the time at which it was gathered.
+    pub fn judged(evidence: Evidence, policy: &Policy) -> Self {
+        let (report, manifest) = judge_whole(&evidence, policy, evidence.gathered_at);
+        Self { evidence, report, manifest, collections: BTreeMap::new(), name_servers: None }
+    }
+}
+
+/// Whoever can look at tools.
+pub trait Looks: Send + Sync {
+    /// Looks at a tool. An error means that the chain could not be asked.
+    fn look(&self, tool: ToolRef, row: &ToolRow) -> impl Future<Output = Result<Look, Error>> + Send;
+
+    /// Whether it can ask this chain.
+    fn can_ask(&self, chain: u64) -> bool;
+}
+
+/// Somebody who can tell the name servers of a host.
+pub trait NameServers: fmt::Debug + Send + Sync {
+    /// The name servers of a host; `None` when they cannot be had.
+    fn of<'a>(&'a self, host: &'a str) -> BoxFuture<'a, Option<Vec<String>>>;
+}
+
+/// Looks through a verifier and the chains that this process can ask.
+#[derive(Clone, Debug)]
+pub struct Live {
+    verifier: Verifier,
+    chains: Chains,
+    policy: Policy,
+    collections: Collections,
+    name_servers: Option<Arc<dyn NameServers>>,
+}
+
+impl Live {
+    /// Looks through `verifier` at tools of `chains`.
+    pub fn new(verifier: Verifier, chains: Chains, policy: Policy) -> Self {
+        Self { verifier, chains, policy, collections: Collections::default(), name_servers: None }
+    }
+
+    /// With somebody who knows pictures and prices of collections.
+    #[must_use]
+    pub fn collections(mut self, provider: Arc<dyn CollectionProvider>) -> Self {
+        self.collections = Collections::with(provider);
+        self
+    }
+
+    /// With somebody who can tell name servers.
+    #[must_use]
+    pub fn name_servers(mut self, servers: Arc<dyn NameServers>) -> Self {
+        self.name_servers = Some(servers);
+        self
+    }
+}
+
+impl Looks for Live {
+    async fn look(&self, tool: ToolRef, row: &ToolRow) -> Result<Look, Error> {
+        let chain = self.chains.get(tool.chain).ok_or(Error::Corrupt { what: "lease: its chain is not configured" })?;
+        let source = Onchain::new(Registry::new(chain.clone(), tool.registry), tool.id)
+            .registered(row.registered.block, row.registered.time);
+        let evidence = self.verifier.gather(&source, Depth::Full).await?;
+        let mut look = Look::judged(evidence, &self.policy);
+        if let Some(predicate) = look.evidence.chain.as_ref().and_then(|reads| reads.predicate.as_ref()) {
+            let contracts = collections_of(predicate);
+            look.collections = self.collections.read(chain, &contracts, look.evidence.gathered_at).await;
+        }
+        if let (Some(servers), Ok(url)) = (&self.name_servers, HttpsUrl::parse(&row.metadata_uri)) {
+            look.name_servers = servers.of(url.host()).await.map(|mut list| {
+                list.truncate(MAX_NAME_SERVERS);
+                list
+            });
+        }
+        Ok(look)
+    }
+
+    fn can_ask(&self, chain: u64) -> bool {
+        self.chains.get(chain).is_some()
+    }
+}

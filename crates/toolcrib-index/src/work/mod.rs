@@ -1,0 +1,16 @@
+//! Verification: a queue of tools to look at, and workers that do.
+
+pub(crate) mod jobs_table;
+pub(crate) mod kept;
+mod look;
+mod origins;
+mod pace;
+mod queue;
+mod worker;
+mod writing;
+
+pub use kept::{MAX_VERDICTS, VerdictChange};
+pub use look::{Live, Look, Looks, NameServers};
+pub use pace::WorkOptions;
+pub use queue::{Job, MAX_COUNTED, MAX_LEASE, Queue, QueueState, Reason, Wanted};
+pub use worker::{Done, Round, Worker};

@@ -1,0 +1,351 @@
+//! The verification queue: who is looked at next, and by whom.
+//!
+//! There is one job for each tool, so that whoever asks twice gets one look. A lease is a random token in the job's row and a time at
+//! which it ends; nothing is held while a worker works. Whoever completes a job shows the token: one whose lease ran out and was given
+//! to another, or was taken away because the chain changed the tool meanwhile, changes nothing any more.
+//!
+//! What is looked at and what is written is the worker's business.
+
+use alloy_primitives::Address;
+use toolcrib_core::clock::UnixTime;
+use toolcrib_store::database::{PerEngine, Row, Transaction, Value};
+
+use super::jobs_table::{ASKED, CHANGED};
+use crate::model::{RegistryId, ToolKey};
+use crate::{Error, Index};
+
+/// The priority of a tool that was verified and no longer is: perhaps it is only being deployed.
+pub(crate) const SUSPECT: i64 = 2;
+/// The priority of a tool whose time has come.
+pub(crate) const EXPIRED: i64 = 3;
+
+/// Most jobs of one lease: more would wait in one process while others are idle.
+pub const MAX_LEASE: usize = 64;
+
+/// Most jobs that are counted. Beyond it the queue is simply long.
+pub const MAX_COUNTED: i64 = 100_000;
+
+/// One in so many places of a lease is for tools whose time has come, before anything else: a flood of registrations must not push those
+/// out that are listed already.
+const EXPIRED_SHARE: usize = 4;
+
+/// Why a tool is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Reason {
+    /// It was registered.
+    New,
+    /// Its registration changed.
+    Updated,
+    /// The last look is as old as one may be.
+    Expired,
+    /// It was verified, and the last look says otherwise.
+    DriftSuspect,
+    /// The code behind its predicate was replaced.
+    Upgraded,
+    /// Somebody asked.
+    Requested,
+}
+
+impl Reason {
+    const ALL: [Self; 6] = [Self::New, Self::Updated, Self::Expired, Self::DriftSuspect, Self::Upgraded, Self::Requested];
+
+    /// The word in the database.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::New => "new",
+            Self::Updated => "updated",
+            Self::Expired => "expired",
+            Self::DriftSuspect => "drift_suspect",
+            Self::Upgraded => "upgraded",
+            Self::Requested => "requested",
+        }
+    }
+
+    /// Reads the word. One that a later program wrote is a change like any other.
+    fn parse(word: &str) -> Self {
+        Self::ALL.into_iter().find(|reason| reason.as_str() == word).unwrap_or(Self::Updated)
+    }
+
+    /// Why it is looked at once more after a look that told nothing. Nobody waits for that one.
+    pub(super) const fn again(self) -> Self {
+        match self {
+            Self::Requested => Self::Expired,
+            other => other,
+        }
+    }
+
+    const fn priority(self) -> i64 {
+        match self {
+            Self::Requested => ASKED,
+            Self::New | Self::Updated | Self::Upgraded => CHANGED,
+            Self::DriftSuspect => SUSPECT,
+            Self::Expired => EXPIRED,
+        }
+    }
+}
+
+/// A job that this process holds for a while.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Job {
+    /// The tool.
+    pub key: ToolKey,
+    /// Why it is looked at.
+    pub reason: Reason,
+    /// Looks in a row that did not find it verified.
+    pub attempts: u32,
+    /// As it stood in the row: a job that changes while it is leased stays due.
+    due_at: i64,
+    word: String,
+    token: [u8; 16],
+}
+
+/// What comes after a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Next {
+    pub(crate) due_at: UnixTime,
+    pub(crate) reason: Reason,
+    pub(crate) attempts: u32,
+}
+
+/// How long the queue is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QueueState {
+    /// Jobs that wait for a worker, at most [`MAX_COUNTED`].
+    pub due: u64,
+    /// Jobs that workers hold, likewise.
+    pub leased: u64,
+    /// Since when the oldest job waits.
+    pub oldest_due: Option<UnixTime>,
+}
+
+/// Which jobs a worker wants.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted<'a> {
+    /// At most so many, and never more than [`MAX_LEASE`].
+    pub count: usize,
+    /// For so many seconds.
+    pub seconds: i64,
+    /// Only tools of these registries; `None` takes all.
+    pub registries: Option<&'a [RegistryId]>,
+}
+
+/// The verification queue of an index. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Queue {
+    index: Index,
+}
+
+const REQUEST: &str = "INSERT INTO index_job (registry, tool, due_at, priority, reason, attempts)
+    SELECT registry, tool, $3, $4, 'requested', 0 FROM index_tool WHERE registry = $1 AND tool = $2
+    ON CONFLICT (registry, tool) DO UPDATE SET
+        due_at = CASE WHEN excluded.due_at < index_job.due_at THEN excluded.due_at ELSE index_job.due_at END,
+        priority = excluded.priority,
+        reason = CASE WHEN index_job.reason = 'upgraded' THEN index_job.reason ELSE excluded.reason END";
+
+const SUSPECTED: &str = "UPDATE index_job SET due_at = $3, priority = $4, reason = 'drift_suspect'
+    WHERE registry = $1 AND tool = $2 AND due_at > $3";
+
+const UPGRADED: &str = "INSERT INTO index_job (registry, tool, due_at, priority, reason, attempts)
+    SELECT registry, tool, $3, $4, 'upgraded', 0 FROM index_tool WHERE registry = $1 AND predicate = $2 AND deregistered_at IS NULL
+    ON CONFLICT (registry, tool) DO UPDATE SET
+        due_at = CASE WHEN excluded.due_at < index_job.due_at THEN excluded.due_at ELSE index_job.due_at END,
+        priority = CASE WHEN excluded.priority < index_job.priority THEN excluded.priority ELSE index_job.priority END,
+        reason = excluded.reason, leased_until = NULL, lease = NULL, attempts = 0
+    RETURNING registry, tool";
+
+const COMPLETE: &str = "UPDATE index_job SET
+        due_at = CASE WHEN due_at = $4 AND reason = $5 THEN $6 ELSE due_at END,
+        priority = CASE WHEN due_at = $4 AND reason = $5 THEN $7 ELSE priority END,
+        reason = CASE WHEN due_at = $4 AND reason = $5 THEN $8 ELSE reason END,
+        attempts = $9, leased_until = NULL, lease = NULL
+    WHERE registry = $1 AND tool = $2 AND lease = $3";
+
+const POSTPONE: &str = "UPDATE index_job SET due_at = CASE WHEN due_at = $4 AND reason = $5 THEN $6 ELSE due_at END,
+        leased_until = NULL, lease = NULL
+    WHERE registry = $1 AND tool = $2 AND lease = $3";
+
+const FORGET: &str = "DELETE FROM index_job WHERE registry = $1 AND tool = $2 AND lease = $3";
+
+const COUNT_DUE: &str = "SELECT COUNT(*), MIN(due_at) FROM (SELECT due_at FROM index_job
+    WHERE due_at <= $1 AND (leased_until IS NULL OR leased_until <= $1) ORDER BY due_at LIMIT $2) AS waiting";
+const COUNT_LEASED: &str =
+    "SELECT COUNT(*) FROM (SELECT 1 FROM index_job WHERE leased_until IS NOT NULL AND leased_until > $1 LIMIT $2) AS held";
+
+impl Queue {
+    /// The queue of an index.
+    pub const fn new(index: Index) -> Self {
+        Self { index }
+    }
+
+    /// The index.
+    pub const fn index(&self) -> &Index {
+        &self.index
+    }
+
+    /// Puts a tool at the front of the queue. `false` when there is no such tool.
+    pub async fn request(&self, key: ToolKey, now: UnixTime) -> Result<bool, Error> {
+        let id = key.id_bytes();
+        let values = [Value::Integer(key.registry.0), Value::Bytes(&id), Value::Integer(now.seconds()), Value::Integer(ASKED)];
+        Ok(self.index.database().execute(REQUEST, &values).await? > 0)
+    }
+
+    /// Has a tool looked at soon of which somebody thinks that it is no longer what it was.
+    pub async fn suspect(&self, key: ToolKey, now: UnixTime) -> Result<(), Error> {
+        let id = key.id_bytes();
+        let values = [Value::Integer(key.registry.0), Value::Bytes(&id), Value::Integer(now.seconds()), Value::Integer(SUSPECT)];
+        self.index.database().execute(SUSPECTED, &values).await?;
+        Ok(())
+    }
+
+    /// Has all tools of a registry looked at whose predicate announced other code, as a part of `transaction`. Gives them, so that the
+    /// caller can record [`Kinds::UPGRADED`](crate::feed::Kinds::UPGRADED) for each as the last thing before the commit.
+    pub async fn predicate_upgraded(
+        transaction: &mut Transaction,
+        registry: RegistryId,
+        predicate: Address,
+        now: UnixTime,
+    ) -> Result<Vec<ToolKey>, Error> {
+        let values = [
+            Value::Integer(registry.0),
+            Value::Bytes(predicate.as_slice()),
+            Value::Integer(now.seconds()),
+            Value::Integer(CHANGED),
+        ];
+        let rows = transaction.fetch(UPGRADED, &values).await?;
+        rows.iter().map(|row| ToolKey::from_columns(row.integer(0)?, row.bytes(1)?)).collect()
+    }
+
+    /// Leases jobs that are due: those that somebody waits for first, then changes, then the rest, the oldest first.
+    pub async fn lease(&self, wanted: Wanted<'_>, now: UnixTime) -> Result<Vec<Job>, Error> {
+        let count = wanted.count.min(MAX_LEASE);
+        if count == 0 || wanted.registries.is_some_and(<[RegistryId]>::is_empty) {
+            return Ok(Vec::new());
+        }
+        let mut token = [0; 16];
+        getrandom::fill(&mut token).map_err(|_| Error::Corrupt { what: "source of randomness" })?;
+        let mut transaction = self.index.database().begin().await?;
+        let mut jobs = Vec::with_capacity(count);
+        let classes = [
+            (EXPIRED, i64::MAX, count.div_ceil(EXPIRED_SHARE)),
+            (i64::MIN, ASKED, count),
+            (CHANGED, CHANGED, count),
+            (SUSPECT, SUSPECT, count),
+            (EXPIRED, i64::MAX, count),
+        ];
+        for (from, to, most) in classes {
+            let most = most.min(count - jobs.len());
+            if most == 0 {
+                break;
+            }
+            let (sql, registries) = self.lease_sql(from == to, wanted.registries);
+            let mut values = vec![
+                Value::Integer(now.plus(wanted.seconds).seconds()),
+                Value::Bytes(&token),
+                Value::Integer(now.seconds()),
+                Value::Integer(i64::try_from(most).unwrap_or(1)),
+                Value::Integer(from),
+            ];
+            if from != to {
+                values.push(Value::Integer(to));
+            }
+            values.extend(registries.iter().map(|registry| Value::Integer(registry.0)));
+            for row in transaction.fetch_made(sql, &values).await? {
+                jobs.push(Job::read(&row, token)?);
+            }
+        }
+        transaction.commit().await?;
+        Ok(jobs)
+    }
+
+    /// The statement that leases jobs of one class. A class of one priority has an index of its own; the two open ones are short, or last.
+    fn lease_sql<'a>(&self, is_one: bool, registries: Option<&'a [RegistryId]>) -> (String, &'a [RegistryId]) {
+        let (class, mut place) = if is_one { ("priority = $5", 6) } else { ("priority BETWEEN $5 AND $6", 7) };
+        let mut only = String::new();
+        let registries = registries.unwrap_or_default();
+        if !registries.is_empty() {
+            let places: Vec<String> = registries
+                .iter()
+                .map(|_| {
+                    place += 1;
+                    format!("${}", place - 1)
+                })
+                .collect();
+            only = format!(" AND registry IN ({})", places.join(", "));
+        }
+        let skip = self.index.database().pick(PerEngine { sqlite: "", postgres: " FOR UPDATE SKIP LOCKED" });
+        let sql = format!(
+            "WITH due AS MATERIALIZED (SELECT registry, tool FROM index_job
+                WHERE {class} AND due_at <= $3 AND (leased_until IS NULL OR leased_until <= $3){only}
+                ORDER BY due_at LIMIT $4{skip})
+            UPDATE index_job SET leased_until = $1, lease = $2 WHERE (registry, tool) IN (SELECT registry, tool FROM due)
+            RETURNING registry, tool, due_at, reason, attempts"
+        );
+        (sql, registries)
+    }
+
+    /// Gives a job back without having done it.
+    pub async fn postpone(&self, job: &Job, until: UnixTime) -> Result<(), Error> {
+        let id = job.key.id_bytes();
+        let values = [
+            Value::Integer(job.key.registry.0),
+            Value::Bytes(&id),
+            Value::Bytes(&job.token),
+            Value::Integer(job.due_at),
+            Value::Text(&job.word),
+            Value::Integer(until.seconds()),
+        ];
+        self.index.database().execute(POSTPONE, &values).await?;
+        Ok(())
+    }
+
+    /// Ends a job as a part of `transaction` and says when the next one is due. `false` when this worker no longer holds it: then the
+    /// transaction must not be committed.
+    pub(crate) async fn complete(transaction: &mut Transaction, job: &Job, next: Option<Next>) -> Result<bool, Error> {
+        let id = job.key.id_bytes();
+        let tool = [Value::Integer(job.key.registry.0), Value::Bytes(&id), Value::Bytes(&job.token)];
+        let Some(next) = next else { return Ok(transaction.execute(FORGET, &tool).await? == 1) };
+        let rest = [
+            Value::Integer(job.due_at),
+            Value::Text(&job.word),
+            Value::Integer(next.due_at.seconds()),
+            Value::Integer(next.reason.priority()),
+            Value::Text(next.reason.as_str()),
+            Value::Integer(i64::from(next.attempts)),
+        ];
+        let values: Vec<Value<'_>> = tool.into_iter().chain(rest).collect();
+        Ok(transaction.execute(COMPLETE, &values).await? == 1)
+    }
+}
+
+impl Index {
+    /// How long the verification queue is.
+    pub async fn queue_state(&self, now: UnixTime) -> Result<QueueState, Error> {
+        let values = [Value::Integer(now.seconds()), Value::Integer(MAX_COUNTED)];
+        let due = self.database().fetch_optional(COUNT_DUE, &values).await?.ok_or(Error::Corrupt { what: "queue" })?;
+        let leased = self.database().fetch_optional(COUNT_LEASED, &values).await?.ok_or(Error::Corrupt { what: "queue" })?;
+        Ok(QueueState {
+            due: due.integer(0)?.unsigned_abs(),
+            leased: leased.integer(0)?.unsigned_abs(),
+            oldest_due: due.optional_integer(1)?.map(UnixTime::from_seconds),
+        })
+    }
+}
+
+impl Job {
+    fn read(row: &Row, token: [u8; 16]) -> Result<Self, Error> {
+        let word = row.text(3)?.to_owned();
+        Ok(Self {
+            key: ToolKey::from_columns(row.integer(0)?, row.bytes(1)?)?,
+            reason: Reason::parse(&word),
+            attempts: u32::try_from(row.integer(4)?).unwrap_or(u32::MAX),
+            due_at: row.integer(2)?,
+            word,
+            token,
+        })
+    }
+
+    /// The token of the lease.
+    pub(crate) const fn token(&self) -> &[u8; 16] {
+        &self.token
+    }
+}

@@ -1,0 +1,249 @@
+//! Workers: they lease jobs and look at tools.
+//!
+//! Any number of them may run, in any number of processes. A worker that dies leaves leases behind that end by themselves. What became of
+//! a look is written in `writing.rs`, and when the next one is due is decided in `pace.rs`.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures_util::future::{Fuse, FusedFuture as _};
+use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt as _, StreamExt as _};
+use tokio::time::MissedTickBehavior;
+use toolcrib_core::clock::Clock;
+use toolcrib_core::evidence::{ChainReads, ConfigRead, Evidence, ToolState};
+use toolcrib_core::judge::Policy;
+
+use super::look::{Look, Looks};
+use super::origins::{self, Turn};
+use super::pace::WorkOptions;
+use super::queue::{Job, MAX_LEASE, Queue, Wanted};
+use super::writing::Writer;
+use crate::Error;
+use crate::facts::health::Answer;
+use crate::model::{RegistryId, ToolRow, ToolView};
+
+/// Longest look in seconds: two fetches of fifteen seconds each, the chain, and room for a node that is slow.
+const LOOK_SECONDS: u64 = 60;
+
+/// Longest lease in seconds: a look, and the time to write it down.
+const LEASE_SECONDS: i64 = LOOK_SECONDS as i64 + 60;
+
+/// Different origins in a row that did not answer before it is put down to our own network.
+const OUTAGE_ORIGINS: usize = 8;
+
+/// What became of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Done {
+    /// A listing was written.
+    Written,
+    /// Nothing could be told; what was known stays until its time is over.
+    Kept,
+    /// It was put off: the origin was busy, or the chain is not where the index is.
+    Postponed,
+    /// Somebody else has the job now, or the registration changed meanwhile.
+    Lost,
+}
+
+/// What a worker did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Round {
+    /// Jobs that were leased.
+    pub leased: usize,
+    /// Listings that were written.
+    pub written: usize,
+    /// Looks that told nothing.
+    pub kept: usize,
+    /// Jobs that were put off.
+    pub postponed: usize,
+    /// Jobs that were lost to others.
+    pub lost: usize,
+}
+
+impl Round {
+    const fn count(&mut self, done: Done) {
+        match done {
+            Done::Written => self.written += 1,
+            Done::Kept => self.kept += 1,
+            Done::Postponed => self.postponed += 1,
+            Done::Lost => self.lost += 1,
+        }
+    }
+}
+
+/// A worker.
+pub struct Worker<L> {
+    queue: Queue,
+    looks: L,
+    clock: Arc<dyn Clock + Send + Sync>,
+    options: WorkOptions,
+    /// The origins that did not answer since one did, as far as they are counted.
+    silent: Mutex<BTreeSet<String>>,
+}
+
+impl<L> std::fmt::Debug for Worker<L> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Worker").field("options", &self.options).finish_non_exhaustive()
+    }
+}
+
+impl<L: Looks> Worker<L> {
+    /// A worker on a queue.
+    pub fn new(queue: Queue, looks: L, clock: Arc<dyn Clock + Send + Sync>, options: WorkOptions) -> Self {
+        Self { queue, looks, clock, options, silent: Mutex::default() }
+    }
+
+    /// Works until `shutdown`, then ends what was begun.
+    pub async fn run(&self, shutdown: impl Future<Output = ()> + Send) {
+        let most = self.options.at_once.max(1);
+        let mut shutdown = std::pin::pin!(shutdown.fuse());
+        let mut running = FuturesUnordered::new();
+        // Beside the looks, and never before them: one that is in the middle of writing may hold what leasing waits for.
+        let mut leasing = std::pin::pin!(Fuse::terminated());
+        let mut tick = tokio::time::interval(self.options.poll);
+        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let (mut is_ending, mut is_tick, mut is_dry) = (false, true, false);
+        loop {
+            let free = most.saturating_sub(running.len());
+            // A few places at a time, so that a lease is worth its statements.
+            if !is_ending && leasing.is_terminated() && free > 0 && (is_tick || (!is_dry && free * 4 >= most)) {
+                leasing.set(self.more(free, is_tick).fuse());
+                is_tick = false;
+            }
+            if is_ending && running.is_empty() && leasing.is_terminated() {
+                return;
+            }
+            tokio::select! {
+                () = &mut shutdown, if !is_ending => is_ending = true,
+                jobs = &mut leasing => {
+                    // Nothing is due: there is no hurry until the next tick.
+                    is_dry = jobs.is_empty();
+                    running.extend(jobs.into_iter().map(|job| self.work(job)));
+                }
+                Some(_) = running.next(), if !running.is_empty() => {}
+                _ = tick.tick(), if !is_ending => is_tick = true,
+            }
+        }
+    }
+
+    /// Jobs for the free places, and every now and then the end of listings whose time is over.
+    async fn more(&self, free: usize, is_tick: bool) -> Vec<Job> {
+        if is_tick && let Err(error) = self.queue.expire(self.clock.now()).await {
+            tracing::warn!(code = error.code().id(), %error, "listings could not be ended");
+        }
+        self.lease(free).await.unwrap_or_else(|error| {
+            tracing::warn!(code = error.code().id(), %error, "no jobs could be leased");
+            Vec::new()
+        })
+    }
+
+    /// Leases what is due once, and works until it is done.
+    pub async fn round(&self) -> Result<Round, Error> {
+        self.queue.expire(self.clock.now()).await?;
+        let jobs = self.lease(MAX_LEASE).await?;
+        let mut round = Round { leased: jobs.len(), ..Round::default() };
+        let mut outcomes =
+            futures_util::stream::iter(jobs.into_iter().map(|job| self.work(job))).buffer_unordered(self.options.at_once.max(1));
+        while let Some(done) = outcomes.next().await {
+            round.count(done);
+        }
+        Ok(round)
+    }
+
+    async fn lease(&self, count: usize) -> Result<Vec<Job>, Error> {
+        if count == 0 {
+            return Ok(Vec::new());
+        }
+        let registries = self.queue.index().registries().await?;
+        let ours: Vec<RegistryId> =
+            registries.iter().filter(|registry| self.looks.can_ask(registry.chain)).map(|registry| registry.id).collect();
+        let only = (ours.len() < registries.len()).then_some(ours.as_slice());
+        self.queue.lease(Wanted { count, seconds: LEASE_SECONDS, registries: only }, self.clock.now()).await
+    }
+
+    /// Does a job. What goes wrong is said in the log, and the job comes back when its lease ends.
+    async fn work(&self, job: Job) -> Done {
+        match self.do_job(&job).await {
+            Ok(done) => done,
+            Err(error) => {
+                tracing::warn!(code = error.code().id(), %error, registry = job.key.registry.0, tool = %job.key.id, "a look failed");
+                let until = self.clock.now().plus(self.options.after_unknown(job.attempts));
+                if let Err(error) = self.queue.postpone(&job, until).await {
+                    tracing::warn!(code = error.code().id(), %error, "a job could not be given back");
+                }
+                Done::Postponed
+            }
+        }
+    }
+
+    async fn do_job(&self, job: &Job) -> Result<Done, Error> {
+        let Some(view) = self.queue.index().tools(&[job.key]).await?.pop() else {
+            // A reorganisation took the tool away.
+            return self.writer().forget(job).await;
+        };
+        if !view.row.is_active() {
+            let look = self.removed(&view);
+            return self.writer().write(job, &view, &look, Answer::NotAsked).await;
+        }
+        let origin = origins::origin_of(&view.row.metadata_uri);
+        if let Some(origin) = &origin {
+            let now = self.clock.now();
+            let turn = origins::take(self.queue.index(), origin, job, LEASE_SECONDS, self.options.pause, now).await?;
+            if let Turn::At(at) = turn {
+                self.queue.postpone(job, at).await?;
+                return Ok(Done::Postponed);
+            }
+        }
+        let look = tokio::time::timeout(Duration::from_secs(LOOK_SECONDS), self.looks.look(view.tool, &view.row)).await;
+        if let Some(origin) = &origin {
+            origins::leave(self.queue.index(), origin, job, self.options.pause, self.clock.now()).await?;
+        }
+        match look {
+            Ok(Ok(look)) => {
+                let answer = self.answer(&look, &view.row);
+                self.writer().write(job, &view, &look, answer).await
+            }
+            Ok(Err(error @ Error::Chain(_))) => {
+                tracing::info!(code = error.code().id(), tool = %view.tool, "the chain could not be asked");
+                self.writer().back_off(job, &view).await
+            }
+            Ok(Err(error)) => Err(error),
+            Err(_) => self.writer().back_off(job, &view).await,
+        }
+    }
+
+    fn writer(&self) -> Writer<'_> {
+        Writer { queue: &self.queue, options: &self.options, clock: &*self.clock }
+    }
+
+    /// What the index itself knows about a tool that was removed: nobody has to be asked.
+    fn removed(&self, view: &ToolView) -> Look {
+        let now = self.clock.now();
+        let mut evidence = Evidence::new("toolcrib-index, from events", now);
+        evidence.tool = Some(view.tool);
+        let block = view.row.deregistered.map_or(view.row.updated.block, |at| at.block);
+        let config = vec![ConfigRead { block, state: ToolState::Deregistered }];
+        evidence.chain = Some(ChainReads { registry_code_hash: None, config, predicate: None, registration: None });
+        Look::judged(evidence, &Policy::default())
+    }
+
+    /// What a look says about the server, unless everything says that it is our own network.
+    fn answer(&self, look: &Look, row: &ToolRow) -> Answer {
+        let answer = Answer::of(look.evidence.manifest.as_ref());
+        let mut silent = self.silent.lock().unwrap_or_else(PoisonError::into_inner);
+        match answer {
+            Answer::After(_) => silent.clear(),
+            Answer::None => {
+                if silent.len() < OUTAGE_ORIGINS {
+                    silent.extend(origins::origin_of(&row.metadata_uri));
+                }
+                if silent.len() >= OUTAGE_ORIGINS {
+                    return Answer::NotAsked;
+                }
+            }
+            Answer::NotAsked => {}
+        }
+        answer
+    }
+}

@@ -1,0 +1,314 @@
+//! Writing down a look, in one transaction.
+//!
+//! What is written is fenced twice: by the lease, and by the registration that was looked at, so that neither a late worker nor one that a
+//! change of the registration overtook writes anything.
+//!
+//! A look that our own network may have spoilt does not take a tool off the list; only the end of its time does.
+
+use std::time::Duration;
+
+use toolcrib_core::clock::{Clock, UnixTime};
+use toolcrib_core::codes;
+use toolcrib_core::evidence::{Evidence, ToolState};
+use toolcrib_core::judge;
+use toolcrib_store::database::{Transaction, Value};
+
+use super::kept::{self, Kept, NEVER, VerdictChange, Watch};
+use super::look::Look;
+use super::pace::WorkOptions;
+use super::queue::{Job, Next, Queue, Reason};
+use super::worker::Done;
+use crate::facts::health::{self, Answer};
+use crate::facts::{self, access, duplicates, notices};
+use crate::feed::{self, Kinds};
+use crate::listing::{Failure, Listing, Verdict};
+use crate::model::{ToolKey, ToolRow, ToolView};
+use crate::{Error, text_key};
+
+/// How often what others got in the way of is written again.
+const WRITES: u32 = 6;
+
+/// Listings that are ended in one go because their time is over, and how many goes there are before other work has its turn.
+const MAX_EXPIRED: i64 = 100;
+const MAX_EXPIRED_GOES: usize = 10;
+
+/// Whoever writes down looks.
+pub(super) struct Writer<'w> {
+    pub(super) queue: &'w Queue,
+    pub(super) options: &'w WorkOptions,
+    pub(super) clock: &'w (dyn Clock + Send + Sync),
+}
+
+/// The registration must be the one that was looked at. The number of events alone does not tell one past from another.
+const LIST: &str = "UPDATE index_tool SET listed = $7, access = $8
+    WHERE registry = $1 AND tool = $2 AND events = $3 AND uri = $4 AND hash = $5 AND creator = $6";
+const HOLD: &str = "UPDATE index_tool SET access = COALESCE($7, access)
+    WHERE registry = $1 AND tool = $2 AND events = $3 AND uri = $4 AND hash = $5 AND creator = $6";
+const UNLIST: &str = "UPDATE index_tool SET listed = $3 WHERE registry = $1 AND tool = $2";
+const LISTING: &str = "SELECT document FROM index_listing WHERE registry = $1 AND tool = $2";
+const OVER: &str = "SELECT registry, tool FROM index_watch WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2";
+const END: &str = "UPDATE index_watch SET expires_at = $3 WHERE registry = $1 AND tool = $2 AND expires_at <= $4";
+
+impl Writer<'_> {
+    /// Writes down a look, if it is still ours to write.
+    pub(super) async fn write(&self, job: &Job, view: &ToolView, look: &Look, answer: Answer) -> Result<Done, Error> {
+        let row = &view.row;
+        if row.is_active() && !is_same_registration(row, &look.evidence) {
+            // The node is ahead of the follower, or behind it. The follower says when there is something new.
+            self.end_unknown(job, view, None, self.options.while_behind(job.attempts)).await?;
+            return Ok(Done::Postponed);
+        }
+        let mut watch = self.queue.index().watch(job.key).await?.unwrap_or_default();
+        health::add(&mut watch.looks, answer);
+        let is_unknown = matches!(look.report.verdict, judge::Verdict::Unknown | judge::Verdict::Partial);
+        if let Some(known) = view.listing.as_ref().filter(|known| is_unknown && is_about(known, row, &watch)) {
+            let listing = freshened(known, look, row, &watch);
+            return self.end_unknown(job, view, Some((&watch, &listing)), self.options.after_unknown(job.attempts)).await;
+        }
+        let finding = self.derive(job, view, look, watch, answer).await?;
+        retry(|| self.try_write(job, row, &finding)).await
+    }
+
+    /// Derives everything that is written.
+    async fn derive(&self, job: &Job, view: &ToolView, look: &Look, mut watch: Watch, answer: Answer) -> Result<Finding, Error> {
+        let (row, report, now) = (&view.row, &look.report, look.evidence.gathered_at);
+        let is_announced = job.reason == Reason::Upgraded && row.predicate.is_some();
+        let servers = look.name_servers.as_deref();
+        let noticed = notices::notice(&watch.memory, row, &look.evidence, report, servers, is_announced);
+        watch.memory = noticed.memory;
+        if matches!(answer, Answer::After(_)) {
+            watch.memory.answered_at = Some(now);
+        }
+        let endpoint = look.manifest.as_ref().map(|manifest| manifest.endpoint().normalized());
+        let duplicates = duplicates::find(self.queue.index(), view, endpoint).await?;
+        let next = self.options.next(job, view, look, self.clock.now());
+        let is_good = report.verified && report.conformant && row.is_active();
+        let expires_at = if is_good { self.options.expires_at(look) } else { next.map_or(now, |next| next.due_at) };
+        let health = health::health(&watch.looks, watch.memory.answered_at);
+        let listing = facts::listing(look, view, &watch.memory, &duplicates, health, expires_at);
+        let mut kinds = changed(view.listing.as_ref(), &listing);
+        if noticed.is_upgraded {
+            kinds = kinds.and(Kinds::UPGRADED);
+        }
+        Ok(Finding {
+            kept: Kept::of(&look.evidence, report)?,
+            endpoint_key: endpoint.map(text_key),
+            expires_at: if is_good { expires_at.seconds() } else { NEVER },
+            listing,
+            watch,
+            next,
+            kinds,
+        })
+    }
+
+    async fn try_write(&self, job: &Job, row: &ToolRow, finding: &Finding) -> Result<Done, Error> {
+        let id = job.key.id_bytes();
+        let mut transaction = self.queue.index().database().begin().await?;
+        // The tool before the job, as followers do: nobody waits for somebody who waits for him.
+        let [registry, tool, events, uri, hash, creator] = registration(row, &id);
+        let is_listed = Value::Boolean(finding.expires_at != NEVER);
+        let access = Value::Text(finding.listing.access.kind.as_str());
+        if transaction.execute(LIST, &[registry, tool, events, uri, hash, creator, is_listed, access]).await? == 0 {
+            transaction.rollback().await?;
+            return self.give_up(job).await;
+        }
+        if !Queue::complete(&mut transaction, job, finding.next).await? {
+            transaction.rollback().await?;
+            return Ok(Done::Lost);
+        }
+        kept::keep_listing(&mut transaction, job.key, &finding.listing, finding.endpoint_key).await?;
+        kept::keep_watch(&mut transaction, job.key, &finding.watch, Some(finding.expires_at)).await?;
+        finding.kept.write(&mut transaction, job.key).await?;
+        let change = VerdictChange::of(&finding.listing, finding.listing.checked_at);
+        kept::add_verdict(&mut transaction, job.key, &change).await?;
+        record_and_commit(transaction, job.key, finding.kinds, self.clock.now()).await?;
+        Ok(Done::Written)
+    }
+
+    /// The registration changed: the job stays due.
+    async fn give_up(&self, job: &Job) -> Result<Done, Error> {
+        self.queue.postpone(job, self.clock.now()).await?;
+        Ok(Done::Lost)
+    }
+
+    /// The chain could not be asked, or nothing came back in time.
+    pub(super) async fn back_off(&self, job: &Job, view: &ToolView) -> Result<Done, Error> {
+        self.end_unknown(job, view, None, self.options.after_unknown(job.attempts)).await
+    }
+
+    /// Ends a job that told nothing. What is known stays, and its time goes on; `freshened` is what was learnt all the same.
+    async fn end_unknown(
+        &self,
+        job: &Job,
+        view: &ToolView,
+        freshened: Option<(&Watch, &Listing)>,
+        pause: i64,
+    ) -> Result<Done, Error> {
+        let due_at = self.clock.now().plus(pause);
+        let next = Next { due_at, reason: job.reason.again(), attempts: job.attempts.saturating_add(1) };
+        let kinds = freshened.map_or_else(Kinds::default, |(_, after)| changed(view.listing.as_ref(), after));
+        retry(|| async {
+            let id = job.key.id_bytes();
+            let mut transaction = self.queue.index().database().begin().await?;
+            let [registry, tool, events, uri, hash, creator] = registration(&view.row, &id);
+            let access = Value::OptionalText(freshened.map(|(_, listing)| listing.access.kind.as_str()));
+            if transaction.execute(HOLD, &[registry, tool, events, uri, hash, creator, access]).await? == 0 {
+                transaction.rollback().await?;
+                return self.give_up(job).await;
+            }
+            if !Queue::complete(&mut transaction, job, Some(next)).await? {
+                transaction.rollback().await?;
+                return Ok(Done::Lost);
+            }
+            if let Some((watch, listing)) = freshened {
+                let endpoint = listing.manifest.as_ref().map(|manifest| text_key(&manifest.endpoint));
+                kept::keep_listing(&mut transaction, job.key, listing, endpoint).await?;
+                kept::keep_watch(&mut transaction, job.key, watch, None).await?;
+            }
+            record_and_commit(transaction, job.key, kinds, self.clock.now()).await?;
+            Ok(Done::Kept)
+        })
+        .await
+    }
+
+    /// Ends a job of a tool that is no more.
+    pub(super) async fn forget(&self, job: &Job) -> Result<Done, Error> {
+        let mut transaction = self.queue.index().database().begin().await?;
+        let done = if Queue::complete(&mut transaction, job, None).await? { Done::Kept } else { Done::Lost };
+        transaction.commit().await?;
+        Ok(done)
+    }
+}
+
+impl Queue {
+    /// Ends listings whose time is over, and says how many. Workers do so all the time; whoever serves lists without a worker at hand may
+    /// do it too.
+    pub async fn expire(&self, now: UnixTime) -> Result<usize, Error> {
+        let mut ended = 0;
+        for _ in 0..MAX_EXPIRED_GOES {
+            let values = [Value::Integer(now.seconds()), Value::Integer(MAX_EXPIRED)];
+            let rows = self.index().database().fetch(OVER, &values).await?;
+            for row in &rows {
+                let key = ToolKey::from_columns(row.integer(0)?, row.bytes(1)?)?;
+                ended += usize::from(retry(|| self.end_listing(key, now)).await?);
+            }
+            if rows.len() < MAX_EXPIRED as usize {
+                break;
+            }
+        }
+        Ok(ended)
+    }
+
+    async fn end_listing(&self, key: ToolKey, now: UnixTime) -> Result<bool, Error> {
+        let id = key.id_bytes();
+        let (registry, tool) = (Value::Integer(key.registry.0), Value::Bytes(&id));
+        let mut transaction = self.index().database().begin().await?;
+        transaction.execute(UNLIST, &[registry, tool, Value::Boolean(false)]).await?;
+        let over = [registry, tool, Value::Integer(NEVER), Value::Integer(now.seconds())];
+        if transaction.execute(END, &over).await? == 0 {
+            // Somebody looked at it meanwhile, or ended it.
+            transaction.rollback().await?;
+            return Ok(false);
+        }
+        // Read after the row of the tool was locked.
+        let Some(row) = transaction.fetch_optional(LISTING, &[registry, tool]).await? else {
+            transaction.commit().await?;
+            return Ok(true);
+        };
+        let mut listing: Listing = serde_json::from_str(row.text(0)?).map_err(|_| Error::Corrupt { what: "listing" })?;
+        let endpoint = listing.manifest.as_ref().map(|manifest| text_key(&manifest.endpoint));
+        let code = codes::verify::STALE.id().to_owned();
+        listing.verdict = Verdict::Unknown;
+        listing.verified = false;
+        listing.failed = Some(Failure { check: None, step: "freshness".to_owned(), code });
+        kept::keep_listing(&mut transaction, key, &listing, endpoint).await?;
+        kept::add_verdict(&mut transaction, key, &VerdictChange::of(&listing, now)).await?;
+        record_and_commit(transaction, key, Kinds::VERIFICATION, now).await?;
+        Ok(true)
+    }
+}
+
+/// Everything that is written after a look.
+struct Finding {
+    listing: Listing,
+    watch: Watch,
+    kept: Kept,
+    endpoint_key: Option<i64>,
+    /// [`NEVER`] for what is not listed.
+    expires_at: i64,
+    next: Option<Next>,
+    kinds: Kinds,
+}
+
+/// Whether a listing is about the registration as it is. After a reorganisation somebody else may have registered the same.
+fn is_about(listing: &Listing, row: &ToolRow, watch: &Watch) -> bool {
+    let creator = watch.memory.snapshot.as_ref().and_then(|look| look.creator);
+    listing.manifest_hash == row.manifest_hash && listing.metadata_uri == row.metadata_uri && creator == Some(row.creator)
+}
+
+/// A listing that stays, with what the chain says now: it could be asked, even if the server could not.
+fn freshened(known: &Listing, look: &Look, row: &ToolRow, watch: &Watch) -> Listing {
+    let health = health::health(&watch.looks, watch.memory.answered_at);
+    let access = access::access(row.predicate, look.evidence.chain.as_ref(), &look.collections);
+    Listing { health, access, ..known.clone() }
+}
+
+/// The first six values of a statement that needs the registration to be this one.
+fn registration<'a>(row: &'a ToolRow, id: &'a [u8; 32]) -> [Value<'a>; 6] {
+    [
+        Value::Integer(row.key.registry.0),
+        Value::Bytes(id),
+        Value::Integer(i64::try_from(row.events).unwrap_or(i64::MAX)),
+        Value::Text(&row.metadata_uri),
+        Value::Bytes(row.manifest_hash.as_slice()),
+        Value::Bytes(row.creator.as_slice()),
+    ]
+}
+
+async fn record_and_commit(mut transaction: Transaction, key: ToolKey, kinds: Kinds, now: UnixTime) -> Result<(), Error> {
+    if kinds != Kinds::default() {
+        feed::record(&mut transaction, &[(key, kinds)], now).await?;
+    }
+    Ok(transaction.commit().await?)
+}
+
+/// Tries again what others got in the way of.
+async fn retry<T, F: Future<Output = Result<T, Error>>>(attempt: impl Fn() -> F) -> Result<T, Error> {
+    let mut tried = 1;
+    loop {
+        match attempt().await {
+            Err(Error::Store(toolcrib_store::Error::Busy { .. })) if tried < WRITES => {
+                tokio::time::sleep(Duration::from_millis(4 << tried)).await;
+                tried += 1;
+            }
+            done => return done,
+        }
+    }
+}
+
+/// Whether the chain said the same about the tool as the index.
+fn is_same_registration(row: &ToolRow, evidence: &Evidence) -> bool {
+    let last = evidence.chain.as_ref().and_then(|reads| reads.config.last());
+    match last.map(|read| &read.state) {
+        Some(ToolState::Present(config)) => {
+            config.creator == row.creator
+                && config.metadata_uri == row.metadata_uri
+                && config.manifest_hash == row.manifest_hash
+                && config.access_predicate == row.predicate
+        }
+        _ => false,
+    }
+}
+
+/// What a listing changes for those who read the feed.
+fn changed(before: Option<&Listing>, after: &Listing) -> Kinds {
+    let Some(before) = before else { return Kinds::VERIFICATION };
+    let answer = |listing: &Listing| VerdictChange::of(listing, after.checked_at);
+    if answer(before) != answer(after) {
+        return Kinds::VERIFICATION;
+    }
+    // Times and measurements move with every look; only what they amount to is news.
+    let same =
+        Listing { checked_at: after.checked_at, expires_at: after.expires_at, health: after.health.clone(), ..before.clone() };
+    if same == *after && before.health.status() == after.health.status() { Kinds::default() } else { Kinds::FACTS }
+}

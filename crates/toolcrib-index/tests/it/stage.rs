@@ -1,0 +1,397 @@
+//! A node with the test token on it, an index beside it, and tools that are sold for that token.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
+use alloy_provider::Provider;
+use alloy_signer::SignerSync;
+use alloy_signer_local::PrivateKeySigner;
+use alloy_sol_types::{SolCall, SolValue};
+use serde_json::{Value as Json, json};
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::{Child, Command};
+use toolcrib_chain::abi::IEIP3009;
+use toolcrib_chain::deploy::deploy_test_assets;
+use toolcrib_chain::network::Network;
+use toolcrib_chain::rpc::{Chain, ChainConfig, NodeUrl};
+use toolcrib_chain::sign::{Domain, TransferAuthorization, TransferKind};
+use toolcrib_chain::transaction::{Call, Prepared};
+use toolcrib_chain::wallet::{LocalWallet, Wallet};
+use toolcrib_core::clock::{Clock, UnixTime};
+use toolcrib_core::money::Amount;
+use toolcrib_core::x402::{Authorization, asset};
+use toolcrib_devchain::Devchain;
+use toolcrib_devchain::accounts::dev_signers;
+use toolcrib_index::listing::{AccessFacts, AccessKind, Health, Life, Listing, ManifestFacts, Price, Verdict};
+use toolcrib_index::model::{RegistryId, ToolKey};
+use toolcrib_index::{Index, text_key};
+use toolcrib_store::database::Value;
+
+/// The chain of the tests.
+pub(crate) const LOCAL: u64 = 31_337;
+
+/// What a call costs.
+pub(crate) const PRICE: u64 = 10_000;
+
+/// The time of the machine: the same that anvil goes by.
+#[derive(Clone, Copy)]
+pub(crate) struct Now;
+
+impl Clock for Now {
+    #[expect(clippy::disallowed_methods, reason = "two nodes are compared that must agree on the time")]
+    fn now(&self) -> UnixTime {
+        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970");
+        UnixTime::from_seconds(since.as_secs() as i64)
+    }
+}
+
+/// A node with the token. It ends with the test.
+pub(crate) struct Stage {
+    _running: Running,
+    url: String,
+    pub(crate) chain: Chain,
+    pub(crate) token: asset::Token,
+}
+
+enum Running {
+    Ours { _devchain: Box<Devchain> },
+    Anvil { _child: Child },
+}
+
+impl Stage {
+    /// One of each kind. Without anvil, which is said loudly, only ours.
+    pub(crate) async fn each() -> Vec<Self> {
+        let devchain = Devchain::builder(Now).spawn().await.expect("a chain");
+        let url = devchain.http_url();
+        let mut stages = vec![Self::set_up(Running::Ours { _devchain: Box::new(devchain) }, url).await];
+        stages.extend(Self::anvil().await);
+        stages
+    }
+
+    async fn anvil() -> Option<Self> {
+        let Some(program) = find_anvil() else {
+            let _ = std::io::Write::write_all(&mut std::io::stderr(), b"\nSKIPPED: no anvil: set TOOLCRIB_ANVIL\n");
+            return None;
+        };
+        let mut child = Command::new(program)
+            .args(["--port", "0", "--chain-id", "31337"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .kill_on_drop(true)
+            .spawn()
+            .expect("anvil starts");
+        let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+        let url = loop {
+            let line =
+                tokio::time::timeout(Duration::from_secs(30), lines.next_line()).await.expect("in time").expect("readable");
+            if let Some(address) = line.expect("anvil says where it listens").strip_prefix("Listening on ") {
+                break format!("http://{}", address.trim());
+            }
+        };
+        // What it prints later must not fill the pipe.
+        tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
+        Some(Self::set_up(Running::Anvil { _child: child }, url).await)
+    }
+
+    async fn set_up(running: Running, url: String) -> Self {
+        let network = Network::by_id(LOCAL).expect("listed");
+        let chain = connect(&url, network.clone()).await;
+        deploy_test_assets(&chain, &deployer()).await.expect("deployed");
+        let stage = Self { _running: running, url, chain, token: asset::usdc(LOCAL).expect("listed") };
+        for signer in &dev_signers()[1..5] {
+            stage.mint(signer.address(), 1_000_000).await;
+        }
+        stage
+    }
+
+    /// The same node, as if others had a say in which blocks are final.
+    pub(crate) async fn public(&self) -> Chain {
+        let mut network = Network::by_id(LOCAL).expect("listed").clone();
+        network.is_local = false;
+        connect(&self.url, network).await
+    }
+
+    pub(crate) async fn mint(&self, to: Address, amount: u64) {
+        let data = [&keccak256("mint(address,uint256)")[..4], &(to, U256::from(amount)).abi_encode()].concat();
+        self.send(self.token.address, data.into()).await;
+    }
+
+    /// Sends and waits; the transaction succeeds.
+    pub(crate) async fn send(&self, to: Address, data: Bytes) -> B256 {
+        self.send_as(&deployer(), to, data).await
+    }
+
+    pub(crate) async fn send_as(&self, wallet: &dyn Wallet, to: Address, data: Bytes) -> B256 {
+        let call = Call { to, data, value: U256::ZERO };
+        self.chain.send(wallet, &call, Duration::from_secs(20)).await.expect("mined").transaction_hash
+    }
+
+    /// Sends what no node was asked about, so that it may fail, and does not wait.
+    pub(crate) async fn send_blindly(&self, to: Address, data: Bytes) -> B256 {
+        let wallet = deployer();
+        let harmless = Call { to: wallet.address(), data: Bytes::new(), value: U256::ZERO };
+        let prepared = self.chain.prepare(wallet.address(), &harmless).await.expect("prepared");
+        let prepared = Prepared { call: Call { to, data, value: U256::ZERO }, gas_limit: 300_000, ..prepared };
+        let signed = self.chain.sign(&wallet, &prepared).await.expect("signed");
+        self.chain.broadcast(&signed).await.expect("sent");
+        signed.hash
+    }
+
+    pub(crate) async fn dev(&self, method: &'static str, params: Json) -> Json {
+        self.chain.provider().client().request(method, params).await.unwrap_or_else(|error| panic!("{method}: {error}"))
+    }
+
+    /// Waits until a transaction has a receipt.
+    pub(crate) async fn mined(&self, hash: B256) {
+        while self.chain.receipt(hash).await.expect("an answer").is_none() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    /// A contract that calls the first word of its calldata with each of the parts that follow, each after its length.
+    pub(crate) async fn batcher(&self) -> Address {
+        const CODE: &str = "6020\
+            5b80361115602d57\
+            80358082602001600037\
+            600060008260006000600035\
+            5af115602f57\
+            01602001600256\
+            5b00\
+            5b600080fd";
+        let code = alloy_primitives::hex::decode(CODE).expect("hex");
+        // Copies what follows these eleven bytes and returns it.
+        let init = [&[0x60, code.len() as u8, 0x80, 0x60, 0x0b, 0x60, 0x00, 0x39, 0x60, 0x00, 0xf3][..], &code].concat();
+        let data = format!("0x{}", alloy_primitives::hex::encode(init));
+        let request = json!({ "from": dev_signers()[0].address(), "data": data, "gas": "0x100000" });
+        let hash: B256 = serde_json::from_value(self.dev("eth_sendTransaction", json!([request])).await).expect("a hash");
+        self.mined(hash).await;
+        let receipt = self.chain.receipt(hash).await.expect("an answer").expect("mined");
+        assert!(receipt.status());
+        receipt.contract_address.expect("a contract")
+    }
+
+    /// One transaction with several calls of the token.
+    pub(crate) async fn batch(&self, calls: &[Bytes]) -> B256 {
+        let batcher = self.batcher().await;
+        let mut data = self.token.address.into_word().to_vec();
+        for call in calls {
+            data.extend(U256::from(call.len()).to_be_bytes::<32>());
+            data.extend(call);
+        }
+        self.send(batcher, data.into()).await
+    }
+
+    pub(crate) fn domain(&self) -> Domain {
+        Domain::new(self.token.name, self.token.version, U256::from(LOCAL), self.token.address)
+    }
+
+    pub(crate) fn sign(&self, signer: &PrivateKeySigner, authorization: &Authorization) -> Vec<u8> {
+        let digest = TransferAuthorization::from(authorization).digest(TransferKind::Transfer, &self.domain());
+        signer.sign_hash_sync(&digest).expect("a key signs").as_bytes().to_vec()
+    }
+
+    /// Calldata of a payment, as anybody may send it.
+    pub(crate) fn payment(&self, signer: &PrivateKeySigner, to: Address, value: u64) -> Bytes {
+        let authorization = authorization(signer.address(), to, value);
+        let signature = self.sign(signer, &authorization);
+        let Authorization { from, to, value, valid_after, valid_before, nonce } = authorization;
+        IEIP3009::transferWithAuthorization_1Call {
+            from,
+            to,
+            value: value.get(),
+            validAfter: U256::from(valid_after),
+            validBefore: U256::from(valid_before),
+            nonce,
+            signature: signature.into(),
+        }
+        .abi_encode()
+        .into()
+    }
+
+    /// Pays, and gives the transaction.
+    pub(crate) async fn pay(&self, signer: &PrivateKeySigner, to: Address, value: u64) -> B256 {
+        let data = self.payment(signer, to, value);
+        self.send(self.token.address, data).await
+    }
+}
+
+fn deployer() -> LocalWallet {
+    LocalWallet::development(0).expect("a development account")
+}
+
+async fn connect(url: &str, network: Network) -> Chain {
+    let config = ChainConfig::new(&network, vec![NodeUrl::parse(url).expect("a URL")]).expect("a node");
+    Chain::connect(config).await.expect("the node answers")
+}
+
+/// An authorization that is good for ten minutes, with a nonce that no test has used before.
+pub(crate) fn authorization(from: Address, to: Address, value: u64) -> Authorization {
+    static COUNT: AtomicU64 = AtomicU64::new(1);
+    Authorization {
+        from,
+        to,
+        value: Amount::new(U256::from(value)),
+        valid_after: 0,
+        valid_before: Now.now().seconds() as u64 + 600,
+        nonce: keccak256(COUNT.fetch_add(1, Ordering::SeqCst).to_be_bytes()),
+    }
+}
+
+fn find_anvil() -> Option<PathBuf> {
+    if let Some(path) = std::env::var_os("TOOLCRIB_ANVIL") {
+        return Some(path.into());
+    }
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    ["interop", "contracts"]
+        .iter()
+        .filter_map(|folder| std::fs::read_dir(root.join(folder).join("node_modules/@foundry-rs")).ok())
+        .flat_map(|folder| folder.flatten())
+        .map(|package| package.path().join("bin/anvil"))
+        .find(|path| path.exists() && path.to_string_lossy().contains("anvil-"))
+}
+
+/// A tool to put into an index.
+#[derive(Clone, Debug)]
+pub(crate) struct Sold {
+    pub(crate) id: u64,
+    pub(crate) creator: Address,
+    pub(crate) endpoint: String,
+    pub(crate) prices: Vec<Price>,
+    pub(crate) predicate: Option<Address>,
+    pub(crate) registered_at: i64,
+    pub(crate) verified: bool,
+}
+
+impl Sold {
+    /// For the usual price to its creator.
+    pub(crate) fn new(id: u64, creator: Address, token: Address) -> Self {
+        Self {
+            id,
+            creator,
+            endpoint: format!("https://tools.example.com/{id}"),
+            prices: vec![price(token, creator, PRICE)],
+            predicate: None,
+            registered_at: 1_000 + id as i64,
+            verified: true,
+        }
+    }
+
+    pub(crate) fn to(self, token: Address, recipient: Address, amount: u64) -> Self {
+        Self { prices: vec![price(token, recipient, amount)], ..self }
+    }
+}
+
+pub(crate) fn price(token: Address, recipient: Address, amount: u64) -> Price {
+    Price {
+        amount: amount.to_string(),
+        asset: format!("eip155:{LOCAL}/erc20:{token:#x}"),
+        recipient: format!("eip155:{LOCAL}:{recipient:#x}"),
+        protocol: "x402".to_owned(),
+        chain: Some(LOCAL),
+        token: Some(token),
+        symbol: None,
+        decimals: None,
+        micro_usd: None,
+    }
+}
+
+pub(crate) const REGISTRY: Address = Address::repeat_byte(0x82);
+
+/// Puts a tool into an index, as a follower and a worker would.
+pub(crate) async fn put(index: &Index, sold: &Sold) -> ToolKey {
+    put_in(index, REGISTRY, sold).await
+}
+
+pub(crate) async fn put_in(index: &Index, registry: Address, sold: &Sold) -> ToolKey {
+    const TOOL: &str =
+        "INSERT INTO index_tool (registry, tool, creator, uri, uri_key, hash, predicate, registered_block, registered_at,
+        updated_block, updated_at, events, listed, access) VALUES ($1, $2, $3, $4, $5, $6, $7, 1, $8, 1, $8, 1, $9, $10)
+        ON CONFLICT (registry, tool) DO UPDATE SET listed = excluded.listed, creator = excluded.creator";
+    const LISTING: &str =
+        "INSERT INTO index_listing (registry, tool, checked_at, endpoint_key, document) VALUES ($1, $2, $3, $4, $5)
+        ON CONFLICT (registry, tool) DO UPDATE SET endpoint_key = excluded.endpoint_key, document = excluded.document";
+    let RegistryId(registry) = index.add_registry(LOCAL, registry, 1).await.expect("a registry").id;
+    let key = ToolKey { registry: RegistryId(registry), id: U256::from(sold.id) };
+    let listing = listing(sold);
+    let document = serde_json::to_string(&listing).expect("JSON");
+    let mut transaction = index.database().begin().await.expect("a transaction");
+    let id = key.id_bytes();
+    let hash = listing.manifest_hash;
+    let values = [
+        Value::Integer(registry),
+        Value::Bytes(&id),
+        Value::Bytes(sold.creator.as_slice()),
+        Value::Text(&listing.metadata_uri),
+        Value::Integer(text_key(&listing.metadata_uri)),
+        Value::Bytes(hash.as_slice()),
+        Value::OptionalBytes(sold.predicate.as_ref().map(|predicate| predicate.as_slice())),
+        Value::Integer(sold.registered_at),
+        Value::Boolean(sold.verified),
+        Value::Text(listing.access.kind.as_str()),
+    ];
+    transaction.execute(TOOL, &values).await.expect("a tool");
+    let values = [
+        Value::Integer(registry),
+        Value::Bytes(&id),
+        Value::Integer(listing.checked_at.seconds()),
+        Value::Integer(text_key(&sold.endpoint)),
+        Value::Text(&document),
+    ];
+    transaction.execute(LISTING, &values).await.expect("a listing");
+    toolcrib_index::usage::note_payees(&mut transaction, key, &listing).await.expect("noted");
+    transaction.commit().await.expect("committed");
+    key
+}
+
+fn listing(sold: &Sold) -> Listing {
+    let manifest = ManifestFacts {
+        name: format!("tool-{}", sold.id),
+        description: "Sold in tests.".to_owned(),
+        tags: Vec::new(),
+        endpoint: sold.endpoint.clone(),
+        origin: "https://tools.example.com".to_owned(),
+        slug: format!("tool-{}", sold.id),
+        version: None,
+        image: None,
+        featured_image: None,
+        inputs: None,
+        outputs: None,
+        fields: Vec::new(),
+        prices: sold.prices.clone(),
+        max_age: None,
+    };
+    let access = AccessFacts {
+        kind: if sold.predicate.is_some() { AccessKind::Gated } else { AccessKind::Open },
+        predicate: sold.predicate,
+        predicate_is_proxy: None,
+        predicate_name: None,
+        predicate_code: None,
+        is_advertised: None,
+        any: false,
+        requirements: Vec::new(),
+    };
+    Listing {
+        checked_at: UnixTime::from_seconds(2_000),
+        expires_at: UnixTime::from_seconds(4_000_000_000),
+        manifest_hash: B256::repeat_byte(7),
+        metadata_uri: format!("https://tools.example.com/.well-known/ai-tool/tool-{}.json", sold.id),
+        verdict: if sold.verified { Verdict::Verified } else { Verdict::Refused },
+        verified: sold.verified,
+        conformant: sold.verified,
+        checks: std::array::from_fn(|_| "passed".to_owned()),
+        failed: None,
+        findings: Vec::new(),
+        manifest: sold.verified.then_some(manifest),
+        claims: None,
+        tier: "self-attested".to_owned(),
+        access,
+        same_uri: Vec::new(),
+        same_endpoint: Vec::new(),
+        life: Life::Active,
+        health: Health::default(),
+        dev: true,
+    }
+}

@@ -1,0 +1,166 @@
+//! When tools are looked at: freshness, outages, growing pauses, and who goes first.
+
+use serde_json::json;
+use toolcrib_core::clock::Clock as _;
+use toolcrib_index::feed::Kinds;
+use toolcrib_index::listing::Verdict;
+use toolcrib_index::work::{Reason, Wanted};
+use toolcrib_store::database::Value;
+
+use super::{Stage, World, manifest, uri};
+use crate::support::{NOW, ok};
+
+const JOB: &str = "SELECT due_at, attempts, reason FROM index_job WHERE registry = $1 AND tool = $2";
+
+/// Seconds until a tool is looked at again, and how often it was in vain.
+async fn next(stage: &Stage, id: alloy_primitives::U256) -> (i64, i64, String) {
+    let key = stage.key(id);
+    let bytes = key.id_bytes();
+    let values = [Value::Integer(key.registry.0), Value::Bytes(&bytes)];
+    let row = stage.index.database().fetch_optional(JOB, &values).await.expect("read").expect("a job");
+    let due = row.integer(0).expect("a time") - stage.clock.now().seconds();
+    (due, row.integer(1).expect("a number"), row.text(2).expect("a word").to_owned())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_outage_hides_nothing_until_the_time_is_over() {
+    let world = World::start().await;
+    let hash = super::hash_of(manifest("tools.example").to_string().as_bytes());
+    let id = world.register(0, &uri("tools.example"), hash, None).await;
+    for stage in world.stages().await {
+        let bytes = manifest("tools.example").to_string().into_bytes();
+        let server = world.net.honest("tools.example", move |_| ok(&bytes)).await;
+        let start = stage.clock.now();
+        stage.follow(&world, id).await;
+        stage.work(&world).await;
+        assert_eq!(stage.listed().await, [id]);
+        let cursor = stage.index.last_change().await.expect("a number");
+        drop(server);
+        // Nobody listens any more: it could be them, it could be us.
+        let mut pauses = Vec::new();
+        while stage.clock.now() < start.plus(86_300) {
+            stage.clock.advance(next(&stage, id).await.0.max(1));
+            let round = stage.work(&world).await;
+            if stage.clock.now() >= start.plus(86_400) {
+                break;
+            }
+            assert_eq!((round.kept, round.written), (1, 0), "{round:?}");
+            assert_eq!(stage.listed().await, [id], "after {} s", stage.clock.now().since(start));
+            pauses.push(next(&stage, id).await.0);
+        }
+        assert_eq!(pauses[..5], [60, 120, 240, 480, 960], "twice as long each time");
+        assert!(pauses.iter().all(|pause| *pause <= 3_600) && pauses.last() == Some(&3_600), "{pauses:?}");
+        let listing = stage.listing(id).await;
+        assert_eq!(listing.checked_at, start, "it says when it was last known");
+        assert_eq!((listing.health.answered, listing.health.status()), (1, "degraded"));
+
+        stage.clock.advance(start.plus(86_401).since(stage.clock.now()).max(0));
+        stage.work(&world).await;
+        assert!(stage.listed().await.is_empty());
+        let listing = stage.listing(id).await;
+        assert_eq!((listing.verified, listing.verdict), (false, Verdict::Unknown));
+        assert_eq!(listing.failed.map(|failed| failed.code).as_deref(), Some("verify.stale"));
+        assert!(
+            stage.index.changes(cursor, 9).await.expect("changes").iter().any(|change| change.kinds.has(Kinds::VERIFICATION))
+        );
+        let verdicts = stage.index.verdicts(stage.key(id), 9).await.expect("a history");
+        assert_eq!(verdicts.len(), 2, "{verdicts:?}");
+
+        // It comes back.
+        let bytes = manifest("tools.example").to_string().into_bytes();
+        let _server = world.net.honest("tools.example", move |_| ok(&bytes)).await;
+        stage.clock.advance(3_960);
+        assert_eq!(stage.work(&world).await.written, 1);
+        assert_eq!(stage.listed().await, [id]);
+        stage.clock.advance(start.since(stage.clock.now()));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_short_max_age_means_more_looks_and_not_fewer_tools() {
+    let world = World::start().await;
+    let (every, _a) = world.tool("every.example", |document| document["maxAge"] = json!(0)).await;
+    let (half, _b) = world.tool("half.example", |document| document["maxAge"] = json!(1_800)).await;
+    let (none, _c) = world.tool("none.example", |_| {}).await;
+    for stage in world.stages().await {
+        for id in [every, half, none] {
+            stage.follow(&world, id).await;
+        }
+        stage.work(&world).await;
+        assert_eq!(stage.listed().await.len(), 3);
+        for (id, due, expires) in [(every, 600, 1_200), (half, 900, 1_800), (none, 3_600, 86_400)] {
+            let (next, attempts, reason) = next(&stage, id).await;
+            assert!((due..=due + due / 10).contains(&next), "{next}");
+            assert_eq!((attempts, reason.as_str()), (0, "expired"));
+            assert_eq!(stage.listing(id).await.expires_at, NOW.plus(expires));
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_refused_is_looked_at_less_and_less() {
+    let world = World::start().await;
+    let _server = world.net.honest("bad.example", |_| ok(b"{}")).await;
+    let id = world.register(0, &uri("bad.example"), alloy_primitives::B256::repeat_byte(5), None).await;
+    for stage in world.stages().await {
+        let start = stage.clock.now();
+        stage.follow(&world, id).await;
+        let mut last = 0;
+        for attempt in 1..=12 {
+            assert_eq!(stage.work(&world).await.written, 1);
+            let (due, attempts, reason) = next(&stage, id).await;
+            assert_eq!((attempts, reason.as_str()), (attempt, "expired"));
+            let wanted = (3_600_i64 << (attempt - 1)).min(7 * 86_400);
+            assert!((wanted..=wanted + wanted / 10).contains(&due), "{attempt}: {due}");
+            assert!(due >= last, "{attempt}");
+            last = due;
+            stage.clock.advance(due);
+        }
+        assert_eq!(stage.index.verdicts(stage.key(id), 9).await.expect("a history").len(), 1, "the answer never changed");
+        stage.clock.advance(start.since(stage.clock.now()));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_asks_goes_first_and_those_who_are_listed_are_not_forgotten() {
+    let world = World::start().await;
+    for stage in world.stages().await {
+        let keys = super::scripted::fill(&stage.index, 40).await;
+        let mark = "UPDATE index_job SET reason = 'expired', priority = 3 WHERE registry = $1 AND tool = $2";
+        for key in &keys[..8] {
+            let id = key.id_bytes();
+            let values = [Value::Integer(key.registry.0), Value::Bytes(&id)];
+            stage.index.database().execute(mark, &values).await.expect("marked");
+        }
+        assert!(stage.queue.request(keys[37], NOW).await.expect("asked"));
+        assert!(stage.queue.request(keys[37], NOW).await.expect("asked twice, one job"));
+        let nobody = toolcrib_index::model::ToolKey { id: alloy_primitives::U256::from(999), ..keys[0] };
+        assert!(!stage.queue.request(nobody, NOW).await.expect("no such tool"));
+        let state = stage.index.queue_state(NOW).await.expect("a state");
+        assert_eq!((state.due, state.leased, state.oldest_due), (40, 0, Some(NOW)));
+
+        let jobs = stage.queue.lease(Wanted { count: 8, seconds: 60, registries: None }, NOW).await.expect("jobs");
+        assert_eq!(jobs.len(), 8);
+        assert_eq!(jobs.iter().filter(|job| job.reason == Reason::Expired).count(), 2, "a quarter is theirs");
+        assert!(jobs.iter().any(|job| job.key == keys[37] && job.reason == Reason::Requested));
+        let state = stage.index.queue_state(NOW).await.expect("a state");
+        assert_eq!((state.due, state.leased), (32, 8));
+        let only = [toolcrib_index::model::RegistryId(77)];
+        let others = Wanted { count: 8, seconds: 60, registries: Some(&only) };
+        assert!(stage.queue.lease(others, NOW).await.expect("none").is_empty(), "of another registry");
+        // All of them, once each; then nothing until the leases end.
+        let mut all: Vec<_> = jobs.iter().map(|job| job.key).collect();
+        loop {
+            let more = stage.queue.lease(Wanted { count: 7, seconds: 60, registries: None }, NOW).await.expect("jobs");
+            if more.is_empty() {
+                break;
+            }
+            all.extend(more.iter().map(|job| job.key));
+        }
+        all.sort();
+        assert_eq!(all, keys);
+        let later = NOW.plus(61);
+        let back = stage.queue.lease(Wanted { count: 64, seconds: 60, registries: None }, later).await.expect("jobs");
+        assert_eq!(back.len(), 40, "the leases of a dead worker come back");
+    }
+}
