@@ -10,7 +10,8 @@ use crate::clients::{Does, ERAS, Person, call, code, connect, data};
 use crate::shelf::{Ask, CHAIN, REGISTRY, Shelf, Stock, open};
 
 fn ids(tools: &Json) -> Vec<String> {
-    let mut ids: Vec<_> = tools.as_array().unwrap().iter().map(|tool| tool["tool_id"].as_str().unwrap().to_owned()).collect();
+    let mut ids: Vec<_> =
+        tools.as_array().expect("a list").iter().map(|tool| tool["tool_id"].as_str().expect("an id").to_owned()).collect();
     ids.sort();
     ids
 }
