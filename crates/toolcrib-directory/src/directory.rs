@@ -13,6 +13,7 @@ use toolcrib_core::clock::{Clock, UnixTime};
 use toolcrib_index::search::Search;
 use toolcrib_index::work::Queue;
 use toolcrib_index::{Chains, Index};
+use toolcrib_mcp::SetupError;
 use tower_http::CompressionLevel;
 use tower_http::compression::CompressionLayer;
 use tower_http::compression::predicate::{NotForContentType, Predicate as _, SizeAbove};
@@ -23,7 +24,7 @@ use crate::keys::Keys;
 use crate::limits::Limiter;
 use crate::metrics::Metrics;
 use crate::options::Options;
-use crate::{api, pages, watch as feed};
+use crate::{api, mcp, pages, watch as feed};
 
 /// Streams of changes and exports that are open at the same time at most: each may hold a page of answers.
 pub(crate) const MAX_STREAMS: usize = 500;
@@ -107,10 +108,11 @@ impl Directory {
         Builder { index, search, chains, clock: Arc::new(clock), queue, options: Options::default(), mcp: None }
     }
 
-    /// The same directory, with something that answers at `/mcp`: usually [`mcp::router`](crate::mcp::router) over its own routes.
-    #[must_use]
-    pub fn with_mcp(&self, mcp: Router) -> Self {
-        Self { app: self.app.clone(), mcp: Some(mcp) }
+    /// The same directory with its tools for models at `/mcp`, as [`mcp::router`] makes them.
+    pub fn with_mcp(mut self, hosts: Vec<String>, origins: Vec<String>) -> Result<Self, SetupError> {
+        self.mcp = None;
+        self.mcp = Some(mcp::router(self.router(), hosts, origins)?);
+        Ok(self)
     }
 
     /// All routes. Requests should carry `ConnectInfo<SocketAddr>`, as those of [`serve`](crate::serve) do; without it all callers share

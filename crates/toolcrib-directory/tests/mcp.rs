@@ -133,7 +133,7 @@ async fn one_tool_by_its_key() {
             assert!(!found.to_string().contains("what it calls itself"), "claims are for people");
         }
         let unknown = json!({"registry_chain": 8453, "registry_addr": REGISTRY, "tool_id": 8});
-        assert_eq!(code(&call(&client, "get_tool", unknown).await), "mcp.tool_not_found");
+        assert_eq!(code(&call(&client, "get_tool", unknown).await), "directory.not_found");
     }
 }
 

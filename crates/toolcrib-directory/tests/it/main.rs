@@ -7,9 +7,12 @@ mod filters;
 mod hostile;
 mod keeping;
 mod keys;
+mod mcp;
 mod openapi;
 mod serving;
 mod shelf;
 
+#[path = "../../../toolcrib-mcp/tests/support/mod.rs"]
+mod clients;
 #[path = "../../../toolcrib-store/tests/support/mod.rs"]
 mod databases;

@@ -51,7 +51,7 @@ impl Person {
     }
 
     pub(crate) fn questions(&self) -> Vec<String> {
-        self.asked.lock().unwrap().clone()
+        self.asked.lock().expect("unpoisoned").clone()
     }
 }
 
@@ -70,7 +70,7 @@ impl ClientHandler for Person {
         _: RequestContext<RoleClient>,
     ) -> Result<ElicitResult, ErrorData> {
         let ElicitRequestParams::FormElicitationParams { message, .. } = request else { panic!("a form") };
-        self.asked.lock().unwrap().push(message);
+        self.asked.lock().expect("unpoisoned").push(message);
         if let Some(done) = &self.meanwhile {
             done();
         }
@@ -113,7 +113,7 @@ pub(crate) fn data(result: Result<CallToolResult, ServiceError>) -> Json {
     assert_ne!(result.is_error, Some(true), "{result:?}");
     let structured = result.structured_content.expect("structured content");
     let text = result.content[0].as_text().expect("text");
-    assert_eq!(serde_json::from_str::<Json>(&text.text).unwrap(), structured, "the text says the same");
+    assert_eq!(serde_json::from_str::<Json>(&text.text).expect("JSON"), structured, "the text says the same");
     structured
 }
 

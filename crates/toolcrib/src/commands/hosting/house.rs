@@ -60,9 +60,9 @@ impl House {
         let directory = directory.options(plan.options).build().await.map_err(|error| index_failure(&error))?;
         let mut hosts = plan.hosts;
         hosts.extend([address.ip().to_string(), "localhost".to_owned()].map(|host| format!("{host}:{}", address.port())));
-        let mcp = toolcrib_directory::mcp::router(directory.router(), hosts, plan.origins)
-            .map_err(|error| Failure::new(codes::cli::USAGE, error.to_string()))?;
-        let router = directory.with_mcp(mcp).router();
+        let unusable = |error: toolcrib_mcp::SetupError| Failure::new(codes::cli::USAGE, error.to_string());
+        let directory = directory.with_mcp(hosts, plan.origins).map_err(unusable)?;
+        let router = directory.router();
         Ok(Self { directory, router, listener, address })
     }
 
