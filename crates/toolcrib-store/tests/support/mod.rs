@@ -172,6 +172,12 @@ impl Server {
         Ok(Self { keeper, folder, port })
     }
 
+    /// The number of its process.
+    pub(crate) fn process(&self) -> Option<String> {
+        let text = std::fs::read_to_string(self.folder.join("data/postmaster.pid")).ok()?;
+        text.lines().next().map(str::to_owned)
+    }
+
     /// The URL of a new, empty schema.
     async fn schema(&self) -> String {
         let name = format!("t{}_{}", std::process::id(), SCHEMA.fetch_add(1, Ordering::Relaxed));
