@@ -169,7 +169,7 @@ impl Reply {
             let errors: Vec<_> = errors.iter().filter_map(Value::as_str).map(shown).collect();
             errors.join("; ")
         });
-        let said = said.filter(|said| !said.is_empty()).map_or_else(|| format!("status {}", self.status), |said| said);
+        let said = said.filter(|said| !said.is_empty()).unwrap_or_else(|| format!("status {}", self.status));
         let failure = match self.status {
             200..=299 => return Ok(None),
             404 => {

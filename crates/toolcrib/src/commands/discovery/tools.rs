@@ -37,7 +37,7 @@ pub(crate) struct SearchTools {
     /// All of these tags, separated by commas
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     pub(crate) tags: Vec<String>,
-    /// open, nft_gated, token_gated, subscription or gated
+    /// `open`, `nft_gated`, `token_gated`, `subscription` or `gated`
     #[arg(long, value_name = "KIND")]
     pub(crate) access_type: Option<String>,
     /// Who registered them
@@ -46,7 +46,7 @@ pub(crate) struct SearchTools {
     /// Gates that ask for a token of this collection
     #[arg(long, value_name = "0x…")]
     pub(crate) collection: Option<String>,
-    /// relevance, newest or most_used
+    /// `relevance`, `newest` or `most_used`
     #[arg(long, value_name = "ORDER")]
     pub(crate) sort_by: Option<String>,
     /// Say how each score came about
@@ -63,10 +63,10 @@ pub(crate) struct SearchTools {
 /// Arguments of `tools list`.
 #[derive(Args, Debug)]
 pub(crate) struct ListTools {
-    /// newest or oldest
+    /// `newest` or `oldest`
     #[arg(long, value_name = "ORDER")]
     pub(crate) sort_by: Option<String>,
-    /// open, nft_gated, token_gated, subscription or gated
+    /// `open`, `nft_gated`, `token_gated`, `subscription` or `gated`
     #[arg(long = "type", value_name = "KIND")]
     pub(crate) kind: Option<String>,
     #[command(flatten)]
