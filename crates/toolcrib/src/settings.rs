@@ -122,6 +122,11 @@ pub(crate) fn resolve(flags: Flags) -> Result<Settings, Failure> {
                 let what = format!("{}: limits on spending are taken from the user's own file alone", path.display());
                 return Err(Failure::new(codes::cli::SETTINGS, what));
             }
+            // Nor tell his directory the user's key.
+            if file.directory.is_some() {
+                let what = format!("{}: the directory is taken from the user's own file alone", path.display());
+                return Err(Failure::new(codes::cli::SETTINGS, what));
+            }
             layers.push((Origin::ProjectFile(path.clone()), file));
         }
         files.push((path, true));
@@ -191,6 +196,7 @@ struct File {
     deny_warnings: Option<bool>,
     #[serde(rename = "as")]
     role: Option<Role>,
+    /// In the user's file only.
     directory: Option<String>,
     /// In the user's file only.
     spend: Option<SpendPolicy>,

@@ -301,6 +301,8 @@ async fn in_a_batch_each_authorization_has_its_own_transfer() {
         ];
         let batch = stage.batch(&calls).await;
         let twice = stage.batch(&[stage.payment(alice(), CREATOR, PRICE), stage.payment(alice(), CREATOR, PRICE)]).await;
+        // Two authorizations, one of them over nothing, and one payment.
+        let covered = stage.batch(&[stage.payment(alice(), CREATOR, 0), stage.payment(alice(), CREATOR, PRICE)]).await;
         for shop in Shop::each(&stage).await {
             shop.refused(&paid(1, alice().address(), batch), code::WRONG_RECIPIENT).await;
             assert!(shop.submit(&paid(1, bob().address(), batch)).await.verified);
@@ -314,7 +316,9 @@ async fn in_a_batch_each_authorization_has_its_own_transfer() {
             assert!(shop.submit(&paid(2, alice().address(), twice)).await.verified);
             shop.refused(&paid(3, alice().address(), twice), code::ALREADY_COUNTED).await;
             assert!(shop.submit(&paid(1, alice().address(), twice)).await.verified, "sent again, it is the same call");
-            assert_eq!(shop.totals(1).await.paid_calls, 3);
+            assert!(shop.submit(&paid(1, alice().address(), covered)).await.verified);
+            shop.refused(&paid(2, alice().address(), covered), code::ALREADY_COUNTED).await;
+            assert_eq!(shop.totals(1).await.paid_calls, 4);
         }
     }
 }

@@ -177,11 +177,15 @@ fn a_directory_behind_a_url_answers_the_same() {
     // The environment and the settings name one too; a flag comes first.
     let ran = sandbox.run_with_env(&["tools", "list"], &[("TOOLCRIB_DIRECTORY", &url)]).code(0);
     assert!(ran.stdout.contains("tools.example.com"), "{}", ran.stdout);
-    sandbox.write("toolcrib.toml", format!("directory = \"{url}\"\n"));
+    let setting = format!("directory = \"{url}\"\n");
+    crate::write(&sandbox.home().join(".config/toolcrib/config.toml"), setting.as_bytes());
     assert_eq!(sandbox.run(&["tools", "list"]).code(0).stdout, ran.stdout);
     assert!(sandbox.run(&["config"]).code(0).stdout.contains("directory = "));
     sandbox.run(&["tools", "list", "--directory", "http://127.0.0.1:1"]).code(2);
     sandbox.run(&["tools", "search", "--access-type", "nonsense"]).code(2);
+    // Somebody else's folder does not learn the user's key.
+    sandbox.write("toolcrib.toml", "directory = \"http://127.0.0.1:1\"\n");
+    sandbox.run(&["tools", "list"]).code(2);
 }
 
 /// A server that gives one answer to everybody, and what the first of them sent.

@@ -63,7 +63,7 @@ pub(crate) struct SearchTools {
 /// Arguments of `tools list`.
 #[derive(Args, Debug)]
 pub(crate) struct ListTools {
-    /// newest or oldest
+    /// `newest` or `oldest`
     #[arg(long, value_name = "ORDER")]
     pub(crate) sort_by: Option<String>,
     /// `open`, `nft_gated`, `token_gated`, `subscription` or `gated`
