@@ -221,13 +221,16 @@ impl Transaction {
     }
 
     /// Runs a statement that gives rows and was put together at run time, of constants alone.
+    ///
+    /// PostgreSQL plans it each time: a plan that was made and kept while a table was empty reads all of it when it is full.
     pub async fn fetch_made(&mut self, sql: String, values: &[Value<'_>]) -> Result<Vec<Row>, Error> {
         Ok(match &mut self.0 {
             Inner::Sqlite(transaction) => {
                 wrap(bind_sqlite(AssertSqlSafe(sql), values).fetch_all(&mut **transaction).await?, Cells::Sqlite)
             }
             Inner::Postgres(transaction) => {
-                wrap(bind_postgres(AssertSqlSafe(sql), values).fetch_all(&mut **transaction).await?, Cells::Postgres)
+                let query = bind_postgres(AssertSqlSafe(sql), values).persistent(false);
+                wrap(query.fetch_all(&mut **transaction).await?, Cells::Postgres)
             }
         })
     }
