@@ -308,7 +308,8 @@ async fn seed(chain: &Chain, events: u64) {
             let log = if n % 5 == 4 {
                 let id = U256::from(u64::from_be_bytes(word[..8].try_into().expect("eight")) % tools + 1);
                 match n % 20 {
-                    9 => AccessPredicateUpdated { toolId: id, newPredicate: Address::from_word(word) }.encode_log_data(),
+                    9 => AccessPredicateUpdated { toolId: id, newPredicate: Address::repeat_byte(0x50 + word[31] % 16) }
+                        .encode_log_data(),
                     _ => ToolMetadataUpdated { toolId: id, newURI: uri(n, "changed"), newHash: word }.encode_log_data(),
                 }
             } else {

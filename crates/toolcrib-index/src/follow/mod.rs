@@ -707,7 +707,7 @@ impl Follower {
         let Some(lease) = &self.lease else { return Err(Error::LeaseLost) };
         let registry = self.registry.ok_or(Error::LeaseLost)?;
         let state = self.state.as_mut().ok_or(Error::LeaseLost)?;
-        let finalized = state.finalized.max(marks.finalized.min(state.checkpoint));
+        let finalized = state.finalized.max(marks.finalized);
         let is_old = self.renewed.elapsed() > Duration::from_secs(u64::try_from(self.options.lease_seconds / 3).unwrap_or(1));
         if finalized == state.finalized && !is_old {
             return Ok(());
