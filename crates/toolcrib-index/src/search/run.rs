@@ -27,10 +27,15 @@ use crate::search::words::Words;
 use crate::search::{Cursor, Explanation, Facets, Filters, Hit, MAX_LIMIT, MAX_QUERY_CHARS, SearchPage, SearchQuery, Sort};
 
 /// Most hits of a search for words by relevance. Nobody reads further; whoever wants everything takes another order.
-pub const MAX_RANKED: usize = 500;
+pub const MAX_RANKED: usize = 300;
 
 /// Most different words of a query that are searched for. Requests of agents have up to some sixty; fewer lose what they ask for.
 const MAX_WORDS: usize = 96;
+
+/// A word that more than so many tools have, and more than one in [`EVERYWHERE_SHARE`], finds none by itself when there are others: it is in
+/// the way of skipping. It counts for those that the other words find.
+const EVERYWHERE: u64 = 2_000;
+const EVERYWHERE_SHARE: u64 = 8;
 
 /// What a word adds when it is in the name or the description, beside what it adds by being in the text.
 const NAME: f32 = 0.3;
@@ -273,13 +278,17 @@ fn fingerprint(query: &SearchQuery) -> u32 {
 /// Terms to search for, and how much each counts.
 #[derive(Default)]
 struct Terms {
-    terms: Vec<(Term, f32)>,
+    /// Those that find tools.
+    finding: Vec<(Term, f32)>,
+    /// Those that only add to the score of what was found: the same words in name and description, neighbours, and words that are everywhere.
+    adding: Vec<(Term, f32)>,
     corrected: Vec<(String, String)>,
 }
 
 impl Terms {
     fn of(words: &Words, searcher: &Searcher, fields: &Fields) -> Result<Self, Error> {
         let mut all = Self::default();
+        let everywhere = EVERYWHERE.max(searcher.num_docs() / EVERYWHERE_SHARE);
         let mut seen = HashSet::new();
         let last = words.parts.len().saturating_sub(1);
         let mut corrections = 0;
@@ -288,51 +297,63 @@ impl Terms {
                 continue;
             }
             let weight = if word.term.bytes().all(|byte| byte.is_ascii_digit()) { NUMBER } else { 1.0 };
-            let is_known = all.add(searcher, fields.text, &word.term, weight)?;
-            let is_whole = all.add(searcher, fields.pairs, &word.plain, weight * WHOLE)?;
-            if is_known {
-                all.add(searcher, fields.name, &word.term, weight * NAME)?;
-                all.add(searcher, fields.description, &word.term, weight * DESCRIPTION)?;
-            } else if !is_whole && corrections < MAX_CORRECTED {
+            let found = all.add_word(searcher, fields, &word.term, weight, everywhere)?;
+            let is_whole = all.find(searcher, fields.pairs, &word.plain, weight * WHOLE)?;
+            if found == 0 && !is_whole && corrections < MAX_CORRECTED {
                 corrections += 1;
                 for near in spelling::near(searcher, fields.text, &word.term, at == last)? {
                     let mistakes = i32::try_from(near.mistakes.max(1)).unwrap_or(1);
-                    let weight = weight * MISTAKE.powi(mistakes);
-                    all.add(searcher, fields.text, &near.term, weight)?;
-                    all.add(searcher, fields.name, &near.term, weight * NAME)?;
-                    all.add(searcher, fields.description, &near.term, weight * DESCRIPTION)?;
+                    all.add_word(searcher, fields, &near.term, weight * MISTAKE.powi(mistakes), u64::MAX)?;
                     all.corrected.push((word.plain.clone(), near.term));
                 }
             }
         }
         let mut pairs = HashSet::new();
         for pair in words.pairs().take(MAX_WORDS) {
-            if !pairs.contains(&pair) {
-                all.add(searcher, fields.pairs, &pair, PAIR)?;
-                pairs.insert(pair);
+            if pairs.insert(pair.clone()) {
+                all.adding.push((Term::from_field_text(fields.pairs, &pair), PAIR));
             }
         }
         for whole in words.wholes.iter().take(MAX_WORDS) {
             if pairs.insert(whole.clone()) {
-                all.add(searcher, fields.pairs, whole, WHOLE)?;
+                all.find(searcher, fields.pairs, whole, WHOLE)?;
             }
+        }
+        if all.finding.is_empty() {
+            // Nothing but words that are everywhere.
+            let (finding, adding) = all.adding.into_iter().partition(|(term, _)| term.field() == fields.text);
+            (all.finding, all.adding) = (finding, adding);
         }
         Ok(all)
     }
 
-    /// Adds a term, if there is a tool that has it.
-    fn add(&mut self, searcher: &Searcher, field: Field, text: &str, weight: f32) -> Result<bool, Error> {
+    /// Adds a word, and says how many tools have it.
+    fn add_word(&mut self, searcher: &Searcher, fields: &Fields, word: &str, weight: f32, everywhere: u64) -> Result<u64, Error> {
+        let term = Term::from_field_text(fields.text, word);
+        let found = searcher.doc_freq(&term)?;
+        if found > everywhere {
+            self.adding.push((term, weight));
+        } else if found > 0 {
+            self.finding.push((term, weight));
+            self.adding.push((Term::from_field_text(fields.name, word), weight * NAME));
+            self.adding.push((Term::from_field_text(fields.description, word), weight * DESCRIPTION));
+        }
+        Ok(found)
+    }
+
+    /// Adds a term that finds tools, if there is one that has it.
+    fn find(&mut self, searcher: &Searcher, field: Field, text: &str, weight: f32) -> Result<bool, Error> {
         let term = Term::from_field_text(field, text);
         let is_known = searcher.doc_freq(&term)? > 0;
         if is_known {
-            self.terms.push((term, weight));
+            self.finding.push((term, weight));
         }
         Ok(is_known)
     }
 
-    /// Any of them, each with its weight.
-    fn weights(&self, searcher: &Searcher) -> Result<Box<dyn Weight>, Error> {
-        let clauses = self.terms.iter().map(|(term, weight)| {
+    /// Any of those that find, each with its weight.
+    fn finding(&self, searcher: &Searcher) -> Result<Box<dyn Weight>, Error> {
+        let clauses = self.finding.iter().map(|(term, weight)| {
             let query: Box<dyn Query> = Box::new(TermQuery::new(term.clone(), IndexRecordOption::WithFreqs));
             (Occur::Should, Box::new(BoostQuery::new(query, *weight)) as Box<dyn Query>)
         });
@@ -344,16 +365,22 @@ impl Terms {
 
 /// The best hits by words.
 fn best(snapshot: &Snapshot, terms: &Terms, wanted: &Wanted) -> Result<Vec<Found>, Error> {
-    if terms.terms.is_empty() {
+    if terms.finding.is_empty() {
         return Ok(Vec::new());
     }
-    let weights = terms.weights(&snapshot.searcher)?;
+    let weights = terms.finding(&snapshot.searcher)?;
     let mut best: BinaryHeap<Reverse<Scored>> = BinaryHeap::with_capacity(MAX_RANKED + 1);
-    for (number, part) in snapshot.parts.iter().enumerate() {
+    // The largest first: what it gives lets most of the others be skipped.
+    let mut parts: Vec<usize> = (0..snapshot.parts.len()).collect();
+    parts.sort_by_key(|number| Reverse(snapshot.parts[*number].reader.max_doc()));
+    for number in parts {
+        let part = &snapshot.parts[number];
         let Some(test) = wanted.of_part(part)? else { continue };
         if let Some(few) = &test.rare {
-            for (doc, score) in scores_of(few, terms, part, &snapshot.searcher)? {
-                keep(&mut best, Scored { score, part: number, doc });
+            let mut scores = vec![0.0; few.len()];
+            add_scores(few, &mut scores, &terms.finding, part, &snapshot.searcher)?;
+            for (doc, score) in few.iter().zip(scores).filter(|(_, score)| *score > 0.0) {
+                keep(&mut best, Scored { score, part: number, doc: *doc });
             }
             continue;
         }
@@ -366,7 +393,17 @@ fn best(snapshot: &Snapshot, terms: &Terms, wanted: &Wanted) -> Result<Vec<Found
             threshold
         })?;
     }
-    Ok(best.into_iter().map(|Reverse(Scored { score, part, doc })| Found { score, part, doc }).collect())
+    let mut found: Vec<Found> = best.into_iter().map(|Reverse(Scored { score, part, doc })| Found { score, part, doc }).collect();
+    found.sort_unstable_by_key(|found| (found.part, found.doc));
+    for hits in found.chunk_by_mut(|a, b| a.part == b.part) {
+        let docs: Vec<DocId> = hits.iter().map(|hit| hit.doc).collect();
+        let mut scores: Vec<f32> = hits.iter().map(|hit| hit.score).collect();
+        add_scores(&docs, &mut scores, &terms.adding, &snapshot.parts[hits[0].part], &snapshot.searcher)?;
+        for (hit, score) in hits.iter_mut().zip(scores) {
+            hit.score = score;
+        }
+    }
+    Ok(found)
 }
 
 fn keep(best: &mut BinaryHeap<Reverse<Scored>>, scored: Scored) {
@@ -384,15 +421,17 @@ fn least(best: &BinaryHeap<Reverse<Scored>>) -> f32 {
     }
 }
 
-/// Scores of a few documents: cheaper than going through all that have the words.
-fn scores_of(docs: &[DocId], terms: &Terms, part: &Part, searcher: &Searcher) -> Result<Vec<(DocId, f32)>, Error> {
-    let mut scores = vec![0.0_f32; docs.len()];
+/// Adds to the scores of a few documents of a segment, which are in their order, what terms are worth in them.
+fn add_scores(docs: &[DocId], scores: &mut [f32], terms: &[(Term, f32)], part: &Part, searcher: &Searcher) -> Result<(), Error> {
     let steady = Steady(searcher);
-    for (term, weight) in &terms.terms {
+    for (term, weight) in terms {
+        if part.reader.inverted_index(term.field())?.doc_freq(term)? == 0 {
+            continue;
+        }
         let query = TermQuery::new(term.clone(), IndexRecordOption::WithFreqs);
         let one = query.weight(EnableScoring::enabled_from_statistics_provider(&steady, searcher))?;
         let mut scorer = one.scorer(&part.reader, *weight)?;
-        for (doc, score) in docs.iter().zip(&mut scores) {
+        for (doc, score) in docs.iter().zip(scores.iter_mut()) {
             let at = if scorer.doc() < *doc { scorer.seek(*doc) } else { scorer.doc() };
             if at == *doc {
                 *score += scorer.score();
@@ -401,7 +440,7 @@ fn scores_of(docs: &[DocId], terms: &Terms, part: &Part, searcher: &Searcher) ->
             }
         }
     }
-    Ok(docs.iter().copied().zip(scores).filter(|(_, score)| *score > 0.0).collect())
+    Ok(())
 }
 
 /// Scores with what else is known.

@@ -56,6 +56,11 @@ impl Set {
         Self { name, tools, requests }
     }
 
+    /// Keeps every so many requests.
+    pub(crate) fn keep_every(&mut self, step: u64) {
+        self.requests.retain(|request| request.id.is_multiple_of(step));
+    }
+
     fn scores(&self, found: &[Vec<usize>]) -> Scores {
         let (mut dev, mut test) = (Vec::new(), Vec::new());
         for (request, found) in self.requests.iter().zip(found) {
