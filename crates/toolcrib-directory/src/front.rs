@@ -66,9 +66,14 @@ pub(crate) async fn front(State(app): State<Arc<App>>, mut request: Request, nex
         if request.method() == Method::OPTIONS && route != Route::Mcp {
             return preflight();
         }
-        let address = address(&app, &request);
+        // Only MCP in this process hands a request on to here that has been let in before.
+        let known = request.extensions().get::<Caller>().copied();
         let given = request.headers().get(X_API_KEY).cloned();
-        match admit(&app, given.as_ref(), address, route).await {
+        let admitted = match known {
+            Some(caller) => count(&app, caller, route),
+            None => admit(&app, given.as_ref(), address(&app, &request), route).await,
+        };
+        match admitted {
             Ok((caller, counted)) => {
                 level = counted;
                 request.extensions_mut().insert(caller);
@@ -141,9 +146,13 @@ async fn admit(
         }
         return Err(too_often(Class::Read, app.options.key_reads, level));
     }
-    // Keys are limited where they are issued. What MCP sends is mostly questions.
+    // Keys are limited where they are issued.
+    if route == Route::Keys { Ok((caller, None)) } else { count(app, caller, route) }
+}
+
+/// Counts a request of somebody who is let in. What MCP sends is mostly questions.
+fn count(app: &App, caller: Caller, route: Route) -> Result<(Caller, Counted), (Refusal, Counted)> {
     let class = match route {
-        Route::Keys => return Ok((caller, None)),
         Route::Usage | Route::Verify => Class::Write,
         _ => Class::Read,
     };
@@ -151,10 +160,10 @@ async fn admit(
         (Some((number, reads, _)), Class::Read) => (Who::Key(number, class), reads),
         (Some((number, _, writes)), _) => (Who::Key(number, class), writes),
         (None, Class::Read) => match app.options.anonymous_reads {
-            Some(rate) => (Who::at(address, class), rate),
+            Some(rate) => (Who::at(caller.address, class), rate),
             None => return Ok((caller, None)),
         },
-        (None, _) => (Who::at(address, class), app.options.anonymous_writes),
+        (None, _) => (Who::at(caller.address, class), app.options.anonymous_writes),
     };
     let level = app.limiter.count(who, rate);
     if level.wait.is_some() { Err(too_often(class, rate, level)) } else { Ok((caller, Some((class, rate, level)))) }

@@ -3,20 +3,20 @@
 //! Every question goes through the directory's own REST routes, in this process, so that both say the same and have the same limits.
 
 use std::fmt;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use axum::Router;
 use axum::body::{Body, to_bytes};
-use axum::extract::ConnectInfo;
 use axum::http::{Method, Request, header};
 use serde_json::{Map, Value as Json};
 use toolcrib_core::codes::mcp as code;
 use toolcrib_mcp::discovery::{Discovery, DiscoveryTools, MAX_ANSWER_BYTES, RestRequest, refusal};
 use toolcrib_mcp::{About, Asker, Fault, HttpOptions, Reply, SetupError, Stop, ToolSpec, Toolbox, http_router};
 use tower::ServiceExt;
+
+use crate::front::Caller;
 
 /// How long an answer of our own routes may take: a verification is waited for a few seconds.
 const ANSWER_TIME: Duration = Duration::from_secs(20);
@@ -50,9 +50,9 @@ impl Discovery for InProcess {
             .header(header::HOST, "localhost")
             .body(Body::empty())
             .map_err(|_| unreadable())?;
-        // Limits count against whoever asked, as if he had asked by REST.
-        if let Some(address) = asker.address() {
-            asked.extensions_mut().insert(ConnectInfo::<SocketAddr>(address));
+        // Whoever came in at the front is known, and limits count against him.
+        if let Some(caller) = asker.noted::<Caller>() {
+            asked.extensions_mut().insert(*caller);
         }
         let answering = async {
             // A router answers everything, with a status if nothing else.

@@ -16,10 +16,20 @@ const MAX_CHANGES: usize = 20 * feed::MAX_PAGE;
 /// Time between two clean-ups of expired keys.
 const FORGET_EVERY: Duration = Duration::from_secs(3600);
 
+/// Time between two looks for listings whose time is over. Workers look too; a directory must not need one to stop showing them.
+const EXPIRE_EVERY: Duration = Duration::from_secs(60);
+
 /// Looks again and again. Never ends by itself.
 pub(crate) async fn keep_looking(app: &App) {
     let mut forgot: Option<Instant> = None;
+    let mut expired: Option<Instant> = None;
     loop {
+        if expired.is_none_or(|at| at.elapsed() >= EXPIRE_EVERY) {
+            expired = Some(Instant::now());
+            if let Err(error) = app.queue.expire(app.now()).await {
+                tracing::warn!(code = %error.code(), "listings could not be ended");
+            }
+        }
         if let Err(error) = look(app).await {
             app.metrics.poll_failures.fetch_add(1, Ordering::Relaxed);
             tracing::warn!(code = %error.code(), "the change feed could not be read");

@@ -5,9 +5,9 @@
 //! runs at once in the older era, and in another call in the newer one, where [`Asker::returned`] has the answer.
 
 use std::fmt;
-use std::net::SocketAddr;
 use std::time::Duration;
 
+use axum::http::Extensions;
 use rmcp::model::{ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationSchema};
 use rmcp::service::{Peer, RoleServer};
 use serde_json::{Map, Value as Json};
@@ -85,7 +85,8 @@ pub struct Returned {
 pub struct Asker {
     pub(crate) way: Way,
     pub(crate) caller: Caller,
-    pub(crate) address: Option<SocketAddr>,
+    /// What the layers before this server noted about the HTTP request.
+    pub(crate) noted: Option<Extensions>,
     pub(crate) returned: Option<Returned>,
 }
 
@@ -103,7 +104,7 @@ pub(crate) enum Way {
 impl Asker {
     /// One that can ask nobody, for calls that come from elsewhere than a client.
     pub const fn nobody(caller: Caller) -> Self {
-        Self { way: Way::None, caller, address: None, returned: None }
+        Self { way: Way::None, caller, noted: None, returned: None }
     }
 
     /// Whether the client can ask its user.
@@ -116,9 +117,9 @@ impl Asker {
         &self.caller
     }
 
-    /// Where the request came from, where the listener says so. For limits, not for trust.
-    pub const fn address(&self) -> Option<SocketAddr> {
-        self.address
+    /// What a layer before this server noted about the HTTP request, such as who sent it. `None` on stdio.
+    pub fn noted<T: Clone + Send + Sync + 'static>(&self) -> Option<&T> {
+        self.noted.as_ref()?.get()
     }
 
     /// The answer to what an earlier round of this call has asked. The state is one that this server sealed, for this caller, tool and

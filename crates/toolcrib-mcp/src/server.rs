@@ -3,11 +3,9 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::ConnectInfo;
 use rmcp::model::{
     CacheScope, CallToolRequestMethod, CallToolRequestParams, CallToolResponse, CallToolResult, ClientCapabilities,
     CompleteRequestMethod, CompleteRequestParams, CompleteResult, ContentBlock, DiscoverResult, ElicitRequest, ElicitResult,
@@ -239,8 +237,8 @@ impl Connection {
         };
         let Ok(_place) = self.inner().places.try_acquire() else { return Ok(failed(&Fault::new(code::BUSY))) };
         let parts = context.extensions.get::<axum::http::request::Parts>();
-        let address = parts.and_then(|parts| parts.extensions.get::<ConnectInfo<SocketAddr>>()).map(|info| info.0);
-        let asker = Asker { way, caller, address, returned };
+        let noted = parts.map(|parts| parts.extensions.clone());
+        let asker = Asker { way, caller, noted, returned };
         let Json::Object(arguments) = arguments else { return Ok(failed(&Fault::new(code::ARGUMENTS))) };
         let calling = self.inner().toolbox.call(&name, arguments, &asker);
         let done = tokio::select! {
