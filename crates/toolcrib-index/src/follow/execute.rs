@@ -52,7 +52,8 @@ const EVENTS: Bulk = Bulk {
         "hash",
         "implementation",
     ],
-    conflict: "ON CONFLICT (registry, block_number, log_index) DO NOTHING",
+    // The checkpoint moves in the same transaction, so there is nothing to collide with; looking for it costs a tenth of the time.
+    conflict: "",
 };
 const PREDICATES: Bulk = Bulk {
     table: "index_predicate",
@@ -79,9 +80,7 @@ pub(super) async fn execute(
     now: UnixTime,
 ) -> Result<Executed, Error> {
     checkpoint(transaction, registry, state, batch).await?;
-    if insert_events(transaction, registry, &batch.logs).await? != batch.logs.len() as u64 {
-        return Err(Error::Corrupt { what: "event above the checkpoint" });
-    }
+    insert_events(transaction, registry, &batch.logs).await?;
     let mut highest = state.highest;
     let mut changed = touched(transaction, registry, state, &batch.logs).await?;
     let mut known = state.predicates.clone();
@@ -91,19 +90,24 @@ pub(super) async fn execute(
     // In the order of ids: two that write the same rows then wait for each other instead of stopping each other.
     let mut order: Vec<U256> = changed.keys().copied().collect();
     order.sort_unstable();
-    let mut rows = Vec::with_capacity(order.len());
+    let (mut rows, mut fresh_rows) = (Vec::new(), Vec::with_capacity(order.len()));
     let mut feed = Vec::with_capacity(order.len());
     let mut jobs = Vec::with_capacity(order.len());
     for id in order {
         let Some(Touched { row, kinds }) = changed.remove(&id) else { continue };
         let Some(row) = row else { continue };
-        highest = highest.max(Some(id));
         feed.push((row.key, kinds));
         jobs.push((id, reason(kinds)));
-        rows.push(row);
+        if Some(id) > state.highest {
+            fresh_rows.push(row)
+        } else {
+            rows.push(row)
+        }
+        highest = highest.max(Some(id));
     }
     fold::upsert(transaction, &rows).await?;
-    drop(rows);
+    fold::insert(transaction, &fresh_rows).await?;
+    drop((rows, fresh_rows));
     upgrades(transaction, registry, &batch.logs, &mut feed, &mut jobs).await?;
     jobs_table::add(transaction, registry, &jobs, now).await?;
     insert_blocks(transaction, registry, batch).await?;
@@ -136,9 +140,9 @@ async fn checkpoint(transaction: &mut Transaction, registry: RegistryId, state: 
     }
 }
 
-async fn insert_events(transaction: &mut Transaction, registry: RegistryId, logs: &[ChainLog]) -> Result<u64, Error> {
+async fn insert_events(transaction: &mut Transaction, registry: RegistryId, logs: &[ChainLog]) -> Result<(), Error> {
     if logs.is_empty() {
-        return Ok(0);
+        return Ok(());
     }
     let count = logs.len();
     let registries = vec![registry.0; count];
@@ -184,7 +188,8 @@ async fn insert_events(transaction: &mut Transaction, registry: RegistryId, logs
         Column::OptionalBytes(&manifests),
         Column::OptionalBytes(&implementations),
     ];
-    Ok(transaction.insert_many(&EVENTS, &columns).await?)
+    transaction.insert_many(&EVENTS, &columns).await?;
+    Ok(())
 }
 
 type EventColumns<'a> = (i64, Option<&'a Address>, Option<&'a Address>, Option<&'a str>, Option<&'a B256>, Option<&'a Address>);

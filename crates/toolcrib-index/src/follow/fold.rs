@@ -43,25 +43,27 @@ pub(super) fn some(predicate: Address) -> Option<Address> {
     Some(predicate).filter(|predicate| !predicate.is_zero())
 }
 
+const COLUMNS: [&str; 14] = [
+    "registry",
+    "tool",
+    "creator",
+    "uri",
+    "uri_key",
+    "hash",
+    "predicate",
+    "registered_block",
+    "registered_at",
+    "updated_block",
+    "updated_at",
+    "deregistered_block",
+    "deregistered_at",
+    "events",
+];
+
 /// `listed` falls when the manifest changes or the tool goes; nothing here makes it rise.
 const UPSERT: Bulk = Bulk {
     table: "index_tool",
-    columns: &[
-        "registry",
-        "tool",
-        "creator",
-        "uri",
-        "uri_key",
-        "hash",
-        "predicate",
-        "registered_block",
-        "registered_at",
-        "updated_block",
-        "updated_at",
-        "deregistered_block",
-        "deregistered_at",
-        "events",
-    ],
+    columns: &COLUMNS,
     conflict:
         "ON CONFLICT (registry, tool) DO UPDATE SET creator = excluded.creator, uri = excluded.uri, uri_key = excluded.uri_key,
         hash = excluded.hash, predicate = excluded.predicate, registered_block = excluded.registered_block,
@@ -71,8 +73,20 @@ const UPSERT: Bulk = Bulk {
             AND excluded.deregistered_block IS NULL",
 };
 
+/// For tools that were never there.
+const INSERT: Bulk = Bulk { table: "index_tool", columns: &COLUMNS, conflict: "" };
+
 /// Writes rows, each tool once.
 pub(super) async fn upsert(transaction: &mut Transaction, rows: &[ToolRow]) -> Result<(), Error> {
+    write(transaction, &UPSERT, rows).await
+}
+
+/// Writes rows of tools that were never there, each once.
+pub(super) async fn insert(transaction: &mut Transaction, rows: &[ToolRow]) -> Result<(), Error> {
+    write(transaction, &INSERT, rows).await
+}
+
+async fn write(transaction: &mut Transaction, bulk: &Bulk, rows: &[ToolRow]) -> Result<(), Error> {
     if rows.is_empty() {
         return Ok(());
     }
@@ -105,7 +119,7 @@ pub(super) async fn upsert(transaction: &mut Transaction, rows: &[ToolRow]) -> R
         Column::OptionalIntegers(&optional(&|at| Ok(at.time.seconds()))?),
         Column::Integers(&integers(&|row| number(row.events))?),
     ];
-    transaction.insert_many(&UPSERT, &columns).await?;
+    transaction.insert_many(bulk, &columns).await?;
     Ok(())
 }
 

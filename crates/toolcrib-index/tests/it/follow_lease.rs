@@ -51,13 +51,14 @@ async fn one_leads_and_another_takes_over_when_it_falls_silent() {
         first.catch_up_to(101).await.expect("caught up");
         clock.0.fetch_add(20, Ordering::SeqCst);
         assert_eq!(second.step().await.expect("a step"), Step::Waiting, "what is written renews the lease");
-        // The first is stopped for a minute.
+        // The first is stopped for a minute. The second has the lease then, and nothing to write yet.
         clock.0.fetch_add(31, Ordering::SeqCst);
+        assert_eq!(second.step().await.expect("a step"), Step::Idle);
         script.change(|world| grow(world, 5, 5));
-        second.catch_up_to(106).await.expect("caught up");
-        script.change(|world| grow(world, 5, 6));
         let stale = first.step().await.expect_err("it writes nothing");
         assert_eq!(stale.code().id(), "index.lease_lost");
+        second.catch_up_to(106).await.expect("caught up");
+        script.change(|world| grow(world, 5, 6));
         assert_eq!(first.step().await.expect("a step"), Step::Waiting);
         second.catch_up_to(111).await.expect("caught up");
         check(&second_index, &script).await;
