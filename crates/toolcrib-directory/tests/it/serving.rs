@@ -4,13 +4,17 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use axum::Router;
-use axum::routing::get;
+use axum::http::StatusCode;
+use axum::routing::{get, post};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
-use toolcrib_directory::serve;
+use toolcrib_directory::{Directory, serve};
+use toolcrib_index::Chains;
+use toolcrib_index::search::{Search, SearchOptions};
+use toolcrib_index::work::Queue;
 
-use crate::shelf::{Shelf, Stock, open, path};
+use crate::shelf::{Ask, Shelf, Stock, open, path};
 
 async fn start(router: Router) -> (SocketAddr, oneshot::Sender<()>, tokio::task::JoinHandle<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
@@ -103,4 +107,22 @@ async fn what_is_mounted_answers_and_the_feed_is_followed() {
     }
     stop.send(()).expect("running");
     running.await.expect("ended");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_mounted_at_mcp_is_reached() {
+    let shelf = Shelf::one(open()).await;
+    let search = Search::open(shelf.index.clone(), SearchOptions::default()).await.expect("search");
+    let queue = Queue::new(shelf.index.clone());
+    let mcp = Router::new().route("/", post(|| async { "mcp" })).route("/more", get(|| async { "more" }));
+    let builder = Directory::builder(shelf.index.clone(), search, queue, Chains::default(), shelf.clock.clone());
+    let router = builder.mount_mcp(mcp).build().await.expect("a directory").router();
+    let reply = Ask::post("/mcp", "{}").of(&router).await;
+    assert_eq!((reply.status, reply.text().as_str()), (StatusCode::OK, "mcp"));
+    assert!(
+        !reply.header("x-request-id").is_empty() && !reply.header("ratelimit").is_empty(),
+        "it is counted like everything else"
+    );
+    assert_eq!(Ask::get("/mcp/more").of(&router).await.text(), "more");
+    assert_eq!(shelf.get("/mcp").await.status, StatusCode::NOT_FOUND, "nothing is there unless it is mounted");
 }
