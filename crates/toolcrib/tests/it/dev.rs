@@ -327,3 +327,88 @@ fn the_program_calls_the_tools() {
     let (code, poor) = dev.run(&sandbox, &["call", reference, "--dev-account", "4", "--input", &input]);
     assert_eq!((code, &poor["data"]["code"]), (1, &json!("call.funds")), "{poor:#}");
 }
+
+/// Repeats a question until its answer satisfies, for half a minute.
+fn until(mut question: impl FnMut() -> Value, satisfies: impl Fn(&Value) -> bool) -> Value {
+    let begun = Instant::now();
+    loop {
+        let answer = question();
+        if satisfies(&answer) || begun.elapsed() > Duration::from_secs(30) {
+            return answer;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+#[test]
+fn the_directory_lists_the_tools_and_counts_what_was_paid() {
+    let sandbox = Sandbox::new();
+    let dev = Dev::start(&sandbox, &[]);
+    let directory = dev.ready["directory"].as_str().expect("a URL").to_owned();
+    let ask = |arguments: &[&str]| sandbox.run_json(&[arguments, &["--directory", &directory]].concat()).1;
+
+    let listed =
+        until(|| ask(&["tools", "list"]), |answer| answer["data"]["tools"].as_array().is_some_and(|tools| tools.len() == 3));
+    assert_eq!(listed["data"]["tools"].as_array().map(Vec::len), Some(3), "all three verify: {listed:#}");
+    // Search is fed a moment later.
+    let search = ["tools", "search", "--query", "when does the sun rise"];
+    let found = until(|| ask(&search), |answer| answer["data"]["results"].as_array().is_some_and(|results| !results.is_empty()));
+    assert_eq!(found["data"]["results"][0]["name"], "sun-times", "{found:#}");
+
+    let paid = dev.tools().iter().find(|tool| tool["access"] == "paid").expect("a paid tool");
+    let (id, input) = (paid["id"].as_str().expect("an id"), paid["example"].to_string());
+    let (code, called) = dev.run(&sandbox, &["call", id, "--dev-account", "2", "--yes", "--input", &input]);
+    assert_eq!(code, 0, "{called:#}");
+    let registry = dev.ready["registry"].as_str().expect("an address");
+    let activity = ["tools", "activity", "31337", registry, id];
+    let seen = until(|| ask(&activity), |answer| answer["data"]["activity"].as_array().is_some_and(|events| !events.is_empty()));
+    let event = &seen["data"]["activity"][0];
+    assert_eq!(event["paid"], true, "the chain shows the payment: {seen:#}");
+    assert_eq!(event["caller_address"], format!("{:#x}", DEV_ACCOUNTS[2]));
+}
+
+#[test]
+fn a_model_finds_the_tools_through_the_bridge() {
+    use std::io::Write as _;
+
+    let sandbox = Sandbox::new();
+    let dev = Dev::start(&sandbox, &[]);
+    let directory = dev.ready["directory"].as_str().expect("a URL").to_owned();
+    let search = ["tools", "search", "--query", "count words", "--directory", &directory];
+    until(
+        || sandbox.run_json(&search).1,
+        |answer| answer["data"]["results"].as_array().is_some_and(|results| !results.is_empty()),
+    );
+    let arguments = ["mcp", "--directory", &directory, "--network", "local", "--rpc-url", dev.url(), "--dev-account", "2"];
+    let mut child = sandbox.command(&arguments).stdin(Stdio::piped()).stderr(Stdio::null()).spawn().expect("the program starts");
+    let mut input = child.stdin.take().expect("a pipe");
+    let mut output = BufReader::new(child.stdout.take().expect("a pipe"));
+    let mut say = |message: Value| writeln!(input, "{message}").expect("it listens");
+    let mut hear = || {
+        let mut line = String::new();
+        output.read_line(&mut line).expect("a line");
+        serde_json::from_str::<Value>(&line).unwrap_or_else(|error| panic!("{error}: {line}"))
+    };
+    let client = json!({ "name": "test", "version": "1" });
+    let hello = json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client });
+    say(json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello }));
+    assert_eq!(hear()["result"]["serverInfo"]["name"], "toolcrib");
+    say(json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
+    say(json!({ "jsonrpc": "2.0", "id": 2, "method": "tools/list" }));
+    let tools = hear();
+    let names: Vec<_> = tools["result"]["tools"].as_array().expect("tools").iter().map(|tool| tool["name"].clone()).collect();
+    assert_eq!(names, ["call_tool", "get_tool", "get_wallet_tools", "search_tools", "verify_tool"].map(Value::from));
+    let params = json!({ "name": "search_tools", "arguments": { "query": "count words" } });
+    say(json!({ "jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": params }));
+    let found = hear();
+    assert!(found["result"]["content"][0]["text"].as_str().is_some_and(|text| text.contains("word-count")), "{found:#}");
+    // Without a way to ask its user, the client gets no call, not even of an open tool.
+    let tool = dev.tools()[0]["tool"].clone();
+    let params = json!({ "name": "call_tool", "arguments": { "reference": tool, "input": { "text": "a b" } } });
+    say(json!({ "jsonrpc": "2.0", "id": 4, "method": "tools/call", "params": params }));
+    let refused = hear();
+    assert_eq!(refused["result"]["isError"], true, "{refused:#}");
+    assert!(refused.to_string().contains("mcp.not_askable"), "{refused:#}");
+    drop(input);
+    assert_eq!(child.wait().expect("it ends with its client").code(), Some(0));
+}
