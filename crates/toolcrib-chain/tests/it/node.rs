@@ -29,7 +29,7 @@ impl Clock for Now {
 /// A running node. It ends with the test.
 pub(crate) struct Node {
     _running: Running,
-    url: String,
+    pub(crate) url: String,
     chain_id: u64,
 }
 
@@ -78,11 +78,6 @@ impl Node {
         // What it prints later must not fill the pipe.
         tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
         Some(Self { _running: Running::Anvil { _child: child }, url, chain_id })
-    }
-
-    /// For other processes.
-    pub(crate) fn url(&self) -> &str {
-        &self.url
     }
 
     pub(crate) async fn chain(&self) -> Chain {

@@ -305,7 +305,7 @@ async fn killed_again_and_again(seeded: &Seeded, node: &Node) {
         let Some(place) = Place::new(backend).await else { continue };
         let index = Index::open(place.database().await).await.expect("an index");
         let addresses: Vec<String> = seeded.registries.values().map(ToString::to_string).collect();
-        let task = format!("{}\n{}\n{}\n{}", place.setting, node.url(), addresses.join(","), seeded.head);
+        let task = format!("{}\n{}\n{}\n{}", place.setting, node.url, addresses.join(","), seeded.head);
         let events = || async {
             let row = index.database().fetch_optional("SELECT COUNT(*) FROM index_event", &[]).await.expect("a count");
             row.expect("a row").integer(0).expect("a number")
