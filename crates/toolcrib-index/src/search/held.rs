@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::model::ToolKey;
 use crate::search::{Explanation, Facets};
 
-/// Most searches whose hits are held: those that were asked for last. Each takes some 60 kB at most.
+/// Most searches whose hits are held: those that were asked for last. Each takes some 20 kB at most.
 pub(super) const HELD: usize = 256;
 
 /// The ranked hits of a search for words.

@@ -9,11 +9,14 @@ use crate::Error;
 /// Shortest word that is corrected. Of three letters each is another word.
 const MIN_CHARS: usize = 4;
 
+/// Longest word that is corrected, in bytes. Longer ones are no words.
+const MAX_BYTES: usize = 40;
+
 /// Words of so many letters and more may have two mistakes.
 const LONG_CHARS: usize = 8;
 
 /// Most words of a query that are corrected. Looking for one takes up to some milliseconds in a dictionary of a million words.
-pub(super) const MAX_CORRECTED: usize = 6;
+pub(super) const MAX_CORRECTED: usize = 4;
 
 /// Most words that one is taken for.
 const MAX_NEAR: usize = 3;
@@ -35,7 +38,7 @@ pub(super) struct Near {
 pub(super) fn near(searcher: &Searcher, field: Field, word: &str, is_prefix: bool) -> Result<Vec<Near>, Error> {
     let chars = word.chars().count();
     // Identifiers and numbers are not misspelled words.
-    if chars < MIN_CHARS || !word.chars().all(char::is_alphabetic) {
+    if chars < MIN_CHARS || word.len() > MAX_BYTES || !word.chars().all(char::is_alphabetic) {
         return Ok(Vec::new());
     }
     let most = if chars >= LONG_CHARS { 2 } else { 1 };
@@ -47,8 +50,7 @@ pub(super) fn near(searcher: &Searcher, field: Field, word: &str, is_prefix: boo
         while seen < MAX_SEEN && terms.advance() {
             seen += 1;
             let Ok(term) = std::str::from_utf8(terms.key()) else { continue };
-            // The first letter is rarely wrong, and words that begin otherwise are other words.
-            if term.chars().next() != word.chars().next() || term.chars().any(char::is_numeric) {
+            if term.chars().any(char::is_numeric) {
                 continue;
             }
             let mistakes = if term.starts_with(word) { 0 } else { distance(word.as_bytes(), term.as_bytes()) };
@@ -86,55 +88,73 @@ fn distance(a: &[u8], b: &[u8]) -> usize {
     rows[1][b.len()]
 }
 
-/// Accepts what is spelled almost as the word. A row of the usual table is a state.
+/// Accepts what is spelled almost as the word, with the same first letter: that one is rarely wrong, and most of the dictionary need not be
+/// looked at. A row of the usual table is a state.
 struct Misspelled<'a> {
     word: &'a [u8],
     most: usize,
     is_prefix: bool,
 }
 
+/// A row: one more than the word has bytes.
+type Counts = [u8; MAX_BYTES + 1];
+
+/// More mistakes than are ever allowed.
+const TOO_MANY: u8 = 100;
+
 #[derive(Clone)]
 struct State {
-    before: Vec<u8>,
-    row: Vec<u8>,
+    before: Counts,
+    row: Counts,
     last: u8,
+    length: u8,
     /// The whole word was read without a mistake.
     is_start: bool,
+}
+
+impl Misspelled<'_> {
+    fn is_allowed(&self, mistakes: u8) -> bool {
+        usize::from(mistakes) <= self.most
+    }
 }
 
 impl Automaton for Misspelled<'_> {
     type State = State;
 
     fn start(&self) -> State {
-        let row = (0..=self.word.len()).map(|n| u8::try_from(n).unwrap_or(u8::MAX)).collect();
-        State { before: Vec::new(), row, last: 0, is_start: false }
+        let row = std::array::from_fn(|at| u8::try_from(at).unwrap_or(TOO_MANY));
+        State { before: [TOO_MANY; MAX_BYTES + 1], row, last: 0, length: 0, is_start: false }
     }
 
     fn is_match(&self, state: &State) -> bool {
-        state.is_start || state.row.last().is_some_and(|mistakes| usize::from(*mistakes) <= self.most)
+        state.is_start || self.is_allowed(state.row[self.word.len()])
     }
 
     fn can_match(&self, state: &State) -> bool {
-        state.is_start || state.row.iter().chain(&state.before).any(|mistakes| usize::from(*mistakes) <= self.most)
+        let columns = ..=self.word.len();
+        state.is_start || state.row[columns].iter().chain(&state.before[columns]).any(|mistakes| self.is_allowed(*mistakes))
     }
 
     fn accept(&self, state: &State, byte: u8) -> State {
         if state.is_start {
             return state.clone();
         }
-        let mut row = Vec::with_capacity(state.row.len());
-        row.push(state.row[0].saturating_add(1));
+        let length = state.length.saturating_add(1);
+        let mut row = [TOO_MANY; MAX_BYTES + 1];
+        if state.length == 0 && self.word.first() != Some(&byte) {
+            return State { before: row, row, last: byte, length, is_start: false };
+        }
+        row[0] = length.min(TOO_MANY);
         for (at, wanted) in self.word.iter().enumerate() {
             let cost = u8::from(*wanted != byte);
-            let mut least =
-                state.row[at].saturating_add(cost).min(state.row[at + 1].saturating_add(1)).min(row[at].saturating_add(1));
-            if at > 0 && *wanted == state.last && self.word[at - 1] == byte && !state.before.is_empty() {
-                least = least.min(state.before[at - 1].saturating_add(1));
+            let mut least = (state.row[at] + cost).min(state.row[at + 1] + 1).min(row[at] + 1);
+            if at > 0 && *wanted == state.last && self.word[at - 1] == byte {
+                least = least.min(state.before[at - 1] + 1);
             }
-            row.push(least);
+            row[at + 1] = least.min(TOO_MANY);
         }
-        let is_start = self.is_prefix && row.last() == Some(&0);
-        State { before: state.row.clone(), row, last: byte, is_start }
+        let is_start = self.is_prefix && row[self.word.len()] == 0;
+        State { before: state.row, row, last: byte, length, is_start }
     }
 }
 
@@ -169,7 +189,8 @@ mod tests {
         }
         assert!(accepts("wether", "weather", 1, false));
         assert!(accepts("waether", "weather", 1, false));
-        assert!(!accepts("weather", "leathern", 1, false));
+        assert!(!accepts("weather", "leather", 1, false));
+        assert!(!accepts("weather", &"w".repeat(300), 2, false));
         assert!(accepts("weath", "weathermap", 1, true));
         assert!(!accepts("weath", "weathermap", 1, false));
     }
@@ -177,7 +198,8 @@ mod tests {
     proptest! {
         #[test]
         fn the_automaton_agrees_with_the_table(a in "[abc]{1,8}", b in "[abc]{1,8}", most in 0_usize..3) {
-            prop_assert_eq!(accepts(&a, &b, most, false), distance(a.as_bytes(), b.as_bytes()) <= most);
+            let is_near = a[..1] == b[..1] && distance(a.as_bytes(), b.as_bytes()) <= most;
+            prop_assert_eq!(accepts(&a, &b, most, false), is_near);
         }
     }
 }

@@ -552,6 +552,51 @@ async fn reputation_from_outside_counts() {
     assert_eq!(found(&search, &text("weather")), [1, 2]);
 }
 
+/// A model of three pieces, of which two mean nearly the same.
+fn write_embedding(folder: &Path) {
+    let header = r#"{"m":{"dtype":"F32","shape":[4,2],"data_offsets":[0,32]}}"#;
+    let rows: [f32; 8] = [0.0, 0.0, 1.0, 0.0, 0.9, 0.1, 0.0, 1.0];
+    let mut table = (header.len() as u64).to_le_bytes().to_vec();
+    table.extend_from_slice(header.as_bytes());
+    table.extend(rows.iter().flat_map(|number| number.to_le_bytes()));
+    std::fs::write(folder.join("model.safetensors"), table).expect("written");
+    let words = r#"{"model":{"type":"BPE","vocab":{"x":0,"☔":1,"🌧":2,"🌙":3},"merges":[]}}"#;
+    std::fs::write(folder.join("tokenizer.json"), words).expect("written");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn meaning_adds_to_words() {
+    let (index, registry) = in_memory().await;
+    let same =
+        |id, sign: &str| Sample { registered: 1_780_000_000, ..Sample::new(id, "outlook", &format!("Tells what comes {sign}")) };
+    put(&index, registry, &[same(1, "🌙"), same(2, "🌧")]).await;
+    let (folder, model) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
+    write_embedding(model.path());
+    let plain = SearchOptions { folder: Some(folder.path().to_owned()), ..SearchOptions::default() };
+    let with_model = SearchOptions { embedding: Some(model.path().to_owned()), ..plain.clone() };
+    let query = SearchQuery { explain: true, ..text("outlook ☔") };
+    let search = Search::open(index.clone(), plain.clone()).await.expect("search");
+    search.catch_up().await.expect("caught up");
+    assert_eq!(found(&search, &query), [2, 1], "equal, so by key");
+    assert_eq!(found(&search, &text("outlook 🌙")), [2, 1]);
+    drop(search);
+    // Another model is another format.
+    let search = Search::open(index.clone(), with_model.clone()).await.expect("search");
+    assert_eq!(search.cursor(), 0);
+    search.catch_up().await.expect("caught up");
+    assert_eq!(found(&search, &text("outlook 🌙")), [1, 2]);
+    let page = search.run(&query).expect("a page");
+    assert_eq!(ids(&page), [2, 1]);
+    let meaning = |at: usize| page.hits[at].explanation.as_ref().and_then(|parts| parts.meaning).expect("a meaning");
+    assert!(meaning(0) > meaning(1));
+    drop(search);
+    std::fs::write(model.path().join("tokenizer.json"), "{}").expect("written");
+    let error = Search::open(index.clone(), with_model.clone()).await.expect_err("refused");
+    assert_eq!(error.code(), codes::index::EMBEDDING);
+    std::fs::write(model.path().join("second.safetensors"), "").expect("written");
+    assert_eq!(Search::open(index, with_model).await.expect_err("refused").code(), codes::index::EMBEDDING);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn many_search_while_it_is_fed() {
     let (index, registry) = in_memory().await;

@@ -78,9 +78,13 @@ impl Embedding {
         self.of_text(&format!("{name}: {description}"))
     }
 
-    /// The vector of a query.
+    /// The vector of a query: of what is asked for, without what is quoted and without numbers, which are arguments. If nothing else is
+    /// there, of that.
     pub(super) fn of_query(&self, text: &str) -> Option<Vector> {
-        self.of_text(text)
+        let start: String = text.chars().take(MAX_CHARS).collect();
+        let unquoted: String = start.split('"').step_by(2).collect::<Vec<_>>().join(" ");
+        let asked: String = unquoted.chars().filter(|c| !c.is_numeric()).collect();
+        if asked.chars().any(char::is_alphabetic) { self.of_text(&asked) } else { self.of_text(&start) }
     }
 
     fn of_text(&self, text: &str) -> Option<Vector> {
