@@ -123,7 +123,12 @@ impl Shelf {
         let mut shown: Vec<_> = self.snapshot().parts.iter().map(|part| part.reader.segment_id()).collect();
         now.sort();
         shown.sort();
-        if now == shown { Ok(()) } else { self.refresh() }
+        if now != shown {
+            return self.refresh();
+        }
+        // After a start nothing is prepared yet.
+        self.snapshot().prepare();
+        Ok(())
     }
 
     /// Shows what was committed or merged.
@@ -132,12 +137,7 @@ impl Shelf {
         let before = self.snapshot();
         let known = before.parts.iter().map(|part| (part.reader.segment_id(), Arc::clone(&part.kept))).collect();
         let snapshot = Snapshot::of(self.reader.searcher(), &known)?;
-        // Before anybody asks, so that nobody waits for it.
-        for part in &snapshot.parts {
-            for order in Order::ALL {
-                part.order(order);
-            }
-        }
+        snapshot.prepare();
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(snapshot);
         Ok(())
     }
@@ -245,6 +245,15 @@ impl Snapshot {
             parts.push(Part { reader: reader.clone(), kept });
         }
         Ok(Self { searcher, parts })
+    }
+
+    /// Sorts what was not sorted yet, before anybody asks, so that nobody waits for it. For a million tools it takes a second.
+    fn prepare(&self) {
+        for part in &self.parts {
+            for order in Order::ALL {
+                part.order(order);
+            }
+        }
     }
 }
 
