@@ -18,6 +18,14 @@ const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Connections for reading. Each has a thread of its own, and reads are short.
 const READERS: u32 = 4;
 
+/// What the connection that writes keeps of the file, in KiB after a minus sign: SQLite's own two megabytes are too little for the indexes
+/// of a hundred thousand rows, whose keys come in no order, and then every row is read from the file again. It is only used as far as
+/// it is needed.
+const WRITER_CACHE: &str = "-24576";
+
+/// Pages that gather in the log before they are moved into the file: 16 MiB. A page that changes often is moved once.
+const CHECKPOINT_PAGES: &str = "4096";
+
 /// A database in memory has one connection, since each connection would have a database of its own.
 pub(super) async fn memory() -> Result<Pools, Error> {
     let options = base().in_memory(true).filename(":memory:");
@@ -37,10 +45,11 @@ pub(super) async fn file(path: &Path) -> Result<Pools, Error> {
     keep_private(path).map_err(|error| Error::Database { detail: error.to_string() })?;
     // FULL: a commit that was acknowledged survives a power failure, which money needs.
     let options = base().filename(path).journal_mode(SqliteJournalMode::Wal).synchronous(SqliteSynchronous::Full);
+    let writing = options.clone().pragma("cache_size", WRITER_CACHE).pragma("wal_autocheckpoint", CHECKPOINT_PAGES);
     let mut attempt = 0;
     let write = loop {
         // Turning WAL on needs the file for itself, and does not wait for it: two processes may begin at the same moment.
-        match pool(1).connect_with(options.clone()).await.map_err(Error::from) {
+        match pool(1).connect_with(writing.clone()).await.map_err(Error::from) {
             Ok(pool) => break pool,
             Err(error) if again(&error, &mut attempt).await => {}
             Err(error) => return Err(error),
