@@ -10,7 +10,7 @@ use axum::middleware::from_fn_with_state;
 use tokio::sync::{Mutex, Semaphore, watch};
 use tokio::time::Instant;
 use toolcrib_core::clock::{Clock, UnixTime};
-use toolcrib_index::search::Search;
+use toolcrib_index::search::{Search, SearchPage, SearchQuery};
 use toolcrib_index::work::Queue;
 use toolcrib_index::{Chains, Index};
 use toolcrib_mcp::SetupError;
@@ -62,6 +62,13 @@ pub(crate) struct App {
 impl App {
     pub(crate) fn now(&self) -> UnixTime {
         self.clock.now()
+    }
+
+    /// Searches, on a thread where it keeps nobody else waiting: long requests over many tools take tens of milliseconds.
+    pub(crate) async fn find(&self, query: &SearchQuery) -> Result<SearchPage, toolcrib_index::Error> {
+        let (search, query) = (self.search.clone(), query.clone());
+        let found = tokio::task::spawn_blocking(move || search.run(&query)).await;
+        found.unwrap_or(Err(toolcrib_index::Error::Corrupt { what: "state of search" }))
     }
 }
 

@@ -101,7 +101,7 @@ impl Toolbox for PublicTools {
     }
 }
 
-/// The public server, for `mount_mcp`. `routes` are the directory's own, without this one. `hosts` are the names that the directory is
+/// The public server, as `Directory::with_mcp` mounts it. `routes` are the directory's own, without this one. `hosts` are the names that the directory is
 /// reached by (this machine's when empty), `origins` the pages that may ask (none when empty). It keeps nothing for its clients.
 pub fn router(routes: Router, hosts: Vec<String>, origins: Vec<String>) -> Result<Router, SetupError> {
     http_router(Arc::new(PublicTools::new(routes)), HttpOptions { bearer: None, hosts, origins, sessions: false })

@@ -148,7 +148,7 @@ async fn collection(app: &App, name: &str) -> Result<Option<Address>, Refusal> {
     let filters = Filters { access: Some(AccessKind::NftGated), ..Filters::default() };
     let mut query = SearchQuery { filters, limit: MAX_CANDIDATES, include_unverified: true, ..SearchQuery::default() };
     for _ in 0..MAX_COLLECTION_PAGES {
-        let page = app.search.run(&query)?;
+        let page = app.find(&query).await?;
         let keys: Vec<_> = page.hits.iter().map(|hit| hit.key).collect();
         for view in app.index.tools(&keys).await? {
             let requirements = view.listing.iter().flat_map(|listing| &listing.access.requirements);
@@ -175,7 +175,7 @@ pub(crate) async fn run(app: &App, asked: &Asked) -> Result<SearchResults, Refus
     }
     let Gathered { hits, next, total, facets, partial } = match asked.callable_by {
         None => {
-            let SearchPage { hits, next, total, facets } = app.search.run(&asked.query)?;
+            let SearchPage { hits, next, total, facets } = app.find(&asked.query).await?;
             let found = hits.into_iter().map(|hit| (hit.key, hit.score, hit.explanation)).collect::<Vec<_>>();
             Gathered { hits: with_views(app, found).await?, next, total, facets, partial: false }
         }
@@ -224,7 +224,7 @@ async fn usable(app: &App, query: &SearchQuery, wallet: Address) -> Result<Gathe
     let mut asked = 0;
     for round in 0..MAX_ROUNDS {
         query.limit = (limit - gathered.hits.len()).min(MAX_CANDIDATES - asked);
-        let SearchPage { hits, next, facets, .. } = app.search.run(&query)?;
+        let SearchPage { hits, next, facets, .. } = app.find(&query).await?;
         if round == 0 {
             gathered.facets = facets;
             query.facets = false;
