@@ -16,8 +16,7 @@ pub(crate) const MIGRATIONS: &[Migration] = &[Migration {
     sql: "CREATE TABLE index_feed (id BIGINT NOT NULL PRIMARY KEY, last BIGINT NOT NULL);
     INSERT INTO index_feed (id, last) VALUES (1, 0);
     CREATE TABLE index_change (seq BIGINT NOT NULL PRIMARY KEY, at BIGINT NOT NULL, registry BIGINT NOT NULL, tool BYTES NOT NULL,
-        kinds BIGINT NOT NULL);
-    CREATE INDEX index_change_tool ON index_change (registry, tool, seq);",
+        kinds BIGINT NOT NULL) WITHOUT ROWID;",
 }];
 
 /// What changed, several at once: one change stands for everything that a transaction did to a tool.

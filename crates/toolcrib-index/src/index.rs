@@ -23,13 +23,16 @@ pub struct Index {
 impl Index {
     /// Opens the index in a database, and makes its tables if they are not there.
     pub async fn open(database: Database) -> Result<Self, Error> {
-        database.migrate("index.registries", registries::MIGRATIONS).await?;
-        database.migrate("index.tools", tools::MIGRATIONS).await?;
-        database.migrate("index.feed", feed::MIGRATIONS).await?;
-        database.migrate("index.follow", follow::tables::MIGRATIONS).await?;
-        database.migrate("index.jobs", jobs_table::MIGRATIONS).await?;
-        database.migrate("index.work", kept::MIGRATIONS).await?;
-        database.migrate("index.usage", usage::MIGRATIONS).await?;
+        let modules = [
+            ("index.registries", registries::MIGRATIONS),
+            ("index.tools", tools::MIGRATIONS),
+            ("index.feed", feed::MIGRATIONS),
+            ("index.follow", follow::tables::MIGRATIONS),
+            ("index.jobs", jobs_table::MIGRATIONS),
+            ("index.work", kept::MIGRATIONS),
+            ("index.usage", usage::MIGRATIONS),
+        ];
+        database.migrate_all(&modules).await?;
         Ok(Self { database, known: Arc::default() })
     }
 

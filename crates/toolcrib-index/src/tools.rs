@@ -14,17 +14,19 @@ use crate::{Error, Index};
 
 /// `index_tool` is the fold over the events; only followers write it, but for `listed` and `access`, which workers keep so that lists need
 /// no second table. A change of URI or hash sets `listed` back until somebody looked again.
-/// `uri_key` is the start of keccak256 of the URI: URIs are too long for an index.
+/// `uri_key` is the start of keccak256 of the URI: URIs are too long for an index. It comes in no order, so it is indexed once somebody
+/// looked (`access` is then a word), and not while a registry's past is taken in.
 pub(crate) const MIGRATIONS: &[Migration] = &[Migration {
     version: 1,
     sql: "CREATE TABLE index_tool (registry BIGINT NOT NULL, tool BYTES NOT NULL, creator BYTES NOT NULL, uri TEXT NOT NULL,
         uri_key BIGINT NOT NULL, hash BYTES NOT NULL, predicate BYTES, registered_block BIGINT NOT NULL, registered_at BIGINT NOT NULL,
         updated_block BIGINT NOT NULL, updated_at BIGINT NOT NULL, deregistered_block BIGINT, deregistered_at BIGINT,
         events BIGINT NOT NULL, listed BOOLEAN NOT NULL DEFAULT FALSE, access TEXT NOT NULL DEFAULT '', PRIMARY KEY (registry, tool));
-    CREATE INDEX index_tool_listed ON index_tool (listed, registered_at, registry, tool);
+    CREATE INDEX index_tool_registered ON index_tool (registered_at, registry, tool);
+    CREATE INDEX index_tool_listed ON index_tool (registered_at, registry, tool) WHERE listed;
     CREATE INDEX index_tool_creator ON index_tool (creator, registered_at);
-    CREATE INDEX index_tool_uri ON index_tool (uri_key);
-    CREATE INDEX index_tool_predicate ON index_tool (predicate);
+    CREATE INDEX index_tool_uri ON index_tool (uri_key) WHERE access <> '';
+    CREATE INDEX index_tool_predicate ON index_tool (predicate) WHERE predicate IS NOT NULL;
     CREATE TABLE index_listing (registry BIGINT NOT NULL, tool BYTES NOT NULL, checked_at BIGINT NOT NULL, endpoint_key BIGINT,
         document TEXT NOT NULL, PRIMARY KEY (registry, tool));
     CREATE INDEX index_listing_endpoint ON index_listing (endpoint_key);
@@ -127,7 +129,8 @@ impl Index {
         let limit = list.limit.clamp(1, MAX_TOOLS);
         let mut select = Select::default();
         if !list.include_unverified {
-            select.and("t.listed = ?", Kept::Boolean(true));
+            // Spelled as in the index, or SQLite does not take it.
+            select.conditions.push_str(" AND t.listed");
         }
         if let Some(access) = list.access {
             select.and("t.access = ?", Kept::Text(access.as_str().to_owned()));
@@ -199,30 +202,15 @@ impl Index {
     }
 }
 
-/// Ids of one statement of [`rows`]. One length alone, so that there is one statement.
-const ROWS_AT_ONCE: usize = 64;
-
 /// What the chain says about some tools of a registry, as far as they exist.
 pub(crate) async fn rows(transaction: &mut Transaction, registry: RegistryId, ids: &[U256]) -> Result<Vec<ToolRow>, Error> {
-    let mut found = Vec::with_capacity(ids.len());
-    for ids in ids.chunks(ROWS_AT_ONCE) {
-        let bytes: Vec<[u8; 32]> = ids.iter().map(U256::to_be_bytes).collect();
-        let mut sql =
-            "SELECT registry, tool, creator, uri, hash, predicate, registered_block, registered_at, updated_block, updated_at,
-            deregistered_block, deregistered_at, events FROM index_tool WHERE registry = $1 AND tool IN ("
-                .to_owned();
-        let mut values = vec![Value::Integer(registry.0)];
-        for place in 0..ROWS_AT_ONCE {
-            let comma = if place == 0 { "" } else { ", " };
-            sql.push_str(&format!("{comma}${}", place + 2));
-            values.push(Value::Bytes(&bytes[place.min(bytes.len() - 1)]));
-        }
-        sql.push(')');
-        for row in transaction.fetch_made(sql, &values).await? {
-            found.push(read_row(&row)?);
-        }
-    }
-    Ok(found)
+    const ROWS: &str =
+        "SELECT registry, tool, creator, uri, hash, predicate, registered_block, registered_at, updated_block, updated_at,
+        deregistered_block, deregistered_at, events FROM index_tool WHERE registry = $1 AND tool";
+    let ids: Vec<[u8; 32]> = ids.iter().map(U256::to_be_bytes).collect();
+    let ids: Vec<&[u8]> = ids.iter().map(<[u8; 32]>::as_slice).collect();
+    let found = transaction.fetch_among(ROWS, &[Value::Integer(registry.0)], &ids).await?;
+    found.iter().map(read_row).collect()
 }
 
 /// A value of a condition, kept until the statement is made.
@@ -230,7 +218,6 @@ enum Kept {
     Integer(i64),
     Text(String),
     Bytes(Vec<u8>),
-    Boolean(bool),
 }
 
 impl Kept {
@@ -239,7 +226,6 @@ impl Kept {
             Self::Integer(value) => Value::Integer(*value),
             Self::Text(value) => Value::Text(value),
             Self::Bytes(value) => Value::Bytes(value),
-            Self::Boolean(value) => Value::Boolean(*value),
         }
     }
 }

@@ -92,16 +92,17 @@ pub(super) async fn execute(
     order.sort_unstable();
     let (mut rows, mut fresh_rows) = (Vec::new(), Vec::with_capacity(order.len()));
     let mut feed = Vec::with_capacity(order.len());
-    let mut jobs = Vec::with_capacity(order.len());
+    let (mut jobs, mut fresh_jobs) = (Vec::new(), Vec::with_capacity(order.len()));
     for id in order {
         let Some(Touched { row, kinds }) = changed.remove(&id) else { continue };
         let Some(row) = row else { continue };
         feed.push((row.key, kinds));
-        jobs.push((id, reason(kinds)));
         if Some(id) > state.highest {
-            fresh_rows.push(row)
+            fresh_rows.push(row);
+            fresh_jobs.push((id, reason(kinds)));
         } else {
-            rows.push(row)
+            rows.push(row);
+            jobs.push((id, reason(kinds)));
         }
         highest = highest.max(Some(id));
     }
@@ -109,6 +110,7 @@ pub(super) async fn execute(
     fold::insert(transaction, &fresh_rows).await?;
     drop((rows, fresh_rows));
     upgrades(transaction, registry, &batch.logs, &mut feed, &mut jobs).await?;
+    jobs_table::add_fresh(transaction, registry, state.highest, &fresh_jobs, now).await?;
     jobs_table::add(transaction, registry, &jobs, now).await?;
     insert_blocks(transaction, registry, batch).await?;
     if !feed.is_empty() {

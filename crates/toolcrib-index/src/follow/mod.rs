@@ -84,7 +84,7 @@ pub struct FollowOptions {
     /// Whether a head below the checkpoint means that the chain was taken back, and not that the node is behind. True for local chains,
     /// which people rewind.
     pub shrinks: bool,
-    /// Blocks of the first range.
+    /// Blocks of the first range. Ranges grow quickly where little happens; one that is too large is read for nothing.
     pub first_range: u64,
     /// Blocks of the largest range. Public nodes rarely allow more.
     pub largest_range: u64,
@@ -100,7 +100,7 @@ impl FollowOptions {
             lease_seconds: 15,
             finality_depth: finality_depth(network.chain_id),
             shrinks: network.is_local,
-            first_range: 1_000,
+            first_range: 100,
             largest_range: 10_000,
         }
     }

@@ -1,7 +1,7 @@
 //! How many blocks the next question is about.
 
 /// Events that a page should have: enough for a transaction to cost little, few enough for several pages to fit in memory.
-const WANTED_EVENTS: u64 = 2_000;
+const WANTED_EVENTS: u64 = 4_000;
 
 /// Pages that must succeed before a size that a node once refused is tried again.
 const PATIENCE: u32 = 16;
@@ -63,11 +63,11 @@ mod tests {
         }
         pace.learn(2_500, 3, false);
         assert_eq!(pace.span(), 5_000);
-        // Ten events a block: two hundred blocks are a page.
+        // Ten events a block: four hundred blocks are a page.
         for _ in 0..8 {
             pace.learn(pace.span(), pace.span() * 10, false);
         }
-        assert_eq!(pace.span(), 200);
+        assert_eq!(pace.span(), 400);
         pace.learn(1, 1_000_000, false);
         assert!(pace.span() >= 1);
     }

@@ -3,19 +3,21 @@
 use alloy_primitives::U256;
 use toolcrib_core::clock::UnixTime;
 use toolcrib_store::Migration;
-use toolcrib_store::database::{Bulk, Column, Transaction};
+use toolcrib_store::database::{Bulk, Column, Transaction, Value};
 
 use crate::Error;
 use crate::model::RegistryId;
 
 /// One job for each tool: whoever asks twice gets one look. `due_at` and `leased_until` are seconds; of the jobs that are due, the lowest
-/// `priority` goes first. `lease` is the secret of the worker that holds the job until `leased_until`.
+/// `priority` goes first, and each priority is read in its own order. `lease` is the secret of the worker that holds the job until
+/// `leased_until`.
 pub(crate) const MIGRATIONS: &[Migration] = &[Migration {
     version: 1,
     sql:
         "CREATE TABLE index_job (registry BIGINT NOT NULL, tool BYTES NOT NULL, due_at BIGINT NOT NULL, priority BIGINT NOT NULL,
-        reason TEXT NOT NULL, leased_until BIGINT, lease BYTES, attempts BIGINT NOT NULL DEFAULT 0, PRIMARY KEY (registry, tool));
-    CREATE INDEX index_job_due ON index_job (due_at, priority);",
+        reason TEXT NOT NULL, leased_until BIGINT, lease BYTES, attempts BIGINT NOT NULL DEFAULT 0, PRIMARY KEY (registry, tool)) WITHOUT ROWID;
+    CREATE INDEX index_job_turn ON index_job (priority, due_at);
+    CREATE INDEX index_job_lease ON index_job (leased_until) WHERE leased_until IS NOT NULL;",
 }];
 
 /// The priority of a tool that somebody waits for.
@@ -33,9 +35,41 @@ const ADD: Bulk = Bulk {
         reason = excluded.reason, leased_until = NULL, lease = NULL, attempts = 0",
 };
 
+/// For tools that were never there, and so have no jobs.
+const ADD_FRESH: Bulk = Bulk { conflict: "", ..ADD };
+const CLEAR: &str = "DELETE FROM index_job WHERE registry = $1 AND tool > $2";
+
 /// Asks for a look at tools whose registration changed. Each tool once.
 pub(crate) async fn add(
     transaction: &mut Transaction,
+    registry: RegistryId,
+    tools: &[(U256, &'static str)],
+    due_at: UnixTime,
+) -> Result<(), Error> {
+    write(transaction, &ADD, registry, tools, due_at).await
+}
+
+/// Asks for a look at tools that are new, all of them above `highest`, which was the highest id. Each tool once.
+pub(crate) async fn add_fresh(
+    transaction: &mut Transaction,
+    registry: RegistryId,
+    highest: Option<U256>,
+    tools: &[(U256, &'static str)],
+    due_at: UnixTime,
+) -> Result<(), Error> {
+    if tools.is_empty() {
+        return Ok(());
+    }
+    // A tool that the chain took back may have been asked for at the same moment.
+    let highest = highest.map(|id| id.to_be_bytes::<32>());
+    let highest = Value::Bytes(highest.as_ref().map_or(&[], <[u8; 32]>::as_slice));
+    transaction.execute(CLEAR, &[Value::Integer(registry.0), highest]).await?;
+    write(transaction, &ADD_FRESH, registry, tools, due_at).await
+}
+
+async fn write(
+    transaction: &mut Transaction,
+    bulk: &Bulk,
     registry: RegistryId,
     tools: &[(U256, &'static str)],
     due_at: UnixTime,
@@ -56,6 +90,6 @@ pub(crate) async fn add(
         Column::Integers(&priorities),
         Column::Texts(&reasons),
     ];
-    transaction.insert_many(&ADD, &columns).await?;
+    transaction.insert_many(bulk, &columns).await?;
     Ok(())
 }

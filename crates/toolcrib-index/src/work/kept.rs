@@ -23,12 +23,9 @@ use crate::listing::{Failure, Listing, Verdict};
 use crate::model::ToolKey;
 use crate::{Error, Index};
 
-/// Jobs get a second index, by priority: each class of the queue is read in its own order.
 pub(crate) const MIGRATIONS: &[Migration] = &[Migration {
     version: 1,
-    sql: "CREATE INDEX index_job_turn ON index_job (priority, due_at);
-    CREATE INDEX index_job_lease ON index_job (leased_until) WHERE leased_until IS NOT NULL;
-    CREATE TABLE index_origin (origin TEXT NOT NULL PRIMARY KEY, next_at BIGINT NOT NULL, turns_until BIGINT NOT NULL, holder BYTES);
+    sql: "CREATE TABLE index_origin (origin TEXT NOT NULL PRIMARY KEY, next_at BIGINT NOT NULL, turns_until BIGINT NOT NULL, holder BYTES);
     CREATE TABLE index_watch (registry BIGINT NOT NULL, tool BYTES NOT NULL, expires_at BIGINT NOT NULL, looks BYTES NOT NULL,
         memory TEXT NOT NULL, PRIMARY KEY (registry, tool));
     CREATE INDEX index_watch_expires ON index_watch (expires_at);

@@ -169,8 +169,9 @@ const POSTPONE: &str = "UPDATE index_job SET due_at = CASE WHEN due_at = $4 AND 
 
 const FORGET: &str = "DELETE FROM index_job WHERE registry = $1 AND tool = $2 AND lease = $3";
 
+/// Of one priority, so that it is read in its order.
 const COUNT_DUE: &str = "SELECT COUNT(*), MIN(due_at) FROM (SELECT due_at FROM index_job
-    WHERE due_at <= $1 AND (leased_until IS NULL OR leased_until <= $1) ORDER BY due_at LIMIT $2) AS waiting";
+    WHERE priority = $3 AND due_at <= $1 AND (leased_until IS NULL OR leased_until <= $1) ORDER BY due_at LIMIT $2) AS waiting";
 const COUNT_LEASED: &str =
     "SELECT COUNT(*) FROM (SELECT 1 FROM index_job WHERE leased_until IS NOT NULL AND leased_until > $1 LIMIT $2) AS held";
 
@@ -304,14 +305,19 @@ impl Queue {
 impl Index {
     /// How long the verification queue is.
     pub async fn queue_state(&self, now: UnixTime) -> Result<QueueState, Error> {
-        let values = [Value::Integer(now.seconds()), Value::Integer(MAX_COUNTED)];
-        let due = self.database().fetch_optional(COUNT_DUE, &values).await?.ok_or(Error::Corrupt { what: "queue" })?;
-        let leased = self.database().fetch_optional(COUNT_LEASED, &values).await?.ok_or(Error::Corrupt { what: "queue" })?;
-        Ok(QueueState {
-            due: due.integer(0)?.unsigned_abs(),
-            leased: leased.integer(0)?.unsigned_abs(),
-            oldest_due: due.optional_integer(1)?.map(UnixTime::from_seconds),
-        })
+        let (now, mut state) = (Value::Integer(now.seconds()), QueueState::default());
+        for priority in ASKED..=EXPIRED {
+            // The oldest of each is looked for even when there are enough.
+            let room = Value::Integer(MAX_COUNTED.saturating_sub_unsigned(state.due).max(1));
+            let row = self.database().fetch_optional(COUNT_DUE, &[now, room, Value::Integer(priority)]).await?;
+            let row = row.ok_or(Error::Corrupt { what: "queue" })?;
+            state.due = (state.due + row.integer(0)?.unsigned_abs()).min(MAX_COUNTED.unsigned_abs());
+            let oldest = row.optional_integer(1)?.map(UnixTime::from_seconds);
+            state.oldest_due = [state.oldest_due, oldest].into_iter().flatten().min();
+        }
+        let row = self.database().fetch_optional(COUNT_LEASED, &[now, Value::Integer(MAX_COUNTED)]).await?;
+        state.leased = row.ok_or(Error::Corrupt { what: "queue" })?.integer(0)?.unsigned_abs();
+        Ok(state)
     }
 }
 

@@ -1,13 +1,14 @@
 //! Many rows in few statements.
 //!
-//! PostgreSQL takes whole columns as arrays (`UNNEST`); SQLite takes many rows of `VALUES`. Either way a row costs a few microseconds and
-//! no round trip, and all of it is part of the caller's transaction.
+//! PostgreSQL copies rows that cannot collide (`COPY`, which fills whole pages at once) and takes those that can as arrays (`UNNEST`);
+//! SQLite takes many rows of `VALUES`. Either way a row costs a few microseconds and no round trip, and all of it is part of the caller's
+//! transaction.
 
 use std::fmt::Write as _;
 
-use sqlx::AssertSqlSafe;
+use sqlx::{AssertSqlSafe, PgConnection};
 
-use super::{Inner, Transaction, Value, bind_sqlite};
+use super::{Cells, Inner, Row, Transaction, Value, bind_sqlite, wrap};
 use crate::Error;
 
 /// Most rows of one statement on SQLite, which takes 32,766 values: enough for statements to cost nothing against rows, few enough for
@@ -102,6 +103,7 @@ pub(super) async fn insert(transaction: &mut Transaction, bulk: &Bulk, columns: 
                 touched += query.execute(&mut **transaction).await?.rows_affected();
             }
         }
+        Inner::Postgres(transaction) if bulk.conflict.is_empty() => touched = copy(transaction, bulk, columns, rows).await?,
         Inner::Postgres(transaction) => {
             let sql = arrays(bulk, columns);
             for start in (0..rows).step_by(MAX_ARRAY_ROWS) {
@@ -123,6 +125,91 @@ pub(super) async fn insert(transaction: &mut Transaction, bulk: &Bulk, columns: 
         }
     }
     Ok(touched)
+}
+
+/// How a stream of rows in PostgreSQL's own form begins: its name, no flags, and nothing further.
+const COPY_START: &[u8] = b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0";
+/// How it ends: a row of -1 values.
+const COPY_END: [u8; 2] = (-1_i16).to_be_bytes();
+/// Bytes after which what was written so far is sent.
+const COPY_PART: usize = 256 << 10;
+
+async fn copy(connection: &mut PgConnection, bulk: &Bulk, columns: &[Column<'_>], rows: usize) -> Result<u64, Error> {
+    let too_large = |_| Error::Corrupt { what: "bulk of rows: a value is too large" };
+    let width = i16::try_from(columns.len()).map_err(too_large)?.to_be_bytes();
+    let sql = format!("COPY {} ({}) FROM STDIN (FORMAT binary)", bulk.table, bulk.columns.join(", "));
+    let mut stream = connection.copy_in_raw(&sql).await?;
+    let mut part = Vec::with_capacity(COPY_PART + COPY_PART / 8);
+    part.extend_from_slice(COPY_START);
+    for row in 0..rows {
+        part.extend_from_slice(&width);
+        for column in columns {
+            let mut value = |bytes: Option<&[u8]>| -> Result<(), Error> {
+                let Some(bytes) = bytes else {
+                    part.extend_from_slice(&(-1_i32).to_be_bytes());
+                    return Ok(());
+                };
+                part.extend_from_slice(&i32::try_from(bytes.len()).map_err(too_large)?.to_be_bytes());
+                part.extend_from_slice(bytes);
+                Ok(())
+            };
+            match *column {
+                Column::Integers(values) => value(Some(&values[row].to_be_bytes()))?,
+                Column::OptionalIntegers(values) => value(values[row].map(i64::to_be_bytes).as_ref().map(<[u8; 8]>::as_slice))?,
+                Column::Texts(values) => value(Some(values[row].as_bytes()))?,
+                Column::OptionalTexts(values) => value(values[row].map(str::as_bytes))?,
+                Column::Bytes(values) => value(Some(values[row]))?,
+                Column::OptionalBytes(values) => value(values[row])?,
+                Column::Booleans(values) => value(Some(&[u8::from(values[row])]))?,
+            }
+        }
+        if part.len() >= COPY_PART {
+            stream.send(part.as_slice()).await?;
+            part.clear();
+        }
+    }
+    part.extend_from_slice(&COPY_END);
+    stream.send(part.as_slice()).await?;
+    Ok(stream.finish().await?)
+}
+
+/// Keys of one statement of [`Transaction::fetch_among`] on SQLite. One length alone, so that there is one statement.
+const KEYS_AT_ONCE: usize = 64;
+
+pub(super) async fn fetch_among(
+    transaction: &mut Transaction,
+    sql: &str,
+    values: &[Value<'_>],
+    keys: &[&[u8]],
+) -> Result<Vec<Row>, Error> {
+    if keys.is_empty() {
+        return Ok(Vec::new());
+    }
+    let first = values.len() + 1;
+    match &mut transaction.0 {
+        Inner::Sqlite(transaction) => {
+            let mut found = Vec::with_capacity(keys.len());
+            for keys in keys.chunks(KEYS_AT_ONCE) {
+                let mut list = String::with_capacity(6 * KEYS_AT_ONCE);
+                let mut values = values.to_vec();
+                for place in 0..KEYS_AT_ONCE {
+                    let comma = if place == 0 { "" } else { ", " };
+                    // Writing to a String does not fail.
+                    let _ = write!(list, "{comma}${}", first + place);
+                    values.push(Value::Bytes(keys[place.min(keys.len() - 1)]));
+                }
+                let query = bind_sqlite(AssertSqlSafe(format!("{sql} IN ({list})")), &values);
+                found.extend(wrap(query.fetch_all(&mut **transaction).await?, Cells::Sqlite));
+            }
+            Ok(found)
+        }
+        Inner::Postgres(transaction) => {
+            // Planned each time: a plan that was made and kept while a table was empty reads all of it when it is full.
+            let query =
+                super::bind_postgres(AssertSqlSafe(format!("{sql} = ANY(${first})")), values).bind(keys).persistent(false);
+            Ok(wrap(query.fetch_all(&mut **transaction).await?, Cells::Postgres))
+        }
+    }
 }
 
 fn rows_of_values(bulk: &Bulk, rows: usize) -> String {

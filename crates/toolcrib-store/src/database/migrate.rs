@@ -6,7 +6,7 @@
 
 use alloy_primitives::keccak256;
 
-use super::{Database, Engine, Value, again};
+use super::{Database, Engine, Row, Value, again};
 use crate::Error;
 
 /// One step of a module's tables, in SQL that both engines take. `BYTES` stands for the type that each calls otherwise.
@@ -31,11 +31,14 @@ const TABLE: &str = "CREATE TABLE IF NOT EXISTS toolcrib_migration (
 /// Version 0 is the row that whoever migrates this module holds meanwhile.
 const HOLD: &str = "INSERT INTO toolcrib_migration (module, version, hash) VALUES ($1, 0, $2)
     ON CONFLICT (module, version) DO UPDATE SET hash = excluded.hash";
-const APPLIED: &str = "SELECT version, hash FROM toolcrib_migration WHERE module = $1 AND version > 0 ORDER BY version";
+const APPLIED: &str = "SELECT module, version, hash FROM toolcrib_migration WHERE version > 0";
 const RECORD: &str = "INSERT INTO toolcrib_migration (module, version, hash) VALUES ($1, $2, $3)";
 
-pub(super) async fn migrate(database: &Database, module: &'static str, migrations: &[Migration]) -> Result<(), Error> {
-    for migration in migrations {
+/// A module's name, and its migrations in order.
+pub type Module<'m> = (&'static str, &'m [Migration]);
+
+pub(super) async fn migrate(database: &Database, modules: &[Module<'_>]) -> Result<(), Error> {
+    for (module, migration) in all(modules) {
         if let Some(word) = taking(migration.sql) {
             return Err(Error::MigrationNotAdditive { module, version: migration.version, word });
         }
@@ -49,13 +52,41 @@ pub(super) async fn migrate(database: &Database, module: &'static str, migration
             return Err(error);
         }
     }
+    // Most programs start on a database that is ready: they wait for nobody.
+    if missing(modules, &database.fetch(APPLIED, &[]).await?)?.is_empty() {
+        return Ok(());
+    }
     let mut attempt = 0;
     loop {
-        match apply(database, module, migrations).await {
+        match apply(database, modules).await {
             Err(error) if again(&error, &mut attempt).await => {}
             done => return done,
         }
     }
+}
+
+fn all<'m>(modules: &[Module<'m>]) -> impl Iterator<Item = (&'static str, &'m Migration)> {
+    modules.iter().flat_map(|(module, migrations)| migrations.iter().map(|migration| (*module, migration)))
+}
+
+/// Those that were not applied, in order. An error when one that was has another text by now.
+fn missing<'m>(modules: &[Module<'m>], applied: &[Row]) -> Result<Vec<(&'static str, &'m Migration)>, Error> {
+    let mut missing = Vec::new();
+    for (module, migration) in all(modules) {
+        let mut is_applied = false;
+        for row in applied {
+            if row.text(0)? == module && row.integer(1)? == migration.version {
+                if row.bytes(2)? != keccak256(migration.sql).as_slice() {
+                    return Err(Error::MigrationChanged { module, version: migration.version });
+                }
+                is_applied = true;
+            }
+        }
+        if !is_applied {
+            missing.push((module, migration));
+        }
+    }
+    Ok(missing)
 }
 
 /// The first word that takes something away. `ON DELETE` is a rule of a new table.
@@ -77,27 +108,19 @@ async fn table(database: &Database) -> Result<(), Error> {
     transaction.commit().await
 }
 
-async fn apply(database: &Database, module: &'static str, migrations: &[Migration]) -> Result<(), Error> {
+async fn apply(database: &Database, modules: &[Module<'_>]) -> Result<(), Error> {
     let mut transaction = database.begin().await?;
-    transaction.execute(HOLD, &[Value::Text(module), Value::Bytes(&[])]).await?;
-    let applied = transaction.fetch(APPLIED, &[Value::Text(module)]).await?;
-    for migration in migrations {
+    // In one order everywhere: two that migrate wait for each other instead of stopping each other.
+    let mut names: Vec<&str> = modules.iter().map(|(module, _)| *module).collect();
+    names.sort_unstable();
+    for module in names {
+        transaction.execute(HOLD, &[Value::Text(module), Value::Bytes(&[])]).await?;
+    }
+    for (module, migration) in missing(modules, &transaction.fetch(APPLIED, &[]).await?)? {
+        transaction.run(spelled(migration.sql, database.engine())).await?;
         let hash = keccak256(migration.sql);
-        let mut same = None;
-        for row in &applied {
-            if row.integer(0)? == migration.version {
-                same = Some(row.bytes(1)? == hash.as_slice());
-            }
-        }
-        match same {
-            Some(true) => {}
-            Some(false) => return Err(Error::MigrationChanged { module, version: migration.version }),
-            None => {
-                transaction.run(spelled(migration.sql, database.engine())).await?;
-                let values = [Value::Text(module), Value::Integer(migration.version), Value::Bytes(hash.as_slice())];
-                transaction.execute(RECORD, &values).await?;
-            }
-        }
+        let values = [Value::Text(module), Value::Integer(migration.version), Value::Bytes(hash.as_slice())];
+        transaction.execute(RECORD, &values).await?;
     }
     transaction.commit().await
 }

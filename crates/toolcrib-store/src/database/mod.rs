@@ -23,7 +23,7 @@ mod sqlite;
 
 pub use bulk::{Bulk, Column, MAX_BULK_ROWS};
 pub use location::Location;
-pub use migrate::Migration;
+pub use migrate::{Migration, Module};
 
 /// How often a statement or transaction that others got in the way of is tried.
 ///
@@ -100,7 +100,12 @@ impl Database {
 
     /// Applies those of a module's migrations that this database has not seen. Several processes may do so at once.
     pub async fn migrate(&self, module: &'static str, migrations: &[Migration]) -> Result<(), Error> {
-        migrate::migrate(self, module, migrations).await
+        self.migrate_all(&[(module, migrations)]).await
+    }
+
+    /// Does so for several modules: all of them or none, in the order in which they are given.
+    pub async fn migrate_all(&self, modules: &[Module<'_>]) -> Result<(), Error> {
+        migrate::migrate(self, modules).await
     }
 
     /// Begins a transaction that writes. On SQLite it waits for the other writers here, not at its first change.
@@ -238,6 +243,11 @@ impl Transaction {
     /// Writes many rows with few statements. See [`Bulk`]. Gives the number of rows it touched.
     pub async fn insert_many(&mut self, bulk: &Bulk, columns: &[Column<'_>]) -> Result<u64, Error> {
         bulk::insert(self, bulk, columns).await
+    }
+
+    /// Reads the rows whose last named column is one of `keys`: `sql` ends with that column, and a list of them is put behind it.
+    pub async fn fetch_among(&mut self, sql: &'static str, values: &[Value<'_>], keys: &[&[u8]]) -> Result<Vec<Row>, Error> {
+        bulk::fetch_among(self, sql, values, keys).await
     }
 
     /// Runs a statement that gives at most one row.
