@@ -320,5 +320,6 @@ fn one_process_follows_verifies_and_serves() {
     let (_, kept) = sandbox.run_json(&["tools", "list", "--include-unverified", "--store", "index.db"]);
     assert_eq!(names(&kept, "tools"), ["1"]);
     sandbox.run(&["index", "--network", "base", "--network", "local", "--rpc-url", "http://127.0.0.1:1"]).code(2);
+    sandbox.run(&["index", "--no-follow", "--looks", "0", "--store", "x.db"]).code(2);
     sandbox.run(&["index", "--network", "base-sepolia", "--rpc-url", "http://127.0.0.1:1", "--store", "x.db"]).code(2);
 }

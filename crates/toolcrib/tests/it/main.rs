@@ -2,6 +2,8 @@
 
 mod calling;
 mod conformance;
+#[path = "../../../toolcrib-store/tests/support/mod.rs"]
+mod databases;
 mod dev;
 mod discovery;
 mod fix;
@@ -10,6 +12,7 @@ mod hash;
 mod hostile;
 mod init;
 mod lint;
+mod machines;
 mod new;
 mod onchain;
 mod publish;

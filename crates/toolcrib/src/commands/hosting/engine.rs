@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use toolcrib_core::codes;
 use toolcrib_core::judge::Policy;
 use toolcrib_index::follow::{FollowOptions, Follower, Progress};
 use toolcrib_index::work::{Live, Queue, WorkOptions, Worker};
@@ -14,6 +15,7 @@ use toolcrib_verify::Verifier;
 
 use super::followed::Following;
 use crate::clock::SystemClock;
+use crate::outcome::Failure;
 
 /// Looks at once that one process may make. More only wait for the same network.
 pub(crate) const MAX_LOOKS: u16 = 256;
@@ -30,9 +32,21 @@ pub(crate) struct Doing {
     /// Tools that are looked at at once; 0 leaves verification to other processes
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(0..=i64::from(MAX_LOOKS)))]
     pub(crate) looks: u16,
-    /// Only verify, and leave the chains to other processes
+    /// Only verify, and leave the chains to other processes. Tools of chains that are not named with `--network` are left to others
+    /// as well
     #[arg(long)]
     pub(crate) no_follow: bool,
+}
+
+impl Doing {
+    /// Refuses to do nothing.
+    pub(crate) fn check(&self) -> Result<(), Failure> {
+        if self.no_follow && self.looks == 0 {
+            let what = "--no-follow and --looks 0 together leave nothing to do";
+            return Err(Failure::new(codes::cli::USAGE, what).hint("leave one of them out"));
+        }
+        Ok(())
+    }
 }
 
 /// Followers and workers. They end when told to, each after what it has begun.
