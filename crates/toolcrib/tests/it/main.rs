@@ -1,5 +1,6 @@
 //! Runs the real program and looks at what it prints, where, and with which exit code.
 
+mod asking;
 mod calling;
 mod conformance;
 #[path = "../../../toolcrib-store/tests/support/mod.rs"]
