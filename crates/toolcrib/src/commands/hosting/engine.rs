@@ -32,8 +32,7 @@ pub(crate) struct Doing {
     /// Tools that are looked at at once; 0 leaves verification to other processes
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(0..=i64::from(MAX_LOOKS)))]
     pub(crate) looks: u16,
-    /// Only verify, and leave the chains to other processes. Tools of chains that are not named with `--network` are left to others
-    /// as well
+    /// Only verify, and leave the chains to other processes
     #[arg(long)]
     pub(crate) no_follow: bool,
 }
