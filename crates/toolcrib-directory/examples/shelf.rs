@@ -2,7 +2,8 @@
 //!
 //!     cargo run --release -p toolcrib-directory --example shelf -- sqlite:/tmp/shelf.db 16000 8257
 //!
-//! The arguments are where the database is, how many tools it has at least, and the port on this machine. Limits are off.
+//! The arguments are where the database is, how many tools it has at least, and the port on this machine; 0 takes a free one. Limits are
+//! off. Models find it at `/mcp`.
 
 use std::io::Write as _;
 
@@ -57,7 +58,9 @@ async fn main() -> Result<(), Failure> {
     let directory = Directory::builder(index, search, queue, Chains::default(), Machine).options(options).build().await?;
     directory.refresh().await?;
     let listener = TcpListener::bind(("127.0.0.1", port)).await?;
-    writeln!(std::io::stdout(), "{{\"port\":{}}}", listener.local_addr()?.port())?;
+    let port = listener.local_addr()?.port();
+    let directory = directory.with_mcp(["127.0.0.1", "localhost"].map(|host| format!("{host}:{port}")).to_vec(), Vec::new())?;
+    writeln!(std::io::stdout(), "{{\"port\":{port}}}")?;
     let running = directory.clone();
     tokio::spawn(async move { running.run(std::future::pending()).await });
     serve(listener, directory.router(), std::future::pending()).await?;

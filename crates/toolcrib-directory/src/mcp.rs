@@ -102,7 +102,10 @@ impl Toolbox for PublicTools {
 }
 
 /// The public server, as `Directory::with_mcp` mounts it. `routes` are the directory's own, without this one. `hosts` are the names that the directory is
-/// reached by (this machine's when empty), `origins` the pages that may ask (none when empty). It keeps nothing for its clients.
-pub fn router(routes: Router, hosts: Vec<String>, origins: Vec<String>) -> Result<Router, SetupError> {
+/// reached by (this machine's when empty), `origins` the pages of others that may ask; the directory's own pages always may. It keeps
+/// nothing for its clients.
+pub fn router(routes: Router, hosts: Vec<String>, mut origins: Vec<String>) -> Result<Router, SetupError> {
+    // A page under one of the names came from here, whoever does TLS before it.
+    origins.extend(hosts.iter().flat_map(|host| [format!("http://{host}"), format!("https://{host}")]));
     http_router(Arc::new(PublicTools::new(routes)), HttpOptions { bearer: None, hosts, origins, sessions: false })
 }

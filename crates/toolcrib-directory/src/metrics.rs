@@ -8,6 +8,10 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use tokio::time::Instant;
+use toolcrib_core::clock::UnixTime;
+use toolcrib_index::work::QueueState;
+
 /// Upper ends of the buckets, in seconds: from a kept answer to a verification that is waited for.
 const BUCKETS: [f64; 10] = [0.0005, 0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 10.0];
 
@@ -23,6 +27,8 @@ pub(crate) struct Metrics {
     pub(crate) keys_issued: AtomicU64,
     pub(crate) looks_asked: AtomicU64,
     pub(crate) reports: [AtomicU64; 2],
+    /// The verification queue, as it was a few seconds ago.
+    queue: Mutex<Option<(Instant, QueueState)>>,
 }
 
 #[derive(Debug, Default)]
@@ -126,6 +132,27 @@ impl Metrics {
     /// A request was refused.
     pub(crate) fn refused(&self, code: &'static str) {
         *self.refused.lock().unwrap_or_else(PoisonError::into_inner).entry(code).or_default() += 1;
+    }
+
+    /// The queue was looked at.
+    pub(crate) fn saw_queue(&self, state: QueueState) {
+        *self.queue.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), state));
+    }
+
+    /// The queue, and when it was looked at.
+    pub(crate) fn queue(&self) -> Option<(Instant, QueueState)> {
+        *self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is shown of the queue, once it was looked at.
+    pub(crate) fn queue_gauges(&self, now: UnixTime) -> Vec<(&'static str, &'static str, u64)> {
+        let Some((_, state)) = self.queue() else { return Vec::new() };
+        let waits = state.oldest_due.map_or(0, |since| u64::try_from(now.seconds() - since.seconds()).unwrap_or_default());
+        vec![
+            ("queue_waiting", "Verifications that wait for a worker, counted up to 10000.", state.due),
+            ("queue_leased", "Verifications that workers are at, counted up to 10000.", state.leased),
+            ("queue_oldest_seconds", "How long the oldest of those that wait has been due.", waits),
+        ]
     }
 
     /// The page.

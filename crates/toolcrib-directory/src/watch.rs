@@ -19,6 +19,9 @@ const FORGET_EVERY: Duration = Duration::from_secs(3600);
 /// Time between two looks for listings whose time is over. Workers look too; a directory must not need one to stop showing them.
 const EXPIRE_EVERY: Duration = Duration::from_secs(60);
 
+/// Time between two looks at the verification queue, which are for metrics alone. Prometheus comes every 15 seconds or less often.
+const QUEUE_EVERY: Duration = Duration::from_secs(15);
+
 /// Looks again and again. Never ends by itself.
 pub(crate) async fn keep_looking(app: &App) {
     let mut forgot: Option<Instant> = None;
@@ -62,7 +65,19 @@ pub(crate) async fn look(app: &App) -> Result<(), Error> {
     app.news.send_if_modified(|news| std::mem::replace(news, last) != last);
     app.looked_at.store(app.now().seconds(), Ordering::Release);
     app.has_looked.store(true, Ordering::Release);
+    look_at_queue(app).await;
     Ok(())
+}
+
+/// Sees how long the queue is, now and then. Counting stops at a number, so that it stays cheap however long it is.
+async fn look_at_queue(app: &App) {
+    if !app.options.serves_metrics || app.metrics.queue().is_some_and(|(at, _)| at.elapsed() < QUEUE_EVERY) {
+        return;
+    }
+    match app.index.queue_state(app.now()).await {
+        Ok(state) => app.metrics.saw_queue(state),
+        Err(error) => tracing::warn!(code = %error.code(), "the verification queue could not be counted"),
+    }
 }
 
 /// Marks the tools that changed after `seen`, up to `last`.

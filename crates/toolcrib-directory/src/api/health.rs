@@ -70,12 +70,14 @@ pub(crate) async fn metrics(State(app): State<Arc<App>>) -> Answer {
 /// What the directory has done.
 pub(crate) fn metrics_page(app: &App) -> String {
     let number = |value: i64| u64::try_from(value).unwrap_or_default();
-    app.metrics.page(&[
+    let mut gauges = vec![
         ("shown_change", "The last change that answers show.", number(app.cache.last())),
         ("search_change", "The last change that search knows.", number(app.search.cursor())),
         ("cache_bytes", "Bytes of answers that are kept.", app.cache.weight()),
         ("limit_buckets", "Callers that limits are counted for.", app.limiter.len() as u64),
-    ])
+    ];
+    gauges.extend(app.metrics.queue_gauges(app.now()));
+    app.metrics.page(&gauges)
 }
 
 pub(crate) async fn openapi() -> Answer {

@@ -139,7 +139,6 @@ fn reports() -> Vec<Value> {
     ]
 }
 
-// req: API-006
 #[tokio::test(flavor = "multi_thread")]
 async fn a_report_by_endpoint_is_resolved_or_refused() {
     for shelf in Shelf::each(open()).await {

@@ -8,7 +8,7 @@ use futures_util::StreamExt as _;
 use serde_json::Value;
 use toolcrib_store::database::Value as Column;
 
-use crate::shelf::{Ask, CHAIN, REGISTRY, Shelf, Stock, open, path};
+use crate::shelf::{Ask, CHAIN, NOW, REGISTRY, Shelf, Stock, open, path};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn changes_page_by_page() {
@@ -155,5 +155,39 @@ async fn health_and_readiness() {
         assert_eq!(shelf.get("/ready").await.json()["status"], "the database does not answer");
         let failed = shelf.get("/api/v2/tools?limit=3").await;
         assert!(failed.status.is_server_error() && failed.json()["errors"][0].is_string());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn metrics_say_how_long_the_queue_is() {
+    for shelf in Shelf::each(open()).await {
+        assert!(!shelf.directory.metrics().contains("queue_"), "nothing is said before anybody looked");
+        let sql =
+            "INSERT INTO index_job (registry, tool, due_at, priority, reason, leased_until) VALUES ($1, $2, $3, 1, 'new', $4)";
+        // Two wait, one of them for a minute and a half, and held by somebody who died. One is held, and one is not due.
+        for (id, due, leased) in [(1, -10, None), (2, -90, Some(-1)), (3, -50, Some(60)), (4, 3_600, None)] {
+            let (id, at) = (shelf.key(id).id_bytes(), |seconds: i64| NOW + seconds);
+            let values = [
+                Column::Integer(shelf.registry.0),
+                Column::Bytes(&id),
+                Column::Integer(at(due)),
+                Column::OptionalInteger(leased.map(at)),
+            ];
+            shelf.index.database().execute(sql, &values).await.expect("a job");
+        }
+        shelf.directory.refresh().await.expect("a look");
+        let says = |line: &str| {
+            let text = shelf.directory.metrics();
+            assert!(text.lines().any(|said| said == format!("toolcrib_directory_{line}")), "{line}: {text}");
+        };
+        says("queue_waiting 2");
+        says("queue_leased 1");
+        says("queue_oldest_seconds 90");
+        // It is not counted for whoever asks: the age goes on, the numbers wait for the next look.
+        shelf.index.database().execute("DELETE FROM index_job", &[]).await.expect("gone");
+        shelf.clock.forward(10);
+        shelf.directory.refresh().await.expect("a look");
+        says("queue_waiting 2");
+        says("queue_oldest_seconds 100");
     }
 }

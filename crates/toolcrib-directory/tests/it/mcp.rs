@@ -66,3 +66,34 @@ async fn what_rest_says_models_hear() {
         assert!(reply.text().contains("verify_tool") && !reply.text().contains("call_tool"), "{}", reply.text());
     }
 }
+
+/// Pages of the directory's own names may use its server; other pages, and other names that lead here, may not.
+#[tokio::test]
+async fn only_pages_of_its_own_and_those_it_was_told_of_may_ask() {
+    let shelf = Shelf::one(open()).await;
+    let hosts = vec!["tools.example.com".to_owned(), "127.0.0.1:8257".to_owned()];
+    let directory = shelf.directory.clone().with_mcp(hosts, vec!["https://friend.example".to_owned()]).expect("a server");
+    let router = directory.router();
+    let body = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"}).to_string();
+    for (host, origin, status) in [
+        ("tools.example.com", None, 200),
+        ("tools.example.com", Some("https://tools.example.com"), 200),
+        ("127.0.0.1:8257", Some("http://127.0.0.1:8257"), 200),
+        ("tools.example.com", Some("https://friend.example"), 200),
+        ("tools.example.com", Some("https://evil.example"), 403),
+        ("127.0.0.1:8257", Some("http://127.0.0.1:9000"), 403),
+        ("evil.example", None, 403),
+        ("evil.example", Some("https://tools.example.com"), 403),
+    ] {
+        let mut ask = Ask::post("/mcp", body.clone())
+            .header("host", host)
+            .header("content-type", "application/json")
+            .header("accept", "application/json, text/event-stream")
+            .header("mcp-protocol-version", "2025-11-25");
+        if let Some(origin) = origin {
+            ask = ask.header("origin", origin);
+        }
+        let reply = ask.of(&router).await;
+        assert_eq!(reply.status.as_u16(), status, "{host} {origin:?}: {}", reply.text());
+    }
+}

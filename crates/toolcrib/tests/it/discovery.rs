@@ -228,6 +228,54 @@ fn every_answer_has_its_exit_code() {
     }
 }
 
+/// An answer with fields that nobody has heard of, at every depth.
+fn newer(answer: &Json) -> Json {
+    match answer {
+        Json::Object(fields) => {
+            let mut fields: serde_json::Map<_, _> = fields.iter().map(|(name, value)| (name.clone(), newer(value))).collect();
+            fields.insert("beta_field".to_owned(), json!({ "of": ["a", "later", { "version": 3 }] }));
+            fields.insert("another".to_owned(), Json::Null);
+            Json::Object(fields)
+        }
+        Json::Array(items) => items.iter().map(newer).collect(),
+        other => other.clone(),
+    }
+}
+
+// req: API-006
+#[test]
+fn fields_of_later_directories_break_nothing() {
+    let sandbox = Sandbox::new();
+    filled(&sandbox);
+    let url = |answer: &Json| {
+        let body = answer.to_string();
+        one_answer(format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}", body.len()))
+    };
+    for question in [
+        &["tools", "list"][..],
+        &["tools", "search", "--query", "tides"],
+        &["tools", "get", REFERENCE],
+        &["tools", "activity", REFERENCE],
+        &["tools", "history", REFERENCE],
+    ] {
+        let ask = |more: &[&str]| sandbox.run(&[question, more].concat()).code(0);
+        let known = sandbox.run_json(&[question, &["--store", "index.db"]].concat()).1["data"].clone();
+        let shown = ask(&["--store", "index.db"]).stdout;
+        // Tables show what they always did, a single tool everything, and programs are handed everything.
+        let (later, sent) = url(&newer(&known));
+        let shown_later = ask(&["--directory", &later]).stdout;
+        match question[1] {
+            "get" => assert!(shown_later.lines().any(|line| line.starts_with("beta_field")), "{shown_later}"),
+            _ => assert_eq!(shown_later, shown, "{question:?}"),
+        }
+        sent.join().expect("served");
+        let (later, sent) = url(&newer(&known));
+        let (code, envelope) = sandbox.run_json(&[question, &["--directory", &later]].concat());
+        assert_eq!((code, &envelope["data"]), (0, &newer(&known)), "{question:?}");
+        sent.join().expect("served");
+    }
+}
+
 #[test]
 fn keys_are_issued_listed_and_revoked() {
     let sandbox = Sandbox::new();
@@ -320,5 +368,6 @@ fn one_process_follows_verifies_and_serves() {
     let (_, kept) = sandbox.run_json(&["tools", "list", "--include-unverified", "--store", "index.db"]);
     assert_eq!(names(&kept, "tools"), ["1"]);
     sandbox.run(&["index", "--network", "base", "--network", "local", "--rpc-url", "http://127.0.0.1:1"]).code(2);
+    sandbox.run(&["index", "--no-follow", "--looks", "0", "--store", "x.db"]).code(2);
     sandbox.run(&["index", "--network", "base-sepolia", "--rpc-url", "http://127.0.0.1:1", "--store", "x.db"]).code(2);
 }

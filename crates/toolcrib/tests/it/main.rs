@@ -1,7 +1,10 @@
 //! Runs the real program and looks at what it prints, where, and with which exit code.
 
+mod asking;
 mod calling;
 mod conformance;
+#[path = "../../../toolcrib-store/tests/support/mod.rs"]
+mod databases;
 mod dev;
 mod discovery;
 mod fix;
@@ -10,6 +13,7 @@ mod hash;
 mod hostile;
 mod init;
 mod lint;
+mod machines;
 mod new;
 mod onchain;
 mod publish;

@@ -14,6 +14,7 @@ use toolcrib_chain::wallet::{DEV_ACCOUNTS, LocalWallet};
 use toolcrib_devchain::{Devchain, Mining};
 
 use crate::clock::SystemClock;
+use crate::commands::serving::stopped;
 use crate::onchain::failed;
 use crate::outcome::{Done, Exit, Failure, Stop};
 use crate::printer::Printer;
@@ -151,7 +152,7 @@ fn played(chain_id: u64) -> Network {
     with_our_contracts(&network)
 }
 
-/// Hears Ctrl-C, from the moment it is made until the end of the process.
+/// Hears Ctrl-C and SIGTERM, from the moment it is made until the end of the process.
 #[derive(Clone, Debug)]
 pub(super) struct Interrupts(watch::Receiver<()>);
 
@@ -159,16 +160,15 @@ impl Interrupts {
     pub(super) fn listen() -> Self {
         let (tell, told) = watch::channel(());
         tokio::spawn(async move {
-            while tokio::signal::ctrl_c().await.is_ok() {
+            loop {
+                stopped().await;
                 tell.send_replace(());
             }
-            // Without a way to hear it the process ends by it anyway.
-            std::future::pending::<()>().await;
         });
         Self(told)
     }
 
-    /// Returns with the next Ctrl-C, or at once if there was one since the last.
+    /// Returns with the next of them, or at once if there was one since the last.
     pub(super) async fn heard(&mut self) {
         if self.0.changed().await.is_err() {
             std::future::pending().await
@@ -181,7 +181,7 @@ impl Interrupts {
     }
 }
 
-/// Returns when it is time to stop: after so many seconds, or with Ctrl-C.
+/// Returns when it is time to stop: after so many seconds, with Ctrl-C, or with SIGTERM.
 pub(super) async fn wait(seconds: Option<u64>, mut interrupts: Interrupts) {
     let over = async {
         match seconds {

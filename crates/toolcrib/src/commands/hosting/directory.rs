@@ -103,6 +103,9 @@ impl Serve {
 pub(crate) async fn run(arguments: &Serve, printer: &mut Printer) -> Result<Done, Stop> {
     logging::begin(printer);
     let plan = arguments.plan()?;
+    if arguments.with_index {
+        arguments.doing.check()?;
+    }
     let followings = arguments.followed.resolve(printer)?;
     let (index, location) = (arguments.kept.open().await?, arguments.kept.location()?);
     let chains: Chains = followings.iter().map(|following| following.chain.clone()).collect();

@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use toolcrib_core::codes;
 use toolcrib_core::judge::Policy;
 use toolcrib_index::follow::{FollowOptions, Follower, Progress};
 use toolcrib_index::work::{Live, Queue, WorkOptions, Worker};
@@ -14,6 +15,7 @@ use toolcrib_verify::Verifier;
 
 use super::followed::Following;
 use crate::clock::SystemClock;
+use crate::outcome::Failure;
 
 /// Looks at once that one process may make. More only wait for the same network.
 pub(crate) const MAX_LOOKS: u16 = 256;
@@ -33,6 +35,17 @@ pub(crate) struct Doing {
     /// Only verify, and leave the chains to other processes
     #[arg(long)]
     pub(crate) no_follow: bool,
+}
+
+impl Doing {
+    /// Refuses to do nothing.
+    pub(crate) fn check(&self) -> Result<(), Failure> {
+        if self.no_follow && self.looks == 0 {
+            let what = "--no-follow and --looks 0 together leave nothing to do";
+            return Err(Failure::new(codes::cli::USAGE, what).hint("leave one of them out"));
+        }
+        Ok(())
+    }
 }
 
 /// Followers and workers. They end when told to, each after what it has begun.

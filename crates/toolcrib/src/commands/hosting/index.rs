@@ -36,14 +36,16 @@ pub(crate) struct Run {
 /// Follows and verifies until Ctrl-C.
 pub(crate) async fn run(arguments: &Run, printer: &mut Printer) -> Result<Done, Stop> {
     logging::begin(printer);
+    arguments.doing.check()?;
     let followings = arguments.followed.resolve(printer)?;
     let (index, location) = (arguments.kept.open().await?, arguments.kept.location()?);
     let verifier = verifier(&arguments.reach)?;
     let mut engine = Engine::start(&index, &followings, verifier, &arguments.doing, WorkOptions::default());
     printer.result(&format!("index {}\n", shown(&location.to_string())))?;
+    let does = if arguments.doing.no_follow { "verifying" } else { "following" };
     for following in &followings {
         let network = following.chain.network();
-        printer.result(&format!("following {} registry {}\n", network.title, following.registry.to_checksum(None)))?;
+        printer.result(&format!("{does} {} registry {}\n", network.title, following.registry.to_checksum(None)))?;
     }
     printer.flush()?;
     let chains: Vec<_> = followings.iter().map(|following| following.chain.chain_id()).collect();

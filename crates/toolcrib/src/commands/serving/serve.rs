@@ -249,20 +249,36 @@ async fn serve(server: Server, listener: TcpListener, tls: Option<Tls>) -> Resul
     served.map_err(|error| Failure::new(codes::cli::LISTEN, format!("serving ended: {error}")))
 }
 
-/// Ctrl-C, or SIGTERM as service managers send it.
+/// Returns with the next Ctrl-C, or SIGTERM as service managers send it.
 pub(crate) async fn stopped() {
-    let interrupted = tokio::signal::ctrl_c();
-    #[cfg(unix)]
-    {
-        use tokio::signal::unix::{SignalKind, signal};
-        if let Ok(mut terminated) = signal(SignalKind::terminate()) {
-            let (interrupted, terminated) = (Box::pin(interrupted), Box::pin(terminated.recv()));
-            futures_util::future::select(interrupted, terminated).await;
-            return;
+    let interrupted = async {
+        if tokio::signal::ctrl_c().await.is_err() {
+            // Without a way to hear Ctrl-C the process ends by it anyway.
+            std::future::pending::<()>().await;
         }
+    };
+    tokio::select! {
+        () = interrupted => {}
+        () = terminated() => {}
     }
-    // Without a way to hear Ctrl-C the process ends by it anyway.
-    let _ = interrupted.await;
+}
+
+#[cfg(unix)]
+async fn terminated() {
+    use tokio::signal::unix::{SignalKind, signal};
+
+    let heard = match signal(SignalKind::terminate()) {
+        Ok(mut terminated) => terminated.recv().await,
+        Err(_) => None,
+    };
+    if heard.is_none() {
+        std::future::pending().await
+    }
+}
+
+#[cfg(not(unix))]
+async fn terminated() {
+    std::future::pending().await
 }
 
 /// One line for each fault.
