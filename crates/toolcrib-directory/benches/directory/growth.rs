@@ -25,7 +25,8 @@ pub(crate) async fn measure() {
     println!("latencies in ms from the moment a request was due; {seconds} s each");
     for size in sizes.split(',').map(|size| size.parse::<u64>().expect("a number of tools")) {
         let temporary = tempfile::tempdir().expect("a folder");
-        let folder = argument("--keep").map_or_else(|| temporary.path().to_owned(), |keep| Path::new(&keep).join(size.to_string()));
+        let folder =
+            argument("--keep").map_or_else(|| temporary.path().to_owned(), |keep| Path::new(&keep).join(size.to_string()));
         std::fs::create_dir_all(&folder).expect("a folder");
         for store in stores.split(',') {
             let place;
@@ -137,4 +138,3 @@ fn request(number: u64) -> String {
     let text = sentence(&mut dice, words);
     format!("/api/v2/tools/search?query={}", text.trim().replace(' ', "+"))
 }
-

@@ -36,30 +36,41 @@ pub(crate) async fn measure() {
     let search = ours.path().join("search");
     filled(&sqlite, &search, tools);
     let place = Place::new(Backend::Postgres).await.expect("PostgreSQL");
-    filled(&place.setting, &search, tools);
-    for (store, setting) in [("SQLite", &sqlite), ("PostgreSQL", &place.setting)] {
+    // A folder belongs to one process.
+    let other_search = ours.path().join("search-beside");
+    filled(&place.setting, &other_search, tools);
+    for (store, setting, search) in [("SQLite", &sqlite, &search), ("PostgreSQL", &place.setting, &other_search)] {
         let mut starts: Vec<(f64, f64)> = Vec::new();
         for _ in 0..5 {
-            let served = Served::start(setting, &search);
+            let served = Served::start(setting, search);
             starts.push((served.list_after.as_secs_f64() * 1e3, served.search_after.as_secs_f64() * 1e3));
         }
         starts.sort_by(|a, b| a.1.total_cmp(&b.1));
         let (list, found) = starts[2];
-        println!("start-up with {tools} tools on {store}, median of 5: list after {list:.0} ms, search after {found:.0} ms (most {:.0})", starts[4].1);
+        println!(
+            "start-up with {tools} tools on {store}, median of 5: list after {list:.0} ms, search after {found:.0} ms (most {:.0})",
+            starts[4].1
+        );
     }
     let ponder = Ponder::start(&folder, &url, server, tools).await;
     println!("{:34}{:>10}{:>9}{:>9}{:>8}{:>9}{:>8}", "", "requests/s", "p50 ms", "p99 ms", "CPU s", "PG CPU s", "load");
     // Best of the rounds, by name.
     let mut best: Vec<(String, f64)> = Vec::new();
     let on_sqlite = Served::start(&sqlite, &search);
-    let on_postgres = Served::start(&place.setting, &search);
+    let on_postgres = Served::start(&place.setting, &other_search);
     let (list, one) = ("/api/v2/tools?limit=20".to_owned(), format!("/api/v2/tools/{CHAIN}/{REGISTRY:#x}/"));
     let of_ours = |path: &str| format!("request = function() return wrk.format('GET', '{path}') end");
-    let any = format!("math.randomseed(os.time()) request = function() return wrk.format('GET', '{one}' .. math.random(0, {tools} - 1)) end");
+    let any = format!(
+        "math.randomseed(os.time()) request = function() return wrk.format('GET', '{one}' .. math.random(0, {tools} - 1)) end"
+    );
     let of_ponder = |query: &str| {
-        format!("request = function() return wrk.format('POST', '/graphql', {{['content-type'] = 'application/json'}}, {query}) end")
+        format!(
+            "request = function() return wrk.format('POST', '/graphql', {{['content-type'] = 'application/json'}}, {query}) end"
+        )
     };
-    let newest = format!(r#"'{{"query":"{{ tools(orderBy: \\"registeredAt\\", orderDirection: \\"desc\\", limit: 20) {{ items {{ {COLUMNS} }} }} }}"}}'"#);
+    let newest = format!(
+        r#"'{{"query":"{{ tools(orderBy: \\"registeredAt\\", orderDirection: \\"desc\\", limit: 20) {{ items {{ {COLUMNS} }} }} }}"}}'"#
+    );
     let by_key = |id: &str| format!(r#"'{{"query":"{{ tool(id: \\"' .. {id} .. '\\") {{ {COLUMNS} }} }}"}}'"#);
     for _ in 0..rounds {
         for (name, process, port, script) in [
@@ -87,10 +98,12 @@ pub(crate) async fn measure() {
         }
     }
     for (name, rate) in best.iter().filter(|(name, _)| !name.ends_with("Ponder")) {
-        let theirs = best.iter().find(|(other, _)| other.ends_with("Ponder") && other.split(',').next() == name.split(',').next());
+        let theirs =
+            best.iter().find(|(other, _)| other.ends_with("Ponder") && other.split(',').next() == name.split(',').next());
         println!("{name}: {:.1} times Ponder, best against best", rate / theirs.map_or(f64::NAN, |(_, theirs)| *theirs));
     }
-    for (name, process) in [("Ponder", ponder.id()), ("ours on SQLite", on_sqlite.id()), ("ours on PostgreSQL", on_postgres.id())] {
+    for (name, process) in [("Ponder", ponder.id()), ("ours on SQLite", on_sqlite.id()), ("ours on PostgreSQL", on_postgres.id())]
+    {
         println!("memory of {name}: {} MiB, at most {} MiB", memory(&process, "VmRSS"), memory(&process, "VmHWM"));
     }
 }

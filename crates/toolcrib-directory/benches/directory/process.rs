@@ -56,7 +56,8 @@ pub(crate) fn tool(id: u64) -> Sample {
     let mut sample = crate::crowd::tool(id);
     let fields = sample.fields.iter().map(|field| (field.clone(), json!({ "type": "string", "maxLength": 200 })));
     let fields: Map<String, Json> = fields.collect();
-    sample.inputs = Some(json!({ "type": "object", "properties": fields, "required": sample.fields, "additionalProperties": false }));
+    sample.inputs =
+        Some(json!({ "type": "object", "properties": fields, "required": sample.fields, "additionalProperties": false }));
     sample
 }
 
