@@ -157,10 +157,12 @@ impl Index {
         let order =
             format!("ORDER BY t.registered_at {direction}, t.registry {direction}, t.tool {direction} LIMIT {}", limit + 1);
         let Select { conditions, .. } = &select;
-        let sql = if !list.include_unverified {
+        let sql = if list.creator.is_some() {
+            // Not by its name alone, or SQLite goes through all that are listed and looks for the creator.
+            let listed = if list.include_unverified { "" } else { "(CASE WHEN t.listed THEN 1 ELSE 0 END) = 1 AND " };
+            format!("{VIEW} FROM index_tool t {TABLES} WHERE {listed}TRUE{conditions} {order}")
+        } else if !list.include_unverified {
             format!("{VIEW} FROM index_tool t {TABLES} WHERE t.listed = TRUE{conditions} {order}")
-        } else if list.creator.is_some() {
-            format!("{VIEW} FROM index_tool t {TABLES} WHERE TRUE{conditions} {order}")
         } else {
             // No index has both kinds in one order: the first of each are read, and put together.
             let part = |listed: &str| {
