@@ -432,10 +432,11 @@ fn weights(terms: &[(Term, f32)], searcher: &Searcher) -> Result<Vec<(Box<dyn We
     let steady = Steady(searcher);
     let mut weights = Vec::with_capacity(terms.len());
     for (term, weight) in terms {
-        if searcher.doc_freq(term)? > 0 {
-            let query = TermQuery::new(term.clone(), IndexRecordOption::WithFreqs);
-            weights.push((query.weight(EnableScoring::enabled_from_statistics_provider(&steady, searcher))?, *weight));
+        if searcher.doc_freq(term)? == 0 {
+            continue;
         }
+        let query = TermQuery::new(term.clone(), IndexRecordOption::WithFreqs);
+        weights.push((query.weight(EnableScoring::enabled_from_statistics_provider(&steady, searcher))?, *weight));
     }
     Ok(weights)
 }
