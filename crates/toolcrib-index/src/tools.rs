@@ -158,9 +158,9 @@ impl Index {
             format!("ORDER BY t.registered_at {direction}, t.registry {direction}, t.tool {direction} LIMIT {}", limit + 1);
         let Select { conditions, .. } = &select;
         let sql = if list.creator.is_some() {
-            // Not by its name alone, or SQLite goes through all that are listed and looks for the creator.
-            let listed = if list.include_unverified { "" } else { "(CASE WHEN t.listed THEN 1 ELSE 0 END) = 1 AND " };
-            format!("{VIEW} FROM index_tool t {TABLES} WHERE {listed}TRUE{conditions} {order}")
+            // A plain column and no comparison: with one SQLite goes through all that are listed and looks for the creator.
+            let listed = if list.include_unverified { "TRUE" } else { "t.listed" };
+            format!("{VIEW} FROM index_tool t {TABLES} WHERE {listed}{conditions} {order}")
         } else if !list.include_unverified {
             format!("{VIEW} FROM index_tool t {TABLES} WHERE t.listed = TRUE{conditions} {order}")
         } else {
@@ -174,7 +174,15 @@ impl Index {
             format!("WITH k (registry, tool) AS ({listed} UNION ALL {others}) {VIEW} FROM {KEYED} {order}")
         };
         let values: Vec<Value<'_>> = select.values.iter().map(Kept::value).collect();
-        let rows = self.database().fetch_made(sql, &values).await?;
+        let rows = if list.creator.is_some() {
+            // Some creators have one tool and some have thousands. PostgreSQL must plan for this one, which it does in a transaction.
+            let mut transaction = self.database().begin_reading().await?;
+            let rows = transaction.fetch_made(sql, &values).await?;
+            transaction.commit().await?;
+            rows
+        } else {
+            self.database().fetch_made(sql, &values).await?
+        };
         let mut tools = Vec::with_capacity(rows.len());
         for row in rows.iter().take(limit) {
             tools.push(self.view(row).await?);
