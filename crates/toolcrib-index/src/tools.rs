@@ -22,8 +22,8 @@ pub(crate) const MIGRATIONS: &[Migration] = &[Migration {
         uri_key BIGINT NOT NULL, hash BYTES NOT NULL, predicate BYTES, registered_block BIGINT NOT NULL, registered_at BIGINT NOT NULL,
         updated_block BIGINT NOT NULL, updated_at BIGINT NOT NULL, deregistered_block BIGINT, deregistered_at BIGINT,
         events BIGINT NOT NULL, listed BOOLEAN NOT NULL DEFAULT FALSE, access TEXT NOT NULL DEFAULT '', PRIMARY KEY (registry, tool));
-    CREATE INDEX index_tool_registered ON index_tool (registered_at, registry, tool);
-    CREATE INDEX index_tool_listed ON index_tool (registered_at, registry, tool) WHERE listed;
+    CREATE INDEX index_tool_listed ON index_tool (listed, registered_at, registry, tool);
+    CREATE INDEX index_tool_access ON index_tool (access, listed, registered_at, registry, tool) WHERE access <> '';
     CREATE INDEX index_tool_creator ON index_tool (creator, registered_at);
     CREATE INDEX index_tool_uri ON index_tool (uri_key) WHERE access <> '';
     CREATE INDEX index_tool_predicate ON index_tool (predicate) WHERE predicate IS NOT NULL;
@@ -85,12 +85,16 @@ pub struct Page {
 /// Most tools that are read at once.
 pub const MAX_TOOLS: usize = 200;
 
-/// The columns of everything that is known about a tool, and the tables that they come from.
+/// The columns of everything that is known about a tool, and the tables that they come from beside `index_tool t`.
 const VIEW: &str = "SELECT t.registry, t.tool, t.creator, t.uri, t.hash, t.predicate, t.registered_block, t.registered_at, t.updated_block,
     t.updated_at, t.deregistered_block, t.deregistered_at, t.events, l.document, u.paid_calls, u.payers, u.ranking_payers, u.volume,
-    u.signed_calls, u.last_at
-    FROM index_tool t LEFT JOIN index_listing l ON l.registry = t.registry AND l.tool = t.tool
+    u.signed_calls, u.last_at";
+const TABLES: &str = "LEFT JOIN index_listing l ON l.registry = t.registry AND l.tool = t.tool
     LEFT JOIN index_usage_total u ON u.registry = t.registry AND u.tool = t.tool";
+
+/// The same for the keys of a table `k`, which is gone through row by row.
+const KEYED: &str = "k CROSS JOIN index_tool t LEFT JOIN index_listing l ON l.registry = t.registry AND l.tool = t.tool
+    LEFT JOIN index_usage_total u ON u.registry = t.registry AND u.tool = t.tool WHERE t.registry = k.registry AND t.tool = k.tool";
 
 impl Index {
     /// Everything that is known about a tool.
@@ -104,18 +108,21 @@ impl Index {
     pub async fn tools(&self, keys: &[ToolKey]) -> Result<Vec<ToolView>, Error> {
         let mut found = HashMap::with_capacity(keys.len());
         for keys in keys.chunks(MAX_TOOLS) {
+            let ids: Vec<[u8; 32]> = keys.iter().map(ToolKey::id_bytes).collect();
             // A few lengths alone, so that there are a few statements: the rest is the last key again.
             let length = keys.len().next_power_of_two().min(MAX_TOOLS);
-            let ids: Vec<[u8; 32]> = keys.iter().map(ToolKey::id_bytes).collect();
-            let mut sql = format!("{VIEW} WHERE ");
             let mut values = Vec::with_capacity(2 * length);
             for place in 0..length {
                 let at = place.min(keys.len() - 1);
-                let or = if place == 0 { "" } else { " OR " };
-                sql.push_str(&format!("{or}(t.registry = ${} AND t.tool = ${})", 2 * place + 1, 2 * place + 2));
-                values.push(Value::Integer(keys[at].registry.0));
-                values.push(Value::Bytes(&ids[at]));
+                values.extend([Value::Integer(keys[at].registry.0), Value::Bytes(&ids[at])]);
             }
+            let sql = if length == 1 {
+                format!("{VIEW} FROM index_tool t {TABLES} WHERE t.registry = $1 AND t.tool = $2")
+            } else {
+                // Each key is looked up. With `OR` between them databases prefer to look at everything.
+                let places: Vec<String> = (0..length).map(|place| format!("(${}, ${})", 2 * place + 1, 2 * place + 2)).collect();
+                format!("WITH k (registry, tool) AS (VALUES {}) {VIEW} FROM {KEYED}", places.join(", "))
+            };
             for row in self.database().fetch_made(sql, &values).await? {
                 let view = self.view(&row).await?;
                 found.insert(view.row.key, view);
@@ -128,12 +135,9 @@ impl Index {
     pub async fn list(&self, list: &List) -> Result<Page, Error> {
         let limit = list.limit.clamp(1, MAX_TOOLS);
         let mut select = Select::default();
-        if !list.include_unverified {
-            // Spelled as in the index, or SQLite does not take it.
-            select.conditions.push_str(" AND t.listed");
-        }
         if let Some(access) = list.access {
-            select.and("t.access = ?", Kept::Text(access.as_str().to_owned()));
+            // The second half is what the index of those that were looked at asks for.
+            select.and("t.access = ? AND t.access <> ''", Kept::Text(access.as_str().to_owned()));
         }
         if let Some(registry) = list.registry {
             select.and("t.registry = ?", Kept::Integer(registry.0));
@@ -151,13 +155,35 @@ impl Index {
             select.conditions.push_str(&format!(" {sign} (${first}, ${}, ${})", first + 1, first + 2));
             select.values.extend([Kept::Integer(key.registry.0), Kept::Bytes(key.id_bytes().to_vec())]);
         }
-        let sql = format!(
-            "{VIEW} WHERE true{} ORDER BY t.registered_at {direction}, t.registry {direction}, t.tool {direction} LIMIT {}",
-            select.conditions,
-            limit + 1
-        );
+        let order =
+            format!("ORDER BY t.registered_at {direction}, t.registry {direction}, t.tool {direction} LIMIT {}", limit + 1);
+        let Select { conditions, .. } = &select;
+        let sql = if list.creator.is_some() {
+            // A plain column and no comparison: with one SQLite goes through all that are listed and looks for the creator.
+            let listed = if list.include_unverified { "TRUE" } else { "t.listed" };
+            format!("{VIEW} FROM index_tool t {TABLES} WHERE {listed}{conditions} {order}")
+        } else if !list.include_unverified {
+            format!("{VIEW} FROM index_tool t {TABLES} WHERE t.listed = TRUE{conditions} {order}")
+        } else {
+            // No index has both kinds in one order: the first of each are read, and put together.
+            let part = |listed: &str| {
+                format!(
+                    "SELECT * FROM (SELECT t.registry, t.tool FROM index_tool t WHERE t.listed = {listed}{conditions} {order}) {listed}_ones"
+                )
+            };
+            let (listed, others) = (part("TRUE"), part("FALSE"));
+            format!("WITH k (registry, tool) AS ({listed} UNION ALL {others}) {VIEW} FROM {KEYED} {order}")
+        };
         let values: Vec<Value<'_>> = select.values.iter().map(Kept::value).collect();
-        let rows = self.database().fetch_made(sql, &values).await?;
+        let rows = if list.creator.is_some() {
+            // Some creators have one tool and some have thousands. PostgreSQL must plan for this one, which it does in a transaction.
+            let mut transaction = self.database().begin_reading().await?;
+            let rows = transaction.fetch_made(sql, &values).await?;
+            transaction.commit().await?;
+            rows
+        } else {
+            self.database().fetch_made(sql, &values).await?
+        };
         let mut tools = Vec::with_capacity(rows.len());
         for row in rows.iter().take(limit) {
             tools.push(self.view(row).await?);
@@ -175,7 +201,7 @@ impl Index {
             None => ("", [0; 32]),
         };
         let values: Vec<Value<'_>> = after.iter().flat_map(|key| [Value::Integer(key.registry.0), Value::Bytes(&id)]).collect();
-        let sql = format!("{VIEW}{condition} ORDER BY t.registry, t.tool LIMIT {limit}");
+        let sql = format!("{VIEW} FROM index_tool t {TABLES}{condition} ORDER BY t.registry, t.tool LIMIT {limit}");
         let rows = self.database().fetch_made(sql, &values).await?;
         let mut tools = Vec::with_capacity(rows.len());
         for row in &rows {

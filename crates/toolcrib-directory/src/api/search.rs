@@ -181,8 +181,8 @@ pub(crate) async fn run(app: &App, asked: &Asked) -> Result<SearchResults, Refus
         }
         Some(wallet) => usable(app, &asked.query, wallet).await?,
     };
-    let keys: Vec<_> = hits.iter().map(|(view, ..)| view.row.key).collect();
-    let stats = app.index.payment_stats(&keys, app.now()).await?;
+    let used: Vec<_> = hits.iter().map(|(view, ..)| (view.row.key, view.usage)).collect();
+    let stats = app.index.payment_stats(&used, app.now()).await?;
     let mut stats = stats.into_iter();
     let results = hits.into_iter().map(|(view, score, explanation)| {
         let mut found = Found::of(&view, asked.is_whole, stats.next(), score);

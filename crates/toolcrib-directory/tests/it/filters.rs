@@ -43,6 +43,22 @@ async fn a_list_has_an_order_pages_and_no_unverified_tools() {
         assert_eq!(shelf.ids("/api/v2/tools?source=x402_bazaar").await, [0; 0]);
         assert_eq!(shelf.ids("/api/v2/tools?include_unverified=true").await, [9, 8, 7, 6, 5, 4, 3, 2, 1]);
         assert_eq!(shelf.ids("/api/v2/tools?limit=3").await, [9, 5, 4]);
+        // The two kinds are read apart: pages and both orders go on as if they were one.
+        for (order, expected) in [("newest", [9, 8, 7, 6, 5, 4, 3, 2, 1]), ("oldest", [1, 2, 3, 4, 5, 6, 7, 8, 9])] {
+            let mut seen = Vec::new();
+            let mut next = String::new();
+            loop {
+                let place = format!("/api/v2/tools?include_unverified=true&sort_by={order}&limit=2{next}");
+                seen.extend(shelf.ids(&place).await);
+                let Some(cursor) = shelf.get(&place).await.json()["next"].as_str().map(str::to_owned) else { break };
+                next = format!("&cursor={cursor}");
+            }
+            assert_eq!(seen, expected, "{order}");
+        }
+        let other = format!("creator={:#x}", Address::repeat_byte(0x22));
+        assert_eq!(shelf.ids(&format!("/api/v2/tools?{other}")).await, [5]);
+        assert_eq!(shelf.ids(&format!("/api/v2/tools?{other}&type=nft_gated")).await, [0; 0]);
+        assert_eq!(shelf.ids("/api/v2/tools?type=nft_gated&include_unverified=true&sort_by=oldest").await, [3]);
         // Page by page, while a new tool comes in between.
         let mut seen = Vec::new();
         let mut next = String::new();

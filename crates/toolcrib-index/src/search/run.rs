@@ -368,7 +368,8 @@ fn best(snapshot: &Snapshot, terms: &Terms, wanted: &Wanted) -> Result<Vec<Found
     if terms.finding.is_empty() {
         return Ok(Vec::new());
     }
-    let weights = terms.finding(&snapshot.searcher)?;
+    let finding = terms.finding(&snapshot.searcher)?;
+    let mut one_by_one = None;
     let mut best: BinaryHeap<Reverse<Scored>> = BinaryHeap::with_capacity(MAX_RANKED + 1);
     // The largest first: what it gives lets most of the others be skipped.
     let mut parts: Vec<usize> = (0..snapshot.parts.len()).collect();
@@ -378,14 +379,18 @@ fn best(snapshot: &Snapshot, terms: &Terms, wanted: &Wanted) -> Result<Vec<Found
         let Some(test) = wanted.of_part(part)? else { continue };
         if let Some(few) = &test.rare {
             let mut scores = vec![0.0; few.len()];
-            add_scores(few, &mut scores, &terms.finding, part, &snapshot.searcher)?;
+            let weights = match &one_by_one {
+                Some(weights) => weights,
+                None => one_by_one.insert(weights(&terms.finding, &snapshot.searcher)?),
+            };
+            add_scores(few, &mut scores, weights, part)?;
             for (doc, score) in few.iter().zip(scores).filter(|(_, score)| *score > 0.0) {
                 keep(&mut best, Scored { score, part: number, doc: *doc });
             }
             continue;
         }
         let mut threshold = least(&best);
-        weights.for_each_pruning(threshold, &part.reader, &mut |doc, score| {
+        finding.for_each_pruning(threshold, &part.reader, &mut |doc, score| {
             if test.holds(doc) {
                 keep(&mut best, Scored { score, part: number, doc });
                 threshold = least(&best);
@@ -395,10 +400,11 @@ fn best(snapshot: &Snapshot, terms: &Terms, wanted: &Wanted) -> Result<Vec<Found
     }
     let mut found: Vec<Found> = best.into_iter().map(|Reverse(Scored { score, part, doc })| Found { score, part, doc }).collect();
     found.sort_unstable_by_key(|found| (found.part, found.doc));
+    let adding = weights(&terms.adding, &snapshot.searcher)?;
     for hits in found.chunk_by_mut(|a, b| a.part == b.part) {
         let docs: Vec<DocId> = hits.iter().map(|hit| hit.doc).collect();
         let mut scores: Vec<f32> = hits.iter().map(|hit| hit.score).collect();
-        add_scores(&docs, &mut scores, &terms.adding, &snapshot.parts[hits[0].part], &snapshot.searcher)?;
+        add_scores(&docs, &mut scores, &adding, &snapshot.parts[hits[0].part])?;
         for (hit, score) in hits.iter_mut().zip(scores) {
             hit.score = score;
         }
@@ -421,15 +427,23 @@ fn least(best: &BinaryHeap<Reverse<Scored>>) -> f32 {
     }
 }
 
-/// Adds to the scores of a few documents of a segment, which are in their order, what terms are worth in them.
-fn add_scores(docs: &[DocId], scores: &mut [f32], terms: &[(Term, f32)], part: &Part, searcher: &Searcher) -> Result<(), Error> {
+/// What terms are worth, each by itself. It is found out once and holds in every segment.
+fn weights(terms: &[(Term, f32)], searcher: &Searcher) -> Result<Vec<(Box<dyn Weight>, f32)>, Error> {
     let steady = Steady(searcher);
+    let mut weights = Vec::with_capacity(terms.len());
     for (term, weight) in terms {
-        if part.reader.inverted_index(term.field())?.doc_freq(term)? == 0 {
+        if searcher.doc_freq(term)? == 0 {
             continue;
         }
         let query = TermQuery::new(term.clone(), IndexRecordOption::WithFreqs);
-        let one = query.weight(EnableScoring::enabled_from_statistics_provider(&steady, searcher))?;
+        weights.push((query.weight(EnableScoring::enabled_from_statistics_provider(&steady, searcher))?, *weight));
+    }
+    Ok(weights)
+}
+
+/// Adds to the scores of a few documents of a segment, which are in their order, what terms are worth in them.
+fn add_scores(docs: &[DocId], scores: &mut [f32], weights: &[(Box<dyn Weight>, f32)], part: &Part) -> Result<(), Error> {
+    for (one, weight) in weights {
         let mut scorer = one.scorer(&part.reader, *weight)?;
         for (doc, score) in docs.iter().zip(scores.iter_mut()) {
             let at = if scorer.doc() < *doc { scorer.seek(*doc) } else { scorer.doc() };

@@ -8,7 +8,7 @@ use toolcrib_core::clock::UnixTime;
 use toolcrib_core::x402::usage::{EIP3009_AUTHORIZATION, X402_SETTLEMENT};
 use toolcrib_store::database::{Row, Value};
 
-use crate::model::ToolKey;
+use crate::model::{ToolKey, UsageTotals};
 use crate::tools::MAX_TOOLS;
 use crate::{Error, Index};
 
@@ -88,46 +88,49 @@ impl Index {
         Ok((calls, rows.len() > limit))
     }
 
-    /// Sums over the paid calls of some tools, in the order of the keys.
-    pub async fn payment_stats(&self, keys: &[ToolKey], now: UnixTime) -> Result<Vec<PaymentStats>, Error> {
-        let mut found: HashMap<ToolKey, PaymentStats> = HashMap::with_capacity(keys.len());
-        for keys in keys.chunks(MAX_TOOLS) {
+    /// Sums over the paid calls of some tools, whose totals are known, in their order. Only tools that were used in the last week are
+    /// looked at call by call.
+    pub async fn payment_stats(&self, tools: &[(ToolKey, UsageTotals)], now: UnixTime) -> Result<Vec<PaymentStats>, Error> {
+        let (week, day) = (now.plus(-WEEK), now.plus(-DAY));
+        let recent = tools.iter().filter(|(_, totals)| totals.last_at.is_some_and(|last| last > week)).map(|(key, _)| *key);
+        let recent: Vec<ToolKey> = recent.collect();
+        let mut counts: HashMap<ToolKey, (u64, u64)> = HashMap::with_capacity(recent.len());
+        for keys in recent.chunks(MAX_TOOLS) {
             // As in `tools.rs`: a few lengths alone, so that there are a few statements.
             let length = keys.len().next_power_of_two().min(MAX_TOOLS);
             let ids: Vec<[u8; 32]> = keys.iter().map(ToolKey::id_bytes).collect();
-            let mut values = vec![Value::Integer(now.plus(-WEEK).seconds()), Value::Integer(now.plus(-DAY).seconds())];
-            let mut places = String::new();
+            let mut values = vec![Value::Integer(week.seconds()), Value::Integer(day.seconds())];
+            let mut places = Vec::with_capacity(length);
             for place in 0..length {
-                let at = place.min(keys.len() - 1);
-                let or = if place == 0 { "" } else { " OR " };
-                places.push_str(&format!("{or}(registry = ${} AND tool = ${})", 2 * place + 3, 2 * place + 4));
-                values.push(Value::Integer(keys[at].registry.0));
-                values.push(Value::Bytes(&ids[at]));
+                // A key twice would count twice: what is missing in the length is a tool of no registry.
+                let key = keys.get(place).map_or((Value::Integer(-1), Value::Bytes(&[])), |key| {
+                    (Value::Integer(key.registry.0), Value::Bytes(&ids[place]))
+                });
+                places.push(format!("(${}, ${})", 2 * place + 3, 2 * place + 4));
+                values.extend([key.0, key.1]);
             }
-            let sums =
-                format!("SELECT registry, tool, paid_calls, volume, payers FROM index_usage_total WHERE $1 > $2 OR {places}");
-            // The first condition is never true: it makes the two statements take the same values.
-            for row in self.database().fetch_made(sums, &values).await? {
-                let stats = PaymentStats {
-                    total_payments: number(row.integer(2)?)?,
-                    volume: number(row.integer(3)?)?,
-                    unique_buyers: number(row.integer(4)?)?,
-                    ..PaymentStats::default()
-                };
-                found.insert(ToolKey::from_columns(row.integer(0)?, row.bytes(1)?)?, stats);
-            }
-            let recent = format!(
-                "SELECT registry, tool, COUNT(*), COUNT(CASE WHEN at > $2 THEN 1 END) FROM index_usage
-                WHERE counts AND paid AND at > $1 AND ({places}) GROUP BY registry, tool"
+            let sql = format!(
+                "WITH k (registry, tool) AS (VALUES {}) SELECT u.registry, u.tool, COUNT(*), COUNT(CASE WHEN u.at > $2 THEN 1 END)
+                FROM k CROSS JOIN index_usage u WHERE u.registry = k.registry AND u.tool = k.tool AND u.counts = TRUE AND u.paid = TRUE
+                AND u.at > $1 GROUP BY u.registry, u.tool",
+                places.join(", ")
             );
-            for row in self.database().fetch_made(recent, &values).await? {
-                if let Some(stats) = found.get_mut(&ToolKey::from_columns(row.integer(0)?, row.bytes(1)?)?) {
-                    stats.payments_last_7d = number(row.integer(2)?)?;
-                    stats.payments_last_24h = number(row.integer(3)?)?;
-                }
+            for row in self.database().fetch_made(sql, &values).await? {
+                let key = ToolKey::from_columns(row.integer(0)?, row.bytes(1)?)?;
+                counts.insert(key, (number(row.integer(2)?)?, number(row.integer(3)?)?));
             }
         }
-        Ok(keys.iter().map(|key| found.get(key).copied().unwrap_or_default()).collect())
+        let stats = tools.iter().map(|(key, totals)| {
+            let (week, day) = counts.get(key).copied().unwrap_or_default();
+            PaymentStats {
+                total_payments: totals.paid_calls,
+                volume: totals.volume,
+                unique_buyers: totals.payers,
+                payments_last_24h: day,
+                payments_last_7d: week,
+            }
+        });
+        Ok(stats.collect())
     }
 }
 

@@ -147,11 +147,15 @@ async fn a_payment_counts_once() {
             assert_eq!((call.caller, call.seller, call.asset), (alice().address(), CREATOR, Some(stage.token.address)));
             assert_eq!((call.amount.as_deref(), call.chain_id), (Some("10000"), LOCAL));
             let unknown = ToolKey { id: U256::from(77), ..shop.key };
-            let stats = shop.index.payment_stats(&[unknown, shop.key], Now.now()).await.expect("sums");
+            let stats = shop
+                .index
+                .payment_stats(&[(unknown, UsageTotals::default()), (shop.key, totals)], Now.now())
+                .await
+                .expect("sums");
             assert_eq!(stats[0], Default::default());
             assert_eq!((stats[1].total_payments, stats[1].volume, stats[1].unique_buyers), (3, 5 * PRICE, 2));
             assert_eq!((stats[1].payments_last_24h, stats[1].payments_last_7d), (3, 3));
-            let stats = shop.index.payment_stats(&[shop.key], Now.now().plus(2 * 86_400)).await.expect("sums");
+            let stats = shop.index.payment_stats(&[(shop.key, totals)], Now.now().plus(2 * 86_400)).await.expect("sums");
             assert_eq!((stats[0].payments_last_24h, stats[0].payments_last_7d), (0, 3));
         }
     }
