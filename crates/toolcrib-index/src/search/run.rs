@@ -16,7 +16,7 @@ use crate::Error;
 use crate::model::ToolKey;
 use crate::search::cursor::Place;
 use crate::search::document::Fields;
-use crate::search::embedding::{Embedding, Vector};
+use crate::search::embedding::{Asked, Embedding};
 use crate::search::facets::Counter;
 use crate::search::filter::{Test, Wanted, labels};
 use crate::search::held::{Held, Ranked, RankedHit};
@@ -38,14 +38,14 @@ const EVERYWHERE: u64 = 2_000;
 const EVERYWHERE_SHARE: u64 = 8;
 
 /// What a word adds when it is in the name or the description, beside what it adds by being in the text.
-const NAME: f32 = 0.3;
+const NAME: f32 = 0.4;
 const DESCRIPTION: f32 = 0.3;
 
 /// What two words add when they are neighbours in both.
-const PAIR: f32 = 0.3;
+const PAIR: f32 = 0.4;
 
 /// What an identifier adds when it is written as in the tool.
-const WHOLE: f32 = 1.0;
+const WHOLE: f32 = 0.5;
 
 /// What a number counts. Numbers in requests are mostly arguments, not what the tool is about.
 const NUMBER: f32 = 0.3;
@@ -53,8 +53,18 @@ const NUMBER: f32 = 0.3;
 /// What a corrected word counts for each mistake.
 const MISTAKE: f32 = 0.6;
 
-/// What nearness of meaning adds at most, as a part of what the best hit has by its words.
-const MEANING: f32 = 0.5;
+/// What nearness of meaning adds, as a part of what the best hit has by its words: for each deviation by which a hit is nearer than the
+/// others are on average. How near texts are to each other at all differs from model to model and from query to query; this does not.
+const MEANING: f64 = 0.1;
+
+/// Most deviations that count: together they add half of what the best hit has.
+const MAX_DEVIATIONS: f64 = 5.0;
+
+/// The least that counts as a deviation. Of few hits, or of hits that all mean the same, the smallest difference would be a large one.
+const MIN_DEVIATION: f64 = 0.05;
+
+/// Nearness is counted in this part of one, so that sums are exact.
+const NEAR_STEPS: f32 = 4096.0;
 
 /// Scores by words are rounded to this part of one, so that the order in which sums are made does not matter.
 const SCORE_STEPS: f32 = 256.0;
@@ -125,7 +135,7 @@ impl Answering<'_> {
     }
 
     fn rank(&self, query: &SearchQuery, words: &Words, search: u32) -> Result<Ranked, Error> {
-        let direction = match (self.embedding, &query.text) {
+        let asked = match (self.embedding, &query.text) {
             (Some(embedding), Some(text)) => embedding.of_query(text),
             _ => None,
         };
@@ -142,7 +152,7 @@ impl Answering<'_> {
                     counter.add(part, found.iter().filter(|found| found.part == number).map(|found| found.doc))?;
                 }
             }
-            let mut hits: Vec<RankedHit> = rank_again(&snapshot.parts, &found, direction.as_ref());
+            let mut hits: Vec<RankedHit> = rank_again(&snapshot.parts, &found, asked.as_ref());
             hits.sort_by(|a, b| b.score.total_cmp(&a.score).then_with(|| b.key.cmp(&a.key)));
             ranked.hits.append(&mut hits);
             if !is_unverified {
@@ -458,22 +468,36 @@ fn add_scores(docs: &[DocId], scores: &mut [f32], weights: &[(Box<dyn Weight>, f
 }
 
 /// Scores with what else is known.
-fn rank_again(parts: &[Part], found: &[Found], direction: Option<&Vector>) -> Vec<RankedHit> {
+fn rank_again(parts: &[Part], found: &[Found], asked: Option<&Asked>) -> Vec<RankedHit> {
     let rounded = |score: f32| (score * SCORE_STEPS).round() / SCORE_STEPS;
     let most = found.iter().map(|found| rounded(found.score)).fold(0.0, f32::max);
-    let hits = found.iter().map(|found| {
+    let deviations = asked.map(|asked| {
+        let vectors = found.iter().map(|found| parts[found.part].vector(found.doc));
+        deviations(&vectors.map(|vector| Some(asked.nearness(&vector?))).collect::<Vec<_>>())
+    });
+    let hits = found.iter().enumerate().map(|(number, found)| {
         let part = &parts[found.part];
         let text = rounded(found.score);
-        let meaning = direction.map(|direction| {
-            let near = part.vector(found.doc).map_or(0.0, |vector| vector.cosine(direction).max(0.0));
-            rounded(MEANING * most * near)
-        });
+        let meaning = deviations.as_ref().map(|all| rounded((MEANING * all[number]) as f32 * most));
         let base = text + meaning.unwrap_or_default();
         let signals = part.signals(found.doc);
         let score = base + Signals::unpack(signals).added_to(base).sum();
         RankedHit { key: part.key(found.doc), score, text, meaning, signals }
     });
     hits.collect()
+}
+
+/// By how many deviations each is nearer than all are on average; nothing for those that are not, or of which nothing is known.
+fn deviations(near: &[Option<f32>]) -> Vec<f64> {
+    let steps = |near: f32| (near * NEAR_STEPS).round() as i64;
+    let known = near.iter().flatten().map(|near| steps(*near));
+    let (count, sum, squares) =
+        known.fold((0, 0, 0), |(count, sum, squares), near| (count + 1, sum + near, squares + near * near));
+    let (count, one) = (f64::from(count.max(1)), f64::from(NEAR_STEPS));
+    let mean = sum as f64 / count;
+    let deviation = (squares as f64 / count - mean * mean).max(0.0).sqrt().max(MIN_DEVIATION * one);
+    let beyond = |near: f32| ((steps(near) as f64 - mean) / deviation).clamp(0.0, MAX_DEVIATIONS);
+    near.iter().map(|near| near.map_or(0.0, beyond)).collect()
 }
 
 /// A document and its score, in the order of scores.
@@ -568,6 +592,19 @@ impl Needed {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nearness_counts_beside_the_others() {
+        assert_eq!(deviations(&[]), [] as [f64; 0]);
+        assert_eq!(deviations(&[Some(0.9)]), [0.0]);
+        assert_eq!(deviations(&[Some(0.75), Some(0.25), None]), [1.0, 0.0, 0.0]);
+        // The same distance on another level is the same; one that is next to nothing stays so.
+        assert_eq!(deviations(&[Some(0.5), Some(0.0)]), [1.0, 0.0]);
+        assert!(deviations(&[Some(0.501), Some(0.5)])[0] < 0.02);
+        let mut many = vec![Some(0.0); 299];
+        many.push(Some(1.0));
+        assert_eq!(deviations(&many)[299], MAX_DEVIATIONS);
+    }
 
     #[test]
     fn rounded_counts_keep_their_order() {

@@ -631,22 +631,44 @@ async fn many_search_while_it_is_fed() {
     assert_eq!(keys.len(), 25);
 }
 
-/// Holds what was reached. Without optimisation on a part of the requests, because the engine is slow then.
+/// What each set must reach: what is promised for all requests, and a little below what was measured on each split.
+const QUALITY: [(&str, quality::Scores); 2] = [
+    ("seal-tools", quality::Scores { dev: 92.3, test: 92.8, all: 89.7 }),
+    ("bfcl-v4", quality::Scores { dev: 64.5, test: 62.4, all: 63.3 }),
+];
+
+/// The folder that an environment variable names, or word that something is not tested.
+fn given(variable: &str, what: &str) -> Option<std::path::PathBuf> {
+    let folder = std::env::var_os(variable).map(Into::into);
+    if folder.is_none() {
+        let _ = writeln!(std::io::stderr(), "\nSKIPPED: no {variable}, so {what} is not tested");
+    }
+    folder
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn tools_are_found_better_than_by_plain_frequencies() {
-    let Some(corpus) = std::env::var_os("TOOLCRIB_CORPUS") else {
-        let _ = writeln!(std::io::stderr(), "\nSKIPPED: no TOOLCRIB_CORPUS, so the quality of search is not tested");
-        return;
-    };
-    let folder = Path::new(&corpus).join("retrieval");
-    for (name, least) in [("seal-tools", 89.7), ("bfcl-v4", 63.3)] {
-        let mut set = quality::Set::read(&folder, name);
-        if cfg!(debug_assertions) {
-            set.keep_every(6);
-        }
+    let Some(corpus) = given("TOOLCRIB_CORPUS", "the quality of search") else { return };
+    for (name, least) in QUALITY {
+        let set = quality::Set::read(&corpus.join("retrieval"), name);
         let (flat, ours) = (quality::flat(&set).await, quality::ours(&set, None).await);
-        // A part may be harder than the whole; it must be better than plain frequencies all the same.
-        assert!(cfg!(debug_assertions) || ours.all >= least, "{name}: {ours:?}, and at least {least} is wanted");
-        assert!(ours.all > flat.all + 1.0, "{name}: {ours:?} against {flat:?}");
+        assert!(ours.dev >= least.dev && ours.test >= least.test && ours.all >= least.all, "{name}: {ours:?}, least {least:?}");
+        assert!(ours.dev > flat.dev + 1.0 && ours.test > flat.test + 1.0, "{name}: {ours:?} against {flat:?}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn meaning_adds_a_point() {
+    let Some(corpus) = given("TOOLCRIB_CORPUS", "the quality of search") else { return };
+    let Some(model) = given("TOOLCRIB_EMBEDDING", "what an embedding adds to search") else { return };
+    let (mut dev, mut test, mut all) = (0.0, 0.0, 0.0);
+    for name in quality::SETS {
+        let set = quality::Set::read(&corpus.join("retrieval"), name);
+        let (plain, meant) = (quality::ours(&set, None).await, quality::ours(&set, Some(&model)).await);
+        dev += meant.dev - plain.dev;
+        test += meant.test - plain.test;
+        all += meant.all - plain.all;
+    }
+    let sets = quality::SETS.len() as f64;
+    assert!(dev >= sets && test >= sets && all >= sets, "on average {} {} {}", dev / sets, test / sets, all / sets);
 }

@@ -56,9 +56,10 @@ impl Set {
         Self { name, tools, requests }
     }
 
-    /// Keeps every so many requests.
-    pub(crate) fn keep_every(&mut self, step: u64) {
-        self.requests.retain(|request| request.id.is_multiple_of(step));
+    /// Keeps the requests that weights may be chosen by. Nothing of the others is searched for, so nothing of them can be seen.
+    pub(crate) fn keep_dev(&mut self) {
+        let name = self.name;
+        self.requests.retain(|request| is_dev(name, request.id));
     }
 
     fn scores(&self, found: &[Vec<usize>]) -> Scores {
@@ -68,12 +69,16 @@ impl Set {
             let gain = |place: usize| 1.0 / ((place + 2) as f64).log2();
             let hits = found.iter().take(10).enumerate().filter(|(_, tool)| relevant.contains(self.tools[**tool].id.as_str()));
             let score = hits.map(|(place, _)| gain(place)).sum::<f64>() / (0..relevant.len().min(10)).map(gain).sum::<f64>();
-            let hash = alloy_primitives::keccak256(format!("{}:{}", self.name, request.id));
-            if hash[0] % 5 < 2 { dev.push(score) } else { test.push(score) }
+            if is_dev(self.name, request.id) { dev.push(score) } else { test.push(score) }
         }
         let mean = |scores: &[f64]| 100.0 * scores.iter().sum::<f64>() / scores.len() as f64;
         Scores { dev: mean(&dev), test: mean(&test), all: mean(&[dev, test].concat()) }
     }
+}
+
+/// Whether a request is of the split that weights are chosen by: two fifths, by a hash of set and number.
+fn is_dev(set: &str, request: u64) -> bool {
+    alloy_primitives::keccak256(format!("{set}:{request}"))[0] % 5 < 2
 }
 
 async fn empty_index() -> Index {

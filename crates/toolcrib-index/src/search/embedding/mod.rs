@@ -6,6 +6,7 @@
 
 mod tensors;
 mod tokenizer;
+mod wordpiece;
 
 use std::path::Path;
 
@@ -21,6 +22,12 @@ const MAX_CHARS: usize = 1_000;
 
 /// Most pieces of a text.
 const MAX_PIECES: usize = 512;
+
+/// Most parts of a query that are looked at by themselves.
+const MAX_PARTS: usize = 16;
+
+/// Letters that a part of a query has at least. Shorter ones are greetings, names and units.
+const MIN_PART_LETTERS: usize = 16;
 
 /// Columns that a vector is kept in: eight numbers of eight bits each. Columns are merged, mapped and forgotten with everything else of a
 /// document, which a file of our own would have to do by hand.
@@ -78,13 +85,22 @@ impl Embedding {
         self.of_text(&format!("{name}: {description}"))
     }
 
-    /// The vector of a query: of what is asked for, without what is quoted and without numbers, which are arguments. If nothing else is
-    /// there, of that.
-    pub(super) fn of_query(&self, text: &str) -> Option<Vector> {
+    /// What a query asks for, without what is quoted and without numbers, which are arguments. If nothing else is there, that.
+    ///
+    /// Requests often ask for several things. The mean of all of them is near none, so each part between marks counts by itself too.
+    pub(super) fn of_query(&self, text: &str) -> Option<Asked> {
         let start: String = text.chars().take(MAX_CHARS).collect();
         let unquoted: String = start.split('"').step_by(2).collect::<Vec<_>>().join(" ");
-        let asked: String = unquoted.chars().filter(|c| !c.is_numeric()).collect();
-        if asked.chars().any(char::is_alphabetic) { self.of_text(&asked) } else { self.of_text(&start) }
+        let plain = |text: &str| text.chars().filter(|c| !c.is_numeric()).collect::<String>();
+        let letters = |text: &str| text.chars().filter(|c| c.is_alphabetic()).count();
+        let whole = plain(&unquoted);
+        if letters(&whole) == 0 {
+            return Asked::of(self.of_text(&start));
+        }
+        let parts = parts(&unquoted).map(plain).filter(|part| letters(part) >= MIN_PART_LETTERS).take(MAX_PARTS);
+        Asked::of(
+            std::iter::once(whole.clone()).chain(parts.filter(|part| *part != whole)).filter_map(|part| self.of_text(&part)),
+        )
     }
 
     fn of_text(&self, text: &str) -> Option<Vector> {
@@ -96,6 +112,27 @@ impl Embedding {
         }
         Vector::quantised(&sum)
     }
+}
+
+/// What stands between marks that end a sentence or a part of one. A mark inside of a word ends nothing.
+fn parts(text: &str) -> impl Iterator<Item = &str> {
+    let mut rest = Some(text);
+    std::iter::from_fn(move || {
+        let text = rest.take()?;
+        let mut last = None;
+        let end = text.char_indices().find_map(|(at, c)| {
+            let is_end = c == '\n' || (c.is_whitespace() && matches!(last, Some('.' | '?' | '!' | ';' | ':' | ',')));
+            last = Some(c);
+            is_end.then_some((at, at + c.len_utf8()))
+        });
+        match end {
+            Some((end, next)) => {
+                rest = Some(&text[next..]);
+                Some(&text[..end])
+            }
+            None => Some(text),
+        }
+    })
 }
 
 /// Reads a file that is not larger than allowed.
@@ -137,19 +174,35 @@ impl Vector {
         Self(values)
     }
 
-    /// How near two directions are, from -1 to 1.
-    pub(super) fn cosine(&self, other: &Self) -> f32 {
-        let (mut dot, mut own, mut others) = (0_i32, 0_i32, 0_i32);
-        for (a, b) in self.0.iter().zip(&other.0) {
-            let (a, b) = (i32::from(*a), i32::from(*b));
-            dot += a * b;
-            own += a * a;
-            others += b * b;
-        }
-        if own == 0 || others == 0 {
+    fn dot(&self, other: &Self) -> i32 {
+        self.0.iter().zip(&other.0).map(|(a, b)| i32::from(*a) * i32::from(*b)).sum()
+    }
+
+    fn length(&self) -> f32 {
+        (self.dot(self) as f32).sqrt()
+    }
+}
+
+/// The directions of what a query asks for. At least one, and each has a length.
+#[derive(Debug)]
+pub(super) struct Asked(Vec<(Vector, f32)>);
+
+impl Asked {
+    fn of(directions: impl IntoIterator<Item = Vector>) -> Option<Self> {
+        let directions: Vec<_> = directions.into_iter().map(|direction| (direction.length(), direction)).collect();
+        let asked: Vec<_> =
+            directions.into_iter().filter(|(length, _)| *length > 0.0).map(|(length, one)| (one, length)).collect();
+        (!asked.is_empty()).then_some(Self(asked))
+    }
+
+    /// How near a tool is to the nearest of them, from -1 to 1.
+    pub(super) fn nearness(&self, tool: &Vector) -> f32 {
+        let length = tool.length();
+        if length <= 0.0 {
             return 0.0;
         }
-        dot as f32 / ((own as f32).sqrt() * (others as f32).sqrt())
+        let near = self.0.iter().map(|(direction, own)| direction.dot(tool) as f32 / (own * length));
+        near.fold(-1.0, f32::max)
     }
 }
 
@@ -166,7 +219,8 @@ mod tests {
             if let Some(vector) = Vector::quantised(&values) {
                 let columns: Vec<u64> = vector.packed().collect();
                 prop_assert_eq!(&Vector::unpacked(&columns.try_into().expect("as many")), &vector);
-                prop_assert!((vector.cosine(&vector) - 1.0).abs() < 1e-5);
+                let asked = Asked::of([vector.clone()]).expect("a direction");
+                prop_assert!((asked.nearness(&vector) - 1.0).abs() < 1e-5);
             }
         }
 
@@ -174,6 +228,27 @@ mod tests {
         fn any_bytes_are_refused_or_read(tensors in prop::collection::vec(any::<u8>(), 0..200), words in ".{0,200}") {
             let _ = Embedding::read(&tensors, words.as_bytes());
         }
+    }
+
+    #[test]
+    fn queries_fall_into_parts() {
+        let all = |text| parts(text).collect::<Vec<_>>();
+        assert_eq!(all("one, two. three"), ["one,", "two.", "three"]);
+        assert_eq!(all("a.b costs 1.5 or 1,000\nso?"), ["a.b costs 1.5 or 1,000", "so?"]);
+        assert_eq!(all(""), [""]);
+    }
+
+    #[test]
+    fn the_nearest_of_several_counts() {
+        let unit = |at: usize| {
+            let mut values = [0.0; DIMENSIONS];
+            values[at] = 1.0;
+            Vector::quantised(&values).expect("a direction")
+        };
+        let asked = Asked::of([unit(0), unit(1)]).expect("two");
+        assert_eq!(asked.nearness(&unit(1)), 1.0);
+        assert_eq!(asked.nearness(&unit(2)), 0.0);
+        assert!(Asked::of([]).is_none());
     }
 
     #[test]

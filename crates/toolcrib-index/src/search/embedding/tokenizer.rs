@@ -1,12 +1,15 @@
-//! The pieces of words that a static embedding has vectors for: byte pair encoding as Llama has it.
+//! The pieces of words that a static embedding has vectors for: byte pair encoding as Llama has it, or pieces of words as Bert has them.
 //!
-//! Spaces become `▁`, one is put in front, and then the two neighbours that were merged earliest in training are merged, again and again.
-//! Characters without a piece of their own become their bytes (`<0xE2>`). Of the other kinds of tokenizer none is read.
+//! Pairs: spaces become `▁`, one is put in front, and then the two neighbours that were merged earliest in training are merged, again and
+//! again. Characters without a piece of their own become their bytes (`<0xE2>`). Words: see [`super::wordpiece`]. Of the other kinds of
+//! tokenizer none is read.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
 use serde::Deserialize;
+
+use super::wordpiece;
 
 /// Largest file.
 pub(super) const MAX_BYTES: u64 = 32 << 20;
@@ -23,6 +26,12 @@ const SPACE: &str = "\u{2581}";
 #[derive(Deserialize)]
 struct File {
     model: Model,
+    normalizer: Option<Normalizer>,
+}
+
+#[derive(Deserialize)]
+struct Normalizer {
+    lowercase: Option<bool>,
 }
 
 #[derive(Deserialize)]
@@ -30,7 +39,9 @@ struct Model {
     #[serde(rename = "type")]
     kind: Option<String>,
     vocab: HashMap<String, usize>,
+    #[serde(default)]
     merges: Vec<Merge>,
+    continuing_subword_prefix: Option<String>,
     unk_token: Option<String>,
 }
 
@@ -50,6 +61,8 @@ pub(super) struct Tokenizer {
     bytes: Vec<Option<u32>>,
     unknown: Option<u32>,
     count: usize,
+    /// For pieces of words instead of pairs.
+    words: Option<wordpiece::Rules>,
 }
 
 impl std::fmt::Debug for Tokenizer {
@@ -62,9 +75,12 @@ impl Tokenizer {
     pub(super) fn read(bytes: &[u8]) -> Result<Self, String> {
         let file: File = serde_json::from_slice(bytes).map_err(|_| "tokenizer.json is not what was expected".to_owned())?;
         let model = file.model;
-        if model.kind.is_some_and(|kind| kind != "BPE") {
-            return Err("tokenizer.json is of another kind than BPE".to_owned());
-        }
+        let is_cased = file.normalizer.and_then(|normalizer| normalizer.lowercase) == Some(false);
+        let words = match model.kind.as_deref() {
+            None | Some("BPE") => None,
+            Some("WordPiece") => Some(wordpiece::Rules::new(model.continuing_subword_prefix, is_cased)),
+            Some(_) => return Err("tokenizer.json is of another kind than BPE and WordPiece".to_owned()),
+        };
         if model.vocab.len() > MAX_PIECES || model.merges.len() > MAX_MERGES {
             return Err(format!("tokenizer.json has more than {MAX_PIECES} pieces or {MAX_MERGES} merges"));
         }
@@ -90,7 +106,7 @@ impl Tokenizer {
         }
         let bytes = (0..=255_u8).map(|byte| pieces.get(&format!("<0x{byte:02X}>")).copied()).collect();
         let unknown = model.unk_token.and_then(|unknown| pieces.get(&unknown).copied());
-        Ok(Self { pieces, merges, bytes, unknown, count })
+        Ok(Self { pieces, merges, bytes, unknown, count, words })
     }
 
     /// One more than the largest number of a piece.
@@ -100,6 +116,13 @@ impl Tokenizer {
 
     /// The pieces of a text. The caller bounds its length; the time goes with length and its logarithm.
     pub(super) fn pieces_of(&self, text: &str) -> Vec<usize> {
+        match &self.words {
+            Some(rules) => rules.pieces_of(text, &self.pieces),
+            None => self.pairs_of(text),
+        }
+    }
+
+    fn pairs_of(&self, text: &str) -> Vec<usize> {
         let text = format!("{SPACE}{}", text.replace(' ', SPACE));
         let mut symbols: Vec<Symbol> = Vec::with_capacity(text.len());
         let mut buffer = [0; 4];
@@ -195,7 +218,7 @@ mod tests {
         for text in [
             "",
             "{}",
-            r#"{"model":{"type":"WordPiece","vocab":{},"merges":[]}}"#,
+            r#"{"model":{"type":"Unigram","vocab":{},"merges":[]}}"#,
             r#"{"model":{"type":"BPE","vocab":{"a":4294967296},"merges":[]}}"#,
             r#"{"model":{"type":"BPE","vocab":{"a":-1},"merges":[]}}"#,
             r#"{"model":{"type":"BPE","vocab":{"a":0},"merges":["aa"]}}"#,

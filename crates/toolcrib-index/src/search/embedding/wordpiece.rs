@@ -1,0 +1,94 @@
+//! Pieces of words as Bert has them: small letters without accents, and of each word the longest piece that fits, again and again.
+//!
+//! Everything that is neither letter nor digit stands for itself. A word that cannot be made of pieces is left out: the vector for unknown
+//! words says nothing.
+
+use std::collections::HashMap;
+
+use unicode_normalization::UnicodeNormalization as _;
+use unicode_normalization::char::is_combining_mark;
+
+/// Longest word, in characters. Longer ones are left out, as they are in training.
+const MAX_WORD_CHARS: usize = 100;
+
+/// How pieces are written.
+pub(super) struct Rules {
+    /// In front of every piece but the first of a word.
+    prefix: String,
+    is_cased: bool,
+}
+
+impl Rules {
+    pub(super) fn new(prefix: Option<String>, is_cased: bool) -> Self {
+        Self { prefix: prefix.unwrap_or_else(|| "##".to_owned()), is_cased }
+    }
+
+    /// The pieces of a text. The caller bounds its length; the time goes with length and the length of words.
+    pub(super) fn pieces_of(&self, text: &str, pieces: &HashMap<String, u32>) -> Vec<usize> {
+        let mut found = Vec::new();
+        let mut word: Vec<char> = Vec::new();
+        for c in text.nfd().filter(|c| self.is_cased || !is_combining_mark(*c)) {
+            let is_alone =
+                !c.is_alphanumeric() && !is_combining_mark(c) || matches!(c, '\u{3400}'..='\u{9FFF}' | '\u{20000}'..='\u{2FFFF}');
+            if !is_alone {
+                if self.is_cased {
+                    word.push(c)
+                } else {
+                    word.extend(c.to_lowercase())
+                }
+                continue;
+            }
+            self.add_word(&word, pieces, &mut found);
+            word.clear();
+            if !c.is_whitespace() && !c.is_control() {
+                self.add_word(&[c], pieces, &mut found);
+            }
+        }
+        self.add_word(&word, pieces, &mut found);
+        found
+    }
+
+    fn add_word(&self, word: &[char], pieces: &HashMap<String, u32>, found: &mut Vec<usize>) {
+        if word.len() > MAX_WORD_CHARS {
+            return;
+        }
+        let (mut start, before) = (0, found.len());
+        while start < word.len() {
+            let longest = (start + 1..=word.len()).rev().find_map(|end| {
+                let mut piece = if start == 0 { String::new() } else { self.prefix.clone() };
+                piece.extend(&word[start..end]);
+                pieces.get(&piece).map(|number| (*number, end))
+            });
+            let Some((number, end)) = longest else {
+                found.truncate(before);
+                return;
+            };
+            found.push(number as usize);
+            start = end;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tokenizer::Tokenizer;
+
+    const SMALL: &str = r###"{"normalizer":{"type":"BertNormalizer","lowercase":true},"model":{"type":"WordPiece","unk_token":"[UNK]",
+        "continuing_subword_prefix":"##","vocab":{"[UNK]":0,"weather":1,"fore":2,"##cast":3,"##s":4,".":5,"cafe":6,"天":7,"##er":8,"we":9}}}"###;
+
+    #[test]
+    fn the_longest_piece_comes_first() {
+        let tokenizer = Tokenizer::read(SMALL.as_bytes()).expect("a tokenizer");
+        assert_eq!(tokenizer.pieces_of("Weather FORECASTS."), [1, 2, 3, 4, 5]);
+        assert_eq!(tokenizer.pieces_of("café\u{0} we.er"), [6, 9, 5]);
+        assert_eq!(tokenizer.pieces_of("forest"), [] as [usize; 0]);
+        assert_eq!(tokenizer.pieces_of("天天"), [7, 7]);
+        assert_eq!(tokenizer.pieces_of(&"s".repeat(10_000)), [] as [usize; 0]);
+    }
+
+    #[test]
+    fn capitals_count_where_a_file_says_so() {
+        let tokenizer = Tokenizer::read(SMALL.replace("true", "false").as_bytes()).expect("a tokenizer");
+        assert_eq!(tokenizer.pieces_of("Weather weather"), [1]);
+    }
+}
