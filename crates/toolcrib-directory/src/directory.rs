@@ -68,7 +68,7 @@ impl App {
     pub(crate) async fn find(&self, query: &SearchQuery) -> Result<SearchPage, toolcrib_index::Error> {
         let (search, query) = (self.search.clone(), query.clone());
         let found = tokio::task::spawn_blocking(move || search.run(&query)).await;
-        found.unwrap_or(Err(toolcrib_index::Error::Corrupt { what: "state of search" }))
+        found.unwrap_or_else(|error| Err(toolcrib_index::Error::Search { reason: error.to_string() }))
     }
 }
 

@@ -100,15 +100,12 @@ impl Index {
             let length = keys.len().next_power_of_two().min(MAX_TOOLS);
             let ids: Vec<[u8; 32]> = keys.iter().map(ToolKey::id_bytes).collect();
             let mut values = vec![Value::Integer(week.seconds()), Value::Integer(day.seconds())];
-            let mut places = Vec::with_capacity(length);
-            for place in 0..length {
-                // A key twice would count twice: what is missing in the length is a tool of no registry.
-                let key = keys.get(place).map_or((Value::Integer(-1), Value::Bytes(&[])), |key| {
-                    (Value::Integer(key.registry.0), Value::Bytes(&ids[place]))
-                });
-                places.push(format!("(${}, ${})", 2 * place + 3, 2 * place + 4));
-                values.extend([key.0, key.1]);
+            for (key, id) in keys.iter().zip(&ids) {
+                values.extend([Value::Integer(key.registry.0), Value::Bytes(id)]);
             }
+            // A key twice would count twice: what is missing in the length is a tool of no registry.
+            values.extend([Value::Integer(-1), Value::Bytes(&[])].into_iter().cycle().take(2 * (length - keys.len())));
+            let places: Vec<String> = (0..length).map(|place| format!("(${}, ${})", 2 * place + 3, 2 * place + 4)).collect();
             let sql = format!(
                 "WITH k (registry, tool) AS (VALUES {}) SELECT u.registry, u.tool, COUNT(*), COUNT(CASE WHEN u.at > $2 THEN 1 END)
                 FROM k CROSS JOIN index_usage u WHERE u.registry = k.registry AND u.tool = k.tool AND u.counts = TRUE AND u.paid = TRUE
