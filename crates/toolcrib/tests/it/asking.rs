@@ -68,7 +68,6 @@ fn send(place: &Place, from: Address, to: Address, signature: &str, words: &[U25
     place.world.ask("eth_sendTransaction", &request.to_string());
 }
 
-// req: API-003
 #[test]
 fn evidence_is_served_and_the_chain_says_who_may_call() {
     let mut place = Place::new();

@@ -254,7 +254,6 @@ fn check_leases(stage: &Stage, dead: &[&str]) {
     );
 }
 
-// req: IDX-001
 #[test]
 fn two_followers_four_workers_and_two_directories_share_one_postgres() {
     let Some(stage) = stage(Backend::Postgres) else { return };
