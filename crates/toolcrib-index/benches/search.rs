@@ -112,6 +112,12 @@ async fn bench(count: u64, folder: &Path, embedding: Option<&Path>) {
         sentence(dice, words)
     };
     measure("natural language (8 to 25 words)", &search, |dice| SearchQuery { text: Some(request(dice)), ..plain.clone() });
+    measure("the same in parts of four words", &search, |dice| {
+        let words = request(dice);
+        let words: Vec<&str> = words.split(' ').collect();
+        let parts = words.chunks(4).map(|part| part.join(" ")).collect::<Vec<_>>().join(", ");
+        SearchQuery { text: Some(parts), ..plain.clone() }
+    });
     measure("the same, 100 words", &search, |dice| SearchQuery { text: Some(sentence(dice, 100)), ..plain.clone() });
     measure("the same with facets", &search, |dice| SearchQuery { text: Some(request(dice)), facets: true, ..plain.clone() });
     measure("keyword, misspelled", &search, |dice| {
