@@ -67,7 +67,7 @@ pub(crate) async fn measure() {
     let (list, one) = ("/api/v2/tools?limit=20".to_owned(), format!("/api/v2/tools/{CHAIN}/{REGISTRY:#x}/"));
     let of_ours = |path: &str| format!("request = function() return wrk.format('GET', '{path}') end");
     let any = format!(
-        "math.randomseed(os.time()) request = function() return wrk.format('GET', '{one}' .. math.random(0, {tools} - 1)) end"
+        "math.randomseed(os.time()) request = function() return wrk.format('GET', '{one}' .. math.random(1, {tools} - 1)) end"
     );
     let of_ponder = |query: &str| {
         format!(
@@ -88,7 +88,7 @@ pub(crate) async fn measure() {
             ("list, ours on PostgreSQL", on_postgres.id(), on_postgres.port, of_ours(&list)),
             ("get one, Ponder", ponder.id(), ponder.port, of_ponder(&by_key("77"))),
             ("get one, ours on SQLite", on_sqlite.id(), on_sqlite.port, of_ours(&format!("{one}77"))),
-            ("get any, Ponder", ponder.id(), ponder.port, of_ponder(&by_key(&format!("math.random(0, {tools} - 1)")))),
+            ("get any, Ponder", ponder.id(), ponder.port, of_ponder(&by_key(&format!("math.random(1, {tools} - 1)")))),
             ("get any, ours on SQLite", on_sqlite.id(), on_sqlite.port, any.clone()),
             ("get any, ours on PostgreSQL", on_postgres.id(), on_postgres.port, any.clone()),
         ] {
