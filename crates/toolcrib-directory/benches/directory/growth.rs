@@ -118,7 +118,8 @@ fn mixed(size: u64, number: u64) -> (&'static str, String) {
             let words = (0..1 + dice.roll(3)).map(|_| dice.word()).collect::<Vec<_>>().join("+");
             ("search", format!("/api/v2/tools/search?query={words}"))
         }
-        _ => ("get", format!("/api/v2/tools/{CHAIN}/{REGISTRY:#x}/{}", dice.roll(size))),
+        // There is no tool with the number nought.
+        _ => ("get", format!("/api/v2/tools/{CHAIN}/{REGISTRY:#x}/{}", 1 + dice.roll(size - 1))),
     }
 }
 
