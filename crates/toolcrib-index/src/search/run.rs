@@ -427,8 +427,11 @@ fn least(best: &BinaryHeap<Reverse<Scored>>) -> f32 {
     }
 }
 
+/// A term that can be looked for in a segment, and how much it counts.
+type Weighed = (Box<dyn Weight>, f32);
+
 /// What terms are worth, each by itself. It is found out once and holds in every segment.
-fn weights(terms: &[(Term, f32)], searcher: &Searcher) -> Result<Vec<(Box<dyn Weight>, f32)>, Error> {
+fn weights(terms: &[(Term, f32)], searcher: &Searcher) -> Result<Vec<Weighed>, Error> {
     let steady = Steady(searcher);
     let mut weights = Vec::with_capacity(terms.len());
     for (term, weight) in terms {
@@ -442,7 +445,7 @@ fn weights(terms: &[(Term, f32)], searcher: &Searcher) -> Result<Vec<(Box<dyn We
 }
 
 /// Adds to the scores of a few documents of a segment, which are in their order, what terms are worth in them.
-fn add_scores(docs: &[DocId], scores: &mut [f32], weights: &[(Box<dyn Weight>, f32)], part: &Part) -> Result<(), Error> {
+fn add_scores(docs: &[DocId], scores: &mut [f32], weights: &[Weighed], part: &Part) -> Result<(), Error> {
     for (one, weight) in weights {
         let mut scorer = one.scorer(&part.reader, *weight)?;
         for (doc, score) in docs.iter().zip(scores.iter_mut()) {

@@ -103,11 +103,11 @@ impl Index {
             let mut places = Vec::with_capacity(length);
             for place in 0..length {
                 // A key twice would count twice: what is missing in the length is a tool of no registry.
-                let key = keys.get(place).map_or((Value::Integer(-1), Value::Bytes(&[])), |key| {
-                    (Value::Integer(key.registry.0), Value::Bytes(&ids[place]))
-                });
+                match keys.get(place).zip(ids.get(place)) {
+                    Some((key, id)) => values.extend([Value::Integer(key.registry.0), Value::Bytes(id)]),
+                    None => values.extend([Value::Integer(-1), Value::Bytes(&[])]),
+                }
                 places.push(format!("(${}, ${})", 2 * place + 3, 2 * place + 4));
-                values.extend([key.0, key.1]);
             }
             let sql = format!(
                 "WITH k (registry, tool) AS (VALUES {}) SELECT u.registry, u.tool, COUNT(*), COUNT(CASE WHEN u.at > $2 THEN 1 END)
