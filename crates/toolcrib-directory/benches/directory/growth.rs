@@ -20,7 +20,7 @@ const WARM_SECONDS: u64 = 3;
 pub(crate) async fn measure() {
     let sizes = argument("--sizes").unwrap_or_else(|| "10000,100000,1000000".to_owned());
     let stores = argument("--stores").unwrap_or_else(|| "sqlite,postgres".to_owned());
-    let seconds = number("--seconds", 30);
+    let seconds = number("--seconds", 20);
     println!("mix: {MIXED} requests/s, 70 get / 20 list / 10 keyword search; sentences: {SENTENCES} searches/s of 8 to 25 words");
     println!("latencies in ms from the moment a request was due; {seconds} s each");
     for size in sizes.split(',').map(|size| size.parse::<u64>().expect("a number of tools")) {

@@ -3,7 +3,7 @@
 //! ```sh
 //! cargo bench -p toolcrib-directory --bench directory -- peer --ponder bench/index/ponder
 //! cargo bench -p toolcrib-directory --bench directory -- growth [--sizes 10000,100000,1000000] [--stores sqlite,postgres]
-//!     [--seconds 30] [--keep FOLDER]
+//!     [--seconds 20] [--keep FOLDER] [--postgres URL]
 //! ```
 //!
 //! The directory is a process of its own, and so is whoever fills its store; what is measured of it is read from `/proc`. Tools are made up
