@@ -22,7 +22,8 @@ pub(crate) const MIGRATIONS: &[Migration] = &[Migration {
         uri_key BIGINT NOT NULL, hash BYTES NOT NULL, predicate BYTES, registered_block BIGINT NOT NULL, registered_at BIGINT NOT NULL,
         updated_block BIGINT NOT NULL, updated_at BIGINT NOT NULL, deregistered_block BIGINT, deregistered_at BIGINT,
         events BIGINT NOT NULL, listed BOOLEAN NOT NULL DEFAULT FALSE, access TEXT NOT NULL DEFAULT '', PRIMARY KEY (registry, tool));
-    CREATE INDEX index_tool_listed ON index_tool (listed, registered_at, registry, tool);
+    CREATE INDEX index_tool_registered ON index_tool (registered_at, registry, tool);
+    CREATE INDEX index_tool_listed ON index_tool (registered_at, registry, tool) WHERE listed;
     CREATE INDEX index_tool_access ON index_tool (access, listed, registered_at, registry, tool) WHERE access <> '';
     CREATE INDEX index_tool_creator ON index_tool (creator, registered_at);
     CREATE INDEX index_tool_uri ON index_tool (uri_key) WHERE access <> '';
@@ -52,6 +53,56 @@ pub struct List {
     pub after: Option<Place>,
     /// At most so many.
     pub limit: usize,
+}
+
+impl List {
+    /// The statement that reads it, and what it takes in.
+    fn statement(&self, limit: usize) -> (String, Vec<Kept>) {
+        let mut select = Select::default();
+        if let Some(access) = self.access {
+            // The second half is what the index of those that were looked at asks for.
+            select.and("t.access = ? AND t.access <> ''", Kept::Text(access.as_str().to_owned()));
+        }
+        if let Some(registry) = self.registry {
+            // The sign keeps databases from reading all of a registry to put it in order.
+            select.and("+t.registry = ?", Kept::Integer(registry.0));
+        }
+        if let Some(creator) = self.creator {
+            select.and("t.creator = ?", Kept::Bytes(creator.to_vec()));
+        }
+        let (sign, direction) = match self.order {
+            Order::Newest => ("<", "DESC"),
+            Order::Oldest => (">", "ASC"),
+        };
+        if let Some(Place { registered_at, key }) = self.after {
+            select.and("(t.registered_at, t.registry, t.tool)", Kept::Integer(registered_at.seconds()));
+            let first = select.values.len();
+            select.conditions.push_str(&format!(" {sign} (${first}, ${}, ${})", first + 1, first + 2));
+            select.values.extend([Kept::Integer(key.registry.0), Kept::Bytes(key.id_bytes().to_vec())]);
+        }
+        let order = format!("ORDER BY t.registered_at {direction}, t.registry {direction}, t.tool {direction} LIMIT {limit}");
+        let Select { conditions, .. } = &select;
+        // How `listed` is spelled says which index SQLite takes; PostgreSQL knows that all of them are the same.
+        let listed = match (self.include_unverified, self.creator, self.access) {
+            (true, ..) => "TRUE",
+            (false, Some(_), _) => "t.listed IS TRUE",
+            (false, None, Some(_)) => "t.listed = TRUE",
+            (false, None, None) => "t.listed",
+        };
+        let sql = if self.include_unverified && self.access.is_some() && self.creator.is_none() {
+            // No index has both kinds in one order: the first of each are read, and put together.
+            let part = |listed: &str| {
+                format!(
+                    "SELECT * FROM (SELECT t.registry, t.tool FROM index_tool t WHERE t.listed = {listed}{conditions} {order}) {listed}_ones"
+                )
+            };
+            let (listed, others) = (part("TRUE"), part("FALSE"));
+            format!("WITH k (registry, tool) AS ({listed} UNION ALL {others}) {VIEW} FROM {KEYED} {order}")
+        } else {
+            format!("{VIEW} FROM index_tool t {TABLES} WHERE {listed}{conditions} {order}")
+        };
+        (sql, select.values)
+    }
 }
 
 /// The order of a list.
@@ -134,47 +185,8 @@ impl Index {
     /// A part of a list of tools.
     pub async fn list(&self, list: &List) -> Result<Page, Error> {
         let limit = list.limit.clamp(1, MAX_TOOLS);
-        let mut select = Select::default();
-        if let Some(access) = list.access {
-            // The second half is what the index of those that were looked at asks for.
-            select.and("t.access = ? AND t.access <> ''", Kept::Text(access.as_str().to_owned()));
-        }
-        if let Some(registry) = list.registry {
-            select.and("t.registry = ?", Kept::Integer(registry.0));
-        }
-        if let Some(creator) = list.creator {
-            select.and("t.creator = ?", Kept::Bytes(creator.to_vec()));
-        }
-        let (sign, direction) = match list.order {
-            Order::Newest => ("<", "DESC"),
-            Order::Oldest => (">", "ASC"),
-        };
-        if let Some(Place { registered_at, key }) = list.after {
-            select.and("(t.registered_at, t.registry, t.tool)", Kept::Integer(registered_at.seconds()));
-            let first = select.values.len();
-            select.conditions.push_str(&format!(" {sign} (${first}, ${}, ${})", first + 1, first + 2));
-            select.values.extend([Kept::Integer(key.registry.0), Kept::Bytes(key.id_bytes().to_vec())]);
-        }
-        let order =
-            format!("ORDER BY t.registered_at {direction}, t.registry {direction}, t.tool {direction} LIMIT {}", limit + 1);
-        let Select { conditions, .. } = &select;
-        let sql = if list.creator.is_some() {
-            // A plain column and no comparison: with one SQLite goes through all that are listed and looks for the creator.
-            let listed = if list.include_unverified { "TRUE" } else { "t.listed" };
-            format!("{VIEW} FROM index_tool t {TABLES} WHERE {listed}{conditions} {order}")
-        } else if !list.include_unverified {
-            format!("{VIEW} FROM index_tool t {TABLES} WHERE t.listed = TRUE{conditions} {order}")
-        } else {
-            // No index has both kinds in one order: the first of each are read, and put together.
-            let part = |listed: &str| {
-                format!(
-                    "SELECT * FROM (SELECT t.registry, t.tool FROM index_tool t WHERE t.listed = {listed}{conditions} {order}) {listed}_ones"
-                )
-            };
-            let (listed, others) = (part("TRUE"), part("FALSE"));
-            format!("WITH k (registry, tool) AS ({listed} UNION ALL {others}) {VIEW} FROM {KEYED} {order}")
-        };
-        let values: Vec<Value<'_>> = select.values.iter().map(Kept::value).collect();
+        let (sql, kept) = list.statement(limit + 1);
+        let values: Vec<Value<'_>> = kept.iter().map(Kept::value).collect();
         let rows = if list.creator.is_some() {
             // Some creators have one tool and some have thousands. PostgreSQL must plan for this one, which it does in a transaction.
             let mut transaction = self.database().begin_reading().await?;
@@ -306,4 +318,46 @@ pub fn text_key(text: &str) -> i64 {
 /// The reference of a tool whose registry is known.
 pub(crate) const fn reference(chain: u64, registry: Address, id: U256) -> ToolRef {
     ToolRef { chain, registry, id }
+}
+
+#[cfg(test)]
+mod tests {
+    use toolcrib_store::{Database, Location};
+
+    use super::*;
+
+    /// What SQLite does for a statement.
+    async fn plan(index: &Index, list: &List) -> String {
+        let (sql, kept) = list.statement(21);
+        let values: Vec<Value<'_>> = kept.iter().map(Kept::value).collect();
+        let rows = index.database().fetch_made(format!("EXPLAIN QUERY PLAN {sql}"), &values).await.expect("a plan");
+        rows.iter().map(|row| row.text(3).expect("a step").to_owned()).collect::<Vec<_>>().join("; ")
+    }
+
+    #[tokio::test]
+    async fn every_list_walks_an_index_in_its_order() {
+        let database = Database::open(&Location::parse("memory").expect("a place")).await.expect("a database");
+        let index = Index::open(database).await.expect("an index");
+        let key = ToolKey { registry: RegistryId(1), id: U256::from(7) };
+        for after in [None, Some(Place { registered_at: UnixTime::from_seconds(5), key })] {
+            let list = List { after, ..List::default() };
+            let kinds = [
+                ("index_tool_listed", list.clone()),
+                ("index_tool_listed", List { order: Order::Oldest, ..list.clone() }),
+                ("index_tool_listed", List { registry: Some(RegistryId(1)), ..list.clone() }),
+                ("index_tool_registered", List { include_unverified: true, ..list.clone() }),
+                ("index_tool_access", List { access: Some(AccessKind::Open), ..list.clone() }),
+                ("index_tool_access", List { access: Some(AccessKind::Open), include_unverified: true, ..list.clone() }),
+                ("index_tool_creator", List { creator: Some(Address::ZERO), ..list.clone() }),
+                ("index_tool_creator", List { creator: Some(Address::ZERO), access: Some(AccessKind::Open), ..list.clone() }),
+            ];
+            for (walked, list) in kinds {
+                let plan = plan(&index, &list).await;
+                assert!(plan.contains(walked), "{list:?}: {plan}");
+                // One creator's tools may be put in order, and the pages of two kinds; never all tools.
+                let is_short = list.creator.is_some() || list.include_unverified && list.access.is_some();
+                assert!(is_short || !plan.contains("TEMP B-TREE"), "{list:?}: {plan}");
+            }
+        }
+    }
 }

@@ -60,25 +60,37 @@ const COLUMNS: [&str; 14] = [
     "events",
 ];
 
-/// `listed` falls when the manifest changes or the tool goes; nothing here makes it rise.
-const UPSERT: Bulk = Bulk {
-    table: "index_tool",
-    columns: &COLUMNS,
-    conflict:
-        "ON CONFLICT (registry, tool) DO UPDATE SET creator = excluded.creator, uri = excluded.uri, uri_key = excluded.uri_key,
-        hash = excluded.hash, predicate = excluded.predicate, registered_block = excluded.registered_block,
-        registered_at = excluded.registered_at, updated_block = excluded.updated_block, updated_at = excluded.updated_at,
+/// What changes of a registered tool. `listed` falls when the manifest changes or the tool goes; nothing here makes it rise.
+macro_rules! change {
+    () => {
+        "ON CONFLICT (registry, tool) DO UPDATE SET uri = excluded.uri, uri_key = excluded.uri_key, hash = excluded.hash,
+        predicate = excluded.predicate, updated_block = excluded.updated_block, updated_at = excluded.updated_at,
         deregistered_block = excluded.deregistered_block, deregistered_at = excluded.deregistered_at, events = excluded.events,
         listed = index_tool.listed AND index_tool.uri = excluded.uri AND index_tool.hash = excluded.hash
-            AND excluded.deregistered_block IS NULL",
+            AND excluded.deregistered_block IS NULL"
+    };
+}
+/// For tools that are there. Columns that are not named cost nothing: SQLite writes every index of a column that is, changed or not.
+const CHANGE: Bulk = Bulk { table: "index_tool", columns: &COLUMNS, conflict: change!() };
+/// For tools that may be there, of which everything may have changed.
+const UPSERT: Bulk = Bulk {
+    conflict: concat!(
+        change!(),
+        ", creator = excluded.creator, registered_block = excluded.registered_block, registered_at = excluded.registered_at"
+    ),
+    ..CHANGE
 };
-
 /// For tools that were never there.
-const INSERT: Bulk = Bulk { table: "index_tool", columns: &COLUMNS, conflict: "" };
+const INSERT: Bulk = Bulk { conflict: "", ..CHANGE };
 
 /// Writes rows, each tool once.
 pub(super) async fn upsert(transaction: &mut Transaction, rows: &[ToolRow]) -> Result<(), Error> {
     write(transaction, &UPSERT, rows).await
+}
+
+/// Writes rows of tools that are there and were not registered anew, each once.
+pub(super) async fn change(transaction: &mut Transaction, rows: &[ToolRow]) -> Result<(), Error> {
+    write(transaction, &CHANGE, rows).await
 }
 
 /// Writes rows of tools that were never there, each once.

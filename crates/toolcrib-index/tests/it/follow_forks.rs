@@ -360,6 +360,8 @@ async fn the_feed_and_the_jobs_say_what_was_taken_back() {
         catch_up(&mut following, &script).await;
         // Somebody found both good.
         index.database().execute("UPDATE index_tool SET listed = TRUE, access = 'open'", &[]).await.expect("listed");
+        const LATER: &str = "UPDATE index_job SET due_at = due_at + 86400, priority = 3, reason = 'expired'";
+        index.database().execute(LATER, &[]).await.expect("looked at");
         let seen = index.last_change().await.expect("the feed");
         script.change(|world| {
             world.cut(2);

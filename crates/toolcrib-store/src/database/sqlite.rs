@@ -19,9 +19,9 @@ const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
 const READERS: u32 = 4;
 
 /// What the connection that writes keeps of the file, in KiB after a minus sign: SQLite's own two megabytes are too little for the indexes
-/// of a hundred thousand rows, whose keys come in no order, and then every row is read from the file again. It is only used as far as
+/// of some hundred thousand rows, whose keys come in no order, and then every row is read from the file again. It is only used as far as
 /// it is needed.
-const WRITER_CACHE: &str = "-24576";
+const WRITER_CACHE: &str = "-65536";
 
 /// Pages that gather in the log before they are moved into the file: 16 MiB. A page that changes often is moved once.
 const CHECKPOINT_PAGES: &str = "4096";
