@@ -63,9 +63,9 @@ async fn a_forgotten_past_is_said() {
     for (_place, index) in indexes().await {
         assert!(index.changes(0, 10).await.expect("none yet").is_empty());
         let mut transaction = index.database().begin().await.expect("a transaction");
-        feed::record(&mut transaction, &[(key(1), Kinds::REGISTERED.and(Kinds::METADATA)), (key(2), Kinds::USAGE)], NOW)
-            .await
-            .expect("recorded");
+        for (key, kinds) in [(key(1), Kinds::REGISTERED.and(Kinds::METADATA)), (key(2), Kinds::USAGE)] {
+            feed::record(&mut transaction, &[(key, kinds)], NOW).await.expect("recorded");
+        }
         transaction.execute("DELETE FROM index_change WHERE seq = 1", &[]).await.expect("deleted");
         transaction.commit().await.expect("committed");
         assert!(matches!(index.changes(0, 10).await, Err(Error::Forgotten { cursor: 0, oldest: 2 })));

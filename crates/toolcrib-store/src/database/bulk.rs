@@ -103,7 +103,9 @@ pub(super) async fn insert(transaction: &mut Transaction, bulk: &Bulk, columns: 
                 touched += query.execute(&mut **transaction).await?.rows_affected();
             }
         }
-        Inner::Postgres(transaction) if bulk.conflict.is_empty() => touched = copy(transaction, bulk, columns, rows).await?,
+        Inner::Postgres(transaction) if bulk.conflict.is_empty() && rows >= COPY_ROWS => {
+            touched = copy(transaction, bulk, columns, rows).await?
+        }
         Inner::Postgres(transaction) => {
             let sql = arrays(bulk, columns);
             for start in (0..rows).step_by(MAX_ARRAY_ROWS) {
@@ -126,6 +128,9 @@ pub(super) async fn insert(transaction: &mut Transaction, bulk: &Bulk, columns: 
     }
     Ok(touched)
 }
+
+/// Rows from which on they are copied. Fewer are not worth a second round trip.
+const COPY_ROWS: usize = 16;
 
 /// How a stream of rows in PostgreSQL's own form begins: its name, no flags, and nothing further.
 const COPY_START: &[u8] = b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0";

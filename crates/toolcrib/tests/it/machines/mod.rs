@@ -14,6 +14,7 @@ use serde_json::Value as Json;
 use tokio::runtime::Runtime;
 use toolcrib_core::clock::Clock as _;
 use toolcrib_index::listing::Verdict;
+use toolcrib_store::database::Row;
 
 use self::stage::{Caller, Machine, Process, Stage, free_address, get};
 use crate::databases::{Backend, Place};
@@ -125,8 +126,9 @@ fn check_index(stage: &Stage) {
         "one job a tool that is left"
     );
 
-    let numbers: Vec<i64> =
-        stage.rows("SELECT seq FROM index_change ORDER BY seq").iter().map(|row| row.integer(0).expect("a number")).collect();
+    let rows = stage.rows("SELECT first, seq FROM index_change ORDER BY seq");
+    let number = |row: &Row, column| row.integer(column).expect("a number");
+    let numbers: Vec<i64> = rows.iter().flat_map(|row| number(row, 0)..=number(row, 1)).collect();
     let last = stage.runtime.block_on(index.last_change()).expect("a number");
     assert_eq!(numbers, (1..=last).collect::<Vec<_>>(), "changes without a gap");
 }
