@@ -128,14 +128,7 @@ fn end(out: &mut String, is_empty: bool, next: Option<&str>) {
 
 fn price_text(price: &PricingRecipient) -> String {
     let usd = price.amount_per_call_usd.as_ref().map(|usd| format!(" ({usd} USD)")).unwrap_or_default();
-    let asset = price.asset_symbol.as_deref().unwrap_or(&price.asset);
-    format!(
-        "{} {}{usd} by {} on {}",
-        escaped(&price.amount_per_call),
-        escaped(asset),
-        escaped(&price.protocol),
-        escaped(&price.payment_chain)
-    )
+    format!("{}{usd} by {} on {}", escaped(&price.spoken()), escaped(&price.protocol), escaped(&price.payment_chain))
 }
 
 fn access_text(kind: &str, access: Option<&Access>) -> String {

@@ -290,6 +290,16 @@ pub(crate) struct PricingRecipient {
     pub(crate) asset_id: String,
 }
 
+impl PricingRecipient {
+    /// How much, as people say it: `0.01 USDC` for assets that are known, and so many of the smallest unit of others.
+    pub(crate) fn spoken(&self) -> String {
+        match (&self.asset_symbol, self.asset_decimals, Amount::parse(&self.amount_per_call)) {
+            (Some(symbol), Some(decimals), Ok(amount)) => format!("{} {symbol}", amount.format_units(decimals)),
+            _ => format!("{} of the smallest unit of {}", self.amount_per_call, self.asset),
+        }
+    }
+}
+
 /// Who may use a tool, from the chain.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[schemars(rename = "ToolAccess")]

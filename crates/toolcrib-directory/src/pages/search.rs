@@ -37,7 +37,7 @@ async fn content(app: &App, uri: &Uri) -> Result<Markup, Refusal> {
     Ok(html! {
         section.hero {
             h1 { "Find a tool" }
-            p.quiet { (stats.listed) " verified tools of " (stats.tools) " registrations on " (stats.chains.len()) " chains" }
+            p.quiet { (stats.listed) " verified tools of " (stats.tools) " registrations on " (stats.chains.len()) @if stats.chains.len() == 1 { " chain" } @else { " chains" } }
             form action="/" method="get" role="search" {
                 input type="search" name="query" value=(shown(words)) maxlength="1000" placeholder="What should it do?" aria-label="Search";
                 @if includes_unverified { input type="hidden" name="include_unverified" value="true"; }

@@ -129,7 +129,7 @@ fn price(tool: &Tool) -> Markup {
                     @for price in &tool.pricing_recipients {
                         li {
                             @match &price.amount_per_call_usd { Some(usd) => { strong { "$" (usd) } " a call, " } None => {} }
-                            (shown(&price.amount_per_call)) " " (shown(price.asset_symbol.as_deref().unwrap_or(&price.asset)))
+                            (shown(&price.spoken()))
                             " by " (shown(&price.protocol)) " on chain " (shown(&price.payment_chain)) " to " code { (shown(&price.recipient)) }
                         }
                     }
@@ -222,6 +222,9 @@ fn schemas(tool: &Tool) -> Markup {
     }
 }
 
+/// What stands for no predicate.
+const NOBODY: &str = "0x0000000000000000000000000000000000000000";
+
 fn past(history: &[HistoryEvent]) -> Markup {
     html! {
         @if !history.is_empty() {
@@ -233,7 +236,11 @@ fn past(history: &[HistoryEvent]) -> Markup {
                             strong { (event.kind.replace('_', " ")) } " " span.quiet { (event.timestamp) ", block " (event.block_number) }
                             @if let Some(uri) = &event.metadata_uri { div { (link(uri)) } }
                             @if let Some(hash) = &event.manifest_hash { div { code { (shown(hash)) } } }
-                            @if let Some(predicate) = &event.predicate { div { "predicate " code { (shown(predicate)) } } }
+                            @match event.predicate.as_deref() {
+                                None => {}
+                                Some(NOBODY) => { div { "for everybody" } }
+                                Some(predicate) => { div { "predicate " code { (shown(predicate)) } } }
+                            }
                         }
                     }
                 }

@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use serde_json::Value;
-use toolcrib_index::listing::Claims;
+use toolcrib_index::listing::{Claims, ManifestFacts};
 
 use crate::shelf::{Ask, Shelf, Stock, open, path};
 
@@ -224,6 +224,24 @@ async fn pages_carry_a_policy_and_show_only_what_they_may() {
     }
     let style = shelf.get("/style.css").await;
     assert!(style.header("content-type").starts_with("text/css") && style.text().contains("prefers-color-scheme: dark"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn prices_are_said_as_people_say_them() {
+    let shelf = Shelf::one(open()).await;
+    let unknown = |manifest: &mut ManifestFacts| {
+        let price = &mut manifest.prices[0];
+        (price.symbol, price.decimals, price.micro_usd) = (None, None, None);
+    };
+    shelf.put_all(&[Stock::good(1, "Known").priced(20_000), Stock::good(2, "Unknown").priced(20_000).manifest(unknown)]).await;
+    for (id, wanted) in [(1, "0.02 USDC"), (2, "20000 of the smallest unit of ")] {
+        let page = shelf.get(&path(id).replace("/api/v2", "")).await.text();
+        assert!(page.contains(wanted) && !page.contains("20000 USDC"), "{page}");
+        let markdown = Ask::get(&path(id)).header("accept", "text/markdown").of(&shelf.router).await.text();
+        assert!(markdown.contains(wanted) && !markdown.contains("20000 USDC"), "{markdown}");
+        // Programs get the smallest unit.
+        assert_eq!(shelf.get(&path(id)).await.json()["pricing_recipients"][0]["amount_per_call"], "20000");
+    }
 }
 
 // req: IDX-005
