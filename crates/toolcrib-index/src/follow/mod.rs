@@ -50,7 +50,7 @@ use unwind::{Ancestor, unwind};
 const WINDOW: u64 = 128;
 
 /// Blocks that are taken in at once near the head.
-const LIVE_BLOCKS: u64 = 32;
+const LIVE_BLOCKS: u64 = 64;
 
 /// Blocks below the checkpoint whose logs are asked for again with every new block: nodes are known to give them late.
 const REREAD: u64 = 8;

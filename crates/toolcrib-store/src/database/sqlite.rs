@@ -23,8 +23,8 @@ const READERS: u32 = 4;
 /// it is needed.
 const WRITER_CACHE: &str = "-65536";
 
-/// Pages that gather in the log before they are moved into the file: 16 MiB. A page that changes often is moved once.
-const CHECKPOINT_PAGES: &str = "4096";
+/// Pages that gather in the log before they are moved into the file: 64 MiB. A page that changes often is moved once.
+const CHECKPOINT_PAGES: &str = "16384";
 
 /// A database in memory has one connection, since each connection would have a database of its own.
 pub(super) async fn memory() -> Result<Pools, Error> {
