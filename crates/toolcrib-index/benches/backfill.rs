@@ -5,7 +5,8 @@
 //! events, merged tool rows, jobs, change feed, block window and checkpoint. Then the same with kill -9 at random moments.
 //!
 //! `cargo bench -p toolcrib-index --bench backfill` measures with 20,000 events; arguments after `--` change that: `--events 200000`,
-//! `--runs 5`, `--kills 20`, `--quick`, and `--ponder FOLDER`, with which Ponder takes turns (see bench/index).
+//! `--runs 5`, `--kills 20`, `--quick`, `--ponder FOLDER`, with which Ponder takes turns (see bench/index), and `--node URL`, an anvil of
+//! one's own that is seeded when it is empty and can be measured again.
 #![expect(clippy::print_stdout, clippy::disallowed_methods, reason = "a benchmark prints, and goes by the machine's clock")]
 
 use std::io::{BufRead as _, BufReader};
@@ -124,13 +125,16 @@ async fn measure() {
         argument(name).map_or(if is_quick { quick } else { usual }, |text| text.parse().expect("a number"))
     };
     let (events, runs, kills) = (number("--events", 20_000, 2_000), number("--runs", 5, 1), number("--kills", 20, 2));
-    let Some((_node, url)) = anvil() else {
+    let node = argument("--node").map(|url| (None, url));
+    let Some((_node, url)) = node.or_else(|| anvil().map(|(node, url)| (Some(node), url))) else {
         println!("SKIPPED: no anvil: set TOOLCRIB_ANVIL");
         return;
     };
     let chain = connect(&url).await;
     let begun = Instant::now();
-    seed(&chain, events).await;
+    if chain.block_number().await.expect("a head") == 0 {
+        seed(&chain, events).await;
+    }
     let registry = REGISTRY;
     let head = chain.block_number().await.expect("a head");
     println!("seeded {events} events in {head} blocks in {:.1} s; load {}", begun.elapsed().as_secs_f64(), load());
