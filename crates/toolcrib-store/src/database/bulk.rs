@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 
 use sqlx::{AssertSqlSafe, PgConnection};
 
-use super::{Cells, Inner, Row, Transaction, Value, bind_sqlite, wrap};
+use super::{Cells, Inner, Row, Transaction, Value, bind_one, bind_sqlite, wrap};
 use crate::Error;
 
 /// Most rows of one statement on SQLite, which takes 32,766 values: enough for statements to cost nothing against rows, few enough for
@@ -93,14 +93,26 @@ pub(super) async fn insert(transaction: &mut Transaction, bulk: &Bulk, columns: 
     let mut touched = 0;
     match &mut transaction.0 {
         Inner::Sqlite(transaction) => {
-            for start in (0..rows).step_by(MAX_BULK_ROWS) {
-                let end = rows.min(start + MAX_BULK_ROWS);
-                let values: Vec<Value<'_>> =
-                    (start..end).flat_map(|row| columns.iter().map(move |column| column.value(row))).collect();
-                let sql = rows_of_values(bulk, end - start);
-                // A remainder of each length would fill the cache of prepared statements.
-                let query = bind_sqlite(AssertSqlSafe(sql), &values).persistent(end - start == MAX_BULK_ROWS);
-                touched += query.execute(&mut **transaction).await?.rows_affected();
+            let part = |start: usize| {
+                (start < rows).then(|| {
+                    let end = rows.min(start + MAX_BULK_ROWS);
+                    // A remainder of each length would fill the cache of prepared statements.
+                    let is_whole = end - start == MAX_BULK_ROWS;
+                    let mut query = sqlx::query(AssertSqlSafe(rows_of_values(bulk, end - start)));
+                    for row in start..end {
+                        query = columns.iter().fold(query, |query, column| bind_one(query, column.value(row)));
+                    }
+                    query.persistent(is_whole)
+                })
+            };
+            let mut next = part(0);
+            let mut start = 0;
+            while let Some(query) = next {
+                start += MAX_BULK_ROWS;
+                // The statement runs on a thread of its own: meanwhile the next is made ready on this one.
+                let (done, after) = tokio::join!(query.execute(&mut **transaction), async { part(start) });
+                touched += done?.rows_affected();
+                next = after;
             }
         }
         Inner::Postgres(transaction) if bulk.conflict.is_empty() && rows >= COPY_ROWS => {

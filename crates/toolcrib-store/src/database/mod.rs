@@ -378,7 +378,11 @@ type SqliteQuery<'q> = sqlx::query::Query<'q, Sqlite, <Sqlite as sqlx::Database>
 type PostgresQuery<'q> = sqlx::query::Query<'q, Postgres, <Postgres as sqlx::Database>::Arguments>;
 
 fn bind_sqlite<'q>(sql: impl SqlSafeStr, values: &[Value<'_>]) -> SqliteQuery<'q> {
-    values.iter().fold(sqlx::query(sql), |query, value| match *value {
+    values.iter().fold(sqlx::query(sql), |query, value| bind_one(query, *value))
+}
+
+fn bind_one<'q>(query: SqliteQuery<'q>, value: Value<'_>) -> SqliteQuery<'q> {
+    match value {
         Value::Integer(value) => query.bind(value),
         Value::Text(value) => query.bind(value),
         Value::Bytes(value) => query.bind(value),
@@ -386,7 +390,7 @@ fn bind_sqlite<'q>(sql: impl SqlSafeStr, values: &[Value<'_>]) -> SqliteQuery<'q
         Value::OptionalInteger(value) => query.bind(value),
         Value::OptionalText(value) => query.bind(value),
         Value::Boolean(value) => query.bind(value),
-    })
+    }
 }
 
 fn bind_postgres<'q>(sql: impl SqlSafeStr, values: &[Value<'_>]) -> PostgresQuery<'q> {
