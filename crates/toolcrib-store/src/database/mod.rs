@@ -245,7 +245,8 @@ impl Transaction {
         bulk::insert(self, bulk, columns).await
     }
 
-    /// Reads the rows whose last named column is one of `keys`: `sql` ends with that column, and a list of them is put behind it.
+    /// Reads the rows whose last named column is one of `keys`, each of which is there once: `sql` ends with that column, and keys are put
+    /// behind it. It selects columns with different names.
     pub async fn fetch_among(&mut self, sql: &'static str, values: &[Value<'_>], keys: &[&[u8]]) -> Result<Vec<Row>, Error> {
         bulk::fetch_among(self, sql, values, keys).await
     }
