@@ -45,6 +45,7 @@ async fn main() -> Result<(), Failure> {
     let index = Index::open(Database::open(&location).await?).await?;
     let registry = index.add_registry(8453, Address::repeat_byte(0x82), 1).await?.id;
     fill(&index, registry, tools).await?;
+    index.prepare_reading().await?;
     let search = Search::open(index.clone(), SearchOptions::default()).await?;
     let options = Options {
         anonymous_reads: None,
@@ -108,8 +109,8 @@ async fn fill(index: &Index, registry: RegistryId, tools: u64) -> Result<(), Fai
 
 async fn add(index: &Index, registry: RegistryId, ids: &[u64]) -> Result<(), Failure> {
     let keys: Vec<ToolKey> = ids.iter().map(|id| ToolKey { registry, id: U256::from(*id) }).collect();
-    let bytes: Vec<[u8; 32]> = keys.iter().map(ToolKey::id_bytes).collect();
-    let bytes: Vec<&[u8]> = bytes.iter().map(<[u8; 32]>::as_slice).collect();
+    let bytes: Vec<_> = keys.iter().map(ToolKey::id_bytes).collect();
+    let bytes: Vec<&[u8]> = bytes.iter().map(|id| &**id).collect();
     let uris: Vec<String> =
         ids.iter().map(|id| format!("https://t{}.example/.well-known/ai-tool/tool-{id}.json", id % 500)).collect();
     let uris: Vec<&str> = uris.iter().map(String::as_str).collect();

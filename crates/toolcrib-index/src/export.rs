@@ -82,7 +82,7 @@ macro_rules! table {
 const TABLES: &[Table] = &[
     table!(index_registry: id Integer; chain Integer, address Bytes, first_block Integer, checkpoint Integer, checkpoint_hash OptionalBytes,
         finalized Integer, head Integer, code_hash OptionalBytes, code_changed_at OptionalInteger),
-    table!(index_tool: registry Integer, tool Bytes; creator Bytes, uri Text, uri_key Integer, hash Bytes, predicate OptionalBytes,
+    table!(index_tool: registry Integer, tool Bytes; creator Bytes, uri Text, uri_key OptionalInteger, hash Bytes, predicate OptionalBytes,
         registered_block Integer, registered_at Integer, updated_block Integer, updated_at Integer, deregistered_block OptionalInteger,
         deregistered_at OptionalInteger, events Integer, listed Boolean, access Text),
     table!(index_listing: registry Integer, tool Bytes; checked_at Integer, endpoint_key OptionalInteger, document Text),
@@ -310,7 +310,9 @@ pub async fn import(index: &Index, input: &mut (dyn BufRead + Send), now: UnixTi
     while let Some((number, line)) = lines.next()? {
         importer.line(number, line).await?;
     }
-    importer.end(lines.number, now).await
+    let imported = importer.end(lines.number, now).await?;
+    index.prepare_reading().await?;
+    Ok(imported)
 }
 
 /// Lines of a bounded length.
@@ -562,5 +564,7 @@ pub async fn restore(index: &Index, path: &Path, now: UnixTime) -> Result<Import
     let done = importer.end(number, now).await;
     drop(exporter);
     copied.database().close().await;
-    done
+    let imported = done?;
+    index.prepare_reading().await?;
+    Ok(imported)
 }

@@ -36,6 +36,16 @@ impl Index {
         Ok(Self { database, known: Arc::default() })
     }
 
+    /// Makes the indexes that readers need, if they are not there: lists, creators, histories.
+    ///
+    /// A registry's past is taken in without them, since making an index of many rows costs a third of adding them one by one; until then
+    /// answers are as right, and slower. Followers call this when they are through, or after some seconds; whoever fills an index in
+    /// another way does it himself.
+    pub async fn prepare_reading(&self) -> Result<(), Error> {
+        let modules = [("index.tools.indexes", tools::INDEXES), ("index.follow.indexes", follow::tables::INDEXES)];
+        Ok(self.database.migrate_all(&modules).await?)
+    }
+
     /// The database.
     pub const fn database(&self) -> &Database {
         &self.database

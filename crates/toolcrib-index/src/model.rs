@@ -22,15 +22,55 @@ pub struct ToolKey {
 }
 
 impl ToolKey {
-    /// The id as the database has it: 32 bytes, most significant first, so that bytes sort as numbers.
-    pub const fn id_bytes(&self) -> [u8; 32] {
-        self.id.to_be_bytes()
+    /// The id as the database has it.
+    pub fn id_bytes(&self) -> IdBytes {
+        IdBytes::of(self.id)
     }
 
     /// Reads an id as the database has it.
     pub fn from_columns(registry: i64, id: &[u8]) -> Result<Self, Error> {
-        let id = <[u8; 32]>::try_from(id).map_err(|_| Error::Corrupt { what: "tool id" })?;
-        Ok(Self { registry: RegistryId(registry), id: U256::from_be_bytes(id) })
+        let id = IdBytes::read(id).ok_or(Error::Corrupt { what: "tool id" })?;
+        Ok(Self { registry: RegistryId(registry), id })
+    }
+}
+
+/// An id as the database has it: how many bytes it takes, and these, the most significant first. Bytes then sort as numbers do, and a key
+/// that is part of every table and of most indexes is a few bytes long: registries count their tools.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct IdBytes {
+    bytes: [u8; 33],
+    length: u8,
+}
+
+impl IdBytes {
+    /// Of an id.
+    pub fn of(id: U256) -> Self {
+        let length = id.byte_len();
+        let mut bytes = [0; 33];
+        bytes[0] = length as u8;
+        bytes[1..=length].copy_from_slice(&id.to_be_bytes::<32>()[32 - length..]);
+        Self { bytes, length: length as u8 + 1 }
+    }
+
+    /// The id. `None` for what no id looks like.
+    fn read(bytes: &[u8]) -> Option<U256> {
+        let (length, digits) = bytes.split_first()?;
+        let is_one = usize::from(*length) == digits.len() && digits.first() != Some(&0);
+        is_one.then(|| U256::try_from_be_slice(digits)).flatten()
+    }
+}
+
+impl std::ops::Deref for IdBytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.length)]
+    }
+}
+
+impl std::fmt::Debug for IdBytes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", alloy_primitives::hex::encode(&**self))
     }
 }
 
@@ -107,5 +147,34 @@ impl ToolView {
     /// Whether it is shown to agents: registered, and verified and conformant for the configuration that the chain has now.
     pub fn is_listed(&self) -> bool {
         self.row.is_active() && self.listing.as_ref().is_some_and(|listing| listing.is_good_for(&self.row))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn ids_sort_as_numbers_and_come_back(a: [u8; 32], b: [u8; 32], (left, right) in (0_usize..256, 0_usize..256)) {
+            let (a, b) = (U256::from_be_bytes(a) >> left, U256::from_be_bytes(b) >> right);
+            let key = |id| ToolKey { registry: RegistryId(1), id };
+            prop_assert_eq!(key(a).id_bytes().cmp(&key(b).id_bytes()), a.cmp(&b));
+            prop_assert_eq!(ToolKey::from_columns(1, &key(a).id_bytes()).ok(), Some(key(a)));
+        }
+    }
+
+    #[test]
+    fn what_no_id_looks_like_is_refused() {
+        assert_eq!(*IdBytes::of(U256::ZERO), [0]);
+        assert_eq!(*IdBytes::of(U256::from(0x0102)), [2, 1, 2]);
+        let mut long = [0xff; 34];
+        long[0] = 33;
+        for bytes in [&[][..], &[1], &[0, 1], &[1, 0], &[2, 0, 1], &[1, 1, 1], &[0; 32], &long] {
+            assert!(ToolKey::from_columns(1, bytes).is_err(), "{bytes:?}");
+        }
+        assert!(ToolKey::from_columns(1, &IdBytes::of(U256::MAX)).is_ok());
     }
 }

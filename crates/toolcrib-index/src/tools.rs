@@ -9,24 +9,18 @@ use toolcrib_store::Migration;
 use toolcrib_store::database::{Row, Transaction, Value};
 
 use crate::listing::{AccessKind, Listing};
-use crate::model::{At, RegistryId, ToolKey, ToolRow, ToolView, UsageTotals};
+use crate::model::{At, IdBytes, RegistryId, ToolKey, ToolRow, ToolView, UsageTotals};
 use crate::{Error, Index};
 
 /// `index_tool` is the fold over the events; only followers write it, but for `listed` and `access`, which workers keep so that lists need
 /// no second table. A change of URI or hash sets `listed` back until somebody looked again.
-/// `uri_key` is the start of keccak256 of the URI: URIs are too long for an index. It comes in no order, so it is indexed once somebody
-/// looked (`access` is then a word), and not while a registry's past is taken in.
+/// `uri_key` is the start of keccak256 of the URI that a worker looked at last: URIs are too long for an index.
 pub(crate) const MIGRATIONS: &[Migration] = &[Migration {
     version: 1,
     sql: "CREATE TABLE index_tool (registry BIGINT NOT NULL, tool BYTES NOT NULL, creator BYTES NOT NULL, uri TEXT NOT NULL,
-        uri_key BIGINT NOT NULL, hash BYTES NOT NULL, predicate BYTES, registered_block BIGINT NOT NULL, registered_at BIGINT NOT NULL,
+        uri_key BIGINT, hash BYTES NOT NULL, predicate BYTES, registered_block BIGINT NOT NULL, registered_at BIGINT NOT NULL,
         updated_block BIGINT NOT NULL, updated_at BIGINT NOT NULL, deregistered_block BIGINT, deregistered_at BIGINT,
-        events BIGINT NOT NULL, listed BOOLEAN NOT NULL DEFAULT FALSE, access TEXT NOT NULL DEFAULT '', PRIMARY KEY (registry, tool));
-    CREATE INDEX index_tool_registered ON index_tool (registered_at, registry, tool);
-    CREATE INDEX index_tool_listed ON index_tool (registered_at, registry, tool) WHERE listed;
-    CREATE INDEX index_tool_access ON index_tool (access, listed, registered_at, registry, tool) WHERE access <> '';
-    CREATE INDEX index_tool_creator ON index_tool (creator, registered_at);
-    CREATE INDEX index_tool_uri ON index_tool (uri_key) WHERE access <> '';
+        events BIGINT NOT NULL, listed BOOLEAN NOT NULL DEFAULT FALSE, access TEXT NOT NULL DEFAULT '', PRIMARY KEY (registry, tool)) WITHOUT ROWID;
     CREATE INDEX index_tool_predicate ON index_tool (predicate) WHERE predicate IS NOT NULL;
     CREATE TABLE index_listing (registry BIGINT NOT NULL, tool BYTES NOT NULL, checked_at BIGINT NOT NULL, endpoint_key BIGINT,
         document TEXT NOT NULL, PRIMARY KEY (registry, tool));
@@ -34,6 +28,16 @@ pub(crate) const MIGRATIONS: &[Migration] = &[Migration {
     CREATE TABLE index_usage_total (registry BIGINT NOT NULL, tool BYTES NOT NULL, paid_calls BIGINT NOT NULL, payers BIGINT NOT NULL,
         ranking_payers BIGINT NOT NULL, volume BIGINT NOT NULL, signed_calls BIGINT NOT NULL, last_at BIGINT,
         PRIMARY KEY (registry, tool));",
+}];
+
+/// What lists and workers need, and a registry's past does not: see [`Index::prepare_reading`].
+pub(crate) const INDEXES: &[Migration] = &[Migration {
+    version: 1,
+    sql: "CREATE INDEX index_tool_registered ON index_tool (registered_at, registry, tool);
+    CREATE INDEX index_tool_listed ON index_tool (registered_at, registry, tool) WHERE listed;
+    CREATE INDEX index_tool_access ON index_tool (access, listed, registered_at, registry, tool) WHERE access <> '';
+    CREATE INDEX index_tool_creator ON index_tool (creator, registered_at);
+    CREATE INDEX index_tool_uri ON index_tool (uri_key) WHERE uri_key IS NOT NULL;",
 }];
 
 /// A list to read.
@@ -159,7 +163,7 @@ impl Index {
     pub async fn tools(&self, keys: &[ToolKey]) -> Result<Vec<ToolView>, Error> {
         let mut found = HashMap::with_capacity(keys.len());
         for keys in keys.chunks(MAX_TOOLS) {
-            let ids: Vec<[u8; 32]> = keys.iter().map(ToolKey::id_bytes).collect();
+            let ids: Vec<IdBytes> = keys.iter().map(ToolKey::id_bytes).collect();
             // A few lengths alone, so that there are a few statements: the rest is the last key again.
             let length = keys.len().next_power_of_two().min(MAX_TOOLS);
             let mut values = Vec::with_capacity(2 * length);
@@ -210,7 +214,7 @@ impl Index {
         let limit = limit.clamp(1, MAX_TOOLS);
         let (condition, id) = match &after {
             Some(key) => (" WHERE (t.registry, t.tool) > ($1, $2)", key.id_bytes()),
-            None => ("", [0; 32]),
+            None => ("", IdBytes::of(U256::ZERO)),
         };
         let values: Vec<Value<'_>> = after.iter().flat_map(|key| [Value::Integer(key.registry.0), Value::Bytes(&id)]).collect();
         let sql = format!("{VIEW} FROM index_tool t {TABLES}{condition} ORDER BY t.registry, t.tool LIMIT {limit}");
@@ -245,8 +249,8 @@ pub(crate) async fn rows(transaction: &mut Transaction, registry: RegistryId, id
     const ROWS: &str =
         "SELECT registry, tool, creator, uri, hash, predicate, registered_block, registered_at, updated_block, updated_at,
         deregistered_block, deregistered_at, events FROM index_tool WHERE registry = $1 AND tool";
-    let ids: Vec<[u8; 32]> = ids.iter().map(U256::to_be_bytes).collect();
-    let ids: Vec<&[u8]> = ids.iter().map(<[u8; 32]>::as_slice).collect();
+    let ids: Vec<IdBytes> = ids.iter().map(|id| IdBytes::of(*id)).collect();
+    let ids: Vec<&[u8]> = ids.iter().map(|id| &**id).collect();
     let found = transaction.fetch_among(ROWS, &[Value::Integer(registry.0)], &ids).await?;
     found.iter().map(read_row).collect()
 }
@@ -338,6 +342,7 @@ mod tests {
     async fn every_list_walks_an_index_in_its_order() {
         let database = Database::open(&Location::parse("memory").expect("a place")).await.expect("a database");
         let index = Index::open(database).await.expect("an index");
+        index.prepare_reading().await.expect("indexes");
         let key = ToolKey { registry: RegistryId(1), id: U256::from(7) };
         for after in [None, Some(Place { registered_at: UnixTime::from_seconds(5), key })] {
             let list = List { after, ..List::default() };

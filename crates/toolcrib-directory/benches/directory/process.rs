@@ -70,6 +70,7 @@ async fn fill(index: &Index, count: u64, options: SearchOptions) {
         let samples: Vec<Sample> = (first..(first + BATCH).min(count)).map(tool).collect();
         put(index, registry, &samples).await;
     }
+    index.prepare_reading().await.expect("indexes");
     let written = begun.elapsed().as_secs_f64();
     let search = Search::open(index.clone(), options).await.expect("search");
     search.catch_up().await.expect("caught up");

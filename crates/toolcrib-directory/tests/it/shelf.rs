@@ -81,6 +81,7 @@ impl Shelf {
 
     pub(crate) async fn over(place: Place, options: Options, chains: Chains) -> Self {
         let index = Index::open(place.database().await).await.expect("an index");
+        index.prepare_reading().await.expect("indexes");
         let registry = index.add_registry(CHAIN, REGISTRY, 1).await.expect("a registry").id;
         let search = Search::open(index.clone(), SearchOptions::default()).await.expect("search");
         let clock = Hand(Arc::new(AtomicI64::new(NOW)));

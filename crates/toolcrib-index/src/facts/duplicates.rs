@@ -18,7 +18,7 @@ pub(crate) struct Duplicates {
 }
 
 const SAME_URI: &str = "SELECT registry, tool, creator FROM index_tool
-    WHERE uri_key = $1 AND access <> '' AND uri = $2 AND deregistered_at IS NULL AND NOT (registry = $3 AND tool = $4)
+    WHERE uri_key = $1 AND uri = $2 AND deregistered_at IS NULL AND NOT (registry = $3 AND tool = $4)
     ORDER BY registered_at, registry, tool LIMIT $5";
 const SAME_ENDPOINT: &str = "SELECT l.registry, l.tool, t.creator, l.document FROM index_listing l
     JOIN index_tool t ON t.registry = l.registry AND t.tool = l.tool

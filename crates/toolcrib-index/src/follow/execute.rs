@@ -12,7 +12,7 @@ use toolcrib_store::database::{Bulk, Column, Transaction, Value};
 use super::fold::{self, fold, kind};
 use super::state::{Marks, Predicates, State};
 use crate::feed::{self, Kinds};
-use crate::model::{At, RegistryId, ToolKey, ToolRow};
+use crate::model::{At, IdBytes, RegistryId, ToolKey, ToolRow};
 use crate::work::jobs_table;
 use crate::{Error, tools};
 
@@ -152,7 +152,7 @@ async fn insert_events(transaction: &mut Transaction, registry: RegistryId, logs
     let registries = vec![registry.0; count];
     let (mut numbers, mut indexes, mut times) = (Vec::with_capacity(count), Vec::with_capacity(count), Vec::with_capacity(count));
     let (mut hashes, mut transactions) = (Vec::<&[u8]>::with_capacity(count), Vec::<&[u8]>::with_capacity(count));
-    let (mut ids, mut kinds) = (Vec::<Option<[u8; 32]>>::with_capacity(count), Vec::with_capacity(count));
+    let (mut ids, mut kinds) = (Vec::<Option<IdBytes>>::with_capacity(count), Vec::with_capacity(count));
     let mut creators = Vec::<Option<&[u8]>>::with_capacity(count);
     let mut predicates = Vec::<Option<&[u8]>>::with_capacity(count);
     let mut uris = Vec::<Option<&str>>::with_capacity(count);
@@ -165,7 +165,7 @@ async fn insert_events(transaction: &mut Transaction, registry: RegistryId, logs
         hashes.push(log.block_hash.as_slice());
         transactions.push(log.transaction.as_slice());
         ids.push(match &log.event {
-            ChainEvent::Registry(event) => Some(event.id().to_be_bytes()),
+            ChainEvent::Registry(event) => Some(IdBytes::of(event.id())),
             ChainEvent::Upgraded { .. } => None,
         });
         let (kind, creator, predicate, uri, hash, implementation) = columns_of(&log.event)?;
@@ -176,7 +176,7 @@ async fn insert_events(transaction: &mut Transaction, registry: RegistryId, logs
         manifests.push(hash.map(B256::as_slice));
         implementations.push(implementation.map(|address| address.as_slice()));
     }
-    let ids: Vec<&[u8]> = ids.iter().map(|id| id.as_ref().map_or(&[][..], <[u8; 32]>::as_slice)).collect();
+    let ids: Vec<&[u8]> = ids.iter().map(|id| id.as_ref().map_or(&[][..], |id| &**id)).collect();
     let columns = [
         Column::Integers(&registries),
         Column::Integers(&numbers),

@@ -4,8 +4,8 @@ use alloy_primitives::{Address, B256, U256};
 use toolcrib_chain::registry::RegistryEvent;
 use toolcrib_store::database::{Bulk, Column, Transaction};
 
-use crate::model::{At, RegistryId, ToolKey, ToolRow};
-use crate::{Error, tools};
+use crate::Error;
+use crate::model::{At, IdBytes, RegistryId, ToolKey, ToolRow};
 
 /// The row after one more event. What happens to an id that was never registered changes nothing; an id that is registered again, which no
 /// honest registry does, begins anew.
@@ -43,12 +43,11 @@ pub(super) fn some(predicate: Address) -> Option<Address> {
     Some(predicate).filter(|predicate| !predicate.is_zero())
 }
 
-const COLUMNS: [&str; 14] = [
+const COLUMNS: [&str; 13] = [
     "registry",
     "tool",
     "creator",
     "uri",
-    "uri_key",
     "hash",
     "predicate",
     "registered_block",
@@ -63,7 +62,7 @@ const COLUMNS: [&str; 14] = [
 /// What changes of a registered tool. `listed` falls when the manifest changes or the tool goes; nothing here makes it rise.
 macro_rules! change {
     () => {
-        "ON CONFLICT (registry, tool) DO UPDATE SET uri = excluded.uri, uri_key = excluded.uri_key, hash = excluded.hash,
+        "ON CONFLICT (registry, tool) DO UPDATE SET uri = excluded.uri, hash = excluded.hash,
         predicate = excluded.predicate, updated_block = excluded.updated_block, updated_at = excluded.updated_at,
         deregistered_block = excluded.deregistered_block, deregistered_at = excluded.deregistered_at, events = excluded.events,
         listed = index_tool.listed AND index_tool.uri = excluded.uri AND index_tool.hash = excluded.hash
@@ -103,7 +102,7 @@ async fn write(transaction: &mut Transaction, bulk: &Bulk, rows: &[ToolRow]) -> 
         return Ok(());
     }
     let number = |value: u64| i64::try_from(value).map_err(|_| Error::Corrupt { what: "number of a block" });
-    let ids: Vec<[u8; 32]> = rows.iter().map(|row| row.key.id_bytes()).collect();
+    let ids: Vec<IdBytes> = rows.iter().map(|row| row.key.id_bytes()).collect();
     let integers = |of: &dyn Fn(&ToolRow) -> Result<i64, Error>| rows.iter().map(of).collect::<Result<Vec<i64>, Error>>();
     let optional = |of: &dyn Fn(At) -> Result<i64, Error>| {
         rows.iter().map(|row| row.deregistered.map(of).transpose()).collect::<Result<Vec<_>, Error>>()
@@ -111,16 +110,14 @@ async fn write(transaction: &mut Transaction, bulk: &Bulk, rows: &[ToolRow]) -> 
     let registries = integers(&|row| Ok(row.key.registry.0))?;
     let creators: Vec<&[u8]> = rows.iter().map(|row| row.creator.as_slice()).collect();
     let uris: Vec<&str> = rows.iter().map(|row| row.metadata_uri.as_str()).collect();
-    let uri_keys = integers(&|row| Ok(tools::text_key(&row.metadata_uri)))?;
     let hashes: Vec<&[u8]> = rows.iter().map(|row| row.manifest_hash.as_slice()).collect();
     let predicates: Vec<Option<&[u8]>> =
         rows.iter().map(|row| row.predicate.as_ref().map(|address| address.as_slice())).collect();
     let columns = [
         Column::Integers(&registries),
-        Column::Bytes(&ids.iter().map(<[u8; 32]>::as_slice).collect::<Vec<_>>()),
+        Column::Bytes(&ids.iter().map(|id| &**id).collect::<Vec<_>>()),
         Column::Bytes(&creators),
         Column::Texts(&uris),
-        Column::Integers(&uri_keys),
         Column::Bytes(&hashes),
         Column::OptionalBytes(&predicates),
         Column::Integers(&integers(&|row| number(row.registered.block))?),

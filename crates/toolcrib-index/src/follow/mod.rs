@@ -64,6 +64,10 @@ const CODE_EVERY: i64 = 1_000;
 /// The longest pause after errors.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
+/// How long a registry's past is taken in without the indexes that readers need. Then there are few enough rows to make them at once, and
+/// whoever reads meanwhile need not wait for the end.
+const WITHOUT_INDEXES: Duration = Duration::from_secs(10);
+
 /// How often a transaction that others got in the way of is tried.
 const ATTEMPTS: u32 = 5;
 
@@ -178,6 +182,10 @@ pub struct Follower {
     pace: Pace,
     /// When the lease was last renewed by a transaction.
     renewed: Instant,
+    /// When it was made.
+    since: Instant,
+    /// Whether the indexes that readers need are there.
+    is_prepared: bool,
     /// The checkpoint at which the registry's code was last looked at.
     code_at: Option<i64>,
     marks: Option<Marks>,
@@ -203,6 +211,8 @@ impl Follower {
             state: None,
             pace,
             renewed: Instant::now(),
+            since: Instant::now(),
+            is_prepared: false,
             code_at: None,
             marks: None,
             progress: watch::Sender::default(),
@@ -359,13 +369,17 @@ impl Follower {
         }
         let end = head.number.min(target);
         if state.next() > end {
+            self.prepare_reading().await?;
             self.mark(marks).await?;
             return Ok(Step::Idle);
         }
         let solid = marks.finalized.max(checkpoint - WINDOW as i64);
         match u64::try_from(solid) {
             Ok(solid) if state.next() <= solid.min(end) => self.backfill(solid.min(end), marks).await?,
-            _ => return self.live(end, marks).await,
+            _ => {
+                self.prepare_reading().await?;
+                return self.live(end, marks).await;
+            }
         }
         Ok(Step::Advanced)
     }
@@ -404,6 +418,17 @@ impl Follower {
             self.start_ahead(&mut queue, marks)?;
             let batch = self.assemble(fetched, marks).await?;
             self.commit(batch).await?;
+            if self.since.elapsed() > WITHOUT_INDEXES {
+                self.prepare_reading().await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn prepare_reading(&mut self) -> Result<(), Error> {
+        if !self.is_prepared {
+            self.index.prepare_reading().await?;
+            self.is_prepared = true;
         }
         Ok(())
     }

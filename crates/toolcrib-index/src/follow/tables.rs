@@ -12,7 +12,6 @@ pub(crate) const MIGRATIONS: &[Migration] = &[Migration {
     sql: "CREATE TABLE index_event (registry BIGINT NOT NULL, block_number BIGINT NOT NULL, log_index BIGINT NOT NULL,
         block_hash BYTES NOT NULL, tx BYTES NOT NULL, time BIGINT NOT NULL, tool BYTES NOT NULL, kind BIGINT NOT NULL, creator BYTES,
         predicate BYTES, uri TEXT, hash BYTES, implementation BYTES, PRIMARY KEY (registry, block_number, log_index)) WITHOUT ROWID;
-    CREATE INDEX index_event_tool ON index_event (registry, tool, block_number, log_index);
     CREATE TABLE index_block (registry BIGINT NOT NULL, number BIGINT NOT NULL, hash BYTES NOT NULL,
         PRIMARY KEY (registry, number)) WITHOUT ROWID;
     CREATE TABLE index_predicate (registry BIGINT NOT NULL, predicate BYTES NOT NULL, first_block BIGINT NOT NULL,
@@ -20,3 +19,7 @@ pub(crate) const MIGRATIONS: &[Migration] = &[Migration {
     CREATE TABLE index_follower (registry BIGINT NOT NULL PRIMARY KEY, owner BYTES NOT NULL, token BIGINT NOT NULL,
         until BIGINT NOT NULL) WITHOUT ROWID;",
 }];
+
+/// What reading a tool's history needs, and taking events in does not: see [`crate::Index::prepare_reading`].
+pub(crate) const INDEXES: &[Migration] =
+    &[Migration { version: 1, sql: "CREATE INDEX index_event_tool ON index_event (registry, tool, block_number, log_index);" }];

@@ -120,7 +120,7 @@ impl Fields {
     /// The term that a tool is replaced by.
     pub(super) fn key_term(&self, key: ToolKey) -> Term {
         let mut bytes = key.registry.0.to_be_bytes().to_vec();
-        bytes.extend_from_slice(&key.id_bytes());
+        bytes.extend_from_slice(&key.id.to_be_bytes::<32>());
         Term::from_field_bytes(self.key, &bytes)
     }
 
@@ -129,7 +129,7 @@ impl Fields {
         let mut document = TantivyDocument::default();
         let key = view.row.key;
         let mut bytes = key.registry.0.to_be_bytes().to_vec();
-        bytes.extend_from_slice(&key.id_bytes());
+        bytes.extend_from_slice(&key.id.to_be_bytes::<32>());
         document.add_bytes(self.key, &bytes);
         document.add_u64(self.registry, key.registry.0.cast_unsigned());
         for (field, limb) in self.id.into_iter().zip(key.id.into_limbs()) {

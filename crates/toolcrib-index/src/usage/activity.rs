@@ -8,7 +8,7 @@ use toolcrib_core::clock::UnixTime;
 use toolcrib_core::x402::usage::{EIP3009_AUTHORIZATION, X402_SETTLEMENT};
 use toolcrib_store::database::{Row, Value};
 
-use crate::model::{ToolKey, UsageTotals};
+use crate::model::{IdBytes, ToolKey, UsageTotals};
 use crate::tools::MAX_TOOLS;
 use crate::{Error, Index};
 
@@ -98,7 +98,7 @@ impl Index {
         for keys in recent.chunks(MAX_TOOLS) {
             // As in `tools.rs`: a few lengths alone, so that there are a few statements.
             let length = keys.len().next_power_of_two().min(MAX_TOOLS);
-            let ids: Vec<[u8; 32]> = keys.iter().map(ToolKey::id_bytes).collect();
+            let ids: Vec<IdBytes> = keys.iter().map(ToolKey::id_bytes).collect();
             let mut values = vec![Value::Integer(week.seconds()), Value::Integer(day.seconds())];
             for (key, id) in keys.iter().zip(&ids) {
                 values.extend([Value::Integer(key.registry.0), Value::Bytes(id)]);

@@ -43,7 +43,7 @@ impl Call {
         bytes.extend(self.nonce);
         if !self.paid {
             bytes.extend(self.key.registry.0.to_be_bytes());
-            bytes.extend(self.key.id_bytes());
+            bytes.extend(&*self.key.id_bytes());
         }
         keccak256(bytes)
     }

@@ -111,7 +111,7 @@ pub async fn note_payees(transaction: &mut Transaction, key: ToolKey, listing: &
     let chains: Vec<i64> = payees.iter().map(|payee| i64::try_from(payee.chain).unwrap_or_default()).collect();
     let tokens: Vec<&[u8]> = payees.iter().map(|payee| payee.token.as_slice()).collect();
     let recipients: Vec<&[u8]> = payees.iter().map(|payee| payee.recipient.as_slice()).collect();
-    let (registries, ids) = (vec![key.registry.0; payees.len()], vec![id.as_slice(); payees.len()]);
+    let (registries, ids) = (vec![key.registry.0; payees.len()], vec![&*id; payees.len()]);
     let columns = [
         Column::Integers(&chains),
         Column::Bytes(&tokens),

@@ -6,7 +6,7 @@ use toolcrib_store::Migration;
 use toolcrib_store::database::{Bulk, Column, Transaction, Value};
 
 use crate::Error;
-use crate::model::RegistryId;
+use crate::model::{IdBytes, RegistryId};
 
 /// One job for each tool: whoever asks twice gets one look. `due_at` and `leased_until` are seconds; of the jobs that are due, the lowest
 /// `priority` goes first, and each priority is read in its own order. `lease` is the secret of the worker that holds the job until
@@ -64,8 +64,8 @@ pub(crate) async fn add_fresh(
         return Ok(());
     }
     // A tool that the chain took back may have been asked for at the same moment.
-    let highest = highest.map(|id| id.to_be_bytes::<32>());
-    let highest = Value::Bytes(highest.as_ref().map_or(&[], <[u8; 32]>::as_slice));
+    let highest = highest.map(IdBytes::of);
+    let highest = Value::Bytes(highest.as_ref().map_or(&[], |id| &**id));
     transaction.execute(CLEAR, &[Value::Integer(registry.0), highest]).await?;
     write(transaction, &ADD_FRESH, registry, tools, due_at).await
 }
@@ -81,8 +81,8 @@ async fn write(
         return Ok(());
     }
     let registries = vec![registry.0; tools.len()];
-    let ids: Vec<[u8; 32]> = tools.iter().map(|(id, _)| id.to_be_bytes()).collect();
-    let ids: Vec<&[u8]> = ids.iter().map(<[u8; 32]>::as_slice).collect();
+    let ids: Vec<IdBytes> = tools.iter().map(|(id, _)| IdBytes::of(*id)).collect();
+    let ids: Vec<&[u8]> = ids.iter().map(|id| &**id).collect();
     let due = vec![due_at.seconds(); tools.len()];
     let priorities = vec![CHANGED; tools.len()];
     let reasons: Vec<&str> = tools.iter().map(|(_, reason)| *reason).collect();

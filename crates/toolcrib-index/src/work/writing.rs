@@ -40,9 +40,9 @@ pub(super) struct Writer<'w> {
 }
 
 /// The registration must be the one that was looked at. The number of events alone does not tell one past from another.
-const LIST: &str = "UPDATE index_tool SET listed = $7, access = $8
+const LIST: &str = "UPDATE index_tool SET listed = $7, access = $8, uri_key = $9
     WHERE registry = $1 AND tool = $2 AND events = $3 AND uri = $4 AND hash = $5 AND creator = $6";
-const HOLD: &str = "UPDATE index_tool SET access = COALESCE($7, access)
+const HOLD: &str = "UPDATE index_tool SET access = COALESCE($7, access), uri_key = $8
     WHERE registry = $1 AND tool = $2 AND events = $3 AND uri = $4 AND hash = $5 AND creator = $6";
 const UNLIST: &str = "UPDATE index_tool SET listed = $3 WHERE registry = $1 AND tool = $2";
 const LISTING: &str = "SELECT document FROM index_listing WHERE registry = $1 AND tool = $2";
@@ -108,7 +108,8 @@ impl Writer<'_> {
         let [registry, tool, events, uri, hash, creator] = registration(row, &id);
         let is_listed = Value::Boolean(finding.expires_at != NEVER);
         let access = Value::Text(finding.listing.access.kind.as_str());
-        if transaction.execute(LIST, &[registry, tool, events, uri, hash, creator, is_listed, access]).await? == 0 {
+        let uri_key = Value::Integer(text_key(&row.metadata_uri));
+        if transaction.execute(LIST, &[registry, tool, events, uri, hash, creator, is_listed, access, uri_key]).await? == 0 {
             transaction.rollback().await?;
             return self.give_up(job).await;
         }
@@ -152,7 +153,8 @@ impl Writer<'_> {
             let mut transaction = self.queue.index().database().begin().await?;
             let [registry, tool, events, uri, hash, creator] = registration(&view.row, &id);
             let access = Value::OptionalText(freshened.map(|(_, listing)| listing.access.kind.as_str()));
-            if transaction.execute(HOLD, &[registry, tool, events, uri, hash, creator, access]).await? == 0 {
+            let uri_key = Value::Integer(text_key(&view.row.metadata_uri));
+            if transaction.execute(HOLD, &[registry, tool, events, uri, hash, creator, access, uri_key]).await? == 0 {
                 transaction.rollback().await?;
                 return self.give_up(job).await;
             }
@@ -254,7 +256,7 @@ fn freshened(known: &Listing, look: &Look, row: &ToolRow, watch: &Watch) -> List
 }
 
 /// The first six values of a statement that needs the registration to be this one.
-fn registration<'a>(row: &'a ToolRow, id: &'a [u8; 32]) -> [Value<'a>; 6] {
+fn registration<'a>(row: &'a ToolRow, id: &'a [u8]) -> [Value<'a>; 6] {
     [
         Value::Integer(row.key.registry.0),
         Value::Bytes(id),

@@ -55,7 +55,7 @@ pub(crate) async fn dump(index: &Index) -> String {
         FROM index_event WHERE registry = 1 ORDER BY block_number, log_index";
     const TOOLS: &str =
         "SELECT registered_block, registered_at, updated_block, updated_at, deregistered_block, deregistered_at, events,
-        uri_key, tool, creator, hash, predicate, uri FROM index_tool WHERE registry = 1 ORDER BY tool";
+        tool, creator, hash, predicate, uri FROM index_tool WHERE registry = 1 ORDER BY tool";
     const PREDICATES: &str =
         "SELECT first_block, first_log, predicate FROM index_predicate WHERE registry = 1 ORDER BY first_block, first_log";
     const REGISTRY: &str = "SELECT checkpoint, checkpoint_hash FROM index_registry WHERE id = 1";
@@ -67,9 +67,9 @@ pub(crate) async fn dump(index: &Index) -> String {
         text.push_str(&format!("event {numbers:?} {bytes:?} {:?}\n", row.optional_text(11).expect("text")));
     }
     for row in index.database().fetch(TOOLS, &[]).await.expect("tools") {
-        let numbers: Vec<_> = (0..8).map(|column| row.optional_integer(column).expect("a number")).collect();
-        let bytes: Vec<_> = (8..12).map(|column| hex(row.optional_bytes(column).expect("bytes"))).collect();
-        text.push_str(&format!("tool {numbers:?} {bytes:?} {:?}\n", row.text(12).expect("text")));
+        let numbers: Vec<_> = (0..7).map(|column| row.optional_integer(column).expect("a number")).collect();
+        let bytes: Vec<_> = (7..11).map(|column| hex(row.optional_bytes(column).expect("bytes"))).collect();
+        text.push_str(&format!("tool {numbers:?} {bytes:?} {:?}\n", row.text(11).expect("text")));
     }
     for row in index.database().fetch(PREDICATES, &[]).await.expect("predicates") {
         text.push_str(&format!(
@@ -142,7 +142,7 @@ async fn indexed(index: &Index) -> (usize, Model) {
         let gone = row.optional_integer(4).expect("a number").is_some();
         let hash = B256::from_slice(row.bytes(2).expect("bytes"));
         let entry = (row.text(1).expect("text").to_owned(), hash, predicate, gone, row.integer(5).expect("a count") as u64);
-        tools.insert(U256::from_be_slice(row.bytes(0).expect("bytes")), entry);
+        tools.insert(ToolKey::from_columns(1, row.bytes(0).expect("bytes")).expect("an id").id, entry);
     }
     (row.integer(0).expect("a count") as usize, tools)
 }

@@ -183,8 +183,8 @@ const USAGE: Bulk = Bulk {
 pub(crate) async fn put(index: &Index, registry: RegistryId, samples: &[Sample]) {
     let count = samples.len();
     let registries = vec![registry.0; count];
-    let ids: Vec<[u8; 32]> = samples.iter().map(|sample| sample.key(registry).id_bytes()).collect();
-    let ids: Vec<&[u8]> = ids.iter().map(<[u8; 32]>::as_slice).collect();
+    let ids: Vec<_> = samples.iter().map(|sample| sample.key(registry).id_bytes()).collect();
+    let ids: Vec<&[u8]> = ids.iter().map(|id| &**id).collect();
     let creators: Vec<&[u8]> = samples.iter().map(|sample| sample.creator.as_slice()).collect();
     let uris: Vec<String> = samples.iter().map(Sample::uri).collect();
     let uri_keys: Vec<i64> = uris.iter().map(|uri| text_key(uri)).collect();

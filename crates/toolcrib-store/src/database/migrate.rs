@@ -110,6 +110,10 @@ async fn table(database: &Database) -> Result<(), Error> {
 
 async fn apply(database: &Database, modules: &[Module<'_>]) -> Result<(), Error> {
     let mut transaction = database.begin().await?;
+    if database.engine() == Engine::Postgres {
+        // An index over many rows takes longer than a request may.
+        transaction.execute("SET LOCAL statement_timeout = 0", &[]).await?;
+    }
     // In one order everywhere: two that migrate wait for each other instead of stopping each other.
     let mut names: Vec<&str> = modules.iter().map(|(module, _)| *module).collect();
     names.sort_unstable();

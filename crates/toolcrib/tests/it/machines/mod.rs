@@ -14,6 +14,7 @@ use serde_json::Value as Json;
 use tokio::runtime::Runtime;
 use toolcrib_core::clock::Clock as _;
 use toolcrib_index::listing::Verdict;
+use toolcrib_index::model::ToolKey;
 use toolcrib_store::database::Row;
 
 use self::stage::{Caller, Machine, Process, Stage, free_address, get};
@@ -100,7 +101,7 @@ fn check_index(stage: &Stage) {
     let events: Vec<_> = events
         .iter()
         .map(|row| {
-            let id = U256::from_be_slice(row.bytes(2).expect("an id"));
+            let ToolKey { id, .. } = ToolKey::from_columns(1, row.bytes(2).expect("bytes")).expect("an id");
             (row.integer(0).expect("a block"), row.integer(1).expect("a place"), id)
         })
         .collect();
