@@ -2,7 +2,8 @@
 //!
 //! Whoever changes a tool records it in the same transaction, as the last thing before the commit. The number comes from one row that stays
 //! locked until then, so numbers are committed in their order and without gaps: a reader that has seen number 7 will never be surprised by
-//! a 6. Readers keep a cursor and poll.
+//! a 6. Readers keep a cursor and poll. One of them makes the jobs of workers (`work/intake.rs`): whoever clears a feed that has grown long
+//! must leave what that one has not read.
 //!
 //! What a transaction records is packed into few rows: of all that a follower writes, numbers and ids are read again in their order alone,
 //! so a row for each would cost more than it is good for.

@@ -56,7 +56,10 @@ impl Queue {
             }
             let mut transaction = self.index().database().begin().await?;
             let hold = self.index().database().pick(HOLD);
-            let Some(row) = transaction.fetch_optional(hold, &[]).await? else { break };
+            let Some(row) = transaction.fetch_optional(hold, &[]).await? else {
+                transaction.rollback().await?;
+                break;
+            };
             let (wishes, cursor) = wishes_after(&mut transaction, row.integer(0)?, now).await?;
             jobs_table::add(&mut transaction, &wishes).await?;
             transaction.execute(MOVE, &[Value::Integer(cursor)]).await?;

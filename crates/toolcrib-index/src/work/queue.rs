@@ -203,7 +203,8 @@ impl Queue {
         Ok(())
     }
 
-    /// Leases jobs that are due: those that somebody waits for first, then changes, then the rest, the oldest first.
+    /// Leases jobs that are due: those that somebody waits for first, then changes, then the rest, the oldest first. What changed on the
+    /// chain is taken in before.
     pub async fn lease(&self, wanted: Wanted<'_>, now: UnixTime) -> Result<Vec<Job>, Error> {
         let count = wanted.count.min(MAX_LEASE);
         if count == 0 || wanted.registries.is_some_and(<[RegistryId]>::is_empty) {
