@@ -61,7 +61,8 @@ impl Reason {
         }
     }
 
-    /// Reads the word. Changes of the chain name the event that it was; but for a registration, and for words of later programs, that is a change.
+    /// Reads the word. What comes from the feed names the event that it was; but for a registration, and for words of later programs, that
+    /// is a change.
     fn parse(word: &str) -> Self {
         if word == "registered" {
             return Self::New;

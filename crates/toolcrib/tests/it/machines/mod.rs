@@ -32,7 +32,8 @@ fn stage(backend: Backend) -> Option<Stage> {
     Some(Stage::start(runtime, place))
 }
 
-/// Writes down who takes and ends leases, who writes listings, who takes events in, and who makes jobs of changes, each with its transaction.
+/// Writes down who takes and ends leases, who writes listings, who takes events in, and who makes jobs of changes, each with its
+/// transaction.
 const WITNESSES: [&str; 11] = [
     "CREATE TABLE test_lease (turn BIGSERIAL, tool BYTEA NOT NULL, was BYTEA, now BYTEA, who TEXT NOT NULL, transaction BIGINT NOT NULL,
         at TIMESTAMPTZ NOT NULL DEFAULT clock_timestamp())",
