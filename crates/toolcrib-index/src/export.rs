@@ -6,10 +6,12 @@
 //!
 //! Importing is one transaction: all of it or nothing. Rows that are there stay as they are, so that importing twice is importing once.
 //! What is left out: the change feed, which begins anew and names every imported tool, and leases and turns, which belong to processes.
+//! Jobs are written as if everything in the feed had been taken in, so that no look gets lost with it.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 use std::io::{BufRead, Read, Write};
+use std::ops::Bound;
 use std::path::Path;
 
 use alloy_primitives::{Address, hex, keccak256};
@@ -20,6 +22,8 @@ use toolcrib_store::{Database, Location};
 
 use crate::feed::{self, Kinds};
 use crate::model::ToolKey;
+use crate::work::intake::{self, Wish, Wishes};
+use crate::work::jobs_table::CHANGED;
 use crate::{Error, Index};
 
 /// The name in the first line.
@@ -213,13 +217,16 @@ pub struct Exporter {
     /// The table that is being read, and the key of its last row.
     table: usize,
     after: Option<Vec<Cell>>,
+    /// Looks that the feed asks for beside the jobs, once they are read.
+    wishes: Option<Wishes>,
+    now: UnixTime,
     rows: u64,
     state: State,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    Begun(UnixTime),
+    Begun,
     Rows,
     Ended,
 }
@@ -228,7 +235,7 @@ impl Exporter {
     /// Begins an export.
     pub async fn new(index: &Index, now: UnixTime) -> Result<Self, Error> {
         let transaction = index.database().begin_reading().await?;
-        Ok(Self { transaction, sum: Sum::default(), table: 0, after: None, rows: 0, state: State::Begun(now) })
+        Ok(Self { transaction, sum: Sum::default(), table: 0, after: None, wishes: None, now, rows: 0, state: State::Begun })
     }
 
     /// The next lines, some hundred at a time; `None` after the last.
@@ -236,8 +243,8 @@ impl Exporter {
         let mut out = String::new();
         match self.state {
             State::Ended => return Ok(None),
-            State::Begun(now) => {
-                self.sum.line(&json!({ "format": FORMAT, "version": VERSION, "made_at": now }), &mut out);
+            State::Begun => {
+                self.sum.line(&json!({ "format": FORMAT, "version": VERSION, "made_at": self.now }), &mut out);
                 self.state = State::Rows;
             }
             State::Rows => match TABLES.get(self.table) {
@@ -261,17 +268,21 @@ impl Exporter {
         sql.push_str(&format!(" ORDER BY {key} LIMIT {}", table.page()));
         let values: Vec<_> = self.after.iter().flatten().map(Cell::value).collect();
         let rows = self.transaction.fetch_made(sql, &values).await?;
+        let cells = |row| table.kinds.iter().enumerate().map(move |(column, kind)| Cell::read(row, column, *kind)).collect();
+        let mut rows: Vec<Vec<Cell>> = rows.iter().map(cells).collect::<Result<_, Error>>()?;
+        if table.name == "index_job" {
+            rows = self.with_wishes(rows, table.page()).await?;
+        }
+        let is_last = rows.len() < table.page();
         let mut last = None;
-        for row in &rows {
-            let cells = table.kinds.iter().enumerate().map(|(column, kind)| Cell::read(row, column, *kind));
-            let cells: Vec<Cell> = cells.collect::<Result<_, _>>()?;
+        for cells in rows {
             let fields: Map<_, _> =
                 table.columns.iter().zip(&cells).map(|(column, cell)| ((*column).to_owned(), cell.to_json())).collect();
             self.sum.line(&json!({ "table": table.name, "row": fields }), out);
             self.rows += 1;
             last = Some(cells);
         }
-        if rows.len() < table.page() {
+        if is_last {
             self.table += 1;
             self.after = None;
         } else {
@@ -281,6 +292,55 @@ impl Exporter {
             });
         }
         Ok(())
+    }
+
+    /// A page of jobs, with those that the feed asks for, in the order of keys.
+    async fn with_wishes(&mut self, jobs: Vec<Vec<Cell>>, most: usize) -> Result<Vec<Vec<Cell>>, Error> {
+        let wishes = match self.wishes.take() {
+            Some(wishes) => wishes,
+            None => intake::not_taken_in(&mut self.transaction, self.now).await?,
+        };
+        let mut all = BTreeMap::new();
+        for job in jobs {
+            all.insert(key_of(&job)?, job);
+        }
+        let after = match &self.after {
+            Some(after) => Bound::Excluded(key_of(after)?),
+            None => Bound::Unbounded,
+        };
+        for (key, wish) in wishes.range((after, Bound::Unbounded)).take(most) {
+            let job = asked(*key, wish, all.get(key));
+            all.insert(*key, job);
+        }
+        self.wishes = Some(wishes);
+        Ok(all.into_values().take(most).collect())
+    }
+}
+
+/// A job as it is after a wish was taken in.
+fn asked(key: ToolKey, wish: &Wish, job: Option<&Vec<Cell>>) -> Vec<Cell> {
+    let (mut due_at, mut priority, mut reason) = (wish.due_at.seconds(), CHANGED, wish.reason);
+    if let Some([.., Cell::Integer(due), Cell::Integer(urgency), Cell::Text(word), _]) = job.map(Vec::as_slice) {
+        (due_at, priority) = (due_at.min(*due), priority.min(*urgency));
+        if word == "upgraded" {
+            reason = "upgraded";
+        }
+    }
+    vec![
+        Cell::Integer(key.registry.0),
+        Cell::Bytes(key.id_bytes().to_vec()),
+        Cell::Integer(due_at),
+        Cell::Integer(priority),
+        Cell::Text(reason.to_owned()),
+        Cell::Integer(0),
+    ]
+}
+
+/// The tool of a row that begins with one.
+fn key_of(row: &[Cell]) -> Result<ToolKey, Error> {
+    match row {
+        [Cell::Integer(registry), Cell::Bytes(id), ..] => ToolKey::from_columns(*registry, id),
+        _ => Err(Error::Corrupt { what: "tool of a job" }),
     }
 }
 
@@ -454,9 +514,8 @@ impl Importer {
         self.done.new += new;
         if table.name == "index_tool" && new > 0 {
             for row in &rows {
-                if let [Cell::Integer(registry), Cell::Bytes(id), ..] = row.as_slice() {
-                    self.tools.push((ToolKey::from_columns(*registry, id)?, Kinds::REGISTERED.and(Kinds::FACTS)));
-                }
+                // Its job comes along, or it has none: the feed asks for nothing here.
+                self.tools.push((key_of(row)?, Kinds::REGISTERED.and(Kinds::FACTS)));
             }
         }
         Ok(())

@@ -2,7 +2,8 @@
 //!
 //! Whoever changes a tool records it in the same transaction, as the last thing before the commit. The number comes from one row that stays
 //! locked until then, so numbers are committed in their order and without gaps: a reader that has seen number 7 will never be surprised by
-//! a 6. Readers keep a cursor and poll.
+//! a 6. Readers keep a cursor and poll. One of them makes the jobs of workers (`work/intake.rs`): whoever clears a feed that has grown long
+//! must leave what that one has not read.
 //!
 //! What a transaction records is packed into few rows: of all that a follower writes, numbers and ids are read again in their order alone,
 //! so a row for each would cost more than it is good for.
@@ -10,7 +11,7 @@
 use alloy_primitives::U256;
 use toolcrib_core::clock::UnixTime;
 use toolcrib_store::Migration;
-use toolcrib_store::database::{Bulk, Column, Transaction, Value};
+use toolcrib_store::database::{Bulk, Column, Row, Transaction, Value};
 
 use crate::model::{RegistryId, ToolKey};
 use crate::{Error, Index};
@@ -70,6 +71,13 @@ impl Kinds {
         self.0 & other.0 == other.0
     }
 
+    /// Whether the chain changed the tool. Whoever looks at tools or imports them says what is shown as well, and nothing happened on the
+    /// chain then.
+    pub(crate) const fn is_of_chain(self) -> bool {
+        const SHOWN: Kinds = Kinds::VERIFICATION.and(Kinds::FACTS).and(Kinds::USAGE);
+        self.0 != 0 && self.0 & SHOWN.0 == 0
+    }
+
     /// Their names.
     pub fn names(self) -> impl Iterator<Item = &'static str> {
         Self::NAMES.into_iter().filter(move |(kind, _)| self.has(*kind)).map(|(_, name)| name)
@@ -96,6 +104,7 @@ const NUMBER: &str = "UPDATE index_feed SET last = last + $1 WHERE id = 1 RETURN
 const LAST: &str = "SELECT last FROM index_feed WHERE id = 1";
 /// Rows have at most [`PER_ROW`] changes, so the last number of a row that has wanted ones is below a bound, and no more is read.
 const AFTER: &str = "SELECT first, seq, at, changes FROM index_change WHERE seq > $1 AND seq < $3 AND first <= $2 ORDER BY seq";
+const ROWS: &str = "SELECT first, seq, at, changes FROM index_change WHERE seq > $1 AND seq <= $2 ORDER BY seq";
 const OLDEST: &str = "SELECT MIN(first) FROM index_change";
 const CHANGE: Bulk = Bulk { table: "index_change", columns: &["seq", "first", "at", "changes"], conflict: "" };
 
@@ -126,6 +135,46 @@ pub async fn record(transaction: &mut Transaction, changes: &[(ToolKey, Kinds)],
     Ok(last)
 }
 
+/// The number of the last change.
+pub(crate) async fn last(transaction: &mut Transaction) -> Result<i64, Error> {
+    let row = transaction.fetch_optional(LAST, &[]).await?;
+    Ok(row.ok_or(Error::Corrupt { what: "feed" })?.integer(0)?)
+}
+
+/// The changes after `cursor`, about `count` of them: rows are not cut. An error when some of them are no longer kept.
+pub(crate) async fn after(transaction: &mut Transaction, cursor: i64, count: i64) -> Result<Vec<Change>, Error> {
+    // Before the rows: what is committed in between is not missing.
+    let last = last(transaction).await?;
+    let end = cursor.saturating_add(count.max(PER_ROW as i64));
+    let mut changes = Vec::new();
+    for row in transaction.fetch(ROWS, &[Value::Integer(cursor), Value::Integer(end)]).await? {
+        changes.extend(read(&row)?.filter(|change| change.seq > cursor));
+    }
+    if is_gap(cursor, &changes, last) {
+        let oldest = changes.first().map(|change| change.seq);
+        return Err(Error::Forgotten { cursor, oldest: oldest.unwrap_or_default() });
+    }
+    Ok(changes)
+}
+
+/// The changes of a row.
+fn read(row: &Row) -> Result<impl Iterator<Item = Change> + use<>, Error> {
+    let (first, seq, at) = (row.integer(0)?, row.integer(1)?, UnixTime::from_seconds(row.integer(2)?));
+    let unpacked = unpack(row.bytes(3)?).ok_or(Error::Corrupt { what: "change" })?;
+    if Some(unpacked.len() as i64 - 1) != seq.checked_sub(first) {
+        return Err(Error::Corrupt { what: "number of changes" });
+    }
+    Ok((first..).zip(unpacked).map(move |(seq, (key, kinds))| Change { seq, at, key, kinds }))
+}
+
+/// Whether changes are missing between `cursor` and those that were read after it.
+fn is_gap(cursor: i64, changes: &[Change], last: i64) -> bool {
+    match changes.first() {
+        Some(first) => first.seq > cursor + 1,
+        None => last > cursor,
+    }
+}
+
 impl Index {
     /// The number of the last change.
     pub async fn last_change(&self) -> Result<i64, Error> {
@@ -143,19 +192,9 @@ impl Index {
         let values = [Value::Integer(cursor), Value::Integer(end), Value::Integer(bound)];
         let mut changes = Vec::with_capacity(limit);
         for row in self.database().fetch(AFTER, &values).await? {
-            let (first, seq, at) = (row.integer(0)?, row.integer(1)?, UnixTime::from_seconds(row.integer(2)?));
-            let unpacked = unpack(row.bytes(3)?).ok_or(Error::Corrupt { what: "change" })?;
-            if Some(unpacked.len() as i64 - 1) != seq.checked_sub(first) {
-                return Err(Error::Corrupt { what: "number of changes" });
-            }
-            let numbered = (first..).zip(unpacked).map(|(seq, (key, kinds))| Change { seq, at, key, kinds });
-            changes.extend(numbered.filter(|change| change.seq > cursor && change.seq <= end));
+            changes.extend(read(&row)?.filter(|change| change.seq > cursor && change.seq <= end));
         }
-        let is_gap = match changes.first() {
-            Some(first) => first.seq > cursor + 1,
-            None => last > cursor,
-        };
-        if is_gap {
+        if is_gap(cursor, &changes, last) {
             let oldest = self.database().fetch_optional(OLDEST, &[]).await?;
             let oldest = oldest.map(|row| row.optional_integer(0)).transpose()?.flatten();
             return Err(Error::Forgotten { cursor, oldest: oldest.unwrap_or_default() });

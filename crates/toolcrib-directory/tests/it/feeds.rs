@@ -191,3 +191,12 @@ async fn metrics_say_how_long_the_queue_is() {
         says("queue_oldest_seconds 100");
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn metrics_count_what_no_worker_has_taken_in() {
+    for shelf in Shelf::each(open()).await {
+        shelf.put_all(&[Stock::good(1, "a"), Stock::good(2, "b"), Stock::good(3, "c")]).await;
+        let text = shelf.directory.metrics();
+        assert!(text.lines().any(|said| said == "toolcrib_directory_queue_waiting 3"), "{text}");
+    }
+}

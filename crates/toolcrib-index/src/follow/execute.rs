@@ -1,5 +1,5 @@
-//! The stage that takes events in: the events themselves, the rows that they fold into, jobs, block window, checkpoint and change feed, in
-//! one transaction.
+//! The stage that takes events in: the events themselves, the rows that they fold into, block window, checkpoint and change feed, in one
+//! transaction. Looks at what changed follow from the feed.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -13,7 +13,6 @@ use super::fold::{self, fold, kind};
 use super::state::{Marks, Predicates, State};
 use crate::feed::{self, Kinds};
 use crate::model::{At, IdBytes, RegistryId, ToolKey, ToolRow};
-use crate::work::jobs_table;
 use crate::{Error, tools};
 
 /// Most tools that one upgrade of a predicate is told to in one transaction. A predicate with more is a shared one, whose tools are looked
@@ -93,17 +92,16 @@ pub(super) async fn execute(
     order.sort_unstable();
     let (mut rows, mut renewed, mut fresh_rows) = (Vec::new(), Vec::new(), Vec::with_capacity(order.len()));
     let mut feed = Vec::with_capacity(order.len());
-    let (mut jobs, mut fresh_jobs) = (Vec::new(), Vec::with_capacity(order.len()));
     for id in order {
         let Some(Touched { row, kinds }) = changed.remove(&id) else { continue };
         let Some(row) = row else { continue };
         feed.push((row.key, kinds));
         if Some(id) > state.highest {
             fresh_rows.push(row);
-            fresh_jobs.push((id, reason(kinds)));
+        } else if kinds.has(Kinds::REGISTERED) {
+            renewed.push(row);
         } else {
-            jobs.push((id, reason(kinds)));
-            if kinds.has(Kinds::REGISTERED) { renewed.push(row) } else { rows.push(row) }
+            rows.push(row);
         }
         highest = highest.max(Some(id));
     }
@@ -111,9 +109,7 @@ pub(super) async fn execute(
     fold::upsert(transaction, &renewed).await?;
     fold::insert(transaction, &fresh_rows).await?;
     drop((rows, renewed, fresh_rows));
-    upgrades(transaction, registry, &batch.logs, &mut feed, &mut jobs).await?;
-    jobs_table::add_fresh(transaction, registry, state.highest, &fresh_jobs, now).await?;
-    jobs_table::add(transaction, registry, &jobs, now).await?;
+    upgrades(transaction, registry, &batch.logs, &mut feed).await?;
     insert_blocks(transaction, registry, batch).await?;
     if !feed.is_empty() {
         feed::record(transaction, &feed, now).await?;
@@ -262,26 +258,12 @@ async fn touched(
     Ok(touched)
 }
 
-/// Why a tool is to be looked at: the weightiest of what happened.
-const fn reason(kinds: Kinds) -> &'static str {
-    if kinds.has(Kinds::DEREGISTERED) {
-        "deregistered"
-    } else if kinds.has(Kinds::REGISTERED) {
-        "registered"
-    } else if kinds.has(Kinds::METADATA) {
-        "metadata"
-    } else {
-        "predicate"
-    }
-}
-
 /// Tells the tools whose predicate has new code.
 async fn upgrades(
     transaction: &mut Transaction,
     registry: RegistryId,
     logs: &[ChainLog],
     feed: &mut Vec<(ToolKey, Kinds)>,
-    jobs: &mut Vec<(U256, &'static str)>,
 ) -> Result<(), Error> {
     let mut predicates: Vec<Address> = logs
         .iter()
@@ -297,10 +279,7 @@ async fn upgrades(
     for id in gated(transaction, registry, &predicates).await? {
         match feed[..changed].binary_search_by_key(&id, |(key, _)| key.id) {
             Ok(place) => feed[place].1 = feed[place].1.and(Kinds::UPGRADED),
-            Err(_) => {
-                feed.push((ToolKey { registry, id }, Kinds::UPGRADED));
-                jobs.push((id, "upgraded"));
-            }
+            Err(_) => feed.push((ToolKey { registry, id }, Kinds::UPGRADED)),
         }
     }
     Ok(())

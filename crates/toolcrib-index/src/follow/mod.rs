@@ -5,7 +5,7 @@
 //! right for its checkpoint. Old blocks are read in large ranges, several at a time; near the head every header is read, and its parent, its
 //! hash in the logs and its bloom must fit. How a registry's rows follow from its events is in `fold`.
 //!
-//! Nothing here fetches a manifest or judges a tool: changed tools go into the table of jobs.
+//! Nothing here fetches a manifest or judges a tool: changed tools go into the feed, and looks follow from it.
 
 use std::collections::{HashSet, VecDeque};
 use std::future::Future;

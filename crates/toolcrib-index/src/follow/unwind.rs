@@ -1,7 +1,7 @@
 //! The stage that takes events back, when the chain did: orphaned events go, and the tools that they were about are folded again from what
 //! remains. Deep reorganisations are undone in steps, each of which leaves the index as it was at an earlier block.
 
-use alloy_primitives::{Address, B256, U256};
+use alloy_primitives::{Address, B256};
 use toolcrib_core::clock::UnixTime;
 use toolcrib_store::database::{Row, Transaction, Value};
 
@@ -11,7 +11,6 @@ use super::state::{State, unsigned};
 use crate::Error;
 use crate::feed::{self, Kinds};
 use crate::model::{At, RegistryId, ToolKey, ToolRow};
-use crate::work::jobs_table;
 
 /// Most events that one transaction takes back, but for a single block that has more: a transaction must end within the database's limits.
 const MAX_EVENTS: i64 = 5_000;
@@ -76,15 +75,11 @@ pub(super) async fn unwind(
         transaction.execute(statement, &after).await?;
     }
     let mut feed = Vec::with_capacity(orphaned.len());
-    let mut jobs: Vec<(U256, &'static str)> = Vec::new();
     let mut rows = Vec::new();
     for key in orphaned {
         feed.push((key, Kinds::REORGANISED));
         match refold(transaction, key).await? {
-            Some(row) => {
-                rows.push(row);
-                jobs.push((key.id, "reorganised"));
-            }
+            Some(row) => rows.push(row),
             None => {
                 // What was derived about it stays for the case that it comes back; without this row nobody sees it.
                 let id = key.id_bytes();
@@ -98,13 +93,9 @@ pub(super) async fn unwind(
     for id in gated(transaction, registry, &upgraded).await? {
         match feed[..orphans].binary_search_by_key(&id, |(key, _)| key.id) {
             Ok(place) => feed[place].1 = feed[place].1.and(Kinds::UPGRADED),
-            Err(_) => {
-                feed.push((ToolKey { registry, id }, Kinds::REORGANISED.and(Kinds::UPGRADED)));
-                jobs.push((id, "reorganised"));
-            }
+            Err(_) => feed.push((ToolKey { registry, id }, Kinds::REORGANISED.and(Kinds::UPGRADED))),
         }
     }
-    jobs_table::add(transaction, registry, &jobs, now).await?;
     if !feed.is_empty() {
         feed::record(transaction, &feed, now).await?;
     }

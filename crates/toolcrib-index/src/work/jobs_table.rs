@@ -1,23 +1,26 @@
-//! The table of jobs, and putting tools into it. Followers write it in the transaction of the events; workers lease from it.
+//! The table of jobs, and putting tools into it. What changed on the chain comes from the feed; workers lease from it.
 
-use alloy_primitives::U256;
-use toolcrib_core::clock::UnixTime;
 use toolcrib_store::Migration;
-use toolcrib_store::database::{Bulk, Column, Transaction, Value};
+use toolcrib_store::database::{Bulk, Column, Transaction};
 
+use super::intake::Wishes;
 use crate::Error;
-use crate::model::{IdBytes, RegistryId};
+use crate::model::{IdBytes, ToolKey};
 
 /// One job for each tool: whoever asks twice gets one look. `due_at` and `leased_until` are seconds; of the jobs that are due, the lowest
 /// `priority` goes first, and each priority is read in its own order. `lease` is the secret of the worker that holds the job until
 /// `leased_until`.
+///
+/// `index_intake` has one row: jobs were made of all changes of the feed up to number `cursor`.
 pub(crate) const MIGRATIONS: &[Migration] = &[Migration {
     version: 1,
     sql:
         "CREATE TABLE index_job (registry BIGINT NOT NULL, tool BYTES NOT NULL, due_at BIGINT NOT NULL, priority BIGINT NOT NULL,
         reason TEXT NOT NULL, leased_until BIGINT, lease BYTES, attempts BIGINT NOT NULL DEFAULT 0, PRIMARY KEY (registry, tool)) WITHOUT ROWID;
     CREATE INDEX index_job_turn ON index_job (priority, due_at);
-    CREATE INDEX index_job_lease ON index_job (leased_until) WHERE leased_until IS NOT NULL;",
+    CREATE INDEX index_job_lease ON index_job (leased_until) WHERE leased_until IS NOT NULL;
+    CREATE TABLE index_intake (id BIGINT NOT NULL PRIMARY KEY, cursor BIGINT NOT NULL);
+    INSERT INTO index_intake (id, cursor) VALUES (1, 0);",
 }];
 
 /// The priority of a tool that somebody waits for.
@@ -38,54 +41,17 @@ const ADD: Bulk = Bulk {
             OR index_job.attempts <> 0 OR excluded.reason = 'upgraded'",
 };
 
-/// For tools that were never there, and so have no jobs.
-const ADD_FRESH: Bulk = Bulk { conflict: "", ..ADD };
-const CLEAR: &str = "DELETE FROM index_job WHERE registry = $1 AND tool > $2";
-
-/// Asks for a look at tools whose registration changed. Each tool once.
-pub(crate) async fn add(
-    transaction: &mut Transaction,
-    registry: RegistryId,
-    tools: &[(U256, &'static str)],
-    due_at: UnixTime,
-) -> Result<(), Error> {
-    write(transaction, &ADD, registry, tools, due_at).await
-}
-
-/// Asks for a look at tools that are new, all of them above `highest`, which was the highest id. Each tool once.
-pub(crate) async fn add_fresh(
-    transaction: &mut Transaction,
-    registry: RegistryId,
-    highest: Option<U256>,
-    tools: &[(U256, &'static str)],
-    due_at: UnixTime,
-) -> Result<(), Error> {
-    if tools.is_empty() {
+/// Asks for a look at tools.
+pub(crate) async fn add(transaction: &mut Transaction, wishes: &Wishes) -> Result<(), Error> {
+    if wishes.is_empty() {
         return Ok(());
     }
-    // A tool that the chain took back may have been asked for at the same moment.
-    let highest = highest.map(IdBytes::of);
-    let highest = Value::Bytes(highest.as_ref().map_or(&[], |id| &**id));
-    transaction.execute(CLEAR, &[Value::Integer(registry.0), highest]).await?;
-    write(transaction, &ADD_FRESH, registry, tools, due_at).await
-}
-
-async fn write(
-    transaction: &mut Transaction,
-    bulk: &Bulk,
-    registry: RegistryId,
-    tools: &[(U256, &'static str)],
-    due_at: UnixTime,
-) -> Result<(), Error> {
-    if tools.is_empty() {
-        return Ok(());
-    }
-    let registries = vec![registry.0; tools.len()];
-    let ids: Vec<IdBytes> = tools.iter().map(|(id, _)| IdBytes::of(*id)).collect();
+    let registries: Vec<i64> = wishes.keys().map(|key| key.registry.0).collect();
+    let ids: Vec<IdBytes> = wishes.keys().map(ToolKey::id_bytes).collect();
     let ids: Vec<&[u8]> = ids.iter().map(|id| &**id).collect();
-    let due = vec![due_at.seconds(); tools.len()];
-    let priorities = vec![CHANGED; tools.len()];
-    let reasons: Vec<&str> = tools.iter().map(|(_, reason)| *reason).collect();
+    let due: Vec<i64> = wishes.values().map(|wish| wish.due_at.seconds()).collect();
+    let priorities = vec![CHANGED; wishes.len()];
+    let reasons: Vec<&str> = wishes.values().map(|wish| wish.reason).collect();
     let columns = [
         Column::Integers(&registries),
         Column::Bytes(&ids),
@@ -93,6 +59,6 @@ async fn write(
         Column::Integers(&priorities),
         Column::Texts(&reasons),
     ];
-    transaction.insert_many(bulk, &columns).await?;
+    transaction.insert_many(&ADD, &columns).await?;
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! Verification: a queue of tools to look at, and workers that do.
 
+pub(crate) mod intake;
 pub(crate) mod jobs_table;
 pub(crate) mod kept;
 mod look;

@@ -2,7 +2,8 @@
 //!
 //! There is one job for each tool, so that whoever asks twice gets one look. A lease is a random token in the job's row and a time at
 //! which it ends; nothing is held while a worker works. Whoever completes a job shows the token: one whose lease ran out and was given
-//! to another, or was taken away because the chain changed the tool meanwhile, changes nothing any more.
+//! to another, or was taken away because the chain changed the tool meanwhile, changes nothing any more. What changed on the chain is
+//! taken in from the feed before jobs are leased (`intake.rs`).
 //!
 //! What is looked at and what is written is the worker's business.
 
@@ -60,7 +61,8 @@ impl Reason {
         }
     }
 
-    /// Reads the word. Followers name the event that it was; but for a registration, and for words of later programs, that is a change.
+    /// Reads the word. What comes from the feed names the event that it was; but for a registration, and for words of later programs, that
+    /// is a change.
     fn parse(word: &str) -> Self {
         if word == "registered" {
             return Self::New;
@@ -112,7 +114,8 @@ pub(crate) struct Next {
 /// How long the queue is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueState {
-    /// Jobs that wait for a worker, at most [`MAX_COUNTED`].
+    /// Jobs that wait for a worker, at most [`MAX_COUNTED`]. Changes that were not taken in yet are among them: without a worker nobody
+    /// makes jobs of them. A tool that has a job as well counts twice.
     pub due: u64,
     /// Jobs that workers hold, likewise.
     pub leased: u64,
@@ -201,12 +204,14 @@ impl Queue {
         Ok(())
     }
 
-    /// Leases jobs that are due: those that somebody waits for first, then changes, then the rest, the oldest first.
+    /// Leases jobs that are due: those that somebody waits for first, then changes, then the rest, the oldest first. What changed on the
+    /// chain is taken in before.
     pub async fn lease(&self, wanted: Wanted<'_>, now: UnixTime) -> Result<Vec<Job>, Error> {
         let count = wanted.count.min(MAX_LEASE);
         if count == 0 || wanted.registries.is_some_and(<[RegistryId]>::is_empty) {
             return Ok(Vec::new());
         }
+        self.intake(now).await?;
         let mut token = [0; 16];
         getrandom::fill(&mut token).map_err(|_| Error::Corrupt { what: "source of randomness" })?;
         let mut transaction = self.index.database().begin().await?;
@@ -317,6 +322,9 @@ impl Index {
         }
         let row = self.database().fetch_optional(COUNT_LEASED, &[now, Value::Integer(MAX_COUNTED)]).await?;
         state.leased = row.ok_or(Error::Corrupt { what: "queue" })?.integer(0)?.unsigned_abs();
+        let (more, since) = self.not_taken_in().await?;
+        state.due = state.due.saturating_add(more).min(MAX_COUNTED.unsigned_abs());
+        state.oldest_due = [state.oldest_due, since].into_iter().flatten().min();
         Ok(state)
     }
 }

@@ -39,11 +39,14 @@ pub(super) struct Writer<'w> {
     pub(super) clock: &'w (dyn Clock + Send + Sync),
 }
 
-/// The registration must be the one that was looked at. The number of events alone does not tell one past from another.
-const LIST: &str = "UPDATE index_tool SET listed = $7, access = $8, uri_key = $9
-    WHERE registry = $1 AND tool = $2 AND events = $3 AND uri = $4 AND hash = $5 AND creator = $6";
-const HOLD: &str = "UPDATE index_tool SET access = COALESCE($7, access), uri_key = $8
-    WHERE registry = $1 AND tool = $2 AND events = $3 AND uri = $4 AND hash = $5 AND creator = $6";
+/// The registration must be the one that was looked at. The number of events alone does not tell one past from another; and the lease does
+/// not either, since it is taken away only when somebody reads on in the feed.
+const LIST: &str = "UPDATE index_tool SET listed = $11, access = $12, uri_key = $13
+    WHERE registry = $1 AND tool = $2 AND events = $3 AND uri = $4 AND hash = $5 AND creator = $6 AND predicate IS NOT DISTINCT FROM $7
+        AND registered_block = $8 AND updated_block = $9 AND deregistered_block IS NOT DISTINCT FROM $10";
+const HOLD: &str = "UPDATE index_tool SET access = COALESCE($11, access), uri_key = $12
+    WHERE registry = $1 AND tool = $2 AND events = $3 AND uri = $4 AND hash = $5 AND creator = $6 AND predicate IS NOT DISTINCT FROM $7
+        AND registered_block = $8 AND updated_block = $9 AND deregistered_block IS NOT DISTINCT FROM $10";
 const UNLIST: &str = "UPDATE index_tool SET listed = $3 WHERE registry = $1 AND tool = $2";
 const LISTING: &str = "SELECT document FROM index_listing WHERE registry = $1 AND tool = $2";
 const OVER: &str = "SELECT registry, tool FROM index_watch WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2";
@@ -88,7 +91,9 @@ impl Writer<'_> {
         let listing = facts::listing(look, view, &watch.memory, &duplicates, health, expires_at);
         let mut kinds = changed(view.listing.as_ref(), &listing);
         if noticed.is_upgraded {
-            kinds = kinds.and(Kinds::UPGRADED);
+            // By itself it is what a follower says, and would ask for the next look.
+            let shown = if kinds == Kinds::default() { Kinds::FACTS } else { kinds };
+            kinds = shown.and(Kinds::UPGRADED);
         }
         Ok(Finding {
             kept: Kept::of(&look.evidence, report)?,
@@ -105,11 +110,11 @@ impl Writer<'_> {
         let id = job.key.id_bytes();
         let mut transaction = self.queue.index().database().begin().await?;
         // The tool before the job, as followers do: nobody waits for somebody who waits for him.
-        let [registry, tool, events, uri, hash, creator] = registration(row, &id);
+        let mut values = registration(row, &id);
         let is_listed = Value::Boolean(finding.expires_at != NEVER);
         let access = Value::Text(finding.listing.access.kind.as_str());
-        let uri_key = Value::Integer(text_key(&row.metadata_uri));
-        if transaction.execute(LIST, &[registry, tool, events, uri, hash, creator, is_listed, access, uri_key]).await? == 0 {
+        values.extend([is_listed, access, Value::Integer(text_key(&row.metadata_uri))]);
+        if transaction.execute(LIST, &values).await? == 0 {
             transaction.rollback().await?;
             return self.give_up(job).await;
         }
@@ -151,10 +156,10 @@ impl Writer<'_> {
         retry(|| async {
             let id = job.key.id_bytes();
             let mut transaction = self.queue.index().database().begin().await?;
-            let [registry, tool, events, uri, hash, creator] = registration(&view.row, &id);
-            let access = Value::OptionalText(freshened.map(|(_, listing)| listing.access.kind.as_str()));
-            let uri_key = Value::Integer(text_key(&view.row.metadata_uri));
-            if transaction.execute(HOLD, &[registry, tool, events, uri, hash, creator, access, uri_key]).await? == 0 {
+            let mut values = registration(&view.row, &id);
+            values.push(Value::OptionalText(freshened.map(|(_, listing)| listing.access.kind.as_str())));
+            values.push(Value::Integer(text_key(&view.row.metadata_uri)));
+            if transaction.execute(HOLD, &values).await? == 0 {
                 transaction.rollback().await?;
                 return self.give_up(job).await;
             }
@@ -255,15 +260,20 @@ fn freshened(known: &Listing, look: &Look, row: &ToolRow, watch: &Watch) -> List
     Listing { health, access, ..known.clone() }
 }
 
-/// The first six values of a statement that needs the registration to be this one.
-fn registration<'a>(row: &'a ToolRow, id: &'a [u8]) -> [Value<'a>; 6] {
-    [
+/// The first ten values of a statement that needs the registration to be this one.
+fn registration<'a>(row: &'a ToolRow, id: &'a [u8]) -> Vec<Value<'a>> {
+    let number = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+    vec![
         Value::Integer(row.key.registry.0),
         Value::Bytes(id),
-        Value::Integer(i64::try_from(row.events).unwrap_or(i64::MAX)),
+        Value::Integer(number(row.events)),
         Value::Text(&row.metadata_uri),
         Value::Bytes(row.manifest_hash.as_slice()),
         Value::Bytes(row.creator.as_slice()),
+        Value::OptionalBytes(row.predicate.as_ref().map(|predicate| predicate.as_slice())),
+        Value::Integer(number(row.registered.block)),
+        Value::Integer(number(row.updated.block)),
+        Value::OptionalInteger(row.deregistered.map(|at| number(at.block))),
     ]
 }
 

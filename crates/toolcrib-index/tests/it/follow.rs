@@ -18,6 +18,7 @@ use toolcrib_chain::wallet::DEV_ACCOUNTS;
 use toolcrib_core::clock::{Clock, UnixTime};
 use toolcrib_index::follow::{FollowOptions, Follower, Happening};
 use toolcrib_index::model::{ToolKey, ToolRow};
+use toolcrib_index::work::Queue;
 use toolcrib_index::{Index, List, Order, feed};
 use toolcrib_store::database::Value;
 use toolcrib_store::{Database, Location};
@@ -259,7 +260,9 @@ impl Seeded {
                 ToolState::NotFound => panic!("{key:?} is in the index and not in the registry"),
             }
         }
-        // Exactly once, and each tool has been told about and has a job.
+        // Exactly once, and each tool has been told about and gets a job.
+        let queue = Queue::new(index.clone());
+        while queue.intake(Now.now()).await.expect("taken in") > 0 {}
         let count = |sql: &'static str| async move {
             index.database().fetch_optional(sql, &[]).await.expect("a count").expect("a row").integer(0).expect("a number") as u64
         };
@@ -479,6 +482,7 @@ async fn a_real_proxy_that_is_upgraded_is_seen() {
             let history = index.events(key, None, 100).await.expect("a history");
             let last = history.last().expect("events");
             assert_eq!((last.at.block, &last.what), (block, &Happening::Upgraded { predicate: proxy, implementation: deny }));
+            Queue::new(index.clone()).intake(Now.now()).await.expect("taken in");
             const JOB: &str = "SELECT reason FROM index_job WHERE registry = $1";
             let job =
                 index.database().fetch_optional(JOB, &[Value::Integer(key.registry.0)]).await.expect("read").expect("a job");

@@ -14,6 +14,7 @@ use toolcrib_index::Index;
 use toolcrib_index::feed::Kinds;
 use toolcrib_index::follow::{FollowOptions, Follower, Happening, Step};
 use toolcrib_index::model::{RegistryId, ToolKey};
+use toolcrib_index::work::Queue;
 use toolcrib_store::database::Value;
 use toolcrib_store::{Database, Location};
 
@@ -42,6 +43,11 @@ async fn catch_up(follower: &mut Follower, script: &Script) {
     let head = script.change(|world| world.head());
     let caught = tokio::time::timeout(Duration::from_secs(60), follower.catch_up_to(head)).await;
     caught.expect("in time").expect("caught up");
+}
+
+/// Makes jobs of what changed, as whoever leases them does first.
+async fn take_in(index: &Index) {
+    Queue::new(index.clone()).intake(NOW).await.expect("taken in");
 }
 
 async fn fresh_index() -> Index {
@@ -358,6 +364,7 @@ async fn the_feed_and_the_jobs_say_what_was_taken_back() {
         });
         let mut following = follower(&index, &script);
         catch_up(&mut following, &script).await;
+        take_in(&index).await;
         // Somebody found both good.
         index.database().execute("UPDATE index_tool SET listed = TRUE, access = 'open'", &[]).await.expect("listed");
         const LATER: &str = "UPDATE index_job SET due_at = due_at + 86400, priority = 3, reason = 'expired'";
@@ -377,6 +384,7 @@ async fn the_feed_and_the_jobs_say_what_was_taken_back() {
         let row =
             index.database().fetch_optional(LISTED, &[Value::Bytes(&key(1).id_bytes())]).await.expect("read").expect("there");
         assert!(!row.boolean(0).expect("a flag"), "its URI went back, so nobody has looked at it");
+        take_in(&index).await;
         const JOBS: &str = "SELECT tool, reason FROM index_job ORDER BY tool";
         let jobs = index.database().fetch(JOBS, &[]).await.expect("jobs");
         assert_eq!(jobs.len(), 1, "a tool that does not exist is not looked at");
@@ -442,6 +450,7 @@ async fn upgrades_of_known_predicates_are_told_to_their_tools() {
         let mut following = follower(&index, &script);
         catch_up(&mut following, &script).await;
         let seen = index.last_change().await.expect("the feed");
+        take_in(&index).await;
         index.database().execute("DELETE FROM index_job", &[]).await.expect("done");
         script.change(|world| {
             world.grow(vec![upgraded(predicate, Address::repeat_byte(5)), upgraded(other, Address::repeat_byte(6))])
@@ -451,6 +460,7 @@ async fn upgrades_of_known_predicates_are_told_to_their_tools() {
         let changes = index.changes(seen, 10).await.expect("changes");
         assert_eq!(changes.len(), 1);
         assert_eq!((changes[0].key.id, changes[0].kinds), (U256::from(1), Kinds::UPGRADED));
+        take_in(&index).await;
         let jobs = index.database().fetch("SELECT reason FROM index_job", &[]).await.expect("jobs");
         assert_eq!(jobs.iter().map(|row| row.text(0).expect("text")).collect::<Vec<_>>(), ["upgraded"]);
         // Once another predicate is named, its upgrades count, and those of the old one are no longer the tool's.

@@ -71,7 +71,7 @@ async fn each_check_that_fails_is_named() {
         assert!(stage.queue.verified_evidence(key).await.expect("read").is_none());
 
         let changes = stage.index.changes(0, 100).await.expect("changes");
-        assert!(changes.len() == 5 && changes.iter().all(|change| change.kinds.has(Kinds::VERIFICATION)));
+        assert!(changes.len() == 10 && changes[5..].iter().all(|change| change.kinds == Kinds::VERIFICATION));
         assert!(stage.index.queue_state(NOW).await.expect("a state").due == 0);
         let _ = squatted;
     }

@@ -15,7 +15,7 @@ use toolcrib_index::feed::{self, Kinds};
 use toolcrib_index::listing::{AccessKind, Life, Listing};
 use toolcrib_index::work::{NameServers, WorkOptions, Worker};
 
-use super::{World, due, hash_of, manifest, uri};
+use super::{World, hash_of, manifest, uri};
 use crate::support::{NOW, Script, Step, ok};
 
 const DAY: i64 = 86_400;
@@ -121,7 +121,6 @@ async fn an_upgraded_predicate_is_looked_at_and_told() {
         world.devchain.set_storage_at(proxy, slot, U256::from(8));
         let now = stage.clock.now();
         let mut transaction = stage.index.database().begin().await.expect("a transaction");
-        due(&mut transaction, stage.key(id), now, "upgraded").await;
         feed::record(&mut transaction, &[(stage.key(id), Kinds::UPGRADED)], now).await.expect("recorded");
         transaction.commit().await.expect("committed");
 

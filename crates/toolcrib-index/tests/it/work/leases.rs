@@ -7,6 +7,7 @@ use tokio::sync::Semaphore;
 use toolcrib_core::caip::ToolRef;
 use toolcrib_core::clock::Clock as _;
 use toolcrib_index::Error;
+use toolcrib_index::feed::Kinds;
 use toolcrib_index::model::{ToolKey, ToolRow};
 use toolcrib_index::work::{Look, WorkOptions, Worker};
 use toolcrib_store::database::Value;
@@ -14,12 +15,12 @@ use toolcrib_store::database::Value;
 use super::scripted::{Scripted, fill, followed, good, host};
 use super::{HandClock, Stage, World, hash_of, manifest, put, uri};
 
-type Answer = BoxFuture<'static, Result<Look, Error>>;
+pub(super) type Answer = BoxFuture<'static, Result<Look, Error>>;
 
 /// Tells when a slow worker has begun to look, and lets it go on.
-struct Pair {
-    began: Arc<Semaphore>,
-    go: Arc<Semaphore>,
+pub(super) struct Pair {
+    pub(super) began: Arc<Semaphore>,
+    pub(super) go: Arc<Semaphore>,
 }
 
 impl Default for Pair {
@@ -28,7 +29,10 @@ impl Default for Pair {
     }
 }
 
-fn worker(stage: &Stage, clock: &HandClock) -> Worker<Scripted<impl Fn(ToolRef, &ToolRow) -> Answer + Send + Sync + use<>>> {
+pub(super) fn worker(
+    stage: &Stage,
+    clock: &HandClock,
+) -> Worker<Scripted<impl Fn(ToolRef, &ToolRow) -> Answer + Send + Sync + use<>>> {
     let now = clock.clone();
     let looks = Scripted(move |tool: ToolRef, row: &ToolRow| {
         let look = good(tool, row, now.now());
@@ -37,7 +41,7 @@ fn worker(stage: &Stage, clock: &HandClock) -> Worker<Scripted<impl Fn(ToolRef, 
     Worker::new(stage.queue.clone(), looks, Arc::new(clock.clone()), WorkOptions::default())
 }
 
-fn slow(
+pub(super) fn slow(
     stage: &Stage,
     clock: &HandClock,
     pair: &Pair,
@@ -54,7 +58,7 @@ fn slow(
     Worker::new(stage.queue.clone(), looks, Arc::new(clock.clone()), WorkOptions::default())
 }
 
-async fn due(stage: &Stage, key: ToolKey) -> bool {
+pub(super) async fn due(stage: &Stage, key: ToolKey) -> bool {
     let id = key.id_bytes();
     let sql = "SELECT due_at FROM index_job WHERE registry = $1 AND tool = $2 AND lease IS NULL AND due_at <= $3";
     let values = [Value::Integer(key.registry.0), Value::Bytes(&id), Value::Integer(stage.clock.now().seconds())];
@@ -114,7 +118,7 @@ async fn a_registration_that_changes_meanwhile_stays_due() {
             let _ = pair.began.acquire().await.expect("it looks");
             if takes_lease {
                 let hash = hash_of(manifest(&host(2)).to_string().as_bytes());
-                put(&stage.index, key, &followed(&uri(&host(2)), hash), "updated").await;
+                put(&stage.index, key, &followed(&uri(&host(2)), hash), Kinds::METADATA).await;
             } else {
                 // One that forgot the job: the row alone keeps the old answer out.
                 let id = key.id_bytes();

@@ -3,6 +3,7 @@
 mod checks;
 mod facts;
 mod hostile;
+mod intake;
 mod leases;
 mod polite;
 mod processes;
@@ -26,11 +27,12 @@ use toolcrib_core::judge::Policy;
 use toolcrib_core::tool::{TYPE_V1, ToolManifest};
 use toolcrib_devchain::Devchain;
 use toolcrib_fetch::Limits;
+use toolcrib_index::feed::{self, Kinds};
 use toolcrib_index::listing::Listing;
 use toolcrib_index::model::{RegistryId, ToolKey, ToolView};
 use toolcrib_index::work::{Live, Queue, Round, WorkOptions, Worker};
 use toolcrib_index::{Chains, Index, text_key};
-use toolcrib_store::database::{Transaction, Value};
+use toolcrib_store::database::Value;
 use toolcrib_verify::Verifier;
 
 use crate::databases::{Backend, Place};
@@ -155,9 +157,6 @@ const PUT: &str = "INSERT INTO index_tool (registry, tool, creator, uri, uri_key
     ON CONFLICT (registry, tool) DO UPDATE SET uri = excluded.uri, uri_key = excluded.uri_key, hash = excluded.hash,
     predicate = excluded.predicate, updated_at = excluded.updated_at, deregistered_block = excluded.deregistered_block,
     deregistered_at = excluded.deregistered_at, events = index_tool.events + 1, listed = FALSE";
-const DUE: &str = "INSERT INTO index_job (registry, tool, due_at, priority, reason) VALUES ($1, $2, $3, 1, $4)
-    ON CONFLICT (registry, tool) DO UPDATE SET due_at = excluded.due_at, priority = excluded.priority, reason = excluded.reason,
-    leased_until = NULL, lease = NULL, attempts = 0";
 
 /// What a follower writes.
 pub(crate) struct Followed<'a> {
@@ -170,7 +169,7 @@ pub(crate) struct Followed<'a> {
     pub(crate) deregistered_at: Option<UnixTime>,
 }
 
-pub(crate) async fn put(index: &Index, key: ToolKey, tool: &Followed<'_>, reason: &str) {
+pub(crate) async fn put(index: &Index, key: ToolKey, tool: &Followed<'_>, kinds: Kinds) {
     let id = key.id_bytes();
     let (registry, tool_id) = (Value::Integer(key.registry.0), Value::Bytes(&id));
     let values = [
@@ -188,14 +187,8 @@ pub(crate) async fn put(index: &Index, key: ToolKey, tool: &Followed<'_>, reason
     ];
     let mut transaction = index.database().begin().await.expect("a transaction");
     transaction.execute(PUT, &values).await.expect("a tool");
-    due(&mut transaction, key, tool.updated_at, reason).await;
+    feed::record(&mut transaction, &[(key, kinds)], tool.updated_at).await.expect("recorded");
     transaction.commit().await.expect("committed");
-}
-
-pub(crate) async fn due(transaction: &mut Transaction, key: ToolKey, at: UnixTime, reason: &str) {
-    let id = key.id_bytes();
-    let values = [Value::Integer(key.registry.0), Value::Bytes(&id), Value::Integer(at.seconds()), Value::Text(reason)];
-    transaction.execute(DUE, &values).await.expect("a job");
 }
 
 impl Stage {
@@ -211,7 +204,7 @@ impl Stage {
     pub(crate) async fn follow_at(&self, world: &World, id: U256, registered_at: UnixTime, updated_at: UnixTime) {
         let key = self.key(id);
         let before = self.index.tools(&[key]).await.expect("tools").pop();
-        let reason = if before.is_some() { "updated" } else { "new" };
+        let kinds = if before.is_some() { Kinds::METADATA } else { Kinds::REGISTERED };
         match world.registry.tool(id).await.expect("an answer") {
             ToolState::Present(config) => {
                 let tool = Followed {
@@ -223,7 +216,7 @@ impl Stage {
                     updated_at,
                     deregistered_at: None,
                 };
-                put(&self.index, key, &tool, reason).await;
+                put(&self.index, key, &tool, kinds).await;
             }
             ToolState::Deregistered => {
                 let row = before.expect("it was there").row;
@@ -236,7 +229,7 @@ impl Stage {
                     updated_at,
                     deregistered_at: Some(updated_at),
                 };
-                put(&self.index, key, &tool, reason).await;
+                put(&self.index, key, &tool, kinds).await;
             }
             ToolState::NotFound => panic!("no such tool"),
         }

@@ -7,6 +7,7 @@ use toolcrib_core::caip::ToolRef;
 use toolcrib_core::clock::UnixTime;
 use toolcrib_core::evidence::{Body, ChainReads, ConfigRead, Evidence, Exchange, Method, Response, ToolConfig, ToolState};
 use toolcrib_core::judge::Policy;
+use toolcrib_index::feed::Kinds;
 use toolcrib_index::model::ToolRow;
 use toolcrib_index::work::{Look, Looks};
 use toolcrib_index::{Error, Index};
@@ -60,14 +61,14 @@ pub(crate) fn good(tool: ToolRef, row: &ToolRow, at: UnixTime) -> Look {
     Look::judged(evidence, &Policy::default())
 }
 
-/// Puts made-up tools 1 to `count` into an index, each with a host of its own, all due.
+/// Puts made-up tools 1 to `count` into an index, each with a host of its own, all due once somebody takes them in.
 pub(crate) async fn fill(index: &Index, count: u64) -> Vec<toolcrib_index::model::ToolKey> {
     let registry = index.add_registry(31_337, Address::repeat_byte(0x26), 0).await.expect("a registry").id;
     let mut keys = Vec::new();
     for number in 1..=count {
         let key = toolcrib_index::model::ToolKey { registry, id: alloy_primitives::U256::from(number) };
         let (host, hash) = (host(number), hash_of(manifest(&host(number)).to_string().as_bytes()));
-        put(index, key, &followed(&uri(&host), hash), "new").await;
+        put(index, key, &followed(&uri(&host), hash), Kinds::REGISTERED).await;
         keys.push(key);
     }
     keys

@@ -126,6 +126,7 @@ async fn whoever_asks_goes_first_and_those_who_are_listed_are_not_forgotten() {
     let world = World::start().await;
     for stage in world.stages().await {
         let keys = super::scripted::fill(&stage.index, 40).await;
+        assert_eq!(stage.queue.intake(NOW).await.expect("taken in"), 40);
         let mark = "UPDATE index_job SET reason = 'expired', priority = 3 WHERE registry = $1 AND tool = $2";
         for key in &keys[..8] {
             let id = key.id_bytes();

@@ -33,12 +33,14 @@ fn stage(backend: Backend) -> Option<Stage> {
     Some(Stage::start(runtime, place))
 }
 
-/// Writes down who takes and ends leases, who writes listings, and who takes events in, each with its transaction.
-const WITNESSES: [&str; 8] = [
+/// Writes down who takes and ends leases, who writes listings, who takes events in, and who makes jobs of changes, each with its
+/// transaction.
+const WITNESSES: [&str; 11] = [
     "CREATE TABLE test_lease (turn BIGSERIAL, tool BYTEA NOT NULL, was BYTEA, now BYTEA, who TEXT NOT NULL, transaction BIGINT NOT NULL,
         at TIMESTAMPTZ NOT NULL DEFAULT clock_timestamp())",
     "CREATE TABLE test_listing (tool BYTEA NOT NULL, who TEXT NOT NULL, transaction BIGINT NOT NULL)",
     "CREATE TABLE test_event (turn BIGSERIAL, who TEXT NOT NULL)",
+    "CREATE TABLE test_intake (transaction BIGINT NOT NULL)",
     "CREATE FUNCTION test_leased() RETURNS trigger AS $$ BEGIN
         IF TG_OP = 'DELETE' THEN
             INSERT INTO test_lease (tool, was, who, transaction) VALUES (OLD.tool, OLD.lease, current_setting('test.who'), txid_current());
@@ -58,6 +60,11 @@ const WITNESSES: [&str; 8] = [
         END IF;
         RETURN NEW;
     END $$ LANGUAGE plpgsql",
+    "CREATE FUNCTION test_intake() RETURNS trigger AS $$ BEGIN
+        INSERT INTO test_intake (transaction) VALUES (txid_current());
+        RETURN NEW;
+    END $$ LANGUAGE plpgsql",
+    "CREATE TRIGGER test_taken AFTER UPDATE ON index_intake FOR EACH ROW EXECUTE FUNCTION test_intake()",
     "CREATE TRIGGER test_leased AFTER UPDATE OR DELETE ON index_job FOR EACH ROW EXECUTE FUNCTION test_leased()",
     "CREATE TRIGGER test_listed AFTER INSERT OR UPDATE ON index_listing FOR EACH ROW EXECUTE FUNCTION test_write()",
     "CREATE TRIGGER test_taken_in AFTER INSERT ON index_event FOR EACH ROW EXECUTE FUNCTION test_write()",
@@ -226,13 +233,16 @@ fn check_leases(stage: &Stage, dead: &[&str]) {
             assert!(leases.insert((tool, now), Lease { holder: who, end: None }).is_none(), "a job is leased once by one token");
         }
     }
+    let intakes = stage.rows("SELECT transaction FROM test_intake");
+    let intakes: BTreeSet<i64> = intakes.iter().map(|row| row.integer(0).expect("a number")).collect();
     let (mut ends, mut returned) = (BTreeSet::new(), 0);
     for ((tool, _), lease) in &leases {
         let (ender, transaction, is_taken_over) = lease.end.as_ref().expect("no lease is left over");
         if ender != &lease.holder {
-            // Only an event on the chain or death takes a lease away.
+            // Only an event on the chain, whoever takes it in, or death takes a lease away.
             let is_of_the_dead = *is_taken_over && dead.contains(&lease.holder.as_str());
-            assert!(is_of_the_dead || ender.starts_with("follower"), "{tool}: {} lost its lease to {ender}", lease.holder);
+            let is_changed = !is_taken_over && intakes.contains(transaction);
+            assert!(is_of_the_dead || is_changed, "{tool}: {} lost its lease to {ender}", lease.holder);
             returned += usize::from(is_of_the_dead);
         } else {
             ends.insert((tool.clone(), ender.clone(), *transaction));

@@ -1,0 +1,198 @@
+//! The intake: jobs follow from the change feed.
+//!
+//! A follower says in the feed which tools changed, and leaves the queue alone: a past of many events is then written without it. Whoever
+//! leases jobs reads on in the feed first. The cursor moves in the transaction of the jobs, so that every change asks for its look once,
+//! whoever dies in between; it stands in one row, so that two that read on do not do so together.
+//!
+//! What workers say in the feed asks for nothing: a look would lead to the next one for ever.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
+use toolcrib_core::clock::UnixTime;
+use toolcrib_store::database::{PerEngine, Row, Transaction, Value};
+
+use super::jobs_table;
+use super::queue::Queue;
+use crate::feed::{self, Change, Kinds};
+use crate::model::{IdBytes, RegistryId, ToolKey};
+use crate::{Error, Index};
+
+/// Changes that one transaction takes in, and how many there are before a lease has its turn: a worker with nothing to do must not wait
+/// until a whole past is taken in.
+const CHANGES: i64 = 4_000;
+const MAX_GOES: usize = 4;
+
+/// A look that the feed asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Wish {
+    pub(crate) due_at: UnixTime,
+    pub(crate) reason: &'static str,
+}
+
+/// Each tool once, in the order of keys: two that write the same rows then wait for each other instead of stopping each other.
+pub(crate) type Wishes = BTreeMap<ToolKey, Wish>;
+
+const PLACE: &str = "SELECT i.cursor, f.last FROM index_intake i, index_feed f WHERE i.id = 1 AND f.id = 1";
+/// Whoever finds the row locked leaves it to the other.
+const HOLD: PerEngine = PerEngine {
+    sqlite: "SELECT cursor FROM index_intake WHERE id = 1",
+    postgres: "SELECT cursor FROM index_intake WHERE id = 1 FOR UPDATE SKIP LOCKED",
+};
+const MOVE: &str = "UPDATE index_intake SET cursor = $1 WHERE id = 1";
+const EXISTING: &str = "SELECT tool FROM index_tool WHERE registry = $1 AND tool";
+const ALL: &str = "SELECT registry, tool FROM index_tool";
+
+impl Queue {
+    /// Takes in what the feed says, and gives the number of looks that it asks for. Leasing does so by itself. It stops before it takes
+    /// long; then there is more, and the next one goes on.
+    pub async fn intake(&self, now: UnixTime) -> Result<usize, Error> {
+        let mut asked = 0;
+        for _ in 0..MAX_GOES {
+            // Most of the time there is nothing new, which costs a read.
+            let (cursor, last) = self.index().intake_place().await?;
+            if cursor >= last {
+                break;
+            }
+            let mut transaction = self.index().database().begin().await?;
+            let hold = self.index().database().pick(HOLD);
+            let Some(row) = transaction.fetch_optional(hold, &[]).await? else {
+                transaction.rollback().await?;
+                break;
+            };
+            let (wishes, cursor) = wishes_after(&mut transaction, row.integer(0)?, now).await?;
+            jobs_table::add(&mut transaction, &wishes).await?;
+            transaction.execute(MOVE, &[Value::Integer(cursor)]).await?;
+            transaction.commit().await?;
+            asked += wishes.len();
+        }
+        Ok(asked)
+    }
+}
+
+impl Index {
+    /// The number of the last change that was taken in, and that of the last one there is.
+    async fn intake_place(&self) -> Result<(i64, i64), Error> {
+        place(self.database().fetch_optional(PLACE, &[]).await?)
+    }
+
+    /// How many looks the part of the feed asks for that was not taken in yet, and since when. It is an upper bound: of a long part only
+    /// the beginning is read, and the rest counts as a look for each change.
+    pub(super) async fn not_taken_in(&self) -> Result<(u64, Option<UnixTime>), Error> {
+        let (cursor, last) = self.intake_place().await?;
+        let behind = last.saturating_sub(cursor).max(0).unsigned_abs();
+        if behind == 0 {
+            return Ok((0, None));
+        }
+        let changes = match self.changes(cursor, feed::MAX_PAGE).await {
+            Err(Error::Forgotten { .. }) => return Ok((behind, None)),
+            changes => changes?,
+        };
+        let unread = behind.saturating_sub(changes.len() as u64);
+        let mut wishes = Wishes::new();
+        changes.iter().for_each(|change| wish(&mut wishes, change));
+        Ok((wishes.len() as u64 + unread, wishes.values().map(|wish| wish.due_at).min()))
+    }
+}
+
+/// Every look that the feed asks for and that was not taken in yet.
+pub(crate) async fn not_taken_in(transaction: &mut Transaction, now: UnixTime) -> Result<Wishes, Error> {
+    let (mut cursor, last) = place(transaction.fetch_optional(PLACE, &[]).await?)?;
+    let mut all = Wishes::new();
+    while cursor < last {
+        let (wishes, read) = wishes_after(transaction, cursor, now).await?;
+        for (key, wish) in wishes {
+            add(&mut all, key, wish);
+        }
+        cursor = read;
+    }
+    Ok(all)
+}
+
+fn place(row: Option<Row>) -> Result<(i64, i64), Error> {
+    let row = row.ok_or(Error::Corrupt { what: "intake" })?;
+    Ok((row.integer(0)?, row.integer(1)?))
+}
+
+/// What the next part of the feed asks for, and how far it goes.
+async fn wishes_after(transaction: &mut Transaction, cursor: i64, now: UnixTime) -> Result<(Wishes, i64), Error> {
+    let mut wishes = Wishes::new();
+    let read = match feed::after(transaction, cursor, CHANGES).await {
+        Ok(changes) => {
+            changes.iter().for_each(|change| wish(&mut wishes, change));
+            changes.last().map_or(cursor, |change| change.seq)
+        }
+        Err(Error::Forgotten { .. }) => {
+            // Somebody cleared the feed. Which tools it named is not known, so all of them are looked at.
+            tracing::warn!(cursor, "changes were forgotten before they were taken in: every tool is looked at again");
+            let last = feed::last(transaction).await?;
+            for row in transaction.fetch(ALL, &[]).await? {
+                let key = ToolKey::from_columns(row.integer(0)?, row.bytes(1)?)?;
+                wishes.insert(key, Wish { due_at: now, reason: "expired" });
+            }
+            return Ok((wishes, last));
+        }
+        Err(error) => return Err(error),
+    };
+    // A clock that is ahead of ours delays nothing.
+    wishes.values_mut().for_each(|wish| wish.due_at = wish.due_at.min(now));
+    keep_existing(transaction, &mut wishes).await?;
+    Ok((wishes, read))
+}
+
+fn wish(wishes: &mut Wishes, change: &Change) {
+    if change.kinds.is_of_chain() {
+        add(wishes, change.key, Wish { due_at: change.at, reason: reason(change.kinds) });
+    }
+}
+
+/// The first of several stays, but for a predicate's new code, which nothing else tells the worker.
+fn add(wishes: &mut Wishes, key: ToolKey, wish: Wish) {
+    match wishes.entry(key) {
+        Entry::Vacant(place) => {
+            place.insert(wish);
+        }
+        Entry::Occupied(mut place) => {
+            let first = place.get_mut();
+            first.due_at = first.due_at.min(wish.due_at);
+            if wish.reason == "upgraded" {
+                first.reason = wish.reason;
+            }
+        }
+    }
+}
+
+/// Why a tool is to be looked at: the weightiest of what happened.
+const fn reason(kinds: Kinds) -> &'static str {
+    if kinds.has(Kinds::REORGANISED) {
+        "reorganised"
+    } else if kinds.has(Kinds::DEREGISTERED) {
+        "deregistered"
+    } else if kinds.has(Kinds::REGISTERED) {
+        "registered"
+    } else if kinds.has(Kinds::METADATA) {
+        "metadata"
+    } else if kinds.has(Kinds::PREDICATE) {
+        "predicate"
+    } else {
+        "upgraded"
+    }
+}
+
+/// Leaves out what the chain took back meanwhile.
+async fn keep_existing(transaction: &mut Transaction, wishes: &mut Wishes) -> Result<(), Error> {
+    let mut ids: BTreeMap<RegistryId, Vec<IdBytes>> = BTreeMap::new();
+    for key in wishes.keys() {
+        ids.entry(key.registry).or_default().push(key.id_bytes());
+    }
+    let mut existing = Wishes::new();
+    for (registry, ids) in ids {
+        let ids: Vec<&[u8]> = ids.iter().map(|id| &**id).collect();
+        for row in transaction.fetch_among(EXISTING, &[Value::Integer(registry.0)], &ids).await? {
+            let key = ToolKey::from_columns(registry.0, row.bytes(0)?)?;
+            existing.extend(wishes.get(&key).map(|wish| (key, *wish)));
+        }
+    }
+    *wishes = existing;
+    Ok(())
+}
