@@ -450,12 +450,12 @@ impl Follower {
 
     fn start(&self, from: u64, to: u64, marks: Marks) -> Result<Task, Error> {
         let source = self.source.clone();
-        let predicates = self.state()?.predicates.all().to_vec();
-        let handle = tokio::spawn(async move { source.fetch(from, to, &predicates, marks.finalized).await });
+        let predicates = self.state()?.predicates.clone();
+        let handle = tokio::spawn(async move { source.fetch(from, to, predicates, marks.finalized).await });
         Ok(Task { to, handle })
     }
 
-    /// Makes a page ready to be taken in: upgrades of predicates that it names itself, times, and the hashes to remember.
+    /// Makes a page ready to be taken in: upgrades of predicates that became known meanwhile, times, and the hashes to remember.
     async fn assemble(&mut self, fetched: Fetched, marks: Marks) -> Result<Batch, Error> {
         let Fetched { from, to, mut page, asked, last, first, refusals } = fetched;
         let state = self.state()?;
@@ -466,9 +466,10 @@ impl Follower {
         }
         let mut known = state.predicates.clone();
         known.learn(&page.logs);
-        let unasked = known.all().get(asked..).unwrap_or_default();
+        // Pages before this one may have named some since it was asked for.
+        let unasked: Vec<Address> = known.all().iter().filter(|predicate| !asked.has(predicate)).copied().collect();
         if !unasked.is_empty() {
-            let more = self.source.upgrades(from, to, unasked).await?;
+            let more = self.source.upgrades(from, to, &unasked).await?;
             merge(&mut page, more);
         }
         page.logs.retain(|log| known.counts(log));
@@ -550,8 +551,7 @@ impl Follower {
 
     /// One block near the head, without looking back.
     async fn live_alone(&mut self, block: u64, marks: Marks) -> Result<Step, Error> {
-        let predicates = self.state()?.predicates.all().to_vec();
-        let fetched = self.source.fetch(block, block, &predicates, -1).await?;
+        let fetched = self.source.fetch(block, block, self.state()?.predicates.clone(), -1).await?;
         let batch = self.assemble(fetched, marks).await?;
         self.commit(batch).await?;
         Ok(Step::Advanced)

@@ -10,6 +10,7 @@ use toolcrib_chain::Error as ChainError;
 use toolcrib_chain::registry::{ChainLog, LogPage, LogQuery, MAX_LOG_ADDRESSES, Registry};
 use toolcrib_chain::rpc::{Chain, Header, TransportFault};
 
+use super::state::Predicates;
 use crate::Error;
 
 /// The most bytes of one page of logs. An answer lies in memory twice while it is read, and several are under way at once.
@@ -34,8 +35,8 @@ pub(super) struct Fetched {
     /// Where it really ends: nodes do not always give as much as they are asked for.
     pub(super) to: u64,
     pub(super) page: LogPage,
-    /// How many of the known predicates were asked about.
-    pub(super) asked: usize,
+    /// The predicates that were asked about: those that were known, and those that the page itself names.
+    pub(super) asked: Predicates,
     /// The header of the last block, read after the logs.
     pub(super) last: Header,
     /// The header of the first block, where the chain may still change its mind.
@@ -58,8 +59,12 @@ impl Source {
     }
 
     /// A page of logs that begins at `from`, with the hash of its end.
-    pub(super) async fn fetch(&self, from: u64, to: u64, predicates: &[Address], finalized: i64) -> Result<Fetched, Error> {
-        let (to, page, refusals) = self.logs(from, to, predicates).await?;
+    pub(super) async fn fetch(&self, from: u64, to: u64, mut asked: Predicates, finalized: i64) -> Result<Fetched, Error> {
+        let (to, mut page, refusals) = self.logs(from, to, asked.all()).await?;
+        let known = asked.all().len();
+        asked.learn(&page.logs);
+        let named = self.upgrades(from, to, &asked.all()[known..]).await?;
+        merge(&mut page, named);
         // After the logs: what the node has just answered for, it must still have.
         let last = self.block(to).await?;
         let is_final = i64::try_from(from).is_ok_and(|from| from <= finalized);
@@ -73,7 +78,7 @@ impl Source {
                 return Err(Error::Inconsistent { what: "a log is of another block than the header" });
             }
         }
-        Ok(Fetched { from, to, page, asked: predicates.len(), last, first, refusals })
+        Ok(Fetched { from, to, page, asked, last, first, refusals })
     }
 
     /// The logs from `from` to `to`, or to an earlier block if that is too much for the node. Gives that block, and how often it was.

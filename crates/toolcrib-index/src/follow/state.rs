@@ -88,8 +88,12 @@ impl Predicates {
         &self.all
     }
 
+    pub(super) fn has(&self, predicate: &Address) -> bool {
+        self.first.contains_key(predicate)
+    }
+
     fn add(&mut self, predicate: Address, place: (u64, u64)) -> bool {
-        if self.all.len() >= MAX_PREDICATES || self.first.contains_key(&predicate) {
+        if self.all.len() >= MAX_PREDICATES || self.has(&predicate) {
             return false;
         }
         self.first.insert(predicate, place);
