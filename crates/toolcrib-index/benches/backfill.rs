@@ -142,8 +142,8 @@ async fn measure() {
     println!("seeded {events} events in {head} blocks in {:.1} s; load {}", begun.elapsed().as_secs_f64(), load());
     floor(&chain, registry, head).await;
     println!(
-        "{:<11}{:>9}{:>9}{:>9}{:>11}{:>9}{:>10}{:>8}",
-        "store", "seconds", "cpu s", "PG cpu s", "events/s", "ranges", "peak MiB", "load"
+        "{:<11}{:>9}{:>9}{:>9}{:>11}{:>9}{:>10}{:>8}{:>8}",
+        "store", "seconds", "cpu s", "PG cpu s", "events/s", "ranges", "peak MiB", "jobs s", "load"
     );
     let mut rates: [Vec<f64>; 3] = Default::default();
     for round in 0..runs {
@@ -158,6 +158,7 @@ async fn measure() {
             let seconds = begun.elapsed().as_secs_f64();
             assert!(output.status.success(), "{output:?}");
             let said: Json = serde_json::from_slice(&output.stdout).expect("JSON");
+            let jobs = take_in(&place).await;
             check(&place, events).await;
             rates.push(events as f64 / seconds);
             let number = |key: &str| said[key].as_f64().unwrap_or_default();
@@ -169,19 +170,21 @@ async fn measure() {
                 events,
                 &said["ranges"].to_string(),
                 number("peak"),
+                &format!("{jobs:.2}"),
             );
         }
         if let Some(folder) = argument("--ponder") {
             let before = server_cpu();
             let (seconds, cpu, peak) = ponder(&folder, round, &url, registry, head, events).await;
             rates[2].push(events as f64 / seconds);
-            show("Ponder", seconds, cpu, server_cpu() - before, events, "", peak);
+            show("Ponder", seconds, cpu, server_cpu() - before, events, "", peak, "");
         }
     }
     for (name, rates) in ["SQLite", "PostgreSQL", "Ponder"].into_iter().zip(&mut rates) {
         rates.sort_by(f64::total_cmp);
         if let (Some(least), Some(most)) = (rates.first(), rates.last()) {
-            println!("{name}: median {:.0} events/s ({least:.0} to {most:.0})", rates[rates.len() / 2]);
+            let median = f64::midpoint(rates[(rates.len() - 1) / 2], rates[rates.len() / 2]);
+            println!("{name}: median {median:.0} events/s ({least:.0} to {most:.0})");
         }
     }
     for backend in [Backend::SqliteFile, Backend::Postgres] {
@@ -194,7 +197,7 @@ async fn measure() {
             for kill in 0..2_u64 {
                 let dice = keccak256([run.to_be_bytes(), kill.to_be_bytes()].concat());
                 let mut following = child(&task).stdout(Stdio::null()).spawn().expect("a child");
-                std::thread::sleep(Duration::from_millis(60 + u64::from(dice[0]) * events / 20_000));
+                std::thread::sleep(Duration::from_millis(30 + u64::from(dice[0]) * events / 40_000));
                 killed += u64::from(following.try_wait().expect("a child").is_none());
                 following.kill().expect("killed");
                 following.wait().expect("gone");
@@ -207,9 +210,10 @@ async fn measure() {
     }
 }
 
-fn show(name: &str, seconds: f64, cpu: f64, server: f64, events: u64, ranges: &str, peak: f64) {
+#[expect(clippy::too_many_arguments, reason = "a line of the table")]
+fn show(name: &str, seconds: f64, cpu: f64, server: f64, events: u64, ranges: &str, peak: f64, jobs: &str) {
     let (rate, peak) = (events as f64 / seconds, peak / f64::from(1 << 20));
-    println!("{name:<11}{seconds:>9.3}{cpu:>9.2}{server:>9.2}{rate:>11.0}{ranges:>9}{peak:>10.1}{:>8}", load());
+    println!("{name:<11}{seconds:>9.3}{cpu:>9.2}{server:>9.2}{rate:>11.0}{ranges:>9}{peak:>10.1}{jobs:>8}{:>8}", load());
 }
 
 /// Runs Ponder from nothing until every event is in its history. Seconds, processor seconds, and the most bytes of memory.
@@ -263,6 +267,16 @@ async fn check(place: &Place, events: u64) {
     assert!(is_whole(place, events).await, "what was taken in is not what happened");
 }
 
+/// Makes the jobs, as workers do before they lease them, and says how many seconds it takes.
+async fn take_in(place: &Place) -> f64 {
+    let queue = Queue::new(Index::open(place.database().await).await.expect("an index"));
+    let begun = Instant::now();
+    while queue.intake(Now.now()).await.expect("taken in") > 0 {}
+    let seconds = begun.elapsed().as_secs_f64();
+    queue.index().database().close().await;
+    seconds
+}
+
 /// Whether every event was taken in once, and every tool is the fold over its events.
 async fn is_whole(place: &Place, events: u64) -> bool {
     let database = place.database().await;
@@ -274,9 +288,7 @@ async fn is_whole(place: &Place, events: u64) -> bool {
         }
     };
     let tools = registrations(events);
-    let index = Index::open(database.clone()).await.expect("an index");
-    let queue = Queue::new(index.clone());
-    while queue.intake(Now.now()).await.expect("taken in") > 0 {}
+    take_in(place).await;
     let counts = [
         count("SELECT COUNT(*) FROM index_event").await == events,
         count("SELECT COUNT(*) FROM (SELECT DISTINCT tx, log_index FROM index_event) t").await == events,
@@ -284,6 +296,7 @@ async fn is_whole(place: &Place, events: u64) -> bool {
         count("SELECT COALESCE(CAST(SUM(events) AS BIGINT), 0) FROM index_tool").await == events,
         count("SELECT COUNT(*) FROM index_job").await == tools,
     ];
+    let index = Index::open(database.clone()).await.expect("an index");
     let (mut told, mut cursor) = (std::collections::HashSet::new(), 0);
     while cursor < index.last_change().await.expect("a number") {
         for change in index.changes(cursor, 1_000).await.expect("changes") {

@@ -670,6 +670,8 @@ impl Follower {
     async fn take_back(&mut self, ancestor: Ancestor) -> Result<Step, Error> {
         let registry = self.registry_id().await?;
         tracing::warn!(registry = registry.0, from = self.state()?.checkpoint, to = ancestor.number, "the chain was reorganised");
+        // Tools are folded again from their histories.
+        self.prepare_reading().await?;
         while self.state()?.checkpoint > ancestor.number {
             let (state, lease) = (self.state()?, self.lease.as_ref().ok_or(Error::LeaseLost)?);
             let mut transaction = self.index.database().begin().await?;

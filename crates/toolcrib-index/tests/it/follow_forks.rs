@@ -691,6 +691,48 @@ async fn a_chain_that_people_rewind_is_believed_when_that_was_asked_for() {
     }
 }
 
+/// How many of the two sets of indexes for readers are there.
+async fn prepared(index: &Index) -> i64 {
+    const SETS: &str =
+        "SELECT COUNT(*) FROM toolcrib_migration WHERE version = 1 AND module IN ('index.tools.indexes', 'index.follow.indexes')";
+    index.database().fetch(SETS, &[]).await.expect("a count")[0].integer(0).expect("a number")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_past_comes_first_and_then_the_indexes_of_readers() {
+    for (_place, index) in indexes().await {
+        let script = Script::start().await;
+        script.change(|world| grow(world, 300, 3));
+        let mut following = follower(&index, &script);
+        assert_eq!(following.step().await.expect("a step"), Step::Advanced);
+        assert!(following.progress().borrow().checkpoint > 0);
+        assert_eq!(prepared(&index).await, 0);
+        // Whoever reads too early gets the same answers.
+        let key = ToolKey { registry: RegistryId(1), id: U256::from(1) };
+        let early = index.events(key, None, 10).await.expect("a history");
+        assert!(!early.is_empty());
+        catch_up(&mut following, &script).await;
+        assert_eq!(prepared(&index).await, 2);
+        assert!(index.events(key, None, 100).await.expect("a history").starts_with(&early));
+        check(&index, &script).await;
+    }
+    for (_place, index) in indexes().await {
+        let script = Script::start().await;
+        script.change(|world| grow(world, 300, 3));
+        let mut following = follower(&index, &script);
+        assert_eq!(following.step().await.expect("a step"), Step::Advanced);
+        assert_eq!(prepared(&index).await, 0);
+        script.change(|world| {
+            world.cut(60);
+            grow(world, 70, 9);
+        });
+        assert_eq!(following.step().await.expect("a step"), Step::Unwound);
+        assert_eq!(prepared(&index).await, 2, "tools are folded again from their histories");
+        catch_up(&mut following, &script).await;
+        check(&index, &script).await;
+    }
+}
+
 // req: IDX-004
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_code_of_the_registry_is_kept_and_its_change_is_seen() {

@@ -1,0 +1,64 @@
+//! What is shown of a tool: the fields that clients of the public interface read, and ours beside them.
+//!
+//! What a manifest says is shown only while all four checks pass for what the registry says now and the manifest keeps every rule. Of
+//! others there is what the chain says, the verdict with its reasons, and under `claims` what they call themselves.
+
+use toolcrib_core::clock::UnixTime;
+use toolcrib_core::money::Amount;
+use toolcrib_core::time::format_rfc3339;
+use toolcrib_core::url::{HttpsUrl, display_host};
+use toolcrib_index::listing::{Listing, ManifestFacts};
+use toolcrib_index::model::ToolView;
+
+mod access;
+mod found;
+mod price;
+mod standing;
+mod tool;
+mod usage;
+
+pub(crate) use access::{Access, slug};
+pub(crate) use found::Found;
+pub(crate) use price::PricingRecipient;
+pub(crate) use standing::Standing;
+pub(crate) use tool::{Duplicates, Tool, ToolItem};
+
+/// A moment as text.
+pub(crate) fn time(at: UnixTime) -> String {
+    format_rfc3339(at).unwrap_or_default()
+}
+
+/// Millionths of a dollar as dollars.
+pub(crate) fn dollars(micro: u64) -> String {
+    Amount::new(alloy_primitives::U256::from(micro)).format_units(6)
+}
+
+/// What was derived, if it is about the registration as it is now.
+pub(crate) fn current(view: &ToolView) -> Option<&Listing> {
+    let row = &view.row;
+    view.listing.as_ref().filter(|listing| listing.manifest_hash == row.manifest_hash && listing.metadata_uri == row.metadata_uri)
+}
+
+/// What the manifest says, if it may be shown.
+pub(crate) fn manifest(view: &ToolView) -> Option<&ManifestFacts> {
+    let listing = view.listing.as_ref().filter(|listing| listing.is_good_for(&view.row))?;
+    listing.manifest.as_ref()
+}
+
+/// What a tool is called.
+pub(crate) fn display_name(view: &ToolView) -> String {
+    manifest(view).map_or_else(|| format!("tool {}", view.tool.id), |manifest| manifest.name.clone())
+}
+
+/// The host of an endpoint as people see it.
+pub(crate) fn domain(endpoint: &str) -> Option<String> {
+    HttpsUrl::parse(endpoint).ok().map(|url| display_host(url.host()).text)
+}
+
+/// `0x1234…abcd`
+pub(crate) fn short(address: &str) -> String {
+    match (address.get(..6), address.get(address.len().saturating_sub(4)..)) {
+        (Some(start), Some(end)) => format!("{start}\u{2026}{end}"),
+        _ => address.to_owned(),
+    }
+}

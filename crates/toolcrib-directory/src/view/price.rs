@@ -1,0 +1,66 @@
+//! What a call costs.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use toolcrib_core::money::Amount;
+use toolcrib_index::listing::Price;
+use toolcrib_index::model::ToolView;
+
+use super::{dollars, manifest, time};
+
+/// A payment option.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub(crate) struct PricingRecipient {
+    /// Who is paid.
+    pub(crate) recipient: String,
+    /// On which chain.
+    pub(crate) payment_chain: String,
+    /// In which asset.
+    pub(crate) asset: String,
+    /// By which protocol.
+    pub(crate) protocol: String,
+    /// How much, in the smallest unit.
+    pub(crate) amount_per_call: String,
+    /// Since when.
+    pub(crate) created_at: String,
+    /// The asset's symbol, for assets of a pinned table alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) asset_symbol: Option<String>,
+    /// The asset's digits after the point, likewise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) asset_decimals: Option<u8>,
+    /// How much in dollars, for dollars of the pinned table alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) amount_per_call_usd: Option<String>,
+    /// The asset as CAIP-19.
+    pub(crate) asset_id: String,
+}
+
+impl PricingRecipient {
+    /// How much, as people say it: `0.01 USDC` for assets that are known, and so many of the smallest unit of others.
+    pub(crate) fn spoken(&self) -> String {
+        match (&self.asset_symbol, self.asset_decimals, Amount::parse(&self.amount_per_call)) {
+            (Some(symbol), Some(decimals), Ok(amount)) => format!("{} {symbol}", amount.format_units(decimals)),
+            _ => format!("{} of the smallest unit of {}", self.amount_per_call, self.asset),
+        }
+    }
+}
+
+pub(super) fn prices(view: &ToolView) -> Vec<PricingRecipient> {
+    let since = time(view.row.updated.time);
+    let one = |price: &Price| PricingRecipient {
+        recipient: price.recipient.rsplit(':').next().unwrap_or_default().to_owned(),
+        payment_chain: price
+            .chain
+            .map_or_else(|| price.asset.split('/').next().unwrap_or_default().to_owned(), |chain| chain.to_string()),
+        asset: price.token.map_or_else(|| price.asset.clone(), |token| format!("{token:#x}")),
+        protocol: price.protocol.clone(),
+        amount_per_call: price.amount.clone(),
+        created_at: since.clone(),
+        asset_symbol: price.symbol.clone(),
+        asset_decimals: price.decimals,
+        amount_per_call_usd: price.micro_usd.map(dollars),
+        asset_id: price.asset.clone(),
+    };
+    manifest(view).into_iter().flat_map(|manifest| &manifest.prices).map(one).collect()
+}
