@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 use toolcrib_core::clock::UnixTime;
+use toolcrib_index::RegistryRow;
 use toolcrib_index::work::QueueState;
 
 /// Upper ends of the buckets, in seconds: from a kept answer to a verification that is waited for.
@@ -29,6 +30,8 @@ pub(crate) struct Metrics {
     pub(crate) reports: [AtomicU64; 2],
     /// The verification queue, as it was a few seconds ago.
     queue: Mutex<Option<(Instant, QueueState)>>,
+    /// How far each registry was followed then.
+    registries: Mutex<Vec<RegistryRow>>,
 }
 
 #[derive(Debug, Default)]
@@ -139,6 +142,11 @@ impl Metrics {
         *self.queue.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), state));
     }
 
+    /// The registries were looked at.
+    pub(crate) fn saw_registries(&self, rows: Vec<RegistryRow>) {
+        *self.registries.lock().unwrap_or_else(PoisonError::into_inner) = rows;
+    }
+
     /// The queue, and when it was looked at.
     pub(crate) fn queue(&self) -> Option<(Instant, QueueState)> {
         *self.queue.lock().unwrap_or_else(PoisonError::into_inner)
@@ -194,7 +202,26 @@ impl Metrics {
             family(&mut page, &format!("toolcrib_directory_{name}"), "gauge", help);
             let _ = writeln!(page, "toolcrib_directory_{name} {value}");
         }
+        self.chains(&mut page);
         page
+    }
+
+    /// How far each registry is followed. An operator names them, so there are few.
+    fn chains(&self, page: &mut String) {
+        let rows = self.registries.lock().unwrap_or_else(PoisonError::into_inner);
+        type Block = fn(&RegistryRow) -> i64;
+        let gauges: [(&str, &str, Block); 2] = [
+            ("registry_block", "The last block whose events are in the index.", |row| row.state.checkpoint),
+            ("registry_head", "The newest block that a follower has seen.", |row| row.state.head),
+        ];
+        for (name, help, block) in gauges {
+            family(page, &format!("toolcrib_directory_{name}"), "gauge", help);
+            for row in rows.iter() {
+                // Before the first look there is no block, which is -1.
+                let (chain, registry, block) = (row.chain, row.address, block(row).max(0));
+                let _ = writeln!(page, "toolcrib_directory_{name}{{chain=\"{chain}\",registry=\"{registry:#x}\"}} {block}");
+            }
+        }
     }
 
     fn histogram(&self, page: &mut String, route: Route) {

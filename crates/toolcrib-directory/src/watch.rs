@@ -65,18 +65,23 @@ pub(crate) async fn look(app: &App) -> Result<(), Error> {
     app.news.send_if_modified(|news| std::mem::replace(news, last) != last);
     app.looked_at.store(app.now().seconds(), Ordering::Release);
     app.has_looked.store(true, Ordering::Release);
-    look_at_queue(app).await;
+    look_around(app).await;
     Ok(())
 }
 
-/// Sees how long the queue is, now and then. Counting stops at a number, so that it stays cheap however long it is.
-async fn look_at_queue(app: &App) {
+/// Sees how the rest of the deployment is doing, now and then: how long the queue is, which is counted up to a number and so stays cheap,
+/// and how far followers are.
+async fn look_around(app: &App) {
     if !app.options.serves_metrics || app.metrics.queue().is_some_and(|(at, _)| at.elapsed() < QUEUE_EVERY) {
         return;
     }
     match app.index.queue_state(app.now()).await {
         Ok(state) => app.metrics.saw_queue(state),
         Err(error) => tracing::warn!(code = %error.code(), "the verification queue could not be counted"),
+    }
+    match app.index.registries().await {
+        Ok(rows) => app.metrics.saw_registries(rows),
+        Err(error) => tracing::warn!(code = %error.code(), "the registries could not be read"),
     }
 }
 

@@ -198,5 +198,11 @@ async fn metrics_count_what_no_worker_has_taken_in() {
         shelf.put_all(&[Stock::good(1, "a"), Stock::good(2, "b"), Stock::good(3, "c")]).await;
         let text = shelf.directory.metrics();
         assert!(text.lines().any(|said| said == "toolcrib_directory_queue_waiting 3"), "{text}");
+        let place = format!("{{chain=\"{CHAIN}\",registry=\"{REGISTRY:#x}\"}}");
+        // Nobody followed it: it is where it was put in, one block before its first.
+        for said in [format!("toolcrib_directory_registry_block{place} 0"), format!("toolcrib_directory_registry_head{place} 0")]
+        {
+            assert!(text.lines().any(|line| line == said), "{said}: {text}");
+        }
     }
 }
