@@ -42,7 +42,8 @@ impl Index {
     /// answers are as right, and slower. Followers call this when they are through, or after some seconds; whoever fills an index in
     /// another way does it himself.
     pub async fn prepare_reading(&self) -> Result<(), Error> {
-        let modules = [("index.tools.indexes", tools::INDEXES), ("index.follow.indexes", follow::tables::INDEXES)];
+        // Events before tools, as followers write them: PostgreSQL locks a table while it makes an index of it.
+        let modules = [("index.follow.indexes", follow::tables::INDEXES), ("index.tools.indexes", tools::INDEXES)];
         Ok(self.database.migrate_all(&modules).await?)
     }
 
