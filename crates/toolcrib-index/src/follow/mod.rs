@@ -10,7 +10,6 @@
 use std::collections::{HashSet, VecDeque};
 use std::future::Future;
 use std::pin::pin;
-use std::sync::Arc;
 use std::time::Duration;
 
 use alloy_primitives::{Address, B256, keccak256};
@@ -18,10 +17,8 @@ use futures_util::future::{self, Either};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
-use toolcrib_chain::network::Network;
 use toolcrib_chain::registry::{ChainLog, Registry};
 use toolcrib_chain::rpc::{Chain, Header};
-use toolcrib_core::clock::Clock;
 use toolcrib_store::database::Value;
 
 use crate::model::RegistryId;
@@ -31,6 +28,7 @@ mod execute;
 mod fold;
 mod history;
 mod lease;
+mod options;
 mod pace;
 mod source;
 mod state;
@@ -38,6 +36,7 @@ pub(crate) mod tables;
 mod unwind;
 
 pub use history::{EventPlace, Happening, MAX_EVENTS, ToolEvent};
+pub use options::FollowOptions;
 
 use execute::{Batch, execute, signed};
 use lease::Lease;
@@ -64,67 +63,8 @@ const CODE_EVERY: i64 = 1_000;
 /// The longest pause after errors.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// How long a registry's past is taken in without the indexes that readers need. Then there are few enough rows to make them at once, and
-/// whoever reads meanwhile need not wait for the end.
-const WITHOUT_INDEXES: Duration = Duration::from_secs(10);
-
 /// How often a transaction that others got in the way of is tried.
 const ATTEMPTS: u32 = 5;
-
-/// How to follow.
-#[derive(Clone)]
-#[non_exhaustive]
-pub struct FollowOptions {
-    /// Who knows what time it is.
-    pub clock: Arc<dyn Clock + Send + Sync>,
-    /// The first block that can have events of the registry, for a registry that is not in the index yet.
-    pub first_block: u64,
-    /// How often the head is asked for.
-    pub poll: Duration,
-    /// For how many seconds a follower is believed to be alive after it last said so. Another takes over then.
-    pub lease_seconds: i64,
-    /// Blocks after which one is never taken back, where the chain does not say.
-    pub finality_depth: u64,
-    /// Whether a head below the checkpoint means that the chain was taken back, and not that the node is behind. True for local chains,
-    /// which people rewind.
-    pub shrinks: bool,
-    /// Blocks of the first range. Ranges grow quickly where little happens; one that is too large is read for nothing.
-    pub first_range: u64,
-    /// Blocks of the largest range. Public nodes rarely allow more.
-    pub largest_range: u64,
-}
-
-impl FollowOptions {
-    /// What suits a network.
-    pub fn of(network: &Network, clock: Arc<dyn Clock + Send + Sync>) -> Self {
-        Self {
-            clock,
-            first_block: 0,
-            poll: Duration::from_secs(2),
-            lease_seconds: 15,
-            finality_depth: finality_depth(network.chain_id),
-            shrinks: network.is_local,
-            first_range: 100,
-            largest_range: 10_000,
-        }
-    }
-}
-
-impl std::fmt::Debug for FollowOptions {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("FollowOptions").field("first_block", &self.first_block).field("poll", &self.poll).finish_non_exhaustive()
-    }
-}
-
-/// Blocks after which others, who have followed these chains for years, believe a block for good.
-const fn finality_depth(chain: u64) -> u64 {
-    match chain {
-        1 => 65,
-        137 => 200,
-        42_161 => 240,
-        _ => 64,
-    }
-}
 
 /// How a follower is doing. For metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -418,7 +358,7 @@ impl Follower {
             self.start_ahead(&mut queue, marks)?;
             let batch = self.assemble(fetched, marks).await?;
             self.commit(batch).await?;
-            if self.since.elapsed() > WITHOUT_INDEXES {
+            if self.since.elapsed() > self.options.without_indexes {
                 self.prepare_reading().await?;
             }
         }

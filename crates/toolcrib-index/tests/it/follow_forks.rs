@@ -731,6 +731,19 @@ async fn the_past_comes_first_and_then_the_indexes_of_readers() {
         catch_up(&mut following, &script).await;
         check(&index, &script).await;
     }
+    // A past that takes long does not keep readers waiting for its end.
+    for (_place, index) in indexes().await {
+        let script = Script::start().await;
+        script.change(|world| grow(world, 300, 3));
+        let chain = script.chain();
+        let mut options = options(&chain);
+        options.without_indexes = Duration::ZERO;
+        let mut following = Follower::new(index.clone(), chain, REGISTRY, options);
+        assert_eq!(following.step().await.expect("a step"), Step::Advanced);
+        assert_eq!(prepared(&index).await, 2);
+        catch_up(&mut following, &script).await;
+        check(&index, &script).await;
+    }
 }
 
 // req: IDX-004
