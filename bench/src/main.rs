@@ -37,7 +37,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         Some(corpus) => sets.push(input::corpus(&Path::new(&corpus).join("erc8257/manifests"), |source| {
             ours::read(source).is_some_and(|document| document.is_canonicalisable())
         })?),
-        None => eprintln!("SKIPPED: TOOLCRIB_CORPUS is not set, so real manifests are not measured"),
+        None => eprintln!("skipped: TOOLCRIB_CORPUS is not set, so real manifests are not measured"),
     }
     if let [_, flag, stage, set, passes] = &env::args().collect::<Vec<_>>()[..]
         && flag == "--profile"

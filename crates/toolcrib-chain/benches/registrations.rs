@@ -33,7 +33,7 @@ fn main() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
     runtime.block_on(async {
         let (mut ours, mut theirs) = (Vec::new(), Vec::new());
-        let anvil = std::env::var_os("TOOLCRIB_ANVIL");
+        let anvil = toolcrib_testkit::anvil();
         for _ in 0..ROUNDS {
             let began = Instant::now();
             let devchain = Devchain::builder(Now).spawn().await.expect("a chain");
@@ -50,7 +50,7 @@ fn main() {
         let (start, all) = best(&ours);
         println!("ours:  first answer {start:?}, {REGISTRATIONS} registrations {all:?}");
         if theirs.is_empty() {
-            println!("SKIPPED: TOOLCRIB_ANVIL is not set, so there is nothing to compare with");
+            println!("skipped: no anvil to compare with");
             return;
         }
         let (anvil_start, anvil_all) = best(&theirs);
@@ -96,7 +96,7 @@ struct Anvil {
 }
 
 impl Anvil {
-    fn start(program: &std::ffi::OsStr) -> Self {
+    fn start(program: &std::path::Path) -> Self {
         let mut command = Command::new(program);
         command.args(["--port", "0"]).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().expect("anvil starts");

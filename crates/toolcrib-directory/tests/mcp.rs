@@ -1,8 +1,6 @@
 //! The public MCP server over routes that answer as a test says.
 #![expect(clippy::unwrap_used, reason = "in helpers of tests an unwrap is an assertion as well")]
 
-use std::io::Write;
-use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use axum::Router;
@@ -188,19 +186,15 @@ async fn a_verification_on_demand() {
     assert!(router(routes.router(), vec!["tools.example".to_owned()], Vec::new()).is_ok());
 }
 
-/// Every text of every manifest of the corpus, as if it were listed. Set `TOOLCRIB_CORPUS`.
+/// Every text of every manifest of the corpus, as if it were listed.
 // req: RENDER-001
 #[tokio::test]
 async fn what_others_registered_comes_back_inert() {
-    let Some(corpus) = std::env::var_os("TOOLCRIB_CORPUS") else {
-        let _ =
-            writeln!(std::io::stderr(), "SKIPPED: TOOLCRIB_CORPUS is not set, so no manifests of others are shown to a model");
-        return;
-    };
+    let Some(folder) = toolcrib_testkit::corpus("erc8257/manifests") else { return };
     let routes = Routes::default();
     let client = connect(&routes.server(), ERAS[1], Person::new(Does::IsNotAsked)).await;
     let mut seen = 0;
-    for entry in std::fs::read_dir(Path::new(&corpus).join("erc8257/manifests")).unwrap() {
+    for entry in std::fs::read_dir(folder).unwrap() {
         let Ok(text) = std::fs::read(entry.unwrap().path()) else { continue };
         let Ok(mut manifest) = serde_json::from_slice::<Json>(&text) else { continue };
         if !manifest.is_object() {

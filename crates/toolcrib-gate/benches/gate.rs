@@ -7,13 +7,12 @@
 //! - memory while a million signatures come and expire.
 //!
 //! Every server is a process of its own. Rounds take turns, and the median counts. `cargo bench -p toolcrib-gate` measures; with
-//! `-- --quick` it only shows that everything runs and agrees. The peers run if `TOOLCRIB_INTEROP` says where they are installed.
+//! `-- --quick` it only shows that everything runs and agrees. The peers run if `interop/setup` has installed them.
 #![expect(clippy::print_stdout, reason = "the result of a benchmark is what it prints")]
 
 use std::hint::black_box;
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -157,7 +156,7 @@ fn load(quick: bool) {
     {
         match Running::peer(name, script, version) {
             Some(server) => servers.push((server, theirs)),
-            None => println!("SKIPPED: {name} is not installed, or TOOLCRIB_INTEROP does not say where"),
+            None => println!("skipped: {name} is not installed"),
         }
     }
     let mut results: Vec<Vec<Round>> = servers.iter().map(|_| Vec::new()).collect();
@@ -388,11 +387,11 @@ impl Running {
     }
 
     fn peer(name: &'static str, script: &str, version: Version) -> Option<Self> {
-        let installed = PathBuf::from(std::env::var_os("TOOLCRIB_INTEROP")?);
+        let installed = toolcrib_testkit::interop()?;
         let folder = installed.join("../bench/gate");
         let mut command = Command::new("node");
         command.arg(folder.join(script)).env("TOOLCRIB_INTEROP", &installed);
-        Self::start(name, command, "/free", version)
+        Some(Self::start(name, command, "/free", version).expect("an installed server starts"))
     }
 
     fn start(name: &'static str, mut command: Command, path: &'static str, version: Version) -> Option<Self> {

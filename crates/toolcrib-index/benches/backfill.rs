@@ -129,8 +129,7 @@ async fn measure() {
     let (events, runs, kills) = (number("--events", 20_000, 2_000), number("--runs", 5, 1), number("--kills", 20, 2));
     let node = argument("--node").map(|url| (None, url));
     let Some((_node, url)) = node.or_else(|| anvil().map(|(node, url)| (Some(node), url))) else {
-        println!("SKIPPED: no anvil: set TOOLCRIB_ANVIL");
-        return;
+        return println!("skipped: no anvil");
     };
     let chain = connect(&url).await;
     let begun = Instant::now();
@@ -381,7 +380,7 @@ impl Drop for Anvil {
 }
 
 fn anvil() -> Option<(Anvil, String)> {
-    let program = std::env::var_os("TOOLCRIB_ANVIL")?;
+    let program = toolcrib_testkit::anvil()?;
     let mut child = Command::new(program)
         // Without pruning it writes every state to the disk.
         .args([

@@ -7,7 +7,7 @@
 //!
 //! The server is a process of its own, so that CPU time is the client's. Rounds take turns, and the median counts.
 //! `cargo bench -p toolcrib-verify` measures; with `-- --quick` it only shows that everything runs and agrees.
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "the result of a benchmark is what it prints")]
+#![expect(clippy::print_stdout, reason = "the result of a benchmark is what it prints")]
 
 use std::collections::BTreeMap;
 use std::hint::black_box;
@@ -109,7 +109,7 @@ fn side_by_side(runtime: &tokio::runtime::Runtime, world: &World, quick: bool) {
     for name in ["bare handshake + GET", "gather + judge", "Node"] {
         match median(name) {
             Some((cpu, wall)) => println!("  {name:22} {cpu:6.0} µs CPU each, {:6.0} a second", 1e6 / wall),
-            None => println!("  {name:22} SKIPPED: run `npm install` in bench/ first"),
+            None => println!("  {name:22} skipped: run `npm install` in bench/ first"),
         }
     }
     let (Some(ours), Some(bare)) = (median("gather + judge"), median("bare handshake + GET")) else { return };
@@ -327,7 +327,7 @@ impl Node {
     fn start(world: &World) -> Option<Self> {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bench");
         if !folder.join("node_modules/canonicalize").is_dir() {
-            eprintln!("SKIPPED: Node is not measured; run `npm install` in bench/ first");
+            toolcrib_testkit::skip("bench-packages", "Node is not measured: `npm install` has not run in bench/");
             return None;
         }
         let mut process = Command::new("node")

@@ -41,7 +41,7 @@ impl World {
         let mut worlds = Vec::new();
         for node in Node::each(31_337).await {
             let chain = node.chain().await;
-            let Some(address) = deploy(&chain, "ToolRegistry", &[]).await else { break };
+            let address = deploy(&chain, "ToolRegistry", &[]).await;
             let registry = Registry::new(chain.clone(), address);
             worlds.push(Self { _node: node, chain, registry, creator: LocalWallet::development(0).expect("a phrase") });
         }
@@ -59,7 +59,7 @@ impl World {
     }
 
     /// A predicate that belongs to the registry.
-    async fn predicate(&self, name: &str) -> Option<Address> {
+    async fn predicate(&self, name: &str) -> Address {
         deploy(&self.chain, name, &self.registry.address().abi_encode()).await
     }
 
@@ -145,7 +145,7 @@ async fn a_signed_proof_opens_the_door_for_its_signer_only() {
 }
 
 async fn a_signed_proof_opens_the_door_for_its_signer_only_on(world: World) {
-    let Some(address) = deploy(&world.chain, "AccessProofPredicate", &[]).await else { return };
+    let address = deploy(&world.chain, "AccessProofPredicate", &[]).await;
     let predicate = AccessProofPredicate::new(world.chain.clone(), address);
     let id = world.tool(Some(address)).await;
     let now = std::time::UNIX_EPOCH.elapsed().expect("after 1970").as_secs();
@@ -182,7 +182,7 @@ async fn a_list_opens_the_door_for_those_on_it() {
 }
 
 async fn a_list_opens_the_door_for_those_on_it_on(world: World) {
-    let Some(address) = world.predicate("MerkleAllowlistPredicate").await else { return };
+    let address = world.predicate("MerkleAllowlistPredicate").await;
     let predicate = MerklePredicate::new(world.chain.clone(), address);
     assert_eq!(registry_of(&world.chain, address).await.expect("an answer"), world.registry.address());
     let id = world.tool(Some(address)).await;
@@ -209,8 +209,8 @@ async fn a_composite_joins_predicates_and_never_grants_by_fault() {
 }
 
 async fn a_composite_joins_predicates_and_never_grants_by_fault_on(world: World) {
-    let Some(address) = world.predicate("CompositePredicate").await else { return };
-    let Some(denier) = deploy(&world.chain, "DenyAllPredicate", &[]).await else { return };
+    let address = world.predicate("CompositePredicate").await;
+    let denier = deploy(&world.chain, "DenyAllPredicate", &[]).await;
     let composite = CompositePredicate::new(world.chain.clone(), address);
     let id = world.tool(Some(address)).await;
     let term = |predicate, is_negated| CompositeTerm { predicate, is_negated };
@@ -241,20 +241,12 @@ async fn holders_of_tokens_are_let_in() {
 
 async fn holders_of_tokens_are_let_in_on(world: World) {
     let chain = &world.chain;
-    let (Some(on721), Some(on1155), Some(on20)) = (
-        world.predicate("ERC721OwnerPredicate").await,
-        world.predicate("ERC1155OwnerPredicate").await,
-        world.predicate("ERC20BalancePredicate").await,
-    ) else {
-        return;
-    };
-    let (Some(nft), Some(multi), Some(coin)) = (
-        deploy(chain, "TestERC721", &named()).await,
-        deploy(chain, "TestERC1155", &"".abi_encode()).await,
-        deploy(chain, "TestERC20", &("Coin", "C", U256::from(6)).abi_encode_params()).await,
-    ) else {
-        return;
-    };
+    let on721 = world.predicate("ERC721OwnerPredicate").await;
+    let on1155 = world.predicate("ERC1155OwnerPredicate").await;
+    let on20 = world.predicate("ERC20BalancePredicate").await;
+    let nft = deploy(chain, "TestERC721", &named()).await;
+    let multi = deploy(chain, "TestERC1155", &"".abi_encode()).await;
+    let coin = deploy(chain, "TestERC20", &("Coin", "C", U256::from(6)).abi_encode_params()).await;
     let five = U256::from(5);
 
     let gate = Erc721Predicate::new(chain.clone(), on721);
@@ -302,16 +294,10 @@ async fn subscribers_and_owners_of_traits_are_let_in() {
 
 async fn subscribers_and_owners_of_traits_are_let_in_on(world: World) {
     let chain = &world.chain;
-    let (Some(on_subscription), Some(on_trait)) =
-        (world.predicate("SubscriptionPredicate").await, world.predicate("TraitGatedPredicate").await)
-    else {
-        return;
-    };
-    let (Some(subscription), Some(traits)) =
-        (deploy(chain, "TestSubscriptionNFT", &named()).await, deploy(chain, "TestTraitsNFT", &named()).await)
-    else {
-        return;
-    };
+    let on_subscription = world.predicate("SubscriptionPredicate").await;
+    let on_trait = world.predicate("TraitGatedPredicate").await;
+    let subscription = deploy(chain, "TestSubscriptionNFT", &named()).await;
+    let traits = deploy(chain, "TestTraitsNFT", &named()).await;
     let gate = SubscriptionPredicate::new(chain.clone(), on_subscription);
     assert_eq!(gate.registry().await.expect("an answer"), world.registry.address());
     let id = world.tool(Some(on_subscription)).await;
@@ -358,7 +344,7 @@ async fn payments_are_checked_against_the_token_and_the_account() {
 
 async fn payments_are_checked_against_the_token_and_the_account_on(world: World) {
     let chain = &world.chain;
-    let Some(usdc) = deploy(chain, "TestUSDC", &("USD Coin", "2").abi_encode_params()).await else { return };
+    let usdc = deploy(chain, "TestUSDC", &("USD Coin", "2").abi_encode_params()).await;
     let domain = Domain::new("USD Coin", "2", U256::from(31_337), usdc);
     let other = check_domain(chain, &Domain::new("USDC", "2", U256::from(31_337), usdc)).await;
     assert_eq!(other.expect_err("another name").code().id(), "chain.domain_mismatch");
@@ -416,7 +402,7 @@ async fn payments_are_checked_against_the_token_and_the_account_on(world: World)
 #[tokio::test]
 async fn a_composite_of_the_worst_terms_is_read_with_the_gas_that_readers_give() {
     for world in World::each().await {
-        let Some(composite) = world.predicate("CompositePredicate").await else { return };
+        let composite = world.predicate("CompositePredicate").await;
         let id = world.tool(Some(composite)).await;
         // Each burns whatever it gets.
         let terms = [0x81, 0x82, 0x83].map(Address::repeat_byte);
@@ -444,17 +430,17 @@ async fn limits_are_those_of_the_contract_or_ours() {
     for world in World::each().await {
         let ours = Limits::OURS;
         let read = async |name: &str| {
-            let address = world.predicate(name).await?;
-            Some(Limits::read(&world.chain, address, 2).await.expect("limits"))
+            let address = world.predicate(name).await;
+            Limits::read(&world.chain, address, 2).await.expect("limits")
         };
-        let Some(erc721) = read("ERC721OwnerPredicate").await else { return };
+        let erc721 = read("ERC721OwnerPredicate").await;
         assert_eq!(erc721.erc721_collections, ours.erc721_collections, "the constant is that of the contract");
-        let erc1155 = read("ERC1155OwnerPredicate").await.expect("an artifact");
+        let erc1155 = read("ERC1155OwnerPredicate").await;
         assert_eq!((erc1155.erc1155_collections, erc1155.token_ids), (ours.erc1155_collections, ours.token_ids));
         assert_eq!(erc1155.token_ids_in_all, Some(8), "two collections leave room for eight ids");
         assert_eq!(erc721.token_ids_in_all, None);
-        assert_eq!(read("TraitGatedPredicate").await.expect("an artifact").trait_values, ours.trait_values);
-        assert_eq!(read("CompositePredicate").await.expect("an artifact").terms, ours.terms);
+        assert_eq!(read("TraitGatedPredicate").await.trait_values, ours.trait_values);
+        assert_eq!(read("CompositePredicate").await.terms, ours.terms);
         let check = async |code: &[u8], expected: Limits| {
             let address = Address::repeat_byte(0x91);
             set_code(&world.chain, address, code).await;

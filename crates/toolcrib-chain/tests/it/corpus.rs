@@ -1,7 +1,5 @@
 //! Signatures that others made.
 
-use std::path::PathBuf;
-
 use alloy_dyn_abi::TypedData;
 use alloy_primitives::{Address, B256, U256, hex};
 use serde_json::{Value, json};
@@ -13,11 +11,7 @@ use toolcrib_chain::wallet::{LocalWallet, Secret, Wallet};
 use toolcrib_core::x402::{asset, read_payment_json};
 
 fn signatures(name: &str) -> Option<Value> {
-    let Some(folder) = std::env::var_os("TOOLCRIB_CORPUS") else {
-        eprintln!("SKIPPED: TOOLCRIB_CORPUS is not set, so signatures that others made are not checked");
-        return None;
-    };
-    let path = PathBuf::from(folder).join("x402/signatures").join(name);
+    let path = toolcrib_testkit::corpus("x402/signatures")?.join(name);
     Some(serde_json::from_slice(&std::fs::read(path).expect("the corpus")).expect("JSON"))
 }
 
@@ -148,12 +142,9 @@ fn the_payment_that_a_stranger_signed_is_recovered() {
 // req: GATE-003
 #[test]
 fn payments_of_strangers_name_their_signer() {
-    let Some(folder) = std::env::var_os("TOOLCRIB_CORPUS") else {
-        eprintln!("SKIPPED: TOOLCRIB_CORPUS is not set, so no published payment is recovered");
-        return;
-    };
+    let Some(folder) = toolcrib_testkit::corpus("x402/messages") else { return };
     let mut recovered = 0;
-    for entry in std::fs::read_dir(PathBuf::from(folder).join("x402/messages")).expect("the corpus") {
+    for entry in std::fs::read_dir(folder).expect("the corpus") {
         let path = entry.expect("readable").path();
         let Some(payment) = read_payment_json(&std::fs::read(&path).expect("the corpus")).payment else { continue };
         let chain = payment.network.evm_id().expect("an EVM chain");

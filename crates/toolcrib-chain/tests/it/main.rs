@@ -1,5 +1,5 @@
 //! The client against fake nodes, a real one (anvil), and vectors that others made.
-#![expect(clippy::print_stderr, reason = "what a test skips is said loudly")]
+#![expect(clippy::print_stderr, reason = "tests print what they counted")]
 
 mod contracts;
 mod corpus;

@@ -1,6 +1,5 @@
 //! Nodes for tests: our own development chain, and anvil from `TOOLCRIB_ANVIL` or npm's folders. Each test runs on both.
 
-use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -39,7 +38,7 @@ enum Running {
 }
 
 impl Node {
-    /// One of each kind. Without anvil, which is said loudly, only ours.
+    /// One of each kind; without anvil only ours, and the test is recorded as skipped.
     pub(crate) async fn each(chain_id: u64) -> Vec<Self> {
         let mut nodes = vec![Self::ours(chain_id).await];
         nodes.extend(Self::anvil(chain_id).await);
@@ -52,14 +51,9 @@ impl Node {
         Self { _running: Running::Ours { _devchain: devchain }, url, chain_id }
     }
 
-    /// Starts anvil; `None`, said loudly, when there is none.
+    /// Starts anvil, if it is installed.
     async fn anvil(chain_id: u64) -> Option<Self> {
-        let Some(program) = find() else {
-            eprintln!(
-                "SKIPPED: no anvil: set TOOLCRIB_ANVIL or run `npm i @foundry-rs/anvil` in interop/; nothing was tried on a foreign node"
-            );
-            return None;
-        };
+        let program = toolcrib_testkit::anvil()?;
         let mut child = Command::new(program)
             .args(["--port", "0", "--chain-id", &chain_id.to_string()])
             .stdout(Stdio::piped())
@@ -115,14 +109,10 @@ pub(crate) async fn send(chain: &Chain, to: Option<Address>, data: Bytes) -> Val
     receipt
 }
 
-/// Deploys a contract from the committed artifacts; `None`, said loudly, when they are not there.
-pub(crate) async fn deploy(chain: &Chain, name: &str, arguments: &[u8]) -> Option<Address> {
-    let Some(code) = bytecode(name) else {
-        eprintln!("SKIPPED: no artifact of {name} in contracts/artifacts or TOOLCRIB_ARTIFACTS");
-        return None;
-    };
-    let receipt = send(chain, None, [&code[..], arguments].concat().into()).await;
-    Some(serde_json::from_value(receipt["contractAddress"].clone()).expect("an address"))
+/// Deploys a contract from the committed artifacts.
+pub(crate) async fn deploy(chain: &Chain, name: &str, arguments: &[u8]) -> Address {
+    let receipt = send(chain, None, [&bytecode(name)[..], arguments].concat().into()).await;
+    serde_json::from_value(receipt["contractAddress"].clone()).expect("an address")
 }
 
 /// Ends of a balance, so that a test can empty an account.
@@ -130,33 +120,9 @@ pub(crate) async fn set_balance(chain: &Chain, account: Address, balance: U256) 
     dev(chain, "anvil_setBalance", json!([account, balance])).await;
 }
 
-fn bytecode(name: &str) -> Option<Vec<u8>> {
-    let committed = root().join("contracts/artifacts");
-    let given = std::env::var_os("TOOLCRIB_ARTIFACTS").unwrap_or_default();
-    for folder in std::iter::once(committed).chain(std::env::split_paths(&given)) {
-        for path in [folder.join(format!("{name}.json")), folder.join(format!("{name}.sol/{name}.json"))] {
-            let Ok(text) = std::fs::read(path) else { continue };
-            let artifact: Value = serde_json::from_slice(&text).expect("JSON");
-            let code = artifact["bytecode"].as_str().or_else(|| artifact["bytecode"]["object"].as_str()).expect("bytecode");
-            return Some(alloy_primitives::hex::decode(code).expect("hex"));
-        }
-    }
-    None
-}
-
-fn find() -> Option<PathBuf> {
-    if let Some(path) = std::env::var_os("TOOLCRIB_ANVIL") {
-        return Some(path.into());
-    }
-    // The program itself, not npm's script around it, which would leave the program running when the test ends.
-    ["interop", "contracts"]
-        .iter()
-        .filter_map(|folder| std::fs::read_dir(root().join(folder).join("node_modules/@foundry-rs")).ok())
-        .flat_map(|folder| folder.flatten())
-        .map(|package| package.path().join("bin/anvil"))
-        .find(|path| path.exists() && path.to_string_lossy().contains("anvil-"))
-}
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+fn bytecode(name: &str) -> Vec<u8> {
+    let path = toolcrib_testkit::repository().join(format!("contracts/artifacts/{name}.json"));
+    let text = std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let artifact: Value = serde_json::from_slice(&text).expect("JSON");
+    alloy_primitives::hex::decode(artifact["bytecode"].as_str().expect("bytecode")).expect("hex")
 }

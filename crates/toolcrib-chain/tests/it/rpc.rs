@@ -72,7 +72,7 @@ async fn faults_have_codes_and_end() {
         let started = Instant::now();
         assert_eq!(code(chain(&node).block_number().await), expected);
         assert_eq!(node.seen().len(), attempts, "{expected}");
-        assert!(started.elapsed() < Duration::from_secs(4), "{expected}");
+        toolcrib_testkit::assert_not_hung(started, expected);
     };
     check(|| Reply::HangUp, "chain.rpc_unreachable", 4).await;
     check(|| Reply::Http(502, b"<html>".to_vec()), "chain.rpc_unreachable", 4).await;
@@ -83,7 +83,7 @@ async fn faults_have_codes_and_end() {
         4,
     )
     .await;
-    check(|| Reply::Silence(Duration::from_secs(9)), "chain.rpc_timeout", 4).await;
+    check(|| Reply::Silence(Duration::from_secs(60)), "chain.rpc_timeout", 4).await;
     check(|| Reply::Http(200, b"<html>captive portal</html>".to_vec()), "chain.rpc_answer", 1).await;
     check(|| Reply::Http(302, Vec::new()), "chain.rpc_answer", 1).await;
     check(|| Reply::Http(401, b"no key".to_vec()), "chain.rpc_answer", 1).await;
@@ -109,7 +109,7 @@ async fn large_answers_are_cut_off_while_they_are_read() {
     let started = Instant::now();
     let error = chain(&flood).block_number().await.expect_err("endless");
     assert_eq!(error.code().id(), "chain.rpc_answer_too_large");
-    assert!(started.elapsed() < Duration::from_secs(2));
+    toolcrib_testkit::assert_not_hung(started, "an endless answer");
     let honest = node(|| Reply::Result(json!(format!("0x{}", "00".repeat(1_000_000))))).await;
     let call = BoundedCall { to: Address::ZERO, data: Default::default(), from: None, gas: None, max_bytes: 32 };
     assert_eq!(chain(&honest).call(&call).await.expect("an outcome"), CallOutcome::TooLarge);

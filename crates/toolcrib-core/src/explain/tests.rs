@@ -599,7 +599,7 @@ fn an_ordinary_case_is_tried_to_its_end() {
 
 /// The worst case in full: a mebibyte served, thirty-two candidates as large. Too slow without optimisation.
 #[test]
-#[cfg_attr(debug_assertions, ignore = "run with --release")]
+#[cfg(not(debug_assertions))]
 fn the_largest_case_ends_soon() {
     let found = check_bounded(json::MAX_BYTES - 64, 32, Budget::default());
     assert!(found.exhausted);
@@ -608,7 +608,7 @@ fn the_largest_case_ends_soon() {
 
 /// As large, but made of many small values, which cost more to read, to write and to compare than one long text.
 #[test]
-#[cfg_attr(debug_assertions, ignore = "run with --release")]
+#[cfg(not(debug_assertions))]
 fn the_largest_case_of_small_values_ends_soon() {
     let file = |salt: usize| {
         let mut value = manifest();

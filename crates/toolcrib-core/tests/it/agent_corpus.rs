@@ -10,11 +10,7 @@ use toolcrib_core::codes;
 use toolcrib_core::finding::{Finding, Mode};
 
 fn corpus() -> Option<PathBuf> {
-    let folder = std::env::var_os("TOOLCRIB_CORPUS").map(|folder| Path::new(&folder).join("agt"));
-    if folder.is_none() {
-        report("SKIPPED: TOOLCRIB_CORPUS is not set, so no real .agt files were read");
-    }
-    folder
+    toolcrib_testkit::corpus("agt")
 }
 
 #[expect(clippy::print_stderr, reason = "a skipped test must be seen")]

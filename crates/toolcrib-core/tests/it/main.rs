@@ -25,14 +25,7 @@ mod x402_vectors;
 
 use std::path::{Path, PathBuf};
 
-/// The folder `part` of the corpus. `None`, said loudly, when no corpus is given.
-fn corpus(part: &str) -> Option<PathBuf> {
-    let Some(root) = std::env::var_os("TOOLCRIB_CORPUS") else {
-        eprintln!("SKIPPED: TOOLCRIB_CORPUS is not set, so nothing of {part} is tested");
-        return None;
-    };
-    Some(PathBuf::from(root).join(part))
-}
+use toolcrib_testkit::corpus;
 
 /// The folder `part` of the vectors.
 fn vectors(part: &str) -> PathBuf {

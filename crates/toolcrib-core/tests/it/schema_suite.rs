@@ -12,14 +12,9 @@ use toolcrib_core::json::{Limits, read};
 use toolcrib_core::schema::pattern::{FlawKind, scan};
 use toolcrib_core::schema::{Totals, Validator, check};
 
-/// The folder of the suite, or a loud word that the test did not run.
-#[expect(clippy::print_stderr, reason = "a skipped test must say so")]
+/// The folder of the suite.
 fn suite() -> Option<PathBuf> {
-    let Some(corpus) = std::env::var_os("TOOLCRIB_CORPUS") else {
-        eprintln!("SKIPPED: TOOLCRIB_CORPUS is not set, so the JSON Schema test suite did not run");
-        return None;
-    };
-    Some(PathBuf::from(corpus).join("schema"))
+    crate::corpus("schema")
 }
 
 fn json_files(folder: &Path, deep: bool) -> Vec<PathBuf> {

@@ -6,18 +6,21 @@ use crate::support::*;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn viem_has_a_session() {
-    if foreign("TOOLCRIB_NODE_MODULES", "viem").is_none() {
-        return;
-    }
+    let Some(packages) = toolcrib_testkit::viem() else { return };
     let chain = chain().await;
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/session.cjs");
-    let output = Command::new("node").arg(script).args([chain.http_url(), chain.ws_url()]).output().expect("node runs");
+    let output = Command::new("node")
+        .env("TOOLCRIB_NODE_MODULES", packages)
+        .arg(script)
+        .args([chain.http_url(), chain.ws_url()])
+        .output()
+        .expect("node runs");
     assert!(output.status.success(), "{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn cast_has_a_session() {
-    let Some(program) = foreign("TOOLCRIB_CAST", "cast") else { return };
+    let Some(program) = toolcrib_testkit::cast() else { return };
     let chain = chain().await;
     let url = chain.http_url();
     let cast = |arguments: &[&str]| {

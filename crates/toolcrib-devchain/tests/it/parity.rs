@@ -1,6 +1,6 @@
 //! The same requests to this chain and to anvil, and the same answers, but for what is listed here with its reason.
 //!
-//! Needs anvil (npm `@foundry-rs/anvil`); `TOOLCRIB_ANVIL` names the program.
+//! Needs anvil, which `contracts/setup` installs.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -32,7 +32,7 @@ struct Anvil(Child, String);
 
 impl Anvil {
     fn start() -> Option<Self> {
-        let program = foreign("TOOLCRIB_ANVIL", "parity with anvil")?;
+        let program = toolcrib_testkit::anvil()?;
         let mut child = Command::new(program)
             .args(["--port", "0", "--timestamp", &START.to_string(), "--hardfork", "osaka"])
             .stdout(Stdio::piped())

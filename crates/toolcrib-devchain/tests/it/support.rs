@@ -1,6 +1,5 @@
 //! A chain, clients for it, and the smallest contracts that show something.
 
-use std::ffi::OsString;
 use std::time::Duration;
 
 use alloy_network::{EthereumWallet, TransactionBuilder};
@@ -77,16 +76,6 @@ pub(crate) async fn deploy_logger(client: &DynProvider) -> Address {
 /// Calldata for [`LOGGER`].
 pub(crate) fn word(value: u64) -> Bytes {
     B256::from(U256::from(value)).0.into()
-}
-
-/// What a variable names; without it, says loudly what is not tried.
-#[expect(clippy::print_stderr, reason = "a skipped test must not look like one that passed")]
-pub(crate) fn foreign(variable: &str, what: &str) -> Option<OsString> {
-    let named = std::env::var_os(variable);
-    if named.is_none() {
-        eprintln!("SKIPPED: {variable} is not set, so {what} is not tried");
-    }
-    named
 }
 
 /// Sends any bytes by HTTP; the status and the answer.

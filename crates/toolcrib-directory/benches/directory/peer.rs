@@ -31,8 +31,8 @@ const COLUMNS: &str = "id creator uri hash predicate registeredBlock registeredA
 
 pub(crate) async fn measure() {
     let (tools, rounds, seconds) = (number("--tools", 16_000), number("--rounds", 2), number("--seconds", 8));
-    let Some(folder) = argument("--ponder") else { return println!("SKIPPED: say where Ponder is: --ponder FOLDER") };
-    let Some((_node, url)) = anvil() else { return println!("SKIPPED: no anvil: set TOOLCRIB_ANVIL") };
+    let Some(folder) = argument("--ponder") else { return println!("skipped: say where Ponder is: --ponder FOLDER") };
+    let Some((_node, url)) = anvil() else { return println!("skipped: no anvil") };
     let Some(server) = Server::shared() else { return };
     let ours = tempfile::tempdir().expect("a folder");
     let sqlite = format!("sqlite:{}", ours.path().join("store.db").display());
@@ -207,7 +207,7 @@ impl Ponder {
 }
 
 fn anvil() -> Option<(Ended, String)> {
-    let program = std::env::var_os("TOOLCRIB_ANVIL")?;
+    let program = toolcrib_testkit::anvil()?;
     let child = Command::new(program)
         .args(["--port", "0", "--chain-id", "31337"])
         .stdin(Stdio::null())

@@ -1,8 +1,5 @@
 //! Text of strangers comes back as text, wherever it is shown.
 
-use std::io::Write as _;
-use std::path::PathBuf;
-
 use serde_json::Value;
 use toolcrib_index::listing::{Claims, ManifestFacts};
 
@@ -286,11 +283,8 @@ async fn a_page_says_what_passed_and_what_did_not() {
 // req: RENDER-001
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_really_registered_comes_back_inert() {
-    let Some(corpus) = std::env::var_os("TOOLCRIB_CORPUS").map(PathBuf::from) else {
-        let _ = writeln!(std::io::stderr(), "\nSKIPPED: TOOLCRIB_CORPUS is not set, so no real hostile registration is tried");
-        return;
-    };
-    let bytes = std::fs::read(corpus.join("erc8257/registry/hostile-or-probe-registrations.json")).expect("the file");
+    let Some(file) = toolcrib_testkit::corpus("erc8257/registry/hostile-or-probe-registrations.json") else { return };
+    let bytes = std::fs::read(file).expect("the file");
     let all: Vec<Value> = serde_json::from_slice(&bytes).expect("JSON");
     for shelf in Shelf::each(open()).await {
         let mut stock = Vec::new();

@@ -1,7 +1,6 @@
 //! A throw-away chain with the number of Base Sepolia, where both versions of x402 have a name for the network, and a token in USDC's
 //! place.
 
-use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -80,7 +79,7 @@ enum Running {
 }
 
 impl Node {
-    /// One of each kind. Without anvil, which is said loudly, only ours.
+    /// One of each kind; without anvil only ours, and the test is recorded as skipped.
     pub(crate) async fn each() -> Vec<Self> {
         let mut nodes = vec![Self::ours().await];
         nodes.extend(Self::anvil().await);
@@ -94,12 +93,7 @@ impl Node {
     }
 
     pub(crate) async fn anvil() -> Option<Self> {
-        let Some(program) = find_anvil() else {
-            use std::io::Write as _;
-            let _ =
-                writeln!(std::io::stderr(), "\nSKIPPED: no anvil: set TOOLCRIB_ANVIL; nothing was attempted on a foreign node");
-            return None;
-        };
+        let program = toolcrib_testkit::anvil()?;
         let mut child = Command::new(program)
             .args(["--port", "0", "--chain-id", &CHAIN.to_string()])
             .stdout(Stdio::piped())
@@ -215,17 +209,4 @@ fn code(name: &str, arguments: &[u8]) -> Bytes {
     let artifact: Value = serde_json::from_slice(&std::fs::read(path).expect("an artifact")).expect("JSON");
     let code = artifact["bytecode"].as_str().or_else(|| artifact["bytecode"]["object"].as_str()).expect("bytecode");
     [alloy_primitives::hex::decode(code).expect("hex"), arguments.to_vec()].concat().into()
-}
-
-fn find_anvil() -> Option<PathBuf> {
-    if let Some(path) = std::env::var_os("TOOLCRIB_ANVIL") {
-        return Some(path.into());
-    }
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    ["interop", "contracts"]
-        .iter()
-        .filter_map(|folder| std::fs::read_dir(root.join(folder).join("node_modules/@foundry-rs")).ok())
-        .flat_map(|folder| folder.flatten())
-        .map(|package| package.path().join("bin/anvil"))
-        .find(|path| path.exists() && path.to_string_lossy().contains("anvil-"))
 }

@@ -32,11 +32,24 @@ struct Seen {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn stock_clients_pay_through_a_foreign_facilitator() {
     let Some(peers) = Peers::find() else { return };
-    let world = World::start().await;
-    let facilitator = peers.facilitator(&world.devchain.http_url(), key(SETTLER)).await;
-    let settle = Facilitator::from_setting(&facilitator.url()).expect("a URL").confirm_with([world.chain.clone()]);
-    let served = world.serve(settle).await;
-    let scene = Scene { world, served, facilitator: Some(facilitator) };
+    let scene = Scene::with_foreign_facilitator(&peers).await;
+    for client in peers.clients() {
+        scene.everything(&client).await;
+    }
+}
+
+// req: GATE-006, GATE-007, GATE-008, GATE-009, PAY-010
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stock_rust_client_pays_through_a_foreign_facilitator() {
+    let (Some(peers), Some(client)) = (Peers::find(), Peers::rust_client()) else { return };
+    Scene::with_foreign_facilitator(&peers).await.everything(&client).await;
+}
+
+// req: GATE-006, GATE-008, GATE-009, PAY-010
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn stock_clients_pay_and_we_settle() {
+    let Some(peers) = Peers::find() else { return };
+    let scene = Scene::with_local_settlement().await;
     for client in peers.clients() {
         scene.everything(&client).await;
     }
@@ -44,19 +57,28 @@ async fn stock_clients_pay_through_a_foreign_facilitator() {
 
 // req: GATE-006, GATE-008, GATE-009, PAY-010
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn stock_clients_pay_and_we_settle() {
-    let Some(peers) = Peers::find() else { return };
-    let world = World::start().await;
-    let wallet = Arc::new(LocalWallet::development(u32::try_from(SETTLER).expect("small")).expect("a development account"));
-    let settle = LocalSettlement::new(wallet, [world.chain.clone()]).recipients([account(PAYEE)]);
-    let served = world.serve(settle).await;
-    let scene = Scene { world, served, facilitator: None };
-    for client in peers.clients() {
-        scene.everything(&client).await;
-    }
+async fn a_stock_rust_client_pays_and_we_settle() {
+    let Some(client) = Peers::rust_client() else { return };
+    Scene::with_local_settlement().await.everything(&client).await;
 }
 
 impl Scene {
+    async fn with_foreign_facilitator(peers: &Peers) -> Self {
+        let world = World::start().await;
+        let facilitator = peers.facilitator(&world.devchain.http_url(), key(SETTLER)).await;
+        let settle = Facilitator::from_setting(&facilitator.url()).expect("a URL").confirm_with([world.chain.clone()]);
+        let served = world.serve(settle).await;
+        Self { world, served, facilitator: Some(facilitator) }
+    }
+
+    async fn with_local_settlement() -> Self {
+        let world = World::start().await;
+        let wallet = Arc::new(LocalWallet::development(u32::try_from(SETTLER).expect("small")).expect("a development account"));
+        let settle = LocalSettlement::new(wallet, [world.chain.clone()]).recipients([account(PAYEE)]);
+        let served = world.serve(settle).await;
+        Self { world, served, facilitator: None }
+    }
+
     async fn everything(&self, client: &Client) {
         for tool in ["paid", "members"] {
             self.paid(client, tool).await;

@@ -1,6 +1,6 @@
 //! Our gate against other people's x402 clients, with their facilitator and with a key of our own; our client against their servers.
 //!
-//! They are in `interop/`, and run when `TOOLCRIB_INTEROP` says where that is. Everything is on this machine.
+//! `interop/setup` installs them; without them these tests are recorded as skipped. Everything runs on this machine.
 
 mod clients;
 mod peers;

@@ -2,7 +2,7 @@
 
 use std::env;
 use std::fmt;
-use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{self, BufRead as _, BufReader, Read as _};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -54,21 +54,12 @@ pub(crate) struct Server {
 }
 
 impl Peers {
-    /// Says `SKIPPED` and gives nothing where they are not installed.
+    /// `None`, recorded as a skip of the calling test, where they are not installed.
     pub(crate) fn find() -> Option<Self> {
-        let Some(folder) = env::var_os("TOOLCRIB_INTEROP").map(PathBuf::from) else {
-            return skipped("TOOLCRIB_INTEROP is not set, so no other people's x402 clients and servers are run");
-        };
-        let peers = Self { folder };
-        let needed =
-            ["v1/node_modules/x402-fetch", "v2/node_modules/@x402/fetch", "python/venv/bin/python", "rust/foreign-client"];
-        match needed.iter().find(|path| !peers.path(path).exists()) {
-            Some(missing) => skipped(&format!("interop/{missing} is missing: run interop/setup")),
-            None => Some(peers),
-        }
+        toolcrib_testkit::interop().map(|folder| Self { folder })
     }
 
-    /// Every client that there is.
+    /// The clients in JavaScript and Python.
     pub(crate) fn clients(&self) -> Vec<Client> {
         let node = |script: &str| vec!["node".into(), self.path(script)];
         vec![
@@ -79,8 +70,13 @@ impl Peers {
                 version: 2,
                 command: vec![self.path("python/venv/bin/python"), self.path("python/client.py")],
             },
-            Client { name: "x402-reqwest", version: 2, command: vec![self.path("rust/foreign-client")] },
         ]
+    }
+
+    /// The client in Rust. It takes minutes to compile, so it is not always there.
+    pub(crate) fn rust_client() -> Option<Client> {
+        let program = toolcrib_testkit::foreign_rust_client()?;
+        Some(Client { name: "x402-reqwest", version: 2, command: vec![program] })
     }
 
     /// Starts the reference facilitator, whose gas `key` pays.
@@ -195,12 +191,6 @@ fn output(command: &mut Command, name: &str) -> String {
     child.stderr.take().expect("it is piped").read_to_string(&mut err).expect("text");
     assert!(!out.is_empty(), "{name} printed nothing: {err}");
     out
-}
-
-/// Says it past the test harness, which shows what passing tests print to nobody.
-fn skipped<T>(why: &str) -> Option<T> {
-    let _ = writeln!(io::stderr(), "SKIPPED: {why}");
-    None
 }
 
 /// The part of an object that a test compares.

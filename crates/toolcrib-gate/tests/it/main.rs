@@ -1,5 +1,4 @@
 //! Tools served over real HTTP on loopback, with a real chain behind their gates.
-#![expect(clippy::print_stderr, reason = "what a test skips is said loudly")]
 
 mod accounts;
 mod authority;

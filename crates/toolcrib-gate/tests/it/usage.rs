@@ -258,7 +258,9 @@ async fn a_directory_in_trouble_changes_nothing_but_the_operators_log() {
         }
         let began = Instant::now();
         let answer = send(Some(value)).await.expect("an answer");
-        assert!(began.elapsed() <= USAGE_TIME + Duration::from_millis(50), "{what}: {:?}", began.elapsed());
+        // Time stands still but for the waiting that is measured; elsewhere a busy machine may take longer.
+        let most = if what == "hangs" { USAGE_TIME + Duration::from_millis(50) } else { toolcrib_testkit::HUNG };
+        assert!(began.elapsed() <= most, "{what}: {:?}", began.elapsed());
         let (head, body) = answer.into_parts();
         let body = axum::body::to_bytes(body, 1 << 16).await.expect("a body");
         replies.push((head.status, format!("{:?}", head.headers), body));

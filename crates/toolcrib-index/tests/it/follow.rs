@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::io::Write as _;
-use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
@@ -67,11 +66,8 @@ struct Seen {
 
 /// The rows of the corpus as changes: (chain of the source, tool, change), in an order in which a registry gives these ids.
 fn changes() -> Option<Vec<(u64, u64, Change)>> {
-    let Some(corpus) = std::env::var_os("TOOLCRIB_CORPUS") else {
-        let _ = writeln!(std::io::stderr(), "\nSKIPPED: TOOLCRIB_CORPUS is not set, so no real history is followed");
-        return None;
-    };
-    let text = std::fs::read_to_string(PathBuf::from(corpus).join("erc8257/registry/history.tsv")).expect("the corpus");
+    let file = toolcrib_testkit::corpus("erc8257/registry/history.tsv")?;
+    let text = std::fs::read_to_string(file).expect("the corpus");
     let mut lines = text.lines();
     let names: Vec<&str> = lines.next().expect("a head").split('\t').collect();
     let column = |name: &str| names.iter().position(|other| *other == name).expect("a column");
@@ -172,11 +168,11 @@ async fn send(chain: &Chain, from: Address, call: &Call) -> u64 {
     }
 }
 
-async fn seed(node: &Node, changes: &[(u64, u64, Change)]) -> Option<Seeded> {
+async fn seed(node: &Node, changes: &[(u64, u64, Change)]) -> Seeded {
     let chain = node.chain().await;
     let mut registries = BTreeMap::new();
     for source in changes.iter().map(|(source, ..)| *source).collect::<BTreeSet<_>>() {
-        registries.insert(source, deploy(&chain, "ToolRegistry", &[]).await?);
+        registries.insert(source, deploy(&chain, "ToolRegistry", &[]).await);
     }
     let mut replayed: BTreeMap<(u64, u64), Replayed> = BTreeMap::new();
     let mut owners: BTreeMap<(u64, u64), Address> = BTreeMap::new();
@@ -213,7 +209,7 @@ async fn seed(node: &Node, changes: &[(u64, u64, Change)]) -> Option<Seeded> {
         }
     }
     let head = chain.block_number().await.expect("a head");
-    Some(Seeded { chain, registries, replayed, events: changes.len() as u64, head })
+    Seeded { chain, registries, replayed, events: changes.len() as u64, head }
 }
 
 impl Seeded {
@@ -287,7 +283,7 @@ async fn the_history_of_the_public_registries_is_a_replay_and_the_contracts_stat
     let Some(changes) = changes() else { return };
     assert_eq!(changes.iter().filter(|(.., change)| matches!(change, Change::Register { .. })).count(), 751);
     for node in Node::each(CHAIN_ID).await {
-        let Some(seeded) = seed(&node, &changes).await else { return };
+        let seeded = seed(&node, &changes).await;
         for backend in [Backend::SqliteFile, Backend::Postgres] {
             let Some(place) = Place::new(backend).await else { continue };
             let index = Index::open(place.database().await).await.expect("an index");
@@ -402,7 +398,7 @@ async fn child() {
 async fn real_nodes_that_reorganise() {
     for node in Node::each(CHAIN_ID).await {
         let chain = node.chain().await;
-        let Some(address) = deploy(&chain, "ToolRegistry", &[]).await else { return };
+        let address = deploy(&chain, "ToolRegistry", &[]).await;
         let registry = Registry::new(chain.clone(), address);
         for backend in [Backend::SqliteFile, Backend::Postgres] {
             let Some(place) = Place::new(backend).await else { continue };
@@ -461,9 +457,9 @@ alloy_sol_types::sol! {
 async fn a_real_proxy_that_is_upgraded_is_seen() {
     for node in Node::each(CHAIN_ID).await {
         let chain = node.chain().await;
-        let Some(address) = deploy(&chain, "ToolRegistry", &[]).await else { return };
-        let Some(deny) = deploy(&chain, "DenyAllPredicate", &[]).await else { return };
-        let Some(proxy) = deploy(&chain, "TestProxy", deny.into_word().as_slice()).await else { return };
+        let address = deploy(&chain, "ToolRegistry", &[]).await;
+        let deny = deploy(&chain, "DenyAllPredicate", &[]).await;
+        let proxy = deploy(&chain, "TestProxy", deny.into_word().as_slice()).await;
         let registry = Registry::new(chain.clone(), address);
         send(&chain, DEV_ACCOUNTS[0], &registry.register("https://a.example/", B256::repeat_byte(1), Some(proxy))).await;
         for backend in [Backend::SqliteFile, Backend::Postgres] {

@@ -19,7 +19,7 @@ mod databases;
 #[path = "../../../toolcrib-chain/tests/it/fake.rs"]
 mod fake;
 
-#[expect(dead_code, clippy::print_stderr, reason = "the tests of the chain use the rest, and what is skipped is said loudly")]
+#[expect(dead_code, reason = "the tests of the chain use the rest")]
 #[path = "../../../toolcrib-chain/tests/it/node.rs"]
 mod node;
 #[path = "../support/quality.rs"]

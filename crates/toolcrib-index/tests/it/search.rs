@@ -1,7 +1,6 @@
 //! Search: what is found, in which order, and that it follows the feed.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::Write as _;
 use std::path::Path;
 
 use alloy_primitives::Address;
@@ -489,17 +488,10 @@ async fn foreign_text_is_only_text() {
         "x".repeat(1_000_000),
         "\u{FEFF}\u{200d}\u{2028}".to_owned(),
     ];
-    match std::env::var_os("TOOLCRIB_CORPUS") {
-        None => {
-            let _ =
-                writeln!(std::io::stderr(), "\nSKIPPED: no TOOLCRIB_CORPUS, so search is not tested on hostile registrations");
-        }
-        Some(corpus) => {
-            let folder = Path::new(&corpus).join("erc8257");
-            for entry in std::fs::read_dir(folder.join("registry")).expect("the registry of the corpus").flatten() {
-                let bytes = std::fs::read(entry.path()).unwrap_or_default();
-                strings.extend(String::from_utf8_lossy(&bytes).lines().take(400).map(str::to_owned));
-            }
+    if let Some(folder) = toolcrib_testkit::corpus("erc8257/registry") {
+        for entry in std::fs::read_dir(folder).expect("the registry of the corpus").flatten() {
+            let bytes = std::fs::read(entry.path()).unwrap_or_default();
+            strings.extend(String::from_utf8_lossy(&bytes).lines().take(400).map(str::to_owned));
         }
     }
     let samples: Vec<Sample> = strings
@@ -637,20 +629,11 @@ const QUALITY: [(&str, quality::Scores); 2] = [
     ("bfcl-v4", quality::Scores { dev: 64.5, test: 62.4, all: 63.3 }),
 ];
 
-/// The folder that an environment variable names, or word that something is not tested.
-fn given(variable: &str, what: &str) -> Option<std::path::PathBuf> {
-    let folder = std::env::var_os(variable).map(Into::into);
-    if folder.is_none() {
-        let _ = writeln!(std::io::stderr(), "\nSKIPPED: no {variable}, so {what} is not tested");
-    }
-    folder
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn tools_are_found_better_than_by_plain_frequencies() {
-    let Some(corpus) = given("TOOLCRIB_CORPUS", "the quality of search") else { return };
+    let Some(folder) = toolcrib_testkit::corpus("retrieval") else { return };
     for (name, least) in QUALITY {
-        let set = quality::Set::read(&corpus.join("retrieval"), name);
+        let set = quality::Set::read(&folder, name);
         let (flat, ours) = (quality::flat(&set).await, quality::ours(&set, None).await);
         assert!(ours.dev >= least.dev && ours.test >= least.test && ours.all >= least.all, "{name}: {ours:?}, least {least:?}");
         assert!(ours.dev > flat.dev + 1.0 && ours.test > flat.test + 1.0, "{name}: {ours:?} against {flat:?}");
@@ -659,11 +642,11 @@ async fn tools_are_found_better_than_by_plain_frequencies() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn meaning_adds_a_point() {
-    let Some(corpus) = given("TOOLCRIB_CORPUS", "the quality of search") else { return };
-    let Some(model) = given("TOOLCRIB_EMBEDDING", "what an embedding adds to search") else { return };
+    let Some(folder) = toolcrib_testkit::corpus("retrieval") else { return };
+    let Some(model) = toolcrib_testkit::embedding() else { return };
     let (mut dev, mut test, mut all) = (0.0, 0.0, 0.0);
     for name in quality::SETS {
-        let set = quality::Set::read(&corpus.join("retrieval"), name);
+        let set = quality::Set::read(&folder, name);
         let (plain, meant) = (quality::ours(&set, None).await, quality::ours(&set, Some(&model)).await);
         dev += meant.dev - plain.dev;
         test += meant.test - plain.test;

@@ -1,6 +1,5 @@
 //! A node with the test token on it, an index beside it, and tools that are sold for that token.
 
-use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -62,7 +61,7 @@ enum Running {
 }
 
 impl Stage {
-    /// One of each kind. Without anvil, which is said loudly, only ours.
+    /// One of each kind; without anvil only ours, and the test is recorded as skipped.
     pub(crate) async fn each() -> Vec<Self> {
         let devchain = Devchain::builder(Now).spawn().await.expect("a chain");
         let url = devchain.http_url();
@@ -72,10 +71,7 @@ impl Stage {
     }
 
     async fn anvil() -> Option<Self> {
-        let Some(program) = find_anvil() else {
-            let _ = std::io::Write::write_all(&mut std::io::stderr(), b"\nSKIPPED: no anvil: set TOOLCRIB_ANVIL\n");
-            return None;
-        };
+        let program = toolcrib_testkit::anvil()?;
         let mut child = Command::new(program)
             .args(["--port", "0", "--chain-id", "31337"])
             .stdout(Stdio::piped())
@@ -238,19 +234,6 @@ pub(crate) fn authorization(from: Address, to: Address, value: u64) -> Authoriza
         valid_before: Now.now().seconds() as u64 + 600,
         nonce: keccak256(COUNT.fetch_add(1, Ordering::SeqCst).to_be_bytes()),
     }
-}
-
-fn find_anvil() -> Option<PathBuf> {
-    if let Some(path) = std::env::var_os("TOOLCRIB_ANVIL") {
-        return Some(path.into());
-    }
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    ["interop", "contracts"]
-        .iter()
-        .filter_map(|folder| std::fs::read_dir(root.join(folder).join("node_modules/@foundry-rs")).ok())
-        .flat_map(|folder| folder.flatten())
-        .map(|package| package.path().join("bin/anvil"))
-        .find(|path| path.exists() && path.to_string_lossy().contains("anvil-"))
 }
 
 /// A tool to put into an index.

@@ -1,7 +1,6 @@
 //! A PostgreSQL server of the tests' own, and stores on every backend.
 #![allow(dead_code, clippy::allow_attributes, reason = "the benchmark uses only a part")]
 
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -64,7 +63,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// `None`, loudly, where the machine lacks what it takes.
+    /// `None`, recorded as a skip of the calling test, where PostgreSQL is needed and not installed.
     pub(crate) async fn new(backend: Backend) -> Option<Self> {
         let (setting, folder) = match backend {
             Backend::Memory | Backend::SqliteMemory => ("memory".to_owned(), None),
@@ -104,7 +103,7 @@ pub(crate) struct Server {
 /// The password of the test server's only user over TCP.
 pub(crate) const PASSWORD: &str = "correct-horse-battery";
 
-static SERVER: OnceLock<Option<Server>> = OnceLock::new();
+static SERVER: OnceLock<Server> = OnceLock::new();
 static SCHEMA: AtomicU32 = AtomicU32::new(0);
 
 /// Makes the cluster as somebody who is not root, starts the server, and stops it when its input ends.
@@ -129,21 +128,17 @@ rm -rf "$folder"
 "#;
 
 impl Server {
+    /// The server of this process. `None`, recorded as a skip of the calling test, where PostgreSQL is not installed.
+    ///
+    /// # Panics
+    ///
+    /// If it is installed and does not start: that is a failure, not a missing input.
     pub(crate) fn shared() -> Option<&'static Self> {
-        SERVER
-            .get_or_init(|| {
-                let started = Self::start();
-                if let Err(reason) = &started {
-                    // Not by `eprintln!`, which the test runner keeps to itself when all is well.
-                    let _ = writeln!(std::io::stderr(), "\nSKIPPED: no PostgreSQL, so nothing is tested on it: {reason}");
-                }
-                started.ok()
-            })
-            .as_ref()
+        let binaries = toolcrib_testkit::postgres()?;
+        Some(SERVER.get_or_init(|| Self::start(&binaries).unwrap_or_else(|reason| panic!("PostgreSQL: {reason}"))))
     }
 
-    fn start() -> Result<Self, String> {
-        let binaries = binaries().ok_or("no initdb and postgres in TOOLCRIB_POSTGRES, /usr/lib/postgresql/*/bin or PATH")?;
+    fn start(binaries: &Path) -> Result<Self, String> {
         let folder = tempfile::Builder::new().prefix("toolcrib-pg-").tempdir().map_err(|error| error.to_string())?.keep();
         std::fs::write(folder.join("password"), PASSWORD).map_err(|error| error.to_string())?;
         let port = {
@@ -153,7 +148,7 @@ impl Server {
         let mut keeper = Command::new("sh")
             .args(["-c", KEEPER, "keeper"])
             .arg(&folder)
-            .arg(&binaries)
+            .arg(binaries)
             .arg(port.to_string())
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
@@ -197,21 +192,4 @@ impl Drop for Server {
         drop(self.keeper.stdin.take());
         let _ = self.keeper.wait();
     }
-}
-
-/// Where `TOOLCRIB_POSTGRES` says, where Debian puts them, or in the path.
-fn binaries() -> Option<PathBuf> {
-    if let Some(folder) = std::env::var_os("TOOLCRIB_POSTGRES") {
-        return Some(PathBuf::from(folder)).filter(|folder| has_both(folder));
-    }
-    let in_path = std::env::var_os("PATH").map(|path| std::env::split_paths(&path).collect::<Vec<_>>()).unwrap_or_default();
-    let mut debian: Vec<_> =
-        std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten().map(|entry| entry.path().join("bin")).collect();
-    debian.sort();
-    let has = |folder: &&PathBuf| has_both(folder);
-    debian.iter().rev().find(has).or_else(|| in_path.iter().find(has)).cloned()
-}
-
-fn has_both(folder: &Path) -> bool {
-    ["initdb", "postgres"].iter().all(|name| folder.join(name).is_file())
 }

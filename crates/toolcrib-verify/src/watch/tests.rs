@@ -1,4 +1,3 @@
-use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -409,13 +408,9 @@ fn recorded(row: &str) -> Option<Snapshot> {
 
 // req: VERIFY-019, IDX-008
 #[test]
-#[expect(clippy::print_stderr, reason = "a skipped test says so")]
 fn the_recorded_history_of_a_registry_has_its_drift() {
-    let Some(corpus) = std::env::var_os("TOOLCRIB_CORPUS").map(PathBuf::from) else {
-        eprintln!("SKIPPED: TOOLCRIB_CORPUS is not set, so no recorded history is replayed");
-        return;
-    };
-    let text = std::fs::read_to_string(corpus.join("erc8257/registry/history.tsv")).expect("the corpus has a history");
+    let Some(file) = toolcrib_testkit::corpus("erc8257/registry/history.tsv") else { return };
+    let text = std::fs::read_to_string(file).expect("the corpus has a history");
     let (mut memory, mut first) = (Memory::default(), 0);
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for (at, row) in text.lines().enumerate().skip(1) {

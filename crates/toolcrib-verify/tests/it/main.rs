@@ -1,5 +1,5 @@
 //! The cache, and what others registered.
-#![expect(clippy::print_stderr, reason = "what a test skips is said loudly")]
+#![expect(clippy::print_stderr, reason = "tests print what they counted")]
 
 mod cache;
 mod corpus;

@@ -7,13 +7,9 @@ use serde_json::Value as Json;
 use toolcrib_core::judge::Report;
 use toolcrib_core::text::escape_for_display;
 
-/// The folder of the corpus; `None`, said loudly, when there is none.
+/// The tools in the corpus.
 pub(crate) fn folder() -> Option<PathBuf> {
-    let folder = std::env::var_os("TOOLCRIB_CORPUS");
-    if folder.is_none() {
-        eprintln!("SKIPPED: TOOLCRIB_CORPUS is not set, so nothing that others registered is verified");
-    }
-    folder.map(|folder| PathBuf::from(folder).join("erc8257"))
+    toolcrib_testkit::corpus("erc8257")
 }
 
 /// A registration that somebody meant no good with, or only tried something with.

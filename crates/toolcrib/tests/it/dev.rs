@@ -234,13 +234,13 @@ fn a_chain_that_is_kept_has_them_once_and_ctrl_c_ends_it() {
 #[test]
 fn people_are_told_what_to_try() {
     let sandbox = Sandbox::new();
-    let begun = Instant::now();
+    let began = Instant::now();
     let ran = finish(
         &mut sandbox.command(&["dev", "--port", "0", "--tools-port", "0", "--directory-port", "0", "--exit-after", "0"]),
         b"",
     )
     .code(0);
-    assert!(begun.elapsed() < Duration::from_secs(30), "even without optimisation and beside other tests");
+    toolcrib_testkit::assert_not_hung(began, "starting the development environment");
     let lines: Vec<_> = ran.stdout.lines().collect();
     assert!(lines[0].starts_with("chain 31337 at http://127.0.0.1:"), "{}", ran.stdout);
     assert_eq!(lines.iter().filter(|line| line.starts_with("account ")).count(), 10);

@@ -1,6 +1,5 @@
 //! A node with the test token on it, and payments in that token.
 
-use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -82,7 +81,7 @@ enum Running {
 }
 
 impl Stage {
-    /// One of each kind. Without anvil, which is said loudly, only ours.
+    /// One of each kind; without anvil only ours, and the test is recorded as skipped.
     pub(crate) async fn each() -> Vec<Self> {
         let mut stages = vec![Self::ours(Devchain::builder(Now).spawn().await.expect("a chain")).await];
         stages.extend(Self::anvil().await);
@@ -95,10 +94,7 @@ impl Stage {
     }
 
     async fn anvil() -> Option<Self> {
-        let Some(program) = find_anvil() else {
-            eprintln!("SKIPPED: no anvil: set TOOLCRIB_ANVIL; nothing was settled on a foreign node");
-            return None;
-        };
+        let program = toolcrib_testkit::anvil()?;
         let mut child = Command::new(program)
             .args(["--port", "0", "--chain-id", "31337"])
             .stdout(Stdio::piped())
@@ -335,17 +331,4 @@ pub(crate) fn signed_in(
 
 pub(crate) fn due<'d>(payment: &'d Payment, offer: &'d Offer) -> Due<'d> {
     Due { payment, offer, resource: None }
-}
-
-fn find_anvil() -> Option<PathBuf> {
-    if let Some(path) = std::env::var_os("TOOLCRIB_ANVIL") {
-        return Some(path.into());
-    }
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    ["interop", "contracts"]
-        .iter()
-        .filter_map(|folder| std::fs::read_dir(root.join(folder).join("node_modules/@foundry-rs")).ok())
-        .flat_map(|folder| folder.flatten())
-        .map(|package| package.path().join("bin/anvil"))
-        .find(|path| path.exists() && path.to_string_lossy().contains("anvil-"))
 }

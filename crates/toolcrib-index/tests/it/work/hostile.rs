@@ -56,7 +56,7 @@ async fn hostile_servers_cost_their_own_time_alone() {
         let round = stage.work(&world).await;
         assert_eq!(round.leased, hostile.len() + good.len() + 1);
         assert_eq!(round.written, round.leased, "each has an answer: {round:?}");
-        assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+        toolcrib_testkit::assert_not_hung(begun, "a round over hostile servers");
         let mut listed = stage.listed().await;
         listed.sort();
         assert_eq!(listed, good);

@@ -65,7 +65,7 @@ fn answer(mut stream: TcpStream, seen: &Mutex<Vec<String>>) {
         ),
         "/created" => reply("201 Created", "text/plain", b"[1]"),
         "/slow" => {
-            thread::sleep(Duration::from_secs(20));
+            thread::sleep(Duration::from_secs(60));
             reply("200 OK", "application/json", b"1");
         }
         "/huge" => reply("200 OK", "application/json", format!("\"{}\"", "x".repeat(5 << 20)).as_bytes()),
@@ -77,8 +77,8 @@ fn answer(mut stream: TcpStream, seen: &Mutex<Vec<String>>) {
         "/fails" => reply("500 Internal Server Error", "application/json", br#"{"message":"secret stack trace"}"#),
         "/moved" => reply("302 Found", "text/plain", b"elsewhere"),
         "/drips" => {
-            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n");
-            for _ in 0..100 {
+            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 400\r\n\r\n");
+            for _ in 0..400 {
                 if stream.write_all(b" ").is_err() {
                     return;
                 }
@@ -97,7 +97,7 @@ fn check(path: &str, status: u16, code: &str, message: &str) {
     let gate = Gate::start(&sandbox, &["tool.json", "--upstream", &behind.url(path), "--time", "2", "--store", "memory"]);
     let began = Instant::now();
     let answer = gate.call("tool", &json!({ "harbour": "NLRTM" }));
-    assert!(began.elapsed() < Duration::from_secs(15), "{path} took {:?}", began.elapsed());
+    toolcrib_testkit::assert_not_hung(began, path);
     if code.is_empty() {
         assert_eq!((answer.status, String::from_utf8_lossy(&answer.body).as_ref()), (status, message), "{path}");
         return;

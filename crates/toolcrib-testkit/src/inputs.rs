@@ -1,0 +1,124 @@
+//! Inputs that are not part of the repository.
+//!
+//! A variable that names something missing skips the test as an unset one does: nothing else is tried in its place.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use crate::skip;
+
+/// The root of the repository.
+#[must_use]
+pub fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// The part `part` of the corpus of real manifests, histories and test suites.
+#[must_use]
+pub fn corpus(part: &str) -> Option<PathBuf> {
+    found("corpus", "TOOLCRIB_CORPUS", None).map(|folder| folder.join(part))
+}
+
+/// A folder with a static embedding for search.
+#[must_use]
+pub fn embedding() -> Option<PathBuf> {
+    found("embedding", "TOOLCRIB_EMBEDDING", None)
+}
+
+/// Foundry's node.
+#[must_use]
+pub fn anvil() -> Option<PathBuf> {
+    found("anvil", "TOOLCRIB_ANVIL", foundry("anvil"))
+}
+
+/// Foundry's client.
+#[must_use]
+pub fn cast() -> Option<PathBuf> {
+    found("cast", "TOOLCRIB_CAST", foundry("cast"))
+}
+
+/// The folder of `initdb` and `postgres`, of the newest version that Debian installed or of the first in `PATH`.
+#[must_use]
+pub fn postgres() -> Option<PathBuf> {
+    let has_both = |folder: &PathBuf| ["initdb", "postgres"].iter().all(|name| folder.join(name).is_file());
+    let entries = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let mut debian: Vec<_> = entries.map(|entry| entry.path().join("bin")).collect();
+    debian.sort();
+    let in_path: Vec<_> = std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()).collect();
+    found("postgresql", "TOOLCRIB_POSTGRES", debian.into_iter().rev().chain(in_path).find(has_both))
+}
+
+/// A folder of npm packages with viem.
+#[must_use]
+pub fn viem() -> Option<PathBuf> {
+    found("viem", "TOOLCRIB_NODE_MODULES", Some(repository().join("interop/v2/node_modules")))
+        .filter(|folder| exists("viem", folder, "viem"))
+}
+
+/// The folder `interop` with x402 clients and servers of other authors installed.
+#[must_use]
+pub fn interop() -> Option<PathBuf> {
+    let needed = ["v1/node_modules/x402-fetch", "v2/node_modules/@x402/fetch", "python/venv/bin/python"];
+    found("interop", "TOOLCRIB_INTEROP", Some(repository().join("interop")))
+        .filter(|folder| needed.iter().all(|path| exists("interop", folder, path)))
+}
+
+/// An x402 client in Rust by other authors.
+#[must_use]
+pub fn foreign_rust_client() -> Option<PathBuf> {
+    let built = repository().join("interop/rust/foreign-client");
+    found("foreign-rust-client", "TOOLCRIB_FOREIGN_RUST_CLIENT", Some(built))
+}
+
+/// What `variable` names, or else `usual`, if it exists; otherwise records a skip.
+fn found(input: &str, variable: &str, usual: Option<PathBuf>) -> Option<PathBuf> {
+    located(variable, std::env::var_os(variable), usual).map_err(|reason| skip(input, &reason)).ok()
+}
+
+fn located(variable: &str, given: Option<OsString>, usual: Option<PathBuf>) -> Result<PathBuf, String> {
+    match (given.filter(|value| !value.is_empty()).map(PathBuf::from), usual) {
+        (Some(path), _) if path.exists() => Ok(path),
+        (Some(path), _) => Err(format!("{variable} names {}, which does not exist", path.display())),
+        (None, Some(path)) if path.exists() => Ok(path),
+        (None, _) => Err(format!("{variable} is not set, and nothing is installed in the usual place")),
+    }
+}
+
+fn exists(input: &str, folder: &Path, below: &str) -> bool {
+    let there = folder.join(below).exists();
+    if !there {
+        skip(input, &format!("{below} is missing in {}", folder.display()));
+    }
+    there
+}
+
+/// A program of Foundry as `contracts/setup` installs it: the program itself, not npm's script around it, which would leave
+/// the program running when a test kills the script.
+fn foundry(program: &str) -> Option<PathBuf> {
+    let packages = std::fs::read_dir(repository().join("contracts/node_modules/@foundry-rs")).ok()?.flatten();
+    packages
+        .filter(|package| package.file_name().to_string_lossy().starts_with(&format!("{program}-")))
+        .map(|package| package.path().join("bin").join(program))
+        .find(|path| path.exists())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_variable_wins_over_the_usual_place_and_is_never_replaced_by_it() {
+        let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let (there, missing) = (here.join("src"), here.join("no-such-folder"));
+        let located = |given: Option<&Path>, usual: Option<&Path>| {
+            located("VARIABLE", given.map(|path| path.as_os_str().to_owned()), usual.map(Path::to_owned))
+        };
+        assert_eq!(located(Some(&there), Some(here)), Ok(there.clone()));
+        assert_eq!(located(None, Some(here)), Ok(here.to_owned()));
+        // Set to nothing is not set.
+        assert_eq!(located(Some(Path::new("")), Some(here)), Ok(here.to_owned()));
+        assert!(located(Some(&missing), Some(here)).is_err_and(|reason| reason.contains("no-such-folder")));
+        assert!(located(None, Some(&missing)).is_err_and(|reason| reason.contains("VARIABLE is not set")));
+        assert!(located(None, None).is_err());
+    }
+}

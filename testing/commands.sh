@@ -1,0 +1,124 @@
+# What single steps of ./test do, where it is more than one command. Sourced, not run.
+
+# skip_step INPUT REASON: records the whole step as skipped.
+skip_step() {
+    printf '%s\tstep\t%s\t%s\n' "$1" "${FUNCNAME[1]}" "$2" >>"$TOOLCRIB_SKIPPED"
+}
+
+# Installs the compiler that rust-toolchain.toml names. Without rustup, whatever compiler there is must do.
+toolchain() {
+    command -v rustup || return 0
+    rustup toolchain install --no-self-update && rustup target add wasm32-unknown-unknown
+}
+
+# All downloads of crates, so that trouble with the network is told apart from failures of the code.
+download_crates() {
+    local manifests=(Cargo.toml) manifest
+    [[ $mode != full ]] || manifests+=(fuzz/Cargo.toml bench/Cargo.toml interop/rust/Cargo.toml)
+    for manifest in "${manifests[@]}"; do
+        cargo fetch --locked --manifest-path "$manifest" --target "$(rustc -vV | sed -n 's/^host: //p')" || return
+    done
+}
+
+# cargo_tool NAME VERSION: compiles a cargo subcommand unless it is installed.
+cargo_tool() {
+    command -v "$1" || cargo install --locked "$1" --version "$2"
+}
+
+install_postgresql() {
+    ls /usr/lib/postgresql/*/bin/initdb 2>/dev/null && return
+    command -v initdb && command -v postgres && return
+    if ((EUID == 0)) && command -v apt-get; then
+        # Debian's package would start a server.
+        mkdir -p /etc/postgresql-common && [[ -e /etc/postgresql-common/createcluster.conf ]] ||
+            echo "create_main_cluster = false" >/etc/postgresql-common/createcluster.conf
+        apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends postgresql
+        return
+    fi
+    skip_step postgresql "neither installed nor installable: this needs root and apt-get"
+}
+
+# A static embedding that a PyPI package carries. Only its files are wanted, so the package is unpacked, not installed.
+install_embedding() {
+    [[ -f $TOOLCRIB_EMBEDDING/model.safetensors ]] && return
+    local work
+    work=$(mktemp -d) || return
+    python3 -m pip download --quiet --disable-pip-version-check --no-deps --dest "$work" wordllama==0.4.0.post1 &&
+        python3 -m zipfile -e "$work"/wordllama-*.whl "$work" &&
+        mkdir -p "$TOOLCRIB_EMBEDDING" &&
+        cp "$work"/wordllama/weights/l2_supercat_256.safetensors "$TOOLCRIB_EMBEDDING/model.safetensors" &&
+        cp "$work"/wordllama/tokenizers/l2_supercat_tokenizer_config.json "$TOOLCRIB_EMBEDDING/tokenizer.json"
+    local status=$?
+    rm -rf "$work"
+    return "$status"
+}
+
+check_contracts() {
+    [[ -d contracts/node_modules ]] || { skip_step foundry "contracts/setup has not run"; return 0; }
+    contracts/check
+}
+
+core_packages() {
+    local most=80 count
+    count=$(cargo tree --locked -p toolcrib-core --no-default-features -e normal --prefix none | sed 's/ (\*)$//' | sort -u | wc -l)
+    echo "core without the schema validator: $count packages, itself included (at most $most)"
+    ((count <= most))
+}
+
+# Built together, a crate may lean on what another one switches on in a dependency.
+each_crate_alone() {
+    local crate
+    for crate in crates/*/; do
+        cargo check --locked --package "$(basename "$crate")" || return
+    done
+}
+
+# The advisory database is a git repository, which some networks do not reach; that says nothing about our dependencies.
+advisories() {
+    cargo deny --locked fetch db || { skip_step advisory-database "cannot be fetched"; return 0; }
+    cargo deny --locked check advisories
+}
+
+# cargo-fuzz asks for coverage flags that the stable compiler hides.
+fuzz_build() {
+    cd fuzz && RUSTC_BOOTSTRAP=1 cargo fuzz build --sanitizer none
+}
+
+# fuzz TARGET: a short run over the committed seeds and vectors.
+fuzz() {
+    local corpus=$target/fuzz-corpus/$1 seeds=("seeds/$1") vectors=../vectors/$1
+    [[ $1 = json ]] && vectors=../vectors/jcs
+    cd fuzz || return
+    [[ -d $vectors ]] && seeds+=("$vectors")
+    mkdir -p "$corpus"
+    RUSTC_BOOTSTRAP=1 cargo fuzz run --sanitizer none "$1" "$corpus" "${seeds[@]}" -- \
+        -max_total_time=20 -dict=json.dict -timeout=10 -rss_limit_mb=2048 -print_final_stats=1
+}
+
+# Foreign x402 clients against foreign servers, with nothing of ours between them.
+foreign_matrix() {
+    TOOLCRIB_ANVIL=$(find contracts/node_modules/@foundry-rs/anvil-* -path '*/bin/anvil' -type f | head -n 1) node interop/v2/matrix.mjs
+}
+
+# MCP clients and suites against the programs that `cargo test` has built.
+mcp_suites() {
+    [[ -d interop/mcp/node_modules ]] || { skip_step mcp-clients "interop/mcp/run setup has not run"; return 0; }
+    SERVER=$target/debug/examples/conformance SHELF=$target/debug/examples/shelf TOOLCRIB=$target/debug/toolcrib interop/mcp/run
+}
+
+# Clients of the public interface against a directory with generated tools, which `cargo test` has built, on a free port.
+directory_clients() {
+    [[ -d ${TOOLCRIB_CORPUS:-} ]] || { skip_step corpus "it has the published document that the clients are made from"; return 0; }
+    [[ -d interop/directory/node_modules ]] || { skip_step directory-clients "interop/directory/run setup has not run"; return 0; }
+    local log=$target/test-logs/shelf.out pid status=0 port=
+    "$target/debug/examples/shelf" memory 300 0 >"$log" 2>&1 &
+    pid=$!
+    for _ in $(seq 300); do
+        port=$(sed -n 's/.*"port":\([0-9]*\).*/\1/p' "$log" | head -n 1)
+        [[ -n $port ]] && break
+        sleep 0.1
+    done
+    EXAMPLES=${EXAMPLES:-15} interop/directory/run check "http://127.0.0.1:$port" || status=$?
+    kill "$pid"
+    return "$status"
+}
