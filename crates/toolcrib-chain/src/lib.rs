@@ -9,6 +9,7 @@ pub mod network;
 pub mod predicate;
 pub mod registry;
 pub mod rpc;
+pub mod settlement;
 pub mod sign;
 pub mod transaction;
 pub mod wallet;

@@ -51,6 +51,7 @@ pub(crate) struct Inner {
     pub(crate) approver: Arc<dyn Approver>,
     pub(crate) policy: SpendPolicy,
     pub(crate) chains: BTreeMap<u64, Chain>,
+    pub(crate) only_chain: Option<u64>,
     pub(crate) operators: Vec<(ToolRef, Address)>,
     pub(crate) limits: Limits,
     pub(crate) paid_limits: Limits,
@@ -85,6 +86,7 @@ impl Client {
             approver: Arc::new(Nobody),
             policy: SpendPolicy::default(),
             chains: BTreeMap::new(),
+            only_chain: None,
             operators: Vec::new(),
             limits,
             paid_limits,
@@ -198,6 +200,13 @@ impl ClientBuilder {
     #[must_use]
     pub fn chain(mut self, chain: Chain) -> Self {
         self.0.chains.insert(chain.chain_id(), chain);
+        self
+    }
+
+    /// Signs nothing for another chain than this one: neither payments nor proofs of identity.
+    #[must_use]
+    pub const fn only_chain(mut self, chain: u64) -> Self {
+        self.0.only_chain = Some(chain);
         self
     }
 

@@ -176,6 +176,17 @@ pub enum CallError {
         /// Who would get it.
         operator: Address,
     },
+    /// The payment is asked for on another network than the caller named, or than the tool is on.
+    #[error("the payment is asked for on {}, and only {} is allowed", network(*.asked), network(*.allowed))]
+    OtherNetwork {
+        /// The chain that is asked for.
+        asked: u64,
+        /// The chain that is allowed, or that the tool is on.
+        allowed: u64,
+    },
+    /// A URL takes test money and real money, and no network was named.
+    #[error("the endpoint takes test money and real money")]
+    MixedNetworks,
     /// A URL asks for more than was allowed.
     #[error("the URL asks for {}, which was not allowed", shown(.asked))]
     NotConsented {
@@ -294,6 +305,8 @@ impl CallError {
             Self::FreeAsksMoney { .. } => code::FREE_ASKS_MONEY,
             Self::OperatorUnknown { .. } => code::OPERATOR_UNKNOWN,
             Self::NotConsented { .. } => code::NOT_CONSENTED,
+            Self::OtherNetwork { .. } => code::OTHER_NETWORK,
+            Self::MixedNetworks => code::MIXED_NETWORKS,
             Self::NotApproved { .. } => code::NOT_APPROVED,
             Self::AboveMaxPrice { .. } => code::ABOVE_MAX_PRICE,
             Self::Spend(error) => error.code(),
@@ -331,4 +344,11 @@ fn first_finding(findings: &[Finding]) -> String {
 
 fn shown(terms: &[Terms]) -> String {
     terms.iter().map(Terms::shown).collect::<Vec<_>>().join(", or ")
+}
+
+/// A chain as people know it: its name, number, and whether money on it is real.
+pub(crate) fn network(chain: u64) -> String {
+    let title = toolcrib_chain::network::Network::by_id(chain).map_or("an unlisted network", |network| network.title);
+    let money = if toolcrib_core::x402::asset::is_test_chain(chain) { "test money" } else { "real money" };
+    format!("{title} (eip155:{chain}, {money})")
 }

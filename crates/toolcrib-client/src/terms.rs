@@ -52,13 +52,13 @@ impl Terms {
         Ok(Self { chain, asset, amount, pay_to: address(pay_to).ok_or(TermsFault)? })
     }
 
-    /// For people: `0.02 USDC on eip155:8453 to 0x…`, or bare numbers where the token is not known.
+    /// For people: `0.02 USDC on Base (eip155:8453, real money) to 0x…`, or bare numbers where the token is not known.
     pub fn shown(&self) -> String {
         let amount = match asset::find(self.chain, self.asset) {
             Some(token) => format!("{} {}", self.amount.format_units(token.decimals), token.symbol),
             None => format!("{} of {}", self.amount, self.asset),
         };
-        format!("{amount} on eip155:{} to {}", self.chain, self.pay_to)
+        format!("{amount} on {} to {}", crate::error::network(self.chain), self.pay_to)
     }
 }
 
@@ -92,7 +92,7 @@ mod tests {
             "eip155:8453/erc20:0x833589fcd6edb6e08f4c7c32d4f71b54bda02913/20000/0x70997970c51812dc3a010c7d01b50e0d17dc79c8";
         let terms = Terms::parse(text).unwrap();
         assert_eq!(terms.to_string(), text);
-        assert!(terms.shown().starts_with("0.02 USDC on eip155:8453 to 0x7099"), "{}", terms.shown());
+        assert!(terms.shown().starts_with("0.02 USDC on Base (eip155:8453, real money) to 0x7099"), "{}", terms.shown());
         for wrong in [
             "",
             "eip155:8453/erc20:0x833589fcd6edb6e08f4c7c32d4f71b54bda02913/20000",

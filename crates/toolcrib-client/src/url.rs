@@ -6,6 +6,7 @@
 use alloy_primitives::Address;
 use toolcrib_core::url::HttpsUrl;
 use toolcrib_core::x402::Challenge;
+use toolcrib_core::x402::asset::is_test_chain;
 
 use crate::approver::Question;
 use crate::steps::{Basis, Candidate, Fit, Request, check_size, no_answer, payable, read_challenge};
@@ -71,6 +72,12 @@ impl Client {
         }
         let challenge = read_challenge(&exchange, &response)?;
         let candidates = candidates(&challenge, policy)?;
+        // Which of the two is paid must not depend on the server's order.
+        let is_test = |candidate: &Candidate| is_test_chain(candidate.terms.chain);
+        let is_mixed = candidates.iter().any(is_test) && !candidates.iter().all(is_test);
+        if is_mixed && self.inner.only_chain.is_none() && policy.terms.is_none() {
+            return Err(CallError::MixedNetworks);
+        }
         let (candidate, spend) = self.select(candidates, None, &request, &Consent::default()).await?;
         check_size(&candidate, &challenge)?;
         if let Some(spend) = &spend {

@@ -14,6 +14,7 @@
 use std::time::Duration;
 
 use alloy_primitives::{B256, Bytes};
+use async_trait::async_trait;
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::Value;
@@ -33,7 +34,7 @@ use crate::endpoint::{RETRY_SECONDS, listed};
 use crate::gate::terms::{Proven, Terms};
 use crate::metrics::End;
 use crate::reconcile;
-use crate::settle::{Due, Found, Outcome, Verdict};
+use crate::settle::{Due, Found, Journal, Outcome, Record, Verdict};
 use crate::tool::{Context, ErrorKind, Failure, MAX_OUTPUT_BYTES, Paid};
 use crate::tools::{Charge, Served, Shared};
 use crate::watch::Seen;
@@ -68,6 +69,14 @@ struct Held<'h> {
     reserved_at: UnixTime,
     /// What the caller needs to come back with, if it has nothing of its own.
     token: Option<B256>,
+}
+
+#[async_trait]
+impl Journal for Held<'_> {
+    async fn record_sent(&self, transaction: B256) -> Result<(), String> {
+        let recorded = self.store.record_sent(&self.proven.key, self.ticket, transaction).await;
+        recorded.map_err(|error| error.to_string())
+    }
 }
 
 /// What a handler gave, and how long it took.
@@ -142,8 +151,8 @@ impl Admitted<'_> {
     /// A call that must pay, from the reservation on.
     async fn charged(&self, held: &Held<'_>, charge: &Charge, input: Value, mut context: Context) -> Result<Response, Stop> {
         let due = self.due(held.proven)?;
-        match charge.settle.verify(due).await {
-            Verdict::Good => {}
+        let from_block = match charge.settle.verify(due).await {
+            Verdict::Good { from_block } => from_block,
             Verdict::Bad { reason } => {
                 self.release(held).await;
                 return Err(self.unpaid(held.proven, &reason));
@@ -152,9 +161,9 @@ impl Admitted<'_> {
                 self.release(held).await;
                 return Err(self.unavailable(&detail));
             }
-        }
+        };
         if charge.first {
-            let receipt = self.settle(held, charge, None).await?;
+            let receipt = self.settle(held, charge, from_block, None).await?;
             context.paid = context.paid.map(|paid| Paid { transaction: Some(receipt.transaction), ..paid });
             return self.rerun(held, &receipt, input, context).await;
         }
@@ -166,7 +175,7 @@ impl Admitted<'_> {
             }
         };
         let result = StoredResult { status: StatusCode::OK.as_u16(), content_type: JSON.to_owned(), body: output };
-        let receipt = self.settle(held, charge, Some(&result)).await?;
+        let receipt = self.settle(held, charge, from_block, Some(&result)).await?;
         self.report(UsageProof::of_settlement(&held.proven.payment, receipt.transaction), took).await;
         Ok(self.reply(held.proven, result.body, receipt.transaction, held.token))
     }
@@ -190,7 +199,13 @@ impl Admitted<'_> {
     }
 
     /// Writes the intention down, moves the money, and writes down how that ended.
-    async fn settle(&self, held: &Held<'_>, charge: &Charge, result: Option<&StoredResult>) -> Result<Receipt, Stop> {
+    async fn settle(
+        &self,
+        held: &Held<'_>,
+        charge: &Charge,
+        from_block: Option<u64>,
+        result: Option<&StoredResult>,
+    ) -> Result<Receipt, Stop> {
         let due = self.due(held.proven)?;
         let request = FacilitatorRequest { payment: due.payment, offer: due.offer, resource: None };
         // Only payments that can be written down are matched with an offer.
@@ -198,7 +213,7 @@ impl Admitted<'_> {
         let began = self.shared.clock.now();
         let running = if charge.first { self.tool.time.as_secs().try_into().unwrap_or(i64::MAX) } else { 0 };
         let lease_until = began.plus(SETTLEMENT_SECONDS.saturating_add(running));
-        let settlement = Settlement { lease_until, note: note.as_bytes(), result };
+        let settlement = Settlement { lease_until, note: note.as_bytes(), result, from_block };
         match held.store.begin_settlement(&held.proven.key, held.ticket, &settlement).await {
             // Nobody pays for what could not be given again if the answer is lost.
             Ok(Kept::NoRoom | Kept::TooLarge) => {
@@ -210,7 +225,7 @@ impl Admitted<'_> {
             Err(error) => return Err(self.store_fault(&error)),
         }
         let sent = Instant::now();
-        let outcome = charge.settle.settle(due).await;
+        let outcome = charge.settle.settle(due, held).await;
         self.tool.metrics.settlement.observe(sent.elapsed());
         let (transaction, detail) = match outcome {
             Outcome::Settled { transaction } => return Ok(self.settled(held, transaction).await),
@@ -218,6 +233,7 @@ impl Admitted<'_> {
                 self.release(held).await;
                 return Err(self.unpaid(held.proven, &reason));
             }
+            Outcome::Replayed => return Err(self.replayed(held).await),
             Outcome::NotAttempted { detail } => {
                 self.release(held).await;
                 return Err(self.unavailable(&detail));
@@ -225,8 +241,10 @@ impl Admitted<'_> {
             Outcome::Unknown { transaction, detail } => (transaction, detail),
         };
         // The answer may be lost and the money there: the chain is asked before the caller is told that nobody knows.
-        match charge.settle.look_up(due, held.reserved_at).await {
+        let record = Record { reserved_at: held.reserved_at, from_block, transaction };
+        match charge.settle.look_up(due, &record).await {
             Found::Settled { transaction } => return Ok(self.settled(held, transaction).await),
+            Found::Elsewhere { .. } => return Err(self.replayed(held).await),
             Found::Spent => {
                 self.release(held).await;
                 return Err(self.unpaid(held.proven, "nonce_used"));
@@ -236,11 +254,24 @@ impl Admitted<'_> {
         let named = transaction.map_or_else(String::new, |transaction| format!("; transaction {transaction}"));
         self.shared.tell(self.tool, codes::settlement::UNKNOWN, &format!("{detail}{named}"));
         self.tool.metrics.ended(End::Unknown);
+        // What the facilitator named is where to look first, also for another process.
+        if let Some(transaction) = transaction
+            && let Err(detail) = held.record_sent(transaction).await
+        {
+            self.shared.tell(self.tool, codes::gate::REPLAY_UNAVAILABLE, &detail);
+        }
         if let Err(error) = held.store.mark_unknown(&held.proven.key, held.ticket, self.shared.clock.now()).await {
             self.shared.tell(self.tool, codes::gate::REPLAY_UNAVAILABLE, &error.to_string());
         }
         let refusal = Refusal::new(StatusCode::BAD_GATEWAY, codes::settlement::UNKNOWN).retry_after(RETRY_SECONDS);
         Err(Stop::from(refusal).with_headers(|headers| answer::retry_token(headers, held.token)))
+    }
+
+    /// The answer to a payment that another settlement has used: it has bought something elsewhere, and nothing here.
+    async fn replayed(&self, held: &Held<'_>) -> Stop {
+        self.release(held).await;
+        self.tool.metrics.ended(End::Refused);
+        Refusal::new(StatusCode::CONFLICT, codes::payment::REPLAYED).into()
     }
 
     /// Writes down that the money moved. A store that does not take it leaves the payment to whoever reconciles; the caller has paid.

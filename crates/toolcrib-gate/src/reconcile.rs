@@ -11,7 +11,7 @@ use toolcrib_core::codes;
 use toolcrib_core::x402::{SettleResponse, read_facilitator_request};
 use toolcrib_store::replay::{Entry, Receipt, ReplayStore};
 
-use crate::settle::{Due, Found, Settle};
+use crate::settle::{Due, Found, Record, Settle};
 use crate::tools::{Served, Shared};
 
 /// Time between two looks for payments whose end is not known.
@@ -62,7 +62,7 @@ pub(crate) async fn once(shared: &Shared, tools: &[Arc<Served>]) -> Reconciled {
         let Some((tool, charge)) = tool.and_then(|tool| Some((tool, tool.gate.charge.as_ref()?))) else { continue };
         let read = read_facilitator_request(&entry.note);
         let seen = match &read {
-            Ok((payment, offer)) => charge.settle.look_up(Due { payment, offer, resource: None }, entry.reserved_at).await,
+            Ok((payment, offer)) => charge.settle.look_up(Due { payment, offer, resource: None }, &record(&entry)).await,
             Err(_) => Found::Unclear { detail: "what was written down about a settlement cannot be read".to_owned() },
         };
         let outcome = match (seen, &read) {
@@ -72,7 +72,7 @@ pub(crate) async fn once(shared: &Shared, tools: &[Arc<Served>]) -> Reconciled {
                 tool.metrics.settled(offer);
                 store.settle(&entry.key, &Receipt { transaction, response }, now).await
             }
-            (Found::Never | Found::Spent, _) => {
+            (Found::Never | Found::Spent | Found::Elsewhere { .. }, _) => {
                 found.released += 1;
                 store.release(&entry.key, ticket).await
             }
@@ -106,8 +106,12 @@ pub(crate) async fn look(
     entry: &Entry,
     now: UnixTime,
 ) -> Result<bool, toolcrib_store::Error> {
-    let Found::Settled { transaction } = settle.look_up(due, entry.reserved_at).await else { return Ok(false) };
+    let Found::Settled { transaction } = settle.look_up(due, &record(entry)).await else { return Ok(false) };
     let response = SettleResponse::settled(due.payment, transaction).to_json(due.payment.version).into_bytes();
     store.settle(&entry.key, &Receipt { transaction, response }, now).await?;
     Ok(true)
+}
+
+const fn record(entry: &Entry) -> Record {
+    Record { reserved_at: entry.reserved_at, from_block: entry.from_block, transaction: entry.sent }
 }

@@ -3,6 +3,10 @@
 //! A settlement has four ends, not two. Beside *settled* and *refused* there is *not attempted*, after which the payment is as good as
 //! before, and *unknown*, after which nobody may serve it again or ask to pay again before the chain was looked at. Whoever settles says
 //! *refused* only when it is certain that nothing moved.
+//!
+//! One payment buys one result. A server credits a transfer only if its own settlement made it: the transaction is the one that it
+//! recorded before it was broadcast, or that the facilitator named for this request; or nothing contradicts it, because the
+//! facilitator's answer was lost. Two servers with separate stores that are given one payment therefore do not both serve it.
 
 use std::fmt;
 
@@ -18,7 +22,7 @@ mod lookup;
 
 pub use facilitator::{CONFIRM_TIME, Facilitator, FacilitatorCall, PENDING_PAUSE, SETTLE_TIME, SUPPORTED_TIME, VERIFY_TIME};
 pub use local::{LocalSettlement, MAX_SETTLEMENT_FEE_WEI, MAX_SETTLEMENT_GAS, RECEIPT_TIME};
-pub use lookup::{CONFIRMATIONS, LOG_WINDOW, MAX_LOG_WINDOWS, SKEW_SECONDS};
+pub use lookup::SKEW_SECONDS;
 
 /// A payment whose signature was checked, and the offer of ours that it meets.
 #[derive(Clone, Copy, Debug)]
@@ -42,18 +46,59 @@ pub trait Settle: fmt::Debug + Send + Sync {
     /// Whether a payment would settle now. Moves nothing.
     async fn verify(&self, due: Due<'_>) -> Verdict;
 
-    /// Moves the money. The caller has written down before that it may move.
-    async fn settle(&self, due: Due<'_>) -> Outcome;
+    /// Moves the money. The caller has written down before that it may move. Before a transaction is broadcast by this process, its
+    /// hash goes to the journal.
+    async fn settle(&self, due: Due<'_>, journal: &dyn Journal) -> Outcome;
 
-    /// Finds out what has become of a payment that was taken at `since`: transfers before that are somebody else's.
-    async fn look_up(&self, due: Due<'_>, since: UnixTime) -> Found;
+    /// Finds out what has become of a payment, from what was recorded about it. A transfer that the record shows to be another
+    /// server's is not credited.
+    async fn look_up(&self, due: Due<'_>, record: &Record) -> Found;
+}
+
+/// Takes the hashes of transactions before they are broadcast.
+#[async_trait]
+pub trait Journal: Send + Sync {
+    /// Writes down that `transaction` is about to be broadcast. If that fails, it must not be.
+    async fn record_sent(&self, transaction: B256) -> Result<(), String>;
+}
+
+/// A journal that keeps nothing: for tests, and for services that never look a payment up after a restart.
+#[derive(Clone, Copy, Debug)]
+pub struct Unrecorded;
+
+#[async_trait]
+impl Journal for Unrecorded {
+    async fn record_sent(&self, _: B256) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+/// What was recorded about a payment when it was taken and while it was settled.
+#[derive(Clone, Copy, Debug)]
+pub struct Record {
+    /// When it was taken, by our clock. Blocks have clocks of their own, so this counts only where there is no block.
+    pub reserved_at: UnixTime,
+    /// A block in which its nonce was unused.
+    pub from_block: Option<u64>,
+    /// The transaction that we, or the facilitator that we asked, said would settle it.
+    pub transaction: Option<B256>,
+}
+
+impl Record {
+    /// The record of a payment of which only the time is known.
+    pub const fn since(reserved_at: UnixTime) -> Self {
+        Self { reserved_at, from_block: None, transaction: None }
+    }
 }
 
 /// What is known about a payment before it is settled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// It would settle.
-    Good,
+    Good {
+        /// The newest block, in which its nonce was unused; `None` without a node, or if the node did not answer.
+        from_block: Option<u64>,
+    },
     /// It would not.
     Bad {
         /// Why, in one word that the caller may read. Foreign, cleaned and short.
@@ -79,6 +124,8 @@ pub enum Outcome {
         /// Why, in one word that the caller may read. Foreign, cleaned and short.
         reason: String,
     },
+    /// The nonce was used by a settlement that is not this one. The payment has bought something elsewhere.
+    Replayed,
     /// Nothing was tried. The same payment may be tried again.
     NotAttempted {
         /// Why, for the operator.
@@ -101,11 +148,16 @@ pub enum Found {
         /// In this transaction.
         transaction: B256,
     },
-    /// The nonce is not used, but still can be.
+    /// The signed transfer was made, by a settlement that is not this one. The payment has bought something elsewhere.
+    Elsewhere {
+        /// In this transaction.
+        transaction: B256,
+    },
+    /// The nonce is not used but still can be, or its use can still be replaced.
     Open,
     /// It never will be settled: the nonce is not used, and the time in which it could be is over, in a final block.
     Never,
-    /// The nonce was used before the payment was taken, or taken back by the payer, or for another transfer.
+    /// The nonce was used before the payment was taken, or cancelled by the payer, or used for another transfer, in a final block.
     Spent,
     /// The chain does not answer, or there is no node for it.
     Unclear {

@@ -100,7 +100,7 @@ async fn call(store: &dyn ReplayStore, paid: bool) {
     let Reserve::Reserved(ticket) = answer else { panic!("{answer:?}") };
     if paid {
         let result = StoredResult { status: 200, content_type: "application/json".to_owned(), body: vec![7; 1024] };
-        let settlement = Settlement { lease_until: at(60), note: &[7; 512], result: Some(&result) };
+        let settlement = Settlement { lease_until: at(60), note: &[7; 512], result: Some(&result), from_block: None };
         store.begin_settlement(&id, ticket, &settlement).await.expect("begun");
         let receipt = Receipt { transaction: B256::repeat_byte(1), response: vec![7; 256] };
         store.settle(&id, &receipt, NOW).await.expect("settled");

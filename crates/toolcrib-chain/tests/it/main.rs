@@ -8,5 +8,6 @@ mod model;
 mod node;
 mod reads;
 mod rpc;
+mod settlement;
 mod transactions;
 mod zoo;

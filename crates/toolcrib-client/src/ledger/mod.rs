@@ -11,7 +11,7 @@
 //! it so. It is released only when it was never signed, or when the chain shows that it can never settle.
 //!
 //! Amounts are millionths of a dollar (see [`Usdc`]). Payments, signatures included, stand in the database, which is made for its owner
-//! alone; they are kept as long as a payment is open, so that its result can still be collected.
+//! alone; they are kept as long as a server may give out the result for them, settled or not.
 
 use std::fmt;
 
@@ -38,9 +38,13 @@ pub const LEASE_SECONDS: i64 = 300;
 /// How long payments are kept, in days. Longer than any budget looks back, and than anybody disputes a cent.
 pub const KEEP_DAYS: i64 = 90;
 
-/// How long an open payment can be presented again, in seconds. Gates keep results for an hour at most; afterwards the signature and
-/// the input are forgotten.
+/// How long an open payment can be presented again, in seconds; afterwards the signature and the input are forgotten. A settlement may
+/// become known late, and the time for which a server keeps the result begins only then.
 pub const RESUMABLE_SECONDS: i64 = DAY;
+
+/// How long the result of a settled payment can be fetched again, in seconds after the settlement became known: as long as gates keep
+/// results.
+pub const REDEEMABLE_SECONDS: i64 = HOUR;
 
 /// Most payments in the ledger. At the default budgets a day has some dozens.
 pub const MAX_ENTRIES: i64 = 100_000;
@@ -215,6 +219,13 @@ pub struct Entry {
     /// What was last learnt about it.
     pub note: String,
     pub(crate) request: Option<KeptRequest>,
+}
+
+impl Entry {
+    /// Whether request and payment are still there, so that the result can be fetched again.
+    pub const fn is_resumable(&self) -> bool {
+        self.request.is_some()
+    }
 }
 
 /// A request that can be sent again with the payment that was made for it.

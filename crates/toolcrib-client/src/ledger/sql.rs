@@ -7,12 +7,13 @@ use toolcrib_core::caip::ToolRef;
 use toolcrib_core::clock::UnixTime;
 use toolcrib_core::url::Origin;
 use toolcrib_core::x402::Version;
+use toolcrib_core::x402::asset::is_test_chain;
 use toolcrib_store::Database;
 use toolcrib_store::database::{Row, Value};
 
 use super::{
     Budget, DAY, Entry, HOUR, KEEP_DAYS, KeptRequest, LEASE_SECONDS, MAX_ENTRIES, MAX_KEPT_BODY, MAX_LIST, PRUNE_BATCH,
-    PaymentId, RESUMABLE_SECONDS, Signing, Spend, SpendError, State, Totals, statements as sql,
+    PaymentId, REDEEMABLE_SECONDS, RESUMABLE_SECONDS, Signing, Spend, SpendError, State, Totals, statements as sql,
 };
 use crate::{SpendPolicy, Usdc};
 
@@ -65,7 +66,8 @@ impl Ledger {
         transaction.execute(sql::TURN, &[]).await?;
         let oldest = now.saturating_sub(KEEP_DAYS * DAY);
         transaction.execute(sql::PRUNE, &[Value::Integer(oldest), Value::Integer(PRUNE_BATCH)]).await?;
-        transaction.execute(sql::FORGET, &[Value::Integer(now.saturating_sub(RESUMABLE_SECONDS))]).await?;
+        let kept = [now.saturating_sub(RESUMABLE_SECONDS), now.saturating_sub(REDEEMABLE_SECONDS)].map(Value::Integer);
+        transaction.execute(sql::FORGET, &kept).await?;
         let count = transaction.fetch_optional(sql::COUNT, &[]).await?.map_or(Ok(0), |row| row.integer(0))?;
         if count >= MAX_ENTRIES {
             return Err(SpendError::Full);
@@ -81,6 +83,7 @@ impl Ledger {
             Value::Text(&tool),
             Value::Integer(chain),
             Value::Text(&asset),
+            Value::Boolean(is_test_chain(spend.chain)),
         ];
         let row = transaction.fetch_optional(sql::SPENT, &values).await?.ok_or(corrupt("totals"))?;
         let budgets = [
@@ -151,7 +154,7 @@ impl Ledger {
         self.changed(id, sql::RETRY_TOKEN, &[Value::Text(&name), Value::Integer(now.seconds()), Value::Text(token)]).await
     }
 
-    /// Notes that it settled. The request and the signature are forgotten.
+    /// Notes that it settled. The request and the signature stay for [`REDEEMABLE_SECONDS`](super::REDEEMABLE_SECONDS).
     pub async fn settle(&self, id: PaymentId, transaction: Option<B256>, note: &str, now: UnixTime) -> Result<(), SpendError> {
         let (name, note) = (id.to_string(), shortened(note));
         let hash = Value::OptionalBytes(transaction.as_ref().map(|hash| hash.as_slice()));
@@ -187,8 +190,17 @@ impl Ledger {
         self.list(sql::OPEN, limit).await
     }
 
-    /// What counts as spent now.
+    /// What counts as spent now, of real money.
     pub async fn totals(&self, now: UnixTime) -> Result<Totals, SpendError> {
+        self.totals_of(false, now).await
+    }
+
+    /// What counts as spent now, of test money. The limits are the same, and each kind has its own count.
+    pub async fn test_totals(&self, now: UnixTime) -> Result<Totals, SpendError> {
+        self.totals_of(true, now).await
+    }
+
+    async fn totals_of(&self, is_test: bool, now: UnixTime) -> Result<Totals, SpendError> {
         let now = now.seconds();
         let values = [
             Value::Integer(now.saturating_sub(HOUR)),
@@ -198,6 +210,7 @@ impl Ledger {
             Value::Text(""),
             Value::Integer(0),
             Value::Text(""),
+            Value::Boolean(is_test),
         ];
         let rows = step!(async { Ok::<_, SpendError>(self.database.fetch(sql::SPENT, &values).await?) })?;
         let row = rows.first().ok_or(corrupt("totals"))?;

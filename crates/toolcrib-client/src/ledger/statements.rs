@@ -45,13 +45,15 @@ pub(super) const TURN: &str = "UPDATE client_turn SET turn = turn + 1 WHERE id =
 pub(super) const PRUNE: &str =
     "DELETE FROM client_spend WHERE id IN (SELECT id FROM client_spend WHERE created_at < $1 ORDER BY created_at LIMIT $2)";
 
-/// What can be presented to nobody any more is not kept: signatures, and inputs.
+/// Forgets signatures and inputs that no server would take any more: $1 for open payments, by their age; $2 for settled ones, by the
+/// time of settlement.
 pub(super) const FORGET: &str = "UPDATE client_spend SET body = NULL, payment = '', salt = NULL, retry_token = ''
-    WHERE state IN (1, 4) AND created_at < $1 AND payment <> ''";
+    WHERE payment <> '' AND ((state IN (1, 4) AND created_at < $1) OR (state = 2 AND updated_at < $2))";
 
 pub(super) const COUNT: &str = "SELECT CAST(COUNT(*) AS BIGINT) FROM client_spend";
 
-/// $1 an hour ago, $2 a day ago, $3 now, $4 recipient, $5 tool, $6 chain, $7 asset. What is reserved counts while it holds.
+/// $1 an hour ago, $2 a day ago, $3 now, $4 recipient, $5 tool, $6 chain, $7 asset, $8 whether test money is counted, or real money.
+/// What is reserved counts while it holds. The chains are those of the pinned table whose money is test money.
 pub(super) const SPENT: &str = "SELECT
     CAST(COALESCE(SUM(CASE WHEN created_at > $1 THEN amount ELSE 0 END), 0) AS BIGINT),
     CAST(COALESCE(SUM(amount), 0) AS BIGINT),
@@ -60,7 +62,8 @@ pub(super) const SPENT: &str = "SELECT
     CAST(COALESCE(SUM(CASE WHEN chain = $6 AND asset = $7 THEN amount ELSE 0 END), 0) AS BIGINT),
     CAST(COALESCE(SUM(CASE WHEN state = 1 OR state = 4 THEN amount ELSE 0 END), 0) AS BIGINT)
     FROM client_spend
-    WHERE created_at > $2 AND (state IN (1, 2, 4) OR (state = 0 AND lease_until > $3))";
+    WHERE created_at > $2 AND (state IN (1, 2, 4) OR (state = 0 AND lease_until > $3))
+    AND (chain IN (31337, 43113, 80002, 84532, 421614, 11155111, 11155420)) = $8";
 
 pub(super) const RESERVE: &str = "INSERT INTO client_spend
     (id, state, amount, chain, asset, recipient, payer, tool, origin, is_tool, created_at, updated_at, lease_until)
@@ -73,12 +76,12 @@ pub(super) const SIGN: &str =
 pub(super) const ATTACH: &str = "UPDATE client_spend SET updated_at = $2, payment = $3, salt = $4 WHERE id = $1 AND state = 1";
 
 pub(super) const RETRY_TOKEN: &str =
-    "UPDATE client_spend SET updated_at = $2, retry_token = $3 WHERE id = $1 AND state IN (1, 4)";
+    "UPDATE client_spend SET updated_at = $2, retry_token = $3 WHERE id = $1 AND state IN (1, 2, 4)";
 
-/// What settled needs no request any more, and the ledger no signature.
+/// Request and signature stay: the result of a settled payment can be fetched with them until the server drops it.
 pub(super) const SETTLE: &str =
-    "UPDATE client_spend SET state = 2, updated_at = $2, transaction_hash = COALESCE($3, transaction_hash),
-    note = $4, body = NULL, payment = '', salt = NULL, retry_token = '' WHERE id = $1 AND state IN (1, 2, 4)";
+    "UPDATE client_spend SET state = 2, updated_at = $2, transaction_hash = COALESCE($3, transaction_hash), note = $4
+    WHERE id = $1 AND state IN (1, 2, 4)";
 
 pub(super) const UNKNOWN: &str =
     "UPDATE client_spend SET state = 4, updated_at = $2, note = $3 WHERE id = $1 AND state IN (1, 4)";
@@ -102,3 +105,18 @@ macro_rules! entry {
 pub(super) const ENTRY: &str = entry!("WHERE id = $1");
 pub(super) const NEWEST: &str = entry!("ORDER BY created_at DESC, id LIMIT $1");
 pub(super) const OPEN: &str = entry!("WHERE state IN (1, 4) ORDER BY created_at, id LIMIT $1");
+
+#[cfg(test)]
+mod tests {
+    use toolcrib_core::x402::asset;
+
+    use super::*;
+
+    #[test]
+    fn test_money_is_what_the_pinned_table_says() {
+        let mut chains: Vec<_> = asset::ALL.iter().filter(|token| token.is_test).map(|token| token.chain).collect();
+        chains.sort_unstable();
+        let list = chains.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        assert!(SPENT.contains(&format!("(chain IN ({list})) = $8")), "{list}");
+    }
+}

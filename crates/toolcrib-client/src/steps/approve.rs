@@ -5,6 +5,7 @@ use std::fmt;
 use toolcrib_core::caip::ToolRef;
 use toolcrib_core::schema::Validator;
 use toolcrib_core::tool::ToolManifest;
+use toolcrib_core::x402::asset::is_test_chain;
 use toolcrib_core::x402::{Authorization, Challenge, Members, Payment, Resource, Signature, Version};
 use toolcrib_verify::Verified;
 
@@ -167,6 +168,22 @@ impl Client {
         Ok(())
     }
 
+    /// Whether terms are on a network that may be signed for: the one that was named, and of the tool's kind, test or real.
+    fn check_network(&self, terms: &Terms, tool: Option<ToolRef>, consent: &Consent) -> Result<(), CallError> {
+        let asked = terms.chain;
+        if let Some(allowed) = self.inner.only_chain.filter(|only| *only != asked) {
+            return Err(CallError::OtherNetwork { asked, allowed });
+        }
+        // A proof of identity moves nothing, and servers ask for it on whichever network they know.
+        let is_agreed = terms.amount.is_zero() || consent.terms == Some(*terms);
+        match tool {
+            Some(tool) if is_test_chain(tool.chain) != is_test_chain(asked) && !is_agreed => {
+                Err(CallError::OtherNetwork { asked, allowed: tool.chain })
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// The first candidate that the policy allows and the wallet can pay. Without one: why the first could not be.
     pub(crate) async fn select(
         &self,
@@ -178,6 +195,10 @@ impl Client {
         let wallet = self.inner.wallet.as_ref().ok_or(CallError::NoWallet)?.address();
         let (mut first, mut unfunded) = (None, Vec::new());
         for candidate in candidates {
+            if let Err(error) = self.check_network(&candidate.terms, tool, consent) {
+                first.get_or_insert(error);
+                continue;
+            }
             if candidate.terms.amount.is_zero() {
                 return Ok((candidate, None));
             }

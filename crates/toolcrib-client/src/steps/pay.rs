@@ -175,7 +175,11 @@ pub(crate) async fn finish(client: &Client, sent: Sent, exchange: Exchange) -> R
         let reason =
             exchange.failure.as_ref().map_or_else(String::new, |failure| format!("{}: {}", failure.code, failure.detail));
         let reason = toolcrib_core::text::escape_for_display(&reason);
-        ledger.unknown(id, &reason, client.now()).await?;
+        match ledger.unknown(id, &reason, client.now()).await {
+            // What is known of it already stays: only its result is missing.
+            Ok(()) | Err(SpendError::State { state: State::Settled | State::Released, .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
         return Err(CallError::Indeterminate { payment: id, reason, words: None });
     };
     let status = response.status;
@@ -262,6 +266,15 @@ async fn record(
     findings: &[Finding],
 ) -> Result<Paid, CallError> {
     let (ledger, now) = (&client.inner.ledger, client.now());
+    // Also with a good answer: what is printed next may be lost.
+    let token = response.header(&header::X_TOOL_RETRY_TOKEN.to_ascii_lowercase()).next();
+    if let Some(token) = token.filter(|token| token.len() <= MAX_RETRY_TOKEN_BYTES) {
+        match ledger.keep_retry_token(id, token.trim(), now).await {
+            // It was released meanwhile: there is nothing to fetch.
+            Ok(()) | Err(SpendError::State { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
     let transaction = receipt.as_ref().and_then(SettleResponse::transaction_hash);
     let state = if receipt.is_some() {
         ledger.settle(id, transaction, "as the server says", now).await?;
@@ -273,14 +286,7 @@ async fn record(
             note.push_str("; ");
             note.push_str(&toolcrib_core::text::escape_for_display(text));
         }
-        let token = response.header(&header::X_TOOL_RETRY_TOKEN.to_ascii_lowercase()).next();
-        let noted = async {
-            if let Some(token) = token.filter(|token| token.len() <= MAX_RETRY_TOKEN_BYTES) {
-                ledger.keep_retry_token(id, token.trim(), now).await?;
-            }
-            ledger.unknown(id, &note, now).await
-        };
-        match noted.await {
+        match ledger.unknown(id, &note, now).await {
             Ok(()) => State::Unknown,
             // Somebody else has heard more of it meanwhile.
             Err(SpendError::State { state: state @ (State::Settled | State::Released), .. }) => state,

@@ -16,14 +16,13 @@ use toolcrib_chain::registry::Access;
 use toolcrib_client::ledger::State;
 use toolcrib_client::{CallError, CallOptions, Resolution};
 use toolcrib_core::caip::ToolRef;
-use toolcrib_core::clock::UnixTime;
 use toolcrib_core::finding::{Finding, Mode};
 use toolcrib_core::tool::ToolManifest;
 use toolcrib_core::x402::Offer;
 use toolcrib_devchain::Devchain;
 use toolcrib_gate::{
-    Context, Due, EndpointRecipient, Found, Gate, IdentityGate, LocalSettlement, Outcome, PaidGate, Rates, Server, Settle, Tool,
-    ToolError, Tools, Verdict,
+    Context, Due, EndpointRecipient, Found, Gate, IdentityGate, Journal, LocalSettlement, Outcome, PaidGate, Rates, Record,
+    Server, Settle, Tool, ToolError, Tools, Verdict,
 };
 use toolcrib_store::replay::{Limits, MemoryReplay};
 
@@ -58,10 +57,10 @@ impl Settle for Local {
     }
 
     async fn verify(&self, _: Due<'_>) -> Verdict {
-        Verdict::Good
+        Verdict::Good { from_block: None }
     }
 
-    async fn settle(&self, due: Due<'_>) -> Outcome {
+    async fn settle(&self, due: Due<'_>, _: &dyn Journal) -> Outcome {
         self.settled.fetch_add(1, Ordering::SeqCst);
         let trouble = self.script.lock().unwrap().pop_front();
         if let Some(Trouble::Refused) = trouble {
@@ -77,7 +76,7 @@ impl Settle for Local {
         }
     }
 
-    async fn look_up(&self, _: Due<'_>, _: UnixTime) -> Found {
+    async fn look_up(&self, _: Due<'_>, _: &Record) -> Found {
         match *self.last.lock().unwrap() {
             _ if !self.node_is_up.load(Ordering::SeqCst) => Found::Unclear { detail: "the node is down".to_owned() },
             Some(transaction) => Found::Settled { transaction },
@@ -295,9 +294,14 @@ async fn a_lost_settlement_is_collected_once() {
         shop.settle.node_is_up.store(true, Ordering::SeqCst);
         world.clock.advance(toolcrib_gate::SETTLEMENT_SECONDS + 1);
         shop.server.reconcile().await;
-        let called = client.resume(id).await.unwrap();
-        assert_eq!(called.output, Some(json!({"words": 3})), "bound: {bound}");
-        assert_eq!(called.paid.map(|paid| (paid.id, paid.state)), Some((id, State::Settled)));
+        // Asking the chain keeps what redeems the result, and a result can be fetched again while the server has it.
+        let resolved = client.resolve(id).await.unwrap();
+        assert!(matches!(resolved, Resolution::Settled(Some(_))), "{resolved:?}");
+        for _ in 0..2 {
+            let called = client.resume(id).await.unwrap();
+            assert_eq!(called.output, Some(json!({"words": 3})), "bound: {bound}");
+            assert_eq!(called.paid.map(|paid| (paid.id, paid.state)), Some((id, State::Settled)));
+        }
         assert_eq!((shop.counts(), wallet.signatures()), ((1, 1), 1), "one run, one settlement, one signature");
         assert_eq!(world.balance(RECIPIENT), U256::from(PRICE));
     }

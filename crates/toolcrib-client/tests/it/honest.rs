@@ -87,19 +87,19 @@ async fn free_calls_ask_nobody_and_leave_no_entry() {
 #[tokio::test]
 async fn the_shortest_challenge_of_version_1() {
     let world = World::start().await;
-    let base = asset::find(8453, asset::usdc(8453).unwrap().address).unwrap();
-    for (amount, pricing) in [(0, None), (PRICE, Some(json!([entry("x402", 8453, base.address, PRICE, CREATOR)])))] {
+    let sepolia = asset::find(84_532, asset::usdc(84_532).unwrap().address).unwrap();
+    for (amount, pricing) in [(0, None), (PRICE, Some(json!([entry("x402", 84_532, sepolia.address, PRICE, CREATOR)])))] {
         let body = json!({"accepts": [{
             "scheme": "exact",
-            "network": "base",
+            "network": "base-sepolia",
             "payTo": CREATOR.to_checksum(None),
             "maxAmountRequired": amount.to_string(),
-            "asset": base.address.to_checksum(None),
+            "asset": sepolia.address.to_checksum(None),
         }]});
         let reply: crate::world::Reply = Arc::new(move |request| match payment_of(request) {
             None => answer("402 Payment Required", "Content-Type: application/json\r\n", body.to_string().as_bytes()),
             Some(payment) => {
-                let expected = offer_of(base, amount, CREATOR);
+                let expected = offer_of(sepolia, amount, CREATOR);
                 check(&payment, &expected);
                 assert_eq!(payment.version, Version::V1);
                 served(&payment, alloy_primitives::B256::repeat_byte(1), &result())
@@ -139,14 +139,14 @@ async fn get_tools_take_a_query() {
 #[tokio::test]
 async fn the_offer_is_chosen_by_order_policy_and_balance() {
     let world = World::start().await;
-    let base = asset::find(8453, asset::usdc(8453).unwrap().address).unwrap();
+    let sepolia = asset::find(84_532, asset::usdc(84_532).unwrap().address).unwrap();
     let pricing = json!([
         entry("mpp", CHAIN, usdc().address, 1, RECIPIENT),
         entry("x402", CHAIN, usdc().address, PRICE, RECIPIENT),
-        entry("x402", 8453, base.address, PRICE, RECIPIENT),
+        entry("x402", 84_532, sepolia.address, PRICE, RECIPIENT),
     ]);
     // The server prefers the other one.
-    let offers = vec![offer_of(base, PRICE, RECIPIENT), offer()];
+    let offers = vec![offer_of(sepolia, PRICE, RECIPIENT), offer()];
     let reply: crate::world::Reply = Arc::new(move |request| match payment_of(request) {
         None => challenge(Speaks::V2, offers.clone()),
         Some(payment) => {
@@ -161,10 +161,10 @@ async fn the_offer_is_chosen_by_order_policy_and_balance() {
     };
     assert_eq!(chain_of(&world.client().0).await, CHAIN, "the creator's order");
     let mut policy = roomy();
-    policy.chains = Some(vec![8453]);
-    assert_eq!(chain_of(&world.builder().wallet(Counting::new()).policy(policy).build()).await, 8453, "the policy");
+    policy.chains = Some(vec![84_532]);
+    assert_eq!(chain_of(&world.builder().wallet(Counting::new()).policy(policy).build()).await, 84_532, "the policy");
     let poor = Counting::of(toolcrib_chain::wallet::LocalWallet::development(5).unwrap(), false);
-    assert_eq!(chain_of(&world.builder().wallet(poor).build()).await, 8453, "the balance");
+    assert_eq!(chain_of(&world.builder().wallet(poor).build()).await, 84_532, "the balance");
 }
 
 // req: HARDEN-010, HARDEN-011, HARDEN-012
@@ -270,7 +270,7 @@ async fn what_is_withdrawn_or_not_signed_comes_back() {
     assert_eq!(quote.terms().count(), 1);
     let approved = client.approve(*quote, &Consent::default()).await.unwrap();
     assert_eq!(world.newest().await.unwrap().state, State::Reserved);
-    assert_eq!(world.ledger.totals(crate::support::NOW).await.unwrap().day, Usdc::micro(PRICE));
+    assert_eq!(world.ledger.test_totals(crate::support::NOW).await.unwrap().day, Usdc::micro(PRICE));
     client.withdraw(approved).await.unwrap();
     assert_eq!(world.newest().await.unwrap().state, State::Released);
     let refusing = Counting::of(toolcrib_chain::wallet::LocalWallet::development(1).unwrap(), true);
@@ -278,9 +278,42 @@ async fn what_is_withdrawn_or_not_signed_comes_back() {
     assert_eq!(code(&refused.call(tool.reference, &input(), &usual()).await), "wallet.refused");
     let entries = world.ledger.newest(10).await.unwrap();
     assert!(entries.len() == 2 && entries.iter().all(|entry| entry.state == State::Released), "{entries:?}");
-    assert_eq!(world.ledger.totals(crate::support::NOW).await.unwrap().day, Usdc::ZERO);
+    assert_eq!(world.ledger.test_totals(crate::support::NOW).await.unwrap().day, Usdc::ZERO);
     assert_eq!((wallet.signatures(), tool.calls().len()), (0, 2));
     assert_eq!(code(&world.builder().build().call(tool.reference, &input(), &usual()).await), "call.no_wallet");
+}
+
+/// A server that answers with another network gets nothing: neither where the caller named one, nor where a test would cost money.
+#[tokio::test]
+async fn the_network_limits_what_is_signed() {
+    let world = World::start().await;
+    let (client, wallet) = world.client();
+    let base = offer_of(asset::find(8453, asset::usdc(8453).unwrap().address).unwrap(), PRICE, RECIPIENT);
+    let answering = |offers: Vec<toolcrib_core::x402::Offer>| -> crate::world::Reply {
+        std::sync::Arc::new(move |_| crate::world::challenge(Speaks::V2, offers.clone()))
+    };
+    let policy = UrlPolicy { max_amount: Usdc::micro(PRICE), recipients: vec![RECIPIENT], yes: true, ..UrlPolicy::default() };
+    let call = async |client: &toolcrib_client::Client, tool: &crate::world::Tool, policy: &UrlPolicy| {
+        let url = HttpsUrl::parse(&tool.endpoint).unwrap();
+        code(&client.call_url(&url, CallMethod::Post, b"{}", policy).await)
+    };
+    let real = world.tool(|_| {}, answering(vec![base.clone()])).await;
+    let only = world.builder().wallet(wallet.clone()).only_chain(31_337).build();
+    assert_eq!(call(&only, &real, &policy).await, "call.other_network", "real money, though the local network was named");
+    let both = world.tool(|_| {}, answering(vec![base.clone(), offer()])).await;
+    assert_eq!(call(&client, &both, &policy).await, "call.mixed_networks");
+    let identity = world
+        .tool(|_| {}, answering(vec![offer_of(asset::find(8453, asset::usdc(8453).unwrap().address).unwrap(), 0, RECIPIENT)]))
+        .await;
+    assert_eq!(call(&only, &identity, &policy).await, "call.other_network", "nor a proof of identity");
+    // A tool on a test network whose manifest states real money.
+    let usdc = asset::usdc(8453).unwrap().address;
+    let price = move |manifest: &mut serde_json::Value| {
+        manifest["pricing"] = serde_json::json!([crate::world::entry("x402", 8453, usdc, PRICE, RECIPIENT)]);
+    };
+    let tool = world.tool(price, answering(vec![base])).await;
+    assert_eq!(code(&client.call(tool.reference, &input(), &usual()).await), "call.other_network");
+    assert_eq!((wallet.signatures(), world.count().await), (0, 0));
 }
 
 #[tokio::test]

@@ -42,7 +42,7 @@ impl Row {
         let Self { name, reply, code: expected, signatures, requests, state } = self;
         let (client, wallet) = world.client();
         let tool = world.tool(change, reply).await;
-        let (count, spent) = (world.count().await, world.ledger.totals(crate::support::NOW).await.unwrap().day);
+        let (count, spent) = (world.count().await, world.ledger.test_totals(crate::support::NOW).await.unwrap().day);
         let looked_up = world.net.recorder.lookups().len();
         let result = client.call(tool.reference, &input(), &usual()).await;
         assert_eq!(code(&result), expected, "{name}: {result:?}");
@@ -52,7 +52,7 @@ impl Row {
         assert_eq!(tool.calls().len(), requests, "{name}: requests");
         let entry = if world.count().await > count { world.newest_of(tool.reference).await } else { None };
         assert_eq!(entry.as_ref().map(|entry| entry.state), state, "{name}: ledger");
-        let now = world.ledger.totals(crate::support::NOW).await.unwrap().day;
+        let now = world.ledger.test_totals(crate::support::NOW).await.unwrap().day;
         let counted = if state.is_some() { PRICE } else { 0 };
         assert_eq!(now.get() - spent.get(), counted, "{name}: what is signed counts as spent");
         if let (Err(error), Some(entry)) = (&result, &entry) {

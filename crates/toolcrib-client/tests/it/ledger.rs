@@ -1,7 +1,7 @@
 //! The ledger by itself: budgets, states and times.
 
 use alloy_primitives::{Address, B256};
-use toolcrib_client::ledger::{KEEP_DAYS, LEASE_SECONDS, RESUMABLE_SECONDS, Signing, Spend, State};
+use toolcrib_client::ledger::{KEEP_DAYS, LEASE_SECONDS, REDEEMABLE_SECONDS, RESUMABLE_SECONDS, Signing, Spend, State};
 use toolcrib_client::{Ledger, PaymentId, SpendError, SpendPolicy, Usdc};
 use toolcrib_core::caip::ToolRef;
 use toolcrib_core::clock::UnixTime;
@@ -180,6 +180,43 @@ async fn old_signatures_are_forgotten() {
         ledger.reserve(&spend(1), &policy, at(RESUMABLE_SECONDS + 1)).await.unwrap();
         assert_eq!(kept().await, "");
         assert_eq!(ledger.entry(id).await.unwrap().state, State::Unknown, "what is known of it stays");
+    }
+}
+
+/// Fifty calls on a development chain leave the budget of real money as it was, and the other way round.
+#[tokio::test]
+async fn test_money_and_real_money_have_budgets_of_their_own() {
+    for (_place, ledger) in ledgers().await {
+        let policy = SpendPolicy::default();
+        let test = Spend { chain: 31_337, tool: None, ..spend(10_000) };
+        let mut taken = 0;
+        while ledger.reserve(&test, &policy, at(0)).await.is_ok() {
+            taken += 1;
+        }
+        assert_eq!(taken, 50, "the budget of an hour");
+        assert_eq!(ledger.totals(at(0)).await.unwrap().day, Usdc::ZERO);
+        assert_eq!(ledger.test_totals(at(0)).await.unwrap().day, Usdc::micro(500_000));
+        ledger.reserve(&spend(100_000), &policy, at(0)).await.unwrap();
+        assert_eq!(ledger.totals(at(0)).await.unwrap().day, Usdc::micro(100_000));
+        assert_eq!(ledger.test_totals(at(0)).await.unwrap().day, Usdc::micro(500_000));
+    }
+}
+
+/// What redeems a result outlives the settlement for as long as servers keep results.
+#[tokio::test]
+async fn a_settled_payment_can_be_redeemed_for_an_hour() {
+    for (_place, ledger) in ledgers().await {
+        let policy = SpendPolicy::default();
+        let id = ledger.reserve(&spend(10_000), &policy, at(0)).await.unwrap();
+        ledger.sign(id, &signing(1), at(0)).await.unwrap();
+        ledger.attach(id, "the payment", Some(B256::repeat_byte(5)), at(0)).await.unwrap();
+        ledger.settle(id, Some(B256::repeat_byte(6)), "", at(10)).await.unwrap();
+        ledger.keep_retry_token(id, "token", at(10)).await.unwrap();
+        ledger.reserve(&spend(1), &policy, at(10 + REDEEMABLE_SECONDS)).await.unwrap();
+        assert!(ledger.entry(id).await.unwrap().is_resumable());
+        ledger.reserve(&spend(1), &policy, at(11 + REDEEMABLE_SECONDS)).await.unwrap();
+        let entry = ledger.entry(id).await.unwrap();
+        assert_eq!((entry.is_resumable(), entry.state), (false, State::Settled));
     }
 }
 

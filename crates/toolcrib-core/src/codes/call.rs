@@ -86,6 +86,16 @@ super::codes! {
         "An endpoint without a manifest is paid only up to the amount and to the recipients that the caller names, or under terms that he agrees to exactly.",
         "name the amount and the recipient if you want to pay them",
     }
+    OTHER_NETWORK = "call.other_network", Error, "Toolcrib spend policy" {
+        "the payment is asked for on another network",
+        "A network that the caller names limits what is signed, and a tool on a test network is not paid with real money, nor the other way round: a server that answers with another network could make a test cost money.",
+        "name the network that is asked for, or agree to exactly these terms",
+    }
+    MIXED_NETWORKS = "call.mixed_networks", Error, "Toolcrib spend policy" {
+        "the endpoint takes test money and real money",
+        "Which of the two is paid must not depend on the order of the server's list.",
+        "name the network to pay on",
+    }
     NOT_APPROVED = "call.not_approved", Error, "Toolcrib spend policy" {
         "nobody approved the call",
         "The amount is above what is paid without asking, and whoever was asked did not agree, or nobody could be asked.",

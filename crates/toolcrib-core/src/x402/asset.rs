@@ -22,6 +22,8 @@ pub struct Token {
     pub symbol: &'static str,
     /// Digits after the point.
     pub decimals: u8,
+    /// Whether it is test money: on a test network, or on the development chain.
+    pub is_test: bool,
 }
 
 /// Every token of the table: USDC, one on each chain. On the development chain it is the test token, which everybody can mint; its
@@ -33,18 +35,18 @@ pub const ALL: &[Token] = &[
     usdc_token(42_161, address!("af88d065e77c8cC2239327C5EDb3A432268e5831"), "USD Coin"),
     usdc_token(10, address!("0b2C639c533813f4Aa9D7837CAf62653d097Ff85"), "USD Coin"),
     usdc_token(43_114, address!("B97EF9Ef8734C71904D8002F8b6Bc66Dd9c48a6E"), "USD Coin"),
-    usdc_token(84_532, address!("036CbD53842c5426634e7929541eC2318f3dCF7e"), "USDC"),
-    usdc_token(11_155_111, address!("1c7D4B196Cb0C7B01d743Fbc6116a902379C7238"), "USDC"),
-    usdc_token(11_155_420, address!("5fd84259d66Cd46123540766Be93DFE6D43130D7"), "USDC"),
-    usdc_token(421_614, address!("75faf114eafb1BDbe2F0316DF893fd58CE46AA4d"), "USD Coin"),
-    usdc_token(80_002, address!("41E94Eb019C0762f9Bfcf9Fb1E58725BfB0e7582"), "USDC"),
-    usdc_token(43_113, address!("5425890298aed601595a70AB815c96711a31Bc65"), "USD Coin"),
+    test_usdc(84_532, address!("036CbD53842c5426634e7929541eC2318f3dCF7e"), "USDC"),
+    test_usdc(11_155_111, address!("1c7D4B196Cb0C7B01d743Fbc6116a902379C7238"), "USDC"),
+    test_usdc(11_155_420, address!("5fd84259d66Cd46123540766Be93DFE6D43130D7"), "USDC"),
+    test_usdc(421_614, address!("75faf114eafb1BDbe2F0316DF893fd58CE46AA4d"), "USD Coin"),
+    test_usdc(80_002, address!("41E94Eb019C0762f9Bfcf9Fb1E58725BfB0e7582"), "USDC"),
+    test_usdc(43_113, address!("5425890298aed601595a70AB815c96711a31Bc65"), "USD Coin"),
     usdc_token(42_220, address!("cebA9300f2b948710d2653dD7B07f33A8B32118C"), "USDC"),
     usdc_token(1329, address!("e15fC38F6D8c56aF07bbCBe3BAf5708A2Bf42392"), "USDC"),
     usdc_token(143, address!("754704Bc059F8C67012fEd69BC8A327a5aafb603"), "USDC"),
     usdc_token(50, address!("fA2958CB79b0491CC627c1557F441eF849Ca8eb1"), "USDC"),
     usdc_token(2741, address!("84A71ccD554Cc1b02749b35d22F684CC8ec987e1"), "Bridged USDC"),
-    usdc_token(31_337, address!("e13f0dd2C6752c4A0708d086cf8eaA5cc401216D"), "USD Coin"),
+    test_usdc(31_337, address!("e13f0dd2C6752c4A0708d086cf8eaA5cc401216D"), "USD Coin"),
 ];
 
 /// The token at this address of a chain.
@@ -64,8 +66,20 @@ pub const fn usdc(chain: u64) -> Option<Token> {
     None
 }
 
+/// Returns whether what is paid on a chain is test money. Chains outside the table count as real ones.
+pub const fn is_test_chain(chain: u64) -> bool {
+    match usdc(chain) {
+        Some(token) => token.is_test,
+        None => false,
+    }
+}
+
 const fn usdc_token(chain: u64, address: Address, name: &'static str) -> Token {
-    Token { chain, address, name, version: "2", symbol: "USDC", decimals: 6 }
+    Token { chain, address, name, version: "2", symbol: "USDC", decimals: 6, is_test: false }
+}
+
+const fn test_usdc(chain: u64, address: Address, name: &'static str) -> Token {
+    Token { is_test: true, ..usdc_token(chain, address, name) }
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use alloy_primitives::B256;
 use super::payment::{self, Payment};
 use super::read::{Need, Reader, read_message};
 use super::receipt::{SettleResponse, WORDS, check_settlement, read_account, read_reasons, read_settle_response};
+use super::settle_reason::SettleReason;
 use super::{ChainAddress, ObjectWriter, Offer, Raw, Resource, Version, network, v1, v2};
 use crate::caip::ChainId;
 use crate::codes::settlement as code;
@@ -283,9 +284,11 @@ pub enum SettleOutcome {
     Settled(SettleResponse),
     /// A transaction is on its way. Ask once more with the same payment.
     Pending(SettleResponse),
-    /// The facilitator refused, and nothing moved.
+    /// The facilitator refused for a reason that is only given before a broadcast: nothing moved.
     Refused(SettleResponse),
-    /// Nothing was attempted: the facilitator was not reached, or turned the request away as a whole.
+    /// The nonce is used, says the facilitator, and this request moved nothing.
+    NonceUsed(SettleResponse),
+    /// Nothing was attempted: the facilitator was not reached.
     NotAttempted,
     /// Nobody can tell without looking at the chain. Neither serve again nor ask to pay again.
     Unknown {
@@ -298,29 +301,28 @@ pub enum SettleOutcome {
 
 /// Judges an answer of `/settle`.
 ///
-/// Only a body that says `success: false`, has no transaction and gives a reason from before one was sent is a refusal. A
-/// refusal that names a transaction may have been mined after all, and one because the nonce is used may mean that the
-/// payment went through the first time.
+/// A body that says `success: false`, names no transaction and gives a reason that is only given before a broadcast is a
+/// refusal. Everything else leaves the outcome open, whatever its status: a proxy can answer 429 or 502 for a facilitator that
+/// has already paid.
 pub fn settle_outcome(answer: FacilitatorAnswer<'_>, payment: &Payment, offer: &Offer) -> SettleOutcome {
-    let (status, body) = match answer {
+    let body = match answer {
         FacilitatorAnswer::NotSent => return SettleOutcome::NotAttempted,
         FacilitatorAnswer::Lost => return unknown(None, Vec::new()),
-        FacilitatorAnswer::Answered { status, body } => (status, body),
+        FacilitatorAnswer::Answered { body, .. } => body,
     };
     let reading = read_settle_response(body, MAX_FACILITATOR_BYTES);
-    let Some(response) = reading.response else {
-        // Turned away at the door: not authorised, no such place, too many requests.
-        let at_the_door = matches!(status, 401 | 403 | 404 | 405 | 413 | 415 | 429);
-        let says_nothing = !looks_like_settlement(body);
-        return if at_the_door && says_nothing { SettleOutcome::NotAttempted } else { unknown(None, reading.findings) };
-    };
+    let Some(response) = reading.response else { return unknown(None, reading.findings) };
     if response.is_pending() {
         return SettleOutcome::Pending(response);
     }
     let transaction = response.transaction_hash();
     if !response.success {
-        let is_open = !response.transaction.is_empty() || response.reason.as_deref().is_none_or(is_indeterminate);
-        return if is_open { unknown(transaction, reading.findings) } else { SettleOutcome::Refused(response) };
+        let reason = response.reason.as_deref().filter(|_| response.transaction.is_empty()).map(SettleReason::of);
+        return match reason {
+            Some(SettleReason::BeforeBroadcast) => SettleOutcome::Refused(response),
+            Some(SettleReason::NonceUsed) => SettleOutcome::NonceUsed(response),
+            Some(SettleReason::Undecided) | None => unknown(transaction, reading.findings),
+        };
     }
     let findings = check_settlement(&response, payment, offer);
     if findings.is_empty() { SettleOutcome::Settled(response) } else { unknown(transaction, findings) }
@@ -328,23 +330,6 @@ pub fn settle_outcome(answer: FacilitatorAnswer<'_>, payment: &Payment, offer: &
 
 const fn unknown(transaction: Option<B256>, findings: Vec<Finding>) -> SettleOutcome {
     SettleOutcome::Unknown { transaction, findings }
-}
-
-/// Whether a reason may have come up after a transaction was sent, by us or by somebody else. Facilitators make up their own
-/// words, so parts of them have to do; taking one too many for open costs a look at the chain.
-fn is_indeterminate(reason: &str) -> bool {
-    let reason = reason.to_ascii_lowercase();
-    OPEN_WORDS.iter().any(|word| reason.contains(word))
-}
-
-/// What such reasons have in common: `unexpected_settle_error`, `invalid_transaction_state`, `duplicate_settlement`,
-/// `…_nonce_already_used`, `…_confirmation_timed_out`.
-const OPEN_WORDS: [&str; 8] =
-    ["unexpected", "transaction_state", "duplicate", "already", "nonce", "timeout", "timed_out", "pending"];
-
-/// Whether a body that could not be read was meant to say how a settlement went.
-fn looks_like_settlement(body: &[u8]) -> bool {
-    body.windows(b"\"success\"".len()).any(|window| window == b"\"success\"")
 }
 
 #[cfg(test)]

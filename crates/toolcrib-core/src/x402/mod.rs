@@ -31,6 +31,7 @@ mod probe;
 mod read;
 mod receipt;
 pub mod recipient;
+mod settle_reason;
 mod signature;
 pub mod usage;
 mod v1;

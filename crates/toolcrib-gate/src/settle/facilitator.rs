@@ -14,7 +14,7 @@ use alloy_primitives::B256;
 use async_trait::async_trait;
 use tokio::time::{Instant, sleep, timeout};
 use toolcrib_chain::rpc::Chain;
-use toolcrib_core::clock::UnixTime;
+use toolcrib_chain::settlement::{Trail, pays};
 use toolcrib_core::codes::settlement as code;
 use toolcrib_core::evidence::Exchange;
 use toolcrib_core::finding::{Finding, Severity};
@@ -25,8 +25,8 @@ use toolcrib_core::x402::{
 };
 use toolcrib_fetch::{Concurrency, Configured, ConfiguredUrl, Headers, Limits};
 
-use super::lookup::Trail;
-use super::{Due, Found, Outcome, Settle, Verdict};
+use super::lookup::{credited, look_up};
+use super::{Due, Found, Journal, Outcome, Record, Settle, Verdict};
 use crate::SystemClock;
 
 /// Longest wait for `/verify`. It takes a few reads of a chain; the caller waits for it before anything has begun.
@@ -240,7 +240,11 @@ impl Facilitator {
         let unknown = |transaction, detail| Outcome::Unknown { transaction, detail };
         loop {
             let error = match trail.chain.receipt(transaction).await {
-                Ok(Some(receipt)) if trail.is_paid_by(&receipt) => return Outcome::Settled { transaction },
+                Ok(Some(receipt))
+                    if receipt.transaction_hash == transaction && pays(&receipt, trail.token, trail.authorization) =>
+                {
+                    return Outcome::Settled { transaction };
+                }
                 // Nothing to look at there: the payment is found by its nonce, if it is anywhere.
                 Ok(Some(_)) => {
                     return unknown(None, format!("the facilitator names {transaction}, which does not hold the transfer"));
@@ -254,6 +258,11 @@ impl Facilitator {
             }
             sleep(if trail.chain.is_loopback() { Duration::from_millis(50) } else { Duration::from_secs(1) }).await;
         }
+    }
+
+    /// Whether the nonce is used in the newest block; `None` without a node, or if it does not answer.
+    async fn is_used(&self, due: Due<'_>) -> Option<bool> {
+        Some(self.trail(due)?.unused_in().await.ok()?.is_none())
     }
 
     fn trail<'t>(&'t self, due: Due<'t>) -> Option<Trail<'t>> {
@@ -316,15 +325,20 @@ impl Settle for Facilitator {
             // Facilitators need not look at the nonce before they settle. Whoever comes with a payment that is on the chain already has
             // read it there, or has had something for it elsewhere.
             VerifyOutcome::Valid => match self.trail(due) {
-                Some(trail) if trail.is_used().await => Verdict::Bad { reason: "nonce_used".to_owned() },
-                _ => Verdict::Good,
+                Some(trail) => match trail.unused_in().await {
+                    Ok(Some(block)) => Verdict::Good { from_block: Some(block.number) },
+                    Ok(None) => Verdict::Bad { reason: "nonce_used".to_owned() },
+                    // A node that does not answer says nothing against the payment.
+                    Err(_) => Verdict::Good { from_block: None },
+                },
+                None => Verdict::Good { from_block: None },
             },
             VerifyOutcome::Invalid(response) => Verdict::Bad { reason: word(response.reason.as_deref(), "payment_not_valid") },
             VerifyOutcome::Unavailable(findings) => Verdict::Unclear { detail: answer.detail(&findings) },
         }
     }
 
-    async fn settle(&self, due: Due<'_>) -> Outcome {
+    async fn settle(&self, due: Due<'_>, _: &dyn Journal) -> Outcome {
         let body = match request(due) {
             Ok(body) => body,
             Err(reason) => return Outcome::Refused { reason: reason.to_owned() },
@@ -335,12 +349,15 @@ impl Settle for Facilitator {
                 Some(transaction) => self.confirm(due, transaction).await,
                 None => Outcome::Unknown { transaction: None, detail },
             },
-            SettleOutcome::Refused(response) => match self.trail(due) {
-                // Whoever refuses and has sent it in all the same would make the payer pay twice. The chain knows.
-                Some(trail) if trail.is_used().await => {
-                    Outcome::Unknown { transaction: None, detail: format!("{detail}, and the nonce is used") }
-                }
-                _ => Outcome::Refused { reason: word(response.reason.as_deref(), "settlement_refused") },
+            SettleOutcome::Refused(response) => match self.is_used(due).await {
+                // A facilitator that refuses and has settled all the same would make the payer pay twice. The chain knows.
+                Some(true) => Outcome::Unknown { transaction: None, detail: format!("{detail}, and the nonce is used") },
+                Some(false) | None => Outcome::Refused { reason: word(response.reason.as_deref(), "settlement_refused") },
+            },
+            // This is the first request for this payment, and the nonce was unused when it was taken: another settlement used it.
+            SettleOutcome::NonceUsed(_) => match self.is_used(due).await {
+                Some(true) => Outcome::Replayed,
+                Some(false) | None => Outcome::Unknown { transaction: None, detail: format!("{detail}, for a used nonce") },
             },
             SettleOutcome::NotAttempted => Outcome::NotAttempted { detail },
             SettleOutcome::Unknown { transaction, .. } => Outcome::Unknown { transaction, detail },
@@ -356,17 +373,25 @@ impl Settle for Facilitator {
                     },
                     SettleOutcome::Pending(response) => response.transaction_hash().filter(|hash| !hash.is_zero()),
                     SettleOutcome::Unknown { transaction, .. } => transaction,
-                    SettleOutcome::Refused(_) | SettleOutcome::NotAttempted => None,
+                    SettleOutcome::Refused(_) | SettleOutcome::NonceUsed(_) | SettleOutcome::NotAttempted => None,
                 };
                 Outcome::Unknown { transaction: second.or(first), detail: format!("pending, and then {detail}") }
             }
         }
     }
 
-    async fn look_up(&self, due: Due<'_>, since: UnixTime) -> Found {
-        match self.trail(due) {
-            Some(trail) => trail.look_up(since).await,
-            None => Found::Unclear { detail: format!("there is no node for {}", due.offer.network.as_str()) },
+    async fn look_up(&self, due: Due<'_>, record: &Record) -> Found {
+        let Some(trail) = self.trail(due) else {
+            return Found::Unclear { detail: format!("there is no node for {}", due.offer.network.as_str()) };
+        };
+        let found = look_up(trail, record).await;
+        // A facilitator that names a transaction which was mined without the transfer has not made the transfer that is there.
+        match (record.transaction, &found) {
+            (Some(named), Found::Settled { transaction }) if named != *transaction => match trail.chain.receipt(named).await {
+                Ok(Some(receipt)) if receipt.transaction_hash == named => credited(found, |transaction| transaction == named),
+                _ => found,
+            },
+            _ => found,
         }
     }
 }

@@ -19,16 +19,16 @@ use toolcrib_chain::Error;
 use toolcrib_chain::abi::IEIP3009::{balanceOfCall, transferWithAuthorization_0Call, transferWithAuthorization_1Call};
 use toolcrib_chain::registry::Revert;
 use toolcrib_chain::rpc::{BoundedCall, CallOutcome, Chain};
+use toolcrib_chain::settlement::{Trail, newest_block, pays};
 use toolcrib_chain::sign::{Domain, StrictSignature, check_domain, is_used};
 use toolcrib_chain::transaction::{Call, Prepared, Signed};
 use toolcrib_chain::wallet::Wallet;
-use toolcrib_core::clock::UnixTime;
 use toolcrib_core::codes::settlement as code;
 use toolcrib_core::finding::{Finding, Severity};
 use toolcrib_core::x402::{Authorization, EXACT, Offer, Payment, asset};
 
-use super::lookup::{Trail, settled_in};
-use super::{Due, Found, Outcome, Settle, Verdict};
+use super::lookup::{credited, look_up};
+use super::{Due, Found, Journal, Outcome, Record, Settle, Verdict};
 
 mod reason;
 mod under_way;
@@ -233,8 +233,8 @@ impl LocalSettlement {
         Ok(prepared)
     }
 
-    /// Numbers, signs and sends, one transaction of the key at a time.
-    async fn send(&self, lane: &Lane, mut prepared: Prepared, payment: &Payment) -> Result<Signed, Stop> {
+    /// Numbers, signs, records and sends, one transaction of the key at a time.
+    async fn send(&self, lane: &Lane, mut prepared: Prepared, payment: &Payment, journal: &dyn Journal) -> Result<Signed, Stop> {
         let chain = &lane.chain;
         let mut next = lane.next.lock().await;
         let mut last = None;
@@ -249,6 +249,11 @@ impl LocalSettlement {
             let signed = chain.sign(&*self.wallet, &prepared).await?;
             if !self.under_way.note(chain, payment, &signed) {
                 return Err(Stop::Later("too many settlements have an end that is not known".to_owned()));
+            }
+            // What is not on record could not be told from another server's settlement after a crash.
+            if let Err(detail) = journal.record_sent(signed.hash).await {
+                self.under_way.forget(chain, payment);
+                return Err(Stop::Later(detail));
             }
             match chain.broadcast(&signed).await {
                 Ok(()) => {
@@ -284,17 +289,7 @@ impl LocalSettlement {
         }
     }
 
-    /// The outcome when the nonce is used, and not by a transaction of ours. Whether a transfer as signed counts as this payment's
-    /// depends on when the payment was taken, which whoever looks it up knows.
-    async fn used(trail: Trail<'_>) -> Outcome {
-        let detail = "the nonce was used by a transaction that was not sent here".to_owned();
-        match trail.recent_use().await {
-            Some(Found::Spent) => Outcome::Refused { reason: "nonce_used".to_owned() },
-            found => Outcome::Unknown { transaction: found.as_ref().and_then(settled_in), detail },
-        }
-    }
-
-    async fn try_settle(&self, lane: &Lane, due: Due<'_>) -> Result<Outcome, Stop> {
+    async fn try_settle(&self, lane: &Lane, due: Due<'_>, journal: &dyn Journal) -> Result<Outcome, Stop> {
         let token = self.allowed(due)?;
         let chain = &lane.chain;
         let earlier = self.under_way.find(chain, due.payment);
@@ -308,7 +303,7 @@ impl LocalSettlement {
         let sent = async {
             let call = self.admit(lane, due).await?;
             let prepared = self.prepare(lane, token, due.payment, &call).await?;
-            self.send(lane, prepared, due.payment).await
+            self.send(lane, prepared, due.payment, journal).await
         };
         let signed = match (sent.await, earlier) {
             (Ok(signed), _) => signed,
@@ -316,6 +311,7 @@ impl LocalSettlement {
             (Err(Stop::Never(reason)), Some(earlier)) => return Ok(unknown(&earlier, reason)),
             (Err(Stop::NotYet), Some(earlier)) => return Ok(unknown(&earlier, NOT_YET)),
             (Err(Stop::Later(detail)), Some(earlier)) => return Ok(unknown(&earlier, &detail)),
+            (Err(Stop::Used), Some(earlier)) => return Ok(unknown(&earlier, "the nonce is used")),
             (Err(stop), _) => return Err(stop),
         };
         let outcome = self.end_of(lane, due, token, &signed).await;
@@ -328,7 +324,7 @@ impl LocalSettlement {
         let error = match self.wait(&lane.chain, signed).await {
             Ok(receipt) => {
                 self.under_way.forget(&lane.chain, due.payment);
-                let is_paid = trail.is_paid_by(&receipt);
+                let is_paid = receipt.transaction_hash == signed.hash && pays(&receipt, trail.token, trail.authorization);
                 let settled = Outcome::Settled { transaction: signed.hash };
                 return Some(if is_paid { settled } else { unknown(signed, "it was mined without the transfer") });
             }
@@ -344,7 +340,7 @@ impl LocalSettlement {
             Error::Failed { .. } => Some(match self.admit(lane, due).await {
                 Ok(_) => Outcome::Refused { reason: "transfer_reverted".to_owned() },
                 Err(Stop::Never(word)) => Outcome::Refused { reason: word.to_owned() },
-                Err(Stop::Used) => Self::used(trail).await,
+                Err(Stop::Used) => Outcome::Replayed,
                 Err(Stop::NotYet | Stop::Later(_)) => unknown(signed, &error.to_string()),
             }),
             Error::Replaced { .. } => None,
@@ -403,33 +399,35 @@ impl Settle for LocalSettlement {
             return stop.into();
         }
         let Some(lane) = self.lane(due.offer) else { return Verdict::Unclear { detail: no_node(due) } };
+        // The block is read first: in it, or before the next one, the nonce was unused.
+        let newest = newest_block(&lane.chain).await;
         match self.admit(lane, due).await {
-            Ok(_) => Verdict::Good,
+            Ok(_) => Verdict::Good { from_block: newest.ok().map(|block| block.number) },
             Err(stop) => stop.into(),
         }
     }
 
-    async fn settle(&self, due: Due<'_>) -> Outcome {
+    async fn settle(&self, due: Due<'_>, journal: &dyn Journal) -> Outcome {
         let ended = match (self.allowed(due), self.lane(due.offer)) {
             (Err(stop), _) => Err(stop),
             (Ok(_), None) => Err(Stop::Later(no_node(due))),
-            (Ok(_), Some(lane)) => self.try_settle(lane, due).await,
+            (Ok(_), Some(lane)) => self.try_settle(lane, due, journal).await,
         };
         match ended {
             Ok(outcome) => outcome,
             Err(Stop::Never(word)) => Outcome::Refused { reason: word.to_owned() },
             Err(Stop::NotYet) => Outcome::NotAttempted { detail: NOT_YET.to_owned() },
             Err(Stop::Later(detail)) => Outcome::NotAttempted { detail },
-            Err(Stop::Used) => match self.trail(due) {
-                Some(trail) => Self::used(trail).await,
-                None => Outcome::NotAttempted { detail: no_node(due) },
-            },
+            // Nothing was sent for it here, so whatever used the nonce was not this settlement.
+            Err(Stop::Used) => Outcome::Replayed,
         }
     }
 
-    async fn look_up(&self, due: Due<'_>, since: UnixTime) -> Found {
+    async fn look_up(&self, due: Due<'_>, record: &Record) -> Found {
         let Some(trail) = self.trail(due) else { return Found::Unclear { detail: no_node(due) } };
-        let found = trail.look_up(since).await;
+        let under_way = self.under_way.find(trail.chain, due.payment).map(|signed| signed.hash);
+        let own = |transaction| [record.transaction, under_way].contains(&Some(transaction));
+        let found = credited(look_up(trail, record).await, own);
         if !matches!(found, Found::Open | Found::Unclear { .. }) {
             self.under_way.forget(trail.chain, due.payment);
         }
@@ -453,7 +451,7 @@ fn unknown(signed: &Signed, detail: &str) -> Outcome {
 enum Stop {
     /// And never will be, for this reason.
     Never(&'static str),
-    /// The nonce is used, by whomever.
+    /// The nonce is used.
     Used,
     /// It is not valid yet.
     NotYet,

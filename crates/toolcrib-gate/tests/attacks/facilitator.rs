@@ -16,7 +16,7 @@ use tokio::net::TcpListener;
 use toolcrib_core::x402::{
     ChainAddress, EXACT, SettleResponse, Supported, SupportedKind, VerifyResponse, Version, read_facilitator_request,
 };
-use toolcrib_gate::{Due, LocalSettlement, Outcome, Settle, Verdict};
+use toolcrib_gate::{Due, LocalSettlement, Outcome, Settle, Unrecorded, Verdict};
 
 use crate::chain::CHAIN;
 
@@ -112,7 +112,7 @@ impl Desk {
         let payer = Some(ChainAddress::evm(payment.authorization.from));
         let answer = |is_valid, reason| VerifyResponse { is_valid, reason, message: None, payer }.to_json();
         match self.settlement.verify(Due { payment: &payment, offer: &offer, resource: None }).await {
-            Verdict::Good => (StatusCode::OK, answer(true, None)),
+            Verdict::Good { .. } => (StatusCode::OK, answer(true, None)),
             Verdict::Bad { reason } => (StatusCode::OK, answer(false, Some(reason))),
             Verdict::Unclear { .. } => (StatusCode::SERVICE_UNAVAILABLE, "{}".to_owned()),
         }
@@ -121,9 +121,10 @@ impl Desk {
     async fn settle(&self, body: &[u8]) -> (StatusCode, String) {
         let Ok((payment, offer)) = read_facilitator_request(body) else { return (StatusCode::BAD_REQUEST, "{}".to_owned()) };
         let failed = |reason: &str| SettleResponse::failed(&payment, reason);
-        let response = match self.settlement.settle(Due { payment: &payment, offer: &offer, resource: None }).await {
+        let response = match self.settlement.settle(Due { payment: &payment, offer: &offer, resource: None }, &Unrecorded).await {
             Outcome::Settled { transaction } => SettleResponse::settled(&payment, transaction),
             Outcome::Refused { reason } => failed(&reason),
+            Outcome::Replayed => failed("invalid_exact_evm_nonce_already_used"),
             Outcome::NotAttempted { .. } => return (StatusCode::SERVICE_UNAVAILABLE, "{}".to_owned()),
             Outcome::Unknown { transaction, .. } => SettleResponse {
                 transaction: transaction.map_or_else(String::new, |transaction| transaction.to_string()),

@@ -10,6 +10,7 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
+use alloy_primitives::B256;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
@@ -19,7 +20,7 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use toolcrib_core::clock::{Clock, UnixTime};
 use toolcrib_core::finding::Finding;
 use toolcrib_core::x402::Offer;
-use toolcrib_gate::{Due, Found, Outcome, PaidGate, Settle, Tools, Verdict};
+use toolcrib_gate::{Due, Found, Journal, Outcome, PaidGate, Record, Settle, Tools, Verdict};
 use toolcrib_store::replay::{
     Again, Counts, Entry, Kept, Limits, Receipt, Redeem, ReplayKey, ReplayStore, Reservation, Reserve, Settlement, SqlReplay,
     StoredResult, Ticket,
@@ -242,15 +243,15 @@ impl Settle for StoppingSettle {
         verdict
     }
 
-    async fn settle(&self, due: Due<'_>) -> Outcome {
+    async fn settle(&self, due: Due<'_>, journal: &dyn Journal) -> Outcome {
         self.stops.at(Point::Begun).await;
-        let outcome = self.inner.settle(due).await;
+        let outcome = self.inner.settle(due, journal).await;
         self.stops.at(Point::Settled).await;
         outcome
     }
 
-    async fn look_up(&self, due: Due<'_>, since: UnixTime) -> Found {
-        self.inner.look_up(due, since).await
+    async fn look_up(&self, due: Due<'_>, record: &Record) -> Found {
+        self.inner.look_up(due, record).await
     }
 }
 
@@ -274,6 +275,10 @@ impl ReplayStore for Stopping {
             self.stops.at(Point::Handled).await;
         }
         self.inner.begin_settlement(key, ticket, settlement).await
+    }
+
+    async fn record_sent(&self, key: &ReplayKey, ticket: Ticket, transaction: B256) -> Result<(), Error> {
+        self.inner.record_sent(key, ticket, transaction).await
     }
 
     async fn settle(&self, key: &ReplayKey, receipt: &Receipt, now: UnixTime) -> Result<(), Error> {

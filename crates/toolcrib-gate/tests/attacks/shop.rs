@@ -18,8 +18,8 @@ use toolcrib_core::tool::ToolBuilder;
 use toolcrib_core::x402::{Authorization, Challenge, Offer, Version};
 use toolcrib_devchain::accounts::dev_signers;
 use toolcrib_gate::{
-    Context, Due, Found, Gate, Handler, LocalSettlement, Outcome, PaidGate, Rate, Rates, Server, Settle, Tool, ToolError, Tools,
-    Usage, Verdict,
+    Context, Due, Found, Gate, Handler, Journal, LocalSettlement, Outcome, PaidGate, Rate, Rates, Record, Server, Settle, Tool,
+    ToolError, Tools, Usage, Verdict,
 };
 use toolcrib_store::replay::{Limits, MemoryReplay, ReplayStore};
 
@@ -139,13 +139,13 @@ impl Settle for Counted {
         self.inner.verify(due).await
     }
 
-    async fn settle(&self, due: Due<'_>) -> Outcome {
+    async fn settle(&self, due: Due<'_>, journal: &dyn Journal) -> Outcome {
         self.settled.fetch_add(1, Ordering::SeqCst);
-        self.inner.settle(due).await
+        self.inner.settle(due, journal).await
     }
 
-    async fn look_up(&self, due: Due<'_>, since: UnixTime) -> Found {
-        self.inner.look_up(due, since).await
+    async fn look_up(&self, due: Due<'_>, record: &Record) -> Found {
+        self.inner.look_up(due, record).await
     }
 }
 

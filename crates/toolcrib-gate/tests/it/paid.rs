@@ -16,8 +16,8 @@ use toolcrib_core::tool::ToolBuilder;
 use toolcrib_core::x402::nonce::{BoundCall, BoundNonce};
 use toolcrib_core::x402::{Authorization, Challenge, Offer, TimePolicy, Version, read_receipt};
 use toolcrib_gate::{
-    Context, Due, Found, Gate, Handler, Outcome, PaidGate, Rates, Reconciled, SETTLEMENT_SECONDS, Server, Settle, Tool,
-    ToolError, Tools, Verdict,
+    Context, Due, Found, Gate, Handler, Journal, Outcome, PaidGate, Rates, Reconciled, Record, SETTLEMENT_SECONDS, Server,
+    Settle, Tool, ToolError, Tools, Verdict,
 };
 use toolcrib_store::replay::{Limits, MemoryReplay, ReplayStore, State};
 
@@ -64,6 +64,9 @@ impl Script {
     }
 }
 
+/// The newest block when payments are taken.
+const FROM_BLOCK: u64 = 77;
+
 #[async_trait]
 impl Settle for Script {
     async fn check(&self, _: &[Offer]) -> Vec<Finding> {
@@ -73,17 +76,18 @@ impl Settle for Script {
     async fn verify(&self, due: Due<'_>) -> Verdict {
         assert_eq!(due.offer.pay_to.evm_address(), Some(recipient()));
         *self.verified.lock().expect("no panic") += 1;
-        self.verdicts.lock().expect("no panic").pop_front().unwrap_or(Verdict::Good)
+        self.verdicts.lock().expect("no panic").pop_front().unwrap_or(Verdict::Good { from_block: Some(FROM_BLOCK) })
     }
 
-    async fn settle(&self, due: Due<'_>) -> Outcome {
+    async fn settle(&self, due: Due<'_>, _: &dyn Journal) -> Outcome {
         assert_eq!(due.payment.authorization.value, due.offer.amount);
         *self.settled.lock().expect("no panic") += 1;
         self.outcomes.lock().expect("no panic").pop_front().unwrap_or(Outcome::Settled { transaction: TRANSACTION })
     }
 
-    async fn look_up(&self, _: Due<'_>, since: UnixTime) -> Found {
-        assert!(since.seconds() >= NOW, "never from before the payment was taken");
+    async fn look_up(&self, _: Due<'_>, record: &Record) -> Found {
+        assert!(record.reserved_at.seconds() >= NOW, "never from before the payment was taken");
+        assert_eq!(record.from_block, Some(FROM_BLOCK), "kept from the check to the search");
         self.found.lock().expect("no panic").pop_front().unwrap_or(Found::Open)
     }
 }

@@ -5,12 +5,11 @@ use std::sync::{Arc, Mutex};
 
 use alloy_primitives::{Address, B256, U256};
 use async_trait::async_trait;
-use toolcrib_core::clock::UnixTime;
 use toolcrib_core::finding::Finding;
 use toolcrib_core::money::Amount;
 use toolcrib_core::tool::ToolBuilder;
 use toolcrib_core::x402::{Authorization, Offer};
-use toolcrib_gate::{Context, Due, Found, Gate, Handler, Outcome, Settle, Tool, ToolError, Verdict};
+use toolcrib_gate::{Context, Due, Found, Gate, Handler, Journal, Outcome, Record, Settle, Tool, ToolError, Verdict};
 
 use crate::world::{Input, ORIGIN, Output, Runs, creator};
 
@@ -43,15 +42,15 @@ impl Settle for Till {
     }
 
     async fn verify(&self, _: Due<'_>) -> Verdict {
-        Verdict::Good
+        Verdict::Good { from_block: None }
     }
 
-    async fn settle(&self, _: Due<'_>) -> Outcome {
+    async fn settle(&self, _: Due<'_>, _: &dyn Journal) -> Outcome {
         self.settled.fetch_add(1, Ordering::SeqCst);
         self.next.lock().expect("no panic").take().unwrap_or(Outcome::Settled { transaction: TRANSACTION })
     }
 
-    async fn look_up(&self, _: Due<'_>, _: UnixTime) -> Found {
+    async fn look_up(&self, _: Due<'_>, _: &Record) -> Found {
         Found::Open
     }
 }

@@ -30,7 +30,7 @@ mod signed;
 pub use activity::{Activity, MAX_ACTIVITY, PaymentStats};
 pub use payee::note_payees;
 pub use pending::{MAX_PENDING_PER_TOOL, NOT_FOUND_SECONDS, PENDING_BATCH, PENDING_SECONDS, settle_pending};
-pub use settlement::{CONFIRMATIONS, JUDGE_TIMEOUT};
+pub use settlement::JUDGE_TIMEOUT;
 pub use signed::SKEW_SECONDS;
 
 use count::Call;

@@ -2,12 +2,10 @@
 
 use std::time::Duration;
 
-use alloy_primitives::{Address, B256, U256};
-use alloy_provider::Provider;
-use alloy_rpc_types_eth::{BlockNumberOrTag, Log, TransactionReceipt};
-use alloy_sol_types::SolEvent;
-use toolcrib_chain::abi::IEIP3009::{AuthorizationUsed, Transfer};
+use alloy_primitives::{B256, U256};
+use alloy_rpc_types_eth::TransactionReceipt;
 use toolcrib_chain::rpc::Chain;
+use toolcrib_chain::settlement::{Block, block_at, last_final, newest_block, payments};
 use toolcrib_core::clock::UnixTime;
 use toolcrib_core::codes::usage as code;
 
@@ -18,14 +16,8 @@ use super::pending::Wait;
 use crate::model::ToolView;
 use crate::{Chains, Error, Index};
 
-/// Blocks behind the newest that are taken for final where a node does not know the tag `finalized`: two epochs of Ethereum.
-pub const CONFIRMATIONS: u64 = 64;
-
 /// The longest look at one report, all questions together. Reporters wait five seconds; what takes longer is kept and asked again.
 pub const JUDGE_TIMEOUT: Duration = Duration::from_secs(4);
-
-/// Most payments of one caller in one transaction that are looked at. A block has room for some hundreds of all callers together.
-const MAX_SETTLEMENTS: usize = 64;
 
 /// What the chain says about a payment that a report names.
 pub(super) async fn judge(index: &Index, chains: &Chains, view: &ToolView, wait: &Wait) -> Result<Judged, Error> {
@@ -124,64 +116,17 @@ async fn read(chain: &Chain, transaction: B256) -> Result<Seen, toolcrib_chain::
     let Some(receipt) = chain.receipt(transaction).await? else { return Ok(Seen::Missing) };
     let (Some(number), Some(hash)) = (receipt.block_number, receipt.block_hash) else { return Ok(Seen::Young) };
     // Which transaction a receipt is of, is the node's word; that the block is the one which is final, is asked.
-    if receipt.transaction_hash != transaction || !is_final(chain, number).await? {
+    let last = last_final(chain, newest_block(chain).await?).await?;
+    if receipt.transaction_hash != transaction || last.is_none_or(|last| number > last.number) {
         return Ok(Seen::Young);
     }
-    let Some((time, _)) = block(chain, number.into()).await?.filter(|(_, block)| block.1 == hash) else {
+    let Some(Block { time, .. }) = block_at(chain, number).await?.filter(|block| block.hash == hash) else {
         return Ok(Seen::Young);
     };
     if !receipt.status() {
         return Ok(Seen::Failed);
     }
     Ok(Seen::Final(Box::new(receipt), UnixTime::from_seconds(i64::try_from(time).unwrap_or(i64::MAX))))
-}
-
-/// Whether the block with this number is never taken back. A chain of one's own takes nothing back by itself.
-async fn is_final(chain: &Chain, number: u64) -> Result<bool, toolcrib_chain::Error> {
-    if chain.network().is_local {
-        return Ok(true);
-    }
-    match block(chain, BlockNumberOrTag::Finalized).await {
-        Ok(Some((_, (last, _)))) => Ok(number <= last),
-        Ok(None) | Err(toolcrib_chain::Error::Refused { .. }) => {
-            let head = chain.block_number().await?;
-            Ok(head.checked_sub(CONFIRMATIONS).is_some_and(|last| number <= last))
-        }
-        Err(error) => Err(error),
-    }
-}
-
-/// The time of a block, and its number and hash.
-async fn block(chain: &Chain, which: BlockNumberOrTag) -> Result<Option<(u64, (u64, B256))>, toolcrib_chain::Error> {
-    let block = chain.provider().get_block_by_number(which).await.map_err(toolcrib_chain::Error::from_rpc)?;
-    Ok(block.map(|block| (block.header.timestamp, (block.header.number, block.header.hash))))
-}
-
-/// A used authorization with the transfer that belongs to it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Paid {
-    nonce: B256,
-    to: Address,
-    value: U256,
-}
-
-/// The payments of `payer` in a transaction. The token's next log after a use has to be its transfer: somewhere in the transaction is not
-/// enough, or ten nonces that were used up for nothing would all be covered by one payment.
-fn payments(receipt: &TransactionReceipt, token: Address, payer: Address) -> Vec<Paid> {
-    let mut logs = receipt.inner.logs().iter().filter(|log| log.address() == token && !log.removed).peekable();
-    let mut found: Vec<Paid> = Vec::new();
-    while let Some(log) = logs.next() {
-        let Some(used) = decoded::<AuthorizationUsed>(log).filter(|used| used.authorizer == payer) else { continue };
-        let Some(transfer) = logs.peek().and_then(|log| decoded::<Transfer>(log)) else { continue };
-        if transfer.from == payer && found.len() < MAX_SETTLEMENTS {
-            found.push(Paid { nonce: used.nonce, to: transfer.to, value: transfer.value });
-        }
-    }
-    found
-}
-
-fn decoded<E: SolEvent>(log: &Log) -> Option<E> {
-    E::decode_log_validate(&log.inner).ok().map(|log| log.data)
 }
 
 /// An amount of a dollar in millionths of it.

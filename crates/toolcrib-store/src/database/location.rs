@@ -22,6 +22,11 @@ pub(super) enum Kind {
 }
 
 impl Location {
+    /// Whether processes on several machines can use it.
+    pub const fn is_shared(&self) -> bool {
+        matches!(self.0, Kind::Postgres { .. })
+    }
+
     /// SQLite in the memory of this process: gone with it.
     pub const fn memory() -> Self {
         Self(Kind::Memory)

@@ -52,6 +52,8 @@ struct Payment {
 #[derive(Default)]
 struct More {
     note: Vec<u8>,
+    from_block: Option<u64>,
+    sent: Option<B256>,
     receipt: Option<Receipt>,
     result: Option<StoredResult>,
 }
@@ -176,6 +178,8 @@ impl Payment {
             body_hash: self.body_hash,
             note: self.more.as_ref().map(|more| more.note.clone()).unwrap_or_default(),
             receipt: self.receipt().cloned(),
+            from_block: self.more.as_ref().and_then(|more| more.from_block),
+            sent: self.more.as_ref().and_then(|more| more.sent),
         }
     }
 }
@@ -223,9 +227,17 @@ impl ReplayStore for MemoryReplay {
             payment.lease_until = settlement.lease_until.seconds();
             payment.keep_until = FOR_GOOD;
             payment.more().note = settlement.note.to_vec();
+            payment.more().from_block = settlement.from_block;
             payment.runs = if settlement.result.is_some() { 0 } else { 1 + RERUNS };
         });
         Ok(inner.keep(&self.limits, key, settlement.result))
+    }
+
+    async fn record_sent(&self, key: &ReplayKey, ticket: Ticket, transaction: B256) -> Result<(), Error> {
+        let mut inner = self.inner();
+        inner.held(key, Some(ticket), Action::RecordSent)?;
+        inner.change(key, |payment| payment.more().sent = Some(transaction));
+        Ok(())
     }
 
     async fn settle(&self, key: &ReplayKey, receipt: &Receipt, now: UnixTime) -> Result<(), Error> {

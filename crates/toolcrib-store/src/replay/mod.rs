@@ -92,6 +92,10 @@ pub trait ReplayStore: fmt::Debug + Send + Sync {
     /// Writes down that settlement begins, before anything is sent: `reserved` to `settling`.
     async fn begin_settlement(&self, key: &ReplayKey, ticket: Ticket, settlement: &Settlement<'_>) -> Result<Kept, Error>;
 
+    /// Writes down the transaction that settles the payment, before it is broadcast: after a crash, only this transaction is known
+    /// to be the settlement's own.
+    async fn record_sent(&self, key: &ReplayKey, ticket: Ticket, transaction: B256) -> Result<(), Error>;
+
     /// Writes down that the payment was settled: `settling` or `unknown` to `settled`. Saying it twice changes nothing.
     async fn settle(&self, key: &ReplayKey, receipt: &Receipt, now: UnixTime) -> Result<(), Error>;
 
@@ -219,6 +223,8 @@ pub struct Settlement<'a> {
     pub note: &'a [u8],
     /// The result of the call, if it ran already. Without it, the call runs after the settlement.
     pub result: Option<&'a StoredResult>,
+    /// A block in which the payment's nonce was unused: the settlement is in a later one.
+    pub from_block: Option<u64>,
 }
 
 impl fmt::Debug for Settlement<'_> {
@@ -314,7 +320,7 @@ pub struct Entry {
     pub key: ReplayKey,
     /// How far it is.
     pub state: State,
-    /// When it was reserved. Of transactions on the chain, only later ones can be its settlement: a payer may sign a nonce twice.
+    /// When it was reserved, by the clock of the process that did it.
     pub reserved_at: UnixTime,
     /// The end of the authorization and the skew.
     pub expires_at: UnixTime,
@@ -328,6 +334,10 @@ pub struct Entry {
     pub note: Vec<u8>,
     /// The receipt, once there is one.
     pub receipt: Option<Receipt>,
+    /// A block in which the payment's nonce was unused.
+    pub from_block: Option<u64>,
+    /// The transaction that was written down before it was broadcast.
+    pub sent: Option<B256>,
 }
 
 impl fmt::Debug for Entry {
@@ -384,6 +394,8 @@ impl fmt::Display for State {
 pub enum Action {
     /// [`ReplayStore::begin_settlement`].
     BeginSettlement,
+    /// [`ReplayStore::record_sent`].
+    RecordSent,
     /// [`ReplayStore::settle`].
     Settle,
     /// [`ReplayStore::consume`].
@@ -402,7 +414,7 @@ impl Action {
         match self {
             Self::BeginSettlement | Self::Consume => matches!(state, State::Reserved),
             Self::Settle => matches!(state, State::Settling | State::Unknown),
-            Self::MarkUnknown => matches!(state, State::Settling),
+            Self::MarkUnknown | Self::RecordSent => matches!(state, State::Settling),
             Self::Release => matches!(state, State::Reserved | State::Settling | State::Unknown),
             Self::StoreResult => matches!(state, State::Settled),
         }
@@ -413,6 +425,7 @@ impl fmt::Display for Action {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::BeginSettlement => "sent for settlement",
+            Self::RecordSent => "given a transaction",
             Self::Settle => "settled",
             Self::Consume => "consumed",
             Self::MarkUnknown => "marked unknown",

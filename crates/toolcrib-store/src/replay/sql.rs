@@ -127,6 +127,7 @@ impl SqlReplay {
             Value::Bytes(settlement.note),
             Value::Integer(if settlement.result.is_some() { 0 } else { 1 + RERUNS }),
             Value::Integer(fitting.map_or(0, cost)),
+            Value::OptionalInteger(settlement.from_block.and_then(|block| i64::try_from(block).ok())),
         ];
         if transaction.execute(sql::BEGIN_SETTLEMENT, &values).await? == 0 {
             return Err(refusal(transaction, key, Some(ticket), Action::BeginSettlement).await);
@@ -269,6 +270,12 @@ impl ReplayStore for SqlReplay {
         step!(self.try_begin(key, ticket, settlement))
     }
 
+    async fn record_sent(&self, key: &ReplayKey, ticket: Ticket, transaction: B256) -> Result<(), Error> {
+        let id = key.to_bytes();
+        let values = [Value::Bytes(&id), Value::Bytes(&ticket.0), Value::Bytes(transaction.as_slice())];
+        step!(self.change(sql::RECORD_SENT, &values, key, ticket, Action::RecordSent))
+    }
+
     async fn settle(&self, key: &ReplayKey, receipt: &Receipt, now: UnixTime) -> Result<(), Error> {
         receipt.check()?;
         step!(self.try_settle(key, receipt, now))
@@ -391,6 +398,8 @@ fn entry(row: &Row) -> Result<Entry, Error> {
         body_hash: hash(row.bytes(6)?)?,
         note: row.optional_bytes(7)?.unwrap_or_default().to_vec(),
         receipt: receipt(row, 8)?,
+        from_block: row.optional_integer(10)?.map(i64::cast_unsigned),
+        sent: row.optional_bytes(11)?.map(hash).transpose()?,
     })
 }
 

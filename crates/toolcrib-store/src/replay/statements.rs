@@ -15,9 +15,10 @@ pub(super) const ROOMS: u8 = 16;
 /// moment do not see each other; a margin above the number of connections that all replicas have together keeps the limit exact.
 pub(super) const MARGIN: u64 = 1_024;
 
-pub(super) const MIGRATIONS: &[Migration] = &[Migration {
-    version: 1,
-    sql: "
+pub(super) const MIGRATIONS: &[Migration] = &[
+    Migration {
+        version: 1,
+        sql: "
 CREATE TABLE replay_room (room BIGINT PRIMARY KEY, entries BIGINT NOT NULL, bytes BIGINT NOT NULL);
 INSERT INTO replay_room (room, entries, bytes) VALUES
     (0, 0, 0), (1, 0, 0), (2, 0, 0), (3, 0, 0), (4, 0, 0), (5, 0, 0), (6, 0, 0), (7, 0, 0),
@@ -50,7 +51,16 @@ CREATE TABLE replay_result (
     body BYTES NOT NULL
 );
 ",
-}];
+    },
+    Migration {
+        // What proves later that a transfer on the chain is the one that this payment's settlement made.
+        version: 2,
+        sql: "
+ALTER TABLE replay ADD COLUMN from_block BIGINT;
+ALTER TABLE replay ADD COLUMN sent BYTES;
+",
+    },
+];
 
 // id, ticket, room, now, expires_at, lease_until, route, body_hash, proof.
 pub(super) const RESERVE: &str = "INSERT INTO replay
@@ -60,7 +70,7 @@ pub(super) const RESERVE: &str = "INSERT INTO replay
 // id, ticket, now, expires_at, lease_until, route, body_hash, proof, the ticket so far, the state so far.
 pub(super) const RESERVE_AGAIN: &str = "UPDATE replay SET
     state = 0, ticket = $2, reserved_at = $3, expires_at = $4, lease_until = $5, keep_until = $4, route = $6, body_hash = $7, proof = $8,
-    note = NULL, tx = NULL, receipt = NULL, runs = 0, result_bytes = 0, result_until = 0
+    note = NULL, tx = NULL, receipt = NULL, runs = 0, result_bytes = 0, result_until = 0, from_block = NULL, sent = NULL
     WHERE id = $1 AND ticket = $9 AND state = $10";
 
 // id. For deciding about a payment that is there.
@@ -83,10 +93,12 @@ pub(super) const LEAVE: &str = "UPDATE replay_room SET entries = entries - $2, b
 pub(super) const FILL: &str = "UPDATE replay_room SET bytes = bytes + $2
     WHERE room = $1 AND (SELECT SUM(bytes) FROM replay_room) <= $3 - $2";
 
-// id, ticket, lease_until, note, runs, result_bytes. Settling is kept for good.
+// id, ticket, lease_until, note, runs, result_bytes, from_block. Settling is kept for good.
 pub(super) const BEGIN_SETTLEMENT: &str = "UPDATE replay SET
-    state = 1, lease_until = $3, keep_until = 9223372036854775807, note = $4, runs = $5, result_bytes = $6
+    state = 1, lease_until = $3, keep_until = 9223372036854775807, note = $4, runs = $5, result_bytes = $6, from_block = $7
     WHERE id = $1 AND ticket = $2 AND state = 0";
+// id, ticket, transaction.
+pub(super) const RECORD_SENT: &str = "UPDATE replay SET sent = $3 WHERE id = $1 AND ticket = $2 AND state = 1";
 // id, ticket, result_bytes.
 pub(super) const STORE_RESULT: &str =
     "UPDATE replay SET runs = 0, result_bytes = $3 WHERE id = $1 AND ticket = $2 AND state = 2 AND runs > 0";
@@ -123,16 +135,18 @@ pub(super) const RERUN: &str = "UPDATE replay SET ticket = $2, lease_until = $3,
 pub(super) const CLAIM: PerEngine = PerEngine {
     sqlite: "UPDATE replay SET state = 3, ticket = $2, lease_until = $3 WHERE id IN (
         SELECT id FROM replay WHERE state IN (1, 3) AND lease_until <= $1 ORDER BY lease_until, id LIMIT $4)
-        RETURNING id, state, reserved_at, expires_at, lease_until, route, body_hash, note, tx, receipt",
+        RETURNING id, state, reserved_at, expires_at, lease_until, route, body_hash, note, tx, receipt, from_block, sent",
     postgres: "UPDATE replay SET state = 3, ticket = $2, lease_until = $3 WHERE id IN (
         SELECT id FROM replay WHERE state IN (1, 3) AND lease_until <= $1 ORDER BY lease_until, id LIMIT $4 FOR UPDATE SKIP LOCKED)
-        RETURNING id, state, reserved_at, expires_at, lease_until, route, body_hash, note, tx, receipt",
+        RETURNING id, state, reserved_at, expires_at, lease_until, route, body_hash, note, tx, receipt, from_block, sent",
 };
 // limit.
-pub(super) const UNKNOWNS: &str = "SELECT id, state, reserved_at, expires_at, lease_until, route, body_hash, note, tx, receipt
+pub(super) const UNKNOWNS: &str =
+    "SELECT id, state, reserved_at, expires_at, lease_until, route, body_hash, note, tx, receipt, from_block, sent
     FROM replay WHERE state IN (1, 3) ORDER BY lease_until, id LIMIT $1";
 // id.
-pub(super) const ENTRY: &str = "SELECT id, state, reserved_at, expires_at, lease_until, route, body_hash, note, tx, receipt
+pub(super) const ENTRY: &str =
+    "SELECT id, state, reserved_at, expires_at, lease_until, route, body_hash, note, tx, receipt, from_block, sent
     FROM replay WHERE id = $1";
 
 // now, limit.

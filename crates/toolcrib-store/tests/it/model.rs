@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 
+use alloy_primitives::B256;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use toolcrib_store::Error;
@@ -26,6 +27,7 @@ enum Step {
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let action = prop_oneof![
         4 => Just(Action::BeginSettlement),
+        2 => Just(Action::RecordSent),
         4 => Just(Action::Settle),
         2 => Just(Action::Consume),
         2 => Just(Action::MarkUnknown),
@@ -103,6 +105,7 @@ impl Model {
             (Action::Settle, State::Settling | State::Unknown) => {
                 (known.state, known.paid, known.keep) = (State::Settled, true, known.expires.max(now + 3_600));
             }
+            (Action::RecordSent, State::Settling) => {}
             (Action::Consume, State::Reserved) => known.state = State::Settled,
             (Action::MarkUnknown, State::Settling) => (known.state, known.lease) = (State::Unknown, now),
             (Action::Release, State::Reserved | State::Settling | State::Unknown) => drop(self.payments.remove(&nonce)),
@@ -176,9 +179,11 @@ async fn compare(store: &dyn ReplayStore, steps: &[Step]) {
                     assert!(state.is_some_and(|state| action.allowed_in(state)), "{}: the table disagrees", place());
                 }
                 let id = key(nonce);
-                let settlement = Settlement { lease_until: at(model.now - NOW.seconds() + 30), note: b"", result: None };
+                let settlement =
+                    Settlement { lease_until: at(model.now - NOW.seconds() + 30), note: b"", result: None, from_block: None };
                 let got = match action {
                     Action::BeginSettlement => said(store.begin_settlement(&id, ticket, &settlement).await),
+                    Action::RecordSent => said(store.record_sent(&id, ticket, B256::repeat_byte(1)).await),
                     Action::Settle => said(store.settle(&id, &receipt(1), now).await),
                     Action::Consume => said(store.consume(&id, ticket).await),
                     Action::MarkUnknown => said(store.mark_unknown(&id, ticket, now).await),

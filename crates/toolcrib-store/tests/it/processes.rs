@@ -108,7 +108,7 @@ async fn child() {
                 let Reserve::Reserved(ticket) = answer else { panic!("{answer:?}") };
                 say(&format!("{nonce} reserved"));
                 let body = result(format!("result {nonce}").as_bytes());
-                let settlement = Settlement { lease_until: at(30), note: b"the payment", result: Some(&body) };
+                let settlement = Settlement { lease_until: at(30), note: b"the payment", result: Some(&body), from_block: None };
                 store.begin_settlement(&key(nonce), ticket, &settlement).await.unwrap();
                 say(&format!("{nonce} settling"));
                 if nonce % 3 == 2 {

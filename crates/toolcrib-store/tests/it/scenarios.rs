@@ -52,7 +52,7 @@ pub(crate) fn result(body: &[u8]) -> StoredResult {
 }
 
 const fn sending(result: Option<&StoredResult>) -> Settlement<'_> {
-    Settlement { lease_until: at(90), note: b"the payment", result }
+    Settlement { lease_until: at(90), note: b"the payment", result, from_block: Some(7) }
 }
 
 fn again(secret: &[u8]) -> Again<'static> {
@@ -247,11 +247,18 @@ scenarios! {
             store.begin_settlement(&key(nonce), ticket, &sending(Some(&result(b"sunny")))).await.unwrap();
             tickets.push(ticket);
         }
+        // What proves whose transfer is on the chain outlives the process that began the settlement.
+        store.record_sent(&key(4), tickets[4], B256::repeat_byte(8)).await.unwrap();
+        store.record_sent(&key(4), tickets[4], B256::repeat_byte(9)).await.unwrap();
+        refused(store.record_sent(&key(4), tickets[3], B256::repeat_byte(7)).await, "store.not_holder");
         store.mark_unknown(&key(4), tickets[4], at(5)).await.unwrap();
         assert_eq!(store.claim_unknowns(at(4), at(40), 10).await.unwrap(), []);
         let claimed = store.claim_unknowns(at(5), at(40), 10).await.unwrap();
         assert_eq!(claimed.len(), 1, "four are still being settled");
         assert_eq!((claimed[0].0.key, claimed[0].0.note.as_slice()), (key(4), b"the payment".as_slice()));
+        assert_eq!((claimed[0].0.from_block, claimed[0].0.sent), (Some(7), Some(B256::repeat_byte(9))));
+        let other = store.entry(&key(3)).await.unwrap().unwrap();
+        assert_eq!((other.from_block, other.sent), (Some(7), None));
         assert_eq!(store.claim_unknowns(at(39), at(80), 10).await.unwrap(), []);
         // At 90 the leases of the others are over too, and two claim at once.
         let (one, two) = tokio::join!(store.claim_unknowns(at(90), at(150), 3), store.claim_unknowns(at(90), at(150), 3));

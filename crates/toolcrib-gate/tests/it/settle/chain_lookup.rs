@@ -14,7 +14,7 @@ use toolcrib_chain::wallet::LocalWallet;
 use toolcrib_core::clock::{Clock, UnixTime};
 use toolcrib_core::x402::asset;
 use toolcrib_devchain::Devchain;
-use toolcrib_gate::{Due, Found, LocalSettlement, Outcome, SKEW_SECONDS, Settle};
+use toolcrib_gate::{Due, Found, LocalSettlement, Outcome, Record, SKEW_SECONDS, Settle, Unrecorded};
 
 use super::stage::{
     LOCAL, Now, PRICE, Stage, authorization, code, connect, due, offer, other, payer, recipient, settler, signed,
@@ -32,14 +32,14 @@ async fn what_is_not_used_is_open_until_its_time_is_over() {
         let payment = stage.payment_with(|signed| signed.valid_before = end);
         let due = due(&payment, &offer);
         let since = Now.now();
-        assert_eq!(settlement.look_up(due, since).await, Found::Open);
+        assert_eq!(settlement.look_up(due, &Record::since(since)).await, Found::Open);
         stage.dev("evm_setNextBlockTimestamp", json!([end - 1])).await;
         stage.mine().await;
-        assert_eq!(settlement.look_up(due, since).await, Found::Open, "the last second in which it can be used");
+        assert_eq!(settlement.look_up(due, &Record::since(since)).await, Found::Open, "the last second in which it can be used");
         stage.dev("evm_setNextBlockTimestamp", json!([end])).await;
         stage.mine().await;
-        assert_eq!(settlement.look_up(due, since).await, Found::Never);
-        assert_eq!(settlement.settle(due).await, Outcome::Refused { reason: "expired".to_owned() });
+        assert_eq!(settlement.look_up(due, &Record::since(since)).await, Found::Never);
+        assert_eq!(settlement.settle(due, &Unrecorded).await, Outcome::Refused { reason: "expired".to_owned() });
         assert_eq!(stage.settled().await, 0);
     }
 }
@@ -77,7 +77,8 @@ async fn only_transfers_since_the_payment_was_taken_count() {
                     (time + SKEW_SECONDS + 1, &Found::Spent),
                     (end + 1_000_000, &Found::Spent),
                 ] {
-                    let found = settlement.look_up(due, seconds(since)).await;
+                    let found =
+                        settlement.look_up(due, &Record { transaction: Some(hash), ..Record::since(seconds(since)) }).await;
                     assert_eq!(&found, expected, "since {since}, used at {time}, newest {end}");
                 }
             }
@@ -95,12 +96,13 @@ async fn a_node_that_shows_few_blocks_at_a_time_is_asked_more_often() {
     for _ in 0..60 {
         stage.mine().await;
     }
-    let outcome = settlement.settle(due).await;
+    let outcome = settlement.settle(due, &Unrecorded).await;
     let Outcome::Settled { transaction } = outcome else { panic!("{outcome:?}") };
     for _ in 0..10 {
         stage.mine().await;
     }
-    assert_eq!(settlement.look_up(due, since).await, Found::Settled { transaction });
+    let record = Record { transaction: Some(transaction), ..Record::since(since) };
+    assert_eq!(settlement.look_up(due, &record).await, Found::Settled { transaction });
 }
 
 /// The rule about final blocks, on a chain that has them: one with a public number, on which only the development accounts sign.
@@ -122,11 +124,11 @@ async fn on_public_chains_only_a_final_block_ends_it() {
     devchain.mine(70);
     devchain.increase_time(Duration::from_secs(200));
     devchain.mine(1);
-    assert_eq!(settlement.look_up(due, now).await, Found::Open, "its time is over, but not in a final block");
+    assert_eq!(settlement.look_up(due, &Record::since(now)).await, Found::Open, "its time is over, but not in a final block");
     devchain.mine(63);
-    assert_eq!(settlement.look_up(due, now).await, Found::Open);
+    assert_eq!(settlement.look_up(due, &Record::since(now)).await, Found::Open);
     devchain.mine(1);
-    assert_eq!(settlement.look_up(due, now).await, Found::Never);
+    assert_eq!(settlement.look_up(due, &Record::since(now)).await, Found::Never);
 }
 
 #[tokio::test]
@@ -137,10 +139,10 @@ async fn a_node_that_does_not_answer_leaves_it_unclear() {
     let token = asset::usdc(LOCAL).expect("listed");
     let offer = offer(&token, PRICE);
     let payment = signed(&offer, &token, authorization(payer().address()), payer());
-    let found = settlement.look_up(due(&payment, &offer), Now.now()).await;
+    let found = settlement.look_up(due(&payment, &offer), &Record::since(Now.now())).await;
     assert!(matches!(found, Found::Unclear { .. }), "there is no token: {found:?}");
     drop(devchain);
-    let found = settlement.look_up(due(&payment, &offer), Now.now()).await;
+    let found = settlement.look_up(due(&payment, &offer), &Record::since(Now.now())).await;
     assert!(matches!(found, Found::Unclear { .. }), "{found:?}");
 }
 
@@ -162,23 +164,25 @@ async fn a_reorganisation_opens_it_again() {
     let payment = signed(&offer, &token, authorization(payer().address()), payer());
     let due = due(&payment, &offer);
     let since = Now.now();
-    let outcome = settlement.settle(due).await;
+    let outcome = settlement.settle(due, &Unrecorded).await;
     let Outcome::Settled { transaction } = outcome else { panic!("{outcome:?}") };
-    assert_eq!(settlement.look_up(due, since).await, Found::Settled { transaction });
+    let record = Record { transaction: Some(transaction), ..Record::since(since) };
+    assert_eq!(settlement.look_up(due, &record).await, Found::Settled { transaction });
     devchain.reorg(1).expect("a block to replace");
-    assert_eq!(settlement.look_up(due, since).await, Found::Open);
+    assert_eq!(settlement.look_up(due, &Record::since(since)).await, Found::Open);
     // The number of the lost transaction is free again, which shows when the next one is not mined; sent again, the lost one closes
     // the gap.
     let late = signed(&offer, &token, authorization(payer().address()), payer());
     let late = Due { payment: &late, ..due };
-    let outcome = settlement.settle(late).await;
+    let outcome = settlement.settle(late, &Unrecorded).await;
     assert!(matches!(outcome, Outcome::Unknown { transaction: Some(_), .. }), "{outcome:?}");
-    assert_eq!(settlement.look_up(late, since).await, Found::Open);
-    let outcome = settlement.settle(due).await;
+    assert_eq!(settlement.look_up(late, &Record::since(since)).await, Found::Open);
+    let outcome = settlement.settle(due, &Unrecorded).await;
     let Outcome::Settled { transaction } = outcome else { panic!("{outcome:?}") };
-    assert_eq!(settlement.look_up(due, since).await, Found::Settled { transaction });
+    let record = Record { transaction: Some(transaction), ..Record::since(since) };
+    assert_eq!(settlement.look_up(due, &record).await, Found::Settled { transaction });
     // The payer had enough for one of them.
-    let outcome = settlement.settle(late).await;
+    let outcome = settlement.settle(late, &Unrecorded).await;
     assert_eq!(outcome, Outcome::Refused { reason: "insufficient_funds".to_owned() });
     let paid = IEIP3009::balanceOfCall { account: recipient() }.abi_encode();
     let request = TransactionRequest::default().to(token.address).input(Bytes::from(paid).into());

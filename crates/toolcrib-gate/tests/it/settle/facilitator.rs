@@ -15,7 +15,8 @@ use toolcrib_core::money::Amount;
 use toolcrib_core::x402::{Offer, Payment, Version, asset, read_facilitator_request};
 use toolcrib_fetch::{Resolve, ResolveError};
 use toolcrib_gate::{
-    Configured, ConfiguredUrl, Facilitator, FacilitatorCall, Found, Headers, Outcome, Settle, SystemClock, Verdict,
+    Configured, ConfiguredUrl, Facilitator, FacilitatorCall, Found, Headers, Outcome, Record, Settle, SystemClock, Unrecorded,
+    Verdict,
 };
 
 use super::scripted::{Reply, Scripted};
@@ -95,7 +96,8 @@ async fn every_way_to_answer() {
         ("refused with 200", vec![failed(200, "insufficient_funds")], End::Refused("insufficient_funds"), 1),
         ("refused with 400", vec![failed(400, "invalid_scheme")], End::Refused("invalid_scheme"), 1),
         ("refused with 402", vec![failed(402, "insufficient_funds")], End::Refused("insufficient_funds"), 1),
-        ("refused with a sentence", vec![failed(200, &format!("call to {key} failed"))], End::Refused("settlement_refused"), 1),
+        ("refused with a sentence", vec![failed(200, &format!("call to {key} failed"))], End::Unknown(None), 1),
+        ("refused for a word of tomorrow", vec![failed(200, "transaction_failed")], End::Unknown(None), 1),
         ("refused for a used nonce", vec![failed(200, "invalid_nonce_already_used")], End::Unknown(None), 1),
         ("refused unexpectedly", vec![failed(500, "unexpected_settle_error")], End::Unknown(None), 1),
         (
@@ -105,9 +107,9 @@ async fn every_way_to_answer() {
             1,
         ),
         ("400 without a word", vec![plain(400, "{}")], End::Unknown(None), 1),
-        ("401", vec![plain(401, r#"{"error":"who are you"}"#)], End::NotAttempted, 1),
-        ("404", vec![plain(404, "not here")], End::NotAttempted, 1),
-        ("429", vec![plain(429, "")], End::NotAttempted, 1),
+        ("401", vec![plain(401, r#"{"error":"who are you"}"#)], End::Unknown(None), 1),
+        ("404", vec![plain(404, "not here")], End::Unknown(None), 1),
+        ("429", vec![plain(429, "")], End::Unknown(None), 1),
         ("401 that speaks of success", vec![plain(401, r#"{"success":"maybe"}"#)], End::Unknown(None), 1),
         ("redirect", vec![plain(307, "")], End::Unknown(None), 1),
         ("500", vec![plain(500, r#"{"error":"oh"}"#)], End::Unknown(None), 1),
@@ -141,7 +143,7 @@ async fn every_way_to_answer() {
     let (offer, payment) = (offered(), paid());
     for (name, replies, expected, asked) in table {
         let server = Scripted::start(replies).await;
-        let outcome = at(&server).settle(due(&payment, &offer)).await;
+        let outcome = at(&server).settle(due(&payment, &offer), &Unrecorded).await;
         check(name, &outcome, &expected, asked, server.requests().len());
         assert!(!format!("{outcome:?}").contains("s3cret"), "{outcome:?}");
         let bodies: Vec<_> = server.requests().into_iter().map(|request| request.body).collect();
@@ -159,8 +161,8 @@ async fn every_way_to_check() {
     let unclear = Verdict::Unclear { detail: String::new() };
     let (offer, payment) = (offered(), paid());
     for (name, reply, expected) in [
-        ("valid", valid(""), Verdict::Good),
-        ("valid of the payer", valid(&format!(r#","payer":"{payer}""#)), Verdict::Good),
+        ("valid", valid(""), Verdict::Good { from_block: None }),
+        ("valid of the payer", valid(&format!(r#","payer":"{payer}""#)), Verdict::Good { from_block: None }),
         ("valid of a stranger", valid(&format!(r#","payer":"{}""#, Address::repeat_byte(1))), unclear.clone()),
         ("invalid", invalid(200, "insufficient_funds"), bad("insufficient_funds")),
         ("invalid with 400", invalid(400, "invalid_payload"), bad("invalid_payload")),
@@ -211,7 +213,7 @@ async fn without_a_connection_nothing_was_attempted() {
         at(&plain).authorize(|_| std::future::pending()),
     ] {
         let facilitator = facilitator.settle_time(Duration::from_secs(2)).verify_time(Duration::from_secs(1));
-        let outcome = facilitator.settle(due(&payment, &offer)).await;
+        let outcome = facilitator.settle(due(&payment, &offer), &Unrecorded).await;
         check("not reached", &outcome, &End::NotAttempted, 0, plain.requests().len());
         assert!(!format!("{outcome:?}").contains("s3cret"), "{outcome:?}");
         let verdict = facilitator.verify(due(&payment, &offer)).await;
@@ -233,7 +235,7 @@ async fn requests_are_written_from_what_was_understood() {
             async move { Ok(Headers::new().with("authorization", &format!("Bearer {}-{number}", call.name()))?) }
         });
         facilitator.verify(due(&payment, &offer)).await;
-        facilitator.settle(due(&payment, &offer)).await;
+        facilitator.settle(due(&payment, &offer), &Unrecorded).await;
         let requests = server.requests();
         assert_eq!(requests.len(), 2);
         for (request, (line, token)) in
@@ -261,13 +263,13 @@ async fn what_can_never_settle_is_not_asked_for() {
     let token = asset::usdc(LOCAL).expect("listed");
     let mut offer = offered();
     let nameless = signed_in(Version::V1, &offer, &token, authorization(payer().address()), payer());
-    let outcome = at(&server).settle(due(&nameless, &offer)).await;
+    let outcome = at(&server).settle(due(&nameless, &offer), &Unrecorded).await;
     check("version 1 has no name for the network", &outcome, &End::Refused("unsupported_network"), 0, server.requests().len());
     offer.amount = Amount::new(U256::ZERO);
     let mut nothing = authorization(payer().address());
     nothing.value = offer.amount;
     let nothing = signed(&offer, &token, nothing, payer());
-    let outcome = at(&server).settle(due(&nothing, &offer)).await;
+    let outcome = at(&server).settle(due(&nothing, &offer), &Unrecorded).await;
     check("zero", &outcome, &End::Refused("zero_value"), 0, server.requests().len());
     assert_eq!(at(&server).verify(due(&nothing, &offer)).await, Verdict::Bad { reason: "zero_value".to_owned() });
     assert_eq!(server.requests().len(), 0);
@@ -319,28 +321,34 @@ async fn with_a_node_success_has_to_be_on_the_chain() {
         let hash = stage.send(&other(), stage.token.address, stage.transfer(&payment)).await;
         let server = Scripted::start([succeeded(hash)]).await;
         let facilitator = at(&server).confirm_with([stage.chain.clone()]);
-        assert_eq!(facilitator.settle(due(&payment, &offer)).await, Outcome::Settled { transaction: hash });
-        assert_eq!(facilitator.look_up(due(&payment, &offer), since).await, Found::Settled { transaction: hash });
+        assert_eq!(facilitator.settle(due(&payment, &offer), &Unrecorded).await, Outcome::Settled { transaction: hash });
+        assert_eq!(facilitator.look_up(due(&payment, &offer), &Record::since(since)).await, Found::Settled { transaction: hash });
         // The same transaction for another payment; one that was mined and failed; one that does not exist.
         let next = stage.payment();
         let failed = failed_transaction(&stage, &payment).await;
         for (name, claimed, looked_for) in [("another's", hash, None), ("failed", failed, None), ("none", HASH, Some(HASH))] {
             let server = Scripted::start([succeeded(claimed)]).await;
             let facilitator = at(&server).confirm_with([stage.chain.clone()]);
-            let outcome = facilitator.settle(due(&next, &offer)).await;
+            let outcome = facilitator.settle(due(&next, &offer), &Unrecorded).await;
             check(name, &outcome, &End::Unknown(looked_for), 1, server.requests().len());
-            assert_eq!(facilitator.look_up(due(&next, &offer), since).await, Found::Open, "{name}");
+            assert_eq!(facilitator.look_up(due(&next, &offer), &Record::since(since)).await, Found::Open, "{name}");
         }
         stage.assert_paid(1).await;
         // A hash that is wrong, of a payment that was made all the same.
         let theirs = stage.send(&other(), stage.token.address, stage.transfer(&next)).await;
         let server = Scripted::start([succeeded(hash)]).await;
         let facilitator = at(&server).confirm_with([stage.chain.clone()]);
-        check("wrong", &facilitator.settle(due(&next, &offer)).await, &End::Unknown(None), 1, server.requests().len());
-        assert_eq!(facilitator.look_up(due(&next, &offer), since).await, Found::Settled { transaction: theirs });
+        check(
+            "wrong",
+            &facilitator.settle(due(&next, &offer), &Unrecorded).await,
+            &End::Unknown(None),
+            1,
+            server.requests().len(),
+        );
+        assert_eq!(facilitator.look_up(due(&next, &offer), &Record::since(since)).await, Found::Settled { transaction: theirs });
         stage.assert_paid(2).await;
         // Without a node nobody can tell.
-        let found = at(&server).look_up(due(&next, &offer), since).await;
+        let found = at(&server).look_up(due(&next, &offer), &Record::since(since)).await;
         assert!(matches!(found, Found::Unclear { .. }), "{found:?}");
     }
 }

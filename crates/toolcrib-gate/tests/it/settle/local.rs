@@ -19,7 +19,7 @@ use toolcrib_core::money::Amount;
 use toolcrib_core::x402::{ChainAddress, asset};
 use toolcrib_devchain::Devchain;
 use toolcrib_devchain::accounts::dev_signers;
-use toolcrib_gate::{Found, LocalSettlement, Outcome, Settle, Verdict};
+use toolcrib_gate::{Found, LocalSettlement, Outcome, Record, Settle, Unrecorded, Verdict};
 
 use super::scripted::{Loss, lossy};
 use super::stage::{
@@ -42,6 +42,11 @@ fn transaction(outcome: &Outcome) -> B256 {
     }
 }
 
+/// The record of a payment whose transaction was written down before it was broadcast.
+fn recorded(since: UnixTime, transaction: B256) -> Record {
+    Record { transaction: Some(transaction), ..Record::since(since) }
+}
+
 /// The transaction that an unknown outcome names.
 #[track_caller]
 fn named(outcome: &Outcome) -> Option<B256> {
@@ -58,18 +63,20 @@ async fn money_moves_once_and_is_found_again() {
         let (settlement, offer, payment) = (stage.settlement(), stage.offer(), stage.payment());
         let due = due(&payment, &offer);
         let since = Now.now();
-        assert_eq!(settlement.look_up(due, since).await, Found::Open);
-        assert_eq!(settlement.verify(due).await, Verdict::Good);
+        assert_eq!(settlement.look_up(due, &Record::since(since)).await, Found::Open);
+        assert!(matches!(settlement.verify(due).await, Verdict::Good { from_block: Some(_) }));
         assert_eq!(stage.settled().await, 0, "checking sends nothing");
-        let hash = transaction(&settlement.settle(due).await);
+        let hash = transaction(&settlement.settle(due, &Unrecorded).await);
         assert_eq!(stage.settled().await, 1);
         stage.assert_paid(1).await;
-        // A second time it is neither settled nor refused: the nonce is used, and by whom is a matter of when.
+        // A second time the nonce is used, and not by what is settled now.
         assert_eq!(settlement.verify(due).await, bad("nonce_used"));
-        assert_eq!(named(&settlement.settle(due).await), Some(hash));
-        assert_eq!(settlement.look_up(due, since).await, Found::Settled { transaction: hash });
-        let later = UnixTime::from_seconds(stage.time().await as i64 + 100);
-        assert_eq!(settlement.look_up(due, later).await, Found::Spent, "a transfer before the payment was taken is not its");
+        assert_eq!(settlement.settle(due, &Unrecorded).await, Outcome::Replayed);
+        // Only who has it on record that this transaction is its own may credit it.
+        assert_eq!(settlement.look_up(due, &recorded(since, hash)).await, Found::Settled { transaction: hash });
+        assert_eq!(settlement.look_up(due, &Record::since(since)).await, Found::Elsewhere { transaction: hash });
+        let after = Record { from_block: Some(stage.chain.block_number().await.expect("a number")), ..recorded(since, hash) };
+        assert_eq!(settlement.look_up(due, &after).await, Found::Spent, "a transfer before the payment was taken is not its");
         assert_eq!(stage.settled().await, 1);
         stage.assert_paid(1).await;
     }
@@ -84,10 +91,10 @@ async fn accounts_with_code_sign_in_their_own_way() {
         let (settlement, offer) = (stage.settlement(), stage.offer());
         let forged = signed(&offer, &stage.token, authorization(account), payer());
         assert_eq!(settlement.verify(due(&forged, &offer)).await, bad("invalid_signature"));
-        assert_eq!(settlement.settle(due(&forged, &offer)).await, refused("invalid_signature"));
+        assert_eq!(settlement.settle(due(&forged, &offer), &Unrecorded).await, refused("invalid_signature"));
         let payment = signed(&offer, &stage.token, authorization(account), owner);
-        assert_eq!(settlement.verify(due(&payment, &offer)).await, Verdict::Good);
-        transaction(&settlement.settle(due(&payment, &offer)).await);
+        assert!(matches!(settlement.verify(due(&payment, &offer)).await, Verdict::Good { from_block: Some(_) }));
+        transaction(&settlement.settle(due(&payment, &offer), &Unrecorded).await);
         assert_eq!((stage.balance(account).await, stage.balance(recipient()).await), (FUNDS - PRICE, PRICE));
         assert_eq!(stage.settled().await, 1);
     }
@@ -124,7 +131,7 @@ async fn what_is_refused_costs_no_transaction() {
             (&ours, signed(&ours, &stage.token, authorization(payer().address()), &dev_signers()[2]), "invalid_signature"),
         ] {
             assert_eq!(settlement.verify(due(&payment, offer)).await, bad(reason));
-            assert_eq!(settlement.settle(due(&payment, offer)).await, refused(reason));
+            assert_eq!(settlement.settle(due(&payment, offer), &Unrecorded).await, refused(reason));
         }
         assert_eq!(stage.settled().await, 0);
         stage.assert_paid(0).await;
@@ -136,17 +143,17 @@ async fn caps_hold_and_an_empty_account_sends_nothing() {
     for stage in Stage::each().await {
         let (offer, payment) = (stage.offer(), stage.payment());
         let due = due(&payment, &offer);
-        assert_eq!(stage.settlement().max_gas(30_000).settle(due).await, refused("too_much_gas"));
-        let dear = stage.settlement().max_fee(U256::from(1_000)).settle(due).await;
+        assert_eq!(stage.settlement().max_gas(30_000).settle(due, &Unrecorded).await, refused("too_much_gas"));
+        let dear = stage.settlement().max_fee(U256::from(1_000)).settle(due, &Unrecorded).await;
         assert!(matches!(dear, Outcome::NotAttempted { .. }), "{dear:?}");
         let poor = Arc::new(LocalWallet::random().expect("a key"));
         let poor = LocalSettlement::new(poor, [stage.chain.clone()]).recipients([recipient()]);
-        assert_eq!(poor.verify(due).await, Verdict::Good, "the payment is good");
-        let outcome = poor.settle(due).await;
+        assert!(matches!(poor.verify(due).await, Verdict::Good { from_block: Some(_) }), "the payment is good");
+        let outcome = poor.settle(due, &Unrecorded).await;
         assert!(matches!(&outcome, Outcome::NotAttempted { detail } if detail.contains("cannot pay")), "{outcome:?}");
         assert_eq!(stage.settled().await, 0);
         // The payment is as good as before.
-        transaction(&stage.settlement().settle(due).await);
+        transaction(&stage.settlement().settle(due, &Unrecorded).await);
         stage.assert_paid(1).await;
     }
 }
@@ -158,10 +165,10 @@ async fn somebody_else_sends_it_first() {
         let (settlement, offer, payment) = (stage.settlement(), stage.offer(), stage.payment());
         let due = due(&payment, &offer);
         let since = Now.now();
-        assert_eq!(settlement.verify(due).await, Verdict::Good);
+        assert!(matches!(settlement.verify(due).await, Verdict::Good { from_block: Some(_) }));
         let theirs = stage.send(&other(), stage.token.address, stage.transfer(&payment)).await;
-        assert_eq!(named(&settlement.settle(due).await), Some(theirs));
-        assert_eq!(settlement.look_up(due, since).await, Found::Settled { transaction: theirs });
+        assert_eq!(settlement.settle(due, &Unrecorded).await, Outcome::Replayed);
+        assert_eq!(settlement.look_up(due, &Record::since(since)).await, Found::Elsewhere { transaction: theirs });
         assert_eq!(stage.settled().await, 0);
         stage.assert_paid(1).await;
     }
@@ -180,7 +187,7 @@ async fn somebody_else_is_faster_in_the_same_block() {
         stage.automine(false).await;
         let task = {
             let (settlement, offer, payment) = (settlement.clone(), offer.clone(), payment.clone());
-            tokio::spawn(async move { settlement.settle(due(&payment, &offer)).await })
+            tokio::spawn(async move { settlement.settle(due(&payment, &offer), &Unrecorded).await })
         };
         while stage.waiting(settler().address()).await == 0 {
             tokio::time::sleep(Duration::from_millis(10)).await;
@@ -188,13 +195,14 @@ async fn somebody_else_is_faster_in_the_same_block() {
         stage.chain.broadcast(&theirs).await.expect("sent");
         stage.mine().await;
         let outcome = task.await.expect("no panic");
-        assert_eq!(named(&outcome), Some(theirs.hash), "{outcome:?}");
-        assert_eq!(settlement.look_up(due(&payment, &offer), since).await, Found::Settled { transaction: theirs.hash });
+        assert_eq!(outcome, Outcome::Replayed);
+        let found = settlement.look_up(due(&payment, &offer), &Record::since(since)).await;
+        assert_eq!(found, Found::Elsewhere { transaction: theirs.hash });
         assert_eq!(stage.settled().await, 1, "ours was mined and failed");
         stage.assert_paid(1).await;
         stage.automine(true).await;
         let payment = stage.payment();
-        transaction(&settlement.settle(due(&payment, &offer)).await);
+        transaction(&settlement.settle(due(&payment, &offer), &Unrecorded).await);
         stage.assert_paid(2).await;
     }
 }
@@ -206,27 +214,27 @@ async fn taken_back_or_spent_between_check_and_settlement() {
         let (settlement, offer) = (stage.settlement(), stage.offer());
         let since = Now.now();
         let cancelled = stage.payment();
-        assert_eq!(settlement.verify(due(&cancelled, &offer)).await, Verdict::Good);
+        assert!(matches!(settlement.verify(due(&cancelled, &offer)).await, Verdict::Good { from_block: Some(_) }));
         stage.cancel(&cancelled).await;
-        assert_eq!(settlement.settle(due(&cancelled, &offer)).await, refused("nonce_used"));
-        assert_eq!(settlement.look_up(due(&cancelled, &offer), since).await, Found::Spent);
+        assert_eq!(settlement.settle(due(&cancelled, &offer), &Unrecorded).await, Outcome::Replayed);
+        assert_eq!(settlement.look_up(due(&cancelled, &offer), &Record::since(since)).await, Found::Spent);
         // The same nonce, used for a transfer of the payer to himself.
         let payment = stage.payment();
         let elsewhere = stage.payment_with(|signed| (signed.nonce, signed.to) = (payment.authorization.nonce, payer().address()));
         stage.send(&other(), stage.token.address, stage.transfer(&elsewhere)).await;
-        assert_eq!(settlement.settle(due(&payment, &offer)).await, refused("nonce_used"));
-        assert_eq!(settlement.look_up(due(&payment, &offer), since).await, Found::Spent);
+        assert_eq!(settlement.settle(due(&payment, &offer), &Unrecorded).await, Outcome::Replayed);
+        assert_eq!(settlement.look_up(due(&payment, &offer), &Record::since(since)).await, Found::Spent);
         // The money is gone.
         let late = stage.payment();
-        assert_eq!(settlement.verify(due(&late, &offer)).await, Verdict::Good);
+        assert!(matches!(settlement.verify(due(&late, &offer)).await, Verdict::Good { from_block: Some(_) }));
         let mut rest = stage.payment_with(|signed| signed.value = Amount::new(U256::from(FUNDS)));
         rest = stage.payment_with(|signed| {
             *signed = rest.authorization;
             signed.to = other().address();
         });
         stage.send(&other(), stage.token.address, stage.transfer(&rest)).await;
-        assert_eq!(settlement.settle(due(&late, &offer)).await, refused("insufficient_funds"));
-        assert_eq!(settlement.look_up(due(&late, &offer), since).await, Found::Open);
+        assert_eq!(settlement.settle(due(&late, &offer), &Unrecorded).await, refused("insufficient_funds"));
+        assert_eq!(settlement.look_up(due(&late, &offer), &Record::since(since)).await, Found::Open);
         assert_eq!((stage.settled().await, stage.balance(recipient()).await), (0, 0));
     }
 }
@@ -235,13 +243,14 @@ async fn taken_back_or_spent_between_check_and_settlement() {
 async fn forty_at_once(stage: &Stage, settlement: &LocalSettlement, first: u64) {
     let offer = stage.offer();
     let payments: Vec<_> = (0..40).map(|_| stage.payment()).collect();
-    let outcomes = join_all(payments.iter().map(|payment| settlement.settle(due(payment, &offer)))).await;
+    let outcomes = join_all(payments.iter().map(|payment| settlement.settle(due(payment, &offer), &Unrecorded))).await;
     let mut numbers = Vec::new();
     for (payment, outcome) in payments.iter().zip(&outcomes) {
         let hash = transaction(outcome);
         let found = stage.chain.provider().get_transaction_by_hash(hash).await.expect("an answer").expect("mined");
         numbers.push(number(&found));
-        assert_eq!(settlement.look_up(due(payment, &offer), Now.now()).await, Found::Settled { transaction: hash });
+        let found = settlement.look_up(due(payment, &offer), &recorded(Now.now(), hash)).await;
+        assert_eq!(found, Found::Settled { transaction: hash });
     }
     numbers.sort_unstable();
     assert_eq!(numbers, (first..first + 40).collect::<Vec<_>>());
@@ -281,7 +290,7 @@ async fn the_key_may_be_used_elsewhere_in_between() {
         let (settlement, offer) = (stage.settlement(), stage.offer());
         for round in 0..3_u64 {
             let payment = stage.payment();
-            transaction(&settlement.settle(due(&payment, &offer)).await);
+            transaction(&settlement.settle(due(&payment, &offer), &Unrecorded).await);
             stage.send(&settler(), other().address(), Bytes::new()).await;
             assert_eq!(stage.settled().await, 2 * (round + 1));
         }
@@ -321,10 +330,10 @@ async fn a_number_that_was_not_sent_is_used_again() {
         let settlement = LocalSettlement::new(Arc::new(wallet), [stage.chain.clone()]).recipients([recipient()]);
         let offer = stage.offer();
         let (first, second) = (stage.payment(), stage.payment());
-        transaction(&settlement.settle(due(&first, &offer)).await);
-        let outcome = settlement.settle(due(&second, &offer)).await;
+        transaction(&settlement.settle(due(&first, &offer), &Unrecorded).await);
+        let outcome = settlement.settle(due(&second, &offer), &Unrecorded).await;
         assert!(matches!(outcome, Outcome::NotAttempted { .. }), "{outcome:?}");
-        transaction(&settlement.settle(due(&second, &offer)).await);
+        transaction(&settlement.settle(due(&second, &offer), &Unrecorded).await);
         assert_eq!(stage.settled().await, 2);
         stage.assert_paid(2).await;
     }
@@ -348,10 +357,10 @@ async fn a_transaction_that_is_lost_on_the_way_leaves_no_gap() {
         let offer = stage.offer();
         let (first, second) = (stage.payment(), stage.payment());
         let since = Now.now();
-        assert!(named(&settlement.settle(due(&first, &offer)).await).is_some(), "nobody knows whether it arrived");
-        assert_eq!(settlement.look_up(due(&first, &offer), since).await, Found::Open);
-        transaction(&settlement.settle(due(&second, &offer)).await);
-        transaction(&settlement.settle(due(&first, &offer)).await);
+        assert!(named(&settlement.settle(due(&first, &offer), &Unrecorded).await).is_some(), "nobody knows whether it arrived");
+        assert_eq!(settlement.look_up(due(&first, &offer), &Record::since(since)).await, Found::Open);
+        transaction(&settlement.settle(due(&second, &offer), &Unrecorded).await);
+        transaction(&settlement.settle(due(&first, &offer), &Unrecorded).await);
         assert_eq!(stage.settled().await, 2);
         stage.assert_paid(2).await;
     }
@@ -366,7 +375,7 @@ async fn a_transaction_whose_acknowledgement_is_lost_has_settled() {
         let offer = stage.offer();
         for _ in 0..2 {
             let payment = stage.payment();
-            transaction(&settlement.settle(due(&payment, &offer)).await);
+            transaction(&settlement.settle(due(&payment, &offer), &Unrecorded).await);
         }
         assert_eq!(stage.settled().await, 2);
         stage.assert_paid(2).await;
@@ -382,14 +391,14 @@ async fn a_transaction_that_is_not_mined_in_time_is_unknown_and_found_later() {
         let due = due(&payment, &offer);
         let since = Now.now();
         stage.automine(false).await;
-        let hash = named(&settlement.settle(due).await).expect("a transaction to look for");
-        assert_eq!(settlement.look_up(due, since).await, Found::Open);
+        let hash = named(&settlement.settle(due, &Unrecorded).await).expect("a transaction to look for");
+        assert_eq!(settlement.look_up(due, &Record::since(since)).await, Found::Open);
         // Whoever asks again while it is under way gets the same answer about the same transaction, even when the money is gone.
-        assert_eq!(named(&settlement.settle(due).await), Some(hash));
+        assert_eq!(named(&settlement.settle(due, &Unrecorded).await), Some(hash));
         assert_eq!(stage.waiting(settler().address()).await, 1, "nothing more was sent");
         stage.assert_paid(0).await;
         stage.mine().await;
-        assert_eq!(settlement.look_up(due, since).await, Found::Settled { transaction: hash });
+        assert_eq!(settlement.look_up(due, &recorded(since, hash)).await, Found::Settled { transaction: hash });
         stage.assert_paid(1).await;
     }
 }
@@ -439,7 +448,7 @@ async fn without_a_node_nothing_is_attempted() {
     let payment = signed(&offer, &token, authorization(payer().address()), payer());
     let due = due(&payment, &offer);
     assert!(matches!(settlement.verify(due).await, Verdict::Unclear { .. }));
-    assert!(matches!(settlement.settle(due).await, Outcome::NotAttempted { .. }));
-    assert!(matches!(settlement.look_up(due, Now.now()).await, Found::Unclear { .. }));
+    assert!(matches!(settlement.settle(due, &Unrecorded).await, Outcome::NotAttempted { .. }));
+    assert!(matches!(settlement.look_up(due, &Record::since(Now.now())).await, Found::Unclear { .. }));
     assert!(!format!("{settlement:?}").contains("Secret"), "{settlement:?}");
 }

@@ -20,7 +20,9 @@ pub(crate) struct Budget {
 
 /// Shows the policy and what counts as spent.
 pub(crate) async fn run(arguments: &Budget, settings: &Settings, printer: &mut Printer) -> Result<Done, Stop> {
-    let totals = arguments.purse.open().await?.totals(SystemClock.now()).await.map_err(|error| spend_failure(&error))?;
+    let ledger = arguments.purse.open().await?;
+    let totals = ledger.totals(SystemClock.now()).await.map_err(|error| spend_failure(&error))?;
+    let test = ledger.test_totals(SystemClock.now()).await.map_err(|error| spend_failure(&error))?;
     let policy = &settings.spend.value;
     let rows = [
         ("one call", None, policy.per_call),
@@ -39,6 +41,13 @@ pub(crate) async fn run(arguments: &Budget, settings: &Settings, printer: &mut P
         printer.result(&format!("{:<22}{:>12} USDC\n", "open payments", totals.open.to_string()))?;
         printer.note("`toolcrib payments --open` lists them")?;
     }
+    if test.day > toolcrib_client::Usdc::ZERO {
+        let day = format!("{} of {}", test.day, policy.per_day);
+        printer.result(&format!("{:<22}{day:>12} USDC\n", "a day, test money"))?;
+    }
     printer.detail(&format!("limits from: {}", shown(&settings.spend.origin.to_string())))?;
-    Ok(Done::new(Exit::Yes, json!({ "spent": totals, "policy": policy, "from": settings.spend.origin.word() })))
+    Ok(Done::new(
+        Exit::Yes,
+        json!({ "spent": totals, "spent_test": test, "policy": policy, "from": settings.spend.origin.word() }),
+    ))
 }

@@ -16,6 +16,9 @@ pub(super) fn conclude(result: Result<Called, CallError>, printer: &mut Printer)
     };
     if let Some(paid) = &called.paid {
         printer.note(&format!("paid {}; payment {}, {}", paid.terms.shown(), paid.id, paid.state))?;
+        if paid.state.is_open() {
+            printer.note(&format!("the server sent no valid receipt; `toolcrib payments resolve {}` asks the chain", paid.id))?;
+        }
     } else if let Some(account) = called.identity {
         printer.note(&format!("shown who calls: {account}; nothing was paid"))?;
     }
@@ -49,6 +52,9 @@ pub(super) fn refuse(error: &CallError, printer: &mut Printer) -> Result<Done, S
     let failure = Failure::new(error.code(), error.to_string());
     for line in explanation(error) {
         printer.note(&line)?;
+    }
+    if let Some(id) = error.payment() {
+        printer.note(&format!("  payment {id}: `toolcrib payments resolve {id}` asks the chain what became of it"))?;
     }
     let exit = exit_of(error);
     // A refusal is an answer, and so no error in the envelope.

@@ -100,13 +100,17 @@ async fn send(to: &Endpoint, policy: UrlPolicy, settings: &Settings, printer: &m
             None => text.as_bytes().to_vec(),
         },
     };
-    // A node is only needed for balances, and to see that a local chain is one.
+    // A node is only needed for balances, and to see that a local chain is one. A network that is named limits what is signed.
     let chain = if to.onchain.network.is_some() { Some(to.onchain.chain(printer).await?) } else { None };
     if to.dry_run {
         let dev_chain = chain.as_ref().map(toolcrib_chain::rpc::Chain::chain_id);
         return probe::url(&to.url, dev_chain, &to.reach, printer).await;
     }
     let policy = UrlPolicy { dev_chain: chain.as_ref().map(toolcrib_chain::rpc::Chain::chain_id), ..policy };
-    let client = equipped(to.purse.client(&to.reach, settings).await?, &to.signing, chain)?;
+    let mut builder = to.purse.client(&to.reach, settings).await?;
+    if let Some(chain) = &chain {
+        builder = builder.only_chain(chain.chain_id());
+    }
+    let client = equipped(builder, &to.signing, chain)?;
     conclude(client.call_url(&url, to.method.into(), &body, &policy).await, printer)
 }

@@ -104,7 +104,12 @@ async fn resolve(one: &One, settings: &Settings, printer: &mut Printer) -> Resul
     };
     let shown = transaction.map_or_else(String::new, |hash| format!(" in {hash}"));
     printer.result(&format!("{id} {word}{shown}\n"))?;
-    Ok(Done::new(exit, json!({ "payment": id, "state": word, "transaction": transaction })))
+    // What was paid for and never arrived may still be there.
+    let resumable = word == "settled" && find(one).await?.1.is_resumable();
+    if resumable {
+        printer.note(&format!("`toolcrib payments resume {id}` fetches the result, while the server keeps it"))?;
+    }
+    Ok(Done::new(exit, json!({ "payment": id, "state": word, "transaction": transaction, "resumable": resumable })))
 }
 
 async fn resume(one: &One, settings: &Settings, printer: &mut Printer) -> Result<Done, Stop> {

@@ -18,6 +18,9 @@ pub(crate) struct Keeping {
     /// its URL has a password [env: `TOOLCRIB_STORE`] [default: `gate.db` in the user's state folder]
     #[arg(long, value_name = "PATH")]
     pub(crate) store: Option<String>,
+    /// Servers that serve these tools, this one included; more than one must share a PostgreSQL store
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) replicas: u16,
 }
 
 impl Keeping {
@@ -25,6 +28,11 @@ impl Keeping {
     pub(crate) async fn open(&self) -> Result<(SqlReplay, String), Failure> {
         let failed = |error: toolcrib_store::Error| Failure::new(error.code(), error.to_string());
         let location = self.location()?;
+        // Each of them would take the same payment for a new one.
+        if self.replicas > 1 && !location.is_shared() {
+            let what = format!("{} servers cannot share the store {location}", self.replicas);
+            return Err(Failure::new(codes::cli::USAGE, what).hint("put the URL of a PostgreSQL database into TOOLCRIB_STORE"));
+        }
         let database = Database::open(&location).await.map_err(failed)?;
         Ok((SqlReplay::open(database, Limits::default()).await.map_err(failed)?, location.to_string()))
     }

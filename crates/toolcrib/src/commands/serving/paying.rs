@@ -8,13 +8,14 @@ use clap::Args;
 use toolcrib_chain::rpc::Chain;
 use toolcrib_chain::wallet::Wallet;
 use toolcrib_core::caip::ChainId;
-use toolcrib_core::clock::UnixTime;
 use toolcrib_core::codes;
 use toolcrib_core::finding::Finding;
 use toolcrib_core::tool::Price;
 use toolcrib_core::x402::{Offer, PROTOCOL, asset};
 use toolcrib_fetch::Headers;
-use toolcrib_gate::{Due, Facilitator, Found, LocalSettlement, Outcome, PAYMENT_SECONDS, PaidGate, Settle, Verdict};
+use toolcrib_gate::{
+    Due, Facilitator, Found, Journal, LocalSettlement, Outcome, PAYMENT_SECONDS, PaidGate, Record, Settle, Verdict,
+};
 
 use super::manifests::Loaded;
 use crate::onchain::{OnChain, Signing};
@@ -151,14 +152,14 @@ impl Settle for NobodySettles {
     }
 
     async fn verify(&self, _: Due<'_>) -> Verdict {
-        Verdict::Good
+        Verdict::Good { from_block: None }
     }
 
-    async fn settle(&self, _: Due<'_>) -> Outcome {
+    async fn settle(&self, _: Due<'_>, _: &dyn Journal) -> Outcome {
         Outcome::NotAttempted { detail: "this is a dry run".to_owned() }
     }
 
-    async fn look_up(&self, _: Due<'_>, _: UnixTime) -> Found {
+    async fn look_up(&self, _: Due<'_>, _: &Record) -> Found {
         Found::Unclear { detail: "this is a dry run".to_owned() }
     }
 }

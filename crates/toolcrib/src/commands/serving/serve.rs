@@ -233,7 +233,7 @@ fn announce(
     let event = json!({ "event": "listening", "address": address.to_string(), "origin": origin, "tls": is_tls, "tools": tools, "store": store });
     printer.event(&event)?;
     printer.flush()?;
-    printer.note(&format!("used payments are kept in {}", shown(store)))?;
+    printer.note(&format!("used payments are kept in {}; all servers of these tools must share this store", shown(store)))?;
     if !is_tls {
         printer.note("note: this is plain HTTP; callers need a proxy before it that does TLS for the origin")?;
     }

@@ -1,0 +1,148 @@
+//! What the reason of a failed settlement says about whether a transaction was sent.
+//!
+//! Facilitators report failures from before and after the broadcast with the same shape, and an empty transaction hash proves
+//! nothing: a node can accept a transaction whose acknowledgement is lost. So only reasons that the known facilitators give
+//! before they broadcast anything count as a refusal; every other reason, known or not, leaves the outcome to the chain.
+
+/// What a reason says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SettleReason {
+    /// It is given before anything is broadcast: nothing moved.
+    BeforeBroadcast,
+    /// The nonce is used or cancelled. This request moved nothing, but another one may have.
+    NonceUsed,
+    /// It can be given after a broadcast, or is not known.
+    Undecided,
+}
+
+impl SettleReason {
+    /// Classifies `errorReason` of a settlement response that names no transaction.
+    #[must_use]
+    pub(super) fn of(reason: &str) -> Self {
+        // Version 1 facilitators answer with the text of the exception, which quotes the token's revert.
+        if NONCE_USED.contains(&reason) || reason.to_ascii_lowercase().contains(REVERT_USED) {
+            return Self::NonceUsed;
+        }
+        // Compliance checks run first: `sanctioned_payer_kyt` and the like.
+        if BEFORE_BROADCAST.contains(&reason) || (reason.ends_with("_kyt") && is_word(reason)) {
+            return Self::BeforeBroadcast;
+        }
+        Self::Undecided
+    }
+}
+
+fn is_word(reason: &str) -> bool {
+    reason.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
+}
+
+/// How `FiatToken` refuses a used or cancelled authorization.
+const REVERT_USED: &str = "authorization is used or canceled";
+
+/// Reasons that name a used nonce.
+const NONCE_USED: &[&str] = &["invalid_exact_evm_nonce_already_used", "nonce_already_used", "nonce_used"];
+
+/// Reasons that stock facilitators give before they broadcast. `…_transaction_failed`, `settlement_pending`, `unexpected_…`,
+/// `…_transaction_state` and free text are not among them on purpose: those can follow a broadcast.
+const BEFORE_BROADCAST: &[&str] = &[
+    // The protocol's own list, and the words of version 1.
+    "insufficient_funds",
+    "invalid_json",
+    "invalid_network",
+    "invalid_payload",
+    "invalid_payment",
+    "invalid_payment_requirements",
+    "invalid_scheme",
+    "invalid_signature",
+    "invalid_x402_version",
+    "missing_parameters",
+    "unsupported_network",
+    "unsupported_scheme",
+    // Checks of the `exact` scheme with EIP-3009, in the spellings of the TypeScript, Python and Go packages.
+    "asset_not_deployed_contract",
+    "eip6492_factory_not_allowed",
+    "invalid_exact_evm_authorization_value",
+    "invalid_exact_evm_eip3009_not_supported",
+    "invalid_exact_evm_extra_field",
+    "invalid_exact_evm_failed_to_check_deployment",
+    "invalid_exact_evm_failed_to_get_network_config",
+    "invalid_exact_evm_failed_to_parse_signature",
+    "invalid_exact_evm_failed_to_verify_signature",
+    "invalid_exact_evm_insufficient_balance",
+    "invalid_exact_evm_insufficient_funds",
+    "invalid_exact_evm_missing_eip712_domain",
+    "invalid_exact_evm_network_mismatch",
+    "invalid_exact_evm_payload",
+    "invalid_exact_evm_payload_authorization_valid_after",
+    "invalid_exact_evm_payload_authorization_valid_before",
+    "invalid_exact_evm_payload_authorization_value",
+    "invalid_exact_evm_payload_authorization_value_mismatch",
+    "invalid_exact_evm_payload_missing_signature",
+    "invalid_exact_evm_payload_recipient_mismatch",
+    "invalid_exact_evm_payload_signature",
+    "invalid_exact_evm_payload_undeployed_smart_wallet",
+    "invalid_exact_evm_recipient_mismatch",
+    "invalid_exact_evm_required_amount",
+    "invalid_exact_evm_scheme",
+    "invalid_exact_evm_signature",
+    "invalid_exact_evm_signature_format",
+    "invalid_exact_evm_token_name_mismatch",
+    "invalid_exact_evm_token_version_mismatch",
+    "invalid_exact_evm_transaction_simulation_failed",
+    "invalid_exact_evm_unsupported_scheme",
+    "invalid_exact_evm_verification_failed",
+    "missing_eip712_domain",
+    "network_mismatch",
+    // Checks of hosted facilitators.
+    "amount_too_low",
+    "invalid_bazaar_extension",
+    "kyt_risk_detected",
+    "preflight_validation_failed",
+    "request_blocked_by_location",
+    "self_send_not_allowed",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // attack: T13
+    #[test]
+    fn only_reasons_from_before_a_broadcast_are_refusals() {
+        for reason in BEFORE_BROADCAST.iter().copied().chain(["sanctioned_payer_kyt"]) {
+            assert_eq!(SettleReason::of(reason), SettleReason::BeforeBroadcast, "{reason}");
+        }
+        for reason in [
+            "invalid_exact_evm_nonce_already_used",
+            "execution reverted: FiatTokenV2: authorization is used or canceled",
+            "The contract function \"transferWithAuthorization\" reverted: FiatTokenV2: Authorization is used or canceled",
+        ] {
+            assert_eq!(SettleReason::of(reason), SettleReason::NonceUsed, "{reason}");
+        }
+        for reason in [
+            "",
+            "x",
+            "transaction_failed",
+            "invalid_exact_evm_transaction_failed",
+            "invalid_exact_evm_transaction_failed: nonce too low",
+            "invalid_exact_evm_failed_to_execute_transfer",
+            "invalid_exact_evm_failed_to_get_receipt",
+            "invalid_exact_evm_transfer_event_mismatch",
+            "invalid_transaction_state",
+            "settle_exact_evm_transaction_confirmation_timed_out",
+            "settle_exact_node_failure",
+            "smart_wallet_deployment_failed",
+            "duplicate_settlement",
+            "unexpected_settle_error",
+            "unexpected_error",
+            "unknown_error",
+            "Timed out while waiting for transaction with hash \"0x12\" to be confirmed.",
+            "HTTP request failed. URL: https://rpc.example/ insufficient_funds",
+            // Only the exact word counts: a longer text may say anything.
+            "insufficient_funds for gas",
+            "Insufficient_Funds",
+            "a sentence that ends in _kyt",
+        ] {
+            assert_eq!(SettleReason::of(reason), SettleReason::Undecided, "{reason}");
+        }
+    }
+}
