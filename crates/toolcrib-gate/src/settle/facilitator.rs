@@ -385,10 +385,13 @@ impl Settle for Facilitator {
             return Found::Unclear { detail: format!("there is no node for {}", due.offer.network.as_str()) };
         };
         let found = look_up(trail, record).await;
-        // A facilitator that names a transaction which was mined without the transfer has not made the transfer that is there.
+        // A facilitator whose own transaction was mined and failed has not made the transfer that is there. One that names somebody
+        // else's transaction proves nothing either way.
         match (record.transaction, &found) {
             (Some(named), Found::Settled { transaction }) if named != *transaction => match trail.chain.receipt(named).await {
-                Ok(Some(receipt)) if receipt.transaction_hash == named => credited(found, |transaction| transaction == named),
+                Ok(Some(receipt)) if receipt.transaction_hash == named && !receipt.status() => {
+                    credited(found, |transaction| transaction == named)
+                }
                 _ => found,
             },
             _ => found,
