@@ -385,8 +385,8 @@ impl Settle for Facilitator {
             return Found::Unclear { detail: format!("there is no node for {}", due.offer.network.as_str()) };
         };
         let found = look_up(trail, record).await;
-        // A facilitator whose own transaction was mined and failed has not made the transfer that is there. One that names somebody
-        // else's transaction proves nothing either way.
+        // A facilitator whose own transaction was mined and failed has not made the transfer that is there. One that names
+        // a foreign transaction proves nothing either way.
         match (record.transaction, &found) {
             (Some(named), Found::Settled { transaction }) if named != *transaction => match trail.chain.receipt(named).await {
                 Ok(Some(receipt)) if receipt.transaction_hash == named && !receipt.status() => {

@@ -357,7 +357,10 @@ async fn a_transaction_that_is_lost_on_the_way_leaves_no_gap() {
         let offer = stage.offer();
         let (first, second) = (stage.payment(), stage.payment());
         let since = Now.now();
-        assert!(named(&settlement.settle(due(&first, &offer), &Unrecorded).await).is_some(), "nobody knows whether it arrived");
+        assert!(
+            named(&settlement.settle(due(&first, &offer), &Unrecorded).await).is_some(),
+            "it is not known whether it arrived"
+        );
         assert_eq!(settlement.look_up(due(&first, &offer), &Record::since(since)).await, Found::Open);
         transaction(&settlement.settle(due(&second, &offer), &Unrecorded).await);
         transaction(&settlement.settle(due(&first, &offer), &Unrecorded).await);

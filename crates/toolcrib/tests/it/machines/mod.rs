@@ -300,7 +300,7 @@ fn two_followers_four_workers_and_two_directories_share_one_postgres() {
         scope.spawn(|| keep_registering(&stage, ALL, Duration::from_millis(100), &is_done));
 
         // A worker dies while it holds jobs.
-        stage.wait("a worker holds jobs", Duration::from_secs(30), || {
+        stage.wait("a worker holds jobs", Duration::from_secs(120), || {
             let held = stage.rows(
                 "SELECT l.who FROM index_job j JOIN test_lease l ON l.tool = j.tool AND l.now = j.lease
                 WHERE l.at > clock_timestamp() - interval '300 ms' AND (SELECT COUNT(DISTINCT who) FROM test_listing) = 4 GROUP BY l.who HAVING COUNT(*) >= 2 ORDER BY COUNT(*) DESC LIMIT 1",
@@ -338,7 +338,7 @@ fn two_followers_four_workers_and_two_directories_share_one_postgres() {
         age(&stage, worker);
     });
     assert!(is_done.load(Ordering::SeqCst));
-    stage.wait("everything is done", Duration::from_secs(60), || is_settled(&stage));
+    stage.wait("everything is done", Duration::from_secs(180), || is_settled(&stage));
     let (seen, absent) = caller.end();
     for process in followers.iter_mut().chain(&mut workers).chain(&mut directories) {
         assert_eq!(process.is_running(), !dead.contains(&process.name), "{}", process.name);
@@ -404,7 +404,7 @@ fn processes_share_one_sqlite_file_and_the_one_that_waits_takes_over() {
     // Two minutes go by for what the dead one was looking at.
     stage.execute("UPDATE index_job SET leased_until = leased_until - 120 WHERE leased_until IS NOT NULL");
     stage.execute("UPDATE index_origin SET next_at = next_at - 120 WHERE holder IS NOT NULL");
-    stage.wait("everything is done", Duration::from_secs(60), || is_settled(&stage));
+    stage.wait("everything is done", Duration::from_secs(180), || is_settled(&stage));
     assert!(second.is_running());
     check_index(&stage);
     check_directories(&stage, &[address], "");
