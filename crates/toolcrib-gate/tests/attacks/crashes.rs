@@ -6,12 +6,14 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use futures_util::StreamExt as _;
 use serde_json::json;
 use tokio::sync::mpsc::unbounded_channel;
 use toolcrib_core::x402::{Authorization, Version};
 use toolcrib_store::replay::Limits;
+use toolcrib_testkit::assert_not_hung;
 
 use crate::chain::{FUNDS, Node, PRICE, recipient};
 use crate::http::{Connection, post};
@@ -111,7 +113,13 @@ async fn run(case: Case) {
     node.mint(payer().address(), FUNDS).await;
     let ground = Ground::new();
     let charged = async || {
-        let money = (node.balance(recipient()).await, node.balance(payer().address()).await);
+        let money = loop {
+            let money = (node.balance(recipient()).await, node.balance(payer().address()).await);
+            // A node that mines between the two reads has changed the first.
+            if node.balance(recipient()).await == money.0 {
+                break money;
+            }
+        };
         let times = money.0 / PRICE;
         assert_eq!(money, (times * PRICE, FUNDS - times * PRICE), "{case:?}: to the unit");
         times
@@ -157,6 +165,14 @@ async fn run(case: Case) {
     holds.store(false, Ordering::SeqCst);
     let runs = ground.runs();
 
+    if case.kill == Kill::AfterBroadcast {
+        // Anvil answers before it mines.
+        let began = Instant::now();
+        while charged().await == 0 {
+            assert_not_hung(began, "mining");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
     let moved = charged().await;
     let should_have = matches!(case.kill, Kill::AfterBroadcast | Kill::At(Point::Settled | Point::Recorded | Point::Kept))
         || (case.settle_first && matches!(case.kill, Kill::At(Point::Handling | Point::Handled)));
