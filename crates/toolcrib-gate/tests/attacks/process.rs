@@ -22,8 +22,8 @@ use toolcrib_core::finding::Finding;
 use toolcrib_core::x402::Offer;
 use toolcrib_gate::{Due, Found, Journal, Outcome, PaidGate, Record, Settle, Tools, Verdict};
 use toolcrib_store::replay::{
-    Again, Counts, Entry, Kept, Limits, Receipt, Redeem, ReplayKey, ReplayStore, Reservation, Reserve, Settlement, SqlReplay,
-    StoredResult, Ticket,
+    Again, Counts, Entry, Kept, Limits, Receipt, Redeem, ReplayKey, ReplayStore, Reservation, Reserve, Room, Settlement,
+    SqlReplay, StoredResult, Ticket,
 };
 use toolcrib_store::{Database, Error, Location};
 
@@ -312,6 +312,18 @@ impl ReplayStore for Stopping {
 
     async fn claim_unknowns(&self, now: UnixTime, until: UnixTime, limit: usize) -> Result<Vec<(Entry, Ticket)>, Error> {
         self.inner.claim_unknowns(now, until, limit).await
+    }
+
+    fn limits(&self) -> Limits {
+        self.inner.limits()
+    }
+
+    async fn make_room(&self, bytes: u64) -> Result<Room, Error> {
+        self.inner.make_room(bytes).await
+    }
+
+    async fn mark_delivered(&self, keys: &[ReplayKey], now: UnixTime) -> Result<(), Error> {
+        self.inner.mark_delivered(keys, now).await
     }
 
     async fn unknowns(&self, limit: usize) -> Result<Vec<Entry>, Error> {

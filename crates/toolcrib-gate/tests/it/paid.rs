@@ -483,6 +483,7 @@ async fn a_crash_before_the_money_moves_leaves_the_payment_good() {
         route: "elsewhere",
         body_hash: B256::ZERO,
         proof: None,
+        payment_id: None,
     };
     shop.store.reserve(&key, &reservation, UnixTime::from_seconds(NOW)).await.expect("memory answers");
     let answer = shop.send(Version::V1, &payment, &[], &two_words()).await;

@@ -11,8 +11,9 @@ use async_trait::async_trait;
 use toolcrib_core::clock::UnixTime;
 
 use super::{
-    Action, Again, Claim, Counts, EXPIRE_BATCH, Entry, FOR_GOOD, Kept, Limits, MAX_LIST, Proof, RERUNS, Receipt, Redeem,
-    ReplayKey, ReplayStore, Reservation, Reserve, Settled, Settlement, Standing, State, StoredResult, Ticket, standing,
+    Action, Again, Claim, Counts, EVICT_BATCH, EXPIRE_BATCH, Entry, FOR_GOOD, Kept, Limits, MAX_LIST, Proof, RERUNS, Receipt,
+    Redeem, ReplayKey, ReplayStore, Reservation, Reserve, Room, Settled, Settlement, Standing, State, StoredResult, Ticket,
+    standing,
 };
 use crate::Error;
 
@@ -30,6 +31,10 @@ struct Inner {
     ending: BTreeSet<(i64, ReplayKey)>,
     /// By the end of their lease, those `settling` and `unknown`.
     open: BTreeSet<(i64, ReplayKey)>,
+    /// By the time of delivery, those whose result is kept and was delivered.
+    delivered: BTreeSet<(i64, ReplayKey)>,
+    /// By the identifier that the caller gave.
+    ids: HashMap<B256, ReplayKey>,
     result_bytes: u64,
 }
 
@@ -45,6 +50,8 @@ struct Payment {
     proof: Option<Proof>,
     /// What few payments have, or only for a short time.
     more: Option<Box<More>>,
+    payment_id: Option<B256>,
+    delivered_at: Option<i64>,
     runs: i64,
     result_until: i64,
 }
@@ -113,6 +120,9 @@ impl Inner {
     fn insert(&mut self, key: &ReplayKey, payment: Payment) {
         self.remove(key);
         self.ending.insert((payment.keep_until, *key));
+        if let Some(id) = payment.payment_id {
+            self.ids.insert(id, *key);
+        }
         self.payments.insert(*key, payment);
     }
 
@@ -120,7 +130,39 @@ impl Inner {
         if let Some(payment) = self.payments.remove(key) {
             self.ending.remove(&(payment.keep_until, *key));
             self.open.remove(&(payment.lease_until, *key));
+            self.delivered.remove(&(payment.delivered_at.unwrap_or_default(), *key));
+            if let Some(id) = payment.payment_id {
+                self.ids.remove(&id);
+            }
             self.result_bytes -= payment.result().map_or(0, |result| result.cost() as u64);
+        }
+    }
+
+    /// Drops the result that was delivered first. Its payment has no more reason to stay than its authorization. Gives whether
+    /// there was one.
+    fn evict_one(&mut self) -> bool {
+        let Some((_, key)) = self.delivered.pop_first() else { return false };
+        let freed = self.change(&key, |payment| {
+            payment.delivered_at = None;
+            payment.keep_until = payment.expires_at;
+            payment.more().result.take().map_or(0, |result| result.cost() as u64)
+        });
+        self.result_bytes -= freed.unwrap_or_default();
+        true
+    }
+
+    /// Drops delivered results until no more than `most` bytes are kept, or none is left.
+    fn evict_to(&mut self, most: u64) {
+        while self.result_bytes > most && self.evict_one() {}
+    }
+
+    /// Makes room for payments: those whose time is over, then those whose result was delivered.
+    fn clear(&mut self, now: UnixTime) {
+        if self.expire(now) == 0 {
+            for _ in 0..EVICT_BATCH {
+                self.evict_one();
+            }
+            self.expire(now);
         }
     }
 
@@ -139,11 +181,13 @@ impl Inner {
     /// Keeps a result, if there is room.
     fn keep(&mut self, limits: &Limits, key: &ReplayKey, result: Option<&StoredResult>) -> Kept {
         let Some(result) = result else { return Kept::Nothing };
-        if !result.fits() {
+        if !result.fits(limits) {
             return Kept::TooLarge;
         }
         let cost = result.cost() as u64;
-        if self.result_bytes + cost > limits.result_bytes {
+        let Some(most) = limits.most_result_bytes().checked_sub(cost) else { return Kept::NoRoom };
+        self.evict_to(most);
+        if self.result_bytes > most {
             return Kept::NoRoom;
         }
         if let Some(payment) = self.payments.get_mut(key) {
@@ -194,8 +238,17 @@ impl ReplayStore for MemoryReplay {
             if let Standing::Used = standing(payment.state, payment.keep_until, payment.lease_until, now) {
                 return Ok(Reserve::AlreadyUsed { state: payment.state, receipt: payment.receipt().cloned() });
             }
-        } else if inner.payments.len() as u64 >= self.limits.entries && inner.expire(now) == 0 {
-            return Ok(Reserve::Full);
+        } else if inner.payments.len() as u64 >= self.limits.entries {
+            inner.clear(now);
+        }
+        let other = reservation.payment_id.and_then(|id| inner.ids.get(&id).copied()).filter(|other| other != key);
+        if let Some(other) = other
+            && let Some(payment) = inner.payments.get(&other)
+        {
+            if let Standing::Used = standing(payment.state, payment.keep_until, payment.lease_until, now) {
+                return Ok(Reserve::IdInUse);
+            }
+            inner.remove(&other);
         }
         if !inner.payments.contains_key(key) && inner.payments.len() as u64 >= self.limits.entries {
             return Ok(Reserve::Full);
@@ -210,6 +263,8 @@ impl ReplayStore for MemoryReplay {
             route: reservation.route.into(),
             body_hash: reservation.body_hash,
             proof: reservation.proof,
+            payment_id: reservation.payment_id,
+            delivered_at: None,
             more: None,
             runs: 0,
             result_until: 0,
@@ -337,6 +392,28 @@ impl ReplayStore for MemoryReplay {
             })
         });
         Ok(claimed.collect())
+    }
+
+    fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    async fn make_room(&self, bytes: u64) -> Result<Room, Error> {
+        let mut inner = self.inner();
+        inner.evict_to(self.limits.result_bytes.saturating_sub(bytes));
+        Ok(self.limits.room(inner.payments.len() as u64, inner.result_bytes))
+    }
+
+    async fn mark_delivered(&self, keys: &[ReplayKey], now: UnixTime) -> Result<(), Error> {
+        let mut inner = self.inner();
+        for key in keys {
+            let Some(payment) = inner.payments.get_mut(key) else { continue };
+            if payment.delivered_at.is_none() && payment.state == State::Settled && payment.result().is_some() {
+                payment.delivered_at = Some(now.seconds());
+                inner.delivered.insert((now.seconds(), *key));
+            }
+        }
+        Ok(())
     }
 
     async fn unknowns(&self, limit: usize) -> Result<Vec<Entry>, Error> {

@@ -27,10 +27,12 @@ pub use toolcrib_core::x402::ReplayKey;
 
 use crate::Error;
 
+mod limits;
 mod memory;
 mod sql;
 mod statements;
 
+pub use limits::{Limits, MAX_RESULT_BYTES, MAX_RESULT_SECONDS, Room};
 pub use memory::MemoryReplay;
 pub use sql::SqlReplay;
 
@@ -40,45 +42,18 @@ pub const MAX_ROUTE_BYTES: usize = 512;
 pub const MAX_NOTE_BYTES: usize = 32 * 1024;
 /// Longest receipt in bytes. A settlement response has a few hundred; it goes into a header.
 pub const MAX_RECEIPT_BYTES: usize = 8 * 1024;
-/// Longest result in bytes that is kept for a retry. Larger ones are served, but not kept.
-pub const MAX_RESULT_BYTES: usize = 1024 * 1024;
 /// Longest content type in bytes.
 pub const MAX_CONTENT_TYPE_BYTES: usize = 256;
 /// Longest time that a reservation lasts, in seconds. Gates allow 900 and some skew; a day leaves room for their settings.
 pub const MAX_RESERVATION_SECONDS: i64 = 86_400;
-/// Longest time that the result of a settled call is kept, in seconds.
-pub const MAX_RESULT_SECONDS: i64 = 3_600;
 /// How often a call that was paid for before it ran may be run again after crashes. Not at will: running costs, and was paid once.
 pub const RERUNS: i64 = 2;
 /// Payments that one [`expire`](ReplayStore::expire) removes at most, so that no transaction is long.
 pub const EXPIRE_BATCH: usize = 500;
 /// Payments that one list or claim gives at most.
 pub const MAX_LIST: usize = 1_000;
-
-/// How much a store holds.
-#[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    /// Payments at most. A row takes about 600 bytes with its indexes, so a million is some 600 MB on disk.
-    pub entries: u64,
-    /// Bytes of kept results at most.
-    pub result_bytes: u64,
-    /// How long a result is kept after its call was settled, in seconds; at most [`MAX_RESULT_SECONDS`].
-    pub result_seconds: i64,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self { entries: 1_000_000, result_bytes: 256 * 1024 * 1024, result_seconds: MAX_RESULT_SECONDS }
-    }
-}
-
-impl Limits {
-    /// When the result of a call that was settled now is let go.
-    const fn result_until(&self, now: UnixTime) -> i64 {
-        let seconds = if self.result_seconds < MAX_RESULT_SECONDS { self.result_seconds } else { MAX_RESULT_SECONDS };
-        now.seconds().saturating_add(if seconds > 0 { seconds } else { 0 })
-    }
-}
+/// Delivered results that one search for room drops at a time.
+const EVICT_BATCH: usize = 64;
 
 /// Where payments are kept, so that each is used once. Every method is one atomic step, across processes too.
 #[async_trait]
@@ -123,6 +98,17 @@ pub trait ReplayStore: fmt::Debug + Send + Sync {
     /// before `lease_until`. The oldest leases are taken first.
     async fn claim_unknowns(&self, now: UnixTime, lease_until: UnixTime, limit: usize) -> Result<Vec<(Entry, Ticket)>, Error>;
 
+    /// How much this store holds.
+    fn limits(&self) -> Limits;
+
+    /// Makes room for results before the call that will give one runs: drops delivered results, those delivered first before
+    /// others, until `bytes` are free, or none is left. Gives what is free then.
+    async fn make_room(&self, bytes: u64) -> Result<Room, Error>;
+
+    /// Writes down that the answers to these payments were sent in full. Their results are the first to go when room is needed.
+    /// Payments that are not there, or have no result, are passed over.
+    async fn mark_delivered(&self, keys: &[ReplayKey], now: UnixTime) -> Result<(), Error>;
+
     /// Shows payments that are `settling` or `unknown`, the oldest leases first, and takes nothing.
     async fn unknowns(&self, limit: usize) -> Result<Vec<Entry>, Error>;
 
@@ -150,6 +136,8 @@ pub struct Reservation<'a> {
     pub body_hash: B256,
     /// What proves possession later: of the salt of a bound nonce, or of a token given with the first answer.
     pub proof: Option<Proof>,
+    /// The identifier that the caller gave the operation, hashed with all that it is unique for.
+    pub payment_id: Option<B256>,
 }
 
 /// The answer to [`ReplayStore::reserve`].
@@ -164,6 +152,8 @@ pub enum Reserve {
         /// The receipt, once there is one.
         receipt: Option<Receipt>,
     },
+    /// Another payment has the same `payment_id`.
+    IdInUse,
     /// No room: the payment must not be accepted (`store.full`).
     Full,
 }
@@ -241,9 +231,9 @@ pub enum Kept {
     Yes,
     /// There was none.
     Nothing,
-    /// It is larger than [`MAX_RESULT_BYTES`].
+    /// It is larger than [`Limits::largest_result`].
     TooLarge,
-    /// All results together would be more than the limit.
+    /// All results together would be more than twice the limit, and no delivered one is left to drop.
     NoRoom,
 }
 
@@ -264,8 +254,8 @@ impl StoredResult {
         self.body.len() + self.content_type.len() + 128
     }
 
-    fn fits(&self) -> bool {
-        self.body.len() <= MAX_RESULT_BYTES && self.content_type.len() <= MAX_CONTENT_TYPE_BYTES
+    fn fits(&self, limits: &Limits) -> bool {
+        self.body.len() as u64 <= limits.largest_result() && self.content_type.len() <= MAX_CONTENT_TYPE_BYTES
     }
 }
 

@@ -9,8 +9,8 @@ use toolcrib_core::clock::UnixTime;
 
 use super::statements as sql;
 use super::{
-    Action, Again, Claim, Counts, EXPIRE_BATCH, Entry, Kept, Limits, MAX_LIST, RERUNS, Receipt, Redeem, ReplayKey, ReplayStore,
-    Reservation, Reserve, Settled, Settlement, Standing, State, StoredResult, Ticket, standing,
+    Action, Again, Claim, Counts, EVICT_BATCH, EXPIRE_BATCH, Entry, Kept, Limits, MAX_LIST, RERUNS, Receipt, Redeem, ReplayKey,
+    ReplayStore, Reservation, Reserve, Room, Settled, Settlement, Standing, State, StoredResult, Ticket, standing,
 };
 use crate::Error;
 use crate::database::{ATTEMPTS, Database, Row, Transaction, Value, again};
@@ -55,10 +55,21 @@ impl SqlReplay {
         let proof = Value::OptionalBytes(reservation.proof.as_ref().map(|proof| proof.0.as_slice()));
         let (route, body_hash) = (Value::Text(reservation.route), Value::Bytes(reservation.body_hash.as_slice()));
         let (expires_at, lease_until) = (time(reservation.expires_at), time(reservation.lease_until));
+        let payment_id = Value::OptionalBytes(reservation.payment_id.as_ref().map(|id| id.as_slice()));
 
         let mut transaction = self.database.begin().await?;
-        let values =
-            [Value::Bytes(&id), Value::Bytes(&ticket.0), room, time(now), expires_at, lease_until, route, body_hash, proof];
+        let values = [
+            Value::Bytes(&id),
+            Value::Bytes(&ticket.0),
+            room,
+            time(now),
+            expires_at,
+            lease_until,
+            route,
+            body_hash,
+            proof,
+            payment_id,
+        ];
         if transaction.execute(sql::RESERVE, &values).await? == 1 {
             if !self.enter(&mut transaction, room).await? {
                 transaction.rollback().await?;
@@ -68,12 +79,20 @@ impl SqlReplay {
             return Ok(Some(Reserve::Reserved(ticket)));
         }
 
-        let Some(row) = transaction.fetch_optional(sql::STANDING, &[Value::Bytes(&id)]).await? else { return Ok(None) };
+        let Some(row) = transaction.fetch_optional(sql::STANDING, &[Value::Bytes(&id)]).await? else {
+            let is_free = is_id_free(&mut transaction, payment_id, &id, now).await?;
+            transaction.commit().await?;
+            return Ok((!is_free).then_some(Reserve::IdInUse));
+        };
         let state = State::read(row.integer(0)?)?;
         if let Standing::Used = standing(state, row.integer(2)?, row.integer(3)?, now) {
             let receipt = receipt(&row, 4)?;
             transaction.rollback().await?;
             return Ok(Some(Reserve::AlreadyUsed { state, receipt }));
+        }
+        if !is_id_free(&mut transaction, payment_id, &id, now).await? {
+            transaction.rollback().await?;
+            return Ok(Some(Reserve::IdInUse));
         }
         let values = [
             Value::Bytes(&id),
@@ -86,6 +105,7 @@ impl SqlReplay {
             proof,
             Value::Bytes(row.bytes(1)?),
             Value::Integer(state as i64),
+            payment_id,
         ];
         if transaction.execute(sql::RESERVE_AGAIN, &values).await? == 0 {
             return Ok(None);
@@ -119,7 +139,7 @@ impl SqlReplay {
     async fn try_begin(&self, key: &ReplayKey, ticket: Ticket, settlement: &Settlement<'_>) -> Result<Kept, Error> {
         let id = key.to_bytes();
         let mut transaction = self.database.begin().await?;
-        let fitting = settlement.result.filter(|result| result.fits());
+        let fitting = settlement.result.filter(|result| result.fits(&self.limits));
         let values = [
             Value::Bytes(&id),
             Value::Bytes(&ticket.0),
@@ -137,10 +157,22 @@ impl SqlReplay {
         Ok(kept)
     }
 
+    /// Keeps the result of a payment that is settling, for which there was no room before.
+    async fn try_keep(&self, key: &ReplayKey, ticket: Ticket, result: &StoredResult) -> Result<Kept, Error> {
+        let mut transaction = self.database.begin().await?;
+        let values = [Value::Bytes(&key.to_bytes()), Value::Bytes(&ticket.0), Value::Integer(cost(result))];
+        if transaction.execute(sql::SIZE_RESULT, &values).await? == 0 {
+            return Err(refusal(transaction, key, Some(ticket), Action::BeginSettlement).await);
+        }
+        let kept = self.keep(&mut transaction, key, Some(result)).await?;
+        transaction.commit().await?;
+        Ok(kept)
+    }
+
     async fn try_store_result(&self, key: &ReplayKey, ticket: Ticket, result: &StoredResult) -> Result<Kept, Error> {
         let id = key.to_bytes();
         let mut transaction = self.database.begin().await?;
-        let bytes = if result.fits() { cost(result) } else { 0 };
+        let bytes = if result.fits(&self.limits) { cost(result) } else { 0 };
         let values = [Value::Bytes(&id), Value::Bytes(&ticket.0), Value::Integer(bytes)];
         if transaction.execute(sql::STORE_RESULT, &values).await? == 0 {
             return Err(refusal(transaction, key, Some(ticket), Action::StoreResult).await);
@@ -154,10 +186,10 @@ impl SqlReplay {
     async fn keep(&self, transaction: &mut Transaction, key: &ReplayKey, result: Option<&StoredResult>) -> Result<Kept, Error> {
         let id = key.to_bytes();
         let Some(result) = result else { return Ok(Kept::Nothing) };
-        if !result.fits() {
+        if !result.fits(&self.limits) {
             return Ok(Kept::TooLarge);
         }
-        let values = [room(key), Value::Integer(cost(result)), Value::Integer(signed(self.limits.result_bytes))];
+        let values = [room(key), Value::Integer(cost(result)), Value::Integer(signed(self.limits.most_result_bytes()))];
         if transaction.execute(sql::FILL, &values).await? == 0 {
             transaction.execute(sql::RESULT_NOT_KEPT, &[Value::Bytes(&id)]).await?;
             return Ok(Kept::NoRoom);
@@ -224,22 +256,49 @@ impl SqlReplay {
         Ok(claimed)
     }
 
+    /// Drops delivered results, a batch at most, until `bytes` are free. Gives the bytes of those.
+    async fn try_evict(&self, bytes: i64) -> Result<i64, Error> {
+        let mut transaction = self.database.begin().await?;
+        let found = transaction.fetch(self.database.pick(sql::DELIVERED), &[Value::Integer(EVICT_BATCH as i64)]).await?;
+        let (mut rooms, mut freed) = (Rooms::default(), 0);
+        for row in &found {
+            if freed >= bytes {
+                break;
+            }
+            let id = Value::Bytes(row.bytes(0)?);
+            transaction.execute(sql::FORGET_RESULT, &[id]).await?;
+            transaction.execute(sql::DROP_RESULT, &[id]).await?;
+            rooms.leave(row.integer(1)?, 0, row.integer(2)?)?;
+            freed += row.integer(2)?;
+        }
+        rooms.write(&mut transaction).await?;
+        transaction.commit().await?;
+        Ok(freed)
+    }
+
+    async fn room(&self) -> Result<Room, Error> {
+        let rows = step!(self.database.fetch(sql::ROOM, &[]))?;
+        let row = rows.first().ok_or(Error::Corrupt { what: "rooms" })?;
+        Ok(self.limits.room(row.integer(0)?.cast_unsigned(), row.integer(1)?.cast_unsigned()))
+    }
+
+    async fn try_mark_delivered(&self, keys: &[ReplayKey], now: UnixTime) -> Result<(), Error> {
+        let mut transaction = self.database.begin().await?;
+        for key in keys {
+            transaction.execute(sql::MARK_DELIVERED, &[Value::Bytes(&key.to_bytes()), time(now)]).await?;
+        }
+        transaction.commit().await
+    }
+
     async fn try_expire(&self, now: UnixTime) -> Result<usize, Error> {
         let mut transaction = self.database.begin().await?;
         let values = [time(now), Value::Integer(EXPIRE_BATCH as i64)];
         let gone = transaction.fetch(self.database.pick(sql::EXPIRE), &values).await?;
-        let mut rooms = [(0_i64, 0_i64); sql::ROOMS as usize];
+        let mut rooms = Rooms::default();
         for row in &gone {
-            let room = usize::try_from(row.integer(0)?).ok().and_then(|room| rooms.get_mut(room));
-            let (entries, bytes) = room.ok_or(Error::Corrupt { what: "room" })?;
-            *entries += 1;
-            *bytes += row.integer(1)?;
+            rooms.leave(row.integer(0)?, 1, row.integer(1)?)?;
         }
-        for (room, (entries, bytes)) in (0..).zip(rooms) {
-            if entries > 0 {
-                transaction.execute(sql::LEAVE, &[Value::Integer(room), Value::Integer(entries), Value::Integer(bytes)]).await?;
-            }
-        }
+        rooms.write(&mut transaction).await?;
         transaction.commit().await?;
         Ok(gone.len())
     }
@@ -256,7 +315,10 @@ impl ReplayStore for SqlReplay {
                 // What is over takes no room, even when nobody swept. Where nothing is left to sweep, somebody else may just have.
                 Some(Reserve::Full) if !swept => {
                     swept = true;
-                    step!(self.try_expire(now))?;
+                    if step!(self.try_expire(now))? == 0 {
+                        step!(self.try_evict(i64::MAX))?;
+                        step!(self.try_expire(now))?;
+                    }
                 }
                 Some(answer) => return Ok(answer),
                 None => {}
@@ -267,7 +329,13 @@ impl ReplayStore for SqlReplay {
 
     async fn begin_settlement(&self, key: &ReplayKey, ticket: Ticket, settlement: &Settlement<'_>) -> Result<Kept, Error> {
         settlement.check()?;
-        step!(self.try_begin(key, ticket, settlement))
+        let kept = step!(self.try_begin(key, ticket, settlement))?;
+        let (Kept::NoRoom, Some(result)) = (kept, settlement.result) else { return Ok(kept) };
+        // The payment is marked by now; its result comes after it, if dropping delivered ones makes room.
+        if step!(self.try_evict(cost(result)))? == 0 {
+            return Ok(kept);
+        }
+        step!(self.try_keep(key, ticket, result))
     }
 
     async fn record_sent(&self, key: &ReplayKey, ticket: Ticket, transaction: B256) -> Result<(), Error> {
@@ -343,6 +411,27 @@ impl ReplayStore for SqlReplay {
         step!(self.try_claim(now, lease_until, limit))
     }
 
+    fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    async fn make_room(&self, bytes: u64) -> Result<Room, Error> {
+        loop {
+            let room = self.room().await?;
+            let missing = signed(bytes).saturating_sub(room.result_bytes);
+            if missing <= 0 || step!(self.try_evict(missing))? == 0 {
+                return Ok(room);
+            }
+        }
+    }
+
+    async fn mark_delivered(&self, keys: &[ReplayKey], now: UnixTime) -> Result<(), Error> {
+        for keys in keys.chunks(MAX_LIST) {
+            step!(self.try_mark_delivered(keys, now))?;
+        }
+        Ok(())
+    }
+
     async fn unknowns(&self, limit: usize) -> Result<Vec<Entry>, Error> {
         step!(self.database.fetch(sql::UNKNOWNS, &[list(limit)]))?.iter().map(entry).collect()
     }
@@ -369,6 +458,44 @@ impl ReplayStore for SqlReplay {
         }
         Ok(counts)
     }
+}
+
+/// What leaves the rooms in one transaction, so that each is changed once.
+#[derive(Default)]
+struct Rooms([(i64, i64); sql::ROOMS as usize]);
+
+impl Rooms {
+    fn leave(&mut self, room: i64, entries: i64, bytes: i64) -> Result<(), Error> {
+        let room = usize::try_from(room).ok().and_then(|room| self.0.get_mut(room));
+        let counts = room.ok_or(Error::Corrupt { what: "room" })?;
+        counts.0 += entries;
+        counts.1 += bytes;
+        Ok(())
+    }
+
+    async fn write(self, transaction: &mut Transaction) -> Result<(), Error> {
+        for (room, (entries, bytes)) in (0..).zip(self.0) {
+            if (entries, bytes) != (0, 0) {
+                transaction.execute(sql::LEAVE, &[Value::Integer(room), Value::Integer(entries), Value::Integer(bytes)]).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether no other payment than `id` has this identifier. One that no longer counts lets go of it.
+async fn is_id_free(transaction: &mut Transaction, payment_id: Value<'_>, id: &[u8], now: UnixTime) -> Result<bool, Error> {
+    let Some(row) = transaction.fetch_optional(sql::HOLDER_OF_ID, &[payment_id]).await? else { return Ok(true) };
+    let (holder, state) = (row.bytes(0)?, State::read(row.integer(1)?)?);
+    if holder == id {
+        return Ok(true);
+    }
+    if let Standing::Used = standing(state, row.integer(3)?, row.integer(4)?, now) {
+        return Ok(false);
+    }
+    let values = [Value::Bytes(holder), Value::Bytes(row.bytes(2)?), Value::Integer(state as i64)];
+    transaction.execute(sql::FORGET_ID, &values).await?;
+    Ok(true)
 }
 
 /// Why a step led nowhere: no such payment, another's, or one in another state.

@@ -60,17 +60,34 @@ ALTER TABLE replay ADD COLUMN from_block BIGINT;
 ALTER TABLE replay ADD COLUMN sent BYTES;
 ",
     },
+    Migration {
+        // Which results go first when room is needed, and which payment has taken an identifier.
+        version: 3,
+        sql: "
+ALTER TABLE replay ADD COLUMN delivered_at BIGINT;
+ALTER TABLE replay ADD COLUMN payment_id BYTES;
+CREATE INDEX replay_delivered_at ON replay (delivered_at) WHERE delivered_at IS NOT NULL;
+CREATE UNIQUE INDEX replay_payment_id ON replay (payment_id) WHERE payment_id IS NOT NULL;
+",
+    },
 ];
 
-// id, ticket, room, now, expires_at, lease_until, route, body_hash, proof.
+// id, ticket, room, now, expires_at, lease_until, route, body_hash, proof, payment_id. Neither key may be taken.
 pub(super) const RESERVE: &str = "INSERT INTO replay
-    (id, state, ticket, room, reserved_at, expires_at, lease_until, keep_until, route, body_hash, proof, runs, result_bytes, result_until)
-    VALUES ($1, 0, $2, $3, $4, $5, $6, $5, $7, $8, $9, 0, 0, 0) ON CONFLICT (id) DO NOTHING";
+    (id, state, ticket, room, reserved_at, expires_at, lease_until, keep_until, route, body_hash, proof, payment_id,
+    runs, result_bytes, result_until)
+    VALUES ($1, 0, $2, $3, $4, $5, $6, $5, $7, $8, $9, $10, 0, 0, 0) ON CONFLICT DO NOTHING";
 
-// id, ticket, now, expires_at, lease_until, route, body_hash, proof, the ticket so far, the state so far.
+// payment_id. The payment that has taken an identifier.
+pub(super) const HOLDER_OF_ID: &str = "SELECT id, state, ticket, keep_until, lease_until FROM replay WHERE payment_id = $1";
+// id, ticket, state. A payment that no longer counts lets go of its identifier.
+pub(super) const FORGET_ID: &str = "UPDATE replay SET payment_id = NULL WHERE id = $1 AND ticket = $2 AND state = $3";
+
+// id, ticket, now, expires_at, lease_until, route, body_hash, proof, the ticket so far, the state so far, payment_id.
 pub(super) const RESERVE_AGAIN: &str = "UPDATE replay SET
     state = 0, ticket = $2, reserved_at = $3, expires_at = $4, lease_until = $5, keep_until = $4, route = $6, body_hash = $7, proof = $8,
-    note = NULL, tx = NULL, receipt = NULL, runs = 0, result_bytes = 0, result_until = 0, from_block = NULL, sent = NULL
+    note = NULL, tx = NULL, receipt = NULL, runs = 0, result_bytes = 0, result_until = 0, from_block = NULL, sent = NULL,
+    delivered_at = NULL, payment_id = $11
     WHERE id = $1 AND ticket = $9 AND state = $10";
 
 // id. For deciding about a payment that is there.
@@ -102,12 +119,29 @@ pub(super) const RECORD_SENT: &str = "UPDATE replay SET sent = $3 WHERE id = $1 
 // id, ticket, result_bytes.
 pub(super) const STORE_RESULT: &str =
     "UPDATE replay SET runs = 0, result_bytes = $3 WHERE id = $1 AND ticket = $2 AND state = 2 AND runs > 0";
+// id, ticket, result_bytes.
+pub(super) const SIZE_RESULT: &str = "UPDATE replay SET result_bytes = $3 WHERE id = $1 AND ticket = $2 AND state = 1";
 // id.
 pub(super) const RESULT_NOT_KEPT: &str = "UPDATE replay SET result_bytes = 0 WHERE id = $1";
 // id, status, content_type, body.
 pub(super) const KEEP_RESULT: &str = "INSERT INTO replay_result (id, status, content_type, body) VALUES ($1, $2, $3, $4)";
 // id.
 pub(super) const FORGET_RESULT: &str = "DELETE FROM replay_result WHERE id = $1";
+
+// id, now. Only a settled payment has a result that could be delivered.
+pub(super) const MARK_DELIVERED: &str =
+    "UPDATE replay SET delivered_at = $2 WHERE id = $1 AND state = 2 AND result_bytes > 0 AND delivered_at IS NULL";
+// limit. Results that may be dropped, those delivered first before others.
+pub(super) const DELIVERED: PerEngine = PerEngine {
+    sqlite: "SELECT id, room, result_bytes FROM replay WHERE delivered_at IS NOT NULL ORDER BY delivered_at, id LIMIT $1",
+    postgres: "SELECT id, room, result_bytes FROM replay WHERE delivered_at IS NOT NULL ORDER BY delivered_at, id LIMIT $1
+        FOR UPDATE SKIP LOCKED",
+};
+// id. Without a result, a payment stays no longer than its authorization.
+pub(super) const DROP_RESULT: &str =
+    "UPDATE replay SET result_bytes = 0, delivered_at = NULL, keep_until = expires_at WHERE id = $1";
+/// Payments and bytes of results.
+pub(super) const ROOM: &str = "SELECT CAST(SUM(entries) AS BIGINT), CAST(SUM(bytes) AS BIGINT) FROM replay_room";
 
 // id, tx, receipt, result_until.
 pub(super) const SETTLE: &str = "UPDATE replay SET

@@ -6,7 +6,9 @@ mod bulk;
 mod database;
 mod flat;
 mod model;
+mod payment_ids;
 mod processes;
+mod room;
 mod scenarios;
 
 #[path = "../support/mod.rs"]

@@ -155,6 +155,7 @@ async fn compare(store: &dyn ReplayStore, steps: &[Step]) {
                         "used"
                     }
                     Reserve::Full => "full",
+                    Reserve::IdInUse => "id in use",
                 };
                 assert_eq!(got, expected, "{}", place());
             }

@@ -15,7 +15,7 @@ use crate::support::{DURABLE, NOW, Place, at, key, reservation};
 const TASK: &str = "TOOLCRIB_STORE_CHILD";
 const SETTING: &str = "TOOLCRIB_STORE_SETTING";
 /// The store that children fill up.
-const SMALL: Limits = Limits { entries: 100, result_bytes: 1 << 20, result_seconds: 3_600 };
+const SMALL: Limits = Limits { entries: 100, result_bytes: 1 << 20, one_result_bytes: 1 << 20, result_seconds: 3_600 };
 
 struct Process {
     child: Child,

@@ -37,6 +37,7 @@ pub(crate) fn reservation(now: UnixTime) -> Reservation<'static> {
         route: "weather",
         body_hash: B256::repeat_byte(0xb0),
         proof: None,
+        payment_id: None,
     }
 }
 
