@@ -18,15 +18,15 @@ use async_trait::async_trait;
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::Value;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use toolcrib_core::clock::UnixTime;
 use toolcrib_core::codes;
 use toolcrib_core::schema::Echo;
+use toolcrib_core::x402::payment_id;
 use toolcrib_core::x402::usage::{UsageProof, UsageReport};
 use toolcrib_core::x402::{FacilitatorRequest, Offer, PAID_CACHE_CONTROL, SettleResponse};
 use toolcrib_store::replay::{
-    Again, Kept, MAX_RESULT_BYTES, Proof, Receipt, Redeem, ReplayStore, Reservation, Reserve, Settlement, State, StoredResult,
-    Ticket,
+    Again, Kept, Proof, Receipt, Redeem, ReplayKey, ReplayStore, Reservation, Reserve, Settlement, State, StoredResult, Ticket,
 };
 
 use crate::answer::{self, Refusal, Stop};
@@ -34,6 +34,7 @@ use crate::endpoint::{RETRY_SECONDS, listed};
 use crate::gate::terms::{Proven, Terms};
 use crate::metrics::End;
 use crate::reconcile;
+use crate::room::Sold;
 use crate::settle::{Due, Found, Journal, Outcome, Record, Verdict};
 use crate::tool::{Context, ErrorKind, Failure, MAX_OUTPUT_BYTES, Paid};
 use crate::tools::{Charge, Served, Shared};
@@ -45,6 +46,9 @@ pub const SETTLEMENT_SECONDS: i64 = 150;
 
 /// For how long a call is believed to be under way beside what its handler takes, in seconds: predicate, facilitator, store.
 const AROUND_SECONDS: i64 = 30;
+
+/// How long a payer who comes twice waits for the answer to the first call. Stock clients give up after a minute or more.
+const WAIT_TIME: Duration = Duration::from_secs(5);
 
 /// Content type of outputs.
 const JSON: &str = "application/json";
@@ -107,10 +111,12 @@ impl Admitted<'_> {
             route: &self.tool.route,
             body_hash: self.body_hash,
             proof: proven.possession.or_else(|| token.map(|token| Proof::of(token.as_slice()))),
+            payment_id: proven.payment_id.as_deref().map(|id| payment_id::key(&self.tool.route, proven.caller.account, id)),
         };
-        let ticket = match store.reserve(&proven.key, &reservation, now).await {
+        let ticket = match self.reserve(store, &proven.key, &reservation, now).await {
             Ok(Reserve::Reserved(ticket)) => ticket,
             Ok(Reserve::AlreadyUsed { .. }) => return self.again(store, &proven, input, context).await,
+            Ok(Reserve::IdInUse) => return Err(Refusal::new(StatusCode::CONFLICT, codes::payment::ID_IN_USE).into()),
             Ok(Reserve::Full) => {
                 self.shared.tell(self.tool, codes::store::FULL, "the replay store is full");
                 return Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, codes::store::FULL).retry_after(RETRY_SECONDS).into());
@@ -136,6 +142,23 @@ impl Admitted<'_> {
         }
     }
 
+    /// Reserves, and once more without what was delivered if the store is full.
+    async fn reserve(
+        &self,
+        store: &dyn ReplayStore,
+        key: &ReplayKey,
+        reservation: &Reservation<'_>,
+        now: UnixTime,
+    ) -> Result<Reserve, toolcrib_store::Error> {
+        match store.reserve(key, reservation, now).await {
+            Ok(Reserve::Full) => {
+                self.shared.used.ledger.write_down(store, now).await?;
+                store.reserve(key, reservation, now).await
+            }
+            reserved => reserved,
+        }
+    }
+
     /// Asks the predicate, where there is one.
     async fn let_in(&self, proven: &Proven, context: &Context) -> Result<(), Refusal> {
         let Some(access) = &self.tool.gate.access else { return Ok(()) };
@@ -151,6 +174,15 @@ impl Admitted<'_> {
     /// A call that must pay, from the reservation on.
     async fn charged(&self, held: &Held<'_>, charge: &Charge, input: Value, mut context: Context) -> Result<Response, Stop> {
         let due = self.due(held.proven)?;
+        // Nobody's call runs for a result that could not be given again if the answer is lost.
+        match self.shared.used.ledger.take(held.store, held.reserved_at).await {
+            Ok(true) => {}
+            Ok(false) => return Err(self.no_room(held).await),
+            Err(error) => {
+                self.release(held).await;
+                return Err(self.store_fault(&error));
+            }
+        }
         let from_block = match charge.settle.verify(due).await {
             Verdict::Good { from_block } => from_block,
             Verdict::Bad { reason } => {
@@ -216,11 +248,7 @@ impl Admitted<'_> {
         let settlement = Settlement { lease_until, note: note.as_bytes(), result, from_block };
         match held.store.begin_settlement(&held.proven.key, held.ticket, &settlement).await {
             // Nobody pays for what could not be given again if the answer is lost.
-            Ok(Kept::NoRoom | Kept::TooLarge) => {
-                self.release(held).await;
-                self.shared.tell(self.tool, codes::store::FULL, "there is no room for another result");
-                return Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, codes::store::FULL).retry_after(RETRY_SECONDS).into());
-            }
+            Ok(Kept::NoRoom | Kept::TooLarge) => return Err(self.no_room(held).await),
             Ok(Kept::Yes | Kept::Nothing) => {}
             Err(error) => return Err(self.store_fault(&error)),
         }
@@ -274,6 +302,13 @@ impl Admitted<'_> {
         Refusal::new(StatusCode::CONFLICT, codes::payment::REPLAYED).into()
     }
 
+    /// The answer to a call whose result could not be kept. The payment is given back.
+    async fn no_room(&self, held: &Held<'_>) -> Stop {
+        self.release(held).await;
+        self.shared.tell(self.tool, codes::store::FULL, "there is no room for another result");
+        Refusal::new(StatusCode::SERVICE_UNAVAILABLE, codes::store::FULL).retry_after(RETRY_SECONDS).into()
+    }
+
     /// Writes down that the money moved. A store that does not take it leaves the payment to whoever reconciles; the caller has paid.
     async fn settled(&self, held: &Held<'_>, transaction: B256) -> Receipt {
         if let Some(offer) = self.offer(held.proven) {
@@ -302,7 +337,7 @@ impl Admitted<'_> {
             proof: proven.possession,
             lease_until: self.lease(proven, now),
         };
-        let mut redeemed = store.redeem(&proven.key, &again, now).await.map_err(|error| self.store_fault(&error))?;
+        let mut redeemed = self.redeem(store, proven, &again, now).await?;
         if let (Redeem::Pending(State::Settling | State::Unknown), Some(_), Some(charge)) =
             (&redeemed, proven.possession, &self.tool.gate.charge)
             && let Ok(Some(entry)) = store.entry(&proven.key).await
@@ -337,6 +372,20 @@ impl Admitted<'_> {
             Redeem::NotUsed if proven.is_over => Err(self.challenge(codes::payment::EXPIRED)),
             // Given back in this moment.
             Redeem::NotUsed => Err(conflict(codes::payment::PENDING).retry_after(1).into()),
+        }
+    }
+
+    /// Redeems. Somebody who proves to have paid, and comes while the first call is under way, waits for its answer for a while.
+    async fn redeem(&self, store: &dyn ReplayStore, proven: &Proven, again: &Again<'_>, now: UnixTime) -> Result<Redeem, Stop> {
+        let (began, mut pause) = (Instant::now(), Duration::from_millis(50));
+        loop {
+            let redeemed = store.redeem(&proven.key, again, now).await.map_err(|error| self.store_fault(&error))?;
+            let is_under_way = matches!(redeemed, Redeem::Pending(State::Reserved | State::Settling));
+            if !is_under_way || proven.possession.is_none() || began.elapsed() >= WAIT_TIME {
+                return Ok(redeemed);
+            }
+            sleep(pause).await;
+            pause = (pause * 2).min(Duration::from_secs(1));
         }
     }
 
@@ -376,7 +425,7 @@ impl Admitted<'_> {
         }
         let bytes = output.to_string().into_bytes();
         // What is paid for is kept for whoever paid, so it has to fit there too.
-        let most = if tool.gate.charge.is_some() { MAX_RESULT_BYTES } else { MAX_OUTPUT_BYTES };
+        let most = if tool.gate.charge.is_some() { shared.used.largest_result() } else { MAX_OUTPUT_BYTES };
         if bytes.len() > most {
             return Err(fault(failed, codes::gate::OUTPUT_TOO_LARGE, &format!("{} bytes", bytes.len())));
         }
@@ -403,6 +452,7 @@ impl Admitted<'_> {
         let headers = response.headers_mut();
         answer::receipt(headers, proven.caller.version, &settled(proven, transaction));
         answer::retry_token(headers, token);
+        response.extensions_mut().insert(Sold { used: self.shared.used.clone(), key: proven.key });
         response
     }
 

@@ -11,6 +11,7 @@ mod metrics;
 mod query;
 mod rate;
 mod reconcile;
+mod room;
 mod serving;
 mod settle;
 mod standing;

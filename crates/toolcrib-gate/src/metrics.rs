@@ -17,7 +17,7 @@ use axum::routing::get;
 use tokio::time::{Instant, timeout};
 use toolcrib_core::codes::Code;
 use toolcrib_core::x402::Offer;
-use toolcrib_store::replay::Counts;
+use toolcrib_store::replay::{Counts, Limits};
 
 use crate::tools::{MAX_READING, MAX_RUNNING, Served, Server};
 
@@ -126,7 +126,7 @@ impl Server {
         page.sample("toolcrib_running_calls", &[], MAX_RUNNING.saturating_sub(self.shared.running.available_permits()));
         page.family("toolcrib_reading_bodies", "gauge", "Bodies that are being read.");
         page.sample("toolcrib_reading_bodies", &[], MAX_READING.saturating_sub(self.shared.reading.available_permits()));
-        page.store(self.counts().await);
+        page.store(self.counts().await, &self.shared.used.store(self.shared.clock.now()).limits());
         page.0
     }
 
@@ -197,9 +197,14 @@ impl Page {
         }
     }
 
-    fn store(&mut self, counts: Option<Counts>) {
+    fn store(&mut self, counts: Option<Counts>, limits: &Limits) {
         self.family("toolcrib_replay_up", "gauge", "Whether the replay store answers.");
         self.sample("toolcrib_replay_up", &[], u8::from(counts.is_some()));
+        self.family("toolcrib_replay_entries_limit", "gauge", "Signatures and payments that the replay store takes.");
+        self.sample("toolcrib_replay_entries_limit", &[], limits.entries);
+        let help = "What kept results may count for before delivered ones are dropped.";
+        self.family("toolcrib_replay_result_bytes_limit", "gauge", help);
+        self.sample("toolcrib_replay_result_bytes_limit", &[], limits.result_bytes);
         let Some(counts) = counts else { return };
         self.family("toolcrib_replay_entries", "gauge", "Signatures and payments in the replay store by state.");
         let states = [

@@ -32,6 +32,7 @@ use tower::{Service, ServiceExt as _};
 
 use crate::answer::Refusal;
 use crate::error::{SetupError, SetupErrors};
+use crate::room::{LastAnswer, Sold};
 use crate::tls::{Tls, TlsListener};
 use crate::tools::{MAX_RUNNING, SHUTDOWN_TIME, Server};
 
@@ -152,21 +153,33 @@ async fn accept<L: Listener<Addr = SocketAddr>>(
         let (router, mut stopped) = (router.clone(), stopping.subscribe());
         tokio::spawn(async move {
             let _place = place;
+            let last = LastAnswer::default();
+            let answers = last.clone();
             let service = service_fn(move |request: hyper::Request<Incoming>| {
                 let mut request = request.map(Body::new);
                 request.extensions_mut().insert(ConnectInfo(peer));
-                router.clone().oneshot(request)
+                // Whoever asks again has read the answer before.
+                answers.replace(None);
+                let (answers, answer) = (answers.clone(), router.clone().oneshot(request));
+                async move {
+                    let mut response = answer.await?;
+                    answers.replace(response.extensions_mut().remove::<Sold>());
+                    Ok::<_, std::convert::Infallible>(response)
+                }
             });
             let mut builder = http1::Builder::new();
             builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME).max_buf_size(MAX_HEAD_BYTES);
             let mut connection = pin!(builder.serve_connection(TokioIo::new(io), service));
-            // How a connection ends is the caller's affair.
-            tokio::select! {
-                _ = connection.as_mut() => {}
+            let ended = tokio::select! {
+                ended = connection.as_mut() => ended,
                 _ = stopped.changed() => {
                     connection.as_mut().graceful_shutdown();
-                    let _ = connection.await;
+                    connection.await
                 }
+            };
+            // Whoever closes a connection in order has read what came; of one that broke nobody can say.
+            if ended.is_ok() {
+                last.replace(None);
             }
         });
     }

@@ -169,7 +169,7 @@ impl Tools {
         }
         let store = self.store.unwrap_or_else(|| Arc::new(MemoryReplay::new(Limits::default())));
         let shared = Shared {
-            used: Used::new(store),
+            used: Arc::new(Used::new(store)),
             limiter: Limiter::new(self.rates),
             clock: self.clock,
             on_fault: self.on_fault,
@@ -262,7 +262,7 @@ impl Server {
 
 /// What all tools of a server share.
 pub(crate) struct Shared {
-    pub(crate) used: Used,
+    pub(crate) used: Arc<Used>,
     pub(crate) limiter: Limiter,
     pub(crate) clock: Arc<dyn Clock + Send + Sync>,
     pub(crate) on_fault: Arc<OnFault>,

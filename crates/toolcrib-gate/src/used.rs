@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use toolcrib_core::clock::UnixTime;
 use toolcrib_store::replay::{EXPIRE_BATCH, ReplayStore};
 
+use crate::room::Ledger;
+
 /// Seconds between two looks for what has expired.
 const EXPIRE_EVERY: i64 = 5;
 
@@ -17,11 +19,12 @@ const EXPIRE_BATCHES: usize = 20;
 pub(crate) struct Used {
     store: Arc<dyn ReplayStore>,
     expired_at: AtomicI64,
+    pub(crate) ledger: Ledger,
 }
 
 impl Used {
-    pub(crate) const fn new(store: Arc<dyn ReplayStore>) -> Self {
-        Self { store, expired_at: AtomicI64::new(0) }
+    pub(crate) fn new(store: Arc<dyn ReplayStore>) -> Self {
+        Self { store, expired_at: AtomicI64::new(0), ledger: Ledger::default() }
     }
 
     /// The store. What has expired is removed now and then, beside the request that happens to notice.
@@ -40,5 +43,10 @@ impl Used {
             });
         }
         &self.store
+    }
+
+    /// Largest result of a paid call in bytes.
+    pub(crate) fn largest_result(&self) -> usize {
+        usize::try_from(self.store.limits().largest_result()).unwrap_or(usize::MAX)
     }
 }

@@ -194,6 +194,16 @@ super::codes! {
         "The call that it came with first is still under way, or was a moment ago.",
         "wait for as long as Retry-After says, then send the same request again",
     }
+    ID_MALFORMED = "payment.id_malformed", Error, "x402 payment-identifier" {
+        "the payment identifier is not one",
+        "An identifier has 16 to 128 letters, digits, hyphens and underscores.",
+        "send an identifier of that form in extensions[\"payment-identifier\"].info.id, or none",
+    }
+    ID_IN_USE = "payment.id_in_use", Error, "x402 payment-identifier" {
+        "another payment has this payment identifier",
+        "An identifier stands for one operation. Another payment of this payer came with it before, and nothing was charged for this one.",
+        "send the first payment again, byte for byte, to get its answer; or use a new identifier for a new operation",
+    }
     RETRY_TOKEN = "payment.retry_token", Error, "Toolcrib retries" {
         "the retry token is not 32 bytes",
         "It is 0x and 64 hexadecimal digits, in one header, as it was given with the first answer.",

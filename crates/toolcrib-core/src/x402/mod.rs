@@ -26,6 +26,7 @@ pub mod header;
 pub mod network;
 pub mod nonce;
 mod payment;
+pub mod payment_id;
 mod paywall;
 mod probe;
 mod read;

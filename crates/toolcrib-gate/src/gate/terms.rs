@@ -17,6 +17,7 @@ use toolcrib_core::money::Amount;
 use toolcrib_core::tool::{Price, ToolManifest};
 use toolcrib_core::x402::asset::{self, Token};
 use toolcrib_core::x402::nonce::{self, Binding, BoundCall};
+use toolcrib_core::x402::payment_id;
 use toolcrib_core::x402::{
     Members, Offer, PROTOCOL, Payment, Paywall, ReplayKey, Resource, TimePolicy, check_payment, header, match_offers, network,
     read_payment_headers,
@@ -49,6 +50,8 @@ pub(crate) struct Terms {
     bound_only: bool,
     tool: Option<ToolRef>,
     origin: String,
+    /// Whether results are kept for payers who come back.
+    keeps_results: bool,
 }
 
 /// The request as the signature may commit to it.
@@ -71,6 +74,8 @@ pub(crate) struct Proven {
     pub(crate) expires_at: UnixTime,
     /// What shows that this is the caller of before, and nobody who read the payment somewhere.
     pub(crate) possession: Option<Proof>,
+    /// The identifier that the caller gave the operation.
+    pub(crate) payment_id: Option<String>,
     /// The time in which the payment could be taken is over. What it has bought may still be fetched.
     pub(crate) is_over: bool,
 }
@@ -143,7 +148,9 @@ impl Terms {
             tool = Some(predicate.registry.reference(predicate.id));
             chains.extend(predicate.contract_accounts.clone());
         }
-        Self::new(offers, Vec::new(), manifest, gate.times, bound_only, tool)?.judged_on(&chains)
+        let extensions = vec![payment_id::declaration()];
+        let terms = Self::new(offers, extensions, manifest, gate.times, bound_only, tool)?.judged_on(&chains)?;
+        Ok(Self { keeps_results: true, ..terms })
     }
 
     /// Makes the challenge. The URL in it is the manifest's, whatever a request says about hosts.
@@ -166,7 +173,7 @@ impl Terms {
         let domains: Option<Vec<_>> = paywall.offers().iter().map(|offer| offer.token().map(domain)).collect();
         let domains = domains.ok_or_else(|| vec![Finding::new(codes::gate::CHALLENGE)])?;
         let nodes = vec![None; domains.len()];
-        Ok(Self { paywall, domains, nodes, times, bound_only, tool, origin: endpoint.origin().to_string() })
+        Ok(Self { paywall, domains, nodes, times, bound_only, tool, origin: endpoint.origin().to_string(), keeps_results: false })
     }
 
     /// Takes signatures of accounts with code where there is a node to ask them.
@@ -213,7 +220,13 @@ impl Terms {
             let at = usize::from(offers.len() == 1 && findings.len() > 1);
             refused(findings.get(at).map_or(codes::payment::NO_MATCHING_OFFER, |finding| finding.code))
         })?;
-        let (binding, possession) = self.binding(&payment, headers, asked)?;
+        let (binding, mut possession) = self.binding(&payment, headers, asked)?;
+        let malformed = |code: Code| Unproven::Malformed(Refusal::new(StatusCode::BAD_REQUEST, code));
+        // Only paid calls have a result to come back for.
+        let payment_id = if self.keeps_results { payment_id::read(&payment.extensions).map_err(malformed)? } else { None };
+        if let Some(id) = &payment_id {
+            possession = possession.or_else(|| Some(Proof::of(&payment_id::secret(id))));
+        }
         // Time and the shape of the signature are the same under every offer.
         let mut faults = met.first().map_or_else(Vec::new, |offer| check_payment(&payment, offer, now, &self.times));
         let is_met = |offer: &Offer| met.contains(&offer);
@@ -239,7 +252,7 @@ impl Terms {
                     let ends = i64::try_from(self.times.forget_after(&payment.authorization)).unwrap_or(i64::MAX);
                     let caller = Caller { account, version: payment.version, is_bound: binding == Binding::Bound };
                     let expires_at = UnixTime::from_seconds(ends);
-                    return Ok(Proven { caller, payment, offer: at, key, expires_at, possession, is_over });
+                    return Ok(Proven { caller, payment, offer: at, key, expires_at, possession, payment_id, is_over });
                 }
             }
         }
