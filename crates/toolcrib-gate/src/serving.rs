@@ -30,11 +30,14 @@ use tokio::time::timeout;
 use toolcrib_core::codes;
 use tower::{Service, ServiceExt as _};
 
+use self::ending::Watched;
 use crate::answer::Refusal;
 use crate::error::{SetupError, SetupErrors};
 use crate::room::{LastAnswer, Sold};
 use crate::tls::{Tls, TlsListener};
 use crate::tools::{MAX_RUNNING, SHUTDOWN_TIME, Server};
+
+mod ending;
 
 impl Server {
     /// Serves on a socket without TLS, which somebody in between brings, until `stop` is done. Then it takes no new calls and lets
@@ -169,16 +172,17 @@ async fn accept<L: Listener<Addr = SocketAddr>>(
             });
             let mut builder = http1::Builder::new();
             builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME).max_buf_size(MAX_HEAD_BYTES);
+            let (io, closed) = Watched::new(io);
             let mut connection = pin!(builder.serve_connection(TokioIo::new(io), service));
-            let ended = tokio::select! {
-                ended = connection.as_mut() => ended,
+            tokio::select! {
+                _ = connection.as_mut() => {}
                 _ = stopped.changed() => {
                     connection.as_mut().graceful_shutdown();
-                    connection.await
+                    let _ = connection.await;
                 }
-            };
+            }
             // Whoever closes a connection in order has read what came; of one that broke nobody can say.
-            if ended.is_ok() {
+            if closed.in_order() {
                 last.replace(None);
             }
         });

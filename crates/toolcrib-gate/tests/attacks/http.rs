@@ -110,6 +110,15 @@ impl Connection {
         let _ = self.stream.write_all(&request).await;
     }
 
+    /// Reads the status, and resets the connection with the rest of the answer unread.
+    pub(crate) async fn status_then_reset(mut self) -> u16 {
+        let mut start = [0; 12];
+        let read = tokio::time::timeout(PATIENCE, self.stream.read_exact(&mut start)).await;
+        read.expect("an answer in time").expect("an answer");
+        self.stream.set_zero_linger().expect("a socket");
+        std::str::from_utf8(&start[9..]).ok().and_then(|status| status.parse().ok()).expect("a status")
+    }
+
     /// `None` when the connection ends without an answer.
     pub(crate) async fn read(&mut self, is_head: bool) -> Option<Answer> {
         let (head, body) =

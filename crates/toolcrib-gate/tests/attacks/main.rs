@@ -13,6 +13,8 @@
 //! | [`own_key`] | settling with a key of one's own: T20 |
 //! | [`malformed`] | headers that nobody sends in good faith |
 //! | [`crashes`] | the server is killed at every step |
+//! | [`lost_answers`] | stock clients that come back for an answer |
+//! | [`room`] | a store that is full of results |
 //! | [`load`] | thousands of calls, one in twenty of which meets a fault |
 
 mod chain;
@@ -21,6 +23,7 @@ mod facilitator;
 mod hostile;
 mod http;
 mod load;
+mod lost_answers;
 mod malformed;
 mod order;
 mod own_key;
@@ -28,6 +31,7 @@ mod payer;
 mod process;
 mod proxy;
 mod replays;
+mod room;
 #[expect(dead_code, reason = "the node that loses transactions is needed elsewhere")]
 #[path = "../it/settle/scripted.rs"]
 mod scripted;
