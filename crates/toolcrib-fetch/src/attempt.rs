@@ -1,6 +1,6 @@
 //! The part that both doors share: from addresses to an answer, noting on the way what was seen.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,11 +8,11 @@ use rustls::ClientConfig;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Instant;
 use toolcrib_core::codes::{self, Code};
-use toolcrib_core::evidence::{Body, Exchange, Failure, Method, Response};
+use toolcrib_core::evidence::{Body, Exchange, Failure, Method, Response, Tls};
 use toolcrib_core::text;
 
-use crate::http::{self, Head, Wire};
-use crate::tls::{self, Counted};
+use crate::http::{self, Head, Persistence, RequestLine, Wire};
+use crate::tls::{self, Counted, Stream};
 use crate::{Connect, Expect, Headers, Limits, connect};
 
 /// Longest `Location` that is shown.
@@ -35,33 +35,72 @@ pub(crate) struct Attempt<'a> {
     pub(crate) expect: Expect,
     pub(crate) limits: Limits,
     pub(crate) clock: Stopwatch,
+    /// Whether the connection may be kept for another request.
+    pub(crate) keep: bool,
 }
 
 impl Attempt<'_> {
-    /// Connects to the first of `addresses` that answers, and talks; over TLS unless `config` is `None`.
+    /// Connects to the first of `addresses` that answers, and talks; over TLS unless `config` is `None`. Gives the connection back if it
+    /// can take another request.
     pub(crate) async fn run(
         &self,
         connector: &dyn Connect,
         config: Option<&Arc<ClientConfig>>,
         addresses: &[IpAddr],
         exchange: &mut Exchange,
-    ) -> Result<(), Failure> {
+    ) -> Result<Option<Kept>, Failure> {
+        let connection = self.connect(connector, config, addresses, exchange).await?;
+        self.talk(connection, exchange).await.map_err(|broken| broken.failure)
+    }
+
+    async fn connect(
+        &self,
+        connector: &dyn Connect,
+        config: Option<&Arc<ClientConfig>>,
+        addresses: &[IpAddr],
+        exchange: &mut Exchange,
+    ) -> Result<Connection, Failure> {
         let until = self.clock.until(self.limits.connect);
         let (address, stream) = connect::first(connector, addresses, self.port, until).await?;
         exchange.connected = Some(address);
         exchange.timing.connected = Some(self.clock.elapsed());
+        let opened = Instant::now();
         let stream = Counted::new(stream, self.limits.wire());
-        let Some(config) = config else { return self.talk(stream, exchange).await };
+        let Some(config) = config else {
+            return Ok(Connection { stream: Stream::Plain(stream), address, tls: None, opened, buffer: Vec::new() });
+        };
         let name = tls::server_name(self.host, self.literal)?;
         // Not shortened by the total: which of the two passed first is told apart there.
         let until = after(Instant::now(), self.limits.handshake);
         let (stream, evidence) = tls::handshake(config, name, stream, until, self.clock.end).await?;
-        exchange.tls = Some(evidence);
+        exchange.tls = Some(evidence.clone());
         exchange.timing.secured = Some(self.clock.elapsed());
-        self.talk(stream, exchange).await
+        Ok(Connection { stream: Stream::Tls(Box::new(stream)), address, tls: Some(evidence), opened, buffer: Vec::new() })
     }
 
-    async fn talk<S: AsyncRead + AsyncWrite + Unpin>(&self, stream: S, exchange: &mut Exchange) -> Result<(), Failure> {
+    /// One request and its answer, on a connection to the right host.
+    pub(crate) async fn talk(&self, connection: Connection, exchange: &mut Exchange) -> Result<Option<Kept>, Broken> {
+        let Connection { mut stream, address, tls, opened, buffer } = connection;
+        // What an earlier answer took does not count against this one.
+        stream.allow(self.limits.wire());
+        let mut wire = Wire::new(stream, buffer, &self.limits, self.clock.end);
+        let answered = self.answer(&mut wire, exchange).await;
+        let (has_received, is_reusable) = (wire.has_received(), wire.is_reusable());
+        match answered {
+            Ok(Persistence::Stays(idle)) if self.keep && is_reusable => {
+                let (stream, buffer) = wire.into_parts();
+                Ok(Some(Kept { connection: Connection { stream, address, tls, opened, buffer }, idle }))
+            }
+            Ok(_) => Ok(None),
+            Err(failure) => Err(Broken { failure, has_received }),
+        }
+    }
+
+    async fn answer<S: AsyncRead + AsyncWrite + Unpin>(
+        &self,
+        wire: &mut Wire<S>,
+        exchange: &mut Exchange,
+    ) -> Result<Persistence, Failure> {
         let written;
         let authority = if self.port == self.default_port {
             self.host
@@ -69,10 +108,10 @@ impl Attempt<'_> {
             written = format!("{}:{}", self.host, self.port);
             &written
         };
-        let request = http::request(self.method, authority, self.target, self.headers, self.body);
-        let mut wire = Wire::new(stream, &self.limits, self.clock.end);
+        let line = RequestLine { method: self.method, authority, target: self.target, keep: self.keep };
+        let request = http::request(line, self.headers, self.body);
         wire.send(&request, self.body).await?;
-        let Head { status, headers, framing } = wire.head(self.limits.head).await?;
+        let Head { status, headers, framing, persistence } = wire.head(self.limits.head).await?;
         exchange.timing.answered = Some(self.clock.elapsed());
         let response = exchange.response.insert(Response { status, headers, body: Body::default() });
         if let (Expect::Ok, Some(failure)) = (self.expect, status_failure(response)) {
@@ -83,7 +122,40 @@ impl Attempt<'_> {
             return Err(Failure::new(codes::fetch::ENCODING_REFUSED, detail));
         }
         response.body = Body(wire.body(framing, self.limits.body).await?);
-        Ok(())
+        Ok(persistence)
+    }
+}
+
+/// A connection to one host, between two requests.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    pub(crate) stream: Stream,
+    pub(crate) address: SocketAddr,
+    pub(crate) tls: Option<Tls>,
+    pub(crate) opened: Instant,
+    buffer: Vec<u8>,
+}
+
+/// A connection that can take another request.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    pub(crate) connection: Connection,
+    /// How long the server says that it waits for it.
+    pub(crate) idle: Option<Duration>,
+}
+
+/// A request without an answer.
+#[derive(Debug)]
+pub(crate) struct Broken {
+    pub(crate) failure: Failure,
+    /// Whether any byte of an answer came.
+    pub(crate) has_received: bool,
+}
+
+impl Broken {
+    /// Whether the connection was closed instead of answering, which happens to requests that meet the end of its idle time.
+    pub(crate) fn is_closed_unanswered(&self) -> bool {
+        !self.has_received && self.failure.code == codes::fetch::CLOSED_EARLY
     }
 }
 

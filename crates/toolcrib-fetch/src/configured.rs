@@ -13,9 +13,10 @@ use toolcrib_core::clock::Clock;
 use toolcrib_core::evidence::{Exchange, Failure, Method};
 use toolcrib_core::url::{FaultKind, HttpsUrl, Level};
 
-use crate::attempt::{Attempt, Stopwatch};
+use crate::attempt::{Attempt, Kept, Stopwatch};
 use crate::clock::SharedClock;
 use crate::egress;
+use crate::pool::{KeepAlive, Origin, Pool, Repeat};
 use crate::turnstile::Turnstile;
 use crate::{Concurrency, Connect, Error, Expect, Headers, Limits, Resolve, SystemResolver, TcpConnector, tls};
 
@@ -173,6 +174,7 @@ struct Inner {
     connector: Box<dyn Connect>,
     config: Arc<ClientConfig>,
     turnstile: Turnstile,
+    pool: Option<Arc<Pool>>,
 }
 
 impl Configured {
@@ -184,22 +186,29 @@ impl Configured {
             connector: None,
             authorities: Vec::new(),
             concurrency: Concurrency::default(),
+            keep_alive: None,
         }
     }
 
     /// Reads. Every status is an answer; redirects are not followed. The exchange has the origin of the URL, not the rest.
     pub async fn get(&self, url: &ConfiguredUrl, headers: &Headers, limits: Limits) -> Exchange {
-        self.exchange(Method::Get, url, headers, None, limits).await
+        self.exchange((Method::Get, Repeat::Safe), url, headers, None, limits).await
     }
 
-    /// Sends. Every status is an answer; redirects are not followed. The exchange has the origin of the URL, not the rest.
+    /// Sends, once. Every status is an answer; redirects are not followed. The exchange has the origin of the URL, not the rest.
     pub async fn post(&self, url: &ConfiguredUrl, headers: &Headers, body: &[u8], limits: Limits) -> Exchange {
-        self.exchange(Method::Post, url, headers, Some(body), limits).await
+        self.exchange((Method::Post, Repeat::Never), url, headers, Some(body), limits).await
+    }
+
+    /// Like [`post`](Self::post), for requests that change nothing: one that meets the end of a kept connection, without a byte of an
+    /// answer, is sent again on a new one.
+    pub async fn post_repeatable(&self, url: &ConfiguredUrl, headers: &Headers, body: &[u8], limits: Limits) -> Exchange {
+        self.exchange((Method::Post, Repeat::Safe), url, headers, Some(body), limits).await
     }
 
     async fn exchange(
         &self,
-        method: Method,
+        (method, repeat): (Method, Repeat),
         url: &ConfiguredUrl,
         headers: &Headers,
         body: Option<&[u8]>,
@@ -219,8 +228,9 @@ impl Configured {
             expect: Expect::Any,
             limits,
             clock,
+            keep: self.inner.pool.is_some(),
         };
-        let result = self.inner.run(&attempt, url, &mut exchange).await;
+        let result = self.inner.run(&attempt, url, repeat, &mut exchange).await;
         exchange.timing.total = clock.elapsed();
         exchange.failure = result.err();
         exchange
@@ -228,8 +238,38 @@ impl Configured {
 }
 
 impl Inner {
-    async fn run(&self, attempt: &Attempt<'_>, url: &ConfiguredUrl, exchange: &mut Exchange) -> Result<(), Failure> {
+    async fn run(
+        &self,
+        attempt: &Attempt<'_>,
+        url: &ConfiguredUrl,
+        repeat: Repeat,
+        exchange: &mut Exchange,
+    ) -> Result<(), Failure> {
         let _place = self.turnstile.enter(attempt.host, attempt.clock.until(attempt.limits.wait)).await?;
+        let Some(pool) = &self.pool else { return self.fresh(attempt, url, exchange).await.map(drop) };
+        let origin = Origin { secure: url.secure, host: url.host.as_str().into(), port: url.port };
+        if let Some(connection) = pool.take(&origin, repeat) {
+            exchange.connected = Some(connection.address);
+            exchange.tls.clone_from(&connection.tls);
+            match attempt.talk(connection, exchange).await {
+                Ok(kept) => {
+                    kept.into_iter().for_each(|kept| pool.put(origin.clone(), kept));
+                    return Ok(());
+                }
+                Err(broken) if repeat == Repeat::Safe && broken.is_closed_unanswered() => {
+                    (exchange.connected, exchange.tls) = (None, None);
+                }
+                Err(broken) => return Err(broken.failure),
+            }
+        }
+        if let Some(kept) = self.fresh(attempt, url, exchange).await? {
+            pool.put(origin, kept);
+        }
+        Ok(())
+    }
+
+    /// Over a new connection.
+    async fn fresh(&self, attempt: &Attempt<'_>, url: &ConfiguredUrl, exchange: &mut Exchange) -> Result<Option<Kept>, Failure> {
         let addresses = match attempt.literal {
             Some(address) => vec![address],
             // Plain http goes to these names, so nobody is asked where they are.
@@ -253,6 +293,7 @@ pub struct ConfiguredBuilder {
     connector: Option<Box<dyn Connect>>,
     authorities: Vec<CertificateDer<'static>>,
     concurrency: Concurrency,
+    keep_alive: Option<KeepAlive>,
 }
 
 impl ConfiguredBuilder {
@@ -284,6 +325,13 @@ impl ConfiguredBuilder {
         self
     }
 
+    /// Keeps connections for further requests to the same origin. Without it, each request has a connection of its own.
+    #[must_use]
+    pub const fn keep_alive(mut self, settings: KeepAlive) -> Self {
+        self.keep_alive = Some(settings);
+        self
+    }
+
     /// The door. Fails only for an authority that is not a certificate.
     pub fn build(self) -> Result<Configured, Error> {
         let mut roots = tls::bundled();
@@ -294,6 +342,7 @@ impl ConfiguredBuilder {
                 resolver: self.resolver.unwrap_or_else(|| Box::new(SystemResolver::with_search_domains())),
                 connector: self.connector.unwrap_or_else(|| Box::new(TcpConnector)),
                 turnstile: Turnstile::new(self.concurrency),
+                pool: self.keep_alive.map(Pool::new),
                 clock: self.clock,
             }),
         })

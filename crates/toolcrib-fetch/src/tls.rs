@@ -167,6 +167,66 @@ impl Counted {
     }
 }
 
+/// A connection, with or without TLS.
+#[derive(Debug)]
+pub(crate) enum Stream {
+    Plain(Counted),
+    Tls(Box<TlsStream<Counted>>),
+}
+
+impl Stream {
+    /// Lets so many more bytes come.
+    pub(crate) fn allow(&mut self, limit: u64) {
+        match self {
+            Self::Plain(stream) => stream.left = limit,
+            Self::Tls(stream) => stream.get_mut().0.left = limit,
+        }
+    }
+
+    /// Whether the socket is open and has nothing to say. Asks the operating system, not the event loop, which may not have heard yet.
+    pub(crate) fn is_quiet(&self) -> bool {
+        let socket = match self {
+            Self::Plain(stream) => &stream.stream,
+            Self::Tls(stream) => &stream.get_ref().0.stream,
+        };
+        let mut byte = [std::mem::MaybeUninit::uninit()];
+        let peeked = socket2::SockRef::from(socket).peek(&mut byte);
+        peeked.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
+    }
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_read(cx, buffer),
+            Self::Tls(stream) => Pin::new(stream).poll_read(cx, buffer),
+        }
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_write(cx, bytes),
+            Self::Tls(stream) => Pin::new(stream).poll_write(cx, bytes),
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_flush(cx),
+            Self::Tls(stream) => Pin::new(stream).poll_flush(cx),
+        }
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_shutdown(cx),
+            Self::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
+        }
+    }
+}
+
 /// More bytes came than the connection may carry.
 #[derive(Debug, thiserror::Error)]
 #[error("more bytes than the connection may carry")]

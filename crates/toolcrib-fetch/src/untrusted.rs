@@ -136,6 +136,8 @@ impl Untrusted {
             expect: target.expect,
             limits: target.limits,
             clock,
+            // Evidence is about one connection, its certificate and its address: each request has its own.
+            keep: false,
         };
         let result = self.inner.run(&attempt, target, &mut exchange).await;
         exchange.timing.total = clock.elapsed();
@@ -156,7 +158,9 @@ impl Inner {
                 exchange.addresses = egress::DEV_ADDRESSES.to_vec();
                 config
             }
-            (Way::Literal(address), _) => return attempt.run(&*self.connector, Some(&self.config), &[address], exchange).await,
+            (Way::Literal(address), _) => {
+                return attempt.run(&*self.connector, Some(&self.config), &[address], exchange).await.map(drop);
+            }
             _ => {
                 let until = attempt.clock.until(attempt.limits.resolve);
                 exchange.addresses = egress::lookup(&*self.resolver, attempt.host, until).await?;
@@ -166,7 +170,7 @@ impl Inner {
             }
         };
         let addresses = exchange.addresses.clone();
-        attempt.run(&*self.connector, Some(config), &addresses, exchange).await
+        attempt.run(&*self.connector, Some(config), &addresses, exchange).await.map(drop)
     }
 }
 

@@ -4,7 +4,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use toolcrib_core::codes;
 use toolcrib_core::evidence::Failure;
 
-use super::{Framing, Wire};
+use super::{Framing, Pending, Wire};
 use crate::tls::Stage;
 
 /// Longest line with the size of a chunk. Sixteen digits are the number; extensions are not used by anybody.
@@ -26,9 +26,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
             Framing::Close => return self.close(max).await,
         };
         // Bytes that came with the answer and are not part of it. Those that would come later are not waited for.
-        if self.end > self.start || self.pending().await > 0 {
+        let pending = if self.end > self.start { Pending::Bytes } else { self.pending().await };
+        if pending == Pending::Bytes {
             return Err(Failure::new(codes::fetch::LENGTH_MISMATCH, format!("bytes follow the {} of the body", body.len())));
         }
+        self.is_quiet = pending == Pending::Nothing;
         Ok(body)
     }
 

@@ -1,5 +1,7 @@
 //! The head of an answer: status, headers, and how the body ends. Pure.
 
+use std::time::Duration;
+
 use toolcrib_core::codes;
 use toolcrib_core::evidence::Failure;
 
@@ -12,6 +14,16 @@ pub(crate) struct Head {
     /// Names in lower case.
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) framing: Framing,
+    pub(crate) persistence: Persistence,
+}
+
+/// Whether the server leaves the connection open after this answer (RFC 9112 §9.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Persistence {
+    /// It closes, or it is not certain that it does not.
+    Closes,
+    /// It stays open, and idle for so long if it says how long.
+    Stays(Option<Duration>),
 }
 
 /// How the body ends (RFC 9112 §6.3).
@@ -68,8 +80,33 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Head, Failure> {
         return Err(not_http("the status line is malformed"));
     };
     let framing = framing(version, status, response.headers)?;
+    let persistence = persistence(version, framing, response.headers);
     let headers = response.headers.iter().map(|header| (header.name.to_ascii_lowercase(), readable(header.value))).collect();
-    Ok(Head { status, headers, framing })
+    Ok(Head { status, headers, framing, persistence })
+}
+
+/// Only an answer of HTTP/1.1 whose end is marked leaves a connection behind that can be used again. An answer without a body is not
+/// relied on: a length that it announces all the same is read differently by different readers.
+fn persistence(version: u8, framing: Framing, headers: &[httparse::Header<'_>]) -> Persistence {
+    if version == 0 || !matches!(framing, Framing::Length(_) | Framing::Chunked) {
+        return Persistence::Closes;
+    }
+    let mut idle = None;
+    for header in headers {
+        if header.name.eq_ignore_ascii_case("connection") {
+            // `close`, or an upgrade that was not asked for.
+            if !header.value.split(|&b| b == b',').all(|token| token.trim_ascii().eq_ignore_ascii_case(b"keep-alive")) {
+                return Persistence::Closes;
+            }
+        } else if header.name.eq_ignore_ascii_case("keep-alive") {
+            let seconds = header.value.split(|&b| b == b',').find_map(|part| {
+                let (name, value) = part.split_at(part.iter().position(|&b| b == b'=')?);
+                decimal(value[1..].trim_ascii()).filter(|_| name.trim_ascii().eq_ignore_ascii_case(b"timeout"))
+            });
+            idle = seconds.map(Duration::from_secs).or(idle);
+        }
+    }
+    Persistence::Stays(idle)
 }
 
 /// One length, or one chunked encoding, or neither. Everything else is read differently by different readers.
@@ -171,6 +208,24 @@ mod tests {
         ] {
             check(&ok(headers), Err(BAD));
         }
+    }
+
+    #[test]
+    fn which_connections_stay_open() {
+        let of = |head: &str| parse(format!("{head}\r\n\r\n").as_bytes()).unwrap().persistence;
+        let ok = |headers: &str| of(&format!("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n{headers}"));
+        assert_eq!(ok("a: b"), Persistence::Stays(None));
+        assert_eq!(ok("connection: Keep-Alive"), Persistence::Stays(None));
+        assert_eq!(ok("connection: keep-alive\r\nkeep-alive: timeout=5"), Persistence::Stays(Some(Duration::from_secs(5))));
+        assert_eq!(ok("keep-alive: max=7, Timeout = 2"), Persistence::Stays(Some(Duration::from_secs(2))));
+        assert_eq!(ok("keep-alive: timeout=soon"), Persistence::Stays(None));
+        assert_eq!(of("HTTP/1.1 500 Oops\r\ntransfer-encoding: chunked"), Persistence::Stays(None));
+        for closing in ["connection: close", "connection: keep-alive, close", "connection: Upgrade", "connection:"] {
+            assert_eq!(ok(closing), Persistence::Closes, "{closing}");
+        }
+        assert_eq!(of("HTTP/1.0 200 OK\r\ncontent-length: 2\r\nconnection: keep-alive"), Persistence::Closes);
+        assert_eq!(of("HTTP/1.1 200 OK\r\na: b"), Persistence::Closes);
+        assert_eq!(of("HTTP/1.1 204 No Content\r\ncontent-length: 5"), Persistence::Closes);
     }
 
     #[test]

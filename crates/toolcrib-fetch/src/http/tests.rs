@@ -49,7 +49,7 @@ fn read(bytes: &[u8], sizes: &[usize], max: usize) -> Result<(u16, Vec<u8>), Fai
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     runtime.block_on(async {
         let limits = Limits::default();
-        let mut wire = Wire::new(Pieces(pieces), &limits, Instant::now() + limits.total);
+        let mut wire = Wire::new(Pieces(pieces), Vec::new(), &limits, Instant::now() + limits.total);
         let head = wire.head(limits.head).await?;
         Ok((head.status, wire.body(head.framing, max).await?))
     })

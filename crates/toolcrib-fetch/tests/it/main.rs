@@ -7,3 +7,4 @@ mod configured;
 mod dev;
 mod doors;
 mod egress;
+mod keep_alive;
