@@ -23,7 +23,7 @@ use toolcrib_core::x402::{
     FacilitatorAnswer, FacilitatorRequest, MAX_FACILITATOR_BYTES, Offer, SettleOutcome, Supported, VerifyOutcome, Version,
     read_supported, settle_outcome, verify_outcome,
 };
-use toolcrib_fetch::{Concurrency, Configured, ConfiguredUrl, Headers, Limits};
+use toolcrib_fetch::{Concurrency, Configured, ConfiguredUrl, Headers, KeepAlive, Limits};
 
 use super::lookup::{credited, look_up};
 use super::{Due, Found, Journal, Outcome, Record, Settle, Verdict};
@@ -106,7 +106,8 @@ impl Facilitator {
     /// The facilitator at a URL **from settings**, such as `https://x402.org/facilitator`: see [`ConfiguredUrl::from_setting`].
     pub fn from_setting(url: &str) -> Result<Self, toolcrib_fetch::Error> {
         let url = ConfiguredUrl::from_setting(url)?;
-        Ok(Self::new(url, Configured::builder(SystemClock).concurrency(CONCURRENCY).build()?))
+        let client = Configured::builder(SystemClock).concurrency(CONCURRENCY).keep_alive(KeepAlive::default());
+        Ok(Self::new(url, client.build()?))
     }
 
     /// The facilitator at a URL, reached through a door of one's own: with another authority, or another way to connect.
@@ -216,9 +217,12 @@ impl Facilitator {
         };
         let limits = limits(until.saturating_sub(begun.elapsed()));
         let url = self.url.join(call.name());
-        let exchange = match body {
-            Some(body) => self.door.post(&url, &headers, body.as_bytes(), limits).await,
-            None => self.door.get(&url, &headers, limits).await,
+        let exchange = match (call, body) {
+            // A check changes nothing. A settlement is sent once: a facilitator that has acted on the first request answers the second
+            // with a used nonce, which would look as if another server had been paid.
+            (FacilitatorCall::Verify, Some(body)) => self.door.post_repeatable(&url, &headers, body.as_bytes(), limits).await,
+            (_, Some(body)) => self.door.post(&url, &headers, body.as_bytes(), limits).await,
+            (_, None) => self.door.get(&url, &headers, limits).await,
         };
         Answer::of(exchange, url.is_secure())
     }

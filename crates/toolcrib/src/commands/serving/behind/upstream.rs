@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::Value;
 use toolcrib_core::text::escape_for_display;
 use toolcrib_core::x402::header::X_TOOL_REFERENCE;
-use toolcrib_fetch::{Concurrency, Configured, ConfiguredUrl, Headers, Limits};
+use toolcrib_fetch::{Concurrency, Configured, ConfiguredUrl, Headers, KeepAlive, Limits};
 use toolcrib_gate::{Context, MAX_OUTPUT_BYTES, ToolError};
 
 use super::output;
@@ -41,6 +41,8 @@ impl Upstream {
     pub(crate) fn new(setting: &str, time: Duration, at_once: usize) -> Result<Self, Failure> {
         let unusable = |error: toolcrib_fetch::Error| Failure::new(error.code(), error.to_string());
         let door = Configured::builder(SystemClock).concurrency(Concurrency { total: at_once, host: at_once });
+        // A call is never repeated: it goes over a kept connection only if that was busy a moment ago and is open.
+        let door = door.keep_alive(KeepAlive::default());
         let mut limits = Limits::MANIFEST;
         // A server that computes is silent meanwhile. The gate's own limit comes first and says so to the caller.
         let longest = time + AFTER;
