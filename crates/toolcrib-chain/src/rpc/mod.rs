@@ -38,6 +38,13 @@ pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
 /// The longest wait for a connection.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// The longest time that a connection to a node is kept idle. Nodes and the load balancers before them close after a minute or more;
+/// Node's default of five seconds is the shortest.
+pub const IDLE_TIMEOUT: Duration = Duration::from_secs(4);
+
+/// Idle connections to one node at most.
+pub const MAX_IDLE: usize = 16;
+
 /// Requests in a second that public nodes bear.
 pub const PUBLIC_REQUESTS_PER_SECOND: u32 = 10;
 
@@ -139,6 +146,8 @@ impl Chain {
         let client = reqwest::Client::builder()
             .connect_timeout(CONNECT_TIMEOUT)
             .timeout(config.timeout)
+            .pool_idle_timeout(IDLE_TIMEOUT)
+            .pool_max_idle_per_host(MAX_IDLE)
             // A node that sends us elsewhere is not the node that was configured.
             .redirect(reqwest::redirect::Policy::none())
             .user_agent(concat!("toolcrib/", env!("CARGO_PKG_VERSION")))

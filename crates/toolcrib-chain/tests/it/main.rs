@@ -4,6 +4,7 @@
 mod contracts;
 mod corpus;
 mod fake;
+mod kept;
 mod model;
 mod node;
 mod reads;
