@@ -115,6 +115,13 @@ pub(super) async fn insert(transaction: &mut Transaction, bulk: &Bulk, columns: 
                 next = after;
             }
         }
+        Inner::Local(savepoint) => {
+            for start in (0..rows).step_by(MAX_BULK_ROWS) {
+                let end = rows.min(start + MAX_BULK_ROWS);
+                let values: Vec<_> = (start..end).flat_map(|row| columns.iter().map(move |column| column.value(row))).collect();
+                touched += savepoint.connection.execute(&rows_of_values(bulk, end - start), &values)?;
+            }
+        }
         Inner::Postgres(transaction) if bulk.conflict.is_empty() && rows >= COPY_ROWS => {
             touched = copy(transaction, bulk, columns, rows).await?
         }
@@ -208,16 +215,17 @@ pub(super) async fn fetch_among(
         Inner::Sqlite(transaction) => {
             let mut found = Vec::with_capacity(keys.len());
             for keys in keys.chunks(KEYS_AT_ONCE) {
-                let mut list = String::with_capacity(6 * KEYS_AT_ONCE);
-                let mut values = values.to_vec();
-                for place in 0..KEYS_AT_ONCE {
-                    let comma = if place == 0 { "" } else { ", " };
-                    // Writing to a String does not fail.
-                    let _ = write!(list, "{comma}${}", first + place);
-                    values.push(Value::Bytes(keys[place.min(keys.len() - 1)]));
-                }
-                let query = bind_sqlite(AssertSqlSafe(format!("{sql} IN ({list})")), &values);
+                let (sql, values) = one_of(sql, values, keys);
+                let query = bind_sqlite(AssertSqlSafe(sql), &values);
                 found.extend(wrap(query.fetch_all(&mut **transaction).await?, Cells::Sqlite));
+            }
+            Ok(found)
+        }
+        Inner::Local(savepoint) => {
+            let mut found = Vec::with_capacity(keys.len());
+            for keys in keys.chunks(KEYS_AT_ONCE) {
+                let (sql, values) = one_of(sql, values, keys);
+                found.extend(savepoint.connection.fetch(&sql, &values)?);
             }
             Ok(found)
         }
@@ -231,6 +239,20 @@ pub(super) async fn fetch_among(
             Ok(wrap(query.fetch_all(&mut **transaction).await?, Cells::Postgres))
         }
     }
+}
+
+/// A statement of SQLite's that takes as many keys each time, so that it is prepared once: the last key stands in for those missing.
+fn one_of<'v>(sql: &str, values: &[Value<'v>], keys: &[&'v [u8]]) -> (String, Vec<Value<'v>>) {
+    let first = values.len() + 1;
+    let mut list = String::with_capacity(6 * KEYS_AT_ONCE);
+    let mut values = values.to_vec();
+    for place in 0..KEYS_AT_ONCE {
+        let comma = if place == 0 { "" } else { ", " };
+        // Writing to a String does not fail.
+        let _ = write!(list, "{comma}${}", first + place);
+        values.push(Value::Bytes(keys[place.min(keys.len() - 1)]));
+    }
+    (format!("{sql} IN ({list})"), values)
 }
 
 fn rows_of_values(bulk: &Bulk, rows: usize) -> String {

@@ -16,14 +16,17 @@ use sqlx::{AssertSqlSafe, Postgres, Row as _, SqlSafeStr, Sqlite};
 use crate::Error;
 
 mod bulk;
+mod local;
 mod location;
 mod migrate;
 mod postgres;
 mod sqlite;
+mod writer;
 
 pub use bulk::{Bulk, Column, MAX_BULK_ROWS};
 pub use location::Location;
 pub use migrate::{Migration, Module};
+pub(crate) use writer::{Writer, run_now};
 
 /// How often a statement or transaction that others got in the way of is tried.
 ///
@@ -35,6 +38,8 @@ pub(crate) const ATTEMPTS: u32 = 8;
 pub struct Database {
     pools: Pools,
     name: std::sync::Arc<str>,
+    /// Where it is, if it is a file.
+    file: Option<std::sync::Arc<std::path::Path>>,
 }
 
 #[derive(Clone)]
@@ -45,6 +50,8 @@ enum Pools {
         read: SqlitePool,
     },
     Postgres(PgPool),
+    /// The connection of a thread that only writes.
+    Local(std::sync::Arc<local::Local>),
 }
 
 /// Which engine a database runs on. Only the few statements that the two spell differently ask.
@@ -76,7 +83,7 @@ impl Database {
             location::Kind::Postgres { url, connections } => postgres::open(url, *connections).await,
         };
         match opened {
-            Ok(pools) => Ok(Self { pools, name }),
+            Ok(pools) => Ok(Self { pools, name, file: location.path().map(Into::into) }),
             Err(error @ Error::Location { .. }) => Err(error),
             Err(error) => Err(Error::Open { database: name.to_string(), detail: error.to_string() }),
         }
@@ -85,7 +92,7 @@ impl Database {
     /// The engine.
     pub const fn engine(&self) -> Engine {
         match self.pools {
-            Pools::Sqlite { .. } => Engine::Sqlite,
+            Pools::Sqlite { .. } | Pools::Local(_) => Engine::Sqlite,
             Pools::Postgres(_) => Engine::Postgres,
         }
     }
@@ -93,7 +100,7 @@ impl Database {
     /// The statement for this engine.
     pub const fn pick(&self, statement: PerEngine) -> &'static str {
         match self.pools {
-            Pools::Sqlite { .. } => statement.sqlite,
+            Pools::Sqlite { .. } | Pools::Local(_) => statement.sqlite,
             Pools::Postgres(_) => statement.postgres,
         }
     }
@@ -113,6 +120,7 @@ impl Database {
         Ok(Transaction(match &self.pools {
             Pools::Sqlite { write, .. } => Inner::Sqlite(write.begin_with("BEGIN IMMEDIATE").await?),
             Pools::Postgres(pool) => Inner::Postgres(pool.begin().await?),
+            Pools::Local(connection) => Inner::Local(local::Savepoint::begin(connection)?),
         }))
     }
 
@@ -121,6 +129,7 @@ impl Database {
         Ok(Transaction(match &self.pools {
             Pools::Sqlite { read, .. } => Inner::Sqlite(read.begin_with("BEGIN").await?),
             Pools::Postgres(pool) => Inner::Postgres(pool.begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await?),
+            Pools::Local(connection) => Inner::Local(local::Savepoint::begin(connection)?),
         }))
     }
 
@@ -129,6 +138,7 @@ impl Database {
         Ok(match &self.pools {
             Pools::Sqlite { write, .. } => bind_sqlite(sql, values).execute(write).await?.rows_affected(),
             Pools::Postgres(pool) => bind_postgres(sql, values).execute(pool).await?.rows_affected(),
+            Pools::Local(connection) => connection.execute(sql, values)?,
         })
     }
 
@@ -137,6 +147,7 @@ impl Database {
         Ok(match &self.pools {
             Pools::Sqlite { read, .. } => wrap(bind_sqlite(sql, values).fetch_all(read).await?, Cells::Sqlite),
             Pools::Postgres(pool) => wrap(bind_postgres(sql, values).fetch_all(pool).await?, Cells::Postgres),
+            Pools::Local(connection) => connection.fetch(sql, values)?,
         })
     }
 
@@ -148,6 +159,7 @@ impl Database {
         Ok(match &self.pools {
             Pools::Sqlite { read, .. } => wrap(bind_sqlite(AssertSqlSafe(sql), values).fetch_all(read).await?, Cells::Sqlite),
             Pools::Postgres(pool) => wrap(bind_postgres(AssertSqlSafe(sql), values).fetch_all(pool).await?, Cells::Postgres),
+            Pools::Local(connection) => connection.fetch(&sql, values)?,
         })
     }
 
@@ -156,6 +168,7 @@ impl Database {
         Ok(match &self.pools {
             Pools::Sqlite { read, .. } => bind_sqlite(sql, values).fetch_optional(read).await?.map(|row| Row(Cells::Sqlite(row))),
             Pools::Postgres(pool) => bind_postgres(sql, values).fetch_optional(pool).await?.map(|row| Row(Cells::Postgres(row))),
+            Pools::Local(connection) => connection.fetch(sql, values)?.into_iter().next(),
         })
     }
 
@@ -167,6 +180,8 @@ impl Database {
                 write.close().await;
             }
             Pools::Postgres(pool) => pool.close().await,
+            // Closed by its thread.
+            Pools::Local(_) => {}
         }
     }
 }
@@ -204,6 +219,7 @@ pub struct Transaction(Inner);
 enum Inner {
     Sqlite(sqlx::Transaction<'static, Sqlite>),
     Postgres(sqlx::Transaction<'static, Postgres>),
+    Local(local::Savepoint),
 }
 
 impl Transaction {
@@ -212,6 +228,7 @@ impl Transaction {
         Ok(match &mut self.0 {
             Inner::Sqlite(transaction) => bind_sqlite(sql, values).execute(&mut **transaction).await?.rows_affected(),
             Inner::Postgres(transaction) => bind_postgres(sql, values).execute(&mut **transaction).await?.rows_affected(),
+            Inner::Local(savepoint) => savepoint.connection.execute(sql, values)?,
         })
     }
 
@@ -222,6 +239,7 @@ impl Transaction {
             Inner::Postgres(transaction) => {
                 wrap(bind_postgres(sql, values).fetch_all(&mut **transaction).await?, Cells::Postgres)
             }
+            Inner::Local(savepoint) => savepoint.connection.fetch(sql, values)?,
         })
     }
 
@@ -237,6 +255,7 @@ impl Transaction {
                 let query = bind_postgres(AssertSqlSafe(sql), values).persistent(false);
                 wrap(query.fetch_all(&mut **transaction).await?, Cells::Postgres)
             }
+            Inner::Local(savepoint) => savepoint.connection.fetch(&sql, values)?,
         })
     }
 
@@ -260,6 +279,7 @@ impl Transaction {
             Inner::Postgres(transaction) => {
                 bind_postgres(sql, values).fetch_optional(&mut **transaction).await?.map(|row| Row(Cells::Postgres(row)))
             }
+            Inner::Local(savepoint) => savepoint.connection.fetch(sql, values)?.into_iter().next(),
         })
     }
 
@@ -269,6 +289,7 @@ impl Transaction {
         match &mut self.0 {
             Inner::Sqlite(transaction) => sql.execute(&mut **transaction).await.map(|_| ())?,
             Inner::Postgres(transaction) => sql.execute(&mut **transaction).await.map(|_| ())?,
+            Inner::Local(_) => return Err(Error::Database { detail: "a writing thread applies no migrations".to_owned() }),
         }
         Ok(())
     }
@@ -278,6 +299,7 @@ impl Transaction {
         match self.0 {
             Inner::Sqlite(transaction) => transaction.commit().await?,
             Inner::Postgres(transaction) => transaction.commit().await?,
+            Inner::Local(savepoint) => savepoint.release()?,
         }
         Ok(())
     }
@@ -287,6 +309,7 @@ impl Transaction {
         match self.0 {
             Inner::Sqlite(transaction) => transaction.rollback().await?,
             Inner::Postgres(transaction) => transaction.rollback().await?,
+            Inner::Local(savepoint) => savepoint.undo()?,
         }
         Ok(())
     }
@@ -298,6 +321,7 @@ pub struct Row(Cells);
 enum Cells {
     Sqlite(SqliteRow),
     Postgres(PgRow),
+    Local(Vec<local::Cell>),
 }
 
 impl Row {
@@ -306,6 +330,7 @@ impl Row {
         Ok(match &self.0 {
             Cells::Sqlite(row) => row.try_get(column)?,
             Cells::Postgres(row) => row.try_get(column)?,
+            Cells::Local(row) => local::integer(local::cell(row, column)?)?,
         })
     }
 
@@ -314,6 +339,7 @@ impl Row {
         Ok(match &self.0 {
             Cells::Sqlite(row) => row.try_get(column)?,
             Cells::Postgres(row) => row.try_get(column)?,
+            Cells::Local(row) => local::text(local::cell(row, column)?)?,
         })
     }
 
@@ -322,6 +348,7 @@ impl Row {
         Ok(match &self.0 {
             Cells::Sqlite(row) => row.try_get(column)?,
             Cells::Postgres(row) => row.try_get(column)?,
+            Cells::Local(row) => local::bytes(local::cell(row, column)?)?,
         })
     }
 
@@ -330,6 +357,7 @@ impl Row {
         Ok(match &self.0 {
             Cells::Sqlite(row) => row.try_get(column)?,
             Cells::Postgres(row) => row.try_get(column)?,
+            Cells::Local(row) => local::optional(row, column, local::bytes)?,
         })
     }
 
@@ -338,6 +366,7 @@ impl Row {
         Ok(match &self.0 {
             Cells::Sqlite(row) => row.try_get(column)?,
             Cells::Postgres(row) => row.try_get(column)?,
+            Cells::Local(row) => local::optional(row, column, local::integer)?,
         })
     }
 
@@ -346,6 +375,7 @@ impl Row {
         Ok(match &self.0 {
             Cells::Sqlite(row) => row.try_get(column)?,
             Cells::Postgres(row) => row.try_get(column)?,
+            Cells::Local(row) => local::optional(row, column, local::text)?,
         })
     }
 
@@ -354,6 +384,7 @@ impl Row {
         Ok(match &self.0 {
             Cells::Sqlite(row) => row.try_get(column)?,
             Cells::Postgres(row) => row.try_get(column)?,
+            Cells::Local(row) => local::boolean(local::cell(row, column)?)?,
         })
     }
 }

@@ -10,7 +10,7 @@ use super::{Pools, again};
 use crate::Error;
 
 /// How long a statement waits for another process's transaction. Ours are a few statements each; what holds longer is stuck.
-const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long a task waits for a connection of the pool, beyond [`BUSY_TIMEOUT`] of whoever holds it.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -21,10 +21,10 @@ const READERS: u32 = 4;
 /// What the connection that writes keeps of the file, in KiB after a minus sign: SQLite's own two megabytes are too little for the indexes
 /// of some hundred thousand rows, whose keys come in no order, and then every row is read from the file again. It is only used as far as
 /// it is needed.
-const WRITER_CACHE: &str = "-65536";
+pub(super) const WRITER_CACHE: &str = "-65536";
 
 /// Pages that gather in the log before they are moved into the file: 64 MiB. A page that changes often is moved once.
-const CHECKPOINT_PAGES: &str = "16384";
+pub(super) const CHECKPOINT_PAGES: &str = "16384";
 
 /// A database in memory has one connection, since each connection would have a database of its own.
 pub(super) async fn memory() -> Result<Pools, Error> {

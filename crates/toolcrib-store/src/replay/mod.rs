@@ -27,14 +27,15 @@ pub use toolcrib_core::x402::ReplayKey;
 
 use crate::Error;
 
+mod group;
 mod limits;
 mod memory;
 mod sql;
 mod statements;
 
+pub use group::SqlReplay;
 pub use limits::{Limits, MAX_RESULT_BYTES, MAX_RESULT_SECONDS, Room};
 pub use memory::MemoryReplay;
-pub use sql::SqlReplay;
 
 /// Longest route in bytes. Routes are written by operators; a slug has at most 64.
 pub const MAX_ROUTE_BYTES: usize = 512;

@@ -17,7 +17,7 @@ use crate::database::{ATTEMPTS, Database, Row, Transaction, Value, again};
 
 /// Payments in a database, shared by every process that opens it.
 #[derive(Clone, Debug)]
-pub struct SqlReplay {
+pub(super) struct SqlReplay {
     database: Database,
     limits: Limits,
 }
@@ -37,9 +37,14 @@ macro_rules! step {
 
 impl SqlReplay {
     /// Makes the tables where they are missing.
-    pub async fn open(database: Database, limits: Limits) -> Result<Self, Error> {
+    pub(super) async fn open(database: Database, limits: Limits) -> Result<Self, Error> {
         database.migrate(sql::MODULE, sql::MIGRATIONS).await?;
         Ok(Self { database, limits })
+    }
+
+    /// The same store, through another connection to the same database.
+    pub(super) fn with_database(&self, database: Database) -> Self {
+        Self { database, ..self.clone() }
     }
 
     /// `None` when another changed the payment between two looks.

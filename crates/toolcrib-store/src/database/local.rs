@@ -1,0 +1,226 @@
+//! SQLite on the calling thread.
+//!
+//! sqlx runs every statement on a thread of its own and waits for it, which takes longer than a short statement. A thread that does
+//! nothing but write has a connection here and calls SQLite itself. Everything is inside a transaction that its user opens and ends;
+//! what [`Database::begin`](super::Database::begin) begins is a savepoint in it. No future of this connection ever waits.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+pub(super) use rusqlite::types::Value as Cell;
+use rusqlite::types::{ToSqlOutput, ValueRef};
+use rusqlite::{CachedStatement, Connection, ErrorCode, OpenFlags};
+
+use super::{Cells, Row, Value, sqlite};
+use crate::Error;
+
+/// Prepared statements that are kept. The replay store has about thirty.
+const STATEMENTS: usize = 64;
+
+/// A connection of one thread.
+pub(super) struct Local(Mutex<Connection>);
+
+impl Local {
+    /// Opens a file that was made and set up before: WAL is a property of the file, the rest of each connection.
+    pub(super) fn open(path: &Path) -> Result<Self, Error> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = Connection::open_with_flags(path, flags).map_err(|error| fault(&error))?;
+        connection.set_prepared_statement_cache_capacity(STATEMENTS);
+        let set_up = || {
+            connection.busy_timeout(sqlite::BUSY_TIMEOUT)?;
+            connection.pragma_update(None, "foreign_keys", true)?;
+            connection.pragma_update(None, "synchronous", "FULL")?;
+            connection.pragma_update(None, "cache_size", sqlite::WRITER_CACHE)?;
+            connection.pragma_update(None, "wal_autocheckpoint", sqlite::CHECKPOINT_PAGES)
+        };
+        set_up().map_err(|error| fault(&error))?;
+        Ok(Self(Mutex::new(connection)))
+    }
+
+    /// Begins the transaction that all changes until [`commit`](Self::commit) are part of. Waits for other writers of the file.
+    pub(super) fn begin_group(&self) -> Result<(), Error> {
+        self.run("BEGIN IMMEDIATE")
+    }
+
+    /// Ends the transaction; when this returns, it is on the disk. After an error nothing of it is there.
+    pub(super) fn commit_group(&self) -> Result<(), Error> {
+        if !self.is_in_group() {
+            return Err(Error::Database { detail: "the transaction was rolled back by the database".to_owned() });
+        }
+        let committed = self.run("COMMIT");
+        if committed.is_err() {
+            self.roll_back_group();
+        }
+        committed
+    }
+
+    /// Whether the transaction is there. SQLite ends it by itself when the disk is full or fails.
+    pub(super) fn is_in_group(&self) -> bool {
+        !self.lock().is_autocommit()
+    }
+
+    /// Undoes the transaction, if there is one.
+    pub(super) fn roll_back_group(&self) {
+        if self.is_in_group() {
+            // A connection that cannot roll back fails at its next transaction.
+            let _ = self.run("ROLLBACK");
+        }
+    }
+
+    /// Runs a changing statement. Gives the number of rows it touched.
+    pub(super) fn execute(&self, sql: &str, values: &[Value<'_>]) -> Result<u64, Error> {
+        let connection = self.lock();
+        let run = || {
+            let mut statement = prepare(&connection, sql, values)?;
+            statement.raw_execute()
+        };
+        run().map(|rows| rows as u64).map_err(|error| passing_no_more(fault(&error)))
+    }
+
+    /// Runs a statement that gives rows.
+    pub(super) fn fetch(&self, sql: &str, values: &[Value<'_>]) -> Result<Vec<Row>, Error> {
+        let connection = self.lock();
+        let run = || {
+            let mut statement = prepare(&connection, sql, values)?;
+            let columns = statement.column_count();
+            let mut found = Vec::new();
+            let mut rows = statement.raw_query();
+            while let Some(row) = rows.next()? {
+                let cells = (0..columns).map(|column| row.get::<_, Cell>(column)).collect::<Result<_, _>>()?;
+                found.push(Row(Cells::Local(cells)));
+            }
+            Ok(found)
+        };
+        run().map_err(|error| passing_no_more(fault(&error)))
+    }
+
+    fn run(&self, sql: &'static str) -> Result<(), Error> {
+        let connection = self.lock();
+        let run = || connection.prepare_cached(sql)?.raw_execute();
+        run().map(drop).map_err(|error| fault(&error))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Connection> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Local {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Local")
+    }
+}
+
+/// A part of the transaction that is kept or undone by itself. Dropped without [`release`](Self::release), it is undone.
+#[derive(Debug)]
+pub(super) struct Savepoint {
+    pub(super) connection: Arc<Local>,
+    is_open: bool,
+}
+
+impl Savepoint {
+    pub(super) fn begin(connection: &Arc<Local>) -> Result<Self, Error> {
+        connection.run("SAVEPOINT change").map_err(passing_no_more)?;
+        Ok(Self { connection: Arc::clone(connection), is_open: true })
+    }
+
+    pub(super) fn release(mut self) -> Result<(), Error> {
+        self.is_open = false;
+        self.connection.run("RELEASE change").map_err(passing_no_more)
+    }
+
+    pub(super) fn undo(mut self) -> Result<(), Error> {
+        self.roll_back()
+    }
+
+    fn roll_back(&mut self) -> Result<(), Error> {
+        self.is_open = false;
+        // Rolling back leaves the savepoint in place.
+        self.connection.run("ROLLBACK TO change").map_err(passing_no_more)?;
+        self.connection.run("RELEASE change").map_err(passing_no_more)
+    }
+}
+
+impl Drop for Savepoint {
+    fn drop(&mut self) {
+        if self.is_open {
+            // What cannot be undone is found when the transaction ends.
+            let _ = self.roll_back();
+        }
+    }
+}
+
+/// A statement with its values. SQLite numbers `$N` in the order in which they occur, so each is bound by its name.
+fn prepare<'c>(connection: &'c Connection, sql: &str, values: &[Value<'_>]) -> rusqlite::Result<CachedStatement<'c>> {
+    let mut statement = connection.prepare_cached(sql)?;
+    for at in 1..=statement.parameter_count() {
+        let number = match statement.parameter_name(at) {
+            Some(name) => name.strip_prefix('$').and_then(|number| number.parse::<usize>().ok()),
+            None => Some(at),
+        };
+        let value = number.and_then(|number| values.get(number.checked_sub(1)?));
+        let value = value.ok_or(rusqlite::Error::InvalidParameterCount(at, values.len()))?;
+        statement.raw_bind_parameter(at, bound(*value))?;
+    }
+    Ok(statement)
+}
+
+fn bound(value: Value<'_>) -> ToSqlOutput<'_> {
+    ToSqlOutput::Borrowed(match value {
+        Value::Integer(value) | Value::OptionalInteger(Some(value)) => ValueRef::Integer(value),
+        Value::Boolean(value) => ValueRef::Integer(value.into()),
+        Value::Text(value) | Value::OptionalText(Some(value)) => ValueRef::Text(value.as_bytes()),
+        Value::Bytes(value) | Value::OptionalBytes(Some(value)) => ValueRef::Blob(value),
+        Value::OptionalInteger(None) | Value::OptionalText(None) | Value::OptionalBytes(None) => ValueRef::Null,
+    })
+}
+
+fn fault(error: &rusqlite::Error) -> Error {
+    let detail = error.to_string();
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Error::Busy { detail },
+        _ => Error::Database { detail },
+    }
+}
+
+/// Inside a transaction that has the file to itself nothing passes by waiting, and the thread must not wait.
+fn passing_no_more(error: Error) -> Error {
+    match error {
+        Error::Busy { detail } => Error::Database { detail },
+        other => other,
+    }
+}
+
+const WRONG: Error = Error::Corrupt { what: "column" };
+
+pub(super) fn cell(row: &[Cell], column: usize) -> Result<&Cell, Error> {
+    row.get(column).ok_or(WRONG)
+}
+
+pub(super) fn optional<'r, T>(
+    row: &'r [Cell],
+    column: usize,
+    read: impl Fn(&'r Cell) -> Result<T, Error>,
+) -> Result<Option<T>, Error> {
+    match cell(row, column)? {
+        Cell::Null => Ok(None),
+        value => read(value).map(Some),
+    }
+}
+
+pub(super) const fn integer(cell: &Cell) -> Result<i64, Error> {
+    if let Cell::Integer(value) = cell { Ok(*value) } else { Err(WRONG) }
+}
+
+pub(super) const fn boolean(cell: &Cell) -> Result<bool, Error> {
+    if let Cell::Integer(value) = cell { Ok(*value != 0) } else { Err(WRONG) }
+}
+
+pub(super) fn text(cell: &Cell) -> Result<&str, Error> {
+    if let Cell::Text(value) = cell { Ok(value) } else { Err(WRONG) }
+}
+
+pub(super) fn bytes(cell: &Cell) -> Result<&[u8], Error> {
+    if let Cell::Blob(value) = cell { Ok(value) } else { Err(WRONG) }
+}

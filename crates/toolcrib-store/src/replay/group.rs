@@ -1,0 +1,146 @@
+//! The replay store in a database, as callers see it.
+//!
+//! On a SQLite file every step goes to the one [`Writer`] of this store, where concurrent steps share a commit. Other databases make
+//! each step by themselves: PostgreSQL commits groups of its own accord, and a database in memory has no disk to wait for. Both are
+//! [`sql::SqlReplay`](Steps), which has the rules.
+
+use alloy_primitives::B256;
+use async_trait::async_trait;
+use toolcrib_core::clock::UnixTime;
+
+use super::sql::SqlReplay as Steps;
+use super::{
+    Again, Counts, Entry, Kept, Limits, Receipt, Redeem, ReplayKey, ReplayStore, Reservation, Reserve, Room, Settlement,
+    StoredResult, Ticket,
+};
+use crate::Error;
+use crate::database::{Database, Writer, run_now};
+
+/// Payments in a database, shared by every process that opens it.
+#[derive(Clone, Debug)]
+pub struct SqlReplay {
+    steps: Steps,
+    /// Where changes are made, if not by `steps` itself.
+    writer: Option<Writer<Steps>>,
+}
+
+impl SqlReplay {
+    /// Makes the tables where they are missing.
+    pub async fn open(database: Database, limits: Limits) -> Result<Self, Error> {
+        let steps = Steps::open(database.clone(), limits).await?;
+        let writer = Writer::start(&database, |local| steps.with_database(local))?;
+        Ok(Self { steps, writer })
+    }
+}
+
+#[async_trait]
+impl ReplayStore for SqlReplay {
+    async fn reserve(&self, key: &ReplayKey, reservation: &Reservation<'_>, now: UnixTime) -> Result<Reserve, Error> {
+        let Some(writer) = &self.writer else { return self.steps.reserve(key, reservation, now).await };
+        let (key, route) = (*key, reservation.route.to_owned());
+        let Reservation { expires_at, lease_until, route: _, body_hash, proof, payment_id } = *reservation;
+        writer
+            .change(move |steps| {
+                let reservation = Reservation { expires_at, lease_until, route: &route, body_hash, proof, payment_id };
+                run_now(steps.reserve(&key, &reservation, now))
+            })
+            .await
+    }
+
+    async fn begin_settlement(&self, key: &ReplayKey, ticket: Ticket, settlement: &Settlement<'_>) -> Result<Kept, Error> {
+        let Some(writer) = &self.writer else { return self.steps.begin_settlement(key, ticket, settlement).await };
+        let (key, note, result) = (*key, settlement.note.to_owned(), settlement.result.cloned());
+        let Settlement { lease_until, note: _, result: _, from_block } = *settlement;
+        writer
+            .change(move |steps| {
+                let settlement = Settlement { lease_until, note: &note, result: result.as_ref(), from_block };
+                run_now(steps.begin_settlement(&key, ticket, &settlement))
+            })
+            .await
+    }
+
+    async fn record_sent(&self, key: &ReplayKey, ticket: Ticket, transaction: B256) -> Result<(), Error> {
+        let Some(writer) = &self.writer else { return self.steps.record_sent(key, ticket, transaction).await };
+        let key = *key;
+        writer.change(move |steps| run_now(steps.record_sent(&key, ticket, transaction))).await
+    }
+
+    async fn settle(&self, key: &ReplayKey, receipt: &Receipt, now: UnixTime) -> Result<(), Error> {
+        let Some(writer) = &self.writer else { return self.steps.settle(key, receipt, now).await };
+        let (key, receipt) = (*key, receipt.clone());
+        writer.change(move |steps| run_now(steps.settle(&key, &receipt, now))).await
+    }
+
+    async fn consume(&self, key: &ReplayKey, ticket: Ticket) -> Result<(), Error> {
+        let Some(writer) = &self.writer else { return self.steps.consume(key, ticket).await };
+        let key = *key;
+        writer.change(move |steps| run_now(steps.consume(&key, ticket))).await
+    }
+
+    async fn mark_unknown(&self, key: &ReplayKey, ticket: Ticket, now: UnixTime) -> Result<(), Error> {
+        let Some(writer) = &self.writer else { return self.steps.mark_unknown(key, ticket, now).await };
+        let key = *key;
+        writer.change(move |steps| run_now(steps.mark_unknown(&key, ticket, now))).await
+    }
+
+    async fn release(&self, key: &ReplayKey, ticket: Ticket) -> Result<(), Error> {
+        let Some(writer) = &self.writer else { return self.steps.release(key, ticket).await };
+        let key = *key;
+        writer.change(move |steps| run_now(steps.release(&key, ticket))).await
+    }
+
+    async fn store_result(&self, key: &ReplayKey, ticket: Ticket, result: &StoredResult) -> Result<Kept, Error> {
+        let Some(writer) = &self.writer else { return self.steps.store_result(key, ticket, result).await };
+        let (key, result) = (*key, result.clone());
+        writer.change(move |steps| run_now(steps.store_result(&key, ticket, &result))).await
+    }
+
+    async fn redeem(&self, key: &ReplayKey, request: &Again<'_>, now: UnixTime) -> Result<Redeem, Error> {
+        let Some(writer) = &self.writer else { return self.steps.redeem(key, request, now).await };
+        let (key, route) = (*key, request.route.to_owned());
+        let Again { route: _, body_hash, proof, lease_until } = *request;
+        writer
+            .change(move |steps| {
+                let request = Again { route: &route, body_hash, proof, lease_until };
+                run_now(steps.redeem(&key, &request, now))
+            })
+            .await
+    }
+
+    async fn claim_unknowns(&self, now: UnixTime, lease_until: UnixTime, limit: usize) -> Result<Vec<(Entry, Ticket)>, Error> {
+        let Some(writer) = &self.writer else { return self.steps.claim_unknowns(now, lease_until, limit).await };
+        writer.change(move |steps| run_now(steps.claim_unknowns(now, lease_until, limit))).await
+    }
+
+    fn limits(&self) -> Limits {
+        self.steps.limits()
+    }
+
+    async fn make_room(&self, bytes: u64) -> Result<Room, Error> {
+        let Some(writer) = &self.writer else { return self.steps.make_room(bytes).await };
+        writer.change(move |steps| run_now(steps.make_room(bytes))).await
+    }
+
+    async fn mark_delivered(&self, keys: &[ReplayKey], now: UnixTime) -> Result<(), Error> {
+        let Some(writer) = &self.writer else { return self.steps.mark_delivered(keys, now).await };
+        let keys = keys.to_owned();
+        writer.change(move |steps| run_now(steps.mark_delivered(&keys, now))).await
+    }
+
+    async fn unknowns(&self, limit: usize) -> Result<Vec<Entry>, Error> {
+        self.steps.unknowns(limit).await
+    }
+
+    async fn entry(&self, key: &ReplayKey) -> Result<Option<Entry>, Error> {
+        self.steps.entry(key).await
+    }
+
+    async fn expire(&self, now: UnixTime) -> Result<usize, Error> {
+        let Some(writer) = &self.writer else { return self.steps.expire(now).await };
+        writer.change(move |steps| run_now(steps.expire(now))).await
+    }
+
+    async fn counts(&self) -> Result<Counts, Error> {
+        self.steps.counts().await
+    }
+}
