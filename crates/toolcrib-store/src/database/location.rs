@@ -7,8 +7,9 @@ use crate::Error;
 
 /// Connections to PostgreSQL that a process opens at most, unless told otherwise.
 ///
-/// A server allows a hundred by default, and several replicas share it.
-const CONNECTIONS: u32 = 8;
+/// A server allows a hundred by default, and several replicas share it. Commits that wait for the disk share a sync, so more connections
+/// than cores make sense.
+const CONNECTIONS: u32 = 16;
 
 /// Where a database is. The password of a URL is neither printed nor part of `Debug`.
 #[derive(Clone)]

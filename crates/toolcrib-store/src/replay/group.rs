@@ -1,7 +1,7 @@
 //! The replay store in a database, as callers see it.
 //!
-//! On a SQLite file every step goes to the one [`Writer`] of this store, where concurrent steps share a commit. Other databases make
-//! each step by themselves: PostgreSQL commits groups of its own accord, and a database in memory has no disk to wait for. Both are
+//! On a SQLite file every step goes to the one [`Writer`] of this store, where concurrent steps share a commit. PostgreSQL commits groups
+//! of its own accord; there the usual steps are one statement each ([`at_once`]). Everything else, and every database in memory, is
 //! [`sql::SqlReplay`](Steps), which has the rules.
 
 use alloy_primitives::B256;
@@ -11,10 +11,10 @@ use toolcrib_core::clock::UnixTime;
 use super::sql::SqlReplay as Steps;
 use super::{
     Again, Counts, Entry, Kept, Limits, Receipt, Redeem, ReplayKey, ReplayStore, Reservation, Reserve, Room, Settlement,
-    StoredResult, Ticket,
+    StoredResult, Ticket, at_once,
 };
 use crate::Error;
-use crate::database::{Database, Writer, run_now};
+use crate::database::{Database, Engine, Writer, run_now};
 
 /// Payments in a database, shared by every process that opens it.
 #[derive(Clone, Debug)]
@@ -31,11 +31,20 @@ impl SqlReplay {
         let writer = Writer::start(&database, |local| steps.with_database(local))?;
         Ok(Self { steps, writer })
     }
+
+    fn is_postgres(&self) -> bool {
+        self.steps.database().engine() == Engine::Postgres
+    }
 }
 
 #[async_trait]
 impl ReplayStore for SqlReplay {
     async fn reserve(&self, key: &ReplayKey, reservation: &Reservation<'_>, now: UnixTime) -> Result<Reserve, Error> {
+        if self.is_postgres()
+            && let Some(ticket) = at_once::reserve(self.steps.database(), self.steps.limits(), key, reservation, now).await?
+        {
+            return Ok(Reserve::Reserved(ticket));
+        }
         let Some(writer) = &self.writer else { return self.steps.reserve(key, reservation, now).await };
         let (key, route) = (*key, reservation.route.to_owned());
         let Reservation { expires_at, lease_until, route: _, body_hash, proof, payment_id } = *reservation;
@@ -48,6 +57,12 @@ impl ReplayStore for SqlReplay {
     }
 
     async fn begin_settlement(&self, key: &ReplayKey, ticket: Ticket, settlement: &Settlement<'_>) -> Result<Kept, Error> {
+        if self.is_postgres()
+            && let begun = at_once::begin_settlement(self.steps.database(), self.steps.limits(), key, ticket, settlement)
+            && let Some(kept) = begun.await?
+        {
+            return Ok(kept);
+        }
         let Some(writer) = &self.writer else { return self.steps.begin_settlement(key, ticket, settlement).await };
         let (key, note, result) = (*key, settlement.note.to_owned(), settlement.result.cloned());
         let Settlement { lease_until, note: _, result: _, from_block } = *settlement;
@@ -113,7 +128,7 @@ impl ReplayStore for SqlReplay {
     }
 
     fn limits(&self) -> Limits {
-        self.steps.limits()
+        *self.steps.limits()
     }
 
     async fn make_room(&self, bytes: u64) -> Result<Room, Error> {

@@ -42,6 +42,14 @@ impl SqlReplay {
         Ok(Self { database, limits })
     }
 
+    pub(super) const fn database(&self) -> &Database {
+        &self.database
+    }
+
+    pub(super) const fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
     /// The same store, through another connection to the same database.
     pub(super) fn with_database(&self, database: Database) -> Self {
         Self { database, ..self.clone() }
@@ -546,11 +554,11 @@ fn hash(bytes: &[u8]) -> Result<B256, Error> {
     B256::try_from(bytes).map_err(|_| Error::Corrupt { what: "hash" })
 }
 
-const fn room(key: &ReplayKey) -> Value<'static> {
+pub(super) const fn room(key: &ReplayKey) -> Value<'static> {
     Value::Integer((key.nonce.0[31] % sql::ROOMS) as i64)
 }
 
-const fn time(time: UnixTime) -> Value<'static> {
+pub(super) const fn time(time: UnixTime) -> Value<'static> {
     Value::Integer(time.seconds())
 }
 
@@ -558,10 +566,10 @@ fn list(limit: usize) -> Value<'static> {
     Value::Integer(limit.min(MAX_LIST) as i64)
 }
 
-fn cost(result: &StoredResult) -> i64 {
+pub(super) fn cost(result: &StoredResult) -> i64 {
     i64::try_from(result.cost()).unwrap_or(i64::MAX)
 }
 
-fn signed(limit: u64) -> i64 {
+pub(super) fn signed(limit: u64) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX)
 }
