@@ -122,6 +122,7 @@ impl Server {
         page.histogram("toolcrib_handler_seconds", "How long handlers ran.", &self.tools, |tool| &tool.handler);
         page.histogram("toolcrib_settlement_seconds", "How long settlements took.", &self.tools, |tool| &tool.settlement);
         page.payments(&self.tools);
+        page.skews(&self.tools);
         page.family("toolcrib_running_calls", "gauge", "Calls that are running.");
         page.sample("toolcrib_running_calls", &[], MAX_RUNNING.saturating_sub(self.shared.running.available_permits()));
         page.family("toolcrib_reading_bodies", "gauge", "Bodies that are being read.");
@@ -194,6 +195,17 @@ impl Page {
             for (asset, sum) in settled {
                 self.sample("toolcrib_settled_units_total", &[("tool", &tool.slug), ("asset", &asset)], sum);
             }
+        }
+    }
+
+    fn skews(&mut self, tools: &[std::sync::Arc<Served>]) {
+        let skews: BTreeMap<u64, i64> =
+            tools.iter().filter_map(|tool| tool.gate.charge.as_ref()).flat_map(|charge| charge.settle.clock_skews()).collect();
+        let help =
+            "Seconds that the machine's clock is ahead of a chain's newest block; more than 30 either way needs attention.";
+        self.family("toolcrib_clock_skew_seconds", "gauge", help);
+        for (chain, ahead) in skews {
+            self.sample("toolcrib_clock_skew_seconds", &[("chain", &format!("eip155:{chain}"))], ahead);
         }
     }
 

@@ -19,10 +19,12 @@ use toolcrib_core::x402::{Offer, Payment, Resource};
 mod facilitator;
 mod local;
 mod lookup;
+mod skew;
 
 pub use facilitator::{CONFIRM_TIME, Facilitator, FacilitatorCall, PENDING_PAUSE, SETTLE_TIME, SUPPORTED_TIME, VERIFY_TIME};
 pub use local::{LocalSettlement, MAX_SETTLEMENT_FEE_WEI, MAX_SETTLEMENT_GAS, RECEIPT_TIME};
 pub use lookup::SKEW_SECONDS;
+pub use skew::MAX_SKEW_SECONDS;
 
 /// A payment whose signature was checked, and the offer of ours that it meets.
 #[derive(Clone, Copy, Debug)]
@@ -42,6 +44,11 @@ pub trait Settle: fmt::Debug + Send + Sync {
     /// facilitator does not serve, a token with another signing domain, an account without gas. Asked at the start; a service that
     /// does not answer then is no reason not to start, and is told as a warning.
     async fn check(&self, offers: &[Offer]) -> Vec<Finding>;
+
+    /// Chains, and the seconds that the machine's clock was ahead of their newest block when they were last asked.
+    fn clock_skews(&self) -> Vec<(u64, i64)> {
+        Vec::new()
+    }
 
     /// Whether a payment would settle now. Moves nothing.
     async fn verify(&self, due: Due<'_>) -> Verdict;

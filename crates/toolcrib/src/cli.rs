@@ -193,7 +193,8 @@ pub(crate) enum Command {
         Examples:\n  \
         toolcrib serve tide-table.json --upstream http://127.0.0.1:3000/tides\n  \
         toolcrib serve tide-table.json --command python3 --arg tides.py --tool 7 --network base\n  \
-        toolcrib serve tide-table.json --upstream http://127.0.0.1:3000/ --facilitator https://x402.org/facilitator"
+        toolcrib serve tide-table.json --upstream http://127.0.0.1:3000/ --facilitator https://x402.org/facilitator\n    \
+        --rpc-url https://mainnet.base.org"
     )]
     Serve(Box<serve::Serve>),
     /// Say what a gate would answer, without serving anything

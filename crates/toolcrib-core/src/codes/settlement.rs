@@ -111,6 +111,11 @@ super::codes! {
         "The account sends the transactions, and has less than one of them may cost.",
         "send the account some of the network's currency",
     }
+    CLOCK_SKEW = "settlement.clock_skew", Warning, "Toolcrib settings" {
+        "the clock of this machine and that of the chain are apart",
+        "Payments are taken by one clock and settle by the other. Either is wrong, or the node lags behind its chain.",
+        "set the machine's clock, for example with NTP; if it is right, use a node that is in sync",
+    }
     REFUSED = "settlement.refused", Error, "x402 v1 §7; x402 v2 §7" {
         "the payment does not settle",
         "Nothing moved, and with this authorization nothing will: the account has too little, the nonce is used, or the token refuses. The receipt's errorReason is the word for it.",

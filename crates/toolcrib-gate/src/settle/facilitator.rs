@@ -26,6 +26,7 @@ use toolcrib_core::x402::{
 use toolcrib_fetch::{Concurrency, Configured, ConfiguredUrl, Headers, KeepAlive, Limits};
 
 use super::lookup::{credited, look_up};
+use super::skew::Skews;
 use super::{Due, Found, Journal, Outcome, Record, Settle, Verdict};
 use crate::SystemClock;
 
@@ -95,6 +96,7 @@ pub struct Facilitator {
     headers: Headers,
     authorize: Option<Authorize>,
     chains: Vec<Chain>,
+    skews: Skews,
     verify_time: Duration,
     settle_time: Duration,
     supported_time: Duration,
@@ -111,13 +113,14 @@ impl Facilitator {
     }
 
     /// The facilitator at a URL, reached through a door of one's own: with another authority, or another way to connect.
-    pub const fn new(url: ConfiguredUrl, door: Configured) -> Self {
+    pub fn new(url: ConfiguredUrl, door: Configured) -> Self {
         Self {
             url,
             door,
             headers: Headers::new(),
             authorize: None,
             chains: Vec::new(),
+            skews: Skews::default(),
             verify_time: VERIFY_TIME,
             settle_time: SETTLE_TIME,
             supported_time: SUPPORTED_TIME,
@@ -303,6 +306,9 @@ impl Settle for Facilitator {
                 findings.push(Finding::new(code::NO_NODE).severity(Severity::Warning).got(offer.network.as_str()));
             }
         }
+        for chain in &self.chains {
+            findings.extend(self.skews.check(chain).await);
+        }
         let answer = self.ask(FacilitatorCall::Supported, None).await;
         let supported = match answer.as_facilitator_answer() {
             FacilitatorAnswer::Answered { status: 200..=299, body } => read_supported(body),
@@ -319,6 +325,10 @@ impl Settle for Facilitator {
         findings
     }
 
+    fn clock_skews(&self) -> Vec<(u64, i64)> {
+        self.skews.all()
+    }
+
     async fn verify(&self, due: Due<'_>) -> Verdict {
         let body = match request(due) {
             Ok(body) => body,
@@ -330,7 +340,10 @@ impl Settle for Facilitator {
             // read it there, or has had something for it elsewhere.
             VerifyOutcome::Valid => match self.trail(due) {
                 Some(trail) => match trail.unused_in().await {
-                    Ok(Some(block)) => Verdict::Good { from_block: Some(block.number) },
+                    Ok(Some(block)) => {
+                        self.skews.seen(trail.chain, block);
+                        Verdict::Good { from_block: Some(block.number) }
+                    }
                     Ok(None) => Verdict::Bad { reason: "nonce_used".to_owned() },
                     // A node that does not answer says nothing against the payment.
                     Err(_) => Verdict::Good { from_block: None },

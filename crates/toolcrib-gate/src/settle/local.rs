@@ -28,6 +28,7 @@ use toolcrib_core::finding::{Finding, Severity};
 use toolcrib_core::x402::{Authorization, EXACT, Offer, Payment, asset};
 
 use super::lookup::{credited, look_up};
+use super::skew::Skews;
 use super::{Due, Found, Journal, Outcome, Record, Settle, Verdict};
 
 mod reason;
@@ -70,6 +71,7 @@ pub struct LocalSettlement {
     max_fee: U256,
     receipt_time: Duration,
     under_way: UnderWay,
+    skews: Skews,
 }
 
 /// A chain, and the number of the key's next transaction on it, if nothing has put it in doubt since the last one.
@@ -98,6 +100,7 @@ impl LocalSettlement {
             max_fee: U256::from(MAX_SETTLEMENT_FEE_WEI),
             receipt_time: RECEIPT_TIME,
             under_way: UnderWay::default(),
+            skews: Skews::default(),
         }
     }
 
@@ -387,11 +390,18 @@ impl Settle for LocalSettlement {
             // The table has one token on each chain.
             seen.push(token.address);
             match check_domain(&lane.chain, &domain(token)).await {
-                Ok(()) => findings.extend(self.check_chain(lane).await),
+                Ok(()) => {
+                    findings.extend(self.check_chain(lane).await);
+                    findings.extend(self.skews.check(&lane.chain).await);
+                }
                 Err(error) => findings.push(trouble(&error)),
             }
         }
         findings
+    }
+
+    fn clock_skews(&self) -> Vec<(u64, i64)> {
+        self.skews.all()
     }
 
     async fn verify(&self, due: Due<'_>) -> Verdict {
@@ -401,6 +411,9 @@ impl Settle for LocalSettlement {
         let Some(lane) = self.lane(due.offer) else { return Verdict::Unclear { detail: no_node(due) } };
         // The block is read first: in it, or before the next one, the nonce was unused.
         let newest = newest_block(&lane.chain).await;
+        if let Ok(block) = newest {
+            self.skews.seen(&lane.chain, block);
+        }
         match self.admit(lane, due).await {
             Ok(_) => Verdict::Good { from_block: newest.ok().map(|block| block.number) },
             Err(stop) => stop.into(),

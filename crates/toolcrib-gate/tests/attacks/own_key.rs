@@ -6,9 +6,10 @@ use alloy_primitives::U256;
 use futures_util::future::join_all;
 use serde_json::json;
 use toolcrib_core::clock::Clock as _;
+use toolcrib_core::codes;
 use toolcrib_core::money::Amount;
 use toolcrib_core::x402::{Authorization, ChainAddress, FacilitatorRequest, Offer, Payment, Version};
-use toolcrib_gate::LocalSettlement;
+use toolcrib_gate::{LocalSettlement, Settle as _};
 use toolcrib_store::replay::{Limits, MAX_RESULT_SECONDS};
 
 use crate::chain::{FUNDS, Now, PRICE, domain, recipient, token, wallet};
@@ -165,5 +166,28 @@ async fn nobody_waits_for_an_empty_account() {
         let (answer, ()) = tokio::join!(shop.call(Version::V2, &payment, &[], &input), mining);
         assert_eq!(answer.status, 200, "whoever has the money is: {answer:?}");
         shop.assert_all(&node, 1, 1, 1).await;
+    }
+}
+
+#[tokio::test]
+async fn a_clock_that_is_apart_from_the_chain_is_told_at_the_start_and_counted() {
+    for node in stages().await {
+        let shop = Plan::new(own_key(&node.chain, 5)).open().await;
+        let check = async || -> Vec<String> {
+            let findings = shop.settle.check(&shop.challenges[1].accepts).await;
+            findings
+                .iter()
+                .filter(|finding| finding.code == codes::settlement::CLOCK_SKEW)
+                .map(|finding| finding.message.clone())
+                .collect()
+        };
+        assert_eq!(check().await, Vec::<String>::new());
+        node.later(180).await;
+        let told = check().await;
+        assert!(matches!(&told[..], [message] if message.contains("behind the newest block")), "{told:?}");
+        let page = shop.server.metrics().await;
+        let line = page.lines().find(|line| line.starts_with("toolcrib_clock_skew_seconds{chain=\"eip155:84532\"}"));
+        let skew: i64 = line.and_then(|line| line.rsplit(' ').next()?.parse().ok()).expect("the clock is on the page");
+        assert!((-180..=-150).contains(&skew), "{skew}");
     }
 }

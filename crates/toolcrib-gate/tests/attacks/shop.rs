@@ -134,6 +134,10 @@ impl Settle for Counted {
         self.inner.check(offers).await
     }
 
+    fn clock_skews(&self) -> Vec<(u64, i64)> {
+        self.inner.clock_skews()
+    }
+
     async fn verify(&self, due: Due<'_>) -> Verdict {
         self.verified.fetch_add(1, Ordering::SeqCst);
         self.inner.verify(due).await

@@ -28,6 +28,11 @@ impl Location {
         matches!(self.0, Kind::Postgres { .. })
     }
 
+    /// Whether it is gone with this process.
+    pub const fn is_memory(&self) -> bool {
+        matches!(self.0, Kind::Memory)
+    }
+
     /// SQLite in the memory of this process: gone with it.
     pub const fn memory() -> Self {
         Self(Kind::Memory)

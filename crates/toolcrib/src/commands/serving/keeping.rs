@@ -5,7 +5,7 @@ use std::fs;
 use clap::Args;
 use toolcrib_core::codes;
 use toolcrib_store::database::{Database, Location};
-use toolcrib_store::replay::{Limits, SqlReplay};
+use toolcrib_store::replay::{Limits, MAX_RESULT_BYTES, SqlReplay};
 
 use crate::env;
 use crate::onchain::state_dir;
@@ -21,6 +21,16 @@ pub(crate) struct Keeping {
     /// Servers that serve these tools, this one included; more than one must share a PostgreSQL store
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) replicas: u16,
+    /// Bytes of results that are kept for payers who lost an answer; beyond them, results that were delivered are dropped [default: 4
+    /// GiB on disk, 256 MiB in memory]
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) kept_results: Option<u64>,
+    /// Bytes of one paid result at most
+    #[arg(long, value_name = "BYTES", default_value_t = Limits::default().one_result_bytes, value_parser = clap::value_parser!(u64).range(1..=MAX_RESULT_BYTES))]
+    pub(crate) largest_result: u64,
+    /// Payments and signatures that are remembered at most
+    #[arg(long, value_name = "N", default_value_t = Limits::default().entries, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) kept_payments: u64,
 }
 
 impl Keeping {
@@ -34,7 +44,17 @@ impl Keeping {
             return Err(Failure::new(codes::cli::USAGE, what).hint("put the URL of a PostgreSQL database into TOOLCRIB_STORE"));
         }
         let database = Database::open(&location).await.map_err(failed)?;
-        Ok((SqlReplay::open(database, Limits::default()).await.map_err(failed)?, location.to_string()))
+        Ok((SqlReplay::open(database, self.limits(&location)).await.map_err(failed)?, location.to_string()))
+    }
+
+    fn limits(&self, location: &Location) -> Limits {
+        let usual = if location.is_memory() { Limits::default() } else { Limits::on_disk() };
+        Limits {
+            entries: self.kept_payments,
+            result_bytes: self.kept_results.unwrap_or(usual.result_bytes),
+            one_result_bytes: self.largest_result,
+            ..usual
+        }
     }
 
     fn location(&self) -> Result<Location, Failure> {

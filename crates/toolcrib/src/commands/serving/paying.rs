@@ -31,6 +31,10 @@ pub(crate) struct Paying {
     /// A header for the facilitator, and the environment variable that holds its value
     #[arg(long, value_name = "HEADER=VARIABLE", requires = "facilitator")]
     pub(crate) facilitator_auth_env: Vec<String>,
+    /// Believe the facilitator without a node: what it says of a settlement is not checked on the chain, and a payment whose answer
+    /// is lost stays undecided
+    #[arg(long, requires = "facilitator")]
+    pub(crate) trust_facilitator: bool,
     /// Settle payments with a wallet of one's own, which pays the gas; the options below say which
     #[arg(long)]
     pub(crate) settle_locally: bool,
@@ -103,7 +107,13 @@ impl Paying {
         if onchain.names_a_node() {
             return Ok(facilitator.confirm_with(chains_of(tools, onchain, printer).await?));
         }
-        printer.note("note: without --rpc-url or RPC_URL settlements are believed on the facilitator's word")?;
+        if !self.trust_facilitator {
+            let what = "payments are settled by a facilitator, and there is no node to check that on the chain";
+            return Err(Failure::new(codes::settlement::NO_NODE, what)
+                .hint("give --rpc-url or RPC_URL; or --trust-facilitator to believe the facilitator")
+                .into());
+        }
+        printer.note("note: settlements are not checked on the chain; the facilitator is believed")?;
         Ok(facilitator)
     }
 

@@ -75,6 +75,14 @@ fn a_facilitator_that_is_down_moves_nothing_and_is_told_at_the_start() {
     world.sandbox.write("tool.json", priced("tool").to_string());
     let upstream = format!("http://{}/echo", behind.address);
     let arguments = ["tool.json", "--upstream", &upstream, "--facilitator", "http://127.0.0.1:1/", "--store", "memory"];
+    // Without a node an invented transaction would be served, so that has to be asked for.
+    let ran = world.sandbox.run(&[&["serve"], &arguments[..]].concat());
+    assert!(
+        ran.code == 2 && ran.stderr.contains("settlement.no_node") && ran.stderr.contains("--trust-facilitator"),
+        "{}",
+        ran.stderr
+    );
+    let arguments = [&arguments[..], &["--trust-facilitator"]].concat();
     let gate = Gate::start(&world.sandbox, &arguments);
     assert!(gate.log().contains("warning[settlement.facilitator_silent]"), "{}", gate.log());
     assert_eq!(pay(&gate, 1).verdict(), (502, "settlement.unavailable".to_owned()));
