@@ -1,7 +1,4 @@
-"""x402 for Python pays for one POST: client.py URL. Key of the payer in PRIVATE_KEY, body in BODY.
-
-Prints one line of JSON: status, body, receipt (decoded), header (where the receipt stood), error.
-"""
+"""x402 for Python as a client, over httpx or, with CLIENT=requests, over requests: see ../pay.mjs."""
 
 import asyncio
 import json
@@ -9,18 +6,51 @@ import os
 import sys
 
 from eth_account import Account
-from x402 import x402Client
+from x402 import x402Client, x402ClientSync
+from x402.extensions.payment_identifier import append_payment_identifier_to_extensions
 from x402.http import decode_payment_response_header
-from x402.http.clients import wrapHttpxWithPayment
 from x402.mechanisms.evm.exact import register_exact_evm_client
 
+TIME_LIMIT = 30
+SIGNER = Account.from_key(os.environ["PRIVATE_KEY"])
 
-async def call(url: str) -> dict:
-    client = register_exact_evm_client(x402Client(), Account.from_key(os.environ["PRIVATE_KEY"]))
-    async with wrapHttpxWithPayment(client, timeout=30, trust_env=False) as http:
-        answer = await http.post(url, content=os.environ["BODY"], headers={"content-type": "application/json"})
-    header = next((name for name in ("payment-response", "x-payment-response") if name in answer.headers), None)
-    receipt = decode_payment_response_header(answer.headers[header]).model_dump(mode="json", by_alias=True) if header else None
+
+def payer(client, id: str | None):
+    def append(context) -> None:
+        extensions = context.payment_required.extensions
+        if extensions:
+            append_payment_identifier_to_extensions(extensions, id)
+
+    if id:
+        client.on_before_payment_creation(append)
+    return register_exact_evm_client(client, SIGNER)
+
+
+async def over_httpx(url: str, body: str, headers: dict, id: str | None):
+    from x402.http.clients import wrapHttpxWithPayment
+
+    async with wrapHttpxWithPayment(payer(x402Client(), id), timeout=TIME_LIMIT, trust_env=False) as http:
+        return await http.post(url, content=body, headers=headers)
+
+
+def over_requests(url: str, body: str, headers: dict, id: str | None):
+    import requests
+    from x402.http.clients import wrapRequestsWithPayment
+
+    with requests.Session() as session:
+        session.trust_env = False
+        wrapRequestsWithPayment(session, payer(x402ClientSync(), id))
+        return session.post(url, data=body, headers=headers, timeout=TIME_LIMIT)
+
+
+def one(url: str, body: str, headers: dict | None = None, id: str | None = None) -> dict:
+    call = (url, body, {"content-type": "application/json", **(headers or {})}, id)
+    try:
+        answer = over_requests(*call) if os.environ.get("CLIENT") == "requests" else asyncio.run(over_httpx(*call))
+        header = next((name for name in ("payment-response", "x-payment-response") if name in answer.headers), None)
+        receipt = decode_payment_response_header(answer.headers[header]).model_dump(mode="json", by_alias=True) if header else None
+    except Exception as error:  # Whatever went wrong is the result of the call.
+        return {"status": 0, "body": None, "receipt": None, "header": None, "error": str(error) or repr(error)}
     try:
         body = answer.json()
     except ValueError:
@@ -28,8 +58,14 @@ async def call(url: str) -> dict:
     return {"status": answer.status_code, "body": body, "receipt": receipt, "header": header, "error": None}
 
 
-try:
-    line = asyncio.run(call(sys.argv[1]))
-except Exception as error:  # Whatever went wrong is the result of the call.
-    line = {"status": 0, "body": None, "receipt": None, "header": None, "error": str(error) or repr(error)}
-print(json.dumps(line))
+def main() -> None:
+    target = sys.argv[1]
+    if target != "-":
+        print(json.dumps(one(target, os.environ["BODY"])))
+        return
+    print('{"ready":true}', flush=True)
+    for line in sys.stdin:
+        print(json.dumps(one(**json.loads(line))), flush=True)
+
+
+main()

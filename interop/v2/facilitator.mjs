@@ -1,5 +1,7 @@
 // The reference facilitator (@x402/core with @x402/evm), for both versions: RPC_URL and PRIVATE_KEY of who pays the gas.
-// Counts what it is asked at GET /stats.
+// CONFIRMATION_MS is how long it waits for a receipt (20 s), which is what makes it answer before a transaction is mined.
+// With NONCES=plain it does not count the nonces of its transactions, as the examples of its authors do not.
+// Counts what it is asked at GET /stats, with the reasons of settlements that failed.
 import { x402Facilitator } from '@x402/core/facilitator';
 import { toFacilitatorEvmSigner } from '@x402/evm';
 import { registerExactEvmScheme } from '@x402/evm/exact/facilitator';
@@ -9,13 +11,14 @@ import { privateKeyToAccount } from 'viem/accounts';
 import { baseSepolia } from 'viem/chains';
 import { serve } from '../child.mjs';
 
-const account = privateKeyToAccount(process.env.PRIVATE_KEY, { nonceManager });
+const account = privateKeyToAccount(process.env.PRIVATE_KEY, process.env.NONCES === 'plain' ? {} : { nonceManager });
 const transport = http(process.env.RPC_URL, { timeout: 10_000 });
 const client = createWalletClient({ account, chain: baseSepolia, transport, pollingInterval: 50 }).extend(publicActions);
-const signer = toFacilitatorEvmSigner({ ...client, address: account.address }, { confirmationTimeoutMs: 20_000 });
+const confirmationTimeoutMs = Number(process.env.CONFIRMATION_MS ?? 20_000);
+const signer = toFacilitatorEvmSigner({ ...client, address: account.address }, { confirmationTimeoutMs });
 const facilitator = registerExactEvmScheme(new x402Facilitator(), { signer, networks: 'eip155:84532' });
 
-const stats = { supported: 0, verify: 0, settle: 0, settled: 0, versions: {} };
+const stats = { supported: 0, verify: 0, settle: 0, settled: 0, versions: {}, reasons: [] };
 const app = express().use(express.json({ limit: '256kb' }));
 app.get('/stats', (_, response) => response.json(stats));
 app.get('/supported', (_, response) => {
@@ -32,6 +35,10 @@ for (const path of ['verify', 'settle']) {
       const answer = await facilitator[path](paymentPayload, paymentRequirements);
       if (answer.success) stats.settled++;
       if (answer.success === false || answer.isValid === false) console.error(path, answer.invalidReason ?? answer.errorReason);
+      if (answer.success === false && stats.reasons.length < 1_000) {
+        const [reason, message] = [answer.errorReason, answer.errorMessage].map((text) => String(text ?? '').slice(0, 1_000));
+        stats.reasons.push({ reason, message, transaction: answer.transaction });
+      }
       response.json(answer);
     } catch (error) {
       console.error(path, error);

@@ -19,22 +19,35 @@ const [GAS, PAYER, POOR] = [
 ];
 const PAY_TO = '0x90F79bf6EB2c4f870365E785982E1f101E93b906';
 const PRICE = 10_000n;
-const STARTING_TIME = 20_000;
+const STARTING_TIME = 60_000;
 const CALL_TIME = 60_000;
 
 const here = (path) => fileURLToPath(new URL(path, import.meta.url));
+const node = (path) => [process.execPath, here(path)];
+const python = [here('../python/venv/bin/python'), here('../python/client.py')];
 const clients = {
-  '@x402/fetch': [process.execPath, here('client.mjs')],
-  'x402-fetch': [process.execPath, here('../v1/client.mjs')],
-  'x402 (Python)': [here('../python/venv/bin/python'), here('../python/client.py')],
-  'x402-reqwest': [here('../rust/foreign-client')],
+  '@x402/fetch': { command: node('client.mjs') },
+  '@x402/axios': { command: node('axios.mjs') },
+  'x402-fetch': { command: node('../v1/client.mjs'), isOld: true },
+  'x402-axios': { command: node('../v1/axios.mjs'), isOld: true },
+  'x402 (Python, httpx)': { command: python },
+  'x402 (Python, requests)': { command: python, env: { CLIENT: 'requests' } },
+  'x402-reqwest': { command: [here('../rust/foreign-client')] },
 };
+const one = { header: 'x-payment-response', network: 'base-sepolia', env: { VERSION: '1' } };
+const two = { header: 'payment-response', network: 'eip155:84532', env: { VERSION: '2' } };
 const servers = {
-  '@x402/express': { script: here('server.mjs'), header: 'payment-response', network: 'eip155:84532' },
-  'x402-express': { script: here('../v1/server.mjs'), header: 'x-payment-response', network: 'base-sepolia' },
+  '@x402/express': { ...two, script: here('server.mjs') },
+  '@x402/hono': { ...two, script: here('hono.mjs') },
+  '@x402/next': { ...two, script: here('../next/server.mjs') },
+  'x402-express': { ...one, script: here('../v1/server.mjs') },
+  'x402-hono': { ...one, script: here('../v1/hono.mjs') },
+  'x402-next': { ...one, script: here('../next/server.mjs') },
 };
+// It takes minutes to compile, so it is not always there.
+if (!existsSync(clients['x402-reqwest'].command[0])) delete clients['x402-reqwest'];
 // A client of version 1 finds no challenge in the body of a server of version 2.
-const fails = (client, server) => client === 'x402-fetch' && server === '@x402/express';
+const fails = (client, server) => clients[client].isOld && servers[server].env.VERSION === '2';
 
 const children = [];
 function start(command, args, env) {
@@ -60,8 +73,8 @@ async function serve(script, env) {
   return `http://127.0.0.1:${await firstMatch(start(process.execPath, [script], env), /"port":(\d+)/)}`;
 }
 
-async function call([command, ...args], url, key) {
-  const env = { PATH: process.env.PATH, PRIVATE_KEY: key, BODY: '{"text":"one two three"}' };
+async function call({ command: [command, ...args], env: more }, url, key) {
+  const env = { ...more, PATH: process.env.PATH, PRIVATE_KEY: key, BODY: '{"text":"one two three"}' };
   const child = spawn(command, [...args, url], { env, stdio: ['ignore', 'pipe', 'inherit'], timeout: CALL_TIME });
   let output = '';
   child.stdout.on('data', (chunk) => (output += chunk));
@@ -70,7 +83,7 @@ async function call([command, ...args], url, key) {
 }
 
 async function main() {
-  for (const command of Object.values(clients)) assert(existsSync(command[0]), `${command[0]} is missing: run interop/setup`);
+  for (const { command } of Object.values(clients)) assert(existsSync(command[0]), `${command[0]} is missing: run interop/setup`);
   let rpcUrl = process.env.RPC_URL;
   if (!rpcUrl) {
     assert(process.env.TOOLCRIB_ANVIL, 'neither RPC_URL nor TOOLCRIB_ANVIL is set');
@@ -83,14 +96,14 @@ async function main() {
   const facilitator = await serve(here('facilitator.mjs'), { RPC_URL: rpcUrl, PRIVATE_KEY: GAS });
   const stats = async () => (await fetch(`${facilitator}/stats`)).json();
 
-  for (const [server, { script, header, network }] of Object.entries(servers)) {
-    const url = await serve(script, { FACILITATOR_URL: facilitator, PAY_TO });
+  for (const [server, { script, header, network, env }] of Object.entries(servers)) {
+    const url = await serve(script, { ...env, FACILITATOR_URL: facilitator, PAY_TO });
     const handled = async () => (await (await fetch(`${url}/stats`)).json()).handled;
-    for (const [client, command] of Object.entries(clients)) {
+    for (const [client, program] of Object.entries(clients)) {
       for (const [route, price] of [['paid', PRICE], ['free', 0n]]) {
         const what = `${client} against ${server}, ${route}`;
         const before = [await balanceOf(chain, payer), await balanceOf(chain, PAY_TO), (await stats()).settled, await handled()];
-        const { status, body, receipt, header: found, error } = await call(command, `${url}/${route}`, PAYER);
+        const { status, body, receipt, header: found, error } = await call(program, `${url}/${route}`, PAYER);
         const after = [await balanceOf(chain, payer), await balanceOf(chain, PAY_TO), (await stats()).settled, await handled()];
         if (fails(client, server)) {
           assert(error, `${what}: worked, which is new`);
@@ -108,7 +121,7 @@ async function main() {
       }
       if (fails(client, server)) continue;
       const before = [await balanceOf(chain, PAY_TO), (await stats()).settled];
-      const poor = await call(command, `${url}/paid`, POOR);
+      const poor = await call(program, `${url}/paid`, POOR);
       assert.notEqual(poor.status, 200, `${client} against ${server} without funds`);
       assert.deepEqual([await balanceOf(chain, PAY_TO), (await stats()).settled], before);
       console.log(`${client} against ${server}, without funds: ${poor.status}${poor.error ? ` (${poor.error.slice(0, 60)})` : ''}`);

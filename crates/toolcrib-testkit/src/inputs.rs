@@ -58,7 +58,14 @@ pub fn viem() -> Option<PathBuf> {
 /// The folder `interop` with x402 clients and servers of other authors installed.
 #[must_use]
 pub fn interop() -> Option<PathBuf> {
-    let needed = ["v1/node_modules/x402-fetch", "v2/node_modules/@x402/fetch", "python/venv/bin/python"];
+    let needed = [
+        "v1/node_modules/x402-fetch",
+        "v1/node_modules/x402-axios",
+        "v2/node_modules/@x402/fetch",
+        "v2/node_modules/@x402/axios",
+        "next/node_modules/@x402/next",
+        "python/venv/bin/python",
+    ];
     found("interop", "TOOLCRIB_INTEROP", Some(repository().join("interop")))
         .filter(|folder| needed.iter().all(|path| exists("interop", folder, path)))
 }

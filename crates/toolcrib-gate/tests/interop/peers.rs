@@ -2,7 +2,7 @@
 
 use std::env;
 use std::fmt;
-use std::io::{self, BufRead as _, BufReader, Read as _};
+use std::io::{self, BufRead as _, Read as _};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -11,8 +11,9 @@ use std::time::{Duration, Instant};
 
 use alloy_primitives::B256;
 use serde_json::{Value, json};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::net::TcpStream;
+use tokio::process::{ChildStdin, ChildStdout};
 use tokio::task::spawn_blocking;
 
 /// Longest start of a server. Node loads a hundred packages.
@@ -33,6 +34,15 @@ pub(crate) struct Client {
     /// Which of our challenges it answers.
     pub(crate) version: u64,
     command: Vec<PathBuf>,
+    settings: &'static [(&'static str, &'static str)],
+}
+
+/// A client that pays for one call after the other.
+pub(crate) struct Paying {
+    pub(crate) client: Client,
+    _child: tokio::process::Child,
+    input: ChildStdin,
+    lines: Lines<BufReader<ChildStdout>>,
 }
 
 /// What a client says came of its call.
@@ -61,27 +71,44 @@ impl Peers {
 
     /// The clients in JavaScript and Python.
     pub(crate) fn clients(&self) -> Vec<Client> {
-        let node = |script: &str| vec!["node".into(), self.path(script)];
+        let node = |name, version, script: &str| Client {
+            name,
+            version,
+            command: vec!["node".into(), self.path(script)],
+            settings: &[],
+        };
+        let python = |name, settings| Client {
+            name,
+            version: 2,
+            command: vec![self.path("python/venv/bin/python"), self.path("python/client.py")],
+            settings,
+        };
         vec![
-            Client { name: "x402-fetch", version: 1, command: node("v1/client.mjs") },
-            Client { name: "@x402/fetch", version: 2, command: node("v2/client.mjs") },
-            Client {
-                name: "x402 for Python",
-                version: 2,
-                command: vec![self.path("python/venv/bin/python"), self.path("python/client.py")],
-            },
+            node("x402-fetch", 1, "v1/client.mjs"),
+            node("@x402/fetch", 2, "v2/client.mjs"),
+            python("x402 for Python, httpx", &[]),
+            node("x402-axios", 1, "v1/axios.mjs"),
+            node("@x402/axios", 2, "v2/axios.mjs"),
+            python("x402 for Python, requests", &[("CLIENT", "requests")]),
         ]
     }
 
     /// The client in Rust. It takes minutes to compile, so it is not always there.
     pub(crate) fn rust_client() -> Option<Client> {
         let program = toolcrib_testkit::foreign_rust_client()?;
-        Some(Client { name: "x402-reqwest", version: 2, command: vec![program] })
+        Some(Client { name: "x402-reqwest", version: 2, command: vec![program], settings: &[] })
     }
 
     /// Starts the reference facilitator, whose gas `key` pays.
     pub(crate) async fn facilitator(&self, rpc_url: &str, key: B256) -> Server {
-        self.start("v2/facilitator.mjs", &[("RPC_URL", rpc_url.to_owned()), ("PRIVATE_KEY", key.to_string())]).await
+        self.facilitator_with(rpc_url, key, &[]).await
+    }
+
+    /// The same with settings of its own.
+    pub(crate) async fn facilitator_with(&self, rpc_url: &str, key: B256, more: &[(&str, String)]) -> Server {
+        let mut settings = vec![("RPC_URL", rpc_url.to_owned()), ("PRIVATE_KEY", key.to_string())];
+        settings.extend_from_slice(more);
+        self.start("v2/facilitator.mjs", &settings).await
     }
 
     /// Starts a server of a script.
@@ -103,10 +130,48 @@ impl Client {
         let (program, arguments) = self.command.split_first().expect("a program");
         let mut command = quiet(program);
         command.args(arguments).arg(url).env("PRIVATE_KEY", key.to_string()).env("BODY", body.to_string());
+        command.envs(self.settings.iter().copied());
         let name = self.name;
         let line = spawn_blocking(move || output(&mut command, name)).await.expect("the thread ends");
-        let value: Value = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{name}: {error}: {line}"));
-        Called {
+        Called::read(name, &line)
+    }
+
+    /// Starts it for many calls, so that they do not wait for it to load.
+    pub(crate) async fn start(self, key: B256) -> Paying {
+        let (program, arguments) = self.command.split_first().expect("a program");
+        let mut command = quiet(program);
+        command.args(arguments).arg("-").env("PRIVATE_KEY", key.to_string()).envs(self.settings.iter().copied());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = tokio::process::Command::from(command).kill_on_drop(true).spawn().expect("it starts");
+        let (input, stdout) = (child.stdin.take().expect("it is piped"), child.stdout.take().expect("it is piped"));
+        let lines = tokio::io::AsyncBufReadExt::lines(tokio::io::BufReader::new(stdout));
+        let mut paying = Paying { client: self, _child: child, input, lines };
+        assert_eq!(paying.line().await, r#"{"ready":true}"#, "{}", paying.client);
+        paying
+    }
+}
+
+impl Paying {
+    /// Pays for a call, with headers of the application's own and an id for the extension `payment-identifier`.
+    pub(crate) async fn call(&mut self, url: &str, body: &Value, headers: &[(&str, String)], id: &str) -> Called {
+        let headers: serde_json::Map<_, _> = headers.iter().map(|(name, value)| ((*name).to_owned(), json!(value))).collect();
+        let call = json!({ "url": url, "body": body.to_string(), "headers": headers, "id": id });
+        self.input.write_all(format!("{call}\n").as_bytes()).await.expect("it listens");
+        let line = self.line().await;
+        Called::read(self.client.name, &line)
+    }
+
+    async fn line(&mut self) -> String {
+        let name = self.client.name;
+        let line = tokio::time::timeout(CALL_TIME, self.lines.next_line()).await.unwrap_or_else(|_| panic!("{name} hangs"));
+        line.expect("text").unwrap_or_else(|| panic!("{name} has ended"))
+    }
+}
+
+impl Called {
+    fn read(name: &str, line: &str) -> Self {
+        let value: Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{name}: {error}: {line}"));
+        Self {
             status: value["status"].as_u64().expect("a status"),
             body: value["body"].clone(),
             receipt: value["receipt"].clone(),
@@ -128,7 +193,7 @@ impl Server {
         let stdout = child.stdout.take().expect("it is piped");
         let (sender, receiver) = std::sync::mpsc::channel();
         thread::spawn(move || {
-            let mut lines = BufReader::new(stdout);
+            let mut lines = io::BufReader::new(stdout);
             let mut line = String::new();
             let _ = lines.read_line(&mut line);
             let _ = sender.send(line);

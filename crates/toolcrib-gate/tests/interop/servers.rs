@@ -62,8 +62,15 @@ async fn our_client_pays_stock_servers() {
     let Some(peers) = Peers::find() else { return };
     let world = World::start().await;
     let facilitator = peers.facilitator(&world.devchain.http_url(), key(SETTLER)).await;
-    for (name, script) in [("x402-express", "v1/server.mjs"), ("@x402/express", "v2/server.mjs")] {
-        let shop = Shop::open(&peers, name, script, &world, &facilitator).await;
+    for (name, script, version) in [
+        ("x402-express", "v1/server.mjs", "1"),
+        ("@x402/express", "v2/server.mjs", "2"),
+        ("x402-hono", "v1/hono.mjs", "1"),
+        ("@x402/hono", "v2/hono.mjs", "2"),
+        ("x402-next", "next/server.mjs", "1"),
+        ("@x402/next", "next/server.mjs", "2"),
+    ] {
+        let shop = Shop::open(&peers, name, (script, version), &world, &facilitator).await;
         for method in [CallMethod::Post, CallMethod::Get] {
             shop.paid(method).await;
             shop.free(method).await;
@@ -74,7 +81,13 @@ async fn our_client_pays_stock_servers() {
 }
 
 impl<'s> Shop<'s> {
-    async fn open(peers: &Peers, name: &'static str, script: &str, world: &'s World, facilitator: &'s Server) -> Self {
+    async fn open(
+        peers: &Peers,
+        name: &'static str,
+        (script, version): (&str, &str),
+        world: &'s World,
+        facilitator: &'s Server,
+    ) -> Self {
         let key = KeyPair::generate().expect("a key");
         let certificate =
             CertificateParams::new(vec![HOST.to_owned()]).expect("a name").self_signed(&key).expect("a certificate");
@@ -83,6 +96,7 @@ impl<'s> Shop<'s> {
             ("PAY_TO", account(PAYEE).to_checksum(None)),
             ("TLS_CERT", certificate.pem()),
             ("TLS_KEY", key.serialize_pem()),
+            ("VERSION", version.to_owned()),
         ];
         let server = peers.start(script, &settings).await;
         let here = Here(server.at);
