@@ -8,7 +8,7 @@ use alloy_primitives::B256;
 use super::payment::{self, Payment};
 use super::read::{Need, Reader, read_message};
 use super::receipt::{SettleResponse, WORDS, check_settlement, read_account, read_reasons, read_settle_response};
-use super::settle_reason::SettleReason;
+use super::settle_reason::{SettleReason, named_transaction};
 use super::{ChainAddress, ObjectWriter, Offer, Raw, Resource, Version, network, v1, v2};
 use crate::caip::ChainId;
 use crate::codes::settlement as code;
@@ -286,7 +286,7 @@ pub enum SettleOutcome {
     Pending(SettleResponse),
     /// The facilitator refused for a reason that is only given before a broadcast: nothing moved.
     Refused(SettleResponse),
-    /// The nonce is used, says the facilitator, and this request moved nothing.
+    /// The nonce is used, or another transaction came first, says the facilitator, and this request moved nothing.
     NonceUsed(SettleResponse),
     /// Nothing was attempted: the facilitator was not reached.
     NotAttempted,
@@ -317,11 +317,15 @@ pub fn settle_outcome(answer: FacilitatorAnswer<'_>, payment: &Payment, offer: &
     }
     let transaction = response.transaction_hash();
     if !response.success {
-        let reason = response.reason.as_deref().filter(|_| response.transaction.is_empty()).map(SettleReason::of);
+        let reason = response.reason.as_deref().filter(|_| response.transaction.is_empty());
+        let reason = reason.map(|reason| SettleReason::of(reason, response.message.as_deref()));
         return match reason {
             Some(SettleReason::BeforeBroadcast) => SettleOutcome::Refused(response),
             Some(SettleReason::NonceUsed) => SettleOutcome::NonceUsed(response),
-            Some(SettleReason::Undecided) | None => unknown(transaction, reading.findings),
+            Some(SettleReason::Undecided) | None => {
+                let named = || response.reason.as_deref().and_then(named_transaction);
+                unknown(transaction.or_else(named), reading.findings)
+            }
         };
     }
     let findings = check_settlement(&response, payment, offer);

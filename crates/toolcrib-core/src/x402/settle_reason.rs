@@ -4,23 +4,30 @@
 //! nothing: a node can accept a transaction whose acknowledgement is lost. So only reasons that the known facilitators give
 //! before they broadcast anything count as a refusal; every other reason, known or not, leaves the outcome to the chain.
 
+use alloy_primitives::B256;
+
 /// What a reason says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SettleReason {
     /// It is given before anything is broadcast: nothing moved.
     BeforeBroadcast,
-    /// The nonce is used or cancelled. This request moved nothing, but another one may have.
+    /// The nonce is used or cancelled, or the node did not take the transaction because it has had another one. This request
+    /// moved nothing, but another one may have.
     NonceUsed,
     /// It can be given after a broadcast, or is not known.
     Undecided,
 }
 
 impl SettleReason {
-    /// Classifies `errorReason` of a settlement response that names no transaction.
+    /// Classifies `errorReason` and `errorMessage` of a settlement response that names no transaction.
     #[must_use]
-    pub(super) fn of(reason: &str) -> Self {
-        // Version 1 facilitators answer with the text of the exception, which quotes the token's revert.
-        if NONCE_USED.contains(&reason) || reason.to_ascii_lowercase().contains(REVERT_USED) {
+    pub(super) fn of(reason: &str, message: Option<&str>) -> Self {
+        // Version 1 facilitators answer with the text of the exception instead of a word, those of version 2 beside it.
+        let says = |text: &str| {
+            let text = text.to_ascii_lowercase();
+            MOVED_NOTHING.iter().any(|words| text.contains(words))
+        };
+        if NONCE_USED.contains(&reason) || says(reason) || message.is_some_and(says) {
             return Self::NonceUsed;
         }
         // Compliance checks run first: `sanctioned_payer_kyt` and the like.
@@ -31,12 +38,31 @@ impl SettleReason {
     }
 }
 
+/// The transaction that a reason names: version 1 facilitators answer with the text of viem's exception when a transaction is not mined
+/// in time, and with no other mention of its hash.
+#[must_use]
+pub(super) fn named_transaction(reason: &str) -> Option<B256> {
+    let (_, rest) = reason.split_once("transaction with hash \"")?;
+    let (hash, _) = rest.split_once('"')?;
+    // Without the prefix other texts of 64 digits would count.
+    hash.starts_with("0x").then(|| hash.parse().ok())?
+}
+
 fn is_word(reason: &str) -> bool {
     reason.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
 }
 
-/// How `FiatToken` refuses a used or cancelled authorization.
-const REVERT_USED: &str = "authorization is used or canceled";
+/// How exceptions of viem say that a transaction reverts because of a used or cancelled authorization, in the words of `FiatToken`, or
+/// that the node has refused it because it has another one of the sender's account. A facilitator that does not count its own
+/// transactions sends two settlements at a time with the same number, and one of them fails so. In lower case.
+const MOVED_NOTHING: &[&str] = &[
+    "authorization is used or canceled",
+    "nonce provided for the transaction is lower than the current nonce of the account",
+    "details: already known",
+    "details: nonce too low",
+    "details: replacement transaction underpriced",
+    "details: transaction already imported",
+];
 
 /// Reasons that name a used nonce.
 const NONCE_USED: &[&str] = &["invalid_exact_evm_nonce_already_used", "nonce_already_used", "nonce_used"];
@@ -109,14 +135,18 @@ mod tests {
     #[test]
     fn only_reasons_from_before_a_broadcast_are_refusals() {
         for reason in BEFORE_BROADCAST.iter().copied().chain(["sanctioned_payer_kyt"]) {
-            assert_eq!(SettleReason::of(reason), SettleReason::BeforeBroadcast, "{reason}");
+            assert_eq!(SettleReason::of(reason, None), SettleReason::BeforeBroadcast, "{reason}");
         }
         for reason in [
             "invalid_exact_evm_nonce_already_used",
             "execution reverted: FiatTokenV2: authorization is used or canceled",
             "The contract function \"transferWithAuthorization\" reverted: FiatTokenV2: Authorization is used or canceled",
+            "Nonce provided for the transaction is lower than the current nonce of the account.\nTry increasing the nonce",
+            "Transaction creation failed.\n\nDetails: already known\nVersion: viem@2.57.1",
         ] {
-            assert_eq!(SettleReason::of(reason), SettleReason::NonceUsed, "{reason}");
+            assert_eq!(SettleReason::of(reason, None), SettleReason::NonceUsed, "{reason}");
+            let words = SettleReason::of("invalid_exact_evm_transaction_failed", Some(reason));
+            assert!(words == SettleReason::NonceUsed || reason.starts_with("invalid"), "{reason}");
         }
         for reason in [
             "",
@@ -137,12 +167,29 @@ mod tests {
             "unknown_error",
             "Timed out while waiting for transaction with hash \"0x12\" to be confirmed.",
             "HTTP request failed. URL: https://rpc.example/ insufficient_funds",
+            // A library that sends again by itself reports so what it has sent itself.
+            "already known",
+            "nonce too low",
             // Only the exact word counts: a longer text may say anything.
             "insufficient_funds for gas",
             "Insufficient_Funds",
             "a sentence that ends in _kyt",
         ] {
-            assert_eq!(SettleReason::of(reason), SettleReason::Undecided, "{reason}");
+            assert_eq!(SettleReason::of(reason, None), SettleReason::Undecided, "{reason}");
+            assert_eq!(SettleReason::of("transaction_failed", Some(reason)), SettleReason::Undecided, "{reason}");
+        }
+    }
+
+    #[test]
+    fn the_text_of_an_exception_names_its_transaction() {
+        let hash = B256::repeat_byte(0x5c);
+        let text = |hash: &str| format!("Timed out while waiting for transaction with hash \"{hash}\" to be confirmed.");
+        assert_eq!(named_transaction(&text(&hash.to_string())), Some(hash));
+        for other in ["", "0x", "0x5c", &hash.to_string()[2..], &format!("{hash}00"), "0xzz"] {
+            assert_eq!(named_transaction(&text(other)), None, "{other}");
+        }
+        for reason in ["", "settlement_pending", "transaction with hash \"", &hash.to_string()] {
+            assert_eq!(named_transaction(reason), None, "{reason}");
         }
     }
 }

@@ -20,8 +20,8 @@ use toolcrib_core::evidence::Exchange;
 use toolcrib_core::finding::{Finding, Severity};
 use toolcrib_core::text::escape_for_display;
 use toolcrib_core::x402::{
-    FacilitatorAnswer, FacilitatorRequest, MAX_FACILITATOR_BYTES, Offer, SettleOutcome, Supported, VerifyOutcome, Version,
-    read_supported, settle_outcome, verify_outcome,
+    FacilitatorAnswer, FacilitatorRequest, MAX_FACILITATOR_BYTES, Offer, SettleOutcome, SettleResponse, Supported, VerifyOutcome,
+    Version, read_supported, settle_outcome, verify_outcome,
 };
 use toolcrib_fetch::{Concurrency, Configured, ConfiguredUrl, Headers, KeepAlive, Limits};
 
@@ -43,7 +43,8 @@ pub const SUPPORTED_TIME: Duration = Duration::from_secs(10);
 /// Pause before the one repetition of a settlement that is on its way: a block of most chains.
 pub const PENDING_PAUSE: Duration = Duration::from_secs(3);
 
-/// Longest wait for our node to have a transaction that the facilitator says is mined: nodes lag by a few blocks.
+/// Longest wait for our node to have the transfer, once the facilitator has answered: nodes lag by a few blocks, and a transaction that
+/// the facilitator did not see mined may be in the next one.
 pub const CONFIRM_TIME: Duration = Duration::from_secs(15);
 
 /// Requests under way to one facilitator. Each is a few KiB; the gate limits its calls before.
@@ -186,7 +187,7 @@ impl Facilitator {
         self
     }
 
-    /// Another longest wait for our own node than [`CONFIRM_TIME`].
+    /// Another longest wait for our own node to have the transfer than [`CONFIRM_TIME`].
     #[must_use]
     pub const fn confirm_time(mut self, time: Duration) -> Self {
         self.confirm_time = time;
@@ -241,9 +242,8 @@ impl Facilitator {
     }
 
     /// What is said of a settlement that succeeded, as far as our own nodes see it.
-    async fn confirm(&self, due: Due<'_>, transaction: B256) -> Outcome {
+    async fn confirm(&self, due: Due<'_>, transaction: B256, until: Instant) -> Outcome {
         let Some(trail) = self.trail(due) else { return Outcome::Settled { transaction } };
-        let until = Instant::now() + self.confirm_time;
         let unknown = |transaction, detail| Outcome::Unknown { transaction, detail };
         loop {
             let error = match trail.chain.receipt(transaction).await {
@@ -263,7 +263,40 @@ impl Facilitator {
                 let detail = error.map_or_else(|| "the node does not have it".to_owned(), |error| error.to_string());
                 return unknown(Some(transaction), format!("the facilitator names {transaction}, and {detail}"));
             }
-            sleep(if trail.chain.is_loopback() { Duration::from_millis(50) } else { Duration::from_secs(1) }).await;
+            sleep(pause(trail.chain)).await;
+        }
+    }
+
+    /// Asks once more for a settlement that is under way. Its transaction may be mined at any time, so of all answers only success
+    /// is an end that can be told from here.
+    async fn ask_again(&self, due: Due<'_>, body: &str, pending: &SettleResponse) -> (SettleOutcome, String) {
+        sleep(self.pending_pause).await;
+        let (outcome, detail) = self.ask_to_settle(due, body).await;
+        let hash = |response: &SettleResponse| response.transaction_hash().filter(|hash| !hash.is_zero());
+        let second = match &outcome {
+            SettleOutcome::Settled(response) if response.transaction_hash().is_some() => return (outcome, detail),
+            SettleOutcome::Pending(response) => hash(response),
+            SettleOutcome::Unknown { transaction, .. } => *transaction,
+            SettleOutcome::Settled(_) | SettleOutcome::Refused(_) | SettleOutcome::NonceUsed(_) | SettleOutcome::NotAttempted => {
+                None
+            }
+        };
+        // A facilitator that has forgotten the first transaction sends a second one, which fails if the first was mined.
+        let transaction = hash(pending).or(second);
+        (SettleOutcome::Unknown { transaction, findings: Vec::new() }, format!("pending, and then {detail}"))
+    }
+
+    /// Waits until the nonce is used, and gives whether it is; `None` without a node, or if it does not answer. Facilitators give up
+    /// waiting before slow chains mine what they have sent, and a payer who hears that the outcome is unknown may not come back for
+    /// what it has paid for.
+    async fn is_used_until(&self, due: Due<'_>, until: Instant) -> Option<bool> {
+        let trail = self.trail(due)?;
+        loop {
+            let is_used = self.is_used(due).await;
+            if is_used == Some(true) || Instant::now() >= until {
+                return is_used;
+            }
+            sleep(pause(trail.chain)).await;
         }
     }
 
@@ -360,41 +393,37 @@ impl Settle for Facilitator {
             Ok(body) => body,
             Err(reason) => return Outcome::Refused { reason: reason.to_owned() },
         };
-        let (outcome, detail) = self.ask_to_settle(due, &body).await;
-        match outcome {
+        let (outcome, detail) = match self.ask_to_settle(due, &body).await {
+            (SettleOutcome::Pending(pending), _) => self.ask_again(due, &body, &pending).await,
+            answered => answered,
+        };
+        // The facilitator has had its say. From here on only our own node is asked.
+        let until = Instant::now() + self.confirm_time;
+        let unknown = |transaction, detail| Outcome::Unknown { transaction, detail };
+        let outcome = match outcome {
             SettleOutcome::Settled(response) => match response.transaction_hash() {
-                Some(transaction) => self.confirm(due, transaction).await,
-                None => Outcome::Unknown { transaction: None, detail },
+                Some(transaction) => self.confirm(due, transaction, until).await,
+                None => unknown(None, detail),
             },
             SettleOutcome::Refused(response) => match self.is_used(due).await {
                 // A facilitator that refuses and has settled all the same would make the payer pay twice. The chain knows.
-                Some(true) => Outcome::Unknown { transaction: None, detail: format!("{detail}, and the nonce is used") },
+                Some(true) => unknown(None, format!("{detail}, and the nonce is used")),
                 Some(false) | None => Outcome::Refused { reason: word(response.reason.as_deref(), "settlement_refused") },
             },
-            // This is the first request for this payment, and the nonce was unused when it was taken: another settlement used it.
-            SettleOutcome::NonceUsed(_) => match self.is_used(due).await {
+            // This is the first request for this payment, and the nonce was unused when it was taken: another settlement used it,
+            // as our node will show if it does not yet.
+            SettleOutcome::NonceUsed(_) => match self.is_used_until(due, until).await {
                 Some(true) => Outcome::Replayed,
-                Some(false) | None => Outcome::Unknown { transaction: None, detail: format!("{detail}, for a used nonce") },
+                Some(false) | None => unknown(None, format!("{detail}, for a used nonce")),
             },
             SettleOutcome::NotAttempted => Outcome::NotAttempted { detail },
-            SettleOutcome::Unknown { transaction, .. } => Outcome::Unknown { transaction, detail },
-            SettleOutcome::Pending(first) => {
-                let first = first.transaction_hash().filter(|hash| !hash.is_zero());
-                sleep(self.pending_pause).await;
-                let (outcome, detail) = self.ask_to_settle(due, &body).await;
-                // A transaction is under way, so only its success is an end that can be told from here.
-                let second = match outcome {
-                    SettleOutcome::Settled(response) => match response.transaction_hash() {
-                        Some(transaction) => return self.confirm(due, transaction).await,
-                        None => None,
-                    },
-                    SettleOutcome::Pending(response) => response.transaction_hash().filter(|hash| !hash.is_zero()),
-                    SettleOutcome::Unknown { transaction, .. } => transaction,
-                    SettleOutcome::Refused(_) | SettleOutcome::NonceUsed(_) | SettleOutcome::NotAttempted => None,
-                };
-                Outcome::Unknown { transaction: second.or(first), detail: format!("pending, and then {detail}") }
-            }
+            SettleOutcome::Unknown { transaction, .. } => unknown(transaction, detail),
+            SettleOutcome::Pending(response) => unknown(response.transaction_hash(), detail),
+        };
+        if matches!(outcome, Outcome::Unknown { .. }) {
+            self.is_used_until(due, until).await;
         }
+        outcome
     }
 
     async fn look_up(&self, due: Due<'_>, record: &Record) -> Found {
@@ -463,6 +492,11 @@ impl Answer {
         };
         escape_for_display(text.trim().chars().take(MAX_DETAIL).collect::<String>().as_str())
     }
+}
+
+/// Time between two questions to a node about one payment.
+fn pause(chain: &Chain) -> Duration {
+    if chain.is_loopback() { Duration::from_millis(50) } else { Duration::from_secs(1) }
 }
 
 /// The body for `/verify` and `/settle`, or why there never will be one.

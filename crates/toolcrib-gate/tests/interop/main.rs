@@ -2,7 +2,31 @@
 //!
 //! `interop/setup` installs them; without them these tests are recorded as skipped. Everything runs on this machine.
 
+//!
+//! | module | what runs |
+//! |---|---|
+//! | [`clients`] | their clients against our gate |
+//! | [`servers`] | our client against their servers |
+//! | [`late`] | their facilitator gives up before its transaction is mined |
+//! | [`two_gates`] | one payment at two gates that share their facilitator and nothing else |
+
+#[expect(dead_code, reason = "the attacks need more of it")]
+#[path = "../attacks/chain.rs"]
+mod chain;
 mod clients;
+#[expect(dead_code, reason = "the attacks need more of it")]
+#[path = "../attacks/http.rs"]
+mod http;
+mod late;
+#[expect(dead_code, reason = "the attacks need more of it")]
+#[path = "../attacks/payer.rs"]
+mod payer;
 mod peers;
 mod servers;
+#[expect(dead_code, reason = "the attacks need more of it")]
+#[path = "../attacks/shop.rs"]
+mod shop;
+#[path = "../../../toolcrib-store/tests/support/mod.rs"]
+mod stores;
+mod two_gates;
 mod world;
