@@ -20,7 +20,7 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use toolcrib_core::clock::{Clock, UnixTime};
 use toolcrib_core::finding::Finding;
 use toolcrib_core::x402::Offer;
-use toolcrib_gate::{Due, Found, Journal, Outcome, PaidGate, Record, Settle, Tools, Verdict};
+use toolcrib_gate::{Due, Facilitator, Found, Journal, Outcome, PaidGate, Record, Settle, Tools, Verdict};
 use toolcrib_store::replay::{
     Again, Counts, Entry, Kept, Limits, Receipt, Redeem, ReplayKey, ReplayStore, Reservation, Reserve, Room, Settlement,
     SqlReplay, StoredResult, Ticket,
@@ -65,6 +65,8 @@ pub(crate) struct Plan {
     pub(crate) node: String,
     /// The development account that settles.
     pub(crate) wallet: u32,
+    /// The facilitator that settles instead of it.
+    pub(crate) facilitator: Option<String>,
     pub(crate) settle_first: bool,
     pub(crate) stop_at: Option<Point>,
     /// Seconds to move the clock by, and a line for each run of the handler.
@@ -83,7 +85,15 @@ impl Ground {
 
     pub(crate) fn plan(&self, store: &str, node: &str, wallet: u32) -> Plan {
         let folder = self.folder.path().to_owned();
-        Plan { store: store.to_owned(), node: node.to_owned(), wallet, settle_first: false, stop_at: None, folder }
+        Plan {
+            store: store.to_owned(),
+            node: node.to_owned(),
+            wallet,
+            facilitator: None,
+            settle_first: false,
+            stop_at: None,
+            folder,
+        }
     }
 
     /// Moves the clock of all servers, from the machine's time.
@@ -171,7 +181,11 @@ async fn child() {
     let database = Database::open(&Location::parse(&plan.store).expect("a location")).await.expect("a database");
     let stops = Stops(plan.stop_at);
     let store = Stopping { inner: SqlReplay::open(database, Limits::default()).await.expect("a store"), stops };
-    let settle = StoppingSettle { inner: Box::new(own_key(&chain, plan.wallet)), stops };
+    let inner: Box<dyn Settle> = match &plan.facilitator {
+        Some(url) => Box::new(Facilitator::from_setting(url).expect("a URL").confirm_with([chain])),
+        None => Box::new(own_key(&chain, plan.wallet)),
+    };
+    let settle = StoppingSettle { inner, stops };
     let mut gate = PaidGate::new(Arc::new(settle));
     if plan.settle_first {
         gate = gate.settle_first();

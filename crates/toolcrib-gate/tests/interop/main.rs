@@ -9,6 +9,7 @@
 //! | [`servers`] | our client against their servers |
 //! | [`late`] | their facilitator gives up before its transaction is mined |
 //! | [`two_gates`] | one payment at two gates that share their facilitator and nothing else |
+//! | [`kills`] | our gate is killed at random moments while their clients pay |
 
 #[expect(dead_code, reason = "the attacks need more of it")]
 #[path = "../attacks/chain.rs"]
@@ -17,11 +18,16 @@ mod clients;
 #[expect(dead_code, reason = "the attacks need more of it")]
 #[path = "../attacks/http.rs"]
 mod http;
+mod kills;
 mod late;
 #[expect(dead_code, reason = "the attacks need more of it")]
 #[path = "../attacks/payer.rs"]
 mod payer;
 mod peers;
+#[expect(dead_code, reason = "the attacks need more of it")]
+#[path = "../attacks/process.rs"]
+mod process;
+mod recorder;
 mod servers;
 #[expect(dead_code, reason = "the attacks need more of it")]
 #[path = "../attacks/shop.rs"]
