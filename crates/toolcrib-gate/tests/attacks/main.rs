@@ -9,6 +9,7 @@
 //! | [`hostile`] | payments that are not what they should be: T5 to T11 |
 //! | [`order`] | what happens between check and settlement: T12, T14, T15 |
 //! | [`settlements`] | facilitators that answer in every way, and who hears of it: T13, T23, T24 |
+//! | [`liar`] | facilitators that move the money and say something else, or say it too early: T13 |
 //! | [`surface`] | paths, hosts, caches: T17 to T19, T21 |
 //! | [`own_key`] | settling with a key of one's own: T20 |
 //! | [`malformed`] | headers that nobody sends in good faith |
@@ -22,6 +23,7 @@ mod crashes;
 mod facilitator;
 mod hostile;
 mod http;
+mod liar;
 mod load;
 mod lost_answers;
 mod malformed;

@@ -20,15 +20,15 @@ use crate::shop::{LEASE_OVER, Plan, Shop, own_key, stages, two_words};
 /// settle that the facilitator saw.
 type Row<'r> = (&'r str, Vec<Reply>, (u16, &'r str), usize, usize);
 
-fn valid() -> Reply {
+pub(crate) fn valid() -> Reply {
     Reply::Answer(200, json!({"isValid": true, "payer": payer().address()}).to_string())
 }
 
-fn settled(transaction: &str) -> serde_json::Value {
+pub(crate) fn settled(transaction: &str) -> serde_json::Value {
     json!({"success": true, "transaction": transaction, "network": "eip155:84532", "payer": payer().address()})
 }
 
-fn facilitator(node: &Node, url: &str) -> Facilitator {
+pub(crate) fn facilitator(node: &Node, url: &str) -> Facilitator {
     let facilitator = Facilitator::from_setting(url).expect("a URL").confirm_with([node.chain.clone()]);
     let short = Duration::from_millis(400);
     facilitator.settle_time(short).confirm_time(short).pending_pause(Duration::from_millis(50))
@@ -353,7 +353,7 @@ async fn t23_callers_read_nothing_of_what_operators_use() {
     }
 }
 
-fn with(mut json: serde_json::Value, key: &str, value: &str) -> serde_json::Value {
+pub(crate) fn with(mut json: serde_json::Value, key: &str, value: &str) -> serde_json::Value {
     json[key] = json!(value);
     json
 }

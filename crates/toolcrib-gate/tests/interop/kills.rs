@@ -27,8 +27,8 @@ use crate::world::key;
 /// Kills of one test, half of them with each way of settling. `TOOLCRIB_KILLS` is the number of kills of both tests.
 const KILLS: u64 = 4;
 
-/// How long after the first payment a kill comes at most. Paid calls take 50 to 500 ms here.
-const WINDOW_MS: u64 = 600;
+/// How long after the first payment of a round a kill comes at most, before it is known how long payments take.
+const WINDOW: Duration = Duration::from_millis(300);
 
 /// Clients that pay at the same time: one of each version and language.
 const CLIENTS: usize = 3;
@@ -152,7 +152,9 @@ impl Lane {
         let takes_ids = challenge
             .header("payment-required")
             .is_some_and(|text| opened(text)["extensions"].get("payment-identifier").is_some());
-        let delay = Duration::from_millis(self.next() % WINDOW_MS);
+        // A little longer than payments take, so that kills come at every moment of them.
+        let window = self.recorder.took().map_or(WINDOW, |took| took * 5 / 4).as_micros();
+        let delay = Duration::from_micros(self.next() % u64::try_from(window).expect("short"));
         let killed = async {
             self.recorder.arrived().await;
             tokio::time::sleep(delay).await;

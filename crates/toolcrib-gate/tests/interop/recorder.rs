@@ -2,7 +2,9 @@
 //! they were sent, byte for byte.
 
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
@@ -36,6 +38,8 @@ struct State {
     target: Mutex<Option<SocketAddr>>,
     sent: Mutex<Vec<Sent>>,
     arrived: Notify,
+    /// How long the last payment took that was answered, in milliseconds.
+    took: AtomicU64,
 }
 
 impl Recorder {
@@ -61,6 +65,12 @@ impl Recorder {
         self.state.arrived.notified().await;
     }
 
+    /// How long the last payment took that was answered; `None` before the first.
+    pub(crate) fn took(&self) -> Option<Duration> {
+        let took = self.state.took.load(Ordering::Relaxed);
+        (took > 0).then(|| Duration::from_millis(took))
+    }
+
     /// Payments that a call has sent.
     pub(crate) fn of(&self, call: &str) -> Vec<Sent> {
         self.state.sent.lock().expect("no panic").iter().filter(|sent| sent.call == call).cloned().collect()
@@ -77,6 +87,7 @@ async fn pass(mut stream: TcpStream, state: Arc<State>) -> Option<()> {
             lines.find(|(given, _)| given.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim().to_owned())
         };
         let payment = PAYMENTS.into_iter().find_map(|name| Some((name, header(name)?)));
+        let (began, is_payment) = (Instant::now(), payment.is_some());
         if let (Some(call), Some(payment)) = (header(CALL), payment) {
             state.sent.lock().expect("no panic").push(Sent { call, payment });
             state.arrived.notify_waiters();
@@ -86,6 +97,9 @@ async fn pass(mut stream: TcpStream, state: Arc<State>) -> Option<()> {
         let _ = onward.set_nodelay(true);
         onward.write_all(&[head.as_bytes(), &body].concat()).await.ok()?;
         let (head, body) = read_message(&mut onward, &mut Vec::new(), false).await?;
+        if is_payment {
+            state.took.store(u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX).max(1), Ordering::Relaxed);
+        }
         stream.write_all(&[head.as_bytes(), &body].concat()).await.ok()?;
     }
 }

@@ -116,6 +116,7 @@ async fn every_way_to_answer() {
         ("503", vec![plain(503, "")], End::Unknown(None), 1),
         ("silence", vec![Reply::Hang], End::Unknown(None), 1),
         ("hanging up", vec![Reply::Close], End::Unknown(None), 1),
+        ("a reset", vec![Reply::Reset], End::Unknown(None), 1),
         ("half an answer", vec![Reply::Half], End::Unknown(None), 1),
         ("no end", vec![Reply::Huge], End::Unknown(None), 1),
         ("not HTTP", vec![Reply::Garbage], End::Unknown(None), 1),

@@ -16,6 +16,8 @@ pub(crate) enum Reply {
     Hang,
     /// Nothing, and the connection ends.
     Close,
+    /// Nothing, and the connection is reset.
+    Reset,
     /// Half of what was announced.
     Half,
     /// A body without end.
@@ -84,6 +86,7 @@ async fn answer(mut stream: TcpStream, reply: Reply) {
         Reply::Answer(status, body) => drop(stream.write_all(whole(status, body.len(), &body).as_bytes()).await),
         Reply::Hang => tokio::time::sleep(Duration::from_secs(30)).await,
         Reply::Close => {}
+        Reply::Reset => drop(stream.set_zero_linger()),
         Reply::Half => drop(stream.write_all(whole(200, 1_000, "{\"success\":true,").as_bytes()).await),
         Reply::Garbage => drop(stream.write_all(b"SSH-2.0-OpenSSH_9.9\r\n").await),
         Reply::Huge => {
