@@ -25,7 +25,7 @@ use crate::stores::{Backend, Place};
 use crate::world::key;
 
 /// Kills of one test, half of them with each way of settling. `TOOLCRIB_KILLS` is the number of kills of both tests.
-const KILLS: u64 = 4;
+const KILLS: u64 = 8;
 
 /// How long after the first payment of a round a kill comes at most, before it is known how long payments take.
 const WINDOW: Duration = Duration::from_millis(300);
