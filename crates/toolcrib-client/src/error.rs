@@ -244,6 +244,14 @@ pub enum CallError {
         /// What the server said, if it said anything.
         words: Option<ServerWords>,
     },
+    /// The payment settled, and the server gave no result for it.
+    #[error("payment {payment} settled, and the tool gave no result: {}", .words.shown())]
+    PaidNotServed {
+        /// Which one.
+        payment: PaymentId,
+        /// What the server said.
+        words: ServerWords,
+    },
     /// The predicate says no.
     #[error("the wallet may not use this tool")]
     Denied(Box<Denial>),
@@ -314,6 +322,7 @@ impl CallError {
             Self::ChangedMeanwhile { .. } => code::CHANGED_MEANWHILE,
             Self::PaymentRefused { .. } => code::PAYMENT_REFUSED,
             Self::Indeterminate { .. } => code::INDETERMINATE,
+            Self::PaidNotServed { .. } => code::PAID_NOT_SERVED,
             Self::Denied(_) => code::DENIED,
             Self::Output { .. } => code::OUTPUT,
             Self::OutputNotJson { .. } => code::OUTPUT_NOT_JSON,
@@ -326,7 +335,9 @@ impl CallError {
     pub fn payment(&self) -> Option<PaymentId> {
         match self {
             Self::Redirected { payment, .. } | Self::Refused { payment, .. } | Self::PaymentRefused { payment, .. } => *payment,
-            Self::Indeterminate { payment, .. } | Self::NotResumable { payment } => Some(*payment),
+            Self::Indeterminate { payment, .. } | Self::PaidNotServed { payment, .. } | Self::NotResumable { payment } => {
+                Some(*payment)
+            }
             Self::Denied(denial) => denial.payment,
             Self::Output { paid, .. } | Self::OutputNotJson { paid, .. } => paid.as_ref().map(|paid| paid.id),
             _ => None,

@@ -1,4 +1,4 @@
-//! What came of a payment whose answer was lost: the chain is asked, and the server with the same payment.
+//! What came of a payment that is not known to have settled: the chain is asked, and the server with the same payment.
 
 use alloy_primitives::B256;
 use toolcrib_chain::settlement::{AuthorizationOutcome, SearchFrom, Trail};
@@ -6,7 +6,7 @@ use toolcrib_core::url::HttpsUrl;
 use toolcrib_core::x402::{Authorization, Method, Offer, asset, read_payment};
 
 use crate::denial::Subject;
-use crate::ledger::{LEASE_SECONDS, PaymentId, State};
+use crate::ledger::{Evidence, LEASE_SECONDS, PaymentId, State};
 use crate::steps::{Basis, Request, Sent, credentials, finish, for_the_record, outputs_of};
 use crate::{CallError, Called, Client, Terms};
 
@@ -31,14 +31,17 @@ impl Client {
         let entry = self.inner.ledger.entry(id).await?;
         let now = self.now();
         match entry.state {
-            State::Settled => return Ok(Resolution::Settled(entry.transaction)),
+            // What only a server has stated is looked up where that can be done.
+            State::Settled if entry.is_confirmed || !self.inner.chains.contains_key(&entry.spend.chain) => {
+                return Ok(Resolution::Settled(entry.transaction));
+            }
             State::Released => return Ok(Resolution::Released),
             State::Reserved if now.since(entry.created_at) > LEASE_SECONDS => {
                 self.inner.ledger.release(id, "never signed", now).await?;
                 return Ok(Resolution::Released);
             }
             State::Reserved => return Ok(Resolution::Open),
-            State::Signed | State::Unknown => {}
+            State::Signed | State::Unknown | State::Settled => {}
         }
         // What is signed has a nonce; a row without one was not written by this program.
         let nonce = entry.nonce.ok_or(CallError::NotResumable { payment: id })?;
@@ -62,12 +65,13 @@ impl Client {
         let ledger = &self.inner.ledger;
         match trail.find(from).await? {
             AuthorizationOutcome::Settled { transaction, .. } => {
-                ledger.settle(id, Some(transaction), "as the chain says", now).await?;
+                ledger.settle(id, Some(transaction), Evidence::Chain, "as the chain says", now).await?;
                 Ok(Resolution::Settled(Some(transaction)))
             }
             // For whatever transfer: money of this account may have moved, so it counts as spent.
             AuthorizationOutcome::UsedElsewhere => {
-                ledger.settle(id, None, "used for another transfer, as the chain says", now).await?;
+                let note = "used for another transfer, as the chain says";
+                ledger.settle(id, None, Evidence::Chain, note, now).await?;
                 Ok(Resolution::Settled(None))
             }
             AuthorizationOutcome::Cancelled => {
@@ -77,6 +81,10 @@ impl Client {
             AuthorizationOutcome::Expired => {
                 ledger.release(id, "expired unused, as the chain says", now).await?;
                 Ok(Resolution::Released)
+            }
+            AuthorizationOutcome::Open if entry.state == State::Settled => {
+                ledger.reopen(id, "the server says that it settled, and the chain does not show it", now).await?;
+                Ok(Resolution::Open)
             }
             AuthorizationOutcome::Open | AuthorizationOutcome::Unclear { .. } => Ok(Resolution::Open),
         }

@@ -148,10 +148,22 @@ fn conclude(result: Result<Done, Stop>, mut printer: Printer) -> Exit {
     };
     match closed {
         Ok(exit) => exit,
-        Err(Stop::BrokenPipe) => Exit::Yes,
-        Err(Stop::Failure(failure)) => {
+        Err(Stop::BrokenPipe) => {
+            if let Some(how) = printer.recovery().map(ToOwned::to_owned) {
+                // The reader may have wanted less than all of it, which is no failure; what was paid for is named all the same.
+                let _ = printer.note(&format!("the result was not read to its end; {how}"));
+            }
+            Exit::Yes
+        }
+        Err(Stop::Failure(mut failure)) => {
+            if let Some(how) = printer.recovery().filter(|_| failure.code == codes::cli::OUTPUT) {
+                failure = failure.hint(how);
+            }
             // When even this cannot be written, the exit code is all that is left to say.
-            let _ = printer.failure(&failure).and_then(|()| printer.finish(Exit::CouldNotTell, &Value::Null));
+            let told = printer.failure(&failure).and_then(|()| printer.finish(Exit::CouldNotTell, &Value::Null));
+            if told.is_err() && printer.json() {
+                let _ = printer.failure_as_text(&failure);
+            }
             Exit::CouldNotTell
         }
     }

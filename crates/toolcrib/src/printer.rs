@@ -29,6 +29,8 @@ pub(crate) struct Printer {
     streams: bool,
     errors: Vec<Message>,
     warnings: Vec<Message>,
+    /// How to get the result again if it cannot be written.
+    if_lost: Option<String>,
 }
 
 /// How a printer behaves.
@@ -80,7 +82,18 @@ impl Printer {
             streams: false,
             errors: Vec::new(),
             warnings: Vec::new(),
+            if_lost: None,
         }
+    }
+
+    /// Says how to get the result again if it cannot be written: somebody has paid for it.
+    pub(crate) fn if_lost(&mut self, how: String) {
+        self.if_lost = Some(how);
+    }
+
+    /// How to get the result again, where it is worth it.
+    pub(crate) fn recovery(&self) -> Option<&str> {
+        self.if_lost.as_deref()
     }
 
     /// Whether the result is a JSON envelope.
@@ -170,6 +183,11 @@ impl Printer {
             self.errors.push(failure.into());
             return Ok(());
         }
+        self.failure_as_text(failure)
+    }
+
+    /// Says it on stderr, whatever the result is written as: for when stdout is what failed.
+    pub(crate) fn failure_as_text(&mut self, failure: &Failure) -> io::Result<()> {
         let paint = self.paint_err;
         let text = format!(
             "{}: {}\n{}: {}\n",

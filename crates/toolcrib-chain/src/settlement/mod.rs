@@ -10,4 +10,4 @@ mod trail;
 
 pub use finality::{Block, CONFIRMATIONS, block_at, last_final, newest_block};
 pub use receipt::{MAX_PAYMENTS, PaidAuthorization, payments, pays};
-pub use trail::{AuthorizationOutcome, LOG_WINDOW, MAX_LOG_WINDOWS, SearchFrom, Trail};
+pub use trail::{AuthorizationOutcome, LOG_WINDOW, MAX_LOG_WINDOWS, SearchFrom, Trail, TransactionProof};

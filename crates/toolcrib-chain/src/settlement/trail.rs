@@ -64,7 +64,33 @@ pub enum AuthorizationOutcome {
     },
 }
 
+/// What one transaction shows of an authorization.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TransactionProof {
+    /// It made the signed transfer.
+    Pays,
+    /// The node does not have it in a block.
+    Missing,
+    /// It was mined and failed.
+    Failed,
+    /// It succeeded, and did not make the signed transfer with this authorization.
+    Other,
+}
+
 impl Trail<'_> {
+    /// Returns what a transaction that somebody named shows of the authorization, in one request. Its block may still be replaced.
+    pub async fn proof_in(&self, transaction: B256) -> Result<TransactionProof, Error> {
+        let receipt = self.chain.receipt(transaction).await?;
+        // The receipt of another transaction, or of none that was mined, is no answer.
+        let receipt = receipt.filter(|receipt| receipt.transaction_hash == transaction && receipt.block_number.is_some());
+        Ok(match receipt {
+            None => TransactionProof::Missing,
+            Some(receipt) if pays(&receipt, self.token, self.authorization) => TransactionProof::Pays,
+            Some(receipt) if !receipt.status() => TransactionProof::Failed,
+            Some(_) => TransactionProof::Other,
+        })
+    }
+
     /// Finds out what became of the authorization.
     pub async fn find(&self, from: SearchFrom) -> Result<AuthorizationOutcome, Error> {
         let newest = newest_block(self.chain).await?;

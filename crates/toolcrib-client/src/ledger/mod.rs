@@ -42,9 +42,12 @@ pub const KEEP_DAYS: i64 = 90;
 /// become known late, and the time for which a server keeps the result begins only then.
 pub const RESUMABLE_SECONDS: i64 = DAY;
 
-/// How long the result of a settled payment can be fetched again, in seconds after the settlement became known: as long as gates keep
-/// results.
+/// How long the result of a settled payment can be fetched again where the server does not say, in seconds after the settlement became
+/// known: as long as gates keep results.
 pub const REDEEMABLE_SECONDS: i64 = HOUR;
+
+/// How long a result is believed to be kept at most, in seconds, whatever a server says: inputs and signatures are not kept for ever.
+pub const MAX_REDEEMABLE_SECONDS: i64 = DAY;
 
 /// Most payments in the ledger. At the default budgets a day has some dozens.
 pub const MAX_ENTRIES: i64 = 100_000;
@@ -133,7 +136,7 @@ pub enum State {
     Reserved = 0,
     /// Signed, or about to be. Counts as spent.
     Signed = 1,
-    /// It settled, as far as the server or the chain says.
+    /// It settled, as the server or the chain says: see [`Evidence`].
     Settled = 2,
     /// It was never signed, or can never settle. Does not count.
     Released = 3,
@@ -162,6 +165,25 @@ impl fmt::Display for State {
             Self::Settled => "settled",
             Self::Released => "released",
             Self::Unknown => "unknown",
+        })
+    }
+}
+
+/// Who says that a payment settled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Evidence {
+    /// The server that was paid. Nobody has checked it.
+    Server,
+    /// The chain: the transaction made the transfer that was signed.
+    Chain,
+}
+
+impl fmt::Display for Evidence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Server => "stated by the server, not checked",
+            Self::Chain => "confirmed on the chain",
         })
     }
 }
@@ -214,14 +236,27 @@ pub struct Entry {
     pub valid_before: u64,
     /// A block before which it cannot have settled; 0 when not known.
     pub from_block: u64,
-    /// The transaction that settled it, as far as somebody said.
+    /// The transaction that settled it, as its [`evidence`](Self::evidence) says.
     pub transaction: Option<B256>,
+    /// Whether the chain shows the settlement.
+    pub is_confirmed: bool,
+    /// Until when the server keeps the result; `None` when it has not said and the payment is not settled.
+    pub redeemable_until: Option<UnixTime>,
     /// What was last learnt about it.
     pub note: String,
     pub(crate) request: Option<KeptRequest>,
 }
 
 impl Entry {
+    /// Who says that it settled, or names a transaction; `None` while nobody does.
+    pub fn evidence(&self) -> Option<Evidence> {
+        match (self.is_confirmed, self.state == State::Settled || self.transaction.is_some()) {
+            (true, _) => Some(Evidence::Chain),
+            (false, true) => Some(Evidence::Server),
+            (false, false) => None,
+        }
+    }
+
     /// Whether request and payment are still there, so that the result can be fetched again.
     pub const fn is_resumable(&self) -> bool {
         self.request.is_some()

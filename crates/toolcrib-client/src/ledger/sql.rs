@@ -12,8 +12,9 @@ use toolcrib_store::Database;
 use toolcrib_store::database::{Row, Value};
 
 use super::{
-    Budget, DAY, Entry, HOUR, KEEP_DAYS, KeptRequest, LEASE_SECONDS, MAX_ENTRIES, MAX_KEPT_BODY, MAX_LIST, PRUNE_BATCH,
-    PaymentId, REDEEMABLE_SECONDS, RESUMABLE_SECONDS, Signing, Spend, SpendError, State, Totals, statements as sql,
+    Budget, DAY, Entry, Evidence, HOUR, KEEP_DAYS, KeptRequest, LEASE_SECONDS, MAX_ENTRIES, MAX_KEPT_BODY, MAX_LIST,
+    MAX_REDEEMABLE_SECONDS, PRUNE_BATCH, PaymentId, REDEEMABLE_SECONDS, RESUMABLE_SECONDS, Signing, Spend, SpendError, State,
+    Totals, statements as sql,
 };
 use crate::{SpendPolicy, Usdc};
 
@@ -66,7 +67,7 @@ impl Ledger {
         transaction.execute(sql::TURN, &[]).await?;
         let oldest = now.saturating_sub(KEEP_DAYS * DAY);
         transaction.execute(sql::PRUNE, &[Value::Integer(oldest), Value::Integer(PRUNE_BATCH)]).await?;
-        let kept = [now.saturating_sub(RESUMABLE_SECONDS), now.saturating_sub(REDEEMABLE_SECONDS)].map(Value::Integer);
+        let kept = [now.saturating_sub(RESUMABLE_SECONDS), now].map(Value::Integer);
         transaction.execute(sql::FORGET, &kept).await?;
         let count = transaction.fetch_optional(sql::COUNT, &[]).await?.map_or(Ok(0), |row| row.integer(0))?;
         if count >= MAX_ENTRIES {
@@ -148,23 +149,56 @@ impl Ledger {
         self.changed(id, sql::ATTACH, &values).await
     }
 
-    /// Keeps the token with which the server gives out the result again.
-    pub async fn keep_retry_token(&self, id: PaymentId, token: &str, now: UnixTime) -> Result<(), SpendError> {
+    /// Keeps what the server says about giving out the result again: the token that it wants to see, and for how many seconds it keeps
+    /// the result, of which at most [`MAX_REDEEMABLE_SECONDS`] count.
+    pub async fn keep_redemption(
+        &self,
+        id: PaymentId,
+        token: Option<&str>,
+        seconds: Option<i64>,
+        now: UnixTime,
+    ) -> Result<(), SpendError> {
         let name = id.to_string();
-        self.changed(id, sql::RETRY_TOKEN, &[Value::Text(&name), Value::Integer(now.seconds()), Value::Text(token)]).await
+        let seconds = seconds.filter(|seconds| *seconds > 0).map(|seconds| seconds.min(MAX_REDEEMABLE_SECONDS));
+        let until = seconds.map_or(0, |seconds| now.seconds().saturating_add(seconds));
+        let values =
+            [Value::Text(&name), Value::Integer(now.seconds()), Value::Text(token.unwrap_or_default()), Value::Integer(until)];
+        self.changed(id, sql::REDEMPTION, &values).await
     }
 
-    /// Notes that it settled. The request and the signature stay for [`REDEEMABLE_SECONDS`](super::REDEEMABLE_SECONDS).
-    pub async fn settle(&self, id: PaymentId, transaction: Option<B256>, note: &str, now: UnixTime) -> Result<(), SpendError> {
+    /// Notes that it settled. The request and the signature stay for as long as the server keeps the result, or for
+    /// [`REDEEMABLE_SECONDS`].
+    pub async fn settle(
+        &self,
+        id: PaymentId,
+        transaction: Option<B256>,
+        evidence: Evidence,
+        note: &str,
+        now: UnixTime,
+    ) -> Result<(), SpendError> {
         let (name, note) = (id.to_string(), shortened(note));
-        let hash = Value::OptionalBytes(transaction.as_ref().map(|hash| hash.as_slice()));
-        self.changed(id, sql::SETTLE, &[Value::Text(&name), Value::Integer(now.seconds()), hash, Value::Text(&note)]).await
+        let values = [
+            Value::Text(&name),
+            Value::Integer(now.seconds()),
+            Value::OptionalBytes(transaction.as_ref().map(|hash| hash.as_slice())),
+            Value::Boolean(evidence == Evidence::Chain),
+            Value::Text(&note),
+            Value::Integer(now.seconds().saturating_add(REDEEMABLE_SECONDS)),
+        ];
+        self.changed(id, sql::SETTLE, &values).await
     }
 
-    /// Notes that nobody knows what came of it.
-    pub async fn unknown(&self, id: PaymentId, note: &str, now: UnixTime) -> Result<(), SpendError> {
+    /// Notes that it is not known what came of it. `stated` is a transaction that the server names and the chain does not show yet.
+    pub async fn unknown(&self, id: PaymentId, stated: Option<B256>, note: &str, now: UnixTime) -> Result<(), SpendError> {
         let (name, note) = (id.to_string(), shortened(note));
-        self.changed(id, sql::UNKNOWN, &[Value::Text(&name), Value::Integer(now.seconds()), Value::Text(&note)]).await
+        let stated = Value::OptionalBytes(stated.as_ref().map(|hash| hash.as_slice()));
+        self.changed(id, sql::UNKNOWN, &[Value::Text(&name), Value::Integer(now.seconds()), Value::Text(&note), stated]).await
+    }
+
+    /// Notes that the chain does not show what a server has stated.
+    pub(crate) async fn reopen(&self, id: PaymentId, note: &str, now: UnixTime) -> Result<(), SpendError> {
+        let (name, note) = (id.to_string(), shortened(note));
+        self.changed(id, sql::REOPEN, &[Value::Text(&name), Value::Integer(now.seconds()), Value::Text(&note)]).await
     }
 
     /// Gives the money back. Only for what was never signed, or what the chain shows can never settle.
@@ -283,6 +317,8 @@ fn entry(row: &Row) -> Result<Entry, SpendError> {
         from_block: number(15)?,
         transaction: hash(23)?,
         note: row.text(24)?.to_owned(),
+        is_confirmed: row.boolean(25)?,
+        redeemable_until: Some(time(26)?).filter(|until| until.seconds() > 0),
         request,
     })
 }

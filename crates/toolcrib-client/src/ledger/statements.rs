@@ -6,7 +6,9 @@ pub(super) const MODULE: &str = "client";
 
 /// `client_turn` has one row, which a reservation changes first: on PostgreSQL that is the lock that makes reservations wait for each
 /// other; SQLite has one writer anyway.
-pub(super) const MIGRATIONS: &[Migration] = &[Migration {
+pub(super) const MIGRATIONS: &[Migration] = &[TABLES, SETTLEMENTS];
+
+const TABLES: Migration = Migration {
     version: 1,
     sql: "CREATE TABLE client_spend (
     id TEXT PRIMARY KEY,
@@ -38,17 +40,25 @@ CREATE INDEX client_spend_time ON client_spend (created_at);
 CREATE INDEX client_spend_state ON client_spend (state, created_at);
 CREATE TABLE client_turn (id BIGINT PRIMARY KEY, turn BIGINT NOT NULL);
 INSERT INTO client_turn (id, turn) VALUES (1, 0)",
-}];
+};
+
+/// Whether the chain shows the settlement, and until when the server keeps the result (0 where it has not said).
+const SETTLEMENTS: Migration = Migration {
+    version: 2,
+    sql: "ALTER TABLE client_spend ADD COLUMN confirmed BOOLEAN NOT NULL DEFAULT FALSE;
+ALTER TABLE client_spend ADD COLUMN redeemable_until BIGINT NOT NULL DEFAULT 0;
+UPDATE client_spend SET redeemable_until = updated_at + 3600 WHERE state = 2",
+};
 
 pub(super) const TURN: &str = "UPDATE client_turn SET turn = turn + 1 WHERE id = 1";
 
 pub(super) const PRUNE: &str =
     "DELETE FROM client_spend WHERE id IN (SELECT id FROM client_spend WHERE created_at < $1 ORDER BY created_at LIMIT $2)";
 
-/// Forgets signatures and inputs that no server would take any more: $1 for open payments, by their age; $2 for settled ones, by the
-/// time of settlement.
+/// Forgets signatures and inputs that no server would take any more: open payments that are older than $1, and settled ones whose
+/// results are gone at $2.
 pub(super) const FORGET: &str = "UPDATE client_spend SET body = NULL, payment = '', salt = NULL, retry_token = ''
-    WHERE payment <> '' AND ((state IN (1, 4) AND created_at < $1) OR (state = 2 AND updated_at < $2))";
+    WHERE payment <> '' AND ((state IN (1, 4) AND created_at < $1) OR (state = 2 AND redeemable_until < $2))";
 
 pub(super) const COUNT: &str = "SELECT CAST(COUNT(*) AS BIGINT) FROM client_spend";
 
@@ -75,28 +85,38 @@ pub(super) const SIGN: &str =
 
 pub(super) const ATTACH: &str = "UPDATE client_spend SET updated_at = $2, payment = $3, salt = $4 WHERE id = $1 AND state = 1";
 
-pub(super) const RETRY_TOKEN: &str =
-    "UPDATE client_spend SET updated_at = $2, retry_token = $3 WHERE id = $1 AND state IN (1, 2, 4)";
-
-/// Request and signature stay: the result of a settled payment can be fetched with them until the server drops it.
-pub(super) const SETTLE: &str =
-    "UPDATE client_spend SET state = 2, updated_at = $2, transaction_hash = COALESCE($3, transaction_hash), note = $4
+/// $3 is empty and $4 is 0 where the server says nothing.
+pub(super) const REDEMPTION: &str = "UPDATE client_spend SET updated_at = $2,
+    retry_token = CASE WHEN $3 = '' THEN retry_token ELSE $3 END,
+    redeemable_until = CASE WHEN CAST($4 AS BIGINT) > 0 THEN $4 ELSE redeemable_until END
     WHERE id = $1 AND state IN (1, 2, 4)";
 
-pub(super) const UNKNOWN: &str =
-    "UPDATE client_spend SET state = 4, updated_at = $2, note = $3 WHERE id = $1 AND state IN (1, 4)";
+/// Request and signature stay: the result of a settled payment can be fetched with them until the server drops it, at $6 unless it has
+/// said otherwise. $4 says whether the chain shows it; what the chain shows is not replaced by what a server says.
+pub(super) const SETTLE: &str = "UPDATE client_spend SET state = 2, updated_at = $2,
+    transaction_hash = CASE WHEN $4 THEN $3 WHEN confirmed THEN transaction_hash ELSE COALESCE($3, transaction_hash) END,
+    confirmed = (confirmed OR $4), note = $5,
+    redeemable_until = CASE WHEN redeemable_until > 0 THEN redeemable_until ELSE $6 END
+    WHERE id = $1 AND state IN (1, 2, 4)";
 
-/// Whoever calls it knows that it was never signed, or that it can never settle.
+pub(super) const UNKNOWN: &str = "UPDATE client_spend SET state = 4, updated_at = $2, note = $3,
+    transaction_hash = COALESCE($4, transaction_hash) WHERE id = $1 AND state IN (1, 4)";
+
+/// For a settlement that only a server has stated, and that the chain does not show.
+pub(super) const REOPEN: &str =
+    "UPDATE client_spend SET state = 4, updated_at = $2, note = $3 WHERE id = $1 AND state = 2 AND NOT confirmed";
+
+/// The caller knows that it was never signed, or that it can never settle, whatever a server has stated.
 pub(super) const RELEASE: &str =
-    "UPDATE client_spend SET state = 3, updated_at = $2, note = $3, body = NULL, payment = '', salt = NULL,
-    retry_token = '' WHERE id = $1 AND state IN (0, 1, 4)";
+    "UPDATE client_spend SET state = 3, updated_at = $2, note = $3, transaction_hash = NULL, body = NULL, payment = '', salt = NULL,
+    retry_token = '' WHERE id = $1 AND (state IN (0, 1, 4) OR (state = 2 AND NOT confirmed))";
 
 macro_rules! entry {
     ($rest:literal) => {
         concat!(
             "SELECT id, state, amount, chain, asset, recipient, payer, tool, origin, is_tool, created_at, updated_at, lease_until, ",
-            "nonce, valid_before, from_block, method, url, body, version, payment, salt, retry_token, transaction_hash, note ",
-            "FROM client_spend ",
+            "nonce, valid_before, from_block, method, url, body, version, payment, salt, retry_token, transaction_hash, note, ",
+            "confirmed, redeemable_until FROM client_spend ",
             $rest
         )
     };

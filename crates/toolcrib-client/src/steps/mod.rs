@@ -8,7 +8,8 @@
 //! - `ask`: verify, check the input, send it plainly, read the challenge.
 //! - `choose`: which offer may be signed for. Pure, and the heart of it.
 //! - `approve`: policy, questions, verification once more, reservation.
-//! - `pay`: signature, the one retry, receipt, output.
+//! - `pay`: signature, the one retry, ledger, output.
+//! - `receipt`: what the server states about the settlement, held against the chain.
 
 use alloy_primitives::{Address, B256, Bytes};
 use serde_json::Value as Json;
@@ -22,11 +23,13 @@ mod approve;
 mod ask;
 mod choose;
 mod pay;
+mod receipt;
 mod request;
 
 pub use approve::{Approved, REVERIFY_SECONDS};
 pub use ask::{Asked, Plan, Quote};
 pub use pay::MAX_LIFETIME_SECONDS;
+pub use receipt::CHECK_LIMIT;
 
 pub(crate) use approve::{Basis, check_size};
 pub(crate) use ask::{no_answer, outputs_of};
@@ -34,7 +37,7 @@ pub(crate) use choose::{Candidate, Fit, payable};
 pub(crate) use pay::{Sent, credentials, finish, for_the_record};
 pub(crate) use request::{Request, read_challenge};
 
-use crate::ledger::{PaymentId, State};
+use crate::ledger::{Evidence, PaymentId, State};
 use crate::{CallError, Client, Terms, Usdc};
 
 /// How a tool is called.
@@ -130,8 +133,10 @@ pub struct Paid {
     pub payer: Address,
     /// What the server says about it.
     pub receipt: Option<SettleResponse>,
-    /// The transaction, as the server says.
+    /// The transaction, as the evidence says. `None` where the receipt names none, or one that the chain shows to be another.
     pub transaction: Option<B256>,
+    /// Who says that it settled.
+    pub evidence: Option<Evidence>,
     /// Where it stands in the ledger.
     pub state: State,
 }

@@ -1,21 +1,21 @@
 //! The last half of a call: one signature, one request with it, and what came of both.
 
-use alloy_primitives::{Address, B256};
+use alloy_primitives::B256;
 use serde_json::Value as Json;
 use toolcrib_chain::sign::{TransferAuthorization, TransferKind};
 use toolcrib_chain::wallet::{Wallet, WalletError};
-use toolcrib_core::codes::call as code;
 use toolcrib_core::evidence::{Exchange, Response};
 use toolcrib_core::finding::Finding;
 use toolcrib_core::schema::{Echo, Validator};
 use toolcrib_core::x402::nonce::{self, BoundCall, BoundNonce};
-use toolcrib_core::x402::{Authorization, Offer, Payment, SettleResponse, Signature, check_settlement, header, read_receipt};
+use toolcrib_core::x402::{Authorization, Offer, Payment, Signature, header};
 
 use super::ask::no_answer;
+use super::receipt::{self, Stated};
 use super::{Approved, Basis, Called, Paid, Request};
 use crate::client::{Exchanges, domain};
 use crate::denial::Subject;
-use crate::ledger::{PaymentId, Signing, State};
+use crate::ledger::{Evidence, PaymentId, Signing, State};
 use crate::{CallError, Client, ServerWords, SpendError, Terms};
 
 /// For how long a signature is good at most, in seconds, whatever a challenge allows: what public clients sign for, and gates accept.
@@ -175,7 +175,7 @@ pub(crate) async fn finish(client: &Client, sent: Sent, exchange: Exchange) -> R
         let reason =
             exchange.failure.as_ref().map_or_else(String::new, |failure| format!("{}: {}", failure.code, failure.detail));
         let reason = toolcrib_core::text::escape_for_display(&reason);
-        match ledger.unknown(id, &reason, client.now()).await {
+        match ledger.unknown(id, None, &reason, client.now()).await {
             // What is known of it already stays: only its result is missing.
             Ok(()) | Err(SpendError::State { state: State::Settled | State::Released, .. }) => {}
             Err(error) => return Err(error.into()),
@@ -184,11 +184,9 @@ pub(crate) async fn finish(client: &Client, sent: Sent, exchange: Exchange) -> R
     };
     let status = response.status;
     let mut findings = Vec::new();
-    let receipt = receipt(response, &sent, &mut findings);
     let mut paid = None;
     if let Some(id) = sent.id {
-        let payer = sent.payment.authorization.from;
-        paid = Some(record(client, id, payer, sent.terms, receipt, response, &findings).await?);
+        paid = Some(record(client, id, &sent, response, &mut findings).await?);
     }
     match status {
         200..=299 => {}
@@ -207,6 +205,7 @@ pub(crate) async fn finish(client: &Client, sent: Sent, exchange: Exchange) -> R
                 Some(Paid { id, state: State::Unknown, .. }) if status >= 500 || matches!(status, 408 | 409 | 425 | 429) => {
                     CallError::Indeterminate { payment: id, reason: format!("status {status}"), words: Some(words) }
                 }
+                Some(Paid { id, state: State::Settled, .. }) => CallError::PaidNotServed { payment: id, words },
                 _ => CallError::Refused { words, payment: sent.id },
             });
         }
@@ -224,76 +223,61 @@ pub(crate) async fn finish(client: &Client, sent: Sent, exchange: Exchange) -> R
     Ok(Called { output, body, tool, manifest_hash, paid, identity, prefilled, findings, exchanges })
 }
 
-/// The receipt of an answer, where it says that this very payment settled. Whatever is wrong with it is a finding.
-fn receipt(response: &Response, sent: &Sent, findings: &mut Vec<Finding>) -> Option<SettleResponse> {
-    sent.id?;
-    // By the version of the payment; newer servers send the other name too.
-    let names = [sent.payment.version.receipt_header(), header::PAYMENT_RESPONSE, header::X_PAYMENT_RESPONSE];
-    let value = names.iter().find_map(|name| response.header(&name.to_ascii_lowercase()).next());
-    let Some(value) = value else {
-        if response.status < 300 {
-            findings.push(Finding::new(code::NO_RECEIPT));
-        }
-        return None;
-    };
-    let reading = read_receipt(value.trim());
-    let Some(receipt) = reading.response else {
-        let first = reading.findings.first().map_or_else(String::new, |finding| finding.message.clone());
-        findings.push(Finding::new(code::RECEIPT).message(format!("the receipt cannot be read: {first}")));
-        return None;
-    };
-    let differences = check_settlement(&receipt, &sent.payment, &sent.offer);
-    if !receipt.success {
-        let reason = receipt.reason.as_deref().unwrap_or("no reason is given");
-        findings.push(Finding::new(code::RECEIPT).message(format!("the server says that the payment did not settle: {reason}")));
-        return None;
-    }
-    if !differences.is_empty() {
-        findings.extend(differences.into_iter().map(|finding| Finding::new(code::RECEIPT).message(finding.message)));
-        return None;
-    }
-    Some(receipt)
-}
-
 /// Writes into the ledger what came of a payment, before anybody else hears of it.
 async fn record(
     client: &Client,
     id: PaymentId,
-    payer: Address,
-    terms: Terms,
-    receipt: Option<SettleResponse>,
+    sent: &Sent,
+    response: &Response,
+    findings: &mut Vec<Finding>,
+) -> Result<Paid, CallError> {
+    let ledger = &client.inner.ledger;
+    // Also with a good answer, and before anything else takes time: what is printed next may be lost.
+    let token = response.header(&header::X_TOOL_RETRY_TOKEN.to_ascii_lowercase()).next().map(str::trim);
+    let token = token.filter(|token| token.len() <= MAX_RETRY_TOKEN_BYTES);
+    match ledger.keep_redemption(id, token, None, client.now()).await {
+        // It was released meanwhile: there is nothing to fetch.
+        Ok(()) | Err(SpendError::State { .. }) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let receipt = receipt::receipt(response, sent, findings);
+    let stated = receipt::check(client, sent, receipt.as_ref(), findings).await;
+    let now = client.now();
+    match stated {
+        Stated::Settled(transaction, evidence) => {
+            let note = match evidence {
+                Evidence::Chain => "as the server and the chain say",
+                Evidence::Server => "as the server says",
+            };
+            ledger.settle(id, Some(transaction), evidence, note, now).await?;
+        }
+        Stated::Unconfirmed(transaction) => open(client, id, response, findings, Some(transaction)).await?,
+        Stated::Nothing => open(client, id, response, findings, None).await?,
+    }
+    // The ledger may know more than this answer says.
+    let entry = ledger.entry(id).await?;
+    let (transaction, evidence, state) = (entry.transaction, entry.evidence(), entry.state);
+    Ok(Paid { id, terms: sent.terms, payer: sent.payment.authorization.from, receipt, transaction, evidence, state })
+}
+
+/// Writes down that a payment is open, and why, unless more is known already.
+async fn open(
+    client: &Client,
+    id: PaymentId,
     response: &Response,
     findings: &[Finding],
-) -> Result<Paid, CallError> {
-    let (ledger, now) = (&client.inner.ledger, client.now());
-    // Also with a good answer: what is printed next may be lost.
-    let token = response.header(&header::X_TOOL_RETRY_TOKEN.to_ascii_lowercase()).next();
-    if let Some(token) = token.filter(|token| token.len() <= MAX_RETRY_TOKEN_BYTES) {
-        match ledger.keep_retry_token(id, token.trim(), now).await {
-            // It was released meanwhile: there is nothing to fetch.
-            Ok(()) | Err(SpendError::State { .. }) => {}
-            Err(error) => return Err(error.into()),
-        }
+    stated: Option<B256>,
+) -> Result<(), CallError> {
+    let words = ServerWords::of(response);
+    let mut note = format!("status {}", words.status);
+    for text in words.code.iter().chain(&words.message).chain(findings.iter().map(|finding| &finding.message)) {
+        note.push_str("; ");
+        note.push_str(&toolcrib_core::text::escape_for_display(text));
     }
-    let transaction = receipt.as_ref().and_then(SettleResponse::transaction_hash);
-    let state = if receipt.is_some() {
-        ledger.settle(id, transaction, "as the server says", now).await?;
-        State::Settled
-    } else {
-        let words = ServerWords::of(response);
-        let mut note = format!("status {}", words.status);
-        for text in words.code.iter().chain(&words.message).chain(findings.iter().map(|finding| &finding.message)) {
-            note.push_str("; ");
-            note.push_str(&toolcrib_core::text::escape_for_display(text));
-        }
-        match ledger.unknown(id, &note, now).await {
-            Ok(()) => State::Unknown,
-            // Somebody else has heard more of it meanwhile.
-            Err(SpendError::State { state: state @ (State::Settled | State::Released), .. }) => state,
-            Err(error) => return Err(error.into()),
-        }
-    };
-    Ok(Paid { id, terms, payer, receipt, transaction, state })
+    match client.inner.ledger.unknown(id, stated, &note, client.now()).await {
+        Ok(()) | Err(SpendError::State { state: State::Settled | State::Released, .. }) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// An exchange without the token in it that would hand out the result again: records are shown to others.

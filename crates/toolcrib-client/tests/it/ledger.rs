@@ -1,7 +1,9 @@
 //! The ledger by itself: budgets, states and times.
 
 use alloy_primitives::{Address, B256};
-use toolcrib_client::ledger::{KEEP_DAYS, LEASE_SECONDS, REDEEMABLE_SECONDS, RESUMABLE_SECONDS, Signing, Spend, State};
+use toolcrib_client::ledger::{
+    Evidence, KEEP_DAYS, LEASE_SECONDS, MAX_REDEEMABLE_SECONDS, REDEEMABLE_SECONDS, RESUMABLE_SECONDS, Signing, Spend, State,
+};
 use toolcrib_client::{Ledger, PaymentId, SpendError, SpendPolicy, Usdc};
 use toolcrib_core::caip::ToolRef;
 use toolcrib_core::clock::UnixTime;
@@ -122,14 +124,18 @@ async fn states_lead_on_one_way() {
         let policy = SpendPolicy::default();
         let state = async |id: PaymentId| ledger.entry(id).await.unwrap().state;
         let id = ledger.reserve(&spend(10_000), &policy, at(0)).await.unwrap();
-        assert_eq!(ledger.settle(id, None, "", at(0)).await.unwrap_err().code().id(), "spend.state", "nothing was signed");
+        assert_eq!(
+            ledger.settle(id, None, Evidence::Chain, "", at(0)).await.unwrap_err().code().id(),
+            "spend.state",
+            "nothing was signed"
+        );
         ledger.sign(id, &signing(1), at(1)).await.unwrap();
         assert_eq!(ledger.sign(id, &signing(1), at(1)).await.unwrap_err().code().id(), "spend.lapsed", "once");
         ledger.attach(id, "the payment", Some(B256::repeat_byte(5)), at(1)).await.unwrap();
-        ledger.unknown(id, "no answer", at(2)).await.unwrap();
+        ledger.unknown(id, None, "no answer", at(2)).await.unwrap();
         assert_eq!(state(id).await, State::Unknown);
-        ledger.settle(id, Some(B256::repeat_byte(6)), "seen", at(3)).await.unwrap();
-        assert_eq!(ledger.unknown(id, "", at(4)).await.unwrap_err().code().id(), "spend.state", "settled is settled");
+        ledger.settle(id, Some(B256::repeat_byte(6)), Evidence::Chain, "seen", at(3)).await.unwrap();
+        assert_eq!(ledger.unknown(id, None, "", at(4)).await.unwrap_err().code().id(), "spend.state", "settled is settled");
         assert_eq!(state(id).await, State::Settled);
         let text = format!("{:?}", ledger.entry(id).await.unwrap());
         assert!(!text.contains("the payment"), "{text}");
@@ -169,7 +175,7 @@ async fn old_signatures_are_forgotten() {
         let id = ledger.reserve(&spend(10_000), &policy, at(0)).await.unwrap();
         ledger.sign(id, &signing(1), at(0)).await.unwrap();
         ledger.attach(id, "the payment", Some(B256::repeat_byte(5)), at(0)).await.unwrap();
-        ledger.unknown(id, "", at(1)).await.unwrap();
+        ledger.unknown(id, None, "", at(1)).await.unwrap();
         let database = place.database().await;
         let kept = async || {
             let rows = database.fetch("SELECT payment FROM client_spend WHERE id = $1", &[Value::Text(&id.to_string())]).await;
@@ -210,13 +216,76 @@ async fn a_settled_payment_can_be_redeemed_for_an_hour() {
         let id = ledger.reserve(&spend(10_000), &policy, at(0)).await.unwrap();
         ledger.sign(id, &signing(1), at(0)).await.unwrap();
         ledger.attach(id, "the payment", Some(B256::repeat_byte(5)), at(0)).await.unwrap();
-        ledger.settle(id, Some(B256::repeat_byte(6)), "", at(10)).await.unwrap();
-        ledger.keep_retry_token(id, "token", at(10)).await.unwrap();
+        ledger.settle(id, Some(B256::repeat_byte(6)), Evidence::Server, "", at(10)).await.unwrap();
+        ledger.keep_redemption(id, Some("token"), None, at(10)).await.unwrap();
         ledger.reserve(&spend(1), &policy, at(10 + REDEEMABLE_SECONDS)).await.unwrap();
         assert!(ledger.entry(id).await.unwrap().is_resumable());
         ledger.reserve(&spend(1), &policy, at(11 + REDEEMABLE_SECONDS)).await.unwrap();
         let entry = ledger.entry(id).await.unwrap();
         assert_eq!((entry.is_resumable(), entry.state), (false, State::Settled));
+    }
+}
+
+/// For how long is the server's word, within bounds.
+#[tokio::test]
+async fn a_server_says_how_long_it_keeps_a_result() {
+    const MONTH: i64 = 30 * 86_400;
+    for (_place, ledger) in ledgers().await {
+        let policy = SpendPolicy::default();
+        for (said, kept) in [
+            (Some(60), 60),
+            (Some(7_200), 7_200),
+            (Some(MAX_REDEEMABLE_SECONDS), MAX_REDEEMABLE_SECONDS),
+            (Some(MONTH), MAX_REDEEMABLE_SECONDS),
+            (Some(i64::MAX), MAX_REDEEMABLE_SECONDS),
+            (Some(0), REDEEMABLE_SECONDS),
+            (Some(-1), REDEEMABLE_SECONDS),
+            (None, REDEEMABLE_SECONDS),
+        ] {
+            let id = ledger.reserve(&spend(10_000), &policy, at(0)).await.unwrap();
+            ledger.sign(id, &signing(1), at(0)).await.unwrap();
+            ledger.attach(id, "the payment", None, at(0)).await.unwrap();
+            ledger.keep_redemption(id, None, said, at(10)).await.unwrap();
+            ledger.settle(id, None, Evidence::Server, "", at(10)).await.unwrap();
+            // Known once more, later: the time does not begin anew.
+            ledger.settle(id, None, Evidence::Chain, "", at(30)).await.unwrap();
+            assert_eq!(ledger.entry(id).await.unwrap().redeemable_until, Some(at(10 + kept)), "{said:?}");
+            for (after, is_resumable) in [(kept, true), (kept + 1, false)] {
+                ledger.reserve(&spend(1), &policy, at(10 + after)).await.unwrap();
+                assert_eq!(ledger.entry(id).await.unwrap().is_resumable(), is_resumable, "{said:?}");
+            }
+        }
+    }
+}
+
+/// What the chain shows is not replaced by what a server says, and what only a server says gives way to the chain.
+#[tokio::test]
+async fn the_chain_outranks_the_server() {
+    let (stated, shown) = (Some(B256::repeat_byte(6)), Some(B256::repeat_byte(7)));
+    for (_place, ledger) in ledgers().await {
+        let policy = SpendPolicy::default();
+        let signed = async || {
+            let id = ledger.reserve(&spend(10), &policy, at(0)).await.unwrap();
+            ledger.sign(id, &signing(1), at(0)).await.unwrap();
+            id
+        };
+        let known = async |id| {
+            let entry = ledger.entry(id).await.unwrap();
+            (entry.state, entry.transaction, entry.evidence())
+        };
+        let id = signed().await;
+        assert_eq!(known(id).await, (State::Signed, None, None));
+        ledger.unknown(id, stated, "not seen yet", at(1)).await.unwrap();
+        assert_eq!(known(id).await, (State::Unknown, stated, Some(Evidence::Server)));
+        ledger.settle(id, shown, Evidence::Chain, "", at(2)).await.unwrap();
+        ledger.settle(id, stated, Evidence::Server, "", at(3)).await.unwrap();
+        assert_eq!(known(id).await, (State::Settled, shown, Some(Evidence::Chain)));
+        // Used for something else: what the server has named is not the transaction.
+        let id = signed().await;
+        ledger.settle(id, stated, Evidence::Server, "", at(1)).await.unwrap();
+        assert_eq!(known(id).await, (State::Settled, stated, Some(Evidence::Server)));
+        ledger.settle(id, None, Evidence::Chain, "", at(2)).await.unwrap();
+        assert_eq!(known(id).await, (State::Settled, None, Some(Evidence::Chain)));
     }
 }
 

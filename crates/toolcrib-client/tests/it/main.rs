@@ -10,9 +10,13 @@ mod hostile;
 mod ledger;
 mod open_payments;
 mod processes;
+mod receipts;
 mod world;
 
 #[path = "../../../toolcrib-store/tests/support/mod.rs"]
 mod databases;
+#[expect(dead_code, reason = "the tests of the chain use the rest")]
+#[path = "../../../toolcrib-chain/tests/it/fake.rs"]
+mod fake;
 #[path = "../../../toolcrib-fetch/tests/support/mod.rs"]
 mod support;

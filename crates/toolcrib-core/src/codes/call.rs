@@ -151,6 +151,21 @@ super::codes! {
         "A receipt is what the server says, and this one names another network, payer, amount or no transaction. The payment counts as spent; the chain knows more.",
         "run `toolcrib payments resolve` to ask the chain",
     }
+    RECEIPT_UNCONFIRMED = "call.receipt_unconfirmed", Warning, "x402 v1 §5.3; x402 v2 §5.3" {
+        "the chain does not show the settlement that the receipt names",
+        "The receipt names a transaction that the node does not have, or the node did not answer in time. The transaction may be mined later or may not exist. The payment stays open and counts as spent.",
+        "run `toolcrib payments resolve` in a minute to ask the chain again",
+    }
+    RECEIPT_CONTRADICTED = "call.receipt_contradicted", Warning, "x402 v1 §5.3; x402 v2 §5.3" {
+        "the transaction that the receipt names did not settle this payment",
+        "The transaction is on the chain, and it failed or moved something else than this payment. The receipt is wrong. The payment stays open and counts as spent until the chain shows what became of it.",
+        "run `toolcrib payments resolve` to ask the chain, and tell the creator of the tool",
+    }
+    PAID_NOT_SERVED = "call.paid_not_served", Error, "x402 v1 §5.3; Toolcrib spend ledger" {
+        "the payment settled, and the tool gave no result",
+        "The server took the payment and then failed. The payment, and what redeems its result, is in the ledger. A new call would pay again.",
+        "run `toolcrib payments resume` once the tool works again; nothing is paid twice",
+    }
     SERVED_UNPAID = "call.served_unpaid", Hint, "ERC-8257 §3 Pricing" {
         "the tool served without asking for its price",
         "The manifest states a price, and the endpoint did not ask for it. Nothing was paid.",
@@ -158,7 +173,7 @@ super::codes! {
     }
     NOT_RESUMABLE = "call.not_resumable", Error, "Toolcrib spend ledger" {
         "the payment cannot be sent again",
-        "Only a payment that was signed, is not settled or released, and whose request is still in the ledger can be presented again.",
+        "Only a payment that was signed, is not released, and whose request is still in the ledger can be presented again. Requests are kept for as long as servers keep results.",
         "ask the chain with `toolcrib payments resolve`, or make a new call",
     }
     SETTING = "call.setting", Error, "Toolcrib settings" {

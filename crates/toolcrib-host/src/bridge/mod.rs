@@ -342,6 +342,7 @@ fn reply(bound: &Bound, called: Called) -> Reply {
             "payer": paid.payer,
             "transaction": paid.transaction,
             "state": paid.state.to_string(),
+            "evidence": paid.evidence,
         })
     });
     let mut answer = json!({

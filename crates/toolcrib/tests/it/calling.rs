@@ -26,6 +26,12 @@ enum Mode {
     Dear,
     /// Settles, and says nothing.
     Silent,
+    /// Serves with a receipt of a transaction that does not exist.
+    Invents,
+    /// Takes the payment and points elsewhere.
+    Redirects,
+    /// Takes the payment and asks for another.
+    AsksAgain,
 }
 
 struct Shop {
@@ -111,7 +117,8 @@ fn offer(amount: u64) -> Offer {
 fn sell(request: &Request, mode: Mode, node: &str) -> Vec<u8> {
     let headers: Vec<_> = request.head.lines().skip(1).filter_map(|line| line.split_once(':')).collect();
     let pairs = headers.iter().map(|(name, value)| (name.trim(), value.trim().as_bytes()));
-    let Some(reading) = read_payment_headers(pairs) else {
+    let reading = read_payment_headers(pairs).filter(|_| mode != Mode::AsksAgain);
+    let Some(reading) = reading else {
         let amount = if mode == Mode::Dear { 2 * PRICE } else { PRICE };
         let accepts = vec![offer(amount)];
         let challenge = Challenge { version: Version::V2, error: None, resource: None, accepts, extensions: Vec::new() };
@@ -119,7 +126,10 @@ fn sell(request: &Request, mode: Mode, node: &str) -> Vec<u8> {
         return answer("402 Payment Required", &head, b"{}");
     };
     let payment = reading.into_result().expect("a payment that can be read");
-    let transaction = settle(node, &payment);
+    if mode == Mode::Redirects {
+        return answer("307 Temporary Redirect", "Location: https://elsewhere.example.com/\r\n", b"");
+    }
+    let transaction = if mode == Mode::Invents { B256::repeat_byte(0xab) } else { settle(node, &payment) };
     if mode == Mode::Silent {
         return Vec::new();
     }
@@ -225,6 +235,61 @@ fn a_lost_answer_is_found_on_the_chain() {
     assert_eq!(list["data"]["payments"][0]["state"], json!("settled"), "asking again forgets nothing: {list:#}");
     let (code, _) = shop.json(&["payments", "resolve", "00000000000000000000000000000000"]);
     assert_eq!(code, 2);
+}
+
+// attack: T13
+#[test]
+fn a_receipt_that_the_chain_does_not_show_is_a_warning() {
+    let shop = Shop::open();
+    shop.switch(Mode::Invents);
+    let ran = shop.run(&["call", &shop.tool, "--input", INPUT]).code(0);
+    assert!(ran.stdout.contains("height_cm"), "the result is handed on: {}", ran.stdout);
+    for part in ["warning: call.receipt_unconfirmed", "unknown (stated by the server, not checked)", "toolcrib payments resolve "]
+    {
+        assert!(ran.stderr.contains(part), "{part}: {}", ran.stderr);
+    }
+    let (code, called) = shop.call(&[]);
+    assert_eq!((code, &called["warnings"][0]["code"]), (0, &json!("call.receipt_unconfirmed")), "{called:#}");
+    let paid = &called["data"]["paid"];
+    assert_eq!((&paid["state"], &paid["evidence"]), (&json!("unknown"), &json!("server")), "{called:#}");
+    let id = paid["payment"].as_str().expect("a payment");
+    // The list and the payment itself say so, and stay open until the chain has spoken.
+    let list = shop.world.sandbox.run(&["payments"]).code(0);
+    let lines: Vec<_> = list.stdout.lines().filter(|line| line.ends_with("(stated by the server, not checked)")).collect();
+    assert_eq!(lines.len(), 2, "{}", list.stdout);
+    let shown = shop.world.sandbox.run(&["payments", "show", id]).code(0);
+    for part in ["state       unknown", "test money", "settlement  0xabab", "abab, stated by the server, not checked"] {
+        assert!(shown.stdout.contains(part), "{part}: {}", shown.stdout);
+    }
+    let (_, entry) = shop.world.sandbox.run_json(&["payments", "show", id]);
+    assert_eq!((&entry["data"]["state"], &entry["data"]["evidence"]), (&json!("unknown"), &json!("server")), "{entry:#}");
+    let (code, open) = shop.json(&["payments", "resolve", id]);
+    assert_eq!((code, &open["data"]["state"]), (1, &json!("open")), "{open:#}");
+    assert_eq!(shop.balance(), 0);
+    // An honest one is confirmed.
+    shop.switch(Mode::Honest);
+    let ran = shop.run(&["call", &shop.tool, "--input", INPUT]).code(0);
+    assert!(ran.stderr.contains("settled (confirmed on the chain)"), "{}", ran.stderr);
+    let (_, list) = shop.world.sandbox.run_json(&["payments", "--limit", "1"]);
+    assert_eq!(list["data"]["payments"][0]["evidence"], json!("chain"), "{list:#}");
+}
+
+#[test]
+fn errors_after_paying_name_the_payment() {
+    let shop = Shop::open();
+    for (mode, expected) in [(Mode::Redirects, "call.redirected"), (Mode::AsksAgain, "call.payment_refused")] {
+        shop.switch(mode);
+        let ran = shop.run(&["call", &shop.tool, "--input", INPUT]).code(1);
+        assert!(ran.stderr.contains(&format!("error[{expected}]")), "{}", ran.stderr);
+        let named = ran.stderr.split_once("toolcrib payments resolve ").expect("a command").1;
+        let (code, refused) = shop.call(&[]);
+        assert_eq!((code, &refused["data"]["code"]), (1, &json!(expected)), "{refused:#}");
+        for id in [&named[..32], refused["data"]["payment"].as_str().expect("a payment")] {
+            let (code, entry) = shop.world.sandbox.run_json(&["payments", "show", id]);
+            assert_eq!((code, &entry["data"]["state"]), (0, &json!("unknown")), "{entry:#}");
+        }
+    }
+    assert_eq!(shop.balance(), 0);
 }
 
 #[test]

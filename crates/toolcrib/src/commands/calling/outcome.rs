@@ -15,10 +15,12 @@ pub(super) fn conclude(result: Result<Called, CallError>, printer: &mut Printer)
         Err(error) => return refuse(&error, printer),
     };
     if let Some(paid) = &called.paid {
-        printer.note(&format!("paid {}; payment {}, {}", paid.terms.shown(), paid.id, paid.state))?;
+        let evidence = paid.evidence.map_or_else(String::new, |evidence| format!(" ({evidence})"));
+        printer.note(&format!("paid {}; payment {}, {}{evidence}", paid.terms.shown(), paid.id, paid.state))?;
         if paid.state.is_open() {
-            printer.note(&format!("the server sent no valid receipt; `toolcrib payments resolve {}` asks the chain", paid.id))?;
+            printer.note(&format!("its settlement is not confirmed; `toolcrib payments resolve {}` asks the chain", paid.id))?;
         }
+        printer.if_lost(format!("`toolcrib payments resume {}` prints the result; nothing is paid again", paid.id));
     } else if let Some(account) = called.identity {
         printer.note(&format!("shown who calls: {account}; nothing was paid"))?;
     }
@@ -53,8 +55,16 @@ pub(super) fn refuse(error: &CallError, printer: &mut Printer) -> Result<Done, S
     for line in explanation(error) {
         printer.note(&line)?;
     }
-    if let Some(id) = error.payment() {
-        printer.note(&format!("  payment {id}: `toolcrib payments resolve {id}` asks the chain what became of it"))?;
+    match error {
+        CallError::PaidNotServed { payment: id, .. } => {
+            printer
+                .note(&format!("  payment {id}: `toolcrib payments resume {id}` fetches the result once the tool works again"))?;
+        }
+        _ => {
+            if let Some(id) = error.payment() {
+                printer.note(&format!("  payment {id}: `toolcrib payments resolve {id}` asks the chain what became of it"))?;
+            }
+        }
     }
     let exit = exit_of(error);
     // A refusal is an answer, and so no error in the envelope.
@@ -88,7 +98,8 @@ pub(super) const fn exit_of(error: &CallError) -> Exit {
         | CallError::Schema { .. }
         | CallError::Setting { .. }
         | CallError::Spend(SpendError::Store(_) | SpendError::Random)
-        | CallError::Indeterminate { .. } => Exit::CouldNotTell,
+        | CallError::Indeterminate { .. }
+        | CallError::PaidNotServed { .. } => Exit::CouldNotTell,
         _ => Exit::No,
     }
 }
@@ -172,6 +183,7 @@ fn paid_data(paid: &Paid) -> Value {
         "payer": paid.payer,
         "state": paid.state,
         "transaction": paid.transaction,
+        "evidence": paid.evidence,
     })
 }
 

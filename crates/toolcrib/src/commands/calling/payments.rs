@@ -2,9 +2,11 @@
 
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
-use toolcrib_client::ledger::Entry;
+use toolcrib_client::ledger::{Entry, Evidence};
 use toolcrib_client::{PaymentId, Resolution, Terms};
+use toolcrib_core::clock::UnixTime;
 use toolcrib_core::codes;
+use toolcrib_core::time::format_rfc3339;
 
 use super::Purse;
 use super::outcome::{conclude, refuse, spend_failure};
@@ -36,6 +38,8 @@ pub(crate) struct Payments {
 /// What to do with a payment.
 #[derive(Debug, Subcommand)]
 pub(crate) enum What {
+    /// Show one payment
+    Show(Shown),
     /// Ask the chain what came of a payment
     Resolve(One),
     /// Present the same payment again, to collect the result that was paid for; nothing new is signed
@@ -56,10 +60,21 @@ pub(crate) struct One {
     pub(crate) reach: Reach,
 }
 
+/// One payment, as the ledger has it.
+#[derive(Args, Debug)]
+pub(crate) struct Shown {
+    /// The payment, as `payments` lists it
+    #[arg(value_name = "ID")]
+    pub(crate) id: String,
+    #[command(flatten)]
+    pub(crate) purse: Purse,
+}
+
 /// Lists payments, or looks after one.
 pub(crate) async fn run(arguments: &Payments, settings: &Settings, printer: &mut Printer) -> Result<Done, Stop> {
     match &arguments.what {
         None => list(arguments, printer).await,
+        Some(What::Show(one)) => show(one, printer).await,
         Some(What::Resolve(one)) => resolve(one, settings, printer).await,
         Some(What::Resume(one)) => resume(one, settings, printer).await,
     }
@@ -71,8 +86,11 @@ async fn list(arguments: &Payments, printer: &mut Printer) -> Result<Done, Stop>
     let entries = entries.map_err(|error| spend_failure(&error))?;
     for entry in &entries {
         let what = entry.spend.tool.map_or_else(|| entry.spend.origin.to_string(), |tool| tool.to_string());
+        // What the chain confirms goes without saying; what nobody has checked does not.
+        let unchecked =
+            if entry.evidence() == Some(Evidence::Server) { format!("  ({})", Evidence::Server) } else { String::new() };
         printer.result(&format!(
-            "{}  {:<8}  {:>10}  {}\n",
+            "{}  {:<8}  {:>10}  {}{unchecked}\n",
             entry.id,
             entry.state.to_string(),
             entry.spend.amount.to_string(),
@@ -88,8 +106,40 @@ async fn list(arguments: &Payments, printer: &mut Printer) -> Result<Done, Stop>
     Ok(Done::new(Exit::Yes, json!({ "payments": entries.iter().map(data).collect::<Vec<_>>() })))
 }
 
+async fn show(one: &Shown, printer: &mut Printer) -> Result<Done, Stop> {
+    let (id, entry) = find(&one.id, &one.purse).await?;
+    let spend = &entry.spend;
+    let what = spend.tool.map_or_else(|| spend.origin.to_string(), |tool| tool.to_string());
+    let settlement = match (entry.evidence(), entry.transaction) {
+        (Some(evidence), Some(transaction)) => format!("{transaction}, {evidence}"),
+        (Some(evidence), None) => evidence.to_string(),
+        (None, _) => "none known".to_owned(),
+    };
+    let result = match (entry.is_resumable(), entry.redeemable_until) {
+        (true, Some(until)) => format!("`toolcrib payments resume {id}` fetches it, until {}", time(until)),
+        (true, None) => format!("`toolcrib payments resume {id}` fetches it, if the server has it"),
+        (false, _) => "cannot be fetched again".to_owned(),
+    };
+    let rows = [
+        ("payment", id.to_string()),
+        ("state", entry.state.to_string()),
+        ("terms", terms_of(&entry).shown()),
+        ("payer", spend.payer.to_string()),
+        ("for", shown(&what)),
+        ("begun", time(entry.created_at)),
+        ("changed", time(entry.updated_at)),
+        ("settlement", settlement),
+        ("result", result),
+        ("note", shown(&entry.note)),
+    ];
+    for (name, value) in rows.iter().filter(|(_, value)| !value.is_empty()) {
+        printer.result(&format!("{name:<12}{value}\n"))?;
+    }
+    Ok(Done::new(Exit::Yes, data(&entry)))
+}
+
 async fn resolve(one: &One, settings: &Settings, printer: &mut Printer) -> Result<Done, Stop> {
-    let (id, entry) = find(one).await?;
+    let (id, entry) = find(&one.id, &one.purse).await?;
     let chain = one.onchain.chain_numbered(entry.spend.chain, printer).await?;
     let client = one.purse.client(&one.reach, settings).await?.chain(chain).build();
     let resolution = match client.resolve(id).await {
@@ -105,7 +155,7 @@ async fn resolve(one: &One, settings: &Settings, printer: &mut Printer) -> Resul
     let shown = transaction.map_or_else(String::new, |hash| format!(" in {hash}"));
     printer.result(&format!("{id} {word}{shown}\n"))?;
     // What was paid for and never arrived may still be there.
-    let resumable = word == "settled" && find(one).await?.1.is_resumable();
+    let resumable = word == "settled" && find(&one.id, &one.purse).await?.1.is_resumable();
     if resumable {
         printer.note(&format!("`toolcrib payments resume {id}` fetches the result, while the server keeps it"))?;
     }
@@ -113,7 +163,7 @@ async fn resolve(one: &One, settings: &Settings, printer: &mut Printer) -> Resul
 }
 
 async fn resume(one: &One, settings: &Settings, printer: &mut Printer) -> Result<Done, Stop> {
-    let (id, entry) = find(one).await?;
+    let (id, entry) = find(&one.id, &one.purse).await?;
     let chain = entry.spend.tool.map_or(entry.spend.chain, |tool| tool.chain);
     let chain = one.onchain.chain_numbered(chain, printer).await?;
     let nobody = Signing { wallet: None, password_fd: None, key_fd: None, mnemonic_fd: None, dev_account: None };
@@ -121,22 +171,31 @@ async fn resume(one: &One, settings: &Settings, printer: &mut Printer) -> Result
     conclude(client.resume(id).await, printer)
 }
 
-async fn find(one: &One) -> Result<(PaymentId, Entry), Stop> {
-    let id = PaymentId::parse(&one.id).ok_or_else(|| {
-        Failure::new(codes::cli::USAGE, format!("`{}` is no payment", one.id)).hint("`toolcrib payments` lists them")
-    })?;
-    let entry = one.purse.open().await?.entry(id).await.map_err(|error| spend_failure(&error))?;
+async fn find(id: &str, purse: &Purse) -> Result<(PaymentId, Entry), Stop> {
+    let id = PaymentId::parse(id)
+        .ok_or_else(|| Failure::new(codes::cli::USAGE, format!("`{id}` is no payment")).hint("`toolcrib payments` lists them"))?;
+    let entry = purse.open().await?.entry(id).await.map_err(|error| spend_failure(&error))?;
     Ok((id, entry))
+}
+
+fn time(at: UnixTime) -> String {
+    format_rfc3339(at).unwrap_or_else(|| at.to_string())
+}
+
+fn terms_of(entry: &Entry) -> Terms {
+    let spend = &entry.spend;
+    Terms { chain: spend.chain, asset: spend.asset, amount: spend.amount.amount(), pay_to: spend.recipient }
 }
 
 fn data(entry: &Entry) -> Value {
     let spend = &entry.spend;
-    let terms = Terms { chain: spend.chain, asset: spend.asset, amount: spend.amount.amount(), pay_to: spend.recipient };
+    let terms = terms_of(entry);
     json!({
         "payment": entry.id,
         "state": entry.state,
         "amount": spend.amount,
         "terms": terms,
+        "shown": terms.shown(),
         "payer": spend.payer,
         "tool": spend.tool.map(|tool| tool.to_string()),
         "origin": spend.origin.to_string(),
@@ -144,6 +203,9 @@ fn data(entry: &Entry) -> Value {
         "updated_at": entry.updated_at,
         "valid_before": entry.valid_before,
         "transaction": entry.transaction,
+        "evidence": entry.evidence(),
+        "resumable": entry.is_resumable(),
+        "redeemable_until": entry.redeemable_until,
         "note": entry.note,
     })
 }
