@@ -5,6 +5,7 @@ mod contracts;
 mod corpus;
 mod fake;
 mod kept;
+mod lying;
 mod model;
 mod node;
 mod reads;

@@ -8,6 +8,7 @@ mod gated;
 mod honest;
 mod hostile;
 mod ledger;
+mod lying_node;
 mod open_payments;
 mod processes;
 mod receipts;
@@ -18,5 +19,8 @@ mod databases;
 #[expect(dead_code, reason = "the tests of the chain use the rest")]
 #[path = "../../../toolcrib-chain/tests/it/fake.rs"]
 mod fake;
+#[expect(dead_code, reason = "the tests of the chain use the rest")]
+#[path = "../../../toolcrib-chain/tests/it/lying.rs"]
+mod lying;
 #[path = "../../../toolcrib-fetch/tests/support/mod.rs"]
 mod support;

@@ -19,3 +19,10 @@ mod tls;
 mod tracing;
 mod usage;
 mod world;
+
+#[expect(dead_code, reason = "the tests of the chain use the rest")]
+#[path = "../../../toolcrib-chain/tests/it/fake.rs"]
+mod fake;
+#[expect(dead_code, reason = "the tests of the chain use the rest")]
+#[path = "../../../toolcrib-chain/tests/it/lying.rs"]
+mod lying;

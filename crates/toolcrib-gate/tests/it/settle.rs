@@ -3,6 +3,7 @@
 mod chain_lookup;
 mod facilitator;
 mod local;
+mod lying_node;
 mod scripted;
 mod served;
 mod stage;

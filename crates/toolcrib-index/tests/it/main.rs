@@ -10,6 +10,7 @@ mod scripted;
 mod search;
 mod stage;
 mod usage;
+mod usage_lying_node;
 mod work;
 
 #[path = "../../../toolcrib-store/tests/support/mod.rs"]
@@ -18,6 +19,9 @@ mod databases;
 #[expect(dead_code, reason = "the tests of the chain use the rest")]
 #[path = "../../../toolcrib-chain/tests/it/fake.rs"]
 mod fake;
+#[expect(dead_code, reason = "the tests of the chain use the rest")]
+#[path = "../../../toolcrib-chain/tests/it/lying.rs"]
+mod lying;
 
 #[expect(dead_code, reason = "the tests of the chain use the rest")]
 #[path = "../../../toolcrib-chain/tests/it/node.rs"]
