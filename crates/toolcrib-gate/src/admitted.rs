@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use alloy_primitives::{B256, Bytes};
 use async_trait::async_trait;
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use serde_json::Value;
 use tokio::time::{Instant, sleep, timeout};
@@ -73,6 +73,16 @@ struct Held<'h> {
     reserved_at: UnixTime,
     /// What the caller needs to come back with, if it has nothing of its own.
     token: Option<B256>,
+    /// For how many seconds after the settlement the caller can come back, where that begins now.
+    redeemable: Option<u64>,
+}
+
+impl Held<'_> {
+    /// Adds what the caller needs to come back for the result.
+    fn come_back(&self, headers: &mut HeaderMap) {
+        answer::retry_token(headers, self.token);
+        answer::redeemable(headers, self.redeemable);
+    }
 }
 
 #[async_trait]
@@ -123,7 +133,8 @@ impl Admitted<'_> {
             }
             Err(error) => return Err(self.store_fault(&error)),
         };
-        let held = Held { store, proven: &proven, ticket, reserved_at: now, token };
+        let redeemable = Some(store.limits().kept_seconds());
+        let held = Held { store, proven: &proven, ticket, reserved_at: now, token, redeemable };
         if let Err(refusal) = self.let_in(&proven, &context).await {
             self.release(&held).await;
             return Err(refusal.into());
@@ -209,17 +220,20 @@ impl Admitted<'_> {
         let result = StoredResult { status: StatusCode::OK.as_u16(), content_type: JSON.to_owned(), body: output };
         let receipt = self.settle(held, charge, from_block, Some(&result)).await?;
         self.report(UsageProof::of_settlement(&held.proven.payment, receipt.transaction), took).await;
-        Ok(self.reply(held.proven, result.body, receipt.transaction, held.token))
+        Ok(self.reply(held.proven, result.body, receipt.transaction, Some(held)))
     }
 
     /// Runs a call that was paid for before, and keeps its output for whoever paid.
     async fn rerun(&self, held: &Held<'_>, receipt: &Receipt, input: Value, context: Context) -> Result<Response, Stop> {
         let outcome = self.run(input, context).await;
         let Ok(Ran { output, took }) = outcome else {
-            // Paid and not served: the receipt goes with the refusal, and the same payment may be tried again once its lease is over.
+            // Paid and not served: the receipt goes with the refusal, and the same payment may be tried again after a pause.
+            if let Err(error) = held.store.run_failed(&held.proven.key, held.ticket, self.shared.clock.now()).await {
+                self.shared.tell(self.tool, codes::gate::REPLAY_UNAVAILABLE, &error.to_string());
+            }
             return Err(outcome.err().unwrap_or_else(|| self.store_fault("no output")).with_headers(|headers| {
                 answer::receipt(headers, held.proven.caller.version, &settled(held.proven, receipt.transaction));
-                answer::retry_token(headers, held.token);
+                held.come_back(headers);
             }));
         };
         let result = StoredResult { status: StatusCode::OK.as_u16(), content_type: JSON.to_owned(), body: output };
@@ -227,7 +241,7 @@ impl Admitted<'_> {
             self.shared.tell(self.tool, codes::gate::REPLAY_UNAVAILABLE, &error.to_string());
         }
         self.report(UsageProof::of_settlement(&held.proven.payment, receipt.transaction), took).await;
-        Ok(self.reply(held.proven, result.body, receipt.transaction, held.token))
+        Ok(self.reply(held.proven, result.body, receipt.transaction, Some(held)))
     }
 
     /// Writes the intention down, moves the money, and writes down how that ended.
@@ -352,7 +366,8 @@ impl Admitted<'_> {
             Redeem::Result(result, receipt) => Ok(self.reply(proven, result.body, receipt.transaction, None)),
             Redeem::Rerun(ticket, receipt) => {
                 context.paid = self.offer(proven).map(|offer| Paid::of(offer, Some(receipt.transaction)));
-                let held = Held { store, proven, ticket, reserved_at: now, token: None };
+                // When its time began is not known here, and the caller was told then.
+                let held = Held { store, proven, ticket, reserved_at: now, token: None, redeemable: None };
                 self.rerun(&held, &receipt, input, context).await
             }
             Redeem::ReceiptOnly(Some(receipt)) => {
@@ -446,12 +461,14 @@ impl Admitted<'_> {
     }
 
     /// The answer to a call that was paid for.
-    fn reply(&self, proven: &Proven, output: Vec<u8>, transaction: B256, token: Option<B256>) -> Response {
+    fn reply(&self, proven: &Proven, output: Vec<u8>, transaction: B256, held: Option<&Held<'_>>) -> Response {
         self.seen.transaction(transaction);
         let mut response = answer::json(StatusCode::OK, output, PAID_CACHE_CONTROL);
         let headers = response.headers_mut();
         answer::receipt(headers, proven.caller.version, &settled(proven, transaction));
-        answer::retry_token(headers, token);
+        if let Some(held) = held {
+            held.come_back(headers);
+        }
         response.extensions_mut().insert(Sold { used: self.shared.used.clone(), key: proven.key });
         response
     }

@@ -16,7 +16,8 @@ use toolcrib_core::x402::{Paywall, PaywallAnswer, SettleResponse, Version, heade
 const ALLOWED_HEADERS: &str = "Content-Type, X-PAYMENT, PAYMENT-SIGNATURE, X-Tool-Nonce-Salt, X-Tool-Reference, \
                                X-Tool-Retry-Token, X-Tool-Access-Data, X-Delegate-For";
 /// What scripts in browsers may read.
-const EXPOSED_HEADERS: &str = "PAYMENT-REQUIRED, PAYMENT-RESPONSE, X-PAYMENT-RESPONSE, X-Tool-Retry-Token, ETag, Retry-After";
+const EXPOSED_HEADERS: &str = "PAYMENT-REQUIRED, PAYMENT-RESPONSE, X-PAYMENT-RESPONSE, X-Tool-Retry-Token, \
+                               X-Tool-Redeemable-Seconds, ETag, Retry-After";
 /// How long browsers remember that they may call, in seconds. Chromium takes no more than two hours.
 const PREFLIGHT_SECONDS: &str = "7200";
 
@@ -108,6 +109,14 @@ pub(crate) fn retry_token(headers: &mut HeaderMap, token: Option<B256>) {
     if let (Ok(name), Some(Ok(mut value))) = (name, token.map(|token| HeaderValue::from_str(&token.to_string()))) {
         value.set_sensitive(true);
         headers.insert(name, value);
+    }
+}
+
+/// Adds for how many seconds the result can be fetched again.
+pub(crate) fn redeemable(headers: &mut HeaderMap, seconds: Option<u64>) {
+    let name = HeaderName::from_bytes(header::X_TOOL_REDEEMABLE_SECONDS.as_bytes());
+    if let (Ok(name), Some(seconds)) = (name, seconds.filter(|seconds| *seconds > 0)) {
+        headers.insert(name, HeaderValue::from(seconds));
     }
 }
 

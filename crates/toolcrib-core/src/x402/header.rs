@@ -36,6 +36,10 @@ pub const X_TOOL_REFERENCE: &str = "X-Tool-Reference";
 /// The header that carries a retry token: with it a caller whose nonce is not bound gets the result of a call that it has paid for.
 pub const X_TOOL_RETRY_TOKEN: &str = "X-Tool-Retry-Token";
 
+/// The header in which a server says for how many seconds from now the result of a paid call can be fetched again with the same payment.
+/// Seconds, and no time of day, so that clocks need not agree.
+pub const X_TOOL_REDEEMABLE_SECONDS: &str = "X-Tool-Redeemable-Seconds";
+
 /// The header in which a caller names the account that has delegated to it (delegate.xyz); the predicate is asked about that one.
 pub const X_DELEGATE_FOR: &str = "X-Delegate-For";
 

@@ -320,6 +320,10 @@ impl ReplayStore for Stopping {
         kept
     }
 
+    async fn run_failed(&self, key: &ReplayKey, ticket: Ticket, now: UnixTime) -> Result<(), Error> {
+        self.inner.run_failed(key, ticket, now).await
+    }
+
     async fn redeem(&self, key: &ReplayKey, again: &Again<'_>, now: UnixTime) -> Result<Redeem, Error> {
         self.inner.redeem(key, again, now).await
     }

@@ -19,7 +19,7 @@ use toolcrib_gate::{
     Context, Due, Found, Gate, Handler, Journal, Outcome, PaidGate, Rates, Reconciled, Record, SETTLEMENT_SECONDS, Server,
     Settle, Tool, ToolError, Tools, Verdict,
 };
-use toolcrib_store::replay::{Limits, MemoryReplay, ReplayStore, State};
+use toolcrib_store::replay::{Limits, MemoryReplay, RETRY_PAUSE_SECONDS, ReplayStore, State};
 
 use crate::world::{
     Answer, Input, NOW, ORIGIN, Output, Runs, World, authorization, base_domain, creator, fresh, header, holder, post, sign,
@@ -365,6 +365,9 @@ async fn a_caller_without_a_salt_gets_a_token() {
     let payment = shop.payment(Version::V2, shop.authorization());
     let first = shop.send(Version::V2, &payment, &[], &two_words()).await;
     let token = first.header("x-tool-retry-token").expect("a token").to_owned();
+    assert_eq!(first.header("x-tool-redeemable-seconds"), Some("3600"), "for how long the result is kept");
+    let exposed = first.header("access-control-expose-headers").expect("for browsers");
+    assert!(exposed.contains("X-Tool-Retry-Token, X-Tool-Redeemable-Seconds"), "{exposed}");
     let again = shop.send(Version::V2, &payment, &[("X-Tool-Retry-Token", &token)], &two_words()).await;
     assert_eq!((again.status, &again.body), (200, &first.body));
     // Another token, another body, no token: the receipt and no more.
@@ -433,12 +436,14 @@ async fn where_it_settles_first_the_receipt_comes_with_the_failure_and_the_call_
     let failed = shop.send(Version::V1, &payment, &proof, &json!({"text": "fail"})).await;
     assert_eq!(failed.verdict(), (503, "gate.unavailable".to_owned()));
     assert!(receipt(&failed, Version::V1).success, "paid");
-    // Whoever should have run it may still be at it; once that is over, it runs again and is not charged again.
+    // Not at once, and then it runs again and is not charged again.
     let waiting = shop.send(Version::V1, &payment, &proof, &json!({"text": "fail"})).await;
     assert_eq!(waiting.verdict(), (409, "payment.pending".to_owned()));
-    shop.later(SETTLEMENT_SECONDS + 60);
+    assert_eq!(failed.header("x-tool-redeemable-seconds"), Some("3600"));
+    shop.later(RETRY_PAUSE_SECONDS);
     let again = shop.send(Version::V1, &payment, &proof, &json!({"text": "fail"})).await;
     assert_eq!((again.status, again.json()["words"].as_u64()), (200, Some(1)), "{again:?}");
+    assert_eq!(again.header("x-tool-redeemable-seconds"), None, "its time began with the settlement, and was said then");
     let kept = shop.send(Version::V1, &payment, &proof, &json!({"text": "fail"})).await;
     assert_eq!((kept.status, &kept.body), (200, &again.body));
     assert_eq!((shop.runs.count(), shop.script.settles()), (2, 1));

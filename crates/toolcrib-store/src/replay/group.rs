@@ -110,6 +110,12 @@ impl ReplayStore for SqlReplay {
         writer.change(move |steps| run_now(steps.store_result(&key, ticket, &result))).await
     }
 
+    async fn run_failed(&self, key: &ReplayKey, ticket: Ticket, now: UnixTime) -> Result<(), Error> {
+        let Some(writer) = &self.writer else { return self.steps.run_failed(key, ticket, now).await };
+        let key = *key;
+        writer.change(move |steps| run_now(steps.run_failed(&key, ticket, now))).await
+    }
+
     async fn redeem(&self, key: &ReplayKey, request: &Again<'_>, now: UnixTime) -> Result<Redeem, Error> {
         let Some(writer) = &self.writer else { return self.steps.redeem(key, request, now).await };
         let (key, route) = (*key, request.route.to_owned());

@@ -55,10 +55,15 @@ impl Limits {
         Room { entries: left(self.entries, entries), result_bytes: left(self.result_bytes, result_bytes) }
     }
 
+    /// How long results are kept, in seconds.
+    pub const fn kept_seconds(&self) -> u64 {
+        let seconds = if self.result_seconds < MAX_RESULT_SECONDS { self.result_seconds } else { MAX_RESULT_SECONDS };
+        if seconds > 0 { seconds.cast_unsigned() } else { 0 }
+    }
+
     /// When the result of a call that was settled now is let go.
     pub(super) const fn result_until(&self, now: UnixTime) -> i64 {
-        let seconds = if self.result_seconds < MAX_RESULT_SECONDS { self.result_seconds } else { MAX_RESULT_SECONDS };
-        now.seconds().saturating_add(if seconds > 0 { seconds } else { 0 })
+        now.seconds().saturating_add_unsigned(self.kept_seconds())
     }
 }
 

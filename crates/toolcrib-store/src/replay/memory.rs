@@ -13,7 +13,7 @@ use toolcrib_core::clock::UnixTime;
 use super::{
     Action, Again, Claim, Counts, EVICT_BATCH, EXPIRE_BATCH, Entry, FOR_GOOD, Kept, Limits, MAX_LIST, Proof, RERUNS, Receipt,
     Redeem, ReplayKey, ReplayStore, Reservation, Reserve, Room, Settled, Settlement, Standing, State, StoredResult, Ticket,
-    standing,
+    retry_at, standing,
 };
 use crate::Error;
 
@@ -344,6 +344,18 @@ impl ReplayStore for MemoryReplay {
         }
         inner.change(key, |payment| payment.runs = 0);
         Ok(inner.keep(&self.limits, key, Some(result)))
+    }
+
+    async fn run_failed(&self, key: &ReplayKey, ticket: Ticket, now: UnixTime) -> Result<(), Error> {
+        let mut inner = self.inner();
+        if inner.held(key, Some(ticket), Action::StoreResult)?.runs <= 0 {
+            return Err(Error::Transition { action: Action::StoreResult, state: State::Settled });
+        }
+        inner.change(key, |payment| {
+            payment.runs = 1 + RERUNS;
+            payment.lease_until = retry_at(payment.reserved_at, now);
+        });
+        Ok(())
     }
 
     async fn redeem(&self, key: &ReplayKey, request: &Again<'_>, now: UnixTime) -> Result<Redeem, Error> {

@@ -50,6 +50,8 @@ pub const MAX_CONTENT_TYPE_BYTES: usize = 256;
 pub const MAX_RESERVATION_SECONDS: i64 = 86_400;
 /// How often a call that was paid for before it ran may be run again after crashes. Not at will: running costs, and was paid once.
 pub const RERUNS: i64 = 2;
+/// How long a call that was paid for before it ran, and failed, is not run again at least, in seconds.
+pub const RETRY_PAUSE_SECONDS: i64 = 5;
 /// Payments that one [`expire`](ReplayStore::expire) removes at most, so that no transaction is long.
 pub const EXPIRE_BATCH: usize = 500;
 /// Payments that one list or claim gives at most.
@@ -92,6 +94,11 @@ pub trait ReplayStore: fmt::Debug + Send + Sync {
 
     /// Keeps the result of a call that was settled before it ran. Once only.
     async fn store_result(&self, key: &ReplayKey, ticket: Ticket, result: &StoredResult) -> Result<Kept, Error>;
+
+    /// Writes down that a call that was settled before it ran has failed, so that the payer can have it run again before its lease is
+    /// over. Such a run does not count as one of the [`RERUNS`], which are for crashes. The pause until the next one is as long as all
+    /// the time since the reservation, and [`RETRY_PAUSE_SECONDS`] at least: a few runs for one payment, however long a tool fails.
+    async fn run_failed(&self, key: &ReplayKey, ticket: Ticket, now: UnixTime) -> Result<(), Error>;
 
     /// What a caller gets who comes again with a payment: the result only against proof of possession, for the same request.
     async fn redeem(&self, key: &ReplayKey, again: &Again<'_>, now: UnixTime) -> Result<Redeem, Error>;
@@ -490,6 +497,12 @@ enum Standing {
 const fn standing(state: State, keep_until: i64, lease_until: i64, now: UnixTime) -> Standing {
     let crashed = matches!(state, State::Reserved) && lease_until <= now.seconds();
     if keep_until <= now.seconds() || crashed { Standing::Free } else { Standing::Used }
+}
+
+/// When a call that failed may run again.
+const fn retry_at(reserved_at: i64, now: UnixTime) -> i64 {
+    let passed = now.seconds().saturating_sub(reserved_at);
+    now.seconds().saturating_add(if passed > RETRY_PAUSE_SECONDS { passed } else { RETRY_PAUSE_SECONDS })
 }
 
 /// What [`ReplayStore::redeem`] makes of a settled payment.

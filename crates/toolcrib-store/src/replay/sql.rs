@@ -9,8 +9,9 @@ use toolcrib_core::clock::UnixTime;
 
 use super::statements as sql;
 use super::{
-    Action, Again, Claim, Counts, EVICT_BATCH, EXPIRE_BATCH, Entry, Kept, Limits, MAX_LIST, RERUNS, Receipt, Redeem, ReplayKey,
-    ReplayStore, Reservation, Reserve, Room, Settled, Settlement, Standing, State, StoredResult, Ticket, standing,
+    Action, Again, Claim, Counts, EVICT_BATCH, EXPIRE_BATCH, Entry, Kept, Limits, MAX_LIST, RERUNS, RETRY_PAUSE_SECONDS, Receipt,
+    Redeem, ReplayKey, ReplayStore, Reservation, Reserve, Room, Settled, Settlement, Standing, State, StoredResult, Ticket,
+    standing,
 };
 use crate::Error;
 use crate::database::{ATTEMPTS, Database, Row, Transaction, Value, again};
@@ -380,6 +381,13 @@ impl ReplayStore for SqlReplay {
 
     async fn store_result(&self, key: &ReplayKey, ticket: Ticket, result: &StoredResult) -> Result<Kept, Error> {
         step!(self.try_store_result(key, ticket, result))
+    }
+
+    async fn run_failed(&self, key: &ReplayKey, ticket: Ticket, now: UnixTime) -> Result<(), Error> {
+        let id = key.to_bytes();
+        let pause = Value::Integer(RETRY_PAUSE_SECONDS);
+        let values = [Value::Bytes(&id), Value::Bytes(&ticket.0), time(now), Value::Integer(1 + RERUNS), pause];
+        step!(self.change(sql::RUN_FAILED, &values, key, ticket, Action::StoreResult))
     }
 
     async fn redeem(&self, key: &ReplayKey, request: &Again<'_>, now: UnixTime) -> Result<Redeem, Error> {

@@ -121,6 +121,10 @@ pub(super) const STORE_RESULT: &str =
     "UPDATE replay SET runs = 0, result_bytes = $3 WHERE id = $1 AND ticket = $2 AND state = 2 AND runs > 0";
 // id, ticket, result_bytes.
 pub(super) const SIZE_RESULT: &str = "UPDATE replay SET result_bytes = $3 WHERE id = $1 AND ticket = $2 AND state = 1";
+// id, ticket, now, runs, pause.
+pub(super) const RUN_FAILED: &str = "UPDATE replay SET runs = $4,
+    lease_until = $3 + CASE WHEN $3 - reserved_at > $5 THEN $3 - reserved_at ELSE $5 END
+    WHERE id = $1 AND ticket = $2 AND state = 2 AND runs > 0";
 // id.
 pub(super) const RESULT_NOT_KEPT: &str = "UPDATE replay SET result_bytes = 0 WHERE id = $1";
 // id, status, content_type, body.

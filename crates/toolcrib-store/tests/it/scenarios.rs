@@ -8,8 +8,8 @@ use toolcrib_core::x402::ReplayKey;
 use toolcrib_store::Error;
 use toolcrib_store::replay::{
     Action, Again, EXPIRE_BATCH, Kept, Limits, MAX_CONTENT_TYPE_BYTES, MAX_NOTE_BYTES, MAX_RECEIPT_BYTES,
-    MAX_RESERVATION_SECONDS, MAX_RESULT_SECONDS, MAX_ROUTE_BYTES, Proof, RERUNS, Receipt, Redeem, ReplayStore, Reservation,
-    Reserve, Settlement, State, StoredResult, Ticket,
+    MAX_RESERVATION_SECONDS, MAX_RESULT_SECONDS, MAX_ROUTE_BYTES, Proof, RERUNS, RETRY_PAUSE_SECONDS, Receipt, Redeem,
+    ReplayStore, Reservation, Reserve, Settlement, State, StoredResult, Ticket,
 };
 
 use crate::support::{ALL, Backend, NOW, Place, at, key, reservation};
@@ -361,6 +361,33 @@ scenarios! {
         assert_eq!(store.store_result(&key(1), ticket, &result(b"sunny")).await.unwrap(), Kept::Yes);
         assert_eq!(store.redeem(&key(1), &come(900), at(860)).await.unwrap(), Redeem::Result(result(b"sunny"), receipt(7)));
         refused(store.store_result(&key(1), ticket, &result(b"sunny")).await, "store.transition");
+    }
+
+    // Settled first, and then the tool fails: the payer can have it run again, not at will, for as long as results are kept.
+    a_failed_run_may_be_made_again_after_a_pause => |store| {
+        let first = Reservation { proof: Some(Proof::of(b"salt")), ..reservation(NOW) };
+        let mut ticket = reserved(&*store, &key(1), &first, 0).await;
+        refused(store.run_failed(&key(1), ticket, at(1)).await, "store.transition");
+        store.begin_settlement(&key(1), ticket, &sending(None)).await.unwrap();
+        store.settle(&key(1), &receipt(7), at(1)).await.unwrap();
+        let come = |now: i64| Again { lease_until: at(now + 85), ..again(b"salt") };
+        // Each pause is as long as all the time before it.
+        let (mut failed, mut runs) = (1, 0);
+        while failed < 3_000 {
+            store.run_failed(&key(1), ticket, at(failed)).await.unwrap();
+            let next = failed + failed.max(RETRY_PAUSE_SECONDS);
+            if next > 3_600 { break; }
+            assert_eq!(store.redeem(&key(1), &come(next - 1), at(next - 1)).await.unwrap(), Redeem::Pending(State::Settled));
+            let Redeem::Rerun(now, paid) = store.redeem(&key(1), &come(next), at(next)).await.unwrap() else { panic!("a run") };
+            assert_eq!(paid, receipt(7));
+            refused(store.run_failed(&key(1), ticket, at(next)).await, "store.not_holder");
+            (ticket, failed, runs) = (now, next, runs + 1);
+        }
+        assert!((RERUNS + 1..12).contains(&runs), "{runs}");
+        assert_eq!(store.store_result(&key(1), ticket, &result(b"sunny")).await.unwrap(), Kept::Yes);
+        refused(store.run_failed(&key(1), ticket, at(3_500)).await, "store.transition");
+        assert_eq!(store.redeem(&key(1), &come(3_500), at(3_500)).await.unwrap(), Redeem::Result(result(b"sunny"), receipt(7)));
+        assert_eq!(store.limits().kept_seconds(), 3_600);
     }
 
     limits_hold_to_the_byte => |store| {
