@@ -235,7 +235,9 @@ async fn record(
     // Also with a good answer, and before anything else takes time: what is printed next may be lost.
     let token = response.header(&header::X_TOOL_RETRY_TOKEN.to_ascii_lowercase()).next().map(str::trim);
     let token = token.filter(|token| token.len() <= MAX_RETRY_TOKEN_BYTES);
-    match ledger.keep_redemption(id, token, None, client.now()).await {
+    let seconds = response.header(&header::X_TOOL_REDEEMABLE_SECONDS.to_ascii_lowercase()).next();
+    let seconds = seconds.and_then(|seconds| seconds.trim().parse().ok());
+    match ledger.keep_redemption(id, token, seconds, client.now()).await {
         // It was released meanwhile: there is nothing to fetch.
         Ok(()) | Err(SpendError::State { .. }) => {}
         Err(error) => return Err(error.into()),

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use alloy_primitives::{B256, Bytes, U256};
 use serde_json::{Value as Json, json};
 use toolcrib_chain::rpc::Chain;
-use toolcrib_client::ledger::{Entry, Evidence, State};
+use toolcrib_client::ledger::{Entry, Evidence, MAX_REDEEMABLE_SECONDS, REDEEMABLE_SECONDS, State};
 use toolcrib_client::{CallMethod, Called, Client, Resolution, UrlPolicy, Usdc};
 use toolcrib_core::url::HttpsUrl;
 use toolcrib_core::x402::Payment;
@@ -172,6 +172,32 @@ async fn without_a_node_the_servers_word_is_recorded_as_such() {
     world.devchain.mine(1);
     assert_eq!(client.resolve(entries[1].id).await.unwrap(), Resolution::Released);
     assert_eq!(world.balance(RECIPIENT), U256::from(PRICE));
+}
+
+#[tokio::test]
+async fn the_server_says_how_long_its_result_can_be_fetched() {
+    let world = World::start().await;
+    let (client, _) = world.client();
+    for (said, kept) in [
+        ("X-Tool-Redeemable-Seconds: 120\r\n", 120),
+        ("X-Tool-Redeemable-Seconds:  7200 \r\n", 7_200),
+        ("X-Tool-Redeemable-Seconds: 999999999\r\n", MAX_REDEEMABLE_SECONDS),
+        ("X-Tool-Redeemable-Seconds: 99999999999999999999999\r\n", REDEEMABLE_SECONDS),
+        ("X-Tool-Redeemable-Seconds: -5\r\n", REDEEMABLE_SECONDS),
+        ("X-Tool-Redeemable-Seconds: 0\r\n", REDEEMABLE_SECONDS),
+        ("X-Tool-Redeemable-Seconds: soon\r\n", REDEEMABLE_SECONDS),
+        ("", REDEEMABLE_SECONDS),
+    ] {
+        let devchain = world.devchain.clone();
+        let honest = stating(move |payment| settle(&devchain, payment).unwrap());
+        let reply: Reply = Arc::new(move |request| {
+            let answer = String::from_utf8(honest(request)).unwrap();
+            answer.replacen("Content-Type", &format!("{said}Content-Type"), 1).into_bytes()
+        });
+        let tool = world.tool(priced, reply).await;
+        let called = called(&client, &tool).await;
+        assert_eq!(entry_of(&world, &called).await.redeemable_until, Some(NOW.plus(kept)), "{said}");
+    }
 }
 
 #[tokio::test]

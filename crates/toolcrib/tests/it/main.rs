@@ -17,6 +17,7 @@ mod machines;
 mod new;
 mod onchain;
 mod publish;
+mod recovery;
 mod schema;
 mod serving;
 mod settings;
