@@ -51,7 +51,7 @@ pub(crate) struct Inner {
     pub(crate) approver: Arc<dyn Approver>,
     pub(crate) policy: SpendPolicy,
     pub(crate) chains: BTreeMap<u64, Chain>,
-    pub(crate) only_chain: Option<u64>,
+    pub(crate) only_chains: Option<Vec<u64>>,
     pub(crate) operators: Vec<(ToolRef, Address)>,
     pub(crate) limits: Limits,
     pub(crate) paid_limits: Limits,
@@ -86,7 +86,7 @@ impl Client {
             approver: Arc::new(Nobody),
             policy: SpendPolicy::default(),
             chains: BTreeMap::new(),
-            only_chain: None,
+            only_chains: None,
             operators: Vec::new(),
             limits,
             paid_limits,
@@ -110,6 +110,11 @@ impl Client {
 
     pub(crate) fn chain(&self, chain: u64) -> Result<&Chain, CallError> {
         self.inner.chains.get(&chain).ok_or(CallError::NoChain { chain })
+    }
+
+    /// Whether something may be signed for a chain.
+    pub(crate) fn is_allowed(&self, chain: u64) -> bool {
+        self.inner.only_chains.as_ref().is_none_or(|allowed| allowed.contains(&chain))
     }
 
     pub(crate) fn registry(&self, tool: ToolRef) -> Result<Registry, CallError> {
@@ -205,8 +210,14 @@ impl ClientBuilder {
 
     /// Signs nothing for another chain than this one: neither payments nor proofs of identity.
     #[must_use]
-    pub const fn only_chain(mut self, chain: u64) -> Self {
-        self.0.only_chain = Some(chain);
+    pub fn only_chain(self, chain: u64) -> Self {
+        self.only_chains([chain])
+    }
+
+    /// Signs nothing for other chains than these.
+    #[must_use]
+    pub fn only_chains(mut self, chains: impl IntoIterator<Item = u64>) -> Self {
+        self.0.only_chains = Some(chains.into_iter().collect());
         self
     }
 

@@ -177,12 +177,12 @@ pub enum CallError {
         operator: Address,
     },
     /// The payment is asked for on another network than the caller named, or than the tool is on.
-    #[error("the payment is asked for on {}, and only {} is allowed", network(*.asked), network(*.allowed))]
+    #[error("the payment is asked for on {}, and only {} is allowed", network(*.asked), networks(.allowed))]
     OtherNetwork {
         /// The chain that is asked for.
         asked: u64,
-        /// The chain that is allowed, or that the tool is on.
-        allowed: u64,
+        /// The chains that are allowed, or the one that the tool is on.
+        allowed: Vec<u64>,
     },
     /// A URL takes test money and real money, and no network was named.
     #[error("the endpoint takes test money and real money")]
@@ -355,6 +355,10 @@ fn first_finding(findings: &[Finding]) -> String {
 
 fn shown(terms: &[Terms]) -> String {
     terms.iter().map(Terms::shown).collect::<Vec<_>>().join(", or ")
+}
+
+fn networks(chains: &[u64]) -> String {
+    chains.iter().map(|chain| network(*chain)).collect::<Vec<_>>().join(" or ")
 }
 
 /// A chain as people know it: its name, number, and whether money on it is real.

@@ -73,9 +73,9 @@ impl Client {
         let challenge = read_challenge(&exchange, &response)?;
         let candidates = candidates(&challenge, policy)?;
         // Which of the two is paid must not depend on the server's order.
-        let is_test = |candidate: &Candidate| is_test_chain(candidate.terms.chain);
-        let is_mixed = candidates.iter().any(is_test) && !candidates.iter().all(is_test);
-        if is_mixed && self.inner.only_chain.is_none() && policy.terms.is_none() {
+        let mut kinds = candidates.iter().map(|candidate| candidate.terms.chain).filter(|chain| self.is_allowed(*chain));
+        let is_mixed = kinds.next().is_some_and(|first| kinds.any(|chain| is_test_chain(chain) != is_test_chain(first)));
+        if is_mixed && policy.terms.is_none() {
             return Err(CallError::MixedNetworks);
         }
         let (candidate, spend) = self.select(candidates, None, &request, &Consent::default()).await?;

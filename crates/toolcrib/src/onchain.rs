@@ -89,7 +89,8 @@ impl OnChain {
         self.chain_of(Network::by_id(chain).unwrap_or(&unlisted), printer).await
     }
 
-    fn named(&self) -> Result<&'static Network, Failure> {
+    /// The network that the arguments name.
+    pub(crate) fn named(&self) -> Result<&'static Network, Failure> {
         let name = self.network.as_deref().ok_or_else(|| {
             Failure::new(codes::cli::USAGE, "no network was named").hint("give --network, such as base, base-sepolia or local")
         })?;

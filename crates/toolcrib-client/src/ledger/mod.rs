@@ -313,7 +313,7 @@ pub enum SpendError {
         limit: Usdc,
     },
     /// A budget would be exceeded.
-    #[error("{amount} USDC more would exceed {}: {spent} of {limit} are spent", .budget.words())]
+    #[error("{amount} USDC more would exceed {}: {spent} of {limit} USDC of {} are spent", .budget.words(), money(*.is_test))]
     Budget {
         /// Which one.
         budget: Budget,
@@ -323,6 +323,8 @@ pub enum SpendError {
         spent: Usdc,
         /// What may be.
         limit: Usdc,
+        /// Whether it is the budget for test money.
+        is_test: bool,
     },
     /// The lists of recipients forbid it.
     #[error("the policy does not let {recipient} be paid")]
@@ -380,6 +382,11 @@ pub enum SpendError {
     /// The database.
     #[error(transparent)]
     Store(#[from] toolcrib_store::Error),
+}
+
+/// Each of the two has its own budgets.
+const fn money(is_test: bool) -> &'static str {
+    if is_test { "test money" } else { "real money" }
 }
 
 /// A budget of the policy.

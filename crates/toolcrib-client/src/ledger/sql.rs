@@ -61,6 +61,15 @@ impl Ledger {
         Ok(id)
     }
 
+    /// Says why [`reserve`](Self::reserve) would refuse now, and sets nothing aside.
+    pub async fn check(&self, spend: &Spend, policy: &SpendPolicy, now: UnixTime) -> Result<(), SpendError> {
+        policy.check(spend)?;
+        let (asset, recipient, tool) = (text(spend.asset), text(spend.recipient), spend.tool_text());
+        let spent = spent_values(spend, [&recipient, &tool, &asset], now.seconds())?;
+        let rows = step!(async { Ok::<_, SpendError>(self.database.fetch(sql::SPENT, &spent).await?) })?;
+        within_budgets(rows.first().ok_or(corrupt("totals"))?, spend, policy)
+    }
+
     async fn try_reserve(&self, id: PaymentId, spend: &Spend, policy: &SpendPolicy, now: UnixTime) -> Result<(), SpendError> {
         let now = now.seconds();
         let mut transaction = self.database.begin().await?;
@@ -76,31 +85,9 @@ impl Ledger {
         let chain = i64::try_from(spend.chain).map_err(|_| SpendError::Amount)?;
         let (asset, recipient, payer) = (text(spend.asset), text(spend.recipient), text(spend.payer));
         let tool = spend.tool_text();
-        let values = [
-            Value::Integer(now.saturating_sub(HOUR)),
-            Value::Integer(now.saturating_sub(DAY)),
-            Value::Integer(now),
-            Value::Text(&recipient),
-            Value::Text(&tool),
-            Value::Integer(chain),
-            Value::Text(&asset),
-            Value::Boolean(is_test_chain(spend.chain)),
-        ];
-        let row = transaction.fetch_optional(sql::SPENT, &values).await?.ok_or(corrupt("totals"))?;
-        let budgets = [
-            (Budget::Hour, policy.per_hour),
-            (Budget::Day, policy.per_day),
-            (Budget::Recipient, policy.per_recipient_day),
-            (Budget::Tool, policy.per_tool_day),
-            (Budget::Asset, policy.per_asset_day),
-        ];
-        for (column, (budget, limit)) in budgets.into_iter().enumerate() {
-            let spent = amount(&row, column)?;
-            // Neither is above what `Usdc` takes and a database sums, so this does not overflow.
-            if spent.get().saturating_add(spend.amount.get()) > limit.get() {
-                return Err(SpendError::Budget { budget, amount: spend.amount, spent, limit });
-            }
-        }
+        let spent = spent_values(spend, [&recipient, &tool, &asset], now)?;
+        let row = transaction.fetch_optional(sql::SPENT, &spent).await?.ok_or(corrupt("totals"))?;
+        within_budgets(&row, spend, policy)?;
         let (id, origin) = (id.to_string(), spend.origin.to_string());
         let values = [
             Value::Text(&id),
@@ -268,6 +255,35 @@ impl Ledger {
             _ => Err(SpendError::State { id, state: self.entry(id).await?.state }),
         }
     }
+}
+
+/// The arguments of [`sql::SPENT`] for a payment with these recipient, tool and token.
+fn spent_values<'v>(spend: &Spend, texts: [&'v str; 3], now: i64) -> Result<[Value<'v>; 8], SpendError> {
+    let [recipient, tool, asset] = texts.map(Value::Text);
+    let chain = i64::try_from(spend.chain).map_err(|_| SpendError::Amount)?;
+    let (hour, day) = (Value::Integer(now.saturating_sub(HOUR)), Value::Integer(now.saturating_sub(DAY)));
+    let is_test = Value::Boolean(is_test_chain(spend.chain));
+    Ok([hour, day, Value::Integer(now), recipient, tool, Value::Integer(chain), asset, is_test])
+}
+
+/// Whether a payment fits into what is left of each budget.
+fn within_budgets(row: &Row, spend: &Spend, policy: &SpendPolicy) -> Result<(), SpendError> {
+    let budgets = [
+        (Budget::Hour, policy.per_hour),
+        (Budget::Day, policy.per_day),
+        (Budget::Recipient, policy.per_recipient_day),
+        (Budget::Tool, policy.per_tool_day),
+        (Budget::Asset, policy.per_asset_day),
+    ];
+    for (column, (budget, limit)) in budgets.into_iter().enumerate() {
+        let spent = amount(row, column)?;
+        // Neither is above what `Usdc` takes and a database sums, so this does not overflow.
+        if spent.get().saturating_add(spend.amount.get()) > limit.get() {
+            let is_test = is_test_chain(spend.chain);
+            return Err(SpendError::Budget { budget, amount: spend.amount, spent, limit, is_test });
+        }
+    }
+    Ok(())
 }
 
 fn entry(row: &Row) -> Result<Entry, SpendError> {

@@ -169,16 +169,16 @@ impl Client {
     }
 
     /// Whether terms are on a network that may be signed for: the one that was named, and of the tool's kind, test or real.
-    fn check_network(&self, terms: &Terms, tool: Option<ToolRef>, consent: &Consent) -> Result<(), CallError> {
+    pub(super) fn check_network(&self, terms: &Terms, tool: Option<ToolRef>, consent: &Consent) -> Result<(), CallError> {
         let asked = terms.chain;
-        if let Some(allowed) = self.inner.only_chain.filter(|only| *only != asked) {
-            return Err(CallError::OtherNetwork { asked, allowed });
+        if let Some(allowed) = self.inner.only_chains.as_ref().filter(|_| !self.is_allowed(asked)) {
+            return Err(CallError::OtherNetwork { asked, allowed: allowed.clone() });
         }
         // A proof of identity moves nothing, and servers ask for it on whichever network they know.
         let is_agreed = terms.amount.is_zero() || consent.terms == Some(*terms);
         match tool {
             Some(tool) if is_test_chain(tool.chain) != is_test_chain(asked) && !is_agreed => {
-                Err(CallError::OtherNetwork { asked, allowed: tool.chain })
+                Err(CallError::OtherNetwork { asked, allowed: vec![tool.chain] })
             }
             _ => Ok(()),
         }

@@ -93,15 +93,15 @@ impl Client {
             _ => None,
         };
         let payable = |terms: &Terms| toolcrib_core::x402::asset::find(terms.chain, terms.asset).is_some();
-        let stated = manifest.pricing().iter().filter_map(terms_of).find(payable);
-        let terms = options.consent.terms.or(stated).filter(|terms| !terms.amount.is_zero());
+        let stated: Vec<_> = manifest.pricing().iter().filter_map(terms_of).filter(payable).collect();
+        // What would be paid is the first on a network that is allowed; without one, the first says why not.
+        let allowed = stated.iter().find(|terms| self.check_network(terms, Some(tool), &options.consent).is_ok());
+        let terms = options.consent.terms.or(allowed.or(stated.first()).copied()).filter(|terms| !terms.amount.is_zero());
         let mut asks = false;
         if let (Some(terms), None) = (terms, &refusal) {
-            match self.spend_of(&terms, Some(tool), &request) {
+            match self.planned(&terms, tool, &request, options).await {
                 Ok(spend) => {
                     asks = self.inner.policy.asks(spend.amount) && !options.consent.yes && options.consent.max_price.is_none();
-                    refusal =
-                        within_max_price(&spend, &options.consent).and_then(|()| Ok(self.inner.policy.check(&spend)?)).err();
                 }
                 Err(error) => refusal = Some(error),
             }
@@ -111,6 +111,15 @@ impl Client {
         }
         let url = request.target().to_owned();
         Ok(Plan { tool, manifest_hash: manifest.hash(), url, prefilled, terms, asks, refusal })
+    }
+
+    /// What would be set aside for a call, or why it would be refused: by network, price, policy or budget.
+    async fn planned(&self, terms: &Terms, tool: ToolRef, request: &Request, options: &CallOptions) -> Result<Spend, CallError> {
+        self.check_network(terms, Some(tool), &options.consent)?;
+        let spend = self.spend_of(terms, Some(tool), request)?;
+        within_max_price(&spend, &options.consent)?;
+        self.inner.ledger.check(&spend, &self.inner.policy, self.now()).await?;
+        Ok(spend)
     }
 
     /// Verifies the tool now, checks the input and sends it without any credential.

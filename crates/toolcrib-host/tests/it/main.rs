@@ -3,6 +3,7 @@
 
 mod calls;
 mod finding;
+mod networks;
 
 #[path = "../../../toolcrib-mcp/tests/support/mod.rs"]
 mod clients;

@@ -15,8 +15,8 @@ use crate::{Ran, example};
 const HOST: &str = "tide-table.tool.localhost";
 const PAYER: &str = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8";
 const RECIPIENT: Address = address!("90F79bf6EB2c4f870365E785982E1f101E93b906");
-const PRICE: u64 = 10_000;
-const INPUT: &str = r#"{"harbour": "NLRTM", "date": "2026-11-15"}"#;
+pub(crate) const PRICE: u64 = 10_000;
+pub(crate) const INPUT: &str = r#"{"harbour": "NLRTM", "date": "2026-11-15"}"#;
 
 /// What the server does with whoever comes without a payment, and with one.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -34,17 +34,22 @@ enum Mode {
     AsksAgain,
 }
 
-struct Shop {
-    world: World,
+pub(crate) struct Shop {
+    pub(crate) world: World,
     port: u16,
     mode: Arc<Mutex<Mode>>,
-    tool: String,
+    pub(crate) tool: String,
     _server: Server,
     _runtime: Runtime,
 }
 
 impl Shop {
-    fn open() -> Self {
+    pub(crate) fn open() -> Self {
+        Self::open_on(31_337)
+    }
+
+    /// One that is paid on another chain, where nobody here looks.
+    pub(crate) fn open_on(chain: u64) -> Self {
         let world = World::new();
         let authority = Authority::new("a development world");
         let pem = format!("-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----\n", header::encode(&authority.der()));
@@ -53,7 +58,7 @@ impl Shop {
         let (shared, served, node) = (mode.clone(), manifest.clone(), world.url.clone());
         let respond = move |request: &Request| match request.method() {
             "GET" => ok(served.lock().expect("unpoisoned").as_bytes()),
-            _ => sell(request, *shared.lock().expect("unpoisoned"), &node),
+            _ => sell(request, chain, *shared.lock().expect("unpoisoned"), &node),
         };
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
         let script = Script::tls(&authority.leaf(&[HOST]), vec![Step::ReadRequest, Step::answer(respond)]);
@@ -64,8 +69,8 @@ impl Shop {
         text["endpoint"] = json!(format!("https://{HOST}:{port}/tide-table"));
         text["pricing"] = json!([{
             "amount": PRICE.to_string(),
-            "asset": format!("eip155:31337/erc20:{:#x}", token()),
-            "recipient": format!("eip155:31337:{RECIPIENT:#x}"),
+            "asset": format!("eip155:{chain}/erc20:{:#x}", token_on(chain)),
+            "recipient": format!("eip155:{chain}:{RECIPIENT:#x}"),
             "protocol": "x402",
         }]);
         world.sandbox.write("tool.json", text.to_string());
@@ -87,16 +92,16 @@ impl Shop {
     }
 
     #[track_caller]
-    fn json(&self, arguments: &[&str]) -> (i32, Value) {
+    pub(crate) fn json(&self, arguments: &[&str]) -> (i32, Value) {
         self.world.sandbox.run_json(&[arguments, &["--network", "local", "--rpc-url", &self.world.url]].concat())
     }
 
     #[track_caller]
-    fn call(&self, more: &[&str]) -> (i32, Value) {
+    pub(crate) fn call(&self, more: &[&str]) -> (i32, Value) {
         self.json(&[&["call", &self.tool, "--input", INPUT, "--dev-account", "1"], more].concat())
     }
 
-    fn balance(&self) -> u64 {
+    pub(crate) fn balance(&self) -> u64 {
         let data = format!("0x{}{:0>64}", &hex::encode(keccak256("balanceOf(address)"))[..8], &hex::encode(RECIPIENT));
         let asked = ask(&self.world.url, "eth_call", &format!(r#"{{"to":"{}","data":"{data}"}},"latest""#, token()));
         let answer: Value = serde_json::from_str(&asked).expect("JSON");
@@ -106,21 +111,25 @@ impl Shop {
 }
 
 fn token() -> Address {
-    asset::usdc(31_337).expect("listed").address
+    token_on(31_337)
 }
 
-fn offer(amount: u64) -> Offer {
-    let token = asset::usdc(31_337).expect("listed");
+fn token_on(chain: u64) -> Address {
+    asset::usdc(chain).expect("listed").address
+}
+
+fn offer(chain: u64, amount: u64) -> Offer {
+    let token = asset::usdc(chain).expect("listed");
     Offer::exact(&token, Amount::new(U256::from(amount)), RECIPIENT, 300).expect("an EVM chain")
 }
 
-fn sell(request: &Request, mode: Mode, node: &str) -> Vec<u8> {
+fn sell(request: &Request, chain: u64, mode: Mode, node: &str) -> Vec<u8> {
     let headers: Vec<_> = request.head.lines().skip(1).filter_map(|line| line.split_once(':')).collect();
     let pairs = headers.iter().map(|(name, value)| (name.trim(), value.trim().as_bytes()));
     let reading = read_payment_headers(pairs).filter(|_| mode != Mode::AsksAgain);
     let Some(reading) = reading else {
         let amount = if mode == Mode::Dear { 2 * PRICE } else { PRICE };
-        let accepts = vec![offer(amount)];
+        let accepts = vec![offer(chain, amount)];
         let challenge = Challenge { version: Version::V2, error: None, resource: None, accepts, extensions: Vec::new() };
         let head = format!("Content-Type: application/json\r\nPAYMENT-REQUIRED: {}\r\n", challenge.to_header().expect("it fits"));
         return answer("402 Payment Required", &head, b"{}");
@@ -129,7 +138,7 @@ fn sell(request: &Request, mode: Mode, node: &str) -> Vec<u8> {
     if mode == Mode::Redirects {
         return answer("307 Temporary Redirect", "Location: https://elsewhere.example.com/\r\n", b"");
     }
-    let transaction = if mode == Mode::Invents { B256::repeat_byte(0xab) } else { settle(node, &payment) };
+    let transaction = if mode == Mode::Invents || chain != 31_337 { B256::repeat_byte(0xab) } else { settle(node, &payment) };
     if mode == Mode::Silent {
         return Vec::new();
     }

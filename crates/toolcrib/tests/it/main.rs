@@ -14,6 +14,7 @@ mod hostile;
 mod init;
 mod lint;
 mod machines;
+mod networks;
 mod new;
 mod onchain;
 mod publish;

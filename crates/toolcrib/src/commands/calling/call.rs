@@ -91,7 +91,11 @@ pub(crate) async fn run(arguments: &Call, settings: &Settings, printer: &mut Pri
     let input = input(arguments.input.as_deref())?;
     let options = options(arguments)?;
     let (registry, id) = arguments.onchain.connect_for(&arguments.tool, printer).await?;
-    let builder = arguments.purse.client(&arguments.reach, settings).await?;
+    let mut builder = arguments.purse.client(&arguments.reach, settings).await?;
+    // A network that is named limits what is signed, also for a tool that is registered there.
+    if arguments.onchain.network.is_some() {
+        builder = builder.only_chain(arguments.onchain.named()?.chain_id);
+    }
     let client = equipped(builder, &arguments.signing, Some(registry.chain().clone()))?;
     let tool = registry.reference(id);
     if arguments.dry_run {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use clap::Args;
 use serde_json::json;
 use tokio::net::TcpListener;
+use toolcrib_client::Nobody;
 use toolcrib_core::codes;
 use toolcrib_directory::mcp::InProcess;
 use toolcrib_fetch::{Configured, ConfiguredUrl};
@@ -64,9 +65,16 @@ pub(crate) async fn run(arguments: &Mcp, settings: &Settings, printer: &mut Prin
     let unattended = arguments.unattended.as_deref().map(policy).transpose()?.unwrap_or_default();
     let directory = discovery(&arguments.place, settings).await?;
     let mut builder = arguments.purse.client(&arguments.reach, settings).await?;
-    for following in arguments.followed.resolve(printer)? {
+    let followed = arguments.followed.resolve(printer)?;
+    // Networks that are named limit what is signed.
+    if !arguments.followed.networks.is_empty() {
+        builder = builder.only_chains(followed.iter().map(|following| following.chain.chain_id()));
+    }
+    for following in followed {
         builder = builder.chain(following.chain);
     }
+    // Questions go to the model's user. Nobody sits at a terminal for what a model asks.
+    builder = builder.approver(Arc::new(Nobody));
     let client = equipped(builder, &arguments.signing, None)?;
     let bridge = Bridge::new(directory, client, unattended, Arc::new(SystemClock));
     let failed = |error: toolcrib_host::bridge::BridgeError| Failure::new(codes::mcp::INTERNAL, error.to_string());
