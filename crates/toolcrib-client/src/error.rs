@@ -234,6 +234,16 @@ pub enum CallError {
         /// The payment, if money was promised.
         payment: Option<PaymentId>,
     },
+    /// Something failed after the wallet was asked, so that a signature may exist.
+    #[error("{message}; payment {payment} may have been signed and counts as spent")]
+    AfterSigning {
+        /// Which one.
+        payment: PaymentId,
+        /// What failed.
+        code: Code,
+        /// How.
+        message: String,
+    },
     /// The payment is out, and nobody knows.
     #[error("payment {payment} was sent, and what came of it is unknown: {reason}")]
     Indeterminate {
@@ -321,6 +331,7 @@ impl CallError {
             Self::Funds { .. } => code::FUNDS,
             Self::ChangedMeanwhile { .. } => code::CHANGED_MEANWHILE,
             Self::PaymentRefused { .. } => code::PAYMENT_REFUSED,
+            Self::AfterSigning { code, .. } => *code,
             Self::Indeterminate { .. } => code::INDETERMINATE,
             Self::PaidNotServed { .. } => code::PAID_NOT_SERVED,
             Self::Denied(_) => code::DENIED,
@@ -331,13 +342,22 @@ impl CallError {
         }
     }
 
+    /// The same error with the payment that it leaves behind.
+    pub(crate) fn after_signing(self, payment: PaymentId) -> Self {
+        match self.payment() {
+            Some(_) => self,
+            None => Self::AfterSigning { payment, code: self.code(), message: self.to_string() },
+        }
+    }
+
     /// The payment that stands in the ledger because of this call, signed or more.
     pub fn payment(&self) -> Option<PaymentId> {
         match self {
             Self::Redirected { payment, .. } | Self::Refused { payment, .. } | Self::PaymentRefused { payment, .. } => *payment,
-            Self::Indeterminate { payment, .. } | Self::PaidNotServed { payment, .. } | Self::NotResumable { payment } => {
-                Some(*payment)
-            }
+            Self::Indeterminate { payment, .. }
+            | Self::AfterSigning { payment, .. }
+            | Self::PaidNotServed { payment, .. }
+            | Self::NotResumable { payment } => Some(*payment),
             Self::Denied(denial) => denial.payment,
             Self::Output { paid, .. } | Self::OutputNotJson { paid, .. } => paid.as_ref().map(|paid| paid.id),
             _ => None,

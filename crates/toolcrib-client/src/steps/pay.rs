@@ -4,6 +4,7 @@ use alloy_primitives::B256;
 use serde_json::Value as Json;
 use toolcrib_chain::sign::{TransferAuthorization, TransferKind};
 use toolcrib_chain::wallet::{Wallet, WalletError};
+use toolcrib_core::codes::call as code;
 use toolcrib_core::evidence::{Exchange, Response};
 use toolcrib_core::finding::Finding;
 use toolcrib_core::schema::{Echo, Validator};
@@ -50,10 +51,12 @@ impl Client {
         let (payment, salt) = match self.sign(&approved, &*wallet).await {
             Ok(signed) => signed,
             Err((error, was_signed)) => {
-                // Never signed, so the money comes back at once. If the ledger cannot be written, the reservation lapses.
-                if let (Some(id), false) = (id, was_signed) {
-                    let _ = self.inner.ledger.release(id, "not signed", self.now()).await;
+                let Some(id) = id else { return Err(error) };
+                if was_signed {
+                    return Err(error.after_signing(id));
                 }
+                // Never signed, so the money comes back at once. If the ledger cannot be written, the reservation lapses.
+                let _ = self.inner.ledger.release(id, "not signed", self.now()).await;
                 return Err(error);
             }
         };
@@ -62,7 +65,8 @@ impl Client {
         // Approval has made sure of the size.
         let value = sent.payment.to_header().ok_or(CallError::NoPayableOffer { reasons: Vec::new() })?;
         if let Some(id) = id {
-            self.inner.ledger.attach(id, &value, salt, self.now()).await?;
+            let kept = self.inner.ledger.attach(id, &value, salt, self.now()).await;
+            kept.map_err(|error| CallError::from(error).after_signing(id))?;
         }
         let tool = sent.basis.tool().map(|tool| tool.to_string());
         let extra = credentials(&sent.payment, &value, salt, tool.as_deref(), None);
@@ -174,11 +178,11 @@ pub(crate) async fn finish(client: &Client, sent: Sent, exchange: Exchange) -> R
         let Some(id) = sent.id else { return Err(no_answer(exchange)) };
         let reason =
             exchange.failure.as_ref().map_or_else(String::new, |failure| format!("{}: {}", failure.code, failure.detail));
-        let reason = toolcrib_core::text::escape_for_display(&reason);
+        let mut reason = toolcrib_core::text::escape_for_display(&reason);
         match ledger.unknown(id, None, &reason, client.now()).await {
             // What is known of it already stays: only its result is missing.
             Ok(()) | Err(SpendError::State { state: State::Settled | State::Released, .. }) => {}
-            Err(error) => return Err(error.into()),
+            Err(error) => reason.push_str(&format!("; the ledger could not be written: {error}")),
         }
         return Err(CallError::Indeterminate { payment: id, reason, words: None });
     };
@@ -186,7 +190,15 @@ pub(crate) async fn finish(client: &Client, sent: Sent, exchange: Exchange) -> R
     let mut findings = Vec::new();
     let mut paid = None;
     if let Some(id) = sent.id {
-        paid = Some(record(client, id, &sent, response, &mut findings).await?);
+        paid = Some(match record(client, id, &sent, response, &mut findings).await {
+            Ok(paid) => paid,
+            // The ledger counts it as spent, and the answer is there: it is not thrown away for what could not be written.
+            Err(error) => {
+                findings.push(Finding::new(code::NOT_RECORDED).message(format!("payment {id} could not be recorded: {error}")));
+                let (terms, payer) = (sent.terms, sent.payment.authorization.from);
+                Paid { id, terms, payer, receipt: None, transaction: None, evidence: None, state: State::Signed }
+            }
+        });
     }
     match status {
         200..=299 => {}

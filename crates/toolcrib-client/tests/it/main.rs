@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "in helpers of tests an unwrap is an assertion as well")]
 #![expect(clippy::print_stdout, reason = "children talk to their parent")]
 
+mod after_paying;
 mod denied;
 mod faults;
 mod gated;

@@ -161,6 +161,11 @@ super::codes! {
         "The transaction is on the chain, and it failed or moved something else than this payment. The receipt is wrong. The payment stays open and counts as spent until the chain shows what became of it.",
         "run `toolcrib payments resolve` to ask the chain, and tell the creator of the tool",
     }
+    NOT_RECORDED = "call.not_recorded", Warning, "Toolcrib spend ledger" {
+        "the outcome of the payment could not be written into the ledger",
+        "The payment was made, and the answer arrived. The ledger still counts the payment as signed, so that the budget is right, but does not know more of it.",
+        "repair the ledger, then run `toolcrib payments resolve` to ask the chain",
+    }
     PAID_NOT_SERVED = "call.paid_not_served", Error, "x402 v1 §5.3; Toolcrib spend ledger" {
         "the payment settled, and the tool gave no result",
         "The server took the payment and then failed. The payment, and what redeems its result, is in the ledger. A new call would pay again.",

@@ -98,6 +98,7 @@ pub(super) const fn exit_of(error: &CallError) -> Exit {
         | CallError::Schema { .. }
         | CallError::Setting { .. }
         | CallError::Spend(SpendError::Store(_) | SpendError::Random)
+        | CallError::AfterSigning { .. }
         | CallError::Indeterminate { .. }
         | CallError::PaidNotServed { .. } => Exit::CouldNotTell,
         _ => Exit::No,
