@@ -123,7 +123,7 @@ impl IdentityGate {
     }
 
     /// Takes accounts that are contracts, on a chain that there is a node for: an account with code says itself whether it has signed
-    /// (ERC-1271), and one without is recovered. Without this call every signer is recovered and no node is asked. It must be the
+    /// (ERC-1271), one that is not deployed yet is simulated (ERC-6492), and any other is recovered. Without this call every signer is recovered and no node is asked. It must be the
     /// chain that is signed for.
     #[must_use]
     pub fn contract_accounts(mut self, chain: Chain) -> Self {
@@ -199,7 +199,7 @@ impl PaidGate {
     }
 
     /// Takes accounts that are contracts, on the chains that there is a node for: an account with code says itself whether it has
-    /// signed (ERC-1271), and one without is recovered. Without this call every signer is recovered and no node is asked. Each must
+    /// signed (ERC-1271), one that is not deployed yet is simulated (ERC-6492), and any other is recovered. Without this call every signer is recovered and no node is asked. Each must
     /// be a chain of a price. Whether the payment of a contract can be settled, is up to the token and whoever settles.
     #[must_use]
     pub fn contract_accounts(mut self, chains: Vec<Chain>) -> Self {
@@ -287,7 +287,7 @@ impl PredicateGate {
     }
 
     /// Takes accounts that are contracts, on a chain that there is a node for: an account with code says itself whether it has signed
-    /// (ERC-1271), and one without is recovered. Without this call every signer is recovered and no node is asked. It must be the
+    /// (ERC-1271), one that is not deployed yet is simulated (ERC-6492), and any other is recovered. Without this call every signer is recovered and no node is asked. It must be the
     /// chain that is signed for.
     #[must_use]
     pub fn contract_accounts(mut self, chain: Chain) -> Self {

@@ -37,9 +37,9 @@ pub use rate::{MAX_CALLERS, Rate, Rates};
 pub use reconcile::{GIVE_UP_SECONDS, RECONCILE_EVERY, Reconciled};
 pub use serving::{HEAD_TIME, MAX_CONNECTIONS, MAX_HEAD_BYTES, Origins};
 pub use settle::{
-    CONFIRM_TIME, Due, Facilitator, FacilitatorCall, Found, Journal, LocalSettlement, MAX_SETTLEMENT_FEE_WEI, MAX_SETTLEMENT_GAS,
-    MAX_SKEW_SECONDS, Outcome, PENDING_PAUSE, RECEIPT_TIME, Record, SETTLE_TIME, SKEW_SECONDS, SUPPORTED_TIME, Settle,
-    Unrecorded, VERIFY_TIME, Verdict,
+    CONFIRM_TIME, Due, Facilitator, FacilitatorCall, Found, Journal, LocalSettlement, MAX_DEPLOYMENT_GAS, MAX_SETTLEMENT_FEE_WEI,
+    MAX_SETTLEMENT_GAS, MAX_SKEW_SECONDS, Outcome, PENDING_PAUSE, RECEIPT_TIME, Record, SETTLE_TIME, SKEW_SECONDS,
+    SUPPORTED_TIME, Settle, Unrecorded, VERIFY_TIME, Verdict,
 };
 pub use standing::Discord;
 pub use tls::{AUTHORITY_DAYS, Authority, AuthorityError, CERTIFICATE_DAYS, HANDSHAKE_TIME, MAX_HANDSHAKES, Tls, TlsError};

@@ -22,7 +22,7 @@ mod lookup;
 mod skew;
 
 pub use facilitator::{CONFIRM_TIME, Facilitator, FacilitatorCall, PENDING_PAUSE, SETTLE_TIME, SUPPORTED_TIME, VERIFY_TIME};
-pub use local::{LocalSettlement, MAX_SETTLEMENT_FEE_WEI, MAX_SETTLEMENT_GAS, RECEIPT_TIME};
+pub use local::{LocalSettlement, MAX_DEPLOYMENT_GAS, MAX_SETTLEMENT_FEE_WEI, MAX_SETTLEMENT_GAS, RECEIPT_TIME};
 pub use lookup::SKEW_SECONDS;
 pub use skew::MAX_SKEW_SECONDS;
 

@@ -215,6 +215,14 @@ impl Chain {
         self.call_in(call, StateOverride::default(), BlockNumberOrTag::Number(block)).await
     }
 
+    /// Executes init code as a deployment would, under a cap on gas and on the answer, and gives what it returns in place of code. Nothing
+    /// is deployed.
+    pub async fn call_code(&self, code: Bytes, gas: u64, max_bytes: usize) -> Result<CallOutcome, Error> {
+        let mut request = TransactionRequest::default().with_input(code);
+        request.set_gas_limit(gas.saturating_add(self.network.call_overhead));
+        self.run_call(request, max_bytes, StateOverride::default(), self.read_block().await?).await
+    }
+
     async fn call_in(&self, call: &BoundedCall, overrides: StateOverride, block: BlockNumberOrTag) -> Result<CallOutcome, Error> {
         let mut request = TransactionRequest::default().with_to(call.to).with_input(call.data.clone());
         if let Some(gas) = call.gas {
@@ -223,8 +231,18 @@ impl Chain {
         if let Some(from) = call.from {
             request.set_from(from);
         }
+        self.run_call(request, call.max_bytes, overrides, block).await
+    }
+
+    async fn run_call(
+        &self,
+        request: TransactionRequest,
+        max_bytes: usize,
+        overrides: StateOverride,
+        block: BlockNumberOrTag,
+    ) -> Result<CallOutcome, Error> {
         // Two digits for each byte, and what JSON-RPC puts around them.
-        let limit = call.max_bytes.saturating_mul(2).saturating_add(1_024);
+        let limit = max_bytes.saturating_mul(2).saturating_add(1_024);
         // Nodes that know nothing of overrides refuse a third parameter, even an empty one.
         let answer = if overrides.is_empty() {
             self.request::<_, Bytes>("eth_call", (request, block), limit).await
@@ -232,7 +250,7 @@ impl Chain {
             self.request::<_, Bytes>("eth_call", (request, block, overrides), limit).await
         };
         match answer {
-            Ok(bytes) if bytes.len() > call.max_bytes => Ok(CallOutcome::TooLarge),
+            Ok(bytes) if bytes.len() > max_bytes => Ok(CallOutcome::TooLarge),
             Ok(bytes) => Ok(CallOutcome::Returned(bytes)),
             Err(TransportError::ErrorResp(payload)) => {
                 if let Some(data) = revert_data(&payload) {

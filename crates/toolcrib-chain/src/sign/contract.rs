@@ -2,7 +2,9 @@
 
 use alloy_primitives::{Address, B256, Bytes};
 use alloy_sol_types::SolCall;
+use toolcrib_core::x402::erc6492;
 
+use super::counterfactual::{DEPLOYMENT_GAS, Simulated, simulate_deployed};
 use super::{Domain, SignatureError, StrictSignature};
 use crate::Error;
 use crate::abi::{IEIP3009, IERC1271};
@@ -17,23 +19,38 @@ const MAX_SIGNATURE_BYTES: usize = 8_192;
 /// Checks a signature of an account with or without code.
 ///
 /// An account with code decides alone, by ERC-1271; there is no falling back to recovery, because an account that has lent
-/// itself code (EIP-7702) may have meant to retire its key. ERC-6492 is refused.
+/// itself code (EIP-7702) may have meant to retire its key. An account without code whose signature brings the call that deploys it
+/// (ERC-6492) is deployed in a simulation and asked there. Nothing is sent to the chain.
 pub async fn check_signature(chain: &Chain, account: Address, digest: B256, signature: &[u8]) -> Result<(), Error> {
-    let code = chain.code(account).await?;
-    if code.is_empty() {
-        return Ok(StrictSignature::from_slice(signature)?.check(digest, account)?);
-    }
-    if matches!(StrictSignature::from_slice(signature), Err(SignatureError::Undeployed)) {
-        return Err(SignatureError::Undeployed.into());
-    }
     if signature.len() > MAX_SIGNATURE_BYTES {
         return Err(SignatureError::Length(signature.len()).into());
     }
-    let data = IERC1271::isValidSignatureCall { hash: digest, signature: Bytes::copy_from_slice(signature) }.abi_encode().into();
+    let wrapped = erc6492::unwrap(signature).map_err(SignatureError::Wrapper)?;
+    let has_code = !chain.code(account).await?.is_empty();
+    let signature = match wrapped {
+        None if !has_code => return Ok(StrictSignature::from_slice(signature)?.check(digest, account)?),
+        None => signature,
+        Some(wrapped) => wrapped.signature,
+    };
+    let data: Bytes =
+        IERC1271::isValidSignatureCall { hash: digest, signature: Bytes::copy_from_slice(signature) }.abi_encode().into();
+    let refused = SignatureError::Contract { account };
+    if let Some(wrapped) = wrapped.filter(|_| !has_code) {
+        let gas = DEPLOYMENT_GAS.saturating_add(ERC1271_GAS);
+        return match simulate_deployed(chain, &wrapped, account, data, gas).await? {
+            Simulated::Returned(bytes) if is_agreed_value(&bytes) => Ok(()),
+            Simulated::NotDeployed => Err(SignatureError::NotDeployable { account, factory: wrapped.factory }.into()),
+            // A call of an address without code succeeds and returns nothing.
+            Simulated::Returned(bytes) if bytes.is_empty() => {
+                Err(SignatureError::NotDeployable { account, factory: wrapped.factory }.into())
+            }
+            Simulated::Returned(_) | Simulated::Reverted(_) => Err(refused.into()),
+        };
+    }
     let call = BoundedCall { to: account, data, from: None, gas: Some(ERC1271_GAS), max_bytes: 32 };
     match chain.call(&call).await? {
         CallOutcome::Returned(bytes) if is_agreed_value(&bytes) => Ok(()),
-        _ => Err(SignatureError::Contract { account }.into()),
+        _ => Err(refused.into()),
     }
 }
 

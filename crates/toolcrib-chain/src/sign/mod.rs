@@ -1,4 +1,4 @@
-//! Digests and signatures: EIP-191, EIP-712, EIP-3009, `AccessProof`, strict recovery, ERC-1271.
+//! Digests and signatures: EIP-191, EIP-712, EIP-3009, `AccessProof`, strict recovery, ERC-1271, ERC-6492.
 //!
 //! Everything here works without a node except the functions that take a chain. Domain separators are computed once and kept.
 
@@ -8,6 +8,7 @@ mod access_proof;
 mod agent;
 mod authorization;
 mod contract;
+mod counterfactual;
 mod signature;
 
 pub use access_proof::{AccessProof, MAX_PROOF_AHEAD_SECONDS};
@@ -16,6 +17,7 @@ pub use authorization::{
     CANCEL_TYPEHASH, CancelAuthorization, RECEIVE_TYPEHASH, TRANSFER_TYPEHASH, TransferAuthorization, TransferKind,
 };
 pub use contract::{check_domain, check_signature, is_used, is_used_at};
+pub use counterfactual::{DEPLOYMENT_GAS, Simulated, simulate_deployed};
 pub use signature::{SignatureError, StrictSignature};
 
 /// The digest that `personal_sign` signs (EIP-191, version 0x45).

@@ -5,6 +5,7 @@ use std::fmt;
 use alloy_primitives::{Address, B256, Signature, U256};
 use toolcrib_core::agent::signing::{AgentSignature, SignatureFault};
 use toolcrib_core::codes::{self, Code};
+use toolcrib_core::x402::erc6492::{self, WrapperFault};
 
 /// Why a signature is not accepted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -33,9 +34,20 @@ pub enum SignatureError {
         /// Whose it is.
         got: Address,
     },
-    /// A signature of an account that is not deployed (ERC-6492).
-    #[error("signatures of accounts that are not deployed (ERC-6492) are refused")]
+    /// A signature of an account that is not deployed (ERC-6492), where no node simulates the deployment.
+    #[error("signatures of accounts that are not deployed (ERC-6492) are refused here")]
     Undeployed,
+    /// The wrapper of a signature of an account that is not deployed cannot be read.
+    #[error("{0}")]
+    Wrapper(WrapperFault),
+    /// The factory call in the wrapper leaves no contract at the account's address.
+    #[error("the factory {factory} does not deploy {account}")]
+    NotDeployable {
+        /// The account.
+        account: Address,
+        /// The factory that the signature names.
+        factory: Address,
+    },
     /// The account's contract does not accept it (ERC-1271).
     #[error("the contract of {account} does not accept the signature")]
     Contract {
@@ -56,6 +68,8 @@ impl SignatureError {
             Self::Unrecoverable => chain::SIGNATURE_UNRECOVERABLE,
             Self::WrongSigner { .. } => chain::SIGNATURE_WRONG_SIGNER,
             Self::Undeployed => chain::SIGNATURE_UNDEPLOYED,
+            Self::Wrapper(fault) => fault.code(),
+            Self::NotDeployable { .. } => chain::NOT_DEPLOYABLE,
             Self::Contract { .. } => chain::CONTRACT_SIGNATURE,
         }
     }
@@ -74,12 +88,7 @@ pub struct StrictSignature {
 impl StrictSignature {
     /// Takes r, s and v.
     pub fn from_slice(bytes: &[u8]) -> Result<Self, SignatureError> {
-        /// What the last 32 bytes of an ERC-6492 signature are.
-        const ERC6492_SUFFIX: [u8; 2] = [0x64, 0x92];
-        if let Some(end) = bytes.last_chunk::<32>()
-            && bytes.len() > 65
-            && end.chunks(2).all(|pair| pair == ERC6492_SUFFIX)
-        {
+        if erc6492::is_wrapped(bytes) {
             return Err(SignatureError::Undeployed);
         }
         let bytes = <[u8; 65]>::try_from(bytes).map_err(|_| SignatureError::Length(bytes.len()))?;

@@ -384,7 +384,7 @@ async fn payments_are_checked_against_the_token_and_the_account_on(world: World)
     check_signature(chain, account, digest, b"anything").await.expect("it says yes");
     let undeployed = [&[0; 96][..], &[0x64, 0x92].repeat(16)].concat();
     let error = check_signature(chain, account, digest, &undeployed).await.expect_err("refused by name");
-    assert_eq!(error.code().id(), "chain.signature_erc6492");
+    assert_eq!(error.code().id(), "chain.signature_wrapper");
     let mut dirty = yes;
     dirty[31] = 1;
     for word in [dirty, [0; 32], [0xff; 32]] {

@@ -3,6 +3,7 @@
 
 mod contracts;
 mod corpus;
+mod counterfactual;
 mod fake;
 mod kept;
 mod lying;

@@ -192,9 +192,19 @@ super::codes! {
         "compare every signed field with what is checked",
     }
     SIGNATURE_UNDEPLOYED = "chain.signature_erc6492", Error, "ERC-6492" {
-        "signatures of accounts that are not deployed are refused",
-        "Checking such a signature means executing code that its author chose.",
-        "deploy the account first",
+        "signatures of accounts that are not deployed are refused here",
+        "Such a signature can only be checked by a node that simulates the deployment of the account. Here no node was named for that.",
+        "deploy the account first, or sign with a key; operators: name a node with --contract-accounts",
+    }
+    SIGNATURE_WRAPPER = "chain.signature_wrapper", Error, "ERC-6492" {
+        "the ERC-6492 wrapper of the signature cannot be read",
+        "The bytes before the suffix must be the ABI encoding of a factory, its calldata and one signature, without a second wrapper inside. Other encodings of the same are refused, so that each signature has one spelling.",
+        "wrap the signature once, with an ABI encoder",
+    }
+    NOT_DEPLOYABLE = "chain.account_not_deployable", Error, "ERC-6492" {
+        "the factory call in the signature does not deploy the account",
+        "The account has no code. The call that the signature brings with it was simulated: it fails, runs out of gas, or leaves no contract at the account's address.",
+        "compare factory, calldata and chain with the account's address; deploy the account first if its factory needs more than a plain call",
     }
     CONTRACT_SIGNATURE = "chain.contract_signature", Error, "ERC-1271" {
         "the account's contract does not accept the signature",

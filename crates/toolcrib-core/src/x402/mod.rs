@@ -10,7 +10,7 @@
 //! - `v1`, `v2`: the two shapes, read and written; `read` is what they share.
 //! - `answer`: an HTTP answer with what is in it. `compare`: a challenge beside a manifest. `probe`: the verdict on both.
 //!
-//! - `payment`, `signature`: what a caller sends back. `check`: a payment beside an offer, as far as neither key nor chain is
+//! - `payment`, `signature`, [`erc6492`]: what a caller sends back. `check`: a payment beside an offer, as far as neither key nor chain is
 //!   needed. `nonce`: a nonce that commits to one call. `recipient`: a recipient that commits to one endpoint.
 //! - `receipt`, `facilitator`: what came of it, from a server or from whoever settles. `usage`: what is told of it later.
 //! - `paywall`: the answer 402 in both versions.
@@ -21,6 +21,7 @@ mod answer;
 pub mod asset;
 mod check;
 mod compare;
+pub mod erc6492;
 mod facilitator;
 pub mod header;
 pub mod network;
@@ -230,6 +231,11 @@ impl Raw {
         Self(text)
     }
 
+    /// The value `null`.
+    pub(crate) fn null() -> Self {
+        Self("null".to_owned())
+    }
+
     /// The value as JSON text.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -375,18 +381,18 @@ impl Reading {
 }
 
 /// Writes a JSON object member by member.
-struct ObjectWriter<'o> {
+pub(crate) struct ObjectWriter<'o> {
     out: &'o mut String,
     is_empty: bool,
 }
 
 impl<'o> ObjectWriter<'o> {
-    fn open(out: &'o mut String) -> Self {
+    pub(crate) fn open(out: &'o mut String) -> Self {
         out.push('{');
         Self { out, is_empty: true }
     }
 
-    fn key(&mut self, key: &str) -> &mut String {
+    pub(crate) fn key(&mut self, key: &str) -> &mut String {
         if !std::mem::take(&mut self.is_empty) {
             self.out.push(',');
         }
@@ -395,7 +401,7 @@ impl<'o> ObjectWriter<'o> {
         self.out
     }
 
-    fn text(&mut self, key: &str, text: &str) {
+    pub(crate) fn text(&mut self, key: &str, text: &str) {
         canon::write_string(text, self.key(key));
     }
 
@@ -409,7 +415,7 @@ impl<'o> ObjectWriter<'o> {
         }
     }
 
-    fn close(self) {
+    pub(crate) fn close(self) {
         self.out.push('}');
     }
 }

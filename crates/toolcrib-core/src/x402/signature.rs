@@ -4,6 +4,7 @@
 
 use std::fmt;
 
+use super::erc6492;
 use crate::agent::signing::{AgentSignature, SignatureFault};
 use crate::codes::{Code, chain};
 use crate::hex;
@@ -14,9 +15,6 @@ pub const MAX_SIGNATURE_BYTES: usize = 2_048;
 
 /// Bytes of r, s and v.
 pub(super) const ACCOUNT_BYTES: usize = 65;
-
-/// What the last 32 bytes of an ERC-6492 signature are made of.
-const ERC6492_PAIR: [u8; 2] = [0x64, 0x92];
 
 /// A signature of 65 bytes, or a longer one of a contract wallet.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -47,10 +45,7 @@ impl Signature {
     /// The rule that it breaks whoever made it: s in the upper half, v or range where it has 65 bytes, or the wrapping of an
     /// account that does not exist yet.
     pub fn fault(&self) -> Option<Code> {
-        if let Some(end) = self.0.last_chunk::<32>()
-            && !self.is_account_length()
-            && end.chunks(2).all(|pair| pair == ERC6492_PAIR)
-        {
+        if erc6492::is_wrapped(&self.0) {
             return Some(chain::SIGNATURE_UNDEPLOYED);
         }
         let bytes = <[u8; ACCOUNT_BYTES]>::try_from(self.0.as_slice()).ok()?;
@@ -100,7 +95,7 @@ mod tests {
     #[test]
     fn shapes() {
         let high = [vec![1; 32], vec![0xff; 32], vec![27]].concat();
-        let wrapped = [vec![1; 65], ERC6492_PAIR.repeat(16)].concat();
+        let wrapped = [vec![1; 65], erc6492::MAGIC_SUFFIX.to_vec()].concat();
         let half = hex::decode("7fffffffffffffffffffffffffffffff5d576e7357a4501ddfe92f46681b20a0").expect("digits");
         let above = hex::decode("7fffffffffffffffffffffffffffffff5d576e7357a4501ddfe92f46681b20a1").expect("digits");
         for (bytes, fault) in [
@@ -119,7 +114,7 @@ mod tests {
             (high, Some(chain::SIGNATURE_RANGE)),
             (wrapped, Some(chain::SIGNATURE_UNDEPLOYED)),
             // Too short to be wrapped: an account's, with a wrong v.
-            ([vec![1; 33], ERC6492_PAIR.repeat(16)].concat(), Some(chain::SIGNATURE_V)),
+            ([vec![1; 33], erc6492::MAGIC_SUFFIX.to_vec()].concat(), Some(chain::SIGNATURE_V)),
             (vec![7; 66], None),
         ] {
             let signature = Signature::new(bytes.clone()).expect("long enough");

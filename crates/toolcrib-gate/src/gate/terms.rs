@@ -231,8 +231,8 @@ impl Terms {
         let mut faults = met.first().map_or_else(Vec::new, |offer| check_payment(&payment, offer, now, &self.times));
         let is_met = |offer: &Offer| met.contains(&offer);
         if offers.iter().zip(&self.nodes).any(|(offer, node)| node.is_some() && is_met(offer)) {
-            // What a contract takes for a signature is its own affair, 65 bytes long or not. Accounts without code are held to the
-            // shape of theirs below.
+            // What a contract takes for a signature is its own affair, 65 bytes long or not, and one that is not deployed yet brings
+            // what deploys it. Accounts without code are held to the shape of theirs below.
             faults.retain(|fault| !ACCOUNT_SHAPE.contains(&fault.code));
         }
         // Whoever can prove possession may come for a result after the time to pay is over.
@@ -289,7 +289,12 @@ impl Terms {
 }
 
 /// The rules that only signatures of accounts without code must keep.
-const ACCOUNT_SHAPE: [Code; 3] = [codes::chain::SIGNATURE_V, codes::chain::SIGNATURE_HIGH_S, codes::chain::SIGNATURE_RANGE];
+const ACCOUNT_SHAPE: [Code; 4] = [
+    codes::chain::SIGNATURE_V,
+    codes::chain::SIGNATURE_HIGH_S,
+    codes::chain::SIGNATURE_RANGE,
+    codes::chain::SIGNATURE_UNDEPLOYED,
+];
 
 /// Whether an account has signed: by recovery, or, where there is a node, as the account itself says if it has code.
 async fn signed(node: Option<&Chain>, account: Address, digest: B256, signature: &[u8]) -> Result<Result<(), Code>, Unproven> {

@@ -1,7 +1,8 @@
 //! Settling with a key of one's own: the gate's operator sends the transfers and pays their gas.
 //!
-//! The key sends one kind of transaction, `transferWithAuthorization` to a token of the built-in table for a recipient of the
-//! settings, with caps on gas and fee; whatever else a payment asks for is refused before anything is sent. Whoever signed the
+//! The key sends `transferWithAuthorization` to a token of the built-in table for a recipient of the settings, and, only to factories of
+//! the settings, what deploys a payer's wallet; both with caps on gas and fee. Whatever else a payment asks for is refused before
+//! anything is sent. Whoever signed the
 //! payment cannot be charged twice by it, since the token takes a nonce once; what is guarded here is the operator's gas, and that no
 //! outcome is called certain that is not.
 
@@ -25,15 +26,17 @@ use toolcrib_chain::transaction::{Call, Prepared, Signed};
 use toolcrib_chain::wallet::Wallet;
 use toolcrib_core::codes::settlement as code;
 use toolcrib_core::finding::{Finding, Severity};
-use toolcrib_core::x402::{Authorization, EXACT, Offer, Payment, asset};
+use toolcrib_core::x402::{Authorization, EXACT, Offer, Payment, asset, erc6492};
 
 use super::lookup::{credited, look_up};
 use super::skew::Skews;
 use super::{Due, Found, Journal, Outcome, Record, Settle, Verdict};
 
+mod deployment;
 mod reason;
 mod under_way;
 
+pub use self::deployment::MAX_DEPLOYMENT_GAS;
 use self::reason::{Reason, reason};
 use self::under_way::UnderWay;
 
@@ -67,6 +70,7 @@ pub struct LocalSettlement {
     wallet: Arc<dyn Wallet>,
     lanes: Vec<Lane>,
     recipients: Vec<Address>,
+    factories: Vec<Address>,
     max_gas: u64,
     max_fee: U256,
     receipt_time: Duration,
@@ -96,6 +100,7 @@ impl LocalSettlement {
             wallet,
             lanes,
             recipients: Vec::new(),
+            factories: Vec::new(),
             max_gas: MAX_SETTLEMENT_GAS,
             max_fee: U256::from(MAX_SETTLEMENT_FEE_WEI),
             receipt_time: RECEIPT_TIME,
@@ -108,6 +113,15 @@ impl LocalSettlement {
     #[must_use]
     pub fn recipients(mut self, accounts: impl IntoIterator<Item = Address>) -> Self {
         self.recipients.extend(accounts);
+        self
+    }
+
+    /// Deploys the wallets of payers that are not deployed yet (ERC-6492) through these factories, before their payments settle. The key
+    /// pays for that too, and calls the factory with what the payer says, so name factories that do nothing but deploy. Payments of
+    /// wallets of any other factory are refused with `eip6492_factory_not_allowed`.
+    #[must_use]
+    pub fn wallet_factories(mut self, factories: impl IntoIterator<Item = Address>) -> Self {
+        self.factories.extend(factories);
         self
     }
 
@@ -137,12 +151,14 @@ impl LocalSettlement {
         self.lanes.iter().find(|lane| lane.chain.chain_id() == id)
     }
 
-    /// Whether a payment would settle now; the call that settles it.
-    async fn admit(&self, lane: &Lane, due: Due<'_>) -> Result<Call, Stop> {
+    /// Whether a payment would settle now; the call that settles it, and the one before it that deploys the payer's wallet.
+    async fn admit(&self, lane: &Lane, due: Due<'_>) -> Result<(Call, Option<Call>), Stop> {
         let token = self.allowed(due)?;
         let chain = &lane.chain;
         let has_code = !chain.code(due.payment.authorization.from).await?.is_empty();
-        let call = Call { to: token.address, data: calldata(due.payment, has_code)?, value: U256::ZERO };
+        let deployment = self.deployment(due.payment, has_code)?;
+        let data = calldata(due.payment, has_code || deployment.is_some())?;
+        let call = Call { to: token.address, data, value: U256::ZERO };
         let simulated = BoundedCall {
             to: call.to,
             data: call.data.clone(),
@@ -151,8 +167,8 @@ impl LocalSettlement {
             max_bytes: MAX_REVERT_BYTES,
         };
         for attempt in 1.. {
-            let data = match chain.call(&simulated).await? {
-                CallOutcome::Returned(_) => return Ok(call),
+            let data = match self.simulate(chain, deployment.as_ref(), &simulated).await? {
+                CallOutcome::Returned(_) => return Ok((call, deployment.map(deployment::call))),
                 CallOutcome::Reverted(data) => data,
                 CallOutcome::Halted(_) => return Err(Stop::Never("too_much_gas")),
                 CallOutcome::TooLarge => return Err(Stop::Never("transfer_refused")),
@@ -237,7 +253,8 @@ impl LocalSettlement {
     }
 
     /// Numbers, signs, records and sends, one transaction of the key at a time.
-    async fn send(&self, lane: &Lane, mut prepared: Prepared, payment: &Payment, journal: &dyn Journal) -> Result<Signed, Stop> {
+    /// What does not settle a payment is not recorded.
+    async fn send(&self, lane: &Lane, mut prepared: Prepared, settles: Option<(&Payment, &dyn Journal)>) -> Result<Signed, Stop> {
         let chain = &lane.chain;
         let mut next = lane.next.lock().await;
         let mut last = None;
@@ -250,13 +267,15 @@ impl LocalSettlement {
             };
             prepared.nonce = prepared.nonce.max(number);
             let signed = chain.sign(&*self.wallet, &prepared).await?;
-            if !self.under_way.note(chain, payment, &signed) {
-                return Err(Stop::Later("too many settlements have an end that is not known".to_owned()));
-            }
-            // What is not on record could not be told from another server's settlement after a crash.
-            if let Err(detail) = journal.record_sent(signed.hash).await {
-                self.under_way.forget(chain, payment);
-                return Err(Stop::Later(detail));
+            if let Some((payment, journal)) = settles {
+                if !self.under_way.note(chain, payment, &signed) {
+                    return Err(Stop::Later("too many settlements have an end that is not known".to_owned()));
+                }
+                // What is not on record could not be told from another server's settlement after a crash.
+                if let Err(detail) = journal.record_sent(signed.hash).await {
+                    self.under_way.forget(chain, payment);
+                    return Err(Stop::Later(detail));
+                }
             }
             match chain.broadcast(&signed).await {
                 Ok(()) => {
@@ -265,7 +284,9 @@ impl LocalSettlement {
                 }
                 // Somebody else uses the key, or the node had not counted the last one yet.
                 Err(error @ (Error::NonceTooLow { .. } | Error::Underpriced { .. } | Error::NoFunds { .. })) => {
-                    self.under_way.forget(chain, payment);
+                    if let Some((payment, _)) = settles {
+                        self.under_way.forget(chain, payment);
+                    }
                     let is_final = matches!(error, Error::NoFunds { .. });
                     last = Some(error);
                     if is_final {
@@ -304,9 +325,12 @@ impl LocalSettlement {
             }
         }
         let sent = async {
-            let call = self.admit(lane, due).await?;
+            let (call, deployment) = self.admit(lane, due).await?;
+            if let Some(deployment) = deployment {
+                self.deploy(lane, &deployment, due.payment.authorization.from).await?;
+            }
             let prepared = self.prepare(lane, token, due.payment, &call).await?;
-            self.send(lane, prepared, due.payment, journal).await
+            self.send(lane, prepared, Some((due.payment, journal))).await
         };
         let signed = match (sent.await, earlier) {
             (Ok(signed), _) => signed,
@@ -495,8 +519,14 @@ fn calldata(payment: &Payment, has_code: bool) -> Result<Bytes, Stop> {
     let Authorization { from, to, value, valid_after, valid_before, nonce } = payment.authorization;
     let (value, valid_after, valid_before) = (value.get(), U256::from(valid_after), U256::from(valid_before));
     let signature = payment.signature.canonical();
+    // What is wrapped around the signature of a wallet (ERC-6492) means nothing to a token.
+    let signature = match erc6492::unwrap(signature.as_bytes()) {
+        Ok(Some(wrapped)) => wrapped.signature,
+        Ok(None) => signature.as_bytes(),
+        Err(_) => return Err(Stop::Never("invalid_signature")),
+    };
     if has_code {
-        let signature = Bytes::copy_from_slice(signature.as_bytes());
+        let signature = Bytes::copy_from_slice(signature);
         let call = transferWithAuthorization_1Call {
             from,
             to,
@@ -508,7 +538,7 @@ fn calldata(payment: &Payment, has_code: bool) -> Result<Bytes, Stop> {
         };
         return Ok(call.abi_encode().into());
     }
-    let signature = StrictSignature::from_slice(signature.as_bytes()).map_err(|_| Stop::Never("invalid_signature"))?;
+    let signature = StrictSignature::from_slice(signature).map_err(|_| Stop::Never("invalid_signature"))?;
     let (v, r, s) = (signature.v(), signature.r(), signature.s());
     let call =
         transferWithAuthorization_0Call { from, to, value, validAfter: valid_after, validBefore: valid_before, nonce, v, r, s };

@@ -104,12 +104,12 @@ async fn a_contract_says_itself_whether_it_has_signed() {
     assert_eq!(pay(at, "/asking", signed, high(&good)).await.verdict(), refused("chain.signature_high_s"));
     assert_eq!(pay(at, "/asking", signed, good).await.status, 200);
 
-    // What a contract takes for a signature is its own affair, but for accounts that do not exist yet (ERC-6492).
+    // What a contract takes for a signature is its own affair, but what looks like a wrapper (ERC-6492) has to be one.
     let easy = Address::repeat_byte(0x1e);
     world.devchain.set_code(easy, Bytes::from_static(&YES));
     mint(&world, easy, 1_001);
     let wrapped = Signature::new([vec![7; 96], [0x64, 0x92].repeat(16)].concat()).expect("long enough");
-    assert_eq!(pay(at, "/asking", of(easy), wrapped.clone()).await.verdict(), refused("chain.signature_erc6492"));
+    assert_eq!(pay(at, "/asking", of(easy), wrapped.clone()).await.verdict(), refused("chain.signature_wrapper"));
     assert_eq!(pay(at, "/plain", of(easy), wrapped).await.verdict(), refused("chain.signature_erc6492"));
     assert_eq!(pay(at, "/asking", of(easy), odd).await.status, 200);
     assert_eq!(pay(at, "/asking", of(easy), nobody).await.status, 200);

@@ -2,6 +2,7 @@
 
 mod accounts;
 mod authority;
+mod counterfactual;
 mod delegation;
 mod ends;
 mod gated;

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use toolcrib_core::finding::Finding;
 use toolcrib_core::money::Amount;
 use toolcrib_core::tool::ToolBuilder;
-use toolcrib_core::x402::{Authorization, Offer};
+use toolcrib_core::x402::{Authorization, Offer, Signature};
 use toolcrib_gate::{Context, Due, Found, Gate, Handler, Journal, Outcome, Record, Settle, Tool, ToolError, Verdict};
 
 use crate::world::{Input, ORIGIN, Output, Runs, creator};
@@ -22,11 +22,17 @@ pub(crate) const USDC_ON_BASE: &str = "eip155:8453/erc20:0x833589fcd6edb6e08f4c7
 pub(crate) struct Till {
     next: Mutex<Option<Outcome>>,
     settled: AtomicUsize,
+    signature: Mutex<Option<Signature>>,
 }
 
 impl Till {
     pub(crate) fn next(&self, outcome: Outcome) {
         *self.next.lock().expect("no panic") = Some(outcome);
+    }
+
+    /// The signature of the last payment that it was asked to settle.
+    pub(crate) fn signature(&self) -> Option<Signature> {
+        self.signature.lock().expect("no panic").clone()
     }
 
     /// How often it was asked to settle.
@@ -45,8 +51,9 @@ impl Settle for Till {
         Verdict::Good { from_block: None }
     }
 
-    async fn settle(&self, _: Due<'_>, _: &dyn Journal) -> Outcome {
+    async fn settle(&self, due: Due<'_>, _: &dyn Journal) -> Outcome {
         self.settled.fetch_add(1, Ordering::SeqCst);
+        *self.signature.lock().expect("no panic") = Some(due.payment.signature.clone());
         self.next.lock().expect("no panic").take().unwrap_or(Outcome::Settled { transaction: TRANSACTION })
     }
 

@@ -1,0 +1,77 @@
+//! Accounts that are not deployed yet (ERC-6492): what they would do, if the call in their signature had deployed them.
+//!
+//! One `eth_call` without a recipient runs the factory and then the account, and keeps nothing. It needs no contract on the chain and no
+//! override of the state, so that every node of an EVM chain can do it. Chains that execute other code than the EVM's cannot.
+
+use std::sync::LazyLock;
+
+use alloy_primitives::{Address, B256, Bytes};
+use alloy_sol_types::SolValue;
+use serde::Deserialize;
+use toolcrib_core::x402::erc6492::Wrapped;
+
+use crate::Error;
+use crate::rpc::{CallOutcome, Chain};
+
+/// Gas for a factory to deploy an account. Common ones take 150,000 to 500,000.
+pub const DEPLOYMENT_GAS: u64 = 3_000_000;
+
+/// Gas for the simulation itself: the transaction, its calldata, and the result, which a node prices like code.
+const OVERHEAD_GAS: u64 = 1_000_000;
+
+/// What the second call may return at most; `SimulatedCalls` cuts the rest.
+const MAX_RETURNED_BYTES: usize = 1_024;
+
+/// The contract that makes both calls in its constructor.
+static SIMULATED_CALLS: LazyLock<Bytes> = LazyLock::new(|| {
+    #[derive(Deserialize)]
+    struct Artifact {
+        bytecode: Bytes,
+    }
+    let artifact = serde_json::from_str::<Artifact>(include_str!("../../../../contracts/artifacts/SimulatedCalls.json"));
+    // A test rules out that the file cannot be read; without code every simulation fails, and nobody is let in.
+    artifact.map_or_else(|_| Bytes::new(), |artifact| artifact.bytecode)
+});
+
+/// What a call does in a simulation in which an account was deployed first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Simulated {
+    /// The factory call fails.
+    NotDeployed,
+    /// The call reverts with these bytes.
+    Reverted(Bytes),
+    /// The call returns these bytes; an address without code returns none.
+    Returned(Bytes),
+}
+
+/// Simulates the factory call of a wrapped signature and then a call of `to` with `data`, with at most `gas` for both. Nothing is sent to
+/// the chain, and nothing that the factory does outlasts the simulation.
+pub async fn simulate_deployed(
+    chain: &Chain,
+    wrapped: &Wrapped<'_>,
+    to: Address,
+    data: Bytes,
+    gas: u64,
+) -> Result<Simulated, Error> {
+    let arguments = (wrapped.factory, Bytes::copy_from_slice(wrapped.calldata), to, data).abi_encode_params();
+    let code = [SIMULATED_CALLS.as_ref(), &arguments].concat().into();
+    let outcome = chain.call_code(code, gas.saturating_add(OVERHEAD_GAS), 32 + MAX_RETURNED_BYTES).await?;
+    let CallOutcome::Returned(bytes) = outcome else { return Ok(Simulated::NotDeployed) };
+    let Some((status, rest)) = bytes.split_first_chunk::<32>() else { return Ok(Simulated::NotDeployed) };
+    let returned = Bytes::copy_from_slice(rest);
+    Ok(match B256::from(*status) {
+        status if status == B256::with_last_byte(2) => Simulated::Returned(returned),
+        status if status == B256::with_last_byte(1) => Simulated::Reverted(returned),
+        _ => Simulated::NotDeployed,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_code_of_the_simulation_is_there() {
+        assert!(SIMULATED_CALLS.len() > 100);
+    }
+}
