@@ -186,4 +186,9 @@ super::codes! {
         "A header that is to be sent, or the URL that the input makes, is not one.",
         "correct the setting that is named",
     }
+    SIGN_IN_REFUSED = "call.sign_in_refused", Error, "x402 extension sign-in-with-x; EIP-4361" {
+        "the server does not accept the signed message",
+        "A message was signed for the server that was called, and it asks again. Nothing was paid, and the message is good for a few minutes at most.",
+        "read the server's code and message; check the clock of this machine and the network of the account",
+    }
 }

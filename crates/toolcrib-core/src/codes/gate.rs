@@ -248,4 +248,9 @@ super::codes! {
         "Only what the manifest declares as an array may be repeated. Readers disagree on which of two equal names counts.",
         "send the parameter once",
     }
+    SIGN_IN_KEY = "gate.sign_in_key", Error, "Toolcrib settings" {
+        "the secret of sign-in challenges cannot be used",
+        "Nonces of sign-in challenges are bound with a secret, so that nothing has to be kept for challenges that nobody answers. A short secret could be guessed.",
+        "set TOOLCRIB_SIGN_IN_KEY to at least 16 random bytes, such as the output of `openssl rand -hex 32`, or leave it unset for a random one",
+    }
 }

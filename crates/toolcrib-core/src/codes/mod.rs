@@ -34,6 +34,7 @@ pub mod predicate;
 pub mod probe;
 pub mod schema;
 pub mod settlement;
+pub mod sign_in;
 pub mod spend;
 pub mod store;
 pub mod takeover;
@@ -144,6 +145,7 @@ pub fn all() -> impl Iterator<Item = Code> {
         x402::ALL,
         payment::ALL,
         settlement::ALL,
+        sign_in::ALL,
         usage::ALL,
         probe::ALL,
         wallet::ALL,

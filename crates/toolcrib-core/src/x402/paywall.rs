@@ -4,7 +4,7 @@
 //! not understand keeps them from all the others. Version 2 is in the header and lists everything. Both are made from the
 //! same offers. The answer is plain data; sending it is somebody else's work.
 
-use super::{ChainAddress, Challenge, EXACT, Extra, Members, ObjectWriter, Offer, Resource, Version, header, v1};
+use super::{ChainAddress, Challenge, EXACT, Extra, Members, ObjectWriter, Offer, Raw, Resource, Version, header, v1};
 use crate::codes::{Code, x402 as code};
 use crate::finding::Finding;
 
@@ -70,9 +70,18 @@ impl Paywall {
 
     /// The answer to a caller who has not paid yet, or whose payment was refused for `reason`.
     pub fn answer(&self, reason: Option<Code>) -> PaywallAnswer {
+        self.answer_with(reason, None)
+    }
+
+    /// The same with one extension more, which is made for this answer. It is left out where the header would become too long.
+    pub fn answer_with(&self, reason: Option<Code>, extension: Option<(String, Raw)>) -> PaywallAnswer {
         let error = reason.map_or("payment required", Code::title);
         let error: String = error.chars().take(MAX_ERROR_CHARS).collect();
-        let challenge = self.challenge(Some(&error));
+        let mut challenge = self.challenge(Some(&error));
+        challenge.extensions.extend(extension);
+        if challenge.extensions.len() > self.extensions.len() && challenge.to_header().is_none() {
+            challenge.extensions.truncate(self.extensions.len());
+        }
         let mut headers = vec![
             ("Content-Type", "application/json".to_owned()),
             // An answer that somebody keeps is a price that somebody else pays.
