@@ -13,7 +13,7 @@
 
 use std::time::Duration;
 
-use alloy_primitives::{B256, Bytes};
+use alloy_primitives::{Address, B256, Bytes};
 use async_trait::async_trait;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
@@ -39,6 +39,8 @@ use crate::settle::{Due, Found, Journal, Outcome, Record, Verdict};
 use crate::tool::{Context, ErrorKind, Failure, MAX_OUTPUT_BYTES, Paid};
 use crate::tools::{Charge, Served, Shared};
 use crate::watch::Seen;
+
+mod signed_in;
 
 /// For how long a settlement is believed to be under way, in seconds. Facilitators get 60 for an answer, and one question more; a look
 /// at the chain takes a few. Afterwards another process may find out how it ended.
@@ -135,7 +137,7 @@ impl Admitted<'_> {
         };
         let redeemable = Some(store.limits().kept_seconds());
         let held = Held { store, proven: &proven, ticket, reserved_at: now, token, redeemable };
-        if let Err(refusal) = self.let_in(&proven, &context).await {
+        if let Err(refusal) = self.let_in(proven.caller.account, &context).await {
             self.release(&held).await;
             return Err(refusal.into());
         }
@@ -171,9 +173,9 @@ impl Admitted<'_> {
     }
 
     /// Asks the predicate, where there is one.
-    async fn let_in(&self, proven: &Proven, context: &Context) -> Result<(), Refusal> {
+    async fn let_in(&self, account: Address, context: &Context) -> Result<(), Refusal> {
         let Some(access) = &self.tool.gate.access else { return Ok(()) };
-        let asked = access.ask(proven.caller.account, context.delegated_for, self.data.clone()).await;
+        let asked = access.ask(account, context.delegated_for, self.data.clone()).await;
         asked.map_err(|(refusal, detail)| {
             if let Some(detail) = detail {
                 self.shared.tell(self.tool, refusal.code, &detail);
@@ -483,7 +485,7 @@ impl Admitted<'_> {
 
     fn challenge(&self, code: codes::Code) -> Stop {
         match &self.tool.gate.terms {
-            Some(terms) => Stop::challenge(terms.paywall(), Some(code)),
+            Some(terms) => terms.challenge(&self.shared.sign_in_key, self.shared.clock.now(), Some(code)),
             None => Refusal::new(StatusCode::PAYMENT_REQUIRED, code).into(),
         }
     }

@@ -10,11 +10,11 @@ use axum::http::{HeaderMap, Response as HttpResponse, StatusCode};
 use axum::response::Response;
 use serde_json::{Map, Value};
 use toolcrib_core::codes::Code;
-use toolcrib_core::x402::{Paywall, PaywallAnswer, SettleResponse, Version, header};
+use toolcrib_core::x402::{Paywall, PaywallAnswer, Raw, SettleResponse, Version, header};
 
 /// What scripts in browsers may send. Credentials of browsers are never asked for, so every origin may call.
 const ALLOWED_HEADERS: &str = "Content-Type, X-PAYMENT, PAYMENT-SIGNATURE, X-Tool-Nonce-Salt, X-Tool-Reference, \
-                               X-Tool-Retry-Token, X-Tool-Access-Data, X-Delegate-For";
+                               X-Tool-Retry-Token, X-Tool-Access-Data, X-Delegate-For, SIGN-IN-WITH-X, Authorization";
 /// What scripts in browsers may read.
 const EXPOSED_HEADERS: &str = "PAYMENT-REQUIRED, PAYMENT-RESPONSE, X-PAYMENT-RESPONSE, X-Tool-Retry-Token, \
                                X-Tool-Redeemable-Seconds, ETag, Retry-After";
@@ -74,9 +74,9 @@ impl Refusal {
 pub(crate) struct Stop(Box<Response>);
 
 impl Stop {
-    /// The answer 402, with a reason.
-    pub(crate) fn challenge(paywall: &Paywall, reason: Option<Code>) -> Self {
-        Self(Box::new(challenge(paywall, reason)))
+    /// The answer 402, with a reason and an extension that is made for it.
+    pub(crate) fn challenge(paywall: &Paywall, reason: Option<Code>, extension: Option<(String, Raw)>) -> Self {
+        Self(Box::new(challenge(paywall, reason, extension)))
     }
 
     pub(crate) fn with_headers(mut self, change: impl FnOnce(&mut HeaderMap)) -> Self {
@@ -131,8 +131,8 @@ pub(crate) fn json(status: StatusCode, body: Vec<u8>, cache_control: &'static st
 }
 
 /// The answer 402 in both versions.
-pub(crate) fn challenge(paywall: &Paywall, reason: Option<Code>) -> Response {
-    let PaywallAnswer { headers, body } = paywall.answer(reason);
+pub(crate) fn challenge(paywall: &Paywall, reason: Option<Code>, extension: Option<(String, Raw)>) -> Response {
+    let PaywallAnswer { headers, body } = paywall.answer_with(reason, extension);
     let mut response = empty(StatusCode::PAYMENT_REQUIRED);
     *response.body_mut() = Body::from(body);
     for (name, value) in headers {

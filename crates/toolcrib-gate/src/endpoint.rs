@@ -24,7 +24,7 @@ use tracing::Instrument as _;
 use crate::admitted::Admitted;
 use crate::answer::{self, Refusal, Stop};
 use crate::gate::delegation;
-use crate::gate::terms::{Asked, Terms, Unproven};
+use crate::gate::terms::{Asked, Presented, Terms, Unproven};
 use crate::rate::Wait;
 use crate::tool::Context;
 use crate::tools::{Served, Shared};
@@ -69,22 +69,36 @@ async fn call(shared: Arc<Shared>, tool: &Arc<Served>, request: Request, seen: &
     }
     let terms = tool.gate.terms.as_ref();
     let stop = |terms: &Terms, unproven| stop(&shared, tool, terms, unproven);
-    let signed = terms.map(|terms| Terms::read(&head.headers).map_err(|unproven| stop(terms, unproven))).transpose()?;
+    let presented = terms.map(|terms| terms.read(&head.headers).map_err(|unproven| stop(terms, unproven))).transpose()?;
     let busy = || Refusal::new(StatusCode::SERVICE_UNAVAILABLE, codes::gate::BUSY).retry_after(RETRY_SECONDS);
     let reading = shared.reading.try_acquire().map_err(|_| busy())?;
     let body = read(body, &head.headers, if parameters.is_some() { 0 } else { tool.max_input }).await?;
     let target = head.uri.path_and_query().map_or("/", |target| target.as_str());
-    let (mut proven, mut delegated_for) = (None, None);
-    if let (Some(terms), Some(payment)) = (terms, signed) {
-        let asked = Asked { method: head.method.as_str(), target, body: &body };
-        let found = terms.verify(payment, &head.headers, asked, shared.clock.now()).await;
-        let found = found.map_err(|unproven| stop(terms, unproven))?;
-        seen.caller(found.caller.account);
-        // A payment whose time is over is on the chain for everybody to send again; it must not use up what its payer may call.
-        if !found.is_over {
-            shared.limiter.account(found.caller.account).map_err(too_often)?;
+    let (mut proven, mut signed_in, mut delegated_for) = (None, None, None);
+    if let (Some(terms), Some(presented)) = (terms, presented) {
+        let now = shared.clock.now();
+        match (presented, terms.sign_in()) {
+            (Presented::SignIn(presented), Some(sign_in)) => {
+                let found = sign_in.verify(*presented, &shared.sign_in_key, now).await;
+                let found = found.map_err(|unproven| stop(terms, unproven))?;
+                seen.caller(found.caller.account);
+                shared.limiter.account(found.caller.account).map_err(too_often)?;
+                signed_in = Some(found);
+            }
+            // Read by the sign-in that is not there: never.
+            (Presented::SignIn(_), None) => return Err(stop(terms, Unproven::Challenge(None))),
+            (Presented::Payment(payment), _) => {
+                let asked = Asked { method: head.method.as_str(), target, body: &body };
+                let found = terms.verify(*payment, &head.headers, asked, now).await;
+                let found = found.map_err(|unproven| stop(terms, unproven))?;
+                seen.caller(found.caller.account);
+                // A payment whose time is over is on the chain for everybody to send again; it must not use up what its payer may call.
+                if !found.is_over {
+                    shared.limiter.account(found.caller.account).map_err(too_often)?;
+                }
+                proven = Some(found);
+            }
         }
-        proven = Some(found);
         delegated_for = delegation::read(&head.headers, tool.gate.access.as_ref())?;
     }
     let data = tool.gate.access.as_ref().map(|access| access.data(&head.headers)).transpose()?.unwrap_or_default();
@@ -97,7 +111,7 @@ async fn call(shared: Arc<Shared>, tool: &Arc<Served>, request: Request, seen: &
     drop(reading);
     let context = Context {
         slug: tool.slug.clone(),
-        caller: proven.as_ref().map(|proven| proven.caller),
+        caller: proven.as_ref().map(|proven| proven.caller).or_else(|| signed_in.as_ref().map(|signed| signed.caller)),
         delegated_for,
         tool: terms.and_then(Terms::tool),
         paid: None,
@@ -112,7 +126,11 @@ async fn call(shared: Arc<Shared>, tool: &Arc<Served>, request: Request, seen: &
         let (shared, tool, seen, span) = (shared.clone(), tool.clone(), seen.clone(), seen.span().clone());
         let serving = async move {
             let _permit = permit;
-            Admitted { shared: &shared, tool: &tool, data, body_hash, seen }.serve(proven, input, context).await
+            let admitted = Admitted { shared: &shared, tool: &tool, data, body_hash, seen };
+            match signed_in {
+                Some(signed) => admitted.serve_signed_in(&signed, input, context).await,
+                None => admitted.serve(proven, input, context).await,
+            }
         };
         tokio::spawn(serving.instrument(span))
     };
@@ -201,7 +219,7 @@ fn stop(shared: &Shared, tool: &Served, terms: &Terms, unproven: Unproven) -> St
             Refusal::new(StatusCode::BAD_GATEWAY, codes::access::UNAVAILABLE).retry_after(RETRY_SECONDS).into()
         }
         Unproven::Malformed(refusal) => refusal.into(),
-        Unproven::Challenge(reason) => Stop::challenge(terms.paywall(), reason),
+        Unproven::Challenge(reason) => terms.challenge(&shared.sign_in_key, shared.clock.now(), reason),
     }
 }
 

@@ -87,6 +87,9 @@ pub enum SetupError {
         /// Which tool.
         slug: String,
     },
+    /// The secret of sign-in challenges cannot be used.
+    #[error("there is no usable secret for sign-in challenges: it needs at least 16 bytes")]
+    SignInKey,
     /// No challenge can be made.
     #[error("{slug}: no challenge can be made: {}", first(findings))]
     Challenge {
@@ -112,6 +115,7 @@ impl SetupError {
             Self::Priced { .. } => codes::gate::PRICED,
             Self::NoPrice { .. } => codes::gate::NO_PRICE,
             Self::NoStore { .. } => codes::gate::NO_STORE,
+            Self::SignInKey => codes::gate::SIGN_IN_KEY,
             Self::Challenge { .. } => codes::gate::CHALLENGE,
         }
     }

@@ -12,11 +12,13 @@ use toolcrib_chain::rpc::Chain;
 use toolcrib_core::caip::ToolRef;
 use toolcrib_core::x402::TimePolicy;
 
+use self::sign_in::SignInSettings;
 use crate::settle::Settle;
 
 pub(crate) mod access;
 pub(crate) mod delegation;
 mod recipient;
+pub(crate) mod sign_in;
 pub(crate) mod terms;
 
 pub use access::{ACCESS_TIME, FACTS_SECONDS, MAX_SHOWN_DATA_BYTES, MAX_SHOWN_REQUIREMENTS, X_TOOL_ACCESS_DATA};
@@ -82,6 +84,7 @@ pub struct IdentityGate {
     pub(crate) times: TimePolicy,
     pub(crate) bound_only: bool,
     pub(crate) contract_accounts: Vec<Chain>,
+    pub(crate) sign_in: SignInSettings,
 }
 
 impl IdentityGate {
@@ -128,6 +131,22 @@ impl IdentityGate {
     #[must_use]
     pub fn contract_accounts(mut self, chain: Chain) -> Self {
         self.contract_accounts = vec![chain];
+        self
+    }
+
+    /// Does not offer the x402 extension `sign-in-with-x`, by which callers sign a message for this endpoint (EIP-4361) instead of a
+    /// transfer of nothing. Gates that take [bound signatures only](Self::bound_only) never offer it.
+    #[must_use]
+    pub const fn without_sign_in_with_x(mut self) -> Self {
+        self.sign_in.without_x = true;
+        self
+    }
+
+    /// Takes `Authorization: SIWE` too, as clients sent it before x402: a message of the caller's own for this endpoint (EIP-4361), with
+    /// a nonce that the caller chose. Each is taken once.
+    #[must_use]
+    pub const fn siwe(mut self) -> Self {
+        self.sign_in.siwe = true;
         self
     }
 }
@@ -221,6 +240,7 @@ pub struct PredicateGate {
     pub(crate) contract_accounts: Vec<Chain>,
     pub(crate) delegation: Option<Address>,
     pub(crate) recipient: Option<Arc<dyn Recipient>>,
+    pub(crate) sign_in: SignInSettings,
 }
 
 impl PredicateGate {
@@ -237,6 +257,7 @@ impl PredicateGate {
             contract_accounts: Vec::new(),
             delegation: None,
             recipient: None,
+            sign_in: SignInSettings::default(),
         }
     }
 
@@ -292,6 +313,22 @@ impl PredicateGate {
     #[must_use]
     pub fn contract_accounts(mut self, chain: Chain) -> Self {
         self.contract_accounts = vec![chain];
+        self
+    }
+
+    /// Does not offer the x402 extension `sign-in-with-x`, by which callers sign a message for this endpoint (EIP-4361) instead of a
+    /// transfer of nothing. Gates that take [bound signatures only](Self::bound_only) never offer it.
+    #[must_use]
+    pub const fn without_sign_in_with_x(mut self) -> Self {
+        self.sign_in.without_x = true;
+        self
+    }
+
+    /// Takes `Authorization: SIWE` too, as clients sent it before x402: a message of the caller's own for this endpoint (EIP-4361), with
+    /// a nonce that the caller chose. Each is taken once.
+    #[must_use]
+    pub const fn siwe(mut self) -> Self {
+        self.sign_in.siwe = true;
         self
     }
 

@@ -21,10 +21,12 @@ use toolcrib_core::slug::Slug;
 use toolcrib_core::tool::ToolManifest;
 use toolcrib_core::url::Origin;
 use toolcrib_store::replay::{Limits, MAX_ROUTE_BYTES, MemoryReplay, ReplayStore};
+use zeroize::Zeroizing;
 
 use crate::answer::Refusal;
 use crate::error::{SetupError, SetupErrors};
 use crate::gate::access::Access;
+use crate::gate::sign_in::{MIN_KEY_BYTES, NonceKey};
 use crate::gate::terms::Terms;
 use crate::metrics::{Metrics, ToolMetrics};
 use crate::query::Parameters;
@@ -57,6 +59,7 @@ pub struct Tools {
     clock: Arc<dyn Clock + Send + Sync>,
     on_fault: Arc<OnFault>,
     usage: Option<Usage>,
+    sign_in_key: Option<Zeroizing<Vec<u8>>>,
 }
 
 type OnFault = dyn Fn(&Fault<'_>) + Send + Sync;
@@ -83,6 +86,7 @@ impl Tools {
             clock: Arc::new(SystemClock),
             on_fault: Arc::new(|_| ()),
             usage: None,
+            sign_in_key: None,
         }
     }
 
@@ -136,6 +140,14 @@ impl Tools {
         self
     }
 
+    /// The secret that nonces of sign-in challenges are made with, at least 16 random bytes. Servers behind one origin must have the same,
+    /// or a challenge of one is not accepted by another. Without this call it is random and ends with the process.
+    #[must_use]
+    pub fn sign_in_key(mut self, secret: &[u8]) -> Self {
+        self.sign_in_key = Some(Zeroizing::new(secret.to_vec()));
+        self
+    }
+
     /// Checks everything, and gives a server or all that is wrong.
     pub fn build(self) -> Result<Server, SetupErrors> {
         let origin = Origin::parse(&self.origin).map_err(|fault| {
@@ -168,12 +180,19 @@ impl Tools {
             return Err(SetupErrors(errors));
         }
         let store = self.store.unwrap_or_else(|| Arc::new(MemoryReplay::new(Limits::default())));
+        let sign_in_key = match &self.sign_in_key {
+            Some(secret) if secret.len() >= MIN_KEY_BYTES => Some(NonceKey::of(secret)),
+            Some(_) => None,
+            None => NonceKey::random(),
+        };
+        let sign_in_key = sign_in_key.ok_or_else(|| SetupErrors(vec![SetupError::SignInKey]))?;
         let shared = Shared {
             used: Arc::new(Used::new(store)),
             limiter: Limiter::new(self.rates),
             clock: self.clock,
             on_fault: self.on_fault,
             usage: self.usage,
+            sign_in_key,
             metrics: Metrics::default(),
             reading: Semaphore::new(MAX_READING),
             running: Arc::new(Semaphore::new(MAX_RUNNING)),
@@ -267,6 +286,7 @@ pub(crate) struct Shared {
     pub(crate) clock: Arc<dyn Clock + Send + Sync>,
     pub(crate) on_fault: Arc<OnFault>,
     pub(crate) usage: Option<Usage>,
+    pub(crate) sign_in_key: NonceKey,
     pub(crate) metrics: Metrics,
     pub(crate) reading: Semaphore,
     pub(crate) running: Arc<Semaphore>,

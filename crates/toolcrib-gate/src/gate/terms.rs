@@ -25,8 +25,9 @@ use toolcrib_core::x402::{
 use toolcrib_store::replay::Proof;
 
 use super::access::ACCESS_TIME;
+use super::sign_in::{self, NonceKey, SignIn, SignInSettings};
 use super::{IdentityGate, PaidGate, PredicateGate};
-use crate::answer::Refusal;
+use crate::answer::{Refusal, Stop};
 use crate::tool::Caller;
 
 /// For how long challenges ask signatures to be good, in seconds. Enough for a person to confirm, and it keeps the store small.
@@ -52,6 +53,15 @@ pub(crate) struct Terms {
     origin: String,
     /// Whether results are kept for payers who come back.
     keeps_results: bool,
+    /// How callers may sign in instead. Never where money is asked for.
+    sign_in: Option<SignIn>,
+}
+
+/// What a request brings to prove who calls. Nothing of it was checked.
+#[derive(Debug)]
+pub(crate) enum Presented {
+    Payment(Box<Payment>),
+    SignIn(Box<sign_in::Presented>),
 }
 
 /// The request as the signature may commit to it.
@@ -110,7 +120,8 @@ impl Terms {
         };
         let offer = token.and_then(|token| Offer::exact(&token, Amount::new(U256::ZERO), pay_to, IDENTITY_SECONDS));
         let offer = offer.ok_or_else(|| vec![Finding::new(codes::gate::CHALLENGE)])?;
-        Self::new(vec![offer], extensions, manifest, gate.times, gate.bound_only, Some(tool))?.judged_on(&gate.contract_accounts)
+        let terms = Self::new(vec![offer], extensions, manifest, gate.times, gate.bound_only, Some(tool))?;
+        terms.judged_on(&gate.contract_accounts)?.signing_in(gate.sign_in, manifest)
     }
 
     /// Asks for a signature and nothing else.
@@ -120,7 +131,8 @@ impl Terms {
         let offer = token.filter(|_| !pay_to.is_zero());
         let offer = offer.and_then(|token| Offer::exact(&token, Amount::new(U256::ZERO), pay_to, IDENTITY_SECONDS));
         let offer = offer.ok_or_else(|| vec![Finding::new(codes::gate::CHALLENGE)])?;
-        Self::new(vec![offer], Vec::new(), manifest, gate.times, gate.bound_only, gate.tool)?.judged_on(&gate.contract_accounts)
+        let terms = Self::new(vec![offer], Vec::new(), manifest, gate.times, gate.bound_only, gate.tool)?;
+        terms.judged_on(&gate.contract_accounts)?.signing_in(gate.sign_in, manifest)
     }
 
     /// Asks for the prices of the manifest, all of them.
@@ -173,7 +185,8 @@ impl Terms {
         let domains: Option<Vec<_>> = paywall.offers().iter().map(|offer| offer.token().map(domain)).collect();
         let domains = domains.ok_or_else(|| vec![Finding::new(codes::gate::CHALLENGE)])?;
         let nodes = vec![None; domains.len()];
-        Ok(Self { paywall, domains, nodes, times, bound_only, tool, origin: endpoint.origin().to_string(), keeps_results: false })
+        let origin = endpoint.origin().to_string();
+        Ok(Self { paywall, domains, nodes, times, bound_only, tool, origin, keeps_results: false, sign_in: None })
     }
 
     /// Takes signatures of accounts with code where there is a node to ask them.
@@ -189,6 +202,33 @@ impl Terms {
         Ok(self)
     }
 
+    /// Lets callers sign in with a message, on the chain that identity is signed for.
+    fn signing_in(mut self, settings: SignInSettings, manifest: &ToolManifest) -> Result<Self, Vec<Finding>> {
+        if self.bound_only {
+            // A message commits to no call.
+            return if settings.siwe { Err(vec![Finding::new(codes::sign_in::BOUND_ONLY)]) } else { Ok(self) };
+        }
+        let chain = self.paywall.offers().first().and_then(|offer| offer.network.evm_id());
+        self.sign_in = chain.map(|chain| SignIn {
+            settings,
+            endpoint: manifest.endpoint().clone(),
+            chain,
+            node: self.nodes.first().cloned().flatten(),
+            max_age: i64::try_from(self.times.max_seconds).unwrap_or(i64::MAX),
+        });
+        Ok(self)
+    }
+
+    /// The answer 402, with a reason.
+    pub(crate) fn challenge(&self, key: &NonceKey, now: UnixTime, reason: Option<Code>) -> Stop {
+        let extension = self.sign_in.as_ref().and_then(|sign_in| sign_in.extension(key, now));
+        Stop::challenge(&self.paywall, reason, extension)
+    }
+
+    pub(crate) const fn sign_in(&self) -> Option<&SignIn> {
+        self.sign_in.as_ref()
+    }
+
     pub(crate) const fn paywall(&self) -> &Paywall {
         &self.paywall
     }
@@ -197,11 +237,15 @@ impl Terms {
         self.tool
     }
 
-    /// Reads the payment among the headers, before a byte of the body.
-    pub(crate) fn read(headers: &HeaderMap) -> Result<Payment, Unproven> {
+    /// Reads the payment or the sign-in message among the headers, before a byte of the body. A payment goes first.
+    pub(crate) fn read(&self, headers: &HeaderMap) -> Result<Presented, Unproven> {
         let pairs = headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
-        let Some(reading) = read_payment_headers(pairs) else { return Err(Unproven::Challenge(None)) };
-        reading.into_result().map_err(|findings| Unproven::Malformed(malformed(&findings)))
+        if let Some(reading) = read_payment_headers(pairs) {
+            let payment = reading.into_result().map_err(|findings| Unproven::Malformed(malformed(&findings)))?;
+            return Ok(Presented::Payment(Box::new(payment)));
+        }
+        let presented = self.sign_in.as_ref().and_then(|sign_in| sign_in.read(headers));
+        presented.ok_or(Unproven::Challenge(None))?.map(|presented| Presented::SignIn(Box::new(presented)))
     }
 
     /// Checks everything about a payment: what it is for, when, for which call, and who signed. Waits for nobody, unless there is a
@@ -297,7 +341,12 @@ const ACCOUNT_SHAPE: [Code; 4] = [
 ];
 
 /// Whether an account has signed: by recovery, or, where there is a node, as the account itself says if it has code.
-async fn signed(node: Option<&Chain>, account: Address, digest: B256, signature: &[u8]) -> Result<Result<(), Code>, Unproven> {
+pub(super) async fn signed(
+    node: Option<&Chain>,
+    account: Address,
+    digest: B256,
+    signature: &[u8],
+) -> Result<Result<(), Code>, Unproven> {
     let Some(node) = node else {
         let checked = StrictSignature::from_slice(signature).and_then(|signature| signature.check(digest, account));
         return Ok(checked.map_err(|error| error.code()));

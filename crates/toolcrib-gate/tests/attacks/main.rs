@@ -12,6 +12,7 @@
 //! | [`liar`] | facilitators that move the money and say something else, or say it too early: T13 |
 //! | [`surface`] | paths, hosts, caches: T17 to T19, T21 |
 //! | [`own_key`] | settling with a key of one's own: T20 |
+//! | [`sign_in`] | one sign-in message, used more than once |
 //! | [`malformed`] | headers that nobody sends in good faith |
 //! | [`crashes`] | the server is killed at every step |
 //! | [`lost_answers`] | stock clients that come back for an answer |
@@ -39,6 +40,7 @@ mod room;
 mod scripted;
 mod settlements;
 mod shop;
+mod sign_in;
 #[path = "../../../toolcrib-store/tests/support/mod.rs"]
 mod stores;
 mod surface;

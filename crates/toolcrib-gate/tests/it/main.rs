@@ -15,6 +15,7 @@ mod recipient;
 mod routes;
 mod settle;
 mod setup;
+mod sign_in;
 mod till;
 mod tls;
 mod tracing;

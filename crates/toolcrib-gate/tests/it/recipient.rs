@@ -50,9 +50,15 @@ async fn a_signature_for_one_endpoint_is_worth_nothing_at_another() {
         recipients.push((challenges, expected.pay_to()));
     }
     let plain = post(at, "/plain", &[], &json!({})).await.challenges();
-    assert_eq!((plain[1].accepts[0].pay_to.evm_address(), plain[1].extensions.len()), (Some(creator()), 0));
+    assert_eq!(
+        (plain[1].accepts[0].pay_to.evm_address(), EndpointBinding::announced(&plain[1].extensions)),
+        (Some(creator()), None)
+    );
     let fixed = post(at, "/fixed", &[], &json!({})).await.challenges();
-    assert_eq!((fixed[1].accepts[0].pay_to.evm_address(), fixed[1].extensions.len()), (Some(Address::repeat_byte(5)), 0));
+    assert_eq!(
+        (fixed[1].accepts[0].pay_to.evm_address(), EndpointBinding::announced(&fixed[1].extensions)),
+        (Some(Address::repeat_byte(5)), None)
+    );
 
     let (challenges, to) = &recipients[0];
     for version in [Version::V1, Version::V2] {
