@@ -7,7 +7,7 @@ use toolcrib_core::caip::ToolRef;
 use toolcrib_core::finding::Finding;
 use toolcrib_core::schema::Prefilled;
 
-use crate::Terms;
+use crate::{SignInTerms, Terms};
 
 /// What somebody has to agree to. All text of tools in it is foreign: escape it before it is shown.
 #[derive(Clone, Debug)]
@@ -28,6 +28,13 @@ pub enum Question<'q> {
         asked: Terms,
         /// In what it differs.
         findings: &'q [Finding],
+    },
+    /// The server wants the account to sign a message (EIP-4361). It moves no money; it shows who calls.
+    SignIn {
+        /// The tool; `None` for a URL.
+        tool: Option<ToolRef>,
+        /// What is signed, by whom, for whom, on which chain.
+        terms: &'q SignInTerms,
     },
     /// The schema fixes values of the input.
     Fixed {

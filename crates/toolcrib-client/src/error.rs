@@ -289,6 +289,26 @@ pub enum CallError {
         /// Which one.
         payment: PaymentId,
     },
+    /// The message that a server wants to be signed is not one that we sign.
+    #[error("not signed in: {detail}")]
+    SignIn {
+        /// The rule that it breaks.
+        code: Code,
+        /// How. Escaped.
+        detail: String,
+    },
+    /// Nobody agreed to sign in.
+    #[error("nobody agreed to sign in at {}", escape_for_display(.domain))]
+    SignInNotApproved {
+        /// Where.
+        domain: String,
+    },
+    /// The server does not accept the signed message.
+    #[error("the server does not accept the sign-in: {}", .words.shown())]
+    SignInRefused {
+        /// What it says.
+        words: ServerWords,
+    },
     /// A header or URL cannot be made.
     #[error("{what} cannot be used: {reason}")]
     Setting {
@@ -338,6 +358,9 @@ impl CallError {
             Self::Output { .. } => code::OUTPUT,
             Self::OutputNotJson { .. } => code::OUTPUT_NOT_JSON,
             Self::NotResumable { .. } => code::NOT_RESUMABLE,
+            Self::SignIn { code, .. } => *code,
+            Self::SignInNotApproved { .. } => toolcrib_core::codes::sign_in::NOT_APPROVED,
+            Self::SignInRefused { .. } => code::SIGN_IN_REFUSED,
             Self::Setting { .. } => code::SETTING,
         }
     }

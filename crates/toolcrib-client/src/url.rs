@@ -9,8 +9,9 @@ use toolcrib_core::x402::Challenge;
 use toolcrib_core::x402::asset::is_test_chain;
 
 use crate::approver::Question;
-use crate::steps::{Basis, Candidate, Fit, Request, check_size, no_answer, payable, read_challenge};
-use crate::{CallError, CallMethod, Called, Client, Consent, ServerWords, Terms, Usdc};
+use crate::denial::Subject;
+use crate::steps::{Basis, Candidate, Fit, Request, check_size, no_answer, payable, read_challenge, wanted};
+use crate::{CallError, CallMethod, Called, Client, Consent, ServerWords, SignInRequest, Terms, Usdc};
 
 /// What a URL may ask for. By default nothing: not even a proof of identity.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -25,6 +26,8 @@ pub struct UrlPolicy {
     pub dev_chain: Option<u64>,
     /// Amounts above what is paid without asking are agreed to, as far as the spend policy's caps go.
     pub yes: bool,
+    /// Signing in with a message is agreed to, where the URL asks for that and nothing else.
+    pub sign_in: bool,
 }
 
 impl UrlPolicy {
@@ -66,9 +69,17 @@ impl Client {
                     exchanges: vec![exchange],
                 });
             }
-            402 => {}
+            401 | 402 => {}
             300..=399 => return Err(CallError::Redirected { status: response.status, payment: None }),
             _ => return Err(CallError::Refused { words: ServerWords::of(&response), payment: None }),
+        }
+        if let Some(wanted) = wanted(&exchange, &response) {
+            let (headers, subject, exchanges) = (Vec::new(), Subject::default(), vec![exchange]);
+            let request = SignInRequest { basis: Basis::Url, request, wanted: wanted?, headers, subject, exchanges };
+            return self.sign_in(request, policy.sign_in).await;
+        }
+        if response.status != 402 {
+            return Err(CallError::Refused { words: ServerWords::of(&response), payment: None });
         }
         let challenge = read_challenge(&exchange, &response)?;
         let candidates = candidates(&challenge, policy)?;

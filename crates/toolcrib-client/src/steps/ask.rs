@@ -13,7 +13,7 @@ use toolcrib_verify::Verified;
 
 use super::choose::{Stated, choose, misfit, terms_of, unpayable_pricing};
 use super::pay::read_output;
-use super::{CallMethod, CallOptions, Called, Candidate, Request, read_challenge};
+use super::{CallMethod, CallOptions, Called, Candidate, Request, SignInRequest, read_challenge, sign_in};
 use crate::approver::Question;
 use crate::client::Exchanges;
 use crate::denial::Subject;
@@ -30,6 +30,8 @@ pub enum Asked {
     Served(Box<Called>),
     /// It asks for a payment or a proof of identity.
     Quoted(Box<Quote>),
+    /// It asks for a signed message (EIP-4361) and nothing else.
+    SignIn(Box<SignInRequest>),
 }
 
 /// What a tool asks for, held against its manifest: only offers that may be signed for are in it.
@@ -162,10 +164,17 @@ impl Client {
                     exchanges: vec![exchange],
                 })));
             }
-            402 => {}
+            401 | 402 => {}
             300..=399 => return Err(CallError::Redirected { status: response.status, payment: None }),
             403 => return Err(self.denied(tool, None, &subject, &response).await),
             _ => return Err(CallError::Refused { words: ServerWords::of(&response), payment: None }),
+        }
+        if let Some(wanted) = sign_in::wanted(&exchange, &response) {
+            let request = SignInRequest::of_tool(verified, outputs, request, wanted?, exchange);
+            return Ok(Asked::SignIn(Box::new(SignInRequest { headers, subject, ..request })));
+        }
+        if response.status != 402 {
+            return Err(CallError::Refused { words: ServerWords::of(&response), payment: None });
         }
         let challenge = read_challenge(&exchange, &response)?;
         let candidates = self.candidates(&verified, &challenge, &options.consent).await?;

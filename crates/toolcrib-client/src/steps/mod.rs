@@ -10,6 +10,7 @@
 //! - `approve`: policy, questions, verification once more, reservation.
 //! - `pay`: signature, the one retry, ledger, output.
 //! - `receipt`: what the server states about the settlement, held against the chain.
+//! - `sign_in`: a signed message in place of a payment, for servers that ask for nothing else.
 
 use alloy_primitives::{Address, B256, Bytes};
 use serde_json::Value as Json;
@@ -25,17 +26,20 @@ mod choose;
 mod pay;
 mod receipt;
 mod request;
+mod sign_in;
 
 pub use approve::{Approved, REVERIFY_SECONDS};
 pub use ask::{Asked, Plan, Quote};
 pub use pay::MAX_LIFETIME_SECONDS;
 pub use receipt::CHECK_LIMIT;
+pub use sign_in::{SignInRequest, SignInTerms};
 
 pub(crate) use approve::{Basis, check_size};
 pub(crate) use ask::{no_answer, outputs_of};
 pub(crate) use choose::{Candidate, Fit, payable};
 pub(crate) use pay::{Sent, credentials, finish, for_the_record};
 pub(crate) use request::{Request, read_challenge};
+pub(crate) use sign_in::wanted;
 
 use crate::ledger::{Evidence, PaymentId, State};
 use crate::{CallError, Client, Terms, Usdc};
@@ -72,6 +76,8 @@ pub struct Consent {
     pub terms: Option<Terms>,
     /// This account is known to run the tool, so that a proof of identity may be made out to it.
     pub operator: Option<Address>,
+    /// Signing in with a message is agreed to, where the tool asks for that.
+    pub sign_in: bool,
     /// Only a tool with this manifest is meant: what was looked at before. Another one gets nothing, not even the input.
     pub manifest: Option<B256>,
 }
@@ -151,6 +157,7 @@ impl Client {
                 let approved = self.approve(*quote, &options.consent).await?;
                 self.pay(approved).await
             }
+            Asked::SignIn(request) => self.sign_in(*request, options.consent.sign_in).await,
         }
     }
 }

@@ -148,7 +148,7 @@ fn make_nonce(approved: &Approved) -> Result<(B256, Option<B256>), CallError> {
     }
 }
 
-fn random() -> Result<B256, CallError> {
+pub(super) fn random() -> Result<B256, CallError> {
     let mut bytes = B256::ZERO;
     getrandom::fill(bytes.as_mut_slice()).map_err(|_| SpendError::Random)?;
     Ok(bytes)

@@ -108,7 +108,7 @@ fn encode(text: &str, out: &mut String) {
 }
 
 /// An answer in the form that challenges are read from.
-fn answer_of(exchange: &Exchange, response: &Response) -> ProbeAnswer {
+pub(super) fn answer_of(exchange: &Exchange, response: &Response) -> ProbeAnswer {
     ProbeAnswer {
         method: match exchange.method {
             evidence::Method::Get => Method::Get,

@@ -13,6 +13,7 @@ mod lying_node;
 mod open_payments;
 mod processes;
 mod receipts;
+mod sign_in;
 mod world;
 
 #[path = "../../../toolcrib-store/tests/support/mod.rs"]

@@ -114,6 +114,9 @@ impl Approver for Says {
             Question::Spend { .. } => "spend".to_owned(),
             Question::Differs { asked, .. } => format!("differs {}", asked.amount),
             Question::Fixed { values, .. } => format!("fixed {}", values.len()),
+            Question::SignIn { terms, .. } => {
+                format!("sign in {} at {} for {} on {}", terms.account, terms.domain, terms.uri, terms.chain)
+            }
             _ => "something else".to_owned(),
         });
         if let Some(clock) = &self.meanwhile {

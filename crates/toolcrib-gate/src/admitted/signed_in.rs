@@ -24,6 +24,7 @@ impl Admitted<'_> {
             route: &self.tool.route,
             body_hash: self.body_hash,
             proof: None,
+            payment_id: None,
         };
         let ticket = match store.reserve(&signed.key, &reservation, now).await {
             Ok(Reserve::Reserved(ticket)) => ticket,

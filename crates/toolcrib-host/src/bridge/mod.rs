@@ -166,6 +166,8 @@ impl Bridge {
         let asked = self.client.ask(tool, &input, &options).await.map_err(|error| fault(&error))?;
         let called = match asked {
             Asked::Served(called) => *called,
+            // The text of a server that nobody has seen is not signed: the client's own approver decides.
+            Asked::SignIn(request) => self.client.sign_in(*request, false).await.map_err(|error| fault(&error))?,
             Asked::Quoted(quote) => {
                 let approved = self.client.approve(*quote, &options.consent).await.map_err(|error| fault(&error))?;
                 // A proof of identity costs nothing; everything else is what was shown.

@@ -1,0 +1,256 @@
+//! Servers that want a signed message instead of a payment (EIP-4361): the x402 extension `sign-in-with-x`, where a 402 offers nothing
+//! else, and `Authorization: SIWE` of gates that are older than x402.
+//!
+//! The message is built here, from fields that were checked: it is for the host that was called, about now, for a chain that may be
+//! signed for, and good for a short time. What is left of the server in it, a statement, is shown to whoever has to agree.
+
+use alloy_primitives::{Address, B256, hex};
+use toolcrib_chain::wallet::WalletError;
+use toolcrib_core::caip::ToolRef;
+use toolcrib_core::codes::{sign_in as code, x402};
+use toolcrib_core::evidence::{Exchange, Response};
+use toolcrib_core::finding::{Finding, Severity};
+use toolcrib_core::schema::Validator;
+use toolcrib_core::sign_in::siwe::{self, SignedMessage};
+use toolcrib_core::sign_in::siwx::{self, Proposal, SignedIn};
+use toolcrib_core::sign_in::{Message, Refused};
+use toolcrib_core::tool::ToolManifest;
+use toolcrib_core::x402::{Signature, read_answer};
+use toolcrib_verify::Verified;
+
+use super::ask::no_answer;
+use super::pay::{random, read_output};
+use super::request::answer_of;
+use super::{Basis, Called, REVERIFY_SECONDS, Request};
+use crate::approver::Question;
+use crate::client::Exchanges;
+use crate::denial::Subject;
+use crate::{CallError, Client, ServerWords};
+
+/// What a server wants to be signed in by.
+#[derive(Clone, Debug)]
+pub(crate) enum Wanted {
+    /// The header `SIGN-IN-WITH-X`, with this message.
+    WithX(Box<Proposal>),
+    /// `Authorization: SIWE`, with a message of our own.
+    Siwe,
+}
+
+/// A server that asks for a signed message, and the request that it goes with.
+///
+/// Made by [`Client::ask`](crate::Client::ask) only. It holds the verification that it rests on, so it cannot be copied or stored.
+#[derive(Debug)]
+pub struct SignInRequest {
+    pub(crate) basis: Basis,
+    pub(crate) request: Request,
+    pub(crate) wanted: Wanted,
+    pub(crate) headers: Vec<(&'static str, String)>,
+    pub(crate) subject: Subject,
+    pub(crate) exchanges: Exchanges,
+}
+
+/// What is about to be signed, for whoever has to agree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SignInTerms {
+    /// Who signs.
+    pub account: Address,
+    /// The site that it is for: host, and port unless it is 443.
+    pub domain: String,
+    /// The resource that it is for.
+    pub uri: String,
+    /// The chain that the account is looked at on.
+    pub chain: u64,
+    /// A sentence of the server. Foreign text: escape it before it is shown.
+    pub statement: Option<String>,
+    /// When it ends, as it is spelt; `None` when the message does not say.
+    pub expires: Option<String>,
+    /// The text that is signed, to the letter. ASCII and line breaks.
+    pub text: String,
+}
+
+impl SignInTerms {
+    fn of(message: &Message) -> Self {
+        let fields = message.fields();
+        Self {
+            account: fields.address,
+            domain: fields.domain.clone(),
+            uri: fields.uri.clone(),
+            chain: fields.chain_id,
+            statement: fields.statement.clone(),
+            expires: fields.expiration_time.as_ref().map(|time| time.as_str().to_owned()),
+            text: message.text().to_owned(),
+        }
+    }
+}
+
+/// Whether an answer asks for a signed message and nothing else.
+pub(crate) fn wanted(exchange: &Exchange, response: &Response) -> Option<Result<Wanted, CallError>> {
+    match response.status {
+        401 => asks_for_siwe(response).then_some(Ok(Wanted::Siwe)),
+        402 => {
+            let reading = read_answer(&answer_of(exchange, response));
+            let header = reading.header.as_ref()?;
+            let challenge = header.challenge.as_ref().filter(|challenge| challenge.accepts.is_empty())?;
+            let proposal = Proposal::announced(&challenge.extensions)?;
+            // That there are no offers is the point. Anything else that is wrong is a reason not to sign.
+            let is_flaw = |finding: &&Finding| finding.severity == Severity::Error && finding.code != x402::NO_OFFERS;
+            let findings: Vec<_> = reading.findings.iter().chain(&header.findings).filter(is_flaw).cloned().collect();
+            if !findings.is_empty() {
+                return Some(Err(CallError::Challenge { findings }));
+            }
+            Some(
+                proposal.map(|proposal| Wanted::WithX(Box::new(proposal))).map_err(|refused| sign_in_error(refused, "its offer")),
+            )
+        }
+        _ => None,
+    }
+}
+
+/// Gates of the reference SDK say in their hint what they want; others may say it in the header that is made for it.
+fn asks_for_siwe(response: &Response) -> bool {
+    let is_siwe =
+        |text: &str| text.trim_start().get(..siwe::SCHEME.len()).is_some_and(|start| start.eq_ignore_ascii_case(siwe::SCHEME));
+    if response.header("www-authenticate").any(is_siwe) {
+        return true;
+    }
+    let body: Option<serde_json::Value> = serde_json::from_slice(response.body.as_bytes()).ok();
+    let says = |key: &str| body.as_ref().and_then(|body| body.get(key)?.as_str()).is_some_and(|text| text.contains(HINT));
+    says("hint") || says("error")
+}
+
+const HINT: &str = "Authorization: SIWE";
+
+impl Client {
+    /// Signs in and calls again with it, once. Whoever has to agree is asked first, unless `is_agreed`.
+    pub async fn sign_in(&self, request: SignInRequest, is_agreed: bool) -> Result<Called, CallError> {
+        let SignInRequest { mut basis, request, wanted, headers, subject, mut exchanges } = request;
+        let wallet = self.inner.wallet.clone().ok_or(CallError::NoWallet)?;
+        let tool = basis.tool();
+        let message = self.message(&request, &wanted, tool, wallet.address())?;
+        let terms = SignInTerms::of(&message);
+        let question = Question::SignIn { tool, terms: &terms };
+        if !is_agreed && !self.inner.approver.approve(&question).await {
+            return Err(CallError::SignInNotApproved { domain: terms.domain });
+        }
+        basis = self.reverified(basis).await?;
+        let cleared = self.scope(terms.chain).await?.clear(&*wallet)?;
+        let signature = wallet.sign_message(message.text().as_bytes(), cleared).await?;
+        // A wallet that signs something else is not asked again, and what it signed is not sent.
+        let digest = toolcrib_chain::sign::message_digest(message.text().as_bytes());
+        signature.check(digest, terms.account).map_err(toolcrib_chain::Error::from)?;
+        let no_signature = || CallError::Wallet(WalletError::Refused { reason: "it gave no signature".to_owned() });
+        let signature = Signature::new(signature.canonical().to_vec()).ok_or_else(no_signature)?;
+        let too_long = || CallError::Setting { what: "the sign-in header", reason: "it is too long".to_owned() };
+        let header = match wanted {
+            Wanted::WithX(_) => (siwx::HEADER, SignedIn { message, signature }.to_header().ok_or_else(too_long)?),
+            Wanted::Siwe => ("Authorization", SignedMessage { message, signature }.to_header()),
+        };
+        let extra: Vec<_> = std::iter::once(&header).chain(&headers).map(|(name, value)| (*name, value.as_str())).collect();
+        let exchange = request.send(&self.inner.door, &extra, self.inner.limits).await?;
+        exchanges.push(exchange.clone());
+        let Some(response) = exchange.complete() else { return Err(no_answer(exchange)) };
+        match response.status {
+            200..=299 => {}
+            300..=399 => return Err(CallError::Redirected { status: response.status, payment: None }),
+            401 | 402 => return Err(CallError::SignInRefused { words: ServerWords::of(response) }),
+            403 => {
+                let words = || CallError::Refused { words: ServerWords::of(response), payment: None };
+                let Some(tool) = tool else { return Err(words()) };
+                return Err(self.denied(tool, None, &subject, response).await);
+            }
+            _ => return Err(CallError::Refused { words: ServerWords::of(response), payment: None }),
+        }
+        let (output, manifest_hash, prefilled) = match &basis {
+            Basis::Tool { verified, outputs } => {
+                let output = read_output(response, outputs.as_ref(), None)?;
+                (Some(output), Some(verified.manifest().hash()), verified.manifest().prefilled().to_vec())
+            }
+            Basis::Url => (serde_json::from_slice(response.body.as_bytes()).ok(), None, Vec::new()),
+        };
+        Ok(Called {
+            output,
+            body: response.body.0.clone(),
+            tool,
+            manifest_hash,
+            paid: None,
+            identity: Some(terms.account),
+            prefilled,
+            findings: Vec::new(),
+            exchanges,
+        })
+    }
+
+    /// The message, checked: for the host that was called, about now, on a chain that may be signed for.
+    fn message(&self, request: &Request, wanted: &Wanted, tool: Option<ToolRef>, account: Address) -> Result<Message, CallError> {
+        let message = match wanted {
+            Wanted::Siwe => {
+                let chain = self.inner.only_chain.or(tool.map(|tool| tool.chain)).or(request.chain).unwrap_or(BASE);
+                let nonce: B256 = random()?;
+                siwe::message(&request.url, account, chain, hex::encode(&nonce[..16]), self.now())
+            }
+            Wanted::WithX(proposal) => {
+                let chain = self.sign_in_chain(&proposal.chains, tool, request.chain)?;
+                proposal.message(account, chain)
+            }
+        };
+        let message = message.map_err(|fault| CallError::SignIn { code: fault.code(), detail: fault.to_string() })?;
+        message.check_origin(&request.url).map_err(|refused| {
+            let fields = message.fields();
+            sign_in_error(refused, &format!("{} at {}", fields.domain, fields.uri))
+        })?;
+        message.check_proposal(self.now()).map_err(|refused| sign_in_error(refused, fields_time(&message)))?;
+        Ok(message)
+    }
+
+    /// The chain to sign in on: the one that was named, else the tool's, else the first that is offered.
+    fn sign_in_chain(&self, offered: &[u64], tool: Option<ToolRef>, dev_chain: Option<u64>) -> Result<u64, CallError> {
+        let first = *offered
+            .first()
+            .ok_or(CallError::SignIn { code: code::CHAIN, detail: "no chain of the Ethereum kind is offered".to_owned() })?;
+        if let Some(allowed) = self.inner.only_chain {
+            return if offered.contains(&allowed) { Ok(allowed) } else { Err(CallError::OtherNetwork { asked: first, allowed }) };
+        }
+        let usual = tool.map(|tool| tool.chain).or(dev_chain);
+        Ok(usual.filter(|chain| offered.contains(chain)).unwrap_or(first))
+    }
+
+    /// Verifies a tool again if agreeing took time.
+    async fn reverified(&self, basis: Basis) -> Result<Basis, CallError> {
+        let Basis::Tool { verified, outputs } = basis else { return Ok(basis) };
+        if (0..=REVERIFY_SECONDS).contains(&self.now().since(verified.at())) {
+            return Ok(Basis::Tool { verified, outputs });
+        }
+        let before = verified.manifest().hash();
+        let verified = self.verify(verified.tool()).await?;
+        let after = verified.manifest().hash();
+        if before != after {
+            return Err(CallError::ChangedMeanwhile { before, after });
+        }
+        Ok(Basis::Tool { verified: Box::new(verified), outputs })
+    }
+}
+
+impl SignInRequest {
+    pub(super) fn of_tool(
+        verified: Verified<ToolManifest>,
+        outputs: Option<Validator>,
+        request: Request,
+        wanted: Wanted,
+        exchange: Exchange,
+    ) -> Self {
+        let basis = Basis::Tool { verified: Box::new(verified), outputs };
+        Self { basis, request, wanted, headers: Vec::new(), subject: Subject::default(), exchanges: vec![exchange] }
+    }
+}
+
+/// Where accounts sign in when nothing says which chain is meant: as the reference SDK does.
+const BASE: u64 = 8453;
+
+fn fields_time(message: &Message) -> &str {
+    message.fields().expiration_time.as_ref().unwrap_or(&message.fields().issued_at).as_str()
+}
+
+fn sign_in_error(Refused(code): Refused, what: &str) -> CallError {
+    CallError::SignIn { code, detail: format!("{}: {}", code.title(), toolcrib_core::text::escape_for_display(what)) }
+}
