@@ -26,9 +26,9 @@ impl Admitted<'_> {
             proof: None,
             payment_id: None,
         };
-        let ticket = match store.reserve(&signed.key, &reservation, now).await {
+        let ticket = match self.reserve(store, &signed.key, &reservation, now).await {
             Ok(Reserve::Reserved(ticket)) => ticket,
-            Ok(Reserve::AlreadyUsed { .. }) => return Err(self.challenge(codes::sign_in::REPLAYED)),
+            Ok(Reserve::AlreadyUsed { .. } | Reserve::IdInUse) => return Err(self.challenge(codes::sign_in::REPLAYED)),
             Ok(Reserve::Full) => {
                 self.shared.tell(self.tool, codes::store::FULL, "the replay store is full");
                 return Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, codes::store::FULL).retry_after(RETRY_SECONDS).into());

@@ -1,7 +1,6 @@
 //! Our gate against other people's x402 clients, with their facilitator and with a key of our own; our client against their servers.
 //!
 //! `interop/setup` installs them; without them these tests are recorded as skipped. Everything runs on this machine.
-
 //!
 //! | module | what runs |
 //! |---|---|
@@ -9,6 +8,7 @@
 //! | [`servers`] | our client against their servers |
 //! | [`late`] | their facilitator gives up before its transaction is mined |
 //! | [`two_gates`] | one payment at two gates that share their facilitator and nothing else |
+//! | [`sign_in`] | callers that sign a message instead of a payment |
 //! | [`kills`] | our gate is killed at random moments while their clients pay |
 
 #[expect(dead_code, reason = "the attacks need more of it")]
@@ -32,6 +32,7 @@ mod servers;
 #[expect(dead_code, reason = "the attacks need more of it")]
 #[path = "../attacks/shop.rs"]
 mod shop;
+mod sign_in;
 #[path = "../../../toolcrib-store/tests/support/mod.rs"]
 mod stores;
 mod two_gates;

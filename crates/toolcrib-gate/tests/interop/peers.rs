@@ -119,6 +119,14 @@ impl Peers {
         spawn_blocking(move || Server::start(&mut command, &script)).await.expect("the thread ends")
     }
 
+    /// Runs a script that calls a URL and prints one line of JSON.
+    pub(crate) async fn run(&self, script: &'static str, url: &str, settings: &[(&str, String)]) -> Value {
+        let mut command = quiet(Path::new("node"));
+        command.arg(self.path(script)).arg(url).envs(settings.iter().map(|(name, value)| (name, value)));
+        let line = spawn_blocking(move || output(&mut command, script)).await.expect("the thread ends");
+        serde_json::from_str(&line).unwrap_or_else(|error| panic!("{script}: {error}: {line}"))
+    }
+
     fn path(&self, below: &str) -> PathBuf {
         self.folder.join(below)
     }

@@ -23,11 +23,11 @@ use toolcrib_verify::Verifier;
 use crate::peers::{Peers, Server};
 use crate::world::{CHAIN_ID, CREATOR, HOLDER, PAUPER, PAYEE, PRICE, SETTLER, World, account, key};
 
-const HOST: &str = "shop.example.com";
+pub(crate) const HOST: &str = "shop.example.com";
 
 /// Names are at a public address, and every address is the server of the test.
 #[derive(Clone, Copy, Debug)]
-struct Here(SocketAddr);
+pub(crate) struct Here(pub(crate) SocketAddr);
 
 #[async_trait]
 impl Resolve for Here {

@@ -32,7 +32,7 @@ pub(crate) const PRICE: u64 = 10_000;
 const FUNDS: u64 = 1_000_000;
 /// Slots of the token that its constructor writes.
 const CONSTRUCTED_SLOTS: u64 = 12;
-const ORIGIN: &str = "https://tools.example.com";
+pub(crate) const ORIGIN: &str = "https://tools.example.com";
 
 /// Registers tools and is named in their manifests. Signatures of free calls are made out to it.
 pub(crate) const CREATOR: usize = 0;
@@ -128,6 +128,22 @@ impl World {
         Served { at, runs }
     }
 
+    /// Serves a tool whose callers say who they are, on this chain.
+    pub(crate) async fn serve_identity(&self) -> Served {
+        let runs = Arc::new(AtomicUsize::new(0));
+        let gate = Gate::identity().identity_chain(CHAIN_ID).siwe();
+        let predicate = Gate::predicate(self.registry.clone(), self.tool).siwe();
+        let tools = Tools::new(ORIGIN)
+            .rates(Rates { per_address: None, ..Rates::default() })
+            .tool(counting("who", false, gate.into(), &runs))
+            .tool(counting("free", false, predicate.into(), &runs));
+        let server = tools.build().expect("sound settings");
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let at = listener.local_addr().expect("bound");
+        tokio::spawn(server.serve(listener, std::future::pending()));
+        Served { at, runs }
+    }
+
     pub(crate) fn state(&self, served: &Served, payer: usize) -> State {
         State {
             payer: self.balance(account(payer)),
@@ -145,6 +161,16 @@ impl World {
 }
 
 impl Served {
+    /// How often tools ran.
+    pub(crate) fn runs(&self) -> usize {
+        self.runs.load(Ordering::SeqCst)
+    }
+
+    /// Where the server listens.
+    pub(crate) fn base(&self) -> String {
+        format!("http://{}", self.at)
+    }
+
     /// Where a tool is called in fact; its manifest and challenges name another place.
     pub(crate) fn url(&self, tool: &str) -> String {
         format!("http://{}/{tool}", self.at)
