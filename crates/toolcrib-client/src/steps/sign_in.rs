@@ -185,7 +185,9 @@ impl Client {
     fn message(&self, request: &Request, wanted: &Wanted, tool: Option<ToolRef>, account: Address) -> Result<Message, CallError> {
         let message = match wanted {
             Wanted::Siwe => {
-                let chain = self.inner.only_chain.or(tool.map(|tool| tool.chain)).or(request.chain).unwrap_or(BASE);
+                let usual = tool.map(|tool| tool.chain).or(request.chain).unwrap_or(BASE);
+                let allowed = self.inner.only_chains.as_ref().and_then(|allowed| allowed.first());
+                let chain = if self.is_allowed(usual) { usual } else { allowed.copied().unwrap_or(usual) };
                 let nonce: B256 = random()?;
                 siwe::message(&request.url, account, chain, hex::encode(&nonce[..16]), self.now())
             }
@@ -203,16 +205,16 @@ impl Client {
         Ok(message)
     }
 
-    /// The chain to sign in on: the one that was named, else the tool's, else the first that is offered.
+    /// The chain to sign in on, of those that are allowed: the tool's, else the first that is offered.
     fn sign_in_chain(&self, offered: &[u64], tool: Option<ToolRef>, dev_chain: Option<u64>) -> Result<u64, CallError> {
         let first = *offered
             .first()
             .ok_or(CallError::SignIn { code: code::CHAIN, detail: "no chain of the Ethereum kind is offered".to_owned() })?;
-        if let Some(allowed) = self.inner.only_chain {
-            return if offered.contains(&allowed) { Ok(allowed) } else { Err(CallError::OtherNetwork { asked: first, allowed }) };
-        }
-        let usual = tool.map(|tool| tool.chain).or(dev_chain);
-        Ok(usual.filter(|chain| offered.contains(chain)).unwrap_or(first))
+        let mut allowed = offered.iter().copied().filter(|chain| self.is_allowed(*chain));
+        let usual = tool.map(|tool| tool.chain).or(dev_chain).filter(|chain| offered.contains(chain) && self.is_allowed(*chain));
+        usual
+            .or_else(|| allowed.next())
+            .ok_or_else(|| CallError::OtherNetwork { asked: first, allowed: self.inner.only_chains.clone().unwrap_or_default() })
     }
 
     /// Verifies a tool again if agreeing took time.
