@@ -30,6 +30,9 @@ pub(crate) const TOOLCRIB_UPSTREAM: &str = "TOOLCRIB_UPSTREAM";
 /// The key for the directory that `serve --usage-url` reports to.
 pub(crate) const TOOLCRIB_USAGE_KEY: &str = "TOOLCRIB_USAGE_KEY";
 
+/// The secret that `serve` makes nonces of sign-in challenges with; servers behind one origin share it.
+pub(crate) const TOOLCRIB_SIGN_IN_KEY: &str = "TOOLCRIB_SIGN_IN_KEY";
+
 /// Where used payments are kept, unless `--store` says otherwise: `memory`, `sqlite:PATH` or a PostgreSQL URL.
 pub(crate) const TOOLCRIB_STORE: &str = "TOOLCRIB_STORE";
 
@@ -77,6 +80,7 @@ pub(crate) const DOCUMENTED: &[(&str, &str)] = &[
     (TOOLCRIB_WEBHOOK, "where `watch` sends drift, unless `--webhook` is given"),
     (TOOLCRIB_UPSTREAM, "the server that does the work of tools that `serve` serves, unless `--upstream` is given"),
     (TOOLCRIB_USAGE_KEY, "the key for the directory that `serve --usage-url` reports to"),
+    (TOOLCRIB_SIGN_IN_KEY, "the secret of `serve` for sign-in challenges; servers behind one origin share it (default: random)"),
     (TOOLCRIB_STORE, "where `serve` keeps used payments, unless `--store` is given: `memory`, `sqlite:PATH` or a PostgreSQL URL"),
     (TOOLCRIB_INDEX, "the database of an index, unless `--store` is given: `sqlite:PATH` or a PostgreSQL URL"),
     (TOOLCRIB_DIRECTORY, "setting `directory`: the directory that `tools` asks, unless `--directory` or `--store` is given"),

@@ -70,7 +70,8 @@ pub struct SignInTerms {
 }
 
 impl SignInTerms {
-    fn of(message: &Message) -> Self {
+    /// What a message says.
+    pub fn of(message: &Message) -> Self {
         let fields = message.fields();
         Self {
             account: fields.address,

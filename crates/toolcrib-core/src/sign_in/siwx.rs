@@ -75,14 +75,27 @@ impl Proposal {
 
     /// The extension of a challenge: its name and value.
     pub fn extension(&self) -> (String, Raw) {
-        let mut out = String::new();
+        let mut out = String::with_capacity(SCHEMA.len() + 1_024);
+        // Members are in the order of canonical JSON, so that the text needs no second reading; it is made for every answer.
         let mut object = ObjectWriter::open(&mut out);
         let mut info = ObjectWriter::open(object.key("info"));
+        let time = |time: &'_ Option<Timestamp>| time.as_ref().map(|time| time.as_str().to_owned());
+        let (expiration_time, not_before) = (time(&self.expiration_time), time(&self.not_before));
         info.text("domain", &self.domain);
-        write_texts(&mut info, self.texts());
+        write_texts(
+            &mut info,
+            [
+                ("expirationTime", expiration_time.as_deref()),
+                ("issuedAt", Some(self.issued_at.as_str())),
+                ("nonce", Some(&self.nonce)),
+                ("notBefore", not_before.as_deref()),
+                ("requestId", self.request_id.as_deref()),
+            ],
+        );
         write_resources(&mut info, self.resources.as_deref());
-        info.text("version", "1");
+        write_texts(&mut info, [("statement", self.statement.as_deref()), ("uri", Some(&self.uri)), ("version", Some("1"))]);
         info.close();
+        object.key("schema").push_str(SCHEMA);
         let chains = object.key("supportedChains");
         chains.push('[');
         for (at, chain) in self.chains.iter().enumerate() {
@@ -95,22 +108,8 @@ impl Proposal {
             entry.close();
         }
         chains.push(']');
-        object.key("schema").push_str(SCHEMA);
         object.close();
-        // Only strings and lists of them, so this is always JSON; canonical, as extensions are kept.
-        (EXTENSION.to_owned(), Raw::parse(&out).unwrap_or_else(Raw::null))
-    }
-
-    fn texts(&self) -> [(&'static str, Option<&str>); 7] {
-        [
-            ("statement", self.statement.as_deref()),
-            ("uri", Some(&self.uri)),
-            ("nonce", Some(&self.nonce)),
-            ("issuedAt", Some(self.issued_at.as_str())),
-            ("expirationTime", self.expiration_time.as_ref().map(Timestamp::as_str)),
-            ("notBefore", self.not_before.as_ref().map(Timestamp::as_str)),
-            ("requestId", self.request_id.as_deref()),
-        ]
+        (EXTENSION.to_owned(), Raw::canonical(out))
     }
 }
 

@@ -231,9 +231,9 @@ impl Raw {
         Self(text)
     }
 
-    /// The value `null`.
-    pub(crate) fn null() -> Self {
-        Self("null".to_owned())
+    /// A text that is canonical already.
+    pub(crate) const fn canonical(text: String) -> Self {
+        Self(text)
     }
 
     /// The value as JSON text.

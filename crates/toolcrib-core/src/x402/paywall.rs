@@ -79,8 +79,10 @@ impl Paywall {
         let error: String = error.chars().take(MAX_ERROR_CHARS).collect();
         let mut challenge = self.challenge(Some(&error));
         challenge.extensions.extend(extension);
-        if challenge.extensions.len() > self.extensions.len() && challenge.to_header().is_none() {
+        let mut value = challenge.to_header();
+        if value.is_none() {
             challenge.extensions.truncate(self.extensions.len());
+            value = challenge.to_header();
         }
         let mut headers = vec![
             ("Content-Type", "application/json".to_owned()),
@@ -88,8 +90,8 @@ impl Paywall {
             ("Cache-Control", "no-store".to_owned()),
             ("Access-Control-Expose-Headers", EXPOSED.join(", ")),
         ];
-        // Never too long: `new` has tried.
-        headers.extend(challenge.to_header().map(|value| (header::PAYMENT_REQUIRED, value)));
+        // Never too long without the extension: `new` has tried.
+        headers.extend(value.map(|value| (header::PAYMENT_REQUIRED, value)));
         PaywallAnswer { headers, body: self.body(&challenge, &error, reason) }
     }
 

@@ -7,7 +7,7 @@ use super::*;
 use crate::codes::payment;
 use crate::finding::Severity;
 use crate::money::Amount;
-use crate::x402::{Method, ProbeAnswer, Raw, asset, read_answer};
+use crate::x402::{Method, ProbeAnswer, asset, read_answer, read_header};
 
 const PAYEE: Address = address!("209693Bc6afc0C5328bA36FaF03C514EF312287C");
 
@@ -110,4 +110,19 @@ fn paywalls_that_nobody_could_pay() {
     assert_eq!(refused(vec![offer(8453, 1)], long), Err(code::HEADER_TOO_LONG));
     let long = vec![("x".to_owned(), Raw::parse(&format!("\"{}\"", "x".repeat(header::MAX_BYTES))).expect("JSON"))];
     assert!(Paywall::new(vec![offer(8453, 1)], sold(), long).is_err());
+}
+
+/// An extension that is made for one answer goes into the header, unless there is no room for it.
+#[test]
+fn an_extension_of_one_answer() {
+    let paywall = Paywall::new(vec![offer(8453, 0)], sold(), Vec::new()).expect("sound");
+    let extension = |text: &str| Some(("own".to_owned(), Raw::parse(text).expect("JSON")));
+    let of = |answer: &PaywallAnswer| {
+        let value = answer.headers.iter().find(|(name, _)| *name == header::PAYMENT_REQUIRED).map(|(_, value)| value.clone());
+        read_header(&value.expect("version 2")).challenge.expect("a challenge").extensions
+    };
+    assert_eq!(of(&paywall.answer_with(None, extension("{}"))), extension("{}").into_iter().collect::<Vec<_>>());
+    assert_eq!(of(&paywall.answer_with(None, None)), []);
+    let long = format!("\"{}\"", "a".repeat(header::MAX_BYTES));
+    assert_eq!(of(&paywall.answer_with(None, extension(&long))), []);
 }

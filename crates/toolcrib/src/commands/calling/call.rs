@@ -49,6 +49,9 @@ pub(crate) struct Call {
     /// An account that is known to run the tool: a proof of identity may be made out to it
     #[arg(long, value_name = "0x…")]
     pub(crate) operator: Option<String>,
+    /// Sign in with a message where the tool asks for that and nothing else, without asking
+    #[arg(long)]
+    pub(crate) sign_in: bool,
     /// Sign a nonce that commits to nothing, for servers that ask for one
     #[arg(long)]
     pub(crate) unbound: bool,
@@ -140,6 +143,7 @@ fn options(arguments: &Call) -> Result<CallOptions, Failure> {
         yes: arguments.yes,
         terms: arguments.agree.as_deref().map(terms).transpose()?,
         operator: arguments.operator.as_deref().map(parse_address).transpose()?,
+        sign_in: arguments.sign_in,
         manifest: None,
     };
     let access_data = match &arguments.access_data {

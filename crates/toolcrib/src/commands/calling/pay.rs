@@ -42,8 +42,11 @@ pub(crate) struct Auth {
     #[command(flatten)]
     pub(crate) to: Endpoint,
     /// The account that is shown who calls
-    #[arg(long = "to", value_name = "0x…")]
-    pub(crate) recipient: String,
+    #[arg(long = "to", value_name = "0x…", required_unless_present = "sign_in")]
+    pub(crate) recipient: Option<String>,
+    /// Sign in with a message where the endpoint asks for that and nothing else, without asking
+    #[arg(long)]
+    pub(crate) sign_in: bool,
 }
 
 /// Where to, and with what.
@@ -80,13 +83,16 @@ pub(crate) async fn run(arguments: &Pay, settings: &Settings, printer: &mut Prin
         terms: arguments.agree.as_deref().map(terms).transpose()?,
         dev_chain: None,
         yes: arguments.yes,
+        sign_in: false,
     };
     send(&arguments.to, policy, settings, printer).await
 }
 
 /// Shows who calls.
 pub(crate) async fn auth(arguments: &Auth, settings: &Settings, printer: &mut Printer) -> Result<Done, Stop> {
-    send(&arguments.to, UrlPolicy::identity(parse_address(&arguments.recipient)?), settings, printer).await
+    let recipients = arguments.recipient.iter().map(|text| parse_address(text)).collect::<Result<_, Failure>>()?;
+    let policy = UrlPolicy { recipients, sign_in: arguments.sign_in, ..UrlPolicy::default() };
+    send(&arguments.to, policy, settings, printer).await
 }
 
 async fn send(to: &Endpoint, policy: UrlPolicy, settings: &Settings, printer: &mut Printer) -> Result<Done, Stop> {

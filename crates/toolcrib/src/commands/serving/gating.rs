@@ -7,13 +7,15 @@ use std::sync::Arc;
 
 use alloy_primitives::U256;
 use clap::Args;
+use toolcrib_chain::network::Network;
 use toolcrib_chain::registry::Registry;
 use toolcrib_core::codes;
-use toolcrib_gate::{Gate, Settle};
+use toolcrib_core::x402::asset;
+use toolcrib_gate::{Gate, IdentityGate, Settle};
 
 use super::manifests::{Loaded, check_names, value_for};
-use super::paying::Paying;
-use crate::onchain::OnChain;
+use super::paying::{Paying, chains_of};
+use crate::onchain::{OnChain, failed};
 use crate::outcome::{Failure, Stop};
 use crate::printer::Printer;
 
@@ -33,6 +35,18 @@ pub(crate) struct Gating {
     /// Take only payments and signatures that are bound to one call, as Toolcrib's client makes them
     #[arg(long)]
     pub(crate) bound_only: bool,
+    /// Require callers to prove which account they are; any account may call. --network names the chain [default: base]
+    #[arg(long, conflicts_with_all = ["tool", "open", "closed"])]
+    pub(crate) identity: bool,
+    /// Accept contract wallets, deployed or not (ERC-1271, ERC-6492); needs --rpc-url or `RPC_URL`
+    #[arg(long)]
+    pub(crate) contract_accounts: bool,
+    /// Accept `Authorization: SIWE` from clients older than x402
+    #[arg(long, conflicts_with = "bound_only")]
+    pub(crate) siwe: bool,
+    /// Do not offer the x402 extension sign-in-with-x
+    #[arg(long)]
+    pub(crate) no_sign_in_with_x: bool,
     #[command(flatten)]
     pub(crate) onchain: OnChain,
     #[command(flatten)]
@@ -72,6 +86,12 @@ impl Gating {
                 .hint("leave out --closed")
                 .into());
         }
+        // A public node is asked too much of: each call would be a question to it before its caller is known.
+        if self.contract_accounts && !self.onchain.names_a_node() {
+            return Err(Failure::new(codes::cli::USAGE, "--contract-accounts needs a node to ask contract wallets")
+                .hint("give --rpc-url URL or set RPC_URL")
+                .into());
+        }
         let settle = self.paying.settler(tools, &self.onchain, is_dry, printer).await?;
         let mut all = Vec::new();
         for tool in tools {
@@ -96,7 +116,13 @@ impl Gating {
             Some(named) => Some(self.onchain.connect_for(named, printer).await?),
         };
         let predicate = standing.as_ref().map(|(registry, id)| {
-            let gate = Gate::predicate(registry.clone(), *id);
+            let mut gate = Gate::predicate(registry.clone(), *id);
+            if self.siwe {
+                gate = gate.siwe();
+            }
+            if self.no_sign_in_with_x {
+                gate = gate.without_sign_in_with_x();
+            }
             if self.bound_only { gate.bound_only() } else { gate }
         });
         let reference = standing.as_ref().map(|(registry, id)| registry.reference(*id).to_string());
@@ -105,6 +131,9 @@ impl Gating {
             if self.bound_only {
                 gate = gate.bound_only();
             }
+            if self.contract_accounts {
+                gate = gate.contract_accounts(chains_of(std::slice::from_ref(tool), &self.onchain, printer).await?);
+            }
             let mut described = format!("paid, settled {}", self.paying.described(is_dry));
             if let (Some(predicate), Some(reference)) = (predicate, reference) {
                 gate = gate.predicate(predicate);
@@ -112,7 +141,12 @@ impl Gating {
             }
             return Ok(Decided { gate: gate.into(), described, standing });
         }
-        if let (Some(predicate), Some(reference)) = (predicate, reference) {
+        if let (Some(mut predicate), Some(reference), Some((registry, _))) = (predicate, reference, &standing) {
+            if self.contract_accounts {
+                // Contract wallets are of one chain: identity is signed for there, and not on the chain that stock clients know best.
+                let chain = registry.chain();
+                predicate = predicate.identity_chain(with_usdc(chain.chain_id())?).contract_accounts(chain.clone());
+            }
             return Ok(Decided { gate: predicate.into(), described: format!("predicate of {reference}"), standing });
         }
         if tool.manifest.value().access().is_some() && !self.open {
@@ -121,6 +155,47 @@ impl Gating {
                 .hint("give --tool with the registered tool; --closed before it is registered; --open to let everybody in")
                 .into());
         }
+        if self.identity {
+            let gate = self.identity_gate(printer).await?;
+            return Ok(Decided { gate: gate.into(), described: "callers who prove their account".to_owned(), standing: None });
+        }
         Ok(Decided { gate: Gate::Open, described: "open to everybody".to_owned(), standing: None })
+    }
+
+    /// A gate that asks who calls and no more.
+    async fn identity_gate(&self, printer: &mut Printer) -> Result<IdentityGate, Stop> {
+        let mut gate = Gate::identity();
+        if let Some(name) = &self.onchain.network {
+            gate = gate.identity_chain(with_usdc(Network::find(name).map_err(failed)?.chain_id)?);
+        }
+        if self.contract_accounts {
+            let chain = match self.onchain.network {
+                Some(_) => self.onchain.chain(printer).await?,
+                None => self.onchain.chain_by_id(BASE, printer).await?,
+            };
+            gate = gate.contract_accounts(chain);
+        }
+        if self.siwe {
+            gate = gate.siwe();
+        }
+        if self.no_sign_in_with_x {
+            gate = gate.without_sign_in_with_x();
+        }
+        Ok(if self.bound_only { gate.bound_only() } else { gate })
+    }
+}
+
+/// Where identity is signed for when no network is named.
+const BASE: u64 = 8453;
+
+/// A chain that identity can be signed for: one whose USDC is known.
+fn with_usdc(chain: u64) -> Result<u64, Failure> {
+    match asset::usdc(chain) {
+        Some(_) => Ok(chain),
+        None => Err(Failure::new(
+            codes::cli::USAGE,
+            format!("no USDC is known on chain {chain}, so identity cannot be signed for there"),
+        )
+        .hint("name a network of the table, such as base or base-sepolia")),
     }
 }

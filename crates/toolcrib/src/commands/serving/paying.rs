@@ -18,6 +18,7 @@ use toolcrib_gate::{
 };
 
 use super::manifests::Loaded;
+use crate::kinds::parse_address;
 use crate::onchain::{OnChain, Signing};
 use crate::outcome::{Failure, Stop};
 use crate::printer::{Printer, shown};
@@ -38,6 +39,9 @@ pub(crate) struct Paying {
     /// Settle payments with a wallet of one's own, which pays the gas; the options below say which
     #[arg(long)]
     pub(crate) settle_locally: bool,
+    /// Deploy wallets of payers that are not deployed yet through this factory (ERC-6492), on the wallet's gas; give it once for each
+    #[arg(long, value_name = "0x…", requires_all = ["settle_locally", "contract_accounts"])]
+    pub(crate) wallet_factory: Vec<String>,
     /// Settle before the tool runs, for tools that cost much or do what cannot be undone
     #[arg(long)]
     pub(crate) settle_first: bool,
@@ -64,7 +68,8 @@ impl Paying {
             let wallet: Arc<dyn Wallet> = self.signing.open()?.into();
             let chains = chains_of(tools, onchain, printer).await?;
             let recipients = prices(tools).filter_map(|price| price.recipient.evm_address());
-            Arc::new(LocalSettlement::new(wallet, chains).recipients(recipients))
+            let factories = self.wallet_factory.iter().map(|text| parse_address(text)).collect::<Result<Vec<_>, Failure>>()?;
+            Arc::new(LocalSettlement::new(wallet, chains).recipients(recipients).wallet_factories(factories))
         } else {
             let what = format!("{} has a price, and nothing says who settles payments", first.slug);
             return Err(Failure::new(codes::cli::USAGE, what)
@@ -132,7 +137,7 @@ fn prices(tools: &[Loaded]) -> impl Iterator<Item = &Price> {
 }
 
 /// The chains of the tools' prices, each once.
-async fn chains_of(tools: &[Loaded], onchain: &OnChain, printer: &mut Printer) -> Result<Vec<Chain>, Stop> {
+pub(super) async fn chains_of(tools: &[Loaded], onchain: &OnChain, printer: &mut Printer) -> Result<Vec<Chain>, Stop> {
     let ids = prices(tools).filter_map(|price| ChainId::parse(price.asset.chain()).ok()?.evm_id());
     let mut chains = Vec::new();
     for id in ids.collect::<BTreeSet<_>>() {

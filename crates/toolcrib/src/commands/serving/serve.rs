@@ -115,6 +115,9 @@ pub(crate) async fn run(arguments: &Serve, printer: &mut Printer) -> Result<Done
     let origin = arguments.origin.clone().or_else(|| Some(loaded.first()?.manifest.value().endpoint().origin().to_string()));
     let origin = origin.unwrap_or_default();
     let mut tools = arguments.telling.usage(Tools::new(&origin).rates(rates).on_fault(log))?;
+    if let Some(secret) = std::env::var(env::TOOLCRIB_SIGN_IN_KEY).ok().filter(|secret| !secret.is_empty()) {
+        tools = tools.sign_in_key(Zeroizing::new(secret).as_bytes());
+    }
     let behind = loaded.iter().map(|tool| arguments.behind(tool)).collect::<Result<Vec<_>, _>>()?;
     let gates = arguments.gating.decide(&loaded, false, printer).await?;
     let mut lines = Vec::new();

@@ -4,6 +4,7 @@ mod gates;
 pub(crate) mod paid;
 mod program;
 mod upstream;
+mod wallets;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
