@@ -4,10 +4,11 @@
 //!   identity adds with the store in memory, with SQLite, and with a predicate that is asked over RPC;
 //! - requests a second and CPU time a request over real connections, beside `@x402/express` and `x402-express` that check the same
 //!   payments in their own process;
-//! - memory while a million signatures come and expire.
+//! - memory while a million signatures come and expire;
+//! - paid calls from end to end, on each store, beside `@x402/express` ([`paid`]).
 //!
 //! Every server is a process of its own. Rounds take turns, and the median counts. `cargo bench -p toolcrib-gate` measures; with
-//! `-- --quick` it only shows that everything runs and agrees. The peers run if `interop/setup` has installed them.
+//! `-- --quick` it only shows that everything runs and agrees, with `-- --paid` only the last part runs. The peers run if `interop/setup` has installed them.
 #![expect(clippy::print_stdout, reason = "the result of a benchmark is what it prints")]
 
 use std::hint::black_box;
@@ -45,6 +46,13 @@ use toolcrib_store::replay::{Limits, MemoryReplay, ReplayStore, SqlReplay};
 use toolcrib_store::{Database, Location};
 use tower::ServiceExt as _;
 
+#[path = "gate/doubles.rs"]
+mod doubles;
+#[path = "gate/paid.rs"]
+mod paid;
+#[path = "../../toolcrib-store/tests/support/mod.rs"]
+mod support;
+
 const ORIGIN: &str = "https://tools.example.com";
 const BODY: &str = r#"{"text":"the quick brown fox jumps over the lazy dog"}"#;
 /// Connections under load.
@@ -52,14 +60,21 @@ const CONNECTIONS: usize = 16;
 
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
-    if arguments.iter().any(|argument| argument == "--serve") {
-        serve();
-        return;
+    let is_given = |name: &str| arguments.iter().any(|argument| argument == name);
+    // The other processes of this benchmark are this program too.
+    for (name, process) in [("--serve", serve as fn()), ("--serve-paid", paid::serve), ("--doubles", doubles::serve)] {
+        if is_given(name) {
+            process();
+            return;
+        }
     }
-    let quick = arguments.iter().any(|argument| argument == "--quick");
-    cost(quick);
-    load(quick);
-    flat(quick);
+    let quick = is_given("--quick");
+    if !is_given("--paid") {
+        cost(quick);
+        load(quick);
+        flat(quick);
+    }
+    paid::compare(quick);
 }
 
 #[derive(Deserialize, schemars::JsonSchema)]
@@ -350,17 +365,18 @@ fn serve() {
         let server: Server = tools(Gate::identity()).store(memory()).build().expect("sound settings");
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         println!("{}", listener.local_addr().expect("bound").port());
-        // Until whoever started it closes standard input.
-        let stop = async {
-            let (sender, closed) = tokio::sync::oneshot::channel();
-            std::thread::spawn(move || {
-                let _ = std::io::stdin().lines().count();
-                let _ = sender.send(());
-            });
-            let _ = closed.await;
-        };
-        server.serve(listener, stop).await.expect("served");
+        server.serve(listener, input_ends()).await.expect("served");
     });
+}
+
+/// Returns when whoever started this process closes its standard input.
+async fn input_ends() {
+    let (sender, closed) = tokio::sync::oneshot::channel();
+    std::thread::spawn(move || {
+        let _ = std::io::stdin().lines().count();
+        let _ = sender.send(());
+    });
+    let _ = closed.await;
 }
 
 struct Running {
@@ -513,6 +529,14 @@ impl Connection {
         self.buffer.drain(..end + 4 + length);
         Some((status, headers, body))
     }
+}
+
+/// The length of the body that a head announces; nought if it says nothing.
+fn length(head: &[u8]) -> usize {
+    const NAME: &[u8] = b"\r\ncontent-length:";
+    let at = head.windows(NAME.len()).position(|window| window.eq_ignore_ascii_case(NAME));
+    let digits = at.and_then(|at| head[at + NAME.len()..].split(|byte| *byte == b'\r').next());
+    digits.and_then(|digits| std::str::from_utf8(digits).ok()?.trim().parse().ok()).unwrap_or(0)
 }
 
 // ----------------------------------------------------------------------------------------------------------------- numbers

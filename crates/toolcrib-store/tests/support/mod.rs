@@ -139,6 +139,11 @@ impl Server {
         Some(SERVER.get_or_init(|| Self::start(&binaries).unwrap_or_else(|reason| panic!("PostgreSQL: {reason}"))))
     }
 
+    /// The server of this process, if it was started.
+    pub(crate) fn running() -> Option<&'static Self> {
+        SERVER.get()
+    }
+
     fn start(binaries: &Path) -> Result<Self, String> {
         let folder = tempfile::Builder::new().prefix("toolcrib-pg-").tempdir().map_err(|error| error.to_string())?.keep();
         std::fs::write(folder.join("password"), PASSWORD).map_err(|error| error.to_string())?;

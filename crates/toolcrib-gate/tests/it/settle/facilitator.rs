@@ -19,7 +19,7 @@ use toolcrib_gate::{
     Verdict,
 };
 
-use super::scripted::{Reply, Scripted};
+use super::scripted::{Keeping, Reply, Scripted};
 use super::stage::{LOCAL, Now, PRICE, Stage, authorization, due, offer, other, payer, signed, signed_in};
 
 const HASH: B256 = B256::repeat_byte(0xab);
@@ -184,6 +184,41 @@ async fn every_way_to_check() {
         assert_eq!(server.requests().len(), 1, "{name}");
         assert_eq!(server.requests()[0].line(), "POST /x402/verify", "{name}");
     }
+}
+
+#[tokio::test]
+async fn a_check_and_its_settlement_share_a_connection() {
+    let valid = Reply::Answer(200, r#"{"isValid":true}"#.to_owned());
+    let server = Keeping::start([valid.clone(), succeeded(HASH), valid, succeeded(HASH)]).await;
+    let facilitator = Facilitator::from_setting(&format!("http://{}", server.address)).expect("a URL");
+    let (offer, payment) = (offered(), paid());
+    for _ in 0..2 {
+        assert_eq!(facilitator.verify(due(&payment, &offer)).await, Verdict::Good { from_block: None });
+        assert_eq!(facilitator.settle(due(&payment, &offer), &Unrecorded).await, Outcome::Settled { transaction: HASH });
+    }
+    let asked = ["POST /verify", "POST /settle"].map(str::to_owned);
+    assert_eq!(server.seen(), (1, [asked.clone(), asked].concat()));
+}
+
+// A facilitator that closes a kept connection may have settled before. Asked again, it would say that the nonce is used, and the gate
+// would take its own settlement for another server's.
+#[tokio::test]
+async fn a_settlement_on_a_connection_that_ends_is_not_sent_twice() {
+    let valid = Reply::Answer(200, r#"{"isValid":true}"#.to_owned());
+    let server = Keeping::start([valid, Reply::Close]).await;
+    let facilitator = Facilitator::from_setting(&format!("http://{}", server.address)).expect("a URL");
+    let (offer, payment) = (offered(), paid());
+    assert_eq!(facilitator.verify(due(&payment, &offer)).await, Verdict::Good { from_block: None });
+    let outcome = facilitator.settle(due(&payment, &offer), &Unrecorded).await;
+    let asked = server.seen().1.iter().filter(|line| line.ends_with("settle")).count();
+    check("closed", &outcome, &End::Unknown(None), asked, 1);
+    assert_eq!(server.seen().0, 1);
+    // A check is: the connection that it met its end on, and a new one.
+    for _ in 0..2 {
+        assert_eq!(facilitator.verify(due(&payment, &offer)).await, Verdict::Good { from_block: None });
+    }
+    let (connections, asked) = server.seen();
+    assert_eq!((connections, asked.iter().filter(|line| line.ends_with("verify")).count()), (3, 4));
 }
 
 /// Nobody knows any name.

@@ -79,7 +79,8 @@ impl Scripted {
 
 async fn answer(mut stream: TcpStream, reply: Reply) {
     let whole = |status: u16, length: usize, body: &str| {
-        format!("HTTP/1.1 {status} Word\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}")
+        let head = format!("HTTP/1.1 {status} Word\r\nContent-Type: application/json\r\nContent-Length: {length}");
+        format!("{head}\r\nConnection: close\r\n\r\n{body}")
     };
     // Whoever hangs up early is the subject of the test.
     match reply {
@@ -93,6 +94,43 @@ async fn answer(mut stream: TcpStream, reply: Reply) {
             let _ = stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n{\"success\":true,\"x\":\"").await;
             while stream.write_all(&[b'a'; 4096]).await.is_ok() {}
         }
+    }
+}
+
+/// A facilitator that keeps connections: on each it gives these replies in order, and then closes it.
+pub(crate) struct Keeping {
+    pub(crate) address: SocketAddr,
+    seen: Arc<Mutex<(usize, Vec<String>)>>,
+}
+
+impl Keeping {
+    pub(crate) async fn start(replies: impl IntoIterator<Item = Reply>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let address = listener.local_addr().expect("bound");
+        let (seen, replies) = (Arc::new(Mutex::new((0, Vec::new()))), replies.into_iter().collect::<Vec<_>>());
+        let noted = seen.clone();
+        tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let (noted, replies) = (noted.clone(), replies.clone());
+                noted.lock().expect("not poisoned").0 += 1;
+                tokio::spawn(async move {
+                    for reply in replies {
+                        let Some((head, _)) = read_message(&mut stream).await else { return };
+                        let line = head.lines().next().unwrap_or_default().to_owned();
+                        noted.lock().expect("not poisoned").1.push(line.replace(" HTTP/1.1", ""));
+                        let Reply::Answer(status, body) = reply else { return };
+                        let head = format!("HTTP/1.1 {status} Word\r\nContent-Length: {}\r\n\r\n", body.len());
+                        let _ = stream.write_all(format!("{head}{body}").as_bytes()).await;
+                    }
+                });
+            }
+        });
+        Self { address, seen }
+    }
+
+    /// Connections so far, and what was asked on them.
+    pub(crate) fn seen(&self) -> (usize, Vec<String>) {
+        self.seen.lock().expect("not poisoned").clone()
     }
 }
 

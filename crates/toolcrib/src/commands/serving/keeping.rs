@@ -1,11 +1,12 @@
 //! Where used payments and signatures are kept.
 
 use std::fs;
+use std::sync::Arc;
 
 use clap::Args;
 use toolcrib_core::codes;
 use toolcrib_store::database::{Database, Location};
-use toolcrib_store::replay::{Limits, MAX_RESULT_BYTES, SqlReplay};
+use toolcrib_store::replay::{Limits, MAX_RESULT_BYTES, MemoryReplay, ReplayStore, SqlReplay};
 
 use crate::env;
 use crate::onchain::state_dir;
@@ -35,7 +36,7 @@ pub(crate) struct Keeping {
 
 impl Keeping {
     /// Opens the store, and says where it is.
-    pub(crate) async fn open(&self) -> Result<(SqlReplay, String), Failure> {
+    pub(crate) async fn open(&self) -> Result<(Arc<dyn ReplayStore>, String), Failure> {
         let failed = |error: toolcrib_store::Error| Failure::new(error.code(), error.to_string());
         let location = self.location()?;
         // Each of them would take the same payment for a new one.
@@ -43,8 +44,13 @@ impl Keeping {
             let what = format!("{} servers cannot share the store {location}", self.replicas);
             return Err(Failure::new(codes::cli::USAGE, what).hint("put the URL of a PostgreSQL database into TOOLCRIB_STORE"));
         }
+        let limits = self.limits(&location);
+        // Memory needs no database.
+        if location.is_memory() {
+            return Ok((Arc::new(MemoryReplay::new(limits)), location.to_string()));
+        }
         let database = Database::open(&location).await.map_err(failed)?;
-        Ok((SqlReplay::open(database, self.limits(&location)).await.map_err(failed)?, location.to_string()))
+        Ok((Arc::new(SqlReplay::open(database, limits).await.map_err(failed)?), location.to_string()))
     }
 
     fn limits(&self, location: &Location) -> Limits {

@@ -129,7 +129,7 @@ pub(crate) async fn run(arguments: &Serve, printer: &mut Printer) -> Result<Done
         tools = tools.tool(served.time_limit(Duration::from_secs(arguments.time)).handler(handler));
     }
     let (store, store_name) = arguments.keeping.open().await?;
-    let server = tools.store(store).build().map_err(|errors| unusable(&errors))?;
+    let server = tools.shared_store(store).build().map_err(|errors| unusable(&errors))?;
     for discord in server.check().await {
         printer.note(&format!("warning[{}]: {}", discord.code(), shown(&discord.to_string())))?;
     }

@@ -90,6 +90,48 @@ fn answer(mut stream: TcpStream, seen: &Mutex<Vec<String>>) {
     }
 }
 
+/// A server that keeps connections, answers the first call on each, and reads the second without a word.
+fn forgetful() -> (SocketAddr, Arc<Mutex<Vec<usize>>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("bound");
+    let calls = Arc::new(Mutex::new(Vec::new()));
+    let seen = calls.clone();
+    thread::spawn(move || {
+        for mut stream in listener.incoming().flatten().take(100) {
+            let seen = seen.clone();
+            seen.lock().expect("unpoisoned").push(0);
+            let at = seen.lock().expect("unpoisoned").len() - 1;
+            thread::spawn(move || {
+                let mut buffer = [0; 16_384];
+                for call in 1..=2 {
+                    // A call comes in one piece.
+                    let Ok(1..) = stream.read(&mut buffer) else { return };
+                    seen.lock().expect("unpoisoned")[at] = call;
+                    if call == 1 {
+                        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n1");
+                    }
+                }
+            });
+        }
+    });
+    (address, calls)
+}
+
+#[test]
+fn a_call_that_may_have_been_acted_on_is_not_repeated() {
+    let (sandbox, (address, calls)) = (Sandbox::new(), forgetful());
+    sandbox.write("tool.json", manifest("tool").to_string());
+    let gate = Gate::start(&sandbox, &["tool.json", "--upstream", &format!("http://{address}/x"), "--store", "memory"]);
+    assert_eq!(gate.call("tool", &json!({})).status, 200);
+    // Over the same connection, if the machine is not so slow that it is too old: then over a new one, which answers.
+    let second = gate.call("tool", &json!({}));
+    let seen = calls.lock().expect("unpoisoned").clone();
+    match second.status {
+        500 => assert_eq!(seen, [2], "{}", gate.log()),
+        status => assert_eq!((status, seen), (200, vec![1, 1])),
+    }
+}
+
 #[track_caller]
 fn check(path: &str, status: u16, code: &str, message: &str) {
     let (sandbox, behind) = (Sandbox::new(), Behind::start());

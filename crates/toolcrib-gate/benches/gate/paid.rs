@@ -1,0 +1,305 @@
+//! Paid calls from end to end, beside `@x402/express`.
+//!
+//! A call carries a payment that was never used. The server checks it, asks a facilitator over HTTP, hands the call to an upstream over
+//! HTTP, settles through the facilitator and answers with a receipt. Facilitator and upstream are [`doubles`](super::doubles), the same for
+//! all. The 402 was answered and the payments signed before. What express does not do and ours does: it keeps every payment and result
+//! in a store, on the disk before money moves.
+
+use std::io::{BufRead as _, BufReader};
+use std::net::SocketAddr;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use toolcrib_core::tool::ToolBuilder;
+use toolcrib_core::x402::{Challenge, Method, ProbeAnswer, Version, read_answer};
+use toolcrib_devchain::accounts::dev_signers;
+use toolcrib_fetch::{Concurrency, Configured, ConfiguredUrl, Headers, KeepAlive, Limits};
+use toolcrib_gate::{Context, Facilitator, Gate, Rate, Rates, SystemClock, Tool, ToolError, Tools};
+use toolcrib_store::replay::{Limits as StoreLimits, MemoryReplay, ReplayStore, SqlReplay};
+use toolcrib_store::{Database, Location};
+
+use super::support::{Backend, Place, Server as Postgres};
+use super::{BODY, CONNECTIONS, Connection, Input, ORIGIN, Output, Round, input_ends, length, micros, pay, process_cpu};
+
+/// What a call costs: a tenth of a cent.
+const PRICE: &str = "1000";
+const USDC: &str = "eip155:8453/erc20:0x833589fcd6edb6e08f4c7c32d4f71b54bda02913";
+
+/// Times the requests a second of express, and its CPU time, that are promised.
+const PROMISE: f64 = 8.0;
+
+/// What is certainly too little, on however busy a machine.
+const TOO_LITTLE: f64 = 4.0;
+
+pub(crate) fn compare(quick: bool) {
+    let (ours, theirs, rounds) = if quick { (160, 64, 1) } else { (8_000, 1_600, 3) };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let doubles = Running::start("doubles", &mut own("--doubles"), "").expect("the doubles start");
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut servers = Vec::new();
+    let mut serve = |name: &'static str, store: &str| {
+        let mut command = own("--serve-paid");
+        command.env("BENCH_STORE", store).env("BENCH_DOUBLES", doubles.at.port().to_string());
+        servers.push((Running::start(name, &mut command, "/word-count").expect("our server starts"), ours));
+    };
+    serve("ours, SQLite", &format!("sqlite:{}", folder.path().join("gate.db").display()));
+    let place = runtime.block_on(Place::new(Backend::Postgres));
+    match &place {
+        Some(place) => serve("ours, PostgreSQL", &place.setting),
+        None => println!("skipped: PostgreSQL is not installed"),
+    }
+    serve("ours, in memory", "memory");
+    match express(&doubles) {
+        Some(server) => servers.push((server, theirs)),
+        None => println!("skipped: @x402/express is not installed"),
+    }
+    let mut results: Vec<Vec<Measured>> = servers.iter().map(|_| Vec::new()).collect();
+    for _ in 0..=rounds {
+        for ((server, count), results) in servers.iter().zip(&mut results) {
+            results.push(measure(&runtime, server, *count, &doubles));
+        }
+    }
+    println!(
+        "paid calls over {CONNECTIONS} connections, {rounds} rounds; the disk syncs {:.0} times a second:",
+        disk(folder.path())
+    );
+    let mut lines = Vec::new();
+    for ((server, _), rounds) in servers.iter().zip(&mut results) {
+        let rounds = &mut rounds[1..];
+        rounds.sort_by(|a, b| a.round.per_second.total_cmp(&b.round.per_second));
+        let Measured { round, database, others } = &rounds[rounds.len() / 2];
+        let database = if *database > 0.0 { format!(", PostgreSQL {database:.0} µs") } else { String::new() };
+        println!(
+            "  {:18} {:6.0} a second, {:6.0} µs CPU a call{database}; p50 {:6.2} ms, p99 {:6.2} ms (doubles and load: {others:.0} µs)",
+            server.name, round.per_second, round.cpu, round.p50, round.p99
+        );
+        lines.push((server.name, round.per_second, round.cpu));
+    }
+    let Some((_, peer_rate, peer_cpu)) = lines.pop().filter(|(name, ..)| name.starts_with('@')) else { return };
+    for (name, rate, cpu) in &lines {
+        let (faster, cheaper) = (rate / peer_rate, peer_cpu / cpu);
+        let kept = if faster >= PROMISE && cheaper >= PROMISE { "" } else { ": less than promised" };
+        println!("  {name}: {faster:.1}x the paid calls a second of @x402/express, on {cheaper:.1}x less CPU each{kept}");
+        assert!(quick || (faster >= TOO_LITTLE && cheaper >= TOO_LITTLE), "{PROMISE}x of @x402/express is the promise");
+    }
+}
+
+struct Measured {
+    round: Round,
+    /// CPU time of PostgreSQL for each call, in microseconds.
+    database: f64,
+    /// CPU time of the doubles and of this process.
+    others: f64,
+}
+
+/// One round: payments first, then the time.
+fn measure(runtime: &tokio::runtime::Runtime, server: &Running, count: usize, doubles: &Running) -> Measured {
+    runtime.block_on(async {
+        let challenge = server.challenge().await;
+        let now = toolcrib_core::clock::Clock::now(&SystemClock);
+        let each = count / CONNECTIONS;
+        let mut connections = Vec::new();
+        for _ in 0..CONNECTIONS {
+            let requests: Vec<Vec<u8>> = (0..each).map(|_| server.request(&pay(&challenge, now))).collect();
+            let stream = TcpStream::connect(server.at).await.expect("the server listens");
+            stream.set_nodelay(true).expect("a socket");
+            connections.push((stream, requests));
+        }
+        let others = || process_cpu(std::process::id()) + process_cpu(doubles.child.id());
+        let before = (process_cpu(server.child.id()), postgres_cpu(), others());
+        let began = Instant::now();
+        let name = server.name;
+        let tasks: Vec<_> = connections.into_iter().map(|(stream, requests)| tokio::spawn(run(name, stream, requests))).collect();
+        let mut latencies = Vec::new();
+        for task in tasks {
+            latencies.extend(task.await.expect("no panic"));
+        }
+        let wall = began.elapsed();
+        let done = latencies.len() as f64;
+        let spent = |after: Duration, before: Duration| micros(after.saturating_sub(before)) / done;
+        let database = if server.name.contains("PostgreSQL") { spent(postgres_cpu(), before.1) } else { 0.0 };
+        let (cpu, others) = (spent(process_cpu(server.child.id()), before.0), spent(others(), before.2));
+        latencies.sort();
+        let at = |share: f64| latencies[((latencies.len() - 1) as f64 * share) as usize].as_secs_f64() * 1e3;
+        let round = Round { per_second: done / wall.as_secs_f64(), cpu, p50: at(0.5), p99: at(0.99) };
+        Measured { round, database, others }
+    })
+}
+
+/// Sends requests one after the other. Every answer must be 200 with a receipt.
+async fn run(name: &'static str, mut stream: TcpStream, requests: Vec<Vec<u8>>) -> Vec<Duration> {
+    let mut latencies = Vec::with_capacity(requests.len());
+    let mut buffer = Vec::with_capacity(16 * 1024);
+    for request in requests {
+        let began = Instant::now();
+        stream.write_all(&request).await.expect("sent");
+        buffer.clear();
+        loop {
+            let read = stream.read_buf(&mut buffer).await.expect("an answer");
+            assert_ne!(read, 0, "{name} hung up");
+            let Some(end) = buffer.windows(4).position(|window| window == b"\r\n\r\n") else { continue };
+            if buffer.len() >= end + 4 + length(&buffer[..end + 4]) {
+                break;
+            }
+        }
+        latencies.push(began.elapsed());
+        let head = buffer.to_ascii_lowercase();
+        let is_paid = head.starts_with(b"http/1.1 200") && head.windows(18).any(|window| window == b"\r\npayment-response");
+        assert!(is_paid, "{name}: {}", String::from_utf8_lossy(&buffer));
+    }
+    latencies
+}
+
+/// This program, as another process.
+fn own(argument: &str) -> Command {
+    let mut command = Command::new(std::env::current_exe().expect("this program"));
+    command.arg(argument);
+    command
+}
+
+fn express(doubles: &Running) -> Option<Running> {
+    let installed = toolcrib_testkit::interop()?;
+    let mut command = Command::new("node");
+    command.arg(toolcrib_testkit::repository().join("bench/gate/paid.mjs"));
+    command.env("TOOLCRIB_INTEROP", &installed).env("DOUBLES_URL", format!("http://127.0.0.1:{}", doubles.at.port()));
+    Some(Running::start("@x402/express 2.27", &mut command, "/paid").expect("an installed server starts"))
+}
+
+/// A process that serves at a port.
+struct Running {
+    name: &'static str,
+    child: Child,
+    _output: BufReader<ChildStdout>,
+    at: SocketAddr,
+    path: &'static str,
+}
+
+impl Running {
+    fn start(name: &'static str, command: &mut Command, path: &'static str) -> Option<Self> {
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().ok()?;
+        let mut output = BufReader::new(child.stdout.take()?);
+        let mut line = String::new();
+        let _ = output.read_line(&mut line);
+        let Ok(port) = line.trim().parse::<u16>() else {
+            let _ = child.kill();
+            let _ = child.wait();
+            return None;
+        };
+        Some(Self { name, child, _output: output, at: SocketAddr::from(([127, 0, 0, 1], port)), path })
+    }
+
+    /// What a caller without a payment is told.
+    async fn challenge(&self) -> Challenge {
+        let (status, headers, body) = Connection::open(self.at).await.send(self.path, None).await;
+        let reading = read_answer(&ProbeAnswer { method: Method::Post, status, headers, body });
+        let read = [reading.header, reading.body].into_iter().flatten().filter_map(|reading| reading.challenge);
+        let challenge = read.into_iter().find(|challenge| challenge.version == Version::V2);
+        challenge.unwrap_or_else(|| panic!("{}: no challenge in {status}", self.name))
+    }
+
+    fn request(&self, (version, payment): &(Version, String)) -> Vec<u8> {
+        let (path, header, length) = (self.path, version.payment_header(), BODY.len());
+        format!(
+            "POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n{header}: {payment}\r\n\r\n{BODY}"
+        )
+        .into_bytes()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+// -------------------------------------------------------------------------------------------------------------- our server
+
+/// Our server, as a process: the store and the doubles are in the environment.
+pub(crate) fn serve() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        let setting = |name: &str| std::env::var(name).expect("set by whoever started this");
+        let base = format!("http://127.0.0.1:{}", setting("BENCH_DOUBLES"));
+        let limits = StoreLimits::default();
+        let store: Arc<dyn ReplayStore> = match Location::parse(&setting("BENCH_STORE")).expect("a location") {
+            memory if memory.path().is_none() && !memory.is_shared() => Arc::new(MemoryReplay::new(limits)),
+            location => {
+                let database = Database::open(&location).await.expect("a database");
+                Arc::new(SqlReplay::open(database, limits).await.expect("a store"))
+            }
+        };
+        let settle = Facilitator::from_setting(&base).expect("a URL");
+        let creator = dev_signers()[0].address();
+        let builder = ToolBuilder::new("word-count", "Counts the words of a text.", &format!("{ORIGIN}/word-count"), creator);
+        let builder = builder.inputs::<Input>().outputs::<Output>();
+        let builder = builder.price(PRICE, USDC, &format!("eip155:8453:{creator:#x}"), "x402");
+        let manifest = builder.build().expect("a manifest without errors").manifest;
+        let endless = Rate::new(u32::MAX, f64::from(u32::MAX));
+        let rates = Rates { per_address: None, per_account: endless, global: endless };
+        let upstream = Upstream::new(&base);
+        let handler = move |input, context| upstream.clone().call(input, context);
+        let tool = Tool::new(manifest).gate(Gate::paid(settle)).handler(handler);
+        let server = Tools::new(ORIGIN).rates(rates).tool(tool).shared_store(store).build().expect("sound settings");
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        println!("{}", listener.local_addr().expect("bound").port());
+        server.serve(listener, input_ends()).await.expect("served");
+    });
+}
+
+/// What `toolcrib serve --upstream` does with a call.
+#[derive(Clone)]
+struct Upstream {
+    client: Configured,
+    url: ConfiguredUrl,
+}
+
+impl Upstream {
+    fn new(base: &str) -> Self {
+        let client = Configured::builder(SystemClock).concurrency(Concurrency { total: 32, host: 32 });
+        let client = client.keep_alive(KeepAlive::default()).build().expect("a client");
+        Self { client, url: ConfiguredUrl::from_setting(&format!("{base}/count")).expect("a URL") }
+    }
+
+    async fn call(self, input: Value, context: Context) -> Result<Value, ToolError> {
+        let headers = Headers::new().with("content-type", "application/json")?.with("x-tool-slug", context.slug())?;
+        let exchange = self.client.post(&self.url, &headers, input.to_string().as_bytes(), Limits::MANIFEST).await;
+        let response = exchange.complete().ok_or_else(|| ToolError::internal("the upstream did not answer"))?;
+        serde_json::from_slice(response.body.as_bytes()).map_err(|error| ToolError::internal(error.to_string()))
+    }
+}
+
+// ----------------------------------------------------------------------------------------------------------------- numbers
+
+/// CPU time of the PostgreSQL server of this benchmark, with all its processes; nought where there is none.
+fn postgres_cpu() -> Duration {
+    let Some(main) = Postgres::running().and_then(Postgres::process) else { return Duration::ZERO };
+    let mut spent = Duration::ZERO;
+    for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let Some(id) = name.to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
+        let text = std::fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
+        let parent = text.rsplit(')').next().unwrap_or("").split_whitespace().nth(1).map(str::to_owned);
+        if parent.as_deref() == Some(&main) || name.to_str() == Some(&main) {
+            spent += process_cpu(id);
+        }
+    }
+    spent
+}
+
+/// Small writes a second, each on the disk before the next.
+fn disk(folder: &std::path::Path) -> f64 {
+    use std::io::Write as _;
+    let mut file = std::fs::File::create(folder.join("sync")).expect("a file");
+    let (began, mut writes) = (Instant::now(), 0_u32);
+    while began.elapsed() < Duration::from_millis(300) {
+        file.write_all(&[7; 4096]).expect("written");
+        file.sync_data().expect("on the disk");
+        writes += 1;
+    }
+    f64::from(writes) / began.elapsed().as_secs_f64()
+}
