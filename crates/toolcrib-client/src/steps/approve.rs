@@ -10,6 +10,7 @@ use toolcrib_core::x402::{Authorization, Challenge, Members, Payment, Resource, 
 use toolcrib_verify::Verified;
 
 use super::ask::within_max_price;
+use super::pay::echoed;
 use super::{Candidate, Fit, Quote, Request};
 use crate::approver::Question;
 use crate::client::Exchanges;
@@ -241,7 +242,7 @@ pub(crate) fn check_size(candidate: &Candidate, challenge: &Challenge) -> Result
         nonce: alloy_primitives::B256::ZERO,
     };
     let signature = Signature::new(vec![0; 65]).ok_or_else(unsendable)?;
-    let (resource, extensions) = (challenge.resource.clone(), challenge.extensions.clone());
+    let (resource, extensions) = (challenge.resource.clone(), echoed(&challenge.extensions, &alloy_primitives::B256::ZERO));
     let payment = Payment::new(challenge.version, &candidate.offer, authorization, signature, resource, extensions);
     payment.to_header().map(drop).ok_or_else(unsendable)
 }

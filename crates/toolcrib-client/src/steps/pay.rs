@@ -9,7 +9,7 @@ use toolcrib_core::evidence::{Exchange, Response};
 use toolcrib_core::finding::Finding;
 use toolcrib_core::schema::{Echo, Validator};
 use toolcrib_core::x402::nonce::{self, BoundCall, BoundNonce};
-use toolcrib_core::x402::{Authorization, Offer, Payment, Signature, header};
+use toolcrib_core::x402::{Authorization, Members, Offer, Payment, Signature, header, payment_id};
 
 use super::ask::no_answer;
 use super::receipt::{self, Stated};
@@ -85,6 +85,7 @@ impl Client {
         let seconds = u64::try_from(now.seconds()).unwrap_or(0);
         let lifetime = candidate.offer.max_timeout_seconds.unwrap_or(DEFAULT_LIFETIME_SECONDS).min(MAX_LIFETIME_SECONDS);
         let (nonce, salt) = make_nonce(approved).map_err(before)?;
+        let extensions = echoed(&approved.extensions, &random().map_err(before)?);
         let authorization = Authorization {
             from: wallet.address(),
             to: terms.pay_to,
@@ -126,9 +127,19 @@ impl Client {
             .map_err(|error| after(toolcrib_chain::Error::from(error).into()))?;
         let signature = Signature::new(signature.canonical().to_vec())
             .ok_or_else(|| after(CallError::Wallet(WalletError::Refused { reason: "it gave no signature".to_owned() })))?;
-        let (resource, extensions) = (approved.resource.clone(), approved.extensions.clone());
+        let resource = approved.resource.clone();
         Ok((Payment::new(approved.version, &candidate.offer, authorization, signature, resource, extensions), salt))
     }
+}
+
+/// The extensions of a challenge as they are sent back: as they were declared, a payment identifier with an id.
+///
+/// The id is a secret, since whoever shows it with the public payment may get the result; so it is not the payment's name in the ledger.
+/// The ledger keeps the payment as it was sent, and a resend carries the same id.
+pub(super) fn echoed(declared: &Members, random: &B256) -> Members {
+    let mut extensions = declared.clone();
+    payment_id::append(&mut extensions, &format!("pay_{}", alloy_primitives::hex::encode(&random[..16])));
+    extensions
 }
 
 /// A nonce that commits to the call, with its salt, or 32 random bytes.

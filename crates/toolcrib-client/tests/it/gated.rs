@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use alloy_sol_types::SolValue;
@@ -27,6 +28,7 @@ use toolcrib_gate::{
 use toolcrib_store::replay::{Limits, MemoryReplay};
 
 use crate::denied::artifact;
+use crate::support;
 use crate::world::{
     CALLER, CREATOR, Counting, PRICE, RECIPIENT, STRANGER, World, code, hash_of, input, manifest, priced, settle, transact, usual,
 };
@@ -85,6 +87,9 @@ impl Settle for Local {
     }
 }
 
+/// An input for which the handler takes longer than the client waits.
+const SLOW: &str = "take your time";
+
 /// A tool behind our gate and TLS.
 struct Served {
     reference: ToolRef,
@@ -126,8 +131,13 @@ async fn serve(
     let ran = runs.clone();
     let tool = Tool::new(sealed).get().gate(gate(id, settle.clone())).handler(move |input: Json, _: Context| {
         ran.fetch_add(1, Ordering::SeqCst);
-        let words = input["text"].as_str().unwrap_or_default().split_whitespace().count();
-        async move { Ok::<_, ToolError>(json!({ "words": words })) }
+        let text = input["text"].as_str().unwrap_or_default().to_owned();
+        async move {
+            if text == SLOW {
+                tokio::time::sleep(support::quick().total + Duration::from_millis(500)).await;
+            }
+            Ok::<_, ToolError>(json!({ "words": text.split_whitespace().count() }))
+        }
     });
     let server = Tools::new(&origin)
         .store(MemoryReplay::new(Limits::default()))
@@ -313,6 +323,29 @@ async fn a_lost_settlement_is_collected_once() {
     assert_eq!(code(&client.call(shop.reference, &input(), &usual()).await), "call.payment_refused");
     assert_eq!((world.balance(RECIPIENT), wallet.signatures()), (U256::ZERO, 1));
     assert_eq!(world.newest().await.unwrap().state, State::Unknown);
+}
+
+/// The client gave up before the answer came, and has neither salt nor token: the identifier of its payment is enough.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_identifier_collects_what_a_lost_answer_held() {
+    let world = World::start().await;
+    let (client, wallet) = world.client();
+    let shop = serve(&world, "shop.example.com", priced, None, &[], |_, settle| PaidGate::new(settle).into()).await;
+    let options = CallOptions { bound: false, ..usual() };
+    let error = client.call(shop.reference, &json!({ "text": SLOW }), &options).await.unwrap_err();
+    let CallError::Indeterminate { payment: id, words: None, .. } = error else { panic!("{error:?}") };
+    let began = Instant::now();
+    let called = loop {
+        match client.resume(id).await {
+            Ok(called) => break called,
+            Err(error) => assert_eq!(error.code().id(), "call.indeterminate", "{error}"),
+        }
+        toolcrib_testkit::assert_not_hung(began, "the result");
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    };
+    assert_eq!(called.output, Some(json!({"words": 3})));
+    assert_eq!((shop.counts(), wallet.signatures()), ((1, 1), 1), "one run, one settlement, one signature");
+    assert_eq!(world.balance(RECIPIENT), U256::from(PRICE));
 }
 
 /// Settled by the gate's own key, and with a recipient that is bound to the endpoint.

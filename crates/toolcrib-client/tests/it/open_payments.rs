@@ -8,6 +8,8 @@ use serde_json::json;
 use toolcrib_client::ledger::State;
 use toolcrib_client::{CallError, Resolution, Usdc};
 
+use toolcrib_core::x402::{Challenge, Raw, Version, payment_id};
+
 use crate::support::{NOW, answer};
 use crate::world::{
     PRICE, RECIPIENT, Reply, Speaks, World, challenge, code, input, offer, payment_of, priced, result, served, settle, usual,
@@ -51,6 +53,53 @@ async fn the_chain_says_what_came_of_it() {
     assert_eq!(world.balance(RECIPIENT), U256::from(PRICE));
     assert_eq!(wallet.signatures(), 2, "resolving signs nothing");
     assert_eq!(code(&client.resume(id).await), "call.not_resumable");
+}
+
+/// Extensions come back as they were declared, a payment identifier with an id, and a resend is the same to the byte.
+#[tokio::test]
+async fn declared_extensions_are_sent_back_with_an_identifier() {
+    let world = World::start().await;
+    let (client, _) = world.client();
+    let declared = |name: &str, value: &str| (name.to_owned(), Raw::parse(value).unwrap());
+    let extensions = vec![
+        declared("bazaar", r#"{"info":{"input":{"type":"http","method":"POST"}},"schema":{"type":"object"}}"#),
+        declared("payment-identifier", r#"{"info":{"required":true},"schema":{"type":"object"}}"#),
+        declared("never-heard-of", r#"[1,{"a":null}]"#),
+    ];
+    let asked = extensions.clone();
+    let reply: Reply = Arc::new(move |request| match payment_of(request) {
+        Some(_) => Vec::new(),
+        None => {
+            let (accepts, extensions) = (vec![offer()], asked.clone());
+            let challenge = Challenge { version: Version::V2, error: None, resource: None, accepts, extensions };
+            let head = format!("Content-Type: application/json\r\nPAYMENT-REQUIRED: {}\r\n", challenge.to_header().unwrap());
+            answer("402 Payment Required", &head, b"{}")
+        }
+    });
+    let tool = world.tool(priced, reply).await;
+    let mut ids = Vec::new();
+    for _ in 0..2 {
+        let error = client.call(tool.reference, &input(), &usual()).await.unwrap_err();
+        let CallError::Indeterminate { payment, .. } = error else { panic!("{error:?}") };
+        assert_eq!(code(&client.resume(payment).await), "call.indeterminate");
+        let calls = tool.calls();
+        let [.., first, again] = calls.as_slice() else { panic!("{} requests", calls.len()) };
+        let sent = first.header("payment-signature").unwrap();
+        assert_eq!(again.header("payment-signature"), Some(sent), "byte-identical");
+        let sent = payment_of(first).unwrap().extensions;
+        let id = payment_id::read(&sent).unwrap().expect("an id");
+        assert!(id.len() == 36 && id.starts_with("pay_") && id[4..].bytes().all(|byte| byte.is_ascii_hexdigit()), "{id}");
+        // What redeems a result is a secret, and payments are spoken of by their names.
+        assert!(!id.contains(&payment.to_string()));
+        let mut expected = extensions.clone();
+        payment_id::append(&mut expected, &id);
+        let json = |extensions: &[(String, Raw)]| -> Vec<(String, serde_json::Value)> {
+            extensions.iter().map(|(name, value)| (name.clone(), serde_json::from_str(value.as_str()).unwrap())).collect()
+        };
+        assert_eq!(json(&sent), json(&expected));
+        ids.push(id);
+    }
+    assert_ne!(ids[0], ids[1], "each payment has its own");
 }
 
 // attack: T16
