@@ -255,7 +255,7 @@ impl Admitted<'_> {
         result: Option<&StoredResult>,
     ) -> Result<Receipt, Stop> {
         let due = self.due(held.proven)?;
-        let request = FacilitatorRequest { payment: due.payment, offer: due.offer, resource: None };
+        let request = FacilitatorRequest { payment: due.payment, offer: due.offer, resource: None, extensions: &[] };
         // Only payments that can be written down are matched with an offer.
         let note = request.to_json().ok_or_else(|| Refusal::new(StatusCode::PAYMENT_REQUIRED, codes::payment::NETWORK))?;
         let began = self.shared.clock.now();
@@ -515,7 +515,8 @@ impl Admitted<'_> {
     fn due<'p>(&'p self, proven: &'p Proven) -> Result<Due<'p>, Stop> {
         let resource = self.tool.gate.terms.as_ref().map(|terms| terms.paywall().resource());
         let offer = self.offer(proven).ok_or_else(|| self.challenge(codes::payment::NO_MATCHING_OFFER))?;
-        Ok(Due { payment: &proven.payment, offer, resource })
+        let extensions = self.tool.gate.terms.as_ref().map_or(&[][..], |terms| terms.paywall().extensions());
+        Ok(Due { payment: &proven.payment, offer, resource, extensions })
     }
 
     /// Until when a reservation belongs to this call. Of a call that costs nothing, for as long as the signature is good: it is used up,

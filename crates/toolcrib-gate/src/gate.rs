@@ -16,6 +16,7 @@ use self::sign_in::SignInSettings;
 use crate::settle::Settle;
 
 pub(crate) mod access;
+pub(crate) mod bazaar;
 pub(crate) mod delegation;
 mod recipient;
 pub(crate) mod sign_in;
@@ -162,6 +163,7 @@ pub struct PaidGate {
     pub(crate) times: TimePolicy,
     pub(crate) bound_only: bool,
     pub(crate) settle_first: bool,
+    pub(crate) unlisted: bool,
     pub(crate) contract_accounts: Vec<Chain>,
 }
 
@@ -175,6 +177,7 @@ impl PaidGate {
             times: TimePolicy::default(),
             bound_only: false,
             settle_first: false,
+            unlisted: false,
             contract_accounts: Vec::new(),
         }
     }
@@ -206,6 +209,13 @@ impl PaidGate {
     #[must_use]
     pub const fn bound_only(mut self) -> Self {
         self.bound_only = true;
+        self
+    }
+
+    /// Does not ask facilitators to list the tool in their catalogues (the extension `bazaar`).
+    #[must_use]
+    pub const fn unlisted(mut self) -> Self {
+        self.unlisted = true;
         self
     }
 

@@ -62,7 +62,9 @@ pub(crate) async fn once(shared: &Shared, tools: &[Arc<Served>]) -> Reconciled {
         let Some((tool, charge)) = tool.and_then(|tool| Some((tool, tool.gate.charge.as_ref()?))) else { continue };
         let read = read_facilitator_request(&entry.note);
         let seen = match &read {
-            Ok((payment, offer)) => charge.settle.look_up(Due { payment, offer, resource: None }, &record(&entry)).await,
+            Ok((payment, offer)) => {
+                charge.settle.look_up(Due { payment, offer, resource: None, extensions: &[] }, &record(&entry)).await
+            }
             Err(_) => Found::Unclear { detail: "what was written down about a settlement cannot be read".to_owned() },
         };
         let outcome = match (seen, &read) {

@@ -14,7 +14,7 @@ use alloy_primitives::B256;
 use async_trait::async_trait;
 use toolcrib_core::clock::UnixTime;
 use toolcrib_core::finding::Finding;
-use toolcrib_core::x402::{Offer, Payment, Resource};
+use toolcrib_core::x402::{Offer, Payment, Raw, Resource};
 
 mod facilitator;
 mod local;
@@ -35,6 +35,8 @@ pub struct Due<'p> {
     pub offer: &'p Offer,
     /// What is sold.
     pub resource: Option<&'p Resource>,
+    /// The extensions of the challenge.
+    pub extensions: &'p [(String, Raw)],
 }
 
 /// Whoever moves the money of payments.
@@ -48,6 +50,11 @@ pub trait Settle: fmt::Debug + Send + Sync {
     /// Chains, and the seconds that the machine's clock was ahead of their newest block when they were last asked.
     fn clock_skews(&self) -> Vec<(u64, i64)> {
         Vec::new()
+    }
+
+    /// Whether it lists tools that are paid through it, from the extension `bazaar` of their challenges.
+    fn lists_tools(&self) -> bool {
+        false
     }
 
     /// Whether a payment would settle now. Moves nothing.

@@ -9,7 +9,7 @@ use super::payment::{self, Payment};
 use super::read::{Need, Reader, read_message};
 use super::receipt::{SettleResponse, WORDS, check_settlement, read_account, read_reasons, read_settle_response};
 use super::settle_reason::{SettleReason, named_transaction};
-use super::{ChainAddress, ObjectWriter, Offer, Raw, Resource, Version, network, v1, v2};
+use super::{ChainAddress, ObjectWriter, Offer, Raw, Resource, Version, network, payment_id, v1, v2};
 use crate::caip::ChainId;
 use crate::codes::settlement as code;
 use crate::finding::{Finding, Severity};
@@ -31,18 +31,21 @@ pub struct FacilitatorRequest<'r> {
     pub offer: &'r Offer,
     /// What is sold, as we say it.
     pub resource: Option<&'r Resource>,
+    /// The extensions of our challenge (version 2). Payment identifiers stay with us: they are what a payer gets its result with.
+    pub extensions: &'r [(String, Raw)],
 }
 
 impl FacilitatorRequest<'_> {
-    /// The body, in the version of the payment. What the caller said about offer, resource and extensions is not repeated.
+    /// The body, in the version of the payment. What the caller said about offer, resource and extensions is not repeated; ours are.
     /// `None` when version 1 has no name for the network.
     pub fn to_json(&self) -> Option<String> {
-        let Self { payment, offer, resource } = *self;
+        let Self { payment, offer, resource, extensions } = *self;
+        let extensions = extensions.iter().filter(|(name, _)| name != payment_id::EXTENSION).cloned().collect();
         let offer = Offer { resource: offer.resource.clone().or_else(|| resource.cloned()), ..offer.clone() };
         let mut out = String::new();
         let mut object = ObjectWriter::open(&mut out);
         object.number("x402Version", payment.version.number().into());
-        let payload = payment.write(Some(&offer), resource, &Vec::new(), &payment.signature.canonical())?;
+        let payload = payment.write(Some(&offer), resource, &extensions, &payment.signature.canonical())?;
         object.key("paymentPayload").push_str(&payload);
         let requirements = object.key("paymentRequirements");
         match payment.version {

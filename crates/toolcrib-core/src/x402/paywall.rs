@@ -63,6 +63,11 @@ impl Paywall {
         &self.offers
     }
 
+    /// The extensions of the challenge.
+    pub fn extensions(&self) -> &[(String, Raw)] {
+        &self.extensions
+    }
+
     /// What is sold.
     pub const fn resource(&self) -> &Resource {
         &self.resource

@@ -153,7 +153,8 @@ fn every_published_payment_is_read_or_refused_for_a_reason() {
             let at = |seconds| check_payment(&payment, offer, UnixTime::from_seconds(seconds), &TimePolicy::default());
             assert_eq!(at(1_740_672_100), [], "{name}");
             assert_eq!(at(1_800_000_000)[0].code, codes::payment::EXPIRED, "{name}");
-            let request = FacilitatorRequest { payment: &payment, offer, resource: None }.to_json().expect("named");
+            let request =
+                FacilitatorRequest { payment: &payment, offer, resource: None, extensions: &[] }.to_json().expect("named");
             let (sent, _) = read_facilitator_request(request.as_bytes()).expect("well-formed");
             assert_eq!(sent.authorization, payment.authorization, "{name}");
         }

@@ -25,6 +25,7 @@ use toolcrib_core::x402::{
 use toolcrib_store::replay::Proof;
 
 use super::access::ACCESS_TIME;
+use super::bazaar;
 use super::sign_in::{self, NonceKey, SignIn, SignInSettings};
 use super::{IdentityGate, PaidGate, PredicateGate};
 use crate::answer::{Refusal, Stop};
@@ -160,7 +161,10 @@ impl Terms {
             tool = Some(predicate.registry.reference(predicate.id));
             chains.extend(predicate.contract_accounts.clone());
         }
-        let extensions = vec![payment_id::declaration()];
+        let mut extensions = vec![payment_id::declaration()];
+        if gate.settle.lists_tools() && !gate.unlisted {
+            extensions.extend(bazaar::declaration(manifest));
+        }
         let terms = Self::new(offers, extensions, manifest, gate.times, bound_only, tool)?.judged_on(&chains)?;
         Ok(Self { keeps_results: true, ..terms })
     }
@@ -179,7 +183,7 @@ impl Terms {
             url: Some(endpoint.normalized().to_owned()),
             description: Some(manifest.description().to_owned()),
             mime_type: Some("application/json".to_owned()),
-            other: Vec::new(),
+            other: bazaar::service(manifest),
         };
         let paywall = Paywall::new(offers, resource, extensions)?;
         let domains: Option<Vec<_>> = paywall.offers().iter().map(|offer| offer.token().map(domain)).collect();

@@ -358,6 +358,10 @@ impl Settle for Facilitator {
         findings
     }
 
+    fn lists_tools(&self) -> bool {
+        true
+    }
+
     fn clock_skews(&self) -> Vec<(u64, i64)> {
         self.skews.all()
     }
@@ -501,12 +505,12 @@ fn pause(chain: &Chain) -> Duration {
 
 /// The body for `/verify` and `/settle`, or why there never will be one.
 fn request(due: Due<'_>) -> Result<String, &'static str> {
-    let Due { payment, offer, resource } = due;
+    let Due { payment, offer, resource, extensions } = due;
     // A transfer of nothing proves who calls; sending it in would only use it up.
     if payment.authorization.value.is_zero() {
         return Err("zero_value");
     }
-    FacilitatorRequest { payment, offer, resource }.to_json().ok_or("unsupported_network")
+    FacilitatorRequest { payment, offer, resource, extensions }.to_json().ok_or("unsupported_network")
 }
 
 /// A reason as callers may read it: one word of few letters, or one of ours. Messages of facilitators have held URLs with keys.

@@ -111,7 +111,7 @@ impl Desk {
         let Ok((payment, offer)) = read_facilitator_request(body) else { return (StatusCode::BAD_REQUEST, "{}".to_owned()) };
         let payer = Some(ChainAddress::evm(payment.authorization.from));
         let answer = |is_valid, reason| VerifyResponse { is_valid, reason, message: None, payer }.to_json();
-        match self.settlement.verify(Due { payment: &payment, offer: &offer, resource: None }).await {
+        match self.settlement.verify(Due { payment: &payment, offer: &offer, resource: None, extensions: &[] }).await {
             Verdict::Good { .. } => (StatusCode::OK, answer(true, None)),
             Verdict::Bad { reason } => (StatusCode::OK, answer(false, Some(reason))),
             Verdict::Unclear { .. } => (StatusCode::SERVICE_UNAVAILABLE, "{}".to_owned()),
@@ -121,7 +121,11 @@ impl Desk {
     async fn settle(&self, body: &[u8]) -> (StatusCode, String) {
         let Ok((payment, offer)) = read_facilitator_request(body) else { return (StatusCode::BAD_REQUEST, "{}".to_owned()) };
         let failed = |reason: &str| SettleResponse::failed(&payment, reason);
-        let response = match self.settlement.settle(Due { payment: &payment, offer: &offer, resource: None }, &Unrecorded).await {
+        let response = match self
+            .settlement
+            .settle(Due { payment: &payment, offer: &offer, resource: None, extensions: &[] }, &Unrecorded)
+            .await
+        {
             Outcome::Settled { transaction } => SettleResponse::settled(&payment, transaction),
             Outcome::Refused { reason } => failed(&reason),
             Outcome::Replayed => failed("invalid_exact_evm_nonce_already_used"),

@@ -47,7 +47,9 @@ async fn t20_a_settle_service_sends_nothing_but_what_it_is_for() {
         let good = Offer::exact(&token(), Amount::new(U256::from(PRICE)), recipient(), 300).expect("an offer");
         let ask = async |offer: &Offer, signed: Authorization, version: Version| {
             let payment = Payment::new(version, offer, signed, sign(payer(), &signed, &domain()), None, Vec::new());
-            let body = FacilitatorRequest { payment: &payment, offer, resource: None }.to_json().expect("a network with a name");
+            let body = FacilitatorRequest { payment: &payment, offer, resource: None, extensions: &[] }
+                .to_json()
+                .expect("a network with a name");
             let body = serde_json::from_str(&body).expect("JSON");
             post(service.address, "/x402/settle", &[], &body).await.json()
         };

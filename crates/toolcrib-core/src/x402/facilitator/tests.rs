@@ -37,10 +37,24 @@ fn payment(version: Version) -> Payment {
 }
 
 fn request(version: Version, payment: &Payment) -> Json {
-    let request = FacilitatorRequest { payment, offer: &offer(), resource: Some(&sold()) };
+    let request = FacilitatorRequest { payment, offer: &offer(), resource: Some(&sold()), extensions: &[] };
     let json = serde_json::from_str::<Json>(&request.to_json().expect("named")).expect("JSON");
     assert_eq!(json["x402Version"], version.number());
     json
+}
+
+#[test]
+fn our_extensions_are_passed_on_and_identifiers_are_not() {
+    let bazaar = ("bazaar".to_owned(), Raw::parse(r#"{"info":{}}"#).expect("JSON"));
+    let ours = [payment_id::declaration(), bazaar];
+    for (version, expected) in [(Version::V1, Json::Null), (Version::V2, json!({"bazaar": {"info": {}}}))] {
+        let mut payment = payment(version);
+        payment.extensions = vec![payment_id::declaration(), ("theirs".to_owned(), Raw::parse("1").expect("JSON"))];
+        payment_id::append(&mut payment.extensions, "pay_0f3c9a17b2d84e55a6c1");
+        let request = FacilitatorRequest { payment: &payment, offer: &offer(), resource: None, extensions: &ours };
+        let json = serde_json::from_str::<Json>(&request.to_json().expect("named")).expect("JSON");
+        assert_eq!(json["paymentPayload"]["extensions"], expected, "{version}");
+    }
 }
 
 #[test]
@@ -80,7 +94,7 @@ fn requests_have_the_shape_of_their_version() {
     );
     let optimism = Offer::exact(&asset::usdc(10).expect("listed"), offer().amount, PAYEE, 60).expect("a chain");
     let payment = Payment { network: optimism.network.clone(), ..payment(Version::V1) };
-    assert_eq!(FacilitatorRequest { payment: &payment, offer: &optimism, resource: None }.to_json(), None);
+    assert_eq!(FacilitatorRequest { payment: &payment, offer: &optimism, resource: None, extensions: &[] }.to_json(), None);
 }
 
 // T8, T19: what a caller says beside the authorization goes nowhere.
@@ -268,7 +282,7 @@ proptest! {
     fn what_is_sent_reads_back(payment in payments()) {
         let offer = payment.accepted.clone().unwrap_or_else(offer);
         let payment = Payment { network: offer.network.clone(), ..payment };
-        let text = FacilitatorRequest { payment: &payment, offer: &offer, resource: Some(&sold()) }.to_json().expect("named");
+        let text = FacilitatorRequest { payment: &payment, offer: &offer, resource: Some(&sold()), extensions: &[] }.to_json().expect("named");
         let (read, offered) = read_facilitator_request(text.as_bytes()).expect("well-formed");
         prop_assert_eq!(read.authorization, payment.authorization);
         prop_assert_eq!(read.signature, payment.signature.canonical());

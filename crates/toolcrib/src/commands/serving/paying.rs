@@ -32,6 +32,9 @@ pub(crate) struct Paying {
     /// A header for the facilitator, and the environment variable that holds its value
     #[arg(long, value_name = "HEADER=VARIABLE", requires = "facilitator")]
     pub(crate) facilitator_auth_env: Vec<String>,
+    /// Do not ask the facilitator to list the tools in its catalogue
+    #[arg(long, requires = "facilitator")]
+    pub(crate) unlisted: bool,
     /// Believe the facilitator without a node: what it says of a settlement is not checked on the chain, and a payment whose answer
     /// is lost stays undecided
     #[arg(long, requires = "facilitator")]
@@ -86,7 +89,10 @@ impl Paying {
 
     /// A gate that asks for what the manifest asks for.
     pub(crate) fn gate(&self, settle: &Arc<dyn Settle>) -> PaidGate {
-        let gate = PaidGate::new(settle.clone());
+        let mut gate = PaidGate::new(settle.clone());
+        if self.unlisted {
+            gate = gate.unlisted();
+        }
         if self.settle_first { gate.settle_first() } else { gate }
     }
 
