@@ -80,6 +80,35 @@ async fn our_client_pays_stock_servers() {
     }
 }
 
+/// A server that declares `payment-identifier` gets an id with every payment, and the same payment again when it is resumed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn our_client_names_its_payments_where_a_stock_server_asks_for_it() {
+    let Some(peers) = Peers::find() else { return };
+    let world = World::start().await;
+    let facilitator = peers.facilitator(&world.devchain.http_url(), key(SETTLER)).await;
+    let script = ("v2/identifier-server.mjs", "2");
+    let shop = Shop::open(&peers, "@x402/express with identifiers", script, &world, &facilitator).await;
+    let client = shop.client(HOLDER).await;
+    let before = shop.counts(&client).await;
+    let called = shop.call(&client, "paid", CallMethod::Post, &policy(PRICE)).await.expect("a result");
+    assert_eq!(called.output, Some(output(CallMethod::Post)));
+    let paid = called.paid.expect("it cost something");
+    let again = client.resume(paid.id).await.expect("the same result");
+    assert_eq!((again.output, again.paid.and_then(|again| again.transaction)), (called.output, paid.transaction));
+    shop.call(&client, "paid", CallMethod::Post, &policy(PRICE)).await.expect("another call");
+    let stats =
+        shop.call(&client, "stats", CallMethod::Get, &UrlPolicy::default()).await.expect("an answer").output.expect("JSON");
+    let payments = stats["payments"].as_array().expect("payments");
+    assert!(payments.len() == 3 && payments.iter().all(|payment| payment["valid"] == true), "{stats}");
+    assert!(payments[0] == payments[1] && payments[1] != payments[2], "{stats}");
+    let price = U256::from(2 * PRICE);
+    assert_eq!(
+        shop.counts(&client).await,
+        (before.0 - price, before.1 + price, before.2 + 2, before.3 + 2),
+        "two calls, two payments"
+    );
+}
+
 impl<'s> Shop<'s> {
     async fn open(
         peers: &Peers,
