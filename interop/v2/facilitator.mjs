@@ -1,4 +1,5 @@
-// The reference facilitator (@x402/core with @x402/evm), for both versions: RPC_URL and PRIVATE_KEY of who pays the gas.
+// The reference facilitator (@x402/core with @x402/evm), for both versions: RPC_URL and PRIVATE_KEY of who pays the gas;
+// ALLOWED_FACTORIES that may deploy wallets of payers.
 // CONFIRMATION_MS is how long it waits for a receipt (20 s), which is what makes it answer before a transaction is mined.
 // With NONCES=plain it does not count the nonces of its transactions, as the examples of its authors do not.
 // Counts what it is asked at GET /stats, with the reasons of settlements that failed.
@@ -16,7 +17,8 @@ const transport = http(process.env.RPC_URL, { timeout: 10_000 });
 const client = createWalletClient({ account, chain: baseSepolia, transport, pollingInterval: 50 }).extend(publicActions);
 const confirmationTimeoutMs = Number(process.env.CONFIRMATION_MS ?? 20_000);
 const signer = toFacilitatorEvmSigner({ ...client, address: account.address }, { confirmationTimeoutMs });
-const facilitator = registerExactEvmScheme(new x402Facilitator(), { signer, networks: 'eip155:84532' });
+const eip6492AllowedFactories = process.env.ALLOWED_FACTORIES?.split(',') ?? [];
+const facilitator = registerExactEvmScheme(new x402Facilitator(), { signer, networks: 'eip155:84532', eip6492AllowedFactories });
 
 const stats = { supported: 0, verify: 0, settle: 0, settled: 0, versions: {}, reasons: [] };
 const app = express().use(express.json({ limit: '256kb' }));

@@ -9,6 +9,7 @@
 //! | [`late`] | their facilitator gives up before its transaction is mined |
 //! | [`two_gates`] | one payment at two gates that share their facilitator and nothing else |
 //! | [`sign_in`] | callers that sign a message instead of a payment |
+//! | [`wallets`] | their facilitator settles for a wallet that is not deployed |
 //! | [`kills`] | our gate is killed at random moments while their clients pay |
 
 #[expect(dead_code, reason = "the attacks need more of it")]
@@ -36,4 +37,5 @@ mod sign_in;
 #[path = "../../../toolcrib-store/tests/support/mod.rs"]
 mod stores;
 mod two_gates;
+mod wallets;
 mod world;

@@ -128,6 +128,21 @@ impl World {
         Served { at, runs }
     }
 
+    /// Serves a tool that contract wallets of this chain can pay for, deployed or not.
+    pub(crate) async fn serve_wallets(&self, settle: impl Settle + 'static) -> Served {
+        let runs = Arc::new(AtomicUsize::new(0));
+        let gate = Gate::paid(settle).contract_accounts(vec![self.chain.clone()]);
+        let tools = Tools::new(ORIGIN)
+            .store(MemoryReplay::new(Limits::default()))
+            .rates(Rates { per_address: None, ..Rates::default() })
+            .tool(counting("paid", true, gate.into(), &runs));
+        let server = tools.build().expect("sound settings");
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let at = listener.local_addr().expect("bound");
+        tokio::spawn(server.serve(listener, std::future::pending()));
+        Served { at, runs }
+    }
+
     /// Serves a tool whose callers say who they are, on this chain.
     pub(crate) async fn serve_identity(&self) -> Served {
         let runs = Arc::new(AtomicUsize::new(0));
@@ -164,6 +179,11 @@ impl Served {
     /// How often tools ran.
     pub(crate) fn runs(&self) -> usize {
         self.runs.load(Ordering::SeqCst)
+    }
+
+    /// Where the server listens, as an address.
+    pub(crate) const fn at(&self) -> SocketAddr {
+        self.at
     }
 
     /// Where the server listens.
@@ -226,11 +246,11 @@ async fn register_for_holders(devchain: &Devchain, registry: &Registry) -> U256 
     tool
 }
 
-fn call(signature: &str, arguments: &[u8]) -> Bytes {
+pub(crate) fn call(signature: &str, arguments: &[u8]) -> Bytes {
     [&keccak256(signature)[..4], arguments].concat().into()
 }
 
-fn transact(devchain: &Devchain, to: Option<Address>, data: &Bytes) -> Option<Address> {
+pub(crate) fn transact(devchain: &Devchain, to: Option<Address>, data: &Bytes) -> Option<Address> {
     let mut request = json!({ "from": account(CREATOR), "data": data, "gas": "0xf00000" });
     if let Some(to) = to {
         request["to"] = json!(to);
@@ -242,7 +262,7 @@ fn transact(devchain: &Devchain, to: Option<Address>, data: &Bytes) -> Option<Ad
 }
 
 /// Init code from the committed artifacts.
-fn code(name: &str, arguments: &[u8]) -> Bytes {
+pub(crate) fn code(name: &str, arguments: &[u8]) -> Bytes {
     let path = format!("{}/../../contracts/artifacts/{name}.json", env!("CARGO_MANIFEST_DIR"));
     let artifact: Value = serde_json::from_slice(&std::fs::read(path).expect("an artifact")).expect("JSON");
     let code = artifact["bytecode"].as_str().or_else(|| artifact["bytecode"]["object"].as_str()).expect("bytecode");
