@@ -97,7 +97,21 @@ impl Gating {
         for tool in tools {
             all.push(self.decide_one(tool, settle.as_ref(), is_dry, printer).await?);
         }
+        self.check_used(&all)?;
         Ok(all)
+    }
+
+    /// Refuses options about signatures where no gate asks for one: somebody believes that it is closed.
+    fn check_used(&self, all: &[Decided]) -> Result<(), Failure> {
+        let is_free = |decided: &Decided| matches!(decided.gate, Gate::Identity(_) | Gate::Predicate(_));
+        let is_open = |decided: &Decided| matches!(decided.gate, Gate::Open);
+        let option = match (self.siwe && !all.iter().any(is_free), self.contract_accounts && all.iter().all(is_open)) {
+            (true, _) => "--siwe",
+            (_, true) => "--contract-accounts",
+            _ => return Ok(()),
+        };
+        let what = format!("{option} is given, and none of the tools asks its callers who they are in that way");
+        Err(Failure::new(codes::cli::USAGE, what).hint("give --identity, or --tool with the registered tool"))
     }
 
     async fn decide_one(

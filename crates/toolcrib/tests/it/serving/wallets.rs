@@ -96,6 +96,8 @@ fn settings_that_do_not_fit_are_refused() {
     for (arguments, message) in [
         (&["--contract-accounts"][..], "--contract-accounts needs a node"),
         (&["--identity", "--contract-accounts"], "--contract-accounts needs a node"),
+        (&["--contract-accounts", "--rpc-url", "http://127.0.0.1:1"], "--contract-accounts is given, and none of the tools asks"),
+        (&["--siwe"], "--siwe is given, and none of the tools asks"),
         (&["--identity", "--open"], "cannot be used with"),
         (&["--siwe", "--bound-only"], "cannot be used with"),
         (&["--wallet-factory", "0x0000000000000000000000000000000000000001"], "required arguments"),
