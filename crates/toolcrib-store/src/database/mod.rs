@@ -16,6 +16,7 @@ use sqlx::{AssertSqlSafe, Postgres, Row as _, SqlSafeStr, Sqlite};
 use crate::Error;
 
 mod bulk;
+mod lane;
 mod local;
 mod location;
 mod migrate;
@@ -24,6 +25,7 @@ mod sqlite;
 mod writer;
 
 pub use bulk::{Bulk, Column, MAX_BULK_ROWS};
+pub(crate) use lane::Lane;
 pub use location::Location;
 pub use migrate::{Migration, Module};
 pub(crate) use writer::{Writer, run_now};
@@ -426,7 +428,11 @@ fn bind_one<'q>(query: SqliteQuery<'q>, value: Value<'_>) -> SqliteQuery<'q> {
 }
 
 fn bind_postgres<'q>(sql: impl SqlSafeStr, values: &[Value<'_>]) -> PostgresQuery<'q> {
-    values.iter().fold(sqlx::query(sql), |query, value| match *value {
+    values.iter().fold(sqlx::query(sql), |query, value| bind_postgres_one(query, *value))
+}
+
+fn bind_postgres_one<'q>(query: PostgresQuery<'q>, value: Value<'_>) -> PostgresQuery<'q> {
+    match value {
         Value::Integer(value) => query.bind(value),
         Value::Text(value) => query.bind(value),
         Value::Bytes(value) => query.bind(value),
@@ -434,7 +440,7 @@ fn bind_postgres<'q>(sql: impl SqlSafeStr, values: &[Value<'_>]) -> PostgresQuer
         Value::OptionalInteger(value) => query.bind(value),
         Value::OptionalText(value) => query.bind(value),
         Value::Boolean(value) => query.bind(value),
-    })
+    }
 }
 
 fn wrap<R>(rows: Vec<R>, kind: fn(R) -> Cells) -> Vec<Row> {

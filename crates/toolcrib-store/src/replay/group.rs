@@ -1,20 +1,21 @@
 //! The replay store in a database, as callers see it.
 //!
-//! On a SQLite file every step goes to the one [`Writer`] of this store, where concurrent steps share a commit. PostgreSQL commits groups
-//! of its own accord; there the usual steps are one statement each ([`at_once`]). Everything else, and every database in memory, is
-//! [`sql::SqlReplay`](Steps), which has the rules.
+//! On a SQLite file every step goes to the one [`Writer`] of this store, where concurrent steps share a commit. On PostgreSQL concurrent
+//! steps of the usual kinds share a statement ([`Batches`]). Everything else, and every database in memory, is [`sql::SqlReplay`](Steps),
+//! which has the rules.
 
 use alloy_primitives::B256;
 use async_trait::async_trait;
 use toolcrib_core::clock::UnixTime;
 
+use super::batch::Batches;
 use super::sql::SqlReplay as Steps;
 use super::{
     Again, Counts, Entry, Kept, Limits, Receipt, Redeem, ReplayKey, ReplayStore, Reservation, Reserve, Room, Settlement,
-    StoredResult, Ticket, at_once,
+    StoredResult, Ticket,
 };
 use crate::Error;
-use crate::database::{Database, Engine, Writer, run_now};
+use crate::database::{Database, Writer, run_now};
 
 /// Payments in a database, shared by every process that opens it.
 #[derive(Clone, Debug)]
@@ -22,6 +23,8 @@ pub struct SqlReplay {
     steps: Steps,
     /// Where changes are made, if not by `steps` itself.
     writer: Option<Writer<Steps>>,
+    /// Where the usual steps are made first.
+    batches: Option<Batches>,
 }
 
 impl SqlReplay {
@@ -29,19 +32,15 @@ impl SqlReplay {
     pub async fn open(database: Database, limits: Limits) -> Result<Self, Error> {
         let steps = Steps::open(database.clone(), limits).await?;
         let writer = Writer::start(&database, |local| steps.with_database(local))?;
-        Ok(Self { steps, writer })
-    }
-
-    fn is_postgres(&self) -> bool {
-        self.steps.database().engine() == Engine::Postgres
+        Ok(Self { steps, writer, batches: Batches::start(&database, limits) })
     }
 }
 
 #[async_trait]
 impl ReplayStore for SqlReplay {
     async fn reserve(&self, key: &ReplayKey, reservation: &Reservation<'_>, now: UnixTime) -> Result<Reserve, Error> {
-        if self.is_postgres()
-            && let Some(ticket) = at_once::reserve(self.steps.database(), self.steps.limits(), key, reservation, now).await?
+        if let Some(batches) = &self.batches
+            && let Some(ticket) = batches.reserve(key, reservation, now).await?
         {
             return Ok(Reserve::Reserved(ticket));
         }
@@ -57,11 +56,10 @@ impl ReplayStore for SqlReplay {
     }
 
     async fn begin_settlement(&self, key: &ReplayKey, ticket: Ticket, settlement: &Settlement<'_>) -> Result<Kept, Error> {
-        if self.is_postgres()
-            && let begun = at_once::begin_settlement(self.steps.database(), self.steps.limits(), key, ticket, settlement)
-            && let Some(kept) = begun.await?
+        if let Some(batches) = &self.batches
+            && batches.begin(key, ticket, settlement).await?
         {
-            return Ok(kept);
+            return Ok(Kept::Yes);
         }
         let Some(writer) = &self.writer else { return self.steps.begin_settlement(key, ticket, settlement).await };
         let (key, note, result) = (*key, settlement.note.to_owned(), settlement.result.cloned());
@@ -81,6 +79,11 @@ impl ReplayStore for SqlReplay {
     }
 
     async fn settle(&self, key: &ReplayKey, receipt: &Receipt, now: UnixTime) -> Result<(), Error> {
+        if let Some(batches) = &self.batches
+            && batches.settle(key, receipt, now).await?
+        {
+            return Ok(());
+        }
         let Some(writer) = &self.writer else { return self.steps.settle(key, receipt, now).await };
         let (key, receipt) = (*key, receipt.clone());
         writer.change(move |steps| run_now(steps.settle(&key, &receipt, now))).await

@@ -27,7 +27,7 @@ pub use toolcrib_core::x402::ReplayKey;
 
 use crate::Error;
 
-mod at_once;
+mod batch;
 mod group;
 mod limits;
 mod memory;

@@ -43,14 +43,6 @@ impl SqlReplay {
         Ok(Self { database, limits })
     }
 
-    pub(super) const fn database(&self) -> &Database {
-        &self.database
-    }
-
-    pub(super) const fn limits(&self) -> &Limits {
-        &self.limits
-    }
-
     /// The same store, through another connection to the same database.
     pub(super) fn with_database(&self, database: Database) -> Self {
         Self { database, ..self.clone() }
@@ -562,11 +554,15 @@ fn hash(bytes: &[u8]) -> Result<B256, Error> {
     B256::try_from(bytes).map_err(|_| Error::Corrupt { what: "hash" })
 }
 
-pub(super) const fn room(key: &ReplayKey) -> Value<'static> {
-    Value::Integer((key.nonce.0[31] % sql::ROOMS) as i64)
+const fn room(key: &ReplayKey) -> Value<'static> {
+    Value::Integer(room_of(key))
 }
 
-pub(super) const fn time(time: UnixTime) -> Value<'static> {
+pub(super) const fn room_of(key: &ReplayKey) -> i64 {
+    (key.nonce.0[31] % sql::ROOMS) as i64
+}
+
+const fn time(time: UnixTime) -> Value<'static> {
     Value::Integer(time.seconds())
 }
 

@@ -1,0 +1,81 @@
+//! A connection to PostgreSQL that one task has to itself, for statements over many rows at once.
+//!
+//! The pool asks the server whether a connection is alive each time one is given back, which doubles the round trips of short statements.
+//! A task that sends one statement after the other needs no pool.
+
+use std::fmt;
+use std::time::Duration;
+
+use sqlx::postgres::PgPool;
+use sqlx::{Connection as _, Executor as _, PgConnection};
+use tokio::time::Instant;
+
+use super::{Cells, Column, Database, Pools, Row, Value, wrap};
+use crate::Error;
+
+/// A connection that was idle for longer is tried before use.
+const TRUSTED_IDLE: Duration = Duration::from_secs(2);
+
+/// Rows are found by their keys, whatever the server believes about the size of a table: a plan that was made and kept while it was
+/// empty reads all of it when it is full. Compiling a plan would take longer than running it.
+const SESSION: &str = "SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off; SET plan_cache_mode = force_generic_plan; SET jit = off";
+
+/// The connection, opened when it is needed.
+pub(crate) struct Lane {
+    pool: PgPool,
+    connection: Option<(PgConnection, Instant)>,
+}
+
+impl Lane {
+    /// A connection to this database, if it is PostgreSQL. Comes on top of those of the pool.
+    pub(crate) fn of(database: &Database) -> Option<Self> {
+        match &database.pools {
+            Pools::Postgres(pool) => Some(Self { pool: pool.clone(), connection: None }),
+            _ => None,
+        }
+    }
+
+    /// Runs a statement that takes columns as arrays, then single values, and gives rows.
+    pub(crate) async fn fetch(
+        &mut self,
+        sql: &'static str,
+        columns: &[Column<'_>],
+        values: &[Value<'_>],
+    ) -> Result<Vec<Row>, Error> {
+        let mut connection = self.connection().await?;
+        let mut query = sqlx::query(sql);
+        for column in columns {
+            query = match *column {
+                Column::Integers(values) => query.bind(values),
+                Column::OptionalIntegers(values) => query.bind(values),
+                Column::Texts(values) => query.bind(values),
+                Column::OptionalTexts(values) => query.bind(values),
+                Column::Bytes(values) => query.bind(values),
+                Column::OptionalBytes(values) => query.bind(values),
+                Column::Booleans(values) => query.bind(values),
+            };
+        }
+        let query = values.iter().fold(query, |query, value| super::bind_postgres_one(query, *value));
+        // A connection on which something failed is not used again.
+        let rows = query.fetch_all(&mut connection).await?;
+        self.connection = Some((connection, Instant::now()));
+        Ok(wrap(rows, Cells::Postgres))
+    }
+
+    async fn connection(&mut self) -> Result<PgConnection, Error> {
+        if let Some((mut connection, used)) = self.connection.take()
+            && (used.elapsed() < TRUSTED_IDLE || connection.ping().await.is_ok())
+        {
+            return Ok(connection);
+        }
+        let mut connection = self.pool.acquire().await?.detach();
+        connection.execute(SESSION).await?;
+        Ok(connection)
+    }
+}
+
+impl fmt::Debug for Lane {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Lane")
+    }
+}

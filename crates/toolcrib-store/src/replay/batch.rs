@@ -1,0 +1,287 @@
+//! The usual course of a step on PostgreSQL: steps of concurrent calls in one statement.
+//!
+//! There is a lane for each of the three steps of a paid call, with a connection and a task of its own. A lane takes all steps that wait
+//! and makes them with one statement, which is one round trip and one commit. Each step is made whole or not at all. Not at all means
+//! that something is not as usual: the payment is known, another holds it, or the store is nearly full. Then [`sql`](super::sql) takes the
+//! step by itself, in a transaction, and says why. Locks are taken in the same order as there: payments before rooms, rooms by number.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::future::Future;
+
+use alloy_primitives::B256;
+use tokio::sync::{mpsc, oneshot};
+use toolcrib_core::clock::UnixTime;
+
+use super::sql::{cost, room_of, signed};
+use super::statements as sql;
+use super::{Limits, Receipt, ReplayKey, Reservation, Settlement, StoredResult, Ticket};
+use crate::Error;
+use crate::database::{Column, Database, Lane, Row, Value};
+
+/// Steps of one statement at most. Sixteen replicas that reserve as many at the same moment stay within the margin of the limit.
+const MOST: usize = (sql::MARGIN / 16) as usize;
+
+/// Steps that wait in a lane at most; who comes later waits before.
+const QUEUE: usize = 1_024;
+
+// As RESERVE and ENTER: $1 to $10, and the limit less the margin.
+const RESERVE: &str = "WITH made AS (
+    INSERT INTO replay
+    (id, state, ticket, room, reserved_at, expires_at, lease_until, keep_until, route, body_hash, proof, payment_id,
+    runs, result_bytes, result_until)
+    SELECT g.id, 0, g.ticket, g.room, g.now, g.expires_at, g.lease_until, g.expires_at, g.route, g.body_hash, g.proof,
+    g.payment_id, 0, 0, 0
+    FROM UNNEST($1::bytea[], $2::bytea[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::text[], $8::bytea[], $9::bytea[],
+    $10::bytea[]) AS g (id, ticket, room, now, expires_at, lease_until, route, body_hash, proof, payment_id)
+    WHERE (SELECT SUM(entries) FROM replay_room) < $11 ORDER BY g.id
+    ON CONFLICT DO NOTHING RETURNING ticket, room),
+    locked AS (SELECT room FROM replay_room WHERE room IN (SELECT room FROM made) ORDER BY room FOR UPDATE),
+    counted AS (UPDATE replay_room SET entries = replay_room.entries + added.entries
+    FROM (SELECT made.room, COUNT(*) AS entries FROM made JOIN locked ON locked.room = made.room GROUP BY made.room) AS added
+    WHERE replay_room.room = added.room)
+    SELECT ticket FROM made";
+
+// As BEGIN_SETTLEMENT, FILL and KEEP_RESULT: $1 to $9, and the limit of bytes less those of these results.
+const BEGIN: &str = "WITH given AS (SELECT * FROM
+    UNNEST($1::bytea[], $2::bytea[], $3::bigint[], $4::bytea[], $5::bigint[], $6::bigint[], $7::bigint[], $8::text[], $9::bytea[])
+    AS g (id, ticket, lease_until, note, bytes, from_block, status, content_type, body)),
+    begun AS (UPDATE replay SET state = 1, lease_until = given.lease_until, keep_until = 9223372036854775807, note = given.note,
+    runs = 0, result_bytes = given.bytes, from_block = given.from_block FROM given
+    WHERE replay.id = given.id AND replay.ticket = given.ticket AND replay.state = 0
+    AND (SELECT SUM(bytes) FROM replay_room) <= $10 RETURNING replay.id, replay.ticket, replay.room, given.bytes),
+    kept AS (INSERT INTO replay_result (id, status, content_type, body)
+    SELECT begun.id, given.status, given.content_type, given.body FROM begun JOIN given ON given.ticket = begun.ticket),
+    locked AS (SELECT room FROM replay_room WHERE room IN (SELECT room FROM begun) ORDER BY room FOR UPDATE),
+    counted AS (UPDATE replay_room SET bytes = replay_room.bytes + added.bytes
+    FROM (SELECT begun.room, CAST(SUM(begun.bytes) AS BIGINT) AS bytes FROM begun JOIN locked ON locked.room = begun.room
+    GROUP BY begun.room) AS added WHERE replay_room.room = added.room)
+    SELECT ticket FROM begun";
+
+// As SETTLE.
+const SETTLE: &str =
+    "UPDATE replay SET state = 2, tx = given.tx, receipt = given.receipt, note = NULL, result_until = given.until,
+    keep_until = CASE WHEN given.until > expires_at THEN given.until ELSE expires_at END
+    FROM UNNEST($1::bytea[], $2::bytea[], $3::bytea[], $4::bigint[]) AS given (id, tx, receipt, until)
+    WHERE replay.id = given.id AND replay.state IN (1, 3) RETURNING replay.id";
+
+/// The lanes of a store. Clones share them; they end with the last.
+#[derive(Clone)]
+pub(super) struct Batches {
+    reserve: mpsc::Sender<Job<Reserving>>,
+    begin: mpsc::Sender<Job<Beginning>>,
+    settle: mpsc::Sender<Job<Settling>>,
+    limits: Limits,
+}
+
+impl Batches {
+    /// The lanes to this database, if it is PostgreSQL.
+    pub(super) fn start(database: &Database, limits: Limits) -> Option<Self> {
+        Some(Self {
+            reserve: start(database, limits)?,
+            begin: start(database, limits)?,
+            settle: start(database, limits)?,
+            limits,
+        })
+    }
+
+    /// Reserves a payment that the store has never seen. `None` for every other.
+    pub(super) async fn reserve(
+        &self,
+        key: &ReplayKey,
+        reservation: &Reservation<'_>,
+        now: UnixTime,
+    ) -> Result<Option<Ticket>, Error> {
+        reservation.check(now)?;
+        let ticket = Ticket::random()?;
+        let step = Reserving {
+            id: key.to_bytes().to_vec(),
+            ticket,
+            room: room_of(key),
+            times: [now, reservation.expires_at, reservation.lease_until].map(UnixTime::seconds),
+            route: reservation.route.to_owned(),
+            body_hash: reservation.body_hash,
+            proof: reservation.proof.map(|proof| proof.0),
+            payment_id: reservation.payment_id,
+        };
+        Ok(make(&self.reserve, step).await?.then_some(ticket))
+    }
+
+    /// Begins the settlement of a call that gave a result which fits. Gives whether it did; every other has to go the longer way.
+    pub(super) async fn begin(&self, key: &ReplayKey, ticket: Ticket, settlement: &Settlement<'_>) -> Result<bool, Error> {
+        settlement.check()?;
+        let Some(result) = settlement.result.filter(|result| result.fits(&self.limits)) else { return Ok(false) };
+        let step = Beginning {
+            id: key.to_bytes().to_vec(),
+            ticket,
+            lease_until: settlement.lease_until.seconds(),
+            note: settlement.note.to_owned(),
+            from_block: settlement.from_block.and_then(|block| i64::try_from(block).ok()),
+            result: result.clone(),
+        };
+        make(&self.begin, step).await
+    }
+
+    /// Writes down that a payment was settled that was being settled. Gives whether it did.
+    pub(super) async fn settle(&self, key: &ReplayKey, receipt: &Receipt, now: UnixTime) -> Result<bool, Error> {
+        receipt.check()?;
+        make(&self.settle, Settling { id: key.to_bytes().to_vec(), receipt: receipt.clone(), now }).await
+    }
+}
+
+impl fmt::Debug for Batches {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Batches")
+    }
+}
+
+/// A step, and who waits for it.
+struct Job<S> {
+    step: S,
+    reply: oneshot::Sender<Result<bool, Error>>,
+}
+
+/// A step that can be made together with others of its kind.
+trait Step: Sized + Send + Sync + 'static {
+    /// Makes steps. Gives the marks of those that were made.
+    fn make(lane: &mut Lane, limits: &Limits, steps: &[&Self]) -> impl Future<Output = Result<Vec<Row>, Error>> + Send;
+
+    /// What tells it from the others.
+    fn mark(&self) -> &[u8];
+}
+
+fn start<S: Step>(database: &Database, limits: Limits) -> Option<mpsc::Sender<Job<S>>> {
+    let lane = Lane::of(database)?;
+    let (queue, steps) = mpsc::channel(QUEUE);
+    tokio::spawn(run::<S>(lane, limits, steps));
+    Some(queue)
+}
+
+/// `false` when it has to go the longer way.
+async fn make<S: Step>(lane: &mpsc::Sender<Job<S>>, step: S) -> Result<bool, Error> {
+    let (reply, answer) = oneshot::channel();
+    // A lane whose runtime has ended takes nothing any more.
+    if lane.send(Job { step, reply }).await.is_err() {
+        return Ok(false);
+    }
+    let ended = |_| Error::Lost { detail: "the task that writes has ended".to_owned() };
+    answer.await.map_err(ended)?
+}
+
+async fn run<S: Step>(mut lane: Lane, limits: Limits, mut steps: mpsc::Receiver<Job<S>>) {
+    let mut jobs: Vec<Job<S>> = Vec::new();
+    while steps.recv_many(&mut jobs, MOST).await > 0 {
+        jobs.retain(|job| !job.reply.is_closed());
+        // Of two steps with one mark, the second takes the longer way, after the first.
+        let mut marks = HashSet::new();
+        let (first, twice): (Vec<_>, Vec<_>) = jobs.drain(..).partition(|job| marks.insert(job.step.mark().to_vec()));
+        let made = S::make(&mut lane, &limits, &first.iter().map(|job| &job.step).collect::<Vec<_>>()).await;
+        let made = made.and_then(|rows| rows.iter().map(|row| Ok(row.bytes(0)?.to_vec())).collect::<Result<HashSet<_>, Error>>());
+        for job in first {
+            let answer = match &made {
+                Ok(made) => Ok(made.contains(job.step.mark())),
+                // Nobody knows whether it was made.
+                Err(Error::Lost { detail }) => Err(Error::Lost { detail: detail.clone() }),
+                // Nothing was made, perhaps because of one of them.
+                Err(_) => Ok(false),
+            };
+            // Who has gone away meanwhile does not hear of it.
+            let _ = job.reply.send(answer);
+        }
+        for job in twice {
+            let _ = job.reply.send(Ok(false));
+        }
+    }
+}
+
+struct Reserving {
+    id: Vec<u8>,
+    ticket: Ticket,
+    room: i64,
+    /// Now, the end of the authorization, and that of the lease.
+    times: [i64; 3],
+    route: String,
+    body_hash: B256,
+    proof: Option<B256>,
+    payment_id: Option<B256>,
+}
+
+impl Step for Reserving {
+    async fn make(lane: &mut Lane, limits: &Limits, steps: &[&Self]) -> Result<Vec<Row>, Error> {
+        let time = |at: usize| steps.iter().map(|step| step.times[at]).collect::<Vec<_>>();
+        let [now, expires_at, lease_until] = [time(0), time(1), time(2)];
+        let columns = [
+            Column::Bytes(&steps.iter().map(|step| step.id.as_slice()).collect::<Vec<_>>()),
+            Column::Bytes(&steps.iter().map(|step| step.ticket.0.as_slice()).collect::<Vec<_>>()),
+            Column::Integers(&steps.iter().map(|step| step.room).collect::<Vec<_>>()),
+            Column::Integers(&now),
+            Column::Integers(&expires_at),
+            Column::Integers(&lease_until),
+            Column::Texts(&steps.iter().map(|step| step.route.as_str()).collect::<Vec<_>>()),
+            Column::Bytes(&steps.iter().map(|step| step.body_hash.as_slice()).collect::<Vec<_>>()),
+            Column::OptionalBytes(
+                &steps.iter().map(|step| step.proof.as_ref().map(|proof| proof.as_slice())).collect::<Vec<_>>(),
+            ),
+            Column::OptionalBytes(&steps.iter().map(|step| step.payment_id.as_ref().map(|id| id.as_slice())).collect::<Vec<_>>()),
+        ];
+        lane.fetch(RESERVE, &columns, &[Value::Integer(signed(limits.entries.saturating_sub(sql::MARGIN)))]).await
+    }
+
+    fn mark(&self) -> &[u8] {
+        &self.ticket.0
+    }
+}
+
+struct Beginning {
+    id: Vec<u8>,
+    ticket: Ticket,
+    lease_until: i64,
+    note: Vec<u8>,
+    from_block: Option<i64>,
+    result: StoredResult,
+}
+
+impl Step for Beginning {
+    async fn make(lane: &mut Lane, limits: &Limits, steps: &[&Self]) -> Result<Vec<Row>, Error> {
+        let costs: Vec<i64> = steps.iter().map(|step| cost(&step.result)).collect();
+        let room = signed(limits.most_result_bytes()).saturating_sub(costs.iter().sum());
+        let columns = [
+            Column::Bytes(&steps.iter().map(|step| step.id.as_slice()).collect::<Vec<_>>()),
+            Column::Bytes(&steps.iter().map(|step| step.ticket.0.as_slice()).collect::<Vec<_>>()),
+            Column::Integers(&steps.iter().map(|step| step.lease_until).collect::<Vec<_>>()),
+            Column::Bytes(&steps.iter().map(|step| step.note.as_slice()).collect::<Vec<_>>()),
+            Column::Integers(&costs),
+            Column::OptionalIntegers(&steps.iter().map(|step| step.from_block).collect::<Vec<_>>()),
+            Column::Integers(&steps.iter().map(|step| step.result.status.into()).collect::<Vec<_>>()),
+            Column::Texts(&steps.iter().map(|step| step.result.content_type.as_str()).collect::<Vec<_>>()),
+            Column::Bytes(&steps.iter().map(|step| step.result.body.as_slice()).collect::<Vec<_>>()),
+        ];
+        lane.fetch(BEGIN, &columns, &[Value::Integer(room)]).await
+    }
+
+    fn mark(&self) -> &[u8] {
+        &self.ticket.0
+    }
+}
+
+struct Settling {
+    id: Vec<u8>,
+    receipt: Receipt,
+    now: UnixTime,
+}
+
+impl Step for Settling {
+    async fn make(lane: &mut Lane, limits: &Limits, steps: &[&Self]) -> Result<Vec<Row>, Error> {
+        let columns = [
+            Column::Bytes(&steps.iter().map(|step| step.id.as_slice()).collect::<Vec<_>>()),
+            Column::Bytes(&steps.iter().map(|step| step.receipt.transaction.as_slice()).collect::<Vec<_>>()),
+            Column::Bytes(&steps.iter().map(|step| step.receipt.response.as_slice()).collect::<Vec<_>>()),
+            Column::Integers(&steps.iter().map(|step| limits.result_until(step.now)).collect::<Vec<_>>()),
+        ];
+        lane.fetch(SETTLE, &columns, &[]).await
+    }
+
+    fn mark(&self) -> &[u8] {
+        &self.id
+    }
+}
