@@ -11,6 +11,7 @@ use std::path::Path;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
 
 use tokio::sync::{mpsc, oneshot};
 
@@ -106,13 +107,16 @@ impl<S, T: Send, F: FnMut(&S) -> Result<T, Error> + Send> Job<S> for Work<T, F> 
 
 fn write<S>(connection: &Local, store: &S, mut changes: mpsc::Receiver<Box<dyn Job<S>>>) {
     let mut group = Vec::new();
+    let mut pace = Pace::default();
     while let Some(first) = changes.blocking_recv() {
         group.push(first);
+        pace.wait(|| 1 + changes.len());
         while group.len() < MAX_GROUP
             && let Ok(next) = changes.try_recv()
         {
             group.push(next);
         }
+        let (began, size) = (Instant::now(), group.len());
         match transaction(connection, store, &mut group) {
             Ok(()) => group.drain(..).for_each(|job| job.tell(Ok(()))),
             Err(error) if group.len() == 1 => group.drain(..).for_each(|job| job.tell(Err(repeated(&error)))),
@@ -127,6 +131,53 @@ fn write<S>(connection: &Local, store: &S, mut changes: mpsc::Receiver<Box<dyn J
                 }
             }
         }
+        pace.committed(began.elapsed(), size + changes.len());
+    }
+}
+
+/// How long the thread waits for more changes before it commits those that it has.
+///
+/// Callers whose change was just committed come back with their next one, a little later than the thread is ready. Without a wait they
+/// would always meet a commit that has begun, and wait for two. So the thread waits for as many as there were, for a part of the time
+/// that a commit takes, and stops doing so while they do not come.
+#[derive(Debug, Default)]
+struct Pace {
+    commit: Duration,
+    /// Callers that were there at the last commit: those in it, and those behind it.
+    callers: usize,
+    /// Groups to go before another wait, and how many there are after a wait that was in vain.
+    pause: u32,
+    longer: u32,
+}
+
+impl Pace {
+    /// A longer wait than this is noticed by callers.
+    const LONGEST: Duration = Duration::from_millis(2);
+    /// How often the thread looks.
+    const STEP: Duration = Duration::from_micros(100);
+
+    fn wait(&mut self, there: impl Fn() -> usize) {
+        let expected = self.callers.min(MAX_GROUP);
+        if there() >= expected {
+            return;
+        }
+        if self.pause > 0 {
+            self.pause -= 1;
+            return;
+        }
+        let until = Instant::now() + (self.commit / 2).min(Self::LONGEST);
+        while Instant::now() < until && there() < expected {
+            std::thread::sleep(Self::STEP);
+        }
+        // Half of them is worth it.
+        self.longer = if there() * 2 >= expected { 0 } else { (self.longer * 2).clamp(4, 64) };
+        self.pause = self.longer;
+    }
+
+    fn committed(&mut self, took: Duration, callers: usize) {
+        // One commit that took long says little about the next.
+        self.commit = (self.commit * 7 + took) / 8;
+        self.callers = callers;
     }
 }
 
@@ -173,7 +224,6 @@ pub(crate) fn run_now<T>(future: impl Future<Output = Result<T, Error>>) -> Resu
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::sync::mpsc as blocking;
-    use std::time::Duration;
 
     use super::super::{Location, Migration, Value};
     use super::*;
@@ -373,6 +423,37 @@ mod tests {
             })
         };
         place.writer.change(change).await.unwrap();
+    }
+
+    #[test]
+    fn the_thread_waits_only_for_callers_that_come() {
+        let (slow, calls) = (Duration::from_millis(4), AtomicUsize::new(0));
+        let there = |count: usize| {
+            let calls = &calls;
+            move || {
+                calls.fetch_add(1, Ordering::SeqCst);
+                count
+            }
+        };
+        let looks = |pace: &mut Pace, count: usize| {
+            calls.store(0, Ordering::SeqCst);
+            pace.wait(there(count));
+            calls.load(Ordering::SeqCst)
+        };
+        let mut pace = Pace { commit: slow, ..Pace::default() };
+        assert_eq!(looks(&mut pace, 1), 1, "one caller waits for nobody");
+        pace.committed(slow, 8);
+        assert_eq!(looks(&mut pace, 8), 1, "all are there");
+        assert!(looks(&mut pace, 6) > 2, "most are there, and the others may come");
+        assert!(looks(&mut pace, 6) > 2);
+        assert!(looks(&mut pace, 1) > 2, "nobody came");
+        for _ in 0..4 {
+            assert_eq!(looks(&mut pace, 1), 1, "so nobody is waited for");
+        }
+        assert!(looks(&mut pace, 1) > 2, "until another try");
+        for _ in 0..8 {
+            assert_eq!(looks(&mut pace, 1), 1);
+        }
     }
 
     #[tokio::test]
