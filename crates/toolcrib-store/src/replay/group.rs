@@ -137,7 +137,7 @@ impl ReplayStore for SqlReplay {
     }
 
     fn limits(&self) -> Limits {
-        *self.steps.limits()
+        self.steps.limits()
     }
 
     async fn make_room(&self, bytes: u64) -> Result<Room, Error> {
