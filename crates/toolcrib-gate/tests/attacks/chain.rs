@@ -197,8 +197,13 @@ pub(crate) async fn connect(url: &str) -> Chain {
 }
 
 pub(crate) async fn connect_with(url: &str, retries: Retries) -> Chain {
+    connect_as(url, retries, true).await
+}
+
+/// The chain behind a node, as a public one or as one of ours.
+pub(crate) async fn connect_as(url: &str, retries: Retries, is_local: bool) -> Chain {
     let mut network = Network::by_id(CHAIN).expect("listed").clone();
-    network.is_local = true;
+    network.is_local = is_local;
     let mut config = ChainConfig::new(&network, vec![NodeUrl::parse(url).expect("a URL")]).expect("a node");
     config.retries = retries;
     Chain::connect(config).await.expect("the node answers")

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use alloy_primitives::U256;
 use futures_util::future::join_all;
 use serde_json::json;
+use toolcrib_chain::rpc::Retries;
 use toolcrib_core::clock::Clock as _;
 use toolcrib_core::codes;
 use toolcrib_core::money::Amount;
@@ -12,7 +13,7 @@ use toolcrib_core::x402::{Authorization, ChainAddress, FacilitatorRequest, Offer
 use toolcrib_gate::{LocalSettlement, Settle as _};
 use toolcrib_store::replay::{Limits, MAX_RESULT_SECONDS};
 
-use crate::chain::{FUNDS, Now, PRICE, domain, recipient, token, wallet};
+use crate::chain::{FUNDS, Now, PRICE, connect_as, domain, recipient, token, wallet};
 use crate::facilitator::Service;
 use crate::http::post;
 use crate::payer::{BOTH, authorization, authorization_of, header, payer, sign, stranger};
@@ -174,7 +175,8 @@ async fn nobody_waits_for_an_empty_account() {
 #[tokio::test]
 async fn a_clock_that_is_apart_from_the_chain_is_told_at_the_start_and_counted() {
     for node in stages().await {
-        let shop = Plan::new(own_key(&node.chain, 5)).open().await;
+        let public = connect_as(&node.url, Retries::default(), false).await;
+        let shop = Plan::new(own_key(&public, 5)).open().await;
         let check = async || -> Vec<String> {
             let findings = shop.settle.check(&shop.challenges[1].accepts).await;
             findings
