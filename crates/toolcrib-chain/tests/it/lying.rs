@@ -206,8 +206,8 @@ impl Signed {
             case("over, not final", self.unused(NEWEST, Some(END - 1)), Fate::Open, not_found),
             case("final after the newest", self.unused(NEWEST, Some(NEWEST + 1)), Fate::Open, not_found),
         ];
-        type Lie = (&'static str, fn(&mut Value), Code);
-        let receipts: [Lie; 6] = [
+        type Lie = fn(&mut Value);
+        let receipts: [(&'static str, Lie, Code); 6] = [
             ("no receipt", |receipt| *receipt = Value::Null, usage::NOT_FOUND),
             ("the receipt of another transaction", |receipt| receipt["transactionHash"] = json!(B256::ZERO), usage::NOT_FINAL),
             ("a failed transaction", |receipt| receipt["status"] = json!("0x0"), usage::REVERTED),
@@ -218,7 +218,7 @@ impl Signed {
         for (name, lie, code) in receipts {
             cases.push(case(name, self.settled(PAID).but(|says| lie(&mut says.receipt)), Fate::Unclear, Err(code)));
         }
-        let logs: [(&'static str, fn(&mut Value)); 6] = [
+        let logs: [(&'static str, Lie); 6] = [
             ("a log of another token", |log| log["address"] = json!(STRANGER)),
             ("a log of another payer", |log| log["topics"][1] = json!(STRANGER.into_word())),
             ("a log of another nonce", |log| log["topics"][2] = json!(B256::ZERO)),
