@@ -5,6 +5,7 @@ use serde_json::Value as Json;
 use toolcrib_chain::sign::{TransferAuthorization, TransferKind};
 use toolcrib_chain::wallet::{Wallet, WalletError};
 use toolcrib_core::codes::call as code;
+use toolcrib_core::codes::payment::REPLAYED;
 use toolcrib_core::evidence::{Exchange, Response};
 use toolcrib_core::finding::Finding;
 use toolcrib_core::schema::{Echo, Validator};
@@ -227,6 +228,10 @@ pub(crate) async fn finish(client: &Client, sent: Sent, exchange: Exchange) -> R
             return Err(match paid {
                 Some(Paid { id, state: State::Unknown, .. }) if status >= 500 || matches!(status, 408 | 409 | 425 | 429) => {
                     CallError::Indeterminate { payment: id, reason: format!("status {status}"), words: Some(words) }
+                }
+                // Used up: the result was given out and dropped, or it was bought elsewhere. Coming back gets nothing.
+                Some(Paid { state: State::Settled, .. }) if words.code.as_deref() == Some(REPLAYED.id()) => {
+                    CallError::Refused { words, payment: sent.id }
                 }
                 Some(Paid { id, state: State::Settled, .. }) => CallError::PaidNotServed { payment: id, words },
                 _ => CallError::Refused { words, payment: sent.id },

@@ -314,6 +314,11 @@ async fn a_lost_settlement_is_collected_once() {
         }
         assert_eq!((shop.counts(), wallet.signatures()), ((1, 1), 1), "one run, one settlement, one signature");
         assert_eq!(world.balance(RECIPIENT), U256::from(PRICE));
+        // Once the gate has dropped it, there is no point in coming back.
+        world.clock.advance(toolcrib_client::ledger::REDEEMABLE_SECONDS);
+        let gone = client.resume(id).await.unwrap_err();
+        let CallError::Refused { words, payment } = &gone else { panic!("{gone:?}") };
+        assert_eq!((words.code.as_deref(), *payment), (Some("payment.replayed"), Some(id)));
     }
     // A settlement that fails leaves the money where it is, and says so.
     let world = World::start().await;

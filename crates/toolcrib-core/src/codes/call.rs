@@ -53,7 +53,7 @@ super::codes! {
     }
     REFUSED = "call.refused", Error, "Invocation guide, Tool Invocation Flow" {
         "the tool refuses the call",
-        "The status is neither a result nor a challenge. Nothing was signed.",
+        "The status is neither a result nor a challenge. Where a payment was sent, it is named, and counts as spent until the chain shows that it was not.",
         "read the server's code and message; correct the input or try later",
     }
     CHALLENGE = "call.challenge", Error, "x402 v1 §5; x402 v2 §5" {
