@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Notify;
+use tokio::sync::watch;
 
 use crate::http::read_message;
 
@@ -37,7 +37,8 @@ pub(crate) struct Recorder {
 struct State {
     target: Mutex<Option<SocketAddr>>,
     sent: Mutex<Vec<Sent>>,
-    arrived: Notify,
+    /// How many payments have come.
+    count: watch::Sender<usize>,
     /// How long the last payment took that was answered, in milliseconds.
     took: AtomicU64,
 }
@@ -60,9 +61,9 @@ impl Recorder {
         *self.state.target.lock().expect("no panic") = Some(target);
     }
 
-    /// Waits for the next payment.
-    pub(crate) async fn arrived(&self) {
-        self.state.arrived.notified().await;
+    /// Changes with each payment that comes from now on.
+    pub(crate) fn arrivals(&self) -> watch::Receiver<usize> {
+        self.state.count.subscribe()
     }
 
     /// How long the last payment took that was answered; `None` before the first.
@@ -90,7 +91,7 @@ async fn pass(mut stream: TcpStream, state: Arc<State>) -> Option<()> {
         let (began, is_payment) = (Instant::now(), payment.is_some());
         if let (Some(call), Some(payment)) = (header(CALL), payment) {
             state.sent.lock().expect("no panic").push(Sent { call, payment });
-            state.arrived.notify_waiters();
+            state.count.send_modify(|count| *count += 1);
         }
         let target = (*state.target.lock().expect("no panic"))?;
         let mut onward = TcpStream::connect(target).await.ok()?;
