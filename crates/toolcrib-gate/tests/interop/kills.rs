@@ -92,6 +92,7 @@ async fn stock_clients_lose_nothing_when_the_gate_is_killed_on_postgres() {
     kills(Backend::Postgres).await;
 }
 
+#[expect(clippy::print_stdout, reason = "the counts are worth knowing")]
 async fn kills(backend: Backend) {
     let Some(peers) = Peers::find() else { return };
     let asked = std::env::var("TOOLCRIB_KILLS").ok().and_then(|text| text.parse::<u64>().ok());
@@ -186,7 +187,7 @@ impl Lane {
         let server = Process::start(&self.plan).await;
         let mut open: Vec<_> = made.iter_mut().filter(|made| !made.is_served).collect();
         for later in [0, LEASE_OVER, LEASE_OVER + 31] {
-            if later == 0 && self.tally.kills % 4 != 0 {
+            if later == 0 && !self.tally.kills.is_multiple_of(4) {
                 continue;
             }
             self.ground.set_offset(later);

@@ -28,6 +28,7 @@ async fn two_gates_behind_a_stock_facilitator_serve_a_payment_once_on_postgres()
     one_result(Backend::Postgres).await;
 }
 
+#[expect(clippy::print_stdout, reason = "the counts are worth knowing")]
 async fn one_result(backend: Backend) {
     let tries: u64 = std::env::var("TOOLCRIB_TRIES").ok().and_then(|text| text.parse().ok()).unwrap_or(40);
     // One that counts the nonces of its account, and one that does not, as in its authors' examples: of two settlements at a time it
