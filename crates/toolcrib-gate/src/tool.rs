@@ -220,7 +220,7 @@ impl Paid {
 pub struct Caller {
     /// The account whose key signed.
     pub account: Address,
-    /// The version of x402 that the proof came in.
+    /// The version of x402 that the proof came in; version 2 for sign-in messages.
     pub version: Version,
     /// Whether the signature commits to this call and can be used for no other.
     pub is_bound: bool,
