@@ -11,11 +11,11 @@ use toolcrib_fetch::{Configured, ConfiguredUrl, Headers, KeepAlive};
 use crate::support::{Authority, NOW, Recorder, Script, Server, Step, answer, ok, quick};
 
 fn client(settings: KeepAlive) -> Configured {
-    Configured::builder(FixedClock(NOW)).keep_alive(settings).build().unwrap()
+    Configured::builder(FixedClock(NOW)).keep_alive(settings).build().expect("sound settings")
 }
 
 fn url(server: &Server) -> ConfiguredUrl {
-    ConfiguredUrl::from_setting(&format!("http://127.0.0.1:{}/x", server.address.port())).unwrap()
+    ConfiguredUrl::from_setting(&format!("http://127.0.0.1:{}/x", server.address.port())).expect("a URL")
 }
 
 async fn get(client: &Configured, url: &ConfiguredUrl) -> Exchange {
