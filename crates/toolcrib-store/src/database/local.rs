@@ -38,6 +38,13 @@ impl Local {
         Ok(Self(Mutex::new(connection)))
     }
 
+    /// Whether commits wait for the disk. Those that do not are on it with the next one that does.
+    pub(super) fn set_durable(&self, durable: bool) -> Result<(), Error> {
+        // Not kept prepared: it takes effect while it is prepared.
+        let sql = if durable { "PRAGMA synchronous = FULL" } else { "PRAGMA synchronous = NORMAL" };
+        self.lock().execute_batch(sql).map_err(|error| fault(&error))
+    }
+
     /// Begins the transaction that all changes until [`commit`](Self::commit) are part of. Waits for other writers of the file.
     pub(super) fn begin_group(&self) -> Result<(), Error> {
         self.run("BEGIN IMMEDIATE")

@@ -2,7 +2,8 @@
 //!
 //! A commit waits for the disk, and everything else about a short change costs little beside that. So changes that come while the disk
 //! is busy wait for each other: the next transaction takes all of them, each in a savepoint of its own, and they share its commit.
-//! Nobody hears of a change before that commit is on the disk. A change that fails is undone alone. When the transaction as a whole
+//! Nobody hears of a change before that commit is on the disk, but for changes whose loss in a power failure would be harmless: those are
+//! made at once, and are on the disk with the next commit. A change that fails is undone alone. When the transaction as a whole
 //! fails, its changes are made one by one, so that one that the disk has no room for does not take the others with it.
 
 use std::fmt;
@@ -57,9 +58,25 @@ impl<S: Send + 'static> Writer<S> {
         &self,
         change: impl FnMut(&S) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
+        self.make(Durability::Now, change).await
+    }
+
+    /// Makes a change, and returns when every connection sees it. It is on the disk with the next [`change`](Self::change) at the latest.
+    pub(crate) async fn change_soon<T: Send + 'static>(
+        &self,
+        change: impl FnMut(&S) -> Result<T, Error> + Send + 'static,
+    ) -> Result<T, Error> {
+        self.make(Durability::WithTheNext, change).await
+    }
+
+    async fn make<T: Send + 'static>(
+        &self,
+        durability: Durability,
+        change: impl FnMut(&S) -> Result<T, Error> + Send + 'static,
+    ) -> Result<T, Error> {
         let ended = || Error::Lost { detail: "the thread that writes has ended".to_owned() };
         let (reply, answer) = oneshot::channel();
-        self.queue.send(Box::new(Work { change, made: None, reply })).await.map_err(|_| ended())?;
+        self.queue.send(Box::new(Work { durability, change, made: None, reply })).await.map_err(|_| ended())?;
         answer.await.map_err(|_| ended())?
     }
 }
@@ -70,8 +87,19 @@ impl<S> fmt::Debug for Writer<S> {
     }
 }
 
+/// When a change has to be on the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Durability {
+    /// Before its caller hears of it.
+    Now,
+    /// With the next one that has to be.
+    WithTheNext,
+}
+
 /// A change with its answer.
 trait Job<S>: Send {
+    fn durability(&self) -> Durability;
+
     /// Makes the change within the transaction.
     fn make(&mut self, store: &S);
 
@@ -80,12 +108,17 @@ trait Job<S>: Send {
 }
 
 struct Work<T, F> {
+    durability: Durability,
     change: F,
     made: Option<Result<T, Error>>,
     reply: oneshot::Sender<Result<T, Error>>,
 }
 
 impl<S, T: Send, F: FnMut(&S) -> Result<T, Error> + Send> Job<S> for Work<T, F> {
+    fn durability(&self) -> Durability {
+        self.durability
+    }
+
     fn make(&mut self, store: &S) {
         // Nobody waits any more, and nothing was done: it never was.
         if self.made.is_none() && self.reply.is_closed() {
@@ -106,32 +139,75 @@ impl<S, T: Send, F: FnMut(&S) -> Result<T, Error> + Send> Job<S> for Work<T, F> 
 }
 
 fn write<S>(connection: &Local, store: &S, mut changes: mpsc::Receiver<Box<dyn Job<S>>>) {
-    let mut group = Vec::new();
+    let mut waiting = Waiting { now: Vec::new(), soon: Vec::new() };
     let mut pace = Pace::default();
     while let Some(first) = changes.blocking_recv() {
-        group.push(first);
-        pace.wait(|| 1 + changes.len());
-        while group.len() < MAX_GROUP
+        waiting.add(first);
+        if !waiting.receive(&mut changes, connection, store) {
+            return;
+        }
+        if waiting.now.is_empty() {
+            continue;
+        }
+        pace.wait(|| waiting.now.len() + changes.len());
+        if !waiting.receive(&mut changes, connection, store) {
+            return;
+        }
+        let (began, size) = (Instant::now(), waiting.now.len());
+        finish(connection, store, &mut waiting.now);
+        pace.committed(began.elapsed(), size + changes.len());
+    }
+}
+
+/// Changes that were received.
+struct Waiting<S> {
+    now: Vec<Box<dyn Job<S>>>,
+    soon: Vec<Box<dyn Job<S>>>,
+}
+
+impl<S> Waiting<S> {
+    fn add(&mut self, job: Box<dyn Job<S>>) {
+        match job.durability() {
+            Durability::Now => self.now.push(job),
+            Durability::WithTheNext => self.soon.push(job),
+        }
+    }
+
+    /// Takes what is there, and makes at once what waits for no disk. `false` when commits would not wait for it any more: then nothing
+    /// may be acknowledged.
+    fn receive(&mut self, changes: &mut mpsc::Receiver<Box<dyn Job<S>>>, connection: &Local, store: &S) -> bool {
+        while self.now.len() + self.soon.len() < MAX_GROUP
             && let Ok(next) = changes.try_recv()
         {
-            group.push(next);
+            self.add(next);
         }
-        let (began, size) = (Instant::now(), group.len());
-        match transaction(connection, store, &mut group) {
-            Ok(()) => group.drain(..).for_each(|job| job.tell(Ok(()))),
-            Err(error) if group.len() == 1 => group.drain(..).for_each(|job| job.tell(Err(repeated(&error)))),
-            // Nobody else's change gets through either while another process has the file.
-            Err(error @ Error::Busy { .. }) => group.drain(..).for_each(|job| job.tell(Err(repeated(&error)))),
-            Err(_) => {
-                for job in group.drain(..) {
-                    let mut alone = [job];
-                    let done = transaction(connection, store, &mut alone);
-                    let [job] = alone;
-                    job.tell(done);
-                }
+        if self.soon.is_empty() {
+            return true;
+        }
+        if connection.set_durable(false).is_err() {
+            self.now.append(&mut self.soon);
+            return true;
+        }
+        finish(connection, store, &mut self.soon);
+        connection.set_durable(true).is_ok()
+    }
+}
+
+/// Makes changes in one transaction, or each in its own if that fails, and tells who waits.
+fn finish<S>(connection: &Local, store: &S, group: &mut Vec<Box<dyn Job<S>>>) {
+    match transaction(connection, store, group) {
+        Ok(()) => group.drain(..).for_each(|job| job.tell(Ok(()))),
+        Err(error) if group.len() == 1 => group.drain(..).for_each(|job| job.tell(Err(repeated(&error)))),
+        // Nobody else's change gets through either while another process has the file.
+        Err(error @ Error::Busy { .. }) => group.drain(..).for_each(|job| job.tell(Err(repeated(&error)))),
+        Err(_) => {
+            for job in group.drain(..) {
+                let mut alone = [job];
+                let done = transaction(connection, store, &mut alone);
+                let [job] = alone;
+                job.tell(done);
             }
         }
-        pace.committed(began.elapsed(), size + changes.len());
     }
 }
 
@@ -317,6 +393,24 @@ mod tests {
         assert_eq!(place.words().await, (0..50).collect::<Vec<_>>());
         place.writer.change(insert(50)).await.unwrap();
         assert_eq!(place.commits() - before, 2);
+    }
+
+    #[tokio::test]
+    async fn what_need_not_be_on_the_disk_is_seen_and_committed_apart() {
+        let place = Place::new().await;
+        let before = place.commits();
+        assert_eq!(place.writer.change_soon(insert(1)).await.unwrap(), 1);
+        assert_eq!(place.words().await, [1]);
+        let failing = place.writer.change_soon(insert(1)).await;
+        assert!(matches!(failing, Err(Error::Database { .. })), "{failing:?}");
+        place.writer.change(insert(2)).await.unwrap();
+        assert_eq!((place.words().await, place.commits() - before), (vec![1, 2], 2));
+        // The commit after one of these waits for the disk again.
+        let level = |database: &Database| run_now(database.fetch("PRAGMA synchronous", &[]));
+        let rows = place.writer.change(level).await.unwrap();
+        assert_eq!(rows[0].integer(0).unwrap(), 2, "FULL");
+        let rows = place.writer.change_soon(level).await.unwrap();
+        assert_eq!(rows[0].integer(0).unwrap(), 1, "NORMAL");
     }
 
     #[tokio::test]

@@ -1,16 +1,17 @@
 //! The usual course of a step on PostgreSQL: steps of concurrent calls in one statement.
 //!
-//! There is a lane for each of the three steps of a paid call, with a connection and a task of its own. A lane takes all steps that wait
-//! and makes them with one statement, which is one round trip and one commit. Each step is made whole or not at all. Not at all means
+//! There are lanes for each of the three steps of a paid call, each with a connection and a task of its own. A lane takes all steps that
+//! wait and makes them with one statement, which is one round trip and one commit. Each step is made whole or not at all. Not at all means
 //! that something is not as usual: the payment is known, another holds it, or the store is nearly full. Then [`sql`](super::sql) takes the
 //! step by itself, in a transaction, and says why. Locks are taken in the same order as there: payments before rooms, rooms by number.
 
 use std::collections::HashSet;
 use std::fmt;
 use std::future::Future;
+use std::sync::Arc;
 
 use alloy_primitives::B256;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Mutex, mpsc, oneshot};
 use toolcrib_core::clock::UnixTime;
 
 use super::sql::{cost, room_of, signed};
@@ -22,11 +23,16 @@ use crate::database::{Column, Database, Lane, Row, Value};
 /// Steps of one statement at most. Sixteen replicas that reserve as many at the same moment stay within the margin of the limit.
 const MOST: usize = (sql::MARGIN / 16) as usize;
 
+/// Connections for each kind of step: while a statement of one waits for the disk, the next takes what has come meanwhile.
+const LANES: usize = 3;
+
 /// Steps that wait in a lane at most; who comes later waits before.
 const QUEUE: usize = 1_024;
 
-// As RESERVE and ENTER: $1 to $10, and the limit less the margin.
-const RESERVE: &str = "WITH made AS (
+// As RESERVE and ENTER: $1 to $10, the limit less the margin, and whether the commit waits for the disk: `on` or `off`.
+const RESERVE: &str = "WITH durable AS MATERIALIZED (
+    SELECT CASE WHEN $12 = 'off' THEN set_config('synchronous_commit', 'off', TRUE) ELSE $12 END AS level),
+    made AS (
     INSERT INTO replay
     (id, state, ticket, room, reserved_at, expires_at, lease_until, keep_until, route, body_hash, proof, payment_id,
     runs, result_bytes, result_until)
@@ -34,7 +40,7 @@ const RESERVE: &str = "WITH made AS (
     g.payment_id, 0, 0, 0
     FROM UNNEST($1::bytea[], $2::bytea[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::text[], $8::bytea[], $9::bytea[],
     $10::bytea[]) AS g (id, ticket, room, now, expires_at, lease_until, route, body_hash, proof, payment_id)
-    WHERE (SELECT SUM(entries) FROM replay_room) < $11 ORDER BY g.id
+    WHERE (SELECT SUM(entries) FROM replay_room) < $11 AND (SELECT level FROM durable) IS NOT NULL ORDER BY g.id
     ON CONFLICT DO NOTHING RETURNING ticket, room),
     locked AS (SELECT room FROM replay_room WHERE room IN (SELECT room FROM made) ORDER BY room FOR UPDATE),
     counted AS (UPDATE replay_room SET entries = replay_room.entries + added.entries
@@ -103,6 +109,7 @@ impl Batches {
             body_hash: reservation.body_hash,
             proof: reservation.proof.map(|proof| proof.0),
             payment_id: reservation.payment_id,
+            is_leased: reservation.is_leased(),
         };
         Ok(make(&self.reserve, step).await?.then_some(ticket))
     }
@@ -151,9 +158,11 @@ trait Step: Sized + Send + Sync + 'static {
 }
 
 fn start<S: Step>(database: &Database, limits: Limits) -> Option<mpsc::Sender<Job<S>>> {
-    let lane = Lane::of(database)?;
     let (queue, steps) = mpsc::channel(QUEUE);
-    tokio::spawn(run::<S>(lane, limits, steps));
+    let steps = Arc::new(Mutex::new(steps));
+    for _ in 0..LANES {
+        tokio::spawn(run::<S>(Lane::of(database)?, limits, Arc::clone(&steps)));
+    }
     Some(queue)
 }
 
@@ -168,9 +177,10 @@ async fn make<S: Step>(lane: &mpsc::Sender<Job<S>>, step: S) -> Result<bool, Err
     answer.await.map_err(ended)?
 }
 
-async fn run<S: Step>(mut lane: Lane, limits: Limits, mut steps: mpsc::Receiver<Job<S>>) {
+async fn run<S: Step>(mut lane: Lane, limits: Limits, steps: Arc<Mutex<mpsc::Receiver<Job<S>>>>) {
     let mut jobs: Vec<Job<S>> = Vec::new();
-    while steps.recv_many(&mut jobs, MOST).await > 0 {
+    // One of them waits for steps, the others for the disk.
+    while steps.lock().await.recv_many(&mut jobs, MOST).await > 0 {
         jobs.retain(|job| !job.reply.is_closed());
         // Of two steps with one mark, the second takes the longer way, after the first.
         let mut marks = HashSet::new();
@@ -204,6 +214,7 @@ struct Reserving {
     body_hash: B256,
     proof: Option<B256>,
     payment_id: Option<B256>,
+    is_leased: bool,
 }
 
 impl Step for Reserving {
@@ -224,7 +235,10 @@ impl Step for Reserving {
             ),
             Column::OptionalBytes(&steps.iter().map(|step| step.payment_id.as_ref().map(|id| id.as_slice())).collect::<Vec<_>>()),
         ];
-        lane.fetch(RESERVE, &columns, &[Value::Integer(signed(limits.entries.saturating_sub(sql::MARGIN)))]).await
+        let limit = Value::Integer(signed(limits.entries.saturating_sub(sql::MARGIN)));
+        // One that must be on the disk takes the others along.
+        let durable = if steps.iter().all(|step| step.is_leased) { "off" } else { "on" };
+        lane.fetch(RESERVE, &columns, &[limit, Value::Text(durable)]).await
     }
 
     fn mark(&self) -> &[u8] {

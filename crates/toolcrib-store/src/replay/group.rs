@@ -47,12 +47,11 @@ impl ReplayStore for SqlReplay {
         let Some(writer) = &self.writer else { return self.steps.reserve(key, reservation, now).await };
         let (key, route) = (*key, reservation.route.to_owned());
         let Reservation { expires_at, lease_until, route: _, body_hash, proof, payment_id } = *reservation;
-        writer
-            .change(move |steps| {
-                let reservation = Reservation { expires_at, lease_until, route: &route, body_hash, proof, payment_id };
-                run_now(steps.reserve(&key, &reservation, now))
-            })
-            .await
+        let reserve = move |steps: &Steps| {
+            let reservation = Reservation { expires_at, lease_until, route: &route, body_hash, proof, payment_id };
+            run_now(steps.reserve(&key, &reservation, now))
+        };
+        if reservation.is_leased() { writer.change_soon(reserve).await } else { writer.change(reserve).await }
     }
 
     async fn begin_settlement(&self, key: &ReplayKey, ticket: Ticket, settlement: &Settlement<'_>) -> Result<Kept, Error> {

@@ -460,6 +460,16 @@ impl Counts {
 const FOR_GOOD: i64 = i64::MAX;
 
 impl Reservation<'_> {
+    /// Whether the next caller may have the payment before its time is over, should the holder crash.
+    ///
+    /// Such a reservation says nothing that must survive a power failure: its holder is gone then, no money can have moved, and the
+    /// payment may be used again. It is visible to everybody at once, and on the disk with the step that comes before money moves:
+    /// [`begin_settlement`](ReplayStore::begin_settlement) finds it or refuses. One that lasts as long as the authorization is how a free
+    /// call is used up, and is on the disk before its caller hears of it.
+    fn is_leased(&self) -> bool {
+        self.lease_until < self.expires_at
+    }
+
     fn check(&self, now: UnixTime) -> Result<(), Error> {
         at_most("a route", self.route.len(), MAX_ROUTE_BYTES)?;
         let seconds = self.expires_at.since(now);
