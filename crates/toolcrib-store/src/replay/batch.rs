@@ -24,7 +24,7 @@ use crate::database::{Column, Database, Lane, Row, Value};
 const MOST: usize = (sql::MARGIN / 16) as usize;
 
 /// Connections for each kind of step: while a statement of one waits for the disk, the next takes what has come meanwhile.
-const LANES: usize = 3;
+const LANES: usize = 2;
 
 /// Steps that wait in a lane at most; who comes later waits before.
 const QUEUE: usize = 1_024;

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "in a test an unwrap is an assertion")]
 #![expect(clippy::print_stdout, reason = "children talk to their parent")]
 
+mod batches;
 mod bulk;
 mod database;
 mod flat;

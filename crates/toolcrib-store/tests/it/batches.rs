@@ -1,0 +1,70 @@
+//! Steps of concurrent calls that share a statement on PostgreSQL.
+
+use std::sync::Arc;
+
+use alloy_primitives::B256;
+use toolcrib_store::replay::{Kept, Limits, Receipt, ReplayStore, Reserve, Settlement, State};
+
+use crate::scenarios::result;
+use crate::support::{Backend, NOW, Place, at, key, reservation};
+
+const CALLS: u64 = 60;
+
+/// Writes down how many rows each statement touched.
+const COUNTING: [&str; 4] = [
+    "CREATE TABLE seen (touched BIGINT NOT NULL)",
+    "CREATE FUNCTION count_touched() RETURNS trigger LANGUAGE plpgsql AS
+        $$ BEGIN INSERT INTO seen SELECT COUNT(*) FROM touched; RETURN NULL; END $$",
+    "CREATE TRIGGER inserted AFTER INSERT ON replay REFERENCING NEW TABLE AS touched
+        FOR EACH STATEMENT EXECUTE FUNCTION count_touched()",
+    "CREATE TRIGGER updated AFTER UPDATE ON replay REFERENCING NEW TABLE AS touched
+        FOR EACH STATEMENT EXECUTE FUNCTION count_touched()",
+];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn steps_of_concurrent_calls_share_statements() {
+    let Some(place) = Place::new(Backend::Postgres).await else { return };
+    let store = place.store(Limits::default()).await;
+    let database = place.database().await;
+    for statement in COUNTING {
+        database.execute(statement, &[]).await.unwrap();
+    }
+    let calls: Vec<_> = (0..CALLS)
+        .map(|nonce| {
+            let store: Arc<dyn ReplayStore> = Arc::clone(&store);
+            tokio::spawn(async move {
+                // Every payment comes twice, and is taken once.
+                let key = key(nonce / 2);
+                let Reserve::Reserved(ticket) = store.reserve(&key, &reservation(NOW), NOW).await.unwrap() else { return 0 };
+                let result = result(b"{}");
+                let settlement = Settlement { lease_until: at(90), note: b"n", result: Some(&result), from_block: Some(nonce) };
+                assert_eq!(store.begin_settlement(&key, ticket, &settlement).await.unwrap(), Kept::Yes);
+                let receipt = Receipt { transaction: B256::repeat_byte(1), response: b"r".to_vec() };
+                store.settle(&key, &receipt, at(1)).await.unwrap();
+                1
+            })
+        })
+        .collect();
+    let mut taken = 0;
+    for call in calls {
+        taken += call.await.unwrap();
+    }
+    assert_eq!(taken, CALLS / 2);
+    let counts = store.counts().await.unwrap();
+    assert_eq!((counts.settled, counts.entries()), (CALLS / 2, CALLS / 2));
+    let entry = store.entry(&key(3)).await.unwrap().unwrap();
+    assert_eq!(
+        (entry.state, entry.note.len(), entry.receipt.map(|receipt| receipt.response)),
+        (State::Settled, 0, Some(b"r".to_vec()))
+    );
+    // The rooms have counted what is there.
+    let rooms =
+        database.fetch("SELECT CAST(SUM(entries) AS BIGINT), CAST(SUM(bytes) AS BIGINT) FROM replay_room", &[]).await.unwrap();
+    assert_eq!(rooms[0].integer(0).unwrap().unsigned_abs(), CALLS / 2);
+    assert_eq!(rooms[0].integer(1).unwrap().unsigned_abs(), counts.result_bytes);
+    let sql = "SELECT COUNT(*), CAST(SUM(touched) AS BIGINT), MAX(touched) FROM seen WHERE touched > 0";
+    let seen = database.fetch(sql, &[]).await.unwrap();
+    let (statements, rows, most) = (seen[0].integer(0).unwrap(), seen[0].integer(1).unwrap(), seen[0].integer(2).unwrap());
+    assert_eq!(rows.unsigned_abs(), 3 * CALLS / 2, "three changes of each payment");
+    assert!(statements < rows && most > 1, "{statements} statements for {rows} changes, {most} at most");
+}
