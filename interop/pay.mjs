@@ -5,7 +5,7 @@
 // call {url, body, headers, id}, and each gets a line. `headers` go with both requests; `id` is for the extension payment-identifier.
 import { createInterface } from 'node:readline';
 
-export const TIME_LIMIT = 30_000;
+export const TIME_LIMIT = 120_000;
 
 /** `call` gives {status, text, header(name), receipt(value)}; `names` are the receipt's headers that its users read. */
 export async function pay(names, call) {

@@ -11,7 +11,7 @@ from x402.extensions.payment_identifier import append_payment_identifier_to_exte
 from x402.http import decode_payment_response_header
 from x402.mechanisms.evm.exact import register_exact_evm_client
 
-TIME_LIMIT = 30
+TIME_LIMIT = 120
 SIGNER = Account.from_key(os.environ["PRIVATE_KEY"])
 
 

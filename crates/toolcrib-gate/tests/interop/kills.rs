@@ -31,7 +31,7 @@ const KILLS: u64 = 4;
 const WINDOW: Duration = Duration::from_millis(300);
 
 /// Longest wait for the first payment of a round.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(180);
 
 /// Clients that pay at the same time: one of each version and language.
 const CLIENTS: usize = 3;

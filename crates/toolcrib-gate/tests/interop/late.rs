@@ -55,7 +55,7 @@ async fn late(backend: Backend) {
     };
     node.mint(payer().address(), FUNDS).await;
     let facilitator = start(&peers, &node).await;
-    let patient = open(&node, &facilitator, &one, (CONFIRM_TIME * 4, PENDING_PAUSE)).await;
+    let patient = open(&node, &facilitator, &one, (CONFIRM_TIME * 8, PENDING_PAUSE)).await;
     let short = Duration::from_millis(50);
     let hasty = open(&node, &facilitator, &two, (short, short)).await;
     node.automine(false).await;
@@ -110,7 +110,7 @@ async fn stock_clients_are_served_on_a_chain_with_slow_blocks() {
     let (Some(node), Some(place)) = (Node::anvil().await, Place::new(Backend::SqliteFile).await) else { return };
     node.mint(payer().address(), FUNDS).await;
     let facilitator = start(&peers, &node).await;
-    let shop = open(&node, &facilitator, &place, (CONFIRM_TIME, PENDING_PAUSE)).await;
+    let shop = open(&node, &facilitator, &place, (CONFIRM_TIME * 4, PENDING_PAUSE)).await;
     node.dev("evm_setIntervalMining", json!([BLOCK_SECONDS])).await;
     let clients = peers.clients();
     let url = format!("http://{}{PATH}", shop.at);
