@@ -28,6 +28,8 @@ struct Node {
     chain: Chain,
     connections: Arc<AtomicUsize>,
     requests: Arc<AtomicUsize>,
+    /// Answers that nobody asked for.
+    unasked: Arc<AtomicUsize>,
 }
 
 impl Node {
@@ -38,14 +40,15 @@ impl Node {
         config.retries = Retries { attempts: 3, first_pause: Duration::from_millis(1), longest_pause: Duration::from_millis(4) };
         config.timeout = Duration::from_secs(5);
         let (connections, requests) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-        let (accepted, read) = (connections.clone(), requests.clone());
+        let unasked = Arc::new(AtomicUsize::new(0));
+        let (accepted, read, sent) = (connections.clone(), requests.clone(), unasked.clone());
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 accepted.fetch_add(1, Ordering::SeqCst);
-                tokio::spawn(serve(stream, habit, read.clone()));
+                tokio::spawn(serve(stream, habit, read.clone(), sent.clone()));
             }
         });
-        Self { chain: Chain::lazy(config).expect("a client"), connections, requests }
+        Self { chain: Chain::lazy(config).expect("a client"), connections, requests, unasked }
     }
 
     fn seen(&self) -> (usize, usize) {
@@ -59,7 +62,7 @@ fn answer(request: &Value, block: u64) -> Vec<u8> {
     format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len()).into_bytes()
 }
 
-async fn serve(mut stream: TcpStream, habit: Habit, requests: Arc<AtomicUsize>) {
+async fn serve(mut stream: TcpStream, habit: Habit, requests: Arc<AtomicUsize>, unasked: Arc<AtomicUsize>) {
     let mut bytes = Vec::new();
     for number in 1.. {
         let request = loop {
@@ -94,6 +97,9 @@ async fn serve(mut stream: TcpStream, habit: Habit, requests: Arc<AtomicUsize>) 
             tokio::time::sleep(Duration::from_millis(10)).await;
             let _ = stream.write_all(&answer(&next, 666)).await;
         }
+        if matches!(habit, Habit::Behind | Habit::Later) {
+            unasked.fetch_add(1, Ordering::SeqCst);
+        }
     }
 }
 
@@ -112,8 +118,13 @@ async fn an_answer_that_was_not_asked_for_is_never_taken() {
     for habit in [Habit::Behind, Habit::Later] {
         let node = Node::start(habit).await;
         for _ in 0..5 {
+            let before = node.unasked.load(Ordering::SeqCst);
             assert_eq!(node.chain.block_number().await.expect("a number"), 100);
-            tokio::time::sleep(Duration::from_millis(40)).await;
+            // What comes while a question is open is its answer; this is about what comes before.
+            while node.unasked.load(Ordering::SeqCst) == before {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
         }
         assert!(node.seen().0 >= 5, "{:?}", node.seen());
     }

@@ -172,11 +172,13 @@ impl Client {
     /// Whether terms are on a network that may be signed for: the one that was named, and of the tool's kind, test or real.
     pub(super) fn check_network(&self, terms: &Terms, tool: Option<ToolRef>, consent: &Consent) -> Result<(), CallError> {
         let asked = terms.chain;
-        if let Some(allowed) = self.inner.only_chains.as_ref().filter(|_| !self.is_allowed(asked)) {
+        // A proof of identity for a tool that was verified moves nothing, and servers ask for it on whichever network they know. The
+        // network that was named is the one that the tool is registered on.
+        let is_proof = tool.is_some() && terms.amount.is_zero();
+        if let Some(allowed) = self.inner.only_chains.as_ref().filter(|_| !is_proof && !self.is_allowed(asked)) {
             return Err(CallError::OtherNetwork { asked, allowed: allowed.clone() });
         }
-        // A proof of identity moves nothing, and servers ask for it on whichever network they know.
-        let is_agreed = terms.amount.is_zero() || consent.terms == Some(*terms);
+        let is_agreed = is_proof || consent.terms == Some(*terms);
         match tool {
             Some(tool) if is_test_chain(tool.chain) != is_test_chain(asked) && !is_agreed => {
                 Err(CallError::OtherNetwork { asked, allowed: vec![tool.chain] })
