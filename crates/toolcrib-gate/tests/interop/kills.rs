@@ -140,9 +140,9 @@ impl Lane {
     async fn run(mut self, kills: u64) -> Tally {
         self.node.mint(payer().address(), kills * CLIENTS as u64 * PRICE).await;
         for round in 0..kills {
-            // Both orders, and both proofs.
+            // Both orders.
             self.plan.settle_first = round % 2 == 1;
-            self.round(round % 4 < 2).await;
+            self.round(round).await;
         }
         self.expire().await;
         self.count().await;
@@ -150,7 +150,7 @@ impl Lane {
     }
 
     /// Clients pay, the gate is killed, started again, and asked for what is missing.
-    async fn round(&mut self, with_token: bool) {
+    async fn round(&mut self, round: u64) {
         let server = Process::start(&self.plan).await;
         self.recorder.set(server.at);
         // What stock clients of version 2 can recover by: only a gate that offers the extension gets an id.
@@ -168,9 +168,10 @@ impl Lane {
             server.kill().await;
         };
         let url = format!("http://{}{PATH}", self.recorder.at);
-        let calls = join_all(self.clients.iter_mut().map(|paying| {
+        let calls = join_all(self.clients.iter_mut().zip(round..).map(|(paying, turn)| {
             let (url, id) = (url.clone(), format!("pay_{}", &fresh().to_string()[2..34]));
-            let token = (with_token || !takes_ids || paying.client.version == 1).then(|| fresh().to_string());
+            // Both proofs, in turn.
+            let token = (turn.is_multiple_of(2) || !takes_ids || paying.client.version == 1).then(|| fresh().to_string());
             async move {
                 let mut headers = vec![(CALL, id.clone())];
                 headers.extend(token.clone().map(|token| ("x-tool-retry-token", token)));
