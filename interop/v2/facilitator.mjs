@@ -13,7 +13,7 @@ import { baseSepolia } from 'viem/chains';
 import { serve } from '../child.mjs';
 
 const account = privateKeyToAccount(process.env.PRIVATE_KEY, process.env.NONCES === 'plain' ? {} : { nonceManager });
-const transport = http(process.env.RPC_URL, { timeout: 10_000 });
+const transport = http(process.env.RPC_URL, { timeout: 60_000 });
 const client = createWalletClient({ account, chain: baseSepolia, transport, pollingInterval: 50 }).extend(publicActions);
 const confirmationTimeoutMs = Number(process.env.CONFIRMATION_MS ?? 20_000);
 const signer = toFacilitatorEvmSigner({ ...client, address: account.address }, { confirmationTimeoutMs });

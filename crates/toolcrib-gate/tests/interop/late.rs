@@ -30,7 +30,7 @@ const GAS: usize = 7;
 const BLOCK_SECONDS: u64 = 8;
 
 /// Calls to make until a payment is settled, with a pause between them: far more than it takes.
-const TRIES: usize = 200;
+const TRIES: usize = 600;
 
 // req: GATE-007
 // attack: T13
