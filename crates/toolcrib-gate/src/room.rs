@@ -20,6 +20,9 @@ const READING_TIME: Duration = Duration::from_secs(1);
 /// Delivered results that are remembered at most, about 6 MB. Of the oldest it is forgotten that they were delivered.
 const MAX_DELIVERED: usize = 65_536;
 
+/// Delivered results that one call writes down at a time: a fraction of a second on a slow database.
+const BATCH: usize = 500;
+
 /// What is known about a store's room.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
@@ -43,10 +46,12 @@ impl Ledger {
             return Ok(true);
         }
         let mut room = store.make_room(limits.largest_result()).await?;
-        if is_scarce(room, &limits) {
-            self.write_down(store, now).await?;
-            // Half of it, so that not every call has to look.
-            room = store.make_room(limits.largest_result().max(limits.result_bytes / 2)).await?;
+        // One batch a call, so that none waits for all that was ever delivered; more only while there is no room.
+        while is_scarce(room, &limits) && self.write_down(store, now).await? {
+            room = store.make_room(limits.largest_result()).await?;
+            if room.result_bytes >= largest {
+                break;
+            }
         }
         let free = room.result_bytes.saturating_sub(largest);
         *lock(&self.reading) = Some(Reading { at: Instant::now(), free });
@@ -60,10 +65,17 @@ impl Ledger {
         known.map(|reading| reading.free -= bytes).is_some()
     }
 
-    /// Writes down which results were delivered, so that they may go.
-    pub(crate) async fn write_down(&self, store: &dyn ReplayStore, now: UnixTime) -> Result<(), Error> {
-        let keys: Vec<_> = lock(&self.delivered).drain(..).collect();
-        if keys.is_empty() { Ok(()) } else { store.mark_delivered(&keys, now).await }
+    /// Writes down which results were delivered, a batch of them, so that they may go. Gives whether there were any.
+    pub(crate) async fn write_down(&self, store: &dyn ReplayStore, now: UnixTime) -> Result<bool, Error> {
+        let keys: Vec<_> = {
+            let mut delivered = lock(&self.delivered);
+            let count = delivered.len().min(BATCH);
+            delivered.drain(..count).collect()
+        };
+        if !keys.is_empty() {
+            store.mark_delivered(&keys, now).await?;
+        }
+        Ok(!keys.is_empty())
     }
 
     fn delivered(&self, key: ReplayKey) {
