@@ -289,8 +289,11 @@ pub enum SettleOutcome {
     Pending(SettleResponse),
     /// The facilitator refused for a reason that is only given before a broadcast: nothing moved.
     Refused(SettleResponse),
-    /// The nonce is used, or another transaction came first, says the facilitator, and this request moved nothing.
+    /// The nonce is used, says the facilitator, and this request moved nothing.
     NonceUsed(SettleResponse),
+    /// Another transaction of the facilitator came first, for this payment or for another one, and this request moved nothing. Look
+    /// at the chain; if the nonce is unused, ask once more.
+    NotTaken(SettleResponse),
     /// Nothing was attempted: the facilitator was not reached.
     NotAttempted,
     /// Nobody can tell without looking at the chain. Neither serve again nor ask to pay again.
@@ -325,6 +328,7 @@ pub fn settle_outcome(answer: FacilitatorAnswer<'_>, payment: &Payment, offer: &
         return match reason {
             Some(SettleReason::BeforeBroadcast) => SettleOutcome::Refused(response),
             Some(SettleReason::NonceUsed) => SettleOutcome::NonceUsed(response),
+            Some(SettleReason::NotTaken) => SettleOutcome::NotTaken(response),
             Some(SettleReason::Undecided) | None => {
                 let named = || response.reason.as_deref().and_then(named_transaction);
                 unknown(transaction.or_else(named), reading.findings)

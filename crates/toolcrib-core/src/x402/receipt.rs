@@ -264,8 +264,14 @@ pub(super) fn read_reasons(reader: &mut Reader, object: Object<'_>, keys: [&str;
     texts
 }
 
+/// Beginning and end of a long text. Exceptions of viem hold whole transactions, and say after them what the node answered.
 fn shorten(text: &str) -> String {
-    text.chars().take(MAX_REASON_CHARS).collect()
+    let count = text.chars().count();
+    if count <= MAX_REASON_CHARS {
+        return text.to_owned();
+    }
+    let half = MAX_REASON_CHARS / 2;
+    text.chars().take(half).chain(['\u{2026}']).chain(text.chars().skip(count - half + 1)).collect()
 }
 
 #[cfg(test)]

@@ -11,9 +11,11 @@ use alloy_primitives::B256;
 pub(super) enum SettleReason {
     /// It is given before anything is broadcast: nothing moved.
     BeforeBroadcast,
-    /// The nonce is used or cancelled, or the node did not take the transaction because it has had another one. This request
-    /// moved nothing, but another one may have.
+    /// The nonce is used or cancelled: this request moved nothing, but another one has.
     NonceUsed,
+    /// The node did not take the transaction, because it has another one of the facilitator's account. This request moved nothing;
+    /// the other transaction may settle the same payment, or have nothing to do with it.
+    NotTaken,
     /// It can be given after a broadcast, or is not known.
     Undecided,
 }
@@ -23,12 +25,18 @@ impl SettleReason {
     #[must_use]
     pub(super) fn of(reason: &str, message: Option<&str>) -> Self {
         // Version 1 facilitators answer with the text of the exception instead of a word, those of version 2 beside it.
-        let says = |text: &str| {
-            let text = text.to_ascii_lowercase();
-            MOVED_NOTHING.iter().any(|words| text.contains(words))
+        let says = |any: &[&str]| {
+            let holds = |text: &str| {
+                let text = text.to_ascii_lowercase();
+                any.iter().any(|words| text.contains(words))
+            };
+            holds(reason) || message.is_some_and(holds)
         };
-        if NONCE_USED.contains(&reason) || says(reason) || message.is_some_and(says) {
+        if NONCE_USED.contains(&reason) || says(&[AUTHORIZATION_USED]) {
             return Self::NonceUsed;
+        }
+        if says(NOT_TAKEN) {
+            return Self::NotTaken;
         }
         // Compliance checks run first: `sanctioned_payer_kyt` and the like.
         if BEFORE_BROADCAST.contains(&reason) || (reason.ends_with("_kyt") && is_word(reason)) {
@@ -52,11 +60,13 @@ fn is_word(reason: &str) -> bool {
     reason.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
 }
 
-/// How exceptions of viem say that a transaction reverts because of a used or cancelled authorization, in the words of `FiatToken`, or
-/// that the node has refused it because it has another one of the sender's account. A facilitator that does not count its own
-/// transactions sends two settlements at a time with the same number, and one of them fails so. In lower case.
-const MOVED_NOTHING: &[&str] = &[
-    "authorization is used or canceled",
+/// How exceptions of viem say that a transaction reverts because of a used or cancelled authorization: the words of `FiatToken`, in
+/// lower case.
+const AUTHORIZATION_USED: &str = "authorization is used or canceled";
+
+/// How they say that the node has refused a transaction because it has another one of the sender's account. A facilitator that does not
+/// count its own transactions sends two settlements at a time with the same number, and one of them fails so. In lower case.
+const NOT_TAKEN: &[&str] = &[
     "nonce provided for the transaction is lower than the current nonce of the account",
     "details: already known",
     "details: nonce too low",
@@ -141,12 +151,19 @@ mod tests {
             "invalid_exact_evm_nonce_already_used",
             "execution reverted: FiatTokenV2: authorization is used or canceled",
             "The contract function \"transferWithAuthorization\" reverted: FiatTokenV2: Authorization is used or canceled",
-            "Nonce provided for the transaction is lower than the current nonce of the account.\nTry increasing the nonce",
-            "Transaction creation failed.\n\nDetails: already known\nVersion: viem@2.57.1",
         ] {
             assert_eq!(SettleReason::of(reason, None), SettleReason::NonceUsed, "{reason}");
             let words = SettleReason::of("invalid_exact_evm_transaction_failed", Some(reason));
             assert!(words == SettleReason::NonceUsed || reason.starts_with("invalid"), "{reason}");
+        }
+        for reason in [
+            "Nonce provided for the transaction is lower than the current nonce of the account.\nTry increasing the nonce",
+            "Transaction creation failed.\n\nDetails: already known\nVersion: viem@2.57.1",
+            "Transaction creation failed.\n\nDetails: replacement transaction underpriced\nVersion: viem@2.57.1",
+        ] {
+            assert_eq!(SettleReason::of(reason, None), SettleReason::NotTaken, "{reason}");
+            let words = SettleReason::of("invalid_exact_evm_transaction_failed", Some(reason));
+            assert_eq!(words, SettleReason::NotTaken, "{reason}");
         }
         for reason in [
             "",

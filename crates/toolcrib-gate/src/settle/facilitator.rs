@@ -43,6 +43,9 @@ pub const SUPPORTED_TIME: Duration = Duration::from_secs(10);
 /// Pause before the one repetition of a settlement that is on its way: a block of most chains.
 pub const PENDING_PAUSE: Duration = Duration::from_secs(3);
 
+/// Requests to settle a payment, at most, while the facilitator says that its transaction was not taken.
+const TAKEN_TRIES: u8 = 4;
+
 /// Longest wait for our node to have the transfer, once the facilitator has answered: nodes lag by a few blocks, and a transaction that
 /// the facilitator did not see mined may be in the next one.
 pub const CONFIRM_TIME: Duration = Duration::from_secs(15);
@@ -241,6 +244,29 @@ impl Facilitator {
         (outcome, detail)
     }
 
+    /// Asks until the facilitator's transaction is taken by its node.
+    ///
+    /// A facilitator that does not count its own transactions gives two settlements at a time the same number, and the node takes one
+    /// of them. The other has moved nothing, so asking again is as good as asking for the first time, as long as our own node sees
+    /// that the nonce is unused. Should the first transaction be for the same payment, sent for another gate, the second one fails on
+    /// the chain and is not credited.
+    async fn ask_until_taken(&self, due: Due<'_>, body: &str) -> (SettleOutcome, String) {
+        let mut round = 0;
+        loop {
+            round += 1;
+            let answered = self.ask_to_settle(due, body).await;
+            if !matches!(answered.0, SettleOutcome::NotTaken(_)) || round == TAKEN_TRIES {
+                return answered;
+            }
+            // Payments that were in each other's way wait for different times: nonces are random.
+            let share = u32::from(due.payment.authorization.nonce[usize::from(round)]);
+            let pause = self.pending_pause / 4 + self.pending_pause * share / 256;
+            if self.is_used_until(due, Instant::now() + pause).await != Some(false) {
+                return answered;
+            }
+        }
+    }
+
     /// What is said of a settlement that succeeded, as far as our own nodes see it.
     async fn confirm(&self, due: Due<'_>, transaction: B256, until: Instant) -> Outcome {
         let Some(trail) = self.trail(due) else { return Outcome::Settled { transaction } };
@@ -277,22 +303,26 @@ impl Facilitator {
             SettleOutcome::Settled(response) if response.transaction_hash().is_some() => return (outcome, detail),
             SettleOutcome::Pending(response) => hash(response),
             SettleOutcome::Unknown { transaction, .. } => *transaction,
-            SettleOutcome::Settled(_) | SettleOutcome::Refused(_) | SettleOutcome::NonceUsed(_) | SettleOutcome::NotAttempted => {
-                None
-            }
+            SettleOutcome::Settled(_)
+            | SettleOutcome::Refused(_)
+            | SettleOutcome::NonceUsed(_)
+            | SettleOutcome::NotTaken(_)
+            | SettleOutcome::NotAttempted => None,
         };
         // A facilitator that has forgotten the first transaction sends a second one, which fails if the first was mined.
         let transaction = hash(pending).or(second);
         (SettleOutcome::Unknown { transaction, findings: Vec::new() }, format!("pending, and then {detail}"))
     }
 
-    /// Waits until the nonce is used, and gives whether it is; `None` without a node, or if it does not answer. Facilitators give up
+    /// Waits until the nonce is used, and gives what the node said last about it; `None` without a node, or if it never answered.
+    /// Facilitators give up
     /// waiting before slow chains mine what they have sent, and a payer who hears that the outcome is unknown may not come back for
     /// what it has paid for.
     async fn is_used_until(&self, due: Due<'_>, until: Instant) -> Option<bool> {
         let trail = self.trail(due)?;
+        let mut is_used = None;
         loop {
-            let is_used = self.is_used(due).await;
+            is_used = self.is_used(due).await.or(is_used);
             if is_used == Some(true) || Instant::now() >= until {
                 return is_used;
             }
@@ -397,7 +427,7 @@ impl Settle for Facilitator {
             Ok(body) => body,
             Err(reason) => return Outcome::Refused { reason: reason.to_owned() },
         };
-        let (outcome, detail) = match self.ask_to_settle(due, &body).await {
+        let (outcome, detail) = match self.ask_until_taken(due, &body).await {
             (SettleOutcome::Pending(pending), _) => self.ask_again(due, &body, &pending).await,
             answered => answered,
         };
@@ -414,9 +444,9 @@ impl Settle for Facilitator {
                 Some(true) => unknown(None, format!("{detail}, and the nonce is used")),
                 Some(false) | None => Outcome::Refused { reason: word(response.reason.as_deref(), "settlement_refused") },
             },
-            // This is the first request for this payment, and the nonce was unused when it was taken: another settlement used it,
+            // No request for this payment has moved anything, and the nonce was unused when it was taken: another settlement used it,
             // as our node will show if it does not yet.
-            SettleOutcome::NonceUsed(_) => match self.is_used_until(due, until).await {
+            SettleOutcome::NonceUsed(_) | SettleOutcome::NotTaken(_) => match self.is_used_until(due, until).await {
                 Some(true) => Outcome::Replayed,
                 Some(false) | None => unknown(None, format!("{detail}, for a used nonce")),
             },

@@ -7,6 +7,7 @@
 //! | [`clients`] | their clients against our gate |
 //! | [`servers`] | our client against their servers |
 //! | [`late`] | their facilitator gives up before its transaction is mined |
+//! | [`crowd`] | many payments at one time, with transactions that are in each other's way |
 //! | [`two_gates`] | one payment at two gates that share their facilitator and nothing else |
 //! | [`sign_in`] | callers that sign a message instead of a payment |
 //! | [`wallets`] | their facilitator settles for a wallet that is not deployed |
@@ -16,6 +17,7 @@
 #[path = "../attacks/chain.rs"]
 mod chain;
 mod clients;
+mod crowd;
 #[expect(dead_code, reason = "the attacks need more of it")]
 #[path = "../attacks/http.rs"]
 mod http;

@@ -191,6 +191,7 @@ fn answers_of_settle() {
             SettleOutcome::Pending(_) => "pending",
             SettleOutcome::Refused(_) => "refused",
             SettleOutcome::NonceUsed(_) => "nonce used",
+            SettleOutcome::NotTaken(_) => "not taken",
             SettleOutcome::NotAttempted => "not attempted",
             SettleOutcome::Unknown { transaction: None, .. } => "unknown",
             SettleOutcome::Unknown { transaction: Some(_), .. } => "look there",
@@ -204,8 +205,14 @@ fn answers_of_settle() {
     };
     let refused = |reason: &str| json!({"success": false, "errorReason": reason, "transaction": "", "network": "base"});
     let hashed = |reason: &str| json!({"success": false, "errorReason": reason, "transaction": HASH, "network": "base"});
+    // As viem writes it: what the node has said comes last, after the whole transaction.
+    let not_taken = format!(
+        "Transaction creation failed.\n\nRequest body: 0x{}\nDetails: replacement transaction underpriced",
+        "5c".repeat(900)
+    );
     for (status, body, expected) in [
         (200, settled.clone(), "settled"),
+        (200, refused(&not_taken), "not taken"),
         (200, with("network", json!("eip155:8453")), "settled"),
         (200, with("network", json!("polygon")), "look there"),
         (200, with("payer", json!(PAYEE.to_checksum(None))), "look there"),
