@@ -18,7 +18,7 @@ const TRUSTED_IDLE: Duration = Duration::from_secs(2);
 
 /// Rows are found by their keys, whatever the server believes about the size of a table: a plan that was made and kept while it was
 /// empty reads all of it when it is full. Compiling a plan would take longer than running it.
-const SESSION: &str = "SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off; SET plan_cache_mode = force_generic_plan; SET jit = off";
+const SESSION: &str = "SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off; SET plan_cache_mode = force_generic_plan; SET jit = off";
 
 /// The connection, opened when it is needed.
 pub(crate) struct Lane {

@@ -1,12 +1,18 @@
 //! SQLite on the calling thread.
 //!
 //! sqlx runs every statement on a thread of its own and waits for it, which takes longer than a short statement. A thread that does
-//! nothing but write has a connection here and calls SQLite itself. Everything is inside a transaction that its user opens and ends;
-//! what [`Database::begin`](super::Database::begin) begins is a savepoint in it. No future of this connection ever waits.
+//! nothing but write has a connection here and calls SQLite itself. Everything is inside a transaction that its user opens and ends, the
+//! group; what [`Database::begin`](super::Database::begin) begins is a part of it. No future of this connection ever waits.
+//!
+//! A savepoint for each part would cost as much as the part: two statements, and a copy of every page that it changes. Parts are seldom
+//! undone, so only a group of one change has savepoints. In a larger one, undoing a part that has changed something ends the group, and its
+//! user makes the changes one by one.
 
 use std::fmt;
-use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::fs::{File, OpenOptions};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 pub(super) use rusqlite::types::Value as Cell;
 use rusqlite::types::{ToSqlOutput, ValueRef};
@@ -19,7 +25,16 @@ use crate::Error;
 const STATEMENTS: usize = 64;
 
 /// A connection of one thread.
-pub(super) struct Local(Mutex<Connection>);
+pub(super) struct Local {
+    connection: Mutex<Connection>,
+    /// The log that commits go to, and the way to the disk for what is in it.
+    log_path: PathBuf,
+    log: OnceLock<File>,
+    /// Whether parts of the group are undone by themselves.
+    has_savepoints: AtomicBool,
+    /// Whether a part was undone that could not be undone by itself.
+    is_broken: AtomicBool,
+}
 
 impl Local {
     /// Opens a file that was made and set up before: WAL is a property of the file, the rest of each connection.
@@ -30,30 +45,35 @@ impl Local {
         let set_up = || {
             connection.busy_timeout(sqlite::BUSY_TIMEOUT)?;
             connection.pragma_update(None, "foreign_keys", true)?;
-            connection.pragma_update(None, "synchronous", "FULL")?;
+            // Commits go to the log and do not wait for the disk: that is what `sync` is for.
+            connection.pragma_update(None, "synchronous", "NORMAL")?;
             connection.pragma_update(None, "cache_size", sqlite::WRITER_CACHE)?;
             connection.pragma_update(None, "wal_autocheckpoint", sqlite::CHECKPOINT_PAGES)
         };
         set_up().map_err(|error| fault(&error))?;
-        Ok(Self(Mutex::new(connection)))
+        let mut log_path = path.as_os_str().to_owned();
+        log_path.push("-wal");
+        Ok(Self {
+            connection: Mutex::new(connection),
+            log_path: log_path.into(),
+            log: OnceLock::new(),
+            has_savepoints: AtomicBool::new(false),
+            is_broken: AtomicBool::new(false),
+        })
     }
 
-    /// Whether commits wait for the disk. Those that do not are on it with the next one that does.
-    pub(super) fn set_durable(&self, durable: bool) -> Result<(), Error> {
-        // Not kept prepared: it takes effect while it is prepared.
-        let sql = if durable { "PRAGMA synchronous = FULL" } else { "PRAGMA synchronous = NORMAL" };
-        self.lock().execute_batch(sql).map_err(|error| fault(&error))
-    }
-
-    /// Begins the transaction that all changes until [`commit`](Self::commit) are part of. Waits for other writers of the file.
-    pub(super) fn begin_group(&self) -> Result<(), Error> {
+    /// Begins the transaction that all changes until [`commit_group`](Self::commit_group) are part of. Waits for other writers of the
+    /// file.
+    pub(super) fn begin_group(&self, has_savepoints: bool) -> Result<(), Error> {
+        self.has_savepoints.store(has_savepoints, Ordering::Relaxed);
+        self.is_broken.store(false, Ordering::Relaxed);
         self.run("BEGIN IMMEDIATE")
     }
 
-    /// Ends the transaction; when this returns, it is on the disk. After an error nothing of it is there.
+    /// Ends the transaction; when this returns, every connection sees it. After an error nothing of it is there.
     pub(super) fn commit_group(&self) -> Result<(), Error> {
-        if !self.is_in_group() {
-            return Err(Error::Database { detail: "the transaction was rolled back by the database".to_owned() });
+        if !self.is_sound() {
+            return Err(Error::Database { detail: "the transaction was rolled back".to_owned() });
         }
         let committed = self.run("COMMIT");
         if committed.is_err() {
@@ -62,8 +82,31 @@ impl Local {
         committed
     }
 
-    /// Whether the transaction is there. SQLite ends it by itself when the disk is full or fails.
-    pub(super) fn is_in_group(&self) -> bool {
+    /// Waits until everything that was committed is on the disk.
+    ///
+    /// `PRAGMA synchronous = FULL` does the same within each commit. Apart from it, those who do not need the disk need not wait for it.
+    /// Nobody replaces the log while this connection is open: the last one to close deletes it.
+    pub(super) fn sync(&self) -> Result<(), Error> {
+        let synced = match self.log.get() {
+            Some(log) => log.sync_data(),
+            // Opened for writing, since not every system syncs a file that is open for reading.
+            None => OpenOptions::new().write(true).open(&self.log_path).and_then(|log| self.log.get_or_init(|| log).sync_data()),
+        };
+        synced.map_err(|error| Error::Lost { detail: format!("the log of the database cannot be synced: {error}") })
+    }
+
+    /// Puts a file in the place of the log that no system syncs.
+    #[cfg(all(test, unix))]
+    pub(super) fn break_log(&self) {
+        self.log.set(File::open("/dev/null").expect("a file")).expect("nothing was synced before");
+    }
+
+    /// Whether the transaction is there and whole. SQLite ends it by itself when the disk is full or fails.
+    pub(super) fn is_sound(&self) -> bool {
+        !self.is_broken.load(Ordering::Relaxed) && self.is_in_group()
+    }
+
+    fn is_in_group(&self) -> bool {
         !self.lock().is_autocommit()
     }
 
@@ -109,7 +152,7 @@ impl Local {
     }
 
     fn lock(&self) -> MutexGuard<'_, Connection> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.connection.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -119,22 +162,32 @@ impl fmt::Debug for Local {
     }
 }
 
-/// A part of the transaction that is kept or undone by itself. Dropped without [`release`](Self::release), it is undone.
+/// A part of the group that is kept or undone by itself. Dropped without [`release`](Self::release), it is undone.
 #[derive(Debug)]
 pub(super) struct Savepoint {
     pub(super) connection: Arc<Local>,
+    /// Rows that the connection had changed before, where there is no savepoint.
+    changes: Option<u64>,
     is_open: bool,
 }
 
 impl Savepoint {
     pub(super) fn begin(connection: &Arc<Local>) -> Result<Self, Error> {
-        connection.run("SAVEPOINT change").map_err(passing_no_more)?;
-        Ok(Self { connection: Arc::clone(connection), is_open: true })
+        let changes = if connection.has_savepoints.load(Ordering::Relaxed) {
+            connection.run("SAVEPOINT change").map_err(passing_no_more)?;
+            None
+        } else {
+            Some(connection.lock().total_changes())
+        };
+        Ok(Self { connection: Arc::clone(connection), changes, is_open: true })
     }
 
     pub(super) fn release(mut self) -> Result<(), Error> {
         self.is_open = false;
-        self.connection.run("RELEASE change").map_err(passing_no_more)
+        match self.changes {
+            Some(_) => Ok(()),
+            None => self.connection.run("RELEASE change").map_err(passing_no_more),
+        }
     }
 
     pub(super) fn undo(mut self) -> Result<(), Error> {
@@ -143,6 +196,12 @@ impl Savepoint {
 
     fn roll_back(&mut self) -> Result<(), Error> {
         self.is_open = false;
+        if let Some(before) = self.changes {
+            if self.connection.lock().total_changes() != before {
+                self.connection.is_broken.store(true, Ordering::Relaxed);
+            }
+            return Ok(());
+        }
         // Rolling back leaves the savepoint in place.
         self.connection.run("ROLLBACK TO change").map_err(passing_no_more)?;
         self.connection.run("RELEASE change").map_err(passing_no_more)

@@ -1,10 +1,11 @@
 //! One thread that makes all changes of a SQLite file: group commit.
 //!
 //! A commit waits for the disk, and everything else about a short change costs little beside that. So changes that come while the disk
-//! is busy wait for each other: the next transaction takes all of them, each in a savepoint of its own, and they share its commit.
-//! Nobody hears of a change before that commit is on the disk, but for changes whose loss in a power failure would be harmless: those are
-//! made at once, and are on the disk with the next commit. A change that fails is undone alone. When the transaction as a whole
-//! fails, its changes are made one by one, so that one that the disk has no room for does not take the others with it.
+//! is busy wait for each other: the next transaction takes all of them, and they share its commit. Nobody hears of a change before that
+//! commit is on the disk, but for changes whose loss in a power failure would be harmless: their callers hear of them as soon as every
+//! connection sees them, and they are on the disk with the next commit that waits for it. When one of the changes has to be undone, or
+//! the transaction as a whole fails, the changes are made one by one, so that one that the disk has no room for does not take the others
+//! with it.
 
 use std::fmt;
 use std::future::Future;
@@ -139,76 +140,70 @@ impl<S, T: Send, F: FnMut(&S) -> Result<T, Error> + Send> Job<S> for Work<T, F> 
 }
 
 fn write<S>(connection: &Local, store: &S, mut changes: mpsc::Receiver<Box<dyn Job<S>>>) {
-    let mut waiting = Waiting { now: Vec::new(), soon: Vec::new() };
+    let mut group: Vec<Box<dyn Job<S>>> = Vec::new();
     let mut pace = Pace::default();
     while let Some(first) = changes.blocking_recv() {
-        waiting.add(first);
-        if !waiting.receive(&mut changes, connection, store) {
+        group.push(first);
+        receive(&mut group, &mut changes);
+        if pace.is_due(group.len() + changes.len()) {
+            pace.wait(|| group.len() + changes.len());
+            receive(&mut group, &mut changes);
+        }
+        let (began, size) = (Instant::now(), group.len());
+        if !finish(connection, store, &mut group) {
             return;
         }
-        if waiting.now.is_empty() {
-            continue;
-        }
-        pace.wait(|| waiting.now.len() + changes.len());
-        if !waiting.receive(&mut changes, connection, store) {
-            return;
-        }
-        let (began, size) = (Instant::now(), waiting.now.len());
-        finish(connection, store, &mut waiting.now);
         pace.committed(began.elapsed(), size + changes.len());
     }
 }
 
-/// Changes that were received.
-struct Waiting<S> {
-    now: Vec<Box<dyn Job<S>>>,
-    soon: Vec<Box<dyn Job<S>>>,
-}
-
-impl<S> Waiting<S> {
-    fn add(&mut self, job: Box<dyn Job<S>>) {
-        match job.durability() {
-            Durability::Now => self.now.push(job),
-            Durability::WithTheNext => self.soon.push(job),
-        }
-    }
-
-    /// Takes what is there, and makes at once what waits for no disk. `false` when commits would not wait for it any more: then nothing
-    /// may be acknowledged.
-    fn receive(&mut self, changes: &mut mpsc::Receiver<Box<dyn Job<S>>>, connection: &Local, store: &S) -> bool {
-        while self.now.len() + self.soon.len() < MAX_GROUP
-            && let Ok(next) = changes.try_recv()
-        {
-            self.add(next);
-        }
-        if self.soon.is_empty() {
-            return true;
-        }
-        if connection.set_durable(false).is_err() {
-            self.now.append(&mut self.soon);
-            return true;
-        }
-        finish(connection, store, &mut self.soon);
-        connection.set_durable(true).is_ok()
+fn receive<S>(group: &mut Vec<Box<dyn Job<S>>>, changes: &mut mpsc::Receiver<Box<dyn Job<S>>>) {
+    while group.len() < MAX_GROUP
+        && let Ok(next) = changes.try_recv()
+    {
+        group.push(next);
     }
 }
 
-/// Makes changes in one transaction, or each in its own if that fails, and tells who waits.
-fn finish<S>(connection: &Local, store: &S, group: &mut Vec<Box<dyn Job<S>>>) {
+/// Makes changes in one transaction, or each in its own if that fails, and tells who waits. `false` when the disk has not taken what was
+/// committed: nobody knows what of it is there after a power failure, so nothing may be acknowledged any more.
+fn finish<S>(connection: &Local, store: &S, group: &mut Vec<Box<dyn Job<S>>>) -> bool {
+    if group.is_empty() {
+        return true;
+    }
     match transaction(connection, store, group) {
-        Ok(()) => group.drain(..).for_each(|job| job.tell(Ok(()))),
-        Err(error) if group.len() == 1 => group.drain(..).for_each(|job| job.tell(Err(repeated(&error)))),
+        Ok(()) => tell(connection, group),
+        Err(error) if group.len() == 1 => {
+            group.drain(..).for_each(|job| job.tell(Err(repeated(&error))));
+            true
+        }
         // Nobody else's change gets through either while another process has the file.
-        Err(error @ Error::Busy { .. }) => group.drain(..).for_each(|job| job.tell(Err(repeated(&error)))),
+        Err(error @ Error::Busy { .. }) => {
+            group.drain(..).for_each(|job| job.tell(Err(repeated(&error))));
+            true
+        }
         Err(_) => {
-            for job in group.drain(..) {
-                let mut alone = [job];
-                let done = transaction(connection, store, &mut alone);
-                let [job] = alone;
-                job.tell(done);
-            }
+            let mut alone = Vec::with_capacity(1);
+            group.drain(..).all(|job| {
+                alone.push(job);
+                finish(connection, store, &mut alone)
+            })
         }
     }
+}
+
+/// Tells who waits that their changes are committed: some at once, the others when they are on the disk.
+fn tell<S>(connection: &Local, group: &mut Vec<Box<dyn Job<S>>>) -> bool {
+    let (now, soon): (Vec<_>, Vec<_>) = group.drain(..).partition(|job| job.durability() == Durability::Now);
+    soon.into_iter().for_each(|job| job.tell(Ok(())));
+    if now.is_empty() {
+        return true;
+    }
+    let synced = connection.sync();
+    for job in now {
+        job.tell(synced.as_ref().copied().map_err(repeated));
+    }
+    synced.is_ok()
 }
 
 /// How long the thread waits for more changes before it commits those that it has.
@@ -232,15 +227,18 @@ impl Pace {
     /// How often the thread looks.
     const STEP: Duration = Duration::from_micros(100);
 
+    /// Whether to wait, with so many there.
+    fn is_due(&mut self, there: usize) -> bool {
+        if there >= self.callers.min(MAX_GROUP) {
+            return false;
+        }
+        let is_due = self.pause == 0;
+        self.pause = self.pause.saturating_sub(1);
+        is_due
+    }
+
     fn wait(&mut self, there: impl Fn() -> usize) {
         let expected = self.callers.min(MAX_GROUP);
-        if there() >= expected {
-            return;
-        }
-        if self.pause > 0 {
-            self.pause -= 1;
-            return;
-        }
         let until = Instant::now() + (self.commit / 2).min(Self::LONGEST);
         while Instant::now() < until && there() < expected {
             std::thread::sleep(Self::STEP);
@@ -259,7 +257,7 @@ impl Pace {
 
 fn transaction<S>(connection: &Local, store: &S, jobs: &mut [Box<dyn Job<S>>]) -> Result<(), Error> {
     let mut attempt = 1;
-    while let Err(error) = connection.begin_group() {
+    while let Err(error) = connection.begin_group(jobs.len() == 1) {
         if attempt >= ATTEMPTS || !matches!(error, Error::Busy { .. }) {
             return Err(error);
         }
@@ -267,8 +265,8 @@ fn transaction<S>(connection: &Local, store: &S, jobs: &mut [Box<dyn Job<S>>]) -
     }
     for job in jobs {
         job.make(store);
-        // What came now would be outside any transaction, and stay when it is made again.
-        if !connection.is_in_group() {
+        // What came now would be outside any transaction and stay when it is made again, or be made for nothing.
+        if !connection.is_sound() {
             break;
         }
     }
@@ -297,262 +295,4 @@ pub(crate) fn run_now<T>(future: impl Future<Output = Result<T, Error>>) -> Resu
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
-    use std::sync::mpsc as blocking;
-
-    use super::super::{Location, Migration, Value};
-    use super::*;
-
-    const TABLE: &[Migration] =
-        &[Migration { version: 1, sql: "CREATE TABLE word (id BIGINT PRIMARY KEY, word TEXT NOT NULL);" }];
-    const INSERT: &str = "INSERT INTO word (id, word) VALUES ($1, $2)";
-
-    struct Place {
-        _folder: tempfile::TempDir,
-        wal: std::path::PathBuf,
-        database: Database,
-        writer: Writer<Database>,
-    }
-
-    impl Place {
-        async fn new() -> Self {
-            let folder = tempfile::tempdir().unwrap();
-            let path = folder.path().join("words.db");
-            let database = Database::open(&Location::file(&path)).await.unwrap();
-            database.migrate("words", TABLE).await.unwrap();
-            let writer = Writer::start(&database, |local| local).unwrap().unwrap();
-            Self { wal: folder.path().join("words.db-wal"), _folder: folder, database, writer }
-        }
-
-        /// Keeps the thread busy until the sender is dropped, so that changes gather behind it.
-        async fn hold(&self) -> blocking::Sender<()> {
-            let (release, held) = blocking::channel::<()>();
-            let (begun, busy) = oneshot::channel();
-            let (writer, mut begun) = (self.writer.clone(), Some(begun));
-            tokio::spawn(async move {
-                let wait = move |_: &Database| {
-                    begun.take().map(|begun| begun.send(()));
-                    let _ = held.recv();
-                    Ok(())
-                };
-                writer.change(wait).await
-            });
-            busy.await.unwrap();
-            release
-        }
-
-        async fn words(&self) -> Vec<i64> {
-            let rows = self.database.fetch("SELECT id FROM word ORDER BY id", &[]).await.unwrap();
-            rows.iter().map(|row| row.integer(0).unwrap()).collect()
-        }
-
-        /// Transactions in the log: the frame that ends one says how long the file is then.
-        fn commits(&self) -> usize {
-            let log = std::fs::read(&self.wal).unwrap();
-            let page = u32::from_be_bytes(log[8..12].try_into().unwrap()) as usize;
-            log[32..].chunks_exact(24 + page).filter(|frame| frame[4..8] != [0; 4]).count()
-        }
-    }
-
-    fn insert(id: i64) -> impl FnMut(&Database) -> Result<u64, Error> + Send + 'static {
-        move |database| run_now(database.execute(INSERT, &[Value::Integer(id), Value::Text("x")]))
-    }
-
-    type Change = Box<dyn FnMut(&Database) -> Result<u64, Error> + Send>;
-
-    /// Starts changes while the thread is held, and gives their answers.
-    async fn together(place: &Place, changes: Vec<Change>) -> Vec<Result<u64, Error>> {
-        let release = place.hold().await;
-        let tasks: Vec<_> = changes
-            .into_iter()
-            .map(|mut change| {
-                let writer = place.writer.clone();
-                tokio::spawn(async move { writer.change(move |database| change(database)).await })
-            })
-            .collect();
-        while place.writer.queue.capacity() > QUEUE - tasks.len() {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-        drop(release);
-        let mut answers = Vec::new();
-        for task in tasks {
-            answers.push(task.await.unwrap());
-        }
-        answers
-    }
-
-    #[tokio::test]
-    async fn changes_that_wait_share_a_commit() {
-        let place = Place::new().await;
-        let before = place.commits();
-        let answers = together(&place, (0..50).map(|id| Box::new(insert(id)) as Change).collect()).await;
-        assert!(answers.iter().all(|answer| matches!(answer, Ok(1))), "{answers:?}");
-        assert_eq!(place.commits() - before, 1);
-        // Another connection sees them: they are in the log when their callers hear of them.
-        assert_eq!(place.words().await, (0..50).collect::<Vec<_>>());
-        place.writer.change(insert(50)).await.unwrap();
-        assert_eq!(place.commits() - before, 2);
-    }
-
-    #[tokio::test]
-    async fn what_need_not_be_on_the_disk_is_seen_and_committed_apart() {
-        let place = Place::new().await;
-        let before = place.commits();
-        assert_eq!(place.writer.change_soon(insert(1)).await.unwrap(), 1);
-        assert_eq!(place.words().await, [1]);
-        let failing = place.writer.change_soon(insert(1)).await;
-        assert!(matches!(failing, Err(Error::Database { .. })), "{failing:?}");
-        place.writer.change(insert(2)).await.unwrap();
-        assert_eq!((place.words().await, place.commits() - before), (vec![1, 2], 2));
-        // The commit after one of these waits for the disk again.
-        let level = |database: &Database| run_now(database.fetch("PRAGMA synchronous", &[]));
-        let rows = place.writer.change(level).await.unwrap();
-        assert_eq!(rows[0].integer(0).unwrap(), 2, "FULL");
-        let rows = place.writer.change_soon(level).await.unwrap();
-        assert_eq!(rows[0].integer(0).unwrap(), 1, "NORMAL");
-    }
-
-    #[tokio::test]
-    async fn a_change_that_fails_is_undone_alone() {
-        let place = Place::new().await;
-        // Writes something, and then finds that it must not.
-        let failing = |id: i64| {
-            move |database: &Database| {
-                run_now(async {
-                    let mut transaction = database.begin().await?;
-                    transaction.execute(INSERT, &[Value::Integer(id), Value::Text("y")]).await?;
-                    // The same key again.
-                    transaction.execute(INSERT, &[Value::Integer(id), Value::Text("z")]).await
-                })
-            }
-        };
-        let refusing = |database: &Database| {
-            run_now(async {
-                let mut transaction = database.begin().await?;
-                transaction.execute(INSERT, &[Value::Integer(8), Value::Text("y")]).await?;
-                transaction.rollback().await?;
-                Ok(0)
-            })
-        };
-        let changes: Vec<Change> =
-            vec![Box::new(insert(1)), Box::new(failing(2)), Box::new(insert(3)), Box::new(refusing), Box::new(insert(4))];
-        let before = place.commits();
-        let answers = together(&place, changes).await;
-        assert!(matches!(&answers[..], [Ok(1), Err(Error::Database { .. }), Ok(1), Ok(0), Ok(1)]), "{answers:?}");
-        assert_eq!((place.words().await, place.commits() - before), (vec![1, 3, 4], 1));
-    }
-
-    #[tokio::test]
-    async fn a_transaction_that_fails_takes_nobody_with_it() {
-        let place = Place::new().await;
-        // As SQLite does by itself when a disk is full: the whole transaction is gone.
-        let breaking = |database: &Database| {
-            run_now(async {
-                database.execute(INSERT, &[Value::Integer(2), Value::Text("x")]).await?;
-                database.execute("ROLLBACK", &[]).await
-            })
-        };
-        let changes: Vec<Change> = vec![Box::new(insert(1)), Box::new(breaking), Box::new(insert(3))];
-        let answers = together(&place, changes).await;
-        assert!(matches!(&answers[..], [Ok(1), Err(_), Ok(1)]), "{answers:?}");
-        assert_eq!(place.words().await, [1, 3]);
-        // The thread goes on.
-        place.writer.change(insert(4)).await.unwrap();
-        assert_eq!(place.words().await, [1, 3, 4]);
-    }
-
-    #[tokio::test]
-    async fn a_file_that_another_process_has_is_busy() {
-        let place = Place::new().await;
-        let other = place.database.begin().await.unwrap();
-        let change = tokio::spawn({
-            let writer = place.writer.clone();
-            async move { writer.change(insert(1)).await }
-        });
-        assert!(matches!(change.await.unwrap(), Err(Error::Busy { .. })));
-        other.rollback().await.unwrap();
-        place.writer.change(insert(1)).await.unwrap();
-        assert_eq!(place.words().await, [1]);
-    }
-
-    #[tokio::test]
-    async fn a_change_that_nobody_waits_for_is_not_made() {
-        let place = Place::new().await;
-        let release = place.hold().await;
-        let made = Arc::new(AtomicUsize::new(0));
-        let (writer, count) = (place.writer.clone(), made.clone());
-        let task = tokio::spawn(async move {
-            let change = move |_: &Database| {
-                count.fetch_add(1, Ordering::SeqCst);
-                Ok(())
-            };
-            writer.change(change).await
-        });
-        while place.writer.queue.capacity() == QUEUE {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-        task.abort();
-        let _ = task.await;
-        drop(release);
-        place.writer.change(insert(1)).await.unwrap();
-        assert_eq!((made.load(Ordering::SeqCst), place.words().await), (0, vec![1]));
-    }
-
-    #[tokio::test]
-    async fn values_are_bound_by_their_numbers() {
-        let place = Place::new().await;
-        let change = |database: &Database| {
-            run_now(async {
-                let values = [Value::Integer(7), Value::Text("seven"), Value::OptionalInteger(None)];
-                database.execute("INSERT INTO word (word, id) VALUES ($2, $1)", &values).await?;
-                let sql = "SELECT word, $3, $1 + $1, x'0102' FROM word WHERE word = $2 AND id = $1";
-                let row = database.fetch_optional(sql, &values).await?.ok_or(Error::Corrupt { what: "row" })?;
-                assert_eq!(
-                    (row.text(0)?, row.optional_integer(1)?, row.integer(2)?, row.bytes(3)?),
-                    ("seven", None, 14, &[1, 2][..])
-                );
-                assert!(row.integer(0).is_err() && row.text(1).is_err() && row.optional_text(9).is_err());
-                Ok(())
-            })
-        };
-        place.writer.change(change).await.unwrap();
-    }
-
-    #[test]
-    fn the_thread_waits_only_for_callers_that_come() {
-        let (slow, calls) = (Duration::from_millis(4), AtomicUsize::new(0));
-        let there = |count: usize| {
-            let calls = &calls;
-            move || {
-                calls.fetch_add(1, Ordering::SeqCst);
-                count
-            }
-        };
-        let looks = |pace: &mut Pace, count: usize| {
-            calls.store(0, Ordering::SeqCst);
-            pace.wait(there(count));
-            calls.load(Ordering::SeqCst)
-        };
-        let mut pace = Pace { commit: slow, ..Pace::default() };
-        assert_eq!(looks(&mut pace, 1), 1, "one caller waits for nobody");
-        pace.committed(slow, 8);
-        assert_eq!(looks(&mut pace, 8), 1, "all are there");
-        assert!(looks(&mut pace, 6) > 2, "most are there, and the others may come");
-        assert!(looks(&mut pace, 6) > 2);
-        assert!(looks(&mut pace, 1) > 2, "nobody came");
-        for _ in 0..4 {
-            assert_eq!(looks(&mut pace, 1), 1, "so nobody is waited for");
-        }
-        assert!(looks(&mut pace, 1) > 2, "until another try");
-        for _ in 0..8 {
-            assert_eq!(looks(&mut pace, 1), 1);
-        }
-    }
-
-    #[tokio::test]
-    async fn only_files_have_a_writer() {
-        let database = Database::open(&Location::memory()).await.unwrap();
-        assert!(Writer::start(&database, |local| local).unwrap().is_none());
-    }
-}
+mod tests;

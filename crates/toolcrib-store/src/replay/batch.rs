@@ -1,20 +1,25 @@
 //! The usual course of a step on PostgreSQL: steps of concurrent calls in one statement.
 //!
-//! There are lanes for each of the three steps of a paid call, each with a connection and a task of its own. A lane takes all steps that
-//! wait and makes them with one statement, which is one round trip and one commit. Each step is made whole or not at all. Not at all means
-//! that something is not as usual: the payment is known, another holds it, or the store is nearly full. Then [`sql`](super::sql) takes the
-//! step by itself, in a transaction, and says why. Locks are taken in the same order as there: payments before rooms, rooms by number.
+//! There are two lanes, each with a connection and a task of its own: one for reservations, which need not be on the disk at once, and
+//! one for the steps around a settlement, which must. A lane takes all steps that wait and makes them with one statement, which is one
+//! round trip and one commit; the next ones gather meanwhile. More lanes would make smaller groups, and a statement costs far more than a
+//! step in it. Each step is made whole or not at all. Not at all means that something is not as usual: the payment is known, another
+//! holds it, or the store is nearly full. Then [`sql`](super::sql) takes the step by itself, in a transaction, and says why. Locks are
+//! taken in the same order as there: payments before rooms.
+//!
+//! Each lane counts in a room of its own, so that no two wait for each other's commit. Only the sum of all rooms means anything: what
+//! one counts, another may take away.
 
 use std::collections::HashSet;
 use std::fmt;
 use std::future::Future;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use alloy_primitives::B256;
-use tokio::sync::{Mutex, mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot};
 use toolcrib_core::clock::UnixTime;
 
-use super::sql::{cost, room_of, signed};
+use super::sql::{cost, is_small, signed};
 use super::statements as sql;
 use super::{Limits, Receipt, ReplayKey, Reservation, Settlement, StoredResult, Ticket};
 use crate::Error;
@@ -23,72 +28,59 @@ use crate::database::{Column, Database, Lane, Row, Value};
 /// Steps of one statement at most. Sixteen replicas that reserve as many at the same moment stay within the margin of the limit.
 const MOST: usize = (sql::MARGIN / 16) as usize;
 
-/// Connections for each kind of step: while a statement of one waits for the disk, the next takes what has come meanwhile.
-const LANES: usize = 2;
-
 /// Steps that wait in a lane at most; who comes later waits before.
 const QUEUE: usize = 1_024;
 
-// As RESERVE and ENTER: $1 to $10, the limit less the margin, and whether the commit waits for the disk: `on` or `off`.
+// As RESERVE and ENTER: $1 to $9, the room, the limit less the margin, and whether the commit waits for the disk: `on` or `off`.
 const RESERVE: &str = "WITH durable AS MATERIALIZED (
     SELECT CASE WHEN $12 = 'off' THEN set_config('synchronous_commit', 'off', TRUE) ELSE $12 END AS level),
     made AS (
     INSERT INTO replay
     (id, state, ticket, room, reserved_at, expires_at, lease_until, keep_until, route, body_hash, proof, payment_id,
     runs, result_bytes, result_until)
-    SELECT g.id, 0, g.ticket, g.room, g.now, g.expires_at, g.lease_until, g.expires_at, g.route, g.body_hash, g.proof,
+    SELECT g.id, 0, g.ticket, $10, g.now, g.expires_at, g.lease_until, g.expires_at, g.route, g.body_hash, g.proof,
     g.payment_id, 0, 0, 0
-    FROM UNNEST($1::bytea[], $2::bytea[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::text[], $8::bytea[], $9::bytea[],
-    $10::bytea[]) AS g (id, ticket, room, now, expires_at, lease_until, route, body_hash, proof, payment_id)
+    FROM UNNEST($1::bytea[], $2::bytea[], $3::bigint[], $4::bigint[], $5::bigint[], $6::text[], $7::bytea[], $8::bytea[],
+    $9::bytea[]) AS g (id, ticket, now, expires_at, lease_until, route, body_hash, proof, payment_id)
     WHERE (SELECT SUM(entries) FROM replay_room) < $11 AND (SELECT level FROM durable) IS NOT NULL ORDER BY g.id
-    ON CONFLICT DO NOTHING RETURNING ticket, room),
-    locked AS (SELECT room FROM replay_room WHERE room IN (SELECT room FROM made) ORDER BY room FOR UPDATE),
-    counted AS (UPDATE replay_room SET entries = replay_room.entries + added.entries
-    FROM (SELECT made.room, COUNT(*) AS entries FROM made JOIN locked ON locked.room = made.room GROUP BY made.room) AS added
-    WHERE replay_room.room = added.room)
+    ON CONFLICT DO NOTHING RETURNING ticket),
+    counted AS (UPDATE replay_room SET entries = entries + (SELECT COUNT(*) FROM made)
+    WHERE room = $10 AND EXISTS (SELECT 1 FROM made))
     SELECT ticket FROM made";
 
-// As BEGIN_SETTLEMENT, FILL and KEEP_RESULT: $1 to $9, and the limit of bytes less those of these results.
-const BEGIN: &str = "WITH given AS (SELECT * FROM
-    UNNEST($1::bytea[], $2::bytea[], $3::bigint[], $4::bytea[], $5::bigint[], $6::bigint[], $7::bigint[], $8::text[], $9::bytea[])
-    AS g (id, ticket, lease_until, note, bytes, from_block, status, content_type, body)),
+// As BEGIN_SETTLEMENT, FILL and KEEP_RESULT, with $1 to $10; as SETTLE, with $11 to $14; the room, and the limit of bytes less those of
+// these results. That all payments come before the room is what the count of those that are settled is for.
+const CHANGE: &str = "WITH given AS (SELECT * FROM
+    UNNEST($1::bytea[], $2::bytea[], $3::bigint[], $4::bytea[], $5::bigint[], $6::bigint[], $7::bigint[], $8::text[], $9::bytea[],
+    $10::boolean[]) AS g (id, ticket, lease_until, note, bytes, from_block, status, content_type, body, is_small)),
     begun AS (UPDATE replay SET state = 1, lease_until = given.lease_until, keep_until = 9223372036854775807, note = given.note,
-    runs = 0, result_bytes = given.bytes, from_block = given.from_block FROM given
+    runs = 0, result_bytes = given.bytes, from_block = given.from_block, status = CASE WHEN given.is_small THEN given.status END,
+    content_type = CASE WHEN given.is_small THEN given.content_type END, body = CASE WHEN given.is_small THEN given.body END FROM given
     WHERE replay.id = given.id AND replay.ticket = given.ticket AND replay.state = 0
-    AND (SELECT SUM(bytes) FROM replay_room) <= $10 RETURNING replay.id, replay.ticket, replay.room, given.bytes),
+    AND (SELECT SUM(bytes) FROM replay_room) <= $16 RETURNING replay.id, replay.ticket, given.bytes),
     kept AS (INSERT INTO replay_result (id, status, content_type, body)
-    SELECT begun.id, given.status, given.content_type, given.body FROM begun JOIN given ON given.ticket = begun.ticket),
-    locked AS (SELECT room FROM replay_room WHERE room IN (SELECT room FROM begun) ORDER BY room FOR UPDATE),
-    counted AS (UPDATE replay_room SET bytes = replay_room.bytes + added.bytes
-    FROM (SELECT begun.room, CAST(SUM(begun.bytes) AS BIGINT) AS bytes FROM begun JOIN locked ON locked.room = begun.room
-    GROUP BY begun.room) AS added WHERE replay_room.room = added.room)
-    SELECT ticket FROM begun";
-
-// As SETTLE.
-const SETTLE: &str =
-    "UPDATE replay SET state = 2, tx = given.tx, receipt = given.receipt, note = NULL, result_until = given.until,
-    keep_until = CASE WHEN given.until > expires_at THEN given.until ELSE expires_at END
-    FROM UNNEST($1::bytea[], $2::bytea[], $3::bytea[], $4::bigint[]) AS given (id, tx, receipt, until)
-    WHERE replay.id = given.id AND replay.state IN (1, 3) RETURNING replay.id";
+    SELECT begun.id, given.status, given.content_type, given.body FROM begun JOIN given ON given.ticket = begun.ticket
+    WHERE NOT given.is_small),
+    settled AS (UPDATE replay SET state = 2, tx = paid.tx, receipt = paid.receipt, note = NULL, result_until = paid.until,
+    keep_until = CASE WHEN paid.until > expires_at THEN paid.until ELSE expires_at END
+    FROM UNNEST($11::bytea[], $12::bytea[], $13::bytea[], $14::bigint[]) AS paid (id, tx, receipt, until)
+    WHERE replay.id = paid.id AND replay.state IN (1, 3) RETURNING replay.id),
+    counted AS (UPDATE replay_room SET bytes = bytes + (SELECT CAST(SUM(begun.bytes) AS BIGINT) FROM begun)
+    WHERE room = $15 AND EXISTS (SELECT 1 FROM begun) AND (SELECT COUNT(*) FROM settled) >= 0)
+    SELECT ticket FROM begun UNION ALL SELECT id FROM settled";
 
 /// The lanes of a store. Clones share them; they end with the last.
 #[derive(Clone)]
 pub(super) struct Batches {
     reserve: mpsc::Sender<Job<Reserving>>,
-    begin: mpsc::Sender<Job<Beginning>>,
-    settle: mpsc::Sender<Job<Settling>>,
+    change: mpsc::Sender<Job<Change>>,
     limits: Limits,
 }
 
 impl Batches {
     /// The lanes to this database, if it is PostgreSQL.
     pub(super) fn start(database: &Database, limits: Limits) -> Option<Self> {
-        Some(Self {
-            reserve: start(database, limits)?,
-            begin: start(database, limits)?,
-            settle: start(database, limits)?,
-            limits,
-        })
+        Some(Self { reserve: start(database, limits)?, change: start(database, limits)?, limits })
     }
 
     /// Reserves a payment that the store has never seen. `None` for every other.
@@ -103,7 +95,6 @@ impl Batches {
         let step = Reserving {
             id: key.to_bytes().to_vec(),
             ticket,
-            room: room_of(key),
             times: [now, reservation.expires_at, reservation.lease_until].map(UnixTime::seconds),
             route: reservation.route.to_owned(),
             body_hash: reservation.body_hash,
@@ -126,13 +117,14 @@ impl Batches {
             from_block: settlement.from_block.and_then(|block| i64::try_from(block).ok()),
             result: result.clone(),
         };
-        make(&self.begin, step).await
+        make(&self.change, Change::Begin(step)).await
     }
 
     /// Writes down that a payment was settled that was being settled. Gives whether it did.
     pub(super) async fn settle(&self, key: &ReplayKey, receipt: &Receipt, now: UnixTime) -> Result<bool, Error> {
         receipt.check()?;
-        make(&self.settle, Settling { id: key.to_bytes().to_vec(), receipt: receipt.clone(), now }).await
+        let step = Settling { id: key.to_bytes().to_vec(), receipt: receipt.clone(), now };
+        make(&self.change, Change::Settle(step)).await
     }
 }
 
@@ -151,18 +143,20 @@ struct Job<S> {
 /// A step that can be made together with others of its kind.
 trait Step: Sized + Send + Sync + 'static {
     /// Makes steps. Gives the marks of those that were made.
-    fn make(lane: &mut Lane, limits: &Limits, steps: &[&Self]) -> impl Future<Output = Result<Vec<Row>, Error>> + Send;
+    fn make(lane: &mut Lane, room: i64, limits: &Limits, steps: &[&Self])
+    -> impl Future<Output = Result<Vec<Row>, Error>> + Send;
 
     /// What tells it from the others.
     fn mark(&self) -> &[u8];
 }
 
 fn start<S: Step>(database: &Database, limits: Limits) -> Option<mpsc::Sender<Job<S>>> {
+    static ROOM: AtomicU32 = AtomicU32::new(0);
+    // Replicas begin at different rooms.
+    let _ = ROOM.compare_exchange(0, std::process::id(), Ordering::Relaxed, Ordering::Relaxed);
+    let room = ROOM.fetch_add(1, Ordering::Relaxed) % u32::from(sql::ROOMS);
     let (queue, steps) = mpsc::channel(QUEUE);
-    let steps = Arc::new(Mutex::new(steps));
-    for _ in 0..LANES {
-        tokio::spawn(run::<S>(Lane::of(database)?, limits, Arc::clone(&steps)));
-    }
+    tokio::spawn(run::<S>(Lane::of(database)?, room.into(), limits, steps));
     Some(queue)
 }
 
@@ -177,15 +171,14 @@ async fn make<S: Step>(lane: &mpsc::Sender<Job<S>>, step: S) -> Result<bool, Err
     answer.await.map_err(ended)?
 }
 
-async fn run<S: Step>(mut lane: Lane, limits: Limits, steps: Arc<Mutex<mpsc::Receiver<Job<S>>>>) {
+async fn run<S: Step>(mut lane: Lane, room: i64, limits: Limits, mut steps: mpsc::Receiver<Job<S>>) {
     let mut jobs: Vec<Job<S>> = Vec::new();
-    // One of them waits for steps, the others for the disk.
-    while steps.lock().await.recv_many(&mut jobs, MOST).await > 0 {
+    while steps.recv_many(&mut jobs, MOST).await > 0 {
         jobs.retain(|job| !job.reply.is_closed());
         // Of two steps with one mark, the second takes the longer way, after the first.
         let mut marks = HashSet::new();
         let (first, twice): (Vec<_>, Vec<_>) = jobs.drain(..).partition(|job| marks.insert(job.step.mark().to_vec()));
-        let made = S::make(&mut lane, &limits, &first.iter().map(|job| &job.step).collect::<Vec<_>>()).await;
+        let made = S::make(&mut lane, room, &limits, &first.iter().map(|job| &job.step).collect::<Vec<_>>()).await;
         let made = made.and_then(|rows| rows.iter().map(|row| Ok(row.bytes(0)?.to_vec())).collect::<Result<HashSet<_>, Error>>());
         for job in first {
             let answer = match &made {
@@ -207,7 +200,6 @@ async fn run<S: Step>(mut lane: Lane, limits: Limits, steps: Arc<Mutex<mpsc::Rec
 struct Reserving {
     id: Vec<u8>,
     ticket: Ticket,
-    room: i64,
     /// Now, the end of the authorization, and that of the lease.
     times: [i64; 3],
     route: String,
@@ -218,13 +210,12 @@ struct Reserving {
 }
 
 impl Step for Reserving {
-    async fn make(lane: &mut Lane, limits: &Limits, steps: &[&Self]) -> Result<Vec<Row>, Error> {
+    async fn make(lane: &mut Lane, room: i64, limits: &Limits, steps: &[&Self]) -> Result<Vec<Row>, Error> {
         let time = |at: usize| steps.iter().map(|step| step.times[at]).collect::<Vec<_>>();
         let [now, expires_at, lease_until] = [time(0), time(1), time(2)];
         let columns = [
             Column::Bytes(&steps.iter().map(|step| step.id.as_slice()).collect::<Vec<_>>()),
             Column::Bytes(&steps.iter().map(|step| step.ticket.0.as_slice()).collect::<Vec<_>>()),
-            Column::Integers(&steps.iter().map(|step| step.room).collect::<Vec<_>>()),
             Column::Integers(&now),
             Column::Integers(&expires_at),
             Column::Integers(&lease_until),
@@ -238,7 +229,7 @@ impl Step for Reserving {
         let limit = Value::Integer(signed(limits.entries.saturating_sub(sql::MARGIN)));
         // One that must be on the disk takes the others along.
         let durable = if steps.iter().all(|step| step.is_leased) { "off" } else { "on" };
-        lane.fetch(RESERVE, &columns, &[limit, Value::Text(durable)]).await
+        lane.fetch(RESERVE, &columns, &[Value::Integer(room), limit, Value::Text(durable)]).await
     }
 
     fn mark(&self) -> &[u8] {
@@ -255,47 +246,52 @@ struct Beginning {
     result: StoredResult,
 }
 
-impl Step for Beginning {
-    async fn make(lane: &mut Lane, limits: &Limits, steps: &[&Self]) -> Result<Vec<Row>, Error> {
-        let costs: Vec<i64> = steps.iter().map(|step| cost(&step.result)).collect();
-        let room = signed(limits.most_result_bytes()).saturating_sub(costs.iter().sum());
-        let columns = [
-            Column::Bytes(&steps.iter().map(|step| step.id.as_slice()).collect::<Vec<_>>()),
-            Column::Bytes(&steps.iter().map(|step| step.ticket.0.as_slice()).collect::<Vec<_>>()),
-            Column::Integers(&steps.iter().map(|step| step.lease_until).collect::<Vec<_>>()),
-            Column::Bytes(&steps.iter().map(|step| step.note.as_slice()).collect::<Vec<_>>()),
-            Column::Integers(&costs),
-            Column::OptionalIntegers(&steps.iter().map(|step| step.from_block).collect::<Vec<_>>()),
-            Column::Integers(&steps.iter().map(|step| step.result.status.into()).collect::<Vec<_>>()),
-            Column::Texts(&steps.iter().map(|step| step.result.content_type.as_str()).collect::<Vec<_>>()),
-            Column::Bytes(&steps.iter().map(|step| step.result.body.as_slice()).collect::<Vec<_>>()),
-        ];
-        lane.fetch(BEGIN, &columns, &[Value::Integer(room)]).await
-    }
-
-    fn mark(&self) -> &[u8] {
-        &self.ticket.0
-    }
-}
-
 struct Settling {
     id: Vec<u8>,
     receipt: Receipt,
     now: UnixTime,
 }
 
-impl Step for Settling {
-    async fn make(lane: &mut Lane, limits: &Limits, steps: &[&Self]) -> Result<Vec<Row>, Error> {
+/// A step that must be on the disk before its caller goes on.
+enum Change {
+    Begin(Beginning),
+    Settle(Settling),
+}
+
+impl Step for Change {
+    async fn make(lane: &mut Lane, room: i64, limits: &Limits, steps: &[&Self]) -> Result<Vec<Row>, Error> {
+        let (mut begun, mut settled) = (Vec::new(), Vec::new());
+        for step in steps {
+            match step {
+                Self::Begin(step) => begun.push(step),
+                Self::Settle(step) => settled.push(step),
+            }
+        }
+        let costs: Vec<i64> = begun.iter().map(|step| cost(&step.result)).collect();
+        let limit = signed(limits.most_result_bytes()).saturating_sub(costs.iter().sum());
         let columns = [
-            Column::Bytes(&steps.iter().map(|step| step.id.as_slice()).collect::<Vec<_>>()),
-            Column::Bytes(&steps.iter().map(|step| step.receipt.transaction.as_slice()).collect::<Vec<_>>()),
-            Column::Bytes(&steps.iter().map(|step| step.receipt.response.as_slice()).collect::<Vec<_>>()),
-            Column::Integers(&steps.iter().map(|step| limits.result_until(step.now)).collect::<Vec<_>>()),
+            Column::Bytes(&begun.iter().map(|step| step.id.as_slice()).collect::<Vec<_>>()),
+            Column::Bytes(&begun.iter().map(|step| step.ticket.0.as_slice()).collect::<Vec<_>>()),
+            Column::Integers(&begun.iter().map(|step| step.lease_until).collect::<Vec<_>>()),
+            Column::Bytes(&begun.iter().map(|step| step.note.as_slice()).collect::<Vec<_>>()),
+            Column::Integers(&costs),
+            Column::OptionalIntegers(&begun.iter().map(|step| step.from_block).collect::<Vec<_>>()),
+            Column::Integers(&begun.iter().map(|step| step.result.status.into()).collect::<Vec<_>>()),
+            Column::Texts(&begun.iter().map(|step| step.result.content_type.as_str()).collect::<Vec<_>>()),
+            Column::Bytes(&begun.iter().map(|step| step.result.body.as_slice()).collect::<Vec<_>>()),
+            Column::Booleans(&begun.iter().map(|step| is_small(&step.result)).collect::<Vec<_>>()),
+            Column::Bytes(&settled.iter().map(|step| step.id.as_slice()).collect::<Vec<_>>()),
+            Column::Bytes(&settled.iter().map(|step| step.receipt.transaction.as_slice()).collect::<Vec<_>>()),
+            Column::Bytes(&settled.iter().map(|step| step.receipt.response.as_slice()).collect::<Vec<_>>()),
+            Column::Integers(&settled.iter().map(|step| limits.result_until(step.now)).collect::<Vec<_>>()),
         ];
-        lane.fetch(SETTLE, &columns, &[]).await
+        lane.fetch(CHANGE, &columns, &[Value::Integer(room), Value::Integer(limit)]).await
     }
 
     fn mark(&self) -> &[u8] {
-        &self.id
+        match self {
+            Self::Begin(step) => &step.ticket.0,
+            Self::Settle(step) => &step.id,
+        }
     }
 }

@@ -9,19 +9,11 @@ use toolcrib_core::clock::UnixTime;
 
 use super::statements as sql;
 use super::{
-    Action, Again, Claim, Counts, EVICT_BATCH, EXPIRE_BATCH, Entry, Kept, Limits, MAX_LIST, RERUNS, RETRY_PAUSE_SECONDS, Receipt,
-    Redeem, ReplayKey, ReplayStore, Reservation, Reserve, Room, Settled, Settlement, Standing, State, StoredResult, Ticket,
-    standing,
+    Action, Again, Claim, Counts, Entry, Kept, Limits, MAX_LIST, RERUNS, RETRY_PAUSE_SECONDS, Receipt, Redeem, ReplayKey,
+    ReplayStore, Reservation, Reserve, Room, Settled, Settlement, Standing, State, StoredResult, Ticket, standing,
 };
 use crate::Error;
 use crate::database::{ATTEMPTS, Database, Row, Transaction, Value, again};
-
-/// Payments in a database, shared by every process that opens it.
-#[derive(Clone, Debug)]
-pub(super) struct SqlReplay {
-    database: Database,
-    limits: Limits,
-}
 
 /// Tries a step again while others are in its way. A step is one transaction, so nothing of a failed attempt is left.
 macro_rules! step {
@@ -34,6 +26,15 @@ macro_rules! step {
             }
         }
     }};
+}
+
+mod room;
+
+/// Payments in a database, shared by every process that opens it.
+#[derive(Clone, Debug)]
+pub(super) struct SqlReplay {
+    database: Database,
+    limits: Limits,
 }
 
 impl SqlReplay {
@@ -146,6 +147,7 @@ impl SqlReplay {
         let id = key.to_bytes();
         let mut transaction = self.database.begin().await?;
         let fitting = settlement.result.filter(|result| result.fits(&self.limits));
+        let small = fitting.filter(|result| is_small(result));
         let values = [
             Value::Bytes(&id),
             Value::Bytes(&ticket.0),
@@ -154,11 +156,14 @@ impl SqlReplay {
             Value::Integer(if settlement.result.is_some() { 0 } else { 1 + RERUNS }),
             Value::Integer(fitting.map_or(0, cost)),
             Value::OptionalInteger(settlement.from_block.and_then(|block| i64::try_from(block).ok())),
+            Value::OptionalInteger(small.map(|result| result.status.into())),
+            Value::OptionalText(small.map(|result| result.content_type.as_str())),
+            Value::OptionalBytes(small.map(|result| result.body.as_slice())),
         ];
         if transaction.execute(sql::BEGIN_SETTLEMENT, &values).await? == 0 {
             return Err(refusal(transaction, key, Some(ticket), Action::BeginSettlement).await);
         }
-        let kept = self.keep(&mut transaction, key, settlement.result).await?;
+        let kept = self.keep(&mut transaction, key, settlement.result, small.is_some()).await?;
         transaction.commit().await?;
         Ok(kept)
     }
@@ -170,7 +175,7 @@ impl SqlReplay {
         if transaction.execute(sql::SIZE_RESULT, &values).await? == 0 {
             return Err(refusal(transaction, key, Some(ticket), Action::BeginSettlement).await);
         }
-        let kept = self.keep(&mut transaction, key, Some(result)).await?;
+        let kept = self.keep(&mut transaction, key, Some(result), false).await?;
         transaction.commit().await?;
         Ok(kept)
     }
@@ -183,13 +188,19 @@ impl SqlReplay {
         if transaction.execute(sql::STORE_RESULT, &values).await? == 0 {
             return Err(refusal(transaction, key, Some(ticket), Action::StoreResult).await);
         }
-        let kept = self.keep(&mut transaction, key, Some(result)).await?;
+        let kept = self.keep(&mut transaction, key, Some(result), false).await?;
         transaction.commit().await?;
         Ok(kept)
     }
 
-    /// Keeps a result whose size the payment's row has already.
-    async fn keep(&self, transaction: &mut Transaction, key: &ReplayKey, result: Option<&StoredResult>) -> Result<Kept, Error> {
+    /// Keeps a result whose size the payment's row has already, and which may be in that row.
+    async fn keep(
+        &self,
+        transaction: &mut Transaction,
+        key: &ReplayKey,
+        result: Option<&StoredResult>,
+        is_in_row: bool,
+    ) -> Result<Kept, Error> {
         let id = key.to_bytes();
         let Some(result) = result else { return Ok(Kept::Nothing) };
         if !result.fits(&self.limits) {
@@ -199,6 +210,9 @@ impl SqlReplay {
         if transaction.execute(sql::FILL, &values).await? == 0 {
             transaction.execute(sql::RESULT_NOT_KEPT, &[Value::Bytes(&id)]).await?;
             return Ok(Kept::NoRoom);
+        }
+        if is_in_row {
+            return Ok(Kept::Yes);
         }
         let values = [
             Value::Bytes(&id),
@@ -260,53 +274,6 @@ impl SqlReplay {
         let claimed = rows.iter().map(|row| Ok((entry(row)?, ticket))).collect::<Result<_, Error>>()?;
         transaction.commit().await?;
         Ok(claimed)
-    }
-
-    /// Drops delivered results, a batch at most, until `bytes` are free. Gives the bytes of those.
-    async fn try_evict(&self, bytes: i64) -> Result<i64, Error> {
-        let mut transaction = self.database.begin().await?;
-        let found = transaction.fetch(self.database.pick(sql::DELIVERED), &[Value::Integer(EVICT_BATCH as i64)]).await?;
-        let (mut rooms, mut freed) = (Rooms::default(), 0);
-        for row in &found {
-            if freed >= bytes {
-                break;
-            }
-            let id = Value::Bytes(row.bytes(0)?);
-            transaction.execute(sql::FORGET_RESULT, &[id]).await?;
-            transaction.execute(sql::DROP_RESULT, &[id]).await?;
-            rooms.leave(row.integer(1)?, 0, row.integer(2)?)?;
-            freed += row.integer(2)?;
-        }
-        rooms.write(&mut transaction).await?;
-        transaction.commit().await?;
-        Ok(freed)
-    }
-
-    async fn room(&self) -> Result<Room, Error> {
-        let rows = step!(self.database.fetch(sql::ROOM, &[]))?;
-        let row = rows.first().ok_or(Error::Corrupt { what: "rooms" })?;
-        Ok(self.limits.room(row.integer(0)?.cast_unsigned(), row.integer(1)?.cast_unsigned()))
-    }
-
-    async fn try_mark_delivered(&self, keys: &[ReplayKey], now: UnixTime) -> Result<(), Error> {
-        let mut transaction = self.database.begin().await?;
-        for key in keys {
-            transaction.execute(sql::MARK_DELIVERED, &[Value::Bytes(&key.to_bytes()), time(now)]).await?;
-        }
-        transaction.commit().await
-    }
-
-    async fn try_expire(&self, now: UnixTime) -> Result<usize, Error> {
-        let mut transaction = self.database.begin().await?;
-        let values = [time(now), Value::Integer(EXPIRE_BATCH as i64)];
-        let gone = transaction.fetch(self.database.pick(sql::EXPIRE), &values).await?;
-        let mut rooms = Rooms::default();
-        for row in &gone {
-            rooms.leave(row.integer(0)?, 1, row.integer(1)?)?;
-        }
-        rooms.write(&mut transaction).await?;
-        transaction.commit().await?;
-        Ok(gone.len())
     }
 }
 
@@ -473,29 +440,6 @@ impl ReplayStore for SqlReplay {
     }
 }
 
-/// What leaves the rooms in one transaction, so that each is changed once.
-#[derive(Default)]
-struct Rooms([(i64, i64); sql::ROOMS as usize]);
-
-impl Rooms {
-    fn leave(&mut self, room: i64, entries: i64, bytes: i64) -> Result<(), Error> {
-        let room = usize::try_from(room).ok().and_then(|room| self.0.get_mut(room));
-        let counts = room.ok_or(Error::Corrupt { what: "room" })?;
-        counts.0 += entries;
-        counts.1 += bytes;
-        Ok(())
-    }
-
-    async fn write(self, transaction: &mut Transaction) -> Result<(), Error> {
-        for (room, (entries, bytes)) in (0..).zip(self.0) {
-            if (entries, bytes) != (0, 0) {
-                transaction.execute(sql::LEAVE, &[Value::Integer(room), Value::Integer(entries), Value::Integer(bytes)]).await?;
-            }
-        }
-        Ok(())
-    }
-}
-
 /// Whether no other payment than `id` has this identifier. One that no longer counts lets go of it.
 async fn is_id_free(transaction: &mut Transaction, payment_id: Value<'_>, id: &[u8], now: UnixTime) -> Result<bool, Error> {
     let Some(row) = transaction.fetch_optional(sql::HOLDER_OF_ID, &[payment_id]).await? else { return Ok(true) };
@@ -555,11 +499,7 @@ fn hash(bytes: &[u8]) -> Result<B256, Error> {
 }
 
 const fn room(key: &ReplayKey) -> Value<'static> {
-    Value::Integer(room_of(key))
-}
-
-pub(super) const fn room_of(key: &ReplayKey) -> i64 {
-    (key.nonce.0[31] % sql::ROOMS) as i64
+    Value::Integer((key.nonce.0[31] % sql::ROOMS) as i64)
 }
 
 const fn time(time: UnixTime) -> Value<'static> {
@@ -568,6 +508,10 @@ const fn time(time: UnixTime) -> Value<'static> {
 
 fn list(limit: usize) -> Value<'static> {
     Value::Integer(limit.min(MAX_LIST) as i64)
+}
+
+pub(super) const fn is_small(result: &StoredResult) -> bool {
+    result.body.len() <= sql::SMALL_BODY
 }
 
 pub(super) fn cost(result: &StoredResult) -> i64 {

@@ -15,6 +15,10 @@ pub(super) const ROOMS: u8 = 16;
 /// moment do not see each other; a margin above the number of connections that all replicas have together keeps the limit exact.
 pub(super) const MARGIN: u64 = 1_024;
 
+/// Largest body of a result that is a part of its payment's row. The row is written again when the payment is settled, so a larger one is
+/// kept in a table of its own.
+pub(super) const SMALL_BODY: usize = 1_024;
+
 pub(super) const MIGRATIONS: &[Migration] = &[
     Migration {
         version: 1,
@@ -70,6 +74,17 @@ CREATE INDEX replay_delivered_at ON replay (delivered_at) WHERE delivered_at IS 
 CREATE UNIQUE INDEX replay_payment_id ON replay (payment_id) WHERE payment_id IS NOT NULL;
 ",
     },
+    Migration {
+        // A small result is a part of its payment's row: one row to write, and no other index. Payments whose end is not known are
+        // found by `keep_until`, so that two steps of three write one index less.
+        version: 4,
+        sql: "
+DROP INDEX replay_open;
+ALTER TABLE replay ADD COLUMN status BIGINT;
+ALTER TABLE replay ADD COLUMN content_type TEXT;
+ALTER TABLE replay ADD COLUMN body BYTES;
+",
+    },
 ];
 
 // id, ticket, room, now, expires_at, lease_until, route, body_hash, proof, payment_id. Neither key may be taken.
@@ -87,7 +102,7 @@ pub(super) const FORGET_ID: &str = "UPDATE replay SET payment_id = NULL WHERE id
 pub(super) const RESERVE_AGAIN: &str = "UPDATE replay SET
     state = 0, ticket = $2, reserved_at = $3, expires_at = $4, lease_until = $5, keep_until = $4, route = $6, body_hash = $7, proof = $8,
     note = NULL, tx = NULL, receipt = NULL, runs = 0, result_bytes = 0, result_until = 0, from_block = NULL, sent = NULL,
-    delivered_at = NULL, payment_id = $11
+    delivered_at = NULL, payment_id = $11, status = NULL, content_type = NULL, body = NULL
     WHERE id = $1 AND ticket = $9 AND state = $10";
 
 // id. For deciding about a payment that is there.
@@ -110,9 +125,11 @@ pub(super) const LEAVE: &str = "UPDATE replay_room SET entries = entries - $2, b
 pub(super) const FILL: &str = "UPDATE replay_room SET bytes = bytes + $2
     WHERE room = $1 AND (SELECT SUM(bytes) FROM replay_room) <= $3 - $2";
 
-// id, ticket, lease_until, note, runs, result_bytes, from_block. Settling is kept for good.
+// id, ticket, lease_until, note, runs, result_bytes, from_block; status, content_type and body of a small result. Settling is kept for
+// good.
 pub(super) const BEGIN_SETTLEMENT: &str = "UPDATE replay SET
-    state = 1, lease_until = $3, keep_until = 9223372036854775807, note = $4, runs = $5, result_bytes = $6, from_block = $7
+    state = 1, lease_until = $3, keep_until = 9223372036854775807, note = $4, runs = $5, result_bytes = $6, from_block = $7,
+    status = $8, content_type = $9, body = $10
     WHERE id = $1 AND ticket = $2 AND state = 0";
 // id, ticket, transaction.
 pub(super) const RECORD_SENT: &str = "UPDATE replay SET sent = $3 WHERE id = $1 AND ticket = $2 AND state = 1";
@@ -126,7 +143,8 @@ pub(super) const RUN_FAILED: &str = "UPDATE replay SET runs = $4,
     lease_until = $3 + CASE WHEN $3 - reserved_at > $5 THEN $3 - reserved_at ELSE $5 END
     WHERE id = $1 AND ticket = $2 AND state = 2 AND runs > 0";
 // id.
-pub(super) const RESULT_NOT_KEPT: &str = "UPDATE replay SET result_bytes = 0 WHERE id = $1";
+pub(super) const RESULT_NOT_KEPT: &str =
+    "UPDATE replay SET result_bytes = 0, status = NULL, content_type = NULL, body = NULL WHERE id = $1";
 // id, status, content_type, body.
 pub(super) const KEEP_RESULT: &str = "INSERT INTO replay_result (id, status, content_type, body) VALUES ($1, $2, $3, $4)";
 // id.
@@ -142,8 +160,8 @@ pub(super) const DELIVERED: PerEngine = PerEngine {
         FOR UPDATE SKIP LOCKED",
 };
 // id. Without a result, a payment stays no longer than its authorization.
-pub(super) const DROP_RESULT: &str =
-    "UPDATE replay SET result_bytes = 0, delivered_at = NULL, keep_until = expires_at WHERE id = $1";
+pub(super) const DROP_RESULT: &str = "UPDATE replay SET result_bytes = 0, delivered_at = NULL, keep_until = expires_at,
+    status = NULL, content_type = NULL, body = NULL WHERE id = $1";
 /// Payments and bytes of results.
 pub(super) const ROOM: &str = "SELECT CAST(SUM(entries) AS BIGINT), CAST(SUM(bytes) AS BIGINT) FROM replay_room";
 
@@ -163,25 +181,27 @@ pub(super) const RELEASE: &str =
 // id.
 pub(super) const REDEEM: &str =
     "SELECT r.state, r.ticket, r.tx, r.receipt, r.proof, r.route, r.body_hash, r.result_bytes, r.result_until,
-    r.lease_until, r.runs, s.status, s.content_type, s.body
+    r.lease_until, r.runs, COALESCE(r.status, s.status), COALESCE(r.content_type, s.content_type), COALESCE(r.body, s.body)
     FROM replay r LEFT JOIN replay_result s ON s.id = r.id WHERE r.id = $1";
 // id, ticket, lease_until, the ticket so far.
 pub(super) const RERUN: &str = "UPDATE replay SET ticket = $2, lease_until = $3, runs = runs - 1
     WHERE id = $1 AND ticket = $4 AND state = 2 AND runs > 1 AND result_bytes = 0";
 
-// now, ticket, lease_until, limit.
+// now, ticket, lease_until, limit. Payments that are kept for good are those that are being settled, and those whose end is not known.
 pub(super) const CLAIM: PerEngine = PerEngine {
     sqlite: "UPDATE replay SET state = 3, ticket = $2, lease_until = $3 WHERE id IN (
-        SELECT id FROM replay WHERE state IN (1, 3) AND lease_until <= $1 ORDER BY lease_until, id LIMIT $4)
+        SELECT id FROM replay WHERE keep_until = 9223372036854775807 AND state IN (1, 3) AND lease_until <= $1
+        ORDER BY lease_until, id LIMIT $4)
         RETURNING id, state, reserved_at, expires_at, lease_until, route, body_hash, note, tx, receipt, from_block, sent",
     postgres: "UPDATE replay SET state = 3, ticket = $2, lease_until = $3 WHERE id IN (
-        SELECT id FROM replay WHERE state IN (1, 3) AND lease_until <= $1 ORDER BY lease_until, id LIMIT $4 FOR UPDATE SKIP LOCKED)
+        SELECT id FROM replay WHERE keep_until = 9223372036854775807 AND state IN (1, 3) AND lease_until <= $1
+        ORDER BY lease_until, id LIMIT $4 FOR UPDATE SKIP LOCKED)
         RETURNING id, state, reserved_at, expires_at, lease_until, route, body_hash, note, tx, receipt, from_block, sent",
 };
 // limit.
 pub(super) const UNKNOWNS: &str =
     "SELECT id, state, reserved_at, expires_at, lease_until, route, body_hash, note, tx, receipt, from_block, sent
-    FROM replay WHERE state IN (1, 3) ORDER BY lease_until, id LIMIT $1";
+    FROM replay WHERE keep_until = 9223372036854775807 AND state IN (1, 3) ORDER BY lease_until, id LIMIT $1";
 // id.
 pub(super) const ENTRY: &str =
     "SELECT id, state, reserved_at, expires_at, lease_until, route, body_hash, note, tx, receipt, from_block, sent

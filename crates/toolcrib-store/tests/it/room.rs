@@ -53,6 +53,32 @@ async fn delivered_results_make_room_the_oldest_first_and_others_never() {
     .await;
 }
 
+/// Small results are kept in their payment's row, larger ones beside it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn results_of_every_size_come_back_and_go() {
+    const SIZES: [usize; 5] = [0, 1, 1_024, 1_025, 200_000];
+    on_all(Limits::default(), |store| async move {
+        let body = |size: usize| (0..size).map(|at| (at % 251) as u8).collect::<Vec<_>>();
+        let proof = Some(Proof::of(b"salt"));
+        for (nonce, size) in (0..).zip(SIZES) {
+            let ticket = reserved(&*store, &key(nonce), &Reservation { proof, ..reservation(NOW) }, 0).await;
+            let result = result(&body(size));
+            assert_eq!(store.begin_settlement(&key(nonce), ticket, &sending(Some(&result))).await.unwrap(), Kept::Yes);
+            store.settle(&key(nonce), &receipt(1), NOW).await.unwrap();
+            let redeemed = store.redeem(&key(nonce), &again(b"salt"), at(1)).await.unwrap();
+            assert_eq!(redeemed, Redeem::Result(result, receipt(1)), "{size} bytes");
+        }
+        let keys: Vec<_> = (0..SIZES.len() as u64).map(key).collect();
+        store.mark_delivered(&keys, at(1)).await.unwrap();
+        store.make_room(u64::MAX >> 1).await.unwrap();
+        for nonce in 0..SIZES.len() as u64 {
+            assert!(!is_there(&*store, nonce).await, "{nonce}");
+        }
+        assert_eq!(store.counts().await.unwrap().result_bytes, 0);
+    })
+    .await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_that_ran_while_there_was_room_is_kept_beyond_the_limit() {
     on_all(Limits { result_bytes: 3 * COST, ..Limits::default() }, |store| async move {

@@ -1,0 +1,81 @@
+//! Room in the store: what is over goes, and results that were delivered when it is scarce.
+
+use toolcrib_core::clock::UnixTime;
+
+use super::super::statements as sql;
+use super::super::{EVICT_BATCH, EXPIRE_BATCH, ReplayKey, Room};
+use super::{SqlReplay, time};
+use crate::Error;
+use crate::database::{Transaction, Value, again};
+
+impl SqlReplay {
+    /// Drops delivered results, a batch at most, until `bytes` are free. Gives the bytes of those.
+    pub(super) async fn try_evict(&self, bytes: i64) -> Result<i64, Error> {
+        let mut transaction = self.database.begin().await?;
+        let found = transaction.fetch(self.database.pick(sql::DELIVERED), &[Value::Integer(EVICT_BATCH as i64)]).await?;
+        let (mut rooms, mut freed) = (Rooms::default(), 0);
+        for row in &found {
+            if freed >= bytes {
+                break;
+            }
+            let id = Value::Bytes(row.bytes(0)?);
+            transaction.execute(sql::FORGET_RESULT, &[id]).await?;
+            transaction.execute(sql::DROP_RESULT, &[id]).await?;
+            rooms.leave(row.integer(1)?, 0, row.integer(2)?)?;
+            freed += row.integer(2)?;
+        }
+        rooms.write(&mut transaction).await?;
+        transaction.commit().await?;
+        Ok(freed)
+    }
+
+    pub(super) async fn room(&self) -> Result<Room, Error> {
+        let rows = step!(self.database.fetch(sql::ROOM, &[]))?;
+        let row = rows.first().ok_or(Error::Corrupt { what: "rooms" })?;
+        Ok(self.limits.room(row.integer(0)?.cast_unsigned(), row.integer(1)?.cast_unsigned()))
+    }
+
+    pub(super) async fn try_mark_delivered(&self, keys: &[ReplayKey], now: UnixTime) -> Result<(), Error> {
+        let mut transaction = self.database.begin().await?;
+        for key in keys {
+            transaction.execute(sql::MARK_DELIVERED, &[Value::Bytes(&key.to_bytes()), time(now)]).await?;
+        }
+        transaction.commit().await
+    }
+
+    pub(super) async fn try_expire(&self, now: UnixTime) -> Result<usize, Error> {
+        let mut transaction = self.database.begin().await?;
+        let values = [time(now), Value::Integer(EXPIRE_BATCH as i64)];
+        let gone = transaction.fetch(self.database.pick(sql::EXPIRE), &values).await?;
+        let mut rooms = Rooms::default();
+        for row in &gone {
+            rooms.leave(row.integer(0)?, 1, row.integer(1)?)?;
+        }
+        rooms.write(&mut transaction).await?;
+        transaction.commit().await?;
+        Ok(gone.len())
+    }
+}
+
+/// What leaves the rooms in one transaction, so that each is changed once.
+#[derive(Default)]
+struct Rooms([(i64, i64); sql::ROOMS as usize]);
+
+impl Rooms {
+    fn leave(&mut self, room: i64, entries: i64, bytes: i64) -> Result<(), Error> {
+        let room = usize::try_from(room).ok().and_then(|room| self.0.get_mut(room));
+        let counts = room.ok_or(Error::Corrupt { what: "room" })?;
+        counts.0 += entries;
+        counts.1 += bytes;
+        Ok(())
+    }
+
+    async fn write(self, transaction: &mut Transaction) -> Result<(), Error> {
+        for (room, (entries, bytes)) in (0..).zip(self.0) {
+            if (entries, bytes) != (0, 0) {
+                transaction.execute(sql::LEAVE, &[Value::Integer(room), Value::Integer(entries), Value::Integer(bytes)]).await?;
+            }
+        }
+        Ok(())
+    }
+}
