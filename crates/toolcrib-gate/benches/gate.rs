@@ -53,6 +53,9 @@ mod paid;
 #[path = "../../toolcrib-store/tests/support/mod.rs"]
 mod support;
 
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 const ORIGIN: &str = "https://tools.example.com";
 const BODY: &str = r#"{"text":"the quick brown fox jumps over the lazy dog"}"#;
 /// Connections under load.

@@ -32,6 +32,9 @@ use crate::outcome::{Done, Exit, Failure, Stop};
 use crate::printer::{Manner, Printer};
 use crate::settings::Flags;
 
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().collect();
     match Cli::try_parse_from(&arguments) {

@@ -23,7 +23,7 @@ use toolcrib_store::replay::{Limits as StoreLimits, MemoryReplay, ReplayStore, S
 use toolcrib_store::{Database, Location};
 
 use super::support::{Backend, Place, Server as Postgres};
-use super::{BODY, CONNECTIONS, Connection, Input, ORIGIN, Output, Round, input_ends, length, micros, pay, process_cpu};
+use super::{BODY, Connection, Input, ORIGIN, Output, Round, input_ends, length, micros, pay, process_cpu};
 
 /// What a call costs: a tenth of a cent.
 const PRICE: &str = "1000";
@@ -42,7 +42,12 @@ pub(crate) fn compare(quick: bool) {
     let doubles = Running::start("doubles", &mut own("--doubles"), "").expect("the doubles start");
     let folder = tempfile::tempdir().expect("a folder");
     let mut servers = Vec::new();
+    // One store alone, for a profile of it.
+    let only = std::env::var("BENCH_ONLY").unwrap_or_default();
     let mut serve = |name: &'static str, store: &str| {
+        if !name.contains(&only) {
+            return;
+        }
         let mut command = own("--serve-paid");
         command.env("BENCH_STORE", store).env("BENCH_DOUBLES", doubles.at.port().to_string());
         servers.push((Running::start(name, &mut command, "/word-count").expect("our server starts"), ours));
@@ -65,7 +70,8 @@ pub(crate) fn compare(quick: bool) {
         }
     }
     println!(
-        "paid calls over {CONNECTIONS} connections, {rounds} rounds; the disk syncs {:.0} times a second:",
+        "paid calls over {} connections, {rounds} rounds; the disk syncs {:.0} times a second:",
+        load(),
         disk(folder.path())
     );
     let mut lines = Vec::new();
@@ -89,6 +95,11 @@ pub(crate) fn compare(quick: bool) {
     }
 }
 
+/// Connections under load: `BENCH_CONNECTIONS`, or as many as in the other parts.
+fn load() -> usize {
+    std::env::var("BENCH_CONNECTIONS").ok().and_then(|text| text.parse().ok()).unwrap_or(super::CONNECTIONS)
+}
+
 struct Measured {
     round: Round,
     /// CPU time of PostgreSQL for each call, in microseconds.
@@ -102,9 +113,9 @@ fn measure(runtime: &tokio::runtime::Runtime, server: &Running, count: usize, do
     runtime.block_on(async {
         let challenge = server.challenge().await;
         let now = toolcrib_core::clock::Clock::now(&SystemClock);
-        let each = count / CONNECTIONS;
+        let each = count / load();
         let mut connections = Vec::new();
-        for _ in 0..CONNECTIONS {
+        for _ in 0..load() {
             let requests: Vec<Vec<u8>> = (0..each).map(|_| server.request(&pay(&challenge, now))).collect();
             let stream = TcpStream::connect(server.at).await.expect("the server listens");
             stream.set_nodelay(true).expect("a socket");
