@@ -11,46 +11,41 @@
 //! before anything is sent: whoever paid and did not hear of it comes back with the same payment and gets what it bought, and nobody
 //! else does.
 
-use std::time::Duration;
-
 use alloy_primitives::{Address, B256, Bytes};
 use async_trait::async_trait;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use serde_json::Value;
-use tokio::time::{Instant, sleep, timeout};
 use toolcrib_core::clock::UnixTime;
 use toolcrib_core::codes;
-use toolcrib_core::schema::Echo;
 use toolcrib_core::x402::payment_id;
-use toolcrib_core::x402::usage::{UsageProof, UsageReport};
-use toolcrib_core::x402::{FacilitatorRequest, Offer, PAID_CACHE_CONTROL, SettleResponse};
-use toolcrib_store::replay::{
-    Again, Kept, Proof, Receipt, Redeem, ReplayKey, ReplayStore, Reservation, Reserve, Settlement, State, StoredResult, Ticket,
-};
+use toolcrib_core::x402::usage::UsageProof;
+use toolcrib_core::x402::{Offer, PAID_CACHE_CONTROL, SettleResponse};
+use toolcrib_store::replay::{Proof, Receipt, ReplayKey, ReplayStore, Reservation, Reserve, StoredResult, Ticket};
 
 use crate::answer::{self, Refusal, Stop};
-use crate::endpoint::{RETRY_SECONDS, listed};
-use crate::gate::terms::{Proven, Terms};
+use crate::endpoint::RETRY_SECONDS;
+use crate::gate::terms::Proven;
 use crate::metrics::End;
-use crate::reconcile;
 use crate::room::Sold;
-use crate::settle::{Due, Found, Journal, Outcome, Record, Verdict};
-use crate::tool::{Context, ErrorKind, Failure, MAX_OUTPUT_BYTES, Paid};
+use crate::settle::{Due, Journal, Verdict};
+use crate::tool::{Context, Paid};
 use crate::tools::{Charge, Served, Shared};
 use crate::watch::Seen;
 
+mod again;
+mod running;
+mod settling;
 mod signed_in;
 
-/// For how long a settlement is believed to be under way, in seconds. Facilitators get 60 for an answer, and one question more; a look
-/// at the chain takes a few. Afterwards another process may find out how it ended.
-pub const SETTLEMENT_SECONDS: i64 = 150;
+use running::Ran;
+
+/// For how long a settlement is believed to be under way, in seconds. Facilitators get 60 for an answer, one question more, and 20 for
+/// transactions that were not taken; a look at the chain takes a few. Afterwards another process may find out how it ended.
+pub const SETTLEMENT_SECONDS: i64 = 180;
 
 /// For how long a call is believed to be under way beside what its handler takes, in seconds: predicate, facilitator, store.
 const AROUND_SECONDS: i64 = 30;
-
-/// How long a payer who comes twice waits for the answer to the first call. Stock clients give up after a minute or more.
-const WAIT_TIME: Duration = Duration::from_secs(5);
 
 /// Content type of outputs.
 const JSON: &str = "application/json";
@@ -93,12 +88,6 @@ impl Journal for Held<'_> {
         let recorded = self.store.record_sent(&self.proven.key, self.ticket, transaction).await;
         recorded.map_err(|error| error.to_string())
     }
-}
-
-/// What a handler gave, and how long it took.
-struct Ran {
-    output: Vec<u8>,
-    took: Duration,
 }
 
 impl Admitted<'_> {
@@ -198,6 +187,7 @@ impl Admitted<'_> {
         }
         let from_block = match charge.settle.verify(due).await {
             Verdict::Good { from_block } => from_block,
+            Verdict::Used => return Err(self.replayed(held).await),
             Verdict::Bad { reason } => {
                 self.release(held).await;
                 return Err(self.unpaid(held.proven, &reason));
@@ -246,71 +236,6 @@ impl Admitted<'_> {
         Ok(self.reply(held.proven, result.body, receipt.transaction, Some(held)))
     }
 
-    /// Writes the intention down, moves the money, and writes down how that ended.
-    async fn settle(
-        &self,
-        held: &Held<'_>,
-        charge: &Charge,
-        from_block: Option<u64>,
-        result: Option<&StoredResult>,
-    ) -> Result<Receipt, Stop> {
-        let due = self.due(held.proven)?;
-        let request = FacilitatorRequest { payment: due.payment, offer: due.offer, resource: None, extensions: &[] };
-        // Only payments that can be written down are matched with an offer.
-        let note = request.to_json().ok_or_else(|| Refusal::new(StatusCode::PAYMENT_REQUIRED, codes::payment::NETWORK))?;
-        let began = self.shared.clock.now();
-        let running = if charge.first { self.tool.time.as_secs().try_into().unwrap_or(i64::MAX) } else { 0 };
-        let lease_until = began.plus(SETTLEMENT_SECONDS.saturating_add(running));
-        let settlement = Settlement { lease_until, note: note.as_bytes(), result, from_block };
-        match held.store.begin_settlement(&held.proven.key, held.ticket, &settlement).await {
-            // Nobody pays for what could not be given again if the answer is lost.
-            Ok(Kept::NoRoom | Kept::TooLarge) => return Err(self.no_room(held).await),
-            Ok(Kept::Yes | Kept::Nothing) => {}
-            Err(error) => return Err(self.store_fault(&error)),
-        }
-        let sent = Instant::now();
-        let outcome = charge.settle.settle(due, held).await;
-        self.tool.metrics.settlement.observe(sent.elapsed());
-        let (transaction, detail) = match outcome {
-            Outcome::Settled { transaction } => return Ok(self.settled(held, transaction).await),
-            Outcome::Refused { reason } => {
-                self.release(held).await;
-                return Err(self.unpaid(held.proven, &reason));
-            }
-            Outcome::Replayed => return Err(self.replayed(held).await),
-            Outcome::NotAttempted { detail } => {
-                self.release(held).await;
-                return Err(self.unavailable(&detail));
-            }
-            Outcome::Unknown { transaction, detail } => (transaction, detail),
-        };
-        // The answer may be lost and the money there: the chain is asked before the caller is told that nobody knows.
-        let record = Record { reserved_at: held.reserved_at, from_block, transaction };
-        match charge.settle.look_up(due, &record).await {
-            Found::Settled { transaction } => return Ok(self.settled(held, transaction).await),
-            Found::Elsewhere { .. } => return Err(self.replayed(held).await),
-            Found::Spent => {
-                self.release(held).await;
-                return Err(self.unpaid(held.proven, "nonce_used"));
-            }
-            Found::Never | Found::Open | Found::Unclear { .. } => {}
-        }
-        let named = transaction.map_or_else(String::new, |transaction| format!("; transaction {transaction}"));
-        self.shared.tell(self.tool, codes::settlement::UNKNOWN, &format!("{detail}{named}"));
-        self.tool.metrics.ended(End::Unknown);
-        // What the facilitator named is where to look first, also for another process.
-        if let Some(transaction) = transaction
-            && let Err(detail) = held.record_sent(transaction).await
-        {
-            self.shared.tell(self.tool, codes::gate::REPLAY_UNAVAILABLE, &detail);
-        }
-        if let Err(error) = held.store.mark_unknown(&held.proven.key, held.ticket, self.shared.clock.now()).await {
-            self.shared.tell(self.tool, codes::gate::REPLAY_UNAVAILABLE, &error.to_string());
-        }
-        let refusal = Refusal::new(StatusCode::BAD_GATEWAY, codes::settlement::UNKNOWN).retry_after(RETRY_SECONDS);
-        Err(Stop::from(refusal).with_headers(|headers| answer::retry_token(headers, held.token)))
-    }
-
     /// The answer to a payment that another settlement has used: it has bought something elsewhere, and nothing here.
     async fn replayed(&self, held: &Held<'_>) -> Stop {
         self.release(held).await;
@@ -323,143 +248,6 @@ impl Admitted<'_> {
         self.release(held).await;
         self.shared.tell(self.tool, codes::store::FULL, "there is no room for another result");
         Refusal::new(StatusCode::SERVICE_UNAVAILABLE, codes::store::FULL).retry_after(RETRY_SECONDS).into()
-    }
-
-    /// Writes down that the money moved. A store that does not take it leaves the payment to whoever reconciles; the caller has paid.
-    async fn settled(&self, held: &Held<'_>, transaction: B256) -> Receipt {
-        if let Some(offer) = self.offer(held.proven) {
-            self.tool.metrics.settled(offer);
-        }
-        let response = settled(held.proven, transaction).to_json(held.proven.caller.version).into_bytes();
-        let receipt = Receipt { transaction, response };
-        if let Err(error) = held.store.settle(&held.proven.key, &receipt, self.shared.clock.now()).await {
-            self.shared.tell(self.tool, codes::gate::REPLAY_UNAVAILABLE, &error.to_string());
-        }
-        receipt
-    }
-
-    /// A payment that was used before: its result for whoever can prove to have paid, the receipt for everybody else.
-    async fn again(
-        &self,
-        store: &dyn ReplayStore,
-        proven: &Proven,
-        input: Value,
-        mut context: Context,
-    ) -> Result<Response, Stop> {
-        let now = self.shared.clock.now();
-        let again = Again {
-            route: &self.tool.route,
-            body_hash: self.body_hash,
-            proof: proven.possession,
-            lease_until: self.lease(proven, now),
-        };
-        let mut redeemed = self.redeem(store, proven, &again, now).await?;
-        if let (Redeem::Pending(State::Settling | State::Unknown), Some(_), Some(charge)) =
-            (&redeemed, proven.possession, &self.tool.gate.charge)
-            && let Ok(Some(entry)) = store.entry(&proven.key).await
-            && let Ok(due) = self.due(proven)
-            && reconcile::look(store, &*charge.settle, due, &entry, now).await.unwrap_or(false)
-        {
-            self.tool.metrics.settled(due.offer);
-            redeemed = store.redeem(&proven.key, &again, now).await.map_err(|error| self.store_fault(&error))?;
-        }
-        let conflict = |code| Refusal::new(StatusCode::CONFLICT, code);
-        match redeemed {
-            Redeem::Result(result, receipt) => Ok(self.reply(proven, result.body, receipt.transaction, None)),
-            Redeem::Rerun(ticket, receipt) => {
-                context.paid = self.offer(proven).map(|offer| Paid::of(offer, Some(receipt.transaction)));
-                // When its time began is not known here, and the caller was told then.
-                let held = Held { store, proven, ticket, reserved_at: now, token: None, redeemable: None };
-                self.rerun(&held, &receipt, input, context).await
-            }
-            Redeem::ReceiptOnly(Some(receipt)) => {
-                let refusal = conflict(codes::payment::REPLAYED).with("transaction", receipt.transaction.to_string().into());
-                Err(Stop::from(refusal).with_headers(|headers| {
-                    answer::receipt(headers, proven.caller.version, &settled(proven, receipt.transaction));
-                }))
-            }
-            Redeem::ReceiptOnly(None) => Err(conflict(codes::payment::REPLAYED).into()),
-            Redeem::Pending(State::Unknown) => {
-                let refusal = Refusal::new(StatusCode::BAD_GATEWAY, codes::settlement::UNKNOWN);
-                Err(refusal.retry_after(RETRY_SECONDS).into())
-            }
-            // A call that costs nothing has no result to wait for.
-            Redeem::Pending(_) if self.tool.gate.charge.is_none() => Err(conflict(codes::payment::REPLAYED).into()),
-            Redeem::Pending(_) => Err(conflict(codes::payment::PENDING).retry_after(RETRY_SECONDS).into()),
-            Redeem::NotUsed if proven.is_over => Err(self.challenge(codes::payment::EXPIRED)),
-            // Given back in this moment.
-            Redeem::NotUsed => Err(conflict(codes::payment::PENDING).retry_after(1).into()),
-        }
-    }
-
-    /// Redeems. Somebody who proves to have paid, and comes while the first call is under way, waits for its answer for a while.
-    async fn redeem(&self, store: &dyn ReplayStore, proven: &Proven, again: &Again<'_>, now: UnixTime) -> Result<Redeem, Stop> {
-        let (began, mut pause) = (Instant::now(), Duration::from_millis(50));
-        loop {
-            let redeemed = store.redeem(&proven.key, again, now).await.map_err(|error| self.store_fault(&error))?;
-            let is_under_way = matches!(redeemed, Redeem::Pending(State::Reserved | State::Settling));
-            if !is_under_way || proven.possession.is_none() || began.elapsed() >= WAIT_TIME {
-                return Ok(redeemed);
-            }
-            sleep(pause).await;
-            pause = (pause * 2).min(Duration::from_secs(1));
-        }
-    }
-
-    /// Runs the handler, and checks what it gives.
-    async fn run(&self, input: Value, context: Context) -> Result<Ran, Stop> {
-        let Self { shared, tool, .. } = self;
-        let fault = |status, code, detail: &str| {
-            shared.tell(tool, code, detail);
-            Stop::from(Refusal::new(status, code))
-        };
-        let failed = StatusCode::INTERNAL_SERVER_ERROR;
-        let began = Instant::now();
-        let called = timeout(tool.time, tool.handler.call(input, context)).await;
-        let took = began.elapsed();
-        tool.metrics.handler.observe(took);
-        let output = match called {
-            Err(_) => return Err(fault(StatusCode::GATEWAY_TIMEOUT, codes::gate::TIMED_OUT, "the handler took too long")),
-            Ok(Ok(output)) => output,
-            Ok(Err(Failure::Input(detail))) => {
-                return Err(Refusal::new(StatusCode::BAD_REQUEST, codes::gate::INPUT_TYPE).message(detail).into());
-            }
-            Ok(Err(Failure::Output(detail))) => return Err(fault(failed, codes::gate::OUTPUT_INVALID, &detail)),
-            Ok(Err(Failure::Tool(error))) => {
-                let (status, code) = match error.kind {
-                    ErrorKind::Refused => (StatusCode::UNPROCESSABLE_ENTITY, codes::gate::REFUSED),
-                    ErrorKind::Unavailable => (StatusCode::SERVICE_UNAVAILABLE, codes::gate::UNAVAILABLE),
-                    ErrorKind::Internal => return Err(fault(failed, codes::gate::FAILED, &error.text)),
-                };
-                return Err(Refusal::new(status, code).message(error.text).into());
-            }
-        };
-        // What the tool gave may hold anything, so violations are described without it.
-        let violations = tool.outputs.as_ref().map_or_else(Vec::new, |schema| schema.violations(&output, Echo::Masked));
-        if let Some(first) = violations.first() {
-            shared.tell(tool, codes::gate::OUTPUT_INVALID, &first.to_string());
-            return Err(Refusal::new(failed, codes::gate::OUTPUT_INVALID).with("violations", listed(&violations)).into());
-        }
-        let bytes = output.to_string().into_bytes();
-        // What is paid for is kept for whoever paid, so it has to fit there too.
-        let most = if tool.gate.charge.is_some() { shared.used.largest_result() } else { MAX_OUTPUT_BYTES };
-        if bytes.len() > most {
-            return Err(fault(failed, codes::gate::OUTPUT_TOO_LARGE, &format!("{} bytes", bytes.len())));
-        }
-        Ok(Ran { output: bytes, took })
-    }
-
-    /// Tells the directory about a call that was served, where the operator wants that. Signatures are used up by now, and settled
-    /// payments public. Results that somebody comes back for are not reported again.
-    async fn report(&self, proof: Option<UsageProof>, took: Duration) {
-        let tool = self.tool.gate.terms.as_ref().and_then(Terms::tool);
-        let (Some(usage), Some(tool), Some(proof)) = (&self.shared.usage, tool, proof) else { return };
-        let latency_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
-        let sent = usage.send(&UsageReport { tool, latency_ms, proof }).await;
-        self.tool.metrics.reported(sent.is_ok());
-        if let Err(detail) = sent {
-            self.shared.tell(self.tool, codes::usage::NOT_REPORTED, &detail);
-        }
     }
 
     /// The answer to a call that was paid for.

@@ -118,7 +118,7 @@ super::codes! {
     }
     REFUSED = "settlement.refused", Error, "x402 v1 §7; x402 v2 §7" {
         "the payment does not settle",
-        "Nothing moved, and with this authorization nothing will: the account has too little, the nonce is used, or the token refuses. The receipt's errorReason is the word for it.",
+        "Nothing moved, and with this authorization nothing will: the account has too little, or the token refuses. The receipt's errorReason is the word for it.",
         "read errorReason in the receipt header, and sign a new authorization",
     }
     UNAVAILABLE = "settlement.unavailable", Error, "x402 v1 §7; x402 v2 §7" {

@@ -258,6 +258,8 @@ pub enum FacilitatorAnswer<'a> {
 pub enum VerifyOutcome {
     /// It would settle.
     Valid,
+    /// Its nonce is used, so it has been settled or cancelled before.
+    NonceUsed(VerifyResponse),
     /// It would not.
     Invalid(VerifyResponse),
     /// The facilitator could not tell. Nothing has moved.
@@ -269,7 +271,13 @@ pub fn verify_outcome(answer: FacilitatorAnswer<'_>, payment: &Payment) -> Verif
     let FacilitatorAnswer::Answered { status, body } = answer else { return VerifyOutcome::Unavailable(Vec::new()) };
     let (response, findings) = read_verify_response(body);
     match response {
-        Some(response) if !response.is_valid => VerifyOutcome::Invalid(response),
+        Some(response) if !response.is_valid => {
+            let reason = response.reason.as_deref().map(|reason| SettleReason::of(reason, response.message.as_deref()));
+            match reason {
+                Some(SettleReason::NonceUsed) => VerifyOutcome::NonceUsed(response),
+                _ => VerifyOutcome::Invalid(response),
+            }
+        }
         Some(_) if !(200..300).contains(&status) => VerifyOutcome::Unavailable(findings),
         Some(VerifyResponse { payer: Some(payer), .. }) if payer.evm_address() != Some(payment.authorization.from) => {
             let finding = Finding::new(code::PAYER_DIFFERS).expected(payment.authorization.from.to_checksum(None));

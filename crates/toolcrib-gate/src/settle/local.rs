@@ -506,7 +506,7 @@ impl From<Stop> for Verdict {
     fn from(stop: Stop) -> Self {
         match stop {
             Stop::Never(word) => Self::Bad { reason: word.to_owned() },
-            Stop::Used => Self::Bad { reason: "nonce_used".to_owned() },
+            Stop::Used => Self::Used,
             Stop::NotYet => Self::Unclear { detail: NOT_YET.to_owned() },
             Stop::Later(detail) => Self::Unclear { detail },
         }

@@ -113,6 +113,7 @@ impl Desk {
         let answer = |is_valid, reason| VerifyResponse { is_valid, reason, message: None, payer }.to_json();
         match self.settlement.verify(Due { payment: &payment, offer: &offer, resource: None, extensions: &[] }).await {
             Verdict::Good { .. } => (StatusCode::OK, answer(true, None)),
+            Verdict::Used => (StatusCode::OK, answer(false, Some("nonce_already_used".to_owned()))),
             Verdict::Bad { reason } => (StatusCode::OK, answer(false, Some(reason))),
             Verdict::Unclear { .. } => (StatusCode::SERVICE_UNAVAILABLE, "{}".to_owned()),
         }

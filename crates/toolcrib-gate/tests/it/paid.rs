@@ -272,7 +272,8 @@ async fn every_end_of_a_settlement_has_its_answer() {
         (Script::default().outcome(unknown()), Some(Found::Unclear { detail: String::new() }), (502, "settlement.unknown"), 1, 1),
         (Script::default().outcome(unknown()), Some(Found::Spent), (402, "settlement.refused"), 1, 0),
         (Script::default().outcome(unknown()), Some(Found::Settled { transaction: TRANSACTION }), (200, ""), 1, 1),
-        (Script::default().verdict(Verdict::Bad { reason: "nonce_used".to_owned() }), None, (402, "settlement.refused"), 0, 0),
+        (Script::default().verdict(Verdict::Bad { reason: "expired".to_owned() }), None, (402, "settlement.refused"), 0, 0),
+        (Script::default().verdict(Verdict::Used), None, (409, "payment.replayed"), 0, 0),
         (Script::default().verdict(Verdict::Unclear { detail: "x".to_owned() }), None, (502, "settlement.unavailable"), 0, 0),
     ];
     for (at, (script, found, (status, code), runs, kept)) in rows.into_iter().enumerate() {

@@ -169,6 +169,10 @@ fn answers_of_verify() {
         assert_eq!(response.reason.as_deref(), Some("insufficient_funds"));
         assert_eq!(read_verify_response(response.to_json().as_bytes()).0, Some(response));
     }
+    for reason in ["nonce_already_used", "FiatTokenV2: authorization is used or canceled"] {
+        let body = json!({"isValid": false, "invalidReason": reason}).to_string();
+        assert!(matches!(answered(200, &body), VerifyOutcome::NonceUsed(_)), "{reason}");
+    }
     let other = format!("{{\"isValid\":true,\"payer\":\"{PAYEE:#x}\"}}");
     for (status, body) in
         [(500, valid.as_str()), (200, ""), (200, "[]"), (200, "{\"isValid\":\"true\"}"), (200, "{}"), (200, &other)]

@@ -70,7 +70,7 @@ async fn money_moves_once_and_is_found_again() {
         assert_eq!(stage.settled().await, 1);
         stage.assert_paid(1).await;
         // A second time the nonce is used, and not by what is settled now.
-        assert_eq!(settlement.verify(due).await, bad("nonce_used"));
+        assert_eq!(settlement.verify(due).await, Verdict::Used);
         assert_eq!(settlement.settle(due, &Unrecorded).await, Outcome::Replayed);
         // Only who has it on record that this transaction is its own may credit it.
         assert_eq!(settlement.look_up(due, &recorded(since, hash)).await, Found::Settled { transaction: hash });

@@ -118,7 +118,7 @@ async fn a_transfer_that_another_transaction_made_buys_nothing_here() {
         let answer = shop.call(&payment).await;
         assert_eq!(answer.verdict(), (409, "payment.replayed".to_owned()), "{answer:?}");
         let again = shop.call(&payment).await;
-        assert_eq!(again.verdict(), (402, "settlement.refused".to_owned()), "the check finds the used nonce");
+        assert_eq!(again.verdict(), (409, "payment.replayed".to_owned()), "the check finds the used nonce");
         assert_eq!((shop.runs(), stage.settled().await), (1, 0));
         stage.assert_paid(1).await;
     }

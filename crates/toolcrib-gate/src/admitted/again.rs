@@ -1,0 +1,91 @@
+//! Calls with a payment that was used before.
+
+use std::time::Duration;
+
+use axum::http::StatusCode;
+use axum::response::Response;
+use serde_json::Value;
+use tokio::time::{Instant, sleep};
+use toolcrib_core::clock::UnixTime;
+use toolcrib_core::codes;
+use toolcrib_store::replay::{Again, Redeem, ReplayStore, State};
+
+use super::{Admitted, Held, settled};
+use crate::answer::{self, Refusal, Stop};
+use crate::endpoint::RETRY_SECONDS;
+use crate::gate::terms::Proven;
+use crate::reconcile;
+use crate::tool::{Context, Paid};
+
+/// How long a payer who comes twice waits for the answer to the first call. Stock clients give up after a minute or more.
+const WAIT_TIME: Duration = Duration::from_secs(5);
+
+impl Admitted<'_> {
+    /// A payment that was used before: its result for whoever can prove to have paid, the receipt for everybody else.
+    pub(super) async fn again(
+        &self,
+        store: &dyn ReplayStore,
+        proven: &Proven,
+        input: Value,
+        mut context: Context,
+    ) -> Result<Response, Stop> {
+        let now = self.shared.clock.now();
+        let again = Again {
+            route: &self.tool.route,
+            body_hash: self.body_hash,
+            proof: proven.possession,
+            lease_until: self.lease(proven, now),
+        };
+        let mut redeemed = self.redeem(store, proven, &again, now).await?;
+        if let (Redeem::Pending(State::Settling | State::Unknown), Some(_), Some(charge)) =
+            (&redeemed, proven.possession, &self.tool.gate.charge)
+            && let Ok(Some(entry)) = store.entry(&proven.key).await
+            && let Ok(due) = self.due(proven)
+            && reconcile::look(store, &*charge.settle, due, &entry, now).await.unwrap_or(false)
+        {
+            self.tool.metrics.settled(due.offer);
+            redeemed = store.redeem(&proven.key, &again, now).await.map_err(|error| self.store_fault(&error))?;
+        }
+        let conflict = |code| Refusal::new(StatusCode::CONFLICT, code);
+        match redeemed {
+            Redeem::Result(result, receipt) => Ok(self.reply(proven, result.body, receipt.transaction, None)),
+            Redeem::Rerun(ticket, receipt) => {
+                context.paid = self.offer(proven).map(|offer| Paid::of(offer, Some(receipt.transaction)));
+                // When its time began is not known here, and the caller was told then.
+                let held = Held { store, proven, ticket, reserved_at: now, token: None, redeemable: None };
+                self.rerun(&held, &receipt, input, context).await
+            }
+            Redeem::ReceiptOnly(Some(receipt)) => {
+                let refusal = conflict(codes::payment::REPLAYED).with("transaction", receipt.transaction.to_string().into());
+                Err(Stop::from(refusal).with_headers(|headers| {
+                    answer::receipt(headers, proven.caller.version, &settled(proven, receipt.transaction));
+                }))
+            }
+            Redeem::ReceiptOnly(None) => Err(conflict(codes::payment::REPLAYED).into()),
+            Redeem::Pending(State::Unknown) => {
+                let refusal = Refusal::new(StatusCode::BAD_GATEWAY, codes::settlement::UNKNOWN);
+                Err(refusal.retry_after(RETRY_SECONDS).into())
+            }
+            // A call that costs nothing has no result to wait for.
+            Redeem::Pending(_) if self.tool.gate.charge.is_none() => Err(conflict(codes::payment::REPLAYED).into()),
+            Redeem::Pending(_) => Err(conflict(codes::payment::PENDING).retry_after(RETRY_SECONDS).into()),
+            Redeem::NotUsed if proven.is_over => Err(self.challenge(codes::payment::EXPIRED)),
+            // Given back in this moment.
+            Redeem::NotUsed => Err(conflict(codes::payment::PENDING).retry_after(1).into()),
+        }
+    }
+
+    /// Redeems. Somebody who proves to have paid, and comes while the first call is under way, waits for its answer for a while.
+    async fn redeem(&self, store: &dyn ReplayStore, proven: &Proven, again: &Again<'_>, now: UnixTime) -> Result<Redeem, Stop> {
+        let (began, mut pause) = (Instant::now(), Duration::from_millis(50));
+        loop {
+            let redeemed = store.redeem(&proven.key, again, now).await.map_err(|error| self.store_fault(&error))?;
+            let is_under_way = matches!(redeemed, Redeem::Pending(State::Reserved | State::Settling));
+            if !is_under_way || proven.possession.is_none() || began.elapsed() >= WAIT_TIME {
+                return Ok(redeemed);
+            }
+            sleep(pause).await;
+            pause = (pause * 2).min(Duration::from_secs(1));
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! Running the handler of a call.
+
+use std::time::Duration;
+
+use axum::http::StatusCode;
+use serde_json::Value;
+use tokio::time::{Instant, timeout};
+use toolcrib_core::codes;
+use toolcrib_core::schema::Echo;
+use toolcrib_core::x402::usage::{UsageProof, UsageReport};
+
+use super::Admitted;
+use crate::answer::{Refusal, Stop};
+use crate::endpoint::listed;
+use crate::gate::terms::Terms;
+use crate::tool::{Context, ErrorKind, Failure, MAX_OUTPUT_BYTES};
+
+/// What a handler gave, and how long it took.
+pub(super) struct Ran {
+    pub(super) output: Vec<u8>,
+    pub(super) took: Duration,
+}
+
+impl Admitted<'_> {
+    /// Runs the handler, and checks what it gives.
+    pub(super) async fn run(&self, input: Value, context: Context) -> Result<Ran, Stop> {
+        let Self { shared, tool, .. } = self;
+        let fault = |status, code, detail: &str| {
+            shared.tell(tool, code, detail);
+            Stop::from(Refusal::new(status, code))
+        };
+        let failed = StatusCode::INTERNAL_SERVER_ERROR;
+        let began = Instant::now();
+        let called = timeout(tool.time, tool.handler.call(input, context)).await;
+        let took = began.elapsed();
+        tool.metrics.handler.observe(took);
+        let output = match called {
+            Err(_) => return Err(fault(StatusCode::GATEWAY_TIMEOUT, codes::gate::TIMED_OUT, "the handler took too long")),
+            Ok(Ok(output)) => output,
+            Ok(Err(Failure::Input(detail))) => {
+                return Err(Refusal::new(StatusCode::BAD_REQUEST, codes::gate::INPUT_TYPE).message(detail).into());
+            }
+            Ok(Err(Failure::Output(detail))) => return Err(fault(failed, codes::gate::OUTPUT_INVALID, &detail)),
+            Ok(Err(Failure::Tool(error))) => {
+                let (status, code) = match error.kind {
+                    ErrorKind::Refused => (StatusCode::UNPROCESSABLE_ENTITY, codes::gate::REFUSED),
+                    ErrorKind::Unavailable => (StatusCode::SERVICE_UNAVAILABLE, codes::gate::UNAVAILABLE),
+                    ErrorKind::Internal => return Err(fault(failed, codes::gate::FAILED, &error.text)),
+                };
+                return Err(Refusal::new(status, code).message(error.text).into());
+            }
+        };
+        // What the tool gave may hold anything, so violations are described without it.
+        let violations = tool.outputs.as_ref().map_or_else(Vec::new, |schema| schema.violations(&output, Echo::Masked));
+        if let Some(first) = violations.first() {
+            shared.tell(tool, codes::gate::OUTPUT_INVALID, &first.to_string());
+            return Err(Refusal::new(failed, codes::gate::OUTPUT_INVALID).with("violations", listed(&violations)).into());
+        }
+        let bytes = output.to_string().into_bytes();
+        // What is paid for is kept for whoever paid, so it has to fit there too.
+        let most = if tool.gate.charge.is_some() { shared.used.largest_result() } else { MAX_OUTPUT_BYTES };
+        if bytes.len() > most {
+            return Err(fault(failed, codes::gate::OUTPUT_TOO_LARGE, &format!("{} bytes", bytes.len())));
+        }
+        Ok(Ran { output: bytes, took })
+    }
+
+    /// Tells the directory about a call that was served, where the operator wants that. Signatures are used up by now, and settled
+    /// payments public. Results that somebody comes back for are not reported again.
+    pub(super) async fn report(&self, proof: Option<UsageProof>, took: Duration) {
+        let tool = self.tool.gate.terms.as_ref().and_then(Terms::tool);
+        let (Some(usage), Some(tool), Some(proof)) = (&self.shared.usage, tool, proof) else { return };
+        let latency_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+        let sent = usage.send(&UsageReport { tool, latency_ms, proof }).await;
+        self.tool.metrics.reported(sent.is_ok());
+        if let Err(detail) = sent {
+            self.shared.tell(self.tool, codes::usage::NOT_REPORTED, &detail);
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! Moving the money of a call, and writing down how that ended.
+
+use alloy_primitives::B256;
+use axum::http::StatusCode;
+use tokio::time::Instant;
+use toolcrib_core::codes;
+use toolcrib_core::x402::FacilitatorRequest;
+use toolcrib_store::replay::{Kept, Receipt, Settlement, StoredResult};
+
+use super::{Admitted, Held, SETTLEMENT_SECONDS, settled};
+use crate::answer::{self, Refusal, Stop};
+use crate::endpoint::RETRY_SECONDS;
+use crate::metrics::End;
+use crate::settle::{Found, Journal as _, Outcome, Record};
+use crate::tools::Charge;
+
+impl Admitted<'_> {
+    /// Writes the intention down, moves the money, and writes down how that ended.
+    pub(super) async fn settle(
+        &self,
+        held: &Held<'_>,
+        charge: &Charge,
+        from_block: Option<u64>,
+        result: Option<&StoredResult>,
+    ) -> Result<Receipt, Stop> {
+        let due = self.due(held.proven)?;
+        let request = FacilitatorRequest { payment: due.payment, offer: due.offer, resource: None, extensions: &[] };
+        // Only payments that can be written down are matched with an offer.
+        let note = request.to_json().ok_or_else(|| Refusal::new(StatusCode::PAYMENT_REQUIRED, codes::payment::NETWORK))?;
+        let began = self.shared.clock.now();
+        let running = if charge.first { self.tool.time.as_secs().try_into().unwrap_or(i64::MAX) } else { 0 };
+        let lease_until = began.plus(SETTLEMENT_SECONDS.saturating_add(running));
+        let settlement = Settlement { lease_until, note: note.as_bytes(), result, from_block };
+        match held.store.begin_settlement(&held.proven.key, held.ticket, &settlement).await {
+            // Nobody pays for what could not be given again if the answer is lost.
+            Ok(Kept::NoRoom | Kept::TooLarge) => return Err(self.no_room(held).await),
+            Ok(Kept::Yes | Kept::Nothing) => {}
+            Err(error) => return Err(self.store_fault(&error)),
+        }
+        let sent = Instant::now();
+        let outcome = charge.settle.settle(due, held).await;
+        self.tool.metrics.settlement.observe(sent.elapsed());
+        let (transaction, detail) = match outcome {
+            Outcome::Settled { transaction } => return Ok(self.settled(held, transaction).await),
+            Outcome::Refused { reason } => {
+                self.release(held).await;
+                return Err(self.unpaid(held.proven, &reason));
+            }
+            Outcome::Replayed => return Err(self.replayed(held).await),
+            Outcome::NotAttempted { detail } => {
+                self.release(held).await;
+                return Err(self.unavailable(&detail));
+            }
+            Outcome::Unknown { transaction, detail } => (transaction, detail),
+        };
+        // The answer may be lost and the money there: the chain is asked before the caller is told that nobody knows.
+        let record = Record { reserved_at: held.reserved_at, from_block, transaction };
+        match charge.settle.look_up(due, &record).await {
+            Found::Settled { transaction } => return Ok(self.settled(held, transaction).await),
+            Found::Elsewhere { .. } => return Err(self.replayed(held).await),
+            Found::Spent => {
+                self.release(held).await;
+                return Err(self.unpaid(held.proven, "nonce_used"));
+            }
+            Found::Never | Found::Open | Found::Unclear { .. } => {}
+        }
+        let named = transaction.map_or_else(String::new, |transaction| format!("; transaction {transaction}"));
+        self.shared.tell(self.tool, codes::settlement::UNKNOWN, &format!("{detail}{named}"));
+        self.tool.metrics.ended(End::Unknown);
+        // What the facilitator named is where to look first, also for another process.
+        if let Some(transaction) = transaction
+            && let Err(detail) = held.record_sent(transaction).await
+        {
+            self.shared.tell(self.tool, codes::gate::REPLAY_UNAVAILABLE, &detail);
+        }
+        if let Err(error) = held.store.mark_unknown(&held.proven.key, held.ticket, self.shared.clock.now()).await {
+            self.shared.tell(self.tool, codes::gate::REPLAY_UNAVAILABLE, &error.to_string());
+        }
+        let refusal = Refusal::new(StatusCode::BAD_GATEWAY, codes::settlement::UNKNOWN).retry_after(RETRY_SECONDS);
+        Err(Stop::from(refusal).with_headers(|headers| answer::retry_token(headers, held.token)))
+    }
+
+    /// Writes down that the money moved. A store that does not take it leaves the payment to whoever reconciles; the caller has paid.
+    async fn settled(&self, held: &Held<'_>, transaction: B256) -> Receipt {
+        if let Some(offer) = self.offer(held.proven) {
+            self.tool.metrics.settled(offer);
+        }
+        let response = settled(held.proven, transaction).to_json(held.proven.caller.version).into_bytes();
+        let receipt = Receipt { transaction, response };
+        if let Err(error) = held.store.settle(&held.proven.key, &receipt, self.shared.clock.now()).await {
+            self.shared.tell(self.tool, codes::gate::REPLAY_UNAVAILABLE, &error.to_string());
+        }
+        receipt
+    }
+}
