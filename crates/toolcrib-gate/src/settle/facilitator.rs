@@ -317,9 +317,8 @@ impl Facilitator {
     }
 
     /// Waits until the nonce is used, and gives what the node said last about it; `None` without a node, or if it never answered.
-    /// Facilitators give up
-    /// waiting before slow chains mine what they have sent, and a payer who hears that the outcome is unknown may not come back for
-    /// what it has paid for.
+    /// Facilitators give up waiting before slow chains mine what they have sent, and a payer who hears that the outcome is unknown may
+    /// not come back for what it has paid for.
     async fn is_used_until(&self, due: Due<'_>, until: Instant) -> Option<bool> {
         let trail = self.trail(due)?;
         let mut is_used = None;

@@ -12,9 +12,9 @@ use crate::Error;
 /// One step of a module's tables, in SQL that both engines take. `BYTES` stands for the type that each calls otherwise.
 ///
 /// Write `BIGINT`, `TEXT`, `BYTES` and `BOOLEAN`, and nothing that takes away: no `DROP`, `RENAME`, `DELETE` or `TRUNCATE`, but for
-/// `DROP INDEX`, without which an older program is slower and no more. A new
-/// column of an old table needs a default, since older programs do not mention it. A table that is written much and whose rows are short
-/// may end with `WITHOUT ROWID`, which PostgreSQL does not get to see: SQLite then keeps it in its key, and not in a second tree beside.
+/// `DROP INDEX`, which makes an older program slower and no more. A new column of an old table needs a default, since older programs do
+/// not mention it. A table that is written much and whose rows are short may end with `WITHOUT ROWID`, which PostgreSQL does not get to
+/// see: SQLite then keeps it in its key, and not in a second tree beside.
 #[derive(Clone, Copy, Debug)]
 pub struct Migration {
     /// Its number, counted from 1 in each module.

@@ -1,7 +1,8 @@
 //! The tables of the replay store, and every statement on them. One text for both engines, but for row locks.
 //!
-//! Rooms count what the store holds, so that its limits cost no look at all rows. There are several, since a row that everybody
-//! changes would make commits wait for each other. The line above a statement says what it takes, from $1 on. Locks are taken in one order, payments before rooms, rooms by number.
+//! Rooms count what the store holds, so that its limits cost no look at all rows. There are several, since a row that every step
+//! changes would make commits wait for each other. Only their sum means anything: a payment may enter one and leave another. The line
+//! above a statement says what it takes, from $1 on. Locks are taken in one order: payments before rooms, rooms by number.
 
 use crate::database::{Migration, PerEngine};
 
