@@ -83,7 +83,7 @@ fn payments(data: &[u8]) {
     }
     if let Ok((payment, offer)) = read_facilitator_request(data) {
         payment_holds(&payment);
-        if let Some(request) = (FacilitatorRequest { payment: &payment, offer: &offer, resource: None }).to_json()
+        if let Some(request) = (FacilitatorRequest { payment: &payment, offer: &offer, resource: None, extensions: &[] }).to_json()
             && let Ok((again, _)) = read_facilitator_request(request.as_bytes())
         {
             assert_eq!(again.authorization, payment.authorization);
