@@ -113,7 +113,7 @@ pub enum Verdict {
         /// The newest block, in which its nonce was unused; `None` without a node, or if the node did not answer.
         from_block: Option<u64>,
     },
-    /// Its nonce is used: it has bought something elsewhere, or was read on the chain by somebody who did not sign it.
+    /// Its nonce is used: it has bought something elsewhere, or was copied from the chain.
     Used,
     /// It would not.
     Bad {

@@ -236,7 +236,7 @@ impl Facilitator {
         let answer = self.ask(FacilitatorCall::Settle, Some(body)).await;
         let outcome = settle_outcome(answer.as_facilitator_answer(), due.payment, due.offer);
         let detail = match &outcome {
-            // Nobody reads it.
+            // Success needs no detail.
             SettleOutcome::Settled(response) if response.transaction_hash().is_some() => String::new(),
             SettleOutcome::Unknown { findings, .. } => answer.detail(findings),
             _ => answer.detail(&[]),

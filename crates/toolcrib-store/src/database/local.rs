@@ -85,7 +85,7 @@ impl Local {
     /// Waits until everything that was committed is on the disk.
     ///
     /// `PRAGMA synchronous = FULL` does the same within each commit. Apart from it, those who do not need the disk need not wait for it.
-    /// Nobody replaces the log while this connection is open: the last one to close deletes it.
+    /// The log stays the same file while this connection is open: only the last one to close deletes it.
     pub(super) fn sync(&self) -> Result<(), Error> {
         let synced = match self.log.get() {
             Some(log) => log.sync_data(),
