@@ -28,7 +28,7 @@ struct Node {
     chain: Chain,
     connections: Arc<AtomicUsize>,
     requests: Arc<AtomicUsize>,
-    /// Answers that nobody asked for.
+    /// Answers without a request.
     unasked: Arc<AtomicUsize>,
 }
 

@@ -21,7 +21,7 @@ use crate::tool::{Context, Paid};
 const WAIT_TIME: Duration = Duration::from_secs(5);
 
 impl Admitted<'_> {
-    /// A payment that was used before: its result for whoever can prove to have paid, the receipt for everybody else.
+    /// A payment that was used before: its result for a caller who proves to have paid, the receipt for any other.
     pub(super) async fn again(
         &self,
         store: &dyn ReplayStore,
@@ -75,7 +75,7 @@ impl Admitted<'_> {
         }
     }
 
-    /// Redeems. Somebody who proves to have paid, and comes while the first call is under way, waits for its answer for a while.
+    /// Redeems. A caller who proves to have paid, and comes while the first call is under way, waits for its answer for a while.
     async fn redeem(&self, store: &dyn ReplayStore, proven: &Proven, again: &Again<'_>, now: UnixTime) -> Result<Redeem, Stop> {
         let (began, mut pause) = (Instant::now(), Duration::from_millis(50));
         loop {

@@ -57,7 +57,7 @@ impl Admitted<'_> {
             return Err(Refusal::new(failed, codes::gate::OUTPUT_INVALID).with("violations", listed(&violations)).into());
         }
         let bytes = output.to_string().into_bytes();
-        // What is paid for is kept for whoever paid, so it has to fit there too.
+        // What is paid for is kept for the payer, so it has to fit in the store too.
         let most = if tool.gate.charge.is_some() { shared.used.largest_result() } else { MAX_OUTPUT_BYTES };
         if bytes.len() > most {
             return Err(fault(failed, codes::gate::OUTPUT_TOO_LARGE, &format!("{} bytes", bytes.len())));
@@ -66,7 +66,7 @@ impl Admitted<'_> {
     }
 
     /// Tells the directory about a call that was served, where the operator wants that. Signatures are used up by now, and settled
-    /// payments public. Results that somebody comes back for are not reported again.
+    /// payments public. Results that are redeemed are not reported again.
     pub(super) async fn report(&self, proof: Option<UsageProof>, took: Duration) {
         let tool = self.tool.gate.terms.as_ref().and_then(Terms::tool);
         let (Some(usage), Some(tool), Some(proof)) = (&self.shared.usage, tool, proof) else { return };

@@ -32,7 +32,7 @@ impl Admitted<'_> {
         let lease_until = began.plus(SETTLEMENT_SECONDS.saturating_add(running));
         let settlement = Settlement { lease_until, note: note.as_bytes(), result, from_block };
         match held.store.begin_settlement(&held.proven.key, held.ticket, &settlement).await {
-            // Nobody pays for what could not be given again if the answer is lost.
+            // No payment is taken for a result that could not be given again if the answer is lost.
             Ok(Kept::NoRoom | Kept::TooLarge) => return Err(self.no_room(held).await),
             Ok(Kept::Yes | Kept::Nothing) => {}
             Err(error) => return Err(self.store_fault(&error)),
@@ -53,7 +53,7 @@ impl Admitted<'_> {
             }
             Outcome::Unknown { transaction, detail } => (transaction, detail),
         };
-        // The answer may be lost and the money there: the chain is asked before the caller is told that nobody knows.
+        // The answer may be lost and the money there: the chain is asked before the caller is told that the outcome is unknown.
         let record = Record { reserved_at: held.reserved_at, from_block, transaction };
         match charge.settle.look_up(due, &record).await {
             Found::Settled { transaction } => return Ok(self.settled(held, transaction).await),
@@ -80,7 +80,7 @@ impl Admitted<'_> {
         Err(Stop::from(refusal).with_headers(|headers| answer::retry_token(headers, held.token)))
     }
 
-    /// Writes down that the money moved. A store that does not take it leaves the payment to whoever reconciles; the caller has paid.
+    /// Writes down that the money moved. A store that does not take it leaves the payment to reconciliation; the caller has paid.
     async fn settled(&self, held: &Held<'_>, transaction: B256) -> Receipt {
         if let Some(offer) = self.offer(held.proven) {
             self.tool.metrics.settled(offer);

@@ -241,7 +241,7 @@ impl Lane {
         for made in all.iter_mut().filter(|made| !made.is_served) {
             let Some(answer) = self.resend(&server, made).await else { continue };
             if answer.status == 200 && answer.has_output() {
-                // A facilitator that was asked just before the kill has sent it after the last try.
+                // It reached the chain after the last try, as when a slow facilitator was asked just before the kill.
                 made.is_served = true;
                 self.tally.redeemed += 1;
                 self.tally.redeemed_by_id += u64::from(made.token.is_none());

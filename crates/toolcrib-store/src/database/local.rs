@@ -4,7 +4,7 @@
 //! nothing but write has a connection here and calls SQLite itself. Everything is inside a transaction that its user opens and ends, the
 //! group; what [`Database::begin`](super::Database::begin) begins is a part of it. No future of this connection ever waits.
 //!
-//! A savepoint for each part would cost as much as the part: two statements, and a copy of every page that it changes. Parts are seldom
+//! A savepoint costs two statements, and a copy of every page that is changed in it. Parts are seldom
 //! undone, so only a group of one change has savepoints. In a larger one, undoing a part that has changed something ends the group, and its
 //! user makes the changes one by one.
 

@@ -1,7 +1,7 @@
 //! One thread that makes all changes of a SQLite file: group commit.
 //!
 //! A commit waits for the disk, and everything else about a short change costs little beside that. So changes that come while the disk
-//! is busy wait for each other: the next transaction takes all of them, and they share its commit. Nobody hears of a change before that
+//! is busy wait for each other: the next transaction takes all of them, and they share its commit. A change is not acknowledged before that
 //! commit is on the disk, but for changes whose loss in a power failure would be harmless: their callers hear of them as soon as every
 //! connection sees them, and they are on the disk with the next commit that waits for it. When one of the changes has to be undone, or
 //! the transaction as a whole fails, the changes are made one by one, so that one that the disk has no room for does not take the others
@@ -166,7 +166,7 @@ fn receive<S>(group: &mut Vec<Box<dyn Job<S>>>, changes: &mut mpsc::Receiver<Box
 }
 
 /// Makes changes in one transaction, or each in its own if that fails, and tells who waits. `false` when the disk has not taken what was
-/// committed: nobody knows what of it is there after a power failure, so nothing may be acknowledged any more.
+/// committed: what of it is there after a power failure is not known, so nothing may be acknowledged any more.
 fn finish<S>(connection: &Local, store: &S, group: &mut Vec<Box<dyn Job<S>>>) -> bool {
     if group.is_empty() {
         return true;
@@ -177,7 +177,7 @@ fn finish<S>(connection: &Local, store: &S, group: &mut Vec<Box<dyn Job<S>>>) ->
             group.drain(..).for_each(|job| job.tell(Err(repeated(&error))));
             true
         }
-        // Nobody else's change gets through either while another process has the file.
+        // No change gets through while another process has the file.
         Err(error @ Error::Busy { .. }) => {
             group.drain(..).for_each(|job| job.tell(Err(repeated(&error))));
             true

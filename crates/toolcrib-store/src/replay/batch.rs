@@ -2,8 +2,8 @@
 //!
 //! There are two lanes, each with a connection and a task of its own: one for reservations, which need not be on the disk at once, and
 //! one for the steps around a settlement, which must. A lane takes all steps that wait and makes them with one statement, which is one
-//! round trip and one commit; the next ones gather meanwhile. More lanes would make smaller groups, and a statement costs far more than a
-//! step in it. Each step is made whole or not at all. Not at all means that something is not as usual: the payment is known, another
+//! round trip and one commit; the next ones gather meanwhile. One lane for each makes the groups as large as
+//! they can be. Each step is made whole or not at all. Not at all means that something is not as usual: the payment is known, another
 //! holds it, or the store is nearly full. Then [`sql`](super::sql) takes the step by itself, in a transaction, and says why. Locks are
 //! taken in the same order as there: payments before rooms.
 //!
