@@ -14,7 +14,8 @@ toolchain() {
 # All downloads of crates, so that trouble with the network is told apart from failures of the code.
 download_crates() {
     local manifests=(Cargo.toml) manifest
-    [[ $mode != full ]] || manifests+=(fuzz/Cargo.toml bench/Cargo.toml interop/rust/Cargo.toml)
+    [[ $mode = quick ]] || manifests+=(fuzz/Cargo.toml)
+    [[ $mode != full ]] || manifests+=(bench/Cargo.toml interop/rust/Cargo.toml)
     for manifest in "${manifests[@]}"; do
         cargo fetch --locked --manifest-path "$manifest" --target "$(rustc -vV | sed -n 's/^host: //p')" || return
     done
