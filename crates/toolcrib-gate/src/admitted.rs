@@ -20,7 +20,7 @@ use toolcrib_core::clock::UnixTime;
 use toolcrib_core::codes;
 use toolcrib_core::x402::payment_id;
 use toolcrib_core::x402::usage::UsageProof;
-use toolcrib_core::x402::{Offer, PAID_CACHE_CONTROL, SettleResponse};
+use toolcrib_core::x402::{FacilitatorRequest, Offer, PAID_CACHE_CONTROL, SettleResponse};
 use toolcrib_store::replay::{Proof, Receipt, ReplayKey, ReplayStore, Reservation, Reserve, StoredResult, Ticket};
 
 use crate::answer::{self, Refusal, Stop};
@@ -176,6 +176,9 @@ impl Admitted<'_> {
     /// A call that must pay, from the reservation on.
     async fn charged(&self, held: &Held<'_>, charge: &Charge, input: Value, mut context: Context) -> Result<Response, Stop> {
         let due = self.due(held.proven)?;
+        let Due { payment, offer, resource, extensions, .. } = due;
+        let request = FacilitatorRequest { payment, offer, resource, extensions }.to_json();
+        let due = Due { request: request.as_deref(), ..due };
         // Nobody's call runs for a result that could not be given again if the answer is lost.
         match self.shared.used.ledger.take(held.store, held.reserved_at).await {
             Ok(true) => {}
@@ -198,7 +201,7 @@ impl Admitted<'_> {
             }
         };
         if charge.first {
-            let receipt = self.settle(held, charge, from_block, None).await?;
+            let receipt = self.settle(held, charge, due, from_block, None).await?;
             context.paid = context.paid.map(|paid| Paid { transaction: Some(receipt.transaction), ..paid });
             return self.rerun(held, &receipt, input, context).await;
         }
@@ -210,7 +213,7 @@ impl Admitted<'_> {
             }
         };
         let result = StoredResult { status: StatusCode::OK.as_u16(), content_type: JSON.to_owned(), body: output };
-        let receipt = self.settle(held, charge, from_block, Some(&result)).await?;
+        let receipt = self.settle(held, charge, due, from_block, Some(&result)).await?;
         self.report(UsageProof::of_settlement(&held.proven.payment, receipt.transaction), took).await;
         Ok(self.reply(held.proven, result.body, receipt.transaction, Some(held)))
     }
@@ -304,7 +307,7 @@ impl Admitted<'_> {
         let resource = self.tool.gate.terms.as_ref().map(|terms| terms.paywall().resource());
         let offer = self.offer(proven).ok_or_else(|| self.challenge(codes::payment::NO_MATCHING_OFFER))?;
         let extensions = self.tool.gate.terms.as_ref().map_or(&[][..], |terms| terms.paywall().extensions());
-        Ok(Due { payment: &proven.payment, offer, resource, extensions })
+        Ok(Due { payment: &proven.payment, offer, resource, extensions, request: None })
     }
 
     /// Until when a reservation belongs to this call. Of a call that costs nothing, for as long as the signature is good: it is used up,

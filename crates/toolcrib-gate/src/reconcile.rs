@@ -63,7 +63,8 @@ pub(crate) async fn once(shared: &Shared, tools: &[Arc<Served>]) -> Reconciled {
         let read = read_facilitator_request(&entry.note);
         let seen = match &read {
             Ok((payment, offer)) => {
-                charge.settle.look_up(Due { payment, offer, resource: None, extensions: &[] }, &record(&entry)).await
+                let due = Due { payment, offer, resource: None, extensions: &[], request: None };
+                charge.settle.look_up(due, &record(&entry)).await
             }
             Err(_) => Found::Unclear { detail: "what was written down about a settlement cannot be read".to_owned() },
         };

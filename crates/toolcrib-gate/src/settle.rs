@@ -37,6 +37,8 @@ pub struct Due<'p> {
     pub resource: Option<&'p Resource>,
     /// The extensions of the challenge.
     pub extensions: &'p [(String, Raw)],
+    /// All of this as a facilitator is asked about it, if it is written already.
+    pub request: Option<&'p str>,
 }
 
 /// Whoever moves the money of payments.

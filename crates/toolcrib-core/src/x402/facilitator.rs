@@ -19,6 +19,9 @@ use crate::json::{Kind, Object};
 /// few KiB.
 pub const MAX_FACILITATOR_BYTES: usize = 64 * 1024;
 
+/// What a request takes if its extensions are small.
+const USUAL_BYTES: usize = 2_048;
+
 /// Most kinds of payment that are looked at: two versions on more networks than facilitators serve.
 pub const MAX_KINDS: usize = 256;
 
@@ -40,20 +43,18 @@ impl FacilitatorRequest<'_> {
     /// `None` when version 1 has no name for the network.
     pub fn to_json(&self) -> Option<String> {
         let Self { payment, offer, resource, extensions } = *self;
-        let extensions = extensions.iter().filter(|(name, _)| name != payment_id::EXTENSION).cloned().collect();
-        let offer = Offer { resource: offer.resource.clone().or_else(|| resource.cloned()), ..offer.clone() };
-        let mut out = String::new();
+        let extensions = extensions.iter().filter(|(name, _)| name != payment_id::EXTENSION);
+        let mut out = String::with_capacity(USUAL_BYTES);
         let mut object = ObjectWriter::open(&mut out);
         object.number("x402Version", payment.version.number().into());
-        let payload = payment.write(Some(&offer), resource, &extensions, &payment.signature.canonical())?;
-        object.key("paymentPayload").push_str(&payload);
+        payment.write(Some(offer), resource, extensions, &payment.signature.canonical(), object.key("paymentPayload"))?;
         let requirements = object.key("paymentRequirements");
         match payment.version {
             Version::V1 => {
                 let name = payment.version.network_text(&offer.network)?;
-                v1::write_offer(&v1::complete(&offer, resource), name, requirements);
+                v1::write_offer(&v1::complete(offer, resource), name, requirements);
             }
-            Version::V2 => v2::write_offer(&offer, requirements),
+            Version::V2 => v2::write_offer(offer, requirements),
         }
         object.close();
         Some(out)

@@ -409,7 +409,7 @@ impl<'o> ObjectWriter<'o> {
         self.key(key).push_str(&number.to_string());
     }
 
-    fn members(&mut self, members: &Members) {
+    fn members<'m>(&mut self, members: impl IntoIterator<Item = &'m (String, Raw)>) {
         for (key, value) in members {
             self.key(key).push_str(&value.0);
         }

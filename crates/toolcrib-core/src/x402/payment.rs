@@ -9,7 +9,7 @@ use std::fmt;
 use alloy_primitives::{Address, B256};
 
 use super::read::{EIP3009, Need, Reader, Words, read_message};
-use super::{EXACT, Members, ObjectWriter, Offer, Resource, Signature, Version, header, v2};
+use super::{EXACT, Members, ObjectWriter, Offer, Raw, Resource, Signature, Version, header, v2};
 use crate::caip::ChainId;
 use crate::codes::{payment as code, x402};
 use crate::finding::{Finding, Severity};
@@ -114,7 +114,9 @@ impl Payment {
     /// The payment as JSON in the shape of its version. `None` when version 1 has no name for the network, or version 2 no
     /// offer to repeat.
     pub fn to_json(&self) -> Option<String> {
-        self.write(self.accepted.as_ref(), self.resource.as_ref(), &self.extensions, &self.signature)
+        let mut out = String::new();
+        self.write(self.accepted.as_ref(), self.resource.as_ref(), self.extensions.iter(), &self.signature, &mut out)?;
+        Some(out)
     }
 
     /// The value of the header [`Version::payment_header`]. `None` as in [`to_json`](Self::to_json), or when it would exceed
@@ -124,15 +126,15 @@ impl Payment {
     }
 
     /// Writes the payment with another offer, resource and signature than its own.
-    pub(super) fn write(
+    pub(super) fn write<'e>(
         &self,
         accepted: Option<&Offer>,
         resource: Option<&Resource>,
-        extensions: &Members,
+        extensions: impl Iterator<Item = &'e (String, Raw)>,
         signature: &Signature,
-    ) -> Option<String> {
-        let mut out = String::new();
-        let mut object = ObjectWriter::open(&mut out);
+        out: &mut String,
+    ) -> Option<()> {
+        let mut object = ObjectWriter::open(out);
         object.number("x402Version", self.version.number().into());
         match self.version {
             Version::V1 => {
@@ -147,13 +149,14 @@ impl Payment {
             }
         }
         self.write_payload(signature, object.key("payload"));
-        if self.version == Version::V2 && !extensions.is_empty() {
+        let mut extensions = extensions.peekable();
+        if self.version == Version::V2 && extensions.peek().is_some() {
             let mut members = ObjectWriter::open(object.key("extensions"));
             members.members(extensions);
             members.close();
         }
         object.close();
-        Some(out)
+        Some(())
     }
 
     fn write_payload(&self, signature: &Signature, out: &mut String) {

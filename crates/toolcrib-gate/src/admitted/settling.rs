@@ -1,5 +1,7 @@
 //! Moving the money of a call, and writing down how that ended.
 
+use std::borrow::Cow;
+
 use alloy_primitives::B256;
 use axum::http::StatusCode;
 use tokio::time::Instant;
@@ -11,8 +13,11 @@ use super::{Admitted, Held, SETTLEMENT_SECONDS, settled};
 use crate::answer::{self, Refusal, Stop};
 use crate::endpoint::RETRY_SECONDS;
 use crate::metrics::End;
-use crate::settle::{Found, Journal as _, Outcome, Record};
+use crate::settle::{Due, Found, Journal as _, Outcome, Record};
 use crate::tools::Charge;
+
+/// Longest request to a facilitator that is written down as it is. A longer one has extensions, which no settlement needs.
+const NOTE_BYTES: usize = 1_536;
 
 impl Admitted<'_> {
     /// Writes the intention down, moves the money, and writes down how that ended.
@@ -20,13 +25,12 @@ impl Admitted<'_> {
         &self,
         held: &Held<'_>,
         charge: &Charge,
+        due: Due<'_>,
         from_block: Option<u64>,
         result: Option<&StoredResult>,
     ) -> Result<Receipt, Stop> {
-        let due = self.due(held.proven)?;
-        let request = FacilitatorRequest { payment: due.payment, offer: due.offer, resource: None, extensions: &[] };
         // Only payments that can be written down are matched with an offer.
-        let note = request.to_json().ok_or_else(|| Refusal::new(StatusCode::PAYMENT_REQUIRED, codes::payment::NETWORK))?;
+        let note = note(due).ok_or_else(|| Refusal::new(StatusCode::PAYMENT_REQUIRED, codes::payment::NETWORK))?;
         let began = self.shared.clock.now();
         let running = if charge.first { self.tool.time.as_secs().try_into().unwrap_or(i64::MAX) } else { 0 };
         let lease_until = began.plus(SETTLEMENT_SECONDS.saturating_add(running));
@@ -92,4 +96,12 @@ impl Admitted<'_> {
         }
         receipt
     }
+}
+
+/// What a settlement is found again with: a request to a facilitator.
+fn note(due: Due<'_>) -> Option<Cow<'_, str>> {
+    if let Some(request) = due.request.filter(|request| request.len() <= NOTE_BYTES) {
+        return Some(Cow::Borrowed(request));
+    }
+    FacilitatorRequest { payment: due.payment, offer: due.offer, resource: None, extensions: &[] }.to_json().map(Cow::Owned)
 }

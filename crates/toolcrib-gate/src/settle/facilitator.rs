@@ -3,6 +3,7 @@
 //! What it answers is judged by [`toolcrib_core::x402`]; here is what it is asked, how long that may take, and what a connection that
 //! breaks means. A facilitator is believed, unless there are nodes: then what it says has to be on the chain.
 
+use std::borrow::Cow;
 use std::error::Error as StdError;
 use std::fmt;
 use std::future::Future;
@@ -494,13 +495,14 @@ fn pause(chain: &Chain) -> Duration {
 }
 
 /// The body for `/verify` and `/settle`, or why there never will be one.
-fn request(due: Due<'_>) -> Result<String, &'static str> {
-    let Due { payment, offer, resource, extensions } = due;
+fn request(due: Due<'_>) -> Result<Cow<'_, str>, &'static str> {
+    let Due { payment, offer, resource, extensions, request } = due;
     // A transfer of nothing proves who calls; sending it in would only use it up.
     if payment.authorization.value.is_zero() {
         return Err("zero_value");
     }
-    FacilitatorRequest { payment, offer, resource, extensions }.to_json().ok_or("unsupported_network")
+    let write = || FacilitatorRequest { payment, offer, resource, extensions }.to_json().map(Cow::Owned);
+    request.map(Cow::Borrowed).or_else(write).ok_or("unsupported_network")
 }
 
 /// Silence is what a facilitator does while it waits for a block, so the whole bounds it and nothing shorter.

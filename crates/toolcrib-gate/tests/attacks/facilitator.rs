@@ -111,7 +111,11 @@ impl Desk {
         let Ok((payment, offer)) = read_facilitator_request(body) else { return (StatusCode::BAD_REQUEST, "{}".to_owned()) };
         let payer = Some(ChainAddress::evm(payment.authorization.from));
         let answer = |is_valid, reason| VerifyResponse { is_valid, reason, message: None, payer }.to_json();
-        match self.settlement.verify(Due { payment: &payment, offer: &offer, resource: None, extensions: &[] }).await {
+        match self
+            .settlement
+            .verify(Due { payment: &payment, offer: &offer, resource: None, extensions: &[], request: None })
+            .await
+        {
             Verdict::Good { .. } => (StatusCode::OK, answer(true, None)),
             Verdict::Used => (StatusCode::OK, answer(false, Some("nonce_already_used".to_owned()))),
             Verdict::Bad { reason } => (StatusCode::OK, answer(false, Some(reason))),
@@ -124,7 +128,7 @@ impl Desk {
         let failed = |reason: &str| SettleResponse::failed(&payment, reason);
         let response = match self
             .settlement
-            .settle(Due { payment: &payment, offer: &offer, resource: None, extensions: &[] }, &Unrecorded)
+            .settle(Due { payment: &payment, offer: &offer, resource: None, extensions: &[], request: None }, &Unrecorded)
             .await
         {
             Outcome::Settled { transaction } => SettleResponse::settled(&payment, transaction),

@@ -330,5 +330,5 @@ pub(crate) fn signed_in(
 }
 
 pub(crate) fn due<'d>(payment: &'d Payment, offer: &'d Offer) -> Due<'d> {
-    Due { payment, offer, resource: None, extensions: &[] }
+    Due { payment, offer, resource: None, extensions: &[], request: None }
 }
