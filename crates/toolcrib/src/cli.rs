@@ -18,7 +18,7 @@ use crate::commands::init;
 use crate::commands::onchain::agt::AgtCommand;
 use crate::commands::onchain::contracts::ContractsCommand;
 use crate::commands::onchain::wallet::WalletCommand;
-use crate::commands::onchain::{look, publish, write};
+use crate::commands::onchain::{look, pause, publish, write};
 use crate::commands::serving::{dry_run, serve};
 use crate::commands::trust::{diff, explain_hash, probe, verify, watch};
 use crate::kinds::ManifestKind;
@@ -121,7 +121,7 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Predicate(PredicateCommand),
     /// Close a tool to everybody for a while
-    Pause(write::Pause),
+    Pause(pause::Pause),
     /// Give a paused tool its former predicate back
     Resume(write::Change),
     /// Remove a tool for good

@@ -26,6 +26,11 @@ super::codes! {
         "--resume only goes on with what was begun with the same arguments, on the same chain and by the same signer. Finished work is not done again.",
         "leave --resume out to begin",
     }
+    NOT_PAUSED = "author.not_paused", Error, "Toolcrib" {
+        "the tool is not paused, or was not paused from here",
+        "Resuming gives a tool back the predicate that it had when it was paused. Which one that was is kept where `pause` ran, and counts only while the tool still has the predicate that `pause` gave it.",
+        "look at the tool with `toolcrib inspect`; `set-predicate` names a predicate by its address",
+    }
     NO_REGISTRATION = "author.no_registration", Error, "ERC-8257 §1 Tool Registry" {
         "the transaction registered no tool",
         "The transaction succeeded, but the contract did not announce a tool as a registry does.",

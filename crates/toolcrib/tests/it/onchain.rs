@@ -131,6 +131,58 @@ fn a_tool_from_its_registration_to_its_end() {
     assert!(world.run(&["inspect", "1"]).code(1).stdout.contains("removed by its creator"));
 }
 
+/// The predicate of a tool, or nothing if it is open.
+fn predicate(world: &World) -> Option<String> {
+    let shown: serde_json::Value = serde_json::from_str(&world.run(&["inspect", "1", "--json"]).stdout).expect("JSON");
+    shown["data"]["access_predicate"].as_str().map(str::to_owned)
+}
+
+#[test]
+fn resume_opens_nothing_that_is_not_paused() {
+    let world = World::new();
+    world.register(&[]).code(0);
+    assert_eq!(predicate(&world), None);
+    let refused = |why: &str| {
+        let before = predicate(&world);
+        let ran = world.sign(&["resume", "1"], "0").code(2);
+        assert!(ran.stderr.contains("author.not_paused"), "{why}: {}", ran.stderr);
+        assert_eq!(predicate(&world), before, "{why}");
+    };
+    refused("never paused");
+    // Without a terminal the answer is no.
+    assert!(world.run(&["pause", "1", "--dev-account", "0"]).code(2).stderr.contains("author.declined"));
+    refused("a pause that was declined");
+    // Stopped before anything was signed: this account may not change the tool.
+    world.sign(&["pause", "1"], "1").code(2);
+    world.sign(&["pause", "1", "--dry-run"], "0").code(0);
+    world.sign(&["pause", "1", "--calldata"], "0").code(0);
+    refused("a pause that was not signed");
+
+    let gate = "0x2000000000000000000000000000000000000001";
+    // PUSH1 1; PUSH1 0; MSTORE; PUSH1 32; PUSH1 0; RETURN: yes to every question.
+    world.set_code(gate, "0x600160005260206000f3");
+    world.sign(&["set-predicate", "1", gate], "0").code(0);
+    refused("gated since");
+    world.sign(&["pause", "1"], "0").code(0);
+    let deny = predicate(&world).expect("paused");
+    assert_eq!(world.sign(&["pause", "1"], "0").code(0).stdout, "already paused\n");
+    assert!(world.run(&["resume", "1", "--dev-account", "0"]).code(2).stderr.contains("author.declined"));
+    world.sign(&["resume", "1", "--dry-run"], "0").code(0);
+    world.sign(&["resume", "1"], "0").code(0);
+    assert_eq!(predicate(&world).as_deref(), Some(gate), "what it had when it was paused");
+    refused("resumed");
+
+    world.sign(&["pause", "1"], "0").code(0);
+    world.sign(&["set-predicate", "1", gate], "0").code(0);
+    refused("changed since");
+    // Paused with another's file: the former predicate is not known here.
+    world.sign(&["set-predicate", "1", "open"], "0").code(0);
+    world.sign(&["set-predicate", "1", &deny], "0").code(0);
+    world.sandbox.write("elsewhere/keep", "");
+    let ran = world.sign(&["resume", "1", "--state-dir", "elsewhere"], "0").code(2);
+    assert!(ran.stderr.contains("was not paused from here"), "{}", ran.stderr);
+}
+
 // req: CREATOR-005, CLI-006, PRED-026
 #[test]
 fn nothing_is_signed_that_could_not_verify() {

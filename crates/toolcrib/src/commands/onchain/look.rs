@@ -13,6 +13,7 @@ use crate::kinds::parse_address;
 use crate::onchain::{OnChain, failed};
 use crate::outcome::{Done, Exit, Failure, Stop};
 use crate::printer::{Printer, shown};
+use crate::secrets;
 
 /// Arguments of commands about one tool.
 #[derive(Args, Debug)]
@@ -152,7 +153,7 @@ pub(crate) async fn access(arguments: &AccessOf, printer: &mut Printer) -> Resul
 /// What is shown to a predicate is shown to the node and perhaps to everybody, so a secret is stopped here.
 pub(crate) fn refuse_secret(data: &Bytes) -> Result<(), Failure> {
     let own = [env::TOOLCRIB_PRIVATE_KEY, env::TOOLCRIB_PASSWORD].into_iter().find(|name| {
-        let Some(value) = std::env::var(name).ok().filter(|value| !value.is_empty()) else { return false };
+        let Some(value) = secrets::var(name) else { return false };
         let bytes = value.parse::<Bytes>().unwrap_or_default();
         let holds = |secret: &[u8]| !secret.is_empty() && data.windows(secret.len()).any(|window| window == secret);
         holds(&bytes) || holds(value.as_bytes())

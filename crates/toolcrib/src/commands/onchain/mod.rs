@@ -4,6 +4,7 @@ pub(crate) mod agt;
 pub(crate) mod contracts;
 mod gate;
 pub(crate) mod look;
+pub(crate) mod pause;
 pub(crate) mod publish;
 mod serving;
 pub(crate) mod wallet;

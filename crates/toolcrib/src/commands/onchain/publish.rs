@@ -16,7 +16,7 @@ use toolcrib_verify::{Depth, Onchain, Verifier};
 
 use super::gate::{self, GateArguments};
 use super::serving::{Commitment, check_file, compare_served};
-use super::work::{journal, nothing_to_resume, perform, show as show_work, stopped};
+use super::work::{NOTHING_BEFORE, journal, nothing_to_resume, perform, show as show_work, stopped};
 use crate::commands::trust::verify::{data, exit_of};
 use crate::commands::trust::{Reach, show, verifier};
 use crate::onchain::{OnChain, Signing, Writing, failed};
@@ -97,7 +97,7 @@ pub(crate) async fn run(arguments: &Publish, printer: &mut Printer) -> Result<Do
             // Begun by another command, it has a lock of its own.
             let _lock = if entry.id == subject.journal_id() { None } else { Some(journal.lock(&entry.id).map_err(stopped)?) };
             regate(&mut entry, &gate);
-            let id = perform(&registry, wallet, &journal, &mut entry, writing, printer).await?;
+            let id = perform(&registry, wallet, &journal, &mut entry, NOTHING_BEFORE, writing, printer).await?;
             let config = registry.config(id).await.map_err(failed)?;
             if named.is_none_or(|named| named == id) {
                 found = Some(Found { id, config });
@@ -147,7 +147,7 @@ async fn commit(
     if let Some(done) = show_work(subject.registry, wallet, entry.tool, &steps, writing, printer).await? {
         return Ok(Err(done));
     }
-    perform(subject.registry, wallet, journal, &mut entry, writing, printer).await.map(Ok)
+    perform(subject.registry, wallet, journal, &mut entry, NOTHING_BEFORE, writing, printer).await.map(Ok)
 }
 
 /// Verifies the tool as a stranger would, now. Only that is the answer; nothing of it is kept.

@@ -6,9 +6,10 @@ use toolcrib_chain::wallet::{Cost, LocalWallet, Wallet};
 use toolcrib_core::codes;
 
 use crate::env;
-use crate::onchain::{Signing, failed, keystore};
+use crate::onchain::{Signing, failed, from_environment, keystore};
 use crate::outcome::{Done, Exit, Failure, Stop};
 use crate::printer::{Printer, shown};
+use crate::secrets;
 
 /// What to do with wallets.
 #[derive(Debug, Subcommand)]
@@ -50,7 +51,7 @@ pub(crate) fn run(command: &WalletCommand, printer: &mut Printer) -> Result<Done
         WalletCommand::Import(named) => {
             let key = match named.key_fd {
                 Some(number) => LocalWallet::from_fd(number),
-                None => LocalWallet::from_env(env::TOOLCRIB_PRIVATE_KEY),
+                None => from_environment(),
             };
             keep(named, key.map_err(|error| failed(error.into()))?, printer)
         }
@@ -78,7 +79,7 @@ pub(crate) fn run(command: &WalletCommand, printer: &mut Printer) -> Result<Done
 fn keep(named: &Named, key: LocalWallet, printer: &mut Printer) -> Result<Done, Stop> {
     let signing = Signing { wallet: None, password_fd: named.password_fd, key_fd: None, mnemonic_fd: None, dev_account: None };
     let password = signing.password("new password")?;
-    if named.password_fd.is_none() && std::env::var_os(env::TOOLCRIB_PASSWORD).is_none() {
+    if named.password_fd.is_none() && secrets::var(env::TOOLCRIB_PASSWORD).is_none() {
         let again = signing.password("the same again")?;
         if again.expose() != password.expose() {
             return Err(Failure::new(codes::cli::USAGE, "the two passwords differ").hint("type the same password twice").into());

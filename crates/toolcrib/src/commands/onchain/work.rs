@@ -17,17 +17,25 @@ use crate::outcome::{Done, Exit, Failure, Stop};
 use crate::printer::{Printer, shown};
 
 /// What is to be done, and the name that it has in the journal.
-pub(crate) struct Work {
+pub(crate) struct Work<'w> {
     pub(crate) id: String,
     pub(crate) tool: Option<U256>,
     pub(crate) steps: Vec<Step>,
+    /// What has to succeed after the user has agreed and before anything is signed.
+    pub(crate) before_signing: BeforeSigning<'w>,
 }
+
+/// May be called once for each transaction.
+pub(crate) type BeforeSigning<'w> = &'w (dyn Fn() -> Result<(), Failure> + Sync);
+
+/// Nothing has to be done before signing.
+pub(crate) const NOTHING_BEFORE: BeforeSigning<'static> = &|| Ok(());
 
 /// Does work, or goes on with it where it stopped, and prints the tool.
 pub(crate) async fn execute(
     registry: &Registry,
     wallet: &dyn Wallet,
-    work: Work,
+    work: Work<'_>,
     writing: &Writing,
     printer: &mut Printer,
 ) -> Result<Done, Stop> {
@@ -45,7 +53,7 @@ pub(crate) async fn execute(
         _ if writing.resume => return Err(nothing_to_resume().into()),
         _ => Entry::new(work.id, registry.chain().chain_id(), registry.address(), wallet.address(), work.tool, work.steps),
     };
-    let tool = perform(registry, wallet, &journal, &mut entry, writing, printer).await?;
+    let tool = perform(registry, wallet, &journal, &mut entry, work.before_signing, writing, printer).await?;
     let reference = registry.reference(tool).to_string();
     printer.result(&format!("{reference}\n"))?;
     Ok(Done::new(Exit::Yes, json!({ "tool": reference, "id": tool.to_string() })))
@@ -88,11 +96,13 @@ pub(crate) async fn perform(
     wallet: &dyn Wallet,
     journal: &Journal,
     entry: &mut Entry,
+    before_signing: BeforeSigning<'_>,
     writing: &Writing,
     printer: &mut Printer,
 ) -> Result<U256, Stop> {
     let mut asked = writing.yes;
     let mut is_waiting = false;
+    let mut failure = None;
     let outcome = run(registry, wallet, journal, entry, |event| {
         // Notes that cannot be written must not stop what has begun.
         let mut say = |text: String| drop(printer.note(&text));
@@ -101,7 +111,10 @@ pub(crate) async fn perform(
                 if !asked {
                     asked = confirm(&format!("sign and pay at most {} for gas?", format_ether(prepared.most_cost())));
                 }
-                return asked;
+                if asked {
+                    failure = before_signing().err();
+                }
+                return asked && failure.is_none();
             }
             Event::Sent { index, signed } => say(format!("sent {}: {}", index + 1, signed.hash)),
             Event::Waiting { block } if !is_waiting => {
@@ -118,7 +131,7 @@ pub(crate) async fn perform(
     })
     .await;
     outcome.map_err(|error| {
-        let failure = stopped(error);
+        let failure = failure.unwrap_or_else(|| stopped(error));
         if entry.tool.is_none() && !entry.is_begun() {
             return failure.into();
         }

@@ -19,6 +19,7 @@ use toolcrib_verify::{Depth, Onchain, Verifier};
 
 use super::{Reach, show, verifier};
 use crate::clock::SystemClock;
+use crate::files;
 use crate::input::Source;
 use crate::kinds::parse_address;
 use crate::onchain::{OnChain, failed};
@@ -161,9 +162,7 @@ pub(crate) fn save(path: &Path, evidence: &Evidence) -> Result<(), Failure> {
     let unwritable =
         |error: &dyn std::fmt::Display| Failure::new(codes::cli::OUTPUT, format!("cannot write {}: {error}", path.display()));
     let text = serde_json::to_string_pretty(evidence).map_err(|error| unwritable(&error))?;
-    let mut partial = path.as_os_str().to_owned();
-    partial.push(".partial");
-    fs::write(&partial, text).and_then(|()| fs::rename(&partial, path)).map_err(|error| unwritable(&error))
+    files::write(path, text.as_bytes()).map_err(|error| unwritable(&error))
 }
 
 /// The exit code that a report stands for.

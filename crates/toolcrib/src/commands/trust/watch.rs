@@ -4,7 +4,7 @@
 //! after a change was printed and the webhook told: what nobody heard of is found again.
 
 use std::fs::{self, File};
-use std::io::{ErrorKind, Read, Write};
+use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -24,9 +24,11 @@ use super::webhook::Webhook;
 use super::{Reach, verifier, verify};
 use crate::clock::SystemClock;
 use crate::env;
+use crate::files;
 use crate::onchain::{OnChain, failed, state_dir};
 use crate::outcome::{Done, Exit, Failure, Stop};
 use crate::printer::{Paint, Printer, shown};
+use crate::secrets;
 
 /// Version of the events and of what a webhook is sent. It changes when a field changes its meaning or goes away.
 const EVENT_VERSION: u32 = 1;
@@ -145,8 +147,7 @@ impl Post {
         if arguments.pin.is_some() && arguments.tools.len() > 1 {
             return Err(usage("--pin is the hash of one manifest", "watch one tool, or leave it out"));
         }
-        let setting =
-            arguments.webhook.clone().or_else(|| std::env::var(env::TOOLCRIB_WEBHOOK).ok().filter(|url| !url.is_empty()));
+        let setting = arguments.webhook.clone().or_else(|| secrets::var(env::TOOLCRIB_WEBHOOK));
         let path = match &arguments.state {
             Some(path) => path.clone(),
             None => state_dir()?.join("watch.json"),
@@ -334,17 +335,11 @@ fn save(path: &Path, memory: &Memory) -> Result<(), Failure> {
     let unwritable =
         |error: &dyn std::fmt::Display| Failure::new(codes::cli::UNWRITABLE, format!("cannot write {}: {error}", path.display()));
     let text = memory.to_json().map_err(|error| unwritable(&error))?;
-    let mut partial = path.as_os_str().to_owned();
-    partial.push(".partial");
     let write = || {
         if let Some(folder) = path.parent().filter(|folder| *folder != Path::new("")) {
             fs::create_dir_all(folder)?;
         }
-        let mut file = File::create(&partial)?;
-        file.write_all(text.as_bytes())?;
-        // A power cut must not leave an empty file under the name of a full one.
-        file.sync_all()?;
-        fs::rename(&partial, path)
+        files::write(path, text.as_bytes())
     };
     write().map_err(|error| unwritable(&error))
 }
