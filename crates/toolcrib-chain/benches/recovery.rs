@@ -34,7 +34,7 @@ fn main() {
                 nonce: keccak256(number.to_be_bytes()),
             };
             let digest = payment.digest(TransferKind::Transfer, &domain);
-            let cleared = Scope::offline(8453).clear(&wallet).expect("allowed");
+            let cleared = Scope::impersonated(8453).clear(&wallet).expect("allowed");
             let signature = runtime.block_on(wallet.sign_digest(digest, cleared)).expect("signed");
             (payment, digest, signature.canonical())
         })

@@ -129,11 +129,6 @@ impl Network {
     pub fn caip2(&self) -> String {
         format!("eip155:{}", self.chain_id)
     }
-
-    /// Whether keys of development accounts must not sign here, because what they sign has value.
-    pub fn is_public(&self) -> bool {
-        self.chain_id != LOCAL.chain_id
-    }
 }
 
 /// The number that local development chains use.
@@ -356,12 +351,5 @@ mod tests {
             assert_eq!(network.registry, REGISTRY);
             assert_eq!(network.predicates, PREDICATES);
         }
-    }
-
-    #[test]
-    fn only_31337_is_not_public() {
-        assert!(!LOCAL.is_public());
-        assert!(Network::unlisted(1337).is_public(), "a number that somebody else may use counts as public");
-        assert!(Network::ALL.iter().filter(|network| !network.is_local).all(Network::is_public));
     }
 }

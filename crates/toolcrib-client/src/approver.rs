@@ -2,12 +2,13 @@
 
 use std::fmt;
 
+use alloy_primitives::Address;
 use async_trait::async_trait;
 use toolcrib_core::caip::ToolRef;
 use toolcrib_core::finding::Finding;
 use toolcrib_core::schema::Prefilled;
 
-use crate::{SignInTerms, Terms};
+use crate::{SignInTerms, Terms, Usdc};
 
 /// What somebody has to agree to. All text of tools in it is foreign: escape it before it is shown.
 #[derive(Clone, Debug)]
@@ -19,6 +20,10 @@ pub enum Question<'q> {
         tool: Option<ToolRef>,
         /// What would be paid.
         terms: Terms,
+        /// The account that would sign and pay.
+        account: Address,
+        /// The amount up to which nobody is asked.
+        ask_above: Usdc,
     },
     /// The endpoint asks for something else than the manifest states.
     Differs {
@@ -26,6 +31,8 @@ pub enum Question<'q> {
         tool: ToolRef,
         /// What it asks for. Agreeing is to exactly this.
         asked: Terms,
+        /// The account that would sign and pay.
+        account: Address,
         /// In what it differs.
         findings: &'q [Finding],
     },

@@ -157,6 +157,11 @@ impl Client {
         Ok(())
     }
 
+    /// The account that signs; `None` without a wallet.
+    pub fn account(&self) -> Option<Address> {
+        self.inner.wallet.as_ref().map(|wallet| wallet.address())
+    }
+
     /// Where signatures for a chain are valid. A local chain that carries a public number takes development keys only.
     pub(crate) async fn scope(&self, chain: u64) -> Result<Scope, CallError> {
         Ok(match self.inner.chains.get(&chain) {

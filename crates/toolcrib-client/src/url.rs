@@ -8,7 +8,6 @@ use toolcrib_core::url::HttpsUrl;
 use toolcrib_core::x402::Challenge;
 use toolcrib_core::x402::asset::is_test_chain;
 
-use crate::approver::Question;
 use crate::denial::Subject;
 use crate::steps::{Basis, Candidate, Fit, Request, check_size, no_answer, payable, read_challenge, wanted};
 use crate::{CallError, CallMethod, Called, Client, Consent, ServerWords, SignInRequest, Terms, Usdc};
@@ -94,9 +93,8 @@ impl Client {
         if let Some(spend) = &spend {
             let terms = candidate.terms;
             let is_agreed = policy.yes || policy.terms == Some(terms);
-            let question = Question::Spend { tool: None, terms };
-            if self.inner.policy.asks(spend.amount) && !is_agreed && !self.inner.approver.approve(&question).await {
-                return Err(CallError::NotApproved { terms });
+            if !is_agreed {
+                self.ask_to_spend(None, terms, spend).await?;
             }
             self.check_domain(candidate.token).await?;
         }

@@ -150,6 +150,9 @@ impl Scope {
         if self.place == Place::Impersonated && !DEV_ACCOUNTS.contains(&address) {
             return Err(WalletError::DevChain { address });
         }
+        if self.place == Place::Public && DEV_ACCOUNTS.contains(&address) {
+            return Err(WalletError::PublishedKey { address });
+        }
         Ok(Cleared { address, chain_id: self.chain_id })
     }
 
@@ -267,6 +270,12 @@ pub enum WalletError {
         /// Who wanted to sign.
         address: Address,
     },
+    /// Everybody has this key.
+    #[error("the key of {address} is published: it signs on development chains only")]
+    PublishedKey {
+        /// Who wanted to sign.
+        address: Address,
+    },
     /// The wallet said no.
     #[error("the wallet did not sign: {reason}")]
     Refused {
@@ -294,6 +303,7 @@ impl WalletError {
             Self::BadName => wallet::BAD_NAME,
             Self::Io { .. } => wallet::IO,
             Self::DevChain { .. } => wallet::DEV_CHAIN,
+            Self::PublishedKey { .. } => wallet::PUBLISHED_KEY,
             Self::Refused { .. } => wallet::REFUSED,
         }
     }

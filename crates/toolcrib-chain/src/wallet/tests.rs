@@ -197,6 +197,12 @@ async fn a_local_chain_with_a_public_number_takes_development_accounts_only() {
     for scope in [Scope::offline(8453), Scope::offline(31_337), Scope::impersonated(31_337), Scope::DOCUMENT] {
         assert_eq!(code(scope.clear(&own)), "ok");
     }
+    for chain in [1, 8453, 84_532, 11_155_111, 1_337] {
+        assert_eq!(code(Scope::offline(chain).clear(&development)), "wallet.published_key", "{chain}");
+    }
+    for scope in [Scope::offline(31_337), Scope::DOCUMENT] {
+        assert_eq!(code(scope.clear(&development)), "ok");
+    }
     let cleared = impersonated.clear(&development).expect("one of the ten");
     // Leave for one account is no leave for another.
     let cleared_for_other = own.sign_digest(B256::ZERO, cleared).await;

@@ -155,7 +155,7 @@ async fn a_signed_proof_opens_the_door_for_its_signer_only_on(world: World) {
     let digest = proof.digest(&domain);
     assert_eq!(predicate.digest(id, HOLDER, proof.deadline).await.expect("an answer"), digest, "as the contract computes it");
     let sign = async |proof: AccessProof, domain: &Domain| {
-        let cleared = Scope::offline(domain.chain_id().to()).clear(&wallet).expect("allowed");
+        let cleared = Scope::impersonated(domain.chain_id().to()).clear(&wallet).expect("allowed");
         wallet.sign_typed_data(&proof.typed_data(domain), cleared).await.expect("signed")
     };
     let signature = sign(proof, &domain).await;

@@ -111,9 +111,8 @@ impl Client {
         check_size(&candidate, &challenge)?;
         if let Some(spend) = &spend {
             let is_agreed = candidate.fit == Fit::Agreed || consent.yes || consent.max_price.is_some();
-            let (terms, question) = (candidate.terms, Question::Spend { tool: Some(tool), terms: candidate.terms });
-            if self.inner.policy.asks(spend.amount) && !is_agreed && !self.inner.approver.approve(&question).await {
-                return Err(CallError::NotApproved { terms });
+            if !is_agreed {
+                self.ask_to_spend(Some(tool), candidate.terms, spend).await?;
             }
             self.check_domain(candidate.token).await?;
         }
@@ -129,6 +128,16 @@ impl Client {
         let basis = Basis::Tool { verified: Box::new(verified), outputs };
         let approved = self.approved(basis, request, challenge, candidate, spend, exchanges).await?;
         Ok(Approved { bound, headers, subject, ..approved })
+    }
+
+    /// Asks about an amount that is above what is paid without asking.
+    pub(crate) async fn ask_to_spend(&self, tool: Option<ToolRef>, terms: Terms, spend: &Spend) -> Result<(), CallError> {
+        let policy = &self.inner.policy;
+        let question = Question::Spend { tool, terms, account: spend.payer, ask_above: policy.ask_above };
+        if policy.asks(spend.amount) && !self.inner.approver.approve(&question).await {
+            return Err(CallError::NotApproved { terms });
+        }
+        Ok(())
     }
 
     /// Gives leave to sign. The caller has done all checks but that of the budgets.

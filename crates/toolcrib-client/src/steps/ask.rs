@@ -221,7 +221,9 @@ impl Client {
         let Some(&asked) = asked.iter().find(|terms| !terms.amount.is_zero()).filter(|_| consent.terms.is_none()) else {
             return Err(error);
         };
-        if !self.inner.approver.approve(&Question::Differs { tool, asked, findings }).await {
+        // Without a wallet there is nothing to agree to.
+        let Some(account) = self.account() else { return Err(error) };
+        if !self.inner.approver.approve(&Question::Differs { tool, asked, account, findings }).await {
             return Err(error);
         }
         stated.agreed = Some(asked);

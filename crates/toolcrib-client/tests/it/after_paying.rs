@@ -38,7 +38,7 @@ impl Wallet for Unheard {
 async fn a_wallet_that_may_have_signed_leaves_the_payments_name() {
     let world = World::start().await;
     let tool = world.tool(priced, Arc::new(|_| challenge(Speaks::V2, vec![offer()]))).await;
-    let client = world.builder().wallet(Arc::new(Unheard(LocalWallet::development(1).unwrap()))).build();
+    let client = world.builder().wallet(Arc::new(Unheard(crate::world::caller()))).build();
     let result = client.call(tool.reference, &input(), &usual()).await;
     assert_eq!(code(&result), "wallet.io");
     let error = result.unwrap_err();

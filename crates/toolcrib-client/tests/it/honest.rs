@@ -163,7 +163,7 @@ async fn the_offer_is_chosen_by_order_policy_and_balance() {
     let mut policy = roomy();
     policy.chains = Some(vec![84_532]);
     assert_eq!(chain_of(&world.builder().wallet(Counting::new()).policy(policy).build()).await, 84_532, "the policy");
-    let poor = Counting::of(toolcrib_chain::wallet::LocalWallet::development(5).unwrap(), false);
+    let poor = Counting::of(toolcrib_chain::wallet::LocalWallet::random().unwrap(), false);
     assert_eq!(chain_of(&world.builder().wallet(poor).build()).await, 84_532, "the balance");
 }
 
@@ -273,7 +273,7 @@ async fn what_is_withdrawn_or_not_signed_comes_back() {
     assert_eq!(world.ledger.test_totals(crate::support::NOW).await.unwrap().day, Usdc::micro(PRICE));
     client.withdraw(approved).await.unwrap();
     assert_eq!(world.newest().await.unwrap().state, State::Released);
-    let refusing = Counting::of(toolcrib_chain::wallet::LocalWallet::development(1).unwrap(), true);
+    let refusing = Counting::of(crate::world::caller(), true);
     let refused = world.builder().wallet(refusing).build();
     assert_eq!(code(&refused.call(tool.reference, &input(), &usual()).await), "wallet.refused");
     let entries = world.ledger.newest(10).await.unwrap();
@@ -367,7 +367,7 @@ async fn an_impersonated_chain_takes_development_keys_only() {
     let client = world.builder().wallet(real.clone()).chain(chain.clone()).build();
     assert_eq!(code(&client.call(tool.reference, &input(), &usual()).await), "wallet.dev_chain");
     assert_eq!((real.signatures(), tool.calls().len()), (0, 1), "{}", real.address());
-    let client = world.builder().wallet(Counting::new()).chain(chain).build();
+    let client = world.builder().wallet(Counting::of(LocalWallet::development(1).unwrap(), false)).chain(chain).build();
     client.call(tool.reference, &input(), &usual()).await.unwrap();
 }
 

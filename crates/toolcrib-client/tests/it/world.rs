@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
+use alloy_primitives::{Address, B256, Bytes, U256, address, keccak256};
 use alloy_sol_types::SolValue;
 use async_trait::async_trait;
 use serde_json::{Value as Json, json};
@@ -12,7 +12,7 @@ use toolcrib_chain::network::Network;
 use toolcrib_chain::registry::Registry;
 use toolcrib_chain::rpc::{Chain, ChainConfig, NodeUrl};
 use toolcrib_chain::sign::{Domain, StrictSignature, TransferAuthorization, TransferKind};
-use toolcrib_chain::wallet::{Cleared, DEV_ACCOUNTS, LocalWallet, Wallet, WalletError};
+use toolcrib_chain::wallet::{Cleared, DEV_ACCOUNTS, LocalWallet, Secret, Wallet, WalletError};
 use toolcrib_client::ledger::{Entry, State};
 use toolcrib_client::{Approver, CallError, CallOptions, Called, Client, ClientBuilder, Ledger, Question, SpendPolicy, Usdc};
 use toolcrib_core::caip::{ChainId, ToolRef};
@@ -33,7 +33,7 @@ pub(crate) const CHAIN: u64 = 31_337;
 /// Who publishes tools.
 pub(crate) const CREATOR: Address = DEV_ACCOUNTS[0];
 /// Who calls them.
-pub(crate) const CALLER: Address = DEV_ACCOUNTS[1];
+pub(crate) const CALLER: Address = address!("9858EfFD232B4033E47d90003D41EC34EcaEda94");
 /// Who is paid.
 pub(crate) const RECIPIENT: Address = DEV_ACCOUNTS[3];
 /// Who has nothing to do with it.
@@ -57,7 +57,13 @@ impl Clock for Moving {
     }
 }
 
-/// A development account that counts what it signs.
+/// Whoever calls: no development account, since some offers are on public networks, where those do not sign.
+pub(crate) fn caller() -> LocalWallet {
+    let phrase = "abandon abandon abandon abandon abandon abandon abandon abandon abandon abandon abandon about";
+    LocalWallet::from_mnemonic(&Secret::new(phrase.to_owned()), None).expect("a phrase")
+}
+
+/// A wallet that counts what it signs.
 #[derive(Debug)]
 pub(crate) struct Counting {
     inner: LocalWallet,
@@ -67,7 +73,7 @@ pub(crate) struct Counting {
 
 impl Counting {
     pub(crate) fn new() -> Arc<Self> {
-        Self::of(LocalWallet::development(1).unwrap(), false)
+        Self::of(caller(), false)
     }
 
     pub(crate) fn of(inner: LocalWallet, refuses: bool) -> Arc<Self> {

@@ -98,8 +98,8 @@ super::codes! {
     }
     NOT_APPROVED = "call.not_approved", Error, "Toolcrib spend policy" {
         "nobody approved the call",
-        "The amount is above what is paid without asking, and whoever was asked did not agree, or nobody could be asked.",
-        "approve it, raise the amount that is paid without asking, or do not call",
+        "The amount is above what is paid without asking, and the answer was no, or there was no terminal to ask at. Without a terminal nothing is paid unless the user's settings have limits of their own.",
+        "answer at a terminal, agree beforehand with --yes or --max-price, or set spend.ask_above in the user's settings",
     }
     ABOVE_MAX_PRICE = "call.above_max_price", Error, "Toolcrib spend policy" {
         "the price is above the highest that was named for this call",

@@ -76,6 +76,11 @@ super::codes! {
         "A signature made there is valid on the real chain of that number too. The keys of the development accounts are known to everybody and hold nothing.",
         "use a development account, or give the local chain the number 31337",
     }
+    PUBLISHED_KEY = "wallet.published_key", Error, "Toolcrib wallets" {
+        "the ten development accounts do not sign on public networks",
+        "Their keys are published. Programs watch these accounts on every public network and take what arrives there, and a tool that one of them registers belongs to everybody.",
+        "use a wallet of your own, or a local development chain",
+    }
     REFUSED = "wallet.refused", Error, "Toolcrib wallets" {
         "the wallet did not sign",
         "The wallet refused, is locked, or cannot sign this kind of data.",

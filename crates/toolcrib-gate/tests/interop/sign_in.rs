@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rcgen::{CertificateParams, KeyPair};
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use toolcrib_chain::wallet::LocalWallet;
+use toolcrib_chain::wallet::{LocalWallet, Secret, Wallet as _};
 use toolcrib_client::{CallError, CallMethod, Client, Ledger, UrlPolicy};
 use toolcrib_core::url::HttpsUrl;
 use toolcrib_fetch::Untrusted;
@@ -64,7 +64,13 @@ struct Site {
 }
 
 impl Site {
-    async fn open(peers: &Peers, script: &str, settings: &[(&str, String)], only_chain: Option<u64>) -> Self {
+    async fn open(
+        peers: &Peers,
+        script: &str,
+        settings: &[(&str, String)],
+        only_chain: Option<u64>,
+        wallet: LocalWallet,
+    ) -> Self {
         let key = KeyPair::generate().expect("a key");
         let params = CertificateParams::new(vec![HOST.to_owned()]).expect("a name");
         let certificate = params.self_signed(&key).expect("a certificate");
@@ -77,7 +83,6 @@ impl Site {
         let location = Location::file(folder.path().join("ledger.db"));
         let ledger = Ledger::open(Database::open(&location).await.expect("a file")).await.expect("a ledger");
         let verifier = Verifier::new(door.clone(), Arc::new(SystemClock), "tests");
-        let wallet = LocalWallet::development(u32::try_from(HOLDER).expect("small")).expect("an account");
         let mut builder = Client::builder(verifier, door, ledger, Arc::new(SystemClock)).wallet(Arc::new(wallet));
         if let Some(chain) = only_chain {
             builder = builder.only_chain(chain);
@@ -99,31 +104,38 @@ impl Site {
     }
 }
 
+/// One whose key is not published: at these servers identity is signed for on public networks.
+fn own_wallet() -> LocalWallet {
+    let phrase = "abandon abandon abandon abandon abandon abandon abandon abandon abandon abandon abandon about";
+    LocalWallet::from_mnemonic(&Secret::new(phrase.to_owned()), None).expect("a phrase")
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn our_client_signs_in_at_a_stock_server() {
     let Some(peers) = Peers::find() else { return };
     let origin = |origin: &str| ("ORIGIN", origin.to_owned());
-    let site = Site::open(&peers, "v2/siwx-server.mjs", &[origin(&format!("https://{HOST}"))], None).await;
+    let site = Site::open(&peers, "v2/siwx-server.mjs", &[origin(&format!("https://{HOST}"))], None, own_wallet()).await;
     assert!(matches!(site.call("signed", false).await, Err(CallError::SignInNotApproved { .. })));
     for handled in 1..=2 {
         let called = site.call("signed", true).await.unwrap_or_else(|error| panic!("{error:?}"));
-        assert_eq!((called.output, called.identity), (Some(json!({"words": 3, "method": "POST"})), Some(account(HOLDER))));
+        assert_eq!((called.output, called.identity), (Some(json!({"words": 3, "method": "POST"})), Some(own_wallet().address())));
         assert!(called.paid.is_none());
         assert_eq!(site.stats().await["handled"], handled);
     }
     let events = site.stats().await["events"].clone();
     assert_eq!(events[0]["type"], "access_granted", "{events}");
-    assert_eq!(events[0]["address"], json!(account(HOLDER).to_checksum(None)), "{events}");
+    assert_eq!(events[0]["address"], json!(own_wallet().address().to_checksum(None)), "{events}");
     // With an end that is near, and on the chain that was named.
     let seconds = ("SECONDS_GOOD", "300".to_owned());
-    let limited = Site::open(&peers, "v2/siwx-server.mjs", &[origin(&format!("https://{HOST}")), seconds], Some(8453)).await;
+    let limited =
+        Site::open(&peers, "v2/siwx-server.mjs", &[origin(&format!("https://{HOST}")), seconds], Some(8453), own_wallet()).await;
     assert!(limited.call("signed", true).await.is_ok());
 
     // A server that is configured for another origin, or for a day, gets nothing.
-    let elsewhere = Site::open(&peers, "v2/siwx-server.mjs", &[origin("https://bank.example.com")], None).await;
+    let elsewhere = Site::open(&peers, "v2/siwx-server.mjs", &[origin("https://bank.example.com")], None, own_wallet()).await;
     let day = ("SECONDS_GOOD", "86400".to_owned());
-    let long = Site::open(&peers, "v2/siwx-server.mjs", &[origin(&format!("https://{HOST}")), day], None).await;
-    let other = Site::open(&peers, "v2/siwx-server.mjs", &[origin(&format!("https://{HOST}"))], Some(10)).await;
+    let long = Site::open(&peers, "v2/siwx-server.mjs", &[origin(&format!("https://{HOST}")), day], None, own_wallet()).await;
+    let other = Site::open(&peers, "v2/siwx-server.mjs", &[origin(&format!("https://{HOST}"))], Some(10), own_wallet()).await;
     for (site, code) in [(elsewhere, "sign_in.domain"), (long, "sign_in.lifetime"), (other, "call.other_network")] {
         let error = site.call("signed", true).await.expect_err("not signed");
         assert_eq!(error.code().id(), code);
@@ -136,14 +148,13 @@ async fn our_client_signs_in_at_a_gate_older_than_x402() {
     let Some(peers) = Peers::find() else { return };
     let world = World::start().await;
     let settings = |host: &str| [("HOST", host.to_owned()), ("RPC_URL", world.devchain.http_url())];
-    let site = Site::open(&peers, "v2/siwe-server.mjs", &settings(HOST), Some(CHAIN_ID)).await;
+    let site = Site::open(&peers, "v2/siwe-server.mjs", &settings(HOST), Some(CHAIN_ID), own_wallet()).await;
     assert!(matches!(site.call("gated", false).await, Err(CallError::SignInNotApproved { .. })));
     let called = site.call("gated", true).await.unwrap_or_else(|error| panic!("{error:?}"));
-    assert_eq!((called.output, called.identity), (Some(json!({"words": 3, "method": "POST"})), Some(account(HOLDER))));
-    let caller =
-        json!({ "address": account(HOLDER).to_checksum(None), "chainId": CHAIN_ID, "uri": format!("https://{HOST}/gated") });
+    assert_eq!((called.output, called.identity), (Some(json!({"words": 3, "method": "POST"})), Some(own_wallet().address())));
+    let caller = json!({ "address": own_wallet().address().to_checksum(None), "chainId": CHAIN_ID, "uri": format!("https://{HOST}/gated") });
     assert_eq!(site.stats().await["callers"], json!([caller]));
     // A gate that calls itself by another name does not take it, and is not asked a third time.
-    let elsewhere = Site::open(&peers, "v2/siwe-server.mjs", &settings("bank.example.com"), None).await;
+    let elsewhere = Site::open(&peers, "v2/siwe-server.mjs", &settings("bank.example.com"), None, own_wallet()).await;
     assert!(matches!(elsewhere.call("gated", true).await, Err(CallError::SignInRefused { .. })));
 }

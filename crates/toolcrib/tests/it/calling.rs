@@ -98,6 +98,13 @@ impl Shop {
 
     #[track_caller]
     pub(crate) fn call(&self, more: &[&str]) -> (i32, Value) {
+        let agrees = ["--yes", "--max-price", "--agree"].iter().any(|option| more.contains(option));
+        self.call_as_is(&[more, if agrees { &[] } else { &["--yes"] }].concat())
+    }
+
+    /// Calls without agreeing to anything beforehand. There is no terminal.
+    #[track_caller]
+    fn call_as_is(&self, more: &[&str]) -> (i32, Value) {
         self.json(&[&["call", &self.tool, "--input", INPUT, "--dev-account", "1"], more].concat())
     }
 
@@ -181,7 +188,7 @@ fn a_tool_is_called_and_paid_for() {
     assert_eq!((code, &plan["data"]["asks"], shop.balance()), (0, &json!(false), 0), "{plan:#}");
     assert!(plan["data"]["shown"].as_str().is_some_and(|shown| shown.starts_with("0.01 USDC")), "{plan:#}");
 
-    let ran = shop.run(&["call", &shop.tool, "--input", INPUT]).code(0);
+    let ran = shop.run(&["call", &shop.tool, "--input", INPUT, "--yes"]).code(0);
     let output: Value = serde_json::from_str(&ran.stdout).expect("stdout is the output alone");
     assert_eq!(output["tides"][0]["height_cm"], 187);
     assert!(
@@ -210,7 +217,7 @@ fn a_tool_is_called_and_paid_for() {
     let (code, refused) = shop.call(&["--yes"]);
     assert_eq!((code, &refused["data"]["code"]), (1, &json!("call.terms_differ")), "{refused:#}");
     let terms = refused["data"]["asked"][0]["terms"].as_str().expect("terms").to_owned();
-    let ran = shop.run(&["call", &shop.tool, "--input", INPUT]).code(1);
+    let ran = shop.run(&["call", &shop.tool, "--input", INPUT, "--yes"]).code(1);
     assert!(ran.stderr.contains(&format!("--agree {terms}")) && ran.stderr.contains("hint"), "{}", ran.stderr);
     let (code, _) = shop.call(&["--agree", &terms]);
     assert_eq!((code, shop.balance()), (0, 4 * PRICE));
@@ -251,7 +258,7 @@ fn a_lost_answer_is_found_on_the_chain() {
 fn a_receipt_that_the_chain_does_not_show_is_a_warning() {
     let shop = Shop::open();
     shop.switch(Mode::Invents);
-    let ran = shop.run(&["call", &shop.tool, "--input", INPUT]).code(0);
+    let ran = shop.run(&["call", &shop.tool, "--input", INPUT, "--yes"]).code(0);
     assert!(ran.stdout.contains("height_cm"), "the result is handed on: {}", ran.stdout);
     for part in ["warning: call.receipt_unconfirmed", "unknown (stated by the server, not checked)", "toolcrib payments resolve "]
     {
@@ -277,7 +284,7 @@ fn a_receipt_that_the_chain_does_not_show_is_a_warning() {
     assert_eq!(shop.balance(), 0);
     // An honest one is confirmed.
     shop.switch(Mode::Honest);
-    let ran = shop.run(&["call", &shop.tool, "--input", INPUT]).code(0);
+    let ran = shop.run(&["call", &shop.tool, "--input", INPUT, "--yes"]).code(0);
     assert!(ran.stderr.contains("settled (confirmed on the chain)"), "{}", ran.stderr);
     let (_, list) = shop.world.sandbox.run_json(&["payments", "--limit", "1"]);
     assert_eq!(list["data"]["payments"][0]["evidence"], json!("chain"), "{list:#}");
@@ -288,7 +295,7 @@ fn errors_after_paying_name_the_payment() {
     let shop = Shop::open();
     for (mode, expected) in [(Mode::Redirects, "call.redirected"), (Mode::AsksAgain, "call.payment_refused")] {
         shop.switch(mode);
-        let ran = shop.run(&["call", &shop.tool, "--input", INPUT]).code(1);
+        let ran = shop.run(&["call", &shop.tool, "--input", INPUT, "--yes"]).code(1);
         assert!(ran.stderr.contains(&format!("error[{expected}]")), "{}", ran.stderr);
         let named = ran.stderr.split_once("toolcrib payments resolve ").expect("a command").1;
         let (code, refused) = shop.call(&[]);
@@ -318,6 +325,32 @@ fn urls_are_paid_what_is_allowed() {
     assert_eq!(asked["data"]["report"]["asks"][0]["amount"], json!(PRICE.to_string()), "{asked:#}");
     let (code, paid) = pay(&["--max-price", "0.01", "--to", &to]);
     assert_eq!((code, shop.balance()), (0, PRICE), "{paid:#}");
+}
+
+// req: PAY-009
+#[test]
+fn without_a_terminal_nothing_is_paid_that_was_not_agreed_to() {
+    let shop = Shop::open();
+    let (code, refused) = shop.call_as_is(&[]);
+    assert_eq!((code, &refused["data"]["code"], shop.balance()), (1, &json!("call.not_approved"), 0), "{refused:#}");
+    assert!(refused["data"]["hint"].as_str().is_some_and(|hint| hint.contains("--max-price")), "{refused:#}");
+    let (_, plan) = shop.call_as_is(&["--dry-run"]);
+    assert_eq!(plan["data"]["asks"], json!(true), "{plan:#}");
+    let (_, list) = shop.world.sandbox.run_json(&["payments"]);
+    assert_eq!(list["data"]["payments"], json!([]), "nothing was signed");
+
+    for (number, more) in [&["--yes"][..], &["--max-price", "0.01"]].into_iter().enumerate() {
+        let (code, paid) = shop.call_as_is(more);
+        assert_eq!((code, shop.balance()), (0, (number as u64 + 1) * PRICE), "{paid:#}");
+    }
+    // Limits that the user has written down are an agreement.
+    let settings = shop.world.sandbox.home().join(".config/toolcrib/config.toml");
+    crate::write(&settings, b"[spend]\nask_above = \"0.009999\"\n");
+    let (code, refused) = shop.call_as_is(&[]);
+    assert_eq!((code, &refused["data"]["code"]), (1, &json!("call.not_approved")), "{refused:#}");
+    crate::write(&settings, b"[spend]\nask_above = \"0.01\"\n");
+    let (code, paid) = shop.call_as_is(&[]);
+    assert_eq!((code, shop.balance()), (0, 3 * PRICE), "{paid:#}");
 }
 
 #[test]

@@ -150,7 +150,7 @@ fn signed(runtime: &Runtime, dev: &Dev, challenge: &Answer, account: u32) -> Str
     };
     let domain = Domain::new(token.name, token.version, U256::from(token.chain), token.address);
     let digest: B256 = TransferAuthorization::from(&authorization).digest(TransferKind::Transfer, &domain);
-    let cleared = Scope::offline(token.chain).clear(&wallet).expect("leave");
+    let cleared = Scope::impersonated(token.chain).clear(&wallet).expect("leave");
     let signature = runtime.block_on(wallet.sign_digest(digest, cleared)).expect("signed");
     let signature = Signature::new(signature.canonical().to_vec()).expect("65 bytes");
     let payment =
@@ -319,18 +319,18 @@ fn the_program_calls_the_tools() {
     let (payer, payee) = (dev.balance(1), dev.balance(0));
     for (tool, paid) in dev.tools().iter().zip([Value::Null, Value::Null, json!("settled")]) {
         let (reference, input) = (tool["tool"].as_str().expect("a reference"), tool["example"].to_string());
-        let (code, called) = dev.run(&sandbox, &["call", reference, "--dev-account", "1", "--input", &input]);
+        let (code, called) = dev.run(&sandbox, &["call", reference, "--dev-account", "1", "--yes", "--input", &input]);
         assert_eq!((code, &called["data"]["paid"]["state"]), (0, &paid), "{called:#}");
         assert!(called["data"]["output"].is_object(), "{called:#}");
     }
     assert_eq!((payer - dev.balance(1), dev.balance(0) - payee), (10_000, 10_000));
     // Somebody without the token learns what is missing, and somebody without money that.
     let (reference, input) = (dev.tools()[1]["tool"].as_str().expect("a reference"), dev.tools()[1]["example"].to_string());
-    let (code, denied) = dev.run(&sandbox, &["call", reference, "--dev-account", "4", "--input", &input]);
+    let (code, denied) = dev.run(&sandbox, &["call", reference, "--dev-account", "4", "--yes", "--input", &input]);
     assert_eq!((code, &denied["data"]["code"]), (1, &json!("call.denied")), "{denied:#}");
     assert_eq!(denied["data"]["denial"]["requirements"][0]["met"], false, "{denied:#}");
     let (reference, input) = (dev.tools()[2]["tool"].as_str().expect("a reference"), dev.tools()[2]["example"].to_string());
-    let (code, poor) = dev.run(&sandbox, &["call", reference, "--dev-account", "4", "--input", &input]);
+    let (code, poor) = dev.run(&sandbox, &["call", reference, "--dev-account", "4", "--yes", "--input", &input]);
     assert_eq!((code, &poor["data"]["code"]), (1, &json!("call.funds")), "{poor:#}");
 }
 

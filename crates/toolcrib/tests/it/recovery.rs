@@ -140,7 +140,7 @@ impl Shop {
     }
 
     fn call<'a>(&'a self, more: &[&'a str]) -> Vec<&'a str> {
-        self.arguments(&[&["call", &self.tool, "--input", "{}", "--dev-account", "1"], more].concat())
+        self.arguments(&[&["call", &self.tool, "--input", "{}", "--dev-account", "1", "--yes"], more].concat())
     }
 
     fn resume(&self, id: &str) -> Ran {

@@ -1,8 +1,10 @@
 //! Questions at the terminal. Without one the answer is no: what may be paid then has to be said beforehand.
 
+use alloy_primitives::Address;
 use async_trait::async_trait;
 use toolcrib_chain::network::Network;
-use toolcrib_client::{Approver, Question, SignInTerms};
+use toolcrib_client::{Approver, Question, SignInTerms, Terms, Usdc};
+use toolcrib_core::caip::ToolRef;
 
 use crate::commands::onchain::confirm;
 use crate::printer::shown;
@@ -15,10 +17,10 @@ pub(super) struct Terminal;
 impl Approver for Terminal {
     async fn approve(&self, question: &Question<'_>) -> bool {
         match question {
-            Question::Spend { terms, .. } => confirm(&format!("pay {}?", terms.shown())),
-            Question::Differs { asked, findings, .. } => {
+            Question::Spend { tool, terms, account, ask_above } => confirm(&spend(*tool, terms, *account, *ask_above)),
+            Question::Differs { tool, asked, account, findings } => {
                 let differences: Vec<_> = findings.iter().map(|finding| shown(&finding.message)).collect();
-                confirm(&format!("{}\npay {} all the same?", differences.join("\n"), asked.shown()))
+                confirm(&format!("{}\n{}pay all the same?", differences.join("\n"), payment(Some(*tool), asked, *account)))
             }
             Question::SignIn { terms, .. } => confirm(&sign_in(terms)),
             Question::Fixed { values, .. } => {
@@ -30,6 +32,24 @@ impl Approver for Terminal {
             _ => false,
         }
     }
+}
+
+/// Why there is a question, and what it is about.
+fn spend(tool: Option<ToolRef>, terms: &Terms, account: Address, ask_above: Usdc) -> String {
+    let payment = payment(tool, terms, account);
+    if ask_above == Usdc::ZERO {
+        return format!("{payment}pay?");
+    }
+    format!("{payment}you are asked above {ask_above} USDC (spend.ask_above)\npay?")
+}
+
+/// What is signed, by which account, for whom, and on which network.
+fn payment(tool: Option<ToolRef>, terms: &Terms, account: Address) -> String {
+    let mut lines = format!("this signs a payment of {}\n  account   {account}\n", terms.shown());
+    if let Some(tool) = tool {
+        lines.push_str(&format!("  for       {tool}\n"));
+    }
+    lines
 }
 
 /// What is signed, by which account, for whom, and on which network.
@@ -53,6 +73,23 @@ mod tests {
     use toolcrib_core::sign_in::Message;
 
     use super::*;
+
+    #[test]
+    fn a_payment_names_amount_network_payee_account_and_tool() {
+        let terms =
+            "eip155:8453/erc20:0x833589fcd6edb6e08f4c7c32d4f71b54bda02913/50000/0x70997970c51812dc3a010c7d01b50e0d17dc79c8";
+        let terms = Terms::parse(terms).expect("terms");
+        let account = Address::repeat_byte(0x11);
+        let tool = ToolRef::parse("eip155:8453/erc8257:0x265bb2dbfc0a8165c9a1941eb1372f349bad2cf1/7").ok();
+        let limit = Usdc::parse("0.02").expect("an amount");
+        let expected = "this signs a payment of 0.05 USDC on Base (eip155:8453, real money) to \
+                        0x70997970C51812dc3A010C7d01b50e0d17dc79C8\n  \
+                        account   0x1111111111111111111111111111111111111111\n  \
+                        for       eip155:8453/erc8257:0x265bb2dbfc0a8165c9a1941eb1372f349bad2cf1/7\n\
+                        you are asked above 0.02 USDC (spend.ask_above)\npay?";
+        assert_eq!(spend(tool, &terms, account, limit), expected);
+        assert!(!spend(tool, &terms, account, Usdc::ZERO).contains("above"), "every amount is asked about");
+    }
 
     #[test]
     fn a_sign_in_names_account_site_resource_and_network() {

@@ -1,5 +1,6 @@
 //! `call`: verify a tool, pay for it if need be, and print what it says.
 
+use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 
 use alloy_primitives::Bytes;
@@ -17,7 +18,7 @@ use crate::kinds::parse_address;
 use crate::onchain::{OnChain, Signing};
 use crate::outcome::{Done, Exit, Failure, Stop};
 use crate::printer::{Printer, shown};
-use crate::settings::Settings;
+use crate::settings::{Origin, Settings};
 
 /// Arguments of `call`.
 #[derive(Args, Debug)]
@@ -34,7 +35,9 @@ pub(crate) struct Call {
     /// Say what would be paid, and send nothing to the tool
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Do not ask about the price, within the limits of the spend policy
+    /// Do not ask about the price, within the limits of the spend policy. Without this and --max-price, amounts above
+    /// `spend.ask_above` of the user's settings are asked about (0.02 by default), and without a terminal nothing is paid unless the
+    /// settings have limits
     #[arg(short, long)]
     pub(crate) yes: bool,
     /// The highest price, in dollars; up to it nobody is asked
@@ -95,6 +98,12 @@ pub(crate) async fn run(arguments: &Call, settings: &Settings, printer: &mut Pri
     let options = options(arguments)?;
     let (registry, id) = arguments.onchain.connect_for(&arguments.tool, printer).await?;
     let mut builder = arguments.purse.client(&arguments.reach, settings).await?;
+    // The default lets small amounts go without a question, for people who see what they pay. A script has to say that it may.
+    if settings.spend.origin == Origin::Default && !std::io::stdin().is_terminal() {
+        let mut policy = settings.spend.value.clone();
+        policy.ask_above = Usdc::ZERO;
+        builder = builder.policy(policy);
+    }
     // A network that is named limits what is signed, also for a tool that is registered there.
     if arguments.onchain.network.is_some() {
         builder = builder.only_chain(arguments.onchain.named()?.chain_id);

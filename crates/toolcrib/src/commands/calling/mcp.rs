@@ -27,6 +27,7 @@ use crate::env;
 use crate::onchain::Signing;
 use crate::outcome::{Done, Exit, Failure, Stop};
 use crate::printer::Printer;
+use crate::secrets;
 use crate::settings::Settings;
 
 /// Largest policy file that is read. One tool is a line.
@@ -101,7 +102,7 @@ async fn discovery(place: &Where, settings: &Settings) -> Result<Arc<dyn Discove
     Ok(match place.open(settings).await? {
         Source::Local(routes) => Arc::new(InProcess::new(routes)),
         Source::Remote { base, .. } => {
-            let key = std::env::var(env::TOOLCRIB_API_KEY).ok().filter(|key| !key.is_empty());
+            let key = secrets::var(env::TOOLCRIB_API_KEY);
             let door = Configured::builder(SystemClock).build().map_err(unusable)?;
             let url = ConfiguredUrl::from_setting(&base).map_err(unusable)?;
             Arc::new(RemoteDirectory::new(door, url, key.as_deref()).map_err(unusable)?)
@@ -115,7 +116,7 @@ fn bearer() -> Result<Bearer, Failure> {
         Failure::new(codes::cli::SETTINGS, format!("HTTP needs a token, and {} is not set", env::TOOLCRIB_MCP_TOKEN))
             .hint("make one with `openssl rand -hex 32`, or leave --listen out and use stdin and stdout")
     };
-    let token = std::env::var(env::TOOLCRIB_MCP_TOKEN).ok().filter(|token| !token.is_empty()).ok_or_else(missing)?;
+    let token = secrets::var(env::TOOLCRIB_MCP_TOKEN).ok_or_else(missing)?;
     Bearer::new(&token).map_err(|error| Failure::new(codes::cli::SETTINGS, format!("{}: {error}", env::TOOLCRIB_MCP_TOKEN)))
 }
 

@@ -17,6 +17,7 @@ use crate::commands::trust::{Reach, verifier};
 use crate::env;
 use crate::onchain::{Signing, state_dir};
 use crate::outcome::{Failure, Stop};
+use crate::secrets;
 use crate::settings::Settings;
 
 /// Where payments are kept.
@@ -69,7 +70,7 @@ pub(crate) fn equipped(builder: ClientBuilder, signing: &Signing, chain: Option<
 fn wallet(signing: &Signing) -> Result<Option<Arc<dyn Wallet>>, Failure> {
     let Signing { wallet, key_fd, mnemonic_fd, dev_account, .. } = signing;
     let is_named = wallet.is_some() || key_fd.is_some() || mnemonic_fd.is_some() || dev_account.is_some();
-    if !is_named && std::env::var_os(env::TOOLCRIB_PRIVATE_KEY).is_none() {
+    if !is_named && secrets::var(env::TOOLCRIB_PRIVATE_KEY).is_none() {
         return Ok(None);
     }
     Ok(Some(signing.open()?.into()))
