@@ -5,14 +5,17 @@ mod asker;
 pub mod discovery;
 mod http;
 mod json;
+mod listable;
 mod server;
 mod stdio;
 mod toolbox;
 pub mod untrusted;
+mod words;
 
 pub use asker::{ANSWER_LIMIT, Answer, Asker, Caller, Question, Returned};
 pub use http::{Bearer, HttpOptions, MAX_SESSIONS, MIN_TOKEN_CHARS, http_router};
 pub use json::value_hash;
+pub use listable::{Side, listable};
 pub use server::{CALL_LIMIT, MAX_CALLS, Server, SetupError};
 pub use stdio::{MAX_MESSAGE_BYTES, ServeError, serve, serve_stdio};
 pub use toolbox::{About, Effect, Fault, MAX_NAME_CHARS, Reply, Stop, ToolSpec, Toolbox};

@@ -27,6 +27,7 @@ use zeroize::Zeroizing;
 
 use crate::asker::{self, Asker, Caller, Question, Returned, Way};
 use crate::json::{compile, value_hash};
+use crate::listable::{Side, listable};
 use crate::toolbox::{Effect, Fault, Reply, Stop, ToolSpec, Toolbox, Why, is_name};
 
 /// Most calls that are worked on at once. Each holds a few requests and answers in memory; a user has one client or a handful.
@@ -133,13 +134,13 @@ impl Server {
 }
 
 fn tool(spec: ToolSpec) -> Result<Tool, SetupError> {
-    let object = |schema: Json| match schema {
-        Json::Object(schema) => Ok(Arc::new(schema)),
-        _ => Err(SetupError::Schema { name: spec.name.clone(), reason: "it is no object".to_owned() }),
+    let listed = |schema: &Json, side| match listable(schema, side) {
+        Ok(schema) => Ok(Arc::new(schema)),
+        Err(reason) => Err(SetupError::Schema { name: spec.name.clone(), reason }),
     };
-    let mut tool = Tool::new(spec.name.clone(), spec.description.clone(), object(spec.input.clone())?);
+    let mut tool = Tool::new(spec.name.clone(), spec.description.clone(), listed(&spec.input, Side::Input)?);
     tool.title = Some(spec.title.clone());
-    tool.output_schema = spec.output.clone().map(object).transpose()?;
+    tool.output_schema = spec.output.as_ref().map(|schema| listed(schema, Side::Output)).transpose()?;
     tool.annotations = Some(match spec.effect {
         Effect::Reads => ToolAnnotations::new().read_only(true).idempotent(true).open_world(false),
         Effect::Fetches => ToolAnnotations::new().read_only(true).idempotent(true).open_world(true),

@@ -16,6 +16,7 @@ use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 
+use alloy_primitives::Address;
 use async_trait::async_trait;
 use axum::Router;
 use serde_json::{Map, Value as Json, json};
@@ -196,7 +197,7 @@ impl Bridge {
                     true => self.approvals.open(*bound, *asker.caller(), self.clock.now())?.0.to_vec(),
                     false => Vec::new(),
                 };
-                asker.ask(question(bound, plan, input, id)).await?
+                asker.ask(question(bound, plan, input, self.client.account(), id)).await?
             }
         };
         let Returned { answer, state } = returned;
@@ -267,7 +268,7 @@ fn call_tool_spec() -> ToolSpec {
                 "manifest_hash": {"type": "string"},
                 "paid": {"type": ["object", "null"]},
                 "proved_identity": {"type": "string"},
-                "untrusted_output": true,
+                "untrusted_output": {"description": "Any JSON value."},
                 "output_is_cut": {"type": "boolean"},
                 "findings": {"type": "array", "items": {"type": "string"}},
             },
@@ -279,7 +280,7 @@ fn call_tool_spec() -> ToolSpec {
 
 /// What the user reads. No text of the manifest but the URL, whose grammar was checked; all of it escaped, so that nothing in it can look
 /// like a part of the question.
-fn question(bound: &Bound, plan: &Plan, input: &Json, state: Vec<u8>) -> Question {
+fn question(bound: &Bound, plan: &Plan, input: &Json, account: Option<Address>, state: Vec<u8>) -> Question {
     let input = input.to_string();
     let shown = match input.char_indices().nth(SHOWN_CHARS) {
         Some((end, _)) => format!("{} … (cut; {} bytes in all)", escape_for_display(&input[..end]), input.len()),
@@ -287,7 +288,8 @@ fn question(bound: &Bound, plan: &Plan, input: &Json, state: Vec<u8>) -> Questio
     };
     let price = plan.terms.as_ref().map_or_else(|| "nothing".to_owned(), Terms::shown);
     let mut message = format!(
-        "Call this tool?\n\nPrice: {price}\nTool: {}\nSent to: {}\nInput: {shown}\n",
+        "Call this tool?\n\nPrice: {price}\nSigns: {}\nTool: {}\nSent to: {}\nInput: {shown}\n",
+        signs(plan, account),
         bound.tool,
         escape_for_display(plan.url.split(['?', '#']).next().unwrap_or_default()),
     );
@@ -306,11 +308,23 @@ fn question(bound: &Bound, plan: &Plan, input: &Json, state: Vec<u8>) -> Questio
     let form = json!({
         "type": "object",
         "properties": {
-            "approve": {"type": "boolean", "title": "Approve", "description": "Send the input and pay the price", "default": false},
+            "approve": {"type": "boolean", "title": "Approve", "description": "Send the input, and sign what is said above", "default": false},
         },
         "required": ["approve"],
     });
     Question { name: "approval", message, form, state }
+}
+
+/// What a call signs, and with which account. Whether a tool without a price asks who calls is not known before it is called.
+fn signs(plan: &Plan, account: Option<Address>) -> String {
+    let Some(account) = account else { return "nothing; there is no wallet".to_owned() };
+    match &plan.terms {
+        Some(terms) => format!("this payment, with account {account}, to {}", terms.pay_to),
+        None => format!(
+            "nothing, unless the tool asks who calls: then a proof of identity for this tool, with account {account}. It moves no money \
+             and tells the tool's operator which account calls"
+        ),
+    }
 }
 
 fn differs(shown: Option<Terms>, asked: Terms) -> Fault {

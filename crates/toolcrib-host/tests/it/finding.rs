@@ -64,7 +64,11 @@ async fn a_directory_by_its_rest_interface() {
         let names: Vec<_> = session.list_all_tools().await.unwrap().iter().map(|tool| tool.name.to_string()).collect();
         assert_eq!(names, ["call_tool", "get_tool", "get_wallet_tools", "search_tools", "verify_tool"]);
         let found = data(call(&session, "search_tools", json!({"query": "words&limit=999"})).await);
-        assert_eq!((found["next_cursor"].clone(), found["total"].clone()), (json!("abc"), json!(1)));
+        assert_eq!(
+            (found["next_cursor"].clone(), found["total"].clone()),
+            (json!("616263"), json!(1)),
+            "a stranger's text, in digits"
+        );
         assert_eq!(found["tools"][0]["untrusted_name"], "word-count\\u{202e}");
         let tool = data(call(&session, "get_tool", reference("7")).await);
         assert_eq!(tool["tool"]["untrusted_input_schema"]["properties"]["key"], json!({"type": "string"}), "no header");

@@ -105,6 +105,30 @@ async fn the_question_and_the_answer_name_network_token_amount_and_kind_of_money
 }
 
 #[tokio::test]
+async fn the_question_says_what_is_signed_and_with_which_account() {
+    let world = World::start().await;
+    let paid = world.tool(crate::world::priced, shop(&world.devchain, Speaks::V2, crate::world::offer())).await;
+    // Costs nothing, and asks who calls.
+    let asking = world.tool(|_| {}, shop(&world.devchain, Speaks::V2, offer_of(token(8453), 0, crate::world::CREATOR))).await;
+    for (tool, signature) in [
+        (&paid, format!("Signs: this payment, with account {CALLER}, to {RECIPIENT}")),
+        (&asking, format!("then a proof of identity for this tool, with account {CALLER}")),
+    ] {
+        let (client, wallet) = world.client();
+        let person = agrees();
+        let session = connect(&server(&world, client, ""), ERAS[0], person.clone()).await;
+        data(call(&session, "call_tool", arguments(tool)).await);
+        assert_eq!(wallet.signatures(), 1, "it does sign");
+        assert!(person.questions()[0].contains(&signature), "{signature} in {:?}", person.questions());
+    }
+    let client = world.builder().build();
+    let person = agrees();
+    let session = connect(&server(&world, client, ""), ERAS[0], person.clone()).await;
+    assert_eq!(code(&call(&session, "call_tool", arguments(&asking)).await), "call.no_wallet");
+    assert!(person.questions()[0].contains("Signs: nothing; there is no wallet"), "{:?}", person.questions());
+}
+
+#[tokio::test]
 async fn test_money_and_real_money_have_budgets_of_their_own() {
     let world = World::start().await;
     let tool = world.tool(crate::world::priced, shop(&world.devchain, Speaks::V2, crate::world::offer())).await;

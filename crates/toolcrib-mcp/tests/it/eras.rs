@@ -181,7 +181,9 @@ fn names_and_schemas_are_checked_before_anybody_sees_them() {
         assert!(matches!(start(vec![spec(name, object())]), Err(SetupError::Name { .. })), "{name}");
     }
     assert!(matches!(start(vec![spec("a", object()), spec("a", object())]), Err(SetupError::Name { .. })));
-    for schema in [json!(true), json!({"$ref": "https://example.com/schema"}), json!({"pattern": "(a+)+\\1"})] {
+    for schema in
+        [json!("object"), json!({"type": "array"}), json!({"$ref": "https://example.com/schema"}), json!({"pattern": "(a+)+\\1"})]
+    {
         assert!(matches!(start(vec![spec("a", schema.clone())]), Err(SetupError::Schema { .. })), "{schema}");
     }
 }
