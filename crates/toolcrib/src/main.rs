@@ -8,6 +8,7 @@ mod commands;
 #[cfg(test)]
 mod docs;
 mod env;
+mod files;
 mod fix;
 mod input;
 mod kinds;
@@ -16,6 +17,7 @@ mod outcome;
 mod position;
 mod printer;
 mod report;
+mod secrets;
 mod settings;
 
 use std::ffi::OsString;
@@ -37,6 +39,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().collect();
+    secrets::protect(&arguments);
     match Cli::try_parse_from(&arguments) {
         Ok(cli) => run(cli),
         Err(error) => refuse(&error, &arguments),
@@ -75,8 +78,8 @@ fn run(cli: Cli) -> Exit {
         Command::Predicate(PredicateCommand::Show(arguments)) => {
             reach(commands::onchain::look::show_predicate(&arguments, &mut printer))
         }
-        Command::Pause(arguments) => reach(commands::onchain::write::pause(&arguments, &mut printer)),
-        Command::Resume(arguments) => reach(commands::onchain::write::resume(&arguments, &mut printer)),
+        Command::Pause(arguments) => reach(commands::onchain::pause::pause(&arguments, &mut printer)),
+        Command::Resume(arguments) => reach(commands::onchain::pause::resume(&arguments, &mut printer)),
         Command::Deregister(arguments) => reach(commands::onchain::write::deregister(&arguments, &mut printer)),
         Command::Inspect(arguments) => reach(commands::onchain::look::inspect(&arguments, &mut printer)),
         Command::Access(arguments) => reach(commands::onchain::look::access(&arguments, &mut printer)),

@@ -9,7 +9,7 @@ use toolcrib_chain::deploy::with_our_contracts;
 use toolcrib_chain::network::Network;
 use toolcrib_chain::registry::Registry;
 use toolcrib_chain::rpc::{Chain, ChainConfig};
-use toolcrib_chain::wallet::{Keystore, LocalWallet, Secret, Wallet};
+use toolcrib_chain::wallet::{Keystore, LocalWallet, Secret, Wallet, WalletError};
 use toolcrib_core::caip::ToolRef;
 use toolcrib_core::codes;
 
@@ -17,6 +17,7 @@ use crate::env;
 use crate::kinds::parse_address;
 use crate::outcome::{Failure, Stop};
 use crate::printer::Printer;
+use crate::secrets;
 
 /// Which chain, which node, which registry.
 #[derive(Args, Clone, Debug)]
@@ -119,11 +120,11 @@ impl OnChain {
 
     /// Whether somebody named a node to ask.
     pub(crate) fn names_a_node(&self) -> bool {
-        self.rpc_url.is_some() || std::env::var_os(env::RPC_URL).is_some_and(|value| !value.is_empty())
+        self.rpc_url.is_some() || secrets::var(env::RPC_URL).is_some()
     }
 
     async fn chain_of(&self, network: &Network, printer: &mut Printer) -> Result<Chain, Stop> {
-        let from_environment = std::env::var(env::RPC_URL).ok();
+        let from_environment = secrets::var(env::RPC_URL);
         let setting = self.rpc_url.as_deref().or(from_environment.as_deref());
         // A local chain has our contracts on it, at the addresses that they have everywhere.
         let network = if network.is_local { &with_our_contracts(network) } else { network };
@@ -159,7 +160,7 @@ impl Signing {
         } else if let Some(name) = &self.wallet {
             keystore()?.open(name, &self.password(&format!("password of {name}"))?)
         } else {
-            LocalWallet::from_env(env::TOOLCRIB_PRIVATE_KEY)
+            from_environment()
         };
         match wallet {
             Ok(wallet) => Ok(Box::new(wallet)),
@@ -172,8 +173,8 @@ impl Signing {
         if let Some(number) = self.password_fd {
             return Secret::from_fd(number).map_err(|error| failed(error.into()));
         }
-        if std::env::var_os(env::TOOLCRIB_PASSWORD).is_some() {
-            return Secret::from_env(env::TOOLCRIB_PASSWORD).map_err(|error| failed(error.into()));
+        if let Some(password) = secrets::var(env::TOOLCRIB_PASSWORD) {
+            return Ok(Secret::new(password));
         }
         if !std::io::stdin().is_terminal() {
             let what = "no password was given, and there is no terminal to ask at";
@@ -183,6 +184,14 @@ impl Signing {
             .map(Secret::new)
             .map_err(|error| Failure::new(codes::cli::USAGE, format!("the password could not be read: {error}")))
     }
+}
+
+/// The key in the environment.
+pub(crate) fn from_environment() -> Result<LocalWallet, WalletError> {
+    let name = env::TOOLCRIB_PRIVATE_KEY;
+    let missing = || WalletError::NoKey { place: format!("the environment variable {name} is not set") };
+    let key = secrets::var(name).map(Secret::new).ok_or_else(missing)?;
+    LocalWallet::from_key(&key, &format!("environment variable {name}"))
 }
 
 /// The folder of key files: `wallets` in the user's state folder.

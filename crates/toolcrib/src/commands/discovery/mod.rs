@@ -16,6 +16,7 @@ use toolcrib_store::{Database, Location};
 use crate::env;
 use crate::onchain::state_dir;
 use crate::outcome::Failure;
+use crate::secrets;
 
 /// Where an index is kept.
 #[derive(Args, Clone, Debug, Default)]
@@ -66,7 +67,7 @@ impl Kept {
                 None => Location::file(setting),
             });
         }
-        if let Some(setting) = std::env::var(env::TOOLCRIB_INDEX).ok().filter(|setting| !setting.is_empty()) {
+        if let Some(setting) = secrets::var(env::TOOLCRIB_INDEX) {
             return Location::parse(&setting).map_err(failed);
         }
         let folder = state_dir()?;

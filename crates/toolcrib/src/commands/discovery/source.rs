@@ -17,6 +17,7 @@ use crate::clock::SystemClock;
 use crate::env;
 use crate::outcome::{Done, Exit, Failure, Stop};
 use crate::printer::{Printer, shown};
+use crate::secrets;
 use crate::settings::Settings;
 
 /// Largest answer that is read: a page of 200 tools with everything that is known of each.
@@ -86,7 +87,7 @@ impl Where {
         // Refused here, before anything is added to it.
         ConfiguredUrl::from_setting(url).map_err(unusable)?;
         let mut headers = Headers::new();
-        if let Some(key) = std::env::var(env::TOOLCRIB_API_KEY).ok().filter(|key| !key.is_empty()) {
+        if let Some(key) = secrets::var(env::TOOLCRIB_API_KEY) {
             headers = headers.with("x-api-key", &key).map_err(unusable)?;
         }
         let mut limits = Limits::MANIFEST;

@@ -14,6 +14,7 @@ use crate::kinds::parse_address;
 use crate::onchain::failed;
 use crate::outcome::{Failure, Stop};
 use crate::printer::Printer;
+use crate::secrets;
 
 /// Which chains, and how to reach them.
 #[derive(Args, Clone, Debug, Default)]
@@ -51,8 +52,8 @@ impl Followed {
         let blocks = named("--from-block", &self.from_blocks, &networks)?;
         let mut all = Vec::with_capacity(networks.len());
         for network in &networks {
-            let variable = std::env::var(format!("{}_{}", env::RPC_URL, network.chain_id)).ok();
-            let common = if networks.len() == 1 { std::env::var(env::RPC_URL).ok() } else { None };
+            let variable = secrets::var(&format!("{}_{}", env::RPC_URL, network.chain_id));
+            let common = if networks.len() == 1 { secrets::var(env::RPC_URL) } else { None };
             let setting = urls.get(&network.chain_id).cloned().or(variable).or(common);
             let config = ChainConfig::from_setting(network, setting.as_deref()).map_err(failed)?;
             if config.is_public_default {

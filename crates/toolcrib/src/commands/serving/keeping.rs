@@ -11,6 +11,7 @@ use toolcrib_store::replay::{Limits, MAX_RESULT_BYTES, MemoryReplay, ReplayStore
 use crate::env;
 use crate::onchain::state_dir;
 use crate::outcome::Failure;
+use crate::secrets;
 
 /// Where used payments are kept.
 #[derive(Args, Clone, Debug)]
@@ -76,7 +77,7 @@ impl Keeping {
                 None => Location::file(setting),
             });
         }
-        if let Some(setting) = std::env::var(env::TOOLCRIB_STORE).ok().filter(|setting| !setting.is_empty()) {
+        if let Some(setting) = secrets::var(env::TOOLCRIB_STORE) {
             return Location::parse(&setting).map_err(failed);
         }
         let folder = state_dir()?;

@@ -22,6 +22,7 @@ use crate::kinds::parse_address;
 use crate::onchain::{OnChain, Signing};
 use crate::outcome::{Failure, Stop};
 use crate::printer::{Printer, shown};
+use crate::secrets;
 
 /// How payments are settled.
 #[derive(Args, Clone, Debug)]
@@ -110,8 +111,8 @@ impl Paying {
             let (name, variable) = text.split_once('=').ok_or_else(|| {
                 Failure::new(codes::cli::USAGE, "--facilitator-auth-env takes a header, `=` and the name of a variable")
             })?;
-            let value = std::env::var(variable)
-                .map_err(|_| Failure::new(codes::cli::SETTINGS, format!("environment variable {variable} is not set")))?;
+            let value = secrets::var(variable)
+                .ok_or_else(|| Failure::new(codes::cli::SETTINGS, format!("environment variable {variable} is not set")))?;
             headers = headers.with(name, &value).map_err(unusable)?;
         }
         let facilitator = Facilitator::from_setting(url).map_err(unusable)?.headers(headers);

@@ -22,6 +22,7 @@ use crate::env;
 use crate::input::Source;
 use crate::outcome::{Done, Exit, Failure, Stop};
 use crate::printer::{Printer, shown};
+use crate::secrets;
 
 /// Longest time that a call may be given, in seconds. Nobody waits longer for an answer, and a stop waits for every call.
 const MAX_SECONDS: u64 = 600;
@@ -115,7 +116,7 @@ pub(crate) async fn run(arguments: &Serve, printer: &mut Printer) -> Result<Done
     let origin = arguments.origin.clone().or_else(|| Some(loaded.first()?.manifest.value().endpoint().origin().to_string()));
     let origin = origin.unwrap_or_default();
     let mut tools = arguments.telling.usage(Tools::new(&origin).rates(rates).on_fault(log))?;
-    if let Some(secret) = std::env::var(env::TOOLCRIB_SIGN_IN_KEY).ok().filter(|secret| !secret.is_empty()) {
+    if let Some(secret) = secrets::var(env::TOOLCRIB_SIGN_IN_KEY) {
         tools = tools.sign_in_key(Zeroizing::new(secret).as_bytes());
     }
     let behind = loaded.iter().map(|tool| arguments.behind(tool)).collect::<Result<Vec<_>, _>>()?;
@@ -172,7 +173,7 @@ impl Serve {
                 ProgramSettings { program, arguments: &self.arguments, pass_env: &self.pass_env, envelope: self.envelope };
             return Ok(Behind::program(Program::new(&settings)?, self.at_once));
         }
-        let from_environment = std::env::var(env::TOOLCRIB_UPSTREAM).ok().filter(|setting| !setting.is_empty());
+        let from_environment = secrets::var(env::TOOLCRIB_UPSTREAM);
         let setting = value_for(&self.upstream, &tool.slug).or(from_environment.as_deref()).ok_or_else(|| {
             Failure::new(codes::cli::USAGE, format!("nothing says what does the work of {}", tool.slug))
                 .hint("give --upstream URL or --command PROGRAM")

@@ -10,6 +10,7 @@ use toolcrib_gate::{ConfiguredUrl, Server, Tools, Usage};
 
 use crate::env;
 use crate::outcome::Failure;
+use crate::secrets;
 
 /// Who is told about calls.
 #[derive(Args, Clone, Debug)]
@@ -27,7 +28,7 @@ impl Telling {
     pub(crate) fn usage(&self, tools: Tools) -> Result<Tools, Failure> {
         let Some(url) = &self.usage_url else { return Ok(tools) };
         let unusable = |error: toolcrib_fetch::Error| Failure::new(error.code(), error.to_string());
-        let key = std::env::var(env::TOOLCRIB_USAGE_KEY).ok().filter(|key| !key.is_empty()).ok_or_else(|| {
+        let key = secrets::var(env::TOOLCRIB_USAGE_KEY).ok_or_else(|| {
             Failure::new(codes::cli::SETTINGS, format!("--usage-url needs a key, and {} is not set", env::TOOLCRIB_USAGE_KEY))
         })?;
         let url = ConfiguredUrl::from_setting(url).map_err(unusable)?;

@@ -9,7 +9,7 @@ mod wallets;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -54,9 +54,14 @@ impl Gate {
 
     #[track_caller]
     pub(super) fn start_with(sandbox: &Sandbox, arguments: &[&str], variables: &[(&str, &str)]) -> Self {
-        let log = sandbox.path().join(format!("serve-{}.log", fresh()));
         let all = [&["serve", "--listen", "127.0.0.1:0"], arguments].concat();
-        let mut command = sandbox.command(&all);
+        Self::spawn(sandbox, sandbox.command(&all), variables)
+    }
+
+    /// Starts a command that is, or becomes, a gate.
+    #[track_caller]
+    pub(super) fn spawn(sandbox: &Sandbox, mut command: Command, variables: &[(&str, &str)]) -> Self {
+        let log = sandbox.path().join(format!("serve-{}.log", fresh()));
         command.env("PATH", "/usr/bin:/bin").envs(variables.iter().copied());
         command.stderr(Stdio::from(fs::File::create(&log).expect("a log")));
         let mut child = command.spawn().expect("the program starts");

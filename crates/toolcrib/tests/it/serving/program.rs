@@ -2,6 +2,7 @@
 #![cfg(unix)]
 
 use std::path::Path;
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Instant;
 
@@ -134,8 +135,64 @@ fn a_program_gets_the_variables_that_are_listed() {
     assert_eq!(names, ["API_KEY", "HOME", "LANG", "PATH"]);
     let sandbox = Sandbox::new();
     sandbox.write("tool.json", manifest("tool").to_string());
-    let ran = sandbox.run(&["serve", "tool.json", "--command", "/bin/sh", "--pass-env", "TOOLCRIB_PRIVATE_KEY"]).code(2);
-    assert!(ran.stderr.starts_with("error[cli.usage]: TOOLCRIB_PRIVATE_KEY is the gate's own secret"), "{}", ran.stderr);
+    for name in ["TOOLCRIB_PRIVATE_KEY", "TOOLCRIB_USAGE_KEY", "TOOLCRIB_API_KEY", "RPC_URL", "RPC_URL_8453", "toolcrib_store"] {
+        let ran = sandbox.run(&["serve", "tool.json", "--command", "/bin/sh", "--pass-env", name]).code(2);
+        assert!(ran.stderr.starts_with(&format!("error[cli.usage]: {name} is the gate's own variable")), "{}", ran.stderr);
+    }
+}
+
+/// As the same user, and also as root, who may look into every process.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_program_finds_no_secret_of_the_gate() {
+    let sandbox = Sandbox::new();
+    let secrets = [
+        ("TOOLCRIB_SIGN_IN_KEY", "s3cret-sign-in-key-of-32-characters"),
+        ("TOOLCRIB_STORE", "memory"),
+        ("RPC_URL", "http://127.0.0.1:1/s3cret"),
+        ("RPC_URL_8453", "http://127.0.0.1:1/s3cret"),
+        ("TOOLCRIB_API_KEY", "s3cret"),
+    ];
+    let script = "tr '\\0' '\\n' </proc/$PPID/environ >environ; ls /proc/$$/fd >fds; tr '\\0' ' ' </proc/$PPID/cmdline >cmdline
+        ls -l /proc/$$/fd >&2; cat /proc/$PPID/limits >limits; echo 1";
+    sandbox.write("key", "s3cret");
+    sandbox.write("tool.json", manifest("tool").to_string());
+    let script = sandbox.write("tool.sh", script).display().to_string();
+    // As an operator does with --key-fd 7: a descriptor that is open when the gate starts.
+    let mut command = Command::new("/bin/sh");
+    command.args(["-c", "exec \"$0\" \"$@\" 7<key", env!("CARGO_BIN_EXE_toolcrib"), "serve", "--listen", "127.0.0.1:0"]);
+    command.args(["tool.json", "--command", "sh", "--arg", &script, "--time", "2"]);
+    command.current_dir(sandbox.path()).env_clear().env("HOME", sandbox.home());
+    command.stdin(Stdio::null()).stdout(Stdio::piped());
+    let gate = Gate::spawn(&sandbox, command, &secrets);
+    assert_eq!(gate.call("tool", &json!(1)).json(), json!(1));
+    let environ = sandbox.read("environ");
+    assert!(!environ.contains("s3cret") && environ.contains("PATH="), "{environ}");
+    assert!(!sandbox.read("fds").lines().any(|fd| fd == "7"), "{}", sandbox.read("fds"));
+    assert!(sandbox.read("cmdline").contains(" serve "), "{}", sandbox.read("cmdline"));
+    let limits = sandbox.read("limits");
+    let core = limits.lines().find(|line| line.starts_with("Max core file size")).expect("a line");
+    assert_eq!(core.split_whitespace().filter(|word| *word == "0").count(), 2, "{core}");
+}
+
+/// It has a session of its own, and its parent is gone.
+#[cfg(target_os = "linux")]
+#[test]
+fn what_leaves_its_group_ends_with_the_call() {
+    let sandbox = Sandbox::new();
+    let script =
+        "setsid sh -c 'echo $$ >>pids; sleep 65 & echo $! >>pids; setsid sleep 66 & echo $! >>pids; wait' >/dev/null 2>&1 &
+        while [ $(cat pids 2>/dev/null | wc -l) -lt 3 ]; do sleep 0.05; done; [ \"$(cat)\" = 1 ] || sleep 67; echo 1";
+    let gate = serve(&sandbox, script, &[], &[]);
+    for (input, status) in [(1, 200), (2, 504)] {
+        assert_eq!(gate.call("tool", &json!(input)).status, status);
+        let text = sandbox.read("pids");
+        assert_eq!(text.split_whitespace().count(), 3, "{text}");
+        until("every process is gone", || text.split_whitespace().all(is_gone));
+        std::fs::remove_file(sandbox.path().join("pids")).expect("removed");
+    }
+    // What is under way is left alone.
+    assert_eq!(gate.call("tool", &json!(1)).json(), json!(1));
 }
 
 #[test]

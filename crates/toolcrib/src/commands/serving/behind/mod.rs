@@ -12,6 +12,8 @@ use tokio::time::timeout;
 use toolcrib_gate::{Context, ToolError};
 
 mod program;
+#[cfg(target_os = "linux")]
+mod strays;
 mod upstream;
 
 pub(crate) use program::{Program, ProgramSettings};

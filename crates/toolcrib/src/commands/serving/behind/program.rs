@@ -2,7 +2,7 @@
 //!
 //! No shell is involved, and nothing that a caller sends is ever an argument, a variable or a file name. The program does not get our
 //! environment, only the variables that the operator lists. It runs in a process group of its own, which is ended as a whole when the
-//! call ends, however it ends.
+//! call ends, however it ends; on Linux, together with processes that have left the group.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
+#[cfg(unix)]
+use rustix::process::Pid;
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStderr, ChildStdin, Command};
@@ -20,6 +22,8 @@ use toolcrib_core::codes;
 use toolcrib_gate::{Context, MAX_OUTPUT_BYTES, ToolError};
 
 use super::output;
+#[cfg(target_os = "linux")]
+use super::strays;
 use crate::env;
 use crate::outcome::Failure;
 use crate::printer::shown;
@@ -27,8 +31,8 @@ use crate::printer::shown;
 /// Variables that a program gets without being listed: to find other programs, its own settings, and the language.
 const KEPT: [&str; 3] = ["PATH", "HOME", "LANG"];
 
-/// Variables with secrets of the gate's own, which no program behind it gets.
-const WITHHELD: [&str; 3] = [env::TOOLCRIB_PRIVATE_KEY, env::TOOLCRIB_PASSWORD, env::TOOLCRIB_STORE];
+/// How the names of the gate's own variables begin, which no program behind it gets: keys, passwords, and URLs that hold keys.
+const WITHHELD: [&str; 2] = ["TOOLCRIB_", env::RPC_URL];
 
 /// Bytes of a program's stderr that are shown for one call. Enough for the stack trace of an exception; a flood is no log.
 const MAX_STDERR_BYTES: usize = 8 * 1024;
@@ -60,8 +64,9 @@ pub(crate) struct Program {
 impl Program {
     /// Finds the program, so that a misspelt one is noticed at the start and not by the first caller.
     pub(crate) fn new(settings: &ProgramSettings<'_>) -> Result<Self, Failure> {
-        if let Some(name) = settings.pass_env.iter().find(|name| WITHHELD.contains(&name.as_str())) {
-            return Err(Failure::new(codes::cli::USAGE, format!("{name} is the gate's own secret, which no command gets"))
+        let is_withheld = |name: &&String| WITHHELD.iter().any(|prefix| name.to_ascii_uppercase().starts_with(prefix));
+        if let Some(name) = settings.pass_env.iter().find(is_withheld) {
+            return Err(Failure::new(codes::cli::USAGE, format!("{name} is the gate's own variable, which no command gets"))
                 .hint("give the command a secret of its own under another name"));
         }
         let names = KEPT.into_iter().chain(settings.pass_env.iter().map(String::as_str));
@@ -70,6 +75,8 @@ impl Program {
             Failure::new(codes::cli::NOT_FOUND, format!("there is no program {}", settings.program.display()))
                 .hint("give a path, or a name that is found in PATH; arguments go to --arg, one each")
         })?;
+        #[cfg(target_os = "linux")]
+        strays::adopt();
         Ok(Self { path, arguments: settings.arguments.to_vec(), variables, envelope: settings.envelope })
     }
 
@@ -94,8 +101,17 @@ impl Program {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
         #[cfg(unix)]
         command.process_group(0);
-        let mut child =
-            command.spawn().map_err(|error| ToolError::internal(format!("the command could not be started: {error}")))?;
+        let failed = |error| ToolError::internal(format!("the command could not be started: {error}"));
+        #[cfg(target_os = "linux")]
+        let spawned = strays::start(|| {
+            command.spawn().map(|child| {
+                let id = child.id();
+                (child, id)
+            })
+        });
+        #[cfg(not(target_os = "linux"))]
+        let spawned = command.spawn();
+        let mut child = spawned.map_err(failed)?;
         let slug = context.slug().to_owned();
         let complaints = child.stderr.take().map(|stderr| tokio::spawn(complain(stderr, slug)));
         Ok(Running { child, complaints })
@@ -140,7 +156,9 @@ impl Running {
             let _ = seen.await;
         }
         self.end_group();
+        let process = self.process();
         let status = self.child.wait().await?;
+        end_strays(process);
         if let Some(complaints) = self.complaints.as_mut() {
             let _ = timeout(LAST_WORDS, complaints).await;
         }
@@ -148,8 +166,8 @@ impl Running {
     }
 
     #[cfg(unix)]
-    fn process(&self) -> Option<rustix::process::Pid> {
-        rustix::process::Pid::from_raw(i32::try_from(self.child.id()?).ok()?)
+    fn process(&self) -> Option<Pid> {
+        Pid::from_raw(i32::try_from(self.child.id()?).ok()?)
     }
 
     /// Ends the group, unless the process was collected: its number may be another's by now.
@@ -168,7 +186,30 @@ impl Drop for Running {
         if let Some(complaints) = &self.complaints {
             complaints.abort();
         }
+        // Still there, unless it was waited for.
+        if let Some(process) = self.process() {
+            end_strays(Some(process));
+        }
     }
+}
+
+/// Ends what a program has left behind outside its group, without holding anybody up.
+fn end_strays(program: Option<Pid>) {
+    #[cfg(target_os = "linux")]
+    {
+        let end = move || {
+            if let Some(program) = program {
+                strays::forget(program);
+            }
+            strays::end_all();
+        };
+        match tokio::runtime::Handle::try_current() {
+            Ok(runtime) => drop(runtime.spawn_blocking(end)),
+            Err(_) => end(),
+        }
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = program;
 }
 
 /// The input and who calls, for programs that want both.
