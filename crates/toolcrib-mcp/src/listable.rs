@@ -8,6 +8,9 @@ use serde_json::{Map, Value as Json, json};
 
 use crate::json::compile;
 
+/// The version of JSON Schema that the protocol is about.
+const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
+
 /// Deepest nesting that is rewritten. Schemas of people have about ten levels.
 const MAX_DEPTH: usize = 64;
 
@@ -45,8 +48,10 @@ pub enum Side {
 ///
 /// - The root says `"type": "object"`: arguments and structured results are objects, so nothing is lost.
 /// - `true` and `false` as schemas of properties become `{}` and `{"not": {}}`, which mean the same.
-/// - `$schema`, `$id` and `$anchor` are left out: clients keep schemas by `$id`, so that one tool's results would be checked with the schema of
-///   another. References have to begin with `#/`.
+/// - `$id` is left out: clients keep schemas by it, so that one tool's results would be checked with the schema of another. References have
+///   to begin with `#`.
+/// - `$schema` is left out unless it names the version of 2020: clients do not know the older ones, and what no longer means anything is
+///   refused below.
 /// - Patterns of results are left out: they are read with other regular expressions than those of JSON Schema. Patterns of arguments
 ///   stay, for the model; arguments are checked here.
 pub fn listable(schema: &Json, side: Side) -> Result<Map<String, Json>, String> {
@@ -78,10 +83,11 @@ fn walk(schema: &Json, side: Side, depth: usize) -> Result<Json, String> {
     for (key, value) in members {
         let name = key.as_str();
         let value = match name {
-            "$schema" | "$id" | "$anchor" => continue,
+            "$id" => continue,
+            "$schema" if value.as_str() != Some(DIALECT) => continue,
             "pattern" if side == Side::Output => continue,
             "patternProperties" if side == Side::Output => continue,
-            "$ref" if value.as_str().is_some_and(|to| to == "#" || to.starts_with("#/")) => value.clone(),
+            "$ref" if value.as_str().is_some_and(|to| to.starts_with('#')) => value.clone(),
             "$ref" | "$dynamicRef" | "$dynamicAnchor" | "$vocabulary" => {
                 return Err(format!("{key} is more than a reference within it"));
             }
@@ -135,7 +141,7 @@ mod tests {
             );
             rewritten(
                 side,
-                json!({"type": "object", "$id": "https://a.example/s", "$schema": "https://json-schema.org/draft/2020-12/schema",
+                json!({"type": "object", "$id": "https://a.example/s", "$schema": "http://json-schema.org/draft-04/schema#",
                     "$defs": {"x": {"$id": "x", "type": "string"}}, "properties": {"a": {"$ref": "#/$defs/x"}}}),
                 json!({"type": "object", "$defs": {"x": {"type": "string"}}, "properties": {"a": {"$ref": "#/$defs/x"}}}),
             );
@@ -144,6 +150,8 @@ mod tests {
                 json!({"type": "object", "title": null, "description": 7, "additionalProperties": false}),
                 json!({"type": "object", "additionalProperties": false}),
             );
+            let modern = json!({"$schema": DIALECT, "type": "object", "$defs": {"x": {"$anchor": "x"}}, "not": {"$ref": "#x"}});
+            rewritten(side, modern.clone(), modern);
             // Values are no schemas.
             let values = json!({"type": "object", "const": {"$id": "x", "properties": true}, "examples": [{"$ref": "http://x"}]});
             rewritten(side, values.clone(), values);
