@@ -1,6 +1,6 @@
 //! Reaching a chain and a wallet from the command line. Keys never come from arguments.
 
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write as _};
 use std::path::PathBuf;
 
 use alloy_primitives::{Address, U256};
@@ -158,7 +158,15 @@ impl Signing {
         } else if let Some(number) = self.mnemonic_fd {
             Secret::from_fd(number).and_then(|phrase| LocalWallet::from_mnemonic(&phrase, None))
         } else if let Some(name) = &self.wallet {
-            keystore()?.open(name, &self.password(&format!("password of {name}"))?)
+            let store = keystore()?;
+            // Before anybody types a password.
+            store.address_of(name).map_err(|error| failed(error.into()))?;
+            let password = self.password(&format!("password of {name}"))?;
+            if std::io::stderr().is_terminal() {
+                // Nobody may be listening.
+                let _ = writeln!(std::io::stderr(), "opening the wallet; this takes a moment");
+            }
+            store.open(name, &password)
         } else {
             from_environment()
         };
@@ -201,7 +209,8 @@ pub(crate) fn keystore() -> Result<Keystore, Failure> {
 
 /// Where things are kept that are neither settings nor copies: `$XDG_STATE_HOME/toolcrib`.
 pub(crate) fn state_dir() -> Result<PathBuf, Failure> {
-    let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    // A relative folder would be another one in every working folder (XDG Base Directory Specification).
+    let variable = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     variable(env::XDG_STATE_HOME)
         .or_else(|| Some(variable(env::HOME)?.join(".local/state")))
         .or_else(|| variable(env::APPDATA))

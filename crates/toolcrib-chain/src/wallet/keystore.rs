@@ -75,15 +75,29 @@ impl Keystore {
         self.import(name, LocalWallet::random()?, password, cost)
     }
 
+    /// Whether a wallet of this name can be made: the name is one, and there is none of it.
+    pub fn check_new(&self, name: &str) -> Result<(), WalletError> {
+        match fs::symlink_metadata(self.path(name)?) {
+            Ok(_) => Err(WalletError::Exists { name: name.to_owned() }),
+            Err(_) => Ok(()),
+        }
+    }
+
+    /// The address that a wallet's file states, without opening it; `None` if it states none. Opening compares it with the key.
+    pub fn address_of(&self, name: &str) -> Result<Option<Address>, WalletError> {
+        let missing = || WalletError::NotFound { name: name.to_owned() };
+        let stated = name.parse::<Address>().ok();
+        let is_meant = |entry: &KeystoreEntry| entry.name == name || (stated.is_some() && entry.address == stated);
+        Ok(self.list()?.into_iter().find(is_meant).ok_or_else(missing)?.address)
+    }
+
     /// Writes an existing key encrypted.
     pub fn import(&self, name: &str, wallet: LocalWallet, password: &Secret, cost: Cost) -> Result<LocalWallet, WalletError> {
         let path = self.path(name)?;
         if password.expose().is_empty() {
             return Err(WalletError::WeakPassword);
         }
-        if fs::symlink_metadata(&path).is_ok() {
-            return Err(WalletError::Exists { name: name.to_owned() });
-        }
+        self.check_new(name)?;
         let text = seal(&wallet, password, cost)?;
         self.write_new(&path, name, text.as_bytes())?;
         Ok(wallet.described(format!("keystore {name}")))

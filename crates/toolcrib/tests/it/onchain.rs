@@ -405,8 +405,29 @@ fn wallets_are_kept_encrypted_and_never_shown() {
     assert!(sandbox.run(&["wallet", "list"]).code(0).stdout.contains("main"));
     let again = sandbox.run_with_env(&["wallet", "import", "main"], &variables).code(2);
     assert!(again.stderr.contains("wallet.exists"), "{}", again.stderr);
-    let wrong = sandbox.run_with_env(&["wallet", "address", "--wallet", "main"], &[("TOOLCRIB_PASSWORD", "wrong")]).code(2);
+    // An address is no secret.
+    assert_eq!(sandbox.run(&["wallet", "address", "--wallet", "main"]).code(0).stdout, format!("{CREATOR}\n"));
+    let sign = ["agt", "sign", "agent.json", "--wallet", "main"];
+    sandbox.write("agent.json", example("agent.agt.json"));
+    let wrong = sandbox.run_with_env(&sign, &[("TOOLCRIB_PASSWORD", "wrong")]).code(2);
     assert!(wrong.stderr.contains("wallet.wrong_password"), "{}", wrong.stderr);
+    // What is wrong with a name is said before a password is asked for.
+    for (arguments, code) in [
+        (&["wallet", "new", "main"][..], "wallet.exists"),
+        (&["wallet", "new", "../main"], "wallet.bad_name"),
+        (&["agt", "sign", "agent.json", "--wallet", "other"], "wallet.not_found"),
+    ] {
+        let ran = sandbox.run(arguments).code(2);
+        assert!(ran.stderr.contains(code), "{arguments:?}: {}", ran.stderr);
+    }
+    let short = [("TOOLCRIB_PASSWORD", "hi")];
+    let weak = sandbox.run_with_env(&["wallet", "new", "second"], &short).code(2);
+    assert!(weak.stderr.contains("wallet.weak_password"), "{}", weak.stderr);
+    sandbox.run_with_env(&["wallet", "new", "second", "--allow-weak-password"], &short).code(0);
+    // Not in whatever folder one happens to be in.
+    let relative = [("XDG_STATE_HOME", "state"), ("TOOLCRIB_PASSWORD", "correct horse")];
+    sandbox.run_with_env(&["wallet", "new", "third"], &relative).code(0);
+    assert!(!sandbox.path().join("state").exists());
     let none = sandbox.run(&["wallet", "address"]).code(2);
     assert!(none.stderr.contains("wallet.no_key"), "{}", none.stderr);
 }

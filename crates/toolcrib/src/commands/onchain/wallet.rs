@@ -35,7 +35,13 @@ pub(crate) struct Named {
     /// Read the key to import from this file descriptor
     #[arg(long, value_name = "N")]
     pub(crate) key_fd: Option<u32>,
+    /// Take a password of fewer than 12 characters
+    #[arg(long)]
+    pub(crate) allow_weak_password: bool,
 }
+
+/// Shortest password that is taken without a word, in characters. Whoever has the file tries passwords as fast as machines can.
+const MIN_PASSWORD_CHARS: usize = 12;
 
 /// Arguments of `wallet address`.
 #[derive(Args, Debug)]
@@ -47,8 +53,12 @@ pub(crate) struct Address {
 /// Runs the command.
 pub(crate) fn run(command: &WalletCommand, printer: &mut Printer) -> Result<Done, Stop> {
     match command {
-        WalletCommand::New(named) => keep(named, LocalWallet::random().map_err(|error| failed(error.into()))?, printer),
+        WalletCommand::New(named) => {
+            check_name(named)?;
+            keep(named, LocalWallet::random().map_err(|error| failed(error.into()))?, printer)
+        }
         WalletCommand::Import(named) => {
+            check_name(named)?;
             let key = match named.key_fd {
                 Some(number) => LocalWallet::from_fd(number),
                 None => from_environment(),
@@ -68,17 +78,39 @@ pub(crate) fn run(command: &WalletCommand, printer: &mut Printer) -> Result<Done
             Ok(Done::new(Exit::Yes, json!({ "wallets": data })))
         }
         WalletCommand::Address(arguments) => {
-            let wallet = arguments.signing.open()?;
-            printer.result(&format!("{}\n", wallet.address().to_checksum(None)))?;
-            printer.detail(&wallet.description())?;
-            Ok(Done::new(Exit::Yes, json!({ "address": wallet.address(), "description": wallet.description() })))
+            // An address is no secret: most files have it beside the key. Whether they belong together is seen when the key is used.
+            let stated = match &arguments.signing.wallet {
+                Some(name) => {
+                    keystore()?.address_of(name).map_err(|error| failed(error.into()))?.zip(Some(format!("keystore {name}")))
+                }
+                None => None,
+            };
+            let (address, description) = match stated {
+                Some(stated) => stated,
+                None => {
+                    let wallet = arguments.signing.open()?;
+                    (wallet.address(), wallet.description())
+                }
+            };
+            printer.result(&format!("{}\n", address.to_checksum(None)))?;
+            printer.detail(&description)?;
+            Ok(Done::new(Exit::Yes, json!({ "address": address, "description": description })))
         }
     }
+}
+
+/// Before anybody has thought of a password.
+fn check_name(named: &Named) -> Result<(), Failure> {
+    keystore()?.check_new(&named.name).map_err(|error| failed(error.into()))
 }
 
 fn keep(named: &Named, key: LocalWallet, printer: &mut Printer) -> Result<Done, Stop> {
     let signing = Signing { wallet: None, password_fd: named.password_fd, key_fd: None, mnemonic_fd: None, dev_account: None };
     let password = signing.password("new password")?;
+    if password.expose().chars().count() < MIN_PASSWORD_CHARS && !named.allow_weak_password {
+        let what = format!("the password has fewer than {MIN_PASSWORD_CHARS} characters");
+        return Err(Failure::new(codes::wallet::WEAK_PASSWORD, what).into());
+    }
     if named.password_fd.is_none() && secrets::var(env::TOOLCRIB_PASSWORD).is_none() {
         let again = signing.password("the same again")?;
         if again.expose() != password.expose() {
@@ -86,6 +118,7 @@ fn keep(named: &Named, key: LocalWallet, printer: &mut Printer) -> Result<Done, 
         }
     }
     let store = keystore()?;
+    printer.note("deriving the key that the wallet is encrypted with; this takes a moment")?;
     let wallet = store.import(&named.name, key, &password, Cost::STANDARD).map_err(|error| failed(error.into()))?;
     printer.result(&format!("{}\n", wallet.address().to_checksum(None)))?;
     printer
