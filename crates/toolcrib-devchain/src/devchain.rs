@@ -38,6 +38,7 @@ pub struct Builder {
     state_file: Option<PathBuf>,
     predeploys: Vec<Predeploy>,
     deploys: Vec<Bytes>,
+    origins: Vec<String>,
 }
 
 impl Builder {
@@ -88,6 +89,12 @@ impl Builder {
         self
     }
 
+    /// Lets pages of this origin talk to the chain, such as `https://app.example`; `*` means every page. Those of this machine may anyway.
+    pub fn allow_origin(mut self, origin: impl Into<String>) -> Self {
+        self.origins.push(origin.into());
+        self
+    }
+
     /// The most blocks that one `eth_getLogs` may look at: lower it to test clients of stingy nodes.
     pub const fn log_range(mut self, blocks: u64) -> Self {
         self.config.log_range = blocks;
@@ -99,7 +106,7 @@ impl Builder {
     /// # Errors
     /// When the port cannot be used, the state file is of no use, or a contract cannot be deployed.
     pub async fn spawn(self) -> Result<Devchain, Error> {
-        let Self { clock, config, mining, address, state_file, predeploys, deploys } = self;
+        let Self { clock, config, mining, address, state_file, predeploys, deploys, origins } = self;
         let chain_id = config.chain_id;
         let deployer = dev_accounts().next().unwrap_or_default();
         let deployed: Vec<Address> = (0..deploys.len() as u64).map(|nonce| deployer.create(nonce)).collect();
@@ -125,7 +132,7 @@ impl Builder {
         let node = Arc::new(Node::new(chain));
         let (stop, stopped) = watch::channel(false);
         let stopped = server::Stop(stopped);
-        tokio::spawn(server::serve(listener, node.clone(), stopped.clone()));
+        tokio::spawn(server::serve(listener, node.clone(), server::Visitors::new(origins), stopped.clone()));
         tokio::spawn(server::mine_at_intervals(node.clone(), stopped.clone()));
         if let Some(path) = &state_file {
             tokio::spawn(server::keep_saved(node.clone(), path.clone(), stopped));
@@ -162,6 +169,7 @@ impl Devchain {
             state_file: None,
             predeploys: vec![Predeploy::create2_factory()],
             deploys: Vec::new(),
+            origins: Vec::new(),
         }
     }
 

@@ -22,10 +22,12 @@ use crate::rpc::{self, NoExtra, RpcError};
 mod miner;
 mod saver;
 mod subscriptions;
+mod visitors;
 mod websocket;
 
 pub(crate) use miner::mine_at_intervals;
 pub(crate) use saver::{keep_saved, write_atomically};
+pub(crate) use visitors::Visitors;
 
 /// Tells when to stop; stopping is also when nobody is left to say so.
 #[derive(Clone, Debug)]
@@ -43,13 +45,14 @@ impl Stop {
 struct Shared {
     node: Arc<Node>,
     sockets: Arc<Semaphore>,
+    visitors: Visitors,
     stop: Stop,
 }
 
 /// Serves until `stop` says so.
-pub(crate) async fn serve(listener: TcpListener, node: Arc<Node>, stop: Stop) {
+pub(crate) async fn serve(listener: TcpListener, node: Arc<Node>, visitors: Visitors, stop: Stop) {
     let mut stopped = stop.clone();
-    let shared = Shared { node, sockets: Arc::new(Semaphore::new(MAX_CONNECTIONS)), stop };
+    let shared = Shared { node, sockets: Arc::new(Semaphore::new(MAX_CONNECTIONS)), visitors, stop };
     let router = Router::new().route("/", any(handle)).fallback(any(handle)).with_state(shared);
     // Small answers must not wait for more to come. A socket that refuses the option still works.
     let listener = listener.tap_io(|stream| {
@@ -67,6 +70,9 @@ async fn handle(
     upgrade: Result<WebSocketUpgrade, axum::extract::ws::rejection::WebSocketUpgradeRejection>,
     request: Request,
 ) -> Response {
+    if !shared.visitors.admits(request.headers()) {
+        return (StatusCode::FORBIDDEN, "this page or host may not ask; see --allow-origin\n").into_response();
+    }
     if let Ok(upgrade) = upgrade {
         let Ok(permit) = shared.sockets.clone().try_acquire_owned() else {
             return (StatusCode::SERVICE_UNAVAILABLE, "too many connections").into_response();
@@ -76,17 +82,21 @@ async fn handle(
             drop(permit);
         });
     }
+    let page = shared.visitors.page(request.headers()).cloned();
     let mut response = match *request.method() {
         Method::POST => post(shared.node, request.into_body()).await,
         Method::OPTIONS => StatusCode::NO_CONTENT.into_response(),
         Method::GET => (StatusCode::OK, "toolcrib devchain: send JSON-RPC by POST or WebSocket\n").into_response(),
         _ => StatusCode::METHOD_NOT_ALLOWED.into_response(),
     };
-    // Pages under development talk to the chain from another origin. Its keys are public; there is nothing to protect.
-    let headers = response.headers_mut();
-    headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
-    headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static("*"));
-    headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("POST, GET, OPTIONS"));
+    // Pages under development talk to the chain from another origin.
+    if let Some(page) = page {
+        let headers = response.headers_mut();
+        headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, page);
+        headers.insert(header::VARY, HeaderValue::from_static("origin"));
+        headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static("*"));
+        headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("POST, GET, OPTIONS"));
+    }
     response
 }
 

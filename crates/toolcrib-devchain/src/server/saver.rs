@@ -44,12 +44,10 @@ pub(crate) async fn keep_saved(node: Arc<Node>, path: PathBuf, mut stop: Stop) {
 pub(crate) fn write_atomically(node: &Node, path: &Path) -> io::Result<()> {
     let saved = node.with(|chain| chain.save());
     let bytes = serde_json::to_vec(&saved)?;
-    let mut name = path.file_name().unwrap_or_default().to_os_string();
-    name.push(".new");
-    let beside = path.with_file_name(name);
-    let mut file = std::fs::File::create(&beside)?;
+    let folder = path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
+    let mut file = tempfile::NamedTempFile::new_in(folder)?;
     file.write_all(&bytes)?;
-    file.sync_all()?;
-    drop(file);
-    std::fs::rename(&beside, path)
+    file.as_file().sync_all()?;
+    file.persist(path)?;
+    Ok(())
 }

@@ -110,13 +110,36 @@ async fn state_is_set_by_hand_under_both_names() {
 }
 
 #[tokio::test]
-async fn browsers_may_ask() {
+async fn pages_of_this_machine_may_ask_and_others_may_not() {
     let chain = chain().await;
     let http = reqwest::Client::new();
-    let response = http.request(reqwest::Method::OPTIONS, chain.http_url()).send().await.unwrap();
-    assert_eq!(response.status(), 204);
-    assert_eq!(response.headers()["access-control-allow-origin"], "*");
+    let ask = async |headers: &[(&str, &str)]| {
+        let body = r#"{"jsonrpc":"2.0","id":1,"method":"anvil_mine","params":[]}"#;
+        // As a page can send it without asking first.
+        let request = http.post(chain.http_url()).header("content-type", "text/plain").body(body);
+        headers.iter().fold(request, |request, (name, value)| request.header(*name, *value)).send().await.unwrap()
+    };
+    let response = ask(&[("origin", "http://localhost:3000")]).await;
+    assert_eq!(response.status(), 200);
+    assert_eq!(response.headers()["access-control-allow-origin"], "http://localhost:3000");
+    let mined = chain.block_number();
+    for headers in [&[("origin", "https://evil.example")][..], &[("host", "evil.example")], &[("origin", "null")]] {
+        let response = ask(headers).await;
+        assert_eq!((response.status().as_u16(), chain.block_number()), (403, mined), "{headers:?}");
+        assert!(response.headers().get("access-control-allow-origin").is_none());
+    }
+    assert_eq!(ask(&[]).await.status(), 200, "programs have no origin");
+    let asked = http.request(reqwest::Method::OPTIONS, chain.http_url()).header("origin", "https://evil.example");
+    assert_eq!(asked.send().await.unwrap().status(), 403);
     assert_eq!(http.delete(chain.http_url()).send().await.unwrap().status(), 405);
+    // A page could open a WebSocket as well.
+    let upgrade = [("connection", "upgrade"), ("upgrade", "websocket"), ("sec-websocket-version", "13")];
+    let knock = upgrade.iter().fold(http.get(chain.http_url()), |request, (name, value)| request.header(*name, *value));
+    let knock = knock.header("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ==").header("origin", "https://evil.example");
+    assert_eq!(knock.send().await.unwrap().status(), 403);
+    let open = builder().allow_origin("https://evil.example").spawn().await.unwrap();
+    let response = http.post(open.http_url()).header("origin", "https://evil.example").body("{}").send().await.unwrap();
+    assert_eq!(response.status(), 200);
 }
 
 #[tokio::test]

@@ -34,6 +34,9 @@ pub(crate) struct ChainArguments {
     /// Keep the chain in this file between runs
     #[arg(long, value_name = "FILE")]
     pub(crate) state: Option<PathBuf>,
+    /// Let pages of this origin talk to the chain, such as `https://app.example`; give it once for each. Pages of this machine may anyway
+    #[arg(long, value_name = "ORIGIN")]
+    pub(crate) allow_origin: Vec<String>,
     /// Start without registry, predicates and test assets, as on a chain that nobody has deployed them on
     #[arg(long)]
     pub(crate) bare: bool,
@@ -74,6 +77,9 @@ impl World {
             .listen(SocketAddr::from((Ipv4Addr::LOCALHOST, arguments.port)));
         if let Some(path) = &arguments.state {
             builder = builder.state_file(path);
+        }
+        for origin in &arguments.allow_origin {
+            builder = builder.allow_origin(origin);
         }
         let devchain = builder.spawn().await.map_err(|error| Failure::new(error.code(), error.to_string()))?;
         let network = played(arguments.chain_id);
