@@ -184,7 +184,7 @@ fn applied_to_json(applied: &Applied) -> Value {
 }
 
 /// A finding with everything that its code knows, and its place in the text.
-fn finding_to_json(finding: &Finding, lines: &Lines<'_>) -> Value {
+pub(crate) fn finding_to_json(finding: &Finding, lines: &Lines<'_>) -> Value {
     let mut value = json!(finding);
     if let Some(object) = value.as_object_mut() {
         let position = finding.span.map(|span| lines.position(span.start));

@@ -23,6 +23,27 @@ fn the_page_of_codes_is_fresh() {
     check("codes.md", &codes_page());
 }
 
+#[test]
+fn the_page_of_output_has_every_command() {
+    let page = include_str!("../../../docs/output.md");
+    let rows: Vec<_> = page.lines().filter_map(|line| line.strip_prefix("| ")?.split(" | ").next()).collect();
+    let named: Vec<_> = rows.iter().flat_map(|row| row.split(", ")).map(|name| name.trim_matches('`')).collect();
+    let program = Cli::command();
+    let mut missing = Vec::new();
+    for command in program.get_subcommands() {
+        let name = command.get_name();
+        for below in command.get_subcommands() {
+            let full = format!("{name} {}", below.get_name());
+            missing.extend((!named.contains(&full.as_str())).then_some(full));
+        }
+        // A command that needs another one prints nothing by itself.
+        if !command.is_subcommand_required_set() && !named.contains(&name) {
+            missing.push(name.to_owned());
+        }
+    }
+    assert!(missing.is_empty(), "{missing:?}");
+}
+
 #[track_caller]
 fn check(name: &str, text: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(name);

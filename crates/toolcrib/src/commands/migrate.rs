@@ -6,6 +6,7 @@ use toolcrib_core::agent::{AgtDomain, TxtChange, migrate};
 use toolcrib_core::clock::Clock;
 use toolcrib_core::codes;
 
+use crate::check::finding_to_json;
 use crate::cli::Migrate;
 use crate::clock::SystemClock;
 use crate::input;
@@ -32,13 +33,14 @@ pub(crate) fn run(arguments: &Migrate, printer: &mut Printer) -> Result<Done, St
     for finding in reading.findings.iter().filter(|finding| finding.code != codes::agent::LEGACY) {
         printer.aside(&human::short(finding, &source.name(), &lines, paint))?;
     }
+    let findings: Vec<_> = reading.findings.iter().map(|finding| finding_to_json(finding, &lines)).collect();
     let TxtOutcome::Legacy(legacy) = reading.outcome else {
         let what = match reading.outcome {
             TxtOutcome::Pointer(_) | TxtOutcome::Refused => "the name has a manifest pointer already",
             _ => "these are no legacy records: agt-version=1 is missing",
         };
         printer.complaint(&format!("{what}\n"))?;
-        return Ok(Done::new(Exit::No, json!({ "draft": null, "why": what })));
+        return Ok(Done::new(Exit::No, json!({ "draft": null, "why": what, "findings": findings })));
     };
     let migration = migrate(&legacy, &domain, owner, SystemClock.now());
     printer.document(&migration.draft)?;
@@ -54,5 +56,5 @@ pub(crate) fn run(arguments: &Migrate, printer: &mut Printer) -> Result<Done, St
     printer.aside(&format!(
         "Next: complete the draft, sign what `toolcrib canon --for-signing` prints, publish it, then change the TXT records:\n{steps}"
     ))?;
-    Ok(Done::new(Exit::Yes, json!({ "draft": migration.draft, "changes": changes })))
+    Ok(Done::new(Exit::Yes, json!({ "draft": migration.draft, "changes": changes, "findings": findings })))
 }

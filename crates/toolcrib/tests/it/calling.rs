@@ -217,11 +217,14 @@ fn a_tool_is_called_and_paid_for() {
     let (code, refused) = shop.call(&["--yes"]);
     assert_eq!((code, &refused["data"]["code"]), (1, &json!("call.terms_differ")), "{refused:#}");
     let terms = refused["data"]["asked"][0]["terms"].as_str().expect("terms").to_owned();
+    assert!(refused["data"]["findings"][0]["code"].is_string(), "{refused:#}");
     let ran = shop.run(&["call", &shop.tool, "--input", INPUT, "--yes"]).code(1);
     assert!(ran.stderr.contains(&format!("--agree {terms}")) && ran.stderr.contains("hint"), "{}", ran.stderr);
     let (code, _) = shop.call(&["--agree", &terms]);
     assert_eq!((code, shop.balance()), (0, 4 * PRICE));
 
+    let (_, wrong) = shop.json(&["call", &shop.tool, "--input", r#"{"harbour": "rotterdam"}"#, "--dev-account", "1"]);
+    assert!(wrong["data"]["violations"][0].is_string(), "{wrong:#}");
     for (input, expected) in [(r#"{"harbour": "rotterdam"}"#, 1), ("no JSON", 2), ("@missing.json", 2)] {
         assert_eq!(shop.run(&["call", &shop.tool, "--input", input]).code, expected, "{input}");
     }

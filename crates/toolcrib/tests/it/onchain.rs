@@ -441,6 +441,15 @@ fn agents_are_signed_and_checked_offline() {
     assert!(ran.stdout.starts_with("signed by its owner 0x"), "{}", ran.stdout);
     sandbox.write("changed.json", sandbox.read("signed.json").replacen("\"description\": \"", "\"description\": \"Not ", 1));
     assert!(sandbox.run(&["agt", "verify", "changed.json"]).code(1).stdout.starts_with("not valid: "));
+    // What is said on stderr is in the JSON too.
+    sandbox.write("broken.json", sandbox.read("signed.json").replacen("\"owner\"", "\"ownr\"", 1));
+    let (code, broken) = sandbox.run_json(&["agt", "verify", "broken.json"]);
+    let found: Vec<_> = broken["data"]["findings"].as_array().expect("a list").iter().map(|finding| &finding["code"]).collect();
+    let said = sandbox.run(&["agt", "verify", "broken.json"]).code(1).stderr;
+    assert!(code == 1 && !found.is_empty(), "{broken:#}");
+    let in_text: Vec<_> = said.split("error[").skip(1).filter_map(|rest| rest.split(']').next()).collect();
+    assert!(!in_text.is_empty() && in_text.iter().all(|code| found.contains(&&serde_json::json!(code))), "{said} {broken:#}");
+    assert!(broken["data"]["findings"][0]["line"].is_u64(), "{broken:#}");
     let draft = sandbox.run(&["new", "agent", "rain.agt", "--address", CREATOR, "-o", "-", "-q"]).code(0).stdout;
     sandbox.write("draft.json", &draft);
     let signed = sandbox.run(&["agt", "sign", "draft.json", "--dev-account", "0", "-q"]).code(0).stdout;

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 use toolcrib_chain::registry::Access;
 use toolcrib_client::{CallError, Called, Denial, Paid, SpendError, Terms};
 use toolcrib_core::finding::Finding;
+use toolcrib_core::schema::{Prefilled, Violation};
 
 use crate::outcome::{Done, Exit, Failure, Stop};
 use crate::printer::{Printer, shown};
@@ -78,6 +79,9 @@ pub(super) fn refuse(error: &CallError, printer: &mut Printer) -> Result<Done, S
         "hint": failure.what_next(),
         "payment": error.payment(),
         "asked": asked(error).map(|asked| asked.iter().map(|terms| json!({ "terms": terms, "shown": terms.shown() })).collect::<Vec<_>>()),
+        "findings": findings(error).iter().map(finding_data).collect::<Vec<_>>(),
+        "violations": violations(error).iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "fixed": fixed(error).iter().map(|value| json!({ "pointer": value.pointer, "value": value.value })).collect::<Vec<_>>(),
         "denial": if let CallError::Denied(denial) = error { denial_data(denial) } else { Value::Null },
     });
     Ok(Done::new(exit, data))
@@ -107,26 +111,44 @@ pub(super) const fn exit_of(error: &CallError) -> Exit {
 
 /// What is worth a line of its own.
 fn explanation(error: &CallError) -> Vec<String> {
+    let mut lines: Vec<_> =
+        findings(error).iter().map(|finding| format!("  {}: {}", finding.code, shown(&finding.message))).collect();
+    lines.extend(violations(error).iter().map(|violation| format!("  {}", shown(&violation.to_string()))));
+    lines.extend(fixed(error).iter().map(|value| format!("  {} = {}", shown(&value.pointer), shown(&value.value))));
     match error {
-        CallError::NotVerified { report, .. } => {
-            report.findings.iter().map(|finding| format!("  {}: {}", finding.code, shown(&finding.message))).collect()
+        CallError::TermsDiffer { asked, .. } | CallError::FreeAsksMoney { asked, .. } => {
+            lines.extend(asked.iter().map(|terms| format!("  to agree: --agree {terms}")));
         }
-        CallError::Input { violations } | CallError::Output { violations, .. } => {
-            violations.iter().map(|violation| format!("  {}", shown(&violation.to_string()))).collect()
-        }
-        CallError::FixedValues { values } => {
-            values.iter().map(|value| format!("  {} = {}", shown(&value.pointer), shown(&value.value))).collect()
-        }
-        CallError::Challenge { findings } => {
-            findings.iter().map(|finding| format!("  {}: {}", finding.code, shown(&finding.message))).collect()
-        }
-        CallError::TermsDiffer { asked, findings } | CallError::FreeAsksMoney { asked, findings } => findings
-            .iter()
-            .map(|finding| format!("  {}: {}", finding.code, shown(&finding.message)))
-            .chain(asked.iter().map(|terms| format!("  to agree: --agree {terms}")))
-            .collect(),
-        CallError::Denied(denial) => denial_lines(denial),
-        _ => Vec::new(),
+        CallError::Denied(denial) => lines.extend(denial_lines(denial)),
+        _ => {}
+    }
+    lines
+}
+
+/// What was found about the tool, or about what it asks for.
+fn findings(error: &CallError) -> &[Finding] {
+    match error {
+        CallError::NotVerified { report, .. } => &report.findings,
+        CallError::Challenge { findings }
+        | CallError::TermsDiffer { findings, .. }
+        | CallError::FreeAsksMoney { findings, .. } => findings,
+        _ => &[],
+    }
+}
+
+/// Where input or output breaks its schema.
+fn violations(error: &CallError) -> &[Violation] {
+    match error {
+        CallError::Input { violations } | CallError::Output { violations, .. } => violations,
+        _ => &[],
+    }
+}
+
+/// Values that the schema fixes.
+fn fixed(error: &CallError) -> &[Prefilled] {
+    match error {
+        CallError::FixedValues { values } => values,
+        _ => &[],
     }
 }
 

@@ -12,6 +12,7 @@ use toolcrib_core::codes;
 use toolcrib_core::finding::{Mode, Severity};
 use toolcrib_core::json::{self, Limits};
 
+use crate::check::finding_to_json;
 use crate::input::Source;
 use crate::onchain::{Signing, failed};
 use crate::outcome::{Done, Exit, Failure, Stop};
@@ -72,8 +73,9 @@ async fn sign_file(arguments: &Sign, printer: &mut Printer) -> Result<Done, Stop
     for finding in checked.findings.iter().filter(|finding| finding.severity != Severity::Hint) {
         printer.aside(&human::short(finding, &source.name(), &lines, printer.paint_err()))?;
     }
+    let findings: Vec<_> = checked.findings.iter().map(|finding| finding_to_json(finding, &lines)).collect();
     let Some(manifest) = checked.conformant() else {
-        return Ok(Done::new(Exit::No, json!({ "signed": null })));
+        return Ok(Done::new(Exit::No, json!({ "signed": null, "findings": findings })));
     };
     sign::check_owner_signature(manifest).map_err(|error| {
         Failure::new(error.code(), format!("{error}; the wallet is {}, the owner {}", wallet.address(), manifest.owner()))
@@ -81,7 +83,7 @@ async fn sign_file(arguments: &Sign, printer: &mut Printer) -> Result<Done, Stop
     })?;
     printer.document(&signed)?;
     printer.note(&format!("signed by {}", wallet.address().to_checksum(None)))?;
-    Ok(Done::new(Exit::Yes, json!({ "signed": signed, "signer": wallet.address() })))
+    Ok(Done::new(Exit::Yes, json!({ "signed": signed, "signer": wallet.address(), "findings": findings })))
 }
 
 fn verify(arguments: &Verify, printer: &mut Printer) -> Result<Done, Stop> {
@@ -92,19 +94,20 @@ fn verify(arguments: &Verify, printer: &mut Printer) -> Result<Done, Stop> {
     for finding in checked.findings.iter().filter(|finding| finding.severity != Severity::Hint) {
         printer.aside(&human::short(finding, &source.name(), &lines, printer.paint_err()))?;
     }
+    let findings: Vec<_> = checked.findings.iter().map(|finding| finding_to_json(finding, &lines)).collect();
     let Some(manifest) = checked.conformant() else {
         printer.result("not valid: the manifest breaks a rule\n")?;
-        return Ok(Done::new(Exit::No, json!({ "conformant": false, "signature": null })));
+        return Ok(Done::new(Exit::No, json!({ "conformant": false, "signature": null, "findings": findings })));
     };
     let owner = manifest.owner().to_checksum(None);
     if let Err(error) = sign::check_owner_signature(manifest) {
         printer.result(&format!("not valid: {error}\n"))?;
         return Ok(Done::new(
             Exit::No,
-            json!({ "conformant": true, "signature": false, "owner": owner, "code": error.code().id() }),
+            json!({ "conformant": true, "signature": false, "owner": owner, "code": error.code().id(), "findings": findings }),
         ));
     }
     printer.result(&format!("signed by its owner {owner}\n"))?;
     printer.note("whether that owner holds the name on chain was not asked")?;
-    Ok(Done::new(Exit::Yes, json!({ "conformant": true, "signature": true, "owner": owner })))
+    Ok(Done::new(Exit::Yes, json!({ "conformant": true, "signature": true, "owner": owner, "findings": findings })))
 }

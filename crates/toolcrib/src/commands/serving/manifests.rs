@@ -9,6 +9,7 @@ use toolcrib_core::finding::{Mode, Severity};
 use toolcrib_core::slug::Slug;
 use toolcrib_core::tool::ToolManifest;
 
+use crate::check::finding_to_json;
 use crate::input::Source;
 use crate::outcome::{Done, Exit, Failure, Stop};
 use crate::position::Lines;
@@ -57,9 +58,9 @@ fn load_one(path: &Path, printer: &mut Printer) -> Result<Result<Loaded, Done>, 
     let manifest = match checked.into_result() {
         Ok(manifest) => manifest,
         Err(findings) => {
-            let codes: Vec<_> = findings.iter().map(|finding| finding.code.id()).collect();
+            let findings: Vec<_> = findings.iter().map(|finding| finding_to_json(finding, &lines)).collect();
             printer.note("not served: callers would not find it verified")?;
-            return Ok(Err(Done::new(Exit::No, json!({ "served": false, "findings": codes }))));
+            return Ok(Err(Done::new(Exit::No, json!({ "served": false, "findings": findings }))));
         }
     };
     let named = source.place().slug;
