@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use axum::body::Bytes;
+use axum::http::header::CACHE_CONTROL;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use quick_cache::sync::{Cache as Kept, DefaultLifecycle};
 use quick_cache::{DefaultHashBuilder, Equivalent, Weighter};
@@ -148,6 +149,7 @@ impl Cache {
         if let Some(rest) = path.strip_prefix("/api/v2/tools") {
             return match rest {
                 "" => Some(Scope::All),
+                // Also one that is spelt otherwise is not kept: its answer says so. This one need not wait for another.
                 "/search" if query.contains("callable_by") => None,
                 "/search" => Some(Scope::All),
                 _ => {
@@ -224,7 +226,9 @@ impl Cache {
             Ok(entry) => entry,
             Err(guard) => {
                 let entry = Arc::new(render.await);
-                let is_kept = entry.etag.is_some() && entry.body.len() <= self.largest;
+                // What says of itself that it is not to be kept, however it was asked for, is not.
+                let is_private = entry.headers.get(CACHE_CONTROL).is_some_and(|value| value == "no-store");
+                let is_kept = entry.etag.is_some() && entry.body.len() <= self.largest && !is_private;
                 // The guard fails when the place was taken meanwhile, which is as good.
                 let _ = guard.insert(entry.clone());
                 if !is_kept {
@@ -282,5 +286,25 @@ mod tests {
             assert_eq!(of(path), None, "{path}");
         }
         assert_eq!(cache.scope("/api/v2/tools/search", Some("callable_by=0x")), None);
+    }
+
+    #[tokio::test]
+    async fn what_is_not_to_be_stored_is_not() {
+        let cache = Cache::new(1 << 20);
+        let made = |control: &'static str| Entry {
+            status: StatusCode::OK,
+            headers: HeaderMap::from_iter([(CACHE_CONTROL, HeaderValue::from_static(control))]),
+            body: Bytes::from_static(b"{}"),
+            etag: Some(HeaderValue::from_static("\"x\"")),
+            made: Instant::now(),
+        };
+        let form = Form { is_markdown: false, coding: Coding::Identity };
+        // Another spelling of callable_by, which no look at the address finds.
+        let private = KeyRef { address: "/api/v2/tools/search?callable%5Fby=0x", form, version: 1 };
+        cache.get_or(&private, async { made("no-store") }).await;
+        assert!(cache.get(&private).is_none());
+        let public = KeyRef { address: "/api/v2/tools/search?query=x", form, version: 1 };
+        cache.get_or(&public, async { made("public, max-age=5") }).await;
+        assert!(cache.get(&public).is_some());
     }
 }

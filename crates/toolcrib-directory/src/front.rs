@@ -8,8 +8,8 @@ use axum::body::{Body, to_bytes};
 use axum::extract::{ConnectInfo, Request, State};
 use axum::http::header::{
     ACCEPT, ACCEPT_ENCODING, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
-    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ALLOW, CACHE_CONTROL, CONTENT_LENGTH, ETAG, HeaderName, HeaderValue,
-    IF_NONE_MATCH, VARY, X_CONTENT_TYPE_OPTIONS,
+    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_LENGTH, ETAG, HeaderName,
+    HeaderValue, IF_NONE_MATCH, VARY, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
 };
 use axum::http::{HeaderMap, Method, StatusCode};
 use axum::middleware::Next;
@@ -17,6 +17,7 @@ use axum::response::{IntoResponse as _, Response};
 use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 use toolcrib_core::codes;
+use toolcrib_core::x402::header;
 use tracing::Instrument as _;
 
 use crate::answer::{ErrorCode, Refusal};
@@ -28,6 +29,8 @@ use crate::options::Auth;
 
 const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const X_API_KEY: HeaderName = HeaderName::from_static("x-api-key");
+/// What a browser asks its user for. The name does not matter.
+const CHALLENGE: &str = "Basic realm=\"a key of this directory, as the password\", charset=\"UTF-8\"";
 const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 
@@ -68,10 +71,10 @@ pub(crate) async fn front(State(app): State<Arc<App>>, mut request: Request, nex
         }
         // Only MCP in this process hands a request on to here that has been let in before.
         let known = request.extensions().get::<Caller>().copied();
-        let given = request.headers().get(X_API_KEY).cloned();
+        let given = given_key(request.headers());
         let admitted = match known {
             Some(caller) => count(&app, caller, route),
-            None => admit(&app, given.as_ref(), address(&app, &request), route).await,
+            None => admit(&app, given.as_deref(), address(&app, &request), route).await,
         };
         match admitted {
             Ok((caller, counted)) => {
@@ -80,7 +83,12 @@ pub(crate) async fn front(State(app): State<Arc<App>>, mut request: Request, nex
             }
             Err((refusal, counted)) => {
                 level = counted;
-                return refusal.into_response();
+                let mut response = refusal.into_response();
+                // What browsers and monitors show is asked for as they can give it.
+                if response.status() == StatusCode::UNAUTHORIZED && matches!(route, Route::Page | Route::Metrics) {
+                    response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static(CHALLENGE));
+                }
+                return response;
             }
         }
         answer(&app, request, next).await
@@ -120,24 +128,40 @@ fn finish(headers: &mut HeaderMap, id: HeaderValue, level: Option<(Class, Rate, 
 
 type Counted = Option<(Class, Rate, Level)>;
 
+/// The key that a request shows: in its own header, or as the password or token of `Authorization`, which browsers and monitors send.
+fn given_key(headers: &HeaderMap) -> Option<String> {
+    if let Some(key) = headers.get(X_API_KEY) {
+        return Some(key.to_str().unwrap_or_default().to_owned());
+    }
+    let (scheme, rest) = headers.get(AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
+    if scheme.eq_ignore_ascii_case("bearer") {
+        return Some(rest.trim().to_owned());
+    }
+    if !scheme.eq_ignore_ascii_case("basic") {
+        return None;
+    }
+    let pair = String::from_utf8(header::decode(rest.trim()).ok()?).ok()?;
+    Some(pair.split_once(':')?.1.to_owned())
+}
+
 /// Finds out who asks, and counts the request.
 async fn admit(
     app: &App,
-    given: Option<&HeaderValue>,
+    given: Option<&str>,
     address: Option<IpAddr>,
     route: Route,
 ) -> Result<(Caller, Counted), (Refusal, Counted)> {
     let mut caller = Caller { key: None, address };
     // Those who look after the directory, and what pages are made of, count for nobody.
-    if matches!(route, Route::Other) {
+    let is_closed = app.options.auth == Auth::Required;
+    if route == Route::Other || (route == Route::Metrics && !is_closed) {
         return Ok((caller, None));
     }
-    if let Some(key) = given.and_then(|key| key.to_str().ok()) {
+    if let Some(key) = given {
         let found = app.keys.find(key, app.now()).await.map_err(|error| (error.into(), None))?;
         caller.key = found.map(|(number, record)| (number, Rate::per_hour(record.reads), Rate::per_hour(record.writes)));
     }
-    let needs_key = app.options.auth == Auth::Required && !matches!(route, Route::Keys | Route::Page);
-    if needs_key && caller.key.is_none() {
+    if is_closed && route != Route::Keys && caller.key.is_none() {
         // Guessing is pointless, but a flood of guesses should not reach the database.
         let level = app.limiter.count(Who::at(address, Class::Read), app.options.key_reads);
         if level.wait.is_none() {

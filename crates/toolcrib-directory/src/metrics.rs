@@ -57,11 +57,12 @@ pub(crate) enum Route {
     Api,
     Page,
     Mcp,
+    Metrics,
     Other,
 }
 
 impl Route {
-    const ALL: [Self; 13] = [
+    const ALL: [Self; 14] = [
         Self::List,
         Self::Search,
         Self::Tool,
@@ -74,6 +75,7 @@ impl Route {
         Self::Api,
         Self::Page,
         Self::Mcp,
+        Self::Metrics,
         Self::Other,
     ];
 
@@ -91,6 +93,7 @@ impl Route {
             Self::Api => "api",
             Self::Page => "page",
             Self::Mcp => "mcp",
+            Self::Metrics => "metrics",
             Self::Other => "other",
         }
     }
@@ -115,6 +118,7 @@ impl Route {
         }
         match path {
             "/" => Self::Page,
+            "/metrics" => Self::Metrics,
             _ if path.starts_with("/tools/") => Self::Page,
             _ if path == "/mcp" || path.starts_with("/mcp/") => Self::Mcp,
             _ => Self::Other,

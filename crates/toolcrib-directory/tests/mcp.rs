@@ -85,16 +85,22 @@ async fn search_gives_verified_tools_alone() {
         assert_eq!(names, ["get_tool", "get_wallet_tools", "search_tools", "verify_tool"], "nothing that calls or pays");
         let arguments = json!({
             "query": "count words", "registry_chain": "base", "tags": ["a", "b"], "access_type": "open", "max_price": "0.05",
-            "sort_by": "newest", "limit": 5, "cursor": "x",
+            "sort_by": "newest", "limit": 5, "cursor": "78",
         });
         let found = data(call(&client, "search_tools", arguments).await);
         let ids: Vec<_> = found["tools"].as_array().unwrap().iter().map(|tool| tool["tool_id"].clone()).collect();
         assert_eq!(ids, ["1", "3"], "{era:?}");
         let asked = routes.asked();
         let [asked] = asked.as_slice() else { panic!("{asked:?}") };
-        for part in
-            ["query=count%20words", "registry_chain=8453", "tags=a&tags=b", "access_type=open", "max_price=0.05", "limit=5"]
-        {
+        for part in [
+            "query=count%20words",
+            "registry_chain=8453",
+            "tags=a&tags=b",
+            "access_type=open",
+            "max_price=0.05",
+            "limit=5",
+            "cursor=x",
+        ] {
             assert!(asked.contains(part), "{part} in {asked}");
         }
         assert!(!asked.contains("include_unverified"));

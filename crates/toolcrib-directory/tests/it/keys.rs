@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use axum::http::StatusCode;
+use toolcrib_core::x402::header;
 use toolcrib_directory::{Auth, Options, Rate};
 use toolcrib_store::database::Value;
 
@@ -28,11 +29,27 @@ async fn where_keys_are_needed_only_good_ones_count() {
         for wrong in ["x", "tcd_", &format!("tcd_{}", "0".repeat(64)), &"k".repeat(5000)] {
             assert_eq!(with(wrong).await, StatusCode::UNAUTHORIZED, "{wrong}");
         }
-        // Those who look after it, and people with browsers, need none.
-        for path in ["/health", "/ready", "/metrics", "/", "/style.css", "/openapi.json"] {
+        // Whether it runs, and what a key is needed for, is said to everybody.
+        for path in ["/health", "/ready", "/style.css", "/openapi.json"] {
             assert_eq!(shelf.get(path).await.status, StatusCode::OK, "{path}");
         }
         let key = new_key(&shelf).await;
+        // Pages show what the interface shows, and metrics what callers do.
+        let page = path(1).replace("/api/v2", "");
+        for path in ["/", "/?query=weather", "/metrics", &page] {
+            let closed = shelf.get(path).await;
+            assert_eq!(closed.status, StatusCode::UNAUTHORIZED, "{path}");
+            assert!(closed.header("www-authenticate").starts_with("Basic "), "{path}");
+            let basic = format!("Basic {}", header::encode(format!("anybody:{key}").as_bytes()));
+            for (name, value) in
+                [("authorization", basic), ("authorization", format!("Bearer {key}")), ("x-api-key", key.clone())]
+            {
+                let reply = Ask::get(path).header(name, &value).of(&shelf.router).await;
+                assert_eq!(reply.status, StatusCode::OK, "{path} {name}");
+            }
+            let wrong = format!("Basic {}", header::encode(b"anybody:tcd_no"));
+            assert_eq!(Ask::get(path).header("authorization", &wrong).of(&shelf.router).await.status, StatusCode::UNAUTHORIZED);
+        }
         assert_eq!(with(&key).await, StatusCode::OK);
         // Nothing of it is at rest.
         let rows = shelf.index.database().fetch("SELECT hash, name FROM directory_key", &[]).await.expect("rows");

@@ -44,7 +44,15 @@ async fn what_rest_says_models_hear() {
             let nobody = json!({"wallet": "0x00000000000000000000000000000000000000f1"});
             assert_eq!(data(call(&client, "get_wallet_tools", nobody).await)["created"], json!([]));
             let bad = call(&client, "search_tools", json!({"cursor": "no cursor"})).await;
+            assert_eq!(code(&bad), "mcp.arguments");
+            let bad = call(&client, "search_tools", json!({"cursor": alloy_primitives::hex::encode("no cursor")})).await;
             assert_eq!(code(&bad), "directory.cursor");
+            // A cursor says nothing to a model, and leads on all the same.
+            let first = data(call(&client, "search_tools", json!({"query": "word", "limit": 1})).await);
+            let cursor = first["next_cursor"].as_str().unwrap();
+            assert!(cursor.bytes().all(|byte| byte.is_ascii_hexdigit()), "{cursor}");
+            let second = data(call(&client, "search_tools", json!({"query": "word", "limit": 1, "cursor": cursor})).await);
+            assert_eq!([ids(&first["tools"]), ids(&second["tools"])].concat(), ["1", "2"], "{first} {second}");
         }
         // Nobody works here, so that the outcome is waited for and does not come.
         let client = connect(&server, ERAS[1], Person::new(Does::IsNotAsked)).await;
