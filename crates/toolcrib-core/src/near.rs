@@ -102,6 +102,22 @@ mod tests {
     use super::*;
 
     #[test]
+    fn how_far_is_too_far() {
+        // One slip up to five letters, two from six on.
+        for (word, near) in [("nane", true), ("nae", true), ("nnnn", false), ("na", false)] {
+            assert_eq!(nearest(word, ["name"]).is_some(), near, "{word}");
+        }
+        for (word, near) in
+            [("endpoin", true), ("endpnt", true), ("endpt", false), ("endxxx", false), ("xxdpoint", true), ("xxxpoint", false)]
+        {
+            assert_eq!(nearest(word, ["endpoint"]).is_some(), near, "{word}");
+        }
+        // The nearest wins, wherever it stands.
+        assert_eq!(nearest("endpoin", ["endpxint", "endpoint"]), Some("endpoint"));
+        assert_eq!(nearest("endpoin", ["endpoint", "endpxint"]), Some("endpoint"));
+    }
+
+    #[test]
     fn one_slip_counts_once() {
         for (a, b, wanted) in
             [("", "", 0), ("abc", "abc", 0), ("abc", "acb", 1), ("abc", "ab", 1), ("ab", "abc", 1), ("kitten", "sitting", 3)]

@@ -5,6 +5,8 @@ mod check;
 mod cli;
 mod clock;
 mod commands;
+#[cfg(target_os = "linux")]
+mod descriptors;
 #[cfg(test)]
 mod docs;
 mod env;

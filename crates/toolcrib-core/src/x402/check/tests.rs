@@ -90,6 +90,21 @@ fn parties_are_who_they_should_be() {
 
 // T7, T8: what a caller says about the offer is held against ours, field by field, beside an authorization that is right.
 #[test]
+fn what_we_add_to_an_offer_has_to_come_back() {
+    let member = |value: &str| ("feePayer".to_owned(), Raw::parse(value).expect("JSON"));
+    let mut ours = offer(20_000);
+    ours.extra.as_mut().expect("set").other = vec![member("\"0x1\"")];
+    let mut sent = payment(Version::V2, 20_000);
+    check(&sent, &ours, &[code::EXTRA_DIFFERS]);
+    let extra = sent.accepted.as_mut().and_then(|offer| offer.extra.as_mut()).expect("set");
+    extra.other = vec![member("\"0x2\"")];
+    check(&sent, &ours, &[code::EXTRA_DIFFERS]);
+    let extra = sent.accepted.as_mut().and_then(|offer| offer.extra.as_mut()).expect("set");
+    extra.other = vec![member("\"0x1\"")];
+    check(&sent, &ours, &[]);
+}
+
+#[test]
 fn the_accepted_offer_is_ours() {
     type Change = fn(&mut Offer);
     let cases: [(Change, &[Code]); 9] = [

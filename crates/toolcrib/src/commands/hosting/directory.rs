@@ -101,6 +101,8 @@ impl Serve {
 
 /// Serves until Ctrl-C.
 pub(crate) async fn run(arguments: &Serve, printer: &mut Printer) -> Result<Done, Stop> {
+    #[cfg(target_os = "linux")]
+    crate::descriptors::prepare(printer)?;
     logging::begin(printer);
     let plan = arguments.plan()?;
     if arguments.with_index {

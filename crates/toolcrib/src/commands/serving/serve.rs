@@ -105,6 +105,8 @@ pub(crate) struct Often {
 
 /// Serves until Ctrl-C or SIGTERM.
 pub(crate) async fn run(arguments: &Serve, printer: &mut Printer) -> Result<Done, Stop> {
+    #[cfg(target_os = "linux")]
+    crate::descriptors::prepare(printer)?;
     let loaded = match manifests::load(&arguments.manifests, printer)? {
         Ok(loaded) => loaded,
         Err(done) => return Ok(done),

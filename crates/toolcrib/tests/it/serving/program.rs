@@ -195,6 +195,36 @@ fn what_leaves_its_group_ends_with_the_call() {
     assert_eq!(gate.call("tool", &json!(1)).json(), json!(1));
 }
 
+/// More idle connections than most systems let a process have descriptors, without being asked.
+#[cfg(target_os = "linux")]
+#[test]
+fn idle_connections_leave_room_for_others() {
+    let sandbox = Sandbox::new();
+    sandbox.write("tool.json", manifest("tool").to_string());
+    let script = sandbox.write("tool.sh", "cat >input; ulimit -n >limit; cat input").display().to_string();
+    let mut command = Command::new("/bin/sh");
+    command.args([
+        "-c",
+        "ulimit -S -n 100; exec \"$0\" \"$@\"",
+        env!("CARGO_BIN_EXE_toolcrib"),
+        "serve",
+        "--listen",
+        "127.0.0.1:0",
+    ]);
+    command.args(["tool.json", "--command", "sh", "--arg", &script, "--store", "memory", "--time", "5"]);
+    command.current_dir(sandbox.path()).env_clear().env("HOME", sandbox.home());
+    command.stdin(Stdio::null()).stdout(Stdio::piped());
+    let gate = Gate::spawn(&sandbox, command, &[]);
+    let idle: Vec<_> = (0..300).map(|_| std::net::TcpStream::connect(gate.address).expect("connected")).collect();
+    let began = Instant::now();
+    assert_eq!(gate.call("tool", &json!(1)).json(), json!(1));
+    // Idle connections end after half a minute, which is not what was waited for.
+    assert!(began.elapsed().as_secs() < 20, "{:?}", began.elapsed());
+    drop(idle);
+    let limit: u64 = sandbox.read("limit").trim().parse().expect("a number");
+    assert!(limit <= 1_024, "a program has the usual limit: {limit}");
+}
+
 #[test]
 fn an_envelope_says_who_calls() {
     let sandbox = Sandbox::new();

@@ -112,6 +112,10 @@ impl Program {
         #[cfg(not(target_os = "linux"))]
         let spawned = command.spawn();
         let mut child = spawned.map_err(failed)?;
+        #[cfg(target_os = "linux")]
+        if let Some(process) = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?)) {
+            crate::descriptors::lower(process);
+        }
         let slug = context.slug().to_owned();
         let complaints = child.stderr.take().map(|stderr| tokio::spawn(complain(stderr, slug)));
         Ok(Running { child, complaints })
