@@ -22,7 +22,7 @@ pub enum Question<'q> {
         terms: Terms,
         /// The account that would sign and pay.
         account: Address,
-        /// The amount up to which nobody is asked.
+        /// The amount up to which there is no question.
         ask_above: Usdc,
     },
     /// The endpoint asks for something else than the manifest states.

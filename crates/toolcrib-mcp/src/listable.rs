@@ -2,7 +2,7 @@
 //!
 //! A client that cannot read one schema loses the whole list, so that one tool hides all others. What the clients in use refuse was
 //! measured with the SDKs of two languages in both eras of the protocol. A schema that says the same in a form that all of them read is
-//! rewritten; one that has no such form is refused, and its tool has to be left out by whoever offers it.
+//! rewritten; one that has no such form is refused, and the server that offers its tool has to leave it out.
 
 use serde_json::{Map, Value as Json, json};
 

@@ -1,6 +1,6 @@
 //! Texts that may stand under a name of ours.
 //!
-//! A model takes what stands under our names for ours. So a text of somebody else comes there only if it is one of the words that we
+//! A model takes what stands under our names for ours. So an untrusted text comes there only if it is one of the words that we
 //! have for such a field, or has a form in which nothing can be said: digits, an address, a time. Every other one comes under the same
 //! name with `untrusted_` before it, made inert.
 
@@ -104,7 +104,7 @@ pub(crate) fn copy(from: &Json, to: &mut Json, rows: &[(&str, &str, Form)]) {
     }
 }
 
-/// A cursor as a model sees it. It is a stranger's text that has to come back, so it is written in digits, which say nothing.
+/// A cursor as a model sees it. It is an untrusted text that has to come back, so it is written in digits, which say nothing.
 pub(crate) fn seal_cursor(text: &str) -> String {
     alloy_primitives::hex::encode(text)
 }

@@ -57,7 +57,7 @@ impl Clock for Moving {
     }
 }
 
-/// Whoever calls: no development account, since some offers are on public networks, where those do not sign.
+/// The caller: no development account, since some offers are on public networks, where those do not sign.
 pub(crate) fn caller() -> LocalWallet {
     let phrase = "abandon abandon abandon abandon abandon abandon abandon abandon abandon abandon abandon about";
     LocalWallet::from_mnemonic(&Secret::new(phrase.to_owned()), None).expect("a phrase")

@@ -38,7 +38,7 @@ super::codes! {
     }
     WEAK_PASSWORD = "wallet.weak_password", Error, "Toolcrib wallets" {
         "the password is too short",
-        "Whoever gets hold of the file can try passwords as fast as machines can. An empty one is never taken, and one of fewer than 12 characters only on request.",
+        "An attacker who has the file can try passwords as fast as machines can. An empty one is never taken, and one of fewer than 12 characters only on request.",
         "choose a longer password, such as four words; --allow-weak-password takes a short one",
     }
     KEYSTORE_ADDRESS = "wallet.keystore_address", Error, "Web3 Secret Storage V3" {

@@ -1,6 +1,6 @@
 //! Who may talk to the chain from a browser.
 //!
-//! Every page that a developer visits can send requests to this machine, and a name of a stranger's can be made to lead here (DNS
+//! Every page that a developer visits can send requests to this machine, and a foreign name can be made to lead here (DNS
 //! rebinding). The chain's keys are public, but what runs on it is the developer's. So a request that names a page as its origin is
 //! answered only for pages of this machine and those that were allowed, and a request for a host only if the host is an address or a name
 //! of this machine. Programs send no origin.

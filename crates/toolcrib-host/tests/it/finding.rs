@@ -67,7 +67,7 @@ async fn a_directory_by_its_rest_interface() {
         assert_eq!(
             (found["next_cursor"].clone(), found["total"].clone()),
             (json!("616263"), json!(1)),
-            "a stranger's text, in digits"
+            "untrusted text, in digits"
         );
         assert_eq!(found["tools"][0]["untrusted_name"], "word-count\\u{202e}");
         let tool = data(call(&session, "get_tool", reference("7")).await);

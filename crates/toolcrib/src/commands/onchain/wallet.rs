@@ -40,7 +40,7 @@ pub(crate) struct Named {
     pub(crate) allow_weak_password: bool,
 }
 
-/// Shortest password that is taken without a word, in characters. Whoever has the file tries passwords as fast as machines can.
+/// Shortest password that is taken without a word, in characters. An attacker who has the file tries passwords as fast as machines can.
 const MIN_PASSWORD_CHARS: usize = 12;
 
 /// Arguments of `wallet address`.
@@ -99,7 +99,7 @@ pub(crate) fn run(command: &WalletCommand, printer: &mut Printer) -> Result<Done
     }
 }
 
-/// Before anybody has thought of a password.
+/// Called before a password is asked for.
 fn check_name(named: &Named) -> Result<(), Failure> {
     keystore()?.check_new(&named.name).map_err(|error| failed(error.into()))
 }
