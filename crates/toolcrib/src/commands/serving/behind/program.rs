@@ -160,8 +160,10 @@ impl Running {
             let _ = seen.await;
         }
         self.end_group();
+        #[cfg(unix)]
         let process = self.process();
         let status = self.child.wait().await?;
+        #[cfg(unix)]
         end_strays(process);
         if let Some(complaints) = self.complaints.as_mut() {
             let _ = timeout(LAST_WORDS, complaints).await;
@@ -191,6 +193,7 @@ impl Drop for Running {
             complaints.abort();
         }
         // Still there, unless it was waited for.
+        #[cfg(unix)]
         if let Some(process) = self.process() {
             end_strays(Some(process));
         }
@@ -198,6 +201,7 @@ impl Drop for Running {
 }
 
 /// Ends what a program has left behind outside its group, without holding anybody up.
+#[cfg(unix)]
 fn end_strays(program: Option<Pid>) {
     #[cfg(target_os = "linux")]
     {
