@@ -1,6 +1,6 @@
 //! Files that are written whole or not at all.
 //!
-//! The new content goes to a file beside the old one, under a name that nobody can foresee and that did not exist, and takes its place
+//! The new content goes to a file beside the old one, under a random name that did not exist, and takes its place
 //! in one step. A name that can be foreseen could be a link to another file, put there by someone else who may write to the folder.
 
 use std::fs::Permissions;

@@ -163,7 +163,7 @@ impl Signing {
             store.address_of(name).map_err(|error| failed(error.into()))?;
             let password = self.password(&format!("password of {name}"))?;
             if std::io::stderr().is_terminal() {
-                // Nobody may be listening.
+                // A closed stderr is no reason to stop.
                 let _ = writeln!(std::io::stderr(), "opening the wallet; this takes a moment");
             }
             store.open(name, &password)

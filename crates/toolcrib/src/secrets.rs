@@ -29,8 +29,9 @@ const SECRET: [&str; 11] = [
 /// The descriptor of the pipe, in the process that was started again.
 const PIPE: &str = "TOOLCRIB_SECRETS_FD";
 
-/// Most bytes that a pipe takes before somebody reads. A larger environment stays where it is.
-const PIPE_BYTES: usize = 60_000;
+/// Most bytes that are put into the pipe before its reader exists. A user who has many pipes gets them with one page each, and writing
+/// more would wait forever. A larger set of secrets stays in the environment.
+const PIPE_BYTES: usize = 4_096;
 
 static TAKEN: OnceLock<BTreeMap<String, String>> = OnceLock::new();
 

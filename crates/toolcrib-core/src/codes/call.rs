@@ -97,7 +97,7 @@ super::codes! {
         "name the network to pay on",
     }
     NOT_APPROVED = "call.not_approved", Error, "Toolcrib spend policy" {
-        "nobody approved the call",
+        "the call was not approved",
         "The amount is above what is paid without asking, and the answer was no, or there was no terminal to ask at. Without a terminal nothing is paid unless the user's settings have limits of their own.",
         "answer at a terminal, agree beforehand with --yes or --max-price, or set spend.ask_above in the user's settings",
     }

@@ -1,4 +1,4 @@
-//! `pause` and `resume`: a predicate that lets nobody in, and the one before it.
+//! `pause` and `resume`: a predicate that denies every call, and the one before it.
 //!
 //! The registry keeps only the newest predicate, so the one before is kept in a file: as *begun* before anything is signed, and as
 //! *paused* once the transaction is mined. `resume` believes the file only while the tool has the predicate that `pause` gave it.
@@ -29,7 +29,7 @@ use crate::printer::Printer;
 pub(crate) struct Pause {
     #[command(flatten)]
     pub(crate) change: Change,
-    /// The predicate that lets nobody in, instead of the built-in one of the network
+    /// The predicate that denies every call, instead of the built-in one of the network
     #[arg(long, value_name = "0x…")]
     pub(crate) deny_predicate: Option<String>,
 }
@@ -41,7 +41,7 @@ struct Paused {
     /// The predicate before; `null` if the tool was open to everybody. Never left out: a damaged file must not open a tool.
     #[serde(deserialize_with = "Option::deserialize")]
     former: Option<Address>,
-    /// The predicate that lets nobody in.
+    /// The predicate that denies every call.
     deny: Address,
 }
 
@@ -64,7 +64,7 @@ pub(crate) async fn pause(arguments: &Pause, printer: &mut Printer) -> Result<Do
     let deny = match &arguments.deny_predicate {
         Some(text) => parse_address(text)?,
         None => registry.chain().network().predicates.deny_all.ok_or_else(|| {
-            Failure::new(codes::cli::USAGE, "no predicate that lets nobody in is known on this network")
+            Failure::new(codes::cli::USAGE, "no predicate that denies every call is known on this network")
                 .hint("name one with --deny-predicate")
         })?,
     };
