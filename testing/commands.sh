@@ -54,6 +54,24 @@ install_embedding() {
     return "$status"
 }
 
+# Test programs that wait for timers and foreign programs most of the time.
+waiting=(attacks interop)
+
+tests_that_wait() {
+    cargo test --locked --workspace --no-fail-fast "${waiting[@]/#/--test=}"
+}
+
+# All other test programs, found by their files, so that a new one is never forgotten.
+other_tests() {
+    local file name options=(--lib --bins)
+    for file in crates/*/tests/*.rs crates/*/tests/*/main.rs; do
+        name=${file%/main.rs}
+        name=$(basename "$name" .rs)
+        [[ " ${waiting[*]} ${options[*]} " == *[\ =]"$name "* ]] || options+=("--test=$name")
+    done
+    cargo test --locked --workspace --no-fail-fast "${options[@]}"
+}
+
 check_contracts() {
     [[ -d contracts/node_modules ]] || { skip_step foundry "contracts/setup has not run"; return 0; }
     contracts/check

@@ -89,7 +89,7 @@ impl Search {
             let fields = Arc::new(Fields::new(embedding.is_some()));
             let open = |name: &str| {
                 let folder = options.folder.as_ref().map(|folder| folder.join(name));
-                Shelf::open(folder.as_deref(), Arc::clone(&fields), &format)
+                Shelf::open(folder.as_deref(), &fields, &format)
             };
             let (verified, cursor) = open("verified")?;
             let (unverified, other) = open("unverified")?;

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tantivy::columnar::{Column, ColumnValues};
@@ -33,6 +34,10 @@ const CHECKED_TOOLS: u64 = 50_000;
 /// Most filters whose tools are kept as bits, for each segment. A bit for each of a million tools is 125 kB.
 const MAX_BITS: usize = 64;
 
+/// How often a folder that is in use is tried, and the pause between: two seconds altogether.
+const LOCK_TRIES: usize = 21;
+const LOCK_PAUSE: Duration = Duration::from_millis(100);
+
 /// An index of words.
 pub(super) struct Shelf {
     pub(super) fields: Arc<Fields>,
@@ -56,7 +61,23 @@ struct Payload {
 
 impl Shelf {
     /// Opens a shelf, and says up to which change it is filled. One that is of another format or broken is begun anew.
-    pub(super) fn open(folder: Option<&Path>, fields: Arc<Fields>, format: &str) -> Result<(Self, Option<i64>), Error> {
+    ///
+    /// A folder that is in use is tried again for a moment: a process that is ending may still hold it, and so does a child
+    /// that another thread is starting, until it runs its own program.
+    pub(super) fn open(folder: Option<&Path>, fields: &Arc<Fields>, format: &str) -> Result<(Self, Option<i64>), Error> {
+        let mut tries = LOCK_TRIES;
+        loop {
+            match Self::open_now(folder, Arc::clone(fields), format) {
+                Err(Error::SearchLocked { .. }) if tries > 1 => {
+                    tries -= 1;
+                    std::thread::sleep(LOCK_PAUSE);
+                }
+                opened => return opened,
+            }
+        }
+    }
+
+    fn open_now(folder: Option<&Path>, fields: Arc<Fields>, format: &str) -> Result<(Self, Option<i64>), Error> {
         let (index, cursor) = match folder {
             None => (create(RamDirectory::create(), &fields)?, None),
             Some(folder) => open_folder(folder, &fields, format)?,
