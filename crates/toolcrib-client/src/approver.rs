@@ -8,7 +8,7 @@ use toolcrib_core::caip::ToolRef;
 use toolcrib_core::finding::Finding;
 use toolcrib_core::schema::Prefilled;
 
-use crate::{SignInTerms, Terms, Usdc};
+use crate::{SignInTerms, Terms, Unchecked, Usdc};
 
 /// What somebody has to agree to. All text of tools in it is foreign: escape it before it is shown.
 #[derive(Clone, Debug)]
@@ -49,6 +49,13 @@ pub enum Question<'q> {
         tool: ToolRef,
         /// The values, with the place where they stand.
         values: &'q [Prefilled],
+    },
+    /// Schemas of the tool cannot be applied, so that input or output go unchecked.
+    Unchecked {
+        /// The tool.
+        tool: ToolRef,
+        /// Which schemas, and why.
+        parts: &'q [Unchecked],
     },
 }
 

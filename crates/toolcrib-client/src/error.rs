@@ -11,7 +11,7 @@ use toolcrib_core::schema::{Prefilled, Violation};
 use toolcrib_core::text::escape_for_display;
 
 use crate::ledger::PaymentId;
-use crate::{Denial, Paid, SpendError, Terms, Usdc};
+use crate::{Denial, Paid, SpendError, Terms, Unchecked, Usdc};
 
 /// Characters of a server's code or message that are kept.
 const MAX_WORDS_CHARS: usize = 300;
@@ -100,13 +100,11 @@ pub enum CallError {
         /// The member.
         member: String,
     },
-    /// A schema cannot be applied.
-    #[error("the schema of the {which} cannot be applied")]
+    /// Schemas cannot be applied, and nobody has agreed to go without.
+    #[error("the tool's schema of {} cannot be applied", .parts.iter().map(|part| part.which).collect::<Vec<_>>().join(" and "))]
     Schema {
-        /// `inputs` or `outputs`.
-        which: &'static str,
-        /// Why.
-        findings: Vec<Finding>,
+        /// Which, and why.
+        parts: Vec<Unchecked>,
     },
     /// Fixed values that nobody has acknowledged.
     #[error("the schema fixes {} values that nobody has acknowledged", .values.len())]

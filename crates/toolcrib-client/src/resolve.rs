@@ -106,7 +106,7 @@ impl Client {
                 if !verified.manifest().endpoint().same_origin(&url) {
                     return Err(not_resumable());
                 }
-                let outputs = outputs_of(verified.manifest())?;
+                let outputs = outputs_of(verified.manifest());
                 Basis::Tool { verified: Box::new(verified), outputs }
             }
             None => Basis::Url,

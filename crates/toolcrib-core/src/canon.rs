@@ -7,7 +7,7 @@ use std::ops::Deref;
 
 use alloy_primitives::{B256, keccak256};
 
-use crate::json::{Document, Kind, Value, plain_prefix, write_number};
+use crate::json::{Document, Elements, Kind, Sorted, Value, plain_prefix, write_number};
 
 /// The RFC 8785 form of a document and its keccak256.
 #[derive(Clone, PartialEq, Eq)]
@@ -93,38 +93,55 @@ impl<T> Deref for Sealed<T> {
     }
 }
 
-/// Appends the canonical form of `value`.
-///
-/// The recursion is as deep as the document nests, which the reader bounds.
+/// Appends the canonical form of `value`. Nesting costs no stack of the thread: foreign documents may nest deeply.
 pub fn write_value(value: Value<'_>, out: &mut String) {
-    match value.kind() {
-        Kind::Null => out.push_str("null"),
-        Kind::Bool => out.push_str(if value.as_bool() == Some(true) { "true" } else { "false" }),
-        Kind::Number => write_number(value.as_f64().unwrap_or(0.0), out),
-        Kind::String => write_text(value.source(), value.as_str().unwrap_or_default(), out),
-        Kind::Array => {
-            out.push('[');
-            for (index, element) in value.as_array().into_iter().flat_map(crate::json::Array::iter).enumerate() {
-                if index > 0 {
-                    out.push(',');
-                }
-                write_value(element, out);
+    let mut open: Vec<Rest<'_>> = Vec::new();
+    let mut next = Some(value);
+    while let Some(value) = next {
+        match value.kind() {
+            Kind::Null => out.push_str("null"),
+            Kind::Bool => out.push_str(if value.as_bool() == Some(true) { "true" } else { "false" }),
+            Kind::Number => write_number(value.as_f64().unwrap_or(0.0), out),
+            Kind::String => write_text(value.source(), value.as_str().unwrap_or_default(), out),
+            Kind::Array => {
+                out.push('[');
+                open.extend(value.as_array().map(|array| Rest::Elements(array.iter())));
             }
-            out.push(']');
+            Kind::Object => {
+                out.push('{');
+                open.extend(value.as_object().map(|object| Rest::Members(object.sorted())));
+            }
         }
-        Kind::Object => {
-            out.push('{');
-            for (index, (key, member)) in value.as_object().into_iter().flat_map(crate::json::Object::sorted).enumerate() {
-                if index > 0 {
-                    out.push(',');
-                }
-                write_text(member.key_source().unwrap_or_default(), key, out);
-                out.push(':');
-                write_value(member, out);
+        next = None;
+        while let Some(container) = open.last_mut() {
+            // No value ends like this, so it is the container that has just been opened.
+            let is_first = out.ends_with(['[', '{']);
+            let (member, close) = match container {
+                Rest::Elements(elements) => (elements.next().map(|value| (None, value)), ']'),
+                Rest::Members(members) => (members.next().map(|(key, value)| (Some(key), value)), '}'),
+            };
+            let Some((key, value)) = member else {
+                out.push(close);
+                open.pop();
+                continue;
+            };
+            if !is_first {
+                out.push(',');
             }
-            out.push('}');
+            if let Some(key) = key {
+                write_text(value.key_source().unwrap_or_default(), key, out);
+                out.push(':');
+            }
+            next = Some(value);
+            break;
         }
     }
+}
+
+/// What is left of a container that is being written.
+enum Rest<'d> {
+    Elements(Elements<'d>),
+    Members(Sorted<'d>),
 }
 
 /// Appends a string that stands in the source as `source`, quotes included: one that needed no escapes there needs none

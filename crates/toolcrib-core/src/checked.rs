@@ -22,6 +22,9 @@ pub trait Manifest: Sized {
     /// The most values and keys that are read. For kinds that strangers serve, whose readers have little memory to spare.
     const MAX_VALUES: usize = usize::MAX;
 
+    /// Whether readers only warn about depth and number of values, because the standard limits neither.
+    const READS_ON: bool = false;
+
     /// How bad it is when a string value is not in NFC.
     const NFC: Severity;
 
@@ -114,7 +117,8 @@ impl<M> Checked<M> {
 
 /// Reads, checks and seals a manifest of kind `M`.
 pub fn parse<M: Manifest>(bytes: &[u8], mode: Mode) -> Checked<M> {
-    let reading = json::read_up_to(bytes, M::LIMITS, M::MAX_VALUES);
+    let read = if M::READS_ON && mode == Mode::Consumer { json::read_foreign } else { json::read_up_to };
+    let reading = read(bytes, M::LIMITS, M::MAX_VALUES);
     let mut context = Context { mode, findings: reading.findings };
     let Some(document) = reading.document else {
         return Checked { findings: context.findings.into_sorted(), outcome: Outcome::Unreadable };

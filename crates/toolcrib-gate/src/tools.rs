@@ -15,7 +15,7 @@ use tokio::sync::Semaphore;
 use tokio::time::sleep;
 use toolcrib_core::clock::Clock;
 use toolcrib_core::codes::{self, Code};
-use toolcrib_core::finding::{Finding, Mode};
+use toolcrib_core::finding::{Finding, Mode, Severity};
 use toolcrib_core::schema::{Validator, to_serde};
 use toolcrib_core::slug::Slug;
 use toolcrib_core::tool::ToolManifest;
@@ -393,7 +393,13 @@ impl Served {
         let mut compile = |schema: Option<toolcrib_core::json::Value<'_>>, which: &'static str| {
             let compiled = schema.map(Validator::compile).transpose();
             compiled.unwrap_or_else(|findings: Vec<Finding>| {
-                errors.push(SetupError::Schema { slug: slug.clone(), which, findings });
+                if findings.iter().any(|finding| finding.severity == Severity::Error) {
+                    errors.push(SetupError::Schema { slug: slug.clone(), which, findings });
+                } else {
+                    // A legal schema that no validator may be built for, such as a recursive union: the tool has to check itself.
+                    let codes: Vec<_> = findings.iter().map(|finding| finding.code.id()).collect();
+                    tracing::warn!(tool = %slug, schema = which, ?codes, "the schema cannot be applied, so values are not checked against it");
+                }
                 None
             })
         };

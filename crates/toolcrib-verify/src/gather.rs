@@ -122,7 +122,7 @@ fn registered_uri(read: &ConfigRead) -> Option<&str> {
 /// The document that was served, if it came whole and is one.
 fn read(exchange: &Exchange) -> Option<Document> {
     let response = exchange.complete()?;
-    json::read_up_to(response.body.as_bytes(), ToolManifest::LIMITS, ToolManifest::MAX_VALUES).document
+    json::read_foreign(response.body.as_bytes(), ToolManifest::LIMITS, ToolManifest::MAX_VALUES).document
 }
 
 /// Whether the served document has the committed hash. One without a hash is no reason to ask the chain again.

@@ -5,14 +5,14 @@ use serde_json::Value as Json;
 use toolcrib_core::caip::ToolRef;
 use toolcrib_core::codes::call as code;
 use toolcrib_core::finding::Finding;
-use toolcrib_core::json;
-use toolcrib_core::schema::{Echo, MAX_INSTANCE_BYTES, Prefilled, Validator};
+use toolcrib_core::schema::{Prefilled, Validator};
 use toolcrib_core::tool::ToolManifest;
 use toolcrib_core::x402::{Challenge, header};
 use toolcrib_verify::Verified;
 
 use super::choose::{Stated, choose, misfit, terms_of, unpayable_pricing};
 use super::pay::read_output;
+use super::schemas::{Schemas, Unchecked};
 use super::{CallMethod, CallOptions, Called, Candidate, Request, SignInRequest, read_challenge, sign_in};
 use crate::approver::Question;
 use crate::client::Exchanges;
@@ -74,6 +74,8 @@ pub struct Plan {
     pub url: String,
     /// Values that the schema would fill in. Foreign text.
     pub prefilled: Vec<Prefilled>,
+    /// Schemas that cannot be applied, so that nothing is checked against them.
+    pub unchecked: Vec<Unchecked>,
     /// What would be paid; `None` when calls are free or nothing is stated.
     pub terms: Option<Terms>,
     /// Whether somebody would be asked first.
@@ -87,7 +89,8 @@ impl Client {
     pub async fn plan(&self, tool: ToolRef, input: &Json, options: &CallOptions) -> Result<Plan, CallError> {
         let verified = self.verify(tool).await?;
         let manifest = verified.manifest();
-        check_input(manifest, input)?;
+        let schemas = Schemas::of(manifest);
+        schemas.check_input(input)?;
         let request = Request::of_input(manifest.endpoint(), options.method, input, Some(tool.chain))?;
         let prefilled = manifest.prefilled().to_vec();
         let mut refusal = match unpayable_pricing(manifest.pricing()) {
@@ -111,8 +114,12 @@ impl Client {
         if refusal.is_none() && prefilled.iter().any(|value| value.keyword == CONST) && !options.consent.ack_const {
             refusal = Some(CallError::FixedValues { values: prefilled.clone() });
         }
+        let unchecked = schemas.unchecked;
+        if refusal.is_none() && !unchecked.is_empty() && !options.consent.unchecked {
+            refusal = Some(CallError::Schema { parts: unchecked.clone() });
+        }
         let url = request.target().to_owned();
-        Ok(Plan { tool, manifest_hash: manifest.hash(), url, prefilled, terms, asks, refusal })
+        Ok(Plan { tool, manifest_hash: manifest.hash(), url, prefilled, unchecked, terms, asks, refusal })
     }
 
     /// What would be set aside for a call, or why it would be refused: by network, price, policy or budget.
@@ -131,10 +138,14 @@ impl Client {
         if let Some(before) = options.consent.manifest.filter(|before| *before != manifest.hash()) {
             return Err(CallError::ChangedMeanwhile { before, after: manifest.hash() });
         }
-        check_input(manifest, input)?;
-        // An output that could not be checked should not be paid for.
-        let outputs = outputs_of(manifest)?;
+        let Schemas { outputs, unchecked, .. } = {
+            let schemas = Schemas::of(manifest);
+            schemas.check_input(input)?;
+            schemas
+        };
         let request = Request::of_input(manifest.endpoint(), options.method, input, Some(tool.chain))?;
+        // An output that cannot be checked is not paid for unless that was agreed to.
+        self.accept_unchecked(tool, unchecked, &options.consent).await?;
         self.acknowledge(tool, manifest, &options.consent).await?;
         if let Some(reasons) = unpayable_pricing(manifest.pricing())
             && options.consent.terms.is_none()
@@ -278,25 +289,6 @@ pub(super) fn within_max_price(spend: &Spend, consent: &Consent) -> Result<(), C
 pub(crate) fn no_answer(exchange: toolcrib_core::evidence::Exchange) -> CallError {
     let nothing = toolcrib_core::evidence::Failure::new(toolcrib_core::codes::probe::NO_ANSWER, "no answer came back");
     CallError::NoAnswer { failure: exchange.failure.unwrap_or(nothing) }
-}
-
-fn check_input(manifest: &ToolManifest, input: &Json) -> Result<(), CallError> {
-    let bytes = input.to_string().len();
-    if bytes > MAX_INSTANCE_BYTES {
-        return Err(CallError::InputTooLarge { bytes });
-    }
-    let Some(schema) = manifest.inputs() else { return Ok(()) };
-    let violations = compile(schema, "inputs")?.violations(input, Echo::Values);
-    if violations.is_empty() { Ok(()) } else { Err(CallError::Input { violations }) }
-}
-
-/// How outputs are checked.
-pub(crate) fn outputs_of(manifest: &ToolManifest) -> Result<Option<Validator>, CallError> {
-    manifest.outputs().map(|schema| compile(schema, "outputs")).transpose()
-}
-
-fn compile(schema: json::Value<'_>, which: &'static str) -> Result<Validator, CallError> {
-    Validator::compile(schema).map_err(|findings| CallError::Schema { which, findings })
 }
 
 impl CallMethod {

@@ -26,19 +26,22 @@ mod choose;
 mod pay;
 mod receipt;
 mod request;
+mod schemas;
 mod sign_in;
 
 pub use approve::{Approved, REVERIFY_SECONDS};
 pub use ask::{Asked, Plan, Quote};
 pub use pay::MAX_LIFETIME_SECONDS;
 pub use receipt::CHECK_LIMIT;
+pub use schemas::Unchecked;
 pub use sign_in::{SignInRequest, SignInTerms};
 
 pub(crate) use approve::{Basis, check_size};
-pub(crate) use ask::{no_answer, outputs_of};
+pub(crate) use ask::no_answer;
 pub(crate) use choose::{Candidate, Fit, payable};
 pub(crate) use pay::{Sent, credentials, finish, for_the_record};
 pub(crate) use request::{Request, read_challenge};
+pub(crate) use schemas::outputs_of;
 pub(crate) use sign_in::wanted;
 
 use crate::ledger::{Evidence, PaymentId, State};
@@ -68,6 +71,8 @@ impl CallMethod {
 pub struct Consent {
     /// The values that the tool's schema fixes were seen.
     pub ack_const: bool,
+    /// It was seen that the tool's schemas cannot be applied, so that input or output are not checked against them.
+    pub unchecked: bool,
     /// The highest price of this call. What is at most this much is paid without asking, as far as the policy's caps go.
     pub max_price: Option<Usdc>,
     /// Prices above what is paid without asking are agreed to, as far as the policy's caps go.

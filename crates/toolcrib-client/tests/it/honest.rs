@@ -192,6 +192,29 @@ async fn fixed_values_need_a_word() {
 }
 
 #[tokio::test]
+async fn what_cannot_be_checked_needs_consent() {
+    let world = World::start().await;
+    let (client, _) = world.client();
+    // A lookahead, which no linear matcher has, and a reference that leads out: such tools are listed, and verify.
+    let unchecked = |manifest: &mut serde_json::Value| {
+        manifest["inputs"]["properties"]["code"] = json!({"type": "string", "pattern": "^(?=.*[0-9]).+$"});
+        manifest["outputs"] = json!({"$ref": "https://schemas.example.com/result.json"});
+    };
+    let tool = world.tool(unchecked, Arc::new(|_| ok(result()))).await;
+    assert_eq!(code(&client.call(tool.reference, &input(), &usual()).await), "call.schema_unusable");
+    assert_eq!(tool.calls().len(), 0, "nothing was sent");
+    let plan = client.plan(tool.reference, &input(), &usual()).await.unwrap();
+    let parts: Vec<_> = plan.unchecked.iter().map(|part| (part.which, part.findings[0].code.id())).collect();
+    assert_eq!(parts, [("inputs", "schema.pattern_not_linear"), ("outputs", "schema.remote_ref")]);
+    assert_eq!(plan.refusal.unwrap().code().id(), "call.schema_unusable");
+    let consent = Consent { unchecked: true, ..Consent::default() };
+    client.call(tool.reference, &input(), &CallOptions { consent, ..usual() }).await.unwrap();
+    let says = Arc::new(Says { yes: true, ..Says::default() });
+    world.builder().approver(says.clone()).build().call(tool.reference, &input(), &usual()).await.unwrap();
+    assert_eq!(*says.asked.lock().unwrap(), ["unchecked 2"]);
+}
+
+#[tokio::test]
 async fn above_the_threshold_somebody_is_asked() {
     let world = World::start().await;
     let price = 30_000;

@@ -120,6 +120,7 @@ impl Approver for Says {
             Question::Spend { .. } => "spend".to_owned(),
             Question::Differs { asked, .. } => format!("differs {}", asked.amount),
             Question::Fixed { values, .. } => format!("fixed {}", values.len()),
+            Question::Unchecked { parts, .. } => format!("unchecked {}", parts.len()),
             Question::SignIn { terms, .. } => {
                 format!("sign in {} at {} for {} on {}", terms.account, terms.domain, terms.uri, terms.chain)
             }

@@ -33,8 +33,8 @@ super::codes! {
     }
     SCHEMA_UNUSABLE = "call.schema_unusable", Error, "ERC-8257 §2; Manifest Parser Hardening" {
         "a schema of the manifest cannot be applied",
-        "Inputs and outputs are checked against the manifest. A schema that cannot be compiled safely lets nothing be checked.",
-        "tell the creator; `toolcrib lint` names the fault",
+        "Inputs and outputs are checked against the manifest. A schema that cannot be compiled safely lets nothing be checked: an input that the tool will refuse is sent, and an output is taken as it comes. That needs consent.",
+        "tell the creator (`toolcrib lint` names the fault), or call with --allow-unchecked",
     }
     FIXED_VALUES = "call.fixed_values", Error, "ERC-8257 Schema default and const Injection" {
         "the tool's schema fixes values that nobody has acknowledged",

@@ -33,12 +33,12 @@ super::codes! {
     }
     TOO_DEEP = "json.too_deep", Error, check 3, "Toolcrib limits" {
         "the document nests too deeply",
-        "Deep nesting exhausts the stack of recursive readers. 64 levels hold every schema that the limits of ERC-8257 allow.",
+        "Deep nesting exhausts the stack of recursive readers. 64 levels hold every schema that the limits of ERC-8257 allow. Readers of tool manifests only warn up to 10,000 levels, since the limits concern schemas alone.",
         "flatten the structure, or name repeated parts under $defs",
     }
     TOO_MANY_VALUES = "json.too_many_values", Error, check 3, "Toolcrib limits" {
         "the document holds too many values",
-        "Each value takes more memory than its text, so that a small file of tiny values becomes a large one. 32,768 values and keys hold every schema that the limits of ERC-8257 allow, three times over.",
+        "Each value takes more memory than its text, so that a small file of tiny values becomes a large one. 32,768 values and keys hold every schema that the limits of ERC-8257 allow, three times over. Readers of tool manifests only warn, since the limits concern schemas alone.",
         "move long lists out of the manifest, or write them as one string",
     }
     DUPLICATE_KEY = "json.duplicate_key", Error, check 3, "RFC 8785 §3.1 (I-JSON)" {

@@ -66,9 +66,9 @@ super::codes! {
         "A short chain of definitions that each use the previous one twice doubles the work at every step. Validators would need minutes for one small value.",
         "refer to each definition once, or merge the definitions",
     }
-    BRANCHING_RECURSION = "schema.branching_recursion", Error, "Toolcrib limits" {
+    BRANCHING_RECURSION = "schema.branching_recursion", Warning, "Toolcrib limits" {
         "a recursive schema applies itself more than once to the same value",
-        "Recursion through properties and items is fine as long as each part of a value is reached once. Reached twice, the work doubles with every level of the value. Readers only warn, and do not compile the schema.",
+        "Recursion through properties and items is fine as long as each part of a value is reached once. Reached twice, as in a recursive union told apart by a tag, the work doubles with every level of the value. Toolcrib does not build a validator for such a schema, so values are not checked against it.",
         "tell the branches apart by property name, or move the recursive property out of the branches",
     }
     EMBEDDED_ID = "schema.embedded_id", Error, "JSON Schema 2020-12 Core §8.2.1" {

@@ -43,8 +43,13 @@ super::codes! {
     }
     HOST_CHARACTER = "url.host_character", Error, "RFC 1123 §2.1" {
         "the host has a character that host names cannot have",
-        "A host name is made of letters, digits, hyphens and dots. An underscore is fine in some DNS records but not in the name of a host.",
+        "A host name is made of letters, digits, hyphens and dots.",
         "correct the host name",
+    }
+    HOST_UNDERSCORE = "url.host_underscore", Error, "RFC 1123 §2.1" {
+        "the host has an underscore",
+        "DNS allows an underscore, names of hosts do not: some clients and certificate authorities refuse it. Readers only warn, since ERC-8257 does not forbid it.",
+        "use a host name of letters, digits, hyphens and dots",
     }
     EMPTY_LABEL = "url.empty_label", Error, "RFC 1035 §2.3.1" {
         "the host has an empty part",
@@ -153,7 +158,7 @@ super::codes! {
     }
     PERCENT_TRIPLET = "url.percent_triplet", Error, "RFC 3986 §2.1" {
         "a percent sign is not followed by two hexadecimal digits",
-        "A lone percent sign is read in different ways, and `%NAME%` is a variable of the Windows command line.",
+        "A lone percent sign is read in different ways, and `%NAME%` is a variable of the Windows command line. Readers only warn, since ERC-8257 leaves the path of an endpoint alone.",
         "write %25 if a percent sign is meant",
     }
     CHARACTER = "url.character", Error, "RFC 3986 §2" {
@@ -161,9 +166,9 @@ super::codes! {
         "Quotes, pipes, carets, backticks and square brackets must be percent-encoded after the host. Raw, they are also what turns a copied command into another one.",
         "percent-encode the character",
     }
-    DOT_SEGMENT = "url.dot_segment", Error, "ERC-8257 §6 rule W3; RFC 3986 §5.2.4" {
+    DOT_SEGMENT = "url.dot_segment", Error, "RFC 3986 §5.2.4" {
         "the path has a . or .. segment",
-        "Most clients resolve such segments before sending, also when they are encoded as %2e; others send them. The path would differ from reader to reader.",
+        "Most clients resolve such segments before sending, also when they are encoded as %2e; others send them. The path would differ from reader to reader. Readers of endpoints only warn, since ERC-8257 leaves their path alone.",
         "write the resolved path",
     }
     SCHEME_UPPER_CASE = "url.scheme_upper_case", Error, "ERC-8257 §6 rule G1" {

@@ -17,7 +17,7 @@ use std::fmt;
 pub use number::write_number;
 pub use pretty::pretty;
 pub(crate) use reader::plain_prefix;
-pub use reader::{Reading, read, read_up_to};
+pub use reader::{Reading, read, read_foreign, read_up_to};
 
 use crate::finding::Span;
 
@@ -25,8 +25,12 @@ use crate::finding::Span;
 pub const MAX_BYTES: usize = 1_048_576;
 
 /// Deepest nesting of arrays and objects. Sixteen schema levels take two containers each, plus the manifest's own;
-/// sixty-four leaves room and keeps the reader's recursion far from the end of any stack.
+/// sixty-four leaves room and keeps recursive functions far from the end of any stack.
 pub const MAX_DEPTH: usize = 64;
+
+/// Deepest nesting that [`read_foreign`] reads, as in Go's `encoding/json`. ERC-8257 limits only schemas, and RFC 8259 §9 lets
+/// readers have a limit: without one, the pointers of a few hundred findings could take as many megabytes.
+pub const MAX_FOREIGN_DEPTH: usize = 10_000;
 
 /// Most values and keys of a tool manifest, for [`read_up_to`]. A megabyte holds half a million of them, and each takes twenty bytes
 /// here and more in a validator. The largest schemas that ERC-8257 allows take some ten thousand.
@@ -387,13 +391,18 @@ impl<'d> Value<'d> {
         self.doc.pointer_to(self.at)
     }
 
+    /// How many values and keys this value is made of, itself included.
+    pub fn size(self) -> usize {
+        (self.doc.after(self.at) - self.at) as usize
+    }
+
     /// How many arrays and objects this value is made of, itself included, and how deep they nest. Nesting is counted
-    /// up to [`MAX_DEPTH`].
+    /// up to one more than [`MAX_DEPTH`].
     pub fn containers(self) -> (usize, usize) {
         let mut count = 0;
         let mut deepest = 0;
         // Ends of the containers now open.
-        let mut open = [0_u32; MAX_DEPTH];
+        let mut open = [0_u32; MAX_DEPTH + 1];
         let mut depth = 0;
         for at in self.at..self.doc.after(self.at) {
             let node = &self.doc.nodes[at as usize];
@@ -402,7 +411,7 @@ impl<'d> Value<'d> {
                     depth -= 1;
                 }
                 count += 1;
-                if depth < MAX_DEPTH {
+                if depth < open.len() {
                     open[depth] = node.b;
                     depth += 1;
                     deepest = deepest.max(depth);
@@ -450,16 +459,27 @@ impl<'d> Array<'d> {
     }
 
     /// The elements in order.
-    pub fn iter(self) -> impl Iterator<Item = Value<'d>> {
-        let doc = self.0.doc;
-        let end = self.0.node().b;
-        let mut at = self.0.at + 1;
-        std::iter::from_fn(move || {
-            (at < end).then(|| {
-                let value = Value { doc, at };
-                at = doc.after(at);
-                value
-            })
+    pub fn iter(self) -> Elements<'d> {
+        Elements { doc: self.0.doc, at: self.0.at + 1, end: self.0.node().b }
+    }
+}
+
+/// The elements of an [`Array`] that are left.
+#[derive(Clone, Debug)]
+pub struct Elements<'d> {
+    doc: &'d Document,
+    at: u32,
+    end: u32,
+}
+
+impl<'d> Iterator for Elements<'d> {
+    type Item = Value<'d>;
+
+    fn next(&mut self) -> Option<Value<'d>> {
+        (self.at < self.end).then(|| {
+            let value = Value { doc: self.doc, at: self.at };
+            self.at = self.doc.after(self.at);
+            value
         })
     }
 }
@@ -500,9 +520,8 @@ impl<'d> Object<'d> {
     }
 
     /// Keys and values in the order of the canonical form: by UTF-16 code units.
-    pub fn sorted(self) -> impl Iterator<Item = (&'d str, Value<'d>)> {
-        let doc = self.0.doc;
-        self.keys_sorted().iter().map(move |&key| (doc.text(&doc.nodes[key as usize]), Value { doc, at: key + 1 }))
+    pub fn sorted(self) -> Sorted<'d> {
+        Sorted { doc: self.0.doc, keys: self.keys_sorted().iter() }
     }
 
     /// The value of `key`.
@@ -517,6 +536,22 @@ impl<'d> Object<'d> {
         let from = self.0.node().a as usize;
         let order = &self.0.doc.order;
         &order[from + 1..from + 1 + order[from] as usize]
+    }
+}
+
+/// The members of an [`Object`] that are left, in the order of the canonical form.
+#[derive(Clone, Debug)]
+pub struct Sorted<'d> {
+    doc: &'d Document,
+    keys: std::slice::Iter<'d, u32>,
+}
+
+impl<'d> Iterator for Sorted<'d> {
+    type Item = (&'d str, Value<'d>);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let &key = self.keys.next()?;
+        Some((self.doc.text(&self.doc.nodes[key as usize]), Value { doc: self.doc, at: key + 1 }))
     }
 }
 

@@ -1,9 +1,9 @@
-//! The reader: recursive descent over bytes, bounded in depth.
+//! The reader: one walk over the bytes, with a stack of its own, so that nesting costs no stack of the thread.
 
 use super::number::{self, Parsed};
-use super::{Document, Limits, MAX_VALUES, Node, Tag, utf16_order};
+use super::{Document, Limits, MAX_FOREIGN_DEPTH, MAX_VALUES, Node, Tag, utf16_order};
 use crate::codes;
-use crate::finding::{Edit, Finding, Findings, Fix, Span};
+use crate::finding::{Edit, Finding, Findings, Fix, Severity, Span};
 
 /// What reading gave: a document unless the bytes are not JSON at all, and what was wrong with them.
 #[derive(Clone, Debug)]
@@ -29,8 +29,18 @@ pub fn read(bytes: &[u8], limits: Limits) -> Reading {
 
 /// Reads a document strictly, and no further than so many values and keys: for those whose memory is bounded.
 pub fn read_up_to(bytes: &[u8], limits: Limits, max_values: usize) -> Reading {
+    run(bytes, limits, max_values, false)
+}
+
+/// Reads a document whose format limits neither depth nor values: beyond `limits` and `max_values` it is read on, with a warning
+/// for each, up to [`MAX_FOREIGN_DEPTH`]. The size stays limited.
+pub fn read_foreign(bytes: &[u8], limits: Limits, max_values: usize) -> Reading {
+    run(bytes, limits, max_values, true)
+}
+
+fn run(bytes: &[u8], limits: Limits, max_values: usize, is_foreign: bool) -> Reading {
     let mut findings = Findings::new();
-    let document = match Reader::run(bytes, limits, max_values, &mut findings) {
+    let document = match Reader::run(bytes, limits, max_values, is_foreign, &mut findings) {
         Ok(document) => Some(document),
         Err(Stop(finding)) => {
             findings.push(*finding);
@@ -54,11 +64,20 @@ struct Key {
     node: u32,
 }
 
+/// A container whose end has not been reached.
+#[derive(Clone, Copy)]
+struct Open {
+    /// Its node.
+    node: usize,
+    /// Array: elements so far. Object: where its keys start in [`Reader::keys`].
+    count: usize,
+}
+
 struct Reader<'a> {
     bytes: &'a [u8],
     source: &'a str,
     at: usize,
-    depth_left: usize,
+    open: Vec<Open>,
     nodes: Vec<Node>,
     order: Vec<u32>,
     unescaped: String,
@@ -68,10 +87,12 @@ struct Reader<'a> {
     findings: &'a mut Findings,
     max_depth: usize,
     max_values: usize,
+    /// Whether the two limits above are warnings.
+    is_foreign: bool,
 }
 
 impl<'a> Reader<'a> {
-    fn run(bytes: &'a [u8], limits: Limits, max_values: usize, findings: &'a mut Findings) -> Step<Document> {
+    fn run(bytes: &'a [u8], limits: Limits, max_values: usize, is_foreign: bool, findings: &'a mut Findings) -> Step<Document> {
         if bytes.len() > limits.max_bytes {
             return Err(stop(
                 Finding::new(codes::json::TOO_LARGE)
@@ -100,7 +121,7 @@ impl<'a> Reader<'a> {
             bytes,
             source,
             at: 0,
-            depth_left: limits.max_depth,
+            open: Vec::with_capacity(32),
             // One node for every ten bytes or so is typical of manifests. Large files are mostly long texts, and no reason to
             // set aside twice their size.
             nodes: Vec::with_capacity((bytes.len() / 10 + 4).min(MAX_VALUES / 4)),
@@ -111,6 +132,7 @@ impl<'a> Reader<'a> {
             findings,
             max_depth: limits.max_depth,
             max_values,
+            is_foreign,
         };
         reader.skip_whitespace();
         if reader.at == bytes.len() {
@@ -133,100 +155,123 @@ impl<'a> Reader<'a> {
         })
     }
 
+    /// Reads one value with everything inside it.
     fn value(&mut self) -> Step<()> {
-        if self.nodes.len() >= self.max_values {
-            return Err(stop(
-                Finding::new(codes::json::TOO_MANY_VALUES)
-                    .at_span(Span::new(self.at, self.at))
-                    .expected(format!("at most {} values and keys", self.max_values)),
-            ));
-        }
-        match self.peek() {
-            Some(b'"') => self.string(false),
-            Some(b'{') => self.nested(Self::object),
-            Some(b'[') => self.nested(Self::array),
-            Some(b'-' | b'0'..=b'9') => self.number(),
-            Some(b't') => self.literal(b"true", Tag::True),
-            Some(b'f') => self.literal(b"false", Tag::False),
-            Some(b'n') => self.literal(b"null", Tag::Null),
-            _ => Err(self.unexpected("a value")),
-        }
-    }
-
-    fn nested(&mut self, read: fn(&mut Self) -> Step<()>) -> Step<()> {
-        if self.depth_left == 0 {
-            return Err(stop(
-                Finding::new(codes::json::TOO_DEEP)
-                    .at_span(Span::new(self.at, self.at + 1))
-                    .expected(format!("at most {} nested arrays and objects", self.max_depth)),
-            ));
-        }
-        self.depth_left -= 1;
-        read(self)?;
-        self.depth_left += 1;
-        Ok(())
-    }
-
-    fn array(&mut self) -> Step<()> {
-        let own = self.open(Tag::Array);
-        let mut length = 0;
-        self.skip_whitespace();
-        if self.peek() == Some(b']') {
-            self.at += 1;
-        } else {
+        loop {
+            if self.begin()? {
+                continue;
+            }
+            // A value has ended, and with it perhaps the containers around it.
             loop {
-                self.value()?;
-                length += 1;
+                let Some(container) = self.open.last_mut() else { return Ok(()) };
+                let is_object = self.nodes[container.node].tag == Tag::Object;
+                container.count += usize::from(!is_object);
                 self.skip_whitespace();
                 match self.peek() {
-                    Some(b',') => self.at += 1,
-                    Some(b']') => {
+                    Some(b',') => {
                         self.at += 1;
+                        self.skip_whitespace();
+                        if is_object {
+                            self.key()?;
+                        }
                         break;
                     }
+                    Some(b'}') if is_object => self.end_container(),
+                    Some(b']') if !is_object => self.end_container(),
+                    _ if is_object => return Err(self.unexpected("a comma or a closing brace")),
                     _ => return Err(self.unexpected("a comma or a closing bracket")),
                 }
-                self.skip_whitespace();
             }
         }
-        self.close(own, length);
+    }
+
+    /// Reads a value without children, or opens a container. Returns whether its first child comes next.
+    fn begin(&mut self) -> Step<bool> {
+        if self.nodes.len() >= self.max_values {
+            self.too_many_values()?;
+        }
+        match self.peek() {
+            Some(b'"') => self.string(false)?,
+            Some(b'{') => return self.begin_container(Tag::Object, b'}'),
+            Some(b'[') => return self.begin_container(Tag::Array, b']'),
+            Some(b'-' | b'0'..=b'9') => self.number()?,
+            Some(b't') => self.literal(b"true", Tag::True)?,
+            Some(b'f') => self.literal(b"false", Tag::False)?,
+            Some(b'n') => self.literal(b"null", Tag::Null)?,
+            _ => return Err(self.unexpected("a value")),
+        }
+        Ok(false)
+    }
+
+    fn begin_container(&mut self, tag: Tag, close: u8) -> Step<bool> {
+        if self.open.len() >= self.max_depth {
+            self.too_deep()?;
+        }
+        let node = self.nodes.len();
+        let start = self.at;
+        self.at += 1;
+        self.push(tag, start, 0, 0);
+        self.open.push(Open { node, count: if tag == Tag::Object { self.keys.len() } else { 0 } });
+        self.skip_whitespace();
+        if self.peek() == Some(close) {
+            self.end_container();
+            return Ok(false);
+        }
+        if tag == Tag::Object {
+            self.key()?;
+        }
+        Ok(true)
+    }
+
+    /// Steps over the closing bracket of the innermost container.
+    fn end_container(&mut self) {
+        self.at += 1;
+        let Some(Open { node, count }) = self.open.pop() else { return };
+        let a = if self.nodes[node].tag == Tag::Object { self.sort_keys(count) } else { count as u32 };
+        let next = self.nodes.len() as u32;
+        let own = &mut self.nodes[node];
+        (own.end, own.a, own.b) = (self.at as u32, a, next);
+    }
+
+    /// Reads a key and the colon after it.
+    fn key(&mut self) -> Step<()> {
+        if self.peek() != Some(b'"') {
+            return Err(self.unexpected("a key in double quotes"));
+        }
+        self.string(true)?;
+        self.push_key();
+        self.skip_whitespace();
+        if self.peek() != Some(b':') {
+            return Err(self.unexpected("a colon"));
+        }
+        self.at += 1;
+        self.skip_whitespace();
         Ok(())
     }
 
-    fn object(&mut self) -> Step<()> {
-        let own = self.open(Tag::Object);
-        let first_key = self.keys.len();
-        self.skip_whitespace();
-        if self.peek() == Some(b'}') {
-            self.at += 1;
-        } else {
-            loop {
-                if self.peek() != Some(b'"') {
-                    return Err(self.unexpected("a key in double quotes"));
-                }
-                self.string(true)?;
-                self.push_key();
-                self.skip_whitespace();
-                if self.peek() != Some(b':') {
-                    return Err(self.unexpected("a colon"));
-                }
-                self.at += 1;
-                self.skip_whitespace();
-                self.value()?;
-                self.skip_whitespace();
-                match self.peek() {
-                    Some(b',') => self.at += 1,
-                    Some(b'}') => {
-                        self.at += 1;
-                        break;
-                    }
-                    _ => return Err(self.unexpected("a comma or a closing brace")),
-                }
-                self.skip_whitespace();
-            }
+    #[cold]
+    fn too_many_values(&mut self) -> Step<()> {
+        let finding = Finding::new(codes::json::TOO_MANY_VALUES)
+            .at_span(Span::new(self.at, self.at))
+            .expected(format!("at most {} values and keys", self.max_values));
+        if !self.is_foreign {
+            return Err(stop(finding));
         }
-        let place = self.sort_keys(first_key);
-        self.close(own, place);
+        self.findings.push(finding.severity(Severity::Warning));
+        self.max_values = usize::MAX;
+        Ok(())
+    }
+
+    #[cold]
+    fn too_deep(&mut self) -> Step<()> {
+        let finding = Finding::new(codes::json::TOO_DEEP)
+            .at_span(Span::new(self.at, self.at + 1))
+            .expected(format!("at most {} nested arrays and objects", self.max_depth));
+        if !self.is_foreign || self.max_depth >= MAX_FOREIGN_DEPTH {
+            return Err(stop(finding));
+        }
+        self.findings.push(finding.severity(Severity::Warning));
+        self.max_depth = MAX_FOREIGN_DEPTH;
         Ok(())
     }
 
@@ -465,20 +510,6 @@ impl<'a> Reader<'a> {
 
     fn push(&mut self, tag: Tag, start: usize, a: u32, b: u32) {
         self.nodes.push(Node { tag, start: start as u32, end: self.at as u32, a, b });
-    }
-
-    /// Starts a container whose end is not known yet, and steps over its bracket.
-    fn open(&mut self, tag: Tag) -> usize {
-        let own = self.nodes.len();
-        self.push(tag, self.at, 0, 0);
-        self.at += 1;
-        own
-    }
-
-    fn close(&mut self, own: usize, a: u32) {
-        let b = self.nodes.len() as u32;
-        let node = &mut self.nodes[own];
-        (node.end, node.a, node.b) = (self.at as u32, a, b);
     }
 
     fn unexpected(&self, wanted: &str) -> Stop {

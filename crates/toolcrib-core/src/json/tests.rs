@@ -1,6 +1,7 @@
 use super::*;
 use crate::canon::Canonical;
 use crate::codes::Code;
+use crate::finding::Severity;
 
 #[track_caller]
 fn document(text: &str) -> Document {
@@ -317,4 +318,33 @@ mod properties {
             }
         }
     }
+}
+
+#[test]
+fn foreign_documents_are_read_on_with_a_warning() {
+    let deep = |levels: usize| format!("{}{}", "[".repeat(levels), "]".repeat(levels));
+    let warned = |text: &str| {
+        let reading = read_foreign(text.as_bytes(), Limits::default(), MAX_VALUES);
+        let codes: Vec<_> = reading.findings.as_slice().iter().map(|finding| (finding.code.id(), finding.severity)).collect();
+        (reading.document, codes)
+    };
+    let (document, codes) = warned(&deep(MAX_DEPTH));
+    assert!(document.is_some() && codes.is_empty());
+    let (document, codes) = warned(&deep(MAX_FOREIGN_DEPTH));
+    let canonical = crate::canon::Canonical::of(&document.expect("a document")).expect("canonical bytes");
+    assert_eq!((canonical.as_str(), codes), (deep(MAX_FOREIGN_DEPTH).as_str(), vec![("json.too_deep", Severity::Warning)]));
+    let (document, codes) = warned(&deep(MAX_FOREIGN_DEPTH + 1));
+    assert!(document.is_none());
+    assert_eq!(codes, [("json.too_deep", Severity::Warning), ("json.too_deep", Severity::Error)]);
+
+    let wide = format!("[{}]", vec!["1"; MAX_VALUES].join(","));
+    let (document, codes) = warned(&wide);
+    assert_eq!(
+        (document.expect("a document").root().size(), codes),
+        (MAX_VALUES + 1, vec![("json.too_many_values", Severity::Warning)])
+    );
+    // Both, one after the other.
+    let (document, codes) = warned(&format!("[{wide},{}]", deep(MAX_DEPTH)));
+    assert!(document.is_some());
+    assert_eq!(codes.iter().map(|(code, _)| *code).collect::<Vec<_>>(), ["json.too_many_values", "json.too_deep"]);
 }

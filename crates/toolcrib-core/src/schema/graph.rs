@@ -20,7 +20,6 @@ use super::keyword::{Apply, Keyword, classify};
 use super::walk::Walk;
 use super::{MAX_EXPANDED, MAX_NODES};
 use crate::codes;
-use crate::finding::Severity;
 use crate::json::{Array, Kind, Object, Value};
 
 /// Largest array index in a reference. Arrays of subschemas cannot be longer than the node limit, and stepping through
@@ -56,10 +55,9 @@ pub(super) fn check(root: Value<'_>, walk: &mut Walk<'_>) {
     match graph.branching(&components) {
         Ok(()) => {}
         Err(Doubling::At(at)) => {
-            // Honest schemas can have this shape, and no standard forbids it. Readers keep such a tool; what must not
-            // happen is that anybody compiles the schema, which the validator sees to.
-            let severity = walk.mode().strict(Severity::Warning);
-            walk.report(codes::schema::BRANCHING_RECURSION, |finding| finding.at(at).severity(severity));
+            // Honest schemas can have this shape, and no standard forbids it. What must not happen is that the schema is
+            // compiled, which the validator sees to.
+            walk.report(codes::schema::BRANCHING_RECURSION, |finding| finding.at(at));
         }
         Err(Doubling::TooHard(at)) => walk.report(codes::schema::EXPANSION, |finding| {
             finding.at(at).message("the recursion of this schema is too entangled to be judged")

@@ -71,6 +71,8 @@ pub struct Survey {
     pub prefilled: Vec<Prefilled>,
     /// How many more such values there are.
     pub prefilled_more: usize,
+    /// Whether something was found for which no validator may be built. [`check`] has reported at least the first such thing.
+    pub bars_validator: bool,
 }
 
 /// A `default` or `const` inside a schema: a value that an agent could send without anybody having chosen it.

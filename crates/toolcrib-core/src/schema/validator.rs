@@ -15,7 +15,7 @@ use jsonschema::{Draft, PatternOptions, ValidationOptions};
 use super::{Totals, check, pattern};
 use crate::checked::Context;
 use crate::codes;
-use crate::finding::{Finding, Findings, Mode, Severity};
+use crate::finding::{Finding, Mode};
 use crate::json::{Kind, Value};
 
 /// Most bytes of JSON text that a value to be checked should have been read from: as for manifests. The validator sees
@@ -89,23 +89,13 @@ impl Validator {
 
     /// Checks and compiles a schema.
     ///
-    /// The findings are those of [`check`] when one of them is an error, or when a pattern would be read in
-    /// another way than ECMA-262 means it.
+    /// The findings are those of [`check`] when one of them is an error, when a pattern would be read in another way than
+    /// ECMA-262 means it, or when recursion would multiply the work.
     pub fn compile_with(schema: Value<'_>, formats: Formats) -> Result<Self, Vec<Finding>> {
-        // As strictly as for an author: readers forgive what no validator should be made to run.
         let mut context = Context::new(Mode::Producer);
         let survey = check(schema, &mut Totals::default(), &mut context);
-        let is_misread = |finding: &Finding| finding.code == codes::schema::PATTERN_UNSUPPORTED;
-        if context.findings.has_errors() || context.findings.as_slice().iter().any(is_misread) {
-            let mut refused = Findings::new();
-            refused.extend(
-                context
-                    .findings
-                    .into_sorted()
-                    .into_iter()
-                    .map(|finding| if is_misread(&finding) { finding.severity(Severity::Error) } else { finding }),
-            );
-            return Err(refused.into_sorted());
+        if survey.bars_validator {
+            return Err(context.findings.into_sorted());
         }
         let mut plain = to_serde(schema);
         // Whatever dialect is named, the schema was checked as 2020-12.

@@ -6,7 +6,7 @@ use super::{MAX_DEPTH, MAX_NODES, MAX_PATTERNS_SIZE, MAX_PATTERNS_WORK, MAX_PREF
 use crate::checked::Context;
 use crate::codes::{self, Code};
 use crate::finding::{Finding, Mode, Severity};
-use crate::json::{Array, Kind, Object, Value};
+use crate::json::{self, Array, Kind, Object, Value};
 
 /// Most findings about one schema. Each needs a walk down from the root for its pointer, so a hostile schema could
 /// otherwise make the pass quadratic. The first error is reported whatever came before it.
@@ -59,6 +59,10 @@ impl<'a> Walk<'a> {
             patterns_over: false,
             typo_checks: 0,
         };
+        let containers = root.containers();
+        if !walk.fits(root, containers.1) {
+            return walk.survey;
+        }
         if let Some(object) = root.as_object() {
             walk.field_map(object);
         }
@@ -72,25 +76,44 @@ impl<'a> Walk<'a> {
             }
         }
         if !walk.stopped && !walk.too_deep {
-            walk.containers(root);
+            walk.containers(root, containers);
         }
         walk.survey
     }
 
-    /// Reports a finding made by `make`, unless there were too many. The first error always gets through.
+    /// Whether the schema is small enough to be looked at. What `enum`, `const` and unknown keywords hold is no subschema and
+    /// not counted as one, but whoever hands the schema to a validator copies it.
+    fn fits(&mut self, root: Value<'_>, depth: usize) -> bool {
+        let size = root.size();
+        if depth > json::MAX_DEPTH {
+            self.report(codes::schema::TOO_DEEP, |finding| {
+                finding.at(root).expected(format!("at most {} nested arrays and objects", json::MAX_DEPTH))
+            });
+        } else if size > json::MAX_VALUES {
+            self.report(codes::schema::TOO_MANY_NODES, |finding| {
+                finding.at(root).expected(format!("at most {} values and keys", json::MAX_VALUES)).got(format!("{size}"))
+            });
+        } else {
+            return true;
+        }
+        false
+    }
+
+    /// Reports a finding made by `make`, unless there were too many. The first error, and the first finding for which no
+    /// validator may be built, always get through.
     pub(super) fn report(&mut self, code: Code, make: impl FnOnce(Finding) -> Finding) {
-        let is_first_error = code.severity() == Severity::Error && !self.has_errors;
-        if self.reported >= MAX_FINDINGS && !is_first_error {
+        let severity = severity(code, self.context.mode);
+        let is_first_error = severity == Severity::Error && !self.has_errors;
+        let is_first_bar = bars_validator(code) && !self.survey.bars_validator;
+        self.has_errors |= is_first_error;
+        self.survey.bars_validator |= is_first_bar;
+        if self.reported >= MAX_FINDINGS && !is_first_error && !is_first_bar {
             return;
         }
         self.reported += 1;
-        self.has_errors |= is_first_error;
-        self.context.report(make(Finding::new(code)));
-    }
-
-    /// Who asks.
-    pub(super) const fn mode(&self) -> Mode {
-        self.context.mode
+        let finding = make(Finding::new(code));
+        let milder = finding.severity.min(severity);
+        self.context.report(finding.severity(milder));
     }
 
     /// Whether there are references within the schema.
@@ -499,8 +522,7 @@ impl<'a> Walk<'a> {
     }
 
     /// The lint for readers that count brackets instead of subschemas.
-    fn containers(&mut self, root: Value<'_>) {
-        let (count, depth) = root.containers();
+    fn containers(&mut self, root: Value<'_>, (count, depth): (usize, usize)) {
         if depth > STRICT_DEPTH {
             self.report(codes::schema::DEEP_CONTAINERS, |finding| {
                 finding.at(root).expected(format!("at most {STRICT_DEPTH}")).got(format!("{depth}"))
@@ -512,6 +534,18 @@ impl<'a> Walk<'a> {
             });
         }
     }
+}
+
+/// How bad a finding is for who asks. ERC-8257 tells readers to refuse a manifest for two things about its schemas: too many levels
+/// and too many nodes. Everything else is between the author and those who call the tool.
+fn severity(code: Code, mode: Mode) -> Severity {
+    let is_limit = code == codes::schema::TOO_DEEP || code == codes::schema::TOO_MANY_NODES;
+    if is_limit || mode == Mode::Producer { code.severity() } else { code.severity().min(Severity::Warning) }
+}
+
+/// Whether a schema with such a finding must not be handed to a validator, or would be read by it in another way than it was meant.
+fn bars_validator(code: Code) -> bool {
+    code.severity() == Severity::Error || code == codes::schema::BRANCHING_RECURSION || code == codes::schema::PATTERN_UNSUPPORTED
 }
 
 /// `$anchor` per the metaschema: `^[A-Za-z_][-A-Za-z0-9._]*$`.

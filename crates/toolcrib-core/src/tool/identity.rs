@@ -5,7 +5,7 @@ use alloy_primitives::{Address, address};
 use super::Fields;
 use crate::checked::Context;
 use crate::codes::{self, Code};
-use crate::finding::{Edit, Finding, Fix, Severity, Span};
+use crate::finding::{Edit, Finding, Fix, Mode, Severity, Span};
 use crate::hex::{self, Hex};
 use crate::json::{Object, Value};
 use crate::url::image::{ImageKind, ImageUri, Refusal};
@@ -122,6 +122,10 @@ pub(super) fn check_images(fields: &Fields<'_>, context: &mut Context) {
             );
         }
         match ImageUri::classify(found) {
+            // Readers normalise the URL themselves.
+            ImageKind::Https(_) if context.mode == Mode::Producer && HttpsUrl::parse_exact(found).is_err() => {
+                url::check(value, found, context);
+            }
             ImageKind::Https(_) | ImageKind::Ipfs | ImageKind::DataImage(_) => {}
             ImageKind::Refused(Refusal::Script | Refusal::File | Refusal::DataHtml) => {
                 let severity = context.mode.strict(Severity::Warning);

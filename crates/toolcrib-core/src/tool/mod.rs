@@ -163,6 +163,8 @@ impl Manifest for ToolManifest {
 
     const MAX_VALUES: usize = crate::json::MAX_VALUES;
 
+    const READS_ON: bool = true;
+
     const NFC: Severity = Severity::Error;
 
     fn check(root: Object<'_>, context: &mut Context) -> Option<View> {

@@ -200,7 +200,9 @@ mod identity_fields {
     fn image_urls_are_capped_after_normalisation() {
         let url = |host: &str, length: usize| format!("{host}/{}", "a".repeat(length - host.len() - 1));
         clean(&with("image", json!(url("https://tools.example.com", 2048))));
-        clean(&with("image", json!(url("https://tools.example.com:443", 2052))));
+        let with_port = with("image", json!(url("https://tools.example.com:443", 2052)));
+        assert!(ToolManifest::parse(with_port.to_string().as_bytes(), Mode::Consumer).conformant().is_some());
+        severity_of(&with_port, codes::url::DEFAULT_PORT, Mode::Producer, Severity::Error);
         refused(&with("image", json!(url("https://tools.example.com", 2049))), codes::tool::IMAGE_LENGTH);
         refused_at_the_source(&with("featuredImage", json!(url("https://tools.example.com", 2049))), codes::tool::IMAGE_LENGTH);
         clean(&with("featuredImage", json!("https://tools.example.com/wide.png")));

@@ -44,8 +44,10 @@ pub enum FaultKind {
     HostNotAscii,
     /// The host has a percent sign.
     HostPercent,
-    /// The host has a character other than letters, digits, hyphens and dots.
+    /// The host has a character other than letters, digits, hyphens, dots and underscores.
     HostCharacter,
+    /// The host has an underscore, which DNS allows and host names do not.
+    HostUnderscore,
     /// Two dots in a row, or a dot at the start of the host.
     EmptyLabel,
     /// A dot at the end of the host.
@@ -111,7 +113,7 @@ pub enum Level {
     Hard,
     /// Readers mend it by rules G1 and G2; writers must have mended it before.
     Normalisation,
-    /// Legal, but clients differ in what they send; writers must avoid it.
+    /// Not against the rules of ERC-8257 for an endpoint, but clients differ in what they send; writers must avoid it.
     Encoding,
 }
 
@@ -120,7 +122,7 @@ impl FaultKind {
     pub const fn level(self) -> Level {
         match self {
             Self::SchemeUpperCase | Self::HostUpperCase | Self::DefaultPort => Level::Normalisation,
-            Self::QueryApostrophe => Level::Encoding,
+            Self::HostUnderscore | Self::PercentTriplet | Self::DotSegment | Self::QueryApostrophe => Level::Encoding,
             _ => Level::Hard,
         }
     }
@@ -339,6 +341,7 @@ fn name(text: &str, span: Range<usize>, faults: &mut Faults) {
             }
             0x80.. => faults.note(FaultKind::HostNotAscii, span.clone()),
             b'%' => faults.note(FaultKind::HostPercent, at..at + 1),
+            b'_' => faults.note(FaultKind::HostUnderscore, at..at + 1),
             _ => match misfit(b) {
                 FaultKind::Character => faults.note(FaultKind::HostCharacter, at..at + 1),
                 FaultKind::Template => faults.note(FaultKind::Template, template(text, at)),

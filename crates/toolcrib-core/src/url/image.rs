@@ -3,7 +3,7 @@
 //! Browsers ignore white space before a scheme, tabs and line breaks inside it, and its case. The classification looks
 //! through all of that, and accepts nothing that needed it: whatever is not plainly one of the good kinds is refused.
 
-use super::grammar::{self, Faults};
+use super::grammar::{self, FaultKind, Faults};
 use super::{Fault, HttpsUrl};
 
 /// Image types that a data URI may declare: the ones ERC-8257 names. None of them can carry script.
@@ -158,7 +158,7 @@ fn is_ipfs(text: &str, rest: usize) -> bool {
     let path = rest + 2 + length;
     let ends_well = matches!(text.as_bytes().get(path), None | Some(b'/' | b'?' | b'#'));
     grammar::rest(text, path, &mut faults);
-    length > 0 && ends_well && faults.hard.is_none()
+    length > 0 && ends_well && faults.list.iter().all(|fault| fault.kind == FaultKind::QueryApostrophe)
 }
 
 /// The type that a data URI declares, when it is allowed.

@@ -215,7 +215,7 @@ impl fmt::Display for Origin {
 /// Checks a URL field and reports every way in which it breaks the grammar, and what is odd about it. `None` when it
 /// is not usable.
 ///
-/// Producers are refused what readers only mend: upper case, port 443, an apostrophe in the query.
+/// Producers are refused what readers normalise or take as it is: see [`Level`].
 pub fn check(value: Value<'_>, text: &str, context: &mut Context) -> Option<HttpsUrl> {
     let mut faults = Faults::default();
     let parts = grammar::scan(text, &mut faults);
@@ -337,6 +337,7 @@ impl FaultKind {
             Self::HostNotAscii => code::HOST_NOT_ASCII,
             Self::HostPercent => code::HOST_PERCENT,
             Self::HostCharacter => code::HOST_CHARACTER,
+            Self::HostUnderscore => code::HOST_UNDERSCORE,
             Self::EmptyLabel => code::EMPTY_LABEL,
             Self::TrailingDot => code::TRAILING_DOT,
             Self::LabelTooLong => code::LABEL_TOO_LONG,

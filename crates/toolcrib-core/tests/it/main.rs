@@ -7,6 +7,7 @@
 
 mod agent_corpus;
 mod drift_corpus;
+mod erc_verdicts;
 mod explain_corpus;
 mod jcs_corpus;
 mod jcs_vectors;

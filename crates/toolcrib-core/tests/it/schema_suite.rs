@@ -56,7 +56,7 @@ fn groups(suite: &Path, deep: bool) -> Vec<(String, Value, Vec<Value>)> {
 fn findings(schema: &Value) -> Vec<Finding> {
     let text = schema.to_string();
     let reading = read(text.as_bytes(), Limits::default());
-    let mut context = Context::new(Mode::Consumer);
+    let mut context = Context::new(Mode::Producer);
     if let Some(document) = &reading.document {
         check(document.root(), &mut Totals::default(), &mut context);
     }

@@ -72,7 +72,9 @@ fn hold_against_whatwg(text: &str) -> (bool, bool) {
         expected.push('#');
         expected.push_str(fragment);
     }
-    assert_eq!(theirs.as_str(), expected, "{text:?}");
+    // Browsers resolve dot segments; readers here take the path as it is written.
+    let is_resolved = faults.iter().any(|fault| fault.kind == FaultKind::DotSegment);
+    assert!(is_resolved || theirs.as_str() == expected, "{text:?}: {theirs} is not {expected}");
     let again = HttpsUrl::parse(ours.normalized());
     assert_eq!(again.as_ref(), Ok(&ours), "{text:?}");
     let exact = HttpsUrl::parse_exact(text).is_ok();
@@ -230,7 +232,9 @@ fn hostile_registrations() {
             text(row, "endpoint").filter(|text| text.contains(['|', '^', '"', '`']) || text.contains("%PROGRAM"))
         {
             shell += 1;
-            assert!(HttpsUrl::parse(endpoint).is_err(), "{id}");
+            let (url, findings) = findings(endpoint, Mode::Consumer);
+            let told = [codes::url::SHELL_TEXT, codes::url::PERCENT_TRIPLET];
+            assert!(url.is_none() || findings.iter().any(|finding| told.contains(&finding.code)), "{id}: {findings:?}");
         }
         if classes.iter().any(|class| matches!(*class, "ephemeral-or-mutable-host" | "oob-callback-host")) {
             ephemeral += 1;

@@ -24,6 +24,7 @@ use tokio::net::TcpListener;
 use toolcrib_client::{Asked, CallError, CallMethod, CallOptions, Called, Client, Consent, Plan, Terms};
 use toolcrib_core::clock::Clock;
 use toolcrib_core::codes::mcp as code;
+use toolcrib_core::finding::{Finding, Severity};
 use toolcrib_core::text::escape_for_display;
 use toolcrib_mcp::discovery::{Discovery, DiscoveryTools, NAMES, read_tool};
 use toolcrib_mcp::untrusted::{NOTE, inert, inert_json};
@@ -148,7 +149,7 @@ impl Bridge {
             _ => CallMethod::Post,
         };
         // What these agree to is shown in the question, or allowed by the policy file.
-        let consent = Consent { ack_const: true, yes: true, ..Consent::default() };
+        let consent = Consent { ack_const: true, unchecked: true, yes: true, ..Consent::default() };
         let mut options = CallOptions { method, consent, ..CallOptions::default() };
         let mut plan = self.client.plan(tool, &input, &options).await.map_err(|error| fault(&error))?;
         if let Some(refusal) = plan.refusal.take() {
@@ -304,6 +305,13 @@ fn question(bound: &Bound, plan: &Plan, input: &Json, account: Option<Address>, 
     if fixed.len() > SHOWN_VALUES {
         message.push_str(&format!("… and {} more values\n", fixed.len() - SHOWN_VALUES));
     }
+    for part in &plan.unchecked {
+        message.push_str(&format!(
+            "Not checked: the tool's schema of {} cannot be applied ({})\n",
+            part.which,
+            causes(&part.findings)
+        ));
+    }
     message.push_str(&format!("Manifest: {}\nThe answer counts for {} minutes, once.", bound.manifest, APPROVAL_SECONDS / 60));
     let form = json!({
         "type": "object",
@@ -313,6 +321,14 @@ fn question(bound: &Bound, plan: &Plan, input: &Json, account: Option<Address>, 
         "required": ["approve"],
     });
     Question { name: "approval", message, form, state }
+}
+
+/// The codes of what keeps a schema from being applied: words of ours, since messages may quote the schema.
+fn causes(findings: &[Finding]) -> String {
+    let mut codes: Vec<_> =
+        findings.iter().filter(|finding| finding.severity != Severity::Hint).map(|finding| finding.code.id()).collect();
+    codes.dedup();
+    codes.join(", ")
 }
 
 /// What a call signs, and with which account. Whether a tool without a price asks who calls is not known before it is called.

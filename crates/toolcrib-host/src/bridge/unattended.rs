@@ -33,11 +33,12 @@ impl Default for Unattended {
 }
 
 impl Unattended {
-    /// Whether a call that was planned just now may go without asking. One whose schema fixes values may not: somebody has to see them.
+    /// Whether a call that was planned just now may go without asking. One whose schema fixes values, or
+    /// cannot be applied, may not: the user has to see that.
     pub(crate) fn allows(&self, plan: &Plan) -> bool {
         let is_named = self.any_tool || self.tools.contains(&plan.tool.to_string());
         let is_free_choice = plan.prefilled.iter().all(|value| value.keyword != "const");
-        is_named && is_free_choice && plan.terms.is_none_or(|terms| self.covers(&terms))
+        is_named && is_free_choice && plan.unchecked.is_empty() && plan.terms.is_none_or(|terms| self.covers(&terms))
     }
 
     fn covers(&self, terms: &Terms) -> bool {

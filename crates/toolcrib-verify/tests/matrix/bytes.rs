@@ -66,7 +66,8 @@ fn not_json() -> Vec<Row> {
         bad("a web page", j::SYNTAX).body("<!doctype html><title>Sign in</title>"),
         bad("a list", m::NOT_AN_OBJECT).bytes(|bytes| [b"[", &bytes[..], b"]"].concat()),
         bad("null", m::NOT_AN_OBJECT).body("null"),
-        bad("65 levels deep", j::TOO_DEEP).bytes(|bytes| nested(&bytes, json::MAX_DEPTH)),
+        Row::new("65 levels deep").bytes(|bytes| nested(&bytes, json::MAX_DEPTH)).finds(j::TOO_DEEP),
+        Row::new("10,000 levels deep").bytes(|bytes| nested(&bytes, json::MAX_FOREIGN_DEPTH - 1)).finds(j::TOO_DEEP),
         bad("100,000 levels deep", j::TOO_DEEP).bytes(|bytes| nested(&bytes, 100_000)),
         bad("500,000 brackets", j::TOO_DEEP).body("[".repeat(500_000)),
     ]
@@ -130,24 +131,12 @@ fn large() -> Vec<Row> {
             Failing::Fetch,
             toolcrib_core::codes::fetch::LENGTH_TOO_LARGE,
         ),
-        Row::new("1 MiB of small values").settled_bytes(move |bytes| dense(&bytes, max, "0,")).refused(
-            3,
-            Failing::Json,
-            j::TOO_MANY_VALUES,
-        ),
-        Row::new("1 MiB of small objects").settled_bytes(move |bytes| dense(&bytes, max, "{\"\":0},")).refused(
-            3,
-            Failing::Json,
-            j::TOO_MANY_VALUES,
-        ),
-        Row::new("1 MiB of numbers that grow").settled_bytes(move |bytes| dense(&bytes, max, "1e20,")).refused(
-            3,
-            Failing::Json,
-            j::TOO_MANY_VALUES,
-        ),
+        Row::new("1 MiB of small values").settled_bytes(move |bytes| dense(&bytes, max, "0,")).finds(j::TOO_MANY_VALUES),
+        Row::new("1 MiB of small objects").settled_bytes(move |bytes| dense(&bytes, max, "{\"\":0},")).finds(j::TOO_MANY_VALUES),
+        Row::new("1 MiB of numbers that grow").settled_bytes(move |bytes| dense(&bytes, max, "1e20,")).finds(j::TOO_MANY_VALUES),
         Row::new("1 MiB of duplicate keys")
             .settled_bytes(move |bytes| [b"{\"x\": {", &b"\"a\":0,".repeat(30_000)[..], b"\"b\": 0}, ", &bytes[1..]].concat())
-            .refused(3, Failing::Json, j::TOO_MANY_VALUES),
+            .refused(3, Failing::Json, j::DUPLICATE_KEY),
         Row::new("15,000 duplicate keys")
             .settled_bytes(move |bytes| [b"{\"x\": {", &b"\"a\":0,".repeat(15_000)[..], b"\"b\": 0}, ", &bytes[1..]].concat())
             .refused(3, Failing::Json, j::DUPLICATE_KEY),

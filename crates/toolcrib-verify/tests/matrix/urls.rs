@@ -124,7 +124,6 @@ fn malformed_uris() -> Vec<Row> {
         with_host("empty label", "a..example.com", url::EMPTY_LABEL.title()),
         with_host("empty host", "", url::EMPTY_HOST.title()),
         with_host("label of 64 characters", &format!("{}.example.com", "a".repeat(64)), url::LABEL_TOO_LONG.title()),
-        with_host("underscore in the host", "a_b.example.com", url::HOST_CHARACTER.title()),
         with_host("port 0", "HOST:0", url::PORT_ZERO.title()),
         with_host("port 65536", "HOST:65536", url::PORT_TOO_LARGE.title()),
         with_host("empty port", "HOST:", url::PORT_EMPTY.title()),
@@ -170,9 +169,6 @@ fn malformed_uris() -> Vec<Row> {
         rows.push(with_host(&format!("literal {literal}"), literal, url::NON_PUBLIC_ADDRESS.title()));
     }
     for (name, uri) in [
-        ("dot segment", "https://HOST/.well-known/ai-tool/./word-count.json"),
-        ("two dots", "https://HOST/.well-known/ai-tool/../ai-tool/word-count.json"),
-        ("encoded dots", "https://HOST/.well-known/ai-tool/%2e%2e/word-count.json"),
         ("letters outside ASCII in the path", "https://HOST/.well-known/ai-tool/w\u{f6}rter.json"),
         ("one slash after the scheme", "https:/HOST/.well-known/ai-tool/word-count.json"),
         ("placeholder", "https://HOST/.well-known/ai-tool/{slug}.json"),
@@ -181,6 +177,14 @@ fn malformed_uris() -> Vec<Row> {
     ] {
         rows.push(Row::new(name).uri(uri).refused(2, Step::MetadataUri, url::METADATA_MALFORMED));
     }
+    for (name, uri) in [
+        ("dot segment", "https://HOST/.well-known/ai-tool/./word-count.json"),
+        ("two dots", "https://HOST/.well-known/ai-tool/../ai-tool/word-count.json"),
+        ("encoded dots", "https://HOST/.well-known/ai-tool/%2e%2e/word-count.json"),
+    ] {
+        rows.push(Row::new(name).uri(uri).refused(2, Step::MetadataUri, url::SLUG_GRAMMAR));
+    }
+    rows.push(Row::new("underscore in the host").host("a_b.example.com"));
     rows
 }
 

@@ -3,7 +3,7 @@
 use alloy_primitives::Address;
 use async_trait::async_trait;
 use toolcrib_chain::network::Network;
-use toolcrib_client::{Approver, Question, SignInTerms, Terms, Usdc};
+use toolcrib_client::{Approver, Question, SignInTerms, Terms, Unchecked, Usdc};
 use toolcrib_core::caip::ToolRef;
 
 use crate::commands::onchain::confirm;
@@ -28,6 +28,7 @@ impl Approver for Terminal {
                     values.iter().map(|value| format!("  {} = {}", shown(&value.pointer), shown(&value.value))).collect();
                 confirm(&format!("the tool fixes values of the input:\n{}\nsend them?", values.join("\n")))
             }
+            Question::Unchecked { parts, .. } => confirm(&unchecked(parts)),
             // A question of a later version that nobody here can put into words.
             _ => false,
         }
@@ -50,6 +51,24 @@ fn payment(tool: Option<ToolRef>, terms: &Terms, account: Address) -> String {
         lines.push_str(&format!("  for       {tool}\n"));
     }
     lines
+}
+
+/// What is not checked, and why.
+fn unchecked(parts: &[Unchecked]) -> String {
+    let mut lines = Vec::new();
+    for part in parts {
+        lines.push(format!(
+            "the tool's schema of {} cannot be applied, so {} not checked:",
+            part.which,
+            match part.which {
+                "inputs" => "what is sent is",
+                _ => "what comes back is",
+            }
+        ));
+        lines.extend(part.findings.iter().map(|finding| format!("  {}: {}", finding.code, shown(&finding.message))));
+    }
+    lines.push("call it all the same?".to_owned());
+    lines.join("\n")
 }
 
 /// What is signed, by which account, for whom, and on which network.

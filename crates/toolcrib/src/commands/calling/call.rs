@@ -46,6 +46,9 @@ pub(crate) struct Call {
     /// Send the values that the tool's schema fixes
     #[arg(long)]
     pub(crate) ack_const: bool,
+    /// Call the tool although a schema of it cannot be applied, so that input or output are not checked
+    #[arg(long)]
+    pub(crate) allow_unchecked: bool,
     /// Agree to exactly these terms, though the manifest states others
     #[arg(long, value_name = "TERMS")]
     pub(crate) agree: Option<String>,
@@ -139,6 +142,7 @@ fn planned(plan: &Plan, printer: &mut Printer) -> Result<Done, Stop> {
         "terms": plan.terms,
         "shown": plan.terms.as_ref().map(Terms::shown),
         "asks": plan.asks,
+        "unchecked": plan.unchecked.iter().map(|part| part.which).collect::<Vec<_>>(),
         "refusal": plan.refusal.as_ref().map(|refusal| refusal.code().id()),
         "prefilled": plan.prefilled.iter().map(|value| json!({ "pointer": value.pointer, "keyword": value.keyword, "value": value.value })).collect::<Vec<_>>(),
     });
@@ -148,6 +152,7 @@ fn planned(plan: &Plan, printer: &mut Printer) -> Result<Done, Stop> {
 fn options(arguments: &Call) -> Result<CallOptions, Failure> {
     let consent = Consent {
         ack_const: arguments.ack_const,
+        unchecked: arguments.allow_unchecked,
         max_price: arguments.max_price.as_deref().map(dollars).transpose()?,
         yes: arguments.yes,
         terms: arguments.agree.as_deref().map(terms).transpose()?,

@@ -79,7 +79,7 @@ pub(super) fn refuse(error: &CallError, printer: &mut Printer) -> Result<Done, S
         "hint": failure.what_next(),
         "payment": error.payment(),
         "asked": asked(error).map(|asked| asked.iter().map(|terms| json!({ "terms": terms, "shown": terms.shown() })).collect::<Vec<_>>()),
-        "findings": findings(error).iter().map(finding_data).collect::<Vec<_>>(),
+        "findings": findings(error).into_iter().map(finding_data).collect::<Vec<_>>(),
         "violations": violations(error).iter().map(ToString::to_string).collect::<Vec<_>>(),
         "fixed": fixed(error).iter().map(|value| json!({ "pointer": value.pointer, "value": value.value })).collect::<Vec<_>>(),
         "denial": if let CallError::Denied(denial) = error { denial_data(denial) } else { Value::Null },
@@ -126,13 +126,14 @@ fn explanation(error: &CallError) -> Vec<String> {
 }
 
 /// What was found about the tool, or about what it asks for.
-fn findings(error: &CallError) -> &[Finding] {
+fn findings(error: &CallError) -> Vec<&Finding> {
     match error {
-        CallError::NotVerified { report, .. } => &report.findings,
+        CallError::NotVerified { report, .. } => report.findings.iter().collect(),
         CallError::Challenge { findings }
         | CallError::TermsDiffer { findings, .. }
-        | CallError::FreeAsksMoney { findings, .. } => findings,
-        _ => &[],
+        | CallError::FreeAsksMoney { findings, .. } => findings.iter().collect(),
+        CallError::Schema { parts } => parts.iter().flat_map(|part| &part.findings).collect(),
+        _ => Vec::new(),
     }
 }
 
