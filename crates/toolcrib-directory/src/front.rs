@@ -118,7 +118,8 @@ fn finish(headers: &mut HeaderMap, id: HeaderValue, level: Option<(Class, Rate, 
     if let Some((class, rate, level)) = level {
         let name = class.as_str();
         let limit = format!("\"{name}\";r={};t={}", level.remaining, level.reset);
-        let policy = format!("\"{name}\";q={};w=3600", rate.per_hour);
+        let (most, seconds) = rate.window();
+        let policy = format!("\"{name}\";q={most};w={seconds}");
         if let (Ok(limit), Ok(policy)) = (HeaderValue::try_from(limit), HeaderValue::try_from(policy)) {
             headers.insert(RATE_LIMIT, limit);
             headers.insert(RATE_LIMIT_POLICY, policy);
@@ -189,7 +190,13 @@ fn count(app: &App, caller: Caller, route: Route) -> Result<(Caller, Counted), (
         },
         (None, _) => (Who::at(caller.address, class), app.options.anonymous_writes),
     };
-    let level = app.limiter.count(who, rate);
+    let mut level = app.limiter.count(who, rate);
+    if let (Some(_), Some(address), None) = (caller.key, caller.address, level.wait) {
+        let all = app.limiter.count(Who::keys_at(address, class), rate);
+        if all.wait.is_some() || all.remaining < level.remaining {
+            level = all;
+        }
+    }
     if level.wait.is_some() { Err(too_often(class, rate, level)) } else { Ok((caller, Some((class, rate, level)))) }
 }
 

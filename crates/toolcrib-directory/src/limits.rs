@@ -16,7 +16,10 @@ const MAX_BUCKETS: usize = 100_000;
 /// How long to wait between two searches for buckets that are full again: a search walks all of them.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
 
-/// So many requests an hour. They may all come at once.
+/// Most requests that may come at once, whatever the rate: an hour's worth in one second would stop a small machine.
+const MAX_BURST: u32 = 60;
+
+/// So many requests an hour, of which at most 60 may come at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
     /// Requests an hour.
@@ -27,6 +30,16 @@ impl Rate {
     /// A rate of at least one request an hour.
     pub const fn per_hour(requests: u32) -> Self {
         Self { per_hour: if requests == 0 { 1 } else { requests } }
+    }
+
+    /// Requests that may come at once.
+    fn burst(self) -> f64 {
+        f64::from(self.per_hour.min(MAX_BURST))
+    }
+
+    /// The same as a number of requests and the seconds in which as many more are granted.
+    pub(crate) fn window(self) -> (u32, u64) {
+        (self.per_hour.min(MAX_BURST), (self.burst() / self.per_second()).ceil() as u64)
     }
 
     fn per_second(self) -> f64 {
@@ -41,6 +54,8 @@ pub(crate) enum Who {
     Key(u64, Class),
     /// An address, or the network of 2^64 addresses that one IPv6 customer has.
     Network(u128, Class),
+    /// All keys that come from one such address: keys are free, so they must not multiply what an address may ask.
+    Keys(u128, Class),
     /// Callers whose address is not known.
     Nobody(Class),
     /// An origin that is to be looked at.
@@ -69,11 +84,20 @@ impl Class {
 
 impl Who {
     pub(crate) fn at(address: Option<IpAddr>, class: Class) -> Self {
-        match address.map(|address| address.to_canonical()) {
-            Some(IpAddr::V4(address)) => Self::Network(u128::from(u32::from(address)), class),
-            Some(IpAddr::V6(address)) => Self::Network(u128::from(address) >> 64 << 64 | 1 << 63, class),
-            None => Self::Nobody(class),
-        }
+        address.map_or(Self::Nobody(class), |address| Self::Network(network(address), class))
+    }
+
+    /// All keys that are used from an address.
+    pub(crate) fn keys_at(address: IpAddr, class: Class) -> Self {
+        Self::Keys(network(address), class)
+    }
+}
+
+/// An address as one number, the same for all addresses of one IPv6 customer.
+fn network(address: IpAddr) -> u128 {
+    match address.to_canonical() {
+        IpAddr::V4(address) => u128::from(u32::from(address)),
+        IpAddr::V6(address) => u128::from(address) >> 64 << 64 | 1 << 63,
     }
 }
 
@@ -126,7 +150,7 @@ impl Limiter {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.buckets.len() >= self.most && now.duration_since(state.swept) >= SWEEP_EVERY {
             state.swept = now;
-            state.buckets.retain(|_, bucket| bucket.level(now) < f64::from(bucket.rate.per_hour));
+            state.buckets.retain(|_, bucket| bucket.level(now) < bucket.rate.burst());
         }
         let has_room = state.buckets.len() < self.most;
         let State { buckets, overflow, .. } = &mut *state;
@@ -146,23 +170,23 @@ impl Limiter {
 
 impl Bucket {
     fn full(rate: Rate, now: Instant) -> Self {
-        Self { tokens: f64::from(rate.per_hour), at: now, rate }
+        Self { tokens: rate.burst(), at: now, rate }
     }
 
     fn level(&self, now: Instant) -> f64 {
         let gained = now.duration_since(self.at).as_secs_f64() * self.rate.per_second();
-        (self.tokens + gained).min(f64::from(self.rate.per_hour))
+        (self.tokens + gained).min(self.rate.burst())
     }
 
     fn take(&mut self, rate: Rate, now: Instant) -> Level {
-        let mut level = self.level(now).min(f64::from(rate.per_hour));
+        let mut level = self.level(now).min(rate.burst());
         let wait = (level < 1.0).then(|| (((1.0 - level) / rate.per_second()).ceil() as u64).max(1));
         if wait.is_none() {
             level -= 1.0;
         }
         *self = Self { tokens: level, at: now, rate };
-        let missing = f64::from(rate.per_hour) - level;
-        // Positive, and at most the rate.
+        let missing = rate.burst() - level;
+        // Positive, and at most the burst.
         Level { remaining: level as u32, reset: (missing / rate.per_second()).ceil() as u64, wait }
     }
 }
@@ -189,6 +213,17 @@ mod tests {
         assert_eq!(count(at("2001:db8::1"), rate).remaining, 1);
         assert_eq!(count(at("2001:db8::2"), rate).remaining, 0, "one customer");
         assert_eq!(limiter.count_at(at("192.0.2.1"), rate, later).wait, None);
+    }
+
+    #[test]
+    fn an_hour_s_worth_does_not_come_at_once() {
+        let limiter = Limiter::new();
+        let begun = Instant::now();
+        let rate = Rate::per_hour(3_600);
+        let taken = |now| (0..1_000).filter(|_| limiter.count_at(at("192.0.2.1"), rate, now).wait.is_none()).count();
+        assert_eq!(taken(begun), 60);
+        assert_eq!(taken(begun + Duration::from_secs(10)), 10, "one a second in the long run");
+        assert_eq!(taken(begun + Duration::from_secs(3_600)), 60);
     }
 
     #[test]

@@ -12,6 +12,9 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::ConnectInfo;
+use axum::http::header::HOST;
+use axum::http::{StatusCode, Version};
+use axum::response::IntoResponse as _;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -19,7 +22,10 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{sleep, timeout};
+use toolcrib_core::codes;
 use tower::ServiceExt as _;
+
+use crate::answer::Refusal;
 
 /// How long the head of a request has to arrive, which is also how long a connection may be kept without one. An honest head comes in
 /// one piece.
@@ -75,9 +81,16 @@ async fn accept(listener: &TcpListener, router: &Router, places: &Arc<Semaphore>
         tokio::spawn(async move {
             let _place = place;
             let service = service_fn(move |request: hyper::Request<Incoming>| {
+                let names_one_host = names_one_host(&request);
                 let mut request = request.map(Body::new);
                 request.extensions_mut().insert(ConnectInfo(peer));
-                router.clone().oneshot(request)
+                let answer = router.clone().oneshot(request);
+                async move {
+                    if !names_one_host {
+                        return Ok(Refusal::new(StatusCode::BAD_REQUEST, codes::directory::HOST).into_response());
+                    }
+                    answer.await
+                }
             });
             let mut builder = http1::Builder::new();
             builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME).max_buf_size(MAX_HEAD_BYTES).max_headers(MAX_HEADERS);
@@ -92,4 +105,10 @@ async fn accept(listener: &TcpListener, router: &Router, places: &Arc<Semaphore>
             }
         });
     }
+}
+
+/// Whether a request names one host, as RFC 9112 §3.2 asks: of two, whatever stands in front may have taken the other.
+fn names_one_host(request: &hyper::Request<Incoming>) -> bool {
+    let hosts = request.headers().get_all(HOST).iter().count();
+    hosts == 1 || (hosts == 0 && request.version() < Version::HTTP_11)
 }

@@ -16,7 +16,7 @@ use axum::body::Body;
 use axum::extract::{ConnectInfo, Request};
 use axum::http::header::HOST;
 use axum::http::uri::Authority;
-use axum::http::{HeaderMap, StatusCode, Uri};
+use axum::http::{HeaderMap, StatusCode, Uri, Version};
 use axum::response::Response;
 use axum::serve::{Listener, ListenerExt};
 use futures_util::future::join_all;
@@ -159,12 +159,16 @@ async fn accept<L: Listener<Addr = SocketAddr>>(
             let last = LastAnswer::default();
             let answers = last.clone();
             let service = service_fn(move |request: hyper::Request<Incoming>| {
+                let names_one_host = names_one_host(&request);
                 let mut request = request.map(Body::new);
                 request.extensions_mut().insert(ConnectInfo(peer));
                 // Whoever asks again has read the answer before.
                 answers.replace(None);
                 let (answers, answer) = (answers.clone(), router.clone().oneshot(request));
                 async move {
+                    if !names_one_host {
+                        return Ok(Refusal::new(StatusCode::BAD_REQUEST, codes::gate::HOST).into_response());
+                    }
                     let mut response = answer.await?;
                     answers.replace(response.extensions_mut().remove::<Sold>());
                     Ok::<_, std::convert::Infallible>(response)
@@ -187,6 +191,12 @@ async fn accept<L: Listener<Addr = SocketAddr>>(
             }
         });
     }
+}
+
+/// Whether a request names one host, as RFC 9112 §3.2 asks: of two, whatever stands in front may have taken the other.
+fn names_one_host(request: &hyper::Request<Incoming>) -> bool {
+    let hosts = request.headers().get_all(HOST).iter().count();
+    hosts == 1 || (hosts == 0 && request.version() < Version::HTTP_11)
 }
 
 fn plain(listener: TcpListener) -> impl Listener<Addr = SocketAddr> {

@@ -16,6 +16,11 @@ super::codes! {
         "The directory has no such path, or no registry that it follows has such a tool.",
         "look at /openapi.json for paths, and at /api/v2/registries for what is followed",
     }
+    HOST = "directory.host", Error, "RFC 9112 §3.2" {
+        "the request names no host, or several",
+        "Whatever stands in front of the server may have gone by the other one, so such a request is not answered.",
+        "send exactly one header Host",
+    }
     METHOD = "directory.method", Error, "RFC 9110 §15.5.6" {
         "this address does not take that method",
         "The methods that it takes are in the header Allow.",

@@ -168,6 +168,11 @@ super::codes! {
         "Servers on one socket are told apart by the host that a request names.",
         "put the tools of one host into one server, or give the other server a socket of its own",
     }
+    HOST = "gate.host", Error, "RFC 9112 §3.2" {
+        "the request names no host, or several",
+        "Whatever stands in front of the server may have gone by the other one, so such a request is not answered.",
+        "send exactly one header Host",
+    }
     MISDIRECTED = "gate.misdirected", Error, "RFC 9110 §15.5.20" {
         "the server has no tools for this host",
         "Several origins are served here, and the request names none of them, or names several at once.",

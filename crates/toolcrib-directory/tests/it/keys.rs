@@ -103,6 +103,11 @@ async fn an_open_directory_takes_any_key_and_limits_addresses() {
         assert_eq!(from("192.0.2.1", Some(&key)).await.status, StatusCode::OK);
     }
     assert_eq!(from("192.0.2.3", Some(&key)).await.status, StatusCode::TOO_MANY_REQUESTS);
+    // Keys are free, so another one from the same address has nothing left; elsewhere it has.
+    let reply = Ask::post("/api/v2/auth/keys", "").from("192.0.2.9").of(&shelf.router).await;
+    let second = reply.json()["api_key"].as_str().expect("a key").to_owned();
+    assert_eq!(from("192.0.2.1", Some(&second)).await.status, StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!(from("192.0.2.4", Some(&second)).await.status, StatusCode::OK);
     // What a caller writes himself is not believed.
     let forged = Ask::get("/api/v2/tools").from("192.0.2.1").header("x-forwarded-for", "198.51.100.1").of(&shelf.router).await;
     assert_eq!(forged.status, StatusCode::TOO_MANY_REQUESTS);

@@ -40,6 +40,25 @@ async fn exchange(address: SocketAddr, request: &[u8]) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_request_names_one_host() {
+    let shelf = Shelf::one(open()).await;
+    let (address, _stop, _serving) = start(shelf.router.clone()).await;
+    for (version, hosts, status) in [
+        ("1.1", "host: a\r\n", "200"),
+        ("1.1", "host: a\r\nhost: b\r\n", "400"),
+        ("1.1", "host: a\r\nHost: a\r\n", "400"),
+        ("1.1", "", "400"),
+        ("1.0", "", "200"),
+        ("1.0", "host: a\r\nhost: b\r\n", "400"),
+    ] {
+        let request = format!("GET /api/v2/stats HTTP/{version}\r\n{hosts}connection: close\r\n\r\n");
+        let answer = exchange(address, request.as_bytes()).await;
+        assert_eq!(answer.get(9..12), Some(status), "{request}{answer}");
+        assert_eq!(answer.contains("directory.host"), status == "400", "{answer}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn requests_are_served_and_ended() {
     let shelf = Shelf::one(open()).await;
     shelf.put(&Stock::good(1, "Weather")).await;

@@ -92,6 +92,11 @@ async fn no_other_spelling_of_a_path_reaches_the_tool() {
             assert_eq!(raw(at, &[request.as_bytes(), content].concat()).await, Some(expected), "{method} {target} {more}");
         }
     }
+    for (version, hosts, expected) in [("1.1", "Host: a\r\nHost: b\r\n", 400), ("1.1", "", 400), ("1.0", "", 402)] {
+        let request =
+            format!("POST /word-count HTTP/{version}\r\n{hosts}Connection: close\r\nContent-Length: {}\r\n\r\n", body.len());
+        assert_eq!(raw(at, &[request.as_bytes(), body].concat()).await, Some(expected), "{version} {hosts}");
+    }
     assert_eq!(runs.count(), 0);
 }
 
