@@ -16,10 +16,10 @@ const MAX_BUCKETS: usize = 100_000;
 /// How long to wait between two searches for buckets that are full again: a search walks all of them.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
 
-/// Most requests that may come at once, whatever the rate: an hour's worth in one second would stop a small machine.
+/// Most requests that may come at once, unless the rate grants more in a second: an hour's worth at once would stop a small machine.
 const MAX_BURST: u32 = 60;
 
-/// So many requests an hour, of which at most 60 may come at once.
+/// So many requests an hour, of which at most 60 or those of one second may come at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
     /// Requests an hour.
@@ -34,12 +34,12 @@ impl Rate {
 
     /// Requests that may come at once.
     fn burst(self) -> f64 {
-        f64::from(self.per_hour.min(MAX_BURST))
+        f64::from(self.per_hour.min(MAX_BURST.max(self.per_hour.div_ceil(3600))))
     }
 
     /// The same as a number of requests and the seconds in which as many more are granted.
     pub(crate) fn window(self) -> (u32, u64) {
-        (self.per_hour.min(MAX_BURST), (self.burst() / self.per_second()).ceil() as u64)
+        (self.burst() as u32, (self.burst() / self.per_second()).ceil() as u64)
     }
 
     fn per_second(self) -> f64 {
@@ -224,6 +224,10 @@ mod tests {
         assert_eq!(taken(begun), 60);
         assert_eq!(taken(begun + Duration::from_secs(10)), 10, "one a second in the long run");
         assert_eq!(taken(begun + Duration::from_secs(3_600)), 60);
+        assert_eq!(
+            (rate.window(), Rate::per_hour(3).window(), Rate::per_hour(1_000_000).window()),
+            ((60, 60), (3, 3_600), (278, 2))
+        );
     }
 
     #[test]
