@@ -1,10 +1,11 @@
 //! Questions that change nothing: `eth_call` and `eth_estimateGas`.
 
-use alloy_primitives::{Bytes, TxKind, U256};
+use alloy_eips::eip2930::{AccessList, AccessListItem};
+use alloy_primitives::{Address, B256, Bytes, TxKind, U256};
 use alloy_rpc_types_eth::TransactionRequest;
 use alloy_rpc_types_eth::state::StateOverride;
 use revm::bytecode::Bytecode;
-use revm::context::result::{ExecutionResult, HaltReason, InvalidTransaction};
+use revm::context::result::{ExecutionResult, HaltReason, InvalidTransaction, ResultAndState};
 use revm::database::{CacheDB, DatabaseRef as _};
 use revm::database_interface::WrapDatabaseRef;
 
@@ -80,6 +81,42 @@ impl Chain {
         Ok(high)
     }
 
+    /// The accounts and slots that a transaction touches beyond those that are warm anyway, the gas that it takes with them listed,
+    /// and why it fails, if it does.
+    pub(crate) fn access_list(
+        &self,
+        mut request: TransactionRequest,
+        at: &Point,
+        overrides: &StateOverride,
+    ) -> Result<(AccessList, u64, Option<Refusal>), Refusal> {
+        let gas = request.gas.unwrap_or(CALL_GAS).min(CALL_GAS);
+        request.access_list = None;
+        let from = request.from.unwrap_or_default();
+        let to = match request.to {
+            Some(TxKind::Call(to)) => to,
+            _ => from.create(request.nonce.unwrap_or_else(|| self.state.account(from, at.epoch).nonce)),
+        };
+        let touched = self.run(&request, gas, at, overrides)?.state;
+        let is_warm = |address: &Address| {
+            *address == from || *address == to || *address == at.header.beneficiary || is_precompile(*address)
+        };
+        let mut list: Vec<AccessListItem> = touched
+            .into_iter()
+            .map(|(address, account)| {
+                let mut storage_keys: Vec<B256> = account.storage.into_keys().map(B256::from).collect();
+                storage_keys.sort_unstable();
+                AccessListItem { address, storage_keys }
+            })
+            .filter(|item| !item.storage_keys.is_empty() || !is_warm(&item.address))
+            .collect();
+        list.sort_unstable_by_key(|item| item.address);
+        let list = AccessList(list);
+        request.access_list = Some(list.clone());
+        let result = self.simulate(&request, gas, at, overrides)?;
+        let used = result.tx_gas_used();
+        Ok((list, used, evm::answer(result).err()))
+    }
+
     fn suffices(&self, request: &TransactionRequest, gas: u64, at: &Point, overrides: &StateOverride) -> bool {
         self.simulate(request, gas, at, overrides).is_ok_and(|result| result.is_success())
     }
@@ -91,6 +128,16 @@ impl Chain {
         at: &Point,
         overrides: &StateOverride,
     ) -> Result<ExecutionResult, Refusal> {
+        self.run(request, gas, at, overrides).map(|done| done.result)
+    }
+
+    fn run(
+        &self,
+        request: &TransactionRequest,
+        gas: u64,
+        at: &Point,
+        overrides: &StateOverride,
+    ) -> Result<ResultAndState, Refusal> {
         let tx = evm::call_env(request, gas, self.config.chain_id);
         let (cfg, block) = (evm::lenient(self.config.chain_id), evm::block_env(&at.header));
         let view = self.view(at.epoch);
@@ -100,7 +147,7 @@ impl Chain {
             evm::run(overridden(view, overrides)?, cfg, block, tx.clone())
         };
         match done {
-            Ok(done) => Ok(done.result),
+            Ok(done) => Ok(done),
             Err(InvalidTransaction::CallGasCostMoreThanGasLimit { .. } | InvalidTransaction::GasFloorMoreThanGasLimit { .. })
                 if request.gas.is_none() =>
             {
@@ -109,6 +156,12 @@ impl Chain {
             Err(error) => Err(evm::refusal(&tx, error)),
         }
     }
+}
+
+/// The precompiles up to Prague, which are always warm.
+fn is_precompile(address: Address) -> bool {
+    let bytes = address.as_slice();
+    bytes[..19].iter().all(|byte| *byte == 0) && (1..=0x11).contains(&bytes[19])
 }
 
 fn overridden<'a>(view: View<'a>, overrides: &StateOverride) -> Result<CacheDB<View<'a>>, Refusal> {

@@ -36,6 +36,11 @@ impl RpcError {
         Self::new(-32601, format!("the method {shown} does not exist/is not available"))
     }
 
+    /// Other nodes have the method, this one does not (EIP-1474).
+    pub(crate) fn not_supported(method: &str) -> Self {
+        Self::new(-32004, format!("the method {method} is not supported by this development chain"))
+    }
+
     /// A parameter is missing or wrong.
     pub(crate) fn params(message: impl Into<String>) -> Self {
         Self::new(-32602, message)

@@ -17,6 +17,17 @@ pub use error::RpcError;
 pub(crate) use params::Params;
 pub(crate) use sending::sign_request;
 
+/// Methods that clients of anvil or geth ask for and this chain does not have. The README says so, too.
+pub(crate) const NOT_SUPPORTED: [&str; 7] = [
+    "eth_getProof",
+    "eth_simulateV1",
+    "anvil_impersonateAccount",
+    "anvil_stopImpersonatingAccount",
+    "anvil_autoImpersonateAccount",
+    "hardhat_impersonateAccount",
+    "hardhat_stopImpersonatingAccount",
+];
+
 /// What every method gives.
 pub(crate) type Answer = Result<Value, RpcError>;
 
@@ -69,10 +80,13 @@ pub(crate) fn call(node: &Node, method: &str, params: Params, extra: &mut impl E
         Ok(answer) => return answer,
         Err(params) => params,
     };
-    let method = queries::find(method)
-        .or_else(|| sending::find(method))
-        .or_else(|| development::find(method))
-        .ok_or_else(|| RpcError::no_method(method))?;
+    let method =
+        queries::find(method).or_else(|| sending::find(method)).or_else(|| development::find(method)).ok_or_else(|| {
+            match NOT_SUPPORTED.contains(&method) {
+                true => RpcError::not_supported(method),
+                false => RpcError::no_method(method),
+            }
+        })?;
     node.with(|chain| method(chain, params))
 }
 

@@ -4,13 +4,13 @@ use alloy_consensus::Transaction as _;
 use alloy_eips::{BlockId, BlockNumberOrTag, Encodable2718};
 use alloy_primitives::{Address, B256, Bytes, U64, keccak256};
 use alloy_rpc_types_eth::state::StateOverride;
-use alloy_rpc_types_eth::{BlockTransactions, Filter, Transaction, TransactionRequest};
+use alloy_rpc_types_eth::{BlockOverrides, BlockTransactions, Filter, Transaction, TransactionRequest};
 use serde_json::{Value, json};
 
 use super::params::Loose;
 use super::{Answer, Method, Params, RpcError, reply};
 use crate::accounts::dev_accounts;
-use crate::chain::{Chain, Mined, SUGGESTED_TIP, Tx};
+use crate::chain::{Chain, Mined, Point, SUGGESTED_TIP, Tx};
 
 /// What the node calls itself.
 const CLIENT_VERSION: &str = concat!("toolcrib-devchain/v", env!("CARGO_PKG_VERSION"));
@@ -38,6 +38,7 @@ pub(super) fn find(method: &str) -> Option<Method> {
         "eth_getStorageAt" => storage_at,
         "eth_call" => call,
         "eth_estimateGas" => estimate_gas,
+        "eth_createAccessList" => create_access_list,
         "eth_getBlockByNumber" => block_by_number,
         "eth_getBlockByHash" => block_by_hash,
         "eth_getBlockReceipts" => block_receipts,
@@ -86,8 +87,19 @@ pub(super) fn find(method: &str) -> Option<Method> {
             let (pending, queued): (Vec<_>, Vec<_>) = chain.pool().partition(|tx| chain.is_pending(tx));
             reply(json!({ "pending": U64::from(pending.len()), "queued": U64::from(queued.len()) }))
         },
+        "txpool_content" => |chain, _| reply(pool_content(chain)),
         _ => return None,
     })
+}
+
+/// What waits, by sender and nonce: ready for the next block, and behind a gap.
+fn pool_content(chain: &Chain) -> Value {
+    let mut content = json!({ "pending": {}, "queued": {} });
+    for tx in chain.pool() {
+        let place = if chain.is_pending(tx) { "pending" } else { "queued" };
+        content[place][tx.signer().to_string()][tx.nonce().to_string()] = json!(waiting(tx));
+    }
+    content
 }
 
 fn block_id(params: &mut Params) -> Result<BlockId, RpcError> {
@@ -127,16 +139,51 @@ fn storage_at(chain: &mut Chain, mut params: Params) -> Answer {
 
 fn call(chain: &mut Chain, mut params: Params) -> Answer {
     let request: TransactionRequest = params.next()?;
-    let at = chain.point(block_id(&mut params)?)?;
+    let mut at = chain.point(block_id(&mut params)?)?;
     let overrides: StateOverride = params.optional()?.unwrap_or_default();
+    override_block(&mut at, &mut params)?;
     reply(chain.call(&request, &at, overrides)?)
 }
 
 fn estimate_gas(chain: &mut Chain, mut params: Params) -> Answer {
     let request: TransactionRequest = params.next()?;
+    let mut at = chain.point(block_id(&mut params)?)?;
+    let overrides: StateOverride = params.optional()?.unwrap_or_default();
+    override_block(&mut at, &mut params)?;
+    reply(U64::from(chain.estimate_gas(&request, &at, overrides)?))
+}
+
+fn create_access_list(chain: &mut Chain, mut params: Params) -> Answer {
+    let request: TransactionRequest = params.next()?;
     let at = chain.point(block_id(&mut params)?)?;
     let overrides: StateOverride = params.optional()?.unwrap_or_default();
-    reply(U64::from(chain.estimate_gas(&request, &at, overrides)?))
+    let (list, gas, error) = chain.access_list(request, &at, &overrides)?;
+    let mut answer = json!({ "accessList": list, "gasUsed": U64::from(gas) });
+    if let Some(error) = error {
+        answer["error"] = json!(error.to_string());
+    }
+    Ok(answer)
+}
+
+/// Puts the values of the next parameter into the block that a call sees. What cannot be honoured is refused and not ignored.
+fn override_block(at: &mut Point, params: &mut Params) -> Result<(), RpcError> {
+    let Some(change) = params.optional::<BlockOverrides>()? else { return Ok(()) };
+    if change.block_hash.is_some() || change.difficulty.is_some() || change.beacon_root.is_some() {
+        return Err(RpcError::params("block overrides of difficulty, blockHash and beaconRoot are not supported"));
+    }
+    let header = &mut at.header;
+    if let Some(number) = change.number {
+        header.number = number.try_into().map_err(|_| RpcError::params("the block number is too large"))?;
+    }
+    if let Some(base_fee) = change.base_fee {
+        let base_fee = base_fee.try_into().map_err(|_| RpcError::params("the base fee is too large"))?;
+        header.base_fee_per_gas = Some(base_fee);
+    }
+    header.timestamp = change.time.unwrap_or(header.timestamp);
+    header.gas_limit = change.gas_limit.unwrap_or(header.gas_limit);
+    header.beneficiary = change.coinbase.unwrap_or(header.beneficiary);
+    header.mix_hash = change.random.unwrap_or(header.mix_hash);
+    Ok(())
 }
 
 fn block_by_number(chain: &mut Chain, mut params: Params) -> Answer {

@@ -2,12 +2,13 @@
 
 use alloy_consensus::SignableTransaction;
 use alloy_consensus::transaction::Recovered;
+use alloy_dyn_abi::TypedData;
 use alloy_eips::{BlockId, BlockNumberOrTag, Encodable2718};
 use alloy_primitives::{Address, Bytes, hex};
 use alloy_rpc_types_eth::TransactionRequest;
 use alloy_rpc_types_eth::state::StateOverride;
 use alloy_signer::SignerSync;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{Answer, Method, Params, RpcError, reply};
 use crate::accounts::dev_signer;
@@ -33,8 +34,23 @@ pub(super) fn find(method: &str) -> Option<Method> {
             let message: Bytes = params.next()?;
             sign_message(params.next()?, &message)
         },
+        "eth_signTypedData_v4" => sign_typed_data,
         _ => return None,
     })
+}
+
+/// EIP-712. Wallets take the data as an object, and as text that holds one.
+fn sign_typed_data(_: &mut Chain, mut params: Params) -> Answer {
+    let address: Address = params.next()?;
+    let wrong = |error: serde_json::Error| RpcError::params(format!("invalid argument 1: {error}"));
+    let data: TypedData = match params.next::<Value>()? {
+        Value::String(text) => serde_json::from_str(&text).map_err(wrong)?,
+        value => serde_json::from_value(value).map_err(wrong)?,
+    };
+    let signer = dev_signer(address).ok_or(Refusal::UnknownAccount(address))?;
+    let hash = data.eip712_signing_hash().map_err(|error| RpcError::params(format!("invalid argument 1: {error}")))?;
+    let signature = signer.sign_hash_sync(&hash).map_err(|error| RpcError::internal(error.to_string()))?;
+    reply(hex::encode_prefixed(signature.as_bytes()))
 }
 
 /// EIP-7966: answers with the receipt, when the block is mined at once.

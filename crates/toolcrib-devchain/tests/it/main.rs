@@ -5,6 +5,7 @@
 mod foreign;
 mod history;
 mod logs;
+mod methods;
 mod parity;
 mod persistence;
 mod protocol;

@@ -102,6 +102,12 @@ async fn anvil_answers_the_same() {
         ("eth_getCode", json!([logger, "0x0"])),
         ("eth_getStorageAt", json!([logger, "0x0", "latest"])),
         ("eth_getStorageAt", json!([logger, "0x0", "0x1"])),
+        ("eth_createAccessList", json!([{ "from": account(0), "to": logger, "gas": "0x30d40" }, "latest"])),
+        (
+            "eth_call",
+            json!([{ "to": stranger }, "latest", { stranger.to_string(): { "code": WHEN } }, { "time": "0x7b", "number": "0x5" }]),
+        ),
+        ("eth_signTypedData_v4", json!([account(0), crate::methods::mail().0])),
         ("eth_call", json!([{ "to": logger }, "latest"])),
         ("eth_call", json!([{ "to": logger }, "0x1"])),
         ("eth_getLogs", json!([{ "fromBlock": "0x0", "address": logger }])),
