@@ -58,7 +58,9 @@ install_embedding() {
 waiting=(attacks interop)
 
 tests_that_wait() {
-    cargo test --locked --workspace --no-fail-fast "${waiting[@]/#/--test=}"
+    # Half as many at a time, so that what runs beside them keeps its pace.
+    RUST_TEST_THREADS=$((RUST_TEST_THREADS / 2 > 2 ? RUST_TEST_THREADS / 2 : 2)) \
+        cargo test --locked --workspace --no-fail-fast "${waiting[@]/#/--test=}"
 }
 
 # All other test programs, found by their files, so that a new one is never forgotten.
