@@ -100,7 +100,7 @@ pub enum CallError {
         /// The member.
         member: String,
     },
-    /// Schemas cannot be applied, and nobody has agreed to go without.
+    /// Schemas cannot be applied, and there is no consent to call without checking.
     #[error("the tool's schema of {} cannot be applied", .parts.iter().map(|part| part.which).collect::<Vec<_>>().join(" and "))]
     Schema {
         /// Which, and why.

@@ -82,7 +82,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Whether the schema is small enough to be looked at. What `enum`, `const` and unknown keywords hold is no subschema and
-    /// not counted as one, but whoever hands the schema to a validator copies it.
+    /// not counted as one, but building a validator copies it.
     fn fits(&mut self, root: Value<'_>, depth: usize) -> bool {
         let size = root.size();
         if depth > json::MAX_DEPTH {
