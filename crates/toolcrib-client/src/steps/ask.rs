@@ -138,14 +138,12 @@ impl Client {
         if let Some(before) = options.consent.manifest.filter(|before| *before != manifest.hash()) {
             return Err(CallError::ChangedMeanwhile { before, after: manifest.hash() });
         }
-        let Schemas { outputs, unchecked, .. } = {
-            let schemas = Schemas::of(manifest);
-            schemas.check_input(input)?;
-            schemas
-        };
+        let schemas = Schemas::of(manifest);
+        schemas.check_input(input)?;
         let request = Request::of_input(manifest.endpoint(), options.method, input, Some(tool.chain))?;
         // An output that cannot be checked is not paid for unless that was agreed to.
-        self.accept_unchecked(tool, unchecked, &options.consent).await?;
+        let outputs = schemas.outputs;
+        self.accept_unchecked(tool, schemas.unchecked, &options.consent).await?;
         self.acknowledge(tool, manifest, &options.consent).await?;
         if let Some(reasons) = unpayable_pricing(manifest.pricing())
             && options.consent.terms.is_none()
