@@ -260,7 +260,8 @@ fn the_thread_waits_only_for_callers_that_come() {
             count
         }
     };
-    let looks = |pace: &mut Pace, count: usize| {
+    // Whether it waits, not how often it polls: on a busy machine one sleep may take all the time there is.
+    let polls = |pace: &mut Pace, count: usize| {
         calls.store(0, Ordering::SeqCst);
         if pace.is_due(count) {
             pace.wait(there(count));
@@ -268,18 +269,18 @@ fn the_thread_waits_only_for_callers_that_come() {
         calls.load(Ordering::SeqCst)
     };
     let mut pace = Pace { commit: slow, ..Pace::default() };
-    assert_eq!(looks(&mut pace, 1), 0, "one caller waits for nobody");
+    assert_eq!(polls(&mut pace, 1), 0, "one caller waits for nobody");
     pace.committed(slow, 8);
-    assert_eq!(looks(&mut pace, 8), 0, "all are there");
-    assert!(looks(&mut pace, 6) > 2, "most are there, and the others may come");
-    assert!(looks(&mut pace, 6) > 2);
-    assert!(looks(&mut pace, 1) > 2, "nobody came");
+    assert_eq!(polls(&mut pace, 8), 0, "all are there");
+    assert!(polls(&mut pace, 6) > 0, "most are there, and the others may come");
+    assert!(polls(&mut pace, 6) > 0);
+    assert!(polls(&mut pace, 1) > 0, "nobody came");
     for _ in 0..4 {
-        assert_eq!(looks(&mut pace, 1), 0, "so nobody is waited for");
+        assert_eq!(polls(&mut pace, 1), 0, "so nobody is waited for");
     }
-    assert!(looks(&mut pace, 1) > 2, "until another try");
+    assert!(polls(&mut pace, 1) > 0, "until another try");
     for _ in 0..8 {
-        assert_eq!(looks(&mut pace, 1), 0);
+        assert_eq!(polls(&mut pace, 1), 0);
     }
 }
 
