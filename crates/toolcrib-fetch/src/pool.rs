@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::Concurrency;
 use crate::attempt::{Connection, Kept, after};
 
 /// How many connections are kept for another request, and for how long.
@@ -34,6 +35,16 @@ pub struct KeepAlive {
 impl Default for KeepAlive {
     fn default() -> Self {
         Self { per_host: 32, total: 64, idle: Duration::from_secs(4), lifetime: Duration::from_secs(300) }
+    }
+}
+
+impl KeepAlive {
+    /// Keeps as many idle connections as there may be requests under way.
+    ///
+    /// Requests that come in bursts leave as many connections idle at once. With a smaller limit each burst would close the rest and
+    /// the next one would open them again, which costs more than the requests.
+    pub fn matching(concurrency: Concurrency) -> Self {
+        Self { per_host: concurrency.host, total: concurrency.total, ..Self::default() }
     }
 }
 

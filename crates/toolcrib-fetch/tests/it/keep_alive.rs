@@ -6,7 +6,7 @@ use tokio::time::sleep;
 use toolcrib_core::clock::FixedClock;
 use toolcrib_core::codes::fetch as f;
 use toolcrib_core::evidence::Exchange;
-use toolcrib_fetch::{Configured, ConfiguredUrl, Headers, KeepAlive};
+use toolcrib_fetch::{Concurrency, Configured, ConfiguredUrl, Headers, KeepAlive};
 
 use crate::support::{Authority, NOW, Recorder, Script, Server, Step, answer, ok, quick};
 
@@ -284,4 +284,25 @@ async fn connections_are_counted() {
         }
         assert!(format!("{client:?}").contains(idle), "{client:?}");
     }
+}
+
+#[tokio::test]
+async fn a_burst_leaves_its_connections_to_the_next_one() {
+    let server = Server::start(Script::plain(patient())).await;
+    let concurrency = Concurrency { total: 48, host: 48 };
+    let client = Configured::builder(FixedClock(NOW)).concurrency(concurrency).keep_alive(KeepAlive::matching(concurrency));
+    let (client, url) = (client.build().expect("sound settings"), url(&server));
+    for _ in 0..3 {
+        let requests: Vec<_> = (0..48)
+            .map(|_| {
+                let (client, url) = (client.clone(), url.clone());
+                tokio::spawn(async move { body(&get(&client, &url).await).to_vec() })
+            })
+            .collect();
+        for request in requests {
+            assert_eq!(request.await.unwrap(), b"/x");
+        }
+    }
+    // With the usual limit of 32 idle connections, 16 would be opened for each further burst.
+    assert!(server.accepted() <= 48, "{} connections for 3 bursts of 48", server.accepted());
 }

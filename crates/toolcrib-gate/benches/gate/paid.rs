@@ -272,8 +272,10 @@ struct Upstream {
 
 impl Upstream {
     fn new(base: &str) -> Self {
-        let client = Configured::builder(SystemClock).concurrency(Concurrency { total: 32, host: 32 });
-        let client = client.keep_alive(KeepAlive::default()).build().expect("a client");
+        // The default of `toolcrib serve --at-once`.
+        let concurrency = Concurrency { total: 32, host: 32 };
+        let client = Configured::builder(SystemClock).concurrency(concurrency).keep_alive(KeepAlive::matching(concurrency));
+        let client = client.build().expect("a client");
         Self { client, url: ConfiguredUrl::from_setting(&format!("{base}/count")).expect("a URL") }
     }
 

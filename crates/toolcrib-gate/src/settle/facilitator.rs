@@ -111,7 +111,7 @@ impl Facilitator {
     /// The facilitator at a URL **from settings**, such as `https://x402.org/facilitator`: see [`ConfiguredUrl::from_setting`].
     pub fn from_setting(url: &str) -> Result<Self, toolcrib_fetch::Error> {
         let url = ConfiguredUrl::from_setting(url)?;
-        let client = Configured::builder(SystemClock).concurrency(CONCURRENCY).keep_alive(KeepAlive::default());
+        let client = Configured::builder(SystemClock).concurrency(CONCURRENCY).keep_alive(KeepAlive::matching(CONCURRENCY));
         Ok(Self::new(url, client.build()?))
     }
 

@@ -40,9 +40,9 @@ impl Upstream {
     /// The server at a URL of the operator's: a flag or a variable, never anything else.
     pub(crate) fn new(setting: &str, time: Duration, at_once: usize) -> Result<Self, Failure> {
         let unusable = |error: toolcrib_fetch::Error| Failure::new(error.code(), error.to_string());
-        let door = Configured::builder(SystemClock).concurrency(Concurrency { total: at_once, host: at_once });
+        let concurrency = Concurrency { total: at_once, host: at_once };
         // A call is never repeated: it goes over a kept connection only if that was busy a moment ago and is open.
-        let door = door.keep_alive(KeepAlive::default());
+        let door = Configured::builder(SystemClock).concurrency(concurrency).keep_alive(KeepAlive::matching(concurrency));
         let mut limits = Limits::MANIFEST;
         // A server that computes is silent meanwhile. The gate's own limit comes first and says so to the caller.
         let longest = time + AFTER;
