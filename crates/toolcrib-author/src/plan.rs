@@ -7,7 +7,7 @@ use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use serde::{Deserialize, Serialize};
 use toolcrib_chain::predicate::{
     CompositeOp, CompositePredicate, CompositeTerm, Erc20Gate, Erc20Predicate, Erc721Predicate, Erc1155Gate, Erc1155Predicate,
-    Limits, MerklePredicate, SubscriptionGate, SubscriptionPredicate, TraitGate, TraitPredicate,
+    Limits, MerklePredicate, SubscriptionGate, SubscriptionPredicate, TraitGate, TraitPredicate, check_registry,
 };
 use toolcrib_chain::registry::Registry;
 use toolcrib_chain::transaction::Call;
@@ -121,8 +121,17 @@ impl Gate {
         }
     }
 
-    /// [`Self::check`] against what the predicate itself offers.
+    /// Every predicate that decides: the one to register and, for a composite, its terms.
+    fn predicates(&self) -> impl Iterator<Item = Address> {
+        let terms: &[_] = if let Self::Composite { terms, .. } = self { terms } else { &[] };
+        self.predicate().into_iter().chain(terms.iter().map(|(predicate, _)| *predicate))
+    }
+
+    /// [`Self::check`] against what the predicate itself offers. Refuses predicates that serve another registry than the tool's.
     pub async fn check_on(&self, registry: &Registry) -> Result<(), Error> {
+        for predicate in self.predicates() {
+            check_registry(registry, predicate).await?;
+        }
         let Some(predicate) = self.predicate().filter(|_| self.needs_configuration()) else { return Ok(()) };
         let collections = if let Self::Erc1155 { tokens, .. } = self { tokens.len() } else { 1 };
         self.check(&Limits::read(registry.chain(), predicate, collections).await?)

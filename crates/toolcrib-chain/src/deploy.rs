@@ -6,7 +6,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use alloy_primitives::{Address, B256, Bytes, U256, b256};
+use alloy_primitives::{Address, B256, Bytes, U256, b256, keccak256};
+use alloy_provider::Provider;
 use alloy_sol_types::SolValue;
 use serde::Deserialize;
 
@@ -161,6 +162,49 @@ pub fn with_our_contracts(network: &Network) -> Network {
     }
 }
 
+/// What a deployment of registry and predicates would do, and what it may cost.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Plan {
+    /// Every contract, in the order of deployment, with the gas of its transaction. `None`: it is there already.
+    pub contracts: Vec<(Contract, Option<u64>)>,
+    /// The most that is paid for a unit of gas, as of now.
+    pub max_fee_per_gas: u128,
+    /// What the account has of the chain's currency.
+    pub balance: U256,
+}
+
+impl Plan {
+    /// The contracts that are not there yet.
+    pub fn missing(&self) -> impl Iterator<Item = (&Contract, u64)> {
+        self.contracts.iter().filter_map(|(contract, gas)| Some((contract, (*gas)?)))
+    }
+
+    /// Gas of all transactions together.
+    pub fn gas(&self) -> u64 {
+        self.missing().map(|(_, gas)| gas).fold(0, u64::saturating_add)
+    }
+
+    /// The most that the account pays, in the smallest unit of the chain's currency.
+    pub fn most_cost(&self) -> U256 {
+        U256::from(self.gas()).saturating_mul(U256::from(self.max_fee_per_gas))
+    }
+}
+
+/// Finds out what a deployment would do. Nothing is signed.
+pub async fn plan(chain: &Chain, from: Address) -> Result<Plan, Error> {
+    check_factory(chain).await?;
+    let provider = chain.provider();
+    let mut planned = Vec::new();
+    for contract in contracts().unwrap_or_default() {
+        let gas = if is_deployed(chain, &contract).await? { None } else { Some(chain.estimate(from, &contract.call()).await?) };
+        planned.push((contract, gas));
+    }
+    let fees = provider.estimate_eip1559_fees().await.map_err(Error::from_rpc)?;
+    let balance = provider.get_balance(from).await.map_err(Error::from_rpc)?;
+    Ok(Plan { contracts: planned, max_fee_per_gas: fees.max_fee_per_gas, balance })
+}
+
 /// Puts registry and predicates where they belong. `progress` is told about each.
 pub async fn deploy(chain: &Chain, wallet: &dyn Wallet, progress: impl FnMut(&Contract, Deployed)) -> Result<(), Error> {
     deploy_all(chain, wallet, contracts().unwrap_or_default(), progress).await
@@ -177,21 +221,40 @@ async fn deploy_all(
     contracts: Vec<Contract>,
     mut progress: impl FnMut(&Contract, Deployed),
 ) -> Result<(), Error> {
-    if chain.code(CREATE2_FACTORY).await?.is_empty() {
-        return Err(Error::NoFactory { factory: CREATE2_FACTORY });
-    }
+    check_factory(chain).await?;
     for contract in contracts {
-        if !chain.code(contract.address).await?.is_empty() {
+        if is_deployed(chain, &contract).await? {
             progress(&contract, Deployed::Before);
             continue;
         }
         chain.send(wallet, &contract.call(), MAX_WAIT).await?;
-        if chain.code(contract.address).await?.is_empty() {
+        if !is_deployed(chain, &contract).await? {
             return Err(Error::NotDeployed { name: contract.name, address: contract.address });
         }
         progress(&contract, Deployed::Now);
     }
     Ok(())
+}
+
+async fn check_factory(chain: &Chain) -> Result<(), Error> {
+    if chain.code(CREATE2_FACTORY).await?.is_empty() {
+        return Err(Error::NoFactory { factory: CREATE2_FACTORY });
+    }
+    Ok(())
+}
+
+/// Whether a contract is in its place. Other code there is an error: on an honest chain the address follows from the code.
+async fn is_deployed(chain: &Chain, contract: &Contract) -> Result<bool, Error> {
+    let code = chain.code(contract.address).await?;
+    if code.is_empty() {
+        return Ok(false);
+    }
+    match (contract.code_hash, keccak256(&code)) {
+        (Some(expected), got) if expected != got => {
+            Err(Error::OtherCode { name: contract.name, address: contract.address, expected, got })
+        }
+        _ => Ok(true),
+    }
 }
 
 #[cfg(test)]

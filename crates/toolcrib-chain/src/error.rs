@@ -24,6 +24,14 @@ pub enum Error {
         /// What was asked for.
         text: String,
     },
+    /// Several networks of the settings are of this chain.
+    #[error("chain {chain_id} has several networks in the settings: {}", names.join(", "))]
+    AmbiguousNetwork {
+        /// The number that was asked for.
+        chain_id: u64,
+        /// Their names.
+        names: Vec<&'static str>,
+    },
     /// Nobody said which node to use.
     #[error("no node is known for {network}: pass --rpc-url or set RPC_URL")]
     NoRpc {
@@ -92,6 +100,18 @@ pub enum Error {
         /// Where it belongs.
         address: Address,
     },
+    /// There is other code at the address of one of our contracts.
+    #[error("{name} at {address} has code with hash {got}, expected is {expected}")]
+    OtherCode {
+        /// The contract.
+        name: &'static str,
+        /// Its address.
+        address: Address,
+        /// The hash of its code.
+        expected: B256,
+        /// The hash of the code that is there.
+        got: B256,
+    },
     /// The address does not answer as a registry.
     #[error("{address} is not a tool registry: {reason}")]
     NotARegistry {
@@ -109,6 +129,16 @@ pub enum Error {
         expected: B256,
         /// The hash of the code that is there.
         got: B256,
+    },
+    /// The predicate serves another registry.
+    #[error("the predicate {predicate} serves the registry {stated}, and the tool is in the registry {registry}")]
+    OtherRegistry {
+        /// The predicate.
+        predicate: Address,
+        /// What it states by `REGISTRY()`.
+        stated: Address,
+        /// The registry of the tool.
+        registry: Address,
     },
     /// No tool was ever registered under this id.
     #[error("no tool {id} was ever registered at {registry}")]
@@ -217,6 +247,7 @@ impl Error {
         use codes::chain;
         match self {
             Self::UnknownNetwork { .. } => chain::UNKNOWN_NETWORK,
+            Self::AmbiguousNetwork { .. } => chain::AMBIGUOUS_NETWORK,
             Self::NoRpc { .. } => chain::NO_RPC,
             Self::RpcUrl { .. } => chain::RPC_URL,
             Self::Transport { fault, .. } => fault.code(),
@@ -226,8 +257,10 @@ impl Error {
             Self::NoRegistry { .. } => chain::NO_REGISTRY,
             Self::NoFactory { .. } => chain::NO_FACTORY,
             Self::NotDeployed { .. } => chain::NOT_DEPLOYED,
+            Self::OtherCode { .. } => chain::OTHER_CODE,
             Self::NotARegistry { .. } => chain::NOT_A_REGISTRY,
             Self::RegistryCode { .. } => chain::REGISTRY_CODE,
+            Self::OtherRegistry { .. } => codes::predicate::OTHER_REGISTRY,
             Self::ToolNotFound { .. } => chain::TOOL_NOT_FOUND,
             Self::ToolDeregistered { .. } => chain::TOOL_DEREGISTERED,
             Self::Reverted(revert) => revert.code(),
@@ -305,5 +338,5 @@ fn attempts_note(attempts: u32) -> String {
 }
 
 fn known_networks() -> String {
-    Network::ALL.iter().map(|network| network.name).collect::<Vec<_>>().join(", ")
+    Network::ALL.iter().chain(Network::added()).map(|network| network.name).collect::<Vec<_>>().join(", ")
 }

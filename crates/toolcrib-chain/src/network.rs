@@ -2,12 +2,17 @@
 //!
 //! The table is pinned here. A token is never asked for its name or version, because an answer that it can change must
 //! not decide what somebody signs; [`crate::sign::check_domain`] compares the two instead. Everything can be overridden
-//! by whoever runs the program.
+//! by the user of the program: with arguments, or with networks of the settings, which `added.rs` has.
+
+mod added;
+
+pub use added::{AddError, MAX_NAME_CHARS, NameFault};
 
 use alloy_primitives::{Address, B256, U256, address};
 use toolcrib_core::caip::ChainId;
 use toolcrib_core::x402::asset;
 
+use crate::rpc::NodeUrl;
 use crate::{Error, sign::Domain};
 
 /// What is known about a network.
@@ -33,6 +38,12 @@ pub struct Network {
     pub usdc: Option<Token>,
     /// A free node that anybody may use, within its limits.
     pub public_rpc: Option<&'static str>,
+    /// Nodes that the settings name. They come before the public one.
+    pub nodes: &'static [NodeUrl],
+    /// The block explorer: an https URL without a slash at its end.
+    pub explorer: Option<&'static str>,
+    /// Where the values come from.
+    pub source: Source,
     /// Whether the chain runs on this machine and may be thrown away.
     pub is_local: bool,
     /// Gas that a call costs before the contract's first instruction, with a margin.
@@ -42,7 +53,21 @@ pub struct Network {
     pub call_overhead: u64,
 }
 
-/// Addresses of the predicates of the reference deployment.
+/// Where the values of a network come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Source {
+    /// The table of this crate.
+    BuiltIn,
+    /// The user's settings, in this file.
+    User(&'static str),
+    /// A project's settings, in this file. They come with code of other people, so such a network is used by its name only.
+    Project(&'static str),
+    /// Arguments alone: a chain id that no table has.
+    Unlisted,
+}
+
+/// Addresses of the predicates that serve the network's registry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Predicates {
@@ -64,6 +89,33 @@ pub struct Predicates {
     pub composite: Option<Address>,
     /// Nobody: for pausing.
     pub deny_all: Option<Address>,
+}
+
+impl Predicates {
+    /// The names of the predicates in settings files, in the order of the fields.
+    pub const NAMES: [&'static str; 9] =
+        ["erc721", "erc1155", "subscription", "traits", "erc20", "merkle", "access_proof", "composite", "deny_all"];
+
+    /// The predicate with a name of [`Self::NAMES`].
+    pub fn get_mut(&mut self, name: &str) -> Option<&mut Option<Address>> {
+        Some(match name {
+            "erc721" => &mut self.erc721,
+            "erc1155" => &mut self.erc1155,
+            "subscription" => &mut self.subscription,
+            "traits" => &mut self.traits,
+            "erc20" => &mut self.erc20,
+            "merkle" => &mut self.merkle,
+            "access_proof" => &mut self.access_proof,
+            "composite" => &mut self.composite,
+            "deny_all" => &mut self.deny_all,
+            _ => return None,
+        })
+    }
+
+    /// The predicates that are known, by name.
+    pub fn iter(mut self) -> impl Iterator<Item = (&'static str, Address)> {
+        Self::NAMES.into_iter().filter_map(move |name| Some((name, (*self.get_mut(name)?)?)))
+    }
 }
 
 /// A token that is paid with by EIP-3009 authorization.
@@ -95,6 +147,8 @@ impl Network {
 
     /// Finds a network by short name (`base`), other usual name (`mainnet`), number (`8453`) or CAIP-2 id (`eip155:8453`).
     ///
+    /// A number is that of the built-in table or of the user's settings, never that of a project's.
+    ///
     /// ```
     /// use toolcrib_chain::network::Network;
     ///
@@ -102,32 +156,38 @@ impl Network {
     /// ```
     pub fn find(text: &str) -> Result<&'static Self, Error> {
         let unknown = || Error::UnknownNetwork { text: text.to_owned() };
-        let number = match text.strip_prefix("eip155:") {
-            Some(_) => Some(ChainId::parse(text).ok().and_then(|chain| chain.evm_id()).ok_or_else(unknown)?),
-            None if text.bytes().all(|byte| byte.is_ascii_digit()) => Some(text.parse().map_err(|_| unknown())?),
-            None => None,
-        };
+        if let Some(number) = number_in(text)? {
+            return Self::numbered(number)?.ok_or_else(unknown);
+        }
         let lower = text.to_ascii_lowercase();
         let name = ALIASES.iter().find(|(alias, _)| *alias == lower).map_or(lower.as_str(), |(_, name)| name);
-        Self::ALL
-            .iter()
-            .find(|network| number.map_or(network.name == name, |number| network.chain_id == number))
-            .ok_or_else(unknown)
+        Self::ALL.iter().chain(Self::added()).find(|network| network.name == name).ok_or_else(unknown)
     }
 
-    /// The network with this number.
+    /// The network with this number: of the built-in table, or else the first of the user's settings.
     pub fn by_id(chain_id: u64) -> Option<&'static Self> {
-        Self::ALL.iter().find(|network| network.chain_id == chain_id)
+        Self::ALL.iter().find(|network| network.chain_id == chain_id).or_else(|| Self::of_user(chain_id).next())
     }
 
     /// A network outside the table: nothing is known but its number.
     pub fn unlisted(chain_id: u64) -> Self {
-        Self { chain_id, name: "unlisted", title: "Unlisted network", currency: "ETH", ..BLANK }
+        let source = Source::Unlisted;
+        Self { chain_id, name: "unlisted", title: "Unlisted network", usdc: usdc(chain_id), source, ..BLANK }
     }
 
     /// The CAIP-2 id.
     pub fn caip2(&self) -> String {
         format!("eip155:{}", self.chain_id)
+    }
+}
+
+/// The number that a text names as digits or as a CAIP-2 id; `None` for a name.
+fn number_in(text: &str) -> Result<Option<u64>, Error> {
+    let unknown = || Error::UnknownNetwork { text: text.to_owned() };
+    match text.strip_prefix("eip155:") {
+        Some(_) => ChainId::parse(text).ok().and_then(|chain| chain.evm_id()).map(Some).ok_or_else(unknown),
+        None if text.bytes().all(|byte| byte.is_ascii_digit()) => text.parse().map(Some).map_err(|_| unknown()),
+        None => Ok(None),
     }
 }
 
@@ -186,6 +246,9 @@ const BLANK: Network = Network {
     predicates: NO_PREDICATES,
     usdc: None,
     public_rpc: None,
+    nodes: &[],
+    explorer: None,
+    source: Source::BuiltIn,
     is_local: false,
     call_overhead: 24_000,
 };

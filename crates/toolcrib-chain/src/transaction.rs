@@ -97,18 +97,24 @@ impl Chain {
         self.provider().call(request(from, call)).await.map_err(|error| refusal(error, from, 0))
     }
 
+    /// The most gas that a call may use: the node's estimate and [`GAS_MARGIN_PERCENT`].
+    pub async fn estimate(&self, from: Address, call: &Call) -> Result<u64, Error> {
+        let gas = self.provider().estimate_gas(request(from, call)).await.map_err(|error| refusal(error, from, 0))?;
+        Ok(gas.saturating_add(gas / 100 * GAS_MARGIN_PERCENT))
+    }
+
     /// Decides number, gas and fees. Fails where the transaction would fail.
     pub async fn prepare(&self, from: Address, call: &Call) -> Result<Prepared, Error> {
         let provider = self.provider();
         let nonce = provider.get_transaction_count(from).pending().await.map_err(Error::from_rpc)?;
-        let gas = provider.estimate_gas(request(from, call)).await.map_err(|error| refusal(error, from, nonce))?;
+        let gas_limit = self.estimate(from, call).await?;
         let fees = provider.estimate_eip1559_fees().await.map_err(Error::from_rpc)?;
         let prepared = Prepared {
             chain_id: self.chain_id(),
             from,
             nonce,
             call: call.clone(),
-            gas_limit: gas.saturating_add(gas / 100 * GAS_MARGIN_PERCENT),
+            gas_limit,
             max_fee_per_gas: fees.max_fee_per_gas,
             max_priority_fee_per_gas: fees.max_priority_fee_per_gas,
         };

@@ -157,6 +157,12 @@ impl Client {
         Ok(())
     }
 
+    /// What a person has to see about a chain before something is signed for it: network, nodes and the settings file that they come from.
+    /// Nothing where no node of the chain is known.
+    pub fn facts(&self, chain: u64) -> Vec<(&'static str, String)> {
+        self.inner.chains.get(&chain).map(Chain::facts).unwrap_or_default()
+    }
+
     /// The account that signs; `None` without a wallet.
     pub fn account(&self) -> Option<Address> {
         self.inner.wallet.as_ref().map(|wallet| wallet.address())

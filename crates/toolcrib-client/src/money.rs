@@ -1,7 +1,7 @@
 //! Amounts as the policy and the ledger count them: millionths of a dollar of USDC.
 //!
-//! Every token of the pinned table is USDC with six decimals, so one unit serves all chains. A token with other decimals would have
-//! no amount here, and is refused rather than converted.
+//! Every token of the pinned table is USDC with six decimals, so one unit serves all chains. Tokens that the user's settings add are counted
+//! alike. A token with other decimals has no amount here, and is refused rather than converted.
 
 use std::fmt;
 

@@ -8,7 +8,7 @@ use alloy_sol_types::{SolCall, SolValue};
 use crate::Error;
 use crate::abi::{
     IAccessProofPredicate, ICompositePredicate, IERC20BalancePredicate, IERC721OwnerPredicate, IERC1155OwnerPredicate,
-    IMerkleAllowlistPredicate, IRegistryPredicate, ISubscriptionPredicate, ITraitGatedPredicate,
+    IMerkleAllowlistPredicate, ISubscriptionPredicate, ITraitGatedPredicate,
 };
 use crate::registry::Revert;
 use crate::rpc::{BoundedCall, CallOutcome, Chain};
@@ -339,11 +339,6 @@ impl AccessProofPredicate {
     pub fn data(deadline: u64, signature: &StrictSignature) -> Bytes {
         (deadline, Bytes::copy_from_slice(&signature.canonical())).abi_encode_params().into()
     }
-}
-
-/// The registry that a predicate belongs to.
-pub async fn registry_of(chain: &Chain, predicate: Address) -> Result<Address, Error> {
-    read(chain, predicate, IRegistryPredicate::REGISTRYCall {}, "REGISTRY").await
 }
 
 fn write(to: Address, call: &impl SolCall) -> Call {

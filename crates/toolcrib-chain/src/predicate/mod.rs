@@ -13,6 +13,7 @@ use crate::Error;
 use crate::abi::{IAccessPredicate, IERC165, IToolRegistry};
 use crate::rpc::{BoundedCall, CallOutcome, Chain, is_out_of_gas};
 
+mod binding;
 mod clients;
 mod diagnosis;
 mod limits;
@@ -22,10 +23,11 @@ mod requirements;
 mod secret;
 mod text;
 
+pub use binding::{check_registry, registry_of};
 pub use clients::{
     AccessProofPredicate, CompositeOp, CompositePredicate, CompositeTerm, Erc20Gate, Erc20Predicate, Erc721Predicate,
     Erc1155Gate, Erc1155Predicate, MerklePredicate, SubscriptionGate, SubscriptionPredicate, SubscriptionStatus, TraitGate,
-    TraitPredicate, registry_of,
+    TraitPredicate,
 };
 pub use diagnosis::{DIAGNOSIS_GAS, Diagnosis, MAX_DIAGNOSED_BYTES, Question, diagnose};
 pub use limits::Limits;

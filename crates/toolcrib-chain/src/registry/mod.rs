@@ -118,7 +118,7 @@ impl Registry {
     /// The registry of the built-in table.
     pub fn of(chain: Chain) -> Result<Self, Error> {
         let Some(address) = chain.network().registry else {
-            return Err(Error::NoRegistry { network: chain.network().title.to_owned() });
+            return Err(Error::NoRegistry { network: chain.network().described() });
         };
         Ok(Self { chain, address })
     }

@@ -3,7 +3,7 @@
 //! [`Chain`] is a connected network. Its own reads are bounded in gas and bytes and keep apart what a contract did from what
 //! a node did; [`Chain::provider`] gives alloy's whole client, over the same nodes and limits, for everything else.
 
-use std::sync::Once;
+use std::sync::{Arc, Once};
 use std::time::Duration;
 
 use alloy_network::{Ethereum, TransactionBuilder};
@@ -16,7 +16,7 @@ use alloy_transport::TransportError;
 
 use crate::Error;
 use crate::error::{foreign, revert_data};
-use crate::network::Network;
+use crate::network::{Network, Source};
 
 mod header;
 mod node;
@@ -76,7 +76,7 @@ pub struct ChainConfig {
 impl ChainConfig {
     /// The network with its public node, if it has one.
     pub fn public(network: &Network) -> Result<Self, Error> {
-        let Some(url) = network.public_rpc else { return Err(Error::NoRpc { network: network.title.to_owned() }) };
+        let Some(url) = network.public_rpc else { return Err(Error::NoRpc { network: network.described() }) };
         let config = Self::new(network, vec![NodeUrl::parse(url)?])?;
         let requests_per_second = (!network.is_local).then_some(PUBLIC_REQUESTS_PER_SECOND);
         Ok(Self { is_public_default: !network.is_local, requests_per_second, ..config })
@@ -85,7 +85,7 @@ impl ChainConfig {
     /// The network with nodes of one's own.
     pub fn new(network: &Network, nodes: Vec<NodeUrl>) -> Result<Self, Error> {
         if nodes.is_empty() {
-            return Err(Error::NoRpc { network: network.title.to_owned() });
+            return Err(Error::NoRpc { network: network.described() });
         }
         if nodes.len() > MAX_NODES {
             return Err(Error::RpcUrl { reason: "more than 16 nodes were given for one chain" });
@@ -102,9 +102,13 @@ impl ChainConfig {
         })
     }
 
-    /// Reads URLs separated by commas or spaces, as `--rpc-url` and `RPC_URL` give them; the public node when there are none.
+    /// Reads URLs separated by commas or spaces, as `--rpc-url` and `RPC_URL` give them. Without any, the nodes of the network's settings
+    /// are used, or its public one.
     pub fn from_setting(network: &Network, setting: Option<&str>) -> Result<Self, Error> {
         let urls: Vec<_> = setting.unwrap_or_default().split([',', ' ', '\n']).filter(|url| !url.is_empty()).collect();
+        if urls.is_empty() && !network.nodes.is_empty() {
+            return Self::new(network, network.nodes.to_vec());
+        }
         if urls.is_empty() {
             return Self::public(network);
         }
@@ -128,6 +132,7 @@ pub struct Chain {
     provider: DynProvider<Ethereum>,
     quorum: Option<usize>,
     is_loopback: bool,
+    nodes: Arc<str>,
 }
 
 impl Chain {
@@ -155,10 +160,11 @@ impl Chain {
             .map_err(|_| Error::RpcUrl { reason: "the HTTP client cannot be set up" })?;
         let spacing = config.requests_per_second.map_or(Duration::ZERO, |rate| Duration::from_secs(1) / rate.max(1));
         let is_loopback = config.nodes.iter().any(NodeUrl::is_loopback);
+        let shown: Vec<_> = config.nodes.iter().map(ToString::to_string).collect();
         let nodes = config.nodes.into_iter().map(|url| Node::new(url, client.clone(), spacing)).collect();
         let pool = Pool::new(nodes, config.network.chain_id, config.retries, config.max_answer_bytes);
         let provider = ProviderBuilder::default().connect_client(RpcClient::new(pool, is_loopback)).erased();
-        Ok(Self { network: config.network, provider, quorum: config.quorum, is_loopback })
+        Ok(Self { network: config.network, provider, quorum: config.quorum, is_loopback, nodes: shown.join(", ").into() })
     }
 
     /// What is known about the network.
@@ -169,6 +175,16 @@ impl Chain {
     /// The number of the chain.
     pub const fn chain_id(&self) -> u64 {
         self.network.chain_id
+    }
+
+    /// What a person has to see before something is signed for this chain, as labels and values: the network, its nodes without what may
+    /// be a secret in their URLs, and the file that the network comes from.
+    pub fn facts(&self) -> Vec<(&'static str, String)> {
+        let mut facts = vec![("network", self.network.described()), ("node", self.nodes.to_string())];
+        if matches!(self.network.source, Source::User(_) | Source::Project(_)) {
+            facts.push(("settings", self.network.source.to_string()));
+        }
+        facts
     }
 
     /// Whether one of the nodes runs on this machine.

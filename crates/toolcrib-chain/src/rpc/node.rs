@@ -97,6 +97,13 @@ impl NodeUrl {
         }
     }
 
+    /// The whole URL, or `None` if a part of it may be a key: then it must not be written to a file that others read.
+    pub fn without_secrets(&self) -> Option<String> {
+        let Self(url) = self;
+        let is_bare = url.username().is_empty() && url.password().is_none() && url.query().is_none() && url.fragment().is_none();
+        (is_bare && url.path() == "/").then(|| self.to_string())
+    }
+
     /// Whether the node runs on this machine.
     pub fn is_loopback(&self) -> bool {
         self.0.host_str().is_some_and(is_loopback)

@@ -8,7 +8,7 @@ use futures_util::TryStreamExt;
 use toolcrib_chain::predicate::{
     AccessProofPredicate, CompositeOp, CompositePredicate, CompositeTerm, Erc20Gate, Erc20Predicate, Erc721Predicate,
     Erc1155Gate, Erc1155Predicate, Limits, Meaning, MerklePredicate, REQUIREMENTS_GAS, Requirements, SubscriptionGate,
-    SubscriptionPredicate, TraitGate, TraitPredicate, introspect, registry_of,
+    SubscriptionPredicate, TraitGate, TraitPredicate, check_registry, introspect, registry_of,
 };
 use toolcrib_chain::registry::{Access, EventFilter, Registry, RegistryEvent, ToolState};
 use toolcrib_chain::rpc::{BoundedCall, CallOutcome, Chain};
@@ -184,7 +184,7 @@ async fn a_list_opens_the_door_for_those_on_it() {
 async fn a_list_opens_the_door_for_those_on_it_on(world: World) {
     let address = world.predicate("MerkleAllowlistPredicate").await;
     let predicate = MerklePredicate::new(world.chain.clone(), address);
-    assert_eq!(registry_of(&world.chain, address).await.expect("an answer"), world.registry.address());
+    assert_eq!(registry_of(&world.chain, address).await.expect("an answer"), Some(world.registry.address()));
     let id = world.tool(Some(address)).await;
     assert_eq!(predicate.root(id).await.expect("an answer"), None);
     let list = [DEV_ACCOUNTS[1], DEV_ACCOUNTS[2], HOLDER];
@@ -198,6 +198,32 @@ async fn a_list_opens_the_door_for_those_on_it_on(world: World) {
     assert_eq!(world.meanings(address, id).await, [Meaning::Merkle { root }]);
     let error = world.chain.simulate(STRANGER, &predicate.set_root(id, root)).await.expect_err("not the creator");
     assert!(error.to_string().contains("CallerIsNotToolCreator"), "{error}");
+}
+
+/// Two registries on one chain. What serves one of them is refused for the other; what names none is taken by both.
+#[tokio::test]
+async fn a_predicate_is_bound_to_the_registry_that_it_states() {
+    for world in World::each().await {
+        let other = Registry::new(world.chain.clone(), deploy(&world.chain, "ToolRegistry", &[]).await);
+        let ours = world.predicate("ERC721OwnerPredicate").await;
+        check_registry(&world.registry, ours).await.expect("its own registry");
+        let error = check_registry(&other, ours).await.expect_err("another registry");
+        assert_eq!(error.code().id(), "predicate.other_registry");
+        let message = error.to_string();
+        assert!(message.contains(&world.registry.address().to_string()), "{message}");
+        assert!(message.contains(&other.address().to_string()) && message.contains(&ours.to_string()), "{message}");
+        let unbound = deploy(&world.chain, "DenyAllPredicate", &[]).await;
+        // PUSH1 1; PUSH1 0; MSTORE; PUSH1 32; PUSH1 0; RETURN: the same to every question, so also to REGISTRY().
+        let fallback = Address::repeat_byte(0x21);
+        set_code(&world.chain, fallback, &[0x60, 1, 0x60, 0, 0x52, 0x60, 32, 0x60, 0, 0xf3]).await;
+        // INVALID uses up all gas.
+        let broken = Address::repeat_byte(0x22);
+        set_code(&world.chain, broken, &[0xfe]).await;
+        for predicate in [unbound, fallback, broken, Address::repeat_byte(0x23)] {
+            assert_eq!(registry_of(&world.chain, predicate).await.expect("an answer"), None, "{predicate}");
+            check_registry(&other, predicate).await.expect("without REGISTRY()");
+        }
+    }
 }
 
 // req: PRED-010

@@ -66,7 +66,7 @@ impl Ledger {
         policy.check(spend)?;
         let (asset, recipient, tool) = (text(spend.asset), text(spend.recipient), spend.tool_text());
         let spent = spent_values(spend, [&recipient, &tool, &asset], now.seconds())?;
-        let rows = step!(async { Ok::<_, SpendError>(self.database.fetch(sql::SPENT, &spent).await?) })?;
+        let rows = step!(async { Ok::<_, SpendError>(self.database.fetch(&sql::SPENT, &spent).await?) })?;
         within_budgets(rows.first().ok_or(corrupt("totals"))?, spend, policy)
     }
 
@@ -86,7 +86,7 @@ impl Ledger {
         let (asset, recipient, payer) = (text(spend.asset), text(spend.recipient), text(spend.payer));
         let tool = spend.tool_text();
         let spent = spent_values(spend, [&recipient, &tool, &asset], now)?;
-        let row = transaction.fetch_optional(sql::SPENT, &spent).await?.ok_or(corrupt("totals"))?;
+        let row = transaction.fetch_optional(&sql::SPENT, &spent).await?.ok_or(corrupt("totals"))?;
         within_budgets(&row, spend, policy)?;
         let (id, origin) = (id.to_string(), spend.origin.to_string());
         let values = [
@@ -233,7 +233,7 @@ impl Ledger {
             Value::Text(""),
             Value::Boolean(is_test),
         ];
-        let rows = step!(async { Ok::<_, SpendError>(self.database.fetch(sql::SPENT, &values).await?) })?;
+        let rows = step!(async { Ok::<_, SpendError>(self.database.fetch(&sql::SPENT, &values).await?) })?;
         let row = rows.first().ok_or(corrupt("totals"))?;
         Ok(Totals { hour: amount(row, 0)?, day: amount(row, 1)?, open: amount(row, 5)? })
     }

@@ -4,7 +4,12 @@ super::codes! {
     UNKNOWN_NETWORK = "chain.unknown_network", Error, "Toolcrib networks" {
         "no network has this name or number",
         "A network is named by its short name, its chain number, or its CAIP-2 id. Networks outside the built-in table need a registry address and an RPC URL of your own.",
-        "use a name from the list in the message, or a number together with --rpc-url and --registry",
+        "use a name from the list in the message, or a number together with --rpc-url and --registry; [networks.NAME] in the settings adds a network",
+    }
+    AMBIGUOUS_NETWORK = "chain.ambiguous_network", Error, "Toolcrib networks" {
+        "several networks of the settings are of this chain",
+        "The user's settings file has more than one network with this chain id, and the number does not say which of them is meant.",
+        "name the network with --network, or its registry with --registry",
     }
     NO_RPC = "chain.no_rpc", Error, "Toolcrib networks" {
         "no node is known for this network",
@@ -65,6 +70,11 @@ super::codes! {
         "no registry is known on this network",
         "The table lists no tool registry for this network.",
         "name the address of the registry",
+    }
+    OTHER_CODE = "chain.other_code", Error, "Toolcrib contracts" {
+        "there is other code at the address of a contract",
+        "Addresses of the contracts follow from their code, so no other code can be there on an honest chain. The node lies, or the chain is a local one whose code was replaced.",
+        "ask another node; do not use the contracts of this chain",
     }
     NO_FACTORY = "chain.no_factory", Error, "Toolcrib contracts" {
         "the deployment factory is missing on this chain",

@@ -11,6 +11,11 @@ super::codes! {
         "A settings file or an environment variable holds an unknown key or a value that the setting does not take. Nothing is guessed, because a misspelt setting would silently check less than you asked for.",
         "correct the file or variable named in the message; `toolcrib config` shows every setting",
     }
+    NETWORK_REDEFINED = "cli.network_redefined", Error, "Toolcrib command line" {
+        "a settings file redefines a network",
+        "The names of built-in networks are fixed, and a project's file, which comes with code of other people, cannot redefine a network of the user's own file. Otherwise a transaction could be signed for another chain than the name says.",
+        "give the network in the file that the message names another name",
+    }
     NOT_FOUND = "cli.not_found", Error, "Toolcrib command line" {
         "there is no such file or folder",
         "The path does not exist, or a part of it is not a folder.",

@@ -26,6 +26,11 @@ super::codes! {
         "It speaks ERC-165 and denies being an access predicate. Registries refuse such an address.",
         "check the address",
     }
+    OTHER_REGISTRY = "predicate.other_registry", Error, "Toolcrib networks" {
+        "the predicate serves another registry",
+        "Its REGISTRY() is not the registry of the tool. Tool ids start at 1 in every registry, so the predicate would apply the settings of an unrelated tool, or refuse to be configured. Nothing was signed.",
+        "use the predicate that was deployed for this registry: the network's entry in the settings names it, or --predicate does",
+    }
     PROXY = "predicate.is_proxy", Warning, "ERC-8257 Predicate Upgradeability" {
         "the predicate is a proxy",
         "Whoever controls it can change the rules of access at any time.",

@@ -3,6 +3,13 @@
 //! The table is pinned: what somebody signs is never decided by what a server or a token says about itself. The names are
 //! not the same on every chain, which has made published tables wrong before; whoever has a node compares the domain
 //! separator with the contract's.
+//!
+//! A program may [`extend`] the table once with entries of its user's own settings, before it reads anything. There is one table for the
+//! process, because an amount that one part shows with other decimals than another part signs would be a lie; what is pinned cannot be
+//! changed.
+
+use std::fmt;
+use std::sync::OnceLock;
 
 use alloy_primitives::{Address, address};
 
@@ -24,6 +31,20 @@ pub struct Token {
     pub decimals: u8,
     /// Whether it is test money: on a test network, or on the development chain.
     pub is_test: bool,
+}
+
+impl Token {
+    /// A token that is not in the pinned table, for [`extend`], which decides whether it is test money.
+    pub const fn added(
+        chain: u64,
+        address: Address,
+        name: &'static str,
+        version: &'static str,
+        symbol: &'static str,
+        decimals: u8,
+    ) -> Self {
+        Self { chain, address, name, version, symbol, decimals, is_test: false }
+    }
 }
 
 /// Every token of the table: USDC, one on each chain. On the development chain it is the test token, which everybody can mint; its
@@ -49,12 +70,74 @@ pub const ALL: &[Token] = &[
     test_usdc(31_337, address!("e13f0dd2C6752c4A0708d086cf8eaA5cc401216D"), "USD Coin"),
 ];
 
-/// The token at this address of a chain.
-pub fn find(chain: u64, address: Address) -> Option<&'static Token> {
-    ALL.iter().find(|token| token.chain == chain && token.address == address)
+/// What a program adds to the table.
+#[derive(Clone, Debug, Default)]
+pub struct Extension {
+    /// Tokens, in order of preference for each chain.
+    pub tokens: Vec<Token>,
+    /// Chains outside the pinned table on which money is test money.
+    pub test_chains: Vec<u64>,
 }
 
-/// USDC on a chain. Usable in constants.
+/// Why the table was not extended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ExtendError {
+    /// The entry is in the pinned table, or contradicts it.
+    Pinned {
+        /// The chain.
+        chain: u64,
+    },
+    /// The table was extended before.
+    Twice,
+}
+
+impl fmt::Display for ExtendError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Pinned { chain } => write!(f, "chain {chain} is in the pinned table, which cannot be changed"),
+            Self::Twice => f.write_str("the table was extended before"),
+        }
+    }
+}
+
+impl std::error::Error for ExtendError {}
+
+static EXTENSION: OnceLock<Extension> = OnceLock::new();
+
+/// Extends the table of this process, once. Refuses to change what is pinned: a token of the table, or which chains have test money.
+pub fn extend(mut extension: Extension) -> Result<(), ExtendError> {
+    for token in &mut extension.tokens {
+        if ALL.iter().any(|pinned| pinned.chain == token.chain && pinned.address == token.address) {
+            return Err(ExtendError::Pinned { chain: token.chain });
+        }
+        token.is_test = match usdc(token.chain) {
+            Some(pinned) => pinned.is_test,
+            None => extension.test_chains.contains(&token.chain),
+        };
+    }
+    if let Some(chain) = extension.test_chains.iter().copied().find(|chain| usdc(*chain).is_some_and(|pinned| !pinned.is_test)) {
+        return Err(ExtendError::Pinned { chain });
+    }
+    EXTENSION.set(extension).map_err(|_| ExtendError::Twice)
+}
+
+/// Every token: the pinned ones first.
+fn all() -> impl Iterator<Item = &'static Token> {
+    ALL.iter().chain(EXTENSION.get().into_iter().flat_map(|extension| &extension.tokens))
+}
+
+/// The token at this address of a chain.
+pub fn find(chain: u64, address: Address) -> Option<&'static Token> {
+    all().find(|token| token.chain == chain && token.address == address)
+}
+
+/// The token that payments and proofs of identity use on a chain: the pinned USDC, or the first that was added.
+pub fn preferred(chain: u64) -> Option<Token> {
+    all().find(|token| token.chain == chain).copied()
+}
+
+/// Pinned USDC on a chain. Usable in constants.
 pub const fn usdc(chain: u64) -> Option<Token> {
     let mut at = 0;
     while at < ALL.len() {
@@ -67,11 +150,21 @@ pub const fn usdc(chain: u64) -> Option<Token> {
 }
 
 /// Returns whether what is paid on a chain is test money. Chains outside the table count as real ones.
-pub const fn is_test_chain(chain: u64) -> bool {
+pub fn is_test_chain(chain: u64) -> bool {
     match usdc(chain) {
         Some(token) => token.is_test,
-        None => false,
+        None => EXTENSION.get().is_some_and(|extension| extension.test_chains.contains(&chain)),
     }
+}
+
+/// Every chain whose money is test money, in ascending order.
+pub fn test_chains() -> Vec<u64> {
+    let pinned = ALL.iter().filter(|token| token.is_test).map(|token| token.chain);
+    let added = EXTENSION.get().into_iter().flat_map(|extension| extension.test_chains.iter().copied());
+    let mut chains: Vec<_> = pinned.chain(added).collect();
+    chains.sort_unstable();
+    chains.dedup();
+    chains
 }
 
 const fn usdc_token(chain: u64, address: Address, name: &'static str) -> Token {
@@ -99,6 +192,29 @@ mod tests {
         }
         assert_eq!(usdc(360), None);
         assert_eq!(find(1, usdc(8453).expect("listed").address), None, "an address means nothing on another chain");
+    }
+
+    /// The only test of this process that extends the table; the others name no chain that it adds.
+    #[test]
+    fn the_table_is_extended_once_and_what_is_pinned_stays() {
+        let (chain, test_chain) = (900_001, 900_002);
+        let token = |chain| Token { symbol: "EURX", decimals: 8, ..usdc_token(chain, Address::repeat_byte(7), "Euro X") };
+        let pinned = *usdc(8453).as_ref().expect("listed");
+        let forged = Extension { tokens: vec![Token { name: "Other", ..pinned }], test_chains: Vec::new() };
+        assert_eq!(extend(forged), Err(ExtendError::Pinned { chain: 8453 }));
+        let forged = Extension { tokens: Vec::new(), test_chains: vec![1] };
+        assert_eq!(extend(forged), Err(ExtendError::Pinned { chain: 1 }), "real money stays real");
+        assert!(find(chain, token(chain).address).is_none() && !is_test_chain(test_chain));
+
+        let tokens = vec![token(chain), Token { is_test: true, ..token(8453) }, token(test_chain), token(84_532)];
+        extend(Extension { tokens, test_chains: vec![test_chain, 84_532] }).expect("nothing is pinned there");
+        assert_eq!(extend(Extension::default()), Err(ExtendError::Twice));
+        assert_eq!(find(chain, Address::repeat_byte(7)).map(|token| (token.symbol, token.is_test)), Some(("EURX", false)));
+        assert_eq!(find(8453, Address::repeat_byte(7)).map(|token| token.is_test), Some(false), "as the chain is pinned");
+        assert_eq!(find(84_532, Address::repeat_byte(7)).map(|token| token.is_test), Some(true));
+        assert_eq!(preferred(8453), usdc(8453), "pinned ones first");
+        assert_eq!(preferred(test_chain).map(|token| token.is_test), Some(true));
+        assert!(is_test_chain(test_chain) && !is_test_chain(chain) && test_chains().contains(&test_chain));
     }
 
     #[test]

@@ -116,7 +116,7 @@ impl Terms {
             return Err(vec![Finding::new(codes::x402::PAY_TO_NOBODY)]);
         }
         let token = match gate.identity_chain {
-            Some(chain) => asset::usdc(chain),
+            Some(chain) => asset::preferred(chain),
             None => usual(gate.registry.chain().chain_id()),
         };
         let offer = token.and_then(|token| Offer::exact(&token, Amount::new(U256::ZERO), pay_to, IDENTITY_SECONDS));
@@ -128,7 +128,7 @@ impl Terms {
     /// Asks for a signature and nothing else.
     pub(crate) fn identity(gate: &IdentityGate, manifest: &ToolManifest) -> Result<Self, Vec<Finding>> {
         let pay_to = gate.pay_to.unwrap_or_else(|| manifest.creator());
-        let token = asset::usdc(gate.identity_chain.unwrap_or(BASE));
+        let token = asset::preferred(gate.identity_chain.unwrap_or(BASE));
         let offer = token.filter(|_| !pay_to.is_zero());
         let offer = offer.and_then(|token| Offer::exact(&token, Amount::new(U256::ZERO), pay_to, IDENTITY_SECONDS));
         let offer = offer.ok_or_else(|| vec![Finding::new(codes::gate::CHALLENGE)])?;

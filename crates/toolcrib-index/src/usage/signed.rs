@@ -58,7 +58,7 @@ pub(super) fn judge(
     let chain = chain.unwrap_or(view.tool.chain);
     let set = chains.get(chain).and_then(|chain| chain.network().usdc);
     let token = set.map(|token| (token.address, token.domain(chain))).or_else(|| {
-        let token = asset::usdc(chain)?;
+        let token = asset::preferred(chain)?;
         Some((token.address, Domain::new(token.name, token.version, alloy_primitives::U256::from(chain), token.address)))
     });
     let Some((token, domain)) = token else { return Judged::Refused(code::CHAIN_UNKNOWN) };
