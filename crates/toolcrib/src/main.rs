@@ -14,6 +14,7 @@ mod files;
 mod fix;
 mod input;
 mod kinds;
+mod networks;
 mod onchain;
 mod outcome;
 mod position;
@@ -52,7 +53,8 @@ fn main() -> ExitCode {
 fn run(cli: Cli) -> Exit {
     let Cli { global, command } = cli;
     let mut manner = Manner { json: global.json, quiet: global.quiet, verbose: global.verbose, color: (false, false) };
-    let settings = match settings::resolve(flags(global.color, &command)) {
+    let resolved = settings::resolve(flags(global.color, &command));
+    let settings = match resolved.and_then(|settings| networks::install(&settings.networks).map(|()| settings)) {
         Ok(settings) => settings,
         Err(failure) => return conclude(Err(failure.into()), Printer::new(manner)),
     };

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use alloy_primitives::{Address, U256};
 use clap::Args;
 use toolcrib_chain::deploy::with_our_contracts;
-use toolcrib_chain::network::Network;
+use toolcrib_chain::network::{Network, Source};
 use toolcrib_chain::registry::Registry;
 use toolcrib_chain::rpc::{Chain, ChainConfig};
 use toolcrib_chain::wallet::{Keystore, LocalWallet, Secret, Wallet, WalletError};
@@ -16,19 +16,19 @@ use toolcrib_core::codes;
 use crate::env;
 use crate::kinds::parse_address;
 use crate::outcome::{Failure, Stop};
-use crate::printer::Printer;
+use crate::printer::{Printer, shown};
 use crate::secrets;
 
 /// Which chain, which node, which registry.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct OnChain {
-    /// The network: a name such as base, a chain number, or local
+    /// The network: a name such as base or local, a `[networks.NAME]` of the settings, or a chain id
     #[arg(long, value_name = "NAME")]
     pub(crate) network: Option<String>,
-    /// Nodes to ask, separated by commas [env: `RPC_URL`]
+    /// Nodes to ask, separated by commas [env: `RPC_URL_<chain id>`, `RPC_URL`]
     #[arg(long, value_name = "URL")]
     pub(crate) rpc_url: Option<String>,
-    /// The registry, instead of the built-in one of the network
+    /// The registry, instead of the one of the network
     #[arg(long, value_name = "0x…")]
     pub(crate) registry: Option<String>,
 }
@@ -84,18 +84,12 @@ impl OnChain {
         self.chain_of(self.named()?, printer).await
     }
 
-    /// Connects to the chain with a number: that of a payment, whatever the arguments name.
-    pub(crate) async fn chain_numbered(&self, chain: u64, printer: &mut Printer) -> Result<Chain, Stop> {
-        let unlisted = Network::unlisted(chain);
-        self.chain_of(Network::by_id(chain).unwrap_or(&unlisted), printer).await
-    }
-
     /// The network that the arguments name.
-    pub(crate) fn named(&self) -> Result<&'static Network, Failure> {
+    pub(crate) fn named(&self) -> Result<Network, Failure> {
         let name = self.network.as_deref().ok_or_else(|| {
             Failure::new(codes::cli::USAGE, "no network was named").hint("give --network, such as base, base-sepolia or local")
         })?;
-        Network::find(name).map_err(failed)
+        Network::resolve(name, self.registry()?).map_err(failed)
     }
 
     /// Connects to the registry that a reference names, or that the arguments name.
@@ -107,45 +101,121 @@ impl OnChain {
             Failure::new(codes::cli::USAGE, format!("`{tool}` names no tool: {fault}"))
                 .hint("write eip155:<chain>/erc8257:<registry>/<id>, or an id together with --network")
         })?;
-        let unlisted = Network::unlisted(reference.chain);
-        let network = Network::by_id(reference.chain).unwrap_or(&unlisted);
+        let network = self.network_of(reference.chain, Some(reference.registry))?;
         Ok((self.connect_to(network, Some(reference.registry), printer).await?, reference.id))
     }
 
-    /// Connects to a chain by its number, whatever `--network` says.
+    /// Connects to a chain by its number: that of a payment or of a price, whatever `--network` says.
     pub(crate) async fn chain_by_id(&self, chain: u64, printer: &mut Printer) -> Result<Chain, Stop> {
-        let unlisted = Network::unlisted(chain);
-        self.chain_of(Network::by_id(chain).unwrap_or(&unlisted), printer).await
+        self.chain_of(self.network_of(chain, None)?, printer).await
     }
 
     /// Whether somebody named a node to ask.
     pub(crate) fn names_a_node(&self) -> bool {
-        self.rpc_url.is_some() || secrets::var(env::RPC_URL).is_some()
-    }
-
-    async fn chain_of(&self, network: &Network, printer: &mut Printer) -> Result<Chain, Stop> {
-        let from_environment = secrets::var(env::RPC_URL);
-        let setting = self.rpc_url.as_deref().or(from_environment.as_deref());
-        // A local chain has our contracts on it, at the addresses that they have everywhere.
-        let network = if network.is_local { &with_our_contracts(network) } else { network };
-        let config = ChainConfig::from_setting(network, setting).map_err(failed)?;
-        if config.is_public_default {
-            printer.note("warning: using a public node; --rpc-url or RPC_URL names one that you trust")?;
-        }
-        Ok(Chain::connect(config).await.map_err(failed)?)
-    }
-
-    async fn connect_to(&self, network: &Network, at: Option<Address>, printer: &mut Printer) -> Result<Registry, Stop> {
-        let chain = self.chain_of(network, printer).await?;
-        let address = match (&self.registry, at) {
-            (Some(text), _) => Some(parse_address(text)?),
-            (None, at) => at,
+        let in_settings = || {
+            let is_known = |network: Network| !network.nodes.is_empty() || node_variable(network.chain_id).is_some();
+            self.named().is_ok_and(is_known)
         };
-        Ok(match address {
-            Some(address) => Registry::new(chain, address),
-            None => Registry::of(chain).map_err(failed)?,
-        })
+        self.rpc_url.is_some() || secrets::var(env::RPC_URL).is_some() || in_settings()
     }
+
+    /// The network of a chain: the one that `--network` names if it is of this chain, otherwise one of the built-in table or of the
+    /// user's settings, or else an unlisted one.
+    fn network_of(&self, chain: u64, registry: Option<Address>) -> Result<Network, Failure> {
+        if let Some(named) = self.network.as_ref().map(|_| self.named()).transpose()?.filter(|named| named.chain_id == chain) {
+            return Ok(named);
+        }
+        let known = registry.and_then(|registry| Network::of_registry(chain, registry)).or_else(|| Network::by_id(chain));
+        Ok(known.cloned().unwrap_or_else(|| Network::unlisted(chain)))
+    }
+
+    fn registry(&self) -> Result<Option<Address>, Failure> {
+        self.registry.as_deref().map(parse_address).transpose()
+    }
+
+    async fn chain_of(&self, network: Network, printer: &mut Printer) -> Result<Chain, Stop> {
+        connect(network, self.rpc_url.as_deref(), printer).await
+    }
+
+    async fn connect_to(&self, network: Network, at: Option<Address>, printer: &mut Printer) -> Result<Registry, Stop> {
+        let network = with_contracts(network);
+        let network = match self.registry()?.or(at) {
+            Some(address) => network.with_registry(address),
+            None => network,
+        };
+        let chain = self.chain_of(network, printer).await?;
+        Ok(Registry::of(chain).map_err(failed)?)
+    }
+}
+
+/// A local chain has our contracts on it, at the addresses that they have everywhere. A network of the settings says itself what it has.
+pub(crate) fn with_contracts(network: Network) -> Network {
+    let is_built_in = network.is_local && network.source == Source::BuiltIn;
+    if is_built_in && network.registry.is_none() { with_our_contracts(&network) } else { network }
+}
+
+/// Connects to a chain. Every command that reaches a chain comes through here or through [`Followed`], so that a network of a project's
+/// file is never used unseen.
+///
+/// [`Followed`]: crate::commands::hosting::followed::Followed
+async fn connect(network: Network, rpc_url: Option<&str>, printer: &mut Printer) -> Result<Chain, Stop> {
+    let network = with_contracts(network);
+    let from_environment = node_variable(network.chain_id).or_else(|| secrets::var(env::RPC_URL));
+    let setting = rpc_url.or(from_environment.as_deref());
+    let config = config_of(&network, setting)?;
+    if config.is_public_default {
+        printer.note("warning: using a public node; --rpc-url or RPC_URL names one that you trust")?;
+    }
+    let chain = Chain::lazy(config).map_err(failed)?;
+    announce(&chain, printer)?;
+    // The first request shows whether the node is on this chain.
+    chain.block_number().await.map_err(failed)?;
+    Ok(chain)
+}
+
+/// How a network is reached.
+pub(crate) fn config_of(network: &Network, setting: Option<&str>) -> Result<ChainConfig, Failure> {
+    ChainConfig::from_setting(network, setting).map_err(|error| {
+        let named = Network::added().iter().find(|added| added.chain_id == network.chain_id).filter(|_| is_unreached(&error));
+        match named {
+            Some(added) => failed(error).hint(format!("the settings have `{0}` for this chain: --network {0}", added.name)),
+            None => failed(error),
+        }
+    })
+}
+
+const fn is_unreached(error: &toolcrib_chain::Error) -> bool {
+    matches!(error, toolcrib_chain::Error::NoRpc { .. })
+}
+
+/// The node of one chain in the environment.
+pub(crate) fn node_variable(chain: u64) -> Option<String> {
+    secrets::var(&format!("{}_{chain}", env::RPC_URL))
+}
+
+/// Shows a network that comes from a project's file, before anything else is done with it.
+pub(crate) fn announce(chain: &Chain, printer: &mut Printer) -> Result<(), Stop> {
+    let network = chain.network();
+    if let Source::Project(_) = network.source {
+        printer.note(&format!("warning: the network {} is defined by a project file:", network.name))?;
+        facts(chain, network.registry, printer)?;
+    }
+    Ok(())
+}
+
+/// Shows what a signature is about to be made for: network, node, registry, and the file that says so.
+pub(crate) fn facts(chain: &Chain, registry: Option<Address>, printer: &mut Printer) -> Result<(), Stop> {
+    for line in fact_lines(chain, registry) {
+        printer.note(&line)?;
+    }
+    Ok(())
+}
+
+/// [`facts`] as lines.
+pub(crate) fn fact_lines(chain: &Chain, registry: Option<Address>) -> Vec<String> {
+    let mut facts = chain.facts();
+    facts.extend(registry.map(|address| ("registry", address.to_checksum(None))));
+    facts.iter().map(|(label, value)| format!("  {label:9} {}", shown(value))).collect()
 }
 
 impl Signing {

@@ -12,6 +12,7 @@ use toolcrib_core::codes;
 
 use crate::cli::{Color, Format, Role, word};
 use crate::env as names;
+use crate::networks::{self, Custom, Entries};
 use crate::outcome::Failure;
 
 /// The name of the project file, looked for in the working folder and those above it.
@@ -48,6 +49,8 @@ pub(crate) struct Settings {
     pub(crate) spend: Setting<SpendPolicy>,
     /// The directory that is asked for tools.
     pub(crate) directory: Setting<Option<String>>,
+    /// Networks beside the built-in ones: the user's, then the project's.
+    pub(crate) networks: Vec<Custom>,
     /// The files that were looked at, and whether they were there.
     pub(crate) files: Vec<(PathBuf, bool)>,
 }
@@ -115,8 +118,9 @@ pub(crate) fn resolve(flags: Flags) -> Result<Settings, Failure> {
     let mut files = Vec::new();
     let mut layers = Vec::new();
     let mut spend = Setting { value: SpendPolicy::default(), origin: Origin::Default };
+    let (mut user_networks, mut project_networks) = (Vec::new(), Vec::new());
     if let Some(path) = project_file() {
-        if let Some(file) = load(&path)? {
+        if let Some(mut file) = load(&path)? {
             // Whoever works in somebody else's folder must not spend by his limits.
             if file.spend.is_some() {
                 let what = format!("{}: limits on spending are taken from the user's own file alone", path.display());
@@ -127,6 +131,7 @@ pub(crate) fn resolve(flags: Flags) -> Result<Settings, Failure> {
                 let what = format!("{}: the directory is taken from the user's own file alone", path.display());
                 return Err(Failure::new(codes::cli::SETTINGS, what));
             }
+            project_networks = networks::read(std::mem::take(&mut file.networks), &path, true)?;
             layers.push((Origin::ProjectFile(path.clone()), file));
         }
         files.push((path, true));
@@ -138,9 +143,12 @@ pub(crate) fn resolve(flags: Flags) -> Result<Settings, Failure> {
             if let Some(policy) = file.spend.take() {
                 spend = Setting { value: policy, origin: Origin::UserFile(path.clone()) };
             }
+            user_networks = networks::read(std::mem::take(&mut file.networks), &path, false)?;
             layers.push((Origin::UserFile(path), file));
         }
     }
+    networks::check_project(&project_networks, &user_networks)?;
+    user_networks.append(&mut project_networks);
     let no_color = env::var_os(names::NO_COLOR).is_some_and(|value| !value.is_empty());
     let without_color = if no_color { Some((Color::Never, Origin::Environment(names::NO_COLOR))) } else { None };
     Ok(Settings {
@@ -174,6 +182,7 @@ pub(crate) fn resolve(flags: Flags) -> Result<Settings, Failure> {
         ),
         spend,
         directory: directory(&layers)?,
+        networks: user_networks,
         files,
     })
 }
@@ -200,6 +209,8 @@ struct File {
     directory: Option<String>,
     /// In the user's file only.
     spend: Option<SpendPolicy>,
+    #[serde(default)]
+    networks: Entries,
 }
 
 /// The directory that is asked, if one is named.
@@ -240,13 +251,13 @@ fn decide<T: Copy>(
 }
 
 /// The nearest project file at or above the working folder.
-fn project_file() -> Option<PathBuf> {
+pub(crate) fn project_file() -> Option<PathBuf> {
     let here = env::current_dir().ok()?;
     here.ancestors().map(|folder| folder.join(PROJECT_FILE)).find(|path| path.is_file())
 }
 
 /// Where the user's settings would be. Relative paths are ignored, as the XDG specification asks.
-fn user_file() -> Option<PathBuf> {
+pub(crate) fn user_file() -> Option<PathBuf> {
     let absolute = |name: &str| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let base = absolute(names::XDG_CONFIG_HOME)
         .or_else(|| if cfg!(windows) { absolute(names::APPDATA) } else { None })
@@ -257,16 +268,35 @@ fn user_file() -> Option<PathBuf> {
 /// Reads a settings file. `None` when there is none.
 fn load(path: &Path) -> Result<Option<File>, Failure> {
     let failure = |what: String| Failure::new(codes::cli::SETTINGS, format!("{}: {what}", path.display()));
-    let text = match read(path) {
-        Ok(text) => text,
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(None),
-        Err(error) => return Err(failure(error.to_string())),
-    };
-    toml::from_str(&text).map(Some).map_err(|error| {
+    let Some(text) = read_text(path)? else { return Ok(None) };
+    parse(&text).map(Some).map_err(failure)
+}
+
+/// Reads the text of a settings file, or says what is wrong in which line.
+fn parse(text: &str) -> Result<File, String> {
+    toml::from_str(text).map_err(|error| {
         let line = error.span().map_or(0, |span| text.as_bytes()[..span.start.min(text.len())].split(|b| *b == b'\n').count());
         let what = error.message().replace('\n', " ");
-        failure(if line == 0 { what } else { format!("line {line}: {what}") })
+        if line == 0 { what } else { format!("line {line}: {what}") }
     })
+}
+
+/// Whether a text is one that [`resolve`] takes from this file, with the networks in it.
+pub(crate) fn check_text(text: &str, path: &Path, of_project: bool) -> Result<(), Failure> {
+    if text.len() as u64 > MAX_BYTES {
+        return Err(Failure::new(codes::cli::SETTINGS, format!("a settings file has at most {MAX_BYTES} bytes")));
+    }
+    let file = parse(text).map_err(|what| Failure::new(codes::cli::SETTINGS, format!("{}: {what}", path.display())))?;
+    networks::read(file.networks, path, of_project).map(drop)
+}
+
+/// Reads a settings file as text. `None` when there is none.
+pub(crate) fn read_text(path: &Path) -> Result<Option<String>, Failure> {
+    match read(path) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),
+        Err(error) => Err(Failure::new(codes::cli::SETTINGS, format!("{}: {error}", path.display()))),
+    }
 }
 
 fn read(path: &Path) -> io::Result<String> {

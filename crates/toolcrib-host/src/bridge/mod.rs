@@ -198,7 +198,8 @@ impl Bridge {
                     true => self.approvals.open(*bound, *asker.caller(), self.clock.now())?.0.to_vec(),
                     false => Vec::new(),
                 };
-                asker.ask(question(bound, plan, input, self.client.account(), id)).await?
+                let facts = self.client.facts(plan.terms.as_ref().map_or(bound.tool.chain, |terms| terms.chain));
+                asker.ask(question(bound, plan, input, (self.client.account(), &facts), id)).await?
             }
         };
         let Returned { answer, state } = returned;
@@ -281,7 +282,13 @@ fn call_tool_spec() -> ToolSpec {
 
 /// What the user reads. No text of the manifest but the URL, whose grammar was checked; all of it escaped, so that nothing in it can look
 /// like a part of the question.
-fn question(bound: &Bound, plan: &Plan, input: &Json, account: Option<Address>, state: Vec<u8>) -> Question {
+fn question(
+    bound: &Bound,
+    plan: &Plan,
+    input: &Json,
+    (account, facts): (Option<Address>, &[(&str, String)]),
+    state: Vec<u8>,
+) -> Question {
     let input = input.to_string();
     let shown = match input.char_indices().nth(SHOWN_CHARS) {
         Some((end, _)) => format!("{} … (cut; {} bytes in all)", escape_for_display(&input[..end]), input.len()),
@@ -294,6 +301,9 @@ fn question(bound: &Bound, plan: &Plan, input: &Json, account: Option<Address>, 
         bound.tool,
         escape_for_display(plan.url.split(['?', '#']).next().unwrap_or_default()),
     );
+    for (label, value) in facts {
+        message.push_str(&format!("Chain {label}: {}\n", escape_for_display(value)));
+    }
     let fixed: Vec<_> = plan.prefilled.iter().filter(|value| value.keyword == "const").collect();
     for value in fixed.iter().take(SHOWN_VALUES) {
         message.push_str(&format!(

@@ -1,15 +1,17 @@
 //! `config`: every setting, its value and where it comes from.
 
 use serde_json::{Value, json};
+use toolcrib_chain::network::Source;
 
 use crate::cli::word;
+use crate::networks::Custom;
 use crate::outcome::{Done, Exit, Stop};
 use crate::printer::{Printer, shown};
 use crate::settings::{Origin, Settings};
 
 /// Runs the command.
 pub(crate) fn run(settings: &Settings, printer: &mut Printer) -> Result<Done, Stop> {
-    let Settings { color, format, deny_warnings, role, spend, directory, files } = settings;
+    let Settings { color, format, deny_warnings, role, spend, directory, networks, files } = settings;
     let mut rows: Vec<(String, Value, &Origin)> = vec![
         ("color".to_owned(), json!(word(&color.value)), &color.origin),
         ("format".to_owned(), json!(word(&format.value)), &format.origin),
@@ -25,6 +27,12 @@ pub(crate) fn run(settings: &Settings, printer: &mut Printer) -> Result<Done, St
         let limits = limits.into_iter().filter(|(_, value)| is_said(value));
         rows.extend(limits.map(|(name, value)| (format!("spend.{name}"), value, &spend.origin)));
     }
+    let origins: Vec<_> = networks.iter().map(origin).collect();
+    for (custom, origin) in networks.iter().zip(&origins) {
+        rows.extend(
+            network(custom).into_iter().map(|(key, value)| (format!("networks.{}.{key}", custom.network.name), value, origin)),
+        );
+    }
     for (name, value, origin) in &rows {
         printer.result(&format!("{:<26}  # {}\n", format!("{name} = {value}"), shown(&origin.to_string())))?;
     }
@@ -39,4 +47,39 @@ pub(crate) fn run(settings: &Settings, printer: &mut Printer) -> Result<Done, St
     let files: Vec<_> =
         files.iter().map(|(path, present)| json!({ "path": path.display().to_string(), "present": present })).collect();
     Ok(Done::new(Exit::Yes, json!({ "settings": entries, "files": files })))
+}
+
+/// The file of a network.
+fn origin(custom: &Custom) -> Origin {
+    match custom.network.source {
+        Source::User(path) => Origin::UserFile(path.into()),
+        Source::Project(path) => Origin::ProjectFile(path.into()),
+        _ => Origin::Default,
+    }
+}
+
+/// What a network of the settings is, by keys of the file. Of a node's URL only what cannot be a key.
+fn network(custom: &Custom) -> Vec<(String, Value)> {
+    let Custom { network, tokens, .. } = custom;
+    let mut rows = vec![("chain_id".to_owned(), json!(network.chain_id))];
+    let nodes: Vec<_> = network.nodes.iter().map(ToString::to_string).collect();
+    if !nodes.is_empty() {
+        rows.push(("rpc_url".to_owned(), json!(nodes)));
+    }
+    rows.extend(network.registry.map(|address| ("registry".to_owned(), json!(address.to_checksum(None)))));
+    rows.extend(network.registry_code.map(|hash| ("registry_code".to_owned(), json!(hash))));
+    rows.push(("currency".to_owned(), json!(network.currency)));
+    rows.push(("testnet".to_owned(), json!(network.is_test())));
+    rows.extend(network.explorer.map(|url| ("explorer".to_owned(), json!(url))));
+    rows.extend(network.predicates.iter().map(|(name, at)| (format!("predicates.{name}"), json!(at.to_checksum(None)))));
+    rows.extend(tokens.iter().map(|token| {
+        let mut entry = json!({
+            "address": token.address.to_checksum(None), "name": token.name, "version": token.version, "decimals": token.decimals,
+        });
+        if !custom.is_users() {
+            entry["unused"] = json!("tokens of a project's file are never signed for");
+        }
+        (format!("tokens.{}", token.symbol), entry)
+    }));
+    rows
 }

@@ -69,7 +69,7 @@ async fn paid() -> Result<PaidGate, Box<dyn Error>> {
 
 /// The chain of the tool, at the node that RPC_URL names; the one of `toolcrib dev`, or a public one, without it.
 async fn chain() -> Result<Chain, Box<dyn Error>> {
-    let network = Network::find("{{network}}")?;
+    let network = {{found}};
     let url = setting("RPC_URL");
     let config = if network.is_local {
         ChainConfig::from_setting(&with_our_contracts(network), url.as_deref())?

@@ -3,6 +3,7 @@
 mod asking;
 mod calling;
 mod conformance;
+mod custom_networks;
 #[path = "../../../toolcrib-store/tests/support/mod.rs"]
 mod databases;
 mod dev;

@@ -3,26 +3,47 @@
 use alloy_primitives::Address;
 use async_trait::async_trait;
 use toolcrib_chain::network::Network;
+use toolcrib_chain::rpc::Chain;
 use toolcrib_client::{Approver, Question, SignInTerms, Terms, Unchecked, Usdc};
 use toolcrib_core::caip::ToolRef;
 
 use crate::commands::onchain::confirm;
+use crate::onchain::fact_lines;
 use crate::printer::shown;
 
-/// Asks whoever sits at the terminal.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Terminal;
+/// Asks at the terminal.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Terminal {
+    /// The chain that is used, for what a question says about it.
+    chain: Option<Chain>,
+}
+
+impl Terminal {
+    /// Asks about calls on a chain.
+    pub(super) const fn on(chain: Chain) -> Self {
+        Self { chain: Some(chain) }
+    }
+
+    /// Network, node and file of a chain, a line each. Nothing where no node of the chain is known.
+    fn facts(&self, chain: u64) -> String {
+        let chain = self.chain.as_ref().filter(|known| known.chain_id() == chain);
+        chain.map(|chain| fact_lines(chain, None)).into_iter().flatten().map(|line| line + "\n").collect()
+    }
+}
 
 #[async_trait]
 impl Approver for Terminal {
     async fn approve(&self, question: &Question<'_>) -> bool {
         match question {
-            Question::Spend { tool, terms, account, ask_above } => confirm(&spend(*tool, terms, *account, *ask_above)),
+            Question::Spend { tool, terms, account, ask_above } => {
+                confirm(&spend(*tool, terms, *account, *ask_above, &self.facts(terms.chain)))
+            }
             Question::Differs { tool, asked, account, findings } => {
                 let differences: Vec<_> = findings.iter().map(|finding| shown(&finding.message)).collect();
-                confirm(&format!("{}\n{}pay all the same?", differences.join("\n"), payment(Some(*tool), asked, *account)))
+                let payment = payment(Some(*tool), asked, *account, &self.facts(asked.chain));
+                confirm(&format!("{}\n{payment}pay all the same?", differences.join("\n")))
             }
-            Question::SignIn { terms, .. } => confirm(&sign_in(terms)),
+            Question::SignIn { terms, .. } => confirm(&sign_in(terms, &self.facts(terms.chain))),
             Question::Fixed { values, .. } => {
                 let values: Vec<_> =
                     values.iter().map(|value| format!("  {} = {}", shown(&value.pointer), shown(&value.value))).collect();
@@ -36,8 +57,8 @@ impl Approver for Terminal {
 }
 
 /// Why there is a question, and what it is about.
-fn spend(tool: Option<ToolRef>, terms: &Terms, account: Address, ask_above: Usdc) -> String {
-    let payment = payment(tool, terms, account);
+fn spend(tool: Option<ToolRef>, terms: &Terms, account: Address, ask_above: Usdc, facts: &str) -> String {
+    let payment = payment(tool, terms, account, facts);
     if ask_above == Usdc::ZERO {
         return format!("{payment}pay?");
     }
@@ -45,12 +66,12 @@ fn spend(tool: Option<ToolRef>, terms: &Terms, account: Address, ask_above: Usdc
 }
 
 /// What is signed, by which account, for whom, and on which network.
-fn payment(tool: Option<ToolRef>, terms: &Terms, account: Address) -> String {
+fn payment(tool: Option<ToolRef>, terms: &Terms, account: Address, facts: &str) -> String {
     let mut lines = format!("this signs a payment of {}\n  account   {account}\n", terms.shown());
     if let Some(tool) = tool {
         lines.push_str(&format!("  for       {tool}\n"));
     }
-    lines
+    lines + facts
 }
 
 /// What is not checked, and why.
@@ -72,14 +93,19 @@ fn unchecked(parts: &[Unchecked]) -> String {
 }
 
 /// What is signed, by which account, for whom, and on which network.
-fn sign_in(terms: &SignInTerms) -> String {
-    let network =
-        Network::by_id(terms.chain).map_or_else(|| format!("chain {}", terms.chain), |network| network.title.to_owned());
+fn sign_in(terms: &SignInTerms, facts: &str) -> String {
+    let network = match facts.trim_end() {
+        "" => {
+            let title = Network::by_id(terms.chain).map(|network| network.title.to_owned());
+            format!("  network   {}", title.unwrap_or_else(|| format!("chain {}", terms.chain)))
+        }
+        facts => facts.to_owned(),
+    };
     let mut lines = vec![
         format!("{} asks you to sign in; no money moves", shown(&terms.domain)),
         format!("  account   {}", terms.account),
         format!("  for       {}", shown(&terms.uri)),
-        format!("  network   {network}"),
+        network,
     ];
     lines.extend(terms.statement.as_ref().map(|statement| format!("  statement {}", shown(statement))));
     lines.extend(terms.expires.as_ref().map(|expires| format!("  expires   {}", shown(expires))));
@@ -89,6 +115,7 @@ fn sign_in(terms: &SignInTerms) -> String {
 
 #[cfg(test)]
 mod tests {
+    use toolcrib_chain::rpc::ChainConfig;
     use toolcrib_core::sign_in::Message;
 
     use super::*;
@@ -106,8 +133,15 @@ mod tests {
                         account   0x1111111111111111111111111111111111111111\n  \
                         for       eip155:8453/erc8257:0x265bb2dbfc0a8165c9a1941eb1372f349bad2cf1/7\n\
                         you are asked above 0.02 USDC (spend.ask_above)\npay?";
-        assert_eq!(spend(tool, &terms, account, limit), expected);
-        assert!(!spend(tool, &terms, account, Usdc::ZERO).contains("above"), "every amount is asked about");
+        assert_eq!(spend(tool, &terms, account, limit, ""), expected);
+        assert!(!spend(tool, &terms, account, Usdc::ZERO, "").contains("above"), "every amount is asked about");
+        // The node's key is not shown, and nothing is said about the node of another chain.
+        let network = Network::find("base").expect("built in");
+        let config = ChainConfig::from_setting(network, Some("https://user:secret@node.example/v2/secret?key=secret"));
+        let terminal = Terminal::on(Chain::lazy(config.expect("a URL")).expect("a chain"));
+        let asked = spend(tool, &terms, account, limit, &terminal.facts(terms.chain));
+        assert!(asked.contains("\n  network   Base (eip155:8453, real money)\n  node      https://node.example\n"), "{asked}");
+        assert!(!asked.contains("secret") && terminal.facts(1).is_empty(), "{asked}");
     }
 
     #[test]
@@ -121,6 +155,6 @@ mod tests {
                         account   0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266\n  \
                         for       https://tools.example.com/count\n  network   Base\n  statement Count my words.\n  \
                         expires   2026-11-16T08:05:00Z\nsign in?";
-        assert_eq!(sign_in(&terms), expected);
+        assert_eq!(sign_in(&terms, ""), expected);
     }
 }

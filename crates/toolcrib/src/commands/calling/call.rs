@@ -11,7 +11,7 @@ use toolcrib_core::codes;
 
 use super::Purse;
 use super::outcome::{conclude, refuse};
-use super::session::equipped;
+use super::session::{equipped, with_caution};
 use crate::commands::trust::Reach;
 use crate::input::Source;
 use crate::kinds::parse_address;
@@ -107,6 +107,7 @@ pub(crate) async fn run(arguments: &Call, settings: &Settings, printer: &mut Pri
         policy.ask_above = Usdc::ZERO;
         builder = builder.policy(policy);
     }
+    builder = with_caution(builder, settings, registry.chain());
     // A network that is named limits what is signed, also for a tool that is registered there.
     if arguments.onchain.network.is_some() {
         builder = builder.only_chain(arguments.onchain.named()?.chain_id);

@@ -16,7 +16,7 @@ use toolcrib_mcp::Bearer;
 use toolcrib_mcp::discovery::Discovery;
 
 use super::Purse;
-use super::session::equipped;
+use super::session::with_wallet;
 use crate::clock::SystemClock;
 use crate::commands::discovery::source::{Source, Where};
 use crate::commands::hosting::followed::Followed;
@@ -76,7 +76,7 @@ pub(crate) async fn run(arguments: &Mcp, settings: &Settings, printer: &mut Prin
     }
     // Questions go to the model's user. Nobody sits at a terminal for what a model asks.
     builder = builder.approver(Arc::new(Nobody));
-    let client = equipped(builder, &arguments.signing, None)?;
+    let client = with_wallet(builder, &arguments.signing)?.build();
     let bridge = Bridge::new(directory, client, unattended, Arc::new(SystemClock));
     let failed = |error: toolcrib_host::bridge::BridgeError| Failure::new(codes::mcp::INTERNAL, error.to_string());
     let Some(listen) = arguments.listen else {

@@ -140,7 +140,7 @@ async fn show(one: &Shown, printer: &mut Printer) -> Result<Done, Stop> {
 
 async fn resolve(one: &One, settings: &Settings, printer: &mut Printer) -> Result<Done, Stop> {
     let (id, entry) = find(&one.id, &one.purse).await?;
-    let chain = one.onchain.chain_numbered(entry.spend.chain, printer).await?;
+    let chain = one.onchain.chain_by_id(entry.spend.chain, printer).await?;
     let client = one.purse.client(&one.reach, settings).await?.chain(chain).build();
     let resolution = match client.resolve(id).await {
         Ok(resolution) => resolution,
@@ -165,7 +165,7 @@ async fn resolve(one: &One, settings: &Settings, printer: &mut Printer) -> Resul
 async fn resume(one: &One, settings: &Settings, printer: &mut Printer) -> Result<Done, Stop> {
     let (id, entry) = find(&one.id, &one.purse).await?;
     let chain = entry.spend.tool.map_or(entry.spend.chain, |tool| tool.chain);
-    let chain = one.onchain.chain_numbered(chain, printer).await?;
+    let chain = one.onchain.chain_by_id(chain, printer).await?;
     let nobody = Signing { wallet: None, password_fd: None, key_fd: None, mnemonic_fd: None, dev_account: None };
     let client = equipped(one.purse.client(&one.reach, settings).await?, &nobody, Some(chain))?;
     conclude(client.resume(id).await, printer)

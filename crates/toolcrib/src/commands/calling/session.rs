@@ -4,9 +4,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
+use toolcrib_chain::network::Source;
 use toolcrib_chain::rpc::Chain;
 use toolcrib_chain::wallet::Wallet;
-use toolcrib_client::{Client, ClientBuilder, Ledger};
+use toolcrib_client::{Client, ClientBuilder, Ledger, Usdc};
 use toolcrib_core::codes;
 use toolcrib_store::{Database, Location};
 
@@ -50,20 +51,35 @@ impl Purse {
     pub(crate) async fn client(&self, reach: &Reach, settings: &Settings) -> Result<ClientBuilder, Stop> {
         let ledger = self.open().await?;
         let builder = Client::builder(verifier(reach)?, reach.open()?, ledger, Arc::new(SystemClock));
-        Ok(builder.policy(settings.spend.value.clone()).approver(Arc::new(Terminal)))
+        Ok(builder.policy(settings.spend.value.clone()).approver(Arc::new(Terminal::default())))
     }
 }
 
-/// A client with a wallet, if one was named or is in the environment, and a chain.
+/// A client with a wallet, if one was named or is in the environment, and a chain, whose network is named in questions.
 pub(crate) fn equipped(builder: ClientBuilder, signing: &Signing, chain: Option<Chain>) -> Result<Client, Failure> {
-    let mut builder = builder;
-    if let Some(wallet) = wallet(signing)? {
-        builder = builder.wallet(wallet);
+    let builder = match chain {
+        Some(chain) => builder.approver(Arc::new(Terminal::on(chain.clone()))).chain(chain),
+        None => builder,
+    };
+    Ok(with_wallet(builder, signing)?.build())
+}
+
+/// Asks about every amount on a network that a project's file defines: its node decides which tools look genuine.
+pub(crate) fn with_caution(builder: ClientBuilder, settings: &Settings, chain: &Chain) -> ClientBuilder {
+    if !matches!(chain.network().source, Source::Project(_)) {
+        return builder;
     }
-    if let Some(chain) = chain {
-        builder = builder.chain(chain);
-    }
-    Ok(builder.build())
+    let mut policy = settings.spend.value.clone();
+    policy.ask_above = Usdc::ZERO;
+    builder.policy(policy)
+}
+
+/// A client with a wallet, if one was named or is in the environment.
+pub(crate) fn with_wallet(builder: ClientBuilder, signing: &Signing) -> Result<ClientBuilder, Failure> {
+    Ok(match wallet(signing)? {
+        Some(wallet) => builder.wallet(wallet),
+        None => builder,
+    })
 }
 
 /// The wallet that was meant. Nobody needs one for an open tool.

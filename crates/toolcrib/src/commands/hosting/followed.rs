@@ -4,14 +4,13 @@ use std::collections::BTreeMap;
 
 use alloy_primitives::Address;
 use clap::Args;
-use toolcrib_chain::deploy::with_our_contracts;
 use toolcrib_chain::network::Network;
-use toolcrib_chain::rpc::{Chain, ChainConfig};
+use toolcrib_chain::rpc::Chain;
 use toolcrib_core::codes;
 
 use crate::env;
 use crate::kinds::parse_address;
-use crate::onchain::failed;
+use crate::onchain::{announce, config_of, failed, node_variable, with_contracts};
 use crate::outcome::{Failure, Stop};
 use crate::printer::Printer;
 use crate::secrets;
@@ -19,15 +18,15 @@ use crate::secrets;
 /// Which chains, and how to reach them.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct Followed {
-    /// A network to follow: a name such as base, a chain number, or local; may be given again [default: every public network that has
-    /// a registry]
+    /// A network to follow: a name such as base or local, a `[networks.NAME]` of the settings, or a chain id; may be given again
+    /// [default: every built-in public network that has a registry]
     #[arg(long = "network", value_name = "NAME")]
     pub(crate) networks: Vec<String>,
     /// Nodes of a network, separated by commas; with one network its name may be left out. A node whose URL holds a key is better
     /// named by a variable: `RPC_URL_8453`, or `RPC_URL` with one network
     #[arg(long = "rpc-url", value_name = "[NAME=]URL")]
     pub(crate) rpc_urls: Vec<String>,
-    /// The registry of a network, instead of the built-in one
+    /// The registry of a network, instead of its own
     #[arg(long = "registry", value_name = "[NAME=]0x…")]
     pub(crate) registries: Vec<String>,
     /// The first block that can have events of a network's registry [default: 0]
@@ -52,41 +51,46 @@ impl Followed {
         let blocks = named("--from-block", &self.from_blocks, &networks)?;
         let mut all = Vec::with_capacity(networks.len());
         for network in &networks {
-            let variable = secrets::var(&format!("{}_{}", env::RPC_URL, network.chain_id));
             let common = if networks.len() == 1 { secrets::var(env::RPC_URL) } else { None };
-            let setting = urls.get(&network.chain_id).cloned().or(variable).or(common);
-            let config = ChainConfig::from_setting(network, setting.as_deref()).map_err(failed)?;
+            let setting = urls.get(&network.chain_id).cloned().or_else(|| node_variable(network.chain_id)).or(common);
+            let registry = match registries.get(&network.chain_id) {
+                Some(text) => parse_address(text)?,
+                None => {
+                    network.registry.ok_or_else(|| failed(toolcrib_chain::Error::NoRegistry { network: network.described() }))?
+                }
+            };
+            let config = config_of(&network.with_registry(registry), setting.as_deref())?;
             if config.is_public_default {
                 printer.note(&format!(
                     "warning: {} is reached through a public node; --rpc-url {}=URL names one that you trust",
                     network.title, network.name
                 ))?;
             }
-            let registry = match registries.get(&network.chain_id) {
-                Some(text) => parse_address(text)?,
-                None => network
-                    .registry
-                    .ok_or_else(|| failed(toolcrib_chain::Error::NoRegistry { network: network.title.to_owned() }))?,
-            };
             let first_block = match blocks.get(&network.chain_id) {
                 Some(text) => text.parse().map_err(|_| {
                     Failure::new(codes::cli::USAGE, format!("`{text}` is not the number of a block")).hint("write digits alone")
                 })?,
                 None => 0,
             };
-            all.push(Following { chain: Chain::lazy(config).map_err(failed)?, registry, first_block });
+            let chain = Chain::lazy(config).map_err(failed)?;
+            announce(&chain, printer)?;
+            all.push(Following { chain, registry, first_block });
         }
         Ok(all)
     }
 
     fn networks(&self) -> Result<Vec<Network>, Failure> {
-        let mut networks = Vec::new();
+        let mut networks: Vec<Network> = Vec::new();
         for name in &self.networks {
-            let network = Network::find(name).map_err(failed)?;
-            // A local chain has our contracts on it, at the addresses that they have everywhere.
-            let network = if network.is_local { with_our_contracts(network) } else { network.clone() };
-            if !networks.contains(&network) {
-                networks.push(network);
+            let network = with_contracts(Network::resolve(name, None).map_err(failed)?);
+            match networks.iter().find(|other| other.chain_id == network.chain_id) {
+                None => networks.push(network),
+                Some(other) if *other == network => {}
+                // Nodes, registries and leases are those of a chain.
+                Some(other) => {
+                    let what = format!("{} and {} are of one chain, of which one registry is followed", other.name, network.name);
+                    return Err(Failure::new(codes::cli::USAGE, what).hint("name one of them"));
+                }
             }
         }
         if networks.is_empty() {
@@ -100,9 +104,14 @@ impl Followed {
 fn named(flag: &str, values: &[String], networks: &[Network]) -> Result<BTreeMap<u64, String>, Failure> {
     let mut found = BTreeMap::new();
     for value in values {
-        let named = value.split_once('=').and_then(|(name, rest)| Some((Network::find(name).ok()?, rest)));
+        // A network that is followed first: its name is what the user gave. A URL may have a `=` of its own.
+        let chain_of = |name: &str| {
+            let followed = networks.iter().find(|network| network.name == name).cloned();
+            followed.or_else(|| Network::resolve(name, None).ok()).map(|network| network.chain_id)
+        };
+        let named = value.split_once('=').and_then(|(name, rest)| Some((chain_of(name)?, rest)));
         let (chain, text) = match (named, networks) {
-            (Some((network, rest)), _) => (network.chain_id, rest),
+            (Some((chain, rest)), _) => (chain, rest),
             (None, [only]) => (only.chain_id, value.as_str()),
             (None, _) => {
                 let what = format!("{flag} does not say which network it is for");

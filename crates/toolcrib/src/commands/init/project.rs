@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use alloy_primitives::Address;
 use serde_json::json;
-use toolcrib_chain::network::Network;
+use toolcrib_chain::network::{Network, Source};
 use toolcrib_chain::wallet::DEV_ACCOUNTS;
 use toolcrib_core::codes;
 use toolcrib_core::json::pretty;
@@ -263,6 +263,16 @@ impl Plan {
         Ok(format!("{}\n", pretty(built.manifest.value().document().root()).trim_end()))
     }
 
+    /// The network in the project's code, which does not read the settings of this machine.
+    fn found(&self) -> String {
+        let Network { name, chain_id, registry, source, .. } = self.network;
+        match (source, registry) {
+            (Source::BuiltIn, _) => format!("Network::find(\"{name}\")?"),
+            (_, Some(registry)) => format!("&Network::unlisted({chain_id}).with_registry(\"{}\".parse()?)", lower(*registry)),
+            (_, None) => format!("&Network::unlisted({chain_id})"),
+        }
+    }
+
     fn filling(&self) -> Result<Filling, Failure> {
         let (is_paid, has_predicate) = (self.price.is_some(), self.gate != Gate::Open);
         let mut filling = Filling::default();
@@ -286,6 +296,7 @@ impl Plan {
             .value("port", self.port.to_string())
             .value("creator", lower(self.creator))
             .value("network", self.network.name)
+            .value("found", self.found())
             .value("chain", self.network.chain_id.to_string());
         if let Some(price) = &self.price {
             filling
@@ -407,6 +418,7 @@ fn gate(text: &str) -> Result<Gate, Failure> {
 }
 
 fn price(text: &str, recipient: Option<&str>, creator: Address, network: &Network) -> Result<Price, Failure> {
+    // The project's program has the pinned table alone.
     let token = asset::usdc(network.chain_id)
         .ok_or_else(|| Failure::new(codes::cli::USAGE, format!("no USDC is known on {}", network.title)))?;
     let amount = Amount::parse_units(text, token.decimals).map_err(|fault| {

@@ -60,16 +60,32 @@ pub(crate) struct GateArguments {
     /// Let this predicate decide; it is configured elsewhere
     #[arg(long, value_name = "0x…")]
     pub(crate) access_predicate: Option<String>,
+    /// The predicate contract of the gate, instead of the one that the network has for the registry
+    #[arg(long, value_name = "0x…", conflicts_with = "access_predicate")]
+    pub(crate) predicate: Option<String>,
 }
 
 impl GateArguments {
-    /// The gate that was meant, with the predicates of the network.
+    /// The gate that was meant, with the predicates that belong to the registry.
     pub(crate) fn resolve(&self, registry: &Registry) -> Result<Gate, Failure> {
+        let gate = self.gate(registry)?;
+        if self.predicate.is_some() && !gate.needs_configuration() {
+            let what = "--predicate names the contract of a gate, and no gate was given";
+            return Err(
+                Failure::new(codes::cli::USAGE, what).hint("give a gate such as --nft-gate; or name it with --access-predicate")
+            );
+        }
+        Ok(gate)
+    }
+
+    fn gate(&self, registry: &Registry) -> Result<Gate, Failure> {
         let predicates = &registry.chain().network().predicates;
+        let named = self.predicate.as_deref().map(parse_address).transpose()?;
         let known = |predicate: Option<Address>, what: &str| {
-            predicate.ok_or_else(|| {
-                Failure::new(codes::cli::USAGE, format!("no {what} predicate is known on this network"))
-                    .hint("deploy one and name it with --access-predicate")
+            named.or(predicate).ok_or_else(|| {
+                let what = format!("no {what} predicate is known for the registry {}", registry.address());
+                Failure::new(codes::cli::USAGE, what)
+                    .hint("name one that was deployed for it with --predicate, or in the network's entry of the settings")
             })
         };
         if !self.nft_gate.is_empty() {

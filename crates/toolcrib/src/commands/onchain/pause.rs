@@ -13,6 +13,7 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use toolcrib_author::plan::Step;
+use toolcrib_chain::predicate::check_registry;
 use toolcrib_chain::registry::Registry;
 use toolcrib_core::codes::{self, Code};
 
@@ -64,10 +65,11 @@ pub(crate) async fn pause(arguments: &Pause, printer: &mut Printer) -> Result<Do
     let deny = match &arguments.deny_predicate {
         Some(text) => parse_address(text)?,
         None => registry.chain().network().predicates.deny_all.ok_or_else(|| {
-            Failure::new(codes::cli::USAGE, "no predicate that denies every call is known on this network")
-                .hint("name one with --deny-predicate")
+            let what = format!("no predicate that denies every call is known for the registry {}", registry.address());
+            Failure::new(codes::cli::USAGE, what).hint("name one with --deny-predicate")
         })?,
     };
+    check_registry(&registry, deny).await.map_err(failed)?;
     let former = registry.config(tool).await.map_err(failed)?.access_predicate;
     let memory = Memory::of(&change.writing, &registry, tool)?;
     if former == Some(deny) {

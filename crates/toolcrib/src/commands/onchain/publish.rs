@@ -16,7 +16,7 @@ use toolcrib_verify::{Depth, Onchain, Verifier};
 
 use super::gate::{self, GateArguments};
 use super::serving::{Commitment, check_file, compare_served};
-use super::work::{NOTHING_BEFORE, journal, nothing_to_resume, perform, show as show_work, stopped};
+use super::work::{NOTHING_BEFORE, journal, nothing_to_resume, perform, say_where, show as show_work, stopped};
 use crate::commands::trust::verify::{data, exit_of};
 use crate::commands::trust::{Reach, show, verifier};
 use crate::onchain::{OnChain, Signing, Writing, failed};
@@ -70,6 +70,7 @@ pub(crate) async fn run(arguments: &Publish, printer: &mut Printer) -> Result<Do
         }
     };
     let gate = arguments.gate.resolve(&registry)?;
+    gate::fits(&gate, &registry, printer).await?;
     let verifier = verifier(&arguments.reach)?;
     let subject = Subject { registry: &registry, signer, uri: &ready.metadata_uri };
     let journal = journal(writing)?;
@@ -94,6 +95,7 @@ pub(crate) async fn run(arguments: &Publish, printer: &mut Printer) -> Result<Do
     } else {
         for mut entry in begun {
             printer.note("going on where this stopped before")?;
+            say_where(&registry, wallet, printer)?;
             // Begun by another command, it has a lock of its own.
             let _lock = if entry.id == subject.journal_id() { None } else { Some(journal.lock(&entry.id).map_err(stopped)?) };
             regate(&mut entry, &gate);

@@ -12,7 +12,7 @@ use toolcrib_chain::registry::Registry;
 use toolcrib_chain::wallet::Wallet;
 use toolcrib_core::codes;
 
-use crate::onchain::{Writing, failed, state_dir};
+use crate::onchain::{Writing, facts, failed, state_dir};
 use crate::outcome::{Done, Exit, Failure, Stop};
 use crate::printer::{Printer, shown};
 
@@ -74,7 +74,7 @@ pub(crate) async fn show(
         printer.json_document(&data)?;
         return Ok(Some(Done::new(Exit::Yes, data)));
     }
-    printer.note(&format!("on {}, as {}:", registry.chain().network().title, wallet.address().to_checksum(None)))?;
+    say_where(registry, wallet, printer)?;
     for (index, step) in steps.iter().enumerate() {
         printer.note(&format!("  {}. {}", index + 1, shown(&step.described())))?;
     }
@@ -86,8 +86,16 @@ pub(crate) async fn show(
     let prepared = registry.chain().prepare(wallet.address(), &call).await;
     let prepared = prepared.map_err(|error| failed(registry.explain_refusal(&call, error)))?;
     let cost = format_ether(prepared.most_cost());
-    printer.result(&format!("the first transaction would cost at most {cost}; nothing was signed\n"))?;
+    let currency = registry.chain().network().currency;
+    printer.result(&format!("the first transaction would cost at most {cost} {currency}; nothing was signed\n"))?;
     Ok(Some(Done::new(Exit::Yes, json!({ "dry_run": true, "most_cost_wei": prepared.most_cost().to_string() }))))
+}
+
+/// Says what a signature is for: network, node, registry and account.
+pub(crate) fn say_where(registry: &Registry, wallet: &dyn Wallet, printer: &mut Printer) -> Result<(), Stop> {
+    let chain = registry.chain();
+    printer.note(&format!("on {}, as {}:", chain.network().title, wallet.address().to_checksum(None)))?;
+    facts(chain, Some(registry.address()), printer)
 }
 
 /// Signs and sends what an entry of the journal still lacks, and gives the tool.
@@ -103,20 +111,28 @@ pub(crate) async fn perform(
     let mut asked = writing.yes;
     let mut is_waiting = false;
     let mut failure = None;
+    let network = registry.chain().network().clone();
     let outcome = run(registry, wallet, journal, entry, |event| {
         // Notes that cannot be written must not stop what has begun.
         let mut say = |text: String| drop(printer.note(&text));
         match event {
             Event::AboutToSign { prepared, .. } => {
                 if !asked {
-                    asked = confirm(&format!("sign and pay at most {} for gas?", format_ether(prepared.most_cost())));
+                    asked = confirm(&format!(
+                        "sign and pay at most {} {} for gas?",
+                        format_ether(prepared.most_cost()),
+                        network.currency
+                    ));
                 }
                 if asked {
                     failure = before_signing().err();
                 }
                 return asked && failure.is_none();
             }
-            Event::Sent { index, signed } => say(format!("sent {}: {}", index + 1, signed.hash)),
+            Event::Sent { index, signed } => {
+                let page = network.transaction_url(signed.hash).map_or_else(String::new, |url| format!("  {}", shown(&url)));
+                say(format!("sent {}: {}{page}", index + 1, signed.hash));
+            }
             Event::Waiting { block } if !is_waiting => {
                 is_waiting = true;
                 say(format!("waiting for a block after {block}; interrupted, the same command goes on here"));

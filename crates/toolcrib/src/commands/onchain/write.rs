@@ -6,6 +6,7 @@
 use alloy_primitives::U256;
 use clap::Args;
 use toolcrib_author::plan::{self, Step, journal_id};
+use toolcrib_chain::predicate::check_registry;
 use toolcrib_chain::registry::Registry;
 use toolcrib_chain::wallet::Wallet;
 use toolcrib_core::codes;
@@ -128,6 +129,9 @@ pub(crate) async fn set_predicate(arguments: &SetPredicate, printer: &mut Printe
     let predicate = if arguments.predicate == "open" { None } else { Some(parse_address(&arguments.predicate)?) };
     let wallet = change.signing.open()?;
     let (registry, tool) = change.tool.onchain.connect_for(&change.tool.tool, printer).await?;
+    if let Some(predicate) = predicate {
+        check_registry(&registry, predicate).await.map_err(failed)?;
+    }
     change_tool("predicate", &registry, wallet.as_ref(), tool, vec![Step::SetPredicate(predicate)], &change.writing, printer)
         .await
 }

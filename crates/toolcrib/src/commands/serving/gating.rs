@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use alloy_primitives::U256;
 use clap::Args;
-use toolcrib_chain::network::Network;
 use toolcrib_chain::registry::Registry;
 use toolcrib_core::codes;
 use toolcrib_core::x402::asset;
@@ -15,7 +14,7 @@ use toolcrib_gate::{Gate, IdentityGate, Settle};
 
 use super::manifests::{Loaded, check_names, value_for};
 use super::paying::{Paying, chains_of};
-use crate::onchain::{OnChain, failed};
+use crate::onchain::OnChain;
 use crate::outcome::{Failure, Stop};
 use crate::printer::Printer;
 
@@ -179,8 +178,8 @@ impl Gating {
     /// A gate that asks who calls and no more.
     async fn identity_gate(&self, printer: &mut Printer) -> Result<IdentityGate, Stop> {
         let mut gate = Gate::identity();
-        if let Some(name) = &self.onchain.network {
-            gate = gate.identity_chain(with_usdc(Network::find(name).map_err(failed)?.chain_id)?);
+        if self.onchain.network.is_some() {
+            gate = gate.identity_chain(with_usdc(self.onchain.named()?.chain_id)?);
         }
         if self.contract_accounts {
             let chain = match self.onchain.network {
@@ -204,12 +203,12 @@ const BASE: u64 = 8453;
 
 /// A chain that identity can be signed for: one whose USDC is known.
 fn with_usdc(chain: u64) -> Result<u64, Failure> {
-    match asset::usdc(chain) {
+    match asset::preferred(chain) {
         Some(_) => Ok(chain),
         None => Err(Failure::new(
             codes::cli::USAGE,
             format!("no USDC is known on chain {chain}, so identity cannot be signed for there"),
         )
-        .hint("name a network of the table, such as base or base-sepolia")),
+        .hint("name a network such as base or base-sepolia, or add a token to its entry in your own settings file")),
     }
 }

@@ -1,0 +1,328 @@
+//! Networks outside the built-in table: by number, and as `[networks.NAME]` of the settings. The chain is a local one that carries the
+//! number of Sepolia, so that only development accounts may sign.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+
+use serde_json::{Value, json};
+
+use crate::onchain::{CREATOR, World, ask};
+use crate::{Ran, Sandbox, write};
+
+const SEPOLIA: &str = "11155111";
+const CALLER: &str = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8";
+const COLLECTION: &str = "0x2000000000000000000000000000000000000001";
+const URI: &str = "https://tools.harbour-office.org/.well-known/ai-tool/tide-table.json";
+/// A key that is not published.
+const OTHER_KEY: (&str, &str) = ("TOOLCRIB_PRIVATE_KEY", "0x0000000000000000000000000000000000000000000000000000000000000001");
+
+/// anvil, which ends with the test.
+struct Anvil {
+    child: Child,
+    url: String,
+}
+
+impl Anvil {
+    fn start() -> Option<Self> {
+        let program = toolcrib_testkit::anvil()?;
+        let mut command = Command::new(program);
+        command.args(["--port", "0", "--chain-id", SEPOLIA]).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.spawn().expect("anvil starts");
+        let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+        let address =
+            lines.by_ref().map_while(Result::ok).find_map(|line| Some(line.strip_prefix("Listening on ")?.trim().to_owned()));
+        // What it prints later must not fill the pipe.
+        thread::spawn(move || lines.for_each(drop));
+        Some(Self { child, url: format!("http://{}", address.expect("anvil says where it listens")) })
+    }
+}
+
+impl Drop for Anvil {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn devchain(more: &[&str]) -> World {
+    World::with(&[&["--chain-id", SEPOLIA], more].concat())
+}
+
+/// A sandbox with a manifest of the first development account.
+fn sandbox_of(world: &World) -> Sandbox {
+    let sandbox = Sandbox::new();
+    sandbox.write("tool.json", world.sandbox.read("tool.json"));
+    sandbox
+}
+
+fn register(sandbox: &Sandbox, more: &[&str]) -> Ran {
+    let arguments = ["register", "--skip-fetch", "--manifest", "tool.json", "--metadata", URI, "--dev-account", "0", "--yes"];
+    sandbox.run(&[&arguments[..], more].concat())
+}
+
+fn user_file(sandbox: &Sandbox) -> std::path::PathBuf {
+    sandbox.home().join(".config/toolcrib/config.toml")
+}
+
+fn our_contract(name: &str) -> String {
+    let all = toolcrib_chain::deploy::contracts().expect("listed");
+    all.iter().find(|contract| contract.name == name).expect("listed").address.to_checksum(None)
+}
+
+#[test]
+fn an_unlisted_chain_from_the_deployment_to_a_pause_on_the_devchain() {
+    let world = devchain(&["--bare"]);
+    an_unlisted_chain_from_the_deployment_to_a_pause(&sandbox_of(&world), &world.url);
+}
+
+#[test]
+fn an_unlisted_chain_from_the_deployment_to_a_pause_on_anvil() {
+    let Some(anvil) = Anvil::start() else { return };
+    let world = devchain(&["--bare"]);
+    an_unlisted_chain_from_the_deployment_to_a_pause(&sandbox_of(&world), &anvil.url);
+}
+
+fn an_unlisted_chain_from_the_deployment_to_a_pause(sandbox: &Sandbox, url: &str) {
+    let by_number = ["--network", SEPOLIA, "--rpc-url", url];
+    let deploy = |more: &[&str]| sandbox.run(&[&["contracts", "deploy"], &by_number[..], more].concat());
+    let names = sandbox.run(&["contracts", "list"]).code(0).stdout.lines().count();
+
+    // The plan: what, where, by whom, for how much. Nothing is signed, and no file is written.
+    let planned = deploy(&["--dev-account", "0", "--dry-run"]).code(0);
+    assert_eq!(planned.stdout.matches("would deploy").count(), names, "{}", planned.stdout);
+    for said in
+        ["Unlisted network (eip155:11155111, test money)", url, CREATOR, "gas for", "at most", "ETH", "[networks.chain-11155111]"]
+    {
+        assert!(planned.stderr.contains(said), "{said}: {}", planned.stderr);
+    }
+    assert!(deploy(&["--dev-account", "0"]).code(2).stderr.contains("author.declined"), "there is no terminal to ask at");
+    let arguments = [&["contracts", "deploy", "--yes"], &by_number[..]].concat();
+    let refused = sandbox.run_with_env(&arguments, &[OTHER_KEY]).code(2);
+    assert!(refused.stderr.contains("wallet.dev_chain"), "{}", refused.stderr);
+    let redefines = deploy(&["--dev-account", "0", "--yes", "--name", "base"]).code(2);
+    assert!(redefines.stderr.contains("cannot be redefined"), "{}", redefines.stderr);
+    assert_eq!(deploy(&["--dev-account", "0", "--dry-run"]).code(0).stdout, planned.stdout, "nothing was done");
+    assert!(!user_file(sandbox).exists());
+
+    let file = write(&user_file(sandbox), b"# mine\ncolor = \"never\" # always\n");
+    let first = deploy(&["--dev-account", "0", "--yes", "--name", "sepolia"]).code(0);
+    assert_eq!(first.stdout.matches("deployed  ").count(), names, "{}", first.stdout);
+    let written = std::fs::read_to_string(&file).expect("a file");
+    assert!(written.starts_with("# mine\ncolor = \"never\" # always\n\n[networks.sepolia]\nchain_id = 11155111\n"), "{written}");
+    assert!(written.contains(&our_contract("ToolRegistry")) && written.contains(&our_contract("DenyAllPredicate")), "{written}");
+    let second = deploy(&["--dev-account", "0", "--yes", "--name", "sepolia"]).code(0);
+    assert_eq!(second.stdout.matches("was there").count(), names, "{}", second.stdout);
+    assert!(second.stderr.contains("are deployed already"), "{}", second.stderr);
+    assert_eq!(std::fs::read_to_string(&file).expect("a file"), written, "nothing changes");
+
+    let (_, config) = sandbox.run_json(&["config"]);
+    let rows = config["data"]["settings"].as_array().expect("a list");
+    let row =
+        |name: &str| rows.iter().find(|row| row["name"] == json!(name)).unwrap_or_else(|| panic!("{name}: {config:#}")).clone();
+    assert_eq!(row("networks.sepolia.chain_id")["value"], json!(11_155_111));
+    assert_eq!(row("networks.sepolia.registry")["origin"], json!("user_file"));
+    assert_eq!(row("networks.sepolia.predicates.erc721")["value"], json!(our_contract("ERC721OwnerPredicate")));
+
+    // PUSH1 1; PUSH1 0; MSTORE; PUSH1 32; PUSH1 0; RETURN: a collection of which everyone owns one.
+    ask(url, "anvil_setCode", &format!(r#""{COLLECTION}","0x600160005260206000f3""#));
+    let named = ["--network", "sepolia"];
+    let ran = register(sandbox, &[&named[..], &["--nft-gate", COLLECTION]].concat()).code(0);
+    let reference = ran.stdout.trim().to_owned();
+    assert_eq!(reference, format!("eip155:11155111/erc8257:{}/1", our_contract("ToolRegistry").to_lowercase()));
+    for said in ["sepolia (eip155:11155111, test money)", url, &our_contract("ToolRegistry"), "user file "] {
+        assert!(ran.stderr.contains(said), "{said}: {}", ran.stderr);
+    }
+    let run = |arguments: &[&str]| sandbox.run(&[arguments, &named[..]].concat());
+    let sign = |arguments: &[&str]| run(&[arguments, &["--dev-account", "0", "--yes"]].concat());
+    assert!(run(&["inspect", "1"]).code(0).stdout.contains(&our_contract("ERC721OwnerPredicate")));
+    assert!(run(&["predicate", "show", "1"]).code(0).stdout.starts_with("erc721 "));
+    assert!(run(&["requirements", "1"]).code(0).stdout.contains("own a token of"));
+    assert_eq!(run(&["access", "1", CALLER]).code(0).stdout, "granted\n");
+    sign(&["pause", "1"]).code(0);
+    assert_eq!(run(&["access", "1", CALLER]).code(1).stdout, "denied\n");
+    sign(&["resume", "1"]).code(0);
+    assert_eq!(run(&["access", "1", CALLER]).code(0).stdout, "granted\n");
+    // The manifest's server does not exist; what the chain says is read.
+    let verdict = run(&["verify", "1"]);
+    assert!(verdict.code != 0 && format!("{verdict:?}").contains("fetch."), "{verdict:#?}");
+
+    // By number and by reference the user's network is found, and in another home the arguments say everything.
+    for arguments in [&["inspect", "1", "--network", SEPOLIA][..], &["inspect", &reference], &["access", &reference, CALLER]] {
+        sandbox.run(arguments).code(0);
+    }
+    let bare = Sandbox::new();
+    bare.write("tool.json", sandbox.read("tool.json"));
+    let registry = our_contract("ToolRegistry");
+    let everything = [&by_number[..], &["--registry", &registry]].concat();
+    let run = |arguments: &[&str]| bare.run(&[arguments, &everything[..]].concat());
+    run(&["inspect", "1"]).code(0);
+    run(&["access", "1", CALLER]).code(0);
+    run(&["requirements", "1"]).code(0);
+    run(&["pause", "1", "--dev-account", "0", "--yes"]).code(0);
+    assert_eq!(run(&["access", "1", CALLER]).code(1).stdout, "denied\n");
+    run(&["resume", "1", "--dev-account", "0", "--yes"]).code(0);
+    assert!(bare.run(&["inspect", "1", "--network", SEPOLIA]).code(2).stderr.contains("chain.no_rpc"));
+    assert!(bare.run(&[&["inspect", "1"], &by_number[..]].concat()).code(2).stderr.contains("chain.no_registry"));
+    let register =
+        [&["register", "--skip-fetch", "--manifest", "tool.json", "--metadata", URI, "--yes"], &everything[..]].concat();
+    let refused = bare.run_with_env(&[&register[..], &["--nft-gate", COLLECTION]].concat(), &[OTHER_KEY]);
+    assert!(refused.code != 0 && !refused.stdout.contains("eip155"), "{refused:#?}");
+}
+
+#[test]
+fn a_predicate_of_another_registry_is_refused_before_anything_is_signed() {
+    let world = devchain(&[]);
+    let sandbox = sandbox_of(&world);
+    let url = world.url.as_str();
+    // A second registry, which is not at an address that anything knows.
+    let path = toolcrib_testkit::repository().join("contracts/artifacts/ToolRegistry.json");
+    let artifact: Value = serde_json::from_slice(&std::fs::read(path).expect("an artifact")).expect("JSON");
+    let request = json!({ "from": CREATOR, "data": artifact["bytecode"], "gas": "0xf00000" });
+    let hash: Value = serde_json::from_str(&ask(url, "eth_sendTransaction", &request.to_string())).expect("JSON");
+    let receipt: Value = serde_json::from_str(&ask(url, "eth_getTransactionReceipt", &hash["result"].to_string())).expect("JSON");
+    let second = receipt["result"]["contractAddress"].as_str().expect("an address").to_owned();
+    ask(url, "anvil_setCode", &format!(r#""{COLLECTION}","0x600160005260206000f3""#));
+    let (ours, erc721) = (our_contract("ToolRegistry"), our_contract("ERC721OwnerPredicate"));
+    let settings = format!(
+        "[networks.first]\nchain_id = 11155111\nrpc_url = \"{url}\"\nregistry = \"{ours}\"\n\n\
+         [networks.second]\nchain_id = 11155111\nrpc_url = \"{url}\"\nregistry = \"{second}\"\n\n\
+         [networks.second.predicates]\nerc721 = \"{erc721}\"\n"
+    );
+    write(&user_file(&sandbox), settings.as_bytes());
+
+    let refused = |ran: Ran, code: &str| {
+        let ran = ran.code(2);
+        assert!(ran.stderr.contains(code) && !ran.stderr.contains("sent 1"), "{ran:#?}");
+    };
+    let gate = ["--nft-gate", COLLECTION];
+    refused(register(&sandbox, &[&gate[..], &["--network", "second"]].concat()), "predicate.other_registry");
+    let by_number = ["--network", SEPOLIA, "--registry", &second];
+    refused(register(&sandbox, &[&gate[..], &by_number[..]].concat()), "predicate.other_registry");
+    refused(register(&sandbox, &["--network", "second", "--access-predicate", &erc721]), "predicate.other_registry");
+    refused(
+        register(&sandbox, &["--network", "second", "--all-of", &erc721]),
+        "no composite predicate is known for the registry",
+    );
+    let merkle = ["--network", "second", "--allowlist", "friends.txt"];
+    sandbox.write("friends.txt", CALLER);
+    refused(register(&sandbox, &merkle), "no allowlist predicate is known for the registry");
+    let foreign = ["--network", SEPOLIA, "--registry", COLLECTION, "--rpc-url", url];
+    refused(register(&sandbox, &[&gate[..], &foreign[..]].concat()), "no ERC-721 predicate is known for the registry");
+    refused(register(&sandbox, &[&gate[..], &foreign[..], &["--predicate", &erc721]].concat()), "predicate.other_registry");
+    refused(register(&sandbox, &["--network", "first", "--predicate", &erc721]), "no gate was given");
+    assert!(sandbox.run(&["inspect", "1", "--network", "second"]).code(1).stdout.contains("not registered"));
+    // Which of the two a number means is not guessed.
+    let vague = sandbox.run(&["inspect", "1", "--network", SEPOLIA]).code(2);
+    assert!(vague.stderr.contains("chain.ambiguous_network") && vague.stderr.contains("first, second"), "{}", vague.stderr);
+
+    // A tool of the second registry: its gate cannot become one of the first.
+    let reference = register(&sandbox, &["--network", "second"]).code(0).stdout;
+    assert!(reference.contains(&second), "{reference}");
+    let sign = |arguments: &[&str]| sandbox.run(&[arguments, &["--network", "second", "--dev-account", "0", "--yes"]].concat());
+    refused(sign(&["set-predicate", "1", &erc721]), "predicate.other_registry");
+    refused(sign(&["predicate", "set", "1", "--nft-gate", COLLECTION]), "predicate.other_registry");
+    refused(sign(&["pause", "1", "--deny-predicate", &erc721]), "predicate.other_registry");
+    refused(sign(&["pause", "1"]), "no predicate that denies every call is known for the registry");
+    // One without REGISTRY() serves any registry.
+    sign(&["pause", "1", "--deny-predicate", &our_contract("DenyAllPredicate")]).code(0);
+    assert_eq!(sandbox.run(&["access", "1", CALLER, "--network", "second"]).code(1).stdout, "denied\n");
+    // The first registry's own predicate is taken there, by its network and by the number together with the registry.
+    register(&sandbox, &[&gate[..], &["--network", "first"]].concat()).code(0);
+    assert_eq!(sandbox.run(&["access", "1", CALLER, "--network", SEPOLIA, "--registry", &ours]).code(0).stdout, "granted\n");
+}
+
+#[test]
+fn a_projects_file_adds_networks_and_redefines_nothing() {
+    let world = devchain(&[]);
+    let sandbox = sandbox_of(&world);
+    let (url, ours) = (world.url.as_str(), our_contract("ToolRegistry"));
+    let user = format!("[networks.sepolia]\nchain_id = 11155111\nrpc_url = \"{url}\"\nregistry = \"{ours}\"\n");
+    write(&user_file(&sandbox), user.as_bytes());
+    let entry =
+        |name: &str, chain: u64| format!("[networks.{name}]\nchain_id = {chain}\nrpc_url = \"{url}\"\nregistry = \"{ours}\"\n");
+    for (text, code) in [
+        (entry("base", 8453), "cli.network_redefined"),
+        (entry("mainnet", 11_155_111), "cli.network_redefined"),
+        (entry("local", 31_337), "cli.network_redefined"),
+        (entry("sepolia", 11_155_111), "cli.network_redefined"),
+        (entry("avalanche", 1), "cli.network_redefined"),
+        (entry("Base", 8453), "cli.settings"),
+        (entry("a", 0), "cli.settings"),
+        (entry("a", 31_337), "cli.settings"),
+        (entry("a", 1) + "testnet = true\n", "cli.settings"),
+        (entry("a", 7) + "explorer = \"javascript:alert(1)\"\n", "cli.settings"),
+        (entry("a", 7) + "currency = \"\\u001b[2J\"\n", "cli.settings"),
+        (entry("a", 7) + "surprise = 1\n", "cli.settings"),
+        (entry("a", 7) + "[networks.a.predicates]\nerc722 = \"0x2000000000000000000000000000000000000001\"\n", "cli.settings"),
+    ] {
+        sandbox.write("toolcrib.toml", &text);
+        let ran = sandbox.run(&["config"]).code(2);
+        assert!(
+            ran.stderr.contains(code) && ran.stderr.contains("toolcrib.toml") && !ran.stderr.contains('\u{1b}'),
+            "{text}: {}",
+            ran.stderr
+        );
+    }
+
+    // A network on the user's chain, through a node with a key in its URL, with a token and a claim about its money.
+    let secret = url.replacen("http://", "http://user:hunter2@", 1) + "/?key=hunter2";
+    let project = format!(
+        "[networks.staging]\nchain_id = 11155111\nrpc_url = \"{secret}\"\nregistry = \"{ours}\"\n\n\
+         [networks.faraway]\nchain_id = 77777\nrpc_url = \"{secret}\"\nregistry = \"{ours}\"\ntestnet = true\n\n\
+         [[networks.faraway.tokens]]\naddress = \"{COLLECTION}\"\nname = \"USD Coin\"\nversion = \"2\"\nsymbol = \"USDC\"\ndecimals = 6\n"
+    );
+    sandbox.write("toolcrib.toml", &project);
+    let said = |ran: &Ran| format!("{}{}", ran.stdout, ran.stderr);
+    let config = sandbox.run(&["config"]).code(0);
+    assert!(config.stdout.contains("networks.staging.rpc_url") && config.stdout.contains("project file "), "{}", config.stdout);
+    assert!(
+        config.stdout.contains("networks.faraway.testnet = false"),
+        "a project does not decide what is real: {}",
+        config.stdout
+    );
+    assert!(config.stdout.contains("never signed for"), "{}", config.stdout);
+    // By number it is the user's network; by its name it is shown before anything is done.
+    let quiet = sandbox.run(&["inspect", "1", "--network", SEPOLIA]).code(1);
+    assert!(!quiet.stderr.contains("project file"), "{}", quiet.stderr);
+    let loud = register(&sandbox, &["--network", "staging"]).code(0);
+    for part in ["defined by a project file", "eip155:11155111", "http://127.0.0.1", &ours, "project/toolcrib.toml"] {
+        assert!(loud.stderr.contains(part), "{part}: {}", loud.stderr);
+    }
+    // A node of another chain is found out, and an unknown chain is not reached by its number.
+    let wrong = sandbox.run(&["inspect", "1", "--network", "faraway"]).code(2);
+    assert!(wrong.stderr.contains("chain.wrong_chain"), "{}", wrong.stderr);
+    let unknown = sandbox.run(&["inspect", "1", "--network", "77777", "--registry", &ours]).code(2);
+    assert!(unknown.stderr.contains("chain.no_rpc") && unknown.stderr.contains("--network faraway"), "{}", unknown.stderr);
+    let all = [config, quiet, loud, wrong, unknown, sandbox.run(&["config", "--json"]), sandbox.run(&["config", "-v"])];
+    assert!(!all.iter().any(|ran| said(ran).contains("hunter2")), "a key was printed: {all:#?}");
+}
+
+#[test]
+fn the_users_tokens_and_test_networks_count() {
+    let sandbox = Sandbox::new();
+    let user = "[networks.own]\nchain_id = 77777\ntestnet = true\nexplorer = \"https://scan.example/\"\n\n\
+                [[networks.own.tokens]]\naddress = \"0x2000000000000000000000000000000000000001\"\nname = \"Own Coin\"\n\
+                version = \"1\"\nsymbol = \"OWN\"\ndecimals = 6\n";
+    write(&user_file(&sandbox), user.as_bytes());
+    let shown = sandbox.run(&["config"]).code(0).stdout;
+    assert!(shown.contains("networks.own.testnet = true") && shown.contains("networks.own.tokens.OWN = "), "{shown}");
+    assert!(shown.contains("networks.own.explorer = \"https://scan.example\"") && !shown.contains("never signed"), "{shown}");
+    // A token of the pinned table cannot be redefined, nor what is real money.
+    for (chain, more) in [
+        (8453, "testnet = true\n"),
+        (84_532, "testnet = false\n"),
+        (
+            8453,
+            "[[networks.own.tokens]]\naddress = \"0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913\"\nname = \"Coin\"\nversion = \"2\"\n\
+             symbol = \"USDC\"\ndecimals = 18\n",
+        ),
+        (
+            7,
+            "[[networks.own.tokens]]\naddress = \"0x2000000000000000000000000000000000000001\"\nname = \"\"\nversion = \"2\"\nsymbol = \"A\"\ndecimals = 6\n",
+        ),
+    ] {
+        write(&user_file(&sandbox), format!("[networks.own]\nchain_id = {chain}\n{more}").as_bytes());
+        assert!(sandbox.run(&["config"]).code(2).stderr.contains("cli.settings"), "{chain} {more}");
+    }
+}
