@@ -70,7 +70,7 @@ pub(crate) async fn run(arguments: &Publish, printer: &mut Printer) -> Result<Do
         }
     };
     let gate = arguments.gate.resolve(&registry)?;
-    gate::fits(&gate, &registry, printer).await?;
+    gate.check_on(&registry).await.map_err(stopped)?;
     let verifier = verifier(&arguments.reach)?;
     let subject = Subject { registry: &registry, signer, uri: &ready.metadata_uri };
     let journal = journal(writing)?;
