@@ -1,0 +1,110 @@
+//! How a connection ends: closed by the peer, which has read what was sent, or broken.
+//!
+//! hyper takes both for an end, so the stream below it is watched. A peer that asked for the connection to be closed after the answer
+//! gets a moment to close its side: the answer has arrived then, and is not cut off by a reset.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{Sleep, sleep};
+
+/// How long a peer has to close its side.
+const LINGER_TIME: Duration = Duration::from_secs(2);
+
+/// Bytes that are read from a peer that goes on sending.
+const LINGER_BYTES: usize = 64 * 1024;
+
+/// Whether the peer has closed the connection in order.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Closed(Arc<AtomicBool>);
+
+impl Closed {
+    pub(crate) fn in_order(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// A stream whose end is watched.
+pub(crate) struct Watched<S> {
+    stream: S,
+    closed: Closed,
+    /// A stream that was reset reads as ended after that.
+    is_broken: bool,
+    lingering: Option<(Pin<Box<Sleep>>, usize)>,
+}
+
+impl<S> Watched<S> {
+    pub(crate) fn new(stream: S) -> (Self, Closed) {
+        let closed = Closed::default();
+        (Self { stream, closed: closed.clone(), is_broken: false, lingering: None }, closed)
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let read = ready!(Pin::new(&mut self.stream).poll_read(cx, buffer));
+        let is_end = match &read {
+            Ok(()) => buffer.filled().len() == before && buffer.remaining() > 0,
+            // TLS says so of peers that end the connection below it.
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => true,
+            Err(_) => {
+                self.is_broken = true;
+                false
+            }
+        };
+        if is_end && !self.is_broken {
+            self.closed.0.store(true, Ordering::Relaxed);
+        }
+        Poll::Ready(read)
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Watched<S> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(cx, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    /// Ends our side, and waits for the peer to end its own.
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.lingering.is_none() {
+            ready!(Pin::new(&mut self.stream).poll_shutdown(cx))?;
+            self.lingering = Some((Box::pin(sleep(LINGER_TIME)), LINGER_BYTES));
+        }
+        loop {
+            let is_over = self.is_broken || self.closed.in_order();
+            let Some((time, bytes)) = &mut self.lingering else { return Poll::Ready(Ok(())) };
+            if is_over || *bytes == 0 || time.as_mut().poll(cx).is_ready() {
+                return Poll::Ready(Ok(()));
+            }
+            let mut space = [0; 1024];
+            let mut buffer = ReadBuf::new(&mut space);
+            ready!(self.as_mut().poll_read(cx, &mut buffer))?;
+            let count = buffer.filled().len();
+            if let Some((_, bytes)) = &mut self.lingering {
+                *bytes = bytes.saturating_sub(count);
+            }
+        }
+    }
+}

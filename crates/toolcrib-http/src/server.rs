@@ -1,0 +1,293 @@
+//! The accept loop, and what becomes of a connection.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::ConnectInfo;
+use axum::http::header::HOST;
+use axum::http::{Method, Request, Response, StatusCode, Version};
+use axum::response::IntoResponse as _;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::time::{sleep, timeout};
+use tower::ServiceExt as _;
+
+use crate::body::{Answered, Paced};
+use crate::io::{Closed, Framed, Stalling, Upgraded, Watched};
+use crate::limits::Limits;
+use crate::network::Network;
+use crate::registry::{Entry, Place, Registry};
+use crate::tls::Tls;
+
+/// How long to wait after a connection could not be accepted: the system is out of descriptors, and others have to end first.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// A request that the server refuses before any route sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Rejection {
+    /// It names no host, or several (RFC 9112 §3.2): a proxy in front may have gone by another one.
+    Host,
+    /// It asks for a tunnel.
+    Connect,
+}
+
+impl Rejection {
+    /// The status of the answer.
+    pub const fn status(self) -> StatusCode {
+        match self {
+            Self::Host => StatusCode::BAD_REQUEST,
+            Self::Connect => StatusCode::METHOD_NOT_ALLOWED,
+        }
+    }
+
+    fn of<B>(request: &Request<B>) -> Option<Self> {
+        let hosts = request.headers().get_all(HOST).iter().count();
+        if hosts > 1 || (hosts == 0 && request.version() >= Version::HTTP_11) {
+            return Some(Self::Host);
+        }
+        (request.method() == Method::CONNECT).then_some(Self::Connect)
+    }
+
+    fn plain(self) -> axum::response::Response {
+        let text = match self {
+            Self::Host => "send exactly one Host header\n",
+            Self::Connect => "this server is not a proxy\n",
+        };
+        (self.status(), text).into_response()
+    }
+}
+
+/// Runs when it is known that the peer has read a response, as an extension of that response: when the connection brings the next
+/// request, or is closed in order. A connection that breaks shows nothing, and then it never runs.
+#[derive(Clone)]
+pub struct Delivered(Arc<dyn Fn() + Send + Sync>);
+
+impl Delivered {
+    /// Returns an extension that runs `run` once.
+    pub fn new(run: impl Fn() + Send + Sync + 'static) -> Self {
+        Self(Arc::new(run))
+    }
+}
+
+impl std::fmt::Debug for Delivered {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Delivered")
+    }
+}
+
+/// The last response of a connection, as far as its delivery is of interest.
+#[derive(Clone, Debug, Default)]
+struct LastResponse(Arc<Mutex<Option<Delivered>>>);
+
+impl LastResponse {
+    /// What was sent last has been read, and gives way to what is sent next.
+    fn replace(&self, next: Option<Delivered>) {
+        let last = std::mem::replace(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner), next);
+        if let Some(Delivered(run)) = last {
+            run();
+        }
+    }
+}
+
+/// A server: its limits, its certificates, and how it says no.
+#[derive(Clone, Debug)]
+pub struct Server {
+    limits: Limits,
+    tls: Option<Tls>,
+    reject: fn(Rejection) -> axum::response::Response,
+}
+
+impl Server {
+    /// Returns a server without TLS that answers rejections in plain text.
+    pub fn new(limits: Limits) -> Self {
+        Self { limits, tls: None, reject: Rejection::plain }
+    }
+
+    /// Serves over TLS.
+    #[must_use]
+    pub fn tls(mut self, tls: Tls) -> Self {
+        self.tls = Some(tls);
+        self
+    }
+
+    /// Makes the answers to requests that no route sees.
+    #[must_use]
+    pub fn reject_with(mut self, reject: fn(Rejection) -> axum::response::Response) -> Self {
+        self.reject = reject;
+        self
+    }
+
+    /// Serves until `stop` is done. Then it closes the socket and idle connections, lets requests under way end for at most
+    /// [`Limits::stop_time`], and cuts off the rest.
+    ///
+    /// Requests carry `ConnectInfo<SocketAddr>`.
+    pub async fn serve(self, listener: TcpListener, router: Router, stop: impl Future<Output = ()>) {
+        let registry = Registry::new(self.limits);
+        let (stage, _) = watch::channel(Stage::Serving);
+        let shared = Arc::new(Shared { server: self, router, registry: registry.clone() });
+        tokio::select! {
+            () = accept(&listener, &shared, &stage) => {}
+            () = stop => {}
+        }
+        drop(listener);
+        stage.send_replace(Stage::Stopping);
+        let _ = timeout(shared.server.limits.stop_time, registry.wait_until_empty()).await;
+        stage.send_replace(Stage::Over);
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Serving,
+    /// Requests under way end.
+    Stopping,
+    /// Whatever is left is cut off.
+    Over,
+}
+
+/// What all connections share.
+struct Shared {
+    server: Server,
+    router: Router,
+    registry: Arc<Registry>,
+}
+
+/// Accepts connections, each for a task of its own. Never ends by itself, and never waits for a client.
+async fn accept(listener: &TcpListener, shared: &Arc<Shared>, stage: &watch::Sender<Stage>) {
+    loop {
+        let (stream, peer) = match listener.accept().await {
+            Ok(accepted) => accepted,
+            // The client has gone before it was accepted.
+            Err(error) if is_of_client(&error) => continue,
+            Err(error) => {
+                let closed = shared.registry.make_room();
+                tracing::warn!(%error, closed, "accept error, closing idle connections and retrying");
+                sleep(ACCEPT_PAUSE).await;
+                continue;
+            }
+        };
+        let Some(place) = shared.registry.admit(Network::of(peer.ip()), shared.server.tls.is_some()) else {
+            tracing::debug!(%peer, "connection refused: too many are open");
+            continue;
+        };
+        // Small answers must not wait for more to come. A socket that refuses the option still works.
+        let _ = stream.set_nodelay(true);
+        let (shared, stage) = (shared.clone(), stage.subscribe());
+        tokio::spawn(async move { shared.connected(stream, peer, place, stage).await });
+    }
+}
+
+fn is_of_client(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
+    matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
+}
+
+impl Shared {
+    /// One connection, from its first byte to its last.
+    async fn connected(&self, stream: TcpStream, peer: SocketAddr, place: Place, mut stage: watch::Receiver<Stage>) {
+        let entry = place.entry().clone();
+        let limits = &self.server.limits;
+        let stream = Stalling::new(stream, limits.write_stall, place);
+        let Some(tls) = &self.server.tls else { return self.answer(stream, peer, &entry, stage).await };
+        let shaken = tokio::select! {
+            shaken = timeout(limits.handshake_time, tls.acceptor().accept(stream)) => shaken,
+            () = entry.evicted() => return,
+            _ = stage.changed() => return,
+        };
+        self.registry.shook_hands(&entry);
+        // A client that fails is told by TLS itself; there is nothing to answer in.
+        if let Ok(Ok(stream)) = shaken {
+            self.answer(stream, peer, &entry, stage).await;
+        }
+    }
+
+    /// The requests of one connection.
+    async fn answer(
+        &self,
+        stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+        peer: SocketAddr,
+        entry: &Arc<Entry>,
+        mut stage: watch::Receiver<Stage>,
+    ) {
+        let limits = &self.server.limits;
+        let (last, upgraded) = (LastResponse::default(), Upgraded::default());
+        let (stream, closed) = Watched::new(stream);
+        let stream = Framed::new(stream, upgraded.clone());
+        let service = service_fn(|request| self.respond(request, peer, entry, &last, &upgraded));
+        let mut builder = http1::Builder::new();
+        builder.timer(TokioTimer::new()).header_read_timeout(limits.head_time).max_buf_size(limits.max_head_bytes);
+        if limits.max_headers != Limits::MAX_HEADERS {
+            // hyper's own limit is the same, and costs no allocation.
+            builder.max_headers(limits.max_headers);
+        }
+        let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service).with_upgrades());
+        let (mut is_evicted, mut is_abandoned) = (false, false);
+        loop {
+            tokio::select! {
+                // How a connection ends is the peer's affair.
+                _ = connection.as_mut() => break,
+                () = entry.evicted(), if !is_evicted => is_evicted = true,
+                changed = stage.changed(), if !is_abandoned => {
+                    is_abandoned = changed.is_err();
+                    if *stage.borrow_and_update() == Stage::Over {
+                        return;
+                    }
+                }
+            }
+            if entry.is_idle() {
+                return;
+            }
+            // It ends with the request that it has.
+            connection.as_mut().graceful_shutdown();
+        }
+        finish(&last, &closed);
+    }
+
+    /// One request.
+    async fn respond(
+        &self,
+        request: Request<Incoming>,
+        peer: SocketAddr,
+        entry: &Arc<Entry>,
+        last: &LastResponse,
+        upgraded: &Upgraded,
+    ) -> Result<Response<Answered>, Infallible> {
+        let answering = entry.answering();
+        // A peer that sends another request has read the response before.
+        last.replace(None);
+        let mut response = match Rejection::of(&request) {
+            Some(rejection) => (self.server.reject)(rejection),
+            None => {
+                let mut request = request.map(|body| Body::new(Paced::new(body, &self.server.limits)));
+                request.extensions_mut().insert(ConnectInfo(peer));
+                self.router.clone().oneshot(request).await?
+            }
+        };
+        last.replace(response.extensions_mut().remove::<Delivered>());
+        if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+            upgraded.set();
+            entry.upgrade();
+        }
+        Ok(response.map(|body| Answered { body, _answering: answering }))
+    }
+}
+
+/// A peer that closes a connection in order has read what was sent; of one that broke no one can say.
+fn finish(last: &LastResponse, closed: &Closed) {
+    if closed.in_order() {
+        last.replace(None);
+    }
+}
