@@ -10,6 +10,7 @@ use axum::middleware::from_fn_with_state;
 use tokio::sync::{Mutex, Semaphore, watch};
 use tokio::time::Instant;
 use toolcrib_core::clock::{Clock, UnixTime};
+use toolcrib_http::{BodyBudget, Quota};
 use toolcrib_index::search::{Search, SearchPage, SearchQuery};
 use toolcrib_index::work::Queue;
 use toolcrib_index::{Chains, Index};
@@ -29,6 +30,12 @@ use crate::{api, mcp, pages, watch as feed};
 /// Streams of changes and exports that are open at the same time at most: each may hold a page of answers.
 pub(crate) const MAX_STREAMS: usize = 500;
 
+/// Streams and exports of one client network at most: several agents behind one address, and one twenty-fifth of all.
+pub(crate) const MAX_STREAMS_PER_NETWORK: usize = 20;
+
+/// Bytes of request bodies that are held at once. The largest that is taken is a usage report.
+const BODY_BYTES: usize = 64 * 1024 * 1024;
+
 /// Requests that wait for a verification at the same time at most.
 pub(crate) const MAX_WAITING: usize = 100;
 
@@ -47,7 +54,8 @@ pub(crate) struct App {
     pub(crate) cache: Cache,
     pub(crate) limiter: Limiter,
     pub(crate) metrics: Metrics,
-    pub(crate) streams: Arc<Semaphore>,
+    pub(crate) streams: Arc<Quota>,
+    pub(crate) bodies: BodyBudget,
     pub(crate) waiting: Semaphore,
     /// The last change that was seen, for those who wait for the next.
     pub(crate) news: watch::Sender<i64>,
@@ -151,6 +159,10 @@ impl Directory {
         feed::look(&self.app).await
     }
 
+    pub(crate) fn options(&self) -> &Options {
+        &self.app.options
+    }
+
     /// The keys, for the operator.
     pub fn keys(&self) -> &Keys {
         &self.app.keys
@@ -192,7 +204,8 @@ impl Builder {
             cache,
             limiter: Limiter::new(),
             metrics: Metrics::default(),
-            streams: Arc::new(Semaphore::new(MAX_STREAMS)),
+            streams: Quota::new(MAX_STREAMS, MAX_STREAMS_PER_NETWORK),
+            bodies: BodyBudget::new(BODY_BYTES, 0),
             waiting: Semaphore::new(MAX_WAITING),
             news: watch::Sender::new(0),
             looked_at: AtomicI64::new(0),

@@ -1,11 +1,11 @@
 //! What every request goes through: an id, limits, kept answers, and the headers that all answers have.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use axum::body::{Body, to_bytes};
-use axum::extract::{ConnectInfo, Request, State};
+use axum::extract::{Request, State};
 use axum::http::header::{
     ACCEPT, ACCEPT_ENCODING, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
     ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_LENGTH, ETAG, HeaderName,
@@ -18,12 +18,13 @@ use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 use toolcrib_core::codes;
 use toolcrib_core::x402::header;
+use toolcrib_http::{Level, Network, client_address};
 use tracing::Instrument as _;
 
 use crate::answer::{ErrorCode, Refusal};
 use crate::cache::{Coding, Entry, Form, KeyRef};
 use crate::directory::App;
-use crate::limits::{Class, Level, Rate, Who};
+use crate::limits::{Class, Rate, Who};
 use crate::metrics::Route;
 use crate::options::Auth;
 
@@ -57,6 +58,13 @@ pub(crate) struct Caller {
     pub(crate) address: Option<IpAddr>,
 }
 
+impl Caller {
+    /// The network that the caller's share of something is counted by.
+    pub(crate) fn network(&self) -> Option<Network> {
+        self.address.map(Network::of)
+    }
+}
+
 /// Goes through with one request.
 pub(crate) async fn front(State(app): State<Arc<App>>, mut request: Request, next: Next) -> Response {
     let begun = Instant::now();
@@ -74,7 +82,11 @@ pub(crate) async fn front(State(app): State<Arc<App>>, mut request: Request, nex
         let given = given_key(request.headers());
         let admitted = match known {
             Some(caller) => count(&app, caller, route),
-            None => admit(&app, given.as_deref(), address(&app, &request), route).await,
+            None => {
+                let header = app.options.address_header.as_ref();
+                let address = client_address(header, request.headers(), request.extensions());
+                admit(&app, given.as_deref(), address, route).await
+            }
         };
         match admitted {
             Ok((caller, counted)) => {
@@ -203,15 +215,6 @@ fn count(app: &App, caller: Caller, route: Route) -> Result<(Caller, Counted), (
 fn too_often(class: Class, rate: Rate, level: Level) -> (Refusal, Counted) {
     let refusal = Refusal::new(StatusCode::TOO_MANY_REQUESTS, codes::directory::RATE).retry_after(level.wait.unwrap_or(1));
     (refusal, Some((class, rate, level)))
-}
-
-/// Where a request comes from: the last entry of the header that the operator's proxy writes, or whoever is connected.
-fn address(app: &App, request: &Request) -> Option<IpAddr> {
-    if let Some(name) = &app.options.address_header {
-        let last = request.headers().get_all(name).iter().next_back()?;
-        return last.to_str().ok()?.rsplit(',').next()?.trim().parse().ok();
-    }
-    request.extensions().get::<ConnectInfo<SocketAddr>>().map(|ConnectInfo(peer)| peer.ip())
 }
 
 /// An answer that is kept, or one that is made.

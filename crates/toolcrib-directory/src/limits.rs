@@ -1,20 +1,8 @@
-//! How often somebody may ask: token buckets, one for each key, address or origin and kind of request.
-//!
-//! The map is bounded. A bucket that is full again says nothing and is dropped; those for whom there is no room share one bucket, so that
-//! a flood of new addresses slows itself down and nobody else. Each process counts for itself.
+//! Rate limits: a bucket for each key, network or origin and kind of request. Each process counts for itself.
 
-use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
 
-use tokio::time::Instant;
-
-/// Buckets at most. Each takes about 80 bytes, so all of them some 8 MB.
-const MAX_BUCKETS: usize = 100_000;
-
-/// How long to wait between two searches for buckets that are full again: a search walks all of them.
-const SWEEP_EVERY: Duration = Duration::from_secs(1);
+use toolcrib_http::{Buckets, Level, Network};
 
 /// Most requests that may come at once, unless the rate grants more in a second: an hour's worth at once would stop a small machine.
 const MAX_BURST: u32 = 60;
@@ -32,18 +20,16 @@ impl Rate {
         Self { per_hour: if requests == 0 { 1 } else { requests } }
     }
 
-    /// Requests that may come at once.
-    fn burst(self) -> f64 {
-        f64::from(self.per_hour.min(MAX_BURST.max(self.per_hour.div_ceil(3600))))
+    /// The rate of a bucket.
+    fn bucket(self) -> toolcrib_http::Rate {
+        let burst = self.per_hour.min(MAX_BURST.max(self.per_hour.div_ceil(3600)));
+        toolcrib_http::Rate::new(burst, f64::from(self.per_hour) / 3600.0)
     }
 
     /// The same as a number of requests and the seconds in which as many more are granted.
     pub(crate) fn window(self) -> (u32, u64) {
-        (self.burst() as u32, (self.burst() / self.per_second()).ceil() as u64)
-    }
-
-    fn per_second(self) -> f64 {
-        f64::from(self.per_hour) / 3600.0
+        let rate = self.bucket();
+        (rate.burst, (f64::from(rate.burst) / rate.per_second).ceil() as u64)
     }
 }
 
@@ -53,9 +39,9 @@ pub(crate) enum Who {
     /// A key, by the start of its hash.
     Key(u64, Class),
     /// An address, or the network of 2^64 addresses that one IPv6 customer has.
-    Network(u128, Class),
+    Network(Network, Class),
     /// All keys that come from one such address: keys are free, so they must not multiply what an address may ask.
-    Keys(u128, Class),
+    Keys(Network, Class),
     /// Callers whose address is not known.
     Nobody(Class),
     /// An origin that is to be looked at.
@@ -84,115 +70,46 @@ impl Class {
 
 impl Who {
     pub(crate) fn at(address: Option<IpAddr>, class: Class) -> Self {
-        address.map_or(Self::Nobody(class), |address| Self::Network(network(address), class))
+        address.map_or(Self::Nobody(class), |address| Self::Network(Network::of(address), class))
     }
 
     /// All keys that are used from an address.
     pub(crate) fn keys_at(address: IpAddr, class: Class) -> Self {
-        Self::Keys(network(address), class)
+        Self::Keys(Network::of(address), class)
     }
 }
 
-/// An address as one number, the same for all addresses of one IPv6 customer.
-fn network(address: IpAddr) -> u128 {
-    match address.to_canonical() {
-        IpAddr::V4(address) => u128::from(u32::from(address)),
-        IpAddr::V6(address) => u128::from(address) >> 64 << 64 | 1 << 63,
-    }
-}
-
-/// How somebody stands after a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Level {
-    /// Requests that are left.
-    pub(crate) remaining: u32,
-    /// Seconds until all of them are there again.
-    pub(crate) reset: u64,
-    /// Seconds to wait, if there was none left.
-    pub(crate) wait: Option<u64>,
-}
-
-#[derive(Debug)]
-pub(crate) struct Limiter {
-    most: usize,
-    state: Mutex<State>,
-}
-
-#[derive(Debug)]
-struct State {
-    buckets: HashMap<Who, Bucket>,
-    overflow: Option<Bucket>,
-    swept: Instant,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Bucket {
-    tokens: f64,
-    at: Instant,
-    rate: Rate,
-}
+/// Counts requests.
+#[derive(Debug, Default)]
+pub(crate) struct Limiter(Buckets<Who>);
 
 impl Limiter {
     pub(crate) fn new() -> Self {
-        Self::bounded(MAX_BUCKETS)
-    }
-
-    fn bounded(most: usize) -> Self {
-        Self { most, state: Mutex::new(State { buckets: HashMap::new(), overflow: None, swept: Instant::now() }) }
+        Self::default()
     }
 
     /// Counts one request.
     pub(crate) fn count(&self, who: Who, rate: Rate) -> Level {
-        self.count_at(who, rate, Instant::now())
+        self.0.count(who, rate.bucket())
     }
 
-    fn count_at(&self, who: Who, rate: Rate, now: Instant) -> Level {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if state.buckets.len() >= self.most && now.duration_since(state.swept) >= SWEEP_EVERY {
-            state.swept = now;
-            state.buckets.retain(|_, bucket| bucket.level(now) < bucket.rate.burst());
-        }
-        let has_room = state.buckets.len() < self.most;
-        let State { buckets, overflow, .. } = &mut *state;
-        let bucket = match buckets.get_mut(&who) {
-            Some(bucket) => bucket,
-            None if has_room => buckets.entry(who).or_insert(Bucket::full(rate, now)),
-            None => overflow.get_or_insert(Bucket::full(rate, now)),
-        };
-        bucket.take(rate, now)
+    #[cfg(test)]
+    fn count_at(&self, who: Who, rate: Rate, now: tokio::time::Instant) -> Level {
+        self.0.count_at(who, rate.bucket(), now)
     }
 
-    /// How many there are.
+    /// How many buckets there are.
     pub(crate) fn len(&self) -> usize {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).buckets.len()
-    }
-}
-
-impl Bucket {
-    fn full(rate: Rate, now: Instant) -> Self {
-        Self { tokens: rate.burst(), at: now, rate }
-    }
-
-    fn level(&self, now: Instant) -> f64 {
-        let gained = now.duration_since(self.at).as_secs_f64() * self.rate.per_second();
-        (self.tokens + gained).min(self.rate.burst())
-    }
-
-    fn take(&mut self, rate: Rate, now: Instant) -> Level {
-        let mut level = self.level(now).min(rate.burst());
-        let wait = (level < 1.0).then(|| (((1.0 - level) / rate.per_second()).ceil() as u64).max(1));
-        if wait.is_none() {
-            level -= 1.0;
-        }
-        *self = Self { tokens: level, at: now, rate };
-        let missing = rate.burst() - level;
-        // Positive, and at most the burst.
-        Level { remaining: level as u32, reset: (missing / rate.per_second()).ceil() as u64, wait }
+        self.0.len()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use tokio::time::Instant;
+
     use super::*;
 
     fn at(text: &str) -> Who {
@@ -228,22 +145,5 @@ mod tests {
             (rate.window(), Rate::per_hour(3).window(), Rate::per_hour(1_000_000).window()),
             ((60, 60), (3, 3_600), (278, 2))
         );
-    }
-
-    #[test]
-    fn the_map_is_bounded_and_newcomers_share() {
-        let limiter = Limiter::bounded(2);
-        let begun = Instant::now();
-        let later = begun + Duration::from_secs(7200);
-        let count = |who, rate| limiter.count_at(who, rate, begun);
-        let rate = Rate::per_hour(2);
-        for n in 1..=4 {
-            assert_eq!(count(at(&format!("192.0.2.{n}")), rate).wait, None);
-        }
-        assert!(count(at("192.0.2.5"), rate).wait.is_some(), "the shared bucket is empty");
-        assert_eq!(count(at("192.0.2.1"), rate).wait, None);
-        assert_eq!(limiter.len(), 2);
-        assert_eq!(limiter.count_at(at("192.0.2.5"), rate, later).wait, None);
-        assert_eq!(limiter.len(), 1, "full buckets were dropped");
     }
 }

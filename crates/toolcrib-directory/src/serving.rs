@@ -1,35 +1,21 @@
-//! Serving on a socket until it is time to stop.
-//!
-//! Connections are served here and not by `axum::serve`, which has no limit on how slowly a head may come or how many connections there
-//! may be. TLS is left to whatever stands in front.
+//! Serving on a socket until it is time to stop. TLS is left to a proxy in front.
 
 use std::future::Future;
 use std::io;
-use std::pin::pin;
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::body::Body;
-use axum::extract::ConnectInfo;
-use axum::http::header::HOST;
-use axum::http::{StatusCode, Version};
-use axum::response::IntoResponse as _;
-use hyper::body::Incoming;
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use axum::response::{IntoResponse as _, Response};
 use tokio::net::TcpListener;
-use tokio::sync::{Semaphore, watch};
-use tokio::time::{sleep, timeout};
 use toolcrib_core::codes;
-use tower::ServiceExt as _;
+use toolcrib_http::{Limits, Rejection, Server};
 
 use crate::answer::Refusal;
+use crate::directory::Directory;
+use crate::options::Options;
 
-/// How long the head of a request has to arrive, which is also how long a connection may be kept without one. An honest head comes in
-/// one piece.
-pub const HEAD_TIME: Duration = Duration::from_secs(30);
+/// How long the head of a request has to arrive, which is also how long a connection may be idle.
+pub const HEAD_TIME: Duration = Limits::HEAD_TIME;
 
 /// Largest head of a request in bytes: a query of 8 KiB, and all that browsers and proxies add.
 pub const MAX_HEAD_BYTES: usize = 32 * 1024;
@@ -37,78 +23,40 @@ pub const MAX_HEAD_BYTES: usize = 32 * 1024;
 /// Headers of a request at most. Browsers behind two proxies send some thirty.
 const MAX_HEADERS: usize = 64;
 
-/// Connections that are open at the same time at most. Each holds a socket and some kilobytes; the next one waits until another ends,
-/// which those without a request do after [`HEAD_TIME`].
-pub const MAX_CONNECTIONS: usize = 10_000;
+/// Connections that are open at the same time at most.
+pub const MAX_CONNECTIONS: usize = Limits::CONNECTIONS;
 
 /// How long requests that are under way may still take when it is time to stop. Streams that go on without end are cut off then.
-pub const SHUTDOWN_TIME: Duration = Duration::from_secs(10);
+pub const SHUTDOWN_TIME: Duration = Limits::STOP_TIME;
 
-/// How long to wait after a connection could not be taken: the system is out of files, and others must end first.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-
-/// Serves on a socket until `stop` is done. Then it takes no new connections and lets requests end, for at most [`SHUTDOWN_TIME`].
+/// Serves routes on a socket until `stop` is done, with limits for clients that connect directly. Then it takes no new connections and
+/// lets requests end, for at most [`SHUTDOWN_TIME`].
 pub async fn serve(listener: TcpListener, router: Router, stop: impl Future<Output = ()> + Send) -> io::Result<()> {
-    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
-    let (stopping, _) = watch::channel(());
-    tokio::select! {
-        () = accept(&listener, &router, &places, &stopping) => {}
-        () = stop => {}
-    }
-    drop(listener);
-    // Connections end with the request that they have, if they have one.
-    let _ = stopping.send(());
-    let all = u32::try_from(MAX_CONNECTIONS).unwrap_or(u32::MAX);
-    let _ = timeout(SHUTDOWN_TIME, places.acquire_many(all)).await;
+    serve_with(limits(&Options::default()), listener, router, stop).await;
     Ok(())
 }
 
-/// Takes connections, each for a task of its own. Never ends by itself.
-async fn accept(listener: &TcpListener, router: &Router, places: &Arc<Semaphore>, stopping: &watch::Sender<()>) {
-    // Nobody closes the semaphore.
-    while let Ok(place) = places.clone().acquire_owned().await {
-        let (stream, peer) = match listener.accept().await {
-            Ok(accepted) => accepted,
-            Err(error) => {
-                tracing::warn!(%error, "a connection could not be taken");
-                sleep(ACCEPT_PAUSE).await;
-                continue;
-            }
-        };
-        // Small answers must not wait for more to come. A socket that refuses the option still works.
-        let _ = stream.set_nodelay(true);
-        let (router, mut stopped) = (router.clone(), stopping.subscribe());
-        tokio::spawn(async move {
-            let _place = place;
-            let service = service_fn(move |request: hyper::Request<Incoming>| {
-                let names_one_host = names_one_host(&request);
-                let mut request = request.map(Body::new);
-                request.extensions_mut().insert(ConnectInfo(peer));
-                let answer = router.clone().oneshot(request);
-                async move {
-                    if !names_one_host {
-                        return Ok(Refusal::new(StatusCode::BAD_REQUEST, codes::directory::HOST).into_response());
-                    }
-                    answer.await
-                }
-            });
-            let mut builder = http1::Builder::new();
-            builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME).max_buf_size(MAX_HEAD_BYTES).max_headers(MAX_HEADERS);
-            let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
-            // How a connection ends is the caller's affair.
-            tokio::select! {
-                _ = connection.as_mut() => {}
-                _ = stopped.changed() => {
-                    connection.as_mut().graceful_shutdown();
-                    let _ = connection.await;
-                }
-            }
-        });
+impl Directory {
+    /// Serves the directory as [`serve`] does. Where its options name a header for the client's address, all connections are those of
+    /// a proxy, and it may have as many as it needs.
+    pub async fn serve(&self, listener: TcpListener, stop: impl Future<Output = ()> + Send) {
+        serve_with(limits(self.options()), listener, self.router(), stop).await;
     }
 }
 
-/// Whether a request names one host, as RFC 9112 §3.2 asks: of two, whatever stands in front may have taken the other.
-fn names_one_host(request: &hyper::Request<Incoming>) -> bool {
-    let hosts = request.headers().get_all(HOST).iter().count();
-    hosts == 1 || (hosts == 0 && request.version() < Version::HTTP_11)
+fn limits(options: &Options) -> Limits {
+    let per_network = options.address_header.is_none().then_some(Limits::PER_NETWORK);
+    Limits { max_head_bytes: MAX_HEAD_BYTES, max_headers: MAX_HEADERS, per_network, ..Limits::default() }
+}
+
+async fn serve_with(limits: Limits, listener: TcpListener, router: Router, stop: impl Future<Output = ()> + Send) {
+    Server::new(limits).reject_with(rejected).serve(listener, router, stop).await;
+}
+
+fn rejected(rejection: Rejection) -> Response {
+    let code = match rejection {
+        Rejection::Host => codes::directory::HOST,
+        _ => codes::directory::METHOD,
+    };
+    Refusal::new(rejection.status(), code).into_response()
 }

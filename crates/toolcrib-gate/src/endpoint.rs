@@ -3,22 +3,19 @@
 //! Whatever costs more comes later, and nothing is written down before all that is cheap has passed. From the reservation on the
 //! call runs in a task of its own, so that a caller who goes away leaves nothing half done.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use alloy_primitives::keccak256;
-use axum::body::Body;
-use axum::extract::{ConnectInfo, Request};
-use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use axum::extract::Request;
+use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::Response;
-use futures_util::StreamExt;
 use serde_json::{Value, json};
-use tokio::time::timeout;
 use toolcrib_core::codes;
 use toolcrib_core::json::{self as strict, Limits};
 use toolcrib_core::schema::{Echo, MAX_INSTANCE_DEPTH, Validator, Violation, to_serde};
+use toolcrib_http::{BodyError, Network, client_address};
 use tracing::Instrument as _;
 
 use crate::admitted::Admitted;
@@ -30,7 +27,7 @@ use crate::tool::Context;
 use crate::tools::{Served, Shared};
 use crate::watch::{Seen, Watch};
 
-/// How long the whole body has to arrive.
+/// How long the whole body has to arrive. One that comes slower than the pace of `toolcrib-http` is given up earlier.
 pub const BODY_TIME: Duration = Duration::from_secs(15);
 
 /// Seconds after which a caller may try again when the server, not the caller, has too much to do.
@@ -59,8 +56,9 @@ async fn taken(shared: Arc<Shared>, tool: &Arc<Served>, request: Request, seen: 
 }
 
 async fn call(shared: Arc<Shared>, tool: &Arc<Served>, request: Request, seen: &Seen) -> Result<Response, Stop> {
-    let peer = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|ConnectInfo(peer)| peer.ip());
-    shared.limiter.request(peer).map_err(too_often)?;
+    let address = client_address(shared.address_header.as_ref(), request.headers(), request.extensions());
+    let network = address.map(Network::of);
+    shared.limiter.request(network).map_err(too_often)?;
     let (head, body) = request.into_parts();
     // Only methods that are taken come here, and of those GET alone has its input in the query.
     let parameters = tool.parameters.as_ref().filter(|_| head.method == Method::GET);
@@ -70,9 +68,8 @@ async fn call(shared: Arc<Shared>, tool: &Arc<Served>, request: Request, seen: &
     let terms = tool.gate.terms.as_ref();
     let stop = |terms: &Terms, unproven| stop(&shared, tool, terms, unproven);
     let presented = terms.map(|terms| terms.read(&head.headers).map_err(|unproven| stop(terms, unproven))).transpose()?;
-    let busy = || Refusal::new(StatusCode::SERVICE_UNAVAILABLE, codes::gate::BUSY).retry_after(RETRY_SECONDS);
-    let reading = shared.reading.try_acquire().map_err(|_| busy())?;
-    let body = read(body, &head.headers, if parameters.is_some() { 0 } else { tool.max_input }).await?;
+    let most = if parameters.is_some() { 0 } else { tool.max_input };
+    let body = shared.bodies.read(body, &head.headers, network, most, BODY_TIME).await.map_err(|error| unread(error, most))?;
     let target = head.uri.path_and_query().map_or("/", |target| target.as_str());
     let (mut proven, mut signed_in, mut delegated_for) = (None, None, None);
     if let (Some(terms), Some(presented)) = (terms, presented) {
@@ -108,7 +105,6 @@ async fn call(shared: Arc<Shared>, tool: &Arc<Served>, request: Request, seen: &
     };
     check_input(&input, tool.inputs.as_ref())?;
     let permit = shared.running.clone().try_acquire_owned().map_err(|_| busy())?;
-    drop(reading);
     let context = Context {
         slug: tool.slug.clone(),
         caller: proven.as_ref().map(|proven| proven.caller).or_else(|| signed_in.as_ref().map(|signed| signed.caller)),
@@ -178,30 +174,22 @@ pub(crate) fn listed(violations: &[Violation]) -> Value {
         .collect()
 }
 
-/// Reads the body under its caps.
-async fn read(body: Body, headers: &HeaderMap, most: usize) -> Result<Vec<u8>, Refusal> {
-    let too_large = || {
-        let refusal = Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, codes::gate::BODY_TOO_LARGE);
-        refusal.with("limit", most.into())
-    };
-    let announced = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
-    if announced.is_some_and(|length| length > most as u64) {
-        return Err(too_large());
-    }
-    let reading = async {
-        let mut bytes = Vec::new();
-        let mut chunks = body.into_data_stream();
-        while let Some(chunk) = chunks.next().await {
-            let chunk = chunk.map_err(|_| Refusal::new(StatusCode::BAD_REQUEST, codes::gate::BODY_BROKEN))?;
-            if chunk.len() > most - bytes.len() {
-                return Err(too_large());
-            }
-            bytes.extend_from_slice(&chunk);
+/// Why a body was not read, in the words of the gate.
+fn unread(error: BodyError, most: usize) -> Refusal {
+    match error {
+        BodyError::TooLarge => {
+            let refusal = Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, codes::gate::BODY_TOO_LARGE);
+            refusal.with("limit", most.into())
         }
-        Ok(bytes)
-    };
-    let slow = || Refusal::new(StatusCode::REQUEST_TIMEOUT, codes::gate::BODY_SLOW);
-    timeout(BODY_TIME, reading).await.unwrap_or_else(|_| Err(slow()))
+        BodyError::Slow => Refusal::new(StatusCode::REQUEST_TIMEOUT, codes::gate::BODY_SLOW),
+        BodyError::Busy => busy(),
+        _ => Refusal::new(StatusCode::BAD_REQUEST, codes::gate::BODY_BROKEN),
+    }
+}
+
+/// The server has too much to do.
+fn busy() -> Refusal {
+    Refusal::new(StatusCode::SERVICE_UNAVAILABLE, codes::gate::BUSY).retry_after(RETRY_SECONDS)
 }
 
 /// JSON, or nothing said.

@@ -3,6 +3,7 @@
 
 mod admitted;
 mod answer;
+mod authority;
 mod clock;
 mod endpoint;
 mod error;
@@ -15,7 +16,6 @@ mod room;
 mod serving;
 mod settle;
 mod standing;
-mod tls;
 mod tool;
 mod tools;
 mod usage;
@@ -24,6 +24,7 @@ mod watch;
 mod well_known;
 
 pub use admitted::SETTLEMENT_SECONDS;
+pub use authority::{AUTHORITY_DAYS, Authority, AuthorityError, CERTIFICATE_DAYS};
 pub use clock::SystemClock;
 pub use endpoint::BODY_TIME;
 pub use error::{SetupError, SetupErrors};
@@ -33,17 +34,17 @@ pub use gate::{
 };
 pub use metrics::COUNTS_SECONDS;
 pub use query::{MAX_PARAMETERS, MAX_QUERY_BYTES};
-pub use rate::{MAX_CALLERS, Rate, Rates};
+pub use rate::{MAX_CALLERS, Rates};
 pub use reconcile::{GIVE_UP_SECONDS, RECONCILE_EVERY, Reconciled};
-pub use serving::{HEAD_TIME, MAX_CONNECTIONS, MAX_HEAD_BYTES, Origins};
+pub use serving::{HANDSHAKE_TIME, HEAD_TIME, MAX_CONNECTIONS, MAX_HANDSHAKES, MAX_HEAD_BYTES, Origins};
 pub use settle::{
     CONFIRM_TIME, Due, Facilitator, FacilitatorCall, Found, Journal, LocalSettlement, MAX_DEPLOYMENT_GAS, MAX_SETTLEMENT_FEE_WEI,
     MAX_SETTLEMENT_GAS, MAX_SKEW_SECONDS, Outcome, PENDING_PAUSE, RECEIPT_TIME, Record, SETTLE_TIME, SKEW_SECONDS,
     SUPPORTED_TIME, Settle, Unrecorded, VERIFY_TIME, Verdict,
 };
 pub use standing::Discord;
-pub use tls::{AUTHORITY_DAYS, Authority, AuthorityError, CERTIFICATE_DAYS, HANDSHAKE_TIME, MAX_HANDSHAKES, Tls, TlsError};
 pub use tool::{CALL_TIME, Caller, Context, Handler, MAX_INPUT_BYTES, MAX_OUTPUT_BYTES, NoHandler, Paid, Tool, ToolError};
 pub use toolcrib_fetch::{Configured, ConfiguredUrl, Headers};
-pub use tools::{Fault, MAX_READING, MAX_RUNNING, SHUTDOWN_TIME, Server, Tools};
+pub use toolcrib_http::{Rate, Tls, TlsError};
+pub use tools::{Fault, MAX_BODY_BYTES, MAX_RUNNING, SHUTDOWN_TIME, Server, Tools};
 pub use usage::{MAX_REPORTS, USAGE_TIME, Usage};

@@ -19,7 +19,7 @@ use toolcrib_core::codes::Code;
 use toolcrib_core::x402::Offer;
 use toolcrib_store::replay::{Counts, Limits};
 
-use crate::tools::{MAX_READING, MAX_RUNNING, Served, Server};
+use crate::tools::{MAX_RUNNING, Served, Server};
 
 /// For how long the store's counts are kept, in seconds: counting reads every row, and several may scrape.
 pub const COUNTS_SECONDS: u64 = 5;
@@ -125,8 +125,8 @@ impl Server {
         page.skews(&self.tools);
         page.family("toolcrib_running_calls", "gauge", "Calls that are running.");
         page.sample("toolcrib_running_calls", &[], MAX_RUNNING.saturating_sub(self.shared.running.available_permits()));
-        page.family("toolcrib_reading_bodies", "gauge", "Bodies that are being read.");
-        page.sample("toolcrib_reading_bodies", &[], MAX_READING.saturating_sub(self.shared.reading.available_permits()));
+        page.family("toolcrib_body_bytes", "gauge", "Bytes of inputs that are held before their calls run.");
+        page.sample("toolcrib_body_bytes", &[], self.shared.bodies.used());
         page.store(self.counts().await, &self.shared.used.store(self.shared.clock.now()).limits());
         page.0
     }

@@ -107,20 +107,7 @@ pub(crate) struct Sold {
 
 impl Sold {
     /// The caller has read the answer.
-    pub(crate) fn delivered(self) {
+    pub(crate) fn delivered(&self) {
         self.used.ledger.delivered(self.key);
-    }
-}
-
-/// The last paid answer of one connection.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct LastAnswer(Arc<Mutex<Option<Sold>>>);
-
-impl LastAnswer {
-    /// What the caller has read by now, if anything, gives way to what is sent next.
-    pub(crate) fn replace(&self, sold: Option<Sold>) {
-        if let Some(read) = std::mem::replace(&mut *lock(&self.0), sold) {
-            read.delivered();
-        }
     }
 }

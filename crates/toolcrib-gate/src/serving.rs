@@ -1,49 +1,35 @@
 //! Serving on a socket, plain or with TLS, for one origin or for several, until it is time to stop.
-//!
-//! Connections are served here and not by `axum::serve`, which has no limit on how slowly a head may come or how many connections
-//! there may be.
 
 use std::collections::HashMap;
 use std::future::Future;
 use std::io;
-use std::net::SocketAddr;
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::body::Body;
-use axum::extract::{ConnectInfo, Request};
+use axum::extract::Request;
 use axum::http::header::HOST;
 use axum::http::uri::Authority;
-use axum::http::{HeaderMap, StatusCode, Uri, Version};
+use axum::http::{HeaderMap, StatusCode, Uri};
+use axum::middleware::map_response;
 use axum::response::Response;
-use axum::serve::{Listener, ListenerExt};
 use futures_util::future::join_all;
-use hyper::body::Incoming;
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpListener;
-use tokio::sync::{Semaphore, watch};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 use toolcrib_core::codes;
-use tower::{Service, ServiceExt as _};
+use toolcrib_http::{Delivered, Limits, Rejection, Tls};
+use tower::Service;
 
-use self::ending::Watched;
 use crate::answer::Refusal;
 use crate::error::{SetupError, SetupErrors};
-use crate::room::{LastAnswer, Sold};
-use crate::tls::{Tls, TlsListener};
+use crate::room::Sold;
 use crate::tools::{MAX_RUNNING, SHUTDOWN_TIME, Server};
-
-mod ending;
 
 impl Server {
     /// Serves on a socket without TLS, which somebody in between brings, until `stop` is done. Then it takes no new calls and lets
     /// those end that are running, for at most [`SHUTDOWN_TIME`].
     pub async fn serve(self, listener: TcpListener, stop: impl Future<Output = ()> + Send + 'static) -> io::Result<()> {
-        run(plain(listener), self.router(), &[self], stop).await
+        run(listener, None, self.router(), &[self], stop).await
     }
 
     /// Serves on a socket with TLS, until `stop` is done. It ends as [`serve`](Self::serve) does.
@@ -53,7 +39,7 @@ impl Server {
         tls: Tls,
         stop: impl Future<Output = ()> + Send + 'static,
     ) -> io::Result<()> {
-        run(TlsListener::new(listener, &tls)?, self.router(), &[self], stop).await
+        run(listener, Some(tls), self.router(), &[self], stop).await
     }
 }
 
@@ -83,7 +69,7 @@ impl Origins {
 
     /// As [`Server::serve`].
     pub async fn serve(self, listener: TcpListener, stop: impl Future<Output = ()> + Send + 'static) -> io::Result<()> {
-        run(plain(listener), self.router(), &self.servers, stop).await
+        run(listener, None, self.router(), &self.servers, stop).await
     }
 
     /// As [`Server::serve_tls`].
@@ -93,117 +79,78 @@ impl Origins {
         tls: Tls,
         stop: impl Future<Output = ()> + Send + 'static,
     ) -> io::Result<()> {
-        run(TlsListener::new(listener, &tls)?, self.router(), &self.servers, stop).await
+        run(listener, Some(tls), self.router(), &self.servers, stop).await
     }
 }
 
-/// How long the head of a request has to arrive, which is also how long a connection may be kept without one. An honest head comes in
-/// one piece.
-pub const HEAD_TIME: Duration = Duration::from_secs(30);
+/// How long the head of a request has to arrive, which is also how long a connection may be idle.
+pub const HEAD_TIME: Duration = Limits::HEAD_TIME;
 
-/// Largest head of a request in bytes: two headers of 16 KiB, and all that browsers and proxies add.
-pub const MAX_HEAD_BYTES: usize = 64 * 1024;
+/// Largest head of a request in bytes.
+pub const MAX_HEAD_BYTES: usize = Limits::MAX_HEAD_BYTES;
 
-/// Connections that are open at the same time at most. Each holds a socket and some kilobytes; the next one waits until another ends,
-/// which those without a request do after [`HEAD_TIME`].
-pub const MAX_CONNECTIONS: usize = 10_000;
+/// Connections that are open at the same time at most.
+pub const MAX_CONNECTIONS: usize = Limits::CONNECTIONS;
+
+/// How long a TLS handshake may take.
+pub const HANDSHAKE_TIME: Duration = Limits::HANDSHAKE_TIME;
+
+/// TLS handshakes that are under way at the same time at most. The one that has taken longest gives up its place.
+pub const MAX_HANDSHAKES: usize = Limits::HANDSHAKES;
 
 /// Serves, and ends when no call runs any more or the time for that is over.
-async fn run<L: Listener<Addr = SocketAddr>>(
-    listener: L,
+async fn run(
+    listener: TcpListener,
+    tls: Option<Tls>,
     router: Router,
     servers: &[Server],
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
-    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
-    let (stopping, _) = watch::channel(());
-    tokio::select! {
-        () = accept(listener, &router, &places, &stopping) => {}
-        () = stop => {}
-        () = async {
-            join_all(servers.iter().map(Server::keep_reconciling)).await;
-            // Where there is no server, there is nothing to look after, which is no reason to stop.
-            std::future::pending::<()>().await;
-        } => {}
+    // A proxy in front has one address for all callers, and limits connections itself.
+    let is_direct = !servers.iter().any(Server::is_behind_proxy);
+    let per_network = is_direct.then_some(Limits::PER_NETWORK);
+    let limits = Limits { per_network, stop_time: SHUTDOWN_TIME, ..Limits::default() };
+    let mut http = toolcrib_http::Server::new(limits).reject_with(rejected);
+    if let Some(tls) = tls {
+        http = http.tls(tls);
     }
-    // The socket is closed. Connections end with the request that they have, if they have one.
-    let _ = stopping.send(());
+    let mut deadline = None;
+    let stopping = async {
+        tokio::select! {
+            () = stop => {}
+            () = async {
+                join_all(servers.iter().map(Server::keep_reconciling)).await;
+                // Without a server there is nothing to reconcile, which is not a reason to stop.
+                std::future::pending::<()>().await;
+            } => {}
+        }
+        deadline = Some(Instant::now() + SHUTDOWN_TIME);
+    };
+    http.serve(listener, router.layer(map_response(delivery)), stopping).await;
     let ending = async {
-        let _ = places.acquire_many(count(MAX_CONNECTIONS)).await;
         for server in servers {
             // Calls whose caller has gone are still running, and may be settling.
-            let _ = server.running().acquire_many(count(MAX_RUNNING)).await;
+            let _ = server.running().acquire_many(u32::try_from(MAX_RUNNING).unwrap_or(u32::MAX)).await;
         }
     };
-    let _ = timeout(SHUTDOWN_TIME, ending).await;
+    let _ = timeout_at(deadline.unwrap_or_else(Instant::now), ending).await;
     Ok(())
 }
 
-fn count(places: usize) -> u32 {
-    u32::try_from(places).unwrap_or(u32::MAX)
-}
-
-/// Takes connections, each for a task of its own. Never ends by itself.
-async fn accept<L: Listener<Addr = SocketAddr>>(
-    mut listener: L,
-    router: &Router,
-    places: &Arc<Semaphore>,
-    stopping: &watch::Sender<()>,
-) {
-    // Nobody closes the semaphore.
-    while let Ok(place) = places.clone().acquire_owned().await {
-        let (io, peer) = listener.accept().await;
-        let (router, mut stopped) = (router.clone(), stopping.subscribe());
-        tokio::spawn(async move {
-            let _place = place;
-            let last = LastAnswer::default();
-            let answers = last.clone();
-            let service = service_fn(move |request: hyper::Request<Incoming>| {
-                let names_one_host = names_one_host(&request);
-                let mut request = request.map(Body::new);
-                request.extensions_mut().insert(ConnectInfo(peer));
-                // Whoever asks again has read the answer before.
-                answers.replace(None);
-                let (answers, answer) = (answers.clone(), router.clone().oneshot(request));
-                async move {
-                    if !names_one_host {
-                        return Ok(Refusal::new(StatusCode::BAD_REQUEST, codes::gate::HOST).into_response());
-                    }
-                    let mut response = answer.await?;
-                    answers.replace(response.extensions_mut().remove::<Sold>());
-                    Ok::<_, std::convert::Infallible>(response)
-                }
-            });
-            let mut builder = http1::Builder::new();
-            builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME).max_buf_size(MAX_HEAD_BYTES);
-            let (io, closed) = Watched::new(io);
-            let mut connection = pin!(builder.serve_connection(TokioIo::new(io), service));
-            tokio::select! {
-                _ = connection.as_mut() => {}
-                _ = stopped.changed() => {
-                    connection.as_mut().graceful_shutdown();
-                    let _ = connection.await;
-                }
-            }
-            // Whoever closes a connection in order has read what came; of one that broke nobody can say.
-            if closed.in_order() {
-                last.replace(None);
-            }
-        });
+/// Has a paid answer written down as delivered once its caller has read it.
+async fn delivery(mut response: Response) -> Response {
+    if let Some(sold) = response.extensions_mut().remove::<Sold>() {
+        response.extensions_mut().insert(Delivered::new(move || sold.delivered()));
     }
+    response
 }
 
-/// Whether a request names one host, as RFC 9112 §3.2 asks: of two, whatever stands in front may have taken the other.
-fn names_one_host(request: &hyper::Request<Incoming>) -> bool {
-    let hosts = request.headers().get_all(HOST).iter().count();
-    hosts == 1 || (hosts == 0 && request.version() < Version::HTTP_11)
-}
-
-fn plain(listener: TcpListener) -> impl Listener<Addr = SocketAddr> {
-    // Small answers must not wait for more to come. A socket that refuses the option still works.
-    listener.tap_io(|stream| {
-        let _ = stream.set_nodelay(true);
-    })
+fn rejected(rejection: Rejection) -> Response {
+    let code = match rejection {
+        Rejection::Host => codes::gate::HOST,
+        _ => codes::gate::METHOD,
+    };
+    Refusal::new(rejection.status(), code).into_response()
 }
 
 async fn dispatch(routers: Arc<HashMap<String, Router>>, request: Request) -> Response {

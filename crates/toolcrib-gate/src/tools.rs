@@ -9,7 +9,7 @@ use alloy_primitives::{hex, keccak256};
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::Request;
-use axum::http::{HeaderValue, StatusCode};
+use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::routing::any;
 use tokio::sync::Semaphore;
 use tokio::time::sleep;
@@ -20,6 +20,7 @@ use toolcrib_core::schema::{Validator, to_serde};
 use toolcrib_core::slug::Slug;
 use toolcrib_core::tool::ToolManifest;
 use toolcrib_core::url::Origin;
+use toolcrib_http::BodyBudget;
 use toolcrib_store::replay::{Limits, MAX_ROUTE_BYTES, MemoryReplay, ReplayStore};
 use zeroize::Zeroizing;
 
@@ -34,7 +35,7 @@ use crate::rate::{Limiter, Rates};
 use crate::reconcile::{self, RECONCILE_EVERY, Reconciled};
 use crate::settle::Settle;
 use crate::standing::{Discord, Expected};
-use crate::tool::{Handler, Tool};
+use crate::tool::{Handler, MAX_INPUT_BYTES, Tool};
 use crate::usage::Usage;
 use crate::used::Used;
 use crate::{Gate, SystemClock, endpoint, well_known};
@@ -43,9 +44,9 @@ use crate::{Gate, SystemClock, endpoint, well_known};
 /// worst case; the next one is told that the server is busy.
 pub const MAX_RUNNING: usize = 1_000;
 
-/// Bodies that are read at the same time at most: a thousand of a megabyte each. Apart from [`MAX_RUNNING`], so that those who send
-/// slowly do not keep calls from running.
-pub const MAX_READING: usize = 1_000;
+/// Bytes of inputs that are held at the same time at most, before their calls run; one network may hold an eighth. Bytes are counted
+/// and not inputs, so that callers who send slowly keep no one waiting.
+pub const MAX_BODY_BYTES: usize = BodyBudget::BYTES;
 
 /// How long a server that is told to stop waits for calls that are running. As long as a call may take, and a little more.
 pub const SHUTDOWN_TIME: Duration = Duration::from_secs(60);
@@ -56,6 +57,7 @@ pub struct Tools {
     tools: Vec<Tool<Handler>>,
     store: Option<Arc<dyn ReplayStore>>,
     rates: Rates,
+    address_header: Option<HeaderName>,
     clock: Arc<dyn Clock + Send + Sync>,
     on_fault: Arc<OnFault>,
     usage: Option<Usage>,
@@ -83,6 +85,7 @@ impl Tools {
             tools: Vec::new(),
             store: None,
             rates: Rates::default(),
+            address_header: None,
             clock: Arc::new(SystemClock),
             on_fault: Arc::new(|_| ()),
             usage: None,
@@ -115,6 +118,15 @@ impl Tools {
     #[must_use]
     pub const fn rates(mut self, rates: Rates) -> Self {
         self.rates = rates;
+        self
+    }
+
+    /// The header in which a proxy in front puts the caller's address, such as `x-forwarded-for`. Its last entry counts; calls without
+    /// one are not counted by address. Set it only where every request comes through that proxy: any other client can write there
+    /// what it likes. The proxy may have as many connections as it needs.
+    #[must_use]
+    pub fn address_header(mut self, name: HeaderName) -> Self {
+        self.address_header = Some(name);
         self
     }
 
@@ -186,6 +198,11 @@ impl Tools {
             None => NonceKey::random(),
         };
         let sign_in_key = sign_in_key.ok_or_else(|| SetupErrors(vec![SetupError::SignInKey]))?;
+        // Callers without a known address count as one network, which must not be a limit where that is the rule.
+        let bodies = match self.rates.per_address {
+            Some(_) => BodyBudget::new(MAX_BODY_BYTES, MAX_INPUT_BYTES),
+            None => BodyBudget::shared(MAX_BODY_BYTES, MAX_INPUT_BYTES),
+        };
         let shared = Shared {
             used: Arc::new(Used::new(store)),
             limiter: Limiter::new(self.rates),
@@ -194,7 +211,8 @@ impl Tools {
             usage: self.usage,
             sign_in_key,
             metrics: Metrics::default(),
-            reading: Semaphore::new(MAX_READING),
+            address_header: self.address_header,
+            bodies,
             running: Arc::new(Semaphore::new(MAX_RUNNING)),
         };
         Ok(Server { origin, tools: served, shared: Arc::new(shared) })
@@ -243,6 +261,11 @@ impl Server {
         self.origin.host()
     }
 
+    /// Whether all connections are those of a proxy.
+    pub(crate) fn is_behind_proxy(&self) -> bool {
+        self.shared.address_header.is_some() || !self.shared.limiter.is_by_address()
+    }
+
     /// A place for each call that may run.
     pub(crate) fn running(&self) -> &Semaphore {
         &self.shared.running
@@ -288,7 +311,8 @@ pub(crate) struct Shared {
     pub(crate) usage: Option<Usage>,
     pub(crate) sign_in_key: NonceKey,
     pub(crate) metrics: Metrics,
-    pub(crate) reading: Semaphore,
+    pub(crate) address_header: Option<HeaderName>,
+    pub(crate) bodies: BodyBudget,
     pub(crate) running: Arc<Semaphore>,
 }
 

@@ -86,4 +86,9 @@ super::codes! {
         "Open questions are kept in memory, and a user answers one at a time.",
         "let the user answer, or wait a few minutes until they lapse",
     }
+    LISTEN_PLAIN = "mcp.listen_plain", Error, "Toolcrib bridge" {
+        "the bridge would be reachable from other machines without TLS",
+        "Each request shows the bridge's token, which gives access to the user's wallet. Without TLS every machine on the way could read it, so plain HTTP is served on loopback addresses only.",
+        "listen at 127.0.0.1 or [::1], or give a certificate with --tls-cert and --tls-key",
+    }
 }

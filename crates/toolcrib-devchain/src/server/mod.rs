@@ -3,17 +3,17 @@
 //! Requests run on the blocking pool, because a call may burn millions of gas; one connection's requests run in order.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
-use axum::body::{Body, to_bytes};
 use axum::extract::ws::WebSocketUpgrade;
 use axum::extract::{Request, State};
 use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::any;
-use axum::serve::ListenerExt;
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
+use toolcrib_http::{BodyBudget, BodyError, Limits, Server};
 
 use crate::limits::{MAX_CONNECTIONS, MAX_REQUEST_BYTES};
 use crate::node::Node;
@@ -28,6 +28,15 @@ mod websocket;
 pub(crate) use miner::mine_at_intervals;
 pub(crate) use saver::{keep_saved, write_atomically};
 pub(crate) use visitors::Visitors;
+
+/// How long a request body may take. Programs on the same machine send it at once.
+const BODY_TIME: Duration = Duration::from_secs(30);
+
+/// Bytes of request bodies that are held at once.
+const BODY_BYTES: usize = 256 * 1024 * 1024;
+
+/// How long requests under way may take when the chain stops. Calls that burn all their gas take a few seconds.
+const STOP_TIME: Duration = Duration::from_secs(5);
 
 /// Tells when to stop; stopping is also when nobody is left to say so.
 #[derive(Clone, Debug)]
@@ -46,23 +55,20 @@ struct Shared {
     node: Arc<Node>,
     sockets: Arc<Semaphore>,
     visitors: Visitors,
+    bodies: BodyBudget,
     stop: Stop,
 }
 
 /// Serves until `stop` says so.
 pub(crate) async fn serve(listener: TcpListener, node: Arc<Node>, visitors: Visitors, stop: Stop) {
     let mut stopped = stop.clone();
-    let shared = Shared { node, sockets: Arc::new(Semaphore::new(MAX_CONNECTIONS)), visitors, stop };
+    let sockets = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let bodies = BodyBudget::shared(BODY_BYTES, MAX_REQUEST_BYTES);
+    let shared = Shared { node, sockets, visitors, bodies, stop };
     let router = Router::new().route("/", any(handle)).fallback(any(handle)).with_state(shared);
-    // Small answers must not wait for more to come. A socket that refuses the option still works.
-    let listener = listener.tap_io(|stream| {
-        let _ = stream.set_nodelay(true);
-    });
-    let serving = axum::serve(listener, router).with_graceful_shutdown(async move {
-        stopped.wait().await;
-    });
-    // It ends by the signal; the accept loop itself survives errors.
-    let _ = serving.await;
+    // All clients are programs of the developer, mostly on the same machine and with one address.
+    let limits = Limits { per_network: None, stop_time: STOP_TIME, ..Limits::default() };
+    Server::new(limits).serve(listener, router, async move { stopped.wait().await }).await;
 }
 
 async fn handle(
@@ -84,7 +90,7 @@ async fn handle(
     }
     let page = shared.visitors.page(request.headers()).cloned();
     let mut response = match *request.method() {
-        Method::POST => post(shared.node, request.into_body()).await,
+        Method::POST => post(shared, request).await,
         Method::OPTIONS => StatusCode::NO_CONTENT.into_response(),
         Method::GET => (StatusCode::OK, "toolcrib devchain: send JSON-RPC by POST or WebSocket\n").into_response(),
         _ => StatusCode::METHOD_NOT_ALLOWED.into_response(),
@@ -100,10 +106,22 @@ async fn handle(
     response
 }
 
-async fn post(node: Arc<Node>, body: Body) -> Response {
-    let Ok(body) = to_bytes(body, MAX_REQUEST_BYTES).await else {
-        let error = RpcError::invalid_request(format!("request body too large or incomplete: at most {MAX_REQUEST_BYTES} bytes"));
-        return (StatusCode::PAYLOAD_TOO_LARGE, json(rpc::error_body(error))).into_response();
+async fn post(shared: Shared, request: Request) -> Response {
+    let Shared { node, bodies, .. } = shared;
+    let (head, body) = request.into_parts();
+    let body = match bodies.read(body, &head.headers, None, MAX_REQUEST_BYTES, BODY_TIME).await {
+        Ok(body) => body,
+        Err(error) => {
+            let (status, what) = match error {
+                BodyError::Busy => (StatusCode::SERVICE_UNAVAILABLE, "too many requests at once".to_owned()),
+                BodyError::Slow => (StatusCode::REQUEST_TIMEOUT, "request body too slow".to_owned()),
+                _ => {
+                    let what = format!("request body too large or incomplete: at most {MAX_REQUEST_BYTES} bytes");
+                    (StatusCode::PAYLOAD_TOO_LARGE, what)
+                }
+            };
+            return (status, json(rpc::error_body(RpcError::invalid_request(what)))).into_response();
+        }
     };
     let answered = tokio::task::spawn_blocking(move || rpc::answer(&node, &body, &mut NoExtra)).await;
     match answered {

@@ -6,20 +6,21 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
-use axum::extract::State;
+use axum::extract::{Extension, State};
 use axum::http::header::{ACCEPT, CACHE_CONTROL, HeaderName, HeaderValue};
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::Response;
 use futures_util::{StreamExt as _, stream};
 use schemars::JsonSchema;
 use serde::Serialize;
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
+use toolcrib_http::Hold;
 use toolcrib_index::Error;
 use toolcrib_index::feed::{Change, MAX_PAGE};
 
 use crate::answer::{Answer, Refusal, body, json};
 use crate::directory::App;
+use crate::front::Caller;
 use crate::inert;
 use crate::parameters::Parameters;
 use crate::view::time;
@@ -66,11 +67,16 @@ pub(crate) struct ChangeView {
     pub(crate) kinds: Vec<&'static str>,
 }
 
-pub(crate) async fn changes(State(app): State<Arc<App>>, uri: Uri, headers: HeaderMap) -> Answer {
+pub(crate) async fn changes(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<Caller>,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Answer {
     let parameters = Parameters::of(&uri)?;
     let cursor = parameters.number("cursor", 0, i64::MAX)?;
     if wants_stream(&headers) {
-        return stream_from(app, cursor, &headers).await;
+        return stream_from(app, caller, cursor, &headers).await;
     }
     let most = i64::try_from(MAX_PAGE).unwrap_or(i64::MAX);
     let limit = parameters.number("limit", 1, most)?.unwrap_or(DEFAULT_LIMIT);
@@ -107,7 +113,7 @@ fn wants_stream(headers: &HeaderMap) -> bool {
 }
 
 /// A stream that goes on from the event that the caller saw last, from a cursor, or from now.
-async fn stream_from(app: Arc<App>, cursor: Option<i64>, headers: &HeaderMap) -> Answer {
+async fn stream_from(app: Arc<App>, caller: Caller, cursor: Option<i64>, headers: &HeaderMap) -> Answer {
     let seen = match headers.get(LAST_EVENT_ID) {
         Some(id) => {
             let id = id.to_str().ok().and_then(|id| id.parse().ok()).filter(|id: &i64| *id >= 0);
@@ -122,9 +128,9 @@ async fn stream_from(app: Arc<App>, cursor: Option<i64>, headers: &HeaderMap) ->
     }
     // Said before the stream begins, as an answer that a client understands.
     app.index.changes(cursor, 1).await?;
-    let permit = app.streams.clone().try_acquire_owned().map_err(|_| Refusal::busy())?;
+    let hold = app.streams.take(caller.network(), 1).ok_or_else(Refusal::busy)?;
     app.metrics.streams.fetch_add(1, Ordering::Relaxed);
-    let open = Open { app, cursor, is_first: true, _permit: permit };
+    let open = Open { app, cursor, is_first: true, _hold: hold };
     let events = stream::unfold(open, |mut open| async move {
         let bytes = open.next().await?;
         Some((Ok::<Bytes, Infallible>(bytes), open))
@@ -142,7 +148,7 @@ struct Open {
     app: Arc<App>,
     cursor: i64,
     is_first: bool,
-    _permit: OwnedSemaphorePermit,
+    _hold: Hold,
 }
 
 impl Open {

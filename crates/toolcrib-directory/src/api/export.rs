@@ -7,18 +7,19 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use axum::body::{Body, Bytes};
-use axum::extract::State;
+use axum::extract::{Extension, State};
 use axum::http::header::{HeaderName, HeaderValue};
 use axum::http::{StatusCode, Uri};
 use futures_util::{StreamExt as _, stream};
 use schemars::JsonSchema;
 use serde::Serialize;
-use tokio::sync::OwnedSemaphorePermit;
+use toolcrib_http::Hold;
 use toolcrib_index::{List, Order, Place};
 
 use crate::answer::{Answer, Refusal, body};
 use crate::api::tools::{cursor, place};
 use crate::directory::App;
+use crate::front::Caller;
 use crate::inert;
 use crate::parameters::Parameters;
 use crate::view::ToolItem;
@@ -37,14 +38,14 @@ pub(crate) struct ExportLine {
     pub(crate) cursor: String,
 }
 
-pub(crate) async fn export(State(app): State<Arc<App>>, uri: Uri) -> Answer {
+pub(crate) async fn export(State(app): State<Arc<App>>, Extension(caller): Extension<Caller>, uri: Uri) -> Answer {
     let parameters = Parameters::of(&uri)?;
     let after = parameters.text("cursor")?.map(|text| place(text, Order::Oldest).ok_or_else(Refusal::cursor)).transpose()?;
     let include_unverified = parameters.flag("include_unverified")?.unwrap_or_default();
     let last = app.index.last_change().await?;
-    let permit = app.streams.clone().try_acquire_owned().map_err(|_| Refusal::busy())?;
+    let hold = app.streams.take(caller.network(), 1).ok_or_else(Refusal::busy)?;
     app.metrics.streams.fetch_add(1, Ordering::Relaxed);
-    let open = Open { app, after, include_unverified, is_done: false, _permit: permit };
+    let open = Open { app, after, include_unverified, is_done: false, _hold: hold };
     let lines = stream::unfold(open, |mut open| async move {
         let lines = open.next().await?;
         Some((lines, open))
@@ -61,7 +62,7 @@ struct Open {
     after: Option<Place>,
     include_unverified: bool,
     is_done: bool,
-    _permit: OwnedSemaphorePermit,
+    _hold: Hold,
 }
 
 impl Open {

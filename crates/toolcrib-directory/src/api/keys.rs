@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use axum::body::Body;
 use axum::extract::{Extension, State};
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode};
 use schemars::JsonSchema;
 use serde::Serialize;
 use toolcrib_core::codes;
@@ -46,8 +46,13 @@ pub(crate) struct RateLimits {
     pub(crate) fulfillment: String,
 }
 
-pub(crate) async fn issue(State(app): State<Arc<App>>, Extension(caller): Extension<Caller>, body: Body) -> Answer {
-    read_body(body, MAX_BYTES).await?;
+pub(crate) async fn issue(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<Caller>,
+    headers: HeaderMap,
+    body: Body,
+) -> Answer {
+    read_body(&app, caller, &headers, body, MAX_BYTES).await?;
     if !app.options.issues_keys {
         return Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, codes::directory::KEYS_OFF));
     }

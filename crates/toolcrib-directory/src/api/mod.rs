@@ -4,17 +4,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::body::{Body, to_bytes};
+use axum::body::Body;
 use axum::http::header::ALLOW;
-use axum::http::{HeaderValue, StatusCode, Uri};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{MethodRouter, get, post};
-use tokio::time::timeout;
 use toolcrib_core::codes;
+use toolcrib_http::{BodyError, ReadBody};
 use toolcrib_index::model::ToolView;
 
 use crate::answer::Refusal;
 use crate::directory::App;
+use crate::front::Caller;
 use crate::parameters;
 
 pub(crate) mod activity;
@@ -80,13 +81,15 @@ fn not_allowed(allow: &'static str) -> Response {
 }
 
 /// Reads a body of at most so many bytes, in time.
-async fn read_body(body: Body, most: usize) -> Result<axum::body::Bytes, Refusal> {
+async fn read_body(app: &App, caller: Caller, headers: &HeaderMap, body: Body, most: usize) -> Result<ReadBody, Refusal> {
     let refused = |status| Refusal::new(status, codes::directory::BODY);
-    match timeout(BODY_TIME, to_bytes(body, most)).await {
-        Ok(Ok(bytes)) => Ok(bytes),
-        Ok(Err(_)) => Err(refused(StatusCode::PAYLOAD_TOO_LARGE)),
-        Err(_) => Err(refused(StatusCode::REQUEST_TIMEOUT)),
-    }
+    let read = app.bodies.read(body, headers, caller.network(), most, BODY_TIME).await;
+    read.map_err(|error| match error {
+        BodyError::Busy => Refusal::busy(),
+        BodyError::Slow => refused(StatusCode::REQUEST_TIMEOUT),
+        BodyError::Broken => refused(StatusCode::BAD_REQUEST),
+        _ => refused(StatusCode::PAYLOAD_TOO_LARGE),
+    })
 }
 
 /// The tool that a path is about.

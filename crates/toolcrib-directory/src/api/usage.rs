@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use axum::body::Body;
-use axum::extract::State;
-use axum::http::StatusCode;
+use axum::extract::{Extension, State};
+use axum::http::{HeaderMap, StatusCode};
 use schemars::JsonSchema;
 use serde::Serialize;
 use toolcrib_core::codes::{self, Code};
@@ -16,6 +16,7 @@ use toolcrib_index::usage::submit;
 use crate::answer::{Answer, Refusal, json};
 use crate::api::read_body;
 use crate::directory::App;
+use crate::front::Caller;
 
 /// What became of a report.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -34,8 +35,13 @@ pub(crate) struct UsageReceipt {
     pub(crate) reason: Option<&'static str>,
 }
 
-pub(crate) async fn report(State(app): State<Arc<App>>, body: Body) -> Answer {
-    let bytes = read_body(body, MAX_BYTES).await?;
+pub(crate) async fn report(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<Caller>,
+    headers: HeaderMap,
+    body: Body,
+) -> Answer {
+    let bytes = read_body(&app, caller, &headers, body, MAX_BYTES).await?;
     let (submission, findings) = read_submission(&bytes);
     let Some(submission) = submission else {
         let errors: Vec<_> = findings.into_iter().filter(|finding| finding.severity == Severity::Error).collect();

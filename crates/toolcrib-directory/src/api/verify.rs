@@ -8,9 +8,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::extract::State;
+use axum::extract::{Extension, State};
 use axum::http::header::{HeaderValue, LOCATION};
-use axum::http::{StatusCode, Uri};
+use axum::http::{HeaderMap, StatusCode, Uri};
 use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::time::{Instant, sleep};
@@ -22,6 +22,7 @@ use toolcrib_index::text_key;
 use crate::answer::{Answer, Refusal, json};
 use crate::api::{read_body, tool_at};
 use crate::directory::App;
+use crate::front::Caller;
 use crate::limits::Who;
 use crate::view::{Standing, current};
 
@@ -46,8 +47,14 @@ pub(crate) struct Verification {
     pub(crate) standing: Standing,
 }
 
-pub(crate) async fn verify(State(app): State<Arc<App>>, uri: Uri, body: Body) -> Answer {
-    read_body(body, MAX_BYTES).await?;
+pub(crate) async fn verify(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<Caller>,
+    uri: Uri,
+    headers: HeaderMap,
+    body: Body,
+) -> Answer {
+    read_body(&app, caller, &headers, body, MAX_BYTES).await?;
     let view = tool_at(&app, &uri).await?;
     if !view.row.is_active() {
         let refusal = Refusal::new(StatusCode::CONFLICT, codes::directory::NOT_FOUND);

@@ -206,3 +206,31 @@ async fn metrics_count_what_no_worker_has_taken_in() {
         }
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_address_cannot_hold_all_streams_and_exports() {
+    let shelf = Shelf::one(open()).await;
+    let stream = |from: &str| Ask::get("/api/v2/changes").header("accept", "text/event-stream").from(from);
+    let mut held = Vec::new();
+    loop {
+        let response = stream("192.0.2.1").send(&shelf.router).await;
+        if response.status() != StatusCode::OK {
+            assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
+            assert_eq!(response.headers()["retry-after"], "2");
+            break;
+        }
+        held.push(response);
+        assert!(held.len() <= 100, "an address has a share");
+    }
+    assert!(held.len() >= 10, "{}", held.len());
+    let reply = Ask::get("/api/v2/export").from("192.0.2.1").of(&shelf.router).await;
+    assert_eq!(reply.json()["code"], "directory.busy", "exports count too");
+    // The same customer of an IPv6 network is the same, other addresses are not.
+    let held_too: Vec<_> = [stream("2001:db8::1"), stream("192.0.2.2")].into_iter().collect();
+    for ask in held_too {
+        assert_eq!(ask.send(&shelf.router).await.status(), StatusCode::OK);
+    }
+    assert_eq!(Ask::get("/api/v2/export").from("192.0.2.2").of(&shelf.router).await.status, StatusCode::OK);
+    held.pop();
+    assert_eq!(stream("192.0.2.1").send(&shelf.router).await.status(), StatusCode::OK, "what ends makes room");
+}

@@ -59,6 +59,16 @@ async fn a_request_names_one_host() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_head_with_bare_line_ends_is_refused() {
+    let shelf = Shelf::one(open()).await;
+    let (address, _stop, _serving) = start(shelf.router.clone()).await;
+    for head in ["GET /health HTTP/1.1\nhost: x\n\n", "GET /health HTTP/1.1\r\nhost: x\nx: y\r\n\r\n"] {
+        let answer = exchange(address, head.as_bytes()).await;
+        assert!(answer.starts_with("HTTP/1.1 400"), "{head:?}: {answer}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn requests_are_served_and_ended() {
     let shelf = Shelf::one(open()).await;
     shelf.put(&Stock::good(1, "Weather")).await;

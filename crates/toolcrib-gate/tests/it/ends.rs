@@ -5,12 +5,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::body::{Body, Bytes, to_bytes};
-use axum::http::Request;
+use axum::extract::ConnectInfo;
+use axum::http::{HeaderName, Request};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
-use toolcrib_gate::{Context, Gate, HEAD_TIME, Handler, MAX_READING, MAX_RUNNING, Rate, Rates, Tool, Tools};
+use toolcrib_gate::{Context, Gate, HEAD_TIME, Handler, MAX_RUNNING, Rate, Rates, Tool, Tools};
 use tower::Service;
 
 use crate::world::{Input, ORIGIN, Runs, counting, manifest};
@@ -84,12 +85,90 @@ async fn a_body_that_does_not_end_is_given_up() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn bodies_that_drip_keep_no_one_waiting() {
+    let runs = Runs::default();
+    let rates = Rates { global: Rate::new(u32::MAX, 1e9), ..Rates::default() };
+    let tools = Tools::new(ORIGIN).rates(rates).tool(counting("word-count", Gate::Open, &runs));
+    let mut router = tools.build().expect("sound settings").router();
+    let slow: Vec<_> = (0..1_100)
+        .map(|_| {
+            let bytes = futures_util::stream::unfold((), |()| async {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                Some((Ok::<_, std::io::Error>(Bytes::from_static(b" ")), ()))
+            });
+            let request = Request::post("/word-count").body(Body::from_stream(bytes)).expect("a request");
+            let mut router = router.clone();
+            tokio::spawn(async move { router.call(request).await.expect("never fails").status() })
+        })
+        .collect();
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let request = Request::post("/word-count").body(Body::from("{\"text\":\"a\"}")).expect("a request");
+    assert_eq!(router.call(request).await.expect("never fails").status(), 200);
+    for slow in slow {
+        assert_eq!(slow.await.expect("no panic"), 408);
+    }
+    assert_eq!(runs.count(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn callers_behind_a_proxy_are_told_apart_by_its_header() {
+    let runs = Runs::default();
+    let rates = Rates { per_address: Some(Rate::new(2, 0.01)), ..Rates::default() };
+    let tools = || Tools::new(ORIGIN).rates(rates).tool(counting("word-count", Gate::Open, &runs));
+    let header = HeaderName::from_static("x-forwarded-for");
+    let proxied = tools().address_header(header).build().expect("sound settings").router();
+    let direct = tools().build().expect("sound settings").router();
+    let ask = async |router: &axum::Router, from: Option<&'static str>| {
+        let mut request = Request::post("/word-count").body(Body::from("{\"text\":\"a\"}")).expect("a request");
+        request.extensions_mut().insert(ConnectInfo(std::net::SocketAddr::from(([10, 0, 0, 1], 1))));
+        if let Some(from) = from {
+            request.headers_mut().insert("x-forwarded-for", from.parse().expect("a value"));
+        }
+        router.clone().call(request).await.expect("never fails").status()
+    };
+    for from in ["192.0.2.1", "192.0.2.9, 192.0.2.2", "2001:db8::1"] {
+        for status in [200, 200, 429] {
+            assert_eq!(ask(&proxied, Some(from)).await, status, "{from}");
+        }
+    }
+    assert_eq!(ask(&proxied, Some("192.0.2.8, 192.0.2.1")).await, 429, "entries before the last are not believed");
+    for _ in 0..5 {
+        assert_eq!(ask(&proxied, None).await, 200, "a caller without an address is not the proxy");
+    }
+    // Without the setting the header counts for nothing.
+    for (from, status) in [("192.0.2.1", 200), ("192.0.2.2", 200), ("192.0.2.3", 429)] {
+        assert_eq!(ask(&direct, Some(from)).await, status, "{from}");
+    }
+}
+
+#[tokio::test]
+async fn a_head_with_bare_line_ends_is_refused() {
+    let runs = Runs::default();
+    let server = Tools::new(ORIGIN).tool(counting("word-count", Gate::Open, &runs)).build().expect("sound settings");
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let at = listener.local_addr().expect("bound");
+    tokio::spawn(server.serve(listener, std::future::pending()));
+    for head in [
+        "POST /word-count HTTP/1.1\nHost: a\nContent-Length: 12\n\n",
+        "POST /word-count HTTP/1.1\r\nHost: a\nContent-Length: 12\r\n\r\n",
+    ] {
+        let mut caller = TcpStream::connect(at).await.expect("it listens");
+        caller.write_all(head.as_bytes()).await.expect("sent");
+        let _ = caller.write_all(b"{\"text\":\"a\"}").await;
+        let mut answer = Vec::new();
+        let _ = caller.read_to_end(&mut answer).await;
+        assert!(answer.starts_with(b"HTTP/1.1 400"), "{head:?}: {}", String::from_utf8_lossy(&answer));
+    }
+    assert_eq!(runs.count(), 0);
+}
+
+#[tokio::test(start_paused = true)]
 async fn places_come_back_whatever_becomes_of_a_call() {
     let runs = Runs::default();
     let rates = Rates { global: Rate::new(u32::MAX, 1e9), ..Rates::default() };
     let tools = Tools::new(ORIGIN).rates(rates).tool(counting("word-count", Gate::Open, &runs));
     let mut router = tools.build().expect("sound settings").router();
-    let calls = MAX_READING.max(MAX_RUNNING) + 1;
+    let calls = MAX_RUNNING + 1;
     for (body, status) in [("{", 400), ("{\"text\":\"a\"}", 200)] {
         for _ in 0..calls {
             let request = Request::post("/word-count").body(Body::from(body)).expect("a request");

@@ -14,7 +14,9 @@ mod unattended;
 
 use std::fmt;
 use std::future::Future;
+use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use alloy_primitives::Address;
 use async_trait::async_trait;
@@ -23,9 +25,10 @@ use serde_json::{Map, Value as Json, json};
 use tokio::net::TcpListener;
 use toolcrib_client::{Asked, CallError, CallMethod, CallOptions, Called, Client, Consent, Plan, Terms};
 use toolcrib_core::clock::Clock;
-use toolcrib_core::codes::mcp as code;
+use toolcrib_core::codes::{self, Code, mcp as code};
 use toolcrib_core::finding::{Finding, Severity};
 use toolcrib_core::text::escape_for_display;
+use toolcrib_http::{Limits, Server, Tls};
 use toolcrib_mcp::discovery::{Discovery, DiscoveryTools, NAMES, read_tool};
 use toolcrib_mcp::untrusted::{NOTE, inert, inert_json};
 use toolcrib_mcp::{
@@ -53,6 +56,13 @@ const SHOWN_VALUES: usize = 10;
 
 /// Longest text of a server in an error, in characters.
 const DETAIL_CHARS: usize = 500;
+
+/// How long requests under way may take when the bridge stops. Streams of sessions stay open as long as their clients like, so this is
+/// short; a payment that was begun ends in a task of its own.
+const STOP_TIME: Duration = Duration::from_secs(1);
+
+/// Connections at the same time. A bridge has one user, and a few clients.
+const MAX_CONNECTIONS: usize = 512;
 
 /// The tools of the bridge.
 pub struct Bridge {
@@ -82,6 +92,8 @@ pub struct Reach {
     pub hosts: Vec<String>,
     /// Origins of pages that may ask. None when empty.
     pub origins: Vec<String>,
+    /// Certificates. Without them only programs on the same machine are served.
+    pub tls: Option<Tls>,
 }
 
 /// Why the bridge stopped.
@@ -94,6 +106,22 @@ pub enum BridgeError {
     /// The listener failed.
     #[error(transparent)]
     Io(#[from] std::io::Error),
+    /// The address is reachable from other machines, and there is no TLS: the token would be sent in the clear.
+    #[error("{address} is not a loopback address, and there is no TLS: the token would cross the network in the clear")]
+    Plain {
+        /// The address.
+        address: SocketAddr,
+    },
+}
+
+impl BridgeError {
+    /// The code of the vocabulary.
+    pub const fn code(&self) -> Code {
+        match self {
+            Self::Plain { .. } => codes::mcp::LISTEN_PLAIN,
+            Self::Serve(_) | Self::Io(_) => codes::mcp::INTERNAL,
+        }
+    }
 }
 
 impl From<SetupError> for BridgeError {
@@ -121,24 +149,36 @@ impl Bridge {
 
     /// The bridge at [`HTTP_PATH`], for whoever has the token.
     pub fn router(self, reach: Reach) -> Result<Router, SetupError> {
-        let Reach { bearer, hosts, origins } = reach;
+        let Reach { bearer, hosts, origins, .. } = reach;
         let options = HttpOptions { bearer: Some(bearer), hosts, origins, sessions: true };
         Ok(Router::new().nest_service(HTTP_PATH, http_router(Arc::new(self), options)?))
     }
 
-    /// Serves over HTTP until `stop` is done. The listener should be on a loopback address: there is no TLS.
+    /// Checks that a token is not sent in the clear: an address that other machines reach needs TLS.
+    pub fn check_listen(address: SocketAddr, tls: Option<&Tls>) -> Result<(), BridgeError> {
+        if tls.is_some() || address.ip().to_canonical().is_loopback() { Ok(()) } else { Err(BridgeError::Plain { address }) }
+    }
+
+    /// Serves over HTTP until `stop` is done, with TLS if there are certificates, and otherwise on loopback addresses only.
     pub async fn serve_http(
         self,
         listener: TcpListener,
         reach: Reach,
         stop: impl Future<Output = ()> + Send + 'static,
     ) -> Result<(), BridgeError> {
+        let tls = reach.tls.clone();
+        Self::check_listen(listener.local_addr()?, tls.as_ref())?;
         let router = self.router(reach)?;
-        // Streams of sessions stay open as long as their clients like, so their end is not waited for.
-        tokio::select! {
-            served = async { axum::serve(listener, router).await } => Ok(served?),
-            () = stop => Ok(()),
-        }
+        // All clients of a loopback address are programs of the user.
+        let per_network = tls.is_some().then_some(Limits::PER_NETWORK);
+        let limits = Limits { connections: MAX_CONNECTIONS, per_network, stop_time: STOP_TIME, ..Limits::default() };
+        let server = Server::new(limits);
+        let server = match tls {
+            Some(tls) => server.tls(tls),
+            None => server,
+        };
+        server.serve(listener, router, stop).await;
+        Ok(())
     }
 
     async fn call_tool(&self, arguments: &Map<String, Json>, asker: &Asker) -> Result<Reply, Stop> {

@@ -118,3 +118,25 @@ fn a_variable_that_makes_no_sense_is_named() {
     sandbox.run_with_env(&["config"], &[("TOOLCRIB_DENY_WARNINGS", "maybe")]).code(2);
     sandbox.run_with_env(&["config"], &[("TOOLCRIB_FORMAT", "")]).code(0);
 }
+
+#[test]
+fn a_bridge_is_not_reachable_from_other_machines_without_tls() {
+    let sandbox = Sandbox::new();
+    for address in ["0.0.0.0:0", "[::]:0", "192.0.2.1:0", "[::ffff:192.0.2.1]:0"] {
+        let (code, answer) = sandbox.run_json(&["mcp", "--directory", "http://127.0.0.1:1/", "--listen", address]);
+        assert_eq!((code, answer["errors"][0]["code"].as_str()), (2, Some("mcp.listen_plain")), "{address}: {answer:#}");
+        let hint = answer["errors"][0]["hint"].as_str().unwrap_or_default();
+        assert!(hint.contains("127.0.0.1") && hint.contains("--tls-cert"), "{answer:#}");
+    }
+    // A loopback address gets as far as the token that it needs.
+    let (code, answer) = sandbox.run_json(&[
+        "mcp",
+        "--directory",
+        "http://127.0.0.1:1/",
+        "--listen",
+        "[::1]:0",
+        "--rpc-url",
+        "base=http://127.0.0.1:1",
+    ]);
+    assert_ne!((code, answer["errors"][0]["code"].as_str()), (2, Some("mcp.listen_plain")), "{answer:#}");
+}

@@ -11,7 +11,7 @@ use toolcrib_client::Nobody;
 use toolcrib_core::codes;
 use toolcrib_directory::mcp::InProcess;
 use toolcrib_fetch::{Configured, ConfiguredUrl};
-use toolcrib_host::bridge::{Bridge, Reach as Doorkeeper, RemoteDirectory, Unattended};
+use toolcrib_host::bridge::{Bridge, BridgeError, Reach as Doorkeeper, RemoteDirectory, Unattended};
 use toolcrib_mcp::Bearer;
 use toolcrib_mcp::discovery::Discovery;
 
@@ -21,7 +21,7 @@ use crate::clock::SystemClock;
 use crate::commands::discovery::source::{Source, Where};
 use crate::commands::hosting::followed::Followed;
 use crate::commands::hosting::logging;
-use crate::commands::serving::stopped;
+use crate::commands::serving::{TlsArgs, stopped};
 use crate::commands::trust::Reach;
 use crate::env;
 use crate::onchain::Signing;
@@ -49,9 +49,11 @@ pub(crate) struct Mcp {
     /// A file that says which calls need no word of yours: `tools`, `any_tool` and `max_price`, as TOML
     #[arg(long, value_name = "FILE")]
     pub(crate) unattended: Option<PathBuf>,
-    /// Speak HTTP here instead of stdin and stdout, to those who show the token in `TOOLCRIB_MCP_TOKEN`
+    /// Speak HTTP here instead of stdin and stdout, to clients with the token in `TOOLCRIB_MCP_TOKEN`; other machines need TLS
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub(crate) listen: Option<SocketAddr>,
+    #[command(flatten)]
+    pub(crate) tls: TlsArgs,
     /// A name that it is reached by over HTTP, beside those of this machine; may be given again
     #[arg(long = "host", value_name = "HOST[:PORT]", requires = "listen")]
     pub(crate) hosts: Vec<String>,
@@ -63,6 +65,11 @@ pub(crate) struct Mcp {
 /// Serves one model's client over stdin and stdout, or those who have the token over HTTP.
 pub(crate) async fn run(arguments: &Mcp, settings: &Settings, printer: &mut Printer) -> Result<Done, Stop> {
     logging::begin(printer);
+    let failed = |error: BridgeError| Failure::new(error.code(), error.to_string());
+    let tls = arguments.tls.load()?;
+    if let Some(listen) = arguments.listen {
+        Bridge::check_listen(listen, tls.as_ref()).map_err(failed)?;
+    }
     let unattended = arguments.unattended.as_deref().map(policy).transpose()?.unwrap_or_default();
     let directory = discovery(&arguments.place, settings).await?;
     let mut builder = arguments.purse.client(&arguments.reach, settings).await?;
@@ -78,7 +85,6 @@ pub(crate) async fn run(arguments: &Mcp, settings: &Settings, printer: &mut Prin
     builder = builder.approver(Arc::new(Nobody));
     let client = with_wallet(builder, &arguments.signing)?.build();
     let bridge = Bridge::new(directory, client, unattended, Arc::new(SystemClock));
-    let failed = |error: toolcrib_host::bridge::BridgeError| Failure::new(codes::mcp::INTERNAL, error.to_string());
     let Some(listen) = arguments.listen else {
         bridge.serve_stdio().await.map_err(failed)?;
         return Ok(Done::new(Exit::Yes, json!({})));
@@ -86,8 +92,9 @@ pub(crate) async fn run(arguments: &Mcp, settings: &Settings, printer: &mut Prin
     let taken = |error: std::io::Error| Failure::new(codes::cli::LISTEN, format!("cannot listen at {listen}: {error}"));
     let listener = TcpListener::bind(listen).await.map_err(taken)?;
     let address = listener.local_addr().map_err(taken)?;
-    let doorkeeper = Doorkeeper { bearer: bearer()?, hosts: arguments.hosts.clone(), origins: arguments.origins.clone() };
-    let url = format!("http://{address}{}", toolcrib_host::bridge::HTTP_PATH);
+    let scheme = if tls.is_some() { "https" } else { "http" };
+    let doorkeeper = Doorkeeper { bearer: bearer()?, hosts: arguments.hosts.clone(), origins: arguments.origins.clone(), tls };
+    let url = format!("{scheme}://{address}{}", toolcrib_host::bridge::HTTP_PATH);
     printer.result(&format!("mcp {url}\n"))?;
     printer.flush()?;
     let data = json!({ "mcp": url });

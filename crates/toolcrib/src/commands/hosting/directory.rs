@@ -3,10 +3,8 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use axum::http::HeaderName;
 use clap::Args;
 use serde_json::json;
-use toolcrib_core::codes;
 use toolcrib_directory::{Auth, Options};
 use toolcrib_index::Chains;
 use toolcrib_index::work::WorkOptions;
@@ -16,6 +14,7 @@ use super::followed::Followed;
 use super::house::{House, Plan};
 use super::{logging, told_to_stop};
 use crate::commands::discovery::{Kept, index_failure};
+use crate::commands::serving::header_name;
 use crate::commands::trust::door::{Reach, verifier};
 use crate::outcome::{Done, Exit, Failure, Stop};
 use crate::printer::{Printer, shown};
@@ -85,9 +84,7 @@ impl Serve {
             options.title.clone_from(title);
         }
         if let Some(name) = &self.address_header {
-            let header = HeaderName::from_bytes(name.as_bytes());
-            let header = header.map_err(|_| Failure::new(codes::cli::USAGE, format!("`{name}` is not the name of a header")))?;
-            options.address_header = Some(header);
+            options.address_header = Some(header_name(name)?);
         }
         Ok(Plan {
             search: self.search.clone(),
@@ -134,7 +131,7 @@ pub(crate) async fn run(arguments: &Serve, printer: &mut Printer) -> Result<Done
     };
     // Kept by the serving half, which ends with whatever comes first.
     let mut fault = None;
-    let served = {
+    {
         let fault = &mut fault;
         let stop = async move {
             tokio::select! {
@@ -142,13 +139,12 @@ pub(crate) async fn run(arguments: &Serve, printer: &mut Printer) -> Result<Done
                 error = failing => *fault = Some(error),
             }
         };
-        house.serve(stop).await
-    };
+        house.serve(stop).await;
+    }
     if let Some(engine) = engine {
         engine.stop().await;
     }
     index.database().close().await;
-    served?;
     match fault {
         Some(error) => Err(index_failure(&error).into()),
         None => Ok(Done::new(Exit::Yes, data)),

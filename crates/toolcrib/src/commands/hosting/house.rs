@@ -3,7 +3,6 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use axum::Router;
 use tokio::net::TcpListener;
 use toolcrib_core::codes;
 use toolcrib_directory::{Directory, Options};
@@ -34,7 +33,6 @@ pub(crate) struct Plan {
 #[derive(Debug)]
 pub(crate) struct House {
     directory: Directory,
-    router: Router,
     listener: TcpListener,
     /// Where it listens.
     pub(crate) address: SocketAddr,
@@ -62,21 +60,18 @@ impl House {
         hosts.extend([address.ip().to_string(), "localhost".to_owned()].map(|host| format!("{host}:{}", address.port())));
         let unusable = |error: toolcrib_mcp::SetupError| Failure::new(codes::cli::USAGE, error.to_string());
         let directory = directory.with_mcp(hosts, plan.origins).map_err(unusable)?;
-        let router = directory.router();
-        Ok(Self { directory, router, listener, address })
+        Ok(Self { directory, listener, address })
     }
 
     /// Serves until `stop`, and then until every answer is given.
-    pub(crate) async fn serve(self, stop: impl Future<Output = ()> + Send) -> Result<(), Failure> {
-        let Self { directory, router, listener, address } = self;
+    pub(crate) async fn serve(self, stop: impl Future<Output = ()> + Send) {
+        let Self { directory, listener, .. } = self;
         let (ended, end) = tokio::sync::oneshot::channel::<()>();
         let looking = directory.run(async move { drop(end.await) });
-        let serving = async move {
-            let served = toolcrib_directory::serve(listener, router, stop).await;
+        let serving = async {
+            directory.serve(listener, stop).await;
             drop(ended);
-            served
         };
-        let (served, ()) = tokio::join!(serving, looking);
-        served.map_err(|error| Failure::new(codes::cli::LISTEN, format!("the directory at {address} stopped: {error}")))
+        tokio::join!(serving, looking);
     }
 }

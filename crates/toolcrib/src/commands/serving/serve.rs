@@ -18,8 +18,8 @@ use super::gating::Gating;
 use super::keeping::Keeping;
 use super::manifests::{self, Loaded, check_names, value_for};
 use super::telling::Telling;
+use super::{TlsArgs, header_name};
 use crate::env;
-use crate::input::Source;
 use crate::outcome::{Done, Exit, Failure, Stop};
 use crate::printer::{Printer, shown};
 use crate::secrets;
@@ -64,12 +64,8 @@ pub(crate) struct Serve {
     /// The origin that callers connect to [default: that of the first manifest's endpoint]
     #[arg(long, value_name = "URL")]
     pub(crate) origin: Option<String>,
-    /// The certificate chain, PEM; without it this speaks plain HTTP, for a proxy that does TLS
-    #[arg(long, value_name = "FILE", requires = "tls_key")]
-    pub(crate) tls_cert: Option<PathBuf>,
-    /// The certificate's private key, PEM
-    #[arg(long, value_name = "FILE", requires = "tls_cert")]
-    pub(crate) tls_key: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) tls: TlsArgs,
     /// Seconds that a call may take
     #[arg(long, value_name = "SECONDS", default_value_t = CALL_TIME.as_secs(), value_parser = clap::value_parser!(u64).range(1..=MAX_SECONDS))]
     pub(crate) time: u64,
@@ -87,7 +83,7 @@ pub(crate) struct Serve {
 }
 
 /// How often who may call.
-#[derive(Args, Clone, Copy, Debug)]
+#[derive(Args, Clone, Debug)]
 pub(crate) struct Often {
     /// Calls a second, of all callers
     #[arg(long, value_name = "RATE")]
@@ -101,6 +97,9 @@ pub(crate) struct Often {
     /// All callers come through a proxy and so have one address: do not count by address
     #[arg(long, conflicts_with = "rate_address")]
     pub(crate) behind_proxy: bool,
+    /// Header in which your proxy puts the caller's address; only where every request comes through it
+    #[arg(long, value_name = "NAME", conflicts_with = "behind_proxy")]
+    pub(crate) address_header: Option<String>,
 }
 
 /// Serves until Ctrl-C or SIGTERM.
@@ -114,10 +113,13 @@ pub(crate) async fn run(arguments: &Serve, printer: &mut Printer) -> Result<Done
     check_names("--upstream", &arguments.upstream, &loaded)?;
     arguments.gating.check(&loaded)?;
     let rates = arguments.often.rates()?;
-    let tls = arguments.tls()?;
+    let tls = arguments.tls.load()?;
     let origin = arguments.origin.clone().or_else(|| Some(loaded.first()?.manifest.value().endpoint().origin().to_string()));
     let origin = origin.unwrap_or_default();
     let mut tools = arguments.telling.usage(Tools::new(&origin).rates(rates).on_fault(log))?;
+    if let Some(name) = &arguments.often.address_header {
+        tools = tools.address_header(header_name(name)?);
+    }
     if let Some(secret) = secrets::var(env::TOOLCRIB_SIGN_IN_KEY) {
         tools = tools.sign_in_key(Zeroizing::new(secret).as_bytes());
     }
@@ -150,14 +152,6 @@ pub(crate) async fn run(arguments: &Serve, printer: &mut Printer) -> Result<Done
 }
 
 impl Serve {
-    /// The certificate, if there is one.
-    fn tls(&self) -> Result<Option<Tls>, Failure> {
-        let (Some(certificate), Some(key)) = (&self.tls_cert, &self.tls_key) else { return Ok(None) };
-        let (certificate, key) = (Source::from_argument(certificate).read()?, Zeroizing::new(Source::from_argument(key).read()?));
-        let tls = Tls::from_pem(&certificate, &key).map_err(|error| Failure::new(error.code(), error.to_string()))?;
-        Ok(Some(tls))
-    }
-
     /// What stands behind one tool.
     fn behind(&self, tool: &Loaded) -> Result<Behind, Failure> {
         if self.gating.closed {
@@ -185,7 +179,7 @@ impl Serve {
 }
 
 impl Often {
-    fn rates(self) -> Result<Rates, Failure> {
+    fn rates(&self) -> Result<Rates, Failure> {
         let mut rates = Rates::default();
         if let Some(rate) = self.rate {
             rates.global = parse("--rate", rate)?;

@@ -1,16 +1,19 @@
 //! Who else learns about calls: a directory of usage, and whoever reads counters.
 
-use std::future::IntoFuture as _;
 use std::net::SocketAddr;
 
 use clap::Args;
 use tokio::net::TcpListener;
 use toolcrib_core::codes;
 use toolcrib_gate::{ConfiguredUrl, Server, Tools, Usage};
+use toolcrib_http::Limits;
 
 use crate::env;
 use crate::outcome::Failure;
 use crate::secrets;
+
+/// Connections to the page of counters. A few scrapers read it, each every some seconds.
+const MAX_SCRAPERS: usize = 64;
 
 /// Who is told about calls.
 #[derive(Args, Clone, Debug)]
@@ -41,7 +44,8 @@ impl Telling {
         let failed = |error| Failure::new(codes::cli::LISTEN, format!("cannot listen at {wanted}: {error}"));
         let listener = TcpListener::bind(wanted).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
-        tokio::spawn(axum::serve(listener, server.metrics_router()).into_future());
+        let limits = Limits { connections: MAX_SCRAPERS, per_network: Some(MAX_SCRAPERS / 4), ..Limits::default() };
+        tokio::spawn(toolcrib_http::Server::new(limits).serve(listener, server.metrics_router(), std::future::pending()));
         Ok(Some(address))
     }
 }

@@ -22,9 +22,8 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use toolcrib_core::clock::{Clock, UnixTime};
 use toolcrib_core::codes::{self, Code};
+use toolcrib_http::{Tls, TlsError};
 use zeroize::Zeroizing;
-
-use super::{Tls, TlsError, provider};
 
 /// For how many days an authority is good. Clients that are told to trust its file go by that file; nobody else has it.
 pub const AUTHORITY_DAYS: u64 = 3_650;
@@ -131,7 +130,8 @@ impl Authority {
         let unusable = |reason: String| AuthorityError::Unusable { path: self.path.clone(), reason };
         let mut roots = RootCertStore::empty();
         roots.add(self.certificate.clone()).map_err(|error| unusable(error.to_string()))?;
-        let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider());
+        let verifier =
+            WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::new(rustls::crypto::ring::default_provider()));
         let verifier = verifier.build().map_err(|error| unusable(error.to_string()))?;
         let at = rustls::pki_types::UnixTime::since_unix_epoch(since_epoch(now));
         for (host, is_ours) in [("trial.tool.localhost", true), ("tools.example.com", false), ("192.0.2.1", false)] {
