@@ -20,6 +20,9 @@ pub struct Limits {
     pub max_headers: usize,
     /// How long a write may wait for a peer that does not read. Streams that have nothing to write are not concerned.
     pub write_stall: Duration,
+    /// Bytes of answers that the kernel holds beyond what the peer has room for. A client that sends requests and does not read stops the
+    /// server's work for it when they are used up.
+    pub max_unsent_bytes: u32,
     /// How long a body may keep the server waiting in all, beside the time that it has at [`body_rate`](Self::body_rate).
     pub body_grace: Duration,
     /// Bytes a second at which a body has to arrive.
@@ -48,6 +51,9 @@ impl Limits {
     pub const MAX_HEADERS: usize = 100;
     /// [`write_stall`](Self::write_stall), unless a server says otherwise: long enough for a phone in a tunnel.
     pub const WRITE_STALL: Duration = Duration::from_secs(20);
+    /// [`max_unsent_bytes`](Self::max_unsent_bytes), unless a server says otherwise: enough to keep a fast connection busy while the
+    /// server's task waits for its turn.
+    pub const MAX_UNSENT_BYTES: u32 = 128 * 1024;
     /// [`body_grace`](Self::body_grace), unless a server says otherwise: a few lost packets.
     pub const BODY_GRACE: Duration = Duration::from_secs(5);
     /// [`body_rate`](Self::body_rate), unless a server says otherwise: slower than any modem.
@@ -70,6 +76,7 @@ impl Default for Limits {
             max_head_bytes: Self::MAX_HEAD_BYTES,
             max_headers: Self::MAX_HEADERS,
             write_stall: Self::WRITE_STALL,
+            max_unsent_bytes: Self::MAX_UNSENT_BYTES,
             body_grace: Self::BODY_GRACE,
             body_rate: Self::BODY_RATE,
             handshake_time: Self::HANDSHAKE_TIME,

@@ -183,11 +183,22 @@ async fn accept(listener: &TcpListener, shared: &Arc<Shared>, stage: &watch::Sen
             tracing::debug!(%peer, "connection refused: too many are open");
             continue;
         };
-        // Small answers must not wait for more to come. A socket that refuses the option still works.
-        let _ = stream.set_nodelay(true);
+        prepare(&stream, shared.server.limits.max_unsent_bytes);
         let (shared, stage) = (shared.clone(), stage.subscribe());
         tokio::spawn(async move { shared.connected(stream, peer, place, stage).await });
     }
+}
+
+/// Sets options of a socket. One that refuses them still works.
+fn prepare(stream: &TcpStream, max_unsent_bytes: u32) {
+    // Small answers must not wait for more to come.
+    let _ = stream.set_nodelay(true);
+    // The kernel would take some megabytes of answers for a peer that does not read, and the server would go on to make them.
+    let socket = socket2::SockRef::from(stream);
+    #[cfg(any(target_os = "android", target_os = "linux"))]
+    let _ = socket.set_tcp_notsent_lowat(max_unsent_bytes);
+    #[cfg(not(any(target_os = "android", target_os = "linux")))]
+    let _ = socket.set_send_buffer_size(max_unsent_bytes as usize);
 }
 
 fn is_of_client(error: &io::Error) -> bool {

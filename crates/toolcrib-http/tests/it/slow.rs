@@ -1,13 +1,17 @@
-//! Clients that take their time. The clock of these tests is paused and jumps, so that nothing here waits for real.
+//! Clients that take their time. Where nothing but time has to pass, the clock is paused and jumps.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use axum::Router;
+use axum::routing::get;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::{Instant, timeout};
 use toolcrib_http::Limits;
 
-use crate::{read_until, start};
+use crate::{GET, read_until, start, start_with};
 
 #[tokio::test(start_paused = true)]
 async fn a_head_that_does_not_come_is_not_waited_for() {
@@ -79,4 +83,26 @@ async fn a_peer_that_reads_slowly_gets_everything_and_an_idle_stream_stays() {
     }
     assert!(read > 32 << 20, "{read}");
     assert!(timeout(Duration::from_millis(300), idle.read(&mut [0; 16])).await.is_err(), "the idle stream is open");
+}
+
+#[tokio::test]
+async fn requests_of_a_peer_that_does_not_read_are_not_all_answered() {
+    let answered = Arc::new(AtomicUsize::new(0));
+    let count = answered.clone();
+    let large = get(move || {
+        count.fetch_add(1, Ordering::SeqCst);
+        async { vec![0_u8; 100_000] }
+    });
+    let router = Router::new().route("/", large);
+    let (at, _) = start_with(Limits::default(), router, std::future::pending()).await;
+    let socket = TcpSocket::new_v4().expect("a socket");
+    socket.set_recv_buffer_size(4_096).expect("a socket");
+    let mut stream = socket.connect(at).await.expect("it listens");
+    stream.write_all(GET.repeat(200).as_bytes()).await.expect("sent");
+    let mut before = usize::MAX;
+    while before != answered.load(Ordering::SeqCst) {
+        before = answered.load(Ordering::SeqCst);
+        tokio::time::sleep(Duration::from_millis(300)).await;
+    }
+    assert!((1..20).contains(&before), "{before} answers were made for a peer that reads none");
 }

@@ -7,7 +7,7 @@
 //! cargo test -p toolcrib --test load -- --nocapture
 //! ```
 //!
-//! `TOOLCRIB_LOAD_PROGRAM` names another binary to measure, such as one of an earlier version.
+//! `TOOLCRIB_LOAD_PROGRAM` names another binary to measure once, such as one of an earlier version.
 #![cfg(target_os = "linux")]
 
 mod honest;
@@ -59,7 +59,8 @@ fn withstand(program: &Program) {
 }
 
 fn withstands(program: &Program, honest: &mut honest::Client, kind: Kind) -> bool {
-    for _ in 0..ATTEMPTS {
+    let attempts = if std::env::var_os("TOOLCRIB_LOAD_PROGRAM").is_some() { 1 } else { ATTEMPTS };
+    for _ in 0..attempts {
         let began = Instant::now();
         let attack = Attack::begin(program, kind, CONNECTIONS);
         let measured = honest.measure();
@@ -75,15 +76,19 @@ fn withstands(program: &Program, honest: &mut honest::Client, kind: Kind) -> boo
 fn tell(program: &Program, what: &str, open: usize, measured: &Measured, took: Duration) {
     let _ = writeln!(
         std::io::stderr(),
-        "{:9} {what:12} open {open:5}  honest {:3}  p50 {:7.1?}  p99 {:7.1?}  max {:7.1?}  failed {:3} {:?}  in {took:.1?}",
+        "{:9} {what:12} open {open:5}  honest {:3}  p50 {}  p99 {}  max {}  failed {:3} {:?}  in {took:.1?}",
         program.name,
         measured.times.len(),
-        measured.percentile(50),
-        measured.percentile(99),
-        measured.percentile(100),
+        millis(measured.percentile(50)),
+        millis(measured.percentile(99)),
+        millis(measured.percentile(100)),
         measured.failures.len(),
         measured.failures.first(),
     );
+}
+
+fn millis(time: Duration) -> String {
+    if time == Duration::MAX { "     never".to_owned() } else { format!("{:7.1} ms", time.as_secs_f64() * 1e3) }
 }
 
 fn has_descriptors() -> bool {

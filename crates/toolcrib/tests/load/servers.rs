@@ -43,9 +43,14 @@ fn start(folder: &Path, arguments: &[&str]) -> (Child, Value) {
     command.current_dir(folder).env_clear().env("HOME", folder).env("PATH", std::env::var_os("PATH").unwrap_or_default());
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut child = command.spawn().expect("the program starts");
-    let mut line = String::new();
-    BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut line).expect("a line");
-    (child, serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line:?}")))
+    let (mut line, mut rest) = (String::new(), String::new());
+    let mut stdout = BufReader::new(child.stdout.take().expect("a pipe"));
+    stdout.read_line(&mut line).expect("a line");
+    let told = serde_json::from_str(&line).unwrap_or_else(|error| {
+        let _ = stdout.read_to_string(&mut rest);
+        panic!("{error}: {line}{rest}")
+    });
+    (child, told)
 }
 
 pub(crate) fn directory() -> Program {
@@ -70,9 +75,9 @@ pub(crate) fn gate() -> Program {
     let manifest = json!({
         "type": "https://ercs.ethereum.org/ERCS/erc-8257#tool-manifest-v1",
         "name": "Tide table",
-        "description": "Tells the tide. ".repeat(100),
+        "description": "Tells the tide.",
         "endpoint": "https://tools.example.com/tide-table",
-        "inputs": {},
+        "inputs": { "type": "object", "description": "x".repeat(20_000) },
         "outputs": {},
         "creatorAddress": "0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed",
     });
