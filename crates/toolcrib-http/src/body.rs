@@ -73,13 +73,13 @@ impl BodyBudget {
     /// A network may hold this part of a budget.
     const SHARE: usize = 8;
 
-    /// Returns a budget of at least `bytes`, of which one network may hold an eighth, but never less than one body of `largest` bytes.
+    /// Returns a budget of at least `bytes`. One network may hold an eighth, but never less than one body of `largest` bytes.
     pub fn new(bytes: usize, largest: usize) -> Self {
         let share = (bytes / Self::SHARE).max(largest);
         Self { quota: Quota::new(bytes.max(share.saturating_mul(2)), share) }
     }
 
-    /// Returns a budget of which one network may hold everything, for servers that cannot tell their clients apart.
+    /// Returns a budget without shares, for servers that cannot tell their clients apart.
     pub fn shared(bytes: usize, largest: usize) -> Self {
         let bytes = bytes.max(largest);
         Self { quota: Quota::new(bytes, bytes) }

@@ -119,16 +119,35 @@ impl Framing {
                     }
                 }
                 _ => {
-                    let byte = bytes.get(at).copied().unwrap_or_default();
-                    self.step(byte).map_err(|error| Violation { at, error })?;
-                    at += 1;
+                    let rest = bytes.get(at..).unwrap_or_default();
+                    // Most bytes of a line are passed over at once.
+                    let is_end = |byte: &u8| matches!(byte, b'\r' | b'\n');
+                    let plain = match self.after_cr || self.part == Part::ChunkEnd {
+                        true => 0,
+                        false => rest.iter().position(is_end).unwrap_or(rest.len()),
+                    };
+                    let (text, rest) = rest.split_at(plain);
+                    self.keep(text);
+                    at += plain;
+                    if let Some(byte) = rest.first() {
+                        self.step(*byte).map_err(|error| Violation { at, error })?;
+                        at += 1;
+                    }
                 }
             }
         }
         Ok(())
     }
 
-    /// One byte of a line.
+    /// Bytes within a line.
+    fn keep(&mut self, text: &[u8]) {
+        let room = self.kept.get_mut(self.length..).unwrap_or_default();
+        let count = room.len().min(text.len());
+        room[..count].copy_from_slice(&text[..count]);
+        self.length += text.len();
+    }
+
+    /// A byte at the end of a line, or where a line has to end.
     fn step(&mut self, byte: u8) -> Result<(), FramingError> {
         match byte {
             b'\n' if self.after_cr => {
@@ -139,13 +158,8 @@ impl Framing {
             _ if self.after_cr => return Err(FramingError::BareCr),
             b'\r' => self.after_cr = true,
             b'\n' => return Err(FramingError::BareLf),
-            _ if self.part == Part::ChunkEnd => return Err(FramingError::ChunkEnd),
-            _ => {
-                if let Some(place) = self.kept.get_mut(self.length) {
-                    *place = byte;
-                }
-                self.length += 1;
-            }
+            // Every other byte of a line is kept before this is asked.
+            _ => return Err(FramingError::ChunkEnd),
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Quotas: a number of units for all clients together, of which one client network may hold a share.
+//! Quotas: a number of units for all clients together, and a share for each client network.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -23,7 +23,7 @@ struct State {
 }
 
 impl Quota {
-    /// Returns a quota of `total` units, of which one network may hold `per_network`.
+    /// Returns a quota of `total` units. One network may hold `per_network` of them.
     pub fn new(total: usize, per_network: usize) -> Arc<Self> {
         Arc::new(Self { total, per_network, state: Mutex::default() })
     }

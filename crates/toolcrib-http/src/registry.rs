@@ -1,4 +1,4 @@
-//! The connections of a server: how many there are, of which network, and which of them may be closed for another.
+//! The connections of a server: their number, their networks, and the idle ones that may be closed for others.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
@@ -45,7 +45,7 @@ impl State {
 /// For how long a lower limit holds. Whatever else used up the descriptors may have ended by then.
 const LOWERED_FOR: Duration = Duration::from_secs(60);
 
-/// When descriptors run out, one in so many connections is given up for what else needs one.
+/// When descriptors run out, one connection in 16 is given up for files and connections of other parts of the process.
 const SPARE: usize = 16;
 
 /// What is known about one connection.

@@ -16,7 +16,7 @@ use tokio::time::{Sleep, sleep};
 /// How long a peer has to close its side.
 const LINGER_TIME: Duration = Duration::from_secs(2);
 
-/// Bytes that are read from a peer that goes on sending.
+/// Bytes that are read from a peer that still sends.
 const LINGER_BYTES: usize = 64 * 1024;
 
 /// Whether the peer has closed the connection in order.

@@ -19,7 +19,7 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// Addresses of one measurement: fewer requests of each than any rate limit allows at once.
 const ADDRESSES: usize = 10;
 
-/// One in so many opens a stream instead, where there are streams.
+/// Every tenth request opens a stream instead, where there are streams.
 const STREAM_EVERY: usize = 10;
 
 /// A request that takes longer has failed.
@@ -35,7 +35,7 @@ pub(crate) struct Measured {
 }
 
 impl Measured {
-    /// So many of a hundred requests took no longer than this.
+    /// Returns a percentile of the times.
     pub(crate) fn percentile(&self, percent: usize) -> Duration {
         let at = (self.times.len() * percent).div_ceil(100).saturating_sub(1);
         self.times.get(at).copied().unwrap_or(Duration::MAX)

@@ -83,7 +83,7 @@ pub(crate) fn gate() -> Program {
     });
     std::fs::write(folder.path().join("tool.json"), manifest.to_string()).expect("written");
     let upstream = format!("http://{}/", upstream());
-    // So many calls that rates alone do not end the attack.
+    // High rates, so that rate limits alone do not end the attack.
     let rates = ["--rate", "20000", "--rate-address", "1000"];
     let arguments =
         [&["serve", "tool.json", "--upstream", &upstream, "--listen", "127.0.0.1:0", "--store", "memory"], &rates[..]].concat();
