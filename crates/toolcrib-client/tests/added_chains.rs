@@ -1,7 +1,8 @@
 //! Budgets on chains that a user's settings add. A process of its own, because the table of tokens is extended once for a process.
 
 use alloy_primitives::Address;
-use toolcrib_client::{Ledger, Spend, SpendPolicy, Usdc};
+use toolcrib_client::ledger::Spend;
+use toolcrib_client::{Ledger, SpendPolicy, Usdc};
 use toolcrib_core::clock::UnixTime;
 use toolcrib_core::url::Origin;
 use toolcrib_core::x402::asset::{self, Extension};
@@ -29,17 +30,11 @@ async fn test_money_of_an_added_chain_has_the_budget_of_test_money() {
     let database = Database::open(&Location::file(folder.path().join("spend.db"))).await.expect("a database");
     let ledger = Ledger::open(database).await.expect("a ledger");
     let now = UnixTime::from_seconds(1_800_000_000);
+    let limit = Usdc::micro(200_000);
     let mut policy = SpendPolicy::default();
     policy.per_call = Usdc::micro(100_000);
-    for limit in [
-        &mut policy.per_hour,
-        &mut policy.per_day,
-        &mut policy.per_recipient_day,
-        &mut policy.per_tool_day,
-        &mut policy.per_asset_day,
-    ] {
-        *limit = Usdc::micro(200_000);
-    }
+    (policy.per_hour, policy.per_day, policy.per_recipient_day) = (limit, limit, limit);
+    (policy.per_tool_day, policy.per_asset_day) = (limit, limit);
     let fill = async |chain| {
         let mut count = 0;
         while ledger.reserve(&spend(chain), &policy, now).await.is_ok() {
