@@ -260,7 +260,12 @@ impl Exporter {
 
     async fn page(&mut self, table: &Table, out: &mut String) -> Result<(), Error> {
         let key = table.columns[..table.key].join(", ");
-        let mut sql = format!("SELECT {} FROM {}", table.columns.join(", "), table.name);
+        // Turns are of this database; elsewhere a job is due when it was asked for.
+        let columns = table.columns.iter().map(|column| match (table.name, *column) {
+            ("index_job", "due_at") => "due_at - early AS due_at",
+            (_, column) => column,
+        });
+        let mut sql = format!("SELECT {} FROM {}", columns.collect::<Vec<_>>().join(", "), table.name);
         if self.after.is_some() {
             let places: Vec<_> = (1..=table.key).map(|place| format!("${place}")).collect();
             sql.push_str(&format!(" WHERE ({key}) > ({})", places.join(", ")));

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use toolcrib_core::canon::Canonical;
 use toolcrib_core::checked::Manifest as _;
@@ -56,6 +57,19 @@ impl Verifier {
         self
     }
 
+    /// The longest time that a fetch may take.
+    pub const fn time(&self) -> Duration {
+        self.limits.total
+    }
+
+    /// The same with at most `time` for every fetch.
+    #[must_use]
+    pub fn within(&self, time: Duration) -> Self {
+        let mut verifier = self.clone();
+        verifier.limits.total = time.min(self.limits.total);
+        verifier
+    }
+
     /// Gathers evidence about a registered tool. Fails only when the chain cannot be asked.
     pub async fn gather(&self, source: &impl ToolSource, depth: Depth) -> Result<Evidence, Error> {
         let tool = source.tool();
@@ -96,7 +110,7 @@ impl Verifier {
     /// Fetches what is served at a metadata URI that is about to be committed on `chain`. An author looks before paying; nothing
     /// is judged, and no evidence comes of it.
     pub async fn fetch_manifest(&self, uri: &WellKnown, chain: u64) -> Exchange {
-        self.door.get(&Target::file(uri.url(), Some(chain))).await
+        self.door.get(&Target::file(uri.url(), Some(chain)).limits(self.limits)).await
     }
 
     /// Fetches the attestation report, of verified manifests only: nobody else names hosts for us to visit.

@@ -34,9 +34,9 @@ impl World {
         Self { authority: Authority::new("test authority"), recorder: Recorder::default(), next: AtomicU8::new(1) }
     }
 
-    /// A public address that no other host of this world has. Nobody dials it.
+    /// A public address in a network that no other host of this world has. Nothing dials it.
     pub(crate) fn address(&self) -> String {
-        format!("5.5.5.{}", self.next.fetch_add(1, Ordering::Relaxed))
+        format!("5.{}.5.1", 4 + self.next.fetch_add(1, Ordering::Relaxed))
     }
 
     /// Starts a server that is reached under `host`.

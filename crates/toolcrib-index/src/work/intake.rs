@@ -12,6 +12,7 @@ use std::collections::btree_map::Entry;
 use toolcrib_core::clock::UnixTime;
 use toolcrib_store::database::{PerEngine, Row, Transaction, Value};
 
+use super::groups::Groups;
 use super::jobs_table;
 use super::queue::Queue;
 use crate::feed::{self, Change, Kinds};
@@ -28,6 +29,8 @@ const MAX_GOES: usize = 4;
 pub(crate) struct Wish {
     pub(crate) due_at: UnixTime,
     pub(crate) reason: &'static str,
+    /// Whose turn it takes. Known once the tool was read.
+    pub(crate) groups: Groups,
 }
 
 /// Each tool once, in the order of keys: two that write the same rows then wait for each other instead of stopping each other.
@@ -40,8 +43,8 @@ const HOLD: PerEngine = PerEngine {
     postgres: "SELECT cursor FROM index_intake WHERE id = 1 FOR UPDATE SKIP LOCKED",
 };
 const MOVE: &str = "UPDATE index_intake SET cursor = $1 WHERE id = 1";
-const EXISTING: &str = "SELECT tool FROM index_tool WHERE registry = $1 AND tool";
-const ALL: &str = "SELECT registry, tool FROM index_tool";
+const EXISTING: &str = "SELECT creator, uri, tool FROM index_tool WHERE registry = $1 AND tool";
+const ALL: &str = "SELECT registry, tool, creator, uri FROM index_tool";
 
 impl Queue {
     /// Takes in what the feed says, and gives the number of looks that it asks for. Leasing does so by itself. It stops before it takes
@@ -61,7 +64,7 @@ impl Queue {
                 break;
             };
             let (wishes, cursor) = wishes_after(&mut transaction, row.integer(0)?, now).await?;
-            jobs_table::add(&mut transaction, &wishes).await?;
+            jobs_table::add(&mut transaction, &wishes, now).await?;
             transaction.execute(MOVE, &[Value::Integer(cursor)]).await?;
             transaction.commit().await?;
             asked += wishes.len();
@@ -128,7 +131,8 @@ async fn wishes_after(transaction: &mut Transaction, cursor: i64, now: UnixTime)
             let last = feed::last(transaction).await?;
             for row in transaction.fetch(ALL, &[]).await? {
                 let key = ToolKey::from_columns(row.integer(0)?, row.bytes(1)?)?;
-                wishes.insert(key, Wish { due_at: now, reason: "expired" });
+                let groups = Groups::of(row.bytes(2)?, row.text(3)?);
+                wishes.insert(key, Wish { due_at: now, reason: "expired", groups });
             }
             return Ok((wishes, last));
         }
@@ -142,7 +146,8 @@ async fn wishes_after(transaction: &mut Transaction, cursor: i64, now: UnixTime)
 
 fn wish(wishes: &mut Wishes, change: &Change) {
     if change.kinds.is_of_chain() {
-        add(wishes, change.key, Wish { due_at: change.at, reason: reason(change.kinds) });
+        let groups = Groups::default();
+        add(wishes, change.key, Wish { due_at: change.at, reason: reason(change.kinds), groups });
     }
 }
 
@@ -179,7 +184,7 @@ const fn reason(kinds: Kinds) -> &'static str {
     }
 }
 
-/// Leaves out what the chain took back meanwhile.
+/// Leaves out what the chain took back meanwhile, and notes whose turns the others take.
 async fn keep_existing(transaction: &mut Transaction, wishes: &mut Wishes) -> Result<(), Error> {
     let mut ids: BTreeMap<RegistryId, Vec<IdBytes>> = BTreeMap::new();
     for key in wishes.keys() {
@@ -189,8 +194,9 @@ async fn keep_existing(transaction: &mut Transaction, wishes: &mut Wishes) -> Re
     for (registry, ids) in ids {
         let ids: Vec<&[u8]> = ids.iter().map(|id| &**id).collect();
         for row in transaction.fetch_among(EXISTING, &[Value::Integer(registry.0)], &ids).await? {
-            let key = ToolKey::from_columns(registry.0, row.bytes(0)?)?;
-            existing.extend(wishes.get(&key).map(|wish| (key, *wish)));
+            let key = ToolKey::from_columns(registry.0, row.bytes(2)?)?;
+            let groups = Groups::of(row.bytes(0)?, row.text(1)?);
+            existing.extend(wishes.get(&key).map(|wish| (key, Wish { groups, ..*wish })));
         }
     }
     *wishes = existing;

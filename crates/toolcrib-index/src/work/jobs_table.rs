@@ -1,8 +1,10 @@
 //! The table of jobs, and putting tools into it. What changed on the chain comes from the feed; workers lease from it.
 
+use toolcrib_core::clock::UnixTime;
 use toolcrib_store::Migration;
 use toolcrib_store::database::{Bulk, Column, Transaction};
 
+use super::groups::{Lane, Turns};
 use super::intake::Wishes;
 use crate::Error;
 use crate::model::{IdBytes, ToolKey};
@@ -12,50 +14,77 @@ use crate::model::{IdBytes, ToolKey};
 /// `leased_until`.
 ///
 /// `index_intake` has one row: jobs were made of all changes of the feed up to number `cursor`.
-pub(crate) const MIGRATIONS: &[Migration] = &[Migration {
-    version: 1,
-    sql:
-        "CREATE TABLE index_job (registry BIGINT NOT NULL, tool BYTES NOT NULL, due_at BIGINT NOT NULL, priority BIGINT NOT NULL,
+///
+/// `due_at` is the job's turn among those of its creator and its site (`groups.rs`). A job that was asked for before its turn may run so
+/// many seconds `early`, on places that are free otherwise. `index_group` has the last turn of each group.
+pub(crate) const MIGRATIONS: &[Migration] = &[
+    Migration {
+        version: 1,
+        sql: "CREATE TABLE index_job (registry BIGINT NOT NULL, tool BYTES NOT NULL, due_at BIGINT NOT NULL, priority BIGINT NOT NULL,
         reason TEXT NOT NULL, leased_until BIGINT, lease BYTES, attempts BIGINT NOT NULL DEFAULT 0, PRIMARY KEY (registry, tool)) WITHOUT ROWID;
     CREATE INDEX index_job_turn ON index_job (priority, due_at);
     CREATE INDEX index_job_lease ON index_job (leased_until) WHERE leased_until IS NOT NULL;
     CREATE TABLE index_intake (id BIGINT NOT NULL PRIMARY KEY, cursor BIGINT NOT NULL);
     INSERT INTO index_intake (id, cursor) VALUES (1, 0);",
-}];
+    },
+    Migration {
+        version: 2,
+        sql: "ALTER TABLE index_job ADD COLUMN early BIGINT NOT NULL DEFAULT 0;
+    CREATE INDEX index_job_early ON index_job (priority, due_at) WHERE early > 0;
+    CREATE TABLE index_group (id BYTES NOT NULL PRIMARY KEY, turn_at BIGINT NOT NULL, slow_until BIGINT NOT NULL) WITHOUT ROWID;",
+    },
+];
 
 /// The priority of a tool that somebody waits for.
 pub(crate) const ASKED: i64 = 0;
 /// The priority of a tool that changed on the chain.
 pub(crate) const CHANGED: i64 = 1;
+/// The priority of a tool whose server is slow: it is verified on a share of the places, and on no other.
+pub(crate) const SLOW: i64 = 4;
 
 /// A change takes the lease away: what a worker is looking at is no longer what the chain says, so its outcome must not end the job. A job
 /// that is due already, that nobody holds and that is as urgent stays as it is, which spares a past with many changes most of the writing.
 const ADD: Bulk = Bulk {
     table: "index_job",
-    columns: &["registry", "tool", "due_at", "priority", "reason"],
+    columns: &["registry", "tool", "due_at", "early", "priority", "reason"],
     conflict: "ON CONFLICT (registry, tool) DO UPDATE SET
         due_at = CASE WHEN excluded.due_at < index_job.due_at THEN excluded.due_at ELSE index_job.due_at END,
+        early = CASE WHEN excluded.due_at < index_job.due_at THEN excluded.due_at ELSE index_job.due_at END
+            - CASE WHEN excluded.due_at - excluded.early < index_job.due_at - index_job.early THEN excluded.due_at - excluded.early
+                ELSE index_job.due_at - index_job.early END,
         priority = CASE WHEN excluded.priority < index_job.priority THEN excluded.priority ELSE index_job.priority END,
         reason = excluded.reason, leased_until = NULL, lease = NULL, attempts = 0
-        WHERE index_job.due_at > excluded.due_at OR index_job.priority > excluded.priority OR index_job.leased_until IS NOT NULL
-            OR index_job.attempts <> 0 OR excluded.reason = 'upgraded'",
+        WHERE index_job.due_at - index_job.early > excluded.due_at - excluded.early OR index_job.priority > excluded.priority
+            OR index_job.leased_until IS NOT NULL OR index_job.attempts <> 0 OR excluded.reason = 'upgraded'",
 };
 
-/// Asks for a look at tools.
-pub(crate) async fn add(transaction: &mut Transaction, wishes: &Wishes) -> Result<(), Error> {
+/// Enqueues verifications, each at the turn of its creator and its site.
+pub(crate) async fn add(transaction: &mut Transaction, wishes: &Wishes, now: UnixTime) -> Result<(), Error> {
     if wishes.is_empty() {
         return Ok(());
     }
+    let mut turns = Turns::read(transaction, wishes.values().map(|wish| wish.groups)).await?;
+    let (mut due, mut early, mut priorities) = (Vec::new(), Vec::new(), Vec::new());
+    for wish in wishes.values() {
+        let lane = turns.lane(wish.groups, now);
+        let turn = turns.take(wish.groups, lane, wish.due_at, now);
+        due.push(turn.seconds());
+        early.push(turn.since(wish.due_at));
+        priorities.push(match lane {
+            Lane::First => CHANGED,
+            Lane::Slow => SLOW,
+        });
+    }
+    turns.write(transaction).await?;
     let registries: Vec<i64> = wishes.keys().map(|key| key.registry.0).collect();
     let ids: Vec<IdBytes> = wishes.keys().map(ToolKey::id_bytes).collect();
     let ids: Vec<&[u8]> = ids.iter().map(|id| &**id).collect();
-    let due: Vec<i64> = wishes.values().map(|wish| wish.due_at.seconds()).collect();
-    let priorities = vec![CHANGED; wishes.len()];
     let reasons: Vec<&str> = wishes.values().map(|wish| wish.reason).collect();
     let columns = [
         Column::Integers(&registries),
         Column::Bytes(&ids),
         Column::Integers(&due),
+        Column::Integers(&early),
         Column::Integers(&priorities),
         Column::Texts(&reasons),
     ];

@@ -4,16 +4,18 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use alloy_primitives::Address;
 use futures_util::future::BoxFuture;
 use toolcrib_chain::registry::Registry;
 use toolcrib_core::caip::ToolRef;
 use toolcrib_core::canon::Sealed;
-use toolcrib_core::evidence::Evidence;
+use toolcrib_core::evidence::{Evidence, Exchange};
 use toolcrib_core::judge::{Policy, Report, judge_whole};
 use toolcrib_core::tool::ToolManifest;
 use toolcrib_core::url::HttpsUrl;
+use toolcrib_core::url::well_known::WellKnown;
 use toolcrib_verify::{Depth, Onchain, Verifier};
 
 use crate::facts::access::collections_of;
@@ -52,6 +54,24 @@ impl Look {
 pub trait Looks: Send + Sync {
     /// Looks at a tool. An error means that the chain could not be asked.
     fn look(&self, tool: ToolRef, row: &ToolRow) -> impl Future<Output = Result<Look, Error>> + Send;
+
+    /// Verifies a tool, with at most `time` for each fetch. `None` when that was too short to tell anything: the caller tries again with
+    /// [`look`](Self::look). Time that a chain takes does not count.
+    fn first_look(
+        &self,
+        tool: ToolRef,
+        row: &ToolRow,
+        time: Duration,
+    ) -> impl Future<Output = Result<Option<Look>, Error>> + Send {
+        let _ = time;
+        async move { self.look(tool, row).await.map(Some) }
+    }
+
+    /// Whether a server answers at all, within `time`. Tells an outage of this machine's network from one of the servers.
+    fn reaches(&self, metadata_uri: &str, chain: u64, time: Duration) -> impl Future<Output = bool> + Send {
+        let _ = (metadata_uri, chain, time);
+        async { false }
+    }
 
     /// Whether it can ask this chain.
     fn can_ask(&self, chain: u64) -> bool;
@@ -94,12 +114,12 @@ impl Live {
     }
 }
 
-impl Looks for Live {
-    async fn look(&self, tool: ToolRef, row: &ToolRow) -> Result<Look, Error> {
+impl Live {
+    async fn look_with(&self, verifier: &Verifier, tool: ToolRef, row: &ToolRow) -> Result<Look, Error> {
         let chain = self.chains.get(tool.chain).ok_or(Error::Corrupt { what: "lease: its chain is not configured" })?;
         let source = Onchain::new(Registry::new(chain.clone(), tool.registry), tool.id)
             .registered(row.registered.block, row.registered.time);
-        let evidence = self.verifier.gather(&source, Depth::Full).await?;
+        let evidence = verifier.gather(&source, Depth::Full).await?;
         let mut look = Look::judged(evidence, &self.policy);
         if let Some(predicate) = look.evidence.chain.as_ref().and_then(|reads| reads.predicate.as_ref()) {
             let contracts = collections_of(predicate);
@@ -112,6 +132,33 @@ impl Looks for Live {
             });
         }
         Ok(look)
+    }
+}
+
+impl Looks for Live {
+    async fn look(&self, tool: ToolRef, row: &ToolRow) -> Result<Look, Error> {
+        self.look_with(&self.verifier, tool, row).await
+    }
+
+    async fn first_look(&self, tool: ToolRef, row: &ToolRow, time: Duration) -> Result<Option<Look>, Error> {
+        if time >= self.verifier.time() {
+            return self.look(tool, row).await.map(Some);
+        }
+        let look = self.look_with(&self.verifier.within(time), tool, row).await?;
+        // Whatever failed at the end of the short time might have succeeded in the long one.
+        let was_cut = |exchange: &Exchange| exchange.failure.is_some() && u128::from(exchange.timing.total) >= time.as_micros();
+        let evidence = &look.evidence;
+        let attestation = evidence.attestation.as_ref().map(|fetch| &fetch.exchange);
+        let is_cut = evidence.manifest.iter().chain(attestation).any(was_cut);
+        Ok((!is_cut).then_some(look))
+    }
+
+    async fn reaches(&self, metadata_uri: &str, chain: u64, time: Duration) -> bool {
+        match WellKnown::parse(metadata_uri) {
+            // The head of an answer, whatever it says: TLS was right, so nothing on the way answered instead.
+            Ok(uri) => self.verifier.within(time).fetch_manifest(&uri, chain).await.response.is_some(),
+            Err(_) => false,
+        }
     }
 
     fn can_ask(&self, chain: u64) -> bool {

@@ -1,12 +1,15 @@
 //! Verification: a queue of tools to look at, and workers that do.
 
+mod groups;
 pub(crate) mod intake;
 pub(crate) mod jobs_table;
 pub(crate) mod kept;
 mod look;
 mod origins;
+mod outage;
 mod pace;
 mod queue;
+mod site;
 mod worker;
 mod writing;
 

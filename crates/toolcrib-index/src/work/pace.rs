@@ -5,8 +5,10 @@ use std::time::Duration;
 use toolcrib_core::clock::UnixTime;
 use toolcrib_core::judge::{self, MAX_WINDOW};
 
+use super::groups::Lane;
+use super::jobs_table::SLOW;
 use super::look::Look;
-use super::queue::{Job, Next, Reason};
+use super::queue::{EXPIRED, Job, Next, Reason};
 use crate::model::{ToolKey, ToolView};
 
 /// The pause after the first look that our network spoilt. Each one after it is twice as long.
@@ -18,11 +20,28 @@ const MAX_REFUSED_SECONDS: i64 = 7 * 86_400;
 /// The pause when the chain is not where the index is: about a block.
 const BEHIND_SECONDS: i64 = 15;
 
+/// The time of a first try. A server nearby answers in a tenth of a second and one that has to start first in one or two; whatever takes
+/// longer is tried again with all the time that a fetch may take, on places of its own.
+const FIRST_TRY: Duration = Duration::from_secs(3);
+
+/// One in so many places is for tools whose servers are slow.
+const SLOW_SHARE: usize = 4;
+
+/// First tries that may be open at the same time, however few places there are: with bodies of at most 1 MiB and full tries beside them
+/// they stay below the 64 requests that the HTTP client has under way.
+const OPEN_TRIES: usize = 48;
+
+/// How long a first try takes up a place. After it, it waits for the network and costs a socket, so that another may begin.
+pub(super) const GRACE: Duration = Duration::from_millis(250);
+
 /// How a worker works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorkOptions {
-    /// Looks at once.
+    /// Verifications at once. A quarter of the places, and at least one more, is for tools whose servers are slow.
     pub at_once: usize,
+    /// The longest time that a server has in a first try. One that needs more gets no verdict from it: it is tried again with all the
+    /// time that a fetch may take, on the places for slow tools.
+    pub first_try: Duration,
     /// Seconds between two looks at a verified tool.
     pub interval: i64,
     /// The shortest such time, whatever `maxAge` says: priced tools ask for 0, which is meant for whoever calls them.
@@ -39,11 +58,48 @@ pub struct WorkOptions {
 impl Default for WorkOptions {
     /// One look an hour, which is what health counts by; ten minutes for those who ask for more; a listing holds for a day.
     fn default() -> Self {
-        Self { at_once: 16, interval: 3_600, soonest: 600, window: MAX_WINDOW as i64, pause: 1, poll: Duration::from_secs(1) }
+        Self {
+            at_once: 16,
+            first_try: FIRST_TRY,
+            interval: 3_600,
+            soonest: 600,
+            window: MAX_WINDOW as i64,
+            pause: 1,
+            poll: Duration::from_secs(1),
+        }
     }
 }
 
 impl WorkOptions {
+    /// Places for full tries of slow tools.
+    pub(super) fn slow_places(&self) -> usize {
+        (self.at_once / SLOW_SHARE).max(1)
+    }
+
+    /// Places for first tries.
+    pub(super) fn places(&self) -> usize {
+        self.at_once.saturating_sub(self.slow_places()).max(1)
+    }
+
+    /// First tries that may be open, those that only wait for the network included.
+    pub(super) fn open_tries(&self) -> usize {
+        self.places().max(OPEN_TRIES)
+    }
+
+    /// The priority of the verification after this one: a server that stays slow stays on the places for slow ones.
+    fn priority(&self, job: &Job, look: &Look, reason: Reason) -> i64 {
+        let took = look.evidence.manifest.as_ref().map_or(0, |exchange| exchange.timing.total);
+        if job.lane == Lane::Slow && u128::from(took) >= self.first_try.as_micros() { SLOW } else { reason.priority() }
+    }
+
+    /// The priority of another try after one that told nothing. It is never that of a change: retries must not keep new tools waiting.
+    pub(super) const fn priority_again(job: &Job) -> i64 {
+        match job.lane {
+            Lane::First => EXPIRED,
+            Lane::Slow => SLOW,
+        }
+    }
+
     /// The pause after a look that told nothing.
     pub(super) fn after_unknown(&self, attempts: u32) -> i64 {
         grown(UNKNOWN_SECONDS, attempts, self.interval)
@@ -66,11 +122,13 @@ impl WorkOptions {
             // Half of the time that it holds, so that one slow look does not hide it.
             let age = max_age(look).map_or(i64::MAX, |age| i64::try_from(age).unwrap_or(i64::MAX));
             let pause = (age / 2).min(self.interval).max(self.soonest);
-            return Some(Next { due_at: at(pause), reason: Reason::Expired, attempts: 0 });
+            let priority = self.priority(job, look, Reason::Expired);
+            return Some(Next { due_at: at(pause), early: 0, priority, reason: Reason::Expired, attempts: 0 });
         }
         if report.verdict == judge::Verdict::Unknown {
             let pause = self.after_unknown(job.attempts);
-            return Some(Next { due_at: at(pause), reason: job.reason.again(), attempts });
+            let priority = Self::priority_again(job);
+            return Some(Next { due_at: at(pause), early: 0, priority, reason: job.reason.again(), attempts });
         }
         let was_good = view.listing.as_ref().is_some_and(|listing| listing.is_good_for(&view.row));
         let is_suspect = was_good || job.reason == Reason::DriftSuspect;
@@ -79,7 +137,8 @@ impl WorkOptions {
         let first = if is_suspect { self.soonest } else { self.interval };
         let pause = grown(first, before, MAX_REFUSED_SECONDS);
         let reason = if is_suspect && pause < self.interval { Reason::DriftSuspect } else { Reason::Expired };
-        Some(Next { due_at: at(pause), reason, attempts: if was_good { 1 } else { attempts } })
+        let priority = self.priority(job, look, reason);
+        Some(Next { due_at: at(pause), early: 0, priority, reason, attempts: if was_good { 1 } else { attempts } })
     }
 
     /// Until when a verified tool is listed without another look.

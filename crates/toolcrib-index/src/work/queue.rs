@@ -10,7 +10,8 @@
 use toolcrib_core::clock::UnixTime;
 use toolcrib_store::database::{PerEngine, Row, Transaction, Value};
 
-use super::jobs_table::{ASKED, CHANGED};
+use super::groups::Lane;
+use super::jobs_table::{ASKED, CHANGED, SLOW};
 use crate::model::{RegistryId, ToolKey};
 use crate::{Error, Index};
 
@@ -78,7 +79,7 @@ impl Reason {
         }
     }
 
-    const fn priority(self) -> i64 {
+    pub(super) const fn priority(self) -> i64 {
         match self {
             Self::Requested => ASKED,
             Self::New | Self::Updated | Self::Upgraded => CHANGED,
@@ -97,6 +98,8 @@ pub struct Job {
     pub reason: Reason,
     /// Looks in a row that did not find it verified.
     pub attempts: u32,
+    /// Which places it may take.
+    pub(crate) lane: Lane,
     /// As it stood in the row: a job that changes while it is leased stays due.
     due_at: i64,
     word: String,
@@ -107,6 +110,9 @@ pub struct Job {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Next {
     pub(crate) due_at: UnixTime,
+    /// Seconds before `due_at` from which on it may run on a free place.
+    pub(crate) early: i64,
+    pub(crate) priority: i64,
     pub(crate) reason: Reason,
     pub(crate) attempts: u32,
 }
@@ -126,8 +132,10 @@ pub struct QueueState {
 /// Jobs that are leased together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Class {
-    /// Those with this priority: there is an index for them.
+    /// Those with this priority whose turn has come: there is an index for them.
     Only(i64),
+    /// Those with this priority whose turn lies ahead, and which may run early.
+    Early(i64),
     /// Those with a priority that this program does not know.
     Other,
 }
@@ -135,8 +143,10 @@ enum Class {
 /// Which jobs a worker wants.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted<'a> {
-    /// At most so many, and never more than [`MAX_LEASE`].
+    /// At most so many first tries, and never more than [`MAX_LEASE`].
     pub count: usize,
+    /// At most so many full tries of tools whose servers are slow, likewise.
+    pub slow: usize,
     /// For so many seconds.
     pub seconds: i64,
     /// Only tools of these registries; `None` takes all.
@@ -153,28 +163,33 @@ const REQUEST: &str = "INSERT INTO index_job (registry, tool, due_at, priority, 
     SELECT registry, tool, $3, $4, 'requested', 0 FROM index_tool WHERE registry = $1 AND tool = $2
     ON CONFLICT (registry, tool) DO UPDATE SET
         due_at = CASE WHEN excluded.due_at < index_job.due_at THEN excluded.due_at ELSE index_job.due_at END,
-        priority = excluded.priority,
+        early = 0, priority = excluded.priority,
         reason = CASE WHEN index_job.reason = 'upgraded' THEN index_job.reason ELSE excluded.reason END";
 
-const SUSPECTED: &str = "UPDATE index_job SET due_at = $3, priority = $4, reason = 'drift_suspect'
+const SUSPECTED: &str = "UPDATE index_job SET due_at = $3, early = 0, priority = $4, reason = 'drift_suspect'
     WHERE registry = $1 AND tool = $2 AND due_at > $3";
 
 const COMPLETE: &str = "UPDATE index_job SET
         due_at = CASE WHEN due_at = $4 AND reason = $5 THEN $6 ELSE due_at END,
         priority = CASE WHEN due_at = $4 AND reason = $5 THEN $7 ELSE priority END,
         reason = CASE WHEN due_at = $4 AND reason = $5 THEN $8 ELSE reason END,
+        early = CASE WHEN due_at = $4 AND reason = $5 THEN $10 ELSE early END,
         attempts = $9, leased_until = NULL, lease = NULL
     WHERE registry = $1 AND tool = $2 AND lease = $3";
 
 const POSTPONE: &str = "UPDATE index_job SET due_at = CASE WHEN due_at = $4 AND reason = $5 THEN $6 ELSE due_at END,
-        leased_until = NULL, lease = NULL
+        early = CASE WHEN due_at = $4 AND reason = $5 THEN 0 ELSE early END, leased_until = NULL, lease = NULL
     WHERE registry = $1 AND tool = $2 AND lease = $3";
 
 const FORGET: &str = "DELETE FROM index_job WHERE registry = $1 AND tool = $2 AND lease = $3";
 
 /// Of one priority, so that it is read in its order.
-const COUNT_DUE: &str = "SELECT COUNT(*), MIN(due_at) FROM (SELECT due_at FROM index_job
+const COUNT_DUE: &str = "SELECT COUNT(*), MIN(asked_at) FROM (SELECT due_at - early AS asked_at FROM index_job
     WHERE priority = $3 AND due_at <= $1 AND (leased_until IS NULL OR leased_until <= $1) ORDER BY due_at LIMIT $2) AS waiting";
+/// The same for those whose turn lies ahead.
+const COUNT_EARLY: &str = "SELECT COUNT(*), MIN(asked_at) FROM (SELECT due_at - early AS asked_at FROM index_job
+    WHERE priority = $3 AND early > 0 AND due_at > $1 AND due_at - early <= $1 AND (leased_until IS NULL OR leased_until <= $1)
+    ORDER BY due_at LIMIT $2) AS waiting";
 const COUNT_LEASED: &str =
     "SELECT COUNT(*) FROM (SELECT 1 FROM index_job WHERE leased_until IS NOT NULL AND leased_until > $1 LIMIT $2) AS held";
 
@@ -204,48 +219,53 @@ impl Queue {
         Ok(())
     }
 
-    /// Leases jobs that are due: those that somebody waits for first, then changes, then the rest, the oldest first. What changed on the
-    /// chain is taken in before.
+    /// Leases jobs: those that a caller waits for first, then changes, then the rest, each by its turn; on places that are left, those
+    /// whose turn lies ahead. Slow tools have places of their own. Changes of the chain are taken in before.
     pub async fn lease(&self, wanted: Wanted<'_>, now: UnixTime) -> Result<Vec<Job>, Error> {
-        let count = wanted.count.min(MAX_LEASE);
-        if count == 0 || wanted.registries.is_some_and(<[RegistryId]>::is_empty) {
+        let (count, places) = (wanted.count.min(MAX_LEASE), wanted.slow.min(MAX_LEASE));
+        if count + places == 0 || wanted.registries.is_some_and(<[RegistryId]>::is_empty) {
             return Ok(Vec::new());
         }
         self.intake(now).await?;
         let mut token = [0; 16];
         getrandom::fill(&mut token).map_err(|_| Error::Corrupt { what: "source of randomness" })?;
         let mut transaction = self.index.database().begin().await?;
-        let mut jobs = Vec::with_capacity(count);
+        let mut jobs = Vec::with_capacity(count + places);
         // A lease of fewer places gives one of them away every so many times.
         let share =
             if count < EXPIRED_SHARE { usize::from(usize::from(token[0]) % EXPIRED_SHARE == 0) } else { count / EXPIRED_SHARE };
-        let classes = [
+        let first = [
             (Class::Only(EXPIRED), share),
             (Class::Only(ASKED), count),
             (Class::Only(CHANGED), count),
             (Class::Only(SUSPECT), count),
             (Class::Only(EXPIRED), count),
+            (Class::Early(CHANGED), count),
             (Class::Other, count),
         ];
-        for (class, most) in classes {
-            let most = most.min(count - jobs.len());
-            // Words of later programs come last, and only when nothing else is due: there is no index for them.
-            if most == 0 || (class == Class::Other && !jobs.is_empty()) {
-                continue;
-            }
-            let sql = self.lease_sql(class, wanted.registries.unwrap_or_default());
-            let mut values = vec![
-                Value::Integer(now.plus(wanted.seconds).seconds()),
-                Value::Bytes(&token),
-                Value::Integer(now.seconds()),
-                Value::Integer(i64::try_from(most).unwrap_or(1)),
-            ];
-            if let Class::Only(priority) = class {
-                values.push(Value::Integer(priority));
-            }
-            values.extend(wanted.registries.unwrap_or_default().iter().map(|registry| Value::Integer(registry.0)));
-            for row in transaction.fetch_made(sql, &values).await? {
-                jobs.push(Job::read(&row, token)?);
+        let slow = [(Class::Only(SLOW), places), (Class::Early(SLOW), places)];
+        for (classes, places) in [(first.as_slice(), count), (slow.as_slice(), places)] {
+            let before = jobs.len();
+            for (class, most) in classes {
+                let most = (*most).min(places - (jobs.len() - before));
+                // Words of later programs come last, and only when nothing else is due: there is no index for them.
+                if most == 0 || (*class == Class::Other && jobs.len() > before) {
+                    continue;
+                }
+                let sql = self.lease_sql(*class, wanted.registries.unwrap_or_default());
+                let mut values = vec![
+                    Value::Integer(now.plus(wanted.seconds).seconds()),
+                    Value::Bytes(&token),
+                    Value::Integer(now.seconds()),
+                    Value::Integer(i64::try_from(most).unwrap_or(1)),
+                ];
+                if let Class::Only(priority) | Class::Early(priority) = class {
+                    values.push(Value::Integer(*priority));
+                }
+                values.extend(wanted.registries.unwrap_or_default().iter().map(|registry| Value::Integer(registry.0)));
+                for row in transaction.fetch_made(sql, &values).await? {
+                    jobs.push(Job::read(&row, token)?);
+                }
             }
         }
         transaction.commit().await?;
@@ -255,8 +275,10 @@ impl Queue {
     /// The statement that leases jobs of one class.
     fn lease_sql(&self, class: Class, registries: &[RegistryId]) -> String {
         let (class, first) = match class {
-            Class::Only(_) => ("priority = $5".to_owned(), 6),
-            Class::Other => (format!("NOT priority BETWEEN {ASKED} AND {EXPIRED}"), 5),
+            Class::Only(_) => ("priority = $5 AND due_at <= $3".to_owned(), 6),
+            // `early > 0` is what the partial index asks for.
+            Class::Early(_) => ("priority = $5 AND early > 0 AND due_at > $3 AND due_at - early <= $3".to_owned(), 6),
+            Class::Other => (format!("NOT priority BETWEEN {ASKED} AND {SLOW} AND due_at <= $3"), 5),
         };
         let mut only = String::new();
         if !registries.is_empty() {
@@ -266,10 +288,10 @@ impl Queue {
         let skip = self.index.database().pick(PerEngine { sqlite: "", postgres: " FOR UPDATE SKIP LOCKED" });
         format!(
             "WITH due AS MATERIALIZED (SELECT registry, tool FROM index_job
-                WHERE {class} AND due_at <= $3 AND (leased_until IS NULL OR leased_until <= $3){only}
+                WHERE {class} AND (leased_until IS NULL OR leased_until <= $3){only}
                 ORDER BY due_at LIMIT $4{skip})
             UPDATE index_job SET leased_until = $1, lease = $2 WHERE (registry, tool) IN (SELECT registry, tool FROM due)
-            RETURNING registry, tool, due_at, reason, attempts"
+            RETURNING registry, tool, due_at, reason, attempts, priority"
         )
     }
 
@@ -298,9 +320,10 @@ impl Queue {
             Value::Integer(job.due_at),
             Value::Text(&job.word),
             Value::Integer(next.due_at.seconds()),
-            Value::Integer(next.reason.priority()),
+            Value::Integer(next.priority),
             Value::Text(next.reason.as_str()),
             Value::Integer(i64::from(next.attempts)),
+            Value::Integer(next.early),
         ];
         let values: Vec<Value<'_>> = tool.into_iter().chain(rest).collect();
         Ok(transaction.execute(COMPLETE, &values).await? == 1)
@@ -311,10 +334,11 @@ impl Index {
     /// How long the verification queue is.
     pub async fn queue_state(&self, now: UnixTime) -> Result<QueueState, Error> {
         let (now, mut state) = (Value::Integer(now.seconds()), QueueState::default());
-        for priority in ASKED..=EXPIRED {
+        let due = (ASKED..=SLOW).map(|priority| (COUNT_DUE, priority));
+        for (sql, priority) in due.chain([(COUNT_EARLY, CHANGED), (COUNT_EARLY, SLOW)]) {
             // The oldest of each is looked for even when there are enough.
             let room = Value::Integer(MAX_COUNTED.saturating_sub_unsigned(state.due).max(1));
-            let row = self.database().fetch_optional(COUNT_DUE, &[now, room, Value::Integer(priority)]).await?;
+            let row = self.database().fetch_optional(sql, &[now, room, Value::Integer(priority)]).await?;
             let row = row.ok_or(Error::Corrupt { what: "queue" })?;
             state.due = (state.due + row.integer(0)?.unsigned_abs()).min(MAX_COUNTED.unsigned_abs());
             let oldest = row.optional_integer(1)?.map(UnixTime::from_seconds);
@@ -336,6 +360,7 @@ impl Job {
             key: ToolKey::from_columns(row.integer(0)?, row.bytes(1)?)?,
             reason: Reason::parse(&word),
             attempts: u32::try_from(row.integer(4)?).unwrap_or(u32::MAX),
+            lane: if row.integer(5)? == SLOW { Lane::Slow } else { Lane::First },
             due_at: row.integer(2)?,
             word,
             token,

@@ -1,28 +1,34 @@
-//! Workers: they lease jobs and look at tools.
+//! Workers: they lease jobs and verify tools.
+//!
+//! There are two lanes. A first try gives a server a few seconds; one that needs more gets no verdict and is tried again with all the
+//! time of a fetch, on a share of the places. So servers that answer slowly, on purpose or not, delay each other and no other tools.
 //!
 //! Any number of them may run, in any number of processes. A worker that dies leaves leases behind that end by themselves. What became of
 //! a look is written in `writing.rs`, and when the next one is due is decided in `pace.rs`.
 
-use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use futures_util::future::{Fuse, FusedFuture as _};
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt as _, StreamExt as _};
-use tokio::time::MissedTickBehavior;
+use tokio::time::{Instant, MissedTickBehavior};
 use toolcrib_core::clock::Clock;
 use toolcrib_core::evidence::{ChainReads, ConfigRead, Evidence, ToolState};
 use toolcrib_core::judge::Policy;
 
+use super::groups::{Lane, Turns};
 use super::look::{Look, Looks};
 use super::origins::{self, Turn};
-use super::pace::WorkOptions;
+use super::outage::Outage;
+use super::pace::{GRACE, WorkOptions};
 use super::queue::{Job, MAX_LEASE, Queue, Wanted};
 use super::writing::Writer;
 use crate::Error;
 use crate::facts::health::Answer;
-use crate::model::{RegistryId, ToolRow, ToolView};
+use crate::model::{RegistryId, ToolView};
 
 /// Longest look in seconds: two fetches of fifteen seconds each, the chain, and room for a node that is slow.
 const LOOK_SECONDS: u64 = 60;
@@ -30,8 +36,8 @@ const LOOK_SECONDS: u64 = 60;
 /// Longest lease in seconds: a look, and the time to write it down.
 const LEASE_SECONDS: i64 = LOOK_SECONDS as i64 + 60;
 
-/// Different origins in a row that did not answer before it is put down to our own network.
-const OUTAGE_ORIGINS: usize = 8;
+/// Seconds between two deletions of groups whose turns are over.
+const FORGET_SECONDS: i64 = 3_600;
 
 /// What became of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -42,6 +48,8 @@ pub enum Done {
     Kept,
     /// It was put off: the origin was busy, or the chain is not where the index is.
     Postponed,
+    /// The first try ran out of time. There is no verdict; a full try follows.
+    Deferred,
     /// Somebody else has the job now, or the registration changed meanwhile.
     Lost,
 }
@@ -57,6 +65,8 @@ pub struct Round {
     pub kept: usize,
     /// Jobs that were put off.
     pub postponed: usize,
+    /// First tries that ran out of time.
+    pub deferred: usize,
     /// Jobs that were lost to others.
     pub lost: usize,
 }
@@ -67,6 +77,7 @@ impl Round {
             Done::Written => self.written += 1,
             Done::Kept => self.kept += 1,
             Done::Postponed => self.postponed += 1,
+            Done::Deferred => self.deferred += 1,
             Done::Lost => self.lost += 1,
         }
     }
@@ -78,8 +89,57 @@ pub struct Worker<L> {
     looks: L,
     clock: Arc<dyn Clock + Send + Sync>,
     options: WorkOptions,
-    /// The origins that did not answer since one did, as far as they are counted.
-    silent: Mutex<BTreeSet<String>>,
+    outage: Outage,
+    /// Seconds at which groups were deleted last.
+    forgot_at: AtomicI64,
+}
+
+/// Verifications of a worker that are under way.
+#[derive(Debug, Default)]
+struct Running {
+    /// When each first try began that still takes up a place, the oldest first.
+    young: VecDeque<Instant>,
+    first: usize,
+    slow: usize,
+}
+
+impl Running {
+    fn begin(&mut self, job: &Job, now: Instant) {
+        match job.lane {
+            Lane::First => {
+                self.first += 1;
+                self.young.push_back(now);
+            }
+            Lane::Slow => self.slow += 1,
+        }
+    }
+
+    /// A verification of this lane, begun then, is over.
+    fn end(&mut self, lane: Lane, begun: Instant) {
+        match lane {
+            Lane::First => {
+                self.first -= 1;
+                if let Some(at) = self.young.iter().position(|young| *young == begun) {
+                    self.young.remove(at);
+                }
+            }
+            Lane::Slow => self.slow -= 1,
+        }
+    }
+
+    /// Frees the places of first tries that only wait for the network by now, and says when the next one will.
+    fn age(&mut self, now: Instant) -> Option<Instant> {
+        while self.young.front().is_some_and(|begun| *begun + GRACE <= now) {
+            self.young.pop_front();
+        }
+        self.young.front().map(|begun| *begun + GRACE)
+    }
+
+    /// Places that are free in each lane.
+    fn free(&self, options: &WorkOptions) -> (usize, usize) {
+        let first = options.places().saturating_sub(self.young.len()).min(options.open_tries().saturating_sub(self.first));
+        (first, options.slow_places().saturating_sub(self.slow))
+    }
 }
 
 impl<L> std::fmt::Debug for Worker<L> {
@@ -91,24 +151,26 @@ impl<L> std::fmt::Debug for Worker<L> {
 impl<L: Looks> Worker<L> {
     /// A worker on a queue.
     pub fn new(queue: Queue, looks: L, clock: Arc<dyn Clock + Send + Sync>, options: WorkOptions) -> Self {
-        Self { queue, looks, clock, options, silent: Mutex::default() }
+        Self { queue, looks, clock, options, outage: Outage::default(), forgot_at: AtomicI64::new(0) }
     }
 
     /// Works until `shutdown`, then ends what was begun.
     pub async fn run(&self, shutdown: impl Future<Output = ()> + Send) {
-        let most = self.options.at_once.max(1);
+        let most = self.options.places();
         let mut shutdown = std::pin::pin!(shutdown.fuse());
         let mut running = FuturesUnordered::new();
+        let mut places = Running::default();
         // Beside the looks, and never before them: one that is in the middle of writing may hold what leasing waits for.
         let mut leasing = std::pin::pin!(Fuse::terminated());
         let mut tick = tokio::time::interval(self.options.poll);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let (mut is_ending, mut is_tick, mut is_dry) = (false, true, false);
         loop {
-            let free = most.saturating_sub(running.len());
+            let aging = places.age(Instant::now());
+            let (first, slow) = places.free(&self.options);
             // A few places at a time, so that a lease is worth its statements.
-            if !is_ending && leasing.is_terminated() && free > 0 && (is_tick || (!is_dry && free * 4 >= most)) {
-                leasing.set(self.more(free, is_tick).fuse());
+            if !is_ending && leasing.is_terminated() && first + slow > 0 && (is_tick || (!is_dry && first * 4 >= most)) {
+                leasing.set(self.more(first, slow, is_tick).fuse());
                 is_tick = false;
             }
             if is_ending && running.is_empty() && leasing.is_terminated() {
@@ -119,29 +181,48 @@ impl<L: Looks> Worker<L> {
                 jobs = &mut leasing => {
                     // Nothing is due: there is no hurry until the next tick.
                     is_dry = jobs.is_empty();
-                    running.extend(jobs.into_iter().map(|job| self.work(job)));
+                    let now = Instant::now();
+                    jobs.iter().for_each(|job| places.begin(job, now));
+                    running.extend(jobs.into_iter().map(|job| {
+                        let lane = job.lane;
+                        async move {
+                            self.work(job).await;
+                            (lane, now)
+                        }
+                    }));
                 }
-                Some(_) = running.next(), if !running.is_empty() => {}
+                Some((lane, begun)) = running.next(), if !running.is_empty() => places.end(lane, begun),
+                () = tokio::time::sleep_until(aging.unwrap_or_else(Instant::now)), if aging.is_some() => {}
                 _ = tick.tick(), if !is_ending => is_tick = true,
             }
         }
     }
 
     /// Jobs for the free places, and every now and then the end of listings whose time is over.
-    async fn more(&self, free: usize, is_tick: bool) -> Vec<Job> {
-        if is_tick && let Err(error) = self.queue.expire(self.clock.now()).await {
+    async fn more(&self, first: usize, slow: usize, is_tick: bool) -> Vec<Job> {
+        if is_tick && let Err(error) = self.tidy().await {
             tracing::warn!(code = error.code().id(), %error, "listings could not be ended");
         }
-        self.lease(free).await.unwrap_or_else(|error| {
+        self.lease(first, slow).await.unwrap_or_else(|error| {
             tracing::warn!(code = error.code().id(), %error, "no jobs could be leased");
             Vec::new()
         })
     }
 
+    async fn tidy(&self) -> Result<(), Error> {
+        let now = self.clock.now();
+        self.queue.expire(now).await?;
+        if now.seconds() - self.forgot_at.load(Ordering::Relaxed) >= FORGET_SECONDS {
+            self.forgot_at.store(now.seconds(), Ordering::Relaxed);
+            Turns::forget(self.queue.index(), now).await?;
+        }
+        Ok(())
+    }
+
     /// Leases what is due once, and works until it is done.
     pub async fn round(&self) -> Result<Round, Error> {
         self.queue.expire(self.clock.now()).await?;
-        let jobs = self.lease(MAX_LEASE).await?;
+        let jobs = self.lease(MAX_LEASE, MAX_LEASE).await?;
         let mut round = Round { leased: jobs.len(), ..Round::default() };
         let mut outcomes =
             futures_util::stream::iter(jobs.into_iter().map(|job| self.work(job))).buffer_unordered(self.options.at_once.max(1));
@@ -151,15 +232,12 @@ impl<L: Looks> Worker<L> {
         Ok(round)
     }
 
-    async fn lease(&self, count: usize) -> Result<Vec<Job>, Error> {
-        if count == 0 {
-            return Ok(Vec::new());
-        }
+    async fn lease(&self, count: usize, slow: usize) -> Result<Vec<Job>, Error> {
         let registries = self.queue.index().registries().await?;
         let ours: Vec<RegistryId> =
             registries.iter().filter(|registry| self.looks.can_ask(registry.chain)).map(|registry| registry.id).collect();
         let only = (ours.len() < registries.len()).then_some(ours.as_slice());
-        self.queue.lease(Wanted { count, seconds: LEASE_SECONDS, registries: only }, self.clock.now()).await
+        self.queue.lease(Wanted { count, slow, seconds: LEASE_SECONDS, registries: only }, self.clock.now()).await
     }
 
     /// Does a job. What goes wrong is said in the log, and the job comes back when its lease ends.
@@ -195,13 +273,21 @@ impl<L: Looks> Worker<L> {
                 return Ok(Done::Postponed);
             }
         }
-        let look = tokio::time::timeout(Duration::from_secs(LOOK_SECONDS), self.looks.look(view.tool, &view.row)).await;
+        let look = async {
+            match job.lane {
+                Lane::First => self.looks.first_look(view.tool, &view.row, self.options.first_try).await,
+                Lane::Slow => self.looks.look(view.tool, &view.row).await.map(Some),
+            }
+        };
+        let look = tokio::time::timeout(Duration::from_secs(LOOK_SECONDS), look).await;
         if let Some(origin) = &origin {
             origins::leave(self.queue.index(), origin, job, self.options.pause, self.clock.now()).await?;
         }
         match look {
-            Ok(Ok(look)) => {
-                let answer = self.answer(&look, &view.row);
+            Ok(Ok(None)) => self.writer().defer(job, &view).await,
+            Ok(Ok(Some(look))) => {
+                let (index, now) = (self.queue.index(), self.clock.now());
+                let answer = self.outage.answer(&look, &view.row, index, &self.looks, now).await;
                 self.writer().write(job, &view, &look, answer).await
             }
             Ok(Err(error @ Error::Chain(_))) => {
@@ -226,24 +312,5 @@ impl<L: Looks> Worker<L> {
         let config = vec![ConfigRead { block, state: ToolState::Deregistered }];
         evidence.chain = Some(ChainReads { registry_code_hash: None, config, predicate: None, registration: None });
         Look::judged(evidence, &Policy::default())
-    }
-
-    /// What a look says about the server, unless everything says that it is our own network.
-    fn answer(&self, look: &Look, row: &ToolRow) -> Answer {
-        let answer = Answer::of(look.evidence.manifest.as_ref());
-        let mut silent = self.silent.lock().unwrap_or_else(PoisonError::into_inner);
-        match answer {
-            Answer::After(_) => silent.clear(),
-            Answer::None => {
-                if silent.len() < OUTAGE_ORIGINS {
-                    silent.extend(origins::origin_of(&row.metadata_uri));
-                }
-                if silent.len() >= OUTAGE_ORIGINS {
-                    return Answer::NotAsked;
-                }
-            }
-            Answer::NotAsked => {}
-        }
-        answer
     }
 }

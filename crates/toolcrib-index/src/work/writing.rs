@@ -13,6 +13,8 @@ use toolcrib_core::evidence::{Evidence, ToolState};
 use toolcrib_core::judge;
 use toolcrib_store::database::{Transaction, Value};
 
+use super::groups::{Groups, Lane, Turns};
+use super::jobs_table::SLOW;
 use super::kept::{self, Kept, NEVER, VerdictChange, Watch};
 use super::look::Look;
 use super::pace::WorkOptions;
@@ -58,7 +60,8 @@ impl Writer<'_> {
         let row = &view.row;
         if row.is_active() && !is_same_registration(row, &look.evidence) {
             // The node is ahead of the follower, or behind it. The follower says when there is something new.
-            self.end_unknown(job, view, None, self.options.while_behind(job.attempts)).await?;
+            let pause = self.options.while_behind(job.attempts);
+            self.end_unknown(job, view, None, pause, job.reason.again().priority()).await?;
             return Ok(Done::Postponed);
         }
         let mut watch = self.queue.index().watch(job.key).await?.unwrap_or_default();
@@ -66,7 +69,8 @@ impl Writer<'_> {
         let is_unknown = matches!(look.report.verdict, judge::Verdict::Unknown | judge::Verdict::Partial);
         if let Some(known) = view.listing.as_ref().filter(|known| is_unknown && is_about(known, row, &watch)) {
             let listing = freshened(known, look, row, &watch);
-            return self.end_unknown(job, view, Some((&watch, &listing)), self.options.after_unknown(job.attempts)).await;
+            let pause = self.options.after_unknown(job.attempts);
+            return self.end_unknown(job, view, Some((&watch, &listing)), pause, WorkOptions::priority_again(job)).await;
         }
         let finding = self.derive(job, view, look, watch, answer).await?;
         retry(|| self.try_write(job, row, &finding)).await
@@ -139,7 +143,32 @@ impl Writer<'_> {
 
     /// The chain could not be asked, or nothing came back in time.
     pub(super) async fn back_off(&self, job: &Job, view: &ToolView) -> Result<Done, Error> {
-        self.end_unknown(job, view, None, self.options.after_unknown(job.attempts)).await
+        self.end_unknown(job, view, None, self.options.after_unknown(job.attempts), WorkOptions::priority_again(job)).await
+    }
+
+    /// Moves a job to the slow lane after a first try that ran out of time. No verdict, no health: nothing is known yet.
+    pub(super) async fn defer(&self, job: &Job, view: &ToolView) -> Result<Done, Error> {
+        let groups = Groups::of(view.row.creator.as_slice(), &view.row.metadata_uri);
+        retry(|| async {
+            let now = self.clock.now();
+            let mut transaction = self.queue.index().database().begin().await?;
+            // Groups before jobs, as the intake does.
+            let mut turns = Turns::read(&mut transaction, std::iter::once(groups)).await?;
+            turns.is_slow(groups, now);
+            // Not before its origin may be asked again.
+            let soonest = now.plus(self.options.pause + 1);
+            let due_at = turns.take(groups, Lane::Slow, soonest, now);
+            turns.write(&mut transaction).await?;
+            let early = due_at.since(soonest);
+            let next = Next { due_at, early, priority: SLOW, reason: job.reason, attempts: job.attempts };
+            if !Queue::complete(&mut transaction, job, Some(next)).await? {
+                transaction.rollback().await?;
+                return Ok(Done::Lost);
+            }
+            transaction.commit().await?;
+            Ok(Done::Deferred)
+        })
+        .await
     }
 
     /// Ends a job that told nothing. What is known stays, and its time goes on; `freshened` is what was learnt all the same.
@@ -149,9 +178,11 @@ impl Writer<'_> {
         view: &ToolView,
         freshened: Option<(&Watch, &Listing)>,
         pause: i64,
+        priority: i64,
     ) -> Result<Done, Error> {
         let due_at = self.clock.now().plus(pause);
-        let next = Next { due_at, reason: job.reason.again(), attempts: job.attempts.saturating_add(1) };
+        let attempts = job.attempts.saturating_add(1);
+        let next = Next { due_at, early: 0, priority, reason: job.reason.again(), attempts };
         let kinds = freshened.map_or_else(Kinds::default, |(_, after)| changed(view.listing.as_ref(), after));
         retry(|| async {
             let id = job.key.id_bytes();

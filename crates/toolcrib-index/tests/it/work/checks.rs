@@ -118,7 +118,7 @@ async fn drift_is_seen_and_so_is_its_repair() {
         // Somebody thinks that it is no longer what it was.
         assert_eq!(stage.work(&world).await.leased, 0);
         stage.queue.suspect(stage.key(id), stage.clock.now()).await.expect("told");
-        let wanted = Wanted { count: 9, seconds: 60, registries: None };
+        let wanted = Wanted { count: 9, slow: 0, seconds: 60, registries: None };
         let jobs = stage.queue.lease(wanted, stage.clock.now()).await.expect("jobs");
         assert_eq!(jobs.iter().map(|job| job.reason).collect::<Vec<_>>(), [Reason::DriftSuspect]);
     }

@@ -20,7 +20,7 @@ use crate::support::NOW;
 const COUNT: &str = "SELECT COUNT(*) FROM index_job";
 const CURSOR: &str = "SELECT cursor FROM index_intake";
 const BOTH: &str = "SELECT cursor, (SELECT COUNT(*) FROM index_job) FROM index_intake";
-const EVERYTHING: Wanted<'_> = Wanted { count: 64, seconds: 120, registries: None };
+const EVERYTHING: Wanted<'_> = Wanted { count: 64, slow: 0, seconds: 120, registries: None };
 
 async fn number(index: &Index, sql: &'static str) -> i64 {
     index.database().fetch_optional(sql, &[]).await.expect("read").expect("a row").integer(0).expect("a number")

@@ -2,6 +2,7 @@
 
 mod checks;
 mod facts;
+mod fairness;
 mod hostile;
 mod intake;
 mod leases;

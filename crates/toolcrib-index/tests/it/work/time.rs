@@ -127,6 +127,9 @@ async fn whoever_asks_goes_first_and_those_who_are_listed_are_not_forgotten() {
     for stage in world.stages().await {
         let keys = super::scripted::fill(&stage.index, 40).await;
         assert_eq!(stage.queue.intake(NOW).await.expect("taken in"), 40);
+        // As if each had a creator of its own.
+        let apart = "UPDATE index_job SET due_at = due_at - early, early = 0";
+        stage.index.database().execute(apart, &[]).await.expect("apart");
         let mark = "UPDATE index_job SET reason = 'expired', priority = 3 WHERE registry = $1 AND tool = $2";
         for key in &keys[..8] {
             let id = key.id_bytes();
@@ -140,7 +143,7 @@ async fn whoever_asks_goes_first_and_those_who_are_listed_are_not_forgotten() {
         let state = stage.index.queue_state(NOW).await.expect("a state");
         assert_eq!((state.due, state.leased, state.oldest_due), (40, 0, Some(NOW)));
 
-        let jobs = stage.queue.lease(Wanted { count: 8, seconds: 60, registries: None }, NOW).await.expect("jobs");
+        let jobs = stage.queue.lease(Wanted { count: 8, slow: 0, seconds: 60, registries: None }, NOW).await.expect("jobs");
         assert_eq!(jobs.len(), 8);
         assert_eq!(jobs.iter().filter(|job| job.reason == Reason::Expired).count(), 2, "a quarter is theirs");
         assert!(jobs.iter().any(|job| job.key == keys[37] && job.reason == Reason::Requested));
@@ -151,12 +154,12 @@ async fn whoever_asks_goes_first_and_those_who_are_listed_are_not_forgotten() {
         let values = [Value::Integer(keys[20].registry.0), Value::Bytes(&id)];
         stage.index.database().execute(later, &values).await.expect("a word of a later program");
         let only = [toolcrib_index::model::RegistryId(77)];
-        let others = Wanted { count: 8, seconds: 60, registries: Some(&only) };
+        let others = Wanted { count: 8, slow: 0, seconds: 60, registries: Some(&only) };
         assert!(stage.queue.lease(others, NOW).await.expect("none").is_empty(), "of another registry");
         // All of them, once each; then nothing until the leases end.
         let mut all: Vec<_> = jobs.iter().map(|job| job.key).collect();
         loop {
-            let more = stage.queue.lease(Wanted { count: 7, seconds: 60, registries: None }, NOW).await.expect("jobs");
+            let more = stage.queue.lease(Wanted { count: 7, slow: 0, seconds: 60, registries: None }, NOW).await.expect("jobs");
             if more.is_empty() {
                 break;
             }
@@ -165,7 +168,7 @@ async fn whoever_asks_goes_first_and_those_who_are_listed_are_not_forgotten() {
         all.sort();
         assert_eq!(all, keys);
         let later = NOW.plus(61);
-        let wanted = Wanted { count: 64, seconds: 60, registries: None };
+        let wanted = Wanted { count: 64, slow: 0, seconds: 60, registries: None };
         let back = stage.queue.lease(wanted, later).await.expect("jobs");
         assert_eq!(back.len(), 39, "the leases of a dead worker come back");
         let last = stage.queue.lease(wanted, later).await.expect("jobs");
@@ -198,5 +201,43 @@ async fn when_nobody_answers_it_is_our_own_network() {
             counted += stage.listing(*id).await.health.looks - 1;
         }
         assert_eq!(counted, 7, "from the eighth origin on it says nothing about them");
+    }
+}
+
+/// Registers tools whose servers are gone, each on a site and a network of its own.
+async fn dead(world: &World, count: usize) -> Vec<alloy_primitives::U256> {
+    let mut ids = Vec::new();
+    for number in 0..count {
+        let (host, address) = (format!("dead{number}.example"), format!("5.200.{number}.1"));
+        world.net.recorder.host(&host, &[&address]);
+        world.net.recorder.fail(&address, std::io::ErrorKind::ConnectionRefused);
+        ids.push(world.register(1, &uri(&host), alloy_primitives::B256::repeat_byte(9), None).await);
+    }
+    ids
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn dead_origins_are_not_taken_for_an_outage_of_ours() {
+    const DEAD: usize = 24;
+    let world = World::start().await;
+    let (honest, server) = world.tool("honest.example", |_| {}).await;
+    let ids = dead(&world, DEAD).await;
+    for stage in world.stages().await {
+        stage.follow(&world, honest).await;
+        assert_eq!(stage.work(&world).await.written, 1);
+        for id in &ids {
+            stage.follow(&world, *id).await;
+        }
+        // One worker that sees nothing but dead servers for a long time.
+        stage.clock.advance(600);
+        let asked = server.requests().len();
+        let round = stage.work(&world).await;
+        assert_eq!(round.written, DEAD, "{round:?}");
+        for id in &ids {
+            let health = stage.listing(*id).await.health;
+            assert_eq!((health.looks, health.answered), (1, 0), "{id}: its silence counts, however many others are silent");
+        }
+        assert_eq!(server.requests().len() - asked, 1, "one probe of a server that is known for long");
+        stage.clock.advance(-600);
     }
 }

@@ -1,0 +1,153 @@
+//! Whose network is at fault when servers do not answer: theirs or ours.
+//!
+//! A verification that our own network spoilt must not count against a server. Servers that do not answer prove nothing about our
+//! network, though: anybody can register many dead ones. So silence only raises the question, and servers that have been listed for long
+//! answer it: while one of them can be reached, the silent ones are to blame.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
+use tokio::sync::Mutex;
+use toolcrib_core::clock::UnixTime;
+use toolcrib_store::database::Value;
+
+use super::look::{Look, Looks};
+use super::site::{network_of, site_of};
+use crate::facts::health::Answer;
+use crate::model::{ToolKey, ToolRow};
+use crate::{Error, Index};
+
+/// Sites in a row that did not answer before our own network is suspected.
+const SILENT_SITES: usize = 8;
+
+/// Networks that they are in: the outage of one hosting provider is not ours.
+const SILENT_NETWORKS: usize = 4;
+
+/// An answer of any server within so many seconds shows that our network works.
+const RECENT_SECONDS: i64 = 30;
+
+/// Seconds for which an outcome of probing holds, so that an outage costs few requests.
+const PROBE_SECONDS: i64 = 30;
+
+/// The longest time of one probe.
+const PROBE_TIME: Duration = Duration::from_secs(3);
+
+/// Servers that are probed, each of another site and another creator.
+const PROBES: usize = 8;
+
+/// Tools among which they are chosen. Those that were registered first: age is what an attacker cannot buy.
+const CANDIDATES: i64 = 200;
+
+const OLDEST: &str = "SELECT registry, tool, creator, uri FROM index_tool WHERE listed ORDER BY registered_at LIMIT $1";
+
+/// What a worker knows about the network that it is in.
+#[derive(Debug, Default)]
+pub(super) struct Outage(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    /// Sites that did not answer since one did, with their networks, as far as they are counted.
+    silent: BTreeMap<String, Option<String>>,
+    answered_at: Option<UnixTime>,
+    /// When the network was probed, and whether it was down.
+    probed: Option<(UnixTime, bool)>,
+}
+
+impl Outage {
+    /// What a verification says about the server; nothing while our own network is down.
+    pub(super) async fn answer<L: Looks>(&self, look: &Look, row: &ToolRow, index: &Index, looks: &L, now: UnixTime) -> Answer {
+        let answer = Answer::of(look.evidence.manifest.as_ref());
+        if answer == Answer::NotAsked {
+            return answer;
+        }
+        // Held while probing, so that those who finish meanwhile do not probe as well.
+        let mut state = self.0.lock().await;
+        if answer != Answer::None {
+            *state = State { answered_at: Some(now), ..State::default() };
+            return answer;
+        }
+        let network = look.evidence.manifest.as_ref().and_then(|exchange| exchange.addresses.first()).map(|ip| network_of(*ip));
+        if state.silent.len() < SILENT_SITES.max(SILENT_NETWORKS) * 2 {
+            state.silent.extend(site_of(&row.metadata_uri).map(|site| (site, network)));
+        }
+        if !state.is_suspicious(now) {
+            return answer;
+        }
+        let is_down = match state.probed {
+            Some((at, is_down)) if (0..PROBE_SECONDS).contains(&now.since(at)) => is_down,
+            _ => {
+                let is_down = !reaches_any(index, looks).await;
+                tracing::info!(is_down, sites = state.silent.len(), "many servers are silent; probed the network");
+                state.probed = Some((now, is_down));
+                is_down
+            }
+        };
+        if is_down { Answer::NotAsked } else { answer }
+    }
+}
+
+impl State {
+    fn is_suspicious(&self, now: UnixTime) -> bool {
+        let networks: BTreeSet<&String> = self.silent.values().flatten().collect();
+        let is_recent = self.answered_at.is_some_and(|at| (0..=RECENT_SECONDS).contains(&now.since(at)));
+        self.silent.len() >= SILENT_SITES && networks.len() >= SILENT_NETWORKS && !is_recent
+    }
+}
+
+/// Whether one of the servers answers that have been listed longest.
+async fn reaches_any<L: Looks>(index: &Index, looks: &L) -> bool {
+    let known = match probes(index, looks).await {
+        Ok(known) => known,
+        Err(error) => {
+            tracing::warn!(code = error.code().id(), %error, "no servers to probe could be read");
+            return false;
+        }
+    };
+    let mut probes: FuturesUnordered<_> = known.iter().map(|(uri, chain)| looks.reaches(uri, *chain, PROBE_TIME)).collect();
+    while let Some(is_reached) = probes.next().await {
+        if is_reached {
+            return true;
+        }
+    }
+    false
+}
+
+/// The servers to probe, with the chains of their tools.
+async fn probes<L: Looks>(index: &Index, looks: &L) -> Result<Vec<(String, u64)>, Error> {
+    let (mut owners, mut known) = (BTreeSet::new(), Vec::new());
+    for row in index.database().fetch(OLDEST, &[Value::Integer(CANDIDATES)]).await? {
+        let chain = index.reference(ToolKey::from_columns(row.integer(0)?, row.bytes(1)?)?).await?.chain;
+        let (creator, uri) = (row.bytes(2)?.to_vec(), row.text(3)?);
+        let Some(site) = site_of(uri) else { continue };
+        let is_new = !owners.contains(&creator) && !owners.contains(site.as_bytes());
+        if known.len() < PROBES && is_new && looks.can_ask(chain) {
+            owners.extend([creator, site.into_bytes()]);
+            known.push((uri.to_owned(), chain));
+        }
+    }
+    Ok(known)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: UnixTime = UnixTime::from_seconds(1_800_000_000);
+
+    #[test]
+    fn silence_of_many_owners_and_networks_is_suspicious() {
+        let silent = |sites: usize, networks: usize| State {
+            silent: (0..sites).map(|n| (format!("s{n}.example"), Some(format!("5.5.{}.0/24", n % networks)))).collect(),
+            ..State::default()
+        };
+        assert!(silent(8, 4).is_suspicious(NOW));
+        assert!(!silent(7, 7).is_suspicious(NOW));
+        assert!(!silent(20, 3).is_suspicious(NOW), "one provider");
+        let recent = |seconds: i64| State { answered_at: Some(NOW.plus(-seconds)), ..silent(8, 8) };
+        assert!(!recent(RECENT_SECONDS).is_suspicious(NOW));
+        assert!(recent(RECENT_SECONDS + 1).is_suspicious(NOW));
+        assert!(recent(-5).is_suspicious(NOW), "a clock that was set back proves nothing");
+    }
+}
