@@ -10,6 +10,7 @@ use axum::middleware::from_fn_with_state;
 use tokio::sync::{Mutex, Semaphore, watch};
 use tokio::time::Instant;
 use toolcrib_core::clock::{Clock, UnixTime};
+use toolcrib_fetch::{Concurrency, Untrusted};
 use toolcrib_http::{BodyBudget, Quota};
 use toolcrib_index::search::{Search, SearchPage, SearchQuery};
 use toolcrib_index::work::Queue;
@@ -21,6 +22,7 @@ use tower_http::compression::predicate::{NotForContentType, Predicate as _, Size
 
 use crate::cache::Cache;
 use crate::front;
+use crate::images::{Images, MAX_FETCHES};
 use crate::keys::Keys;
 use crate::limits::Limiter;
 use crate::metrics::Metrics;
@@ -52,6 +54,7 @@ pub(crate) struct App {
     pub(crate) keys: Keys,
     pub(crate) options: Options,
     pub(crate) cache: Cache,
+    pub(crate) images: Images,
     pub(crate) limiter: Limiter,
     pub(crate) metrics: Metrics,
     pub(crate) streams: Arc<Quota>,
@@ -101,6 +104,7 @@ pub struct Builder {
     clock: Arc<dyn Clock + Send + Sync>,
     queue: Queue,
     options: Options,
+    client: Option<Untrusted>,
     mcp: Option<Router>,
 }
 
@@ -111,6 +115,9 @@ impl fmt::Debug for Builder {
 }
 
 impl Directory {
+    /// Fetches of images at the same time, in all and from one host: a slow host must not take every place.
+    pub const IMAGE_FETCHES: Concurrency = Concurrency { total: MAX_FETCHES, host: 2 };
+
     /// Begins a directory over an index and its search. `queue` takes requests for another look; `chains` are those that can be asked
     /// about payments and access.
     pub fn builder(
@@ -120,7 +127,7 @@ impl Directory {
         chains: Chains,
         clock: impl Clock + Send + Sync + 'static,
     ) -> Builder {
-        Builder { index, search, chains, clock: Arc::new(clock), queue, options: Options::default(), mcp: None }
+        Builder { index, search, chains, clock: Arc::new(clock), queue, options: Options::default(), client: None, mcp: None }
     }
 
     /// The same directory with its tools for models at `/mcp`, as [`mcp::router`] makes them.
@@ -182,6 +189,13 @@ impl Builder {
         self
     }
 
+    /// Fetches images of tools with this client; it should allow [`Directory::IMAGE_FETCHES`]. Without one there are placeholders.
+    #[must_use]
+    pub fn images(mut self, client: Untrusted) -> Self {
+        self.client = Some(client);
+        self
+    }
+
     /// What answers at `/mcp`.
     #[must_use]
     pub fn mount_mcp(mut self, mcp: Router) -> Self {
@@ -193,6 +207,7 @@ impl Builder {
     pub async fn build(self) -> Result<Directory, toolcrib_index::Error> {
         let keys = Keys::open(self.index.database().clone()).await?;
         let cache = Cache::new(self.options.cache_bytes);
+        let images = Images::new(self.client, self.options.image_cache_bytes);
         let app = App {
             index: self.index,
             search: self.search,
@@ -202,6 +217,7 @@ impl Builder {
             keys,
             options: self.options,
             cache,
+            images,
             limiter: Limiter::new(),
             metrics: Metrics::default(),
             streams: Quota::new(MAX_STREAMS, MAX_STREAMS_PER_NETWORK),

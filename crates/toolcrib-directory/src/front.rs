@@ -97,7 +97,7 @@ pub(crate) async fn front(State(app): State<Arc<App>>, mut request: Request, nex
                 level = counted;
                 let mut response = refusal.into_response();
                 // What browsers and monitors show is asked for as they can give it.
-                if response.status() == StatusCode::UNAUTHORIZED && matches!(route, Route::Page | Route::Metrics) {
+                if response.status() == StatusCode::UNAUTHORIZED && matches!(route, Route::Page | Route::Image | Route::Metrics) {
                     response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static(CHALLENGE));
                 }
                 return response;
@@ -167,7 +167,7 @@ async fn admit(
     let mut caller = Caller { key: None, address };
     // Those who look after the directory, and what pages are made of, count for nobody.
     let is_closed = app.options.auth == Auth::Required;
-    if route == Route::Other || (route == Route::Metrics && !is_closed) {
+    if route == Route::Other || (matches!(route, Route::Metrics | Route::Image) && !is_closed) {
         return Ok((caller, None));
     }
     if let Some(key) = given {
@@ -183,8 +183,8 @@ async fn admit(
         }
         return Err(too_often(Class::Read, app.options.key_reads, level));
     }
-    // Keys are limited where they are issued.
-    if route == Route::Keys { Ok((caller, None)) } else { count(app, caller, route) }
+    // Keys are limited where they are issued, images where they are fetched.
+    if matches!(route, Route::Keys | Route::Image) { Ok((caller, None)) } else { count(app, caller, route) }
 }
 
 /// Counts a request of somebody who is let in. What MCP sends is mostly questions.
@@ -306,7 +306,7 @@ fn respond(entry: &Entry, is_head: bool, known: Option<&HeaderValue>) -> Respons
 }
 
 /// Whether a list of tags has this one. Weak ones are compared by their text (RFC 9110 §13.1.2).
-fn matches(known: &HeaderValue, etag: &HeaderValue) -> bool {
+pub(crate) fn matches(known: &HeaderValue, etag: &HeaderValue) -> bool {
     let (Ok(known), Ok(etag)) = (known.to_str(), etag.to_str()) else { return false };
     known.split(',').map(str::trim).any(|tag| tag == "*" || tag.strip_prefix("W/").unwrap_or(tag) == etag)
 }

@@ -6,6 +6,7 @@ mod api;
 mod cache;
 mod directory;
 mod front;
+mod images;
 mod inert;
 pub mod keys;
 mod limits;

@@ -46,6 +46,8 @@ pub(crate) enum Who {
     Nobody(Class),
     /// An origin that is to be looked at.
     Origin(u64),
+    /// A host that an image is to be fetched from.
+    ImageHost(u64),
     /// All who ask for keys.
     Issuance,
 }
@@ -56,6 +58,7 @@ pub(crate) enum Class {
     Read,
     Write,
     Key,
+    Image,
 }
 
 impl Class {
@@ -64,6 +67,7 @@ impl Class {
             Self::Read => "read",
             Self::Write => "write",
             Self::Key => "keys",
+            Self::Image => "images",
         }
     }
 }

@@ -23,6 +23,10 @@ pub(crate) struct Metrics {
     refused: Mutex<BTreeMap<&'static str, u64>>,
     pub(crate) hits: AtomicU64,
     pub(crate) misses: AtomicU64,
+    pub(crate) image_hits: AtomicU64,
+    pub(crate) image_misses: AtomicU64,
+    pub(crate) images_failed: AtomicU64,
+    pub(crate) images_limited: AtomicU64,
     pub(crate) streams: AtomicI64,
     pub(crate) poll_failures: AtomicU64,
     pub(crate) keys_issued: AtomicU64,
@@ -56,13 +60,14 @@ pub(crate) enum Route {
     Export,
     Api,
     Page,
+    Image,
     Mcp,
     Metrics,
     Other,
 }
 
 impl Route {
-    const ALL: [Self; 14] = [
+    const ALL: [Self; 15] = [
         Self::List,
         Self::Search,
         Self::Tool,
@@ -74,6 +79,7 @@ impl Route {
         Self::Export,
         Self::Api,
         Self::Page,
+        Self::Image,
         Self::Mcp,
         Self::Metrics,
         Self::Other,
@@ -92,6 +98,7 @@ impl Route {
             Self::Export => "export",
             Self::Api => "api",
             Self::Page => "page",
+            Self::Image => "image",
             Self::Mcp => "mcp",
             Self::Metrics => "metrics",
             Self::Other => "other",
@@ -120,6 +127,7 @@ impl Route {
             "/" => Self::Page,
             "/metrics" => Self::Metrics,
             _ if path.starts_with("/tools/") => Self::Page,
+            _ if path.starts_with("/images/") => Self::Image,
             _ if path == "/mcp" || path.starts_with("/mcp/") => Self::Mcp,
             _ => Self::Other,
         }
@@ -192,6 +200,10 @@ impl Metrics {
         for (name, help, count) in [
             ("cache_hits_total", "Answers that were kept.", load(&self.hits)),
             ("cache_misses_total", "Answers that had to be made.", load(&self.misses)),
+            ("image_hits_total", "Images that were kept, failures included.", load(&self.image_hits)),
+            ("image_misses_total", "Images that were not kept.", load(&self.image_misses)),
+            ("images_failed_total", "Images that could not be fetched, or are not served.", load(&self.images_failed)),
+            ("images_limited_total", "Images that a limit kept from being fetched.", load(&self.images_limited)),
             ("poll_failures_total", "Looks at the change feed that failed.", load(&self.poll_failures)),
             ("keys_issued_total", "Keys that were given out.", load(&self.keys_issued)),
             ("looks_asked_total", "Verifications that were asked for.", load(&self.looks_asked)),

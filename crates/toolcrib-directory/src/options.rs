@@ -34,7 +34,13 @@ pub struct Options {
     pub cache_bytes: u64,
     /// Milliseconds between two looks at the change feed: how old an answer from the cache can be.
     pub poll_millis: u64,
-    /// Where `ipfs://` pictures are fetched by browsers, such as `https://ipfs.example/ipfs/`. `None`: they are not shown.
+    /// Fetches of images that visitors of one address cause. Images that are kept do not count.
+    pub images_per_address: Rate,
+    /// Fetches of images from one host, for all visitors.
+    pub images_per_host: Rate,
+    /// Bytes of images that are kept, at least 4 MiB.
+    pub image_cache_bytes: u64,
+    /// Where the directory fetches `ipfs://` images, such as `https://ipfs.example/ipfs/`. `None`: there is a placeholder.
     pub ipfs_gateway: Option<String>,
     /// What stands at the top of pages.
     pub title: String,
@@ -58,6 +64,9 @@ const KEY_SECONDS: i64 = 7 * 86_400;
 /// Answers take some kilobytes each, so this keeps the front of most lists and several thousand tools.
 const CACHE_BYTES: u64 = 64 * 1024 * 1024;
 
+/// Images of some thousand tools, at some tens of kilobytes each.
+const IMAGE_CACHE_BYTES: u64 = 64 * 1024 * 1024;
+
 /// Nobody notices a quarter of a second, and four small reads a second cost nothing.
 const POLL_MILLIS: u64 = 250;
 
@@ -79,6 +88,11 @@ impl Default for Options {
             address_header: None,
             cache_bytes: CACHE_BYTES,
             poll_millis: POLL_MILLIS,
+            // A visitor who leafs through pages of twenty tools stays below; the burst is sixty.
+            images_per_address: Rate::per_hour(1_200),
+            // A platform with many tools has as many icons, each fetched once in six hours.
+            images_per_host: Rate::per_hour(600),
+            image_cache_bytes: IMAGE_CACHE_BYTES,
             ipfs_gateway: None,
             title: "Toolcrib".to_owned(),
             serves_metrics: true,

@@ -74,6 +74,7 @@ pub(crate) fn metrics_page(app: &App) -> String {
         ("shown_change", "The last change that answers show.", number(app.cache.last())),
         ("search_change", "The last change that search knows.", number(app.search.cursor())),
         ("cache_bytes", "Bytes of answers that are kept.", app.cache.weight()),
+        ("image_cache_bytes", "Bytes of images that are kept.", app.images.weight()),
         ("limit_buckets", "Callers that limits are counted for.", app.limiter.len() as u64),
     ];
     gauges.extend(app.metrics.queue_gauges(app.now()));

@@ -1,7 +1,7 @@
 //! Pages for people: a search page and a page for each tool. They need no script and carry none.
 //!
 //! All text of strangers goes through maud, which escapes it, and through `escape_for_display`, which takes away what is not seen. Links
-//! go to `https` alone and tell nobody where they were followed from. Pictures are those that core allows, or a placeholder.
+//! go to `https` alone and tell nobody where they were followed from. Images come from `images.rs`, or there is a placeholder.
 
 use std::sync::Arc;
 
@@ -12,13 +12,14 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
 use maud::{DOCTYPE, Markup, html};
 use toolcrib_core::text::escape_for_display;
-use toolcrib_core::url::image::{ImageKind, ImageUri, LinkKind};
+use toolcrib_core::url::image::LinkKind;
 use toolcrib_core::url::{HttpsUrl, display_host};
 
 use crate::answer::{Answer, Refusal, body, fresh_for};
 use crate::api::reads;
 use crate::api::tools::FRESH;
 use crate::directory::App;
+use crate::images;
 use crate::options::Options;
 
 mod search;
@@ -26,14 +27,15 @@ mod tool;
 
 const STYLE: &str = include_str!("style.css");
 
-/// Nothing runs, nothing is framed, styles come from here, pictures from where core lets them.
-const POLICY: &str = "default-src 'none'; style-src 'self'; img-src 'self' https: data:; form-action 'self'; base-uri 'none'; \
+/// Nothing runs, nothing is framed, and everything that loads comes from here: no author learns who reads a page.
+const POLICY: &str = "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; \
                       frame-ancestors 'none'";
 
 pub(crate) fn routes() -> Router<Arc<App>> {
     Router::new()
         .route("/", reads(get(search::page)))
         .route("/tools/{registry_chain}/{registry_addr}/{tool_id}", reads(get(tool::page)))
+        .route("/images/{registry_chain}/{registry_addr}/{tool_id}/{which}", reads(get(images::image)))
         .route("/style.css", reads(get(style)))
 }
 
@@ -112,22 +114,12 @@ fn link(url: &str) -> Markup {
     }
 }
 
-/// An icon of a stranger, or a placeholder with the first letter of a name.
-fn icon(options: &Options, url: Option<&str>, name: &str) -> Markup {
-    let source = url.and_then(|url| match ImageUri::classify(url) {
-        ImageKind::Https(_) | ImageKind::DataImage(_) => Some(url.to_owned()),
-        ImageKind::Ipfs => {
-            let gateway = options.ipfs_gateway.as_ref()?;
-            Some(format!("{gateway}{}", url.get("ipfs://".len()..)?))
-        }
-        _ => None,
-    });
+/// The icon of a tool, as the directory serves it, or the first letter of its name.
+fn icon(source: Option<&str>, name: &str) -> Markup {
     let letter =
         name.chars().find(|c| c.is_alphanumeric()).map(|c| c.to_uppercase().to_string()).unwrap_or_else(|| "?".to_owned());
     match source {
-        Some(source) => {
-            html! { img.icon src=(source) alt="" referrerpolicy="no-referrer" loading="lazy" width="48" height="48"; }
-        }
+        Some(source) => html! { img.icon src=(source) alt="" loading="lazy" width="48" height="48"; },
         None => html! { span.icon aria-hidden="true" { (letter) } },
     }
 }

@@ -49,26 +49,26 @@ async fn content(app: &App, uri: &Uri) -> Result<Markup, Refusal> {
         }
         div.columns {
             @if let Some(facets) = &results.facets { (sidebar(facets, uri)) }
-            section.results { (found(app, &results, uri)) }
+            section.results { (found(&results, uri)) }
         }
     })
 }
 
-fn found(app: &App, results: &SearchResults, uri: &Uri) -> Markup {
+fn found(results: &SearchResults, uri: &Uri) -> Markup {
     html! {
         @if results.results.is_empty() { p { "Nothing fits." } }
         @if let Some(total) = results.total { @if total > 0 { p.quiet { (total) " in all" } } }
         @if results.partial { p.notice { "Not every candidate was looked at." } }
-        ol.tools { @for found in &results.results { li { (card(app, found)) } } }
+        ol.tools { @for found in &results.results { li { (card(found)) } } }
         @if let Some(next) = &results.next { p { a.more href=(with(uri, "cursor", Some(next))) { "More" } } }
     }
 }
 
-fn card(app: &App, found: &Found) -> Markup {
+fn card(found: &Found) -> Markup {
     let is_listed = found.standing.verified && found.standing.conformant;
     html! {
         article.card {
-            (icon(&app.options, found.image_url.as_deref(), &found.display_name))
+            (icon(found.image_url.as_deref(), &found.display_name))
             div {
                 h2 { a href=(address(&found.registry_chain, &found.registry_addr, &found.tool_id)) { (shown(&found.display_name)) } }
                 p.badges {

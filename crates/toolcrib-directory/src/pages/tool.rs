@@ -37,7 +37,7 @@ async fn content(app: &App, uri: &Uri) -> Result<(String, Markup), Refusal> {
     let tool = everything(app, &view).await?;
     let (history, _) = events(app, view.row.key, None, MAX_EVENTS).await?;
     let content = html! {
-        (head(app, &tool))
+        (head(&tool))
         (checks(&tool))
         @if !tool.item.standing.warnings.is_empty() {
             section.warnings {
@@ -54,12 +54,12 @@ async fn content(app: &App, uri: &Uri) -> Result<(String, Markup), Refusal> {
     Ok((tool.display_name.clone(), content))
 }
 
-fn head(app: &App, tool: &Tool) -> Markup {
+fn head(tool: &Tool) -> Markup {
     let standing = &tool.item.standing;
     let is_listed = standing.verified && standing.conformant;
     html! {
         section.head {
-            (icon(&app.options, tool.image_url.as_deref(), &tool.display_name))
+            (icon(tool.image_url.as_deref(), &tool.display_name))
             div {
                 h1 { (shown(&tool.display_name)) }
                 p.badges {

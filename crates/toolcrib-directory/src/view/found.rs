@@ -13,6 +13,7 @@ use super::standing::Standing;
 use super::tool::Registration;
 use super::usage::{PaymentView, Usage};
 use super::{display_name, manifest, short};
+use crate::images::{self, Which};
 
 /// A tool that was found.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -43,10 +44,10 @@ pub(crate) struct Found {
     pub(crate) payment_stats: Option<PaymentView>,
     /// When it was registered.
     pub(crate) created_at: String,
-    /// Its icon.
+    /// Its icon, as a path on this directory: it is fetched here, so that its server learns nothing about who shows it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) image_url: Option<String>,
-    /// Its large picture.
+    /// Its large image, likewise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) featured_image_url: Option<String>,
     /// What it costs.
@@ -84,8 +85,8 @@ impl Found {
             endpoint_domain: registration.endpoint_domain.unwrap_or_default(),
             payment_stats: stats.map(PaymentView::from),
             created_at: registration.created_at,
-            image_url: manifest.and_then(|manifest| manifest.image.clone()),
-            featured_image_url: manifest.and_then(|manifest| manifest.featured_image.clone()),
+            image_url: images::address(view, Which::Icon),
+            featured_image_url: images::address(view, Which::Featured),
             pricing_recipients: is_whole.then(|| prices(view)),
             access: Access::of(view).filter(|_| is_whole),
             standing: Standing::of(view),

@@ -11,6 +11,7 @@ use super::price::{PricingRecipient, prices};
 use super::standing::{Standing, Warning};
 use super::usage::Usage;
 use super::{current, display_name, domain, manifest, time};
+use crate::images::{self, Which};
 
 /// A tool in a list.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -122,10 +123,10 @@ pub(crate) struct Tool {
     /// Who may use it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) access: Option<Access>,
-    /// Its icon.
+    /// Its icon, as a path on this directory: it is fetched here, so that its server learns nothing about who shows it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) image_url: Option<String>,
-    /// Its large picture.
+    /// Its large image, likewise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) featured_image_url: Option<String>,
     /// What it costs, the preferred option first.
@@ -182,8 +183,8 @@ impl Tool {
             creator_address: item.registration.creator.clone(),
             endpoint: manifest.map(|manifest| manifest.endpoint.clone()),
             access: Access::of(view),
-            image_url: manifest.and_then(|manifest| manifest.image.clone()),
-            featured_image_url: manifest.and_then(|manifest| manifest.featured_image.clone()),
+            image_url: images::address(view, Which::Icon),
+            featured_image_url: images::address(view, Which::Featured),
             pricing_recipients: prices(view),
             version: manifest.and_then(|manifest| manifest.version.clone()),
             slug: manifest.map(|manifest| manifest.slug.clone()),

@@ -199,9 +199,10 @@ async fn pages_carry_a_policy_and_show_only_what_they_may() {
         assert!(policy.contains("default-src 'none'") && !policy.contains("unsafe"), "{policy}");
         assert_eq!(reply.header("referrer-policy"), "no-referrer");
         let text = reply.text();
-        let is_shown = matches!(*picture, "https://x.example/i.png" | "data:image/png;base64,AAAA");
+        let is_shown = matches!(*picture, "https://x.example/i.png" | "data:image/png;base64,AAAA" | "ipfs://cid/x.png");
         assert_eq!(text.contains("<img"), is_shown, "{picture}");
-        assert!(!is_shown || text.contains("referrerpolicy=\"no-referrer\""));
+        assert_eq!(text.contains("src=\"/images/"), is_shown, "images come from here alone");
+        assert!(!text.contains(picture), "{picture}");
         assert!(!text.contains("style=\"") && !text.contains("<style"), "styles come from a file");
     }
     // Links go to https alone; a lookalike host is shown for what it is.

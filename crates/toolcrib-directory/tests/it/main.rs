@@ -5,6 +5,7 @@ mod contract;
 mod feeds;
 mod filters;
 mod hostile;
+mod images;
 mod keeping;
 mod keys;
 mod mcp;
@@ -16,3 +17,5 @@ mod shelf;
 mod clients;
 #[path = "../../../toolcrib-store/tests/support/mod.rs"]
 mod databases;
+#[path = "../../../toolcrib-fetch/tests/support/mod.rs"]
+mod servers;

@@ -12,6 +12,7 @@ use axum::http::{HeaderMap, Method, Request, StatusCode};
 use serde_json::Value as Json;
 use toolcrib_core::clock::{Clock, UnixTime};
 use toolcrib_directory::{Directory, Options};
+use toolcrib_fetch::Untrusted;
 use toolcrib_index::feed::{self, Kinds};
 use toolcrib_index::listing::{
     AccessFacts, AccessKind, Claims, CollectionFacts, Failure, FindingNote, Health, Life, Listing, ManifestFacts, Price,
@@ -79,7 +80,17 @@ impl Shelf {
         Self::over(Place::new(Backend::SqliteFile).await.expect("a place"), options, Chains::default()).await
     }
 
+    /// One that fetches images with this client.
+    pub(crate) async fn with_images(options: Options, client: Untrusted) -> Self {
+        let place = Place::new(Backend::SqliteFile).await.expect("a place");
+        Self::built(place, options, Chains::default(), Some(client)).await
+    }
+
     pub(crate) async fn over(place: Place, options: Options, chains: Chains) -> Self {
+        Self::built(place, options, chains, None).await
+    }
+
+    async fn built(place: Place, options: Options, chains: Chains, client: Option<Untrusted>) -> Self {
         let index = Index::open(place.database().await).await.expect("an index");
         index.prepare_reading().await.expect("indexes");
         let registry = index.add_registry(CHAIN, REGISTRY, 1).await.expect("a registry").id;
@@ -87,6 +98,10 @@ impl Shelf {
         let clock = Hand(Arc::new(AtomicI64::new(NOW)));
         let queue = Queue::new(index.clone());
         let builder = Directory::builder(index.clone(), search, queue, chains, clock.clone());
+        let builder = match client {
+            Some(client) => builder.images(client),
+            None => builder,
+        };
         let directory = builder.options(options).build().await.expect("a directory");
         let router = directory.router();
         Self { _place: place, index, directory, router, clock, registry }

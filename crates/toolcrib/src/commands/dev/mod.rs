@@ -105,10 +105,14 @@ impl Fair {
         let index = Kept { store: Some("memory".to_owned()) }.open().await?;
         let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, arguments.directory_port));
         let chains = [world.chain.clone()].into_iter().collect();
-        let house = House::open(listen, &index, chains, plan()).await?;
-        let tools = Booth::set_up(world, &registry, arguments.tools_port, &house).await?;
+        let unusable = |error: toolcrib_gate::AuthorityError| Failure::new(error.code(), error.to_string());
+        let authority = Authority::open(&dev_folder()?, &SystemClock).map_err(unusable)?;
+        let reach = Reach { dev_ca: Some(authority.path().to_owned()) };
+        let plan = Plan { images: Some(reach.open_for_images()?), ..plan() };
+        let house = House::open(listen, &index, chains, plan).await?;
+        let tools = Booth::set_up(world, &registry, arguments.tools_port, &house, authority).await?;
         let following = Following { chain: world.chain.clone(), registry: registry.address(), first_block: 0 };
-        let verifier = verifier(&Reach { dev_ca: Some(tools.authority.path().to_owned()) })?;
+        let verifier = verifier(&reach)?;
         let work = WorkOptions { poll: LOOK_POLL, ..WorkOptions::default() };
         let engine = Engine::start(&index, &[following], verifier, &Doing { looks: 4, no_follow: false }, work);
         Ok(Self { tools, engine, house })
@@ -178,9 +182,7 @@ struct Booth {
 }
 
 impl Booth {
-    async fn set_up(world: &World, registry: &Registry, port: u16, house: &House) -> Result<Self, Stop> {
-        let unusable = |error: toolcrib_gate::AuthorityError| Failure::new(error.code(), error.to_string());
-        let authority = Authority::open(&dev_folder()?, &SystemClock).map_err(unusable)?;
+    async fn set_up(world: &World, registry: &Registry, port: u16, house: &House, authority: Authority) -> Result<Self, Stop> {
         let tls = issue(&authority)?;
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let taken = |error: std::io::Error| {

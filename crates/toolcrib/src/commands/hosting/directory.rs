@@ -51,7 +51,7 @@ pub(crate) struct Serve {
     /// A page of others that may use the MCP server; may be given again
     #[arg(long = "allow-origin", value_name = "URL")]
     pub(crate) origins: Vec<String>,
-    /// Where browsers fetch `ipfs://` pictures, such as `https://ipfs.example.com/ipfs/`
+    /// Where the directory fetches `ipfs://` images, such as `https://ipfs.example.com/ipfs/`
     #[arg(long, value_name = "URL")]
     pub(crate) ipfs_gateway: Option<String>,
     /// What stands at the top of pages
@@ -90,6 +90,7 @@ impl Serve {
             search: self.search.clone(),
             embedding: self.embedding.clone(),
             options,
+            images: Some(self.reach.open_for_images()?),
             hosts: self.hosts.clone(),
             origins: self.origins.clone(),
         })

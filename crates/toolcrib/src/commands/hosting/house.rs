@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use tokio::net::TcpListener;
 use toolcrib_core::codes;
 use toolcrib_directory::{Directory, Options};
+use toolcrib_fetch::Untrusted;
 use toolcrib_index::search::{Search, SearchOptions};
 use toolcrib_index::work::Queue;
 use toolcrib_index::{Chains, Index};
@@ -23,6 +24,8 @@ pub(crate) struct Plan {
     pub(crate) embedding: Option<PathBuf>,
     /// How it behaves.
     pub(crate) options: Options,
+    /// What fetches images of tools; without one there are placeholders.
+    pub(crate) images: Option<Untrusted>,
     /// The names that it is reached by, beside those of this machine.
     pub(crate) hosts: Vec<String>,
     /// The pages of others that may use its MCP server.
@@ -55,6 +58,10 @@ impl House {
         let options = SearchOptions { folder: plan.search, embedding: plan.embedding, ..SearchOptions::default() };
         let search = Search::open(index.clone(), options).await.map_err(|error| index_failure(&error))?;
         let directory = Directory::builder(index.clone(), search, Queue::new(index.clone()), chains, SystemClock);
+        let directory = match plan.images {
+            Some(client) => directory.images(client),
+            None => directory,
+        };
         let directory = directory.options(plan.options).build().await.map_err(|error| index_failure(&error))?;
         let mut hosts = plan.hosts;
         hosts.extend([address.ip().to_string(), "localhost".to_owned()].map(|host| format!("{host}:{}", address.port())));

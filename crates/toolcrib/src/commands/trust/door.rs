@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use clap::Args;
 use toolcrib_core::codes;
-use toolcrib_fetch::{DevWorld, Untrusted};
+use toolcrib_directory::Directory;
+use toolcrib_fetch::{Concurrency, DevWorld, Untrusted};
 use toolcrib_verify::Verifier;
 
 use crate::clock::SystemClock;
@@ -29,7 +30,16 @@ pub(crate) struct Reach {
 impl Reach {
     /// Opens the door.
     pub(crate) fn open(&self) -> Result<Untrusted, Failure> {
-        let mut builder = Untrusted::builder(SystemClock);
+        self.open_with(Concurrency::default())
+    }
+
+    /// A client for images: with places of its own, so that slow images delay no verification.
+    pub(crate) fn open_for_images(&self) -> Result<Untrusted, Failure> {
+        self.open_with(Directory::IMAGE_FETCHES)
+    }
+
+    fn open_with(&self, concurrency: Concurrency) -> Result<Untrusted, Failure> {
+        let mut builder = Untrusted::builder(SystemClock).concurrency(concurrency);
         if let Some(world) = self.dev_world()? {
             builder = builder.dev(world);
         }

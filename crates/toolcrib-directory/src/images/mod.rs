@@ -1,0 +1,78 @@
+//! Images of tools, served by the directory itself.
+//!
+//! A page that loaded images from their authors' servers would tell every author which network addresses show interest in the tool. Here the
+//! directory fetches them, through the client for untrusted servers, and serves what it fetched from its own origin. It is not an open
+//! proxy: an address names a tool of the index, and only what a verified manifest says is fetched. Bytes are served only if they are a
+//! raster image by their own first bytes; in every other case there is a placeholder of ours, and nothing that a server said.
+
+use std::sync::Arc;
+
+use axum::body::Bytes;
+use axum::extract::{Request, State};
+use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, ETAG, HeaderName, HeaderValue, IF_NONE_MATCH};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
+
+use crate::answer::{Answer, Refusal, body};
+use crate::api::tool_under;
+use crate::directory::App;
+use crate::front::{Caller, matches};
+
+mod raster;
+mod source;
+mod store;
+
+use source::{PREFIX, Source};
+pub(crate) use source::{Which, address};
+use store::Missing;
+pub(crate) use store::{Images, MAX_FETCHES};
+
+/// What stands for an image that is not there. It has the shape of an icon and says nothing, so that failures look the same.
+const PLACEHOLDER: &str = include_str!("placeholder.svg");
+
+/// The tag of the placeholder. It has another form than tags of images, which are hexadecimal.
+const PLACEHOLDER_TAG: &str = "\"placeholder-1\"";
+
+/// Nothing in an image may load, run or be submitted, even if it is opened by itself.
+const POLICY: &str = "default-src 'none'; sandbox";
+
+const CORP: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
+
+/// How long browsers keep an image. Its address changes with the manifest, so only a server that changes a file in place shows later.
+const FRESH: &str = "public, max-age=3600";
+
+/// How long they keep a placeholder.
+const FRESH_PLACEHOLDER: &str = "public, max-age=60";
+
+/// `GET /images/{registry_chain}/{registry_addr}/{tool_id}/{icon|featured}`
+pub(crate) async fn image(State(app): State<Arc<App>>, request: Request) -> Answer {
+    let which = request.uri().path().rsplit('/').next().and_then(Which::parse).ok_or_else(Refusal::not_found)?;
+    let view = tool_under(&app, request.uri(), PREFIX).await?;
+    let visitor = request.extensions().get::<Caller>().and_then(|caller| caller.address);
+    let outcome = match Source::of(&view, which, app.options.ipfs_gateway.as_deref()) {
+        Some(Source::Server(url)) => store::image(&app, visitor, view.tool.chain, url).await,
+        Some(Source::Inline(bytes)) => store::checked(Bytes::from(bytes)).ok_or(Missing::Failed),
+        None => Err(Missing::Failed),
+    };
+    Ok(match outcome {
+        Ok(image) => respond(request.headers(), image.format.media_type(), image.bytes, image.etag, FRESH),
+        Err(missing) => {
+            let fresh = if missing == Missing::Failed { FRESH_PLACEHOLDER } else { "no-store" };
+            let bytes = Bytes::from_static(PLACEHOLDER.as_bytes());
+            respond(request.headers(), "image/svg+xml", bytes, HeaderValue::from_static(PLACEHOLDER_TAG), fresh)
+        }
+    })
+}
+
+fn respond(asked: &HeaderMap, kind: &'static str, bytes: Bytes, etag: HeaderValue, fresh: &'static str) -> Response {
+    let is_known = asked.get(IF_NONE_MATCH).is_some_and(|known| matches(known, &etag));
+    let mut response =
+        if is_known { body(StatusCode::NOT_MODIFIED, kind, Bytes::new()) } else { body(StatusCode::OK, kind, bytes) };
+    let headers = response.headers_mut();
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static(fresh));
+    headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
+    // Pages of others that show tools by our API show their images too; they hold nothing of the visitor.
+    headers.insert(CORP, HeaderValue::from_static("cross-origin"));
+    headers.insert(ETAG, etag);
+    response
+}
