@@ -167,10 +167,10 @@ impl Entry {
             return Err(format!("chain {chain_id} is the network local; --rpc-url names its node"));
         }
         let built_in = Network::ALL.iter().find(|network| network.chain_id == chain_id);
-        if let (Some(said), Some(pinned)) = (self.testnet, asset::usdc(chain_id)) {
-            if said != pinned.is_test {
-                return Err(format!("testnet is {said}, and chain {chain_id} is built in with {}", pinned.is_test));
-            }
+        if let (Some(said), Some(pinned)) = (self.testnet, asset::usdc(chain_id))
+            && said != pinned.is_test
+        {
+            return Err(format!("testnet is {said}, and chain {chain_id} is built in with {}", pinned.is_test));
         }
         let urls = match self.rpc_url {
             RpcUrls::None => Vec::new(),
