@@ -15,6 +15,7 @@ use serde_json::Value;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use toolcrib_core::clock::Clock;
+use toolcrib_core::registry::gas::ColdAccess;
 
 use crate::accounts::{dev_accounts, dev_signer};
 use crate::chain::{Chain, Config, Mining, Refusal, SavedChain};
@@ -101,6 +102,13 @@ impl Builder {
         self
     }
 
+    /// Charges other prices than Ethereum for the first access to an account or a slot: Monad, for example, takes 10,100 and
+    /// 8,100. All other prices stay.
+    pub const fn cold_access(mut self, prices: ColdAccess) -> Self {
+        self.config.cold_access = prices;
+        self
+    }
+
     /// Starts the chain and its server on the current tokio runtime.
     ///
     /// # Errors
@@ -163,7 +171,12 @@ impl Devchain {
     pub fn builder(clock: impl Clock + Send + 'static) -> Builder {
         Builder {
             clock: TravelClock::new(clock),
-            config: Config { chain_id: LOCAL_CHAIN_ID, log_range: MAX_LOG_RANGE, coinbase: Address::ZERO },
+            config: Config {
+                chain_id: LOCAL_CHAIN_ID,
+                log_range: MAX_LOG_RANGE,
+                coinbase: Address::ZERO,
+                cold_access: ColdAccess::ETHEREUM,
+            },
             mining: Mining::Auto,
             address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
             state_file: None,

@@ -16,3 +16,4 @@ pub use devchain::{Builder, Devchain, LOCAL_CHAIN_ID};
 pub use error::Error;
 pub use predeploy::{CREATE2_FACTORY, Predeploy};
 pub use rpc::RpcError;
+pub use toolcrib_core::registry::gas::ColdAccess;

@@ -1,10 +1,11 @@
 //! Names that the onchain registry and its predicates go by: selectors, interface ids, requirement kinds, topics.
 //!
 //! Values only. The tests recompute every one of them from its signature; talking to a chain is another crate's work.
-//! [`known`] lists deployed predicates with measured faults.
+//! [`known`] lists deployed predicates with measured faults, [`gas`] estimates what access checks cost.
 
 use alloy_primitives::{B256, b256};
 
+pub mod gas;
 pub mod known;
 
 /// ERC-165 id of `IToolRegistry`: the XOR of its ten selectors.
@@ -45,8 +46,9 @@ pub const TOOL_REGISTRY_EVENTS: [(&str, B256); 4] = [
     ("ToolDeregistered(uint256)", b256!("9add33e854e243f868ff7cacac076d65b1d56fb593e2bb891e76e2e8d5ddd034")),
 ];
 
-/// Claimed by ERC-165: the answer hangs on what the caller shows in `data`, so that asking without any says nothing.
-pub const PROOF_BASED_INTERFACE: [u8; 4] = [0x6a, 0x05, 0x31, 0x43];
+/// Claimed by ERC-165: the answer depends on a proof in `data`, so that asking without any says nothing. `proofKind()` returns
+/// the requirement kind whose proof is expected.
+pub const PROOF_BASED_INTERFACE: [u8; 4] = [0x5e, 0xab, 0x88, 0x20];
 
 /// The id that no ERC-165 contract may claim. One that does says yes to everything.
 pub const INVALID_INTERFACE: [u8; 4] = [0xff; 4];
@@ -210,7 +212,7 @@ mod tests {
             assert_eq!(RequirementKind::from_id(kind.id()), Some(kind));
         }
         assert_eq!(RequirementKind::from_id(UNREAD_KIND), None);
-        assert_eq!(selector("proofBased()"), PROOF_BASED_INTERFACE);
+        assert_eq!(selector("proofKind()"), PROOF_BASED_INTERFACE);
         let pinned: Vec<_> = RequirementKind::ALL.into_iter().filter(|kind| kind.is_pinned()).collect();
         assert_eq!(pinned, RequirementKind::ALL[..3]);
     }

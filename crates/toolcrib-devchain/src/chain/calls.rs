@@ -139,7 +139,7 @@ impl Chain {
         overrides: &StateOverride,
     ) -> Result<ResultAndState, Refusal> {
         let tx = evm::call_env(request, gas, self.config.chain_id);
-        let (cfg, block) = (evm::lenient(self.config.chain_id), evm::block_env(&at.header));
+        let (cfg, block) = (evm::lenient(&self.config), evm::block_env(&at.header));
         let view = self.view(at.epoch);
         let done = if overrides.is_empty() {
             evm::run(WrapDatabaseRef(view), cfg, block, tx.clone())

@@ -9,9 +9,12 @@ use revm::context::either::Either;
 use revm::context::result::{EVMError, ExecutionResult, HaltReason, InvalidTransaction, ResultAndState};
 use revm::context::transaction::{RecoveredAuthority, RecoveredAuthorization, SignedAuthorization};
 use revm::context::{BlockEnv, CfgEnv, TxEnv};
+use revm::context_interface::cfg::gas_params::GasId;
 use revm::primitives::hardfork::SpecId;
 use revm::{Context, Database, ExecuteEvm, MainBuilder, MainContext};
+use toolcrib_core::registry::gas::ColdAccess;
 
+use super::Config;
 use super::blocks::{Outcome, Tx};
 use super::refusal::Refusal;
 
@@ -21,16 +24,27 @@ pub(crate) const SPEC: SpecId = SpecId::OSAKA;
 /// The most gas a transaction may ask for, EIP-7825.
 pub(crate) const MAX_TX_GAS: u64 = 1 << 24;
 
+/// What a warm account or slot costs, on every chain that is known: the EVM charges it first, and the rest of a cold price on top.
+const WARM: u64 = 100;
+
 /// Rules for transactions that are mined.
-pub(crate) fn strict(chain_id: u64) -> CfgEnv {
+pub(crate) fn strict(config: &Config) -> CfgEnv {
     let mut cfg = CfgEnv::new_with_spec(SPEC);
-    cfg.chain_id = chain_id;
+    cfg.chain_id = config.chain_id;
+    let cold = config.cold_access;
+    if cold != ColdAccess::ETHEREUM {
+        cfg.gas_params.override_gas([
+            (GasId::cold_account_additional_cost(), cold.account.saturating_sub(WARM)),
+            (GasId::cold_storage_additional_cost(), cold.slot.saturating_sub(WARM)),
+            (GasId::cold_storage_cost(), cold.slot),
+        ]);
+    }
     cfg
 }
 
 /// Rules for calls, which need neither funds for gas nor a right nonce, and may come from a contract's address.
-pub(crate) fn lenient(chain_id: u64) -> CfgEnv {
-    let mut cfg = strict(chain_id);
+pub(crate) fn lenient(config: &Config) -> CfgEnv {
+    let mut cfg = strict(config);
     cfg.disable_nonce_check = true;
     cfg.disable_base_fee = true;
     cfg.disable_block_gas_limit = true;

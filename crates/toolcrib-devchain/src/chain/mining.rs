@@ -158,7 +158,7 @@ impl Chain {
     fn execute(&mut self, header: &Header, tx: &Tx) -> Result<Outcome, Refusal> {
         let env = evm::signed_env(tx);
         let view = WrapDatabaseRef(self.view(self.state.epoch()));
-        let done = evm::run(view, evm::strict(self.config.chain_id), evm::block_env(header), env)
+        let done = evm::run(view, evm::strict(&self.config), evm::block_env(header), env)
             .map_err(|error| evm::refusal(&evm::signed_env(tx), error))?;
         self.state.commit(done.state);
         Ok(evm::outcome(done.result))

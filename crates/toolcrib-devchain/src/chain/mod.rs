@@ -9,6 +9,7 @@ use alloy_consensus::{Header, Transaction as _};
 use alloy_eips::{BlockId, BlockNumberOrTag, RpcBlockHash};
 use alloy_primitives::{Address, B256, Bytes, U256};
 use alloy_rpc_types_eth::{Header as RpcHeader, Log};
+use toolcrib_core::registry::gas::ColdAccess;
 
 use crate::accounts::{DEV_BALANCE, dev_accounts};
 use crate::clock::TravelClock;
@@ -54,6 +55,7 @@ pub(crate) struct Config {
     pub(crate) chain_id: u64,
     pub(crate) log_range: u64,
     pub(crate) coinbase: Address,
+    pub(crate) cold_access: ColdAccess,
 }
 
 /// Something that followers want to hear.
