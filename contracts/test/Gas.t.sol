@@ -54,7 +54,7 @@ contract GasTest is CompositeFixture {
         allowlist.setRoot(id, root);
         read("MerkleAllowlistPredicate, proof of 32", id, abi.encode(proof), true);
 
-        AccessProofPredicate proofs = new AccessProofPredicate();
+        AccessProofPredicate proofs = new AccessProofPredicate(registry);
         id = register(address(proofs));
         uint256 key;
         (account, key) = makeAddrAndKey("principal");

@@ -105,6 +105,6 @@ contract InterfacesTest is Test {
         assertEq(type(IAccessProof).interfaceId, bytes4(0x498eb5bb));
         assertEq(type(IMerkleAllowlist).interfaceId, bytes4(0xa2d33eab));
         assertEq(type(IDenyAll).interfaceId, bytes4(0x6b5c567b));
-        assertEq(type(IProofBased).interfaceId, bytes4(0x6a053143));
+        assertEq(type(IProofBased).interfaceId, bytes4(0x5eab8820));
     }
 }

@@ -38,7 +38,7 @@ contract AccessProofPredicateTest is RegistryFixture {
 
     function setUp() public override {
         super.setUp();
-        predicate = new AccessProofPredicate();
+        predicate = new AccessProofPredicate(registry);
         toolId = register(address(predicate));
         (account, key) = makeAddrAndKey("principal");
         vm.warp(1_800_000_000);
@@ -117,7 +117,7 @@ contract AccessProofPredicateTest is RegistryFixture {
         uint256 other = register(address(predicate));
         assertDenied(other, data);
 
-        uint256 elsewhere = register(address(new AccessProofPredicate()));
+        uint256 elsewhere = register(address(new AccessProofPredicate(registry)));
         assertDenied(elsewhere, data);
 
         vm.chainId(block.chainid + 1);
@@ -454,7 +454,7 @@ contract ProofsInCompositesTest is CompositeFixture {
 
     // req: PRED-014, PRED-019
     function test_proofOfThePrincipalInTheLastOfThreeTerms() public {
-        AccessProofPredicate proofs = new AccessProofPredicate();
+        AccessProofPredicate proofs = new AccessProofPredicate(registry);
         uint256 key;
         (account, key) = makeAddrAndKey("principal");
         uint64 deadline = uint64(block.timestamp + 60);

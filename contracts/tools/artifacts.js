@@ -47,6 +47,8 @@ function deployable(folder) {
     found.set(name, {
       name,
       source,
+      // How many different values the constructor writes into the code.
+      values: Object.keys(raw.deployedBytecode.immutableReferences ?? {}).length,
       artifact: {
         abi: raw.abi,
         bytecode: code,
@@ -82,13 +84,13 @@ function deployments(all) {
   return { contracts: entries, factory: FACTORY, salt: SALT };
 }
 
-function place({ artifact }, constructorArguments) {
+function place({ artifact, values }, constructorArguments) {
   const initCodeHash = keccak256(bytes(artifact.bytecode + constructorArguments));
   const hash = keccak256(bytes("0xff" + FACTORY.address.slice(2) + SALT.slice(2) + initCodeHash));
   return {
     address: checksum(hash.slice(24)),
     // Of the deployed code; null where the constructor writes more than the registry into it, as with an EIP-712 domain.
-    codeHash: codeHash(artifact, constructorArguments),
+    codeHash: values > 1 ? null : codeHash(artifact, constructorArguments),
     constructorArguments: "0x" + constructorArguments,
     initCodeHash: "0x" + initCodeHash,
   };

@@ -51,9 +51,11 @@ interface IDenyAll {
     function denyAll() external;
 }
 
-/// @notice Not a kind, but a claim that predicates make by ERC-165: the answer hangs on what the caller shows in `data`.
-/// @dev 0x6a053143. Such a predicate denies whoever shows nothing, so its negation would let everybody in; composites
-///      refuse to negate it.
+/// @notice A claim by ERC-165, not a kind: the answer of the predicate depends on a proof in `data`.
+/// @dev 0x5eab8820. Such a predicate denies an account that shows nothing, so its negation would grant everybody access:
+///      composites refuse to negate it. All terms of a composite get the same `data`, so composites also refuse to require
+///      proofs of two kinds at once: no `data` is both.
 interface IProofBased {
-    function proofBased() external;
+    /// @notice The kind of requirement whose proof is expected in `data`; it determines the encoding. Constant.
+    function proofKind() external view returns (bytes4);
 }

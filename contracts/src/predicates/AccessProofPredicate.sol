@@ -3,45 +3,65 @@ pragma solidity ^0.8.24;
 
 import {AccessRequirement, IAccessPredicate, RequirementLogic} from "../interfaces/IAccessPredicate.sol";
 import {IAccessProof, IProofBased} from "../interfaces/IRequirementTypes.sol";
+import {IToolRegistry} from "../interfaces/IToolRegistry.sol";
+import {TokenCall} from "../lib/TokenCall.sol";
+import {RegistryPredicate} from "./RegistryPredicate.sol";
 import {IERC1271} from "@openzeppelin/contracts/interfaces/IERC1271.sol";
 import {ECDSA} from "@openzeppelin/contracts/utils/cryptography/ECDSA.sol";
 import {EIP712} from "@openzeppelin/contracts/utils/cryptography/EIP712.sol";
-import {IERC165} from "@openzeppelin/contracts/utils/introspection/IERC165.sol";
 
 /// @title AccessProofPredicate
-/// @notice Lets in whoever proves to be `account`, by signing the EIP-712 challenge of ERC-8257 "Concrete AccessProof
-///         Pattern". Alone it is a login; under ALL of a composite it turns "somebody holds the token" into "the caller
-///         holds the token".
-/// @dev `data` is abi.encode(uint64 deadline, bytes signature). A proof holds for one tool, one chain, this contract and a
-///      short time; within that time it can be shown again, so servers that need single use keep a list of their own.
+/// @notice Grants access to an account that signed the EIP-712 challenge of ERC-8257 "Concrete AccessProof Pattern". Alone
+///         it is a login; under ALL of a composite it turns "the account holds the token" into "the caller holds the token".
+/// @dev `data` is abi.encode(uint64 deadline, bytes signature). What a proof is bound to:
 ///
-///      - No data, a late or far-off deadline, or a signature by somebody else: denied.
-///      - Data that is not this encoding: reverts, which the registry reports as a malfunction.
+///      - by the signature: the chain and this contract (EIP-712 domain), the tool id, the account and the deadline;
+///      - by this contract: `REGISTRY`. The signed struct of the ERC has no field for a registry, and tool ids start at 1 in
+///        every registry. So each registry has a deployment of its own, and `hasAccess` answers `REGISTRY` only, or a
+///        predicate with the same `REGISTRY()`, such as a composite. Anyone else gets a revert: a tool of another registry
+///        that points here malfunctions for everybody.
 ///
-///      No settings, no storage, no registry.
-contract AccessProofPredicate is IAccessPredicate, IERC165, EIP712 {
+///      What this contract cannot prevent: a tool of another registry may ask its users to sign for this contract and the
+///      same tool id, and then show their proofs to `REGISTRY`. Wallets and clients must compare `REGISTRY()` with the
+///      registry of the tool before they sign. A predicate of a third party that names the same `REGISTRY()` and forwards
+///      questions must itself answer its registry only.
+///
+///      Until its deadline a proof can be replayed to the same tool; a server that needs single use records the proofs it
+///      has seen.
+///
+///      - No data, a deadline in the past or too far ahead, or a signature of another account: denied.
+///      - Data in another encoding, or a question on behalf of another registry: reverts, which the registry reports as a
+///        malfunction.
+///
+///      No settings and no storage.
+contract AccessProofPredicate is RegistryPredicate, IProofBased, EIP712 {
     /// @notice Hash of the signed type.
     bytes32 public constant ACCESS_PROOF_TYPEHASH =
         keccak256("AccessProof(uint256 toolId,address account,uint64 deadline)");
 
-    /// @notice How far ahead of block time a deadline may lie, in seconds: a proof that leaks is soon worthless. Block time may
-    ///         lag behind the signer's clock, so sign for less.
+    /// @notice Maximum distance of a deadline from block time, in seconds: a leaked proof expires soon. Block time may lag
+    ///         behind the signer's clock, so sign for less.
     uint256 public constant MAX_DEADLINE_AHEAD = 600;
 
-    /// @notice The account's contract used up the gas without an answer, so nobody knows whether the signature is good.
+    /// @dev For reading `REGISTRY()` of the caller: a constant, possibly behind a proxy on a chain with high cold prices.
+    uint256 private constant REGISTRY_GAS = 30_000;
+
+    /// @notice The account's contract used up the gas without an answer, so the validity of the signature is unknown.
     error AccountOutOfGas(address account);
 
-    constructor() EIP712("ERC8257-AccessProof", "1") {}
+    constructor(IToolRegistry registry) RegistryPredicate(registry) EIP712("ERC8257-AccessProof", "1") {}
 
     /// @inheritdoc IAccessPredicate
+    /// @dev To ask by `eth_call` without the registry, set `from` to `REGISTRY`.
     function hasAccess(uint256 toolId, address account, bytes calldata data) external view returns (bool) {
+        _requireRegistry();
         if (data.length == 0) return false;
         (uint64 deadline, bytes memory signature) = abi.decode(data, (uint64, bytes));
         if (block.timestamp > deadline || deadline > block.timestamp + MAX_DEADLINE_AHEAD) return false;
         return _signed(account, proofDigest(toolId, account, deadline), signature);
     }
 
-    /// @notice What `account` signs to use `toolId` until `deadline`.
+    /// @notice The digest that `account` signs to use `toolId` of `REGISTRY` until `deadline`.
     function proofDigest(uint256 toolId, address account, uint64 deadline) public view returns (bytes32) {
         return _hashTypedDataV4(keccak256(abi.encode(ACCESS_PROOF_TYPEHASH, toolId, account, deadline)));
     }
@@ -70,15 +90,24 @@ contract AccessProofPredicate is IAccessPredicate, IERC165, EIP712 {
         return "AccessProofPredicate";
     }
 
-    /// @notice Version of the implementation. Compare for equality only.
-    function version() external pure returns (string memory) {
-        return "0.1";
+    /// @inheritdoc IProofBased
+    function proofKind() external pure returns (bytes4) {
+        return type(IAccessProof).interfaceId;
     }
 
-    /// @inheritdoc IERC165
-    function supportsInterface(bytes4 interfaceId) external pure returns (bool) {
-        return interfaceId == type(IAccessPredicate).interfaceId || interfaceId == type(IProofBased).interfaceId
-            || interfaceId == type(IERC165).interfaceId;
+    /// @inheritdoc RegistryPredicate
+    function supportsInterface(bytes4 interfaceId) public pure override returns (bool) {
+        return interfaceId == type(IProofBased).interfaceId || super.supportsInterface(interfaceId);
+    }
+
+    /// @dev A composite asks as itself, so the caller may also be a predicate of the same registry. That is the caller's own
+    ///      claim, which is enough: a creator who points a tool at a contract that lies about its registry could as well
+    ///      grant everybody access.
+    function _requireRegistry() private view {
+        if (msg.sender == address(REGISTRY)) return;
+        bytes memory query = abi.encodeCall(RegistryPredicate(msg.sender).REGISTRY, ());
+        (bool ok, uint256 registry) = TokenCall.tryWord(msg.sender, REGISTRY_GAS, query);
+        if (!ok || registry != uint160(address(REGISTRY))) revert CallerIsNotRegistry(msg.sender);
     }
 
     /// @dev The key comes first and the contract second, because an account may have both (EIP-7702). Keys sign 65 bytes with

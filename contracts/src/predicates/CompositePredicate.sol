@@ -5,6 +5,7 @@ import {AccessRequirement, IAccessPredicate, RequirementLogic} from "../interfac
 import {IProofBased} from "../interfaces/IRequirementTypes.sol";
 import {IToolRegistry} from "../interfaces/IToolRegistry.sol";
 import {BoundedCall} from "../lib/BoundedCall.sol";
+import {TokenCall} from "../lib/TokenCall.sol";
 import {RegistryPredicate} from "./RegistryPredicate.sol";
 
 /// @title ICompositePredicate
@@ -50,6 +51,12 @@ interface ICompositePredicate {
 ///      failures behind a clear no cannot be told from an honest one: negate only terms that revert when they cannot tell.
 ///
 ///      Terms are flat. Composites as terms are refused, because no slice of the gas is enough to slice again.
+///
+///      All terms get the same `data`. Proofs of two kinds have different encodings, so ALL of them could never grant;
+///      `setComposition` refuses that. Under ANY they work, but the terms whose encoding `data` does not have may revert, so
+///      that a denial shows as a malfunction.
+///
+///      A composite with a term that depends on proofs answers `REGISTRY` only: see `AccessProofPredicate`.
 contract CompositePredicate is RegistryPredicate, ICompositePredicate {
     using BoundedCall for address;
 
@@ -81,10 +88,12 @@ contract CompositePredicate is RegistryPredicate, ICompositePredicate {
     /// @notice Most bytes of label in one requirement.
     uint256 public constant MAX_REQUIREMENT_LABEL = 256;
 
-    /// @dev Operator and count share a slot, which saves a cold read (2,100 gas) for the terms.
+    /// @dev Operator, count and flag share a slot, which saves a cold read (2,100 gas) for the terms.
     struct Composition {
         Op op;
         uint8 count;
+        /// Whether a term depends on proofs, so that only the registry gets an answer.
+        bool proofs;
         Term[MAX_TERMS_PER_COMPOSITION] terms;
     }
 
@@ -99,7 +108,13 @@ contract CompositePredicate is RegistryPredicate, ICompositePredicate {
     /// @notice The term speaks ERC-165 but does not claim `IAccessPredicate`.
     error InvalidAccessPredicate(address predicate);
 
-    /// @notice The answer hangs on a term that did not give one.
+    /// @notice Both terms must grant, and they need different `data`: the composition could never grant.
+    error TermsNeedDifferentData(uint256 first, uint256 second);
+
+    /// @notice The term serves the tools of another registry, where the same id is another tool.
+    error TermServesAnotherRegistry(uint256 index, address predicate, address registry);
+
+    /// @notice The answer depends on a term that did not give one.
     error TermMalfunctioned(uint256 index, address predicate);
 
     /// @notice The caller sent too little gas to ask a term properly.
@@ -111,7 +126,8 @@ contract CompositePredicate is RegistryPredicate, ICompositePredicate {
     constructor(IToolRegistry registry) RegistryPredicate(registry) {}
 
     /// @inheritdoc ICompositePredicate
-    /// @dev Terms need not speak ERC-165. The same term may stand twice.
+    /// @dev Terms need not support ERC-165 or have a `REGISTRY()`. The same term may be listed twice. A term whose kind of
+    ///      proof cannot be read is accepted.
     function setComposition(uint256 toolId, Op op, Term[] calldata terms) external onlyToolCreator(toolId) {
         if (terms.length > MAX_TERMS_PER_COMPOSITION) revert TooManyTerms(terms.length, MAX_TERMS_PER_COMPOSITION);
 
@@ -119,8 +135,14 @@ contract CompositePredicate is RegistryPredicate, ICompositePredicate {
         Composition storage composition = _compositions[toolId];
         composition.op = op;
         composition.count = uint8(terms.length);
+        bytes4[MAX_TERMS_PER_COMPOSITION] memory kinds;
         for (uint256 i; i < terms.length; ++i) {
-            _checkTerm(i, terms[i]);
+            bool proofs;
+            (proofs, kinds[i]) = _checkTerm(i, terms[i]);
+            if (proofs) composition.proofs = true;
+            for (uint256 j; j < i && op == Op.ALL; ++j) {
+                if (kinds[j] != kinds[i] && kinds[j] != 0 && kinds[i] != 0) revert TermsNeedDifferentData(j, i);
+            }
             composition.terms[i] = terms[i];
         }
         emit CompositionSet(toolId, op, terms);
@@ -130,7 +152,8 @@ contract CompositePredicate is RegistryPredicate, ICompositePredicate {
     /// @dev All terms get the same `data`. Asking stops as soon as the outcome is certain.
     function hasAccess(uint256 toolId, address account, bytes calldata data) external view returns (bool) {
         Composition storage composition = _compositions[toolId];
-        (Op op, uint256 count) = (composition.op, composition.count);
+        (Op op, uint256 count, bool proofs) = (composition.op, composition.count, composition.proofs);
+        if (proofs && msg.sender != address(REGISTRY)) revert CallerIsNotRegistry(msg.sender);
         if (count == 0) return false;
 
         // The answer that settles the matter at once: a yes for ANY, a no for ALL.
@@ -241,14 +264,38 @@ contract CompositePredicate is RegistryPredicate, ICompositePredicate {
         return interfaceId == type(ICompositePredicate).interfaceId || super.supportsInterface(interfaceId);
     }
 
-    function _checkTerm(uint256 index, Term calldata term) private view {
+    /// @return proofs Whether the term depends on proofs.
+    /// @return kind   Which kind of proof; zero if none, or if the term does not say.
+    function _checkTerm(uint256 index, Term calldata term) private view returns (bool proofs, bytes4 kind) {
         address predicate = term.predicate;
         if (
             predicate.code.length == 0 || predicate == address(this)
                 || predicate.claims(type(ICompositePredicate).interfaceId)
-                || (term.negate && predicate.claims(type(IProofBased).interfaceId))
         ) revert InvalidTerm(index, predicate);
+        proofs = predicate.claims(type(IProofBased).interfaceId);
+        if (proofs && term.negate) revert InvalidTerm(index, predicate);
         if (!predicate.mayBePredicate()) revert InvalidAccessPredicate(predicate);
+        _checkRegistry(index, predicate, abi.encodeCall(this.REGISTRY, ()));
+        // What the reference calls it in its subscription predicate.
+        _checkRegistry(index, predicate, abi.encodeWithSignature("registry()"));
+        if (proofs) {
+            (, uint256 word) =
+                TokenCall.tryWord(predicate, BoundedCall.ERC165_GAS, abi.encodeCall(IProofBased.proofKind, ()));
+            // A bytes4 is padded with zeros; anything else is not an answer.
+            if (word << 32 == 0) kind = bytes4(bytes32(word));
+        }
+    }
+
+    /// @dev Refuses a term that names a registry other than `REGISTRY`. An answer that is not the address of a contract is
+    ///      not a registry.
+    function _checkRegistry(uint256 index, address predicate, bytes memory query) private view {
+        (bool ok, uint256 word) = TokenCall.tryWord(predicate, BoundedCall.ERC165_GAS, query);
+        if (!ok || word > type(uint160).max) return;
+        // forge-lint: disable-next-line(unsafe-typecast)
+        address registry = address(uint160(word));
+        if (registry != address(REGISTRY) && registry.code.length > 0) {
+            revert TermServesAnotherRegistry(index, predicate, registry);
+        }
     }
 
     function _termRequirements(address predicate, uint256 toolId, uint256 room)

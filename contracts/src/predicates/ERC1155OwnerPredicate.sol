@@ -24,16 +24,16 @@ contract ERC1155OwnerPredicate is RegistryPredicate {
     }
 
     /// @notice Most collections of one tool. How many token ids go with how many collections says `maxTokenIds`.
-    uint256 public constant MAX_COLLECTIONS_PER_TOOL = 3;
+    uint256 public constant MAX_COLLECTIONS_PER_TOOL = 2;
 
     /// @notice Most token ids in one entry, which only a tool with a single collection may have.
     uint256 public constant MAX_TOKEN_IDS_PER_COLLECTION = 12;
 
     /// @dev How many token ids cost as much gas as a collection does apart from its ids.
-    uint256 private constant COLLECTION_WEIGHT = 4;
+    uint256 private constant COLLECTION_WEIGHT = 6;
 
-    /// @dev Promised to each `balanceOfBatch`, apart from its ids.
-    uint256 private constant QUERY_GAS = 7_000;
+    /// @dev Promised to each `balanceOfBatch`, apart from its ids: enough behind a beacon proxy.
+    uint256 private constant QUERY_GAS = 12_500;
 
     /// @dev Promised to it for each id: a cold slot, 2,100, and what OpenZeppelin's code does around it.
     uint256 private constant QUERY_GAS_PER_ID = 2_850;
@@ -158,10 +158,10 @@ contract ERC1155OwnerPredicate is RegistryPredicate {
         return "ERC1155OwnerPredicate";
     }
 
-    /// @notice Most token ids that a tool with so many collections may have, over all of them: 12 with one, 8 with two, 4
-    ///         with three.
+    /// @notice Maximum number of token ids of a tool with this many collections, over all of them: 12 with one, 6 with two.
     /// @dev From the measurement in `HoldingLimits.t.sol`: with any of these a holder of the last token is found within
-    ///      58,000 gas (50,900 behind proxies), so that the predicate serves in a composite too.
+    ///      58,000 gas behind beacon proxies, so that the predicate serves in a composite too. At the prices of Ethereum;
+    ///      chains that charge more for first access to accounts and slots may take fewer.
     function maxTokenIds(uint256 collections) public pure returns (uint256) {
         if (collections == 0 || collections > MAX_COLLECTIONS_PER_TOOL) return 0;
         return MAX_TOKEN_IDS_PER_COLLECTION - COLLECTION_WEIGHT * (collections - 1);

@@ -17,7 +17,7 @@ import {MerkleProof} from "@openzeppelin/contracts/utils/cryptography/MerkleProo
 ///        malfunction.
 ///
 ///      A proof says that an account is on the list, not that the caller is that account.
-contract MerkleAllowlistPredicate is RegistryPredicate {
+contract MerkleAllowlistPredicate is RegistryPredicate, IProofBased {
     /// @notice Longest proof: the height of a tree with four thousand million leaves. Measured to answer inside one term of a
     ///         composite.
     uint256 public constant MAX_PROOF_LENGTH = 32;
@@ -74,6 +74,11 @@ contract MerkleAllowlistPredicate is RegistryPredicate {
     /// @inheritdoc IAccessPredicate
     function name() external pure returns (string memory) {
         return "MerkleAllowlistPredicate";
+    }
+
+    /// @inheritdoc IProofBased
+    function proofKind() external pure returns (bytes4) {
+        return type(IMerkleAllowlist).interfaceId;
     }
 
     /// @inheritdoc RegistryPredicate

@@ -6,14 +6,20 @@ import {IToolRegistry} from "../interfaces/IToolRegistry.sol";
 import {IERC165} from "@openzeppelin/contracts/utils/introspection/IERC165.sol";
 
 /// @title RegistryPredicate
-/// @notice Common part of the predicates that keep settings for each tool of one registry. They have no owner: the
-///         registry is asked at each write who the creator of the tool is.
+/// @notice Base contract of the predicates that serve the tools of one registry. They have no owner: each write reads the
+///         creator of the tool from the registry.
+/// @dev Tool ids are unique in one registry only; every registry starts at 1. A tool of another registry must not point
+///      here: it would be gated by the settings of whichever tool has the same id in `REGISTRY`. Clients compare
+///      `REGISTRY()` with the registry of the tool before they sign anything.
 abstract contract RegistryPredicate is IAccessPredicate, IERC165 {
-    /// @notice The registry whose tools are configured here.
+    /// @notice The registry whose tools this predicate serves.
     IToolRegistry public immutable REGISTRY;
 
     /// @notice Only the creator of a tool may configure it.
     error CallerIsNotToolCreator(uint256 toolId, address caller);
+
+    /// @notice The answer depends on a proof, and the caller does not ask on behalf of `REGISTRY`.
+    error CallerIsNotRegistry(address caller);
 
     /// @notice A predicate without registry could never be configured.
     error ZeroRegistry();

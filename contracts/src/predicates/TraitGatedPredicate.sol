@@ -18,7 +18,7 @@ import {IERC721} from "@openzeppelin/contracts/token/ERC721/IERC721.sol";
 ///      `hasAccess` revert. `data` of another length is a denial, as is a tool without configuration and the zero
 ///      address. Since the caller chooses the token, the opposite of this predicate means nothing: it claims
 ///      `IProofBased`, so that composites refuse to negate it.
-contract TraitGatedPredicate is RegistryPredicate {
+contract TraitGatedPredicate is RegistryPredicate, IProofBased {
     /// @notice What opens a tool.
     /// @param collection     The ERC-721 contract that knows the owner.
     /// @param traitsContract The ERC-7496 contract that knows the trait; often the same.
@@ -144,6 +144,11 @@ contract TraitGatedPredicate is RegistryPredicate {
     /// @inheritdoc IAccessPredicate
     function name() external pure returns (string memory) {
         return "TraitGatedPredicate";
+    }
+
+    /// @inheritdoc IProofBased
+    function proofKind() external pure returns (bytes4) {
+        return type(IERC7496Trait).interfaceId;
     }
 
     /// @inheritdoc RegistryPredicate

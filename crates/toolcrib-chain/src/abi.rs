@@ -175,6 +175,10 @@ sol! {
             bool negate;
         }
         event CompositionSet(uint256 indexed toolId, uint8 op, Term[] terms);
+        error TermMalfunctioned(uint256 index, address predicate);
+        error TermsNeedDifferentData(uint256 first, uint256 second);
+        error TermServesAnotherRegistry(uint256 index, address predicate, address registry);
+        function TERM_GAS() external view returns (uint256);
         function setComposition(uint256 toolId, uint8 op, Term[] terms) external;
         function getOp(uint256 toolId) external view returns (uint8);
         function getTerms(uint256 toolId) external view returns (Term[] memory);
@@ -200,6 +204,11 @@ sol! {
         function MAX_ALLOWED_VALUES() external view returns (uint256);
         function MAX_TERMS_PER_COMPOSITION() external view returns (uint256);
         function maxTokenIds(uint256 collections) external view returns (uint256);
+    }
+
+    /// Claimed by ERC-165 by predicates whose answer depends on a proof in `data`.
+    interface IProofBased {
+        function proofKind() external view returns (bytes4);
     }
 
     /// The registry that a predicate belongs to.

@@ -140,6 +140,12 @@ pub enum Error {
         /// The registry of the tool.
         registry: Address,
     },
+    /// The predicate checks proofs and is not bound to a registry.
+    #[error("the predicate {predicate} states no registry, so a proof for it is good for every registry")]
+    UnboundProof {
+        /// The predicate.
+        predicate: Address,
+    },
     /// No tool was ever registered under this id.
     #[error("no tool {id} was ever registered at {registry}")]
     ToolNotFound {
@@ -261,6 +267,7 @@ impl Error {
             Self::NotARegistry { .. } => chain::NOT_A_REGISTRY,
             Self::RegistryCode { .. } => chain::REGISTRY_CODE,
             Self::OtherRegistry { .. } => codes::predicate::OTHER_REGISTRY,
+            Self::UnboundProof { .. } => codes::predicate::UNBOUND_PROOF,
             Self::ToolNotFound { .. } => chain::TOOL_NOT_FOUND,
             Self::ToolDeregistered { .. } => chain::TOOL_DEREGISTERED,
             Self::Reverted(revert) => revert.code(),

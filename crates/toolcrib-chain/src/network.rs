@@ -10,6 +10,7 @@ pub use added::{AddError, MAX_NAME_CHARS, NameFault};
 
 use alloy_primitives::{Address, B256, U256, address};
 use toolcrib_core::caip::ChainId;
+use toolcrib_core::registry::gas::ColdAccess;
 use toolcrib_core::x402::asset;
 
 use crate::rpc::NodeUrl;
@@ -51,6 +52,8 @@ pub struct Network {
     /// 21,000 and at most 40 for each byte of a short calldata on Ethereum and its like. Abstract runs another virtual
     /// machine that charges more; its number is an estimate that has not been measured.
     pub call_overhead: u64,
+    /// Gas for the first access to an account or a slot. Abstract does not price by access at all; its entry says nothing about it.
+    pub cold_access: ColdAccess,
 }
 
 /// Where the values of a network come from.
@@ -251,6 +254,7 @@ const BLANK: Network = Network {
     source: Source::BuiltIn,
     is_local: false,
     call_overhead: 24_000,
+    cold_access: ColdAccess::ETHEREUM,
 };
 
 /// USDC of a chain, from the table that readers of challenges use too.
@@ -327,6 +331,7 @@ const MONAD: Network = Network {
     predicates: PREDICATES,
     usdc: usdc(143),
     public_rpc: Some("https://rpc.monad.xyz"),
+    cold_access: ColdAccess::MONAD,
     ..BLANK
 };
 

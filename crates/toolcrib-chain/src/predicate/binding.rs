@@ -7,7 +7,7 @@ use alloy_primitives::{Address, Bytes};
 use alloy_sol_types::SolCall;
 
 use crate::Error;
-use crate::abi::IRegistryPredicate;
+use crate::abi::{IRegistryPredicate, ISubscriptionPredicate};
 use crate::registry::Registry;
 use crate::rpc::{BoundedCall, CallOutcome, Chain};
 
@@ -17,13 +17,18 @@ const REGISTRY_GAS: u64 = 100_000;
 /// A selector that no function has on purpose. Only a fallback answers it.
 const NO_FUNCTION: [u8; 4] = [0xff; 4];
 
-/// Returns the registry that a predicate states by `REGISTRY()`, or `None` for a predicate without that function.
+/// Returns the registry that a predicate states by `REGISTRY()`, or by `registry()` as the reference's subscription predicate does;
+/// `None` for a predicate without these functions.
 ///
 /// Anything but one word that holds an address counts as "without". So does a contract whose fallback gives the same answer to every
 /// call.
 pub async fn registry_of(chain: &Chain, predicate: Address) -> Result<Option<Address>, Error> {
-    let question = IRegistryPredicate::REGISTRYCall {}.abi_encode();
-    let Some(stated) = address_from(chain, predicate, question.into()).await? else { return Ok(None) };
+    let upper = address_from(chain, predicate, IRegistryPredicate::REGISTRYCall {}.abi_encode().into()).await?;
+    let stated = match upper {
+        None => address_from(chain, predicate, ISubscriptionPredicate::registryCall {}.abi_encode().into()).await?,
+        stated => stated,
+    };
+    let Some(stated) = stated else { return Ok(None) };
     let fallback = address_from(chain, predicate, Bytes::from_static(&NO_FUNCTION)).await?;
     Ok(Some(stated).filter(|_| fallback != Some(stated)))
 }

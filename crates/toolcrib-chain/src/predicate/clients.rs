@@ -10,10 +10,12 @@ use crate::abi::{
     IAccessProofPredicate, ICompositePredicate, IERC20BalancePredicate, IERC721OwnerPredicate, IERC1155OwnerPredicate,
     IMerkleAllowlistPredicate, ISubscriptionPredicate, ITraitGatedPredicate,
 };
-use crate::registry::Revert;
+use crate::registry::{Registry, Revert};
 use crate::rpc::{BoundedCall, CallOutcome, Chain};
-use crate::sign::StrictSignature;
+use crate::sign::{AccessProof, Domain, StrictSignature};
 use crate::transaction::Call;
+
+use super::binding::{check_registry, registry_of};
 
 /// Most bytes of a configuration: ten collections of sixteen tokens take a tenth of it.
 const MAX_CONFIG_BYTES: usize = 65_536;
@@ -333,6 +335,26 @@ impl AccessProofPredicate {
     pub async fn digest(&self, id: U256, account: Address, deadline: u64) -> Result<B256, Error> {
         let call = IAccessProofPredicate::proofDigestCall { toolId: id, account, deadline };
         read(&self.chain, self.address, call, "proofDigest").await
+    }
+
+    /// Returns what `account` signs to use a tool of `registry`, and the domain to sign it in.
+    ///
+    /// The signed struct has no field for the registry, and ids are the same in every registry: a proof that is signed for the
+    /// predicate of another registry opens the tool with the same id there. So a predicate that states another registry is refused,
+    /// and so is one that states none, which is not bound to any.
+    pub async fn challenge(
+        &self,
+        registry: &Registry,
+        id: U256,
+        account: Address,
+        deadline: u64,
+    ) -> Result<(AccessProof, Domain), Error> {
+        check_registry(registry, self.address).await?;
+        if registry_of(&self.chain, self.address).await?.is_none() {
+            return Err(Error::UnboundProof { predicate: self.address });
+        }
+        let domain = AccessProof::domain(self.chain.chain_id(), self.address);
+        Ok((AccessProof { tool_id: id, account, deadline }, domain))
     }
 
     /// The `data` that carries a proof.

@@ -8,14 +8,17 @@ use std::fmt;
 
 use alloy_primitives::{Address, Bytes, U256};
 use alloy_rpc_types_eth::state::{AccountOverride, StateOverride};
-use alloy_sol_types::SolCall;
+use alloy_sol_types::{SolCall, SolError};
 use toolcrib_core::codes::{self, Code};
+use toolcrib_core::registry::gas::ColdAccess;
 use toolcrib_core::registry::known::REGISTRY_GAS;
 
 use crate::Error;
-use crate::abi::{IAccessPredicate, IToolRegistry};
+use crate::abi::{IAccessPredicate, ICompositePredicate, IToolRegistry};
 use crate::registry::{Access, Revert};
 use crate::rpc::{BoundedCall, CallOutcome, Chain, is_out_of_gas};
+
+use super::binding::registry_of;
 
 /// Most bytes of a direct answer that are read. 32 are due; this leaves room to tell a long answer from a flood.
 pub const MAX_DIAGNOSED_BYTES: usize = 4_096;
@@ -23,6 +26,26 @@ pub const MAX_DIAGNOSED_BYTES: usize = 4_096;
 /// Gas of the second direct question, asked when the registry's does not suffice: five times what the largest configuration
 /// of the reference needs, so that one that is merely too large is told from one that burns whatever it gets.
 pub const DIAGNOSIS_GAS: u64 = 10_000_000;
+
+/// A check that had too little gas.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct GasShortage {
+    /// What it is given.
+    pub given: u64,
+    /// What it needs, to about 2 %.
+    pub needed: u64,
+    /// The chain's title and prices, where these are not Ethereum's.
+    pub prices: Option<(&'static str, ColdAccess)>,
+}
+
+impl fmt::Display for GasShortage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "it gets {} and needs about {}", self.given, self.needed)?;
+        let Some((title, ColdAccess { account, slot })) = self.prices else { return Ok(()) };
+        write!(f, "; {title} charges {account} gas for first access to an account and {slot} for a slot")
+    }
+}
 
 /// What a predicate does when it is asked for access.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,7 +58,21 @@ pub enum Diagnosis {
     /// It uses up the registry's gas, and [`DIAGNOSIS_GAS`] too.
     OutOfGas,
     /// It answers, but not within the registry's gas.
-    NeedsMoreGas,
+    NeedsMoreGas(GasShortage),
+    /// It is a composite, and a term of it answers, but not within the gas that the composite gives.
+    TermNeedsMoreGas {
+        /// The term's place, from 0.
+        index: u64,
+        /// The term.
+        predicate: Address,
+        /// The gas.
+        shortage: GasShortage,
+    },
+    /// It serves another registry, and does not answer this one.
+    OtherRegistry {
+        /// The registry that it states.
+        stated: Address,
+    },
     /// It does what the machine forbids, in the node's words, escaped and shortened.
     Halted(String),
     /// It returns no bytes.
@@ -70,7 +107,9 @@ impl Diagnosis {
             Self::NoCode => codes::predicate::NO_CODE,
             Self::Reverted(_) => codes::predicate::REVERTED,
             Self::OutOfGas => codes::predicate::OUT_OF_GAS,
-            Self::NeedsMoreGas => codes::predicate::NEEDS_MORE_GAS,
+            Self::NeedsMoreGas(_) => codes::predicate::NEEDS_MORE_GAS,
+            Self::TermNeedsMoreGas { .. } => codes::predicate::TERM_NEEDS_MORE_GAS,
+            Self::OtherRegistry { .. } => codes::predicate::OTHER_REGISTRY,
             Self::Halted(_) => codes::predicate::HALTED,
             Self::AnswerEmpty => codes::predicate::ANSWER_EMPTY,
             Self::AnswerShort { .. } => codes::predicate::ANSWER_SHORT,
@@ -92,7 +131,9 @@ impl fmt::Display for Diagnosis {
             Self::AnswerShort { length } | Self::AnswerLong { length } => write!(f, "{title}: {length} bytes"),
             Self::AnswerNotBool { word } => write!(f, "{title}: {word:#x}"),
             Self::OutOfGas => write!(f, "{title}: {DIAGNOSIS_GAS} were not enough"),
-            Self::NeedsMoreGas => write!(f, "{title}: {REGISTRY_GAS} were not enough, {DIAGNOSIS_GAS} were"),
+            Self::NeedsMoreGas(shortage) => write!(f, "{title}: {shortage}"),
+            Self::TermNeedsMoreGas { index, predicate, shortage } => write!(f, "{title}: term {index}, {predicate}: {shortage}"),
+            Self::OtherRegistry { stated } => write!(f, "{title}: {stated}"),
             _ => f.write_str(title),
         }
     }
@@ -130,15 +171,17 @@ pub async fn diagnose(chain: &Chain, question: &Question, answer: Access) -> Res
     if answer == Access::Denied {
         return Ok(None);
     }
-    let CallOutcome::Halted(words) = &first else { return question.classify(chain, first).await.map(Some) };
-    if !is_out_of_gas(words) {
-        return Ok(Some(Diagnosis::Halted(words.clone())));
-    }
-    Ok(Some(match question.ask(chain, DIAGNOSIS_GAS).await? {
-        CallOutcome::TooLarge => Diagnosis::AnswerHuge,
-        CallOutcome::Returned(bytes) if bytes.len() == 32 => Diagnosis::NeedsMoreGas,
-        // Whatever else it does with gas that it never gets: with the gas that it gets it does nothing.
-        _ => Diagnosis::OutOfGas,
+    Ok(Some(match first {
+        CallOutcome::Reverted(data) => question.why_reverted(chain, &data).await?,
+        CallOutcome::Halted(words) if is_out_of_gas(&words) => match question.ask(chain, DIAGNOSIS_GAS).await? {
+            CallOutcome::TooLarge => Diagnosis::AnswerHuge,
+            CallOutcome::Returned(bytes) if bytes.len() == 32 => {
+                Diagnosis::NeedsMoreGas(question.shortage(chain, REGISTRY_GAS).await?)
+            }
+            // Whatever else it does with gas that it never gets: with the gas that it gets it does nothing.
+            _ => Diagnosis::OutOfGas,
+        },
+        other => question.classify(chain, other).await?,
     }))
 }
 
@@ -162,6 +205,45 @@ impl Question {
         let margin = chain.network().call_overhead.saturating_sub(BASE).min(BASE);
         let gas = Some((gas + calldata).saturating_sub(margin));
         BoundedCall { to: self.predicate, data, from: Some(self.registry), gas, max_bytes: MAX_DIAGNOSED_BYTES }
+    }
+
+    /// Whether the predicate gives a proper answer with this gas.
+    async fn is_answered(&self, chain: &Chain, gas: u64) -> Result<bool, Error> {
+        Ok(matches!(self.ask(chain, gas).await?, CallOutcome::Returned(bytes) if is_bool(&bytes)))
+    }
+
+    /// Searches for the gas that a predicate needs which has too little with `given` and enough with [`DIAGNOSIS_GAS`].
+    async fn shortage(&self, chain: &Chain, given: u64) -> Result<GasShortage, Error> {
+        let (mut low, mut high) = (given, DIAGNOSIS_GAS);
+        // Halving the ratio each time takes eight questions from 200,000 and 10,000,000.
+        while high - low > low / 50 {
+            let middle = (u128::from(low) * u128::from(high)).isqrt() as u64;
+            if self.is_answered(chain, middle).await? { high = middle } else { low = middle }
+        }
+        let network = chain.network();
+        let prices = (network.cold_access != ColdAccess::ETHEREUM).then_some((network.title, network.cold_access));
+        Ok(GasShortage { given, needed: high, prices })
+    }
+
+    /// A contract that asks others reports their lack of gas as a revert of its own, so a revert may have the same cause.
+    async fn why_reverted(&self, chain: &Chain, data: &Bytes) -> Result<Diagnosis, Error> {
+        if let Some(stated) = registry_of(chain, self.predicate).await?.filter(|stated| *stated != self.registry) {
+            return Ok(Diagnosis::OtherRegistry { stated });
+        }
+        if self.is_answered(chain, DIAGNOSIS_GAS).await? {
+            return Ok(Diagnosis::NeedsMoreGas(self.shortage(chain, REGISTRY_GAS).await?));
+        }
+        if let Ok(error) = ICompositePredicate::TermMalfunctioned::abi_decode_validate(data)
+            && let Some(given) = term_gas(chain, self.predicate).await?
+        {
+            let (registry, predicate) = (self.predicate, error.predicate);
+            let term = Self { registry, predicate, ..self.clone() };
+            if !term.is_answered(chain, given).await? && term.is_answered(chain, DIAGNOSIS_GAS).await? {
+                let (index, shortage) = (error.index.saturating_to(), term.shortage(chain, given).await?);
+                return Ok(Diagnosis::TermNeedsMoreGas { index, predicate, shortage });
+            }
+        }
+        Ok(Diagnosis::Reverted(Revert::decode(data)))
     }
 
     async fn classify(&self, chain: &Chain, outcome: CallOutcome) -> Result<Diagnosis, Error> {
@@ -194,6 +276,22 @@ impl Question {
             Err(error) => Err(error),
         }
     }
+}
+
+/// Whether an answer is one word that says 0 or 1.
+fn is_bool(bytes: &[u8]) -> bool {
+    <[u8; 32]>::try_from(bytes).is_ok_and(|word| U256::from_be_bytes(word) <= U256::ONE)
+}
+
+/// The gas that a composite says it gives each term; `None` unless that is less than the registry gives the composite.
+async fn term_gas(chain: &Chain, composite: Address) -> Result<Option<u64>, Error> {
+    /// A constant costs a few hundred gas; a proxy in front of it some thousands.
+    const GAS: u64 = 50_000;
+    let data = ICompositePredicate::TERM_GASCall {}.abi_encode().into();
+    let call = BoundedCall { to: composite, data, from: None, gas: Some(GAS), max_bytes: 32 };
+    let CallOutcome::Returned(bytes) = chain.call(&call).await? else { return Ok(None) };
+    let Ok(word) = <[u8; 32]>::try_from(&bytes[..]) else { return Ok(None) };
+    Ok(u64::try_from(U256::from_be_bytes(word)).ok().filter(|gas| (1..REGISTRY_GAS).contains(gas)))
 }
 
 /// Code of a registry that says yes about one tool and no about all others: one word, or two for `tryHasAccess`.

@@ -29,7 +29,7 @@ pub struct Limits {
 impl Limits {
     /// What our own predicates take, which is all that answers inside the registry's gas (`contracts/snapshots`).
     pub const OURS: Self =
-        Self { erc721_collections: 4, erc1155_collections: 3, token_ids: 12, token_ids_in_all: None, trait_values: 32, terms: 3 };
+        Self { erc721_collections: 3, erc1155_collections: 2, token_ids: 12, token_ids_in_all: None, trait_values: 32, terms: 3 };
 
     /// Asks a predicate, for a tool with so many ERC-1155 collections.
     pub async fn read(chain: &Chain, predicate: Address, collections: usize) -> Result<Self, Error> {

@@ -18,6 +18,7 @@ mod clients;
 mod diagnosis;
 mod limits;
 mod pin;
+mod proof;
 mod proxy;
 mod requirements;
 mod secret;
@@ -29,9 +30,10 @@ pub use clients::{
     Erc1155Gate, Erc1155Predicate, MerklePredicate, SubscriptionGate, SubscriptionPredicate, SubscriptionStatus, TraitGate,
     TraitPredicate,
 };
-pub use diagnosis::{DIAGNOSIS_GAS, Diagnosis, MAX_DIAGNOSED_BYTES, Question, diagnose};
+pub use diagnosis::{DIAGNOSIS_GAS, Diagnosis, GasShortage, MAX_DIAGNOSED_BYTES, Question, diagnose};
 pub use limits::Limits;
 pub use pin::{InitCode, MAX_PINNED_SLOTS, Pin, PinFault};
+pub use proof::proof_kind;
 pub use proxy::{
     ADMIN_SLOT, BEACON_SLOT, BEACON_UPGRADED_TOPIC, IMPLEMENTATION_SLOT, Proxy, ProxyKind, UPGRADED_TOPIC, Upgrade, upgrades,
 };
@@ -76,6 +78,8 @@ pub struct Introspection {
     pub version: Option<Opaque>,
     /// What it asks for.
     pub requirements: Requirements,
+    /// The registry that it states to serve.
+    pub registry: Option<Address>,
     /// What is known to be wrong with this very deployment.
     pub known_fault: Option<KnownFault>,
 }
@@ -177,6 +181,12 @@ impl Introspection {
         found
     }
 
+    /// The error for a tool of `registry` when the predicate states another one: the settings of an unrelated tool would decide.
+    pub fn other_registry(&self, registry: Address) -> Option<Error> {
+        let (predicate, stated) = (self.address, self.registry.filter(|stated| *stated != registry)?);
+        Some(Error::OtherRegistry { predicate, stated, registry })
+    }
+
     /// Whether an account must show something before access can be granted, by what the list says.
     pub fn needs_proof(&self) -> bool {
         matches!(&self.requirements, Requirements::Listed { entries, .. }
@@ -203,6 +213,7 @@ pub async fn introspect(chain: &Chain, address: Address, tool_id: U256) -> Resul
             name: None,
             version: None,
             requirements: Requirements::NoCode,
+            registry: None,
             known_fault: None,
         });
     }
@@ -217,6 +228,7 @@ pub async fn introspect(chain: &Chain, address: Address, tool_id: U256) -> Resul
         name: read_text(chain, address, IAccessPredicate::nameCall {}.abi_encode()).await?,
         version: read_text(chain, address, IToolRegistry::versionCall {}.abi_encode()).await?,
         requirements: read_requirements(chain, address, tool_id).await?,
+        registry: registry_of(chain, address).await?,
         known_fault: known_fault(chain.chain_id(), &address, Some(&code_hash)),
     })
 }

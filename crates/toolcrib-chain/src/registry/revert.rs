@@ -126,6 +126,7 @@ const NAMED: &[(&str, &[Argument])] = {
     use Argument::{Account, Number};
     &[
         ("CallerIsNotToolCreator", &[Number, Account]),
+        ("CallerIsNotRegistry", &[Account]),
         ("ZeroRegistry", &[]),
         ("TooManyCollections", &[Number, Number]),
         ("CollectionNoCode", &[Account]),
@@ -148,6 +149,8 @@ const NAMED: &[(&str, &[Argument])] = {
         ("ZeroMinBalance", &[]),
         ("TooManyTerms", &[Number, Number]),
         ("InvalidTerm", &[Number, Account]),
+        ("TermsNeedDifferentData", &[Number, Number]),
+        ("TermServesAnotherRegistry", &[Number, Account, Account]),
         ("TermMalfunctioned", &[Number, Account]),
         ("InsufficientGas", &[]),
         ("RequirementsUnreadable", &[]),

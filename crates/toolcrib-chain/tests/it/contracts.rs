@@ -8,7 +8,7 @@ use futures_util::TryStreamExt;
 use toolcrib_chain::predicate::{
     AccessProofPredicate, CompositeOp, CompositePredicate, CompositeTerm, Erc20Gate, Erc20Predicate, Erc721Predicate,
     Erc1155Gate, Erc1155Predicate, Limits, Meaning, MerklePredicate, REQUIREMENTS_GAS, Requirements, SubscriptionGate,
-    SubscriptionPredicate, TraitGate, TraitPredicate, check_registry, introspect, registry_of,
+    SubscriptionPredicate, TraitGate, TraitPredicate, check_registry, introspect, proof_kind, registry_of,
 };
 use toolcrib_chain::registry::{Access, EventFilter, Registry, RegistryEvent, ToolState};
 use toolcrib_chain::rpc::{BoundedCall, CallOutcome, Chain};
@@ -17,6 +17,7 @@ use toolcrib_chain::sign::{
 };
 use toolcrib_chain::transaction::Call;
 use toolcrib_chain::wallet::{DEV_ACCOUNTS, LocalWallet, Scope, Wallet};
+use toolcrib_core::registry::RequirementKind;
 
 use crate::node::{Node, deploy, send, set_code};
 
@@ -145,13 +146,13 @@ async fn a_signed_proof_opens_the_door_for_its_signer_only() {
 }
 
 async fn a_signed_proof_opens_the_door_for_its_signer_only_on(world: World) {
-    let address = deploy(&world.chain, "AccessProofPredicate", &[]).await;
+    let address = world.predicate("AccessProofPredicate").await;
     let predicate = AccessProofPredicate::new(world.chain.clone(), address);
     let id = world.tool(Some(address)).await;
     let now = std::time::UNIX_EPOCH.elapsed().expect("after 1970").as_secs();
     let wallet = LocalWallet::development(3).expect("a phrase");
-    let proof = AccessProof { tool_id: id, account: HOLDER, deadline: now + 300 };
-    let domain = AccessProof::domain(31_337, address);
+    let (proof, domain) = predicate.challenge(&world.registry, id, HOLDER, now + 300).await.expect("bound to the registry");
+    assert_eq!(proof, AccessProof { tool_id: id, account: HOLDER, deadline: now + 300 });
     let digest = proof.digest(&domain);
     assert_eq!(predicate.digest(id, HOLDER, proof.deadline).await.expect("an answer"), digest, "as the contract computes it");
     let sign = async |proof: AccessProof, domain: &Domain| {
@@ -172,6 +173,78 @@ async fn a_signed_proof_opens_the_door_for_its_signer_only_on(world: World) {
     let elsewhere = sign(proof, &AccessProof::domain(1, address)).await;
     assert_eq!(world.access(id, HOLDER, AccessProofPredicate::data(proof.deadline, &elsewhere)).await, Access::Denied);
     assert_eq!(world.meanings(address, id).await, [Meaning::AccessProof { verifier: address }]);
+}
+
+// Ids are the same in every registry. A proof for a tool of one does not open the tool of another that points at the same predicate,
+// and nothing is signed for the predicate of another registry. req: PRED-020
+#[tokio::test]
+async fn a_proof_for_one_registry_is_worth_nothing_in_another() {
+    for world in World::each().await {
+        a_proof_for_one_registry_is_worth_nothing_in_another_on(world).await;
+    }
+}
+
+async fn a_proof_for_one_registry_is_worth_nothing_in_another_on(world: World) {
+    let address = world.predicate("AccessProofPredicate").await;
+    let predicate = AccessProofPredicate::new(world.chain.clone(), address);
+    let id = world.tool(Some(address)).await;
+    let other = Registry::new(world.chain.clone(), deploy(&world.chain, "ToolRegistry", &[]).await);
+    world.write(other.register("https://tools.example/x", B256::repeat_byte(1), Some(address))).await;
+    assert_eq!(other.tool_count().await.expect("a number"), id, "the same id");
+
+    let deadline = std::time::UNIX_EPOCH.elapsed().expect("after 1970").as_secs() + 300;
+    let (proof, domain) = predicate.challenge(&world.registry, id, HOLDER, deadline).await.expect("bound to the registry");
+    let wallet = LocalWallet::development(3).expect("a phrase");
+    let cleared = Scope::impersonated(31_337).clear(&wallet).expect("allowed");
+    let signature = wallet.sign_typed_data(&proof.typed_data(&domain), cleared).await.expect("signed");
+    let data = AccessProofPredicate::data(deadline, &signature);
+    assert_eq!(world.access(id, HOLDER, data.clone()).await, Access::Granted);
+    let answer = other.access(id, HOLDER, data.clone()).await.expect("an answer");
+    assert_eq!(answer, Access::Malfunction, "not granted, and told from a denial");
+    let found = other.explain(id, HOLDER, data, answer).await.expect("a look").expect("a reason");
+    assert_eq!(found.code().id(), "predicate.other_registry", "{found}");
+    assert!(found.to_string().contains(&world.registry.address().to_string()), "{found}");
+
+    // The other direction: a tool of the other registry must not get a signature that is good in the first.
+    let error = predicate.challenge(&other, id, HOLDER, deadline).await.expect_err("another registry");
+    assert_eq!(error.code().id(), "predicate.other_registry", "{error}");
+    let seen = introspect(&world.chain, address, id).await.expect("an answer");
+    assert_eq!(seen.registry, Some(world.registry.address()));
+    assert!(seen.other_registry(world.registry.address()).is_none() && seen.other_registry(other.address()).is_some());
+    // A predicate that states no registry is bound to none.
+    let unbound = deploy(&world.chain, "DenyAllPredicate", &[]).await;
+    let unbound = AccessProofPredicate::new(world.chain.clone(), unbound);
+    let error = unbound.challenge(&world.registry, id, HOLDER, deadline).await.expect_err("bound to nothing");
+    assert_eq!(error.code().id(), "predicate.unbound_proof", "{error}");
+    // A contract that gives one answer to every question states no registry either, however much it looks like an address.
+    let parrot = Address::repeat_byte(0x55);
+    set_code(&world.chain, parrot, &[0x60, 7, 0x60, 0, 0x52, 0x60, 0x20, 0x60, 0, 0xf3]).await;
+    assert_eq!(registry_of(&world.chain, parrot).await.expect("an answer"), None);
+}
+
+#[tokio::test]
+async fn a_composite_refuses_terms_that_need_different_data_or_serve_another_registry() {
+    for world in World::each().await {
+        let address = world.predicate("CompositePredicate").await;
+        let composite = CompositePredicate::new(world.chain.clone(), address);
+        let id = world.tool(Some(address)).await;
+        let term = |predicate| CompositeTerm { predicate, is_negated: false };
+        let (signed, listed) = (world.predicate("AccessProofPredicate").await, world.predicate("MerkleAllowlistPredicate").await);
+        assert_eq!(proof_kind(&world.chain, signed).await.expect("an answer"), Some(RequirementKind::AccessProof.id()));
+        assert_eq!(proof_kind(&world.chain, listed).await.expect("an answer"), Some(RequirementKind::MerkleAllowlist.id()));
+        let creator = world.creator.address();
+        let refused = async |op, terms: &[CompositeTerm]| {
+            world.chain.simulate(creator, &composite.set(id, op, terms)).await.map(drop).map_err(|error| error.to_string())
+        };
+        let error = refused(CompositeOp::All, &[term(signed), term(listed)]).await.expect_err("never grants");
+        assert!(error.contains("TermsNeedDifferentData(0, 1)"), "{error}");
+        refused(CompositeOp::Any, &[term(signed), term(listed)]).await.expect("one is enough");
+        let other = deploy(&world.chain, "ToolRegistry", &[]).await;
+        let foreign = deploy(&world.chain, "ERC721OwnerPredicate", &other.abi_encode()).await;
+        let error = refused(CompositeOp::Any, &[term(foreign)]).await.expect_err("another registry");
+        assert!(error.contains("TermServesAnotherRegistry(0, "), "{error}");
+        assert_eq!(proof_kind(&world.chain, foreign).await.expect("an answer"), None);
+    }
 }
 
 #[tokio::test]
@@ -463,7 +536,7 @@ async fn limits_are_those_of_the_contract_or_ours() {
         assert_eq!(erc721.erc721_collections, ours.erc721_collections, "the constant is that of the contract");
         let erc1155 = read("ERC1155OwnerPredicate").await;
         assert_eq!((erc1155.erc1155_collections, erc1155.token_ids), (ours.erc1155_collections, ours.token_ids));
-        assert_eq!(erc1155.token_ids_in_all, Some(8), "two collections leave room for eight ids");
+        assert_eq!(erc1155.token_ids_in_all, Some(6), "two collections leave room for six ids");
         assert_eq!(erc721.token_ids_in_all, None);
         assert_eq!(read("TraitGatedPredicate").await.trait_values, ours.trait_values);
         assert_eq!(read("CompositePredicate").await.terms, ours.terms);

@@ -12,6 +12,7 @@ use toolcrib_chain::network::Network;
 use toolcrib_chain::rpc::{Chain, ChainConfig, NodeUrl};
 use toolcrib_chain::wallet::DEV_ACCOUNTS;
 use toolcrib_core::clock::{Clock, UnixTime};
+use toolcrib_core::registry::gas::ColdAccess;
 use toolcrib_devchain::Devchain;
 
 /// The time of the machine: the same that anvil goes by.
@@ -46,7 +47,12 @@ impl Node {
     }
 
     async fn ours(chain_id: u64) -> Self {
-        let devchain = Devchain::builder(Now).chain_id(chain_id).spawn().await.expect("a chain");
+        Self::priced(chain_id, ColdAccess::ETHEREUM).await
+    }
+
+    /// Our own with these prices for first access.
+    pub(crate) async fn priced(chain_id: u64, prices: ColdAccess) -> Self {
+        let devchain = Devchain::builder(Now).chain_id(chain_id).cold_access(prices).spawn().await.expect("a chain");
         let url = devchain.http_url();
         Self { _running: Running::Ours { _devchain: devchain }, url, chain_id }
     }

@@ -51,6 +51,11 @@ super::codes! {
         "The predicate refuses more collections, tokens, values or terms than can answer within the registry's gas. Its own limits are read from the chain where it offers them.",
         "leave some out, or spread them over several tools",
     }
+    NEVER_GRANTS = "author.never_grants", Error, "ERC-8257 Predicate Gas Cost and Composition" {
+        "the gate could never grant access",
+        "A composite hands the same data to all its terms. Two terms that must both grant and expect different proofs there, such as a signature and a token id, have no data that satisfies both.",
+        "leave one of them out, or accept any of them (--any-of)",
+    }
     NOT_SERVED = "author.not_served", Error, check 1, "ERC-8257 §7 Registration-Time Enforcement" {
         "the manifest cannot be had from its URL",
         "Readers fetch the manifest from the URL that is registered. What they cannot fetch they do not verify, so gas spent on it is lost.",

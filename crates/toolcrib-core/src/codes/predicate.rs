@@ -31,6 +31,11 @@ super::codes! {
         "Its REGISTRY() is not the registry of the tool. Tool ids start at 1 in every registry, so the predicate would apply the settings of an unrelated tool, or refuse to be configured. Nothing was signed.",
         "use the predicate that was deployed for this registry: the network's entry in the settings names it, or --predicate does",
     }
+    UNBOUND_PROOF = "predicate.unbound_proof", Error, "ERC-8257 Concrete AccessProof Pattern" {
+        "the predicate checks proofs and is not bound to a registry",
+        "The signed struct names a tool id and no registry, and ids start at 1 in every registry. A proof for a predicate without REGISTRY() can be replayed to the tool with the same id in another registry.",
+        "use an AccessProofPredicate that is deployed for the registry of the tool",
+    }
     PROXY = "predicate.is_proxy", Warning, "ERC-8257 Predicate Upgradeability" {
         "the predicate is a proxy",
         "Whoever controls it can change the rules of access at any time.",
@@ -88,8 +93,18 @@ super::codes! {
     }
     NEEDS_MORE_GAS = "predicate.needs_more_gas", Error, "ERC-8257 Predicate Gas Cost and Composition" {
         "the predicate answers only with more gas than the registry gives",
-        "It works when it is asked directly with a large budget, but not within the 200,000 gas of the registry. Usually too many collections or tokens are configured; people who qualify are shut out.",
+        "It works when it is asked directly with a large budget, but not within the 200,000 gas of the registry. Usually too many collections or tokens are configured, or the chain charges more than Ethereum for first access to accounts and slots. Accounts that qualify get no access.",
         "configure fewer collections or tokens, or use a predicate whose limits are measured against the cap",
+    }
+    TERM_NEEDS_MORE_GAS = "predicate.term_needs_more_gas", Error, "ERC-8257 Predicate Gas Cost and Composition" {
+        "a term of the composite answers only with more gas than the composite gives",
+        "A composite shares the 200,000 gas of the registry among its terms. The term works when it is asked directly with more; usually it reads too many tokens, or tokens behind proxies on a chain where first access to accounts and slots is expensive.",
+        "configure fewer tokens for the term, or use it without the composite, where it has the whole 200,000 gas",
+    }
+    GAS_ON_CHAIN = "predicate.gas_on_chain", Warning, "ERC-8257 Predicate Gas Cost and Composition" {
+        "the gate may need more gas than the registry gives on this chain",
+        "A registry gives its predicate 200,000 gas. This chain charges more than Ethereum for first access to accounts and storage slots, and by the measured number of accesses the last entry of this gate may not be reached. Accounts that qualify would get a malfunction.",
+        "configure fewer collections or tokens, or tokens that are not behind proxies; `toolcrib access` shows whether a check runs out of gas",
     }
     HALTED = "predicate.halted", Error, "ERC-8257 Predicate Gas Cost and Composition" {
         "the predicate does something that the machine forbids",
