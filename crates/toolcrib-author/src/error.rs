@@ -45,6 +45,16 @@ pub enum Error {
         /// The most that the predicate takes.
         most: u64,
     },
+    /// Both predicates must grant, and they need different `data`.
+    #[error(
+        "this gate could never grant access: {first} and {second} need different proofs in `data`, and all terms get the same"
+    )]
+    NeverGrants {
+        /// One of them.
+        first: Address,
+        /// The other.
+        second: Address,
+    },
     /// The gate has nothing to configure.
     #[error("this gate has nothing to configure")]
     NothingToConfigure,
@@ -104,6 +114,7 @@ impl Error {
             Self::NoRegistration { .. } => codes::author::NO_REGISTRATION,
             Self::NoTool => codes::author::NO_TOOL,
             Self::GateTooLarge { .. } => codes::author::GATE_TOO_LARGE,
+            Self::NeverGrants { .. } => codes::author::NEVER_GRANTS,
             Self::NothingToConfigure => codes::author::NOTHING_TO_CONFIGURE,
             Self::NotCreator { .. } => codes::author::CREATOR_NOT_SIGNER,
             Self::Duplicate { .. } => codes::author::DUPLICATE,

@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod error;
+pub mod gas;
 pub mod journal;
 pub mod plan;
 pub mod preflight;

@@ -7,7 +7,7 @@ use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use serde::{Deserialize, Serialize};
 use toolcrib_chain::predicate::{
     CompositeOp, CompositePredicate, CompositeTerm, Erc20Gate, Erc20Predicate, Erc721Predicate, Erc1155Gate, Erc1155Predicate,
-    Limits, MerklePredicate, SubscriptionGate, SubscriptionPredicate, TraitGate, TraitPredicate, check_registry,
+    Limits, MerklePredicate, SubscriptionGate, SubscriptionPredicate, TraitGate, TraitPredicate, check_registry, proof_kind,
 };
 use toolcrib_chain::registry::Registry;
 use toolcrib_chain::transaction::Call;
@@ -134,7 +134,23 @@ impl Gate {
         }
         let Some(predicate) = self.predicate().filter(|_| self.needs_configuration()) else { return Ok(()) };
         let collections = if let Self::Erc1155 { tokens, .. } = self { tokens.len() } else { 1 };
-        self.check(&Limits::read(registry.chain(), predicate, collections).await?)
+        self.check(&Limits::read(registry.chain(), predicate, collections).await?)?;
+        self.check_proofs(registry).await
+    }
+
+    /// Refuses a composite that could never grant: all terms get the same `data`, and no `data` is a proof of two kinds. Our
+    /// composites refuse it too, but only after the tool is registered, and the reference's do not.
+    async fn check_proofs(&self, registry: &Registry) -> Result<(), Error> {
+        let Self::Composite { all: true, terms, .. } = self else { return Ok(()) };
+        let mut needed: Option<(Address, [u8; 4])> = None;
+        for (term, _) in terms {
+            let Some(kind) = proof_kind(registry.chain(), *term).await? else { continue };
+            match needed {
+                Some((first, other)) if other != kind => return Err(Error::NeverGrants { first, second: *term }),
+                _ => needed = Some((*term, kind)),
+            }
+        }
+        Ok(())
     }
 
     /// Whether the predicate must be told about the tool after it is registered.
@@ -307,14 +323,14 @@ mod tests {
         }
         let predicate = Address::repeat_byte(9);
         let erc721 = |count: u8| Gate::Erc721 { predicate, collections: (1..=count).map(Address::repeat_byte).collect() };
-        check(&erc721(4), None);
-        check(&erc721(5), Some("5 collections"));
+        check(&erc721(3), None);
+        check(&erc721(4), Some("4 collections"));
         let erc1155 = |collections: u8, ids: u64| Gate::Erc1155 {
             predicate,
             tokens: (1..=collections).map(|at| (Address::repeat_byte(at), (0..ids).map(U256::from).collect())).collect(),
         };
-        check(&erc1155(3, 12), None);
-        check(&erc1155(4, 1), Some("4 collections"));
+        check(&erc1155(2, 12), None);
+        check(&erc1155(3, 1), Some("3 collections"));
         check(&erc1155(1, 13), Some("13 token ids"));
         let mut shared = Limits::OURS;
         shared.token_ids_in_all = Some(8);

@@ -78,8 +78,6 @@ pub struct Introspection {
     pub version: Option<Opaque>,
     /// What it asks for.
     pub requirements: Requirements,
-    /// The registry that it states to serve.
-    pub registry: Option<Address>,
     /// What is known to be wrong with this very deployment.
     pub known_fault: Option<KnownFault>,
 }
@@ -181,12 +179,6 @@ impl Introspection {
         found
     }
 
-    /// The error for a tool of `registry` when the predicate states another one: the settings of an unrelated tool would decide.
-    pub fn other_registry(&self, registry: Address) -> Option<Error> {
-        let (predicate, stated) = (self.address, self.registry.filter(|stated| *stated != registry)?);
-        Some(Error::OtherRegistry { predicate, stated, registry })
-    }
-
     /// Whether an account must show something before access can be granted, by what the list says.
     pub fn needs_proof(&self) -> bool {
         matches!(&self.requirements, Requirements::Listed { entries, .. }
@@ -213,7 +205,6 @@ pub async fn introspect(chain: &Chain, address: Address, tool_id: U256) -> Resul
             name: None,
             version: None,
             requirements: Requirements::NoCode,
-            registry: None,
             known_fault: None,
         });
     }
@@ -228,7 +219,6 @@ pub async fn introspect(chain: &Chain, address: Address, tool_id: U256) -> Resul
         name: read_text(chain, address, IAccessPredicate::nameCall {}.abi_encode()).await?,
         version: read_text(chain, address, IToolRegistry::versionCall {}.abi_encode()).await?,
         requirements: read_requirements(chain, address, tool_id).await?,
-        registry: registry_of(chain, address).await?,
         known_fault: known_fault(chain.chain_id(), &address, Some(&code_hash)),
     })
 }

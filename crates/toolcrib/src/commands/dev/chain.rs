@@ -11,6 +11,8 @@ use toolcrib_chain::deploy::{self, with_our_contracts};
 use toolcrib_chain::network::{LOCAL_CHAIN_ID, Network};
 use toolcrib_chain::rpc::{Chain, ChainConfig};
 use toolcrib_chain::wallet::{DEV_ACCOUNTS, LocalWallet};
+use toolcrib_core::registry::gas::ColdAccess;
+use toolcrib_core::registry::known::REGISTRY_GAS;
 use toolcrib_devchain::{Devchain, Mining};
 
 use crate::clock::SystemClock;
@@ -31,6 +33,9 @@ pub(crate) struct ChainArguments {
     /// Make a block every so many seconds, instead of one for each transaction
     #[arg(long, value_name = "SECONDS")]
     pub(crate) block_time: Option<u64>,
+    /// Charge this gas for first access to an account and to a slot, such as Monad's 10100,8100 (Ethereum: 2600,2100)
+    #[arg(long, value_name = "ACCOUNT,SLOT", value_parser = parse_cold_access)]
+    pub(crate) cold_access: Option<ColdAccess>,
     /// Keep the chain in this file between runs
     #[arg(long, value_name = "FILE")]
     pub(crate) state: Option<PathBuf>,
@@ -43,6 +48,15 @@ pub(crate) struct ChainArguments {
     /// Stop after so many seconds, instead of waiting for Ctrl-C
     #[arg(long, value_name = "SECONDS")]
     pub(crate) exit_after: Option<u64>,
+}
+
+/// Reads two prices that the EVM can charge: a warm access costs 100, and a price above the registry's whole budget tests nothing.
+fn parse_cold_access(text: &str) -> Result<ColdAccess, String> {
+    let read = |part: &str| part.trim().parse().ok().filter(|price| (100..=REGISTRY_GAS).contains(price));
+    match text.split_once(',').map(|(account, slot)| (read(account), read(slot))) {
+        Some((Some(account), Some(slot))) => Ok(ColdAccess { account, slot }),
+        _ => Err(format!("expected two numbers from 100 to {REGISTRY_GAS}, such as 10100,8100")),
+    }
 }
 
 /// A chain that runs, and the account that deployed what is on it.
@@ -75,6 +89,9 @@ impl World {
         let mut builder = Devchain::builder(SystemClock)
             .chain_id(arguments.chain_id)
             .listen(SocketAddr::from((Ipv4Addr::LOCALHOST, arguments.port)));
+        if let Some(prices) = arguments.cold_access {
+            builder = builder.cold_access(prices);
+        }
         if let Some(path) = &arguments.state {
             builder = builder.state_file(path);
         }

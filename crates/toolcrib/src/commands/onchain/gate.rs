@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use alloy_primitives::{Address, B256, U256};
 use clap::Args;
+use toolcrib_author::gas;
 use toolcrib_author::plan::Gate;
 use toolcrib_chain::predicate::MerklePredicate;
 use toolcrib_chain::registry::Registry;
@@ -173,7 +174,12 @@ pub(crate) async fn fits(gate: &Gate, registry: &Registry, printer: &mut Printer
     if let Some(fault) = known_fault(registry.chain().chain_id(), &predicate, None) {
         printer.note(&format!("warning[{}]: {fault}", fault.code()))?;
     }
-    Ok(gate.check_on(registry).await.map_err(|error| Failure::new(error.code(), error.to_string()))?)
+    let refused = |error: toolcrib_author::Error| Failure::new(error.code(), error.to_string());
+    gate.check_on(registry).await.map_err(refused)?;
+    if let Some(warning) = gas::warning(gate, registry).await.map_err(refused)? {
+        printer.note(&format!("warning[{}]: {warning}", warning.code()))?;
+    }
+    Ok(())
 }
 
 fn parse_tokens(text: &str) -> Result<(Address, Vec<U256>), Failure> {

@@ -64,7 +64,7 @@ pub(crate) async fn inspect(arguments: &Tool, printer: &mut Printer) -> Result<D
             let found = predicate::introspect(registry.chain(), address, id).await.map_err(failed)?;
             let name = found.name.as_ref().map_or("without a name", Opaque::as_str);
             lines.push(("predicate", format!("{} {name}", address.to_checksum(None))));
-            remarks.extend(of_predicate(&found));
+            remarks.extend(of_predicate(&found, &registry).await);
             // Its creator is asked about, as anybody would do: whether it works hardly hangs on the account. Where something
             // must be shown, asking without it says nothing.
             if found.code_hash.is_some() && !found.needs_proof() {
@@ -105,13 +105,14 @@ pub(crate) async fn inspect(arguments: &Tool, printer: &mut Printer) -> Result<D
     Ok(Done::new(Exit::Yes, data))
 }
 
-/// What is to be said about a predicate: a code, and its title or what is known besides.
-fn of_predicate(found: &Introspection) -> Vec<(Code, String)> {
+/// What is to be said about a predicate of a registry's tool: a code, and its title or what is known besides.
+async fn of_predicate(found: &Introspection, registry: &Registry) -> Vec<(Code, String)> {
     let words = |code: Code| match &found.known_fault {
         Some(fault) if code == fault.code() => fault.to_string(),
         _ => code.title().to_owned(),
     };
-    found.codes().into_iter().map(|code| (code, words(code))).collect()
+    let elsewhere = other_registry(registry, found.address).await.map(|error| (error.code(), error.to_string()));
+    elsewhere.into_iter().chain(found.codes().into_iter().map(|code| (code, words(code)))).collect()
 }
 
 /// Says whether an account may use a tool.
@@ -124,14 +125,24 @@ pub(crate) async fn access(arguments: &AccessOf, printer: &mut Printer) -> Resul
     refuse_secret(&data)?;
     let (registry, id) = arguments.tool.onchain.connect_for(&arguments.tool.tool, printer).await?;
     let answer = registry.access(id, account, data.clone()).await.map_err(failed)?;
-    // A reason is worth having, but the answer stands without it.
+    // A reason is worth having, but the answer is valid without it.
     let reason = registry.explain(id, account, data, answer).await.ok().flatten();
+    let elsewhere = match registry.config(id).await.ok().and_then(|config| config.access_predicate) {
+        // The reason already says so when the predicate refuses to answer.
+        Some(address) if !matches!(reason, Some(predicate::Diagnosis::OtherRegistry { .. })) => {
+            other_registry(&registry, address).await
+        }
+        _ => None,
+    };
     let (word, exit) = match answer {
         Access::Granted => ("granted", Exit::Yes),
         Access::Denied => ("denied", Exit::No),
         Access::Malfunction => ("malfunction", Exit::No),
     };
     printer.result(&format!("{word}\n"))?;
+    if let Some(error) = &elsewhere {
+        printer.note(&format!("warning[{}]: {error}", error.code()))?;
+    }
     if let Some(reason) = &reason {
         printer.note(&format!("{}: {}", reason.code(), shown(&reason.to_string())))?;
     }
@@ -145,9 +156,17 @@ pub(crate) async fn access(arguments: &AccessOf, printer: &mut Printer) -> Resul
             "account": account,
             "access": word,
             "code": answer.code().map(Code::id),
+            "remarks": elsewhere.iter().map(|error| error.code().id()).collect::<Vec<_>>(),
             "reason": reason.as_ref().map(|reason| json!({ "code": reason.code().id(), "message": reason.to_string() })),
         }),
     ))
+}
+
+/// The error when a predicate serves another registry, whose tool of the same id then decides. `None` also when that cannot be
+/// found out.
+async fn other_registry(registry: &Registry, predicate: Address) -> Option<toolcrib_chain::Error> {
+    let mismatch = predicate::check_registry(registry, predicate).await.err()?;
+    matches!(mismatch, toolcrib_chain::Error::OtherRegistry { .. }).then_some(mismatch)
 }
 
 /// What is shown to a predicate is shown to the node and perhaps to everybody, so a secret is stopped here.
@@ -183,7 +202,7 @@ pub(crate) async fn requirements(arguments: &Tool, printer: &mut Printer) -> Res
 /// Lists what a predicate asks for, and gives it as data.
 pub(crate) async fn describe(registry: &Registry, address: Address, id: U256, printer: &mut Printer) -> Result<Value, Stop> {
     let found = predicate::introspect(registry.chain(), address, id).await.map_err(failed)?;
-    let remarks = of_predicate(&found);
+    let remarks = of_predicate(&found, registry).await;
     for (code, what) in &remarks {
         printer.note(&format!("{}[{code}]: {}", code.severity(), shown(what)))?;
     }
