@@ -36,7 +36,7 @@ contract ProofKindPredicate is IERC165 {
 }
 
 /// @dev All terms of a composite get the same `data`. Proofs of different kinds are encoded differently, so requiring two of
-///      them at once would grant nobody access, and `setComposition` refuses it.
+///      them at once would never grant access, and `setComposition` refuses it.
 contract CompositeProofsTest is CompositeFixture {
     bytes32 private constant TRAIT = keccak256("tier");
     bytes32 private constant VALUE = bytes32(uint256(1));

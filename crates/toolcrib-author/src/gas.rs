@@ -60,7 +60,7 @@ impl fmt::Display for GasWarning {
 }
 
 /// Estimates a gate's check for a holder of its last token, and returns a warning if the registry's gas may not suffice. Tokens are
-/// looked at for proxies. Nothing is read on chains with Ethereum's prices.
+/// checked for proxies. Nothing is read on chains with Ethereum's prices.
 pub async fn warning(gate: &Gate, registry: &Registry) -> Result<Option<GasWarning>, Error> {
     let chain = registry.chain();
     let Network { title, cold_access, .. } = *chain.network();

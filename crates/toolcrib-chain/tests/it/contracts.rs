@@ -176,7 +176,8 @@ async fn a_signed_proof_opens_the_door_for_its_signer_only_on(world: World) {
 }
 
 // Ids are the same in every registry. A proof for a tool of one does not open the tool of another that points at the same predicate,
-// and nothing is signed for the predicate of another registry. req: PRED-020
+// and nothing is signed for the predicate of another registry.
+// req: PRED-020
 #[tokio::test]
 async fn a_proof_for_one_registry_is_worth_nothing_in_another() {
     for world in World::each().await {

@@ -172,7 +172,8 @@ impl World {
 }
 
 // The largest configurations answer inside a term at Ethereum's prices, and inside the registry's gas at Monad's, whatever the
-// tokens are behind. req: PRED-014
+// tokens are behind.
+// req: PRED-014
 #[tokio::test]
 async fn the_largest_configurations_fit_at_both_prices() {
     let limits = Limits::OURS;
