@@ -23,6 +23,8 @@ mod x509;
 #[cfg(test)]
 mod forge;
 #[cfg(test)]
+mod genuine;
+#[cfg(test)]
 mod tests;
 
 pub use body::MAX_BODY_BYTES;

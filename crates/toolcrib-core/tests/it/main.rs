@@ -14,8 +14,6 @@ mod jcs_vectors;
 mod kind_corpus;
 mod local_corpus;
 mod local_vectors;
-#[cfg(feature = "attestation")]
-mod nitro_reports;
 mod reference_gaps;
 mod schema_suite;
 mod tool_vectors;
