@@ -36,6 +36,15 @@ pub enum Question<'q> {
         /// In what it differs.
         findings: &'q [Finding],
     },
+    /// The tool wants a proof of who calls: a signature over a payment of nothing (EIP-3009). It moves no money.
+    Identity {
+        /// The tool.
+        tool: ToolRef,
+        /// What is signed: the amount is 0, `pay_to` is whom the proof is made out to.
+        terms: Terms,
+        /// The account that would sign.
+        account: Address,
+    },
     /// The server wants the account to sign a message (EIP-4361). It moves no money; it shows who calls.
     SignIn {
         /// The tool; `None` for a URL.

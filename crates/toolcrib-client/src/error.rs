@@ -197,6 +197,12 @@ pub enum CallError {
         /// What.
         terms: Terms,
     },
+    /// A proof of identity was not agreed to.
+    #[error("showing who calls was not approved: {}", .terms.shown())]
+    IdentityNotApproved {
+        /// What would have been signed.
+        terms: Terms,
+    },
     /// Above the highest price of this call.
     #[error("the call costs {amount} USDC, and at most {limit} was named")]
     AboveMaxPrice {
@@ -344,6 +350,7 @@ impl CallError {
             Self::OtherNetwork { .. } => code::OTHER_NETWORK,
             Self::MixedNetworks => code::MIXED_NETWORKS,
             Self::NotApproved { .. } => code::NOT_APPROVED,
+            Self::IdentityNotApproved { .. } => code::IDENTITY_NOT_APPROVED,
             Self::AboveMaxPrice { .. } => code::ABOVE_MAX_PRICE,
             Self::Spend(error) => error.code(),
             Self::Funds { .. } => code::FUNDS,

@@ -42,6 +42,8 @@ pub struct SpendPolicy {
     pub per_asset_day: Usdc,
     /// Above this, somebody is asked first.
     pub ask_above: Usdc,
+    /// Whether a proof of identity, which moves no money, needs a question. When absent, it does not; the command line asks then.
+    pub ask_identity: Option<bool>,
     /// Only these are paid; everybody when absent.
     pub allow_recipients: Option<Vec<Address>>,
     /// These are never paid.
@@ -72,6 +74,7 @@ impl Default for SpendPolicy {
             per_tool_day: Usdc::micro(500_000),
             per_asset_day: Usdc::micro(1_000_000),
             ask_above: Usdc::micro(20_000),
+            ask_identity: None,
             allow_recipients: None,
             deny_recipients: Vec::new(),
             allow_tools: None,
@@ -211,6 +214,14 @@ mod tests {
         let listed = SpendPolicy { allow_tools: Some(vec![spend().tool.unwrap()]), ..SpendPolicy::default() };
         assert!(listed.check(&spend()).is_ok());
         assert!(listed.check(&Spend { tool: None, ..spend() }).is_err(), "a URL is no listed tool");
+    }
+
+    #[test]
+    fn amounts_are_asked_about_above_a_threshold() {
+        let policy = SpendPolicy { ask_above: Usdc::micro(20_000), ..SpendPolicy::default() };
+        for (amount, is_asked) in [(0, false), (19_999, false), (20_000, false), (20_001, true), (u32::MAX.into(), true)] {
+            assert_eq!(policy.asks(Usdc::micro(amount)), is_asked, "{amount}");
+        }
     }
 
     #[test]

@@ -109,12 +109,16 @@ impl Client {
         let tool = verified.tool();
         let (candidate, spend) = self.select(candidates, Some(tool), &request, consent).await?;
         check_size(&candidate, &challenge)?;
-        if let Some(spend) = &spend {
-            let is_agreed = candidate.fit == Fit::Agreed || consent.yes || consent.max_price.is_some();
-            if !is_agreed {
-                self.ask_to_spend(Some(tool), candidate.terms, spend).await?;
+        let is_agreed = candidate.fit == Fit::Agreed || consent.yes || consent.max_price.is_some();
+        match &spend {
+            Some(spend) => {
+                if !is_agreed {
+                    self.ask_to_spend(Some(tool), candidate.terms, spend).await?;
+                }
+                self.check_domain(candidate.token).await?;
             }
-            self.check_domain(candidate.token).await?;
+            None if is_agreed => {}
+            None => self.ask_to_identify(tool, candidate.terms).await?,
         }
         let age = self.now().since(verified.at());
         if !(0..=REVERIFY_SECONDS).contains(&age) {
@@ -136,6 +140,16 @@ impl Client {
         let question = Question::Spend { tool, terms, account: spend.payer, ask_above: policy.ask_above };
         if policy.asks(spend.amount) && !self.inner.approver.approve(&question).await {
             return Err(CallError::NotApproved { terms });
+        }
+        Ok(())
+    }
+
+    /// Asks about a proof of identity, if the policy wants that.
+    async fn ask_to_identify(&self, tool: ToolRef, terms: Terms) -> Result<(), CallError> {
+        let account = self.account().ok_or(CallError::NoWallet)?;
+        let question = Question::Identity { tool, terms, account };
+        if self.inner.policy.ask_identity == Some(true) && !self.inner.approver.approve(&question).await {
+            return Err(CallError::IdentityNotApproved { terms });
         }
         Ok(())
     }

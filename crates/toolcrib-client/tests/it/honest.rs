@@ -82,6 +82,38 @@ async fn free_calls_ask_nobody_and_leave_no_entry() {
     assert_eq!((called.identity, tool.calls().len()), (None, 1));
 }
 
+#[tokio::test]
+async fn a_proof_of_identity_is_asked_about_where_the_policy_says_so() {
+    let world = World::start().await;
+    let tool = world.tool(|_| {}, shop(&world.devchain, Speaks::V2, offer_of(usdc(), 0, CREATOR))).await;
+    for (yes, asks, expected) in [
+        (true, Some(true), "ok"),
+        (false, Some(true), "call.identity_not_approved"),
+        (false, Some(false), "ok"),
+        (false, None, "ok"),
+    ] {
+        let (wallet, says) = (Counting::new(), Arc::new(Says { yes, ..Says::default() }));
+        let mut policy = roomy();
+        policy.ask_identity = asks;
+        let client = world.builder().wallet(wallet.clone()).policy(policy).approver(says.clone()).build();
+        assert_eq!(code(&client.call(tool.reference, &input(), &usual()).await), expected);
+        assert_eq!(wallet.signatures(), usize::from(expected == "ok"), "{asks:?}");
+        let question = format!("identity {CALLER} for {} to {CREATOR}", tool.reference);
+        let expected: &[String] = if asks == Some(true) { &[question] } else { &[] };
+        assert_eq!(*says.asked.lock().unwrap(), expected);
+        // Consent beforehand is an answer.
+        if asks == Some(true) {
+            for consent in
+                [Consent { yes: true, ..Consent::default() }, Consent { max_price: Some(Usdc::micro(1)), ..Consent::default() }]
+            {
+                client.call(tool.reference, &input(), &CallOptions { consent, ..usual() }).await.unwrap();
+            }
+            assert_eq!(says.asked.lock().unwrap().len(), 1);
+        }
+    }
+    assert_eq!(world.count().await, 0, "nothing was spent");
+}
+
 /// The five fields of the invocation guide, and nothing else: what the public SDK's servers send.
 // req: PAY-010
 #[tokio::test]
@@ -246,7 +278,7 @@ async fn above_the_threshold_somebody_is_asked() {
     assert_eq!(wallet.signatures(), 3);
 }
 
-// req: PAY-001, PAY-004
+// req: PAY-001, PAY-002, PAY-004, VERIFY-008, VERIFY-014
 #[tokio::test]
 async fn a_slow_approval_is_verified_again() {
     let world = World::start().await;
@@ -420,7 +452,7 @@ async fn inputs_are_checked_before_anything_is_sent() {
     assert_eq!(code(&client.call(elsewhere, &input(), &usual()).await), "call.no_chain");
 }
 
-// req: PAY-001
+// req: PAY-001, VERIFY-008
 #[tokio::test]
 async fn a_registry_with_other_code_than_the_pinned_one_is_not_believed() {
     use toolcrib_chain::rpc::{Chain, ChainConfig, NodeUrl};

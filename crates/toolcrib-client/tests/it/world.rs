@@ -121,6 +121,7 @@ impl Approver for Says {
             Question::Differs { asked, .. } => format!("differs {}", asked.amount),
             Question::Fixed { values, .. } => format!("fixed {}", values.len()),
             Question::Unchecked { parts, .. } => format!("unchecked {}", parts.len()),
+            Question::Identity { tool, terms, account } => format!("identity {account} for {tool} to {}", terms.pay_to),
             Question::SignIn { terms, .. } => {
                 format!("sign in {} at {} for {} on {}", terms.account, terms.domain, terms.uri, terms.chain)
             }

@@ -101,6 +101,11 @@ super::codes! {
         "The amount is above what is paid without asking, and the answer was no, or there was no terminal to ask at. Without a terminal nothing is paid unless the user's settings have limits of their own.",
         "answer at a terminal, agree beforehand with --yes or --max-price, or set spend.ask_above in the user's settings",
     }
+    IDENTITY_NOT_APPROVED = "call.identity_not_approved", Error, "Toolcrib spend policy" {
+        "the proof of identity was not approved",
+        "The tool lets callers in by account, which a signature over a payment of nothing proves. It moves no money, but it shows the recipient which account calls. The answer was no, or there was no terminal to ask at.",
+        "answer at a terminal, agree beforehand with --yes, or set spend.ask_identity = false in the user's settings",
+    }
     ABOVE_MAX_PRICE = "call.above_max_price", Error, "Toolcrib spend policy" {
         "the price is above the highest that was named for this call",
         "The call was made with a highest price, and the tool costs more.",

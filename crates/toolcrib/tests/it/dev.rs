@@ -328,6 +328,12 @@ fn the_program_calls_the_tools() {
     let (reference, input) = (dev.tools()[1]["tool"].as_str().expect("a reference"), dev.tools()[1]["example"].to_string());
     let (code, denied) = dev.run(&sandbox, &["call", reference, "--dev-account", "4", "--yes", "--input", &input]);
     assert_eq!((code, &denied["data"]["code"]), (1, &json!("call.denied")), "{denied:#}");
+    // Without a terminal and a word beforehand nothing is signed, also where it costs nothing.
+    let (code, unsigned) = dev.run(&sandbox, &["call", reference, "--dev-account", "1", "--input", &input]);
+    assert_eq!((code, &unsigned["data"]["code"]), (1, &json!("call.identity_not_approved")), "{unsigned:#}");
+    crate::write(&sandbox.home().join(".config/toolcrib/config.toml"), b"[spend]\nask_identity = false\n");
+    let (code, called) = dev.run(&sandbox, &["call", reference, "--dev-account", "1", "--input", &input]);
+    assert!(code == 0 && called["data"]["output"].is_object(), "{called:#}");
     assert_eq!(denied["data"]["denial"]["requirements"][0]["met"], false, "{denied:#}");
     let (reference, input) = (dev.tools()[2]["tool"].as_str().expect("a reference"), dev.tools()[2]["example"].to_string());
     let (code, poor) = dev.run(&sandbox, &["call", reference, "--dev-account", "4", "--yes", "--input", &input]);

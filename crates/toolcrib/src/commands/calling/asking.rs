@@ -44,6 +44,9 @@ impl Approver for Terminal {
                 confirm(&format!("{}\n{payment}pay all the same?", differences.join("\n")))
             }
             Question::SignIn { terms, .. } => confirm(&sign_in(terms, &self.facts(terms.chain))),
+            Question::Identity { tool, terms, account } => {
+                confirm(&identity(*tool, terms, *account, &self.facts(terms.chain)))
+            }
             Question::Fixed { values, .. } => {
                 let values: Vec<_> =
                     values.iter().map(|value| format!("  {} = {}", shown(&value.pointer), shown(&value.value))).collect();
@@ -74,6 +77,26 @@ fn payment(tool: Option<ToolRef>, terms: &Terms, account: Address, facts: &str) 
     lines + facts
 }
 
+/// What is signed, by which account, for whom, and on which network.
+fn identity(tool: ToolRef, terms: &Terms, account: Address, facts: &str) -> String {
+    format!(
+        "this signs a proof of identity; no money moves\n  account   {account}\n  shown to  {}\n{}\n  for       {tool}\nsign?",
+        terms.pay_to,
+        network(terms.chain, facts)
+    )
+}
+
+/// The lines about a network: what is known about it, or its name or number.
+fn network(chain: u64, facts: &str) -> String {
+    match facts.trim_end() {
+        "" => {
+            let title = Network::by_id(chain).map(|network| network.title.to_owned());
+            format!("  network   {}", title.unwrap_or_else(|| format!("chain {chain}")))
+        }
+        facts => facts.to_owned(),
+    }
+}
+
 /// What is not checked, and why.
 fn unchecked(parts: &[Unchecked]) -> String {
     let mut lines = Vec::new();
@@ -94,13 +117,7 @@ fn unchecked(parts: &[Unchecked]) -> String {
 
 /// What is signed, by which account, for whom, and on which network.
 fn sign_in(terms: &SignInTerms, facts: &str) -> String {
-    let network = match facts.trim_end() {
-        "" => {
-            let title = Network::by_id(terms.chain).map(|network| network.title.to_owned());
-            format!("  network   {}", title.unwrap_or_else(|| format!("chain {}", terms.chain)))
-        }
-        facts => facts.to_owned(),
-    };
+    let network = network(terms.chain, facts);
     let mut lines = vec![
         format!("{} asks you to sign in; no money moves", shown(&terms.domain)),
         format!("  account   {}", terms.account),
@@ -142,6 +159,17 @@ mod tests {
         let asked = spend(tool, &terms, account, limit, &terminal.facts(terms.chain));
         assert!(asked.contains("\n  network   Base (eip155:8453, real money)\n  node      https://node.example\n"), "{asked}");
         assert!(!asked.contains("secret") && terminal.facts(1).is_empty(), "{asked}");
+    }
+
+    #[test]
+    fn a_proof_of_identity_names_account_recipient_network_and_tool() {
+        let terms = "eip155:8453/erc20:0x833589fcd6edb6e08f4c7c32d4f71b54bda02913/0/0x70997970c51812dc3a010c7d01b50e0d17dc79c8";
+        let tool = ToolRef::parse("eip155:31337/erc8257:0x265bb2dbfc0a8165c9a1941eb1372f349bad2cf1/7").expect("a reference");
+        let expected = "this signs a proof of identity; no money moves\n  \
+                        account   0x1111111111111111111111111111111111111111\n  \
+                        shown to  0x70997970C51812dc3A010C7d01b50e0d17dc79C8\n  network   Base\n  \
+                        for       eip155:31337/erc8257:0x265bb2dbfc0a8165c9a1941eb1372f349bad2cf1/7\nsign?";
+        assert_eq!(identity(tool, &Terms::parse(terms).expect("terms"), Address::repeat_byte(0x11), ""), expected);
     }
 
     #[test]

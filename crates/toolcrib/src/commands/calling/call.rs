@@ -11,7 +11,7 @@ use toolcrib_core::codes;
 
 use super::Purse;
 use super::outcome::{conclude, refuse};
-use super::session::{equipped, with_caution};
+use super::session::{cautious, equipped};
 use crate::commands::trust::Reach;
 use crate::input::Source;
 use crate::kinds::parse_address;
@@ -35,9 +35,9 @@ pub(crate) struct Call {
     /// Say what would be paid, and send nothing to the tool
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Do not ask about the price, within the limits of the spend policy. Without this and --max-price, amounts above
-    /// `spend.ask_above` of the user's settings are asked about (0.02 by default), and without a terminal nothing is paid unless the
-    /// settings have limits
+    /// Do not ask about the price or a proof of identity, within the limits of the spend policy. Without this and --max-price, amounts
+    /// above `spend.ask_above` of the user's settings are asked about (0.02 by default), proofs of identity unless
+    /// `spend.ask_identity` is false, and without a terminal nothing is paid unless the settings have limits
     #[arg(short, long)]
     pub(crate) yes: bool,
     /// The highest price, in dollars; up to it nobody is asked
@@ -102,12 +102,13 @@ pub(crate) async fn run(arguments: &Call, settings: &Settings, printer: &mut Pri
     let (registry, id) = arguments.onchain.connect_for(&arguments.tool, printer).await?;
     let mut builder = arguments.purse.client(&arguments.reach, settings).await?;
     // The default lets small amounts go without a question, for people who see what they pay. A script has to say that it may.
+    let mut policy = settings.spend.value.clone();
     if settings.spend.origin == Origin::Default && !std::io::stdin().is_terminal() {
-        let mut policy = settings.spend.value.clone();
         policy.ask_above = Usdc::ZERO;
-        builder = builder.policy(policy);
     }
-    builder = with_caution(builder, settings, registry.chain());
+    // A signature that shows who calls is asked about unless the settings say otherwise.
+    policy.ask_identity.get_or_insert(true);
+    builder = builder.policy(cautious(policy, registry.chain()));
     // A network that is named limits what is signed, also for a tool that is registered there.
     if arguments.onchain.network.is_some() {
         builder = builder.only_chain(arguments.onchain.named()?.chain_id);

@@ -7,7 +7,7 @@ use toolcrib_core::url::HttpsUrl;
 use super::Purse;
 use super::call::{Method, dollars, terms};
 use super::outcome::conclude;
-use super::session::{equipped, with_caution};
+use super::session::{cautious, equipped};
 use crate::commands::trust::Reach;
 use crate::commands::trust::probe;
 use crate::input::Source;
@@ -115,7 +115,7 @@ async fn send(to: &Endpoint, policy: UrlPolicy, settings: &Settings, printer: &m
     let policy = UrlPolicy { dev_chain: chain.as_ref().map(toolcrib_chain::rpc::Chain::chain_id), ..policy };
     let mut builder = to.purse.client(&to.reach, settings).await?;
     if let Some(chain) = &chain {
-        builder = with_caution(builder, settings, chain).only_chain(chain.chain_id());
+        builder = builder.policy(cautious(settings.spend.value.clone(), chain)).only_chain(chain.chain_id());
     }
     let client = equipped(builder, &to.signing, chain)?;
     conclude(client.call_url(&url, to.method.into(), &body, &policy).await, printer)

@@ -7,7 +7,7 @@ use clap::Args;
 use toolcrib_chain::network::Source;
 use toolcrib_chain::rpc::Chain;
 use toolcrib_chain::wallet::Wallet;
-use toolcrib_client::{Client, ClientBuilder, Ledger, Usdc};
+use toolcrib_client::{Client, ClientBuilder, Ledger, SpendPolicy, Usdc};
 use toolcrib_core::codes;
 use toolcrib_store::{Database, Location};
 
@@ -64,14 +64,13 @@ pub(crate) fn equipped(builder: ClientBuilder, signing: &Signing, chain: Option<
     Ok(with_wallet(builder, signing)?.build())
 }
 
-/// Asks about every amount on a network that a project's file defines: its node decides which tools look genuine.
-pub(crate) fn with_caution(builder: ClientBuilder, settings: &Settings, chain: &Chain) -> ClientBuilder {
-    if !matches!(chain.network().source, Source::Project(_)) {
-        return builder;
+/// Asks about every amount and proof of identity on a network that a project's file defines: its node decides which tools look genuine.
+pub(crate) fn cautious(mut policy: SpendPolicy, chain: &Chain) -> SpendPolicy {
+    if matches!(chain.network().source, Source::Project(_)) {
+        policy.ask_above = Usdc::ZERO;
+        policy.ask_identity = Some(true);
     }
-    let mut policy = settings.spend.value.clone();
-    policy.ask_above = Usdc::ZERO;
-    builder.policy(policy)
+    policy
 }
 
 /// A client with a wallet, if one was named or is in the environment.
