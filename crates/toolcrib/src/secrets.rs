@@ -2,8 +2,8 @@
 //!
 //! The environment that a process was started with stays readable in `/proc` as long as it lives, also for programs that it starts, and
 //! nothing that the process does to its variables changes that. So a process that finds secrets there starts itself again, under the same
-//! number, without them, and gives them to itself through a pipe. The memory of such a process is closed to others of the same user, is
-//! not written to disk when it crashes, and descriptors that it was started with do not go on to its children.
+//! number, without them, and gives them to itself through a file in memory. The memory of such a process is closed to others of the same
+//! user, is not written to disk when it crashes, and descriptors that it was started with do not go on to its children.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -26,12 +26,11 @@ const SECRET: [&str; 11] = [
     env::RPC_URL,
 ];
 
-/// The descriptor of the pipe, in the process that was started again.
-const PIPE: &str = "TOOLCRIB_SECRETS_FD";
+/// The descriptor of the file, in the process that was started again.
+const FILE: &str = "TOOLCRIB_SECRETS_FD";
 
-/// Most bytes that are put into the pipe before its reader exists. A user who has many pipes gets them with one page each, and writing
-/// more would wait forever. A larger set of secrets stays in the environment.
-const PIPE_BYTES: usize = 4_096;
+/// Most bytes that are read from the file. Linux gives a process at most 6 MiB of arguments and variables; as JSON a byte takes up to six.
+const MAX_BYTES: u64 = 6 * 6 * 1_024 * 1_024;
 
 static TAKEN: OnceLock<BTreeMap<String, String>> = OnceLock::new();
 
@@ -41,8 +40,8 @@ pub(crate) fn var(name: &str) -> Option<String> {
     taken.or_else(|| std::env::var(name).ok()).filter(|value| !value.is_empty())
 }
 
-/// Puts secrets out of reach. Called before there is a second thread. What the system does not let us do is left as it is: the
-/// environment of a container without `/proc` is no worse than before.
+/// Puts secrets out of reach. Called before there is a second thread. What the system does not let us do is left as it is, with a warning
+/// if secrets stay in the environment: that of a container without `/proc` cannot be read there, either.
 pub(crate) fn protect(arguments: &[OsString]) {
     #[cfg(target_os = "linux")]
     linux::protect(arguments);
@@ -93,16 +92,19 @@ mod tests {
 #[cfg(target_os = "linux")]
 mod linux {
     use std::fs::File;
-    use std::io::{Read as _, Write as _};
+    use std::io::{self, Read as _, Write as _};
     use std::os::fd::AsRawFd as _;
     use std::os::unix::process::CommandExt as _;
     use std::process::Command;
 
-    use rustix::io::{FdFlags, fcntl_setfd};
+    use rustix::fs::{MemfdFlags, memfd_create};
     use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior, setrlimit};
     use zeroize::Zeroize as _;
 
-    use super::{BTreeMap, OsString, PIPE, PIPE_BYTES, TAKEN, is_secret};
+    use super::{BTreeMap, FILE, MAX_BYTES, OsString, TAKEN, is_secret};
+
+    /// What the file in memory is called.
+    const NAME: &str = "toolcrib-secrets";
 
     pub(super) fn protect(arguments: &[OsString]) {
         let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
@@ -118,40 +120,53 @@ mod linux {
         let secrets: BTreeMap<_, _> =
             secrets.into_iter().filter(|(name, value)| is_secret(name, arguments) && !value.is_empty()).collect();
         if !secrets.is_empty() {
-            start_again(arguments, &secrets);
+            let reason = start_again(arguments, &secrets);
+            let names: Vec<_> = secrets.keys().map(String::as_str).collect();
+            // There is no printer yet, and standard error may be closed.
+            let _ = writeln!(
+                io::stderr(),
+                "warning: secrets stay in the environment of this process, where programs that it starts can read them: {} ({reason})",
+                names.join(", ")
+            );
         }
     }
 
-    /// What the process before this one, of the same number, has put into the pipe.
+    /// What the process before this one, of the same number, has put into the file. It is emptied: the descriptor stays open.
     fn receive() -> Option<BTreeMap<String, String>> {
-        let number: u32 = std::env::var(PIPE).ok()?.parse().ok()?;
+        let number: u32 = std::env::var(FILE).ok()?.parse().ok()?;
+        // The variable may be older than this process, or of somebody's making: another file is left as it is.
+        let path = format!("/proc/self/fd/{number}");
+        std::fs::read_link(&path).ok().filter(|link| link.to_string_lossy().starts_with(&format!("/memfd:{NAME}")))?;
+        let file = File::options().read(true).write(true).open(path).ok()?;
         let mut bytes = Vec::new();
-        File::open(format!("/dev/fd/{number}")).ok()?.take(2 * PIPE_BYTES as u64).read_to_end(&mut bytes).ok()?;
-        let taken = serde_json::from_slice(&bytes).ok();
+        let is_read = (&file).take(MAX_BYTES).read_to_end(&mut bytes).is_ok() && file.set_len(0).is_ok();
+        let taken = serde_json::from_slice(&bytes).ok().filter(|_| is_read);
         bytes.zeroize();
         taken
     }
 
-    /// Does not return if it succeeds.
-    fn start_again(arguments: &[OsString], secrets: &BTreeMap<String, String>) {
-        let (Ok(program), Ok((reader, mut writer))) = (std::env::current_exe(), std::io::pipe()) else { return };
-        let Ok(mut bytes) = serde_json::to_vec(secrets) else { return };
-        let is_written = bytes.len() <= PIPE_BYTES && writer.write_all(&bytes).is_ok();
-        bytes.zeroize();
-        // The reader's end comes with the writer's.
-        drop(writer);
-        if !is_written || fcntl_setfd(&reader, FdFlags::empty()).is_err() {
-            return;
-        }
+    /// Does not return if it succeeds. Otherwise the variables are where they were.
+    fn start_again(arguments: &[OsString], secrets: &BTreeMap<String, String>) -> io::Error {
+        // Without CLOEXEC: it is for the process that takes our place.
+        let handed_over = || -> io::Result<File> {
+            let mut file = File::from(memfd_create(NAME, MemfdFlags::empty())?);
+            let mut bytes = serde_json::to_vec(secrets)?;
+            let written = file.write_all(&bytes);
+            bytes.zeroize();
+            written.map(|()| file)
+        };
+        let (program, file) = match (std::env::current_exe(), handed_over()) {
+            (Ok(program), Ok(file)) => (program, file),
+            (Err(error), _) | (_, Err(error)) => return error,
+        };
         let mut command = Command::new(program);
-        command.args(arguments.iter().skip(1)).env(PIPE, reader.as_raw_fd().to_string());
+        command.args(arguments.iter().skip(1)).env(FILE, file.as_raw_fd().to_string());
         if let Some(name) = arguments.first() {
             command.arg0(name);
         }
         for name in secrets.keys() {
             command.env_remove(name);
         }
-        // If it comes back, it has failed, and the variables are where they were.
-        drop(command.exec());
+        command.exec()
     }
 }

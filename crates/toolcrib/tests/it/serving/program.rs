@@ -146,14 +146,18 @@ fn a_program_gets_the_variables_that_are_listed() {
 #[test]
 fn a_program_finds_no_secret_of_the_gate() {
     let sandbox = Sandbox::new();
+    // Larger than any pipe of a system that is short of them.
+    let large = format!("http://127.0.0.1:1/s3cret{}", "x".repeat(100_000));
     let secrets = [
         ("TOOLCRIB_SIGN_IN_KEY", "s3cret-sign-in-key-of-32-characters"),
         ("TOOLCRIB_STORE", "memory"),
         ("RPC_URL", "http://127.0.0.1:1/s3cret"),
         ("RPC_URL_8453", "http://127.0.0.1:1/s3cret"),
         ("TOOLCRIB_API_KEY", "s3cret"),
+        ("RPC_URL_1", &large),
     ];
-    let script = "tr '\\0' '\\n' </proc/$PPID/environ >environ; ls /proc/$$/fd >fds; tr '\\0' ' ' </proc/$PPID/cmdline >cmdline
+    let script = "for fd in /proc/$PPID/fd/*; do case $(readlink $fd) in /memfd*) cat $fd;; esac; done >memory
+        tr '\\0' '\\n' </proc/$PPID/environ >environ; ls /proc/$$/fd >fds; tr '\\0' ' ' </proc/$PPID/cmdline >cmdline
         ls -l /proc/$$/fd >&2; cat /proc/$PPID/limits >limits; echo 1";
     sandbox.write("key", "s3cret");
     sandbox.write("tool.json", manifest("tool").to_string());
@@ -168,6 +172,7 @@ fn a_program_finds_no_secret_of_the_gate() {
     assert_eq!(gate.call("tool", &json!(1)).json(), json!(1));
     let environ = sandbox.read("environ");
     assert!(!environ.contains("s3cret") && environ.contains("PATH="), "{environ}");
+    assert_eq!(sandbox.read("memory"), "", "what was handed over is gone");
     assert!(!sandbox.read("fds").lines().any(|fd| fd == "7"), "{}", sandbox.read("fds"));
     assert!(sandbox.read("cmdline").contains(" serve "), "{}", sandbox.read("cmdline"));
     let limits = sandbox.read("limits");
@@ -193,6 +198,31 @@ fn what_leaves_its_group_ends_with_the_call() {
     }
     // What is under way is left alone.
     assert_eq!(gate.call("tool", &json!(1)).json(), json!(1));
+}
+
+/// A process of one call, whose parent is gone, while other calls come and go.
+#[cfg(target_os = "linux")]
+#[test]
+fn the_end_of_a_call_leaves_what_another_has_started() {
+    let sandbox = Sandbox::new();
+    let script = "[ \"$(cat)\" = 1 ] && { echo 1; exit; }
+        (setsid sh -c 'echo $$ >helper; sleep 0.8; echo 1 >result' >/dev/null 2>&1 &)
+        while [ ! -e result ]; do sleep 0.05; done; cat result";
+    sandbox.write("tool.json", manifest("tool").to_string());
+    let script = sandbox.write("tool.sh", script).display().to_string();
+    let arguments = ["tool.json", "--command", "sh", "--arg", &script, "--store", "memory", "--time", "20"];
+    let gate = Gate::start_with(&sandbox, &arguments, &[]);
+    thread::scope(|scope| {
+        let long = scope.spawn(|| gate.call("tool", &json!(2)));
+        let helper = sandbox.path().join("helper");
+        until("the helper runs", || helper.exists());
+        let short = std::iter::repeat_with(|| gate.call("tool", &json!(1)).status);
+        let ended = short.take_while(|status| *status == 200 && !sandbox.path().join("result").exists()).take(1_000).count();
+        assert!(ended > 0, "a call ended while the helper ran");
+        assert_eq!(long.join().expect("no panic").json(), json!(1));
+    });
+    let helper = sandbox.read("helper");
+    until("the helper is gone", || is_gone(helper.trim()));
 }
 
 /// More idle connections than most systems let a process have descriptors, without being asked.
