@@ -4,6 +4,7 @@
 mod calls;
 mod finding;
 mod networks;
+mod words;
 
 #[path = "../../../toolcrib-mcp/tests/support/mod.rs"]
 mod clients;
