@@ -165,5 +165,12 @@ fn crates_come_from_where_they_are_asked_for() {
             .map(|file| sandbox.read(&format!("{source}/{file}")))
             .concat();
         assert!(!all.contains("{{") && !all.contains("//#"), "{all}");
+        let ci = sandbox.read(&format!("{source}/.github/workflows/ci.yml"));
+        assert!(ci.contains("\npermissions:\n  contents: read\njobs:"), "{ci}");
+        for action in ci.lines().filter_map(|line| line.trim().strip_prefix("- uses: ")) {
+            let (_, version) = action.split_once('@').expect("a version");
+            assert!(version.len() == 40 && version.bytes().all(|byte| byte.is_ascii_hexdigit()), "a commit, not a tag: {action}");
+        }
+        assert!(!ci.contains("latest") && !ci.contains("install stable"), "{ci}");
     }
 }

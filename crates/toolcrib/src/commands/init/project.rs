@@ -349,6 +349,8 @@ impl Plan {
             None => (String::new(), String::new(), format!("docker build -t {} .", self.package)),
         };
         filling.value("copy", copy).value("note", note).value("docker", docker);
+        // The compiler that the crates are tested with: a newer one may warn about more.
+        filling.value("rust", env!("CARGO_PKG_RUST_VERSION").to_owned());
         Ok(())
     }
 
