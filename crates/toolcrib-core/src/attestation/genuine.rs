@@ -28,7 +28,8 @@ struct Parts {
 fn documents() -> Option<Vec<Parts>> {
     let folder = toolcrib_testkit::corpus("attestation")?;
     let paths = fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("readable").path());
-    let documents: Vec<_> = paths.filter(|path| path.extension().is_some_and(|it| it == "bin")).map(|path| parts(&path)).collect();
+    let documents: Vec<_> =
+        paths.filter(|path| path.extension().is_some_and(|it| it == "bin")).map(|path| parts(&path)).collect();
     assert!(!documents.is_empty(), "no *.bin in the folder");
     Some(documents)
 }

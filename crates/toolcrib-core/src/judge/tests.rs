@@ -5,6 +5,8 @@ use serde_json::{Value as Json, json};
 
 use super::*;
 use crate::caip::ToolRef;
+#[cfg(feature = "attestation")]
+use crate::evidence::AttestationFetch;
 use crate::evidence::{
     Body, ChainReads, ConfigRead, ContractFact, Erc165, Exchange, FORMAT, Failure, Method, PredicateFacts, ProxyFacts,
     Requirements, Response, ToolConfig, ToolState,
@@ -292,7 +294,7 @@ fn freshness_is_the_least_of_policy_and_max_age() {
         assert_eq!(report.findings.iter().any(|f| f.code == codes::verify::MAX_AGE), window < 300, "{max_age}");
     }
     let early = at(&honest, &Policy::default(), -61);
-    assert_eq!(early.verdict, Verdict::Unknown);
+    assert_eq!((early.verdict, early.freshness.fresh), (Verdict::Unknown, false), "a date ahead of the clock does not stay fresh");
     assert!(at(&honest, &Policy::default(), -60).is_usable());
 }
 
@@ -426,6 +428,81 @@ fn what_is_odd_about_a_predicate_is_told() {
     }
     let foreign = judged(PredicateFacts { address: CREATOR, code_hash: None, ..facts });
     assert!(foreign.access.expect("gated").requirements.is_none(), "facts about another contract are not used");
+}
+
+// req: VERIFY-023
+#[test]
+fn neither_id_nor_neighbours_nor_age_decide() {
+    let plain = verified(&honest());
+    for (chain, id) in [(8453, 1), (8453, 2), (8453, u64::MAX), (1, 7)] {
+        let mut evidence = honest();
+        let tool = evidence.tool.as_mut().expect("a tool");
+        (tool.chain, tool.id) = (chain, alloy_primitives::U256::from(id));
+        let report = verified(&evidence);
+        assert_eq!(
+            (report.findings, report.checks, report.tier),
+            (plain.findings.clone(), plain.checks, plain.tier),
+            "{chain} {id}"
+        );
+        // And a tool that fails a check fails it under every number.
+        config(&mut evidence).manifest_hash = B256::ZERO;
+        refused(&evidence, Step::Hash, codes::verify::HASH_MISMATCH);
+    }
+}
+
+// req: TRUST-024
+#[cfg(feature = "attestation")]
+#[test]
+fn a_claim_without_a_report_is_told_apart_from_what_was_verified() {
+    let block = json!({
+        "tier": "hardware-attested",
+        "execution": "tee",
+        "attestation": {"type": "nitro", "endpoint": "https://tools.example.com/attestation"},
+    });
+    let report = verified(&serving(with("verifiability", block).to_string().as_bytes()));
+    assert_eq!(report.tier.effective, crate::tool::Tier::SelfAttested);
+    assert!(report.tier.declared > report.tier.effective);
+    assert!(report.findings.iter().any(|finding| finding.code == codes::attestation::UNVERIFIED_CLAIM), "{:?}", report.findings);
+}
+
+// req: TRUST-021
+#[cfg(feature = "attestation")]
+#[test]
+fn only_status_200_from_the_named_place_is_a_report() {
+    let place = "https://tools.example.com/attestation";
+    let attestation = json!({"type": "nitro", "endpoint": place});
+    let block = json!({"tier": "hardware-attested", "execution": "tee", "attestation": attestation});
+    let manifest = with("verifiability", block).to_string();
+    for (url, status, is_read) in [
+        (place, 200, true),
+        (place, 201, false),
+        (place, 204, false),
+        (place, 404, false),
+        ("https://tools.example.com/other", 200, false),
+        ("https://elsewhere.example/attestation", 200, false),
+    ] {
+        let mut evidence = serving(manifest.as_bytes());
+        let mut exchange = Exchange::new(Method::Get, url, NOW);
+        exchange.response = Some(Response { status, headers: Vec::new(), body: Body(b"no report".to_vec()) });
+        evidence.attestation = Some(AttestationFetch { exchange, nonce: None });
+        let report = verified(&evidence);
+        let found = |code| report.findings.iter().any(|finding| finding.code == code);
+        assert_eq!(found(codes::attestation::BODY_FORM), is_read, "{url} {status}: {:?}", report.findings);
+        assert_eq!(found(codes::attestation::UNVERIFIED_CLAIM), !is_read, "{url} {status}: {:?}", report.findings);
+        assert_eq!(report.tier.effective, crate::tool::Tier::SelfAttested);
+    }
+}
+
+// req: VERIFY-007
+#[test]
+fn only_status_200_is_a_manifest() {
+    // Evidence may come from a file, so that a fetcher's own rules are no reason to believe it.
+    for status in [0, 100, 199, 201, 202, 203, 204, 206, 299, 301, 304, 400, 404, 500, 65_535] {
+        let mut evidence = honest();
+        exchange(&mut evidence).response.as_mut().expect("an answer").status = status;
+        let report = refused(&evidence, Step::Evidence, codes::verify::INCONSISTENT);
+        assert_eq!(report.checks, [Check::NotReached; 4], "{status}: nothing of it is read");
+    }
 }
 
 #[test]

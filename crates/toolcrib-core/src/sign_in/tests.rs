@@ -29,6 +29,15 @@ fn fields() -> Fields {
     }
 }
 
+#[test]
+fn a_message_is_for_one_chain() {
+    let message = Message::new(fields()).expect("sound");
+    assert_eq!(message.check_chain(8453), Ok(()));
+    for other in [0, 1, 84_532, u64::MAX] {
+        assert_eq!(message.check_chain(other), Err(Refused(code::CHAIN)), "{other}");
+    }
+}
+
 const HEAD: &str =
     "api.shop.example:8443 wants you to sign in with your Ethereum account:\n0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266\n\n";
 const BODY: &str = "\nURI: https://api.shop.example:8443/report?x=1\nVersion: 1\nChain ID: 8453\nNonce: 0b9f4c1122334455\nIssued At: 2026-11-16T08:00:00.000Z";

@@ -656,6 +656,16 @@ mod verifiability_block {
         );
         let vendor = clean(&block(json!({"tier": "self-attested", "execution": "io.phala.tee-sidevm"})));
         assert_eq!(vendor.effective_tier(), Tier::SelfAttested);
+        // A consumer that does not know the value treats it as "standard", whatever else the block claims.
+        for unknown in ["io.phala.tee-sidevm", "com.example.enclave", "TEE", "tee ", ""] {
+            let manifest = block(json!({"tier": "hardware-attested", "execution": unknown}));
+            let parsed = ToolManifest::parse(manifest.to_string().as_bytes(), Mode::Consumer);
+            let manifest = parsed.conformant().unwrap_or_else(|| panic!("{unknown:?} is refused"));
+            let claims = manifest.verifiability().expect("present");
+            assert_eq!(claims.execution(), Execution::Standard, "{unknown}");
+            assert!(!claims.execution().is_isolated());
+            assert_eq!(claims.effective_tier(), Tier::SelfAttested, "{unknown}");
+        }
         noted(
             &block(json!({"tier": "self-attested", "execution": "standard", "dataRetention": "some"})),
             codes::tool::DATA_RETENTION_UNKNOWN,

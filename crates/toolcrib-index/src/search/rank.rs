@@ -190,6 +190,41 @@ mod tests {
         }
     }
 
+    // req: IDX-009
+    #[test]
+    fn every_signal_counts_in_searches_and_lists() {
+        let none = Signals::default();
+        for (name, only) in [
+            ("trust", Signals { trust: 1.0, ..none }),
+            ("usage", Signals { usage: 1.0, ..none }),
+            ("health", Signals { health: 1.0, ..none }),
+            ("standing", Signals { standing: 1.0, ..none }),
+        ] {
+            // A tenth of what the words are worth decides between tools that fit equally well.
+            assert!(only.added_to(10.0).sum() >= none.added_to(10.0).sum() + 0.99, "{name}");
+            assert!(only.merit() >= none.merit() + 99_000, "{name}: {} and {}", only.merit(), none.merit());
+        }
+        assert_eq!(none.merit(), 0);
+        // Use that was paid for is worth more than any other signal.
+        let used = Signals { usage: 1.0, ..none };
+        for other in [Signals { trust: 1.0, ..none }, Signals { health: 1.0, ..none }, Signals { standing: 1.0, ..none }] {
+            assert!(used.merit() > other.merit());
+        }
+    }
+
+    // req: IDX-009
+    #[test]
+    fn age_recency_and_reputation_each_count() {
+        let day = 86_400;
+        let (old, young) = (FIRST_DAY + day, FIRST_DAY + 600 * day);
+        let base = standing(young, young, Some(0.5), false);
+        assert!(standing(old, young, Some(0.5), false) > base + 0.1, "age");
+        assert!(standing(young, young + 300 * day, Some(0.5), false) > base + 0.02, "a recent update");
+        assert!(standing(young, young, Some(1.0), false) > base + 0.1, "reputation");
+        assert!(standing(young, young, Some(0.0), false) < base - 0.1, "a bad reputation");
+        assert_eq!(standing(young, young, None, false), base, "an unknown reputation is in the middle");
+    }
+
     #[test]
     fn extremes_are_defined() {
         assert_eq!(usage(0), 0.0);

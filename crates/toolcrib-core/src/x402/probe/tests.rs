@@ -106,8 +106,13 @@ fn offers_and_entries_are_paired_by_likeness() {
     compared(&[usdc.clone(), eurc.clone(), polygon], &stated, &[(code::EXTRA_OFFER, "")]);
     // The same demand twice, say for two ways to move the token, is nothing new.
     compared(&[usdc.clone(), usdc.clone(), eurc], &stated, &[]);
-    // A second one to another payee, in another amount, or on another network is.
-    for other in [offer("20000", USDC, STRANGER), offer("20001", USDC, PAYEE), on("eip155:1", offer("20000", USDC, PAYEE))] {
+    // A second one to another payee, in another amount, in another token, or on another network is.
+    for other in [
+        offer("20000", USDC, STRANGER),
+        offer("20001", USDC, PAYEE),
+        offer("20000", EURC, PAYEE),
+        on("eip155:1", offer("20000", USDC, PAYEE)),
+    ] {
         compared(&[usdc.clone(), other], &stated[..1], &[(code::EXTRA_OFFER, "")]);
     }
     // The exact offer is the one that an entry stands for.
