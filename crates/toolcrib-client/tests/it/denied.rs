@@ -21,6 +21,7 @@ pub(crate) fn artifact(name: &str, arguments: &[u8]) -> Bytes {
     [alloy_primitives::hex::decode(code).expect("hex"), arguments.to_vec()].concat().into()
 }
 
+// req: PRED-009
 #[tokio::test]
 async fn what_is_lacking_is_read_from_the_chain() {
     let world = World::start().await;

@@ -98,7 +98,7 @@ fn raw(head: String, body: Vec<u8>) -> Reply {
 const JSON: &str = "Content-Type: application/json\r\n";
 
 // attack: T22, T5, T7, T8
-// req: PAY-003, PRICE-007
+// req: PAY-003, PAY-007, PRICE-007
 #[tokio::test]
 async fn challenges_that_are_not_what_the_manifest_says() {
     let world = World::start().await;
@@ -359,7 +359,7 @@ async fn free_tools_that_want_something() {
     assert_eq!((wallet.signatures(), world.count().await), (2, 0));
 }
 
-// req: PRICE-012
+// req: PRICE-012, PAY-008
 #[tokio::test]
 async fn prices_by_other_protocols_are_unknown() {
     let world = World::start().await;

@@ -30,7 +30,7 @@ async fn stocked() -> Vec<Shelf> {
     shelves
 }
 
-// req: API-001
+// req: API-001, VERIFY-008
 // req: IDX-010
 #[tokio::test(flavor = "multi_thread")]
 async fn a_list_has_an_order_pages_and_no_unverified_tools() {
@@ -95,7 +95,7 @@ async fn a_list_has_an_order_pages_and_no_unverified_tools() {
     }
 }
 
-// req: API-002
+// req: API-002, TRUST-009
 #[tokio::test(flavor = "multi_thread")]
 async fn every_filter_alone_and_together() {
     for shelf in stocked().await {

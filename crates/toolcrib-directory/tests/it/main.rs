@@ -10,6 +10,7 @@ mod keeping;
 mod keys;
 mod mcp;
 mod openapi;
+mod pages;
 mod serving;
 mod shelf;
 

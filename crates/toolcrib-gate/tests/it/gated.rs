@@ -359,7 +359,7 @@ async fn a_bound_nonce_is_good_for_its_call_only() {
     assert_eq!(call(&nonce, salt, "/word-count?q=1", &input).await.status, 200);
 }
 
-// req: PRED-030
+// req: PRED-025, PRED-030
 #[tokio::test]
 async fn predicates_get_the_data_that_callers_send() {
     let world = World::start().await;

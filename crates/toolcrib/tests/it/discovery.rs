@@ -89,10 +89,20 @@ fn names(envelope: &Json, rows: &str) -> Vec<String> {
     rows.iter().map(|row| row["tool_id"].as_str().unwrap_or_default().to_owned()).collect()
 }
 
+// req: CLI-001, CLI-002, CLI-003
 #[test]
 fn a_store_of_ones_own_is_a_directory() {
     let sandbox = Sandbox::new();
     filled(&sandbox);
+    let store = ["--store", "index.db"];
+    let search = ["tools", "search", "--query", "tides", "--access-type", "open"];
+    let (code, found) = sandbox.run_json(&[&search[..], &store].concat());
+    assert_eq!((code, names(&found, "results")), (0, vec!["1".to_owned()]));
+    let search = ["tools", "search", "--query", "tides", "--access-type", "nft_gated"];
+    let (code, found) = sandbox.run_json(&[&search[..], &store].concat());
+    assert_eq!((code, names(&found, "results").len()), (0, 0));
+    let (code, newest) = sandbox.run_json(&[&["tools", "list", "--sort-by", "newest", "--limit", "10"][..], &store].concat());
+    assert_eq!((code, names(&newest, "tools")), (0, vec!["2".to_owned(), "1".to_owned()]));
     let (code, found) = sandbox.run_json(&["tools", "search", "--query", "tides harbour", "--store", "index.db"]);
     assert_eq!((code, names(&found, "results")), (0, vec!["1".to_owned()]));
     let (_, listed) = sandbox.run_json(&["tools", "list", "--sort-by", "oldest", "--limit", "1", "--store", "sqlite:index.db"]);

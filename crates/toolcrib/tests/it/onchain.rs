@@ -281,17 +281,31 @@ fn contracts_are_deployed_where_there_is_no_registry_yet() {
     assert!(world.run(&["inspect", "1"]).code(0).stdout.contains(URI));
 }
 
+/// Sends a transaction of the creator, and returns its receipt.
+fn transact(world: &World, what: &str) -> serde_json::Value {
+    let result = |body: String| serde_json::from_str::<serde_json::Value>(&body).expect("JSON")["result"].clone();
+    let hash = result(world.ask("eth_sendTransaction", &format!(r#"{{"from":"{CREATOR}","gas":"0x4c4b40",{what}}}"#)));
+    result(world.ask("eth_getTransactionReceipt", &hash.to_string()))
+}
+
 // req: CLI-007, REG-040
 #[test]
 fn a_gate_is_configured_with_the_registration() {
     let world = World::new();
-    // Any contract will do for a collection: what it answers is its own affair.
-    let collection = "0x0241662C9c78b03677892e6272EEDd36B9e94107";
-    let ran = world.register(&["--nft-gate", collection]).code(0);
+    let assets = toolcrib_chain::deploy::test_assets().into_iter().flatten();
+    let collection =
+        assets.filter(|asset| asset.name == "TestERC721").map(|asset| asset.address.to_string()).next().expect("listed");
+    let ran = world.register(&["--nft-gate", &collection]).code(0);
     assert!(ran.stderr.contains("the creator can never be changed"), "{}", ran.stderr);
     let requirements = world.run(&["requirements", "1"]).stdout;
     assert!(requirements.contains("0xbdf8c428"), "{requirements}");
-    assert_ne!(world.run(&["access", "1", STRANGER]).code(1).stdout, "granted\n");
+    assert!(requirements.to_lowercase().contains(&collection.to_lowercase()[2..]), "{requirements}");
+    assert_eq!(world.run(&["access", "1", STRANGER]).code(1).stdout, "denied\n");
+    // mint(address,uint256): who holds one of them is let in, and nobody else.
+    let mint = format!(r#""to":"{collection}","data":"0x40c10f19{:0>64}{:064x}""#, &STRANGER[2..].to_lowercase(), 1);
+    assert_eq!(transact(&world, &mint)["status"], "0x1");
+    assert_eq!(world.run(&["access", "1", STRANGER]).code(0).stdout, "granted\n");
+    assert_eq!(world.run(&["access", "1", CREATOR]).code(1).stdout, "denied\n");
 }
 
 #[test]
@@ -482,6 +496,7 @@ fn a_registration_survives_being_killed() {
     assert!(over.stderr.contains("author.nothing_to_resume"), "{}", over.stderr);
 }
 
+// req: CLI-008
 #[test]
 fn wallets_are_kept_encrypted_and_never_shown() {
     let sandbox = Sandbox::new();
@@ -520,7 +535,7 @@ fn wallets_are_kept_encrypted_and_never_shown() {
     assert!(none.stderr.contains("wallet.no_key"), "{}", none.stderr);
 }
 
-// req: AGT-016, AGT-018
+// req: AGT-016, AGT-018, AGT-021, AGT-024
 #[test]
 fn agents_are_signed_and_checked_offline() {
     let sandbox = Sandbox::new();
