@@ -109,6 +109,7 @@ mod tests {
         let next = B256::repeat_byte(0x0b);
         let paid = moved(PAYER, PAYEE, PRICE);
         let foreign = |(_, data): (Address, LogData)| (PAYEE, data);
+        let by_other = (TOKEN, AuthorizationUsed { authorizer: PAYEE, nonce: NONCE }.encode_log_data());
         for (name, logs, is_paid) in [
             ("as signed", vec![used(NONCE), paid.clone()], true),
             ("beside others", vec![used(next), moved(PAYER, PAYEE, 1), used(NONCE), paid.clone(), moved(PAYEE, PAYER, 1)], true),
@@ -122,6 +123,7 @@ mod tests {
             ("too little", vec![used(NONCE), moved(PAYER, PAYEE, PRICE - 1)], false),
             ("too much", vec![used(NONCE), moved(PAYER, PAYEE, PRICE + 1)], false),
             ("of another payer", vec![used(NONCE), moved(PAYEE, PAYEE, PRICE)], false),
+            ("the nonce of another payer", vec![by_other.clone(), paid.clone()], false),
             ("to another recipient", vec![used(NONCE), moved(PAYER, PAYER, PRICE)], false),
             ("another transfer between", vec![used(NONCE), moved(PAYER, PAYEE, 0), paid.clone()], false),
             ("another token's transfer", vec![used(NONCE), foreign(paid.clone())], false),
@@ -132,7 +134,7 @@ mod tests {
             assert!(!pays(&receipt(true, &logs, true), TOKEN, &authorization), "{name}: the logs were removed");
         }
         let uses = |logs: &[_]| uses(&receipt(true, logs, false), TOKEN, &authorization);
-        assert!(uses(&[used(NONCE)]) && !uses(&[used(next)]) && !uses(&[foreign(used(NONCE))]));
+        assert!(uses(&[used(NONCE)]) && !uses(&[used(next)]) && !uses(&[by_other]) && !uses(&[foreign(used(NONCE))]));
     }
 
     #[test]

@@ -4,16 +4,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use alloy_primitives::{Address, B256, U256, address};
+use async_trait::async_trait;
 use serde_json::json;
+use toolcrib_chain::sign::StrictSignature;
+use toolcrib_chain::wallet::{Cleared, Wallet, WalletError};
 use toolcrib_client::ledger::State;
 use toolcrib_client::{CallOptions, Consent, Terms};
+use toolcrib_core::clock::Clock as _;
 use toolcrib_core::money::Amount;
 use toolcrib_core::x402::{ChainAddress, Offer, SettleResponse, asset, header};
 
 use crate::support::{answer, ok};
 use crate::world::{
-    CHAIN, CREATOR, PRICE, RECIPIENT, Reply, SETTLED, STRANGER, Says, Speaks, UNKNOWN, World, challenge, code, entry, input,
-    offer, offer_of, payment_of, priced, result, served, shop, usdc, usual,
+    CALLER, CHAIN, CREATOR, PRICE, RECIPIENT, Reply, SETTLED, STRANGER, Says, Speaks, UNKNOWN, World, caller, challenge, code,
+    entry, input, offer, offer_of, payment_of, priced, result, roomy, served, shop, usdc, usual,
 };
 
 /// What a call against one server must come to.
@@ -222,6 +226,51 @@ async fn challenges_that_cannot_be_relied_on() {
     ];
     for row in rows {
         row.check(&world, priced).await;
+    }
+}
+
+/// A wallet that signs something else than it is asked to.
+#[derive(Debug)]
+struct SignsOther;
+
+#[async_trait]
+impl Wallet for SignsOther {
+    fn address(&self) -> Address {
+        CALLER
+    }
+
+    fn description(&self) -> String {
+        "a wallet that signs something else".to_owned()
+    }
+
+    async fn sign_digest(&self, _: B256, cleared: Cleared) -> Result<StrictSignature, WalletError> {
+        caller().sign_digest(B256::repeat_byte(9), cleared).await
+    }
+}
+
+#[tokio::test]
+async fn what_a_wallet_signs_is_checked_before_it_is_sent() {
+    let world = World::start().await;
+    let tool = world.tool(priced, shop(&world.devchain, Speaks::V2, offer())).await;
+    let client = world.builder().wallet(Arc::new(SignsOther)).policy(roomy()).build();
+    assert_ne!(code(&client.call(tool.reference, &input(), &usual()).await), "ok");
+    let calls = tool.calls();
+    assert!(calls.len() == 1 && payment_of(&calls[0]).is_none(), "the signature did not leave");
+}
+
+#[tokio::test]
+async fn a_signature_is_good_for_ten_minutes_at_most() {
+    let world = World::start().await;
+    let longest = toolcrib_client::MAX_LIFETIME_SECONDS;
+    for (asked, good_for) in [(Some(60), 60), (Some(longest), longest), (Some(3_600), longest), (None, 300)] {
+        let mut offer = offer();
+        offer.max_timeout_seconds = asked;
+        let tool = world.tool(priced, asks(vec![offer])).await;
+        let (client, _) = world.client();
+        let _ = client.call(tool.reference, &input(), &usual()).await;
+        let payment = tool.calls().iter().find_map(payment_of).expect("a payment");
+        let now = u64::try_from(world.clock.now().seconds()).unwrap();
+        assert_eq!(payment.authorization.valid_before, now + good_for, "{asked:?}");
     }
 }
 

@@ -294,7 +294,11 @@ fn freshness_is_the_least_of_policy_and_max_age() {
         assert_eq!(report.findings.iter().any(|f| f.code == codes::verify::MAX_AGE), window < 300, "{max_age}");
     }
     let early = at(&honest, &Policy::default(), -61);
-    assert_eq!((early.verdict, early.freshness.fresh), (Verdict::Unknown, false), "a date ahead of the clock does not stay fresh");
+    assert_eq!(
+        (early.verdict, early.freshness.fresh),
+        (Verdict::Unknown, false),
+        "a date ahead of the clock does not stay fresh"
+    );
     assert!(at(&honest, &Policy::default(), -60).is_usable());
 }
 
