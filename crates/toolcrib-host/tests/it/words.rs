@@ -8,7 +8,7 @@ use toolcrib_client::Terms;
 use toolcrib_client::ledger::{PaymentId, State};
 use toolcrib_core::caip::ToolRef;
 use toolcrib_core::codes::{self, Code};
-use toolcrib_core::x402::SettleResponse;
+use toolcrib_core::x402::{Payment, SettleResponse};
 use toolcrib_mcp::untrusted::NOTE;
 
 use crate::clients::{Does, ERAS, Person, call, connect};
@@ -48,6 +48,12 @@ const NAMES: [&str; 26] = [
     "success",
     "data",
 ];
+
+/// An edit of a manifest.
+type Change = fn(&mut Json);
+
+/// What a server answers to a payment.
+type PaidReply = Arc<dyn Fn(&Payment) -> Vec<u8> + Send + Sync>;
 
 /// Whether a text is one of ours, or has a form in which nothing can be said.
 fn is_ours(text: &str) -> bool {
@@ -117,29 +123,29 @@ fn evil_headers() -> String {
 async fn under_our_names_stand_our_words_only() {
     let world = World::start().await;
     let evil_status = |status: &'static str| -> Reply { Arc::new(move |_| answer(status, &evil_headers(), &evil_body())) };
-    let after_paying = |paid: Arc<dyn Fn(&toolcrib_core::x402::Payment) -> Vec<u8> + Send + Sync>| -> Reply {
+    let after_paying = |paid: PaidReply| -> Reply {
         Arc::new(move |request| match payment_of(request) {
             None => challenge(Speaks::V2, vec![offer()]),
             Some(payment) => paid(&payment),
         })
     };
-    let free: fn(&mut Json) = evil_manifest;
-    let priced: fn(&mut Json) = |manifest| {
+    let free: Change = evil_manifest;
+    let priced: Change = |manifest| {
         evil_manifest(manifest);
         crate::world::priced(manifest);
     };
-    let receipt = |payment: &toolcrib_core::x402::Payment, change: fn(&mut SettleResponse)| {
+    let receipt = |payment: &Payment, change: fn(&mut SettleResponse)| {
         let mut settled = SettleResponse::settled(payment, B256::repeat_byte(7));
         change(&mut settled);
         let head = format!("{}PAYMENT-RESPONSE: {}\r\n", evil_headers(), settled.to_header(payment.version));
         answer("200 OK", &head, &evil_body())
     };
-    let rows: [(&str, fn(&mut Json), Reply); 12] = [
+    let rows: [(&str, Change, Reply); 12] = [
         ("an open tool", free, Arc::new(|_| ok(evil_body()))),
         ("a refusal", free, evil_status("500 Oh")),
         ("a denial", free, evil_status("403 Forbidden")),
         ("a redirect", free, Arc::new(|_| answer("302 Found", &format!("Location: https://{EVIL}/\r\n"), &evil_body()))),
-        ("no JSON", free, Arc::new(|_| ok(EVIL.as_bytes().to_vec()))),
+        ("no JSON", free, Arc::new(|_| ok(EVIL.as_bytes()))),
         ("a challenge", priced, evil_status("402 Payment Required")),
         ("another price", priced, Arc::new(|_| challenge(Speaks::V2, vec![offer_of(usdc(), PRICE + 1, RECIPIENT)]))),
         ("an honest shop", |manifest| crate::world::priced(manifest), shop(&world.devchain, Speaks::V2, offer())),
