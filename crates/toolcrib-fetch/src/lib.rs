@@ -7,6 +7,9 @@ mod configured;
 mod connect;
 mod egress;
 mod error;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 mod headers;
 mod http;
 mod limits;
