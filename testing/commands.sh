@@ -15,7 +15,7 @@ toolchain() {
 download_crates() {
     local manifests=(Cargo.toml) manifest
     [[ $mode = quick ]] || manifests+=(fuzz/Cargo.toml)
-    [[ $mode != full ]] || manifests+=(bench/Cargo.toml interop/rust/Cargo.toml)
+    [[ $mode != full ]] || manifests+=(bench/Cargo.toml fuzz/mcp/Cargo.toml interop/rust/Cargo.toml)
     for manifest in "${manifests[@]}"; do
         cargo fetch --locked --manifest-path "$manifest" --target "$(rustc -vV | sed -n 's/^host: //p')" || return
     done
@@ -86,6 +86,10 @@ core_packages() {
     ((count <= most))
 }
 
+bill_of_materials() {
+    testing/sbom >"$target/toolcrib.cdx.json" && echo "$(grep -c '"bom-ref"' "$target/toolcrib.cdx.json") crates"
+}
+
 # Built together, a crate may lean on what another one switches on in a dependency.
 each_crate_alone() {
     local crate
@@ -94,8 +98,21 @@ each_crate_alone() {
     done
 }
 
-# The advisory database is a git repository, which some networks do not reach; that says nothing about our dependencies.
+# The advisory database is a git repository, which some networks do not reach; that says nothing about our dependencies. A database that
+# is given, by TOOLCRIB_ADVISORY_DB or `db-path` in deny.toml, must be there and readable: otherwise the step fails.
 advisories() {
+    local given config=deny.toml
+    given=${TOOLCRIB_ADVISORY_DB:-$(sed -n 's/^db-path *= *"\(.*\)"/\1/p' deny.toml)}
+    if [[ -n $given ]]; then
+        compgen -G "$given/*/crates/*" >/dev/null ||
+            { echo "the advisory database in $given cannot be read: expected <database>/crates/*/RUSTSEC-*.md below it"; return 1; }
+        if [[ -n ${TOOLCRIB_ADVISORY_DB:-} ]]; then
+            config=$target/deny-with-database.toml
+            { sed '/^db-path *=/d' deny.toml | sed "s|^\\[advisories\\]|&\\ndb-path = \"$given\"|"; } >"$config" || return
+        fi
+        cargo deny --locked check --config "$config" --disable-fetch advisories
+        return
+    fi
     cargo deny --locked fetch db || { skip_step advisory-database "cannot be fetched"; return 0; }
     cargo deny --locked check advisories
 }
@@ -114,6 +131,23 @@ fuzz() {
     mkdir -p "$corpus"
     RUSTC_BOOTSTRAP=1 cargo fuzz run --sanitizer none "$1" "$corpus" "${seeds[@]}" -- \
         -max_total_time=20 -dict=json.dict -timeout=10 -rss_limit_mb=2048 -print_final_stats=1
+}
+
+# The target in a workspace of its own.
+fuzz_mcp() {
+    local corpus=$target/fuzz-corpus/mcp
+    mkdir -p "$corpus"
+    cd fuzz/mcp && RUSTC_BOOTSTRAP=1 cargo fuzz run --fuzz-dir . --sanitizer none mcp "$corpus" seeds -- \
+        -max_total_time=20 -dict=../json.dict -timeout=10 -rss_limit_mb=2048 -print_final_stats=1
+}
+
+# One target with the address sanitizer: the reader of answers, whose parser, runtime and buffers are code of others with `unsafe` in it.
+fuzz_with_sanitizer() {
+    local corpus=$target/fuzz-corpus/$1
+    cd fuzz || return
+    mkdir -p "$corpus"
+    RUSTC_BOOTSTRAP=1 cargo fuzz run --sanitizer address --target-dir "$target/fuzz-address" "$1" "$corpus" "seeds/$1" -- \
+        -max_total_time=20 -timeout=10 -rss_limit_mb=4096 -print_final_stats=1
 }
 
 # Foreign x402 clients against foreign servers, with nothing of ours between them.
