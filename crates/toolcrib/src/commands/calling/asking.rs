@@ -44,9 +44,7 @@ impl Approver for Terminal {
                 confirm(&format!("{}\n{payment}pay all the same?", differences.join("\n")))
             }
             Question::SignIn { terms, .. } => confirm(&sign_in(terms, &self.facts(terms.chain))),
-            Question::Identity { tool, terms, account } => {
-                confirm(&identity(*tool, terms, *account, &self.facts(terms.chain)))
-            }
+            Question::Identity { tool, terms, account } => confirm(&identity(*tool, terms, *account, &self.facts(terms.chain))),
             Question::Fixed { values, .. } => {
                 let values: Vec<_> =
                     values.iter().map(|value| format!("  {} = {}", shown(&value.pointer), shown(&value.value))).collect();
