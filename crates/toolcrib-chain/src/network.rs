@@ -175,7 +175,8 @@ impl Network {
     /// A network outside the table: nothing is known but its number.
     pub fn unlisted(chain_id: u64) -> Self {
         let source = Source::Unlisted;
-        Self { chain_id, name: "unlisted", title: "Unlisted network", usdc: usdc(chain_id), source, ..BLANK }
+        let (usdc, cold_access) = (usdc(chain_id), cold_access(chain_id));
+        Self { chain_id, name: "unlisted", title: "Unlisted network", usdc, cold_access, source, ..BLANK }
     }
 
     /// The CAIP-2 id.
@@ -267,6 +268,15 @@ const fn usdc(chain_id: u64) -> Option<Token> {
     }
 }
 
+/// What a chain charges for first access, whichever registry and settings it is used with.
+const fn cold_access(chain_id: u64) -> ColdAccess {
+    match chain_id {
+        // Monad and its testnet.
+        143 | 10_143 => ColdAccess::MONAD,
+        _ => ColdAccess::ETHEREUM,
+    }
+}
+
 const ETHEREUM: Network = Network {
     chain_id: 1,
     name: "ethereum",
@@ -331,7 +341,7 @@ const MONAD: Network = Network {
     predicates: PREDICATES,
     usdc: usdc(143),
     public_rpc: Some("https://rpc.monad.xyz"),
-    cold_access: ColdAccess::MONAD,
+    cold_access: cold_access(143),
     ..BLANK
 };
 
@@ -406,6 +416,14 @@ mod tests {
             ["", "0", "8454", "bas", "eip155:", "eip155:08453", "eip155:0x1", "solana:1", "99999999999999999999999", "base "]
         {
             check(text, None);
+        }
+    }
+
+    #[test]
+    fn a_chain_has_its_prices_in_every_network() {
+        for (chain_id, prices) in [(143, ColdAccess::MONAD), (10_143, ColdAccess::MONAD), (8453, ColdAccess::ETHEREUM)] {
+            assert_eq!(Network::unlisted(chain_id).cold_access, prices);
+            assert_eq!(Network::by_id(chain_id).map_or(prices, |network| network.cold_access), prices);
         }
     }
 
