@@ -11,6 +11,8 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use toolcrib_gate::{Context, ToolError};
 
+#[cfg(target_os = "linux")]
+mod cgroup;
 mod program;
 #[cfg(target_os = "linux")]
 mod strays;

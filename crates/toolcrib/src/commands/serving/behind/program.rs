@@ -2,7 +2,8 @@
 //!
 //! No shell is involved, and nothing that a caller sends is ever an argument, a variable or a file name. The program does not get our
 //! environment, only the variables that the operator lists. It runs in a process group of its own, which is ended as a whole when the
-//! call ends, however it ends; on Linux, together with processes that have left the group.
+//! call ends, however it ends; on Linux, together with processes that have left the group ([`cgroup`] where the system
+//! allows it, [`strays`] everywhere).
 
 use std::ffi::OsString;
 use std::fmt;
@@ -23,7 +24,7 @@ use toolcrib_gate::{Context, MAX_OUTPUT_BYTES, ToolError};
 
 use super::output;
 #[cfg(target_os = "linux")]
-use super::strays;
+use super::{cgroup, strays};
 use crate::env;
 use crate::outcome::Failure;
 use crate::printer::shown;
@@ -59,6 +60,8 @@ pub(crate) struct Program {
     arguments: Vec<OsString>,
     variables: Vec<(OsString, OsString)>,
     envelope: bool,
+    #[cfg(target_os = "linux")]
+    groups: Option<cgroup::Groups>,
 }
 
 impl Program {
@@ -77,7 +80,14 @@ impl Program {
         })?;
         #[cfg(target_os = "linux")]
         strays::adopt();
-        Ok(Self { path, arguments: settings.arguments.to_vec(), variables, envelope: settings.envelope })
+        Ok(Self {
+            path,
+            arguments: settings.arguments.to_vec(),
+            variables,
+            envelope: settings.envelope,
+            #[cfg(target_os = "linux")]
+            groups: cgroup::Groups::open(),
+        })
     }
 
     /// One call.
@@ -113,12 +123,20 @@ impl Program {
         let spawned = command.spawn();
         let mut child = spawned.map_err(failed)?;
         #[cfg(target_os = "linux")]
+        let mut group = None;
+        #[cfg(target_os = "linux")]
         if let Some(process) = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?)) {
+            group = self.groups.as_ref().and_then(|groups| groups.enter(process));
             crate::descriptors::lower(process);
         }
         let slug = context.slug().to_owned();
         let complaints = child.stderr.take().map(|stderr| tokio::spawn(complain(stderr, slug)));
-        Ok(Running { child, complaints })
+        Ok(Running {
+            child,
+            complaints,
+            #[cfg(target_os = "linux")]
+            group,
+        })
     }
 }
 
@@ -139,6 +157,9 @@ impl fmt::Debug for Program {
 struct Running {
     child: Child,
     complaints: Option<JoinHandle<()>>,
+    /// Everything that the program has started since it runs.
+    #[cfg(target_os = "linux")]
+    group: Option<cgroup::Group>,
 }
 
 impl Running {
@@ -178,6 +199,10 @@ impl Running {
 
     /// Ends the group, unless the process was collected: its number may be another's by now.
     fn end_group(&self) {
+        #[cfg(target_os = "linux")]
+        if let Some(group) = &self.group {
+            group.kill();
+        }
         #[cfg(unix)]
         if let Some(process) = self.process() {
             // Nothing left to end is what we want.
@@ -196,6 +221,11 @@ impl Drop for Running {
         #[cfg(unix)]
         if let Some(process) = self.process() {
             end_strays(Some(process));
+        }
+        // Removing a group waits for its processes, which are ending.
+        #[cfg(target_os = "linux")]
+        if let (Some(group), Ok(runtime)) = (self.group.take(), tokio::runtime::Handle::try_current()) {
+            drop(runtime.spawn_blocking(|| drop(group)));
         }
     }
 }
