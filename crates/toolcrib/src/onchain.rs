@@ -25,7 +25,7 @@ pub(crate) struct OnChain {
     /// The network: a name such as base or local, a `[networks.NAME]` of the settings, or a chain id
     #[arg(long, value_name = "NAME")]
     pub(crate) network: Option<String>,
-    /// Nodes to ask, separated by commas [env: `RPC_URL_<chain id>`, `RPC_URL`]
+    /// Nodes to ask, separated by commas [env: `RPC_URL`, or `RPC_URL_` and the chain id]
     #[arg(long, value_name = "URL")]
     pub(crate) rpc_url: Option<String>,
     /// The registry, instead of the one of the network

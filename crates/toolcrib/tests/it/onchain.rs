@@ -375,7 +375,8 @@ fn access_says_how_much_gas_a_predicate_lacks() {
 fn a_gate_that_may_run_out_of_gas_on_monad_is_warned_of_before_anything_is_signed() {
     let world = World::with(&["--chain-id", "143"]);
     // Stands for the reference's predicate, which takes ten collections: it says 10 to every question.
-    world.set_code("0xc8721c9A776958FfFfEb602DA1b708bf1D318379", "0x600a60005260206000f3");
+    let reference = "0xc8721c9A776958FfFfEb602DA1b708bf1D318379";
+    world.set_code(reference, "0x600a60005260206000f3");
     let creator = "0x7e5f4552091a69125d5dfcb7b8c2659029395bdf";
     let tool = world.sandbox.read("tool.json").replace(&CREATOR.to_lowercase(), creator);
     world.sandbox.write("tool.json", tool);
@@ -387,7 +388,7 @@ fn a_gate_that_may_run_out_of_gas_on_monad_is_warned_of_before_anything_is_signe
         let node = ["--network", "monad", "--rpc-url", &world.url, "--registry", &registry];
         let arguments = ["register", "--skip-fetch", "--dry-run", "--manifest", "tool.json", "--metadata", URI];
         let key = ("TOOLCRIB_PRIVATE_KEY", "0x0000000000000000000000000000000000000000000000000000000000000001");
-        world.sandbox.run_with_env(&[&arguments[..], &node, &gates(count)].concat(), &[key])
+        world.sandbox.run_with_env(&[&arguments[..], &node, &gates(count), &["--predicate", reference]].concat(), &[key])
     };
     // Ten accounts and 21 slots: 85,700 gas on Ethereum, 286,700 on Monad.
     let ran = dry_run(10).code(0);
