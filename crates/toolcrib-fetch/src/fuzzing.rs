@@ -1,4 +1,4 @@
-//! The reader of answers on bytes in memory, for the fuzz target. Not part of the interface.
+//! The reader of answers on bytes in memory, for the fuzz target and the unit tests. Not part of the interface.
 
 use std::collections::VecDeque;
 use std::io;
@@ -13,7 +13,7 @@ use crate::Limits;
 use crate::http::Wire;
 
 /// A stream of pieces that are there at once; then its end.
-struct Pieces(VecDeque<Vec<u8>>);
+pub(crate) struct Pieces(pub(crate) VecDeque<Vec<u8>>);
 
 impl AsyncRead for Pieces {
     fn poll_read(mut self: Pin<&mut Self>, _: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {

@@ -7,7 +7,7 @@ mod configured;
 mod connect;
 mod egress;
 mod error;
-#[cfg(feature = "fuzzing")]
+#[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
 pub mod fuzzing;
 mod headers;

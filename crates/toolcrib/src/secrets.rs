@@ -134,7 +134,7 @@ mod linux {
     /// What the process before this one, of the same number, has put into the file. It is emptied: the descriptor stays open.
     fn receive() -> Option<BTreeMap<String, String>> {
         let number: u32 = std::env::var(FILE).ok()?.parse().ok()?;
-        // The variable may be older than this process, or of somebody's making: another file is left as it is.
+        // The variable may be older than this process, or forged: another file is left as it is.
         let path = format!("/proc/self/fd/{number}");
         std::fs::read_link(&path).ok().filter(|link| link.to_string_lossy().starts_with(&format!("/memfd:{NAME}")))?;
         let file = File::options().read(true).write(true).open(path).ok()?;

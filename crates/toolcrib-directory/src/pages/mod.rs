@@ -1,7 +1,7 @@
 //! Pages for people: a search page and a page for each tool. They need no script and carry none.
 //!
 //! All text of strangers goes through maud, which escapes it, and through `escape_for_display`, which takes away what is not seen. Links
-//! go to `https` alone and tell nobody where they were followed from. Images come from `images.rs`, or there is a placeholder.
+//! go to `https` alone and send no referrer. Images come from `images.rs`, or there is a placeholder.
 
 use std::sync::Arc;
 

@@ -1,41 +1,11 @@
 //! The reader on bytes that come in any pieces, and on any bytes.
 
 use std::collections::VecDeque;
-use std::task::Context;
 
 use proptest::prelude::*;
 
 use super::*;
-
-/// A stream of pieces that are there at once; then its end.
-struct Pieces(VecDeque<Vec<u8>>);
-
-impl AsyncRead for Pieces {
-    fn poll_read(mut self: Pin<&mut Self>, _: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        if let Some(mut piece) = self.0.pop_front() {
-            let rest = piece.split_off(piece.len().min(buffer.remaining()));
-            buffer.put_slice(&piece);
-            if !rest.is_empty() {
-                self.0.push_front(rest);
-            }
-        }
-        Poll::Ready(Ok(()))
-    }
-}
-
-impl AsyncWrite for Pieces {
-    fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Poll::Ready(Ok(bytes.len()))
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
-    }
-}
+use crate::fuzzing::Pieces;
 
 /// Reads an answer that comes in pieces of the given sizes, over and over.
 fn read(bytes: &[u8], sizes: &[usize], max: usize) -> Result<(u16, Vec<u8>), Failure> {

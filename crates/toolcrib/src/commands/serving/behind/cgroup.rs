@@ -128,7 +128,7 @@ fn own_folder(mounts: &str, memberships: &str) -> Option<PathBuf> {
         let (fields, kind) = line.split_once(" - ")?;
         let mut fields = fields.split(' ').skip(3);
         let (root, mount) = (fields.next()?, fields.next()?);
-        // Spaces in names are written as octal numbers; nobody mounts cgroups there.
+        // Spaces in names are written as octal numbers; cgroups are not mounted in such places.
         (kind.starts_with("cgroup2 ") && !mount.contains('\\')).then_some((root, mount))
     })?;
     let below = Path::new("/").join(member);
