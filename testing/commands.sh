@@ -15,7 +15,7 @@ toolchain() {
 download_crates() {
     local manifests=(Cargo.toml) manifest
     [[ $mode = quick ]] || manifests+=(fuzz/Cargo.toml)
-    [[ $mode != full ]] || manifests+=(bench/Cargo.toml interop/rust/Cargo.toml)
+    [[ $mode != full ]] || manifests+=(bench/Cargo.toml fuzz/mcp/Cargo.toml interop/rust/Cargo.toml)
     for manifest in "${manifests[@]}"; do
         cargo fetch --locked --manifest-path "$manifest" --target "$(rustc -vV | sed -n 's/^host: //p')" || return
     done
@@ -131,6 +131,15 @@ fuzz() {
     mkdir -p "$corpus"
     RUSTC_BOOTSTRAP=1 cargo fuzz run --sanitizer none "$1" "$corpus" "${seeds[@]}" -- \
         -max_total_time=20 -dict=json.dict -timeout=10 -rss_limit_mb=2048 -print_final_stats=1
+}
+
+# The target for MCP has a workspace of its own: the protocol library and the chain's client are ten times what the others compile.
+fuzz_mcp() {
+    local corpus=$target/fuzz-corpus/mcp
+    cd fuzz/mcp || return
+    mkdir -p "$corpus"
+    RUSTC_BOOTSTRAP=1 cargo fuzz run --fuzz-dir . --sanitizer none --target-dir "$target/fuzz-mcp" mcp "$corpus" seeds -- \
+        -max_total_time=20 -timeout=20 -rss_limit_mb=2048 -print_final_stats=1
 }
 
 # One target with the address sanitizer: the reader of answers, whose parser, runtime and buffers are code of others with `unsafe` in it.
