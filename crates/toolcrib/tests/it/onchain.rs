@@ -301,7 +301,7 @@ fn a_gate_is_configured_with_the_registration() {
     assert!(requirements.contains("0xbdf8c428"), "{requirements}");
     assert!(requirements.to_lowercase().contains(&collection.to_lowercase()[2..]), "{requirements}");
     assert_eq!(world.run(&["access", "1", STRANGER]).code(1).stdout, "denied\n");
-    // mint(address,uint256): who holds one of them is let in, and nobody else.
+    // mint(address,uint256): only holders of a token have access.
     let mint = format!(r#""to":"{collection}","data":"0x40c10f19{:0>64}{:064x}""#, &STRANGER[2..].to_lowercase(), 1);
     assert_eq!(transact(&world, &mint)["status"], "0x1");
     assert_eq!(world.run(&["access", "1", STRANGER]).code(0).stdout, "granted\n");

@@ -269,14 +269,14 @@ fn the_thread_waits_only_for_callers_that_come() {
         calls.load(Ordering::SeqCst)
     };
     let mut pace = Pace { commit: slow, ..Pace::default() };
-    assert_eq!(polls(&mut pace, 1), 0, "one caller waits for nobody");
+    assert_eq!(polls(&mut pace, 1), 0, "a single caller does not wait");
     pace.committed(slow, 8);
     assert_eq!(polls(&mut pace, 8), 0, "all are there");
     assert!(polls(&mut pace, 6) > 0, "most are there, and the others may come");
     assert!(polls(&mut pace, 6) > 0);
-    assert!(polls(&mut pace, 1) > 0, "nobody came");
+    assert!(polls(&mut pace, 1) > 0, "no other caller came");
     for _ in 0..4 {
-        assert_eq!(polls(&mut pace, 1), 0, "so nobody is waited for");
+        assert_eq!(polls(&mut pace, 1), 0, "so the next groups do not wait");
     }
     assert!(polls(&mut pace, 1) > 0, "until another try");
     for _ in 0..8 {
