@@ -21,6 +21,15 @@ download_crates() {
     done
 }
 
+# Compiles every target once, with clippy's compiler for our own crates. `cargo clippy` beside `cargo test` would read all crates, ours
+# and those of others, twice. Cargo repeats warnings of crates that it does not compile again, so that warm runs see them, too.
+compile_with_clippy() {
+    local output=$target/test-logs/clippy.out
+    cargo test --locked --workspace --all-targets --no-run 2>&1 | tee "$output"
+    ((PIPESTATUS[0] == 0)) || return
+    ! grep -q '^warning' "$output"
+}
+
 # cargo_tool NAME VERSION: compiles a cargo subcommand unless it is installed.
 cargo_tool() {
     command -v "$1" || cargo install --locked "$1" --version "$2"

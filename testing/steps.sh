@@ -9,8 +9,8 @@ prepare_environment() {
     # Tests mostly wait for processes and timers, so twice as many as cores run at a time. Never one: the harness would run
     # tests on its main thread then, and a test that is skipped could not tell its name.
     export RUST_TEST_THREADS=$((2 * $(nproc 2>/dev/null || echo 1)))
-    # Complete runs compile each crate once. Quick runs share what `cargo test` makes by hand.
-    [[ $mode == quick ]] || export CARGO_PROFILE_DEV_DEBUG=0 CARGO_INCREMENTAL=0
+    # Complete runs compile each crate once, and lint it meanwhile. Quick runs share what `cargo test` makes by hand.
+    [[ $mode == quick ]] || export CARGO_PROFILE_DEV_DEBUG=0 CARGO_INCREMENTAL=0 RUSTC_WORKSPACE_WRAPPER=clippy-driver
     target=${CARGO_TARGET_DIR:-$root/target}
     [[ $target = /* ]] || target=$root/$target
     # Real manifests lie beside the checkout, never inside it.

@@ -77,6 +77,18 @@ pub fn foreign_rust_client() -> Option<PathBuf> {
     found("foreign-rust-client", "TOOLCRIB_FOREIGN_RUST_CLIENT", Some(built))
 }
 
+/// Leave to build generated projects. They are workspaces of their own, with features of their own, so a cold target folder compiles
+/// most crates again for them.
+#[must_use]
+pub fn project_builds() -> Option<()> {
+    let variable = "TOOLCRIB_BUILD_PROJECTS";
+    let is_set = std::env::var_os(variable).is_some_and(|value| !value.is_empty());
+    if !is_set {
+        skip("project-builds", &format!("{variable} is not set"));
+    }
+    is_set.then_some(())
+}
+
 /// What `variable` names, or else `usual`, if it exists; otherwise records a skip.
 fn found(input: &str, variable: &str, usual: Option<PathBuf>) -> Option<PathBuf> {
     located(variable, std::env::var_os(variable), usual).map_err(|reason| skip(input, &reason)).ok()

@@ -25,7 +25,11 @@ impl World {
     }
 
     pub(crate) fn with(more: &[&str]) -> Self {
-        let sandbox = Sandbox::new();
+        Self::in_sandbox(Sandbox::new(), more)
+    }
+
+    /// A chain for what was prepared in a sandbox. The chain ends by itself after five minutes, so long preparations come before it.
+    pub(crate) fn in_sandbox(sandbox: Sandbox, more: &[&str]) -> Self {
         let mut command = sandbox.command(&[&["devchain", "--port", "0", "--exit-after", "300"], more].concat());
         let mut chain = command.stdin(Stdio::null()).stderr(Stdio::null()).spawn().expect("the program starts");
         let mut line = String::new();
