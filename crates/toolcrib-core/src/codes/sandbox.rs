@@ -1,0 +1,3 @@
+//! Codes of running programs under limits.
+
+super::codes! {}
