@@ -12,6 +12,8 @@ use serde::{Deserialize, Serialize};
 pub enum Surface {
     /// Files outside the allowed paths.
     Files,
+    /// Modes, owners, times and attributes of files outside the allowed paths.
+    FileModes,
     /// TCP connections.
     Tcp,
     /// UDP and other Internet protocols.
@@ -38,8 +40,9 @@ pub enum Surface {
 
 impl Surface {
     /// All surfaces.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Files,
+        Self::FileModes,
         Self::Tcp,
         Self::Udp,
         Self::UnixSockets,
@@ -63,6 +66,7 @@ impl fmt::Display for Surface {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Files => "files",
+            Self::FileModes => "file modes",
             Self::Tcp => "TCP",
             Self::Udp => "UDP",
             Self::UnixSockets => "Unix sockets",
@@ -263,7 +267,7 @@ mod tests {
         }
         containment.set(Surface::Tcp, [None], "no reason");
         let text = containment.summary();
-        assert!(text.starts_with("sandboxed by Landlock ABI 7 + seccomp; contained: files, UDP, "), "{text}");
+        assert!(text.starts_with("sandboxed by Landlock ABI 7 + seccomp; contained: files, file modes, UDP, "), "{text}");
         assert!(text.ends_with("; permitted: memory; OPEN: TCP"), "{text}");
         assert_eq!(containment.open().collect::<Vec<_>>(), [(Surface::Tcp, "no reason")]);
         let json = serde_json::to_string(&containment).expect("JSON");

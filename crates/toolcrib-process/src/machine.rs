@@ -85,6 +85,7 @@ pub(crate) fn containment(sandbox: &SandboxMode, limits: &Limits, setup: &Setup)
         None => {
             let surfaces = [
                 Surface::Files,
+                Surface::FileModes,
                 Surface::Tcp,
                 Surface::Udp,
                 Surface::UnixSockets,
@@ -115,6 +116,11 @@ fn reach(containment: &mut Containment, policy: &Policy, machine: &Machine) {
     let (tcp, scope): (Option<Mechanism>, Option<Mechanism>) = (None, None);
 
     containment.set(Surface::Files, [landlock(1), bubblewrap], "Landlock is missing");
+    if policy.file_modes {
+        containment.permit(Surface::FileModes);
+    } else {
+        containment.set(Surface::FileModes, [seccomp, bubblewrap], "seccomp is missing for this architecture");
+    }
     match policy.network {
         Network::None => containment.set(Surface::Tcp, [tcp, seccomp, own_network], "seccomp and Landlock ABI 4 are missing"),
         Network::Ports(_) => containment.set(Surface::Tcp, [tcp], "Landlock ABI 4 is missing, so that all ports are reachable"),

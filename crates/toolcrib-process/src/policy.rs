@@ -24,6 +24,9 @@ pub struct Policy {
     /// Whether the program may create Unix sockets, and so reach every service of the user that listens on one, such as D-Bus and
     /// Docker. `socketpair` for streams works without it.
     pub unix_sockets: bool,
+    /// Whether the program may change modes, owners, times and attributes of files by their paths. Landlock cannot restrict this, so that it
+    /// is all files of the user or none. Without it a program sets them on files that it has opened, which is how most programs do it.
+    pub file_modes: bool,
     /// Whether the [system paths](crate::SYSTEM_PATHS) are granted. Few programs start without them.
     pub system_paths: bool,
     /// Namespaces around the program, in addition to the rest.
@@ -38,6 +41,7 @@ impl Default for Policy {
             execute: Vec::new(),
             network: Network::None,
             unix_sockets: false,
+            file_modes: false,
             system_paths: true,
             isolation: None,
         }
@@ -99,7 +103,7 @@ mod tests {
         let text = serde_json::to_string(&policy).expect("JSON");
         assert_eq!(
             text,
-            r#"{"read":["/srv"],"write":[],"execute":[],"network":{"ports":[443]},"unixSockets":false,"systemPaths":true,"isolation":null}"#
+            r#"{"read":["/srv"],"write":[],"execute":[],"network":{"ports":[443]},"unixSockets":false,"fileModes":false,"systemPaths":true,"isolation":null}"#
         );
         assert_eq!(serde_json::from_str::<Policy>(&text).expect("a policy"), policy);
         assert_eq!(serde_json::from_str::<Policy>("{}").expect("a policy"), Policy::default());

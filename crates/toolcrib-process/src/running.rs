@@ -284,10 +284,8 @@ async fn exited(process: Option<Pid>) {
     #[cfg(target_os = "linux")]
     {
         use rustix::process::{PidfdFlags, pidfd_open};
-        use tokio::io::Interest;
-        use tokio::io::unix::AsyncFd;
         let watched = pidfd_open(process, PidfdFlags::empty()).ok();
-        let watched = watched.and_then(|descriptor| AsyncFd::with_interest(descriptor, Interest::READABLE).ok());
+        let watched = watched.and_then(processes::watch);
         if let Some(watched) = watched
             && watched.readable().await.is_ok()
         {

@@ -1,9 +1,12 @@
 //! Processes as `/proc` shows them.
 
 use std::fs;
+use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getpid, kill_process, wait};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
 
 /// Between two rounds of killing. A killed process is gone within a millisecond, unless the machine is busy.
 const PAUSE: Duration = Duration::from_millis(2);
@@ -75,6 +78,15 @@ fn resident(process: i32) -> u64 {
     let text = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
     let lines = text.lines().filter_map(|line| line.strip_prefix("RssAnon:").or_else(|| line.strip_prefix("RssShmem:")));
     lines.filter_map(|value| value.trim().strip_suffix(" kB")?.parse::<u64>().ok()).map(|kibibytes| kibibytes * 1024).sum()
+}
+
+/// Makes the end of a process, given by its descriptor, something to wait for. Call it inside a Tokio runtime.
+#[expect(
+    deprecated,
+    reason = "unsound for types that change their descriptor, which `OwnedFd` does not; the successor needs unsafe code"
+)]
+pub(crate) fn watch(process: OwnedFd) -> Option<AsyncFd<OwnedFd>> {
+    AsyncFd::with_interest(process, Interest::READABLE).ok()
 }
 
 /// Sends a signal to one process. One that is gone is as good as signalled.

@@ -100,7 +100,9 @@ mod filter {
         // Files by number, past all paths.
         libc::SYS_open_by_handle_at,
         libc::SYS_name_to_handle_at,
+        // Names of files and what happens to them, anywhere: Landlock does not restrict watching.
         libc::SYS_fanotify_init,
+        libc::SYS_inotify_add_watch,
         // The machine itself.
         libc::SYS_kexec_load,
         KEXEC_FILE_LOAD,
@@ -135,6 +137,39 @@ mod filter {
         #[cfg(target_arch = "x86_64")]
         libc::SYS__sysctl,
     ];
+
+    /// Calls that change modes, owners, times and attributes of a file by its path. Landlock does not restrict them. Those on an open file are
+    /// not here: only an allowed file can be opened.
+    const BY_PATH: &[libc::c_long] = &[
+        libc::SYS_fchmodat,
+        libc::SYS_fchownat,
+        libc::SYS_setxattr,
+        libc::SYS_lsetxattr,
+        libc::SYS_removexattr,
+        libc::SYS_lremovexattr,
+        FCHMODAT2,
+        SETXATTRAT,
+        REMOVEXATTRAT,
+        FILE_SETATTR,
+        #[cfg(target_arch = "x86_64")]
+        libc::SYS_chmod,
+        #[cfg(target_arch = "x86_64")]
+        libc::SYS_chown,
+        #[cfg(target_arch = "x86_64")]
+        libc::SYS_lchown,
+        #[cfg(target_arch = "x86_64")]
+        libc::SYS_utime,
+        #[cfg(target_arch = "x86_64")]
+        libc::SYS_utimes,
+        #[cfg(target_arch = "x86_64")]
+        libc::SYS_futimesat,
+    ];
+
+    // Newer than some versions of the C libraries, and the same on all architectures.
+    const FCHMODAT2: libc::c_long = 452;
+    const SETXATTRAT: libc::c_long = 463;
+    const REMOVEXATTRAT: libc::c_long = 466;
+    const FILE_SETATTR: libc::c_long = 469;
 
     /// Calls on other processes of the user, which need no privilege. Their first argument is the process, 0 for the calling one.
     const ON_PROCESS: &[libc::c_long] =
@@ -206,6 +241,11 @@ mod filter {
 
     fn rules(policy: &Policy) -> Result<Rules, BackendError> {
         let mut rules: Rules = DENIED.iter().map(|call| (*call, Vec::new())).collect();
+        if !policy.file_modes {
+            rules.extend(BY_PATH.iter().map(|call| (*call, Vec::new())));
+            // Without a path it is the open file.
+            rules.insert(libc::SYS_utimensat, vec![all([pointer_is_set(1)?])?]);
+        }
         for call in ON_PROCESS {
             rules.insert(*call, vec![all([not(0, 0)?])?]);
         }

@@ -12,7 +12,6 @@ use rustix::process::{
     Pid, PidfdFlags, Signal, WaitStatus, getpid, getppid, kill_process_group, pidfd_open, set_child_subreaper, setsid,
 };
 use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
-use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -74,7 +73,7 @@ async fn run(
     let mut ended = signal(SignalKind::child()).map_err(refused)?;
     let mut terminate = signal(SignalKind::from_raw(TERMINATE_SIGNAL.as_raw())).map_err(refused)?;
     let mut kill = signal(SignalKind::from_raw(KILL_SIGNAL.as_raw())).map_err(refused)?;
-    let watched = watched.and_then(|descriptor| AsyncFd::with_interest(descriptor, Interest::READABLE).ok());
+    let watched = watched.and_then(processes::watch);
     let child = start(order, program, arguments)?;
     // If the program runs out of memory, it is to be killed and not this process. Raising needs no privilege.
     let _ = fs::write(format!("/proc/{child}/oom_score_adj"), OOM_SCORE);

@@ -54,13 +54,40 @@ async fn allowed_paths_give_what_they_say_and_no_more() {
 }
 
 #[tokio::test]
+async fn modes_times_and_events_of_files_elsewhere_are_out_of_reach() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (inside, outside) = (folder.path().join("inside"), folder.path().join("outside"));
+    fs::create_dir(&inside).expect("made");
+    fs::write(&outside, "text").expect("written");
+    let policy = || Policy { write: vec![inside.clone()], ..Policy::default() };
+    let path = quoted(&outside);
+    attack(&format!("os.chmod({path}, 0o600)"), policy()).await;
+    attack(&format!("os.chmod({path}, 0o600, dir_fd=os.open('/usr', os.O_RDONLY))"), policy()).await;
+    attack(&format!("os.utime({path}, (0, 0))"), policy()).await;
+    attack(&format!("os.chown({path}, os.getuid(), os.getgid())"), policy()).await;
+    attack_if(&format!("os.setxattr({path}, 'user.x', b'x')"), policy(), Some("this file system has no attributes")).await;
+    attack_if(&format!("call((452, 452), -100, {path}.encode(), 0o600, 0)"), policy(), Some("this kernel has no fchmodat2"))
+        .await;
+    let watch = format!("fd = call((294, 26), 0)\ncall((254, 27), fd, {}.encode(), 0x100)", quoted(folder.path()));
+    attack(&watch, policy()).await;
+    // On open files it works, and of those there are only allowed ones.
+    let own = quoted(&inside.join("own"));
+    let statements =
+        format!("with open({own}, 'w') as file:\n    os.fchmod(file.fileno(), 0o600)\n    os.utime(file.fileno(), (0, 0))");
+    allowed(&statements, policy()).await;
+    allowed(&format!("os.chmod({own}, 0o640)"), Policy { file_modes: true, ..policy() }).await;
+}
+
+#[tokio::test]
 async fn a_program_that_was_just_written_is_not_executed() {
     let folder = tempfile::tempdir().expect("a folder");
     let script = folder.path().join("script");
     let policy = || Policy { write: vec![folder.path().to_path_buf()], ..Policy::default() };
     let path = quoted(&script);
     let statements = format!(
-        "import subprocess\nopen({path}, 'w').write('#!/bin/sh\\nexit 0\\n')\nos.chmod({path}, 0o755)\nsubprocess.run([{path}], check=True)"
+        "import subprocess\n\
+         with open({path}, 'w') as file: file.write('#!/bin/sh\\nexit 0\\n'); os.fchmod(file.fileno(), 0o755)\n\
+         subprocess.run([{path}], check=True)"
     );
     attack(&statements, policy()).await;
     // Unless the policy says so.
