@@ -2,3 +2,4 @@
 #![cfg_attr(not(test), deny(clippy::unwrap_used))]
 
 pub mod bridge;
+pub mod local;

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit, setrlimit};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::printer::Printer;
 
@@ -26,13 +26,4 @@ fn raise() -> Option<u64> {
         let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(WANTED.min(most)), maximum: limit.maximum });
     }
     getrlimit(Resource::Nofile).current.filter(|now| *now < WANTED)
-}
-
-/// Gives a program that was started the limit that most programs expect: some fail with descriptors above 1,024.
-pub(crate) fn lower(program: Pid) {
-    const USUAL: u64 = 1_024;
-    let limit = getrlimit(Resource::Nofile);
-    if limit.current.is_none_or(|now| now > USUAL) {
-        let _ = prlimit(Some(program), Resource::Nofile, Rlimit { current: Some(USUAL), maximum: limit.maximum });
-    }
 }

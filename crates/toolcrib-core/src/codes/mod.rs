@@ -11,6 +11,7 @@ pub mod access;
 pub mod agent;
 pub mod amount;
 pub mod attestation;
+pub mod audit;
 pub mod author;
 pub mod caip;
 pub mod call;
@@ -21,18 +22,24 @@ pub mod devchain;
 pub mod directory;
 pub mod drift;
 pub mod explain;
+pub mod export;
 pub mod fetch;
 pub mod gate;
+pub mod host;
 pub mod index;
+pub mod install;
 pub mod json;
 pub mod local;
 pub mod manifest;
 pub mod mcp;
 pub mod payment;
+pub mod permission;
 pub mod pin;
 pub mod predicate;
 pub mod probe;
+pub mod sandbox;
 pub mod schema;
+pub mod secret;
 pub mod settlement;
 pub mod sign_in;
 pub mod spend;
@@ -135,6 +142,13 @@ pub fn all() -> impl Iterator<Item = Code> {
         attestation::ALL,
         agent::ALL,
         local::ALL,
+        host::ALL,
+        sandbox::ALL,
+        permission::ALL,
+        secret::ALL,
+        audit::ALL,
+        install::ALL,
+        export::ALL,
         author::ALL,
         chain::ALL,
         predicate::ALL,

@@ -11,11 +11,7 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use toolcrib_gate::{Context, ToolError};
 
-#[cfg(target_os = "linux")]
-mod cgroup;
 mod program;
-#[cfg(target_os = "linux")]
-mod strays;
 mod upstream;
 
 pub(crate) use program::{Program, ProgramSettings};

@@ -1,30 +1,25 @@
 //! A tool that is a program: one process for each call, the input on its stdin and the output on its stdout.
 //!
 //! No shell is involved, and nothing that a caller sends is ever an argument, a variable or a file name. The program does not get our
-//! environment, only the variables that the operator lists. It runs in a process group of its own, which is ended as a whole when the
-//! call ends, however it ends; on Linux, together with processes that have left the group ([`cgroup`] where the system
-//! allows it, [`strays`] everywhere).
+//! environment, only the variables that the operator lists. It runs in a process group of its own, which is killed as a whole when the
+//! call ends, however it ends; on Linux, together with processes that have left the group (see [`toolcrib_process`]).
 
 use std::ffi::OsString;
 use std::fmt;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
-#[cfg(unix)]
-use rustix::process::Pid;
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
-use tokio::process::{Child, ChildStderr, ChildStdin, Command};
+use tokio::process::{ChildStderr, ChildStdin};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use toolcrib_core::codes;
 use toolcrib_gate::{Context, MAX_OUTPUT_BYTES, ToolError};
+use toolcrib_process::{Limits, ProgramSpec, SandboxMode};
 
 use super::output;
-#[cfg(target_os = "linux")]
-use super::{cgroup, strays};
 use crate::env;
 use crate::outcome::Failure;
 use crate::printer::shown;
@@ -56,12 +51,8 @@ pub(crate) struct ProgramSettings<'a> {
 
 /// A program of the operator's.
 pub(crate) struct Program {
-    path: PathBuf,
-    arguments: Vec<OsString>,
-    variables: Vec<(OsString, OsString)>,
+    spec: ProgramSpec,
     envelope: bool,
-    #[cfg(target_os = "linux")]
-    groups: Option<cgroup::Groups>,
 }
 
 impl Program {
@@ -78,176 +69,71 @@ impl Program {
             Failure::new(codes::cli::NOT_FOUND, format!("there is no program {}", settings.program.display()))
                 .hint("give a path, or a name that is found in PATH; arguments go to --arg, one each")
         })?;
-        #[cfg(target_os = "linux")]
-        strays::adopt();
-        Ok(Self {
-            path,
+        // All processes that the gate starts are started here.
+        toolcrib_process::adopt_orphans();
+        let spec = ProgramSpec {
+            program: path,
             arguments: settings.arguments.to_vec(),
-            variables,
-            envelope: settings.envelope,
-            #[cfg(target_os = "linux")]
-            groups: cgroup::Groups::open(),
-        })
+            environment: variables,
+            folder: None,
+            // A program of the operator's, who has chosen it and its rights.
+            sandbox: SandboxMode::Off,
+            limits: Limits::UNLIMITED,
+        };
+        Ok(Self { spec, envelope: settings.envelope })
     }
 
     /// One call.
     pub(super) async fn call(&self, input: Value, context: &Context) -> Result<Value, ToolError> {
         let document = if self.envelope { envelope(input, context) } else { input };
-        let mut running = self.start(context)?;
-        let stdin = running.child.stdin.take();
-        let stdout = running.child.stdout.take().ok_or_else(|| ToolError::internal("the command has no stdout"))?;
+        let mut running = toolcrib_process::spawn(&self.spec, None)
+            .map_err(|error| ToolError::internal(format!("the command could not be started: {error}")))?;
+        let stdin = running.stdin.take();
+        let stdout = running.stdout.take().ok_or_else(|| ToolError::internal("the command has no stdout"))?;
+        let slug = context.slug().to_owned();
+        let mut complaints = Complaints(running.stderr.take().map(|stderr| tokio::spawn(complain(stderr, slug))));
         let (bytes, ()) = futures_util::future::join(capped(stdout), give(stdin, document.to_string())).await;
         let bytes = bytes?;
-        let status = running.ended().await?;
-        if !status.success() {
-            return Err(ToolError::internal(format!("the command ended with {status}")));
+        let ended = running.wait().await.map_err(|error| ToolError::internal(error.to_string()))?;
+        complaints.finish().await;
+        if !ended.status.success() {
+            return Err(ToolError::internal(format!("the command ended with {}", ended.status)));
         }
         output(&bytes)
-    }
-
-    fn start(&self, context: &Context) -> Result<Running, ToolError> {
-        let mut command = Command::new(&self.path);
-        command.args(&self.arguments).env_clear().envs(self.variables.iter().map(|(name, value)| (name, value)));
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
-        #[cfg(unix)]
-        command.process_group(0);
-        let failed = |error| ToolError::internal(format!("the command could not be started: {error}"));
-        #[cfg(target_os = "linux")]
-        let spawned = strays::start(|| {
-            command.spawn().map(|child| {
-                let id = child.id();
-                (child, id)
-            })
-        });
-        #[cfg(not(target_os = "linux"))]
-        let spawned = command.spawn();
-        let mut child = spawned.map_err(failed)?;
-        #[cfg(target_os = "linux")]
-        let mut group = None;
-        #[cfg(target_os = "linux")]
-        if let Some(process) = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?)) {
-            group = self.groups.as_ref().and_then(|groups| groups.enter(process));
-            crate::descriptors::lower(process);
-        }
-        let slug = context.slug().to_owned();
-        let complaints = child.stderr.take().map(|stderr| tokio::spawn(complain(stderr, slug)));
-        Ok(Running {
-            child,
-            complaints,
-            #[cfg(target_os = "linux")]
-            group,
-        })
     }
 }
 
 impl fmt::Display for Program {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.path.display().fmt(f)
+        self.spec.program.display().fmt(f)
     }
 }
 
 /// Neither arguments nor variables: either may hold a secret.
 impl fmt::Debug for Program {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Program").field("path", &self.path).finish_non_exhaustive()
+        f.debug_struct("Program").field("path", &self.spec.program).finish_non_exhaustive()
     }
 }
 
-/// A program that runs. Whoever lets go of it ends it, and all that it started.
-struct Running {
-    child: Child,
-    complaints: Option<JoinHandle<()>>,
-    /// Everything that the program has started since it runs.
-    #[cfg(target_os = "linux")]
-    group: Option<cgroup::Group>,
-}
+/// The task that shows what a program writes to its stderr. Dropping it ends the task.
+struct Complaints(Option<JoinHandle<()>>);
 
-impl Running {
-    /// Waits for its end, then ends whatever it left behind.
-    async fn ended(&mut self) -> Result<ExitStatus, ToolError> {
-        // Seen but not yet collected, the process keeps its number: the signal cannot meet somebody else's group.
-        #[cfg(unix)]
-        if let Some(process) = self.process() {
-            let seen = tokio::task::spawn_blocking(move || {
-                use rustix::process::{WaitId, WaitIdOptions, waitid};
-                // An interruption by a signal is no end of the process.
-                let interrupted = || {
-                    let seen = waitid(WaitId::Pid(process), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT);
-                    matches!(seen, Err(rustix::io::Errno::INTR))
-                };
-                while interrupted() {}
-            });
-            // It fails only when the runtime ends, and then nothing is waited for.
-            let _ = seen.await;
-        }
-        self.end_group();
-        #[cfg(unix)]
-        let process = self.process();
-        let status = self.child.wait().await?;
-        #[cfg(unix)]
-        end_strays(process);
-        if let Some(complaints) = self.complaints.as_mut() {
-            let _ = timeout(LAST_WORDS, complaints).await;
-        }
-        Ok(status)
-    }
-
-    #[cfg(unix)]
-    fn process(&self) -> Option<Pid> {
-        Pid::from_raw(i32::try_from(self.child.id()?).ok()?)
-    }
-
-    /// Ends the group, unless the process was collected: its number may be another's by now.
-    fn end_group(&self) {
-        #[cfg(target_os = "linux")]
-        if let Some(group) = &self.group {
-            group.kill();
-        }
-        #[cfg(unix)]
-        if let Some(process) = self.process() {
-            // Nothing left to end is what we want.
-            let _ = rustix::process::kill_process_group(process, rustix::process::Signal::KILL);
+impl Complaints {
+    /// Waits for the last words of a program that has ended.
+    async fn finish(&mut self) {
+        if let Some(task) = self.0.as_mut() {
+            let _ = timeout(LAST_WORDS, task).await;
         }
     }
 }
 
-impl Drop for Running {
+impl Drop for Complaints {
     fn drop(&mut self) {
-        self.end_group();
-        if let Some(complaints) = &self.complaints {
-            complaints.abort();
-        }
-        // Still there, unless it was waited for.
-        #[cfg(unix)]
-        if let Some(process) = self.process() {
-            end_strays(Some(process));
-        }
-        // Removing a group waits for its processes, which are ending.
-        #[cfg(target_os = "linux")]
-        if let (Some(group), Ok(runtime)) = (self.group.take(), tokio::runtime::Handle::try_current()) {
-            drop(runtime.spawn_blocking(|| drop(group)));
+        if let Some(task) = &self.0 {
+            task.abort();
         }
     }
-}
-
-/// Ends what a program has left behind outside its group, without holding anybody up.
-#[cfg(unix)]
-fn end_strays(program: Option<Pid>) {
-    #[cfg(target_os = "linux")]
-    {
-        let end = move || {
-            if let Some(program) = program {
-                strays::forget(program);
-            }
-            strays::end_all();
-        };
-        match tokio::runtime::Handle::try_current() {
-            Ok(runtime) => drop(runtime.spawn_blocking(end)),
-            Err(_) => end(),
-        }
-    }
-    #[cfg(not(target_os = "linux"))]
-    let _ = program;
 }
 
 /// The input and who calls, for programs that want both.
@@ -317,5 +203,6 @@ fn find(program: &Path) -> Option<PathBuf> {
         return std::path::absolute(program).ok().filter(|path| is_program(path));
     }
     let folders = std::env::var_os("PATH")?;
-    std::env::split_paths(&folders).map(|folder| folder.join(program)).find(|path| is_program(path))
+    let found = std::env::split_paths(&folders).map(|folder| folder.join(program)).find(|path| is_program(path))?;
+    std::path::absolute(found).ok()
 }

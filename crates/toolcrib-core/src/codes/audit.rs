@@ -1,0 +1,3 @@
+//! Codes of the audit log of local tools.
+
+super::codes! {}

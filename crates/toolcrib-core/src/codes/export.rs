@@ -1,0 +1,3 @@
+//! Codes of exporting and importing local tools.
+
+super::codes! {}

@@ -1,0 +1,3 @@
+//! Codes of loading and calling local tools.
+
+super::codes! {}

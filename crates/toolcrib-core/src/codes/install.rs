@@ -1,0 +1,3 @@
+//! Codes of installing local tools.
+
+super::codes! {}

@@ -1,0 +1,3 @@
+//! Codes of permissions of local tools.
+
+super::codes! {}

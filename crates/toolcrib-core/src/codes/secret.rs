@@ -1,0 +1,3 @@
+//! Codes of secrets of local tools.
+
+super::codes! {}

@@ -1,0 +1,1 @@
+//! Exports one tool definition to the formats of models, clients and registries.

@@ -1,0 +1,1 @@
+//! Imports tools from folders of other hosts, MCP servers and MCP bundles.

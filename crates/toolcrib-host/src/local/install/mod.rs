@@ -1,0 +1,1 @@
+//! Installs, updates and removes tool folders, with a lockfile of digests.

@@ -1,0 +1,1 @@
+//! Secrets: credentials of tools, encrypted at rest and bound to the content of their tool.
