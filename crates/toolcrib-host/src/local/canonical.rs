@@ -67,7 +67,8 @@ mod tests {
 
     #[test]
     fn it_is_the_canonical_form_of_core() {
-        let value = json!({"b": [1, -2.5, 1e21, null, true, {}], "a": {"\u{fb33}": "x\n\u{1}\"\\", "\u{1f600}": "é"}, "": [], "z": 1.0});
+        let value =
+            json!({"b": [1, -2.5, 1e21, null, true, {}], "a": {"\u{fb33}": "x\n\u{1}\"\\", "\u{1f600}": "é"}, "": [], "z": 1.0});
         let text = canonical(&value);
         let mut expected = String::new();
         canon::write_value(read(value.to_string().as_bytes(), Limits::default()).document.unwrap().root(), &mut expected);

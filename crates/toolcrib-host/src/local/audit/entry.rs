@@ -14,7 +14,7 @@ use crate::local::canonical::{canonical, canonical_hash};
 use crate::local::permissions::Verdict;
 use crate::local::secrets::Redactor;
 
-/// Most bytes of each text. Reasons and sandbox summaries have one sentence.
+/// Most bytes of each text, as it is written in JSON. Reasons and sandbox summaries have one sentence.
 pub const MAX_TEXT_BYTES: usize = 1_024;
 
 /// Most bytes of recorded arguments. Larger ones are left out, and their hash stays.
@@ -294,10 +294,18 @@ pub struct Entry {
     pub hash: ChainHash,
 }
 
-/// At most [`MAX_TEXT_BYTES`], cut between characters.
+/// At most [`MAX_TEXT_BYTES`] as they are written in JSON, cut between characters: no text of a tool can make a line too long to be recorded.
 fn cut(text: &str) -> String {
-    let end = text.floor_char_boundary(MAX_TEXT_BYTES);
-    if end == text.len() { text.to_owned() } else { format!("{}…", &text[..end]) }
+    let mut bytes = 0;
+    let end = text.char_indices().find(|&(_, c)| {
+        bytes += match c {
+            '"' | '\\' => 2,
+            '\0'..='\u{1f}' => 6,
+            _ => c.len_utf8(),
+        };
+        bytes > MAX_TEXT_BYTES
+    });
+    end.map_or_else(|| text.to_owned(), |(end, _)| format!("{}…", &text[..end]))
 }
 
 #[cfg(test)]
@@ -332,6 +340,9 @@ mod tests {
         let object = record.into_object(UnixTime::from_seconds(0), false);
         assert_eq!(object["detail"].as_str().map(str::len), Some(MAX_TEXT_BYTES + '…'.len_utf8()));
         assert_eq!(object["exit"], json!("ok"));
+        let object =
+            Record::new(Event::CallFinished).detail(&"\u{1}".repeat(5_000)).into_object(UnixTime::from_seconds(0), false);
+        assert_eq!(object["detail"].as_str().map(|text| text.chars().count()), Some(MAX_TEXT_BYTES / 6 + 1));
     }
 
     #[test]

@@ -108,10 +108,7 @@ impl Line {
         let found = canonical_hash(&value);
         let Value::Object(mut object) = value else { return Err(BreakCause::NotALine) };
         let text = |value: Option<&Value>| value.and_then(Value::as_str).ok_or(BreakCause::NotALine)?.parse::<ChainHash>();
-        let head = Head {
-            seq: object.get("seq").and_then(Value::as_u64).ok_or(BreakCause::NotALine)?,
-            hash: text(Some(&hash))?,
-        };
+        let head = Head { seq: object.get("seq").and_then(Value::as_u64).ok_or(BreakCause::NotALine)?, hash: text(Some(&hash))? };
         let prev = text(object.get("prev"))?;
         if head.hash.0 != found {
             return Err(BreakCause::Hash);
@@ -230,7 +227,12 @@ mod tests {
         write_line(object(json!({"event": "a"})), &mut head, &mut out);
         let text = String::from_utf8(out).unwrap();
         let text = text.trim_end();
-        for changed in [text.replace("\"event\"", "\"\\u0065vent\""), text.replace(':', ": "), format!("{text} "), text.replace("{", "{\"event\":\"a\",")] {
+        for changed in [
+            text.replace("\"event\"", "\"\\u0065vent\""),
+            text.replace(':', ": "),
+            format!("{text} "),
+            text.replace("{", "{\"event\":\"a\","),
+        ] {
             assert_eq!(Line::parse(changed.as_bytes()).err(), Some(BreakCause::NotCanonical), "{changed}");
         }
         for wrong in ["", "[]", "{}", "null", "{\"hash\":1}", "{"] {

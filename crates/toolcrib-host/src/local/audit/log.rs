@@ -40,6 +40,22 @@ impl Default for Options {
     }
 }
 
+impl Options {
+    /// Begins a new file at this size.
+    #[must_use]
+    pub const fn with_max_bytes(mut self, max_bytes: u64) -> Self {
+        self.max_bytes = max_bytes;
+        self
+    }
+
+    /// Writes redacted arguments.
+    #[must_use]
+    pub const fn with_recorded_arguments(mut self) -> Self {
+        self.record_arguments = true;
+        self
+    }
+}
+
 /// The audit log of one user. All functions block.
 pub struct AuditLog {
     folder: StateFolder,
@@ -84,17 +100,18 @@ impl AuditLog {
     pub fn append(&self, records: impl IntoIterator<Item = Record>) -> Result<Head, AuditError> {
         let records: Vec<_> = records.into_iter().collect();
         let mut must_sync = records.iter().any(|record| record.event().is_synchronised());
-        let lock = self.folder.lock(LOCK_FILE)?;
+        // Threads of this process wait for each other first, since waiting for other processes means asking again and again.
         let mut kept = self.tail();
+        let lock = self.folder.lock(LOCK_FILE)?;
         let (mut tail, torn) = self.current(&lock, kept.take())?;
-        let mut first: Vec<Record> = torn.into_iter().collect();
-        must_sync |= !first.is_empty();
+        must_sync |= torn.is_some();
+        self.write(&mut tail, torn)?;
         if tail.bytes >= self.options.max_bytes {
             let rotated;
             (tail, rotated) = self.rotate(tail)?;
-            first.push(rotated);
+            self.write(&mut tail, [rotated])?;
         }
-        let written = self.write(&mut tail, first.into_iter().chain(records));
+        let written = self.write(&mut tail, records);
         let (file, head) = (Arc::clone(&tail.file), tail.head);
         *kept = Some(tail);
         written?;
@@ -118,10 +135,10 @@ impl AuditLog {
 
     /// The last line. Note it elsewhere to see later that none was removed at the end.
     pub fn head(&self) -> Result<Head, AuditError> {
-        let lock = self.folder.lock(LOCK_FILE)?;
         let mut kept = self.tail();
+        let lock = self.folder.lock(LOCK_FILE)?;
         let (mut tail, torn) = self.current(&lock, kept.take())?;
-        let written = if torn.is_some() { self.write(&mut tail, torn) } else { Ok(()) };
+        let written = self.write(&mut tail, torn);
         let head = tail.head;
         *kept = Some(tail);
         written.map(|()| head)
@@ -129,8 +146,8 @@ impl AuditLog {
 
     /// Moves a file whose last line is not valid aside, and begins a new chain that names it. For operators, after they looked at the file.
     pub fn restart(&self, why: &str) -> Result<PathBuf, AuditError> {
-        let lock = self.folder.lock(LOCK_FILE)?;
         let mut kept = self.tail();
+        let lock = self.folder.lock(LOCK_FILE)?;
         *kept = None;
         let path = self.path();
         let (seq, hash) = survey(&path)?;
@@ -164,6 +181,7 @@ impl AuditLog {
     /// The end of the log now, and a record of an incomplete line that was moved aside.
     fn current(&self, _: &StateLock, kept: Option<Tail>) -> Result<(Tail, Option<Record>), AuditError> {
         let path = self.path();
+        let is_unsynchronised = kept.as_ref().is_some_and(|tail| tail.is_unsynchronised);
         if let (Some(tail), Ok(metadata)) = (kept, fs::symlink_metadata(&path)) {
             // No other process appended since: what was read then is still so.
             if metadata.is_file() && number(&metadata) == tail.number && metadata.len() == tail.bytes {
@@ -171,6 +189,8 @@ impl AuditLog {
             }
         }
         let mut tail = self.open(Head::START)?;
+        // Lines of this process may be in the same file. If another one rotated it, that one brought them to the disk.
+        tail.is_unsynchronised = is_unsynchronised;
         let mut torn = None;
         if tail.bytes > 0 {
             let (line, rest) = last_line(&tail.file, tail.bytes).map_err(StateFileError::io("read", &path))?;
@@ -255,6 +275,9 @@ impl AuditLog {
             if bytes > MAX_LINE_BYTES {
                 return Err(AuditError::LineTooLong { bytes });
             }
+        }
+        if lines.is_empty() {
+            return Ok(());
         }
         if let Err(error) = (&*tail.file).write_all(&lines) {
             // A full disk may have taken a part. If it cannot be cut off now, the next append moves it aside.

@@ -35,7 +35,8 @@ impl Summary {
 /// `noted` is a head that was noted earlier, from [`AuditLog::head`](super::AuditLog::head): without it, lines that were removed at the end are not missed.
 pub fn verify(path: &Path, noted: Option<&Head>) -> Result<Summary, AuditError> {
     let files = if path.is_dir() { files(path)? } else { vec![path.to_owned()] };
-    let mut check = Check { before: None, noted, summary: Summary::EMPTY, has_noted: noted.is_none_or(|noted| *noted == Head::START) };
+    let mut check =
+        Check { before: None, noted, summary: Summary::EMPTY, has_noted: noted.is_none_or(|noted| *noted == Head::START) };
     let last = files.len().saturating_sub(1);
     for (index, file) in files.iter().enumerate() {
         check.file(file, index == last)?;

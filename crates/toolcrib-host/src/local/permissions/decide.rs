@@ -51,7 +51,9 @@ impl Verdict {
         let rule = self.rule.map(|rule| format!(" (rule {rule})")).unwrap_or_default();
         let reason = self.reason.text();
         match (self.decision, &self.reason) {
-            (Decision::Deny, Reason::DenyRule) | (Decision::Allow | Decision::Ask, _) => format!("{}: {reason}{rule}", self.decision),
+            (Decision::Deny, Reason::DenyRule) | (Decision::Allow | Decision::Ask, _) => {
+                format!("{}: {reason}{rule}", self.decision)
+            }
             (Decision::Deny, _) => format!("deny: {reason}{rule}, and no person can be asked"),
         }
     }

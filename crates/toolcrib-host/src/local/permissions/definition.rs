@@ -101,10 +101,7 @@ mod tests {
     fn changes_are_told_apart() {
         let old = Definition::new("1.0.0", "Reads a file", &json!({"type": "object", "properties": {"a": {}}}));
         let same = Definition::new("1.0.0", "Reads a file", &json!({"properties": {"a": {}}, "type": "object"}));
-        assert_eq!(
-            old.changes_to(&same),
-            Changed { version: None, description: None, parameters: false, handler_only: true }
-        );
+        assert_eq!(old.changes_to(&same), Changed { version: None, description: None, parameters: false, handler_only: true });
         let other = Definition::new("1.1.0", "Deletes a file", &json!({"type": "object"}));
         let changed = old.changes_to(&other);
         assert_eq!(changed.version, Some(("1.0.0".to_owned(), "1.1.0".to_owned())));
@@ -115,7 +112,8 @@ mod tests {
     #[test]
     fn long_descriptions_are_cut_and_still_compared() {
         let long = "ä".repeat(MAX_DESCRIPTION_BYTES);
-        let (first, second) = (Definition::new("1.0.0", &long, &json!({})), Definition::new("1.0.0", &format!("{long}!"), &json!({})));
+        let (first, second) =
+            (Definition::new("1.0.0", &long, &json!({})), Definition::new("1.0.0", &format!("{long}!"), &json!({})));
         assert_eq!(first.description.len(), MAX_DESCRIPTION_BYTES);
         assert!(first.changes_to(&second).description.is_some());
         let text = serde_json::to_string(&first).unwrap();

@@ -135,7 +135,8 @@ fn segments(pattern: &str) -> Option<Vec<String>> {
 /// (two-way), so all of it is.
 fn glob(pattern: &str, text: &str) -> bool {
     let Some(segments) = segments(pattern) else { return false };
-    let (Some((first, rest)), Some(mut left)) = (segments.split_first(), segments.first().and_then(|first| text.strip_prefix(first.as_str())))
+    let (Some((first, rest)), Some(mut left)) =
+        (segments.split_first(), segments.first().and_then(|first| text.strip_prefix(first.as_str())))
     else {
         return false;
     };

@@ -11,8 +11,8 @@ use toolcrib_core::text::escape_for_display;
 use toolcrib_core::time::parse_rfc3339;
 
 use super::{ArgumentPattern, Decision, Lifetime, Matcher, PermissionError, Rule, RuleId};
-use crate::local::StateFileError;
 use crate::local::state_file::{Owners, check_private, open_regular, read_open};
+use crate::local::{ContentHash, StateFileError};
 
 /// The largest policy file.
 pub const MAX_POLICY_BYTES: u64 = 1 << 20;
@@ -69,7 +69,7 @@ impl FromStr for Policy {
             Some(other) => return Err(wrong(&format!("version is {}; expected {VERSION}", shown(other)))),
             None => return Err(wrong(&format!("`version = {VERSION}` is missing"))),
         }
-        let rules = match table.get("rule") {
+        let rules: &[Value] = match table.get("rule") {
             None => &[],
             Some(Value::Array(rules)) => rules.as_slice(),
             Some(other) => return Err(wrong(&format!("rule is {}; expected tables `[[rule]]`", shown(other)))),
@@ -108,9 +108,11 @@ fn rule(value: &Value, number: u64) -> Result<Rule, PermissionError> {
         (None, Decision::Allow) => {
             return Err(wrong("`content` is missing: write the content hash that is allowed, or \"any\""));
         }
-        (Some(hash), Decision::Allow) => Some(hash.parse().map_err(|error| wrong(&format!("content: {error}")))?),
+        (Some(hash), Decision::Allow) => Some(hash.parse::<ContentHash>().map_err(|error| wrong(&format!("content: {error}")))?),
         // A rule that stops to deny when the tool changes is a mistake.
-        (Some(_), Decision::Ask | Decision::Deny) => return Err(wrong("`content` is for allow rules: deny and ask hold for every content")),
+        (Some(_), Decision::Ask | Decision::Deny) => {
+            return Err(wrong("`content` is for allow rules: deny and ask hold for every content"));
+        }
     };
     let expires = match table.get("expires") {
         None => None,
@@ -119,7 +121,7 @@ fn rule(value: &Value, number: u64) -> Result<Rule, PermissionError> {
         Some(other) => return Err(wrong(&format!("expires is {}; expected a time", shown(other)))),
     };
     let expires = expires.map(|time| parse_rfc3339(&time).map_err(|error| wrong(&format!("expires: {error}")))).transpose()?;
-    let arguments = match table.get("arguments") {
+    let arguments: &[Value] = match table.get("arguments") {
         None => &[],
         Some(Value::Array(patterns)) => patterns.as_slice(),
         Some(other) => return Err(wrong(&format!("arguments is {}; expected an array of tables", shown(other)))),
@@ -149,7 +151,8 @@ fn pattern(value: &Value) -> Result<ArgumentPattern, PermissionError> {
         let kinds = PATTERN_KEYS[1..].join(", ");
         return Err(wrong(&format!("an argument pattern needs exactly one of {kinds}")));
     };
-    let string = || value.as_str().map(str::to_owned).ok_or_else(|| wrong(&format!("{key} is {}; expected a string", shown(value))));
+    let string =
+        || value.as_str().map(str::to_owned).ok_or_else(|| wrong(&format!("{key} is {}; expected a string", shown(value))));
     let matcher = match key.as_str() {
         "equals" => Matcher::Equals(json(value)?),
         "one_of" => {
@@ -173,9 +176,9 @@ fn json(value: &Value) -> Result<Json, PermissionError> {
         Value::Boolean(boolean) => Json::Bool(*boolean),
         Value::Datetime(_) => return Err(wrong("JSON has no dates: write the value as a string")),
         Value::Array(elements) => Json::Array(elements.iter().map(json).collect::<Result<_, _>>()?),
-        Value::Table(table) => {
-            Json::Object(table.iter().map(|(key, value)| Ok((key.clone(), json(value)?))).collect::<Result<_, PermissionError>>()?)
-        }
+        Value::Table(table) => Json::Object(
+            table.iter().map(|(key, value)| Ok((key.clone(), json(value)?))).collect::<Result<_, PermissionError>>()?,
+        ),
     })
 }
 

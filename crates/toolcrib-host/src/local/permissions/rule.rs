@@ -81,7 +81,10 @@ impl FromStr for RuleId {
             _ => (Self::Stored, text),
         };
         let number = number.parse().map_err(|_| {
-            PermissionError::Rule(format!("`{}` is not the id of a rule", escape_for_display(&text.chars().take(64).collect::<String>())))
+            PermissionError::Rule(format!(
+                "`{}` is not the id of a rule",
+                escape_for_display(&text.chars().take(64).collect::<String>())
+            ))
         })?;
         Ok(kind(number))
     }

@@ -176,7 +176,7 @@ impl DataKey for PassphraseKey {
     }
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Deserialize)]
 struct KeyFile {
     format: u32,
     #[serde(flatten)]

@@ -195,8 +195,7 @@ impl SecretStore {
             bound_to: None,
             set_at: None,
         };
-        let mut all: Vec<_> =
-            self.credential_files().iter().map(|(tool, name)| state(tool, name, Source::Credentials)).collect();
+        let mut all: Vec<_> = self.credential_files().iter().map(|(tool, name)| state(tool, name, Source::Credentials)).collect();
         all.extend(self.references.keys().map(|(tool, name)| state(tool, name, Source::Reference)));
         all.extend(self.file.list()?);
         all.sort_by(|left, right| (&left.tool, &left.name, left.source).cmp(&(&right.tool, &right.name, right.source)));

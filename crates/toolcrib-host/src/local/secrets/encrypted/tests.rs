@@ -110,7 +110,8 @@ fn changed_and_moved_values_do_not_open() {
         ("another time", |file| file["secrets"][0]["set_at"] = 1.into()),
         ("another value", |file| {
             let sealed = file["secrets"][0]["sealed"].as_str().unwrap();
-            file["secrets"][0]["sealed"] = sealed.replace(&sealed[40..42], if &sealed[40..42] == "AA" { "BB" } else { "AA" }).into();
+            file["secrets"][0]["sealed"] =
+                sealed.replace(&sealed[40..42], if &sealed[40..42] == "AA" { "BB" } else { "AA" }).into();
         }),
     ];
     for (what, damage) in damage {
@@ -236,7 +237,8 @@ fn a_new_store_can_begin_with_a_passphrase() {
     file.set("mail", "key", &content(1), &secret(OLD), NOW).unwrap();
     assert_eq!(open(place.path()).verify().unwrap_err().code().id(), "secret.passphrase_required");
     let text = fs::read_to_string(place.path().join(KEY_FILE)).unwrap();
-    for (from, to) in [("\"log_n\":12", "\"log_n\":40"), ("\"log_n\":12", "\"log_n\":1"), ("\"r\":8", "\"r\":800000"), ("\"p\":1", "\"p\":9")]
+    for (from, to) in
+        [("\"log_n\":12", "\"log_n\":40"), ("\"log_n\":12", "\"log_n\":1"), ("\"r\":8", "\"r\":800000"), ("\"p\":1", "\"p\":9")]
     {
         assert!(text.contains(from), "{text}");
         fs::write(place.path().join(KEY_FILE), text.replace(from, to)).unwrap();
