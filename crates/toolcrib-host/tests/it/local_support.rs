@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use toolcrib_core::clock::{Clock, UnixTime};
 use toolcrib_host::local::ContentHash;
 
-/// A clock that stands still until it is set.
+/// A clock that moves only when a test says so.
 #[derive(Debug)]
 pub(crate) struct TestClock(AtomicI64);
 

@@ -19,7 +19,7 @@ pub enum PermissionError {
     #[error("the rule is not valid: {0}")]
     Rule(String),
     /// No rule has this id.
-    #[error("there is no rule {0}")]
+    #[error("rule {0} does not exist")]
     NotFound(RuleId),
     /// The rule is one of the policy file.
     #[error("the rule {0} comes from the policy file")]

@@ -35,7 +35,7 @@ pub enum Matcher {
     OneOf(Vec<Value>),
     /// A string that begins with this text.
     Prefix(String),
-    /// A string that matches this text, where `*` stands for any characters, also none, also `/`. `\*` is a star and `\\` a backslash. Nothing
+    /// A string that matches this text, where `*` matches any characters, also none, also `/`. `\*` is a star and `\\` a backslash. Nothing
     /// else is special. Takes time in proportion to the string.
     Glob(String),
     /// A string with an absolute path that is this folder or lies in it, after `.` and `..` were resolved by name.

@@ -69,7 +69,7 @@ impl Automaton {
         self.nodes[state as usize].depth as usize
     }
 
-    /// Whether there is no pattern.
+    /// Whether the list of patterns was empty.
     pub(super) fn is_empty(&self) -> bool {
         self.nodes.len() == 1
     }

@@ -205,7 +205,7 @@ impl EncryptedFile {
 #[serde(deny_unknown_fields)]
 struct File {
     format: u32,
-    /// The name of the key. Missing only while there is no secret.
+    /// The name of the key. Missing only while the list is empty.
     #[serde(skip_serializing_if = "Option::is_none")]
     key: Option<String>,
     /// By tool and name.

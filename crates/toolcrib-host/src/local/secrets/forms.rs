@@ -137,13 +137,13 @@ fn hex(value: &str, upper: bool) -> String {
     text
 }
 
-/// The characters of base64 that are the same whatever stands around the value, if `offset` bytes (modulo 3) stand before it.
+/// The characters of base64 that do not depend on the bytes around the value, for `offset` bytes (modulo 3) before it.
 fn base64_inside<E: Encoding>(value: &str, offset: usize) -> String {
     let mut bytes = Zeroizing::new(vec![0; offset]);
     bytes.reserve_exact(value.len());
     bytes.extend_from_slice(value.as_bytes());
     let text = Zeroizing::new(E::encode_string(&bytes));
-    // Six bits each: the first characters hold bits of what stands before, and the last one of what follows unless it ends with a byte.
+    // Six bits each: the first characters hold bits of the bytes before, and the last one bits of the byte after unless both end together.
     let first = (offset * 8).div_ceil(6);
     let last = bytes.len() * 8 / 6;
     text[first..last].to_owned()

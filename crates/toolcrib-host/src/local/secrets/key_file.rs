@@ -81,7 +81,7 @@ impl FileKey {
         self.folder.file(KEY_FILE)
     }
 
-    /// How the key is protected. `None` if there is no key file yet.
+    /// How the key is protected. `None` before the key file exists.
     pub fn protection(&self) -> Result<Option<Protection>, SecretError> {
         Ok(read(&self.folder)?.map(|content| match content.protection {
             Content::None { .. } => Protection::FileMode,

@@ -20,7 +20,7 @@ use super::automaton::{Automaton, ROOT};
 use super::forms::Forms;
 use super::{MIN_REDACTED_BYTES, Secret, SecretError};
 
-/// What stands in place of a secret.
+/// The text that replaces a secret.
 pub const REDACTED: &str = "[redacted]";
 
 /// Most bytes of all secrets of one call. Each byte of a secret takes up to 300 bytes here, in about a dozen forms.
@@ -154,7 +154,7 @@ pub struct RedactedStream<'r> {
     held: Zeroizing<Vec<u8>>,
     /// The parts of `held` that belong to matches, apart from each other and in order.
     covered: Vec<(usize, usize)>,
-    /// Whether the last byte that was given out belongs to a match, which goes on.
+    /// Whether the last byte that was given out belongs to a match that may continue.
     is_inside: bool,
 }
 
