@@ -15,7 +15,7 @@ use toolcrib_host::local::audit::{
 use toolcrib_host::local::permissions::{Decision, Reason, RuleId, Verdict};
 use toolcrib_host::local::secrets::{Redactor, Secret};
 
-use crate::local_support::{TestClock, assert_success, child, child_with_small_files, content};
+use crate::local_support::{TestClock, assert_success, child, child_with_small_files, content, private_folder};
 
 const CHILD: &str = "TOOLCRIB_TEST_LOCAL_AUDIT";
 
@@ -54,7 +54,7 @@ fn broken(path: &Path) -> (u64, BreakCause) {
 
 #[test]
 fn a_call_is_recorded_without_its_arguments() {
-    let place = tempfile::tempdir().unwrap();
+    let place = private_folder();
     let clock = TestClock::new();
     let log = AuditLog::new(place.path(), clock.clone(), Options::default());
     let arguments = json!({"command": "echo sekret-value"});
@@ -100,7 +100,7 @@ fn a_call_is_recorded_without_its_arguments() {
 
 #[test]
 fn arguments_are_recorded_redacted_on_request() {
-    let place = tempfile::tempdir().unwrap();
+    let place = private_folder();
     let log = AuditLog::new(place.path(), TestClock::new(), Options::default().with_recorded_arguments());
     let secret = Secret::new("sekret-value".to_owned());
     let redactor = Redactor::new([&secret]).unwrap();
@@ -111,7 +111,7 @@ fn arguments_are_recorded_redacted_on_request() {
 
 #[test]
 fn every_kind_of_tampering_inside_is_found() {
-    let place = tempfile::tempdir().unwrap();
+    let place = private_folder();
     let path = place.path().join(AUDIT_FILE);
     let head = filled(place.path(), 6);
     let original = lines(&path);
@@ -178,7 +178,7 @@ fn every_kind_of_tampering_inside_is_found() {
 
 #[test]
 fn every_changed_byte_is_found() {
-    let place = tempfile::tempdir().unwrap();
+    let place = private_folder();
     let path = place.path().join(AUDIT_FILE);
     let head = filled(place.path(), 3);
     let original = fs::read(&path).unwrap();
@@ -192,7 +192,7 @@ fn every_changed_byte_is_found() {
 
 #[test]
 fn a_torn_line_is_moved_aside_and_the_chain_goes_on() {
-    let place = tempfile::tempdir().unwrap();
+    let place = private_folder();
     let path = place.path().join(AUDIT_FILE);
     let cases: [(usize, &[u8]); 4] = [(3, b"{\"event\":\"call_sta"), (0, b"{"), (2, &[0; 5_000]), (1, &[b'x'; 200_000])];
     for (count, torn) in cases {
@@ -219,7 +219,7 @@ fn a_torn_line_is_moved_aside_and_the_chain_goes_on() {
 
 #[test]
 fn a_log_whose_end_was_changed_is_not_continued() {
-    let place = tempfile::tempdir().unwrap();
+    let place = private_folder();
     let path = place.path().join(AUDIT_FILE);
     filled(place.path(), 3);
     let mut changed = lines(&path);
@@ -238,7 +238,7 @@ fn a_log_whose_end_was_changed_is_not_continued() {
 
 #[test]
 fn files_are_rotated_and_the_chain_goes_on() {
-    let place = tempfile::tempdir().unwrap();
+    let place = private_folder();
     let log = small(place.path(), 2_000);
     let mut head = Head::START;
     for index in 0..40 {
@@ -278,7 +278,7 @@ fn files_are_rotated_and_the_chain_goes_on() {
 
 #[test]
 fn entries_are_filtered() {
-    let place = tempfile::tempdir().unwrap();
+    let place = private_folder();
     let clock = TestClock::new();
     let log = AuditLog::new(place.path(), clock.clone(), Options::default());
     log.append([loaded("a"), loaded("b"), Record::new(Event::CallStarted).tool("a").function("f").call("c1")]).unwrap();
@@ -298,7 +298,7 @@ fn entries_are_filtered() {
 
 #[test]
 fn a_log_that_others_can_read_or_replace_is_not_written() {
-    let place = tempfile::tempdir().unwrap();
+    let place = private_folder();
     let path = place.path().join(AUDIT_FILE);
     filled(place.path(), 1);
     fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
@@ -310,7 +310,7 @@ fn a_log_that_others_can_read_or_replace_is_not_written() {
 
 #[test]
 fn threads_and_processes_append_to_one_chain() {
-    let place = tempfile::tempdir().unwrap();
+    let place = private_folder();
     let children: Vec<_> = (0..3)
         .map(|number| {
             child("local_audit::child_process", CHILD, &format!("many,{number},{}", place.path().display())).spawn().unwrap()
@@ -349,7 +349,7 @@ fn append_many(log: &AuditLog, number: u32) {
 // Processes are ended with SIGKILL at any moment; every line that they said was recorded is there, and the chain holds.
 #[test]
 fn a_killed_process_loses_no_line_that_was_acknowledged() {
-    let place = tempfile::tempdir().unwrap();
+    let place = private_folder();
     let mut acknowledged = Vec::new();
     for round in 0..12 {
         let mut children: Vec<_> = (0..2)
@@ -402,7 +402,7 @@ fn a_killed_process_loses_no_line_that_was_acknowledged() {
 
 #[test]
 fn a_full_disk_is_an_error_and_leaves_whole_lines() {
-    let place = tempfile::tempdir().unwrap();
+    let place = private_folder();
     let head = filled(place.path(), 1);
     assert_success(&child_with_small_files("local_audit::child_process", CHILD, &format!("full,0,{}", place.path().display())));
     let summary = verify(place.path(), None).unwrap();
@@ -440,7 +440,7 @@ fn child_process() {
 
 #[test]
 fn lines_have_a_limit() {
-    let place = tempfile::tempdir().unwrap();
+    let place = private_folder();
     let log = AuditLog::new(place.path(), TestClock::new(), Options::default().with_recorded_arguments());
     let none: [&Secret; 0] = [];
     let redactor = Redactor::new(none).unwrap();

@@ -14,7 +14,7 @@ use toolcrib_host::local::permissions::{
     RuleId,
 };
 
-use crate::local_support::{TestClock, assert_success, child, child_with_small_files, content};
+use crate::local_support::{TestClock, assert_success, child, child_with_small_files, content, private_folder};
 
 const CHILD: &str = "TOOLCRIB_TEST_LOCAL_PERMISSIONS";
 
@@ -36,7 +36,7 @@ fn pattern(pointer: &str, matcher: Matcher) -> ArgumentPattern {
 
 #[test]
 fn unknown_tools_are_asked_about_or_denied() {
-    let place = tempfile::tempdir().unwrap();
+    let place = private_folder();
     let permissions = permissions(place.path());
     let arguments = json!({});
     let verdict = permissions.decide(&request("shell", "execute", 1, &arguments)).unwrap();
@@ -51,7 +51,7 @@ fn unknown_tools_are_asked_about_or_denied() {
 
 #[test]
 fn an_approval_is_for_one_content() {
-    let place = tempfile::tempdir().unwrap();
+    let place = private_folder();
     let clock = TestClock::new();
     let permissions = Permissions::new(place.path(), clock.clone());
     let arguments = json!({});
@@ -83,7 +83,7 @@ fn an_approval_is_for_one_content() {
 
 #[test]
 fn deny_wins_over_allow_and_allow_over_ask() {
-    let place = tempfile::tempdir().unwrap();
+    let place = private_folder();
     let permissions = permissions(place.path());
     let rm = json!({"command": "rm -rf /", "cwd": "/home"});
     let ls = json!({"command": "ls", "cwd": "/home"});
@@ -111,7 +111,7 @@ fn deny_wins_over_allow_and_allow_over_ask() {
 
 #[test]
 fn arguments_must_all_match() {
-    let place = tempfile::tempdir().unwrap();
+    let place = private_folder();
     let permissions = permissions(place.path());
     let grant = Grant::allow("files", content(1))
         .function("read")
@@ -137,7 +137,7 @@ fn arguments_must_all_match() {
 
 #[test]
 fn an_approval_for_one_call_is_used_once() {
-    let place = tempfile::tempdir().unwrap();
+    let place = private_folder();
     let permissions = Arc::new(permissions(place.path()));
     let (arguments, other) = (json!({"command": "ls"}), json!({"command": "ls", "cwd": "/"}));
     let wanted = request("shell", "execute", 1, &arguments);
@@ -170,7 +170,7 @@ fn an_approval_for_one_call_is_used_once() {
 
 #[test]
 fn approvals_expire_and_are_revoked() {
-    let place = tempfile::tempdir().unwrap();
+    let place = private_folder();
     let clock = TestClock::new();
     let permissions = Permissions::new(place.path(), clock.clone());
     let arguments = json!({});
@@ -206,7 +206,7 @@ fn approvals_expire_and_are_revoked() {
 
 #[test]
 fn a_prompt_can_say_what_changed() {
-    let place = tempfile::tempdir().unwrap();
+    let place = private_folder();
     let permissions = permissions(place.path());
     let old = Definition::new("1.0.0", "Lists files", &json!({"type": "object"}));
     let grant = Grant::allow("files", content(1)).function("list").lifetime(Lifetime::Always).definition("list", old.clone());
@@ -224,7 +224,7 @@ fn a_prompt_can_say_what_changed() {
 
 #[test]
 fn a_policy_allows_calls_without_a_person() {
-    let place = tempfile::tempdir().unwrap();
+    let place = private_folder();
     let path = place.path().join("policy.toml");
     let text = format!(
         r#"
@@ -278,7 +278,7 @@ fn a_policy_allows_calls_without_a_person() {
 
 #[test]
 fn a_damaged_file_allows_nothing() {
-    let place = tempfile::tempdir().unwrap();
+    let place = private_folder();
     let permissions = permissions(place.path());
     let arguments = json!({});
     let wanted = request("shell", "execute", 1, &arguments);
@@ -309,7 +309,7 @@ fn a_damaged_file_allows_nothing() {
 
 #[test]
 fn rules_that_are_not_valid_are_refused() {
-    let place = tempfile::tempdir().unwrap();
+    let place = private_folder();
     let permissions = permissions(place.path());
     let many = (0..40).fold(Grant::deny("a"), |grant, _| grant.argument(pattern("/x", Matcher::Prefix(String::new()))));
     let wrong = ArgumentPattern { pointer: "x".to_owned(), matcher: Matcher::Prefix(String::new()) };
@@ -329,7 +329,7 @@ fn rules_that_are_not_valid_are_refused() {
 
 #[test]
 fn several_processes_lose_no_rule() {
-    let place = tempfile::tempdir().unwrap();
+    let place = private_folder();
     let watching = permissions(place.path());
     assert!(watching.list().unwrap().is_empty());
     let children: Vec<_> = (0..4)
@@ -352,7 +352,7 @@ fn several_processes_lose_no_rule() {
 
 #[test]
 fn a_full_disk_is_an_error_and_changes_nothing() {
-    let place = tempfile::tempdir().unwrap();
+    let place = private_folder();
     let permissions = permissions(place.path());
     permissions.grant(Grant::deny("shell").lifetime(Lifetime::Always)).unwrap();
     let before = fs::read(permissions.path()).unwrap();
@@ -424,7 +424,7 @@ proptest! {
     fn no_set_of_approvals_overrides_a_deny_rule_or_another_content(
         grants in prop::collection::vec((0_u8..3, 0_u8..2, any::<bool>(), any::<bool>()), 0..8), asked in 0_u8..3,
     ) {
-        let place = tempfile::tempdir().unwrap();
+        let place = private_folder();
         let permissions = permissions(place.path());
         let arguments = json!({"x": 1});
         let (mut denied, mut allowed) = (false, false);

@@ -13,7 +13,7 @@ use toolcrib_host::local::secrets::{
 };
 use toolcrib_testkit::assert_faster_than;
 
-use crate::local_support::{assert_success, child, child_with_small_files, content};
+use crate::local_support::{assert_success, child, child_with_small_files, content, private_folder};
 
 const CHILD: &str = "TOOLCRIB_TEST_LOCAL_SECRETS";
 const NOW: UnixTime = UnixTime::from_seconds(1_800_000_000);
@@ -42,7 +42,7 @@ fn write(path: &Path, text: &str, mode: u32) {
 // req: LOCAL-006
 #[test]
 fn sources_are_asked_in_their_order() {
-    let place = tempfile::tempdir().unwrap();
+    let place = private_folder();
     let (state, credentials) = (place.path().join("state"), place.path().join("credentials"));
     fs::create_dir(&credentials).unwrap();
     let reference = place.path().join("reference");
@@ -117,7 +117,7 @@ proptest! {
 
 #[test]
 fn files_of_secrets_must_be_private() {
-    let place = tempfile::tempdir().unwrap();
+    let place = private_folder();
     let reference = place.path().join("reference");
     let store = store(&place.path().join("state")).with_references([("a.b".to_owned(), reference.clone())]).unwrap();
     let code = || store.get("a", "b", &content(1)).map(drop).unwrap_err().code().id();
@@ -146,7 +146,7 @@ fn files_of_secrets_must_be_private() {
 
 #[test]
 fn a_file_of_another_user_is_refused() {
-    let place = tempfile::tempdir().unwrap();
+    let place = private_folder();
     let reference = place.path().join("reference");
     write(&reference, "value", 0o600);
     if std::os::unix::fs::chown(&reference, Some(12_345), None).is_err() {
@@ -159,7 +159,7 @@ fn a_file_of_another_user_is_refused() {
 
 #[test]
 fn several_processes_lose_no_update() {
-    let place = tempfile::tempdir().unwrap();
+    let place = private_folder();
     let children: Vec<_> = (0..4)
         .map(|number| {
             let task = format!("set,{number},{}", place.path().display());
@@ -181,7 +181,7 @@ fn several_processes_lose_no_update() {
 
 #[test]
 fn a_full_disk_is_an_error_and_changes_nothing() {
-    let place = tempfile::tempdir().unwrap();
+    let place = private_folder();
     let store = store(place.path());
     store.set("mail", "key", &content(1), &secret("old value"), NOW).unwrap();
     let before = fs::read(store.file().path()).unwrap();
@@ -217,7 +217,7 @@ fn child_process() {
 
 #[test]
 fn the_standard_cost_opens_what_it_wrapped() {
-    let place = tempfile::tempdir().unwrap();
+    let place = private_folder();
     let key = FileKey::new(place.path());
     key.set_passphrase(None, &secret("correct horse battery"), Cost::STANDARD).unwrap();
     let file = EncryptedFile::new(place.path(), Box::new(key.with_passphrase(secret("correct horse battery"))));

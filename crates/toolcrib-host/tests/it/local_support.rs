@@ -27,6 +27,12 @@ impl Clock for TestClock {
     }
 }
 
+/// A folder that only this user can open.
+pub(crate) fn private_folder() -> tempfile::TempDir {
+    let private = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+    tempfile::Builder::new().permissions(private).tempdir().unwrap()
+}
+
 pub(crate) fn content(byte: u8) -> ContentHash {
     ContentHash::new([byte; 32])
 }

@@ -42,7 +42,9 @@ impl FromStr for ChainHash {
     type Err = BreakCause;
 
     fn from_str(text: &str) -> Result<Self, BreakCause> {
-        let bytes = text.strip_prefix(PREFIX).and_then(hex::decode).and_then(|bytes| bytes.try_into().ok());
+        // One text for each hash: `hash` itself is the only member that no hash covers.
+        let digits = text.strip_prefix(PREFIX).filter(|digits| !digits.bytes().any(|byte| byte.is_ascii_uppercase()));
+        let bytes = digits.and_then(hex::decode).and_then(|bytes| bytes.try_into().ok());
         bytes.map(Self).ok_or(BreakCause::NotALine)
     }
 }

@@ -32,11 +32,14 @@ pub struct Options {
     pub max_bytes: u64,
     /// Whether redacted arguments are written.
     pub record_arguments: bool,
+    /// Whether [`AuditLog::append`] waits for the disk where an event [must be](Event::is_synchronised) there. Without it, lines survive the end of the
+    /// process but not a power cut.
+    pub synchronise: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { max_bytes: DEFAULT_MAX_BYTES, record_arguments: false }
+        Self { max_bytes: DEFAULT_MAX_BYTES, record_arguments: false, synchronise: true }
     }
 }
 
@@ -45,6 +48,13 @@ impl Options {
     #[must_use]
     pub const fn with_max_bytes(mut self, max_bytes: u64) -> Self {
         self.max_bytes = max_bytes;
+        self
+    }
+
+    /// Does not wait for the disk.
+    #[must_use]
+    pub const fn without_synchronising(mut self) -> Self {
+        self.synchronise = false;
         self
     }
 
@@ -117,7 +127,7 @@ impl AuditLog {
         written?;
         // Others may append while this waits for the disk: what they write comes after.
         drop((kept, lock));
-        if must_sync {
+        if must_sync && self.options.synchronise {
             file.sync_data().map_err(StateFileError::io("write", &self.path()))?;
             self.is_synchronised(&head);
         }

@@ -21,6 +21,12 @@ fn content(byte: u8) -> ContentHash {
     ContentHash::new([byte; 32])
 }
 
+/// A folder that only this user can open.
+fn folder() -> tempfile::TempDir {
+    let private = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+    tempfile::Builder::new().permissions(private).tempdir().unwrap()
+}
+
 fn secret(text: &str) -> Secret {
     Secret::new(text.to_owned())
 }
@@ -43,7 +49,7 @@ fn value(file: &EncryptedFile, tool: &str, name: &str, hash: u8) -> Option<Strin
 
 #[test]
 fn a_secret_is_for_one_tool_name_and_content() {
-    let place = tempfile::tempdir().unwrap();
+    let place = folder();
     let file = open(place.path());
     assert!(matches!(file.get("mail", "key", &content(1)), Ok(Lookup::Missing)));
     assert!(file.list().unwrap().is_empty());
@@ -70,7 +76,7 @@ fn a_secret_is_for_one_tool_name_and_content() {
 
 #[test]
 fn values_never_reach_the_disk() {
-    let place = tempfile::tempdir().unwrap();
+    let place = folder();
     let file = open(place.path());
     file.set("mail", "key", &content(1), &secret(OLD), NOW).unwrap();
     assert_no_plaintext(place.path());
@@ -80,7 +86,7 @@ fn values_never_reach_the_disk() {
 
 #[test]
 fn wrong_names_and_values_are_refused() {
-    let place = tempfile::tempdir().unwrap();
+    let place = folder();
     let file = open(place.path());
     for (tool, name) in [("", "a"), ("a", ""), ("../a", "b"), ("a.b", "c"), ("a", "b/c"), ("a", "\u{1b}[31m")] {
         let error = file.set(tool, name, &content(1), &secret(OLD), NOW).unwrap_err();
@@ -93,7 +99,7 @@ fn wrong_names_and_values_are_refused() {
 
 #[test]
 fn changed_and_moved_values_do_not_open() {
-    let place = tempfile::tempdir().unwrap();
+    let place = folder();
     let file = open(place.path());
     file.set("mail", "key", &content(1), &secret(OLD), NOW).unwrap();
     file.set("web", "key", &content(1), &secret(NEW), NOW).unwrap();
@@ -125,7 +131,7 @@ fn changed_and_moved_values_do_not_open() {
 
 #[test]
 fn damaged_files_are_neither_read_nor_overwritten() {
-    let place = tempfile::tempdir().unwrap();
+    let place = folder();
     let file = open(place.path());
     file.set("mail", "key", &content(1), &secret(OLD), NOW).unwrap();
     let original = fs::read(file.path()).unwrap();
@@ -151,7 +157,7 @@ fn damaged_files_are_neither_read_nor_overwritten() {
 
 #[test]
 fn secrets_stay_with_their_key() {
-    let (place, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (place, other) = (folder(), folder());
     open(place.path()).set("mail", "key", &content(1), &secret(OLD), NOW).unwrap();
     open(other.path()).set("mail", "key", &content(1), &secret(NEW), NOW).unwrap();
     let key = fs::read(place.path().join(KEY_FILE)).unwrap();
@@ -180,7 +186,7 @@ fn secrets_stay_with_their_key() {
 
 #[test]
 fn a_key_that_others_can_read_or_replace_is_not_used() {
-    let place = tempfile::tempdir().unwrap();
+    let place = folder();
     open(place.path()).set("mail", "key", &content(1), &secret(OLD), NOW).unwrap();
     let key = place.path().join(KEY_FILE);
     for mode in [0o644, 0o640, 0o604, 0o620, 0o700] {
@@ -198,7 +204,7 @@ fn a_key_that_others_can_read_or_replace_is_not_used() {
 
 #[test]
 fn a_passphrase_is_set_changed_and_removed() {
-    let place = tempfile::tempdir().unwrap();
+    let place = folder();
     let (first, second) = ("correct horse battery", "another horse battery");
     open(place.path()).set("mail", "key", &content(1), &secret(OLD), NOW).unwrap();
     let key = FileKey::new(place.path());
@@ -232,7 +238,7 @@ fn a_passphrase_is_set_changed_and_removed() {
 
 #[test]
 fn a_new_store_can_begin_with_a_passphrase() {
-    let place = tempfile::tempdir().unwrap();
+    let place = folder();
     let file = open_with(place.path(), "correct horse battery");
     file.set("mail", "key", &content(1), &secret(OLD), NOW).unwrap();
     assert_eq!(open(place.path()).verify().unwrap_err().code().id(), "secret.passphrase_required");
@@ -249,7 +255,7 @@ fn a_new_store_can_begin_with_a_passphrase() {
 
 #[test]
 fn the_number_of_secrets_is_limited() {
-    let place = tempfile::tempdir().unwrap();
+    let place = folder();
     let file = open(place.path());
     file.set("a", "a", &content(1), &secret(OLD), NOW).unwrap();
     // Written at once: one by one would take a thousand synchronisations.
@@ -273,7 +279,7 @@ fn a_crash_at_any_step_leaves_the_old_state_or_the_new() {
     for action in ACTIONS {
         for name in [KEY_FILE, SECRETS_FILE] {
             for (index, step) in Step::ALL.into_iter().enumerate() {
-                let place = tempfile::tempdir().unwrap();
+                let place = folder();
                 if action != "first" {
                     let file = open(place.path());
                     file.set("mail", "key", &content(1), &secret(OLD), NOW).unwrap();
