@@ -3,6 +3,14 @@
 
 mod calls;
 mod finding;
+#[cfg(unix)]
+mod local_audit;
+#[cfg(unix)]
+mod local_permissions;
+#[cfg(unix)]
+mod local_secrets;
+#[cfg(unix)]
+mod local_support;
 mod networks;
 mod words;
 

@@ -1,1 +1,46 @@
 //! Secrets: credentials of tools, encrypted at rest and bound to the content of their tool.
+//!
+//! [`SecretStore`] asks its sources in this order, and the first that has a value wins:
+//!
+//! 1. **Environment** `TOOLCRIB_SECRET_<TOOL>__<NAME>`, given by the caller as a map. Read-only.
+//! 2. **systemd credentials** `$CREDENTIALS_DIRECTORY/<tool>.<name>`. Read-only.
+//! 3. **File references** from the settings: a path for each secret. Read-only.
+//! 4. **The encrypted file** `secrets.json`: the only source that is written.
+//!
+//! The first three come first because an operator sets them for one run or one service; a value that was typed in once must not
+//! override them. They are not bound to a content hash: the operator manages tool and secret together, and a hash in a unit file
+//! would have to change with every update. Secrets of the encrypted file are bound: [`SecretStore::get`] gives a value only to the
+//! content that it was entered for, and [`Lookup::BoundToOther`] to any other. After a person approved the change,
+//! [`SecretStore::rebind`] moves the secrets to the new content.
+//!
+//! # The encrypted file
+//!
+//! Each value is encrypted on its own with XChaCha20-Poly1305 under one random data key and a random nonce of 24 bytes. The format version,
+//! tool, name, content hash and time are associated data: a value that is moved to another tool or another hash does not open. Names,
+//! hashes and times stay readable, so that listing needs no key. What encryption does not hide: which secrets exist, and how long they are.
+//! What it does not detect: that the whole file was replaced by an older copy of itself, or that an entry was removed.
+//!
+//! The data key comes from a [`DataKey`]: a private file ([`FileKey`]), or the same file protected by a passphrase ([`PassphraseKey`]). An
+//! OS keychain can hold it as well: implement [`DataKey`] with one entry of 32 bytes. The file provider protects against copies of `secrets.json`
+//! in backups and against other users, not against programs of the same user; the passphrase protects against them while the host does not run.
+//!
+//! All functions block: they read files, and [`PassphraseKey`] computes for about half a second. Call them from `spawn_blocking` in async code.
+
+mod automaton;
+mod encrypted;
+mod error;
+mod forms;
+mod key;
+mod key_file;
+mod redact;
+mod secret;
+mod store;
+
+pub use encrypted::{EncryptedFile, MAX_FILE_BYTES, MAX_SECRETS, SECRETS_FILE};
+pub use error::SecretError;
+pub use forms::{MIN_REDACTED_BYTES, MIN_REDACTED_LINE};
+pub use key::{DataKey, Key};
+pub use key_file::{Cost, FileKey, KEY_FILE, MIN_PASSPHRASE_CHARACTERS, PassphraseKey, Protection};
+pub use redact::{MAX_CALL_SECRET_BYTES, REDACTED, RedactedStream, Redactor};
+pub use secret::{MAX_SECRET_BYTES, Secret};
+pub use store::{ENVIRONMENT_PREFIX, Lookup, SecretState, SecretStore, Source, SourceState};

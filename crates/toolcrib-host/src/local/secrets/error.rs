@@ -1,0 +1,133 @@
+//! Why a secret cannot be read or written.
+
+use std::path::PathBuf;
+
+use thiserror::Error;
+use toolcrib_core::codes::{self, Code};
+
+use super::{MAX_CALL_SECRET_BYTES, MAX_SECRETS, MIN_PASSPHRASE_CHARACTERS};
+use crate::local::StateFileError;
+
+/// An error of the secret store. No variant holds a value.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum SecretError {
+    /// A file cannot be used.
+    #[error(transparent)]
+    File(#[from] StateFileError),
+    /// A tool or credential name is not one.
+    #[error("`{name}` is not a name of a {what}: expected 1 to 64 letters, digits, `_` and `-`, with a letter or digit first")]
+    Name {
+        /// "tool" or "credential".
+        what: &'static str,
+        /// The name, escaped and cut.
+        name: String,
+    },
+    /// The value cannot be stored.
+    #[error("the secret cannot be stored: {why}")]
+    Value {
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// The value in a read-only source cannot be used.
+    #[error("the secret in {place} cannot be used: {why}")]
+    SourceValue {
+        /// The variable or file.
+        place: String,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// The encrypted file is full.
+    #[error("the file holds the most secrets that it may: {MAX_SECRETS}, in at most {} bytes", super::MAX_FILE_BYTES)]
+    TooMany,
+    /// One call would receive more than can be redacted.
+    #[error("the call receives {bytes} bytes of secrets; the limit is {MAX_CALL_SECRET_BYTES}")]
+    CallTooLarge {
+        /// Bytes of all values.
+        bytes: usize,
+    },
+    /// A file is not what is written there.
+    #[error("{} cannot be read: {why}", path.display())]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// A stored value does not open.
+    #[error("the stored secret {name} of {tool} is not authentic")]
+    Tampered {
+        /// The tool.
+        tool: String,
+        /// The credential.
+        name: String,
+    },
+    /// Secrets without their key.
+    #[error("secrets are stored, but their key is missing: {place}")]
+    KeyMissing {
+        /// Where the key should be.
+        place: String,
+    },
+    /// A key that belongs to other secrets.
+    #[error("the key in {place} does not belong to the stored secrets")]
+    KeyOther {
+        /// Where the key was found.
+        place: String,
+    },
+    /// The key file is protected.
+    #[error("the key file is protected by a passphrase")]
+    PassphraseRequired,
+    /// The passphrase does not open the key file.
+    #[error("the passphrase does not open the key file")]
+    PassphraseWrong,
+    /// A passphrase was given for a key file that has none.
+    #[error("the key file is not protected by a passphrase")]
+    PassphraseUnused,
+    /// A passphrase that can be guessed.
+    #[error("the passphrase has fewer than {MIN_PASSPHRASE_CHARACTERS} characters")]
+    PassphraseWeak,
+    /// The cost in a key file is outside the limits.
+    #[error("{} asks for scrypt with log2(n) = {log_n}, r = {r}, p = {p}, which is outside the limits", path.display())]
+    KeyCost {
+        /// The file.
+        path: PathBuf,
+        /// The logarithm of the iterations.
+        log_n: u8,
+        /// The block size.
+        r: u32,
+        /// The parallelism.
+        p: u32,
+    },
+    /// The operating system gives no random bytes.
+    #[error("the operating system gives no random bytes: {0}")]
+    Random(getrandom::Error),
+    /// The keychain or another external provider of the data key failed.
+    #[error("the data key provider failed: {0}")]
+    Provider(String),
+}
+
+impl SecretError {
+    /// The code of this error.
+    pub const fn code(&self) -> Code {
+        use codes::secret as code;
+        match self {
+            Self::File(StateFileError::Busy { .. }) => code::BUSY,
+            Self::File(StateFileError::Exposed { .. } | StateFileError::Owner { .. }) => code::EXPOSED,
+            Self::File(StateFileError::NotRegular { .. }) => code::NOT_A_FILE,
+            Self::File(StateFileError::TooLarge { .. }) | Self::Malformed { .. } => code::MALFORMED,
+            Self::File(StateFileError::Io { .. }) | Self::Random(_) | Self::Provider(_) => code::STORAGE,
+            Self::Name { .. } => code::NAME,
+            Self::Value { .. } | Self::SourceValue { .. } => code::VALUE,
+            Self::TooMany => code::TOO_MANY,
+            Self::CallTooLarge { .. } => code::CALL_TOO_LARGE,
+            Self::Tampered { .. } => code::TAMPERED,
+            Self::KeyMissing { .. } => code::KEY_MISSING,
+            Self::KeyOther { .. } => code::KEY_OTHER,
+            Self::PassphraseRequired => code::PASSPHRASE_REQUIRED,
+            Self::PassphraseWrong => code::PASSPHRASE_WRONG,
+            Self::PassphraseUnused => code::PASSPHRASE_UNUSED,
+            Self::PassphraseWeak => code::PASSPHRASE_WEAK,
+            Self::KeyCost { .. } => code::KEY_COST,
+        }
+    }
+}

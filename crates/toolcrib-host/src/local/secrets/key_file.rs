@@ -1,0 +1,290 @@
+//! The data key in a private file, plain or wrapped by a key from a passphrase.
+
+use std::path::{Path, PathBuf};
+
+use base64ct::{Base64, Encoding as _};
+use serde::{Deserialize, Serialize};
+use zeroize::Zeroizing;
+
+use super::key::associated;
+use super::{DataKey, Key, Secret, SecretError};
+use crate::local::state_file::{StateFolder, StateLock};
+
+/// The name of the key file.
+pub const KEY_FILE: &str = "secret.key";
+
+/// Fewest characters of a passphrase: an attacker with a copy of the file can try as many as their machines can.
+pub const MIN_PASSPHRASE_CHARACTERS: usize = 12;
+
+/// The lock of the key file. Another one than that of the secrets, since a key is made while those are locked.
+const LOCK_FILE: &str = ".secret.key.lock";
+
+/// The largest key file. Real ones have 300 bytes.
+const MAX_FILE_BYTES: u64 = 4_096;
+
+/// The version of the format.
+const FORMAT: u32 = 1;
+
+/// Bytes of the salt: 128 bits never repeat.
+const SALT_BYTES: usize = 16;
+
+/// The block size of scrypt. 8 is what its authors and RFC 7914 use.
+const SCRYPT_R: u32 = 8;
+
+/// The parallelism of scrypt. More than 1 would only let an attacker use more cores for the same memory.
+const SCRYPT_P: u32 = 1;
+
+/// How much work a guess of the passphrase is: scrypt with r = 8 and p = 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cost {
+    log_n: u8,
+}
+
+impl Cost {
+    /// n = 2^17: 128 MiB and about half a second for each guess, which OWASP advises as the least for new systems.
+    pub const STANDARD: Self = Self { log_n: 17 };
+
+    /// n = 2^12: 4 MiB and a few milliseconds. For tests.
+    pub const LIGHT: Self = Self { log_n: 12 };
+}
+
+/// The costs that are read from a file: below, guessing is cheap; above, a damaged file would take more than 1 GiB.
+const LOG_N_RANGE: std::ops::RangeInclusive<u8> = 12..=20;
+
+/// How the key file is protected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protection {
+    /// By the permissions of the file system.
+    FileMode,
+    /// By a passphrase as well.
+    Passphrase,
+}
+
+/// The data key in a private file without a passphrase.
+#[derive(Clone, Debug)]
+pub struct FileKey {
+    folder: StateFolder,
+}
+
+impl FileKey {
+    /// The key file in this folder, which need not exist yet.
+    pub fn new(folder: impl Into<PathBuf>) -> Self {
+        Self::in_folder(StateFolder::new(folder))
+    }
+
+    pub(super) const fn in_folder(folder: StateFolder) -> Self {
+        Self { folder }
+    }
+
+    /// The path of the key file.
+    pub fn path(&self) -> PathBuf {
+        self.folder.file(KEY_FILE)
+    }
+
+    /// How the key is protected. `None` before the key file exists.
+    pub fn protection(&self) -> Result<Option<Protection>, SecretError> {
+        Ok(read(&self.folder)?.map(|content| match content.protection {
+            Content::None { .. } => Protection::FileMode,
+            Content::Scrypt { .. } => Protection::Passphrase,
+        }))
+    }
+
+    /// The provider for a key file that this passphrase protects.
+    pub fn with_passphrase(self, passphrase: Secret) -> PassphraseKey {
+        PassphraseKey { folder: self.folder, passphrase, cost: Cost::STANDARD }
+    }
+
+    /// Sets or changes the passphrase. `current` is the one that protects the key now, if one does.
+    ///
+    /// The data key stays the same, so a copy of the key file that was made before still opens the stored secrets.
+    pub fn set_passphrase(&self, current: Option<&Secret>, new: &Secret, cost: Cost) -> Result<(), SecretError> {
+        check_passphrase(new)?;
+        let lock = self.folder.lock(LOCK_FILE)?;
+        let key = match read(&self.folder)? {
+            Some(content) => content.open(current, &self.path())?,
+            None if current.is_some() => return Err(SecretError::PassphraseUnused),
+            None => Key::random()?,
+        };
+        write(&self.folder, &lock, &Content::wrap(&key, new, cost)?)
+    }
+
+    /// Removes the passphrase: the key is then protected by the permissions of the file alone.
+    pub fn remove_passphrase(&self, current: &Secret) -> Result<(), SecretError> {
+        let lock = self.folder.lock(LOCK_FILE)?;
+        let content = read(&self.folder)?.ok_or(SecretError::PassphraseUnused)?;
+        let key = content.open(Some(current), &self.path())?;
+        write(&self.folder, &lock, &Content::plain(&key))
+    }
+}
+
+impl DataKey for FileKey {
+    fn place(&self) -> String {
+        self.path().display().to_string()
+    }
+
+    fn load(&self) -> Result<Option<Key>, SecretError> {
+        read(&self.folder)?.map(|content| content.open(None, &self.path())).transpose()
+    }
+
+    fn create(&self) -> Result<Key, SecretError> {
+        let lock = self.folder.lock(LOCK_FILE)?;
+        if let Some(key) = self.load()? {
+            return Ok(key);
+        }
+        let key = Key::random()?;
+        write(&self.folder, &lock, &Content::plain(&key))?;
+        Ok(key)
+    }
+}
+
+/// The data key in a file that a passphrase protects.
+#[derive(Debug)]
+pub struct PassphraseKey {
+    folder: StateFolder,
+    passphrase: Secret,
+    cost: Cost,
+}
+
+impl PassphraseKey {
+    /// The cost of a key that this provider creates. A key that exists keeps its own.
+    #[must_use]
+    pub const fn cost(mut self, cost: Cost) -> Self {
+        self.cost = cost;
+        self
+    }
+}
+
+impl DataKey for PassphraseKey {
+    fn place(&self) -> String {
+        format!("{} with a passphrase", self.folder.file(KEY_FILE).display())
+    }
+
+    fn load(&self) -> Result<Option<Key>, SecretError> {
+        let path = self.folder.file(KEY_FILE);
+        read(&self.folder)?.map(|content| content.open(Some(&self.passphrase), &path)).transpose()
+    }
+
+    fn create(&self) -> Result<Key, SecretError> {
+        check_passphrase(&self.passphrase)?;
+        let lock = self.folder.lock(LOCK_FILE)?;
+        if let Some(key) = self.load()? {
+            return Ok(key);
+        }
+        let key = Key::random()?;
+        write(&self.folder, &lock, &Content::wrap(&key, &self.passphrase, self.cost)?)?;
+        Ok(key)
+    }
+}
+
+#[derive(Deserialize)]
+struct KeyFile {
+    format: u32,
+    #[serde(flatten)]
+    protection: Content,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(tag = "protection", rename_all = "snake_case")]
+enum Content {
+    None { key: String },
+    Scrypt { log_n: u8, r: u32, p: u32, salt: String, sealed: String },
+}
+
+impl Drop for Content {
+    fn drop(&mut self) {
+        if let Self::None { key } = self {
+            zeroize::Zeroize::zeroize(key);
+        }
+    }
+}
+
+impl KeyFile {
+    fn open(&self, passphrase: Option<&Secret>, path: &Path) -> Result<Key, SecretError> {
+        match (&self.protection, passphrase) {
+            (Content::None { key }, None) => {
+                let bytes = Zeroizing::new(Base64::decode_vec(key).unwrap_or_default());
+                Key::from_bytes(&bytes).ok_or_else(|| malformed(path, "the key does not have 32 bytes"))
+            }
+            (Content::None { .. }, Some(_)) => Err(SecretError::PassphraseUnused),
+            (Content::Scrypt { .. }, None) => Err(SecretError::PassphraseRequired),
+            (Content::Scrypt { log_n, r, p, salt, sealed }, Some(passphrase)) => {
+                if !LOG_N_RANGE.contains(log_n) || *r != SCRYPT_R || *p != SCRYPT_P {
+                    return Err(SecretError::KeyCost { path: path.to_owned(), log_n: *log_n, r: *r, p: *p });
+                }
+                let salt = Base64::decode_vec(salt).ok().filter(|salt| salt.len() == SALT_BYTES);
+                let salt = salt.ok_or_else(|| malformed(path, "the salt does not have 16 bytes"))?;
+                let wrapping = derive(passphrase, &salt, *log_n)?;
+                let key = wrapping.open(&wrapped_with(*log_n, &salt), sealed).ok_or(SecretError::PassphraseWrong)?;
+                Key::from_bytes(&key).ok_or_else(|| malformed(path, "the key does not have 32 bytes"))
+            }
+        }
+    }
+}
+
+impl Content {
+    fn plain(key: &Key) -> Self {
+        Self::None { key: Base64::encode_string(key.expose()) }
+    }
+
+    fn wrap(key: &Key, passphrase: &Secret, cost: Cost) -> Result<Self, SecretError> {
+        let mut salt = [0; SALT_BYTES];
+        getrandom::fill(&mut salt).map_err(SecretError::Random)?;
+        let wrapping = derive(passphrase, &salt, cost.log_n)?;
+        Ok(Self::Scrypt {
+            log_n: cost.log_n,
+            r: SCRYPT_R,
+            p: SCRYPT_P,
+            salt: Base64::encode_string(&salt),
+            sealed: wrapping.seal(&wrapped_with(cost.log_n, &salt), key.expose())?,
+        })
+    }
+}
+
+/// The associated data of a wrapped key.
+fn wrapped_with(log_n: u8, salt: &[u8]) -> Vec<u8> {
+    associated("toolcrib secret key v1", &[&[log_n], salt])
+}
+
+fn derive(passphrase: &Secret, salt: &[u8], log_n: u8) -> Result<Key, SecretError> {
+    let mut derived = Zeroizing::new([0; 32]);
+    scrypt::Params::new(log_n, SCRYPT_R, SCRYPT_P, derived.len())
+        .ok()
+        .and_then(|params| scrypt::scrypt(passphrase.expose().as_bytes(), salt, &params, &mut *derived).ok())
+        .and_then(|()| Key::from_bytes(&*derived))
+        .ok_or(SecretError::PassphraseWrong)
+}
+
+fn check_passphrase(passphrase: &Secret) -> Result<(), SecretError> {
+    if passphrase.expose().chars().count() < MIN_PASSPHRASE_CHARACTERS {
+        return Err(SecretError::PassphraseWeak);
+    }
+    Ok(())
+}
+
+fn read(folder: &StateFolder) -> Result<Option<KeyFile>, SecretError> {
+    let Some(bytes) = folder.read(KEY_FILE, MAX_FILE_BYTES)?.map(Zeroizing::new) else { return Ok(None) };
+    let path = folder.file(KEY_FILE);
+    // What the parser says may repeat a part of the file.
+    let content: KeyFile = serde_json::from_slice(&bytes).map_err(|_| malformed(&path, "it is not a key file"))?;
+    if content.format != FORMAT {
+        return Err(malformed(&path, "its format is of another version"));
+    }
+    Ok(Some(content))
+}
+
+fn write(folder: &StateFolder, lock: &StateLock, content: &Content) -> Result<(), SecretError> {
+    #[derive(Serialize)]
+    struct Written<'c> {
+        format: u32,
+        #[serde(flatten)]
+        protection: &'c Content,
+    }
+    let mut bytes = Zeroizing::new(Vec::with_capacity(1_024));
+    serde_json::to_writer(&mut *bytes, &Written { format: FORMAT, protection: content })
+        .map_err(|_| malformed(&folder.file(KEY_FILE), "it cannot be written as JSON"))?;
+    Ok(folder.replace(lock, KEY_FILE, &bytes)?)
+}
+
+fn malformed(path: &Path, why: &str) -> SecretError {
+    SecretError::Malformed { path: path.to_owned(), why: why.to_owned() }
+}

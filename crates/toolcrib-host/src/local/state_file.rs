@@ -1,0 +1,441 @@
+//! Files of the user's own state: private, locked, and replaced whole or not at all.
+//!
+//! A write goes to a file beside the old one, reaches the disk, takes the place of the old one in one step, and the folder reaches
+//! the disk as well. A crash between any two steps leaves either the old content or the new. The name of the new file is fixed: every
+//! writer holds the lock, so a file of that name is what a crash left, and the next write removes it.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use thiserror::Error;
+
+/// Longest wait for another process that writes the same state. A write takes milliseconds; deriving a key from a passphrase takes a
+/// second, on a loaded machine several.
+pub(crate) const LOCK_WAIT: Duration = Duration::from_secs(15);
+
+/// How long to sleep between two attempts to take the lock: short at first, since most writes are, then longer.
+const LOCK_PAUSES: [Duration; 4] =
+    [Duration::from_micros(100), Duration::from_micros(500), Duration::from_millis(2), Duration::from_millis(5)];
+
+/// Why a file of the user's state cannot be used.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum StateFileError {
+    /// The operating system refused an operation.
+    #[error("cannot {action} {}: {source}", path.display())]
+    Io {
+        /// What was attempted, such as "write".
+        action: &'static str,
+        /// The file or folder.
+        path: PathBuf,
+        /// What the operating system says.
+        source: io::Error,
+    },
+    /// The file is larger than any that is written.
+    #[error("{} has more than {limit} bytes", path.display())]
+    TooLarge {
+        /// The file.
+        path: PathBuf,
+        /// The most bytes that are read.
+        limit: u64,
+    },
+    /// Other users of the machine have access.
+    #[error("{} has mode {mode:o}, which gives other users access; expected {expected:o}", path.display())]
+    Exposed {
+        /// The file or folder.
+        path: PathBuf,
+        /// Its permission bits.
+        mode: u32,
+        /// The permission bits that it should have.
+        expected: u32,
+    },
+    /// The file belongs to another user.
+    #[error("{} belongs to user {owner}; expected user {expected}", path.display())]
+    Owner {
+        /// The file or folder.
+        path: PathBuf,
+        /// The owner's number.
+        owner: u32,
+        /// The number of the user who runs this process.
+        expected: u32,
+    },
+    /// A symbolic link, a folder, a pipe or a device where a regular file is expected.
+    #[error("{} is not a regular file (symbolic links are not followed)", path.display())]
+    NotRegular {
+        /// The path.
+        path: PathBuf,
+    },
+    /// Another process holds the lock.
+    #[error("{} has been locked by another process for more than {} s", path.display(), LOCK_WAIT.as_secs())]
+    Busy {
+        /// The lock file.
+        path: PathBuf,
+    },
+}
+
+impl StateFileError {
+    /// An error of the operating system.
+    pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Io { action, path: path.to_owned(), source }
+    }
+}
+
+type Result<T, E = StateFileError> = std::result::Result<T, E>;
+
+/// A step of replacing a file, for tests that end the process there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// Before the new file is created.
+    Create,
+    /// The new file exists and is empty.
+    Write,
+    /// Half of the new file is written.
+    WriteRest,
+    /// All bytes are written, and may not be on the disk.
+    SyncFile,
+    /// All bytes are on the disk, under the name of the new file.
+    Rename,
+    /// The new file has taken the place of the old one.
+    SyncFolder,
+    /// Everything is done.
+    Done,
+}
+
+impl Step {
+    #[cfg(test)]
+    pub(crate) const ALL: [Self; 7] =
+        [Self::Create, Self::Write, Self::WriteRest, Self::SyncFile, Self::Rename, Self::SyncFolder, Self::Done];
+}
+
+/// What a test does at a step of writing the named file.
+#[cfg(test)]
+pub(crate) type Fault = std::sync::Arc<dyn Fn(&str, Step) -> io::Result<()> + Send + Sync>;
+
+/// A folder for the state of one user.
+#[derive(Clone)]
+pub(crate) struct StateFolder {
+    path: PathBuf,
+    #[cfg(test)]
+    fault: Option<Fault>,
+}
+
+impl std::fmt::Debug for StateFolder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("StateFolder").field(&self.path).finish()
+    }
+}
+
+/// Proof that this process alone writes. Dropping it releases the lock.
+#[derive(Debug)]
+pub(crate) struct StateLock {
+    _file: File,
+}
+
+impl StateFolder {
+    /// A folder that need not exist yet.
+    pub(crate) fn new(path: impl Into<PathBuf>) -> Self {
+        Self {
+            path: path.into(),
+            #[cfg(test)]
+            fault: None,
+        }
+    }
+
+    /// The same folder, with `fault` run before each step of each write.
+    #[cfg(test)]
+    pub(crate) fn with_fault(mut self, fault: Fault) -> Self {
+        self.fault = Some(fault);
+        self
+    }
+
+    /// The folder.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The path of a file in the folder.
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+
+    /// Creates the folder if it is missing, and refuses one that others have access to: they could replace its files.
+    pub(crate) fn ensure(&self) -> Result<()> {
+        match fs::metadata(&self.path) {
+            Ok(metadata) => check_private(&metadata, &self.path, 0o700, Owners::User),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let mut builder = fs::DirBuilder::new();
+                builder.recursive(true);
+                #[cfg(unix)]
+                std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+                builder.create(&self.path).map_err(StateFileError::io("create", &self.path))
+            }
+            Err(error) => Err(StateFileError::io("open", &self.path)(error)),
+        }
+    }
+
+    /// Waits until this process alone writes. The lock is on a file of its own, since the files that it protects are replaced.
+    pub(crate) fn lock(&self, name: &str) -> Result<StateLock> {
+        self.ensure()?;
+        let path = self.file(name);
+        let file = private_options().create(true).truncate(false).write(true).open(&path).map_err(opening(&path))?;
+        let began = Instant::now();
+        let mut pauses = LOCK_PAUSES.into_iter().chain(std::iter::repeat(LOCK_PAUSES[LOCK_PAUSES.len() - 1]));
+        loop {
+            match file.try_lock() {
+                Ok(()) => return Ok(StateLock { _file: file }),
+                Err(TryLockError::WouldBlock) if began.elapsed() < LOCK_WAIT => thread::sleep(pauses.next().unwrap_or_default()),
+                Err(TryLockError::WouldBlock) => return Err(StateFileError::Busy { path }),
+                Err(TryLockError::Error(error)) => return Err(StateFileError::io("lock", &path)(error)),
+            }
+        }
+    }
+
+    /// Reads a private file of at most `limit` bytes. `None` if it does not exist.
+    pub(crate) fn read(&self, name: &str, limit: u64) -> Result<Option<Vec<u8>>> {
+        read_private(&self.file(name), limit, Owners::User)
+    }
+
+    /// Replaces a file, whole or not at all.
+    pub(crate) fn replace(&self, _: &StateLock, name: &str, bytes: &[u8]) -> Result<()> {
+        let partial = self.file(&format!(".{name}.partial"));
+        let written = self.replace_by(&partial, name, bytes);
+        if written.is_err() {
+            // Gone already if the last step failed.
+            let _ = fs::remove_file(&partial);
+        }
+        written
+    }
+
+    fn replace_by(&self, partial: &Path, name: &str, bytes: &[u8]) -> Result<()> {
+        let target = self.file(name);
+        let write = |step| self.reach(name, step).map_err(StateFileError::io("write", &target));
+        write(Step::Create)?;
+        match fs::remove_file(partial) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(StateFileError::io("remove", partial)(error)),
+            _ => {}
+        }
+        let mut file = private_options().create_new(true).write(true).open(partial).map_err(opening(partial))?;
+        let (first, rest) = bytes.split_at(bytes.len() / 2);
+        write(Step::Write)?;
+        file.write_all(first).map_err(StateFileError::io("write", partial))?;
+        write(Step::WriteRest)?;
+        file.write_all(rest).map_err(StateFileError::io("write", partial))?;
+        write(Step::SyncFile)?;
+        file.sync_all().map_err(StateFileError::io("write", partial))?;
+        write(Step::Rename)?;
+        fs::rename(partial, &target).map_err(StateFileError::io("replace", &target))?;
+        write(Step::SyncFolder)?;
+        self.sync()?;
+        write(Step::Done)
+    }
+
+    /// Brings the names in the folder to the disk.
+    pub(crate) fn sync(&self) -> Result<()> {
+        // Folders cannot be opened as files everywhere; where they can, a new name needs this to survive a power cut.
+        #[cfg(unix)]
+        File::open(&self.path).and_then(|folder| folder.sync_all()).map_err(StateFileError::io("write", &self.path))?;
+        Ok(())
+    }
+
+    #[cfg(test)]
+    fn reach(&self, name: &str, step: Step) -> io::Result<()> {
+        self.fault.as_ref().map_or(Ok(()), |fault| fault(name, step))
+    }
+
+    #[cfg(not(test))]
+    const fn reach(&self, _: &str, _: Step) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Who may own a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Owners {
+    /// The user who runs this process.
+    User,
+    /// That user or root, who can read everything anyway.
+    UserOrRoot,
+    /// Not checked: another program manages the folder.
+    Any,
+}
+
+/// Reads a regular file of at most `limit` bytes that no other user has access to. `None` if it does not exist.
+pub(crate) fn read_private(path: &Path, limit: u64, owners: Owners) -> Result<Option<Vec<u8>>> {
+    let Some((file, metadata)) = open_regular(path)? else { return Ok(None) };
+    if owners != Owners::Any {
+        check_private(&metadata, path, 0o600, owners)?;
+    }
+    read_open(file, &metadata, path, limit).map(Some)
+}
+
+/// Opens a regular file for reading, without following a link in the last part of the path, and without waiting for a pipe.
+pub(crate) fn open_regular(path: &Path) -> Result<Option<(File, fs::Metadata)>> {
+    let mut options = OpenOptions::new();
+    options.read(true);
+    no_follow(&mut options);
+    let file = match options.open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(opening(path)(error)),
+    };
+    // Of the open file, not of the path: nothing can be exchanged in between.
+    let metadata = file.metadata().map_err(StateFileError::io("open", path))?;
+    if metadata.is_file() { Ok(Some((file, metadata))) } else { Err(StateFileError::NotRegular { path: path.to_owned() }) }
+}
+
+/// Reads an open file into a buffer that has room for all of it: one that grows leaves copies behind.
+pub(crate) fn read_open(file: File, metadata: &fs::Metadata, path: &Path, limit: u64) -> Result<Vec<u8>> {
+    let too_large = || StateFileError::TooLarge { path: path.to_owned(), limit };
+    if metadata.len() > limit {
+        return Err(too_large());
+    }
+    let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).unwrap_or_default() + 1);
+    file.take(limit + 1).read_to_end(&mut bytes).map_err(StateFileError::io("read", path))?;
+    if bytes.len() as u64 > limit { Err(too_large()) } else { Ok(bytes) }
+}
+
+/// Refuses what other users have access to. `expected` is the widest mode.
+#[cfg(unix)]
+pub(crate) fn check_private(metadata: &fs::Metadata, path: &Path, expected: u32, owners: Owners) -> Result<()> {
+    use std::os::unix::fs::MetadataExt as _;
+
+    let user = rustix::process::geteuid().as_raw();
+    let owner = metadata.uid();
+    if owner != user && !(owners == Owners::UserOrRoot && owner == 0) {
+        return Err(StateFileError::Owner { path: path.to_owned(), owner, expected: user });
+    }
+    let mode = metadata.mode() & 0o777;
+    if mode & !expected != 0 {
+        return Err(StateFileError::Exposed { path: path.to_owned(), mode, expected });
+    }
+    Ok(())
+}
+
+/// Where there are no permission bits, the folder of the user's profile protects the file.
+#[cfg(not(unix))]
+pub(crate) fn check_private(_: &fs::Metadata, _: &Path, _: u32, _: Owners) -> Result<()> {
+    Ok(())
+}
+
+/// Options for files that only their owner can read, from the moment they exist.
+pub(crate) fn private_options() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    no_follow(&mut options);
+    options
+}
+
+fn no_follow(options: &mut OpenOptions) {
+    #[cfg(unix)]
+    {
+        use rustix::fs::OFlags;
+        use std::os::unix::fs::OpenOptionsExt as _;
+
+        let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+        options.custom_flags(flags.bits() as i32);
+    }
+    #[cfg(not(unix))]
+    let _ = options;
+}
+
+/// What an error of opening without following links means.
+pub(crate) fn opening(path: &Path) -> impl FnOnce(io::Error) -> StateFileError {
+    move |error| {
+        #[cfg(unix)]
+        if error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) {
+            return StateFileError::NotRegular { path: path.to_owned() };
+        }
+        StateFileError::io("open", path)(error)
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+    use std::sync::Arc;
+
+    use super::*;
+
+    fn folder() -> (tempfile::TempDir, StateFolder) {
+        let place = tempfile::tempdir().unwrap();
+        let folder = StateFolder::new(place.path().join("state"));
+        (place, folder)
+    }
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().permissions().mode() & 0o777
+    }
+
+    #[test]
+    fn what_is_created_is_private() {
+        let (_place, folder) = folder();
+        let lock = folder.lock("x.lock").unwrap();
+        folder.replace(&lock, "x.json", b"{}").unwrap();
+        assert_eq!((mode(folder.path()), mode(&folder.file("x.json")), mode(&folder.file("x.lock"))), (0o700, 0o600, 0o600));
+        assert_eq!(folder.read("x.json", 10).unwrap().as_deref(), Some(&b"{}"[..]));
+        assert_eq!(folder.read("y.json", 10).unwrap(), None);
+        assert!(matches!(folder.read("x.json", 1), Err(StateFileError::TooLarge { limit: 1, .. })));
+    }
+
+    #[test]
+    fn open_folders_and_files_are_refused() {
+        let (_place, folder) = folder();
+        let lock = folder.lock("x.lock").unwrap();
+        folder.replace(&lock, "x", b"1").unwrap();
+        fs::set_permissions(folder.file("x"), fs::Permissions::from_mode(0o640)).unwrap();
+        assert!(matches!(folder.read("x", 10), Err(StateFileError::Exposed { mode: 0o640, .. })));
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        assert!(matches!(folder.ensure(), Err(StateFileError::Exposed { mode: 0o755, expected: 0o700, .. })));
+    }
+
+    #[test]
+    fn links_pipes_and_folders_are_not_files() {
+        let (place, folder) = folder();
+        folder.ensure().unwrap();
+        fs::write(place.path().join("target"), "x").unwrap();
+        symlink(place.path().join("target"), folder.file("link")).unwrap();
+        fs::create_dir(folder.file("folder")).unwrap();
+        for name in ["link", "folder"] {
+            assert!(matches!(folder.read(name, 10), Err(StateFileError::NotRegular { .. })), "{name}");
+        }
+        // A link under the name of the new file is removed, and what it points to stays.
+        symlink(place.path().join("target"), folder.file(".a.partial")).unwrap();
+        let lock = folder.lock("x.lock").unwrap();
+        folder.replace(&lock, "a", b"new").unwrap();
+        assert_eq!(fs::read_to_string(place.path().join("target")).unwrap(), "x");
+        symlink(place.path().join("target"), folder.file("y.lock")).unwrap();
+        assert!(matches!(folder.lock("y.lock"), Err(StateFileError::NotRegular { .. })));
+    }
+
+    #[test]
+    fn an_error_at_any_step_before_the_rename_leaves_the_old_content_and_nothing_else() {
+        for step in Step::ALL {
+            let (_place, folder) = folder();
+            let lock = folder.lock("x.lock").unwrap();
+            folder.replace(&lock, "x", b"old").unwrap();
+            let failing = folder
+                .clone()
+                .with_fault(Arc::new(move |_, at| if at == step { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }));
+            assert!(matches!(failing.replace(&lock, "x", b"new"), Err(StateFileError::Io { .. })), "{step:?}");
+            let expected = if matches!(step, Step::SyncFolder | Step::Done) { &b"new"[..] } else { b"old" };
+            assert_eq!(folder.read("x", 10).unwrap().as_deref(), Some(expected), "{step:?}");
+            assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2, "{step:?}");
+        }
+    }
+
+    #[test]
+    fn one_lock_at_a_time() {
+        let (_place, folder) = folder();
+        let lock = folder.lock("x.lock").unwrap();
+        let other = folder.clone();
+        let waiting = thread::spawn(move || other.lock("x.lock").map(drop));
+        thread::sleep(Duration::from_millis(20));
+        assert!(!waiting.is_finished());
+        drop(lock);
+        waiting.join().unwrap().unwrap();
+    }
+}
