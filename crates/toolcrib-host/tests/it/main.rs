@@ -3,6 +3,8 @@
 
 mod calls;
 mod finding;
+mod local_formats;
+mod local_install;
 mod networks;
 mod words;
 
