@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value as Json, json};
 use toolcrib_core::checked::parse;
-use toolcrib_core::finding::Mode;
+use toolcrib_core::finding::{Mode, Severity};
 use toolcrib_core::local::LocalManifest;
 use toolcrib_host::local::export::{ExportOptions, ExportTool, Target, export};
 use toolcrib_host::local::hash_folder;
@@ -30,7 +30,7 @@ fn main() -> Outcome {
 
 fn read(path: &Path) -> Outcome {
     let bundle = Bundle::read(&fs::read(path)?, &BTreeMap::new())?;
-    let paths: Vec<_> = bundle.files().iter().map(|(path, ..)| path.as_str()).collect();
+    let paths: Vec<_> = bundle.files().iter().map(|file| file.path.as_str()).collect();
     println!("{}", json!({"id": bundle.server.id, "transport": format!("{:?}", bundle.server.transport), "files": paths}));
     Ok(())
 }
@@ -42,11 +42,21 @@ fn write(out: &Path, manifests: &[&str]) -> Outcome {
         let name = Path::new(path).file_stem().ok_or("a manifest has no name")?.to_string_lossy().replace('.', "-");
         cases.push((name, fs::read_to_string(path)?));
     }
+    let made_up: Vec<_> = made_up().into_iter().map(|(name, _)| name).collect();
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     for (name, manifest) in cases {
-        let Some(manifest) = parse::<LocalManifest>(manifest.as_bytes(), Mode::Consumer).into_result().ok() else {
-            *counts.entry("refused manifests".to_owned()).or_default() += 1;
-            continue;
+        let manifest = match parse::<LocalManifest>(manifest.as_bytes(), Mode::Consumer).into_result() {
+            Ok(manifest) => manifest,
+            Err(findings) => {
+                *counts.entry("refused manifests".to_owned()).or_default() += 1;
+                let errors = findings.iter().filter(|finding| finding.severity == Severity::Error);
+                let errors: Vec<_> = errors.map(|finding| format!("{}: {}", finding.pointer, finding.message)).collect();
+                println!("{}", json!({"case": name, "refused": errors}));
+                if made_up.contains(&name.as_str()) {
+                    return Err(format!("the made-up manifest {name} has errors").into());
+                }
+                continue;
+            }
         };
         case(&out.join(&name), &name, manifest.value(), &mut counts)?;
     }
@@ -131,7 +141,7 @@ fn made_up() -> Vec<(&'static str, Json)> {
             tool(
                 &"x".repeat(40),
                 "Long names.",
-                json!([function(&"y".repeat(23), object(json!({}))), function(&"z".repeat(30), object(json!({})))]),
+                json!([function(&"y".repeat(23), object(json!({}))), function(&"z".repeat(22), object(json!({})))]),
             ),
         ),
         (
@@ -151,7 +161,6 @@ fn made_up() -> Vec<(&'static str, Json)> {
                 "Many schemas.",
                 json!([
                     function("none", json!({"type": "object"})),
-                    function("empty", json!({})),
                     function(
                         "closed",
                         json!({"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"], "additionalProperties": false})

@@ -6,6 +6,7 @@ use serde_json::Value as Json;
 use toolcrib_core::checked::parse;
 use toolcrib_core::finding::Mode;
 use toolcrib_core::local::LocalManifest;
+use toolcrib_core::schema::{Echo, Validator};
 use toolcrib_core::tool::ToolManifest;
 use toolcrib_host::local::export::{ExportOptions, ExportTool, Exported, Target, export};
 use toolcrib_host::local::hash_folder;
@@ -78,4 +79,55 @@ fn check(target: Target, manifest: &LocalManifest, exported: &Exported) {
             _ => drop(serde_json::from_slice::<Json>(&file.bytes).unwrap()),
         }
     }
+}
+
+/// What a model in strict mode sends for a schema: something for what it requires, null for what may be left out.
+fn arguments(schema: &Json) -> Json {
+    if let Some(value) = schema.get("const").or_else(|| schema.get("enum")?.as_array()?.iter().find(|value| !value.is_null())) {
+        return value.clone();
+    }
+    let kinds = schema.get("type");
+    let is_nullable = kinds.and_then(Json::as_array).is_some_and(|kinds| kinds.iter().any(|kind| kind == "null"));
+    match kinds.and_then(Json::as_str) {
+        _ if is_nullable => Json::Null,
+        Some("object") => {
+            let properties = schema.get("properties").and_then(Json::as_object).into_iter().flatten();
+            properties.map(|(name, property)| (name.clone(), arguments(property))).collect()
+        }
+        Some("array") => vec![arguments(&schema["items"])].into(),
+        Some("string") => "x".into(),
+        Some("boolean") => true.into(),
+        Some("integer" | "number") => 1.into(),
+        _ => schema.get("anyOf").map_or(Json::Null, |branches| arguments(&branches[branches.as_array().map_or(0, Vec::len) - 1])),
+    }
+}
+
+/// Arguments that fit the strict schema fit the schema of the manifest once the nulls are gone, and not before.
+// req: LOCAL-008
+#[test]
+fn strict_arguments_are_restored_to_what_the_manifest_asks_for() {
+    let Some(corpus) = toolcrib_testkit::corpus("local-tools") else { return };
+    let (mut checked, mut changed) = (0, 0);
+    for entry in fs::read_dir(corpus).unwrap() {
+        let source = fs::read(entry.unwrap().path()).unwrap();
+        let Some(manifest) = parse::<LocalManifest>(&source, Mode::Consumer).into_result().ok() else { continue };
+        let manifest = manifest.value();
+        let folder = tempfile::tempdir().unwrap();
+        let tool = ExportTool { manifest, folder: folder.path(), content: hash_folder(folder.path()).unwrap() };
+        let exported = export(Target::OpenAi, &[tool], &ExportOptions { strict: true, ..options() }).unwrap();
+        let tools: Vec<Json> = serde_json::from_slice(&exported.files[0].bytes).unwrap();
+        for tool in tools.iter().filter(|tool| tool["strict"] == true) {
+            let name = tool["name"].as_str().unwrap();
+            let (_, function) = exported.reverse.resolve(name).unwrap();
+            let validator = Validator::compile(manifest.parameters(function).unwrap()).unwrap();
+            let sent = arguments(&tool["parameters"]);
+            let restored = exported.reverse.restore(name, sent.clone());
+            let violations = validator.violations(&restored, Echo::Values);
+            assert!(violations.is_empty(), "{name}: {restored}: {violations:?}");
+            checked += 1;
+            changed += usize::from(restored != sent);
+            assert!(restored == sent || !validator.is_valid(&sent), "{name}: a null was dropped that is allowed");
+        }
+    }
+    assert!(checked > 500 && changed > 100, "{checked} functions, {changed} with parameters that may be left out");
 }

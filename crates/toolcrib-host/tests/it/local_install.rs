@@ -11,7 +11,7 @@ use toolcrib_core::codes::install as code;
 use toolcrib_host::local::hash_folder;
 use toolcrib_host::local::import::{Bundle, from_entry, from_mcp_tools};
 use toolcrib_host::local::install::{
-    AddOptions, Change, GitOptions, InstallError, Installer, LockFile, LockState, Source, UpdateOptions,
+    AddOptions, Change, GitOptions, InstallError, Installer, LockFile, LockState, Source, ToolFile, UpdateOptions,
 };
 
 const NOW: FixedClock = FixedClock(UnixTime::from_seconds(1_800_000_000));
@@ -430,8 +430,7 @@ fn hostile_repositories() {
     let command = format!("touch {}", marker.display());
     // What a repository can bring along: attributes that name filters, and submodules.
     fs::write(folder.join(".gitattributes"), "* filter=evil\n*.mjs filter=lfs diff=lfs merge=lfs -text\n").unwrap();
-    fs::write(folder.join(".gitmodules"), format!("[submodule \"x\"]\n\tpath = x\n\turl = {url}\n\tupdate = !{command}\n"))
-        .unwrap();
+    fs::write(folder.join(".gitmodules"), format!("[submodule \"x\"]\n\tpath = x\n\turl = {url}\n")).unwrap();
     fs::create_dir(folder.join("hooks")).unwrap();
     fs::write(folder.join("hooks/post-checkout"), format!("#!/bin/sh\n{command}\n")).unwrap();
     std::os::unix::fs::symlink("/etc", folder.join("outside")).unwrap();
@@ -462,6 +461,13 @@ fn hostile_repositories() {
     let installed = place.installer().add(&from_git(&url, None, Some("inside")), &options).unwrap();
     assert_eq!(installed.id, "demo");
     assert!(!marker.exists(), "something of the repository or of the user's settings ran");
+
+    // git itself refuses some repositories before anything is checked out.
+    let update = format!("[submodule \"x\"]\n\tpath = x\n\turl = {url}\n\tupdate = !touch {}\n", marker.display());
+    fs::write(folder.join(".gitmodules"), update).unwrap();
+    git(&folder, &["commit", "-qam", "worse"]);
+    let error = place.installer().add(&from_git(&url, None, Some("inside")), &options).unwrap_err();
+    assert_eq!(error.code(), code::GIT, "{error}");
 }
 
 #[cfg(unix)]
@@ -581,13 +587,14 @@ fn an_entry_of_a_client_becomes_a_folder_without_its_secrets() {
     let (server, values) = from_entry("notes", &json!({"command": "notes-server", "env": {"NOTES_TOKEN": secret}})).unwrap();
     let tool =
         from_mcp_tools(&server, &json!([{"name": "list", "description": "Lists.", "inputSchema": {"type": "object"}}])).unwrap();
-    let files = [("manifest.json".to_owned(), tool.manifest.into_bytes(), false)];
+    let file = |path: &str, bytes| ToolFile { path: path.to_owned(), bytes, executable: false };
+    let files = [file("manifest.json", tool.manifest.into_bytes())];
     let installed = place.installer().add_files(&files, &Source::Folder { path: place.path("none") }).unwrap();
     assert_eq!(values[0].value.as_str(), secret);
     for path in [installed.folder.join("manifest.json"), place.path("state/lock.json")] {
         assert!(!fs::read_to_string(path).unwrap().contains(secret));
     }
-    let outside = [("../evil".to_owned(), vec![], false)];
+    let outside = [file("../evil", vec![])];
     assert_eq!(
         place.installer().add_files(&outside, &Source::Folder { path: place.path("none") }).unwrap_err().code(),
         code::ARCHIVE_NAME

@@ -11,7 +11,7 @@ use super::manifest::from_mcp_tools;
 use super::server::{MAX_ITEMS, MAX_TEXT, announces_secret, check_command, check_variable, credential_name, id_of, looks_secret};
 use super::{CredentialValue, ImportError, ImportedTool, McpServer, ServerCredential, Transport};
 use crate::local::MAX_FOLDER_BYTES;
-use crate::local::install::Archive;
+use crate::local::install::{Archive, ToolFile};
 
 /// The manifest of a bundle, and of a tool.
 const MANIFEST: &str = "manifest.json";
@@ -28,8 +28,7 @@ pub struct Bundle {
     pub values: Vec<CredentialValue>,
     /// The tools that the bundle says it has: name and description. Their schemas are known to the running server alone.
     pub tools: Vec<(String, Option<String>)>,
-    /// Its files: path, content and whether they may be executed.
-    files: Vec<(String, Vec<u8>, bool)>,
+    files: Vec<ToolFile>,
 }
 
 impl Bundle {
@@ -52,24 +51,24 @@ impl Bundle {
             if path == KEPT_MANIFEST {
                 return Err(ImportError::Bundle(format!("it has a file {KEPT_MANIFEST}, which the import needs")));
             }
-            let content = archive.read(&file.path, left)?.unwrap_or_default();
-            left -= content.len() as u64;
+            let bytes = archive.read(&file.path, left)?.unwrap_or_default();
+            left -= bytes.len() as u64;
             let path = if path == MANIFEST { KEPT_MANIFEST } else { path };
-            files.push((path.to_owned(), content, file.executable));
+            files.push(ToolFile { path: path.to_owned(), bytes, executable: file.executable });
         }
         Ok(Self { server, values, tools, files })
     }
 
-    /// The files of the bundle without a manifest of ours, to start the server with: path, content and whether they may be executed.
-    pub fn files(&self) -> &[(String, Vec<u8>, bool)] {
+    /// The files of the bundle without a manifest of ours, to start the server with.
+    pub fn files(&self) -> &[ToolFile] {
         &self.files
     }
 
     /// The manifest and all files of the tool, once the running server listed its tools.
-    pub fn into_files(self, tools_list: &Json) -> Result<(ImportedTool, Vec<(String, Vec<u8>, bool)>), ImportError> {
+    pub fn into_files(self, tools_list: &Json) -> Result<(ImportedTool, Vec<ToolFile>), ImportError> {
         let tool = from_mcp_tools(&self.server, tools_list)?;
         let mut files = self.files;
-        files.push((MANIFEST.to_owned(), tool.manifest.clone().into_bytes(), false));
+        files.push(ToolFile { path: MANIFEST.to_owned(), bytes: tool.manifest.clone().into_bytes(), executable: false });
         Ok((tool, files))
     }
 }

@@ -180,7 +180,7 @@ pub(super) fn check_command(command: &[String]) -> Result<(), ImportError> {
             _ if argument.starts_with('-') => (Some(argument.as_str()), None),
             _ => (None, Some(argument.as_str())),
         };
-        let announces = flag.is_some_and(|flag| announces_secret(flag));
+        let announces = flag.is_some_and(announces_secret);
         match value {
             Some(value) if looks_secret(value) => return Err(secret),
             Some(value) if (announces || flag.is_none() && announced) && is_opaque(value) => return Err(secret),

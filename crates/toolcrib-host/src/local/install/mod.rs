@@ -42,6 +42,17 @@ const MANIFEST: &str = "manifest.json";
 /// Where the folder of a tool is staged until its id is known. Not an id, so that it is none of a tool.
 const UNNAMED: &str = ".unnamed";
 
+/// A file of a tool that is made here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToolFile {
+    /// Its path within the folder: relative, with `/`.
+    pub path: String,
+    /// Its content.
+    pub bytes: Vec<u8>,
+    /// Whether it may be executed.
+    pub executable: bool,
+}
+
 /// How a tool is added.
 #[derive(Clone, Debug, Default)]
 pub struct AddOptions {
@@ -134,13 +145,13 @@ impl<C: Clock> Installer<C> {
         self.commit(&staging, staged, source.clone())
     }
 
-    /// Installs a tool whose files were made here, such as one that was imported. `files` are path, content and executable.
-    pub fn add_files(&self, files: &[(String, Vec<u8>, bool)], source: &Source) -> Result<Installed, InstallError> {
+    /// Installs a tool whose files were made here, such as one that was imported.
+    pub fn add_files(&self, files: &[ToolFile], source: &Source) -> Result<Installed, InstallError> {
         let staging = Staging::enter(&self.root, &self.lock)?;
         let run = staging.run()?;
         let place = run.staged(UNNAMED);
         std::fs::create_dir(&place).map_err(InstallError::io(&place))?;
-        for (path, bytes, executable) in files {
+        for ToolFile { path, bytes, executable } in files {
             let usable = !path.is_empty() && !path.contains('\\') && path.split('/').all(|part| !matches!(part, "" | "." | ".."));
             if !usable {
                 return Err(ArchiveError::Name { name: path.clone(), problem: "it is not a relative path" }.into());
