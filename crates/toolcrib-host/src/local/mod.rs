@@ -12,3 +12,7 @@ mod state_file;
 
 pub use content::{CONTENT_HASH_PREFIX, ContentHash, ContentHashError};
 pub use state_file::StateFileError;
+pub use content::{
+    CONTENT_HASH_PREFIX, ContentHash, ContentHashError, EntryKind, FolderEntry, FolderError, MAX_FILES, MAX_FOLDER_BYTES, MAX_PATH_BYTES,
+    hash_entries, hash_folder, list_folder,
+};

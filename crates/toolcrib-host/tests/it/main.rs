@@ -11,6 +11,8 @@ mod local_permissions;
 mod local_secrets;
 #[cfg(unix)]
 mod local_support;
+mod local_formats;
+mod local_install;
 mod networks;
 mod words;
 

@@ -1,1 +1,320 @@
-//! Installs, updates and removes tool folders, with a lockfile of digests.
+//! Installing tools: from a folder, an archive or a repository, with a lock file.
+//!
+//! Everything is prepared and checked in a staging folder beside the folder of tools, and becomes visible by one rename. An interrupted
+//! run leaves nothing half-installed: the next one finishes or undoes it. What was installed from where, with which content hash, is in
+//! the lock file.
+
+mod archive;
+mod diff;
+mod error;
+mod git;
+mod lock;
+mod source;
+mod stage;
+mod staged;
+mod write;
+
+use std::path::PathBuf;
+
+use serde::Serialize;
+use toolcrib_core::clock::Clock;
+use toolcrib_core::finding::Finding;
+use toolcrib_core::text::escape_for_display;
+use toolcrib_core::time::format_rfc3339;
+
+use self::stage::{Interrupt, Staging};
+use self::staged::{Staged, unpack, within};
+use self::write::{copy_folder, write_file};
+use super::{ContentHash, hash_entries, list_folder};
+
+pub use archive::{Archive, ArchiveError, ArchiveFile, MAX_ARCHIVE_BYTES};
+pub use diff::{Change, Diff, FieldChange, FileChange, FileState, FunctionChange};
+pub use error::InstallError;
+pub use git::GitOptions;
+pub use lock::{LockEntry, LockFile};
+pub use source::{Source, SourceError};
+
+pub(crate) use staged::{read_bounded_text, read_manifest};
+
+/// The manifest of a tool.
+const MANIFEST: &str = "manifest.json";
+
+/// Where the folder of a tool is staged until its id is known. Not an id, so that it is none of a tool.
+const UNNAMED: &str = ".unnamed";
+
+/// A file of a tool that is made here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToolFile {
+    /// Its path within the folder: relative, with `/`.
+    pub path: String,
+    /// Its content.
+    pub bytes: Vec<u8>,
+    /// Whether it may be executed.
+    pub executable: bool,
+}
+
+/// How a tool is added.
+#[derive(Clone, Debug, Default)]
+pub struct AddOptions {
+    /// The only content that is accepted.
+    pub digest: Option<ContentHash>,
+    /// How repositories are fetched.
+    pub git: GitOptions,
+}
+
+/// How a tool is updated.
+#[derive(Clone, Debug, Default)]
+pub struct UpdateOptions {
+    /// Another source than the one in the lock file.
+    pub source: Option<Source>,
+    /// The only content that is accepted.
+    pub digest: Option<ContentHash>,
+    /// Discard changes that were made to the installed folder by hand.
+    pub discard_changes: bool,
+    /// How repositories are fetched.
+    pub git: GitOptions,
+}
+
+/// A tool that was installed.
+#[derive(Clone, Debug)]
+pub struct Installed {
+    /// Its id, the name of its folder.
+    pub id: String,
+    /// Its folder.
+    pub folder: PathBuf,
+    /// What the lock file says about it.
+    pub entry: LockEntry,
+    /// Warnings and hints about its manifest.
+    pub findings: Vec<Finding>,
+}
+
+/// How a folder compares with the lock file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "state", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum LockState {
+    /// It is what was installed.
+    Unchanged,
+    /// It is not what was installed.
+    Changed {
+        /// The hash in the lock file.
+        expected: ContentHash,
+        /// The hash of the folder.
+        found: ContentHash,
+    },
+    /// The folder is not there.
+    Missing,
+    /// The folder cannot be hashed.
+    Unreadable {
+        /// Why.
+        problem: String,
+    },
+    /// There is a folder that the lock file does not list.
+    Unlocked,
+}
+
+/// Installs, updates and removes tools.
+#[derive(Clone, Debug)]
+pub struct Installer<C> {
+    root: PathBuf,
+    lock: PathBuf,
+    clock: C,
+    step: Interrupt,
+}
+
+impl<C: Clock> Installer<C> {
+    /// An installer for the tools in the folder `root`, with the lock file `lock`. Both are made when they do not exist.
+    pub fn new(root: impl Into<PathBuf>, lock: impl Into<PathBuf>, clock: C) -> Self {
+        Self { root: root.into(), lock: lock.into(), clock, step: |_| {} }
+    }
+
+    /// Calls `step` at the named steps of a run. For tests that interrupt it.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn with_interrupt(mut self, step: fn(&'static str)) -> Self {
+        self.step = step;
+        self
+    }
+
+    /// Installs a tool. One with the same id must not be there.
+    pub fn add(&self, source: &Source, options: &AddOptions) -> Result<Installed, InstallError> {
+        let staging = Staging::enter(&self.root, &self.lock)?;
+        let staged = self.stage(&staging, source, &options.git)?;
+        staged.check_digest(options.digest)?;
+        self.refuse_existing(&staging, &staged.id)?;
+        self.commit(&staging, staged, source.clone())
+    }
+
+    /// Installs a tool whose files were made here, such as one that was imported.
+    pub fn add_files(&self, files: &[ToolFile], source: &Source) -> Result<Installed, InstallError> {
+        let staging = Staging::enter(&self.root, &self.lock)?;
+        let run = staging.run()?;
+        let place = run.staged(UNNAMED);
+        std::fs::create_dir(&place).map_err(InstallError::io(&place))?;
+        for ToolFile { path, bytes, executable } in files {
+            let usable = !path.is_empty() && !path.contains('\\') && path.split('/').all(|part| !matches!(part, "" | "." | ".."));
+            if !usable {
+                return Err(ArchiveError::Name { name: path.clone(), problem: "it is not a relative path" }.into());
+            }
+            write_file(&place, path, bytes, *executable)?;
+        }
+        let staged = Staged::check(run, None)?;
+        self.refuse_existing(&staging, &staged.id)?;
+        self.commit(&staging, staged, source.clone())
+    }
+
+    /// Fetches the newest version of an installed tool and says what it changes. Nothing is changed until [`Update::apply`].
+    pub fn update(&self, id: &str, options: &UpdateOptions) -> Result<Update<'_, C>, InstallError> {
+        let staging = Staging::enter(&self.root, &self.lock)?;
+        let locked = self.locked(id)?;
+        let source = options.source.clone().unwrap_or_else(|| locked.source.clone());
+        let staged = self.stage(&staging, &source, &options.git)?;
+        if staged.id != id {
+            return Err(InstallError::IdChanged { expected: id.to_owned(), found: staged.id });
+        }
+        staged.check_digest(options.digest)?;
+        let place = staging.place(id);
+        let old = list_folder(&place)?;
+        let found = hash_entries(&old);
+        if found != locked.content && !options.discard_changes {
+            return Err(InstallError::ChangedLocally { id: id.to_owned(), expected: locked.content, found: found.to_string() });
+        }
+        let old_manifest = read_manifest(&place)?.0;
+        let diff = Diff::of((&old, &old_manifest), (&staged.entries, &staged.manifest));
+        Ok(Update { installer: self, staged, source, diff })
+    }
+
+    /// Removes an installed tool. One that was changed by hand stays unless `discard_changes`.
+    pub fn remove(&self, id: &str, discard_changes: bool) -> Result<LockEntry, InstallError> {
+        let staging = Staging::enter(&self.root, &self.lock)?;
+        let locked = self.locked(id)?;
+        let place = staging.place(id);
+        if !discard_changes && place.symlink_metadata().is_ok() {
+            let found = super::hash_folder(&place).map_or_else(|error| error.to_string(), |found| found.to_string());
+            if found != locked.content.to_string() {
+                return Err(InstallError::ChangedLocally { id: id.to_owned(), expected: locked.content, found });
+            }
+        }
+        let run = staging.run()?;
+        staging.uninstall(&run, id, self.step)?;
+        Ok(locked)
+    }
+
+    /// Compares all folders with the lock file, by id.
+    pub fn verify_lock(&self) -> Result<Vec<(String, LockState)>, InstallError> {
+        let staging = Staging::enter(&self.root, &self.lock)?;
+        let lock = LockFile::read(&self.lock)?;
+        let mut states: std::collections::BTreeMap<String, LockState> = std::collections::BTreeMap::new();
+        for entry in std::fs::read_dir(staging.root()).map_err(InstallError::io(staging.root()))? {
+            let entry = entry.map_err(InstallError::io(staging.root()))?;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if !lock.tools.contains_key(&name) && entry.path().join(MANIFEST).symlink_metadata().is_ok() {
+                states.insert(name, LockState::Unlocked);
+            }
+        }
+        for (id, entry) in &lock.tools {
+            let place = staging.place(id);
+            let state = if place.symlink_metadata().is_err() {
+                LockState::Missing
+            } else {
+                match super::hash_folder(&place) {
+                    Ok(found) if found == entry.content => LockState::Unchanged,
+                    Ok(found) => LockState::Changed { expected: entry.content, found },
+                    Err(error) => LockState::Unreadable { problem: error.to_string() },
+                }
+            };
+            states.insert(id.clone(), state);
+        }
+        Ok(states.into_iter().collect())
+    }
+
+    /// Finishes or undoes what an interrupted run left. Every other call does this first.
+    pub fn recover(&self) -> Result<(), InstallError> {
+        Staging::enter(&self.root, &self.lock).map(drop)
+    }
+
+    fn locked(&self, id: &str) -> Result<LockEntry, InstallError> {
+        let mut lock = LockFile::read(&self.lock)?;
+        lock.tools.remove(id).ok_or_else(|| InstallError::NotInstalled { id: id.to_owned() })
+    }
+
+    fn stage(&self, staging: &Staging, source: &Source, git: &GitOptions) -> Result<Staged, InstallError> {
+        let run = staging.run()?;
+        let place = run.staged(UNNAMED);
+        std::fs::create_dir(&place).map_err(InstallError::io(&place))?;
+        let resolved = match source {
+            Source::Folder { path } => {
+                copy_folder(path, &place)?;
+                None
+            }
+            Source::Archive { path } => Some(unpack(path, &place)?),
+            Source::Git { subfolder, .. } => {
+                let work = run.path().join("work");
+                let commit = git::fetch(source, &work, git)?;
+                copy_folder(&within(&work, subfolder.as_deref())?, &place)?;
+                Some(commit)
+            }
+        };
+        (self.step)("staged");
+        Staged::check(run, resolved)
+    }
+
+    /// File systems that ignore case would merge both folders.
+    fn refuse_existing(&self, staging: &Staging, id: &str) -> Result<(), InstallError> {
+        for entry in std::fs::read_dir(staging.root()).map_err(InstallError::io(staging.root()))? {
+            let name = entry.map_err(InstallError::io(staging.root()))?.file_name();
+            if name.to_string_lossy().eq_ignore_ascii_case(id) {
+                return Err(InstallError::Exists { id: id.to_owned(), existing: escape_for_display(&name.to_string_lossy()) });
+            }
+        }
+        Ok(())
+    }
+
+    fn commit(&self, staging: &Staging, staged: Staged, source: Source) -> Result<Installed, InstallError> {
+        let entry = LockEntry {
+            source,
+            resolved: staged.resolved,
+            content: hash_entries(&staged.entries),
+            version: staged.manifest.version().to_owned(),
+            time: format_rfc3339(self.clock.now()).unwrap_or_default(),
+        };
+        staging.install(&staged.run, &staged.id, entry.clone(), self.step)?;
+        Ok(Installed { folder: staging.place(&staged.id), id: staged.id, entry, findings: staged.findings })
+    }
+}
+
+/// A new version of an installed tool, ready to be put in place.
+#[derive(Debug)]
+pub struct Update<'i, C> {
+    installer: &'i Installer<C>,
+    staged: Staged,
+    source: Source,
+    diff: Diff,
+}
+
+impl<C: Clock> Update<'_, C> {
+    /// What it changes.
+    pub const fn diff(&self) -> &Diff {
+        &self.diff
+    }
+
+    /// Warnings and hints about the new manifest.
+    pub fn findings(&self) -> &[Finding] {
+        &self.staged.findings
+    }
+
+    /// Puts the new version in place. The old one must still be the one that was compared.
+    pub fn apply(self) -> Result<Installed, InstallError> {
+        let staging = Staging::enter(&self.installer.root, &self.installer.lock)?;
+        self.installer.locked(&self.staged.id)?;
+        let found = super::hash_folder(&staging.place(&self.staged.id))?;
+        if found != self.diff.old_content {
+            return Err(InstallError::ChangedLocally {
+                id: self.staged.id,
+                expected: self.diff.old_content,
+                found: found.to_string(),
+            });
+        }
+        self.installer.commit(&staging, self.staged, self.source)
+    }
+}

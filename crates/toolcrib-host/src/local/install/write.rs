@@ -1,0 +1,90 @@
+//! Writing the files of a tool into a folder that is being staged.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::path::Path;
+
+use super::InstallError;
+use crate::local::content::open_file;
+use crate::local::{EntryKind, MAX_FOLDER_BYTES, list_folder};
+
+/// Writes a new file below `folder`. `path` was checked: it is relative and has no `..`.
+pub(crate) fn write_file(folder: &Path, path: &str, bytes: &[u8], executable: bool) -> Result<(), InstallError> {
+    let path = folder.join(path);
+    make_parent(&path)?;
+    let mut file = create(&path, executable).map_err(InstallError::io(&path))?;
+    file.write_all(bytes).and_then(|()| file.sync_all()).map_err(InstallError::io(&path))
+}
+
+/// Copies the folder of a tool, without `.git`. Modes are reduced to executable or not; links stay links and do not leave the folder.
+pub(crate) fn copy_folder(from: &Path, to: &Path) -> Result<(), InstallError> {
+    for entry in list_folder(from)? {
+        let (source, target) = (from.join(&entry.path), to.join(&entry.path));
+        make_parent(&target)?;
+        if entry.kind == EntryKind::Link {
+            copy_link(&source, &target).map_err(InstallError::io(&target))?;
+            continue;
+        }
+        let mut file = create(&target, entry.kind == EntryKind::Executable).map_err(InstallError::io(&target))?;
+        // The file could grow while it is copied; what was copied is hashed again.
+        let mut content = open_file(&source).map_err(InstallError::io(&source))?.take(MAX_FOLDER_BYTES);
+        io::copy(&mut content, &mut file).and_then(|_| file.sync_all()).map_err(InstallError::io(&target))?;
+    }
+    Ok(())
+}
+
+fn make_parent(path: &Path) -> Result<(), InstallError> {
+    let parent = path.parent().unwrap_or(path);
+    fs::create_dir_all(parent).map_err(InstallError::io(parent))
+}
+
+fn create(path: &Path, executable: bool) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    // Never through something that is there already.
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::OpenOptionsExt as _;
+        options.mode(if executable { 0o755 } else { 0o644 });
+    }
+    #[cfg(not(unix))]
+    let _ = executable;
+    options.open(path)
+}
+
+#[cfg(unix)]
+fn copy_link(source: &Path, target: &Path) -> io::Result<()> {
+    std::os::unix::fs::symlink(fs::read_link(source)?, target)
+}
+
+#[cfg(not(unix))]
+fn copy_link(_: &Path, _: &Path) -> io::Result<()> {
+    Err(io::Error::other("links are copied on Unix only"))
+}
+
+/// Writes a file whole or not at all, readable by its owner alone.
+pub(crate) fn replace_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let folder = path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
+    let mut file = tempfile::Builder::new().prefix(".lock-").tempfile_in(folder)?;
+    file.write_all(bytes)?;
+    // A power cut must not leave an empty file under the name of a full one.
+    file.as_file().sync_all()?;
+    file.persist(path)?;
+    sync_folder(folder);
+    Ok(())
+}
+
+/// Makes a rename in this folder survive a power cut, where the system can.
+pub(crate) fn sync_folder(folder: &Path) {
+    if let Ok(folder) = File::open(folder) {
+        // Some file systems cannot do it; the rename itself is done.
+        let _ = folder.sync_all();
+    }
+}
+
+/// The bytes of a file, if it has at most `most`.
+pub(crate) fn read_bounded(path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
+    let mut bytes = Vec::new();
+    open_file(path)?.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
+    Ok((bytes.len() as u64 <= most).then_some(bytes))
+}
