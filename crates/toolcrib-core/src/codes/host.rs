@@ -1,3 +1,114 @@
 //! Codes of loading and calling local tools.
 
-super::codes! {}
+super::codes! {
+    MANIFEST_MISSING = "host.manifest_missing", Error, "local manifest" {
+        "the folder has no manifest.json",
+        "Every tool is a folder with a manifest.json that names its functions. A folder without one is not a tool and is skipped.",
+        "add a manifest.json (`toolcrib new local NAME` writes one), or move the folder out of the tools folder",
+    }
+    MANIFEST_INVALID = "host.manifest_invalid", Error, "local manifest" {
+        "the manifest has errors",
+        "A manifest with errors is not loaded, since a model would be told something that is not true. The other tools are not affected.",
+        "run `toolcrib lint FOLDER` and correct what it reports",
+    }
+    FOLDER_UNREADABLE = "host.folder_unreadable", Error, "Toolcrib, tool folders" {
+        "the folder of a tool cannot be read",
+        "A tool is loaded from a copy of its whole folder, whose hash permissions and secrets are bound to. Links that leave the folder, special files, and folders beyond the limits of size and count cannot be copied.",
+        "remove the file that is named, or give read permission",
+    }
+    DUPLICATE_ID = "host.duplicate_id", Error, "local manifest, id" {
+        "two folders have the same id",
+        "Models, permissions and secrets name a tool by its id, so only the first of the two is loaded.",
+        "rename one of the tools, or remove its folder from the list of tools folders",
+    }
+    HANDLER_MISSING = "host.handler_missing", Error, "local manifest, functions" {
+        "nothing in the folder can run the functions",
+        "Without a `runtime` the host looks for index.ts, index.mts, index.js, index.mjs, handler.js or handler.mjs. None of them is there, or the file that `runtime` names is not.",
+        "add a handler, or name the program in `runtime`",
+    }
+    EXPORT_MISSING = "host.export_missing", Error, "local manifest, functions" {
+        "the handler does not have the function",
+        "The manifest names a function that the handler does not export under that name.",
+        "export it by the name in the manifest, as a named export or as a member of `handlers`",
+    }
+    RUNTIME_UNSUPPORTED = "host.runtime_unsupported", Error, "Toolcrib, runtime" {
+        "the runtime is not available",
+        "The program that the runtime needs is not installed, or this build of Toolcrib was made without it.",
+        "install the program that is named, such as Node 24, or use a build with the feature",
+    }
+    TOOL_UNKNOWN = "host.tool_unknown", Error, "local manifest" {
+        "there is no such tool or function",
+        "Calls name a tool by its id and a function by its name, as `toolcrib local list` shows them.",
+        "run `toolcrib local list`",
+    }
+    ARGUMENTS_INVALID = "host.arguments_invalid", Error, "local manifest, functions" {
+        "the arguments do not fit the parameters",
+        "Arguments are checked against the JSON Schema of the function before anything runs.",
+        "correct the arguments as the message says",
+    }
+    CREDENTIAL_MISSING = "host.credential_missing", Error, "local manifest, credentials" {
+        "a required credential is not set",
+        "The manifest marks the credential as required, so the tool is hidden from models and its calls are refused.",
+        "run `toolcrib secret set TOOL NAME`",
+    }
+    DECLINED = "host.declined", Error, "Toolcrib, permissions" {
+        "the call was not allowed",
+        "The user, or a rule of the user's permissions, refused the call. Nothing was run.",
+        "ask the user, who can allow it with `toolcrib permit`",
+    }
+    TIMEOUT = "host.timeout", Error, "Toolcrib limits" {
+        "the call took too long",
+        "The limit is the smallest of those of the function, the tool, the caller and the host. The processes of the call were ended.",
+        "make the request smaller, or raise `timeoutMs` in the manifest",
+    }
+    CANCELLED = "host.cancelled", Error, "Toolcrib limits" {
+        "the call was cancelled",
+        "The client cancelled the call or went away. The processes of the call were ended.",
+        "call again",
+    }
+    START_FAILED = "host.start_failed", Error, "Toolcrib, runtime" {
+        "the program of the tool could not be started",
+        "The operating system did not start the program, or the program ended before it answered.",
+        "read the log of the tool with `toolcrib local logs TOOL`",
+    }
+    BACKING_OFF = "host.backing_off", Error, "Toolcrib limits" {
+        "the tool crashed repeatedly and is paused",
+        "After each crash the host waits longer before it starts the program again, so that a broken tool does not use up the machine.",
+        "read the log with `toolcrib local logs TOOL`, then call again",
+    }
+    PROCESS_ENDED = "host.process_ended", Error, "Toolcrib, runtime" {
+        "the program of the tool ended before it answered",
+        "The call may or may not have had an effect, so it is not repeated by itself.",
+        "read the log with `toolcrib local logs TOOL`",
+    }
+    PROTOCOL = "host.protocol", Error, "Toolcrib, runtime" {
+        "the program of the tool broke the protocol",
+        "A program answers each call with one line of JSON that has the call's id and either `result` or `error`.",
+        "write nothing but protocol lines to standard output, and logs to standard error",
+    }
+    RESULT_TOO_LARGE = "host.result_too_large", Error, "Toolcrib limits" {
+        "the result is too large",
+        "A result has at most 1 MiB. The program was ended when it wrote more.",
+        "return less, or write a file into the tool's data folder and return its name",
+    }
+    TOOL_FAILED = "host.tool_failed", Error, "local manifest, functions" {
+        "the tool reported an error",
+        "The handler threw an error or answered with one. Its message is text of the tool's author.",
+        "read the message, and correct the arguments if they caused it",
+    }
+    OUTPUT_INVALID = "host.output_invalid", Error, "local manifest, functions" {
+        "the result does not fit the outputs",
+        "The manifest states a JSON Schema of the result, which clients hold results against.",
+        "correct the handler, or the `outputs` of the function",
+    }
+    BUSY = "host.busy", Error, "Toolcrib limits" {
+        "the tool has too many calls at the same time",
+        "Each call may be a process, so their number is bounded by `maxConcurrent` of the tool.",
+        "wait for the other calls, then call again",
+    }
+    STATE = "host.state", Error, "Toolcrib, state folder" {
+        "the state of the host cannot be used",
+        "Permissions, secrets, the audit log and copies of tools are in the state folder, which only its owner may read.",
+        "check that the folder that is named exists, belongs to you and is not full",
+    }
+}

@@ -166,4 +166,44 @@ super::codes! {
         "Anthropic takes letters, digits, `_`, `.` and `-`, 64 characters at most, at the top level of the parameters, and refuses the whole request otherwise. Gemini has the same limit of 64.",
         "rename the parameter and translate the name in the handler",
     }
+    RUNTIME_KIND = "local.runtime_kind", Error, "Toolcrib, runtime" {
+        "the kind of the runtime is not known",
+        "`runtime.kind` says what runs the functions: `exec` a program that reads and writes JSON lines, `node` a JavaScript module, `mcp` an MCP server, `http` a server on this machine, `wasm` a WebAssembly component.",
+        "use one of the five kinds, or remove `runtime` if the folder has an index.ts, index.js or handler.js",
+    }
+    RUNTIME_COMMAND = "local.runtime_command", Error, "Toolcrib, runtime" {
+        "the command cannot be run",
+        "A command is a list: the program, then its arguments, without a shell. The program is a file of the folder (`./run.sh`) or a bare name that is found in PATH. Absolute paths differ between machines, and paths with `..` leave the folder whose content is approved.",
+        "write it as a list, such as [\"./run.sh\", \"--fast\"] or [\"python3\", \"main.py\"]",
+    }
+    RUNTIME_ENTRY = "local.runtime_entry", Error, "Toolcrib, runtime" {
+        "the entry is not a file of the folder",
+        "The user approves the content of the folder. A module elsewhere could change without notice.",
+        "give a path relative to the folder, such as index.js",
+    }
+    RUNTIME_URL = "local.runtime_url", Error, "Toolcrib, runtime" {
+        "the URL of the runtime cannot be used",
+        "The kinds `http` and `mcp` send calls to a URL with scheme http or https.",
+        "write the whole URL, such as http://127.0.0.1:3000/mcp",
+    }
+    NUMBER_RANGE = "local.number_range", Error, "Toolcrib limits" {
+        "a number is out of range",
+        "Times, sizes and counts of a tool are bounded, so that one tool cannot hold up or fill the machine of its user.",
+        "use a whole number within the range",
+    }
+    SANDBOX_PATH = "local.sandbox_path", Error, "Toolcrib, sandbox" {
+        "a path of the sandbox cannot be used",
+        "The user is shown these paths before granting them, so each must mean one place: absolute, below the home folder (`~/notes`), the folder of the tool (`$folder`), its data (`$data`) or its temporary folder (`$tmp`).",
+        "write an absolute path or begin with ~/, $folder, $data or $tmp",
+    }
+    SANDBOX_NETWORK = "local.sandbox_network", Error, "Toolcrib, sandbox" {
+        "the network of the sandbox cannot be used",
+        "`network` is `none`, `any`, or a list of at most 64 TCP ports that the tool connects to.",
+        "write \"none\", \"any\" or a list such as [443]",
+    }
+    CREDENTIAL_ENV = "local.credential_env", Error, "Toolcrib, credentials" {
+        "the environment variable of a credential cannot be used",
+        "Programs of other authors may expect a credential in a variable. Variables that decide what a program loads or runs would let a credential run code.",
+        "use the variable that the program documents, such as GITHUB_TOKEN",
+    }
 }

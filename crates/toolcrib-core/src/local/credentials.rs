@@ -12,7 +12,10 @@ use crate::secrets;
 /// Most credentials. Each is a field that a person fills in.
 pub const MAX_CREDENTIALS: usize = 64;
 
-const FIELDS: &[&str] = &["name", "label", "description", "required", "secret"];
+/// Longest name of a variable, in bytes.
+const ENV_MAX: usize = 128;
+
+const FIELDS: &[&str] = &["name", "label", "description", "required", "secret", "env"];
 
 /// Members under which a careless author would leave the value itself.
 const VALUES: &[&str] = &["value", "default"];
@@ -25,6 +28,7 @@ pub struct Credential {
     description: Option<String>,
     required: bool,
     secret: bool,
+    env: Option<String>,
 }
 
 impl Credential {
@@ -46,6 +50,11 @@ impl Credential {
     /// Whether the tool refuses to work without it.
     pub const fn required(&self) -> bool {
         self.required
+    }
+
+    /// The environment variable that a program of another author expects the value in. Absent for handlers, which get values by message.
+    pub fn env(&self) -> Option<&str> {
+        self.env.as_deref()
     }
 
     /// Whether the value must be hidden. True unless a later-version manifest says `"secret": false`.
@@ -79,6 +88,7 @@ fn check_one<'d>(value: Value<'d>, seen: &mut BTreeSet<&'d str>, context: &mut C
     let description = object.get("description").map(|value| check_text(value, DESCRIPTION, context));
     let required = context.required(object, "required", object.get("required")).and_then(|value| context.boolean(value));
     let secret = later::secret(object, context);
+    let env = object.get("env").map(|value| check_env(value, context));
     for (key, value) in VALUES.iter().filter_map(|&key| Some((key, object.get(key)?))) {
         refuse_value(key, value, secret, context);
     }
@@ -92,7 +102,30 @@ fn check_one<'d>(value: Value<'d>, seen: &mut BTreeSet<&'d str>, context: &mut C
         },
         required: required?,
         secret,
+        env: match env {
+            Some(env) => Some(env?.to_owned()),
+            None => None,
+        },
     })
+}
+
+/// Variables that change how programs start are not for credentials.
+fn check_env<'d>(value: Value<'d>, context: &mut Context) -> Option<&'d str> {
+    let name = context.string(value)?;
+    let is_variable = name.len() <= ENV_MAX
+        && name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    let upper = name.to_ascii_uppercase();
+    if is_variable && !names::is_loader_variable(&upper) {
+        return Some(name);
+    }
+    context.report(
+        Finding::new(codes::local::CREDENTIAL_ENV)
+            .at(value)
+            .expected("letters, digits and `_`; not PATH, HOME, LD_*, DYLD_*, NODE_*, PYTHON* or another variable that programs start with")
+            .got(name),
+    );
+    None
 }
 
 fn check_name<'d>(value: Value<'d>, seen: &mut BTreeSet<&'d str>, context: &mut Context) -> Option<&'d str> {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::names::{EXPOSED_ADVISED, EXPOSED_MAX, NameError, Target, collisions, exposed_name, is_identifier, is_name};
-use super::{TextRule, hint_unknown, required_text};
+use super::{TextRule, hint_unknown, required_text, runtime};
 use crate::checked::Context;
 use crate::codes;
 use crate::finding::Finding;
@@ -25,7 +25,9 @@ pub const PROPERTY_NAME_MAX: usize = 64;
 /// Most findings about the names of one function's parameters. What is wrong with one is wrong with all.
 const PARAMETER_FINDINGS: usize = 8;
 
-const FIELDS: &[&str] = &["name", "description", "parameters"];
+const FIELDS: &[&str] = &["name", "description", "parameters", "outputs", "effects", "timeoutMs"];
+
+const EFFECTS: &[&str] = &["readOnly", "destructive", "idempotent", "openWorld"];
 
 /// What other formats call the parameters: MCP, Anthropic, ERC-8257, Gemini.
 const OTHER_NAMES: &[(&str, &str)] = &[
@@ -53,6 +55,22 @@ pub struct Function {
     description: String,
     parameters: String,
     survey: Survey,
+    outputs: Option<String>,
+    effects: Effects,
+    timeout_ms: Option<u64>,
+}
+
+/// What the author says a function does to the world. Absent claims mean the worst.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Effects {
+    /// It changes nothing.
+    pub read_only: Option<bool>,
+    /// It may remove or overwrite something.
+    pub destructive: Option<bool>,
+    /// A second call with the same arguments changes nothing more.
+    pub idempotent: Option<bool>,
+    /// It talks to systems outside this machine.
+    pub open_world: Option<bool>,
 }
 
 impl Function {
@@ -74,6 +92,21 @@ impl Function {
     /// What the schema was found to hold.
     pub const fn survey(&self) -> &Survey {
         &self.survey
+    }
+
+    /// The JSON Schema of the result, as written, if the author gave one.
+    pub fn outputs(&self) -> Option<&str> {
+        self.outputs.as_deref()
+    }
+
+    /// What the author says it does to the world. A claim, never a permission.
+    pub const fn effects(&self) -> Effects {
+        self.effects
+    }
+
+    /// The time limit of a call in milliseconds, if the author set one.
+    pub const fn timeout_ms(&self) -> Option<u64> {
+        self.timeout_ms
     }
 }
 
@@ -147,9 +180,42 @@ fn check_one<'d>(
     let description = required_text(object, "description", FUNCTION_DESCRIPTION, context);
     let parameters =
         context.required(object, "parameters", object.get("parameters")).and_then(|value| check_parameters(value, context));
+    let outputs = object.get("outputs").map(|value| {
+        let object = context.object(value)?;
+        schema::check(value, &mut Totals::default(), context);
+        Some(object.value().source().to_owned())
+    });
+    let effects = object.get("effects").map_or_else(|| Some(Effects::default()), |value| check_effects(value, context));
+    let timeout_ms = object.get("timeoutMs").map(|value| runtime::number(value, 1, runtime::MAX_TIMEOUT_MS, context));
     hint_unknown(object, FIELDS.iter().copied(), OTHER_NAMES, context);
     let (parameters, survey) = parameters?;
-    Some(Function { name: name?.to_owned(), description: description?.to_owned(), parameters: parameters.to_owned(), survey })
+    Some(Function {
+        name: name?.to_owned(),
+        description: description?.to_owned(),
+        parameters: parameters.to_owned(),
+        survey,
+        outputs: match outputs {
+            Some(outputs) => Some(outputs?),
+            None => None,
+        },
+        effects: effects?,
+        timeout_ms: match timeout_ms {
+            Some(timeout) => Some(timeout?),
+            None => None,
+        },
+    })
+}
+
+fn check_effects(value: Value<'_>, context: &mut Context) -> Option<Effects> {
+    let object = context.object(value)?;
+    let mut claim = |key: &str| match object.get(key) {
+        Some(value) => context.boolean(value).map(Some),
+        None => Some(None),
+    };
+    let [read_only, destructive, idempotent, open_world] =
+        [claim("readOnly"), claim("destructive"), claim("idempotent"), claim("openWorld")];
+    hint_unknown(object, EFFECTS.iter().copied(), &[("readOnlyHint", "readOnly"), ("destructiveHint", "destructive")], context);
+    Some(Effects { read_only: read_only?, destructive: destructive?, idempotent: idempotent?, open_world: open_world? })
 }
 
 fn check_name<'d>(value: Value<'d>, context: &mut Context) -> Option<&'d str> {

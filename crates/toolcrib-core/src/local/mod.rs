@@ -1,8 +1,8 @@
 //! The manifest of a local tool: a folder on the user's own machine with functions that a model may call.
 //!
 //! The format is the oldest and smallest of its family: `id`, `name`, `description`, `version`, optional `credentials`
-//! and `functions`. Fields that later versions added are kept and looked at lightly; other unknown fields
-//! are kept and ignored. What is checked beyond the format is portability: whether one definition works as a tool of
+//! and `functions`. Fields that later versions added are kept and checked lightly, the optional blocks [`Runtime`] and
+//! [`SandboxRequest`] of this host strictly; other unknown fields are kept and ignored. What is checked beyond the format is portability: whether one definition works as a tool of
 //! the `OpenAI`, Anthropic and Gemini APIs, of MCP, and as an ERC-8257 slug ([`names`]).
 //!
 //! Left to the host: that the handler exports the functions, that credentials are set, and that ids are unique.
@@ -11,6 +11,7 @@ mod credentials;
 mod functions;
 mod later;
 pub mod names;
+mod runtime;
 
 use crate::canon;
 use crate::checked::{Context, Manifest};
@@ -20,7 +21,11 @@ use crate::json::{self, Document, Limits, Object, Value};
 use crate::{near, semver, text};
 
 pub use credentials::{Credential, MAX_CREDENTIALS};
-pub use functions::{FUNCTION_DESCRIPTION_MAX, FUNCTIONS_ADVISED, Function, MAX_FUNCTIONS, PROPERTY_NAME_MAX};
+pub use functions::{Effects, FUNCTION_DESCRIPTION_MAX, FUNCTIONS_ADVISED, Function, MAX_FUNCTIONS, PROPERTY_NAME_MAX};
+pub use runtime::{
+    MAX_CONCURRENT, MAX_FILE_MIB, MAX_KEEP_ALIVE, MAX_MEMORY_MIB, MAX_PROCESSES, MAX_TIMEOUT_MS, NetworkRequest, Runtime,
+    RuntimeKind, SandboxRequest,
+};
 
 /// Longest display name, in code points: ERC-8257 takes no more when the tool is published.
 pub const NAME_MAX: usize = 128;
@@ -54,6 +59,8 @@ pub struct View {
     version: String,
     credentials: Vec<Credential>,
     functions: Vec<Function>,
+    runtime: Option<Runtime>,
+    sandbox: SandboxRequest,
 }
 
 impl LocalManifest {
@@ -92,6 +99,16 @@ impl LocalManifest {
         self.view.functions.iter().find(|function| function.name() == name)
     }
 
+    /// What runs the functions, if the manifest says it.
+    pub const fn runtime(&self) -> Option<&Runtime> {
+        self.view.runtime.as_ref()
+    }
+
+    /// What the tool needs beyond its own folder.
+    pub const fn sandbox(&self) -> &SandboxRequest {
+        &self.view.sandbox
+    }
+
     /// The schema of the parameters of the function called `name`.
     pub fn parameters(&self, name: &str) -> Option<Value<'_>> {
         let functions = self.document.root().get("functions")?.as_array()?;
@@ -119,8 +136,10 @@ impl Manifest for LocalManifest {
         let version = context.required(root, "version", root.get("version")).and_then(|value| check_version(value, context));
         let credentials = credentials::check(root, context);
         let functions = functions::check(root, id, context);
+        let running = runtime::check(root, context);
         later::check(root, context);
-        hint_unknown(root, FIELDS.iter().chain(later::FIELDS).copied(), OTHER_NAMES, context);
+        hint_unknown(root, FIELDS.iter().chain(runtime::FIELDS).chain(later::FIELDS).copied(), OTHER_NAMES, context);
+        let (runtime, sandbox) = running?;
         Some(View {
             id: id?.to_owned(),
             name: name?.to_owned(),
@@ -128,6 +147,8 @@ impl Manifest for LocalManifest {
             version: version?.to_owned(),
             credentials: credentials?,
             functions: functions?,
+            runtime,
+            sandbox,
         })
     }
 

@@ -201,6 +201,38 @@ pub fn is_identifier(text: &str) -> bool {
         && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
 }
 
+/// Variables, in upper case, that decide what a program loads, runs or trusts. No tool gets them set.
+const LOADER_VARIABLES: &[&str] = &[
+    "BASH_ENV",
+    "ENV",
+    "GCONV_PATH",
+    "GIT_SSH_COMMAND",
+    "HOME",
+    "IFS",
+    "JAVA_TOOL_OPTIONS",
+    "LOCPATH",
+    "PATH",
+    "PERL5LIB",
+    "PERL5OPT",
+    "PERLLIB",
+    "RUBYLIB",
+    "RUBYOPT",
+    "SHELL",
+    "SHELLOPTS",
+    "SSL_CERT_DIR",
+    "SSL_CERT_FILE",
+    "TMPDIR",
+    "USER",
+];
+
+/// How names of such variables begin.
+const LOADER_PREFIXES: &[&str] = &["BASH_FUNC_", "DYLD_", "LD_", "MALLOC_", "NODE_", "NPM_CONFIG_", "PYTHON", "TOOLCRIB_"];
+
+/// Whether an environment variable decides what a program loads or runs. `name` is in upper case.
+pub fn is_loader_variable(name: &str) -> bool {
+    LOADER_VARIABLES.contains(&name) || LOADER_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -496,6 +496,95 @@ fn hostile_lists_are_cut_short() {
     }
 }
 
+#[test]
+fn a_runtime_is_read_or_refused() {
+    let read = |block: Json| {
+        let result = check("/runtime", block, &[]);
+        result.conformant().expect("no errors").runtime().expect("a runtime").clone()
+    };
+    let exec =
+        read(json!({"kind": "exec", "command": ["./run.sh", "-x"], "keepAlive": 0, "maxConcurrent": 64, "timeoutMs": 600_000}));
+    assert_eq!(exec.kind(), &RuntimeKind::Exec { command: vec!["./run.sh".into(), "-x".into()] });
+    assert_eq!((exec.keep_alive(), exec.max_concurrent(), exec.timeout_ms()), (Some(0), Some(64), Some(600_000)));
+    assert_eq!(read(json!({"kind": "node"})).kind(), &RuntimeKind::Node { entry: None });
+    assert_eq!(
+        read(json!({"kind": "node", "entry": "./src/a.mjs"})).kind(),
+        &RuntimeKind::Node { entry: Some("src/a.mjs".into()) }
+    );
+    assert_eq!(read(json!({"kind": "wasm", "entry": "a.wasm"})).kind(), &RuntimeKind::Wasm { entry: "a.wasm".into() });
+    let url = "http://127.0.0.1:3000/mcp";
+    assert_eq!(read(json!({"kind": "mcp", "url": url})).kind(), &RuntimeKind::McpHttp { url: url.into() });
+    assert_eq!(read(json!({"kind": "http", "url": url})).kind(), &RuntimeKind::Http { url: url.into() });
+    assert_eq!(read(json!({"kind": "mcp", "command": ["npx"]})).kind(), &RuntimeKind::McpStdio { command: vec!["npx".into()] });
+
+    check("/runtime", json!("exec"), &[WRONG_TYPE]);
+    check("/runtime", json!({}), &[FIELD_MISSING]);
+    check("/runtime", json!({"kind": "docker"}), &[code::RUNTIME_KIND]);
+    check("/runtime", json!({"kind": "mcp", "url": url, "command": ["a"]}), &[code::RUNTIME_KIND]);
+    check("/runtime", json!({"kind": "exec"}), &[FIELD_MISSING]);
+    for command in [json!([]), json!(["/bin/sh"]), json!(["./../a"]), json!(["a/b"]), json!(["-c"]), json!([""]), json!(["./"])] {
+        check("/runtime", json!({"kind": "exec", "command": command}), &[code::RUNTIME_COMMAND]);
+    }
+    check("/runtime", json!({"kind": "exec", "command": ["a", "b\u{0}"]}), &[code::RUNTIME_COMMAND]);
+    check("/runtime", json!({"kind": "exec", "command": vec!["a"; 65]}), &[code::RUNTIME_COMMAND]);
+    for entry in ["", "/a.js", "../a.js", "a/../b.js", "a//b.js", "C:a.js", "a\\b.js"] {
+        check("/runtime", json!({"kind": "node", "entry": entry}), &[code::RUNTIME_ENTRY]);
+    }
+    for url in ["", "http://", "ftp://a", "http://a b", "//a", "http://é"] {
+        check("/runtime", json!({"kind": "http", "url": url}), &[code::RUNTIME_URL]);
+    }
+    for (key, value) in
+        [("keepAlive", json!(86_401)), ("maxConcurrent", json!(0)), ("timeoutMs", json!(600_001)), ("timeoutMs", json!(1.5))]
+    {
+        check("/runtime", json!({"kind": "node", key: value}), &[code::NUMBER_RANGE]);
+    }
+    check("/runtime", json!({"kind": "node", "timeout_ms": 5}), &[code::UNKNOWN_FIELD]);
+}
+
+#[test]
+fn a_sandbox_is_read_or_refused() {
+    let result = check(
+        "/sandbox",
+        json!({"read": ["~/notes", "/usr/share/dict", "$folder"], "write": ["$data/cache"], "network": [443], "memoryMiB": 64}),
+        &[],
+    );
+    let manifest = result.conformant().expect("no errors");
+    assert_eq!(manifest.sandbox().read(), ["~/notes", "/usr/share/dict", "$folder"]);
+    assert_eq!(manifest.sandbox().network(), &NetworkRequest::Ports(vec![443]));
+    assert_eq!((manifest.sandbox().memory_mib(), manifest.sandbox().max_processes()), (Some(64), None));
+    assert_eq!(checked(SHELL).conformant().expect("no errors").sandbox(), &SandboxRequest::default());
+    for path in ["notes", "~", "~root/x", "../a", "/a/../b", "$home/x", "$data2", ""] {
+        check("/sandbox", json!({"read": [path]}), &[code::SANDBOX_PATH]);
+    }
+    for network in [json!("some"), json!([0]), json!([65_536]), json!(["443"]), json!(443), json!(vec![1; 65])] {
+        check("/sandbox", json!({"network": network}), &[code::SANDBOX_NETWORK]);
+    }
+    check("/sandbox", json!({"memoryMiB": 0}), &[code::NUMBER_RANGE]);
+    check("/sandbox", json!({"memory": 5}), &[code::UNKNOWN_FIELD]);
+}
+
+#[test]
+fn functions_may_state_outputs_effects_and_a_time_limit() {
+    let result = check("/functions/0/outputs", json!({"type": "object"}), &[]);
+    assert_eq!(result.conformant().expect("no errors").functions()[0].outputs(), Some("{\"type\":\"object\"}"));
+    check("/functions/0/outputs", json!(true), &[WRONG_TYPE]);
+    let result = check("/functions/0/effects", json!({"readOnly": true}), &[]);
+    let effects = result.conformant().expect("no errors").functions()[0].effects();
+    assert_eq!(effects, Effects { read_only: Some(true), ..Effects::default() });
+    check("/functions/0/effects", json!({"readOnly": "yes"}), &[WRONG_TYPE]);
+    check("/functions/0/effects", json!({"readOnlyHint": true}), &[code::UNKNOWN_FIELD]);
+    check("/functions/0/timeoutMs", json!(0), &[code::NUMBER_RANGE]);
+}
+
+#[test]
+fn a_credential_never_sets_a_variable_that_programs_start_with() {
+    let result = check("/credentials/0/env", json!("GITHUB_TOKEN"), &[]);
+    assert_eq!(result.conformant().expect("no errors").credentials()[0].env(), Some("GITHUB_TOKEN"));
+    for name in ["PATH", "LD_PRELOAD", "ld_preload", "NODE_OPTIONS", "PYTHONPATH", "TOOLCRIB_X", "1A", "", "A-B", "BASH_ENV"] {
+        check("/credentials/0/env", json!(name), &[code::CREDENTIAL_ENV]);
+    }
+}
+
 proptest! {
     /// Whatever is put in the place of a value, and wherever the text is cut, there is a verdict.
     #[test]
