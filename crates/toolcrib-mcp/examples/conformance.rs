@@ -38,7 +38,12 @@ fn spec(name: &str, input: Json) -> ToolSpec {
 #[async_trait]
 impl Toolbox for Fixtures {
     fn about(&self) -> About {
-        About { name: "toolcrib-conformance", title: "Fixtures", version: env!("CARGO_PKG_VERSION"), instructions: "For tests." }
+        About {
+            name: "toolcrib-conformance",
+            title: "Fixtures",
+            version: env!("CARGO_PKG_VERSION"),
+            instructions: "For tests.".into(),
+        }
     }
 
     fn tools(&self) -> Vec<ToolSpec> {

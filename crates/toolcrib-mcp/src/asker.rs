@@ -8,7 +8,9 @@ use std::fmt;
 use std::time::Duration;
 
 use axum::http::Extensions;
-use rmcp::model::{ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationSchema};
+use rmcp::model::{
+    ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationSchema, ProgressNotificationParam, ProgressToken,
+};
 use rmcp::service::{Peer, RoleServer};
 use serde_json::{Map, Value as Json};
 use sha2::{Digest, Sha256};
@@ -88,6 +90,29 @@ pub struct Asker {
     /// What the layers before this server noted about the HTTP request.
     pub(crate) noted: Option<Extensions>,
     pub(crate) returned: Option<Returned>,
+    pub(crate) progress: Option<Progress>,
+}
+
+/// Reports the progress of one call to the client that made it.
+#[derive(Clone, Debug)]
+pub struct Progress {
+    peer: Peer<RoleServer>,
+    token: ProgressToken,
+}
+
+impl Progress {
+    pub(crate) const fn new(peer: Peer<RoleServer>, token: ProgressToken) -> Self {
+        Self { peer, token }
+    }
+
+    /// Tells the client how far the call is: `progress` has to grow, `message` is shown to the user. A client that has left is not an
+    /// error.
+    pub async fn report(&self, progress: f64, total: Option<f64>, message: Option<String>) {
+        let mut notification = ProgressNotificationParam::new(self.token.clone(), progress);
+        notification.total = total;
+        notification.message = message;
+        let _ = self.peer.notify_progress(notification).await;
+    }
 }
 
 /// How questions travel.
@@ -104,7 +129,7 @@ pub(crate) enum Way {
 impl Asker {
     /// One that can ask nobody, for calls that come from elsewhere than a client.
     pub const fn nobody(caller: Caller) -> Self {
-        Self { way: Way::None, caller, noted: None, returned: None }
+        Self { way: Way::None, caller, noted: None, returned: None, progress: None }
     }
 
     /// Whether the client can ask its user.
@@ -126,6 +151,11 @@ impl Asker {
     /// arguments. Whether it was used before is for the toolbox to know.
     pub const fn returned(&self) -> Option<&Returned> {
         self.returned.as_ref()
+    }
+
+    /// Where progress of this call is reported, if the client wants to know.
+    pub const fn progress(&self) -> Option<&Progress> {
+        self.progress.as_ref()
     }
 
     /// Asks. `Err` may mean that the call goes on in another round: pass it on.

@@ -5,6 +5,7 @@ mod asker;
 pub mod discovery;
 mod http;
 mod json;
+mod list;
 mod listable;
 mod server;
 mod stdio;
@@ -12,7 +13,7 @@ mod toolbox;
 pub mod untrusted;
 mod words;
 
-pub use asker::{ANSWER_LIMIT, Answer, Asker, Caller, Question, Returned};
+pub use asker::{ANSWER_LIMIT, Answer, Asker, Caller, Progress, Question, Returned};
 pub use http::{Bearer, HttpOptions, MAX_SESSIONS, MIN_TOKEN_CHARS, http_router};
 pub use json::value_hash;
 pub use listable::{Side, listable};

@@ -1,7 +1,6 @@
 //! The protocol's side of a toolbox: what every client sees, in both eras, whatever it is connected by.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,23 +11,23 @@ use rmcp::model::{
     ErrorCode, ErrorData, Implementation, InputRequest, InputRequests, InputRequiredResult, ListPromptsRequestMethod,
     ListPromptsResult, ListResourceTemplatesRequestMethod, ListResourceTemplatesResult, ListResourcesRequestMethod,
     ListResourcesResult, ListToolsResult, MetaObject, PaginatedRequestParams, ProtocolVersion, RequestStateCodec, SealOptions,
-    ServerCapabilities, ServerConfig, Tool, ToolAnnotations,
+    ServerCapabilities, ServerConfig, SubscriptionFilter, Tool,
 };
-use rmcp::service::{RequestContext, RoleServer};
+use rmcp::service::{NotificationContext, RequestContext, RoleServer, SubscriptionContext};
 use rmcp::{ServerHandler, model::ConstString};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json, json};
 use sha2::{Digest, Sha256};
 use tokio::sync::Semaphore;
 use toolcrib_core::codes::mcp as code;
-use toolcrib_core::schema::{Echo, Validator};
+use toolcrib_core::schema::Echo;
 use toolcrib_core::text::escape_for_display;
 use zeroize::Zeroizing;
 
-use crate::asker::{self, Asker, Caller, Question, Returned, Way};
-use crate::json::{compile, value_hash};
-use crate::listable::{Side, listable};
-use crate::toolbox::{Effect, Fault, Reply, Stop, ToolSpec, Toolbox, Why, is_name};
+use crate::asker::{self, Asker, Caller, Progress, Question, Returned, Way};
+use crate::json::value_hash;
+use crate::list::List;
+use crate::toolbox::{Fault, Reply, Stop, Toolbox, Why};
 
 /// Most calls that are worked on at once. Each holds a few requests and answers in memory; a user has one client or a handful.
 pub const MAX_CALLS: usize = 64;
@@ -39,8 +38,11 @@ pub const CALL_LIMIT: Duration = Duration::from_secs(660);
 /// How long a sealed state is good: as long as an answer may take.
 const STATE_LIMIT: Duration = asker::ANSWER_LIMIT;
 
-/// How long a list may be kept: the list of a running server never changes, but the next version's may.
+/// How long clients may keep a list that never changes while the server runs: the list of its next version may differ.
 const LIST_TTL_MS: u64 = 300_000;
+
+/// How long clients may keep a list that can change. They are notified as well, but not all of them listen.
+const DYNAMIC_LIST_TTL_MS: u64 = 1_000;
 
 /// Longest text that is repeated to a client from what it sent.
 const MAX_ECHO_CHARS: usize = 300;
@@ -86,8 +88,7 @@ pub struct Server {
 struct Inner {
     toolbox: Arc<dyn Toolbox>,
     info: ServerConfig,
-    tools: Vec<Tool>,
-    validators: BTreeMap<String, Validator>,
+    list: List,
     seal: RequestStateCodec,
     places: Semaphore,
 }
@@ -102,51 +103,22 @@ impl Server {
     /// Checks names and schemas, and makes the key that states are sealed with: it lives as long as this process.
     pub fn new(toolbox: Arc<dyn Toolbox>) -> Result<Self, SetupError> {
         let about = toolbox.about();
-        let mut specs = toolbox.tools();
-        specs.sort_by(|a, b| a.name.cmp(&b.name));
-        let mut validators = BTreeMap::new();
-        let mut tools = Vec::with_capacity(specs.len());
-        for spec in specs {
-            let validator = compile(&spec.input).map_err(|findings| SetupError::Schema {
-                name: spec.name.clone(),
-                reason: findings.first().map_or_else(String::new, |finding| finding.message.clone()),
-            })?;
-            if !is_name(&spec.name) || validators.insert(spec.name.clone(), validator).is_some() {
-                return Err(SetupError::Name { name: spec.name });
-            }
-            tools.push(tool(spec)?);
-        }
+        let list = List::new(Arc::clone(&toolbox))?;
         let mut key = Zeroizing::new([0_u8; 32]);
         getrandom::fill(&mut *key).map_err(|_| SetupError::Random)?;
         let seal = RequestStateCodec::try_new(key.to_vec()).map_err(|_| SetupError::Random)?;
         let implementation = Implementation::new(about.name, about.version).with_title(about.title);
-        let info = ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
-            .with_server_info(implementation)
-            .with_instructions(about.instructions);
+        let tools = ServerCapabilities::builder().enable_tools();
+        let capabilities = if list.is_dynamic() { tools.enable_tool_list_changed().build() } else { tools.build() };
+        let info = ServerConfig::new(capabilities).with_server_info(implementation).with_instructions(about.instructions);
         let places = Semaphore::new(MAX_CALLS);
-        Ok(Self { inner: Arc::new(Inner { toolbox, info, tools, validators, seal, places }) })
+        Ok(Self { inner: Arc::new(Inner { toolbox, info, list, seal, places }) })
     }
 
     /// One connection, or one request where there are none.
     pub(crate) fn connection(&self, caller: Option<Caller>) -> Connection {
         Connection { server: self.clone(), caller }
     }
-}
-
-fn tool(spec: ToolSpec) -> Result<Tool, SetupError> {
-    let listed = |schema: &Json, side| match listable(schema, side) {
-        Ok(schema) => Ok(Arc::new(schema)),
-        Err(reason) => Err(SetupError::Schema { name: spec.name.clone(), reason }),
-    };
-    let mut tool = Tool::new(spec.name.clone(), spec.description.clone(), listed(&spec.input, Side::Input)?);
-    tool.title = Some(spec.title.clone());
-    tool.output_schema = spec.output.as_ref().map(|schema| listed(schema, Side::Output)).transpose()?;
-    tool.annotations = Some(match spec.effect {
-        Effect::Reads => ToolAnnotations::new().read_only(true).idempotent(true).open_world(false),
-        Effect::Fetches => ToolAnnotations::new().read_only(true).idempotent(true).open_world(true),
-        Effect::Acts => ToolAnnotations::new().read_only(false).destructive(true).idempotent(false).open_world(true),
-    });
-    Ok(tool)
 }
 
 /// What rmcp talks to.
@@ -213,7 +185,8 @@ impl Connection {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let name = request.name.to_string();
-        let Some(validator) = self.inner().validators.get(&name) else {
+        let list = self.inner().list.current();
+        let Some(validator) = list.validators.get(&name) else {
             let fault = Fault::new(code::UNKNOWN_TOOL).message(format!("there is no tool `{}`", echo(&name)));
             return Err(ErrorData::invalid_params(fault.to_string(), Some(fault.to_json())));
         };
@@ -239,7 +212,8 @@ impl Connection {
         let Ok(_place) = self.inner().places.try_acquire() else { return Ok(failed(&Fault::new(code::BUSY))) };
         let parts = context.extensions.get::<axum::http::request::Parts>();
         let noted = parts.map(|parts| parts.extensions.clone());
-        let asker = Asker { way, caller, noted, returned };
+        let progress = context.meta.get_progress_token().map(|token| Progress::new(context.peer.clone(), token));
+        let asker = Asker { way, caller, noted, returned, progress };
         let Json::Object(arguments) = arguments else { return Ok(failed(&Fault::new(code::ARGUMENTS))) };
         let calling = self.inner().toolbox.call(&name, arguments, &asker);
         let done = tokio::select! {
@@ -322,7 +296,7 @@ impl ServerHandler for Connection {
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
-        self.inner().tools.iter().find(|tool| tool.name == name).cloned()
+        self.inner().list.current().tools.iter().find(|tool| tool.name == name).cloned()
     }
 
     async fn discover(&self, _: RequestContext<RoleServer>) -> Result<DiscoverResult, ErrorData> {
@@ -335,8 +309,13 @@ impl ServerHandler for Connection {
         _: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        let list = ListToolsResult::with_all_items(self.inner().tools.clone());
-        Ok(if is_modern(&context) { list.with_ttl_ms(LIST_TTL_MS).with_cache_scope(CacheScope::Public) } else { list })
+        let list = &self.inner().list;
+        let result = ListToolsResult::with_all_items(list.current().tools.clone());
+        Ok(match is_modern(&context) {
+            false => result,
+            true if list.is_dynamic() => result.with_ttl_ms(DYNAMIC_LIST_TTL_MS).with_cache_scope(CacheScope::Private),
+            true => result.with_ttl_ms(LIST_TTL_MS).with_cache_scope(CacheScope::Public),
+        })
     }
 
     async fn call_tool(
@@ -344,10 +323,51 @@ impl ServerHandler for Connection {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        if self.inner().tools.is_empty() {
+        let list = &self.inner().list;
+        if !list.is_dynamic() && list.current().tools.is_empty() {
             return absent::<CallToolRequestMethod, _>();
         }
         self.call(request, context).await
+    }
+
+    /// Clients of the older era are told about changes from here on, without having asked.
+    async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
+        let Some(mut changes) = self.inner().list.changes() else { return };
+        let peer = context.peer;
+        tokio::spawn(async move {
+            while changes.changed().await.is_ok() {
+                // It fails when the client has left.
+                if peer.notify_tool_list_changed().await.is_err() {
+                    return;
+                }
+            }
+        });
+    }
+
+    fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
+        self.inner().list.is_dynamic().then(|| {
+            let mut accepted = SubscriptionFilter::new();
+            accepted.tools_list_changed = requested.tools_list_changed;
+            accepted
+        })
+    }
+
+    /// Clients of the newer era ask to be told.
+    async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
+        let Some(mut changes) = self.inner().list.changes() else {
+            context.cancelled().await;
+            return Ok(());
+        };
+        loop {
+            tokio::select! {
+                () = context.cancelled() => return Ok(()),
+                changed = changes.changed() => {
+                    if changed.is_err() || context.sink().notify_tool_list_changed().await.is_err() {
+                        return Ok(());
+                    }
+                }
+            }
+        }
     }
 
     // What is not declared does not exist, instead of being empty.

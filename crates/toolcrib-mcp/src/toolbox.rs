@@ -1,9 +1,11 @@
 //! What a server offers: tools with schemas, and whoever does the work. Nothing here knows the protocol.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use async_trait::async_trait;
 use serde_json::{Map, Value as Json, json};
+use tokio::sync::watch;
 use toolcrib_core::codes::Code;
 use toolcrib_core::text::escape_for_display;
 
@@ -18,8 +20,13 @@ pub trait Toolbox: Send + Sync + 'static {
     /// How the server calls itself.
     fn about(&self) -> About;
 
-    /// The tools. Read once, when the server starts; the list is the same for every client.
+    /// The tools, the same for every client. Read once, when the server starts, and again after each change.
     fn tools(&self) -> Vec<ToolSpec>;
+
+    /// A number that grows with every change of the list, for a list that can change.
+    fn changes(&self) -> Option<watch::Receiver<u64>> {
+        None
+    }
 
     /// Does the work. The arguments fit the tool's schema. When the answer to a question is needed, [`Asker::ask`] gets it; in the newer
     /// era of the protocol it stops the call, which is then made again from its start with the answer in [`Asker::returned`].
@@ -36,7 +43,7 @@ pub struct About {
     /// Its version.
     pub version: &'static str,
     /// What a model should know before it uses the tools.
-    pub instructions: &'static str,
+    pub instructions: Cow<'static, str>,
 }
 
 /// A tool as a client sees it.
@@ -65,6 +72,17 @@ pub enum Effect {
     Fetches,
     /// It may spend, send or change something.
     Acts,
+    /// What the author of a tool on the user's machine claims. Never for tools of others.
+    Claimed {
+        /// It changes nothing.
+        read_only: bool,
+        /// It may remove or overwrite something.
+        destructive: bool,
+        /// A second call with the same arguments changes nothing more.
+        idempotent: bool,
+        /// It talks to systems outside this machine.
+        open_world: bool,
+    },
 }
 
 /// The result of a call.

@@ -29,7 +29,7 @@ fn spec(name: &str, input: Json) -> ToolSpec {
 #[async_trait]
 impl Toolbox for Three {
     fn about(&self) -> About {
-        About { name: "toolcrib-tests", title: "Tests", version: "1.2.3", instructions: "None." }
+        About { name: "toolcrib-tests", title: "Tests", version: "1.2.3", instructions: "None.".into() }
     }
 
     fn tools(&self) -> Vec<ToolSpec> {
