@@ -17,7 +17,10 @@ pub const MAX_PENDING: usize = 32;
 /// How long an answer counts, in seconds. As long as a client may take to get one.
 pub const APPROVAL_SECONDS: i64 = toolcrib_mcp::ANSWER_LIMIT.as_secs().cast_signed();
 
-/// What an approval is for, to the last field.
+/// What an approval can be for.
+pub(crate) trait Subject: PartialEq {}
+
+/// What an approval of an onchain call is for, to the last field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Bound {
     pub(crate) tool: ToolRef,
@@ -29,29 +32,36 @@ pub(crate) struct Bound {
     pub(crate) terms: Option<Terms>,
 }
 
+impl Subject for Bound {}
+
 /// The name of an approval: 16 random bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct ApprovalId(pub(crate) [u8; 16]);
 
 /// Questions that wait for their answer. In memory: a bridge that was started anew has asked nobody anything.
-#[derive(Default)]
-pub(crate) struct Approvals(Mutex<HashMap<ApprovalId, Pending>>);
+pub(crate) struct Approvals<B>(Mutex<HashMap<ApprovalId, Pending<B>>>);
 
-struct Pending {
-    bound: Bound,
+struct Pending<B> {
+    bound: B,
     caller: Caller,
     expires: UnixTime,
 }
 
-impl fmt::Debug for Approvals {
+impl<B> Default for Approvals<B> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<B> fmt::Debug for Approvals<B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Approvals({})", self.0.lock().unwrap_or_else(PoisonError::into_inner).len())
     }
 }
 
-impl Approvals {
+impl<B: Subject> Approvals<B> {
     /// Remembers what is about to be asked.
-    pub(crate) fn open(&self, bound: Bound, caller: Caller, now: UnixTime) -> Result<ApprovalId, Fault> {
+    pub(crate) fn open(&self, bound: B, caller: Caller, now: UnixTime) -> Result<ApprovalId, Fault> {
         let mut id = [0; 16];
         getrandom::fill(&mut id).map_err(|_| Fault::new(code::INTERNAL))?;
         let mut pending = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -65,7 +75,15 @@ impl Approvals {
 
     /// Uses an approval up, whatever comes of it. It is good when it was asked for by the same caller, for the same call, and not too
     /// long ago.
-    pub(crate) fn take(&self, state: &[u8], bound: &Bound, caller: &Caller, now: UnixTime) -> Result<(), Fault> {
+    pub(crate) fn take(&self, state: &[u8], bound: &B, caller: &Caller, now: UnixTime) -> Result<(), Fault> {
+        if self.take_bound(state, caller, now)? != *bound {
+            return Err(Fault::new(code::APPROVAL_DIFFERS));
+        }
+        Ok(())
+    }
+
+    /// Like [`take`](Self::take), and gives what the approval is for. The caller has to compare it.
+    pub(crate) fn take_bound(&self, state: &[u8], caller: &Caller, now: UnixTime) -> Result<B, Fault> {
         let unknown = || Fault::new(code::APPROVAL_UNKNOWN);
         let id = ApprovalId(state.try_into().map_err(|_| unknown())?);
         let pending = self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&id).ok_or_else(unknown)?;
@@ -75,10 +93,7 @@ impl Approvals {
         if pending.expires < now {
             return Err(Fault::new(code::APPROVAL_EXPIRED));
         }
-        if pending.bound != *bound {
-            return Err(Fault::new(code::APPROVAL_DIFFERS));
-        }
-        Ok(())
+        Ok(pending.bound)
     }
 }
 

@@ -1,18 +1,33 @@
 //! Local tools: folders on the user's machine with functions that a model may call.
 
+mod arguments;
 pub mod audit;
+mod call;
 mod canonical;
 mod content;
 pub mod export;
+mod folder;
+mod host;
 pub mod import;
 pub mod install;
 pub mod permissions;
+mod result;
+mod runtime;
+mod sandbox;
 pub mod secrets;
+mod set;
+mod snapshot;
 mod state_file;
 
-pub use content::{CONTENT_HASH_PREFIX, ContentHash, ContentHashError};
-pub use state_file::StateFileError;
+pub use call::{Approval, ApprovalPrompt, Bound, CallError, CallRequest, CallResult, DEFAULT_LIMIT};
 pub use content::{
-    CONTENT_HASH_PREFIX, ContentHash, ContentHashError, EntryKind, FolderEntry, FolderError, MAX_FILES, MAX_FOLDER_BYTES, MAX_PATH_BYTES,
-    hash_entries, hash_folder, list_folder,
+    CONTENT_HASH_PREFIX, ContentHash, ContentHashError, EntryKind, FolderEntry, FolderError, MAX_FILES, MAX_FOLDER_BYTES,
+    MAX_PATH_BYTES, hash_entries, hash_folder, list_folder,
 };
+pub use folder::{LoadError, LoadedFunction, LoadedTool, MANIFEST, PROMPT};
+pub use host::{Host, HostError, HostSettings};
+pub use result::{MODEL_RESULT_BYTES, ModelResult};
+pub use runtime::{Event, Events, MAX_RESULT_BYTES, RunError};
+pub use set::{MAX_TOOLS, Problem, ToolSet};
+pub use snapshot::SnapshotError;
+pub use state_file::StateFileError;

@@ -5,14 +5,14 @@ mod calls;
 mod finding;
 #[cfg(unix)]
 mod local_audit;
+mod local_formats;
+mod local_install;
 #[cfg(unix)]
 mod local_permissions;
 #[cfg(unix)]
 mod local_secrets;
 #[cfg(unix)]
 mod local_support;
-mod local_formats;
-mod local_install;
 mod networks;
 mod words;
 

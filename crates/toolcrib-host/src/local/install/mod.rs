@@ -24,7 +24,7 @@ use toolcrib_core::time::format_rfc3339;
 
 use self::stage::{Interrupt, Staging};
 use self::staged::{Staged, unpack, within};
-use self::write::{copy_folder, write_file};
+use self::write::write_file;
 use super::{ContentHash, hash_entries, list_folder};
 
 pub use archive::{Archive, ArchiveError, ArchiveFile, MAX_ARCHIVE_BYTES};
@@ -35,6 +35,7 @@ pub use lock::{LockEntry, LockFile};
 pub use source::{Source, SourceError};
 
 pub(crate) use staged::{read_bounded_text, read_manifest};
+pub(crate) use write::copy_folder;
 
 /// The manifest of a tool.
 const MANIFEST: &str = "manifest.json";

@@ -62,6 +62,26 @@ pub struct Changed {
     pub handler_only: bool,
 }
 
+/// The changes in words. Descriptions are text of the tool's author.
+impl fmt::Display for Changed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut parts = Vec::new();
+        if let Some((old, new)) = &self.version {
+            parts.push(format!("version {old} is now {new}"));
+        }
+        if let Some((old, new)) = &self.description {
+            parts.push(format!("the description was {old:?} and is {new:?}"));
+        }
+        if self.parameters {
+            parts.push("the parameters differ".to_owned());
+        }
+        if self.handler_only {
+            parts.push("files that a model does not see differ, such as the handler".to_owned());
+        }
+        f.write_str(&parts.join("; "))
+    }
+}
+
 /// A SHA-256 as hex digits.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Digest([u8; 32]);

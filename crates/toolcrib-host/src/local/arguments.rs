@@ -1,0 +1,106 @@
+//! Arguments of a call against the parameters of a function, with messages that a model can act on.
+
+use serde_json::Value as Json;
+use toolcrib_core::near;
+use toolcrib_core::schema::{Echo, MAX_INSTANCE_BYTES, MAX_INSTANCE_DEPTH, Validator};
+
+/// Most violations that a model is told about. It corrects a few and calls again.
+const MAX_TOLD: usize = 8;
+
+/// Longest message of one violation, in characters: values are repeated in it.
+const MAX_MESSAGE_CHARS: usize = 400;
+
+/// Checks arguments. The error is what to tell the model, a line for each violation.
+pub(crate) fn check(arguments: &Json, schema: &Json, validator: &Validator) -> Result<(), Vec<String>> {
+    if !arguments.is_object() {
+        return Err(vec!["the arguments must be a JSON object".to_owned()]);
+    }
+    if depth(arguments) > MAX_INSTANCE_DEPTH {
+        return Err(vec![format!("the arguments nest deeper than {MAX_INSTANCE_DEPTH} levels")]);
+    }
+    let bytes = arguments.to_string().len();
+    if bytes > MAX_INSTANCE_BYTES {
+        return Err(vec![format!("the arguments have {bytes} bytes, above the limit of {MAX_INSTANCE_BYTES}")]);
+    }
+    if validator.is_valid(arguments) {
+        return Ok(());
+    }
+    let violations = validator.violations(arguments, Echo::Values);
+    let mut told: Vec<_> = violations.iter().take(MAX_TOLD).map(|violation| cut(&violation.to_string())).collect();
+    told.extend(near_misses(arguments, schema));
+    if told.is_empty() {
+        told.push("the arguments do not fit the parameters".to_owned());
+    }
+    Err(told)
+}
+
+/// Names of arguments that are not parameters but resemble one.
+fn near_misses(arguments: &Json, schema: &Json) -> Vec<String> {
+    let Some(properties) = schema.get("properties").and_then(Json::as_object) else { return Vec::new() };
+    let known = || properties.keys().map(String::as_str);
+    let unknown = arguments.as_object().into_iter().flatten().filter(|(name, _)| !properties.contains_key(*name)).take(MAX_TOLD);
+    unknown
+        .filter_map(|(name, _)| {
+            let meant = near::nearest(name, known())?;
+            Some(cut(&format!("`{name}` is not a parameter; is `{meant}` meant?")))
+        })
+        .chain((!properties.is_empty()).then(|| cut(&format!("parameters: {}", known().collect::<Vec<_>>().join(", ")))))
+        .collect()
+}
+
+fn cut(text: &str) -> String {
+    match text.char_indices().nth(MAX_MESSAGE_CHARS) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+/// How deep a value nests. Values come from readers that stop at 128 levels, so the recursion is bounded.
+fn depth(value: &Json) -> usize {
+    match value {
+        Json::Array(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
+        Json::Object(members) => 1 + members.values().map(depth).max().unwrap_or(0),
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use toolcrib_core::json::{Limits, read};
+
+    use super::*;
+
+    fn told(schema: &Json, arguments: &Json) -> Vec<String> {
+        let text = schema.to_string();
+        let document = read(text.as_bytes(), Limits::default()).document.expect("JSON");
+        let validator = Validator::compile(document.root()).expect("a schema");
+        check(arguments, schema, &validator).err().unwrap_or_default()
+    }
+
+    // req: LOCAL-008, LOCAL-010
+    #[test]
+    fn messages_name_the_argument_and_what_was_meant() {
+        let shell = json!({
+            "type": "object",
+            "properties": {"command": {"type": "string"}, "cwd": {"type": "string"}, "timeout": {"type": "number"}},
+            "required": ["command"],
+        });
+        assert!(told(&shell, &json!({"command": "ls"})).is_empty(), "a timeout that is absent stays absent");
+        let missing = told(&shell, &json!({"comand": "ls"}));
+        assert!(missing.iter().any(|line| line.contains("\"command\" is a required property")), "{missing:?}");
+        assert!(missing.iter().any(|line| line == "`comand` is not a parameter; is `command` meant?"), "{missing:?}");
+        assert!(missing.iter().any(|line| line == "parameters: command, cwd, timeout"), "{missing:?}");
+        let wrong = told(&shell, &json!({"command": 7, "timeout": "30"}));
+        assert!(
+            wrong.iter().any(|line| line.contains("/timeout")) && wrong.iter().any(|line| line.contains("/command")),
+            "{wrong:?}"
+        );
+        assert_eq!(told(&shell, &json!("ls")), ["the arguments must be a JSON object"]);
+        let deep = (0..70).fold(json!({}), |inner, _| json!({"a": inner}));
+        assert_eq!(told(&shell, &deep), ["the arguments nest deeper than 64 levels"]);
+        let large = told(&shell, &json!({"command": "x".repeat(MAX_INSTANCE_BYTES)}));
+        assert!(large[0].contains("above the limit of 1048576"), "{large:?}");
+        assert!(told(&shell, &json!({"command": vec!["x"; 10_000]}))[0].chars().count() <= MAX_MESSAGE_CHARS + 1);
+    }
+}

@@ -1,0 +1,370 @@
+//! The host: tools of some folders, and what their user granted them.
+
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::fmt;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use toolcrib_core::clock::Clock;
+use toolcrib_core::codes::{self, Code};
+use toolcrib_core::local::{Runtime as RuntimeBlock, RuntimeKind};
+use toolcrib_fetch::Configured;
+use toolcrib_process::{Containment, Launcher, ProgramSpec, SandboxMode};
+
+use super::audit::{AuditLog, Event as AuditEvent, Record};
+use super::content::ContentHash;
+use super::folder::LoadedTool;
+use super::permissions::Permissions;
+use super::runtime::{HttpRuntime, ProcessRuntime, ProcessSettings, RunError, Runtime, node_command};
+use super::sandbox::{self, Folders};
+use super::secrets::SecretStore;
+use super::set::ToolSet;
+use super::snapshot::Snapshots;
+
+/// How often folders are compared with what was loaded. A person who saves a file does not notice half a second.
+const WATCH_INTERVAL: Duration = Duration::from_millis(500);
+
+/// How long an idle process of a Node handler is kept unless its manifest says otherwise: starting one takes 30 ms and more.
+const NODE_KEEP_ALIVE: Duration = Duration::from_secs(300);
+
+/// Calls of one tool at the same time unless its manifest says otherwise.
+const DEFAULT_CONCURRENT: u64 = 4;
+
+/// What a host is made from. Paths and variables are given, never read from the environment here.
+pub struct HostSettings {
+    /// Folders with tool folders in them, or tool folders themselves.
+    pub roots: Vec<PathBuf>,
+    /// The state folder. Made if it is not there; private.
+    pub state: PathBuf,
+    /// The home folder of the user, for paths that begin with `~`.
+    pub home: Option<PathBuf>,
+    /// Where programs are found.
+    pub path: OsString,
+    /// The language of programs.
+    pub language: Option<OsString>,
+    /// The Node to use instead of the one in `path`.
+    pub node: Option<PathBuf>,
+    /// What restricts programs. Without it they run without a sandbox, which every list and prompt says.
+    pub launcher: Option<Launcher>,
+    /// The longest time of a call.
+    pub limit: Duration,
+    /// What the user granted.
+    pub permissions: Permissions,
+    /// Credentials.
+    pub secrets: SecretStore,
+    /// The audit log.
+    pub audit: AuditLog,
+    /// The time.
+    pub clock: Arc<dyn Clock + Send + Sync>,
+    /// The client for servers on this machine.
+    pub http: Configured,
+}
+
+impl fmt::Debug for HostSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HostSettings").field("roots", &self.roots).field("state", &self.state).finish_non_exhaustive()
+    }
+}
+
+/// A host of local tools.
+pub struct Host {
+    pub(super) settings: HostSettings,
+    snapshots: Snapshots,
+    tools: RwLock<Arc<ToolSet>>,
+    changes: watch::Sender<u64>,
+    runtimes: Mutex<HashMap<(String, ContentHash), Arc<dyn Runtime>>>,
+    /// One reload at a time, so that an older set never replaces a newer one.
+    reloading: Mutex<()>,
+}
+
+impl fmt::Debug for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Host").field("settings", &self.settings).finish_non_exhaustive()
+    }
+}
+
+/// The host cannot start.
+#[derive(Debug, thiserror::Error)]
+#[error("{path}: {error}")]
+pub struct HostError {
+    /// What cannot be used.
+    pub path: PathBuf,
+    /// Why.
+    pub error: io::Error,
+}
+
+impl HostError {
+    /// The code of the vocabulary.
+    pub const fn code(&self) -> Code {
+        codes::host::STATE
+    }
+}
+
+impl Host {
+    /// Makes the folders of the state and loads the tools. Nothing of a tool is run.
+    pub fn open(settings: HostSettings) -> Result<Self, HostError> {
+        for name in ["", "tools", "data", "tmp", "results"] {
+            private_folder(&settings.state.join(name))?;
+        }
+        let snapshots = Snapshots::new(settings.state.join("tools"));
+        let host = Self {
+            settings,
+            snapshots,
+            tools: RwLock::default(),
+            changes: watch::Sender::new(0),
+            runtimes: Mutex::default(),
+            reloading: Mutex::default(),
+        };
+        host.reload();
+        let tools = host.tools();
+        host.snapshots.clean(|folder| tools.tools().values().any(|tool| tool.folder() == folder));
+        Ok(host)
+    }
+
+    /// The tools of this moment.
+    pub fn tools(&self) -> Arc<ToolSet> {
+        Arc::clone(&self.tools.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The time.
+    pub fn clock(&self) -> &(dyn Clock + Send + Sync) {
+        &*self.settings.clock
+    }
+
+    /// What the user granted.
+    pub const fn permissions(&self) -> &Permissions {
+        &self.settings.permissions
+    }
+
+    /// Credentials.
+    pub const fn secrets(&self) -> &SecretStore {
+        &self.settings.secrets
+    }
+
+    /// The audit log.
+    pub const fn audit(&self) -> &AuditLog {
+        &self.settings.audit
+    }
+
+    /// Gives the generation of the current set, and wakes up when there is another one.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
+    }
+
+    /// Says that something about the tools changed that is not in their folders, such as a credential.
+    pub fn touch(&self) {
+        self.changes.send_modify(|_| {});
+    }
+
+    /// Reads the folders again. Returns whether anything changed. Blocks: large folders are copied.
+    pub fn reload(&self) -> bool {
+        let _one = self.reloading.lock().unwrap_or_else(PoisonError::into_inner);
+        let current = self.tools();
+        let Some(next) = current.reload(&self.settings.roots, &self.snapshots) else { return false };
+        for problem in next.problems() {
+            tracing::warn!(folder = %problem.folder.display(), code = problem.error.code().id(), error = %problem.error, "tool not loaded");
+        }
+        self.record_changes(&current, &next);
+        let generation = next.generation();
+        *self.tools.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(next);
+        self.drop_runtimes();
+        self.changes.send_replace(generation);
+        true
+    }
+
+    /// Reloads whenever a folder changes, until the task is aborted or the host is gone.
+    pub fn watch(self: &Arc<Self>) -> JoinHandle<()> {
+        let host = Arc::downgrade(self);
+        tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(WATCH_INTERVAL).await;
+                let Some(host) = host.upgrade() else { return };
+                // A panic in a reload is not the end of watching.
+                let _ = tokio::task::spawn_blocking(move || host.reload()).await;
+            }
+        })
+    }
+
+    /// Ends idle processes of all tools.
+    pub async fn shutdown(&self) {
+        let runtimes: Vec<_> = self.runtimes.lock().unwrap_or_else(PoisonError::into_inner).drain().collect();
+        for (_, runtime) in runtimes {
+            runtime.shutdown().await;
+        }
+    }
+
+    /// The folder in which a tool keeps what it wants.
+    pub fn data_folder(&self, tool: &str) -> Result<PathBuf, HostError> {
+        let folder = self.settings.state.join("data").join(tool);
+        private_folder(&folder).map(|()| folder)
+    }
+
+    /// What runs the functions of a tool: the same while its content is the same.
+    pub(super) fn runtime(&self, tool: &LoadedTool) -> Result<Arc<dyn Runtime>, RunError> {
+        let key = (tool.id().to_owned(), tool.content());
+        let mut runtimes = self.runtimes.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(runtime) = runtimes.get(&key) {
+            return Ok(Arc::clone(runtime));
+        }
+        let runtime = self.make_runtime(tool)?;
+        runtimes.insert(key, Arc::clone(&runtime));
+        Ok(runtime)
+    }
+
+    /// How programs of a tool are contained: measured if one ran, otherwise as planned. `None` when no program runs on this machine.
+    pub fn containment(&self, tool: &LoadedTool) -> Option<Containment> {
+        let key = (tool.id().to_owned(), tool.content());
+        let runtime = self.runtimes.lock().unwrap_or_else(PoisonError::into_inner).get(&key).map(Arc::clone);
+        if let Some(containment) = runtime.and_then(|runtime| runtime.containment()) {
+            return Some(containment);
+        }
+        let (spec, _) = self.program(tool).ok()??;
+        toolcrib_process::plan(&spec, self.settings.launcher.as_ref()).ok()
+    }
+
+    /// Checks that the program of a tool can be found, and names it. Runs nothing.
+    pub fn check_runtime(&self, tool: &LoadedTool) -> Result<String, RunError> {
+        match self.program(tool)? {
+            Some((spec, _)) => Ok(spec.program.display().to_string()),
+            None => self.make_runtime(tool).map(|_| "a server".to_owned()),
+        }
+    }
+
+    fn make_runtime(&self, tool: &LoadedTool) -> Result<Arc<dyn Runtime>, RunError> {
+        if let RuntimeKind::Http { url } = tool.runtime() {
+            return Ok(Arc::new(HttpRuntime::new(self.settings.http.clone(), url)?));
+        }
+        let Some((spec, keep_alive)) = self.program(tool)? else {
+            return Err(unsupported("this build cannot run the kind of runtime that the manifest names".to_owned()));
+        };
+        let block = tool.manifest().runtime();
+        Ok(Arc::new(ProcessRuntime::new(ProcessSettings {
+            tool: tool.id().to_owned(),
+            spec,
+            launcher: self.settings.launcher.clone(),
+            keep_alive: block.and_then(RuntimeBlock::keep_alive).map_or(keep_alive, Duration::from_secs),
+            concurrent: usize::try_from(block.and_then(RuntimeBlock::max_concurrent).unwrap_or(DEFAULT_CONCURRENT)).unwrap_or(1),
+        })))
+    }
+
+    /// The program that runs the functions of a tool, and how long it is kept. `None` for runtimes without a program.
+    fn program(&self, tool: &LoadedTool) -> Result<Option<(ProgramSpec, Duration)>, RunError> {
+        let program = |command: &[String]| -> Result<(PathBuf, Vec<OsString>), RunError> {
+            let name = command.first().map(String::as_str).unwrap_or_default();
+            let path = match name.strip_prefix("./") {
+                Some(file) => tool.folder().join(file),
+                None => self.find(name)?,
+            };
+            Ok((path, command.iter().skip(1).map(OsString::from).collect()))
+        };
+        let ((program, arguments), keep_alive) = match tool.runtime() {
+            RuntimeKind::Exec { command } => (program(command)?, Duration::ZERO),
+            RuntimeKind::Node { entry } => {
+                let node = match &self.settings.node {
+                    Some(node) => node.clone(),
+                    None => self.find("node")?,
+                };
+                let entry = entry.as_deref().unwrap_or_default();
+                ((node, node_command(tool.folder(), entry, tool.manifest().sandbox().memory_mib())), NODE_KEEP_ALIVE)
+            }
+            RuntimeKind::McpStdio { .. } | RuntimeKind::McpHttp { .. } | RuntimeKind::Http { .. } | RuntimeKind::Wasm { .. } => {
+                return Ok(None);
+            }
+        };
+        let failed = |error: HostError| RunError::new(codes::host::STATE, error.to_string());
+        let data = self.data_folder(tool.id()).map_err(failed)?;
+        let temporary = self.settings.state.join("tmp").join(tool.id());
+        private_folder(&temporary).map_err(failed)?;
+        let folders = Folders { folder: tool.folder(), data: &data, temporary: &temporary, home: self.settings.home.as_deref() };
+        let request = tool.manifest().sandbox();
+        let mut spec = ProgramSpec::new(program);
+        spec.arguments = arguments;
+        spec.environment = sandbox::environment(&self.settings.path, self.settings.language.as_deref(), &folders);
+        spec.folder = Some(tool.folder().to_owned());
+        spec.limits = sandbox::limits(request);
+        spec.sandbox = match &self.settings.launcher {
+            Some(_) => {
+                let mut policy = sandbox::policy(request, &folders);
+                policy.execute.extend(sandbox::installation(&spec.program));
+                SandboxMode::On(policy)
+            }
+            None => SandboxMode::Off,
+        };
+        Ok(Some((spec, keep_alive)))
+    }
+
+    /// A program in the path. One that every sandboxed program may execute is taken before others: version managers put scripts into
+    /// the home folder, which need all of it.
+    fn find(&self, name: &str) -> Result<PathBuf, RunError> {
+        let folders = std::env::split_paths(&self.settings.path).filter(|folder| folder.is_absolute());
+        let found: Vec<_> = folders.map(|folder| folder.join(name)).filter(|path| is_executable(path)).collect();
+        let of_the_system = found.iter().find(|path| fs::canonicalize(path).is_ok_and(|path| sandbox::is_system(&path)));
+        let program = of_the_system.or_else(|| found.first()).cloned();
+        program.ok_or_else(|| unsupported(format!("the program {name:?} is not installed")))
+    }
+
+    /// Lets go of runtimes of contents that are not in use any more. Calls under way keep theirs until they end.
+    fn drop_runtimes(&self) {
+        let tools = self.tools();
+        let mut gone = Vec::new();
+        self.runtimes.lock().unwrap_or_else(PoisonError::into_inner).retain(|(id, content), runtime| {
+            let stays = tools.tools().get(id).is_some_and(|tool| tool.content() == *content);
+            if !stays {
+                gone.push(Arc::clone(runtime));
+            }
+            stays
+        });
+        if let Ok(handle) = tokio::runtime::Handle::try_current() {
+            for runtime in gone {
+                handle.spawn(async move { runtime.shutdown().await });
+            }
+        }
+    }
+
+    fn record_changes(&self, before: &ToolSet, after: &ToolSet) {
+        let about = |event, tool: &LoadedTool| Record::new(event).tool(tool.id()).content(tool.content());
+        let changed = after.tools().iter().filter_map(|(id, tool)| match before.tools().get(id) {
+            None => Some(about(AuditEvent::ToolLoaded, tool)),
+            Some(old) if old.content() != tool.content() => {
+                Some(about(AuditEvent::ToolChanged, tool).detail(&format!("was {}", old.content())))
+            }
+            Some(_) => None,
+        });
+        let removed = before.tools().iter().filter(|(id, _)| !after.tools().contains_key(*id));
+        let records: Vec<_> = changed.chain(removed.map(|(_, tool)| about(AuditEvent::ToolRemoved, tool))).collect();
+        if records.is_empty() {
+            return;
+        }
+        if let Err(error) = self.settings.audit.append(records) {
+            tracing::error!(%error, "audit log not written");
+        }
+    }
+}
+
+fn unsupported(message: String) -> RunError {
+    RunError::new(codes::host::RUNTIME_UNSUPPORTED, message)
+}
+
+fn is_executable(path: &Path) -> bool {
+    let Ok(data) = fs::metadata(path) else { return false };
+    #[cfg(unix)]
+    let may_run = std::os::unix::fs::PermissionsExt::mode(&data.permissions()) & 0o111 != 0;
+    #[cfg(not(unix))]
+    let may_run = true;
+    data.is_file() && may_run
+}
+
+/// Makes a folder that only its owner may use.
+fn private_folder(path: &Path) -> Result<(), HostError> {
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(path).map_err(|error| HostError { path: path.to_owned(), error })
+}

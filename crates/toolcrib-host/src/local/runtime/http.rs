@@ -1,0 +1,73 @@
+//! A server on this machine that takes calls by POST.
+//!
+//! The body is the message that a program would get, the answer a JSON object with `result` or `error`. Only loopback addresses: the
+//! message holds credentials.
+
+use async_trait::async_trait;
+use serde_json::Value as Json;
+use toolcrib_core::codes;
+use toolcrib_fetch::{Configured, ConfiguredUrl, Headers, Limits};
+use toolcrib_process::Containment;
+
+use super::{Events, Invocation, MAX_RESULT_BYTES, RunError, Runtime};
+
+/// Calls a server.
+pub(crate) struct HttpRuntime {
+    client: Configured,
+    url: ConfiguredUrl,
+    headers: Headers,
+}
+
+impl HttpRuntime {
+    /// Calls the server at `url`, which must be on this machine.
+    pub(crate) fn new(client: Configured, url: &str) -> Result<Self, RunError> {
+        let unusable = |what: String| RunError::new(codes::host::RUNTIME_UNSUPPORTED, what);
+        let host = url.split("://").nth(1).unwrap_or_default().split(['/', '?', '#']).next().unwrap_or_default();
+        let name = host
+            .rsplit_once(':')
+            .filter(|(_, port)| port.bytes().all(|byte| byte.is_ascii_digit()))
+            .map_or(host, |(name, _)| name);
+        if !matches!(name, "127.0.0.1" | "[::1]" | "localhost") {
+            return Err(unusable(format!(
+                "{name:?} is not this machine: the kind `http` calls 127.0.0.1, [::1] and localhost only"
+            )));
+        }
+        let url = ConfiguredUrl::from_setting(url).map_err(|error| unusable(error.to_string()))?;
+        let json = "application/json";
+        let headers = Headers::new().with("content-type", json).and_then(|headers| headers.with("accept", json));
+        Ok(Self { client, url, headers: headers.map_err(|error| unusable(error.to_string()))? })
+    }
+}
+
+#[async_trait]
+impl Runtime for HttpRuntime {
+    async fn call(&self, call: Invocation, _: &Events) -> Result<Json, RunError> {
+        let mut limits = Limits::MANIFEST;
+        // A server that computes is silent meanwhile.
+        (limits.idle, limits.total, limits.body) = (call.limit, call.limit, MAX_RESULT_BYTES);
+        let message = call.message(1);
+        let exchange = self.client.post(&self.url, &self.headers, message.trim_end().as_bytes(), limits).await;
+        if let Some(failure) = &exchange.failure {
+            let message = format!("the server of the tool did not answer: {}", failure.finding().message);
+            return Err(RunError::new(codes::host::START_FAILED, message).retryable());
+        }
+        let Some(response) = &exchange.response else {
+            return Err(RunError::new(codes::host::START_FAILED, "the server of the tool did not answer").retryable());
+        };
+        let mut body: Json = serde_json::from_slice(&response.body.0)
+            .map_err(|_| RunError::new(codes::host::PROTOCOL, format!("status {} without JSON", response.status)))?;
+        if let Some(error) = body.get("error") {
+            return Err(RunError::reported(error));
+        }
+        match body.get_mut("result") {
+            Some(result) if response.status == 200 => Ok(result.take()),
+            _ => Err(RunError::new(codes::host::PROTOCOL, format!("status {} without `result` or `error`", response.status))),
+        }
+    }
+
+    fn containment(&self) -> Option<Containment> {
+        None
+    }
+
+    async fn shutdown(&self) {}
+}

@@ -1,0 +1,174 @@
+//! What runs the functions of a tool.
+//!
+//! - `process`: programs that read and write JSON lines, one call at a time each, kept warm if the tool wants it.
+//! - `node`: the program for JavaScript and TypeScript handlers.
+//! - `http`: a server on this machine.
+
+mod backoff;
+mod http;
+mod lines;
+mod node;
+mod process;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde_json::{Map, Value as Json, json};
+use tokio::sync::mpsc;
+use toolcrib_core::codes::{self, Code};
+use toolcrib_process::Containment;
+
+use super::secrets::{Redactor, Secret};
+
+pub(crate) use http::HttpRuntime;
+pub(crate) use node::node_command;
+pub(crate) use process::{ProcessRuntime, ProcessSettings};
+
+/// Most bytes of a result, and of any line of a program.
+pub const MAX_RESULT_BYTES: usize = 1 << 20;
+
+/// Longest message of an error that a tool reports, in characters. Models need the cause, not a page.
+const MAX_ERROR_CHARS: usize = 4_000;
+
+/// The version of the messages between host and program.
+const PROTOCOL_VERSION: u32 = 1;
+
+/// Runs functions of one tool.
+#[async_trait]
+pub(crate) trait Runtime: Send + Sync {
+    /// One call. Dropping the future ends it, and every process that it started.
+    async fn call(&self, call: Invocation, events: &Events) -> Result<Json, RunError>;
+
+    /// How programs of the tool are contained. `None` when no program runs on this machine.
+    fn containment(&self) -> Option<Containment>;
+
+    /// Ends idle processes. Calls under way go on.
+    async fn shutdown(&self);
+}
+
+/// One call, as a runtime sees it.
+pub(crate) struct Invocation {
+    pub(crate) function: String,
+    pub(crate) arguments: Json,
+    pub(crate) credentials: BTreeMap<String, Arc<Secret>>,
+    pub(crate) settings: Map<String, Json>,
+    pub(crate) call_id: String,
+    pub(crate) data: PathBuf,
+    pub(crate) limit: Duration,
+}
+
+impl Invocation {
+    /// The message that a program gets. It holds the credentials, so it is never logged.
+    pub(crate) fn message(&self, id: u64) -> zeroize::Zeroizing<String> {
+        let credentials: Map<_, _> =
+            self.credentials.iter().map(|(name, secret)| (name.clone(), Json::from(secret.expose()))).collect();
+        let message = json!({
+            "v": PROTOCOL_VERSION,
+            "id": id,
+            "function": self.function,
+            "args": self.arguments,
+            "credentials": credentials,
+            "settings": self.settings,
+            "context": {
+                "dataDir": self.data,
+                "callId": self.call_id,
+                "deadlineMs": u64::try_from(self.limit.as_millis()).unwrap_or(u64::MAX),
+            },
+        });
+        zeroize::Zeroizing::new(format!("{message}\n"))
+    }
+}
+
+/// What a program tells while it works on a call.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Event {
+    /// How far it is.
+    Progress {
+        /// Grows.
+        progress: f64,
+        /// What `progress` ends at, if known.
+        total: Option<f64>,
+        /// Untrusted text.
+        message: Option<String>,
+    },
+    /// A line of its log. Untrusted text.
+    Log(String),
+}
+
+/// Where events of one call go. Those that are not read in time are dropped: a program cannot hold up the host by talking.
+#[derive(Clone, Debug, Default)]
+pub struct Events {
+    sender: Option<mpsc::Sender<Event>>,
+    redactor: Option<Arc<Redactor>>,
+}
+
+impl Events {
+    /// Sends events to a receiver.
+    pub const fn new(sender: mpsc::Sender<Event>) -> Self {
+        Self { sender: Some(sender), redactor: None }
+    }
+
+    /// Removes secrets from all texts.
+    pub(crate) fn redacted(mut self, redactor: Arc<Redactor>) -> Self {
+        self.redactor = Some(redactor);
+        self
+    }
+
+    pub(crate) fn send(&self, mut event: Event) {
+        let Some(sender) = &self.sender else { return };
+        if let Some(redactor) = &self.redactor {
+            match &mut event {
+                Event::Progress { message: Some(text), .. } | Event::Log(text) => *text = redactor.text(text).into_owned(),
+                Event::Progress { message: None, .. } => {}
+            }
+        }
+        let _ = sender.try_send(event);
+    }
+}
+
+/// Why a call gave no result.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct RunError {
+    /// The code of the vocabulary.
+    pub code: Code,
+    /// What happened. Text of the tool's author where the code is [`TOOL_FAILED`](codes::host::TOOL_FAILED).
+    pub message: String,
+    /// Whether the same call may succeed later.
+    pub retryable: bool,
+}
+
+impl RunError {
+    pub(crate) fn new(code: Code, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), retryable: false }
+    }
+
+    /// The same call may succeed later.
+    pub(crate) const fn retryable(mut self) -> Self {
+        self.retryable = true;
+        self
+    }
+
+    /// Whether a program said this itself, and so still works.
+    pub(crate) fn is_answer(&self) -> bool {
+        self.code == codes::host::TOOL_FAILED || self.code == codes::host::EXPORT_MISSING
+    }
+
+    /// An error as a tool reports it: a text, or an object with `message` and `retryable`.
+    pub(crate) fn reported(error: &Json) -> Self {
+        let text = error.get("message").and_then(Json::as_str).or_else(|| error.as_str());
+        let message: String = match text {
+            Some(text) => text.chars().take(MAX_ERROR_CHARS).collect(),
+            None => error.to_string().chars().take(MAX_ERROR_CHARS).collect(),
+        };
+        let retryable = error.get("retryable").and_then(Json::as_bool).unwrap_or(false);
+        let code = match error.get("code").and_then(Json::as_str) {
+            Some("export_missing") => codes::host::EXPORT_MISSING,
+            _ => codes::host::TOOL_FAILED,
+        };
+        Self { code, message, retryable }
+    }
+}

@@ -1,0 +1,124 @@
+//! From what a tool asks for to what its programs get.
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+
+use toolcrib_core::local::{NetworkRequest, SandboxRequest};
+use toolcrib_process::{Limits, Network, Policy};
+
+/// Memory of a tool that asks for nothing, in MiB: enough for Node and Python, too little to hurt a desktop.
+const DEFAULT_MEMORY_MIB: u64 = 512;
+
+/// Processes and threads of a tool that asks for nothing. Node alone has a dozen threads.
+const DEFAULT_PROCESSES: u64 = 64;
+
+/// Largest file of a tool that asks for nothing, in MiB.
+const DEFAULT_FILE_MIB: u64 = 64;
+
+const MIB: u64 = 1 << 20;
+
+/// Folders of one tool.
+#[derive(Clone, Debug)]
+pub(crate) struct Folders<'a> {
+    /// The copy of the tool.
+    pub(crate) folder: &'a Path,
+    /// What the tool keeps between calls.
+    pub(crate) data: &'a Path,
+    /// What may go at any time.
+    pub(crate) temporary: &'a Path,
+    /// The home folder of the user.
+    pub(crate) home: Option<&'a Path>,
+}
+
+/// What programs of a tool may do.
+pub(crate) fn policy(request: &SandboxRequest, folders: &Folders<'_>) -> Policy {
+    let mut policy = Policy::default();
+    // What the user approved: the program may run any file of it.
+    policy.execute.push(folders.folder.to_owned());
+    policy.write.extend([folders.data.to_owned(), folders.temporary.to_owned()]);
+    // A rule is about a file that exists. What does not exist cannot be reached either.
+    let existing = |paths: &[String]| -> Vec<PathBuf> {
+        paths.iter().filter_map(|path| expand(path, folders)).filter(|path| path.exists()).collect()
+    };
+    policy.read.extend(existing(request.read()));
+    policy.write.extend(existing(request.write()));
+    policy.network = match request.network() {
+        NetworkRequest::None => Network::None,
+        NetworkRequest::Ports(ports) => Network::Ports(ports.clone()),
+        NetworkRequest::Any => Network::Any,
+    };
+    policy
+}
+
+/// How much programs of a tool may use.
+pub(crate) fn limits(request: &SandboxRequest) -> Limits {
+    Limits {
+        memory: Some(request.memory_mib().unwrap_or(DEFAULT_MEMORY_MIB) * MIB),
+        processes: Some(request.max_processes().unwrap_or(DEFAULT_PROCESSES)),
+        file_size: Some(request.max_file_mib().unwrap_or(DEFAULT_FILE_MIB) * MIB),
+        ..Limits::default()
+    }
+}
+
+/// Folders of programs that come with the operating system.
+const SYSTEM_FOLDERS: [&str; 3] = ["/usr", "/bin", "/lib"];
+
+/// Whether a program comes with the operating system, so that the sandbox grants it.
+pub(crate) fn is_system(program: &Path) -> bool {
+    SYSTEM_FOLDERS.iter().any(|folder| program.starts_with(folder))
+}
+
+/// The folder that a program outside the system was installed into: it needs its libraries. `prefix` of `prefix/bin/program`, otherwise
+/// the folder of the program itself.
+pub(crate) fn installation(program: &Path) -> Option<PathBuf> {
+    let program = std::fs::canonicalize(program).ok().filter(|program| !is_system(program))?;
+    let folder = program.parent()?;
+    let prefix = folder.parent().filter(|prefix| folder.ends_with("bin") && prefix.components().count() > 2);
+    Some(prefix.unwrap_or(folder).to_owned())
+}
+
+/// The environment of programs of a tool. Nothing of the host's own but how to find programs and the language.
+pub(crate) fn environment(path: &OsStr, language: Option<&OsStr>, folders: &Folders<'_>) -> Vec<(OsString, OsString)> {
+    let mut variables: Vec<(OsString, OsString)> = vec![
+        ("PATH".into(), path.to_owned()),
+        ("HOME".into(), folders.data.as_os_str().to_owned()),
+        ("TMPDIR".into(), folders.temporary.as_os_str().to_owned()),
+    ];
+    variables.extend(language.map(|language| ("LANG".into(), language.to_owned())));
+    variables
+}
+
+/// The place that a path of a manifest means. `None` for one below a home folder that there is not.
+fn expand(path: &str, folders: &Folders<'_>) -> Option<PathBuf> {
+    let starts = [
+        ("$folder", Some(folders.folder)),
+        ("$data", Some(folders.data)),
+        ("$tmp", Some(folders.temporary)),
+        ("~", folders.home),
+    ];
+    for (start, folder) in starts {
+        if let Some(rest) = path.strip_prefix(start).filter(|rest| rest.is_empty() || rest.starts_with('/')) {
+            let rest = rest.trim_start_matches('/');
+            return folder.map(|folder| if rest.is_empty() { folder.to_owned() } else { folder.join(rest) });
+        }
+    }
+    Some(PathBuf::from(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_of_manifests_mean_places() {
+        let folders = Folders { folder: Path::new("/s/a"), data: Path::new("/d/a"), temporary: Path::new("/t/a"), home: None };
+        let expanded = |path| expand(path, &folders);
+        assert_eq!(expanded("$folder"), Some("/s/a".into()));
+        assert_eq!(expanded("$data/x/y"), Some("/d/a/x/y".into()));
+        assert_eq!(expanded("$tmp//x"), Some("/t/a/x".into()), "a rest never begins at the root");
+        assert_eq!(expanded("/usr/share"), Some("/usr/share".into()));
+        assert_eq!(expanded("~/notes"), None);
+        let folders = Folders { home: Some(Path::new("/home/u")), ..folders };
+        assert_eq!(expand("~/notes", &folders), Some("/home/u/notes".into()));
+    }
+}

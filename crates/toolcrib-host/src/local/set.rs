@@ -1,0 +1,165 @@
+//! The tools of one moment.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use super::folder::{LoadError, LoadedFunction, LoadedTool, MANIFEST, load};
+use super::snapshot::Snapshots;
+
+/// Most tool folders of one host. The target is 200 in a second; more than this is a folder that is not meant.
+pub const MAX_TOOLS: usize = 2_000;
+
+/// Most files of a folder that are compared to notice a change.
+const MAX_COMPARED: usize = 20_000;
+
+/// The tools of one moment. Never changes; a reload makes another one.
+#[derive(Debug, Default)]
+pub struct ToolSet {
+    generation: u64,
+    tools: BTreeMap<String, Arc<LoadedTool>>,
+    problems: Vec<Problem>,
+    states: BTreeMap<PathBuf, FolderState>,
+}
+
+/// A folder that is not loaded, or not in its current state.
+#[derive(Debug)]
+pub struct Problem {
+    /// The folder.
+    pub folder: PathBuf,
+    /// What is wrong.
+    pub error: Arc<LoadError>,
+    /// Whether an earlier version of the tool is still in use.
+    pub earlier_version_in_use: bool,
+}
+
+/// What the file system says about a folder: enough to notice a change without reading the files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct FolderState(Vec<(PathBuf, u64, Option<SystemTime>, u64)>);
+
+impl ToolSet {
+    /// Grows with every set that differs from the one before.
+    pub const fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// The tools by their ids.
+    pub const fn tools(&self) -> &BTreeMap<String, Arc<LoadedTool>> {
+        &self.tools
+    }
+
+    /// Folders that are not loaded, or not in their current state.
+    pub fn problems(&self) -> &[Problem] {
+        &self.problems
+    }
+
+    /// A tool and one of its functions.
+    pub fn function(&self, tool: &str, function: &str) -> Option<(&Arc<LoadedTool>, &LoadedFunction)> {
+        let tool = self.tools.get(tool)?;
+        Some((tool, tool.functions().get(function)?))
+    }
+
+    /// A tool and the name of one of its functions, by the name that models see.
+    pub fn exposed(&self, exposed: &str) -> Option<(&Arc<LoadedTool>, &str)> {
+        // An id may hold an underscore itself, so the name cannot simply be split at the first one.
+        self.tools.values().filter(|tool| exposed.strip_prefix(tool.id()).is_some_and(|rest| rest.starts_with('_'))).find_map(
+            |tool| {
+                let (name, _) = tool.functions().iter().find(|(_, function)| function.exposed() == exposed)?;
+                Some((tool, name.as_str()))
+            },
+        )
+    }
+
+    /// Reads all folders again. Tools whose files did not change stay as they are; one that cannot be loaded any more stays in its last
+    /// good version. `None` when nothing changed.
+    pub(crate) fn reload(&self, roots: &[PathBuf], snapshots: &Snapshots) -> Option<Self> {
+        let found = discover(roots);
+        let states: BTreeMap<_, _> = found.iter().map(|folder| (folder.clone(), state(folder))).collect();
+        if self.generation > 0 && states == self.states {
+            return None;
+        }
+        let mut next = Self { generation: self.generation + 1, states, ..Self::default() };
+        for folder in found {
+            let earlier = self.tools.values().find(|tool| tool.source() == folder);
+            let is_same = self.states.get(&folder) == next.states.get(&folder);
+            let loaded = match earlier {
+                Some(tool) if is_same && !self.problems.iter().any(|problem| problem.folder == folder) => Ok(Arc::clone(tool)),
+                _ => load(&folder, snapshots).map(Arc::new),
+            };
+            next.add(folder, loaded, earlier);
+        }
+        Some(next)
+    }
+
+    fn add(&mut self, folder: PathBuf, loaded: Result<Arc<LoadedTool>, LoadError>, earlier: Option<&Arc<LoadedTool>>) {
+        let tool = match loaded {
+            Ok(tool) => tool,
+            Err(error) => {
+                let earlier_version_in_use = earlier.is_some_and(|tool| !self.tools.contains_key(tool.id()));
+                if let Some(tool) = earlier.filter(|_| earlier_version_in_use) {
+                    self.tools.insert(tool.id().to_owned(), Arc::clone(tool));
+                }
+                self.problems.push(Problem { folder, error: Arc::new(error), earlier_version_in_use });
+                return;
+            }
+        };
+        match self.tools.get(tool.id()) {
+            Some(other) => {
+                let error = LoadError::DuplicateId { folder: folder.clone(), other: other.source().to_owned() };
+                self.problems.push(Problem { folder, error: Arc::new(error), earlier_version_in_use: false });
+            }
+            None => {
+                self.tools.insert(tool.id().to_owned(), tool);
+            }
+        }
+    }
+}
+
+/// Tool folders in the order of their roots: a root that has a manifest itself, or the folders in it. Hidden folders are not tools.
+fn discover(roots: &[PathBuf]) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for root in roots {
+        if root.join(MANIFEST).is_file() {
+            found.push(root.clone());
+            continue;
+        }
+        let entries = fs::read_dir(root).into_iter().flatten().flatten();
+        let is_hidden = |path: &Path| path.file_name().is_none_or(|name| name.as_encoded_bytes().starts_with(b"."));
+        let mut folders: Vec<_> =
+            entries.map(|entry| entry.path()).filter(|path| path.is_dir() && !is_hidden(path)).take(MAX_TOOLS).collect();
+        folders.sort();
+        found.extend(folders);
+    }
+    found.truncate(MAX_TOOLS);
+    found
+}
+
+/// Names, sizes, times and numbers of all files. A folder that cannot be read has none.
+fn state(folder: &Path) -> FolderState {
+    #[cfg(unix)]
+    use std::os::unix::fs::MetadataExt as _;
+    let (mut files, mut open) = (Vec::new(), vec![folder.to_owned()]);
+    while let Some(folder) = open.pop() {
+        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+            let Ok(data) = entry.metadata() else { continue };
+            if data.is_dir() {
+                if entry.file_name() != ".git" {
+                    open.push(entry.path());
+                }
+                continue;
+            }
+            if files.len() >= MAX_COMPARED {
+                return FolderState(files);
+            }
+            #[cfg(unix)]
+            let number = data.ino() ^ (u64::from(data.mode()) << 48);
+            #[cfg(not(unix))]
+            let number = 0;
+            files.push((entry.path(), data.len(), data.modified().ok(), number));
+        }
+    }
+    files.sort();
+    FolderState(files)
+}
