@@ -15,6 +15,9 @@ use crate::commands::discovery::keys::KeysCommand;
 use crate::commands::discovery::tools::ToolsCommand;
 use crate::commands::hosting::{directory, index};
 use crate::commands::init;
+use crate::commands::local::LocalCommand;
+use crate::commands::local::permit::PermitCommand;
+use crate::commands::local::secret::SecretCommand;
 use crate::commands::onchain::agt::AgtCommand;
 use crate::commands::onchain::contracts::ContractsCommand;
 use crate::commands::onchain::wallet::WalletCommand;
@@ -225,12 +228,14 @@ pub(crate) enum Command {
     Pay(Box<pay::Pay>),
     /// Call an x402 endpoint that asks for nothing but who calls
     Auth(Box<pay::Auth>),
-    /// Let a model find tools, and call and pay for them after your word, over MCP
+    /// Run an MCP server that finds, verifies, calls and pays for tools, and runs local ones, with your approval
     #[command(
-        after_help = "Your MCP client starts this command and speaks to it over stdin and stdout. The model may look for tools and verify them;\n\
+        after_help = "Your MCP client starts this command and speaks to it over stdin and stdout. The model may search for tools and verify them;\n\
         every call is put to you first, with price, recipient and arguments, unless --unattended allows it. A client that cannot ask you\n\
-        gets no call. Limits on spending are in the user's settings, section [spend].\n\n\
+        gets no call. Limits on spending are in the user's settings, section [spend].\n\
+        With --tools, functions of local tools are listed as well; with --local-only, nothing else is.\n\n\
         Examples:\n  \
+        toolcrib mcp --local-only --tools examples/tools\n  \
         toolcrib mcp --directory https://tools.example.com --wallet main\n  \
         toolcrib mcp --directory http://127.0.0.1:8257 --network local --dev-account 1"
     )]
@@ -293,6 +298,18 @@ pub(crate) enum Command {
     /// Sign an agent manifest, or check its signature
     #[command(subcommand)]
     Agt(AgtCommand),
+    /// List, call, install, export and check tools in folders on this machine
+    #[command(subcommand)]
+    Local(LocalCommand),
+    /// Store credentials of local tools, encrypted
+    #[command(subcommand)]
+    Secret(SecretCommand),
+    /// Allow or deny functions of local tools
+    #[command(subcommand)]
+    Permit(PermitCommand),
+    /// Serve the example tool `http-fetch`
+    #[command(hide = true)]
+    ToolHttpFetch,
     /// Show every setting, its value and where it comes from
     Config,
     /// Print a completion script for a shell

@@ -175,3 +175,15 @@ fn is_searched(folder: &OsStr) -> bool {
     let name = folder.to_string_lossy();
     name == WELL_KNOWN || !(name.starts_with('.') || SKIPPED_FOLDERS.contains(&&*name))
 }
+/// A JSON value that an argument gives: text, `@FILE`, or `-` for stdin.
+pub(crate) fn json_argument(text: &str) -> Result<serde_json::Value, Failure> {
+    let bytes = match (text, text.strip_prefix('@')) {
+        ("-", _) => Source::Stdin.read()?,
+        (_, Some(path)) => Source::File(path.into()).read()?,
+        (text, None) => text.as_bytes().to_vec(),
+    };
+    serde_json::from_slice(&bytes).map_err(|error| {
+        Failure::new(codes::cli::USAGE, format!("the input is not JSON: {error}"))
+            .hint("give JSON text, @FILE for a file, or - for stdin")
+    })
+}

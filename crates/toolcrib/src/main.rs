@@ -42,6 +42,10 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().collect();
+    // Before everything else: the launcher of a sandboxed program starts in a millisecond, and has nothing to protect.
+    if arguments.get(1).is_some_and(|argument| argument == commands::local::LAUNCHER) {
+        return toolcrib_process::launcher_main(arguments.into_iter().skip(2));
+    }
     secrets::protect(&arguments);
     match Cli::try_parse_from(&arguments) {
         Ok(cli) => run(cli),
@@ -113,6 +117,10 @@ fn run(cli: Cli) -> Exit {
         Command::Contracts(command) => reach(commands::onchain::contracts::run(&command, &mut printer)),
         Command::Wallet(command) => commands::onchain::wallet::run(&command, &mut printer),
         Command::Agt(command) => reach(commands::onchain::agt::run(&command, &mut printer)),
+        Command::Local(command) => reach_at_once(commands::local::run(&command, &mut printer)),
+        Command::Secret(command) => commands::local::secret::run(&command, &mut printer),
+        Command::Permit(command) => commands::local::permit::run(&command, &mut printer),
+        Command::ToolHttpFetch => reach(commands::local::serve_http_fetch()),
         Command::Config => commands::config::run(&settings, &mut printer),
         Command::Completions(arguments) => commands::shell::completions(&arguments, &mut printer),
         Command::Man(arguments) => commands::shell::man(&arguments, &mut printer),

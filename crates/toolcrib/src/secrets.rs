@@ -12,7 +12,7 @@ use std::sync::OnceLock;
 use crate::env;
 
 /// Variables that are secrets, or URLs that often hold one, by how their names begin.
-const SECRET: [&str; 11] = [
+const SECRET: [&str; 12] = [
     env::TOOLCRIB_PRIVATE_KEY,
     env::TOOLCRIB_PASSWORD,
     env::TOOLCRIB_WEBHOOK,
@@ -23,6 +23,7 @@ const SECRET: [&str; 11] = [
     env::TOOLCRIB_INDEX,
     env::TOOLCRIB_API_KEY,
     env::TOOLCRIB_MCP_TOKEN,
+    env::TOOLCRIB_PASSPHRASE,
     env::RPC_URL,
 ];
 
@@ -40,6 +41,11 @@ pub(crate) fn var(name: &str) -> Option<String> {
     taken.or_else(|| std::env::var(name).ok()).filter(|value| !value.is_empty())
 }
 
+/// The names of the variables that [`protect`] has put away.
+pub(crate) fn taken_names() -> impl Iterator<Item = String> {
+    TAKEN.get().into_iter().flat_map(|taken| taken.keys().cloned())
+}
+
 /// Puts secrets out of reach. Called before there is a second thread. What the system does not let us do is left as it is, with a warning
 /// if secrets stay in the environment: that of a container without `/proc` cannot be read there, either.
 pub(crate) fn protect(arguments: &[OsString]) {
@@ -52,6 +58,7 @@ pub(crate) fn protect(arguments: &[OsString]) {
 /// Whether a variable is a secret: one of ours, the node of one chain, or one that an argument names.
 fn is_secret(name: &str, arguments: &[OsString]) -> bool {
     SECRET.contains(&name)
+        || name.starts_with(env::TOOLCRIB_SECRET)
         || name.strip_prefix(env::RPC_URL).is_some_and(|rest| rest.starts_with('_'))
         || is_named(name, arguments)
 }

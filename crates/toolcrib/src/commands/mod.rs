@@ -10,6 +10,7 @@ pub(crate) mod hash;
 pub(crate) mod hosting;
 pub(crate) mod init;
 pub(crate) mod lint;
+pub(crate) mod local;
 pub(crate) mod migrate;
 pub(crate) mod new;
 pub(crate) mod onchain;

@@ -14,6 +14,8 @@ mod hash;
 mod hostile;
 mod init;
 mod lint;
+#[cfg(target_os = "linux")]
+mod local;
 mod machines;
 mod networks;
 mod new;

@@ -13,7 +13,7 @@ use super::Purse;
 use super::outcome::{conclude, refuse};
 use super::session::{cautious, equipped};
 use crate::commands::trust::Reach;
-use crate::input::Source;
+use crate::input::{Source, json_argument};
 use crate::kinds::parse_address;
 use crate::onchain::{OnChain, Signing};
 use crate::outcome::{Done, Exit, Failure, Stop};
@@ -176,18 +176,7 @@ fn options(arguments: &Call) -> Result<CallOptions, Failure> {
 }
 
 fn input(text: Option<&str>) -> Result<Value, Failure> {
-    let bytes = match text {
-        None => return Ok(json!({})),
-        Some("-") => Source::Stdin.read()?,
-        Some(text) => match text.strip_prefix('@') {
-            Some(path) => Source::File(path.into()).read()?,
-            None => text.as_bytes().to_vec(),
-        },
-    };
-    serde_json::from_slice(&bytes).map_err(|error| {
-        Failure::new(codes::cli::USAGE, format!("the input is not JSON: {error}"))
-            .hint("give JSON text, @FILE for a file, or - for stdin")
-    })
+    text.map_or_else(|| Ok(json!({})), json_argument)
 }
 
 /// An amount in dollars.

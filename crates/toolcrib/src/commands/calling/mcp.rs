@@ -11,7 +11,8 @@ use toolcrib_client::Nobody;
 use toolcrib_core::codes;
 use toolcrib_directory::mcp::InProcess;
 use toolcrib_fetch::{Configured, ConfiguredUrl};
-use toolcrib_host::bridge::{Bridge, BridgeError, Reach as Doorkeeper, RemoteDirectory, Unattended};
+use toolcrib_host::bridge::{Bridge, BridgeError, LocalTools, Reach as Doorkeeper, RemoteDirectory, Unattended};
+use toolcrib_http::Tls;
 use toolcrib_mcp::Bearer;
 use toolcrib_mcp::discovery::Discovery;
 
@@ -21,6 +22,7 @@ use crate::clock::SystemClock;
 use crate::commands::discovery::source::{Source, Where};
 use crate::commands::hosting::followed::Followed;
 use crate::commands::hosting::logging;
+use crate::commands::local::HostArgs;
 use crate::commands::serving::{TlsArgs, stopped};
 use crate::commands::trust::Reach;
 use crate::env;
@@ -46,6 +48,11 @@ pub(crate) struct Mcp {
     pub(crate) purse: Purse,
     #[command(flatten)]
     pub(crate) reach: Reach,
+    #[command(flatten)]
+    pub(crate) local: HostArgs,
+    /// Serve local tools alone: no directory, no wallet, no payments
+    #[arg(long)]
+    pub(crate) local_only: bool,
     /// A file that says which calls need no word of yours: `tools`, `any_tool` and `max_price`, as TOML
     #[arg(long, value_name = "FILE")]
     pub(crate) unattended: Option<PathBuf>,
@@ -70,6 +77,35 @@ pub(crate) async fn run(arguments: &Mcp, settings: &Settings, printer: &mut Prin
     if let Some(listen) = arguments.listen {
         Bridge::check_listen(listen, tls.as_ref()).map_err(failed)?;
     }
+    let local = arguments.local_tools()?;
+    let bridge = match local {
+        Some(tools) if arguments.local_only => Bridge::local_only(tools),
+        local => {
+            let bridge = onchain(arguments, settings, printer).await?;
+            match local {
+                Some(tools) => bridge.with_local(tools),
+                None => bridge,
+            }
+        }
+    };
+    serve(arguments, bridge, tls, printer).await
+}
+
+impl Mcp {
+    /// Local tools, if they are asked for. Their folders are watched from now on.
+    fn local_tools(&self) -> Result<Option<LocalTools>, Failure> {
+        if !self.local_only && self.local.tools.is_empty() {
+            return Ok(None);
+        }
+        let host = self.local.open()?;
+        // It ends with the process.
+        drop(host.watch());
+        Ok(Some(LocalTools::new(host)))
+    }
+}
+
+/// The bridge to onchain tools.
+async fn onchain(arguments: &Mcp, settings: &Settings, printer: &mut Printer) -> Result<Bridge, Stop> {
     let unattended = arguments.unattended.as_deref().map(policy).transpose()?.unwrap_or_default();
     let directory = discovery(&arguments.place, settings).await?;
     let mut builder = arguments.purse.client(&arguments.reach, settings).await?;
@@ -84,7 +120,12 @@ pub(crate) async fn run(arguments: &Mcp, settings: &Settings, printer: &mut Prin
     // Questions go to the model's user. Nobody sits at a terminal for what a model asks.
     builder = builder.approver(Arc::new(Nobody));
     let client = with_wallet(builder, &arguments.signing)?.build();
-    let bridge = Bridge::new(directory, client, unattended, Arc::new(SystemClock));
+    Ok(Bridge::new(directory, client, unattended, Arc::new(SystemClock)))
+}
+
+/// Serves the client on stdin and stdout, or clients over HTTP.
+async fn serve(arguments: &Mcp, bridge: Bridge, tls: Option<Tls>, printer: &mut Printer) -> Result<Done, Stop> {
+    let failed = |error: BridgeError| Failure::new(error.code(), error.to_string());
     let Some(listen) = arguments.listen else {
         bridge.serve_stdio().await.map_err(failed)?;
         return Ok(Done::new(Exit::Yes, json!({})));

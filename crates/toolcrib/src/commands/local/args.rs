@@ -1,0 +1,128 @@
+//! From arguments and environment to a host.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+use toolcrib_core::clock::Clock;
+use toolcrib_fetch::Configured;
+use toolcrib_host::local::audit::{AuditLog, Options};
+use toolcrib_host::local::permissions::{Permissions, Policy};
+use toolcrib_host::local::secrets::{EncryptedFile, FileKey, Secret, SecretStore};
+use toolcrib_host::local::{Host, HostSettings};
+use toolcrib_process::Launcher;
+
+use super::{installed, state};
+use crate::clock::SystemClock;
+use crate::env;
+use crate::outcome::Failure;
+use crate::secrets;
+
+/// The first argument by which this program becomes the launcher of a sandboxed program.
+pub(crate) const LAUNCHER: &str = "sandbox-launch";
+
+/// The longest time of a call: what the largest `timeoutMs` of a manifest allows.
+const LIMIT: Duration = Duration::from_millis(toolcrib_core::local::MAX_TIMEOUT_MS);
+
+/// Which tools, and under which rules.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct HostArgs {
+    /// Folder with tool folders, or a tool folder; repeatable [env: `TOOLCRIB_TOOLS`] [default: installed tools]
+    #[arg(long = "tools", value_name = "DIR")]
+    pub(crate) tools: Vec<PathBuf>,
+    /// Policy file (TOML) with rules that hold without asking, for use without a person
+    #[arg(long, value_name = "FILE")]
+    pub(crate) policy: Option<PathBuf>,
+    /// Node program for JavaScript and TypeScript handlers [default: `node` in PATH]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) node: Option<PathBuf>,
+    /// Run programs of tools without a sandbox
+    #[arg(long)]
+    pub(crate) no_sandbox: bool,
+    /// Write arguments of calls to the audit log, without secrets
+    #[arg(long)]
+    pub(crate) log_arguments: bool,
+}
+
+impl HostArgs {
+    /// The folders with tools.
+    pub(crate) fn roots(&self) -> Result<Vec<PathBuf>, Failure> {
+        if !self.tools.is_empty() {
+            return Ok(self.tools.clone());
+        }
+        match std::env::var_os(env::TOOLCRIB_TOOLS).filter(|value| !value.is_empty()) {
+            Some(value) => Ok(std::env::split_paths(&value).collect()),
+            None => Ok(vec![installed()?]),
+        }
+    }
+
+    /// The host with its tools loaded. Nothing of a tool is run.
+    pub(crate) fn open(&self) -> Result<Arc<Host>, Failure> {
+        let clock: Arc<dyn Clock + Send + Sync> = Arc::new(SystemClock);
+        let state = state()?;
+        let http = Configured::builder(SystemClock).build().map_err(|error| Failure::new(error.code(), error.to_string()))?;
+        let settings = HostSettings {
+            roots: self.roots()?,
+            home: std::env::var_os(env::HOME).map(PathBuf::from),
+            path: std::env::var_os("PATH").unwrap_or_else(|| OsString::from("/usr/local/bin:/usr/bin:/bin")),
+            language: std::env::var_os("LANG"),
+            node: self.node.clone(),
+            launcher: self.launcher(),
+            limit: LIMIT,
+            permissions: self.permissions(&clock)?,
+            secrets: secret_store()?,
+            audit: audit_log(&clock, self.log_arguments)?,
+            clock,
+            http,
+            state,
+        };
+        let host = Host::open(settings).map_err(|error| Failure::new(error.code(), error.to_string()))?;
+        Ok(Arc::new(host))
+    }
+
+    pub(crate) fn permissions(&self, clock: &Arc<dyn Clock + Send + Sync>) -> Result<Permissions, Failure> {
+        let permissions = Permissions::new(state()?, Arc::clone(clock));
+        let Some(path) = &self.policy else { return Ok(permissions) };
+        let policy = Policy::read(path).map_err(|error| Failure::new(error.code(), error.to_string()))?;
+        Ok(permissions.with_policy(policy))
+    }
+
+    /// This program restricts programs of tools, where the system can.
+    fn launcher(&self) -> Option<Launcher> {
+        let is_possible = cfg!(target_os = "linux") && toolcrib_process::probe().is_sandboxed();
+        let program = std::env::current_exe().ok().filter(|_| is_possible && !self.no_sandbox)?;
+        Some(Launcher::new(program, [LAUNCHER]))
+    }
+}
+
+/// Credentials: variables, systemd's folder, and the encrypted file.
+pub(crate) fn secret_store() -> Result<SecretStore, Failure> {
+    let folder = state()?;
+    let key = FileKey::new(&folder);
+    let provider: Box<dyn toolcrib_host::local::secrets::DataKey> = match secrets::var(env::TOOLCRIB_PASSPHRASE) {
+        Some(passphrase) => Box::new(key.with_passphrase(Secret::new(passphrase))),
+        None => Box::new(key),
+    };
+    let mut store = SecretStore::new(EncryptedFile::new(folder, provider)).with_environment(variables());
+    if let Some(folder) = std::env::var_os("CREDENTIALS_DIRECTORY").filter(|folder| !folder.is_empty()) {
+        store = store.with_credentials_directory(folder);
+    }
+    Ok(store)
+}
+
+/// Variables that hold credentials of tools.
+fn variables() -> BTreeMap<String, String> {
+    let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    let names = names.chain(secrets::taken_names()).filter(|name| name.starts_with(env::TOOLCRIB_SECRET));
+    names.filter_map(|name| Some((name.clone(), secrets::var(&name)?))).collect()
+}
+
+/// The audit log.
+pub(crate) fn audit_log(clock: &Arc<dyn Clock + Send + Sync>, record_arguments: bool) -> Result<AuditLog, Failure> {
+    let mut options = Options::default();
+    options.record_arguments = record_arguments;
+    Ok(AuditLog::new(state()?, Arc::clone(clock), options))
+}

@@ -1,0 +1,103 @@
+//! `local call`: calls a function, after asking.
+
+use std::io::IsTerminal as _;
+use std::time::Duration;
+
+use clap::Args;
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+use toolcrib_core::codes;
+use toolcrib_host::local::permissions::Lifetime;
+use toolcrib_host::local::{Approval, CallError, CallRequest, Event, Events};
+
+use super::{HostArgs, refused};
+use crate::commands::onchain::confirm;
+use crate::input::json_argument;
+use crate::outcome::{Done, Exit, Failure, Stop};
+use crate::printer::{Printer, shown};
+
+/// Arguments of `local call`.
+#[derive(Args, Debug)]
+pub(crate) struct Call {
+    /// Id of the tool
+    pub(crate) tool: String,
+    /// Name of the function
+    pub(crate) function: String,
+    /// Arguments as a JSON object, `@FILE`, or `-` for stdin
+    #[arg(long = "args", value_name = "JSON", default_value = "{}")]
+    pub(crate) arguments: String,
+    /// Allow this call without asking
+    #[arg(long)]
+    pub(crate) yes: bool,
+    /// Time limit in milliseconds, if shorter than those of function and tool
+    #[arg(long, value_name = "MS")]
+    pub(crate) timeout: Option<u64>,
+    #[command(flatten)]
+    pub(crate) host: HostArgs,
+}
+
+/// Calls a function.
+pub(crate) async fn run(arguments: &Call, printer: &mut Printer) -> Result<Done, Stop> {
+    let host = arguments.host.open()?;
+    let input = json_argument(&arguments.arguments)?;
+    let (sender, mut events) = mpsc::channel(64);
+    let is_interactive = arguments.yes || std::io::stdin().is_terminal();
+    let request = |approval| CallRequest {
+        tool: &arguments.tool,
+        function: &arguments.function,
+        arguments: input.clone(),
+        caller: "cli",
+        interactive: is_interactive,
+        approval,
+        limit: arguments.timeout.map(Duration::from_millis),
+        events: Events::new(sender.clone()),
+    };
+    let mut called = host.call(request(None)).await;
+    if let Err(CallError::NeedsApproval(prompt)) = called {
+        printer.flush()?;
+        if !arguments.yes && !confirm(&format!("{}\nrun it?", prompt.text())) {
+            host.refused(&prompt, "cli").map_err(|error| failure(&error))?;
+            return refused(&Failure::new(codes::host::DECLINED, "you refused the call"), printer);
+        }
+        let approval = Approval { lifetime: Lifetime::Once, bound: prompt.bound };
+        called = host.call(request(Some(approval))).await;
+    }
+    while let Ok(event) = events.try_recv() {
+        if let Event::Log(line) = event {
+            printer.note(&format!("{}: {}", arguments.tool, shown(&line)))?;
+        }
+    }
+    host.shutdown().await;
+    let result = match called {
+        Ok(result) => result,
+        Err(error) if is_answer(&error) => return refused(&failure(&error), printer),
+        Err(error) => return Err(failure(&error).into()),
+    };
+    printer.detail(&result.sandbox)?;
+    match &result.value {
+        Value::String(text) => printer.result(&format!("{}\n", text.trim_end_matches('\n')))?,
+        value => printer.json_document(value)?,
+    }
+    let data = json!({
+        "result": result.value,
+        "duration_ms": u64::try_from(result.duration.as_millis()).unwrap_or(u64::MAX),
+        "sandbox": result.sandbox,
+        "file": result.result.file,
+    });
+    Ok(Done::new(Exit::Yes, data))
+}
+
+/// Whether an error is an answer, rather than a call of which nothing is known.
+fn is_answer(error: &CallError) -> bool {
+    use codes::host;
+    let said = [host::TOOL_FAILED, host::EXPORT_MISSING, host::OUTPUT_INVALID, host::RESULT_TOO_LARGE];
+    match error {
+        CallError::Run(error) => said.contains(&error.code),
+        CallError::State { .. } => false,
+        _ => true,
+    }
+}
+
+fn failure(error: &CallError) -> Failure {
+    Failure::new(error.code(), error.to_string())
+}

@@ -1,0 +1,181 @@
+//! `local add`, `remove`, `update` and `import`.
+
+use std::io::IsTerminal as _;
+use std::path::PathBuf;
+
+use clap::Args;
+use serde_json::json;
+use toolcrib_core::codes;
+use toolcrib_host::local::ContentHash;
+use toolcrib_host::local::import;
+use toolcrib_host::local::install::{AddOptions, GitOptions, InstallError, Installed, Installer, Source, UpdateOptions};
+
+use super::{installed, refused, state};
+use crate::clock::SystemClock;
+use crate::commands::onchain::confirm;
+use crate::outcome::{Done, Exit, Failure, Stop};
+use crate::printer::{Printer, shown};
+
+/// Arguments of `local add`.
+#[derive(Args, Debug)]
+pub(crate) struct Add {
+    /// Folder, zip file, or git repository (https://… or ssh://…)
+    pub(crate) source: String,
+    /// Branch, tag or commit of the repository
+    #[arg(long, value_name = "NAME")]
+    pub(crate) revision: Option<String>,
+    /// Folder of the tool within the source
+    #[arg(long, value_name = "DIR")]
+    pub(crate) subfolder: Option<String>,
+    /// Only accept this content, `sha256:…`
+    #[arg(long, value_name = "HASH")]
+    pub(crate) digest: Option<String>,
+}
+
+/// Arguments of `local remove`.
+#[derive(Args, Debug)]
+pub(crate) struct Remove {
+    /// Id of the tool
+    pub(crate) tool: String,
+    /// Remove a folder that was changed by hand as well
+    #[arg(long)]
+    pub(crate) discard_changes: bool,
+}
+
+/// Arguments of `local update`.
+#[derive(Args, Debug)]
+pub(crate) struct Update {
+    /// Id of the tool
+    pub(crate) tool: String,
+    /// Apply without asking
+    #[arg(long)]
+    pub(crate) yes: bool,
+    /// Replace a folder that was changed by hand as well
+    #[arg(long)]
+    pub(crate) discard_changes: bool,
+    /// Show what would change, and change nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}
+
+/// Arguments of `local import`.
+#[derive(Args, Debug)]
+pub(crate) struct Import {
+    /// Folder of another host's tools (with `tools/` or `plugins/` in it)
+    pub(crate) folder: PathBuf,
+}
+
+fn installer() -> Result<Installer<SystemClock>, Failure> {
+    Ok(Installer::new(installed()?, state()?.join("lock.json"), SystemClock))
+}
+
+/// Installs a tool.
+pub(crate) fn add(arguments: &Add, printer: &mut Printer) -> Result<Done, Stop> {
+    let source = Source::parse(&arguments.source, arguments.revision.as_deref(), arguments.subfolder.as_deref())
+        .map_err(|error| Failure::new(codes::cli::USAGE, error.to_string()))?;
+    let digest = arguments.digest.as_deref().map(parse_digest).transpose()?;
+    let options = AddOptions { digest, git: git() };
+    let added = installer()?.add(&source, &options).map_err(|error| failed(&error))?;
+    tell(&added, printer)
+}
+
+/// Removes a tool.
+pub(crate) fn remove(arguments: &Remove, printer: &mut Printer) -> Result<Done, Stop> {
+    let entry = installer()?.remove(&arguments.tool, arguments.discard_changes).map_err(|error| failed(&error))?;
+    printer.note(&format!("removed {} {}", arguments.tool, shown(&entry.version)))?;
+    Ok(Done::new(Exit::Yes, json!({ "removed": arguments.tool, "content": entry.content })))
+}
+
+/// Updates a tool.
+pub(crate) fn update(arguments: &Update, printer: &mut Printer) -> Result<Done, Stop> {
+    let installer = installer()?;
+    let options = UpdateOptions { discard_changes: arguments.discard_changes, git: git(), ..UpdateOptions::default() };
+    let update = installer.update(&arguments.tool, &options).map_err(|error| failed(&error))?;
+    let diff = update.diff();
+    if diff.is_empty() {
+        printer.note("nothing changed")?;
+        return Ok(Done::new(Exit::Yes, json!({ "changed": false })));
+    }
+    printer.result(&format!("{} {} is now {}\n", arguments.tool, shown(&diff.old_version), shown(&diff.new_version)))?;
+    for file in &diff.files {
+        printer.result(&format!("  {:?} {}\n", file.change, shown(&file.path)))?;
+    }
+    for function in &diff.functions {
+        printer.result(&format!(
+            "  function {:?} {} {}\n",
+            function.change,
+            shown(&function.name),
+            shown(&function.members.join(", "))
+        ))?;
+    }
+    for name in &diff.permissions_asked_again {
+        printer.result(&format!("  you will be asked again about {}\n", shown(name)))?;
+    }
+    let data = json!({ "changed": true, "diff": diff });
+    if arguments.dry_run {
+        return Ok(Done::new(Exit::Yes, data));
+    }
+    printer.flush()?;
+    if !arguments.yes {
+        if !std::io::stdin().is_terminal() {
+            let failure = Failure::new(codes::host::DECLINED, "there is no terminal to ask at");
+            return refused(&failure.hint("give --yes"), printer);
+        }
+        if !confirm("update it?") {
+            return refused(&Failure::new(codes::host::DECLINED, "you refused the update"), printer);
+        }
+    }
+    let installed = update.apply().map_err(|error| failed(&error))?;
+    tell(&installed, printer)?;
+    Ok(Done::new(Exit::Yes, data))
+}
+
+/// Imports the tools of another host.
+pub(crate) fn import(arguments: &Import, printer: &mut Printer) -> Result<Done, Stop> {
+    let folders = import::folders(&arguments.folder).map_err(|error| Failure::new(error.code(), error.to_string()))?;
+    let installer = installer()?;
+    let (mut added, mut refused) = (Vec::new(), Vec::new());
+    for folder in folders {
+        let text = folder.to_string_lossy().into_owned();
+        let result = Source::parse(&text, None, None)
+            .map_err(|error| Failure::new(codes::cli::USAGE, error.to_string()))
+            .and_then(|source| installer.add(&source, &AddOptions::default()).map_err(|error| failed(&error)));
+        match result {
+            Ok(installed) => {
+                printer.result(&format!("imported {} {}\n", installed.id, installed.entry.content))?;
+                added.push(installed.id);
+            }
+            Err(failure) => {
+                printer.failure_as_text(&failure)?;
+                refused.push(json!({ "folder": folder, "code": failure.code.id(), "message": failure.message }));
+            }
+        }
+    }
+    let exit = if refused.is_empty() { Exit::Yes } else { Exit::No };
+    Ok(Done::new(exit, json!({ "imported": added, "refused": refused })))
+}
+
+fn tell(installed: &Installed, printer: &mut Printer) -> Result<Done, Stop> {
+    for finding in &installed.findings {
+        printer.note(&format!("{} {}: {}", finding.code, shown(&finding.pointer), shown(&finding.message)))?;
+    }
+    printer.result(&format!(
+        "{} {} in {}\n",
+        installed.id,
+        installed.entry.content,
+        shown(&installed.folder.to_string_lossy())
+    ))?;
+    Ok(Done::new(Exit::Yes, json!({ "id": installed.id, "folder": installed.folder, "entry": installed.entry })))
+}
+
+fn git() -> GitOptions {
+    GitOptions::default()
+}
+
+fn parse_digest(text: &str) -> Result<ContentHash, Failure> {
+    text.parse().map_err(|error: toolcrib_host::local::ContentHashError| Failure::new(codes::cli::USAGE, error.to_string()))
+}
+
+fn failed(error: &InstallError) -> Failure {
+    Failure::new(error.code(), error.to_string())
+}

@@ -1,0 +1,60 @@
+//! `local logs`: the audit log.
+
+use std::sync::Arc;
+
+use clap::Args;
+use serde_json::json;
+use toolcrib_core::clock::Clock;
+use toolcrib_host::local::audit::{AuditError, Filter, verify};
+
+use super::args::audit_log;
+use crate::clock::SystemClock;
+use crate::outcome::{Done, Exit, Failure, Stop};
+use crate::printer::{Printer, shown};
+
+/// Lines that are shown unless told otherwise.
+const DEFAULT_LINES: usize = 50;
+
+/// Arguments of `local logs`.
+#[derive(Args, Debug)]
+pub(crate) struct Logs {
+    /// Only lines about this tool
+    pub(crate) tool: Option<String>,
+    /// Most lines, newest last
+    #[arg(short = 'n', long, value_name = "N", default_value_t = DEFAULT_LINES)]
+    pub(crate) lines: usize,
+    /// Check the hash chain of the log instead
+    #[arg(long)]
+    pub(crate) verify: bool,
+}
+
+/// Shows or checks the log.
+pub(crate) fn run(arguments: &Logs, printer: &mut Printer) -> Result<Done, Stop> {
+    let clock: Arc<dyn Clock + Send + Sync> = Arc::new(SystemClock);
+    let log = audit_log(&clock, false)?;
+    let failed = |error: &AuditError| Failure::new(error.code(), error.to_string());
+    if !log.path().exists() {
+        printer.note("the audit log is empty")?;
+        return Ok(Done::new(Exit::Yes, json!({ "lines": [] })));
+    }
+    if arguments.verify {
+        let summary = verify(&log.path(), None).map_err(|error| failed(&error))?;
+        printer.result(&format!("the hash chain holds: {summary:?}\n"))?;
+        let head = log.head().map_err(|error| failed(&error))?;
+        printer.note("note the head elsewhere to see later that no line was removed at the end")?;
+        return Ok(Done::new(Exit::Yes, json!({ "summary": format!("{summary:?}"), "head": format!("{head:?}") })));
+    }
+    let mut filter = Filter::default();
+    filter.tool.clone_from(&arguments.tool);
+    let found = log.read(&filter, arguments.lines).map_err(|error| failed(&error))?;
+    let mut rows = Vec::new();
+    for line in &found.entries {
+        let value = serde_json::to_value(line).unwrap_or_default();
+        let text = |key: &str| value.get(key).and_then(|value| value.as_str()).unwrap_or_default().to_owned();
+        let what = [text("tool"), text("function"), text("decision"), text("exit"), text("reason"), text("detail")];
+        let what: Vec<_> = what.iter().filter(|text| !text.is_empty()).map(|text| shown(text)).collect();
+        printer.result(&format!("{}  {:<18}  {}\n", text("time"), text("event"), what.join("  ")))?;
+        rows.push(value);
+    }
+    Ok(Done::new(Exit::Yes, json!({ "lines": rows })))
+}

@@ -1,0 +1,106 @@
+//! `local`, `secret` and `permit`: tools in folders on this machine, their credentials, and what they may do.
+
+mod args;
+mod call;
+mod export;
+mod fetch;
+mod install;
+mod list;
+mod logs;
+pub(crate) mod permit;
+pub(crate) mod secret;
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use serde_json::json;
+
+pub(crate) use args::{HostArgs, LAUNCHER};
+pub(crate) use fetch::run as serve_http_fetch;
+
+use crate::outcome::{Done, Exit, Failure, Stop};
+use crate::printer::Printer;
+
+/// What to do with local tools.
+#[derive(Debug, Subcommand)]
+pub(crate) enum LocalCommand {
+    /// List tools and functions with their sandbox, and folders that cannot be loaded
+    List(ListArgs),
+    /// Show a tool: functions, parameters, credentials, permissions, sandbox, content hash
+    Show(ShowArgs),
+    /// Call a function
+    #[command(
+        after_help = "You are asked before the call unless a rule allows it (`toolcrib permit`). Without a terminal only rules count.\n\n\
+        Example:\n  \
+        toolcrib local call shell execute --args '{\"command\": \"ls\"}'"
+    )]
+    Call(call::Call),
+    /// Watch tool folders and report every change and problem until Ctrl-C
+    Dev(ListArgs),
+    /// Check folders, programs, sandbox, credentials, permissions, lock file and audit log
+    Doctor(ListArgs),
+    /// Show the audit log
+    Logs(logs::Logs),
+    /// Install a tool from a folder, a git repository or a zip file
+    Add(install::Add),
+    /// Remove an installed tool
+    Remove(install::Remove),
+    /// Update an installed tool, after showing what changes
+    Update(install::Update),
+    /// Write tools in the format of a model API, a client or a registry
+    Export(export::Export),
+    /// Import tools of another host: a folder of its tools, or an MCP client's configuration file
+    Import(install::Import),
+}
+
+/// Arguments of commands about all tools.
+#[derive(Args, Debug)]
+pub(crate) struct ListArgs {
+    #[command(flatten)]
+    pub(crate) host: HostArgs,
+}
+
+/// Arguments of `local show`.
+#[derive(Args, Debug)]
+pub(crate) struct ShowArgs {
+    /// Id of the tool
+    pub(crate) tool: String,
+    #[command(flatten)]
+    pub(crate) host: HostArgs,
+}
+
+/// Runs a command.
+pub(crate) async fn run(command: &LocalCommand, printer: &mut Printer) -> Result<Done, Stop> {
+    match command {
+        LocalCommand::List(arguments) => list::list(arguments, printer),
+        LocalCommand::Show(arguments) => list::show(arguments, printer),
+        LocalCommand::Call(arguments) => call::run(arguments, printer).await,
+        LocalCommand::Dev(arguments) => list::dev(arguments, printer).await,
+        LocalCommand::Doctor(arguments) => list::doctor(arguments, printer),
+        LocalCommand::Logs(arguments) => logs::run(arguments, printer),
+        LocalCommand::Add(arguments) => install::add(arguments, printer),
+        LocalCommand::Remove(arguments) => install::remove(arguments, printer),
+        LocalCommand::Update(arguments) => install::update(arguments, printer),
+        LocalCommand::Export(arguments) => export::run(arguments, printer),
+        LocalCommand::Import(arguments) => install::import(arguments, printer),
+    }
+}
+
+/// Ends a command with no for an answer: a refusal is not an error in the envelope.
+fn refused(failure: &Failure, printer: &mut Printer) -> Result<Done, Stop> {
+    if !printer.json() {
+        printer.failure(failure)?;
+    }
+    let data = json!({ "code": failure.code.id(), "message": failure.message, "hint": failure.what_next() });
+    Ok(Done::new(Exit::No, data))
+}
+
+/// Where installed tools are, unless told otherwise.
+fn installed() -> Result<PathBuf, Failure> {
+    Ok(crate::onchain::state_dir()?.join("tools"))
+}
+
+/// Where the state of local tools is.
+fn state() -> Result<PathBuf, Failure> {
+    Ok(crate::onchain::state_dir()?.join("local"))
+}

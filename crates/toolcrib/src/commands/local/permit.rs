@@ -1,0 +1,165 @@
+//! `permit`: which functions run without asking, and which never.
+
+use clap::{Args, Subcommand, ValueEnum};
+use serde_json::{Value, json};
+use toolcrib_core::codes;
+use toolcrib_host::local::audit::{Event, Record};
+use toolcrib_host::local::permissions::{ArgumentPattern, Definition, Grant, Lifetime, Matcher, PermissionError};
+
+use super::HostArgs;
+use super::list::unknown;
+use crate::outcome::{Done, Exit, Failure, Stop};
+use crate::printer::Printer;
+
+/// What to do with permissions.
+#[derive(Debug, Subcommand)]
+pub(crate) enum PermitCommand {
+    /// Add a rule for a tool or a function
+    #[command(
+        after_help = "A rule that allows holds for the content that the tool has now: a changed tool asks again. A rule that denies wins.\n\n\
+        Examples:\n  \
+        toolcrib permit set datetime allow\n  \
+        toolcrib permit set shell deny --function execute --arg '/command=*rm *'\n  \
+        toolcrib permit set files allow --function read --arg '/path=notes/*'"
+    )]
+    Set(SetRule),
+    /// List rules
+    List(ListRules),
+    /// Remove a rule by its id
+    Revoke(Revoke),
+}
+
+/// Arguments of `permit set`.
+#[derive(Args, Debug)]
+pub(crate) struct SetRule {
+    /// Id of the tool
+    pub(crate) tool: String,
+    /// What happens with calls
+    pub(crate) decision: DecisionName,
+    /// Only this function
+    #[arg(long, value_name = "NAME")]
+    pub(crate) function: Option<String>,
+    /// Only calls whose argument at a JSON pointer matches a pattern with `*`; repeatable, all must match
+    #[arg(long = "arg", value_name = "POINTER=PATTERN")]
+    pub(crate) patterns: Vec<String>,
+    #[command(flatten)]
+    pub(crate) host: HostArgs,
+}
+
+/// What happens with calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DecisionName {
+    /// They run
+    Allow,
+    /// You are asked
+    Ask,
+    /// They are refused
+    Deny,
+}
+
+/// Arguments of `permit list`.
+#[derive(Args, Debug)]
+pub(crate) struct ListRules {
+    #[command(flatten)]
+    pub(crate) host: HostArgs,
+}
+
+/// Arguments of `permit revoke`.
+#[derive(Args, Debug)]
+pub(crate) struct Revoke {
+    /// Id of the rule, as `permit list` shows it
+    pub(crate) rule: u64,
+    #[command(flatten)]
+    pub(crate) host: HostArgs,
+}
+
+/// Runs a command.
+pub(crate) fn run(command: &PermitCommand, printer: &mut Printer) -> Result<Done, Stop> {
+    match command {
+        PermitCommand::Set(arguments) => set(arguments, printer),
+        PermitCommand::List(arguments) => list(arguments, printer),
+        PermitCommand::Revoke(arguments) => revoke(arguments, printer),
+    }
+}
+
+fn set(arguments: &SetRule, printer: &mut Printer) -> Result<Done, Stop> {
+    let host = arguments.host.open()?;
+    let tools = host.tools();
+    let Some(tool) = tools.tools().get(&arguments.tool) else { return Err(unknown(&arguments.tool).into()) };
+    if let Some(function) = arguments.function.as_ref().filter(|function| !tool.functions().contains_key(*function)) {
+        let message = format!("{:?} has no function {function:?}", arguments.tool);
+        return Err(Failure::new(codes::host::TOOL_UNKNOWN, message).into());
+    }
+    let mut grant = match arguments.decision {
+        DecisionName::Allow => Grant::allow(tool.id(), tool.content()),
+        DecisionName::Ask => Grant::ask(tool.id()),
+        DecisionName::Deny => Grant::deny(tool.id()),
+    };
+    if let Some(function) = &arguments.function {
+        grant = grant.function(function);
+    }
+    for pattern in &arguments.patterns {
+        grant = grant.argument(parse_pattern(pattern)?);
+    }
+    for function in tool
+        .manifest()
+        .functions()
+        .iter()
+        .filter(|function| arguments.function.as_deref().is_none_or(|name| name == function.name()))
+    {
+        let parameters = tool.functions().get(function.name()).map_or(&Value::Null, |function| function.parameters());
+        grant = grant.definition(function.name(), Definition::new(tool.manifest().version(), function.description(), parameters));
+    }
+    let rule = host.permissions().grant(grant.lifetime(Lifetime::Always)).map_err(|error| failed(&error))?;
+    let word = format!("{:?}", arguments.decision).to_lowercase();
+    let record = Record::new(Event::PermissionChanged).tool(tool.id()).content(tool.content());
+    let record = record.decision(&word, "the user set a rule").detail(&format!("rule {rule}"));
+    host.audit().append([record]).map_err(|error| Failure::new(error.code(), error.to_string()))?;
+    printer.note(&format!("rule {rule}: {word} {}", arguments.tool))?;
+    Ok(Done::new(Exit::Yes, json!({ "rule": rule.to_string(), "decision": word, "content": tool.content() })))
+}
+
+fn list(arguments: &ListRules, printer: &mut Printer) -> Result<Done, Stop> {
+    let host = arguments.host.open()?;
+    let rules = host.permissions().list().map_err(|error| failed(&error))?;
+    let mut rows = Vec::new();
+    for rule in rules {
+        let what = [rule.tool.as_deref().unwrap_or("every tool"), rule.function.as_deref().unwrap_or("every function")].join(" ");
+        let patterns =
+            if rule.arguments.is_empty() { String::new() } else { format!("  with {} argument patterns", rule.arguments.len()) };
+        let content = rule.content.map_or_else(String::new, |content| format!("  {content}"));
+        printer.result(&format!("{:>10}  {:<5}  {what}{patterns}{content}\n", rule.id.to_string(), rule.decision.to_string()))?;
+        rows.push(json!({
+            "id": rule.id.to_string(),
+            "decision": rule.decision.to_string(),
+            "tool": rule.tool,
+            "function": rule.function,
+            "content": rule.content,
+            "arguments": rule.arguments.len(),
+            "expires": rule.expires,
+        }));
+    }
+    Ok(Done::new(Exit::Yes, json!({ "rules": rows })))
+}
+
+fn revoke(arguments: &Revoke, printer: &mut Printer) -> Result<Done, Stop> {
+    let host = arguments.host.open()?;
+    let id = toolcrib_host::local::permissions::RuleId::Stored(arguments.rule);
+    let rule = host.permissions().revoke(id).map_err(|error| failed(&error))?;
+    let record = Record::new(Event::PermissionChanged).tool(rule.tool.as_deref().unwrap_or_default());
+    host.audit()
+        .append([record.detail(&format!("rule {id} revoked"))])
+        .map_err(|error| Failure::new(error.code(), error.to_string()))?;
+    printer.note(&format!("rule {id} is removed"))?;
+    Ok(Done::new(Exit::Yes, json!({ "revoked": id.to_string() })))
+}
+
+fn parse_pattern(text: &str) -> Result<ArgumentPattern, Failure> {
+    let usage = |message: String| Failure::new(codes::cli::USAGE, message).hint("write --arg '/path=notes/*'");
+    let (pointer, pattern) = text.split_once('=').ok_or_else(|| usage(format!("`{text}` is not POINTER=PATTERN")))?;
+    ArgumentPattern::new(pointer, Matcher::Glob(pattern.to_owned())).map_err(|error| usage(error.to_string()))
+}
+
+fn failed(error: &PermissionError) -> Failure {
+    Failure::new(error.code(), error.to_string())
+}
