@@ -131,15 +131,12 @@ fn every_kind_of_tampering_inside_is_found() {
         let mut changed = original.clone();
         changed.remove(removed);
         write_lines(&path, &changed);
-        let (line, why) = if removed == 0 {
+        if removed == 0 {
             // What is left looks like a log whose older files were removed: it says so.
-            let summary = verify(&path, None).unwrap();
-            assert_eq!(summary.starts_after.seq, 1);
-            continue;
+            assert_eq!(verify(&path, None).unwrap().starts_after.seq, 1);
         } else {
-            broken(&path)
-        };
-        assert_eq!((line, why), (removed as u64 + 1, BreakCause::Previous));
+            assert_eq!(broken(&path), (removed as u64 + 1, BreakCause::Previous));
+        }
     }
 
     let mut changed = original.clone();

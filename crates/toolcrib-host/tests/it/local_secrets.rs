@@ -8,9 +8,7 @@ use std::time::Duration;
 use base64ct::{Base64, Base64Url, Encoding as _};
 use proptest::prelude::*;
 use toolcrib_core::clock::UnixTime;
-use toolcrib_host::local::secrets::{
-    Cost, EncryptedFile, FileKey, Lookup, REDACTED, Redactor, Secret, SecretError, SecretStore, Source,
-};
+use toolcrib_host::local::secrets::{Cost, EncryptedFile, FileKey, Lookup, REDACTED, Redactor, Secret, SecretStore, Source};
 use toolcrib_testkit::assert_faster_than;
 
 use crate::local_support::{assert_success, child, child_with_small_files, content, private_folder};
@@ -304,10 +302,4 @@ fn redaction_takes_linear_time() {
     let text = "a".repeat(2_000_000);
     let out = assert_faster_than(Duration::from_secs(5), "redaction of 2 MB", || redactor.text(&text).into_owned());
     assert_eq!(out, text);
-}
-
-#[test]
-fn errors_of_the_store_have_codes() {
-    let error = SecretError::PassphraseWrong;
-    assert_eq!(error.code().id(), "secret.passphrase_wrong");
 }

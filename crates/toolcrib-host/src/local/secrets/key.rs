@@ -10,7 +10,7 @@ use zeroize::Zeroizing;
 
 use super::SecretError;
 
-/// Bytes of a data key: XChaCha20 takes 256 bits.
+/// Bytes of a data key: `XChaCha20` takes 256 bits.
 const KEY_BYTES: usize = 32;
 
 /// Bytes of a nonce. 192 bits may be random for any number of values: two equal ones need about 2^96 of them.

@@ -116,10 +116,7 @@ impl Redactor {
     }
 
     fn string(&self, text: &mut String) {
-        let replaced = match self.text(text) {
-            Cow::Borrowed(_) => return,
-            Cow::Owned(replaced) => replaced,
-        };
+        let Cow::Owned(replaced) = self.text(text) else { return };
         std::mem::replace(text, replaced).zeroize();
     }
 
