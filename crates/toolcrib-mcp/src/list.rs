@@ -34,7 +34,7 @@ impl List {
     pub(crate) fn new(toolbox: Arc<dyn Toolbox>) -> Result<Self, SetupError> {
         let changes = toolbox.changes();
         let listed = match &changes {
-            None => read(&*toolbox, 0, |error| Err(error))?,
+            None => read(&*toolbox, 0, Err)?,
             Some(changes) => read_lenient(&*toolbox, *changes.borrow()),
         };
         Ok(Self { toolbox, changes, current: RwLock::new(Arc::new(listed)) })

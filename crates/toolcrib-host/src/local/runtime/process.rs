@@ -136,13 +136,9 @@ impl Runtime for ProcessRuntime {
         };
         let mut busy = self.worker().await?;
         let Some(worker) = busy.0.as_mut() else { return Err(RunError::new(codes::host::START_FAILED, "there is no process")) };
-        let answer = timeout_at(deadline, worker.exchange(&call, events)).await;
-        let result = match answer {
-            Ok(answer) => answer,
-            Err(_) => {
-                worker.cancel().await;
-                return Err(timeout());
-            }
+        let Ok(result) = timeout_at(deadline, worker.exchange(&call, events)).await else {
+            worker.cancel().await;
+            return Err(timeout());
         };
         match &result {
             // The program answered, whatever the answer is.

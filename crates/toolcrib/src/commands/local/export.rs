@@ -31,7 +31,7 @@ pub(crate) struct Export {
     /// Leave out functions that the format cannot say, instead of failing
     #[arg(long)]
     pub(crate) skip_unsupported: bool,
-    /// erc8257: origin that will serve the tools, such as https://tools.example.com
+    /// erc8257: origin that will serve the tools, such as `https://tools.example.com`
     #[arg(long, value_name = "URL")]
     pub(crate) origin: Option<String>,
     /// erc8257: address of the creator

@@ -141,7 +141,7 @@ pub(super) fn unknown(tool: &str) -> Failure {
 }
 
 fn runtime_state(host: &Host, tool: &LoadedTool) -> String {
-    host.check_runtime(tool).map_or_else(|error| error.to_string(), |program| program)
+    host.check_runtime(tool).unwrap_or_else(|error| error.to_string())
 }
 
 /// Required credentials that are not set for the content of a tool.
