@@ -68,7 +68,6 @@ impl fmt::Debug for ProgramSpec {
 
 /// Whether a program is restricted.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(clippy::large_enum_variant, reason = "there is one of them for each program, and most are `On`")]
 pub enum SandboxMode {
     /// The program has all rights of this process's user.
     Off,

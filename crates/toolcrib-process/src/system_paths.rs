@@ -80,6 +80,7 @@ pub const SYSTEM_PATHS: &[SystemPath] = &[
     path("/dev/urandom", Use::Read, "random bytes"),
     path("/proc/cpuinfo", Use::Read, "the processors; runtimes choose their threads and code by it"),
     path("/proc/meminfo", Use::Read, "the memory; runtimes choose the sizes of their heaps by it"),
+    path("/proc/stat", Use::Read, "use of the processors; Node counts them by it"),
     path("/proc/filesystems", Use::Read, "read by the C library and by SELinux libraries when programs start"),
     path("/proc/sys/vm/overcommit_memory", Use::Read, "read by allocators"),
     path("/sys/devices/system/cpu", Use::Read, "the number of processors"),

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::io::Write as _;
 use std::os::unix::process::CommandExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use rustix::process::set_parent_process_death_signal;
@@ -52,7 +52,7 @@ fn parse(mut arguments: impl Iterator<Item = OsString>) -> Result<(Order, PathBu
 }
 
 /// Restricts this process and becomes the program. Returns only if that fails.
-fn restrict_and_execute(order: &Order, program: &PathBuf, arguments: &[OsString]) -> Failure {
+fn restrict_and_execute(order: &Order, program: &Path, arguments: &[OsString]) -> Failure {
     // The parent is the first process of the namespace, with which everything in it ends; this is a second way to the same.
     if let Err(error) = set_parent_process_death_signal(Some(rustix::process::Signal::KILL)) {
         return Failure::Refused(format!("parent-death signal: {error}"));

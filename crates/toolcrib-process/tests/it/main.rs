@@ -127,7 +127,9 @@ fn attack_if(statements: &str, policy: Policy, otherwise: Option<&'static str>) 
     async move {
         let open = run(&unsandboxed(python(&statements))).await;
         match otherwise {
-            Some(reason) if open.stdout.starts_with("denied") => toolcrib_testkit::skip("attack", reason),
+            Some(reason) if open.stdout.starts_with("denied") => {
+                toolcrib_testkit::skip("attack", &format!("{reason}: {}", open.stdout.trim_end()))
+            }
             _ => assert_eq!(open.succeeded(), "reached", "{place}: without a sandbox: {open:?}"),
         }
         let closed = run(&sandboxed(python(&statements), policy)).await;
