@@ -17,7 +17,7 @@ pub struct Policy {
     pub write: Vec<PathBuf>,
     /// Files and folders that may be read and executed: helpers of the program, an interpreter outside the system paths.
     ///
-    /// This is no protection against code: an interpreter that may be executed runs any script that it may read.
+    /// It does not protect against code: an interpreter that may be executed runs any script that it may read.
     pub execute: Vec<PathBuf>,
     /// Network access.
     pub network: Network,

@@ -191,7 +191,7 @@ async fn complain(mut stderr: ChildStderr, slug: String) {
 
 fn say(slug: &str, line: &[u8]) {
     let text = String::from_utf8_lossy(line);
-    // Nobody may be listening.
+    // Standard error may be closed.
     let _ = writeln!(std::io::stderr().lock(), "{slug}: {}", shown(text.trim_end_matches('\r')));
 }
 
