@@ -31,12 +31,12 @@ impl<'a> Hex<'a> {
 
 /// Decodes hex digits of either case. `None` for an odd number of them or any other character.
 pub fn decode(digits: &str) -> Option<Vec<u8>> {
-    let nibble = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8);
-    let pairs = digits.as_bytes().chunks_exact(2);
-    if !pairs.remainder().is_empty() {
+    // The decoder would skip a prefix, which is no digit here.
+    if !digits.len().is_multiple_of(2) || digits.starts_with("0x") {
         return None;
     }
-    pairs.map(|pair| Some(nibble(pair[0])? << 4 | nibble(pair[1])?)).collect()
+    let mut bytes = vec![0; digits.len() / 2];
+    alloy_primitives::hex::decode_to_slice(digits, &mut bytes).ok().map(|()| bytes)
 }
 
 #[cfg(test)]
@@ -63,5 +63,8 @@ mod tests {
         assert_eq!(decode("0"), None);
         assert_eq!(decode("0g"), None);
         assert_eq!(decode("é"), None);
+        assert_eq!(decode("0x00"), None);
+        assert_eq!(decode("0X00"), None);
+        assert_eq!(decode(&"aB".repeat(65)), Some(vec![0xab; 65]));
     }
 }

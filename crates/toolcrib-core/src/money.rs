@@ -15,6 +15,9 @@ use crate::json::Value;
 /// Most digits of an amount: those of 2^256 - 1 (ERC-8257 §3).
 pub const MAX_DIGITS: usize = 78;
 
+/// Digits that always fit in 64 bits.
+const MAX_WORD_DIGITS: usize = 19;
+
 /// Longest text that [`Amount::parse_units`] looks at: all digits, a point, and as many decimals as a token can have.
 pub const MAX_UNITS_CHARS: usize = MAX_DIGITS + 1 + u8::MAX as usize;
 
@@ -71,6 +74,11 @@ impl Amount {
             _ if text.len() > MAX_DIGITS => return Err(Fault::TooLong),
             [b'0', _, ..] => return Err(Fault::LeadingZero),
             _ => {}
+        }
+        // Most amounts fit in 64 bits, and arithmetic with more costs many times as much.
+        if text.len() <= MAX_WORD_DIGITS {
+            let digits = text.bytes().fold(0_u64, |number, digit| number * 10 + u64::from(digit - b'0'));
+            return Ok(Self(U256::from(digits)));
         }
         U256::from_str_radix(text, 10).map(Self).map_err(|_| Fault::TooLarge)
     }
@@ -131,7 +139,10 @@ impl Amount {
 
 impl fmt::Display for Amount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(&self.0, f)
+        match u64::try_from(self.0) {
+            Ok(small) => fmt::Display::fmt(&small, f),
+            Err(_) => fmt::Display::fmt(&self.0, f),
+        }
     }
 }
 
@@ -212,7 +223,7 @@ mod tests {
     // req: PRICE-002
     #[test]
     fn grammar() {
-        for good in ["0", "1", "20000", MAX] {
+        for good in ["0", "1", "20000", "9999999999999999999", "18446744073709551615", "18446744073709551616", MAX] {
             assert_eq!(Amount::parse(good).map(|amount| amount.to_string()), Ok(good.to_owned()));
         }
         assert_eq!(MAX.len(), MAX_DIGITS);

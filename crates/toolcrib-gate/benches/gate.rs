@@ -537,7 +537,7 @@ impl Connection {
 /// The length of the body that a head announces; nought if it says nothing.
 fn length(head: &[u8]) -> usize {
     const NAME: &[u8] = b"\r\ncontent-length:";
-    let at = head.windows(NAME.len()).position(|window| window.eq_ignore_ascii_case(NAME));
+    let at = head.windows(NAME.len()).position(|window| window[0] == NAME[0] && window.eq_ignore_ascii_case(NAME));
     let digits = at.and_then(|at| head[at + NAME.len()..].split(|byte| *byte == b'\r').next());
     digits.and_then(|digits| std::str::from_utf8(digits).ok()?.trim().parse().ok()).unwrap_or(0)
 }

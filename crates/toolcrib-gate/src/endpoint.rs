@@ -128,7 +128,8 @@ async fn call(shared: Arc<Shared>, tool: &Arc<Served>, request: Request, seen: &
                 None => admitted.serve(proven, input, context).await,
             }
         };
-        tokio::spawn(serving.instrument(span))
+        // Boxed, since a task moves its future several times, and this one is large.
+        tokio::spawn(Box::pin(serving.instrument(span)))
     };
     running.await.unwrap_or_else(|error| {
         shared.tell(tool, codes::gate::PANICKED, &error.to_string());

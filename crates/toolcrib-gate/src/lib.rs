@@ -9,6 +9,7 @@ mod endpoint;
 mod error;
 mod gate;
 mod metrics;
+mod note;
 mod query;
 mod rate;
 mod reconcile;

@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use toolcrib_core::clock::UnixTime;
 use toolcrib_core::codes;
-use toolcrib_core::x402::{SettleResponse, read_facilitator_request};
+use toolcrib_core::x402::SettleResponse;
 use toolcrib_store::replay::{Entry, Receipt, ReplayStore};
 
+use crate::note;
 use crate::settle::{Due, Found, Record, Settle};
 use crate::tools::{Served, Shared};
 
@@ -60,16 +61,16 @@ pub(crate) async fn once(shared: &Shared, tools: &[Arc<Served>]) -> Reconciled {
         let charged = || tools.iter().filter(|tool| tool.gate.charge.is_some());
         let tool = charged().find(|tool| *tool.route == *entry.route).or_else(|| charged().next());
         let Some((tool, charge)) = tool.and_then(|tool| Some((tool, tool.gate.charge.as_ref()?))) else { continue };
-        let read = read_facilitator_request(&entry.note);
+        let read = note::read(&entry.note);
         let seen = match &read {
-            Ok((payment, offer)) => {
+            Some((payment, offer)) => {
                 let due = Due { payment, offer, resource: None, extensions: &[], request: None };
                 charge.settle.look_up(due, &record(&entry)).await
             }
-            Err(_) => Found::Unclear { detail: "what was written down about a settlement cannot be read".to_owned() },
+            None => Found::Unclear { detail: "what was written down about a settlement cannot be read".to_owned() },
         };
         let outcome = match (seen, &read) {
-            (Found::Settled { transaction }, Ok((payment, offer))) => {
+            (Found::Settled { transaction }, Some((payment, offer))) => {
                 let response = SettleResponse::settled(payment, transaction).to_json(payment.version).into_bytes();
                 found.settled += 1;
                 tool.metrics.settled(offer);

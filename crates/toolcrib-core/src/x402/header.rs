@@ -113,27 +113,32 @@ pub fn decode(text: &str) -> Result<Vec<u8>, Fault> {
         return Err(Fault::TooLong);
     }
     let digits = text.strip_suffix("==").or_else(|| text.strip_suffix('=')).unwrap_or(text).as_bytes();
+    let (groups, last) = digits.as_chunks::<4>();
+    // Two characters hold one byte, three hold two.
+    let mut out = vec![0; groups.len() * 3 + last.len().saturating_sub(1)];
+    let (whole, rest) = out.as_chunks_mut::<3>();
     // A value above 63 has one of the two upper bits, which are still there when all values are put together.
-    if digits.iter().fold(0, |all, &byte| all | VALUES[usize::from(byte)]) > 63 {
+    let mut all = last.iter().fold(0, |all, &byte| all | VALUES[usize::from(byte)]);
+    for (group, bytes) in groups.iter().zip(whole) {
+        let values = group.map(|byte| VALUES[usize::from(byte)]);
+        all |= values.into_iter().fold(0, |all, value| all | value);
+        let [_, decoded @ ..] = joined(&values).to_be_bytes();
+        *bytes = decoded;
+    }
+    if all > 63 {
         return Err(odd_one(text, digits));
     }
     if !text.len().is_multiple_of(4) {
         return Err(Fault::Padding);
     }
-    let mut out = Vec::with_capacity(text.len() / 4 * 3);
-    let (groups, last) = digits.as_chunks::<4>();
-    for group in groups {
-        let [_, bytes @ ..] = joined(group).to_be_bytes();
-        out.extend_from_slice(&bytes);
-    }
     if !last.is_empty() {
-        let [_, bytes @ ..] = (joined(last) << (6 * (4 - last.len()))).to_be_bytes();
-        // Two characters hold one byte, three hold two.
-        let (kept, rest) = bytes.split_at(last.len() - 1);
-        if rest.iter().any(|&byte| byte != 0) {
+        let values: Vec<u8> = last.iter().map(|&byte| VALUES[usize::from(byte)]).collect();
+        let [_, bytes @ ..] = (joined(&values) << (6 * (4 - last.len()))).to_be_bytes();
+        let (kept, stray) = bytes.split_at(last.len() - 1);
+        if stray.iter().any(|&byte| byte != 0) {
             return Err(Fault::StrayBits);
         }
-        out.extend_from_slice(kept);
+        rest.copy_from_slice(kept);
     }
     Ok(out)
 }
@@ -150,8 +155,9 @@ fn odd_one(text: &str, digits: &[u8]) -> Fault {
     }
 }
 
-fn joined(digits: &[u8]) -> u32 {
-    digits.iter().fold(0, |group, &byte| group << 6 | u32::from(VALUES[usize::from(byte)]))
+/// The bits of up to four characters, by their values.
+fn joined(values: &[u8]) -> u32 {
+    values.iter().fold(0, |group, &value| group << 6 | u32::from(value))
 }
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";

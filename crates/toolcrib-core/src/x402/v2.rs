@@ -36,10 +36,11 @@ pub(super) fn read_resource(reader: &mut Reader, root: Object<'_>) -> Option<Res
 }
 
 fn check_limits(reader: &mut Reader, object: Object<'_>) {
-    let mut limit = |key, holds: fn(Value<'_>) -> bool, expected: String| {
+    let mut limit = |key, holds: fn(Value<'_>) -> bool, most: usize, what: &str| {
         if let Some(value) = object.get(key)
             && !holds(value)
         {
+            let expected = format!("at most {most} {what}");
             reader.report(Finding::new(code::RESOURCE_LIMIT).expected(expected).got(value.source()), value);
         }
     };
@@ -47,10 +48,10 @@ fn check_limits(reader: &mut Reader, object: Object<'_>) {
         let printable = |text: &str| text.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic());
         value.as_str().is_some_and(|text| text.len() <= MAX_SERVICE_NAME && printable(text))
     };
-    limit("serviceName", is_name, format!("at most {MAX_SERVICE_NAME} printable ASCII characters"));
-    limit("tags", |value| value.as_array().is_some_and(|tags| tags.len() <= MAX_TAGS), format!("at most {MAX_TAGS} tags"));
+    limit("serviceName", is_name, MAX_SERVICE_NAME, "printable ASCII characters");
+    limit("tags", |value| value.as_array().is_some_and(|tags| tags.len() <= MAX_TAGS), MAX_TAGS, "tags");
     let is_icon = |value: Value<'_>| value.as_str().is_some_and(|text| text.len() <= MAX_ICON_URL);
-    limit("iconUrl", is_icon, format!("at most {MAX_ICON_URL} characters"));
+    limit("iconUrl", is_icon, MAX_ICON_URL, "characters");
 }
 
 pub(super) fn read_extensions(reader: &mut Reader, root: Object<'_>) -> Members {

@@ -34,6 +34,9 @@ const BUFFER_BYTES: usize = 16 * 1024;
 /// Bodies up to this length go out with the head, in one piece.
 const SMALL_BODY: usize = 16 * 1024;
 
+/// What the head of a request takes beside its URL, if it has few headers of its own.
+const HEAD_BYTES: usize = 320;
+
 /// What stands in a request head besides the caller's headers. `authority` and `target` come from a URL grammar that has no spaces and
 /// no control characters.
 #[derive(Clone, Copy, Debug)]
@@ -48,7 +51,8 @@ pub(crate) struct RequestLine<'a> {
 /// The bytes of a request: its head, and its body if that is small.
 pub(crate) fn request(line: RequestLine<'_>, headers: &Headers, body: Option<&[u8]>) -> Vec<u8> {
     let RequestLine { method, authority, target, keep } = line;
-    let mut text = String::with_capacity(256 + authority.len() + target.len());
+    let small = body.filter(|body| body.len() <= SMALL_BODY).unwrap_or_default();
+    let mut text = String::with_capacity(HEAD_BYTES + authority.len() + target.len() + small.len());
     // Writing to a string cannot fail.
     let _ = write!(text, "{} ", method.as_str());
     if !target.starts_with('/') {
@@ -70,7 +74,7 @@ pub(crate) fn request(line: RequestLine<'_>, headers: &Headers, body: Option<&[u
     }
     text.push_str("\r\n");
     let mut bytes = text.into_bytes();
-    bytes.extend_from_slice(body.filter(|body| body.len() <= SMALL_BODY).unwrap_or_default());
+    bytes.extend_from_slice(small);
     bytes
 }
 

@@ -72,7 +72,8 @@ fn reply(head: &[u8], body: &[u8], out: &mut Vec<u8>) {
 
 /// The text after `key`, up to the next quotation mark.
 fn member<'b>(body: &'b [u8], key: &[u8]) -> &'b str {
-    let start = body.windows(key.len()).position(|window| window == key).map_or(body.len(), |at| at + key.len());
+    let start =
+        body.windows(key.len()).position(|window| window[0] == key[0] && window == key).map_or(body.len(), |at| at + key.len());
     let value = body[start..].split(|byte| *byte == b'"').next().unwrap_or_default();
     std::str::from_utf8(value).unwrap_or_default()
 }

@@ -142,6 +142,9 @@ fn measure(runtime: &tokio::runtime::Runtime, server: &Running, count: usize, do
     })
 }
 
+/// The start of a line of the head that every paid answer has.
+const RECEIPT: &[u8] = b"\r\npayment-response:";
+
 /// Sends requests one after the other. Every answer must be 200 with a receipt.
 async fn run(name: &'static str, mut stream: TcpStream, requests: Vec<Vec<u8>>) -> Vec<Duration> {
     let mut latencies = Vec::with_capacity(requests.len());
@@ -159,8 +162,8 @@ async fn run(name: &'static str, mut stream: TcpStream, requests: Vec<Vec<u8>>) 
             }
         }
         latencies.push(began.elapsed());
-        let head = buffer.to_ascii_lowercase();
-        let is_paid = head.starts_with(b"http/1.1 200") && head.windows(18).any(|window| window == b"\r\npayment-response");
+        let is_receipt = |window: &[u8]| window[0] == RECEIPT[0] && window.eq_ignore_ascii_case(RECEIPT);
+        let is_paid = buffer.starts_with(b"HTTP/1.1 200") && buffer.windows(RECEIPT.len()).any(is_receipt);
         assert!(is_paid, "{name}: {}", String::from_utf8_lossy(&buffer));
     }
     latencies

@@ -1,23 +1,18 @@
 //! Moving the money of a call, and writing down how that ended.
 
-use std::borrow::Cow;
-
 use alloy_primitives::B256;
 use axum::http::StatusCode;
 use tokio::time::Instant;
 use toolcrib_core::codes;
-use toolcrib_core::x402::FacilitatorRequest;
 use toolcrib_store::replay::{Kept, Receipt, Settlement, StoredResult};
 
 use super::{Admitted, Held, SETTLEMENT_SECONDS, settled};
 use crate::answer::{self, Refusal, Stop};
 use crate::endpoint::RETRY_SECONDS;
 use crate::metrics::End;
+use crate::note;
 use crate::settle::{Due, Found, Journal as _, Outcome, Record};
 use crate::tools::Charge;
-
-/// Longest request to a facilitator that is written down as it is. A longer one has extensions, which no settlement needs.
-const NOTE_BYTES: usize = 1_536;
 
 impl Admitted<'_> {
     /// Writes the intention down, moves the money, and writes down how that ended.
@@ -30,11 +25,11 @@ impl Admitted<'_> {
         result: Option<&StoredResult>,
     ) -> Result<Receipt, Stop> {
         // Only payments that can be written down are matched with an offer.
-        let note = note(due).ok_or_else(|| Refusal::new(StatusCode::PAYMENT_REQUIRED, codes::payment::NETWORK))?;
+        let note = note::write(due).ok_or_else(|| Refusal::new(StatusCode::PAYMENT_REQUIRED, codes::payment::NETWORK))?;
         let began = self.shared.clock.now();
         let running = if charge.first { self.tool.time.as_secs().try_into().unwrap_or(i64::MAX) } else { 0 };
         let lease_until = began.plus(SETTLEMENT_SECONDS.saturating_add(running));
-        let settlement = Settlement { lease_until, note: note.as_bytes(), result, from_block };
+        let settlement = Settlement { lease_until, note: &note, result, from_block };
         match held.store.begin_settlement(&held.proven.key, held.ticket, &settlement).await {
             // No payment is taken for a result that could not be given again if the answer is lost.
             Ok(Kept::NoRoom | Kept::TooLarge) => return Err(self.no_room(held).await),
@@ -96,12 +91,4 @@ impl Admitted<'_> {
         }
         receipt
     }
-}
-
-/// What a settlement is found again with: a request to a facilitator.
-fn note(due: Due<'_>) -> Option<Cow<'_, str>> {
-    if let Some(request) = due.request.filter(|request| request.len() <= NOTE_BYTES) {
-        return Some(Cow::Borrowed(request));
-    }
-    FacilitatorRequest { payment: due.payment, offer: due.offer, resource: None, extensions: &[] }.to_json().map(Cow::Owned)
 }

@@ -95,6 +95,8 @@ type Authorize = Arc<dyn Fn(FacilitatorCall) -> Pin<Box<dyn Future<Output = Made
 #[derive(Clone)]
 pub struct Facilitator {
     url: ConfiguredUrl,
+    /// Below the URL, in the order of [`FacilitatorCall`].
+    urls: [ConfiguredUrl; 3],
     door: Configured,
     headers: Headers,
     authorize: Option<Authorize>,
@@ -117,8 +119,11 @@ impl Facilitator {
 
     /// The facilitator at a URL, reached through a door of one's own: with another authority, or another way to connect.
     pub fn new(url: ConfiguredUrl, door: Configured) -> Self {
+        let urls =
+            [FacilitatorCall::Verify, FacilitatorCall::Settle, FacilitatorCall::Supported].map(|call| url.join(call.name()));
         Self {
             url,
+            urls,
             door,
             headers: Headers::new(),
             authorize: None,
@@ -222,13 +227,13 @@ impl Facilitator {
             Err(detail) => return Answer::NotSent { detail: detail.to_owned() },
         };
         let limits = limits(until.saturating_sub(begun.elapsed()));
-        let url = self.url.join(call.name());
+        let url = &self.urls[call as usize];
         let exchange = match (call, body) {
             // A check changes nothing. A settlement is sent once: a facilitator that has acted on the first request answers the second
             // with a used nonce, which would look as if another server had been paid.
-            (FacilitatorCall::Verify, Some(body)) => self.door.post_repeatable(&url, &headers, body.as_bytes(), limits).await,
-            (_, Some(body)) => self.door.post(&url, &headers, body.as_bytes(), limits).await,
-            (_, None) => self.door.get(&url, &headers, limits).await,
+            (FacilitatorCall::Verify, Some(body)) => self.door.post_repeatable(url, &headers, body.as_bytes(), limits).await,
+            (_, Some(body)) => self.door.post(url, &headers, body.as_bytes(), limits).await,
+            (_, None) => self.door.get(url, &headers, limits).await,
         };
         Answer::of(exchange, url.is_secure())
     }

@@ -42,15 +42,78 @@ const RESERVE: &str = "WITH durable AS MATERIALIZED (
     g.payment_id, 0, 0, 0
     FROM UNNEST($1::bytea[], $2::bytea[], $3::bigint[], $4::bigint[], $5::bigint[], $6::text[], $7::bytea[], $8::bytea[],
     $9::bytea[]) AS g (id, ticket, now, expires_at, lease_until, route, body_hash, proof, payment_id)
-    WHERE (SELECT SUM(entries) FROM replay_room) < $11 AND (SELECT level FROM durable) IS NOT NULL ORDER BY g.id
+    WHERE (SELECT SUM(entries) FROM replay_room) < $11 AND (SELECT level FROM durable) IS NOT NULL
     ON CONFLICT DO NOTHING RETURNING ticket),
     counted AS (UPDATE replay_room SET entries = entries + (SELECT COUNT(*) FROM made)
     WHERE room = $10 AND EXISTS (SELECT 1 FROM made))
     SELECT ticket FROM made";
 
-// As BEGIN_SETTLEMENT, FILL and KEEP_RESULT, with $1 to $10; as SETTLE, with $11 to $14; the room, and the limit of bytes less those of
-// these results. That all payments come before the room is what the count of those that are settled is for.
-const CHANGE: &str = "WITH given AS (SELECT * FROM
+/// Begins settlements with small results, as `BEGIN_SETTLEMENT` does: $1 to $9, and the limit of bytes less those of these results.
+macro_rules! begun {
+    ($limit:literal) => {
+        concat!(
+            "begun AS (UPDATE replay SET state = 1, lease_until = given.lease_until, keep_until = 9223372036854775807,
+    note = given.note, runs = 0, result_bytes = given.bytes, from_block = given.from_block, status = given.status,
+    content_type = given.content_type, body = given.body
+    FROM UNNEST($1::bytea[], $2::bytea[], $3::bigint[], $4::bytea[], $5::bigint[], $6::bigint[], $7::bigint[], $8::text[],
+    $9::bytea[]) AS given (id, ticket, lease_until, note, bytes, from_block, status, content_type, body)
+    WHERE replay.id = given.id AND replay.ticket = given.ticket AND replay.state = 0
+    AND (SELECT SUM(bytes) FROM replay_room) <= ",
+            $limit,
+            " RETURNING replay.ticket, given.bytes)"
+        )
+    };
+}
+
+/// Settles payments, as SETTLE does: identifiers, transactions, receipts, and until when results are kept.
+macro_rules! settled {
+    ($ids:literal, $transactions:literal, $receipts:literal, $until:literal) => {
+        concat!(
+            "UPDATE replay SET state = 2, tx = paid.tx, receipt = paid.receipt, note = NULL, result_until = paid.until,
+    keep_until = CASE WHEN paid.until > expires_at THEN paid.until ELSE expires_at END
+    FROM UNNEST(",
+            $ids,
+            "::bytea[], ",
+            $transactions,
+            "::bytea[], ",
+            $receipts,
+            "::bytea[], ",
+            $until,
+            "::bigint[]) AS paid (id, tx, receipt, until)
+    WHERE replay.id = paid.id AND replay.state IN (1, 3) RETURNING replay.id"
+        )
+    };
+}
+
+/// Counts results that are kept, as FILL does, in a room.
+macro_rules! counted {
+    ($room:literal) => {
+        concat!(
+            "counted AS (UPDATE replay_room SET bytes = bytes + (SELECT CAST(SUM(begun.bytes) AS BIGINT) FROM begun)
+    WHERE room = ",
+            $room,
+            " AND EXISTS (SELECT 1 FROM begun)"
+        )
+    };
+}
+
+// A statement for each kind of group: preparing a part that has nothing to do takes PostgreSQL as long as the work on several rows.
+const BEGIN: &str = concat!("WITH ", begun!("$11"), ", ", counted!("$10"), ") SELECT ticket FROM begun");
+const SETTLE: &str = settled!("$1", "$2", "$3", "$4");
+// That all payments come before the room is what the count of those that are settled is for.
+const BEGIN_AND_SETTLE: &str = concat!(
+    "WITH ",
+    begun!("$15"),
+    ", settled AS (",
+    settled!("$10", "$11", "$12", "$13"),
+    "), ",
+    counted!("$14"),
+    " AND (SELECT COUNT(*) FROM settled) >= 0) SELECT ticket FROM begun UNION ALL SELECT id FROM settled"
+);
+
+// The same where some results are not small, with KEEP_RESULT: $1 to $10 and $11 to $14; the room, and the limit.
+const BEGIN_LARGE_AND_SETTLE: &str = concat!(
+    "WITH given AS (SELECT * FROM
     UNNEST($1::bytea[], $2::bytea[], $3::bigint[], $4::bytea[], $5::bigint[], $6::bigint[], $7::bigint[], $8::text[], $9::bytea[],
     $10::boolean[]) AS g (id, ticket, lease_until, note, bytes, from_block, status, content_type, body, is_small)),
     begun AS (UPDATE replay SET state = 1, lease_until = given.lease_until, keep_until = 9223372036854775807, note = given.note,
@@ -61,13 +124,12 @@ const CHANGE: &str = "WITH given AS (SELECT * FROM
     kept AS (INSERT INTO replay_result (id, status, content_type, body)
     SELECT begun.id, given.status, given.content_type, given.body FROM begun JOIN given ON given.ticket = begun.ticket
     WHERE NOT given.is_small),
-    settled AS (UPDATE replay SET state = 2, tx = paid.tx, receipt = paid.receipt, note = NULL, result_until = paid.until,
-    keep_until = CASE WHEN paid.until > expires_at THEN paid.until ELSE expires_at END
-    FROM UNNEST($11::bytea[], $12::bytea[], $13::bytea[], $14::bigint[]) AS paid (id, tx, receipt, until)
-    WHERE replay.id = paid.id AND replay.state IN (1, 3) RETURNING replay.id),
-    counted AS (UPDATE replay_room SET bytes = bytes + (SELECT CAST(SUM(begun.bytes) AS BIGINT) FROM begun)
-    WHERE room = $15 AND EXISTS (SELECT 1 FROM begun) AND (SELECT COUNT(*) FROM settled) >= 0)
-    SELECT ticket FROM begun UNION ALL SELECT id FROM settled";
+    settled AS (",
+    settled!("$11", "$12", "$13", "$14"),
+    "), ",
+    counted!("$15"),
+    " AND (SELECT COUNT(*) FROM settled) >= 0) SELECT ticket FROM begun UNION ALL SELECT id FROM settled"
+);
 
 /// The lanes of a store. Clones share them; they end with the last.
 #[derive(Clone)]
@@ -176,17 +238,24 @@ async fn run<S: Step>(mut lane: Lane, room: i64, limits: Limits, mut steps: mpsc
     while steps.recv_many(&mut jobs, MOST).await > 0 {
         jobs.retain(|job| !job.reply.is_closed());
         // Of two steps with one mark, the second takes the longer way, after the first.
-        let mut marks = HashSet::new();
-        let (first, twice): (Vec<_>, Vec<_>) = jobs.drain(..).partition(|job| marks.insert(job.step.mark().to_vec()));
+        let is_first: Vec<bool> = {
+            let mut marks = HashSet::with_capacity(jobs.len());
+            jobs.iter().map(|job| marks.insert(job.step.mark())).collect()
+        };
+        if is_first.is_empty() {
+            continue;
+        }
+        let mut is_first = is_first.into_iter();
+        let (first, twice): (Vec<_>, Vec<_>) = jobs.drain(..).partition(|_| is_first.next().unwrap_or_default());
         let made = S::make(&mut lane, room, &limits, &first.iter().map(|job| &job.step).collect::<Vec<_>>()).await;
-        let made = made.and_then(|rows| rows.iter().map(|row| Ok(row.bytes(0)?.to_vec())).collect::<Result<HashSet<_>, Error>>());
+        let marks = made.as_ref().map(|rows| rows.iter().map(|row| row.bytes(0)).collect::<Result<HashSet<_>, Error>>());
         for job in first {
-            let answer = match &made {
-                Ok(made) => Ok(made.contains(job.step.mark())),
+            let answer = match &marks {
+                Ok(Ok(made)) => Ok(made.contains(job.step.mark())),
                 // Nobody knows whether it was made.
-                Err(Error::Lost { detail }) => Err(Error::Lost { detail: detail.clone() }),
+                Err(Error::Lost { detail }) | Ok(Err(Error::Lost { detail })) => Err(Error::Lost { detail: detail.clone() }),
                 // Nothing was made, perhaps because of one of them.
-                Err(_) => Ok(false),
+                Err(_) | Ok(Err(_)) => Ok(false),
             };
             // Who has gone away meanwhile does not hear of it.
             let _ = job.reply.send(answer);
@@ -211,6 +280,9 @@ struct Reserving {
 
 impl Step for Reserving {
     async fn make(lane: &mut Lane, room: i64, limits: &Limits, steps: &[&Self]) -> Result<Vec<Row>, Error> {
+        // In one order, so that two replicas that reserve the same payments do not wait for each other.
+        let mut steps = steps.to_vec();
+        steps.sort_unstable_by(|one, other| one.id.cmp(&other.id));
         let time = |at: usize| steps.iter().map(|step| step.times[at]).collect::<Vec<_>>();
         let [now, expires_at, lease_until] = [time(0), time(1), time(2)];
         let columns = [
@@ -269,7 +341,7 @@ impl Step for Change {
         }
         let costs: Vec<i64> = begun.iter().map(|step| cost(&step.result)).collect();
         let limit = signed(limits.most_result_bytes()).saturating_sub(costs.iter().sum());
-        let columns = [
+        let begin = [
             Column::Bytes(&begun.iter().map(|step| step.id.as_slice()).collect::<Vec<_>>()),
             Column::Bytes(&begun.iter().map(|step| step.ticket.0.as_slice()).collect::<Vec<_>>()),
             Column::Integers(&begun.iter().map(|step| step.lease_until).collect::<Vec<_>>()),
@@ -279,13 +351,26 @@ impl Step for Change {
             Column::Integers(&begun.iter().map(|step| step.result.status.into()).collect::<Vec<_>>()),
             Column::Texts(&begun.iter().map(|step| step.result.content_type.as_str()).collect::<Vec<_>>()),
             Column::Bytes(&begun.iter().map(|step| step.result.body.as_slice()).collect::<Vec<_>>()),
-            Column::Booleans(&begun.iter().map(|step| is_small(&step.result)).collect::<Vec<_>>()),
+        ];
+        let settle = [
             Column::Bytes(&settled.iter().map(|step| step.id.as_slice()).collect::<Vec<_>>()),
             Column::Bytes(&settled.iter().map(|step| step.receipt.transaction.as_slice()).collect::<Vec<_>>()),
             Column::Bytes(&settled.iter().map(|step| step.receipt.response.as_slice()).collect::<Vec<_>>()),
             Column::Integers(&settled.iter().map(|step| limits.result_until(step.now)).collect::<Vec<_>>()),
         ];
-        lane.fetch(CHANGE, &columns, &[Value::Integer(room), Value::Integer(limit)]).await
+        let small: Vec<bool> = begun.iter().map(|step| is_small(&step.result)).collect();
+        let values = [Value::Integer(room), Value::Integer(limit)];
+        if begun.is_empty() {
+            return lane.fetch(SETTLE, &settle, &[]).await;
+        }
+        if small.contains(&false) {
+            let columns = [&begin[..], &[Column::Booleans(&small)], &settle].concat();
+            return lane.fetch(BEGIN_LARGE_AND_SETTLE, &columns, &values).await;
+        }
+        if settled.is_empty() {
+            return lane.fetch(BEGIN, &begin, &values).await;
+        }
+        lane.fetch(BEGIN_AND_SETTLE, &[&begin[..], &settle].concat(), &values).await
     }
 
     fn mark(&self) -> &[u8] {

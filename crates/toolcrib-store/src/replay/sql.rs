@@ -13,7 +13,7 @@ use super::{
     ReplayStore, Reservation, Reserve, Room, Settled, Settlement, Standing, State, StoredResult, Ticket, standing,
 };
 use crate::Error;
-use crate::database::{ATTEMPTS, Database, Row, Transaction, Value, again};
+use crate::database::{ATTEMPTS, Database, Engine, Row, Transaction, Value, again};
 
 /// Tries a step again while others are in its way. A step is one transaction, so nothing of a failed attempt is left.
 macro_rules! step {
@@ -49,6 +49,14 @@ impl SqlReplay {
         Self { database, ..self.clone() }
     }
 
+    /// The room that a payment is counted in.
+    const fn room_of(&self, key: &ReplayKey) -> Value<'static> {
+        Value::Integer(match self.database.engine() {
+            Engine::Sqlite => 0,
+            Engine::Postgres => (key.nonce.0[31] % sql::ROOMS) as i64,
+        })
+    }
+
     /// `None` when another changed the payment between two looks.
     async fn try_reserve(
         &self,
@@ -58,7 +66,7 @@ impl SqlReplay {
         now: UnixTime,
     ) -> Result<Option<Reserve>, Error> {
         let id = key.to_bytes();
-        let room = room(key);
+        let room = self.room_of(key);
         let proof = Value::OptionalBytes(reservation.proof.as_ref().map(|proof| proof.0.as_slice()));
         let (route, body_hash) = (Value::Text(reservation.route), Value::Bytes(reservation.body_hash.as_slice()));
         let (expires_at, lease_until) = (time(reservation.expires_at), time(reservation.lease_until));
@@ -129,7 +137,7 @@ impl SqlReplay {
     /// Counts one more payment, unless that were too many.
     async fn enter(&self, transaction: &mut Transaction, room: Value<'_>) -> Result<bool, Error> {
         let nearly = signed(self.limits.entries.saturating_sub(sql::MARGIN));
-        if transaction.execute(sql::ENTER, &[room, Value::Integer(nearly)]).await? == 1 {
+        if transaction.execute(self.database.pick(sql::ENTER), &[room, Value::Integer(nearly)]).await? == 1 {
             return Ok(true);
         }
         let mut entries = 0;
@@ -206,8 +214,8 @@ impl SqlReplay {
         if !result.fits(&self.limits) {
             return Ok(Kept::TooLarge);
         }
-        let values = [room(key), Value::Integer(cost(result)), Value::Integer(signed(self.limits.most_result_bytes()))];
-        if transaction.execute(sql::FILL, &values).await? == 0 {
+        let values = [self.room_of(key), Value::Integer(cost(result)), Value::Integer(signed(self.limits.most_result_bytes()))];
+        if transaction.execute(self.database.pick(sql::FILL), &values).await? == 0 {
             transaction.execute(sql::RESULT_NOT_KEPT, &[Value::Bytes(&id)]).await?;
             return Ok(Kept::NoRoom);
         }
@@ -496,10 +504,6 @@ fn receipt(row: &Row, column: usize) -> Result<Option<Receipt>, Error> {
 
 fn hash(bytes: &[u8]) -> Result<B256, Error> {
     B256::try_from(bytes).map_err(|_| Error::Corrupt { what: "hash" })
-}
-
-const fn room(key: &ReplayKey) -> Value<'static> {
-    Value::Integer((key.nonce.0[31] % sql::ROOMS) as i64)
 }
 
 const fn time(time: UnixTime) -> Value<'static> {

@@ -1,6 +1,6 @@
 //! The tables of the replay store, and every statement on them. One text for both engines, but for row locks.
 //!
-//! Rooms count what the store holds, so that its limits cost no look at all rows. There are several, since a row that every step
+//! Rooms count what the store holds, so that its limits cost no look at all rows. PostgreSQL uses several, since a row that every step
 //! changes would make commits wait for each other. Only their sum means anything: a payment may enter one and leave another. The line
 //! above a statement says what it takes, from $1 on. Locks are taken in one order: payments before rooms, rooms by number.
 
@@ -110,9 +110,12 @@ pub(super) const RESERVE_AGAIN: &str = "UPDATE replay SET
 pub(super) const STANDING: &str =
     "SELECT state, ticket, keep_until, lease_until, tx, receipt, room, result_bytes, runs FROM replay WHERE id = $1";
 
-// room, limit less the margin.
-pub(super) const ENTER: &str = "UPDATE replay_room SET entries = entries + 1
-    WHERE room = $1 AND (SELECT SUM(entries) FROM replay_room) < $2";
+// room, limit less the margin. SQLite's one writer counts everything in one room, and has no need to look at the others.
+pub(super) const ENTER: PerEngine = PerEngine {
+    sqlite: "UPDATE replay_room SET entries = entries + 1 WHERE room = $1 AND entries < $2",
+    postgres: "UPDATE replay_room SET entries = entries + 1
+        WHERE room = $1 AND (SELECT SUM(entries) FROM replay_room) < $2",
+};
 // room.
 pub(super) const ENTER_EXACT: &str = "UPDATE replay_room SET entries = entries + 1 WHERE room = $1";
 /// All rooms. SQLite's writer has them to itself.
@@ -123,8 +126,11 @@ pub(super) const LOCK_ROOMS: PerEngine = PerEngine {
 // room, entries, bytes.
 pub(super) const LEAVE: &str = "UPDATE replay_room SET entries = entries - $2, bytes = bytes - $3 WHERE room = $1";
 // room, bytes, limit.
-pub(super) const FILL: &str = "UPDATE replay_room SET bytes = bytes + $2
-    WHERE room = $1 AND (SELECT SUM(bytes) FROM replay_room) <= $3 - $2";
+pub(super) const FILL: PerEngine = PerEngine {
+    sqlite: "UPDATE replay_room SET bytes = bytes + $2 WHERE room = $1 AND bytes <= $3 - $2",
+    postgres: "UPDATE replay_room SET bytes = bytes + $2
+        WHERE room = $1 AND (SELECT SUM(bytes) FROM replay_room) <= $3 - $2",
+};
 
 // id, ticket, lease_until, note, runs, result_bytes, from_block; status, content_type and body of a small result. Settling is kept for
 // good.
