@@ -162,6 +162,12 @@ mcp_suites() {
     SERVER=$target/debug/examples/conformance SHELF=$target/debug/examples/shelf TOOLCRIB=$target/debug/toolcrib interop/mcp/run
 }
 
+# Exports of local tools, written by an example that `cargo test` has built, and those who will read them.
+export_readers() {
+    [[ -d interop/local/node_modules ]] || { skip_step export-readers "interop/local/run setup has not run"; return 0; }
+    EXPORTS=$target/debug/examples/exports interop/local/run check
+}
+
 # Clients of the public interface against a directory with generated tools, which `cargo test` has built, on a free port.
 directory_clients() {
     [[ -d ${TOOLCRIB_CORPUS:-} ]] || { skip_step corpus "it has the published document that the clients are made from"; return 0; }

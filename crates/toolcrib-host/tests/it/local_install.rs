@@ -295,6 +295,28 @@ fn an_interrupted_run_is_finished_or_undone() {
     }
 }
 
+/// Runs of several processes and threads wait for each other.
+#[test]
+fn of_many_at_once_one_installs() {
+    let place = Place::new();
+    let source = place.source("demo", "1");
+    let others: Vec<_> = (0..4).map(|n| place.source(&format!("other-{n}"), "1")).collect();
+    let added: Vec<_> = std::thread::scope(|scope| {
+        let runs: Vec<_> =
+            (0..4).map(|_| scope.spawn(|| place.installer().add(&source, &AddOptions::default()).map(drop))).collect();
+        let beside: Vec<_> =
+            others.iter().map(|other| scope.spawn(|| place.installer().add(other, &AddOptions::default()).map(drop))).collect();
+        for run in beside {
+            run.join().unwrap().unwrap();
+        }
+        runs.into_iter().map(|run| run.join().unwrap()).collect()
+    });
+    assert_eq!(added.iter().filter(|result| result.is_ok()).count(), 1);
+    assert!(added.iter().filter_map(|result| result.as_ref().err()).all(|error| error.code() == code::EXISTS));
+    assert_eq!(place.visible().len(), 5);
+    assert_eq!(place.lock().tools.len(), 5);
+}
+
 /// Where two folders cannot be exchanged in one step, the old one is away for a moment.
 #[test]
 fn a_version_that_was_moved_away_comes_back() {

@@ -8,6 +8,14 @@ use super::server::{
 };
 use super::{CredentialValue, ImportError, McpServer, ServerCredential, Transport};
 
+/// The entries of a client configuration, by name: in `mcpServers`, in `servers`, or in `servers` within `mcp`.
+pub fn entries(configuration: &Json) -> Result<Vec<(&str, &Json)>, ImportError> {
+    let mcp = configuration.get("mcp").unwrap_or(configuration);
+    let entries = mcp.get("mcpServers").or_else(|| mcp.get("servers")).and_then(Json::as_object);
+    let entries = entries.ok_or_else(|| ImportError::Entry("the configuration has no `mcpServers` or `servers`".to_owned()))?;
+    Ok(entries.iter().map(|(name, entry)| (name.as_str(), entry)).collect())
+}
+
 /// Makes a server from the entry `name` of a client configuration. The values of its environment and headers are returned beside it.
 pub fn from_entry(name: &str, entry: &Json) -> Result<(McpServer, Vec<CredentialValue>), ImportError> {
     let Json::Object(entry) = entry else { return Err(ImportError::Entry("expected an object".to_owned())) };
@@ -142,6 +150,17 @@ mod tests {
         assert_eq!(server.transport, Transport::Url("https://example.com/mcp".to_owned()));
         assert_eq!((server.credentials[0].header.as_deref(), server.credentials[0].secret), (Some("Authorization"), true));
         assert_eq!(values[0].value.as_str(), "Bearer x");
+    }
+
+    #[test]
+    fn configurations_of_clients() {
+        let servers = json!({"a": {"command": "x"}, "b": {"url": "https://example.com"}});
+        for configuration in [json!({"mcpServers": servers}), json!({"servers": servers}), json!({"mcp": {"servers": servers}})] {
+            assert_eq!(entries(&configuration).unwrap().iter().map(|(name, _)| *name).collect::<Vec<_>>(), ["a", "b"]);
+        }
+        for other in [json!({}), json!([]), json!({"mcpServers": []}), json!(null)] {
+            assert_eq!(entries(&other).unwrap_err().code(), code::IMPORT_ENTRY, "{other}");
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! - Folders of the project that the format comes from run unchanged: they are validated, looked at for handlers, and installed
 //!   ([`examine`], [`folders`]).
-//! - MCP bundles ([`Bundle`]) and entries of client configurations ([`from_entry`]) become an [`McpServer`]: how to start or reach it, and
+//! - MCP bundles ([`Bundle`]) and entries of client configurations ([`entries`], [`from_entry`]) become an [`McpServer`]: how to start or reach it, and
 //!   which credentials it needs. The schemas of its functions are known to the running server alone, so that a second step
 //!   ([`from_mcp_tools`]) makes the manifest from the result of `tools/list`.
 //!
@@ -26,7 +26,7 @@ use zeroize::Zeroizing;
 use super::install::{ArchiveError, InstallError};
 
 pub use bundle::Bundle;
-pub use entry::from_entry;
+pub use entry::{entries, from_entry};
 pub use folder::{Examined, HandlerStyle, examine, folders};
 pub use manifest::from_mcp_tools;
 pub use server::{McpServer, ServerCredential, Transport};
