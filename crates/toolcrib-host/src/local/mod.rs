@@ -9,6 +9,6 @@ pub mod permissions;
 pub mod secrets;
 
 pub use content::{
-    CONTENT_HASH_PREFIX, ContentHash, ContentHashError, EntryKind, FolderEntry, FolderError, MAX_FILES, MAX_FOLDER_BYTES, MAX_PATH_BYTES,
-    hash_entries, hash_folder, list_folder,
+    CONTENT_HASH_PREFIX, ContentHash, ContentHashError, EntryKind, FolderEntry, FolderError, MAX_FILES, MAX_FOLDER_BYTES,
+    MAX_PATH_BYTES, hash_entries, hash_folder, list_folder,
 };
