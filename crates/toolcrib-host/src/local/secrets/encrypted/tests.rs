@@ -21,6 +21,9 @@ fn content(byte: u8) -> ContentHash {
     ContentHash::new([byte; 32])
 }
 
+/// A change of the file.
+type Change = fn(&mut serde_json::Value);
+
 /// A folder that only this user can open.
 fn folder() -> tempfile::TempDir {
     let private = std::os::unix::fs::PermissionsExt::from_mode(0o700);
@@ -104,8 +107,12 @@ fn changed_and_moved_values_do_not_open() {
     file.set("mail", "key", &content(1), &secret(OLD), NOW).unwrap();
     file.set("web", "key", &content(1), &secret(NEW), NOW).unwrap();
     let original: serde_json::Value = serde_json::from_slice(&fs::read(file.path()).unwrap()).unwrap();
+<<<<<<< HEAD
     type Damage = fn(&mut serde_json::Value);
     let damage: [(&str, Damage); 6] = [
+=======
+    let damage: [(&str, Change); 6] = [
+>>>>>>> state
         ("swapped values", |file| {
             let other = file["secrets"][1]["sealed"].take();
             file["secrets"][1]["sealed"] = file["secrets"][0]["sealed"].take();
