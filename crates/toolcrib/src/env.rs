@@ -54,7 +54,7 @@ pub(crate) const TOOLCRIB_TOOLS: &str = "TOOLCRIB_TOOLS";
 /// The passphrase of the encrypted file of credentials, if it has one.
 pub(crate) const TOOLCRIB_PASSPHRASE: &str = "TOOLCRIB_PASSPHRASE";
 
-/// How variables with credentials of local tools begin: `TOOLCRIB_SECRET_<TOOL>_<NAME>`.
+/// How variables with credentials of local tools begin: `TOOLCRIB_SECRET_<TOOL>__<NAME>`.
 pub(crate) const TOOLCRIB_SECRET: &str = "TOOLCRIB_SECRET_";
 
 /// Where wallets and unfinished work lie: `$XDG_STATE_HOME/toolcrib`.
@@ -97,7 +97,7 @@ pub(crate) const DOCUMENTED: &[(&str, &str)] = &[
     (TOOLCRIB_MCP_TOKEN, "the token that whoever uses `mcp --listen` has to show"),
     (TOOLCRIB_TOOLS, "folders with local tools, separated as in `PATH`, unless `--tools` is given"),
     (TOOLCRIB_PASSPHRASE, "the passphrase of the encrypted file of credentials, if it has one"),
-    ("TOOLCRIB_SECRET_<TOOL>_<NAME>", "a credential of a local tool, in upper case with `_` for `-`"),
+    ("TOOLCRIB_SECRET_<TOOL>__<NAME>", "a credential of a local tool, in upper case with `_` for `-`"),
     (XDG_STATE_HOME, "wallets and unfinished work are in `$XDG_STATE_HOME/toolcrib`"),
     (NO_COLOR, "any value but the empty one turns colours off, unless `color` is set"),
     (TERM, "a terminal called `dumb` gets no colours"),

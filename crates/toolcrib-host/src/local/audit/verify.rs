@@ -93,14 +93,9 @@ impl Check<'_> {
         match &self.before {
             Some(before) if restarts && line.head.seq > before.seq => {}
             Some(before) => line.continues(before)?,
-<<<<<<< HEAD
-            // A log whose older files were removed begins later. One that begins with the first line continues nothing.
-            None if !restarts && (line.head.seq == 1 || line.prev == Head::START.hash) => line.continues(&Head::START)?,
-=======
             // A log that begins with the first line continues nothing. One whose older files were removed begins later.
             None if restarts => {}
             None if line.head.seq == 1 || line.prev == Head::START.hash => line.continues(&Head::START)?,
->>>>>>> state
             None => {}
         }
         if self.before.is_none() && !restarts {

@@ -63,11 +63,7 @@ impl Key {
 
     /// A public name of the key: a part of a hash of it, from which the key cannot be found.
     pub(super) fn id(&self) -> String {
-<<<<<<< HEAD
-        let hash = Sha256::new().chain_update(b"toolcrib secret key id v1\0").chain_update(*self.0).finalize();
-=======
         let hash = Sha256::new().chain_update(b"toolcrib secret key id v1\0").chain_update(self.expose()).finalize();
->>>>>>> state
         Base64::encode_string(&hash[..12])
     }
 

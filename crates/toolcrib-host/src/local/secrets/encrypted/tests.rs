@@ -107,12 +107,7 @@ fn changed_and_moved_values_do_not_open() {
     file.set("mail", "key", &content(1), &secret(OLD), NOW).unwrap();
     file.set("web", "key", &content(1), &secret(NEW), NOW).unwrap();
     let original: serde_json::Value = serde_json::from_slice(&fs::read(file.path()).unwrap()).unwrap();
-<<<<<<< HEAD
-    type Damage = fn(&mut serde_json::Value);
-    let damage: [(&str, Damage); 6] = [
-=======
     let damage: [(&str, Change); 6] = [
->>>>>>> state
         ("swapped values", |file| {
             let other = file["secrets"][1]["sealed"].take();
             file["secrets"][1]["sealed"] = file["secrets"][0]["sealed"].take();
