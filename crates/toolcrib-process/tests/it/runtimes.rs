@@ -78,7 +78,7 @@ async fn node_and_python_write_where_they_may() {
     spec.environment.push(("TMPDIR".into(), folder.path().into()));
     assert_eq!(run(&sandboxed(spec, policy())).await.succeeded(), folder.path().to_str().expect("UTF-8"));
     let file = folder.path().join("node");
-    let Some(spec) = node(&format!("require('fs').writeFileSync({:?}, 'text')", file)) else { return };
+    let Some(spec) = node(&format!("require('fs').writeFileSync({file:?}, 'text')")) else { return };
     run(&sandboxed(spec, policy())).await.succeeded();
     assert_eq!(std::fs::read_to_string(file).expect("written"), "text");
 }
