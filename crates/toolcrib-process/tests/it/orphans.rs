@@ -91,7 +91,7 @@ async fn dropping_a_program_kills_everything_and_does_not_block() {
     let folder = tempfile::tempdir().expect("a folder");
     for (name, launcher) in [("launcher", Some(launcher())), ("direct", None)] {
         let file = folder.path().join(name);
-        let spec = leave_behind(&file, "sleep 303");
+        let spec = leave_behind(&file, "exec sleep 303");
         let spec = if launcher.is_some() { sandboxed(spec, policy(folder.path())) } else { unsandboxed(spec) };
         let running = spawn(&spec, launcher.as_ref()).expect("it starts");
         let processes = numbers(&file, 3).await;
@@ -129,7 +129,7 @@ async fn a_supervisor_that_is_killed_leaves_no_session_behind() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("pids");
     let mut running =
-        spawn(&sandboxed(leave_behind(&file, "sleep 303"), policy(folder.path())), Some(&launcher())).expect("it starts");
+        spawn(&sandboxed(leave_behind(&file, "exec sleep 303"), policy(folder.path())), Some(&launcher())).expect("it starts");
     let processes = numbers(&file, 3).await;
     kill(&[running.id().cast_signed()]);
     let ended = running.wait().await.expect("it is told");

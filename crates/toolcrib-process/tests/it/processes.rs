@@ -91,7 +91,7 @@ async fn corners_of_the_kernel_are_closed() {
     for (name, statements) in calls {
         let open = run(&unsandboxed(python(statements))).await;
         if open.succeeded() != "reached" {
-            toolcrib_testkit::skip("attack", &format!("{name}: {}: {}", missing, open.stdout.trim()));
+            toolcrib_testkit::skip("attack", &format!("{name}: {missing}: {}", open.stdout.trim()));
         }
         let closed = run(&sandboxed(python(statements), Policy::default())).await;
         let expected = if name == "unshare" { "denied AssertionError" } else { "denied PermissionError [Errno 1]" };
