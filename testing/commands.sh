@@ -23,9 +23,10 @@ download_crates() {
 
 # Compiles every target once, with clippy's compiler for our own crates. `cargo clippy` beside `cargo test` would read all crates, ours
 # and those of others, twice. Cargo repeats warnings of crates that it does not compile again, so that warm runs see them, too.
+# Benchmarks have a command of their own: asked for all targets, Cargo would build examples as tests, and later steps run them as programs.
 compile_with_clippy() {
     local output=$target/test-logs/clippy.out
-    cargo test --locked --workspace --all-targets --no-run 2>&1 | tee "$output"
+    { cargo test --locked --workspace --no-run && cargo test --locked --workspace --no-run --benches; } 2>&1 | tee "$output"
     ((PIPESTATUS[0] == 0)) || return
     ! grep -q '^warning' "$output"
 }

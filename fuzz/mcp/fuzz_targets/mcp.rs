@@ -35,7 +35,7 @@ struct Finds(DiscoveryTools);
 #[async_trait]
 impl Toolbox for Finds {
     fn about(&self) -> About {
-        About { name: "fuzz", title: "Fuzz", version: "0", instructions: "" }
+        About { name: "fuzz", title: "Fuzz", version: "0", instructions: "".into() }
     }
 
     fn tools(&self) -> Vec<ToolSpec> {

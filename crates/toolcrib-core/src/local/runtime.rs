@@ -362,7 +362,8 @@ fn is_relative(path: &str) -> bool {
 }
 
 fn is_sandbox_path(path: &str) -> bool {
-    let rest = ["$folder", "$data", "$tmp", "~"].into_iter().find_map(|start| path.strip_prefix(start)).unwrap_or(path);
-    let is_rooted = rest.starts_with('/') || (rest.is_empty() && path != "~");
-    is_rooted && !path.split('/').any(|part| part == "..")
+    let below = |start: &str| path.strip_prefix(start);
+    let is_place =
+        ["$folder", "$data", "$tmp"].into_iter().filter_map(below).any(|rest| rest.is_empty() || rest.starts_with('/'));
+    (is_place || path.starts_with('/') || path.starts_with("~/")) && !path.split('/').any(|part| part == "..")
 }

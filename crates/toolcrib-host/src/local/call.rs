@@ -93,7 +93,7 @@ pub struct ApprovalPrompt {
 }
 
 impl ApprovalPrompt {
-    /// The prompt as text. No prose of the tool's author is in it, and everything is escaped.
+    /// The prompt as text, all of it escaped. Of the author's prose it has only descriptions that changed, in quotation marks.
     pub fn text(&self) -> String {
         let shown = match self.arguments.char_indices().nth(SHOWN_CHARS) {
             Some((end, _)) => format!("{} … (cut; {} bytes in all)", &self.arguments[..end], self.arguments.len()),
@@ -344,9 +344,16 @@ impl Host {
             outcome: codes::host::CANCELLED.id(),
             bytes: 0,
         };
+        let variables = tool
+            .manifest()
+            .credentials()
+            .iter()
+            .filter_map(|credential| Some((credential.env()?.to_owned(), Arc::clone(credentials.get(credential.name())?))));
         let invocation = Invocation {
             function: bound.function.clone(),
+            mcp_name: function.mcp_name().to_owned(),
             arguments: request.arguments,
+            variables: variables.collect(),
             credentials,
             settings: tool.settings().clone(),
             call_id: call_id.clone(),

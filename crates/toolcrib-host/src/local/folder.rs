@@ -47,6 +47,7 @@ pub struct LoadedTool {
 #[derive(Debug)]
 pub struct LoadedFunction {
     exposed: String,
+    mcp_name: String,
     parameters: Json,
     validator: Validator,
     outputs: Option<(Json, Validator)>,
@@ -108,6 +109,11 @@ impl LoadedFunction {
     /// The name that models see: `id_function`.
     pub fn exposed(&self) -> &str {
         &self.exposed
+    }
+
+    /// The name of the function at the MCP server that the tool wraps: the member `mcpName`, or else the name.
+    pub fn mcp_name(&self) -> &str {
+        &self.mcp_name
     }
 
     /// The JSON Schema of the arguments.
@@ -238,9 +244,18 @@ fn functions(manifest: &LocalManifest) -> Result<BTreeMap<String, LoadedFunction
         let parameters = serde_json::from_str(function.parameters()).map_err(|_| Vec::new())?;
         let outputs = function.outputs().map(outputs).transpose()?;
         let validator = Validator::compile(schema)?;
-        functions.insert(function.name().to_owned(), LoadedFunction { exposed, parameters, validator, outputs });
+        let mcp_name = mcp_name(manifest, function.name());
+        functions.insert(function.name().to_owned(), LoadedFunction { exposed, mcp_name, parameters, validator, outputs });
     }
     Ok(functions)
+}
+
+fn mcp_name(manifest: &LocalManifest, function: &str) -> String {
+    let functions = manifest.document().root().get("functions").and_then(|value| value.as_array());
+    let mut functions = functions.into_iter().flat_map(toolcrib_core::json::Array::iter);
+    let found = functions.find(|value| value.get("name").and_then(|name| name.as_str()) == Some(function));
+    let original = found.and_then(|value| value.get("mcpName")?.as_str());
+    original.unwrap_or(function).to_owned()
 }
 
 fn outputs(text: &str) -> Result<(Json, Validator), Vec<Finding>> {

@@ -7,10 +7,11 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 use toolcrib_core::clock::Clock;
 use toolcrib_core::codes::{self, Code};
 use toolcrib_core::local::{Runtime as RuntimeBlock, RuntimeKind};
@@ -21,17 +22,20 @@ use super::audit::{AuditLog, Event as AuditEvent, Record};
 use super::content::ContentHash;
 use super::folder::LoadedTool;
 use super::permissions::Permissions;
-use super::runtime::{HttpRuntime, ProcessRuntime, ProcessSettings, RunError, Runtime, node_command};
+use super::runtime::{HttpRuntime, ProcessRuntime, ProcessSettings, Protocol, RunError, Runtime, node_command};
 use super::sandbox::{self, Folders};
 use super::secrets::SecretStore;
 use super::set::ToolSet;
-use super::snapshot::Snapshots;
+use super::snapshot::{self, Snapshots};
 
 /// How often folders are compared with what was loaded. A person who saves a file does not notice half a second.
 const WATCH_INTERVAL: Duration = Duration::from_millis(500);
 
-/// How long an idle process of a Node handler is kept unless its manifest says otherwise: starting one takes 30 ms and more.
-const NODE_KEEP_ALIVE: Duration = Duration::from_secs(300);
+/// How often the copies in use are marked, so that no other host takes them for abandoned.
+const MARK_INTERVAL: Duration = Duration::from_secs(60 * 60);
+
+/// How long an idle Node handler or MCP server is kept unless its manifest says otherwise: starting one takes 30 ms and more.
+const WARM_KEEP_ALIVE: Duration = Duration::from_secs(300);
 
 /// Calls of one tool at the same time unless its manifest says otherwise.
 const DEFAULT_CONCURRENT: u64 = 4;
@@ -152,14 +156,14 @@ impl Host {
         &self.settings.audit
     }
 
-    /// Gives the generation of the current set, and wakes up when there is another one.
+    /// A number that grows whenever the tools change, or something that decides which of them models see, such as a credential.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
     }
 
-    /// Says that something about the tools changed that is not in their folders, such as a credential.
+    /// Says that something about the tools changed that is not in their folders.
     pub fn touch(&self) {
-        self.changes.send_modify(|_| {});
+        self.changes.send_modify(|number| *number += 1);
     }
 
     /// Reads the folders again. Returns whether anything changed. Blocks: large folders are copied.
@@ -171,24 +175,44 @@ impl Host {
             tracing::warn!(folder = %problem.folder.display(), code = problem.error.code().id(), error = %problem.error, "tool not loaded");
         }
         self.record_changes(&current, &next);
-        let generation = next.generation();
         *self.tools.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(next);
         self.drop_runtimes();
-        self.changes.send_replace(generation);
+        self.touch();
         true
     }
 
-    /// Reloads whenever a folder changes, until the task is aborted or the host is gone.
+    /// Reloads whenever a folder changes, until the task is aborted or the host is gone. Credentials that another process sets count as
+    /// a change, since a tool without its credentials is hidden from models.
     pub fn watch(self: &Arc<Self>) -> JoinHandle<()> {
-        let host = Arc::downgrade(self);
+        let weak = Arc::downgrade(self);
+        let mut credentials = self.credentials_time();
+        let mut marked = Instant::now();
         tokio::spawn(async move {
             loop {
                 tokio::time::sleep(WATCH_INTERVAL).await;
-                let Some(host) = host.upgrade() else { return };
+                let Some(host) = weak.upgrade() else { return };
+                if marked.elapsed() > MARK_INTERVAL {
+                    marked = Instant::now();
+                    host.tools().tools().values().for_each(|tool| snapshot::mark_used(tool.folder()));
+                }
                 // A panic in a reload is not the end of watching.
-                let _ = tokio::task::spawn_blocking(move || host.reload()).await;
+                let _ = tokio::task::spawn_blocking({
+                    let host = Arc::clone(&host);
+                    move || host.reload()
+                })
+                .await;
+                let time = host.credentials_time();
+                if time != credentials {
+                    credentials = time;
+                    host.touch();
+                }
             }
         })
+    }
+
+    /// When the file of credentials was last written.
+    fn credentials_time(&self) -> Option<SystemTime> {
+        fs::metadata(self.settings.secrets.file().path()).and_then(|data| data.modified()).ok()
     }
 
     /// Ends idle processes of all tools.
@@ -245,9 +269,12 @@ impl Host {
         };
         let block = tool.manifest().runtime();
         Ok(Arc::new(ProcessRuntime::new(ProcessSettings {
-            tool: tool.id().to_owned(),
             spec,
             launcher: self.settings.launcher.clone(),
+            protocol: match tool.runtime() {
+                RuntimeKind::McpStdio { .. } => Protocol::Mcp,
+                _ => Protocol::Lines,
+            },
             keep_alive: block.and_then(RuntimeBlock::keep_alive).map_or(keep_alive, Duration::from_secs),
             concurrent: usize::try_from(block.and_then(RuntimeBlock::max_concurrent).unwrap_or(DEFAULT_CONCURRENT)).unwrap_or(1),
         })))
@@ -271,11 +298,10 @@ impl Host {
                     None => self.find("node")?,
                 };
                 let entry = entry.as_deref().unwrap_or_default();
-                ((node, node_command(tool.folder(), entry, tool.manifest().sandbox().memory_mib())), NODE_KEEP_ALIVE)
+                ((node, node_command(tool.folder(), entry, tool.manifest().sandbox().memory_mib())), WARM_KEEP_ALIVE)
             }
-            RuntimeKind::McpStdio { .. } | RuntimeKind::McpHttp { .. } | RuntimeKind::Http { .. } | RuntimeKind::Wasm { .. } => {
-                return Ok(None);
-            }
+            RuntimeKind::McpStdio { command } => (program(command)?, WARM_KEEP_ALIVE),
+            RuntimeKind::McpHttp { .. } | RuntimeKind::Http { .. } | RuntimeKind::Wasm { .. } => return Ok(None),
         };
         let failed = |error: HostError| RunError::new(codes::host::STATE, error.to_string());
         let data = self.data_folder(tool.id()).map_err(failed)?;

@@ -191,6 +191,78 @@ fn a_credential_reaches_the_handler_and_nothing_else() {
     call(&sandbox, "keyed", &["--yes"]).code(0);
 }
 
+#[test]
+fn a_program_of_another_author_finds_its_credential_in_the_variable_that_it_expects() {
+    let credentials = json!([{"name": "token", "label": "Token", "required": true, "env": "SERVICE_TOKEN"}]);
+    let runtime = json!({"kind": "exec", "command": ["python3", "main.py"], "keepAlive": 60});
+    let manifest = python("foreign", json!({ "credentials": credentials, "runtime": runtime }));
+    let program = answering("[len(os.environ['SERVICE_TOKEN']), sorted(os.environ)]");
+    let sandbox = with_tool("foreign", &manifest, &[("main.py", &program)]);
+    let token = "token-0123456789";
+    sandbox.run_with_stdin(&["secret", "set", "foreign", "token", "--tools", "tools"], token.as_bytes()).code(0);
+    let result: Value = serde_json::from_str(&call(&sandbox, "foreign", &["--yes"]).code(0).stdout).expect("JSON");
+    assert_eq!(result[0], token.len());
+    let names: Vec<_> = result[1].as_array().expect("names").iter().filter_map(Value::as_str).collect();
+    let expected = ["HOME", "PATH", "SERVICE_TOKEN", "TMPDIR"];
+    assert!(expected.iter().all(|name| names.contains(name)), "{names:?}");
+    assert!(!names.iter().any(|name| name.starts_with("TOOLCRIB")), "{names:?}");
+    // From the environment of the host, under the name of tool and credential.
+    sandbox.run(&["secret", "unset", "foreign", "token"]).code(0);
+    let arguments = ["local", "call", "foreign", "run", "--tools", "tools", "--yes"];
+    let ran = sandbox.run_with_env(&arguments, &[("TOOLCRIB_SECRET_FOREIGN__TOKEN", "abcdefgh")]).code(0);
+    assert!(ran.stdout.trim_start().starts_with("[\n  8,"), "{}", ran.stdout);
+}
+
+/// An MCP server of the older era, by hand: two tools, one of which fails, and a crash.
+const MCP_SERVER: &str = r#"
+import json, os, sys
+for line in sys.stdin:
+    request = json.loads(line)
+    method, params = request.get("method"), request.get("params", {})
+    if "id" not in request:
+        continue
+    if method == "initialize":
+        result = {"protocolVersion": params["protocolVersion"], "capabilities": {"tools": {}}, "serverInfo": {"name": "s", "version": "1"}}
+    elif method == "tools/call" and params["name"] == "get.text":
+        result = {"content": [{"type": "text", "text": f"{params['arguments'].get('of', 'nothing')} for {len(os.environ['TOKEN'])}"}]}
+    elif method == "tools/call" and params["name"] == "fail":
+        result = {"content": [{"type": "text", "text": "no such thing"}], "isError": True}
+    else:
+        sys.exit(3)
+    print(json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": result}), flush=True)
+"#;
+
+#[test]
+fn an_mcp_server_runs_as_a_local_tool() {
+    let function = |name: &str, more: Value| {
+        let mut function = json!({"name": name, "description": "F.", "parameters": {"type": "object"}});
+        more.as_object().expect("members").iter().for_each(|(key, value)| function[key] = value.clone());
+        function
+    };
+    let manifest = python(
+        "wrapped",
+        json!({
+            "runtime": {"kind": "mcp", "command": ["python3", "main.py"]},
+            "credentials": [{"name": "token", "label": "T", "required": true, "env": "TOKEN"}],
+            "functions": [function("get_text", json!({"mcpName": "get.text"})), function("fail", json!({})), function("crash", json!({}))],
+        }),
+    );
+    let sandbox = with_tool("wrapped", &manifest, &[("main.py", MCP_SERVER)]);
+    sandbox.run_with_stdin(&["secret", "set", "wrapped", "token", "--tools", "tools"], b"0123456789").code(0);
+    let run = |function: &str| {
+        let arguments = ["local", "call", "wrapped", function, "--tools", "tools", "--yes", "--args", r#"{"of": "tides"}"#];
+        sandbox.run(&arguments)
+    };
+    assert_eq!(run("get_text").code(0).stdout, "tides for 10\n");
+    let failed = run("fail");
+    assert!(
+        failed.code == 1 && failed.stderr.contains("host.tool_failed") && failed.stderr.contains("no such thing"),
+        "{failed:#?}"
+    );
+    let crashed = run("crash");
+    assert!(crashed.code == 2 && crashed.stderr.contains("exit status: 3"), "{crashed:#?}");
+}
+
 // req: LOCAL-007
 #[test]
 fn both_styles_of_handlers_run_unchanged() {

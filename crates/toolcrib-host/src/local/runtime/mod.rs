@@ -1,6 +1,7 @@
 //! What runs the functions of a tool.
 //!
-//! - `process`: programs that read and write JSON lines, one call at a time each, kept warm if the tool wants it.
+//! - `process`: programs, one call at a time each, kept warm if the tool wants it.
+//! - `speech`: how a program is spoken to: JSON lines, or MCP.
 //! - `node`: the program for JavaScript and TypeScript handlers.
 //! - `http`: a server on this machine.
 
@@ -9,6 +10,7 @@ mod http;
 mod lines;
 mod node;
 mod process;
+mod speech;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -26,6 +28,7 @@ use super::secrets::{Redactor, Secret};
 pub(crate) use http::HttpRuntime;
 pub(crate) use node::node_command;
 pub(crate) use process::{ProcessRuntime, ProcessSettings};
+pub(crate) use speech::Protocol;
 
 /// Most bytes of a result, and of any line of a program.
 pub const MAX_RESULT_BYTES: usize = 1 << 20;
@@ -52,8 +55,12 @@ pub(crate) trait Runtime: Send + Sync {
 /// One call, as a runtime sees it.
 pub(crate) struct Invocation {
     pub(crate) function: String,
+    /// The name of the function at the MCP server that the tool wraps.
+    pub(crate) mcp_name: String,
     pub(crate) arguments: Json,
     pub(crate) credentials: BTreeMap<String, Arc<Secret>>,
+    /// Credentials that the program expects in environment variables, by the names of the variables.
+    pub(crate) variables: BTreeMap<String, Arc<Secret>>,
     pub(crate) settings: Map<String, Json>,
     pub(crate) call_id: String,
     pub(crate) data: PathBuf,

@@ -1,26 +1,26 @@
-//! Programs that read and write JSON lines.
+//! Programs.
 //!
 //! Each process works on one call at a time, so that ending a call ends its processes and no other call. Processes that are kept warm
 //! wait in a stack: the last one used is the first to be used again, and those below it are ended when they were idle for long enough.
 
-use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use serde_json::{Value as Json, json};
-use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
-use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
+use serde_json::Value as Json;
+use tokio::io::AsyncReadExt as _;
+use tokio::process::ChildStderr;
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout_at};
 use toolcrib_core::codes;
-use toolcrib_core::text::escape_for_display;
 use toolcrib_process::{Containment, Ended, Launcher, ProgramSpec, Running, spawn};
 
 use super::backoff::Backoff;
-use super::lines::{LineError, read_line};
-use super::{Event, Events, Invocation, MAX_RESULT_BYTES, RunError, Runtime};
+use super::speech::{Protocol, Silence, Speech};
+use super::{Events, Invocation, MAX_RESULT_BYTES, RunError, Runtime};
+use crate::local::secrets::Secret;
 
 /// How long a program has between the request to end and the end.
 const GRACE: Duration = Duration::from_secs(2);
@@ -31,17 +31,11 @@ const STDERR_BYTES: usize = 8 * 1024;
 /// Lines of standard error that an error message repeats.
 const STDERR_LINES: usize = 5;
 
-/// Lines that are no answer, for one call. A program that writes more is broken or hostile.
-const MAX_OTHER_LINES: usize = 10_000;
-
-/// Longest progress message or log line that is passed on, in characters.
-const MAX_EVENT_CHARS: usize = 2_000;
-
 /// What a [`ProcessRuntime`] is made from.
 pub(crate) struct ProcessSettings {
-    pub(crate) tool: String,
     pub(crate) spec: ProgramSpec,
     pub(crate) launcher: Option<Launcher>,
+    pub(crate) protocol: Protocol,
     /// How long an idle process is kept. Zero starts one for each call.
     pub(crate) keep_alive: Duration,
     /// Calls at the same time.
@@ -52,18 +46,27 @@ pub(crate) struct ProcessSettings {
 pub(crate) struct ProcessRuntime {
     settings: ProcessSettings,
     places: Semaphore,
-    idle: Arc<Mutex<VecDeque<Worker>>>,
+    idle: Arc<Mutex<Idle>>,
     backoff: Backoff,
     containment: Mutex<Option<Containment>>,
+}
+
+/// Processes that wait for a call, the longest idle one first.
+#[derive(Default)]
+struct Idle {
+    workers: VecDeque<Worker>,
+    /// Whether a task ends those that are idle for too long.
+    is_reaped: bool,
 }
 
 /// A process that waits for a call or works on one.
 struct Worker {
     running: Running,
-    stdin: ChildStdin,
-    stdout: BufReader<ChildStdout>,
+    speech: Speech,
     stderr: Arc<Mutex<VecDeque<u8>>>,
     reader: JoinHandle<()>,
+    /// What the program was started with beside its specification.
+    variables: BTreeMap<String, Arc<Secret>>,
     calls: u64,
     idle_since: Instant,
 }
@@ -78,19 +81,24 @@ impl ProcessRuntime {
     }
 
     /// An idle process that still runs, or a new one.
-    async fn worker(&self) -> Result<Busy, RunError> {
+    async fn worker(&self, variables: &BTreeMap<String, Arc<Secret>>) -> Result<Busy, RunError> {
         loop {
             // Not in the condition of the loop: the lock would be held while it waits.
-            let Some(mut worker) = self.idle().pop_back() else { break };
-            if worker.is_open().await {
-                return Ok(Busy(Some(worker)));
+            let Some(worker) = self.idle().workers.pop_back() else { break };
+            let mut busy = Busy(Some(worker));
+            // One with credentials from before a change is ended.
+            if let Some(worker) = &mut busy.0
+                && worker.has(variables)
+                && worker.speech.is_open().await
+            {
+                return Ok(busy);
             }
         }
         if let Some(wait) = self.backoff.wait() {
             let message = format!("the tool crashed repeatedly; the next start is in {} ms", wait.as_millis());
             return Err(RunError::new(codes::host::BACKING_OFF, message).retryable());
         }
-        let started = Worker::start(&self.settings);
+        let started = Worker::start(&self.settings, variables).await;
         if started.is_err() {
             self.backoff.crashed();
         }
@@ -99,29 +107,45 @@ impl ProcessRuntime {
         Ok(Busy(Some(worker)))
     }
 
-    fn idle(&self) -> std::sync::MutexGuard<'_, VecDeque<Worker>> {
+    fn idle(&self) -> std::sync::MutexGuard<'_, Idle> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Keeps a process for the next call, and ends it when there is none for long enough.
     fn keep(&self, mut worker: Worker) {
         worker.idle_since = Instant::now();
-        let until = worker.idle_since + self.settings.keep_alive;
-        self.idle().push_back(worker);
-        let idle = Arc::downgrade(&self.idle);
-        let keep_alive = self.settings.keep_alive;
-        tokio::spawn(async move {
-            sleep_until(until).await;
-            let Some(idle) = idle.upgrade() else { return };
-            let expired: Vec<_> = {
-                let mut idle = idle.lock().unwrap_or_else(PoisonError::into_inner);
-                let count = idle.iter().take_while(|worker| worker.idle_since.elapsed() >= keep_alive).count();
-                idle.drain(..count).collect()
-            };
-            for worker in expired {
-                worker.end().await;
-            }
-        });
+        let mut idle = self.idle();
+        idle.workers.push_back(worker);
+        // One task looks after all idle processes, however often they are used. It ends when there are none.
+        if !idle.is_reaped {
+            idle.is_reaped = true;
+            tokio::spawn(reap(Arc::downgrade(&self.idle), self.settings.keep_alive));
+        }
+    }
+}
+
+/// Ends processes that were idle for `keep_alive`, the longest idle ones first, until there are none.
+async fn reap(idle: Weak<Mutex<Idle>>, keep_alive: Duration) {
+    let mut until = Instant::now() + keep_alive;
+    loop {
+        sleep_until(until).await;
+        let Some(idle) = idle.upgrade() else { return };
+        let (expired, next) = {
+            let mut idle = idle.lock().unwrap_or_else(PoisonError::into_inner);
+            let workers = &mut idle.workers;
+            let count = workers.iter().take_while(|worker| worker.idle_since.elapsed() >= keep_alive).count();
+            let expired: Vec<_> = workers.drain(..count).collect();
+            let next = workers.front().map(|worker| worker.idle_since + keep_alive);
+            idle.is_reaped = next.is_some();
+            (expired, next)
+        };
+        for worker in expired {
+            worker.end().await;
+        }
+        match next {
+            Some(next) => until = next,
+            None => return,
+        }
     }
 }
 
@@ -134,10 +158,11 @@ impl Runtime for ProcessRuntime {
         let Ok(Ok(_place)) = timeout_at(deadline, self.places.acquire()).await else {
             return Err(RunError::new(codes::host::BUSY, "all processes of the tool are busy").retryable());
         };
-        let mut busy = self.worker().await?;
+        let Ok(worker) = timeout_at(deadline, self.worker(&call.variables)).await else { return Err(timeout()) };
+        let mut busy = worker?;
         let Some(worker) = busy.0.as_mut() else { return Err(RunError::new(codes::host::START_FAILED, "there is no process")) };
         let Ok(result) = timeout_at(deadline, worker.exchange(&call, events)).await else {
-            worker.cancel().await;
+            worker.speech.cancel(worker.calls).await;
             return Err(timeout());
         };
         match &result {
@@ -161,7 +186,7 @@ impl Runtime for ProcessRuntime {
     }
 
     async fn shutdown(&self) {
-        let workers: Vec<_> = self.idle().drain(..).collect();
+        let workers: Vec<_> = self.idle().workers.drain(..).collect();
         for worker in workers {
             worker.end().await;
         }
@@ -169,41 +194,37 @@ impl Runtime for ProcessRuntime {
 }
 
 impl Worker {
-    fn start(settings: &ProcessSettings) -> Result<Self, RunError> {
+    async fn start(settings: &ProcessSettings, variables: &BTreeMap<String, Arc<Secret>>) -> Result<Self, RunError> {
         let failed = |what: &dyn std::fmt::Display| {
             RunError::new(codes::host::START_FAILED, format!("the program could not be started: {what}")).retryable()
         };
-        let mut running = spawn(&settings.spec, settings.launcher.as_ref()).map_err(|error| failed(&error))?;
+        let mut spec = settings.spec.clone();
+        spec.environment.extend(variables.iter().map(|(name, secret)| (name.into(), secret.expose().into())));
+        let mut running = spawn(&spec, settings.launcher.as_ref()).map_err(|error| failed(&error))?;
         let pipes = (running.stdin.take(), running.stdout.take(), running.stderr.take());
         let (Some(stdin), Some(stdout), Some(stderr)) = pipes else { return Err(failed(&"it has no pipes")) };
         let tail = Arc::new(Mutex::new(VecDeque::new()));
-        let reader = tokio::spawn(read_stderr(stderr, settings.tool.clone(), Arc::clone(&tail)));
+        let reader = tokio::spawn(read_stderr(stderr, Arc::clone(&tail)));
         let idle_since = Instant::now();
-        Ok(Self { running, stdin, stdout: BufReader::new(stdout), stderr: tail, reader, calls: 0, idle_since })
+        let speech = Speech::begin(settings.protocol, stdin, stdout).await.map_err(|error| failed(&error))?;
+        Ok(Self { running, speech, stderr: tail, reader, variables: variables.clone(), calls: 0, idle_since })
     }
 
-    /// Whether the program still has its output open. One that ended while it was idle does not.
-    async fn is_open(&mut self) -> bool {
-        tokio::select! {
-            biased;
-            bytes = self.stdout.fill_buf() => bytes.is_ok_and(|bytes| !bytes.is_empty()),
-            () = std::future::ready(()) => true,
-        }
+    /// Whether the program was started with these variables.
+    fn has(&self, variables: &BTreeMap<String, Arc<Secret>>) -> bool {
+        let own = self.variables.iter().map(|(name, secret)| (name, secret.expose()));
+        own.eq(variables.iter().map(|(name, secret)| (name, secret.expose())))
     }
 
-    /// Sends a call, and reads lines until one of them answers it.
+    /// Makes a call.
     async fn exchange(&mut self, call: &Invocation, events: &Events) -> Result<Json, RunError> {
         self.calls += 1;
-        let id = self.calls;
-        let message = call.message(id);
-        // A program may answer before it has read everything; whether it reads at all is seen from its answer.
-        let (sent, answer) = tokio::join!(self.stdin.write_all(message.as_bytes()), answer(&mut self.stdout, id, events));
-        match answer {
+        match self.speech.exchange(self.calls, call, events).await {
             Ok(answer) => answer,
-            Err(LineError::TooLong) => {
+            Err(Silence::TooLong) => {
                 Err(RunError::new(codes::host::RESULT_TOO_LARGE, format!("a line has more than {MAX_RESULT_BYTES} bytes")))
             }
-            Err(LineError::End | LineError::Broken) => Err(self.ended(sent.err()).await),
+            Err(Silence::Ended(sent)) => Err(self.ended(sent).await),
         }
     }
 
@@ -224,17 +245,11 @@ impl Worker {
         RunError::new(code, format!("the program ended before it answered ({status}){tail}"))
     }
 
-    /// Asks the program to stop working on its call. It is ended afterwards in any case.
-    async fn cancel(&mut self) {
-        let message = format!("{}\n", json!({ "cancel": self.calls }));
-        let _ = tokio::time::timeout(Duration::from_millis(50), self.stdin.write_all(message.as_bytes())).await;
-    }
-
     /// Ends the process and everything it started.
     async fn end(self) {
-        let Self { mut running, stdin, reader, .. } = self;
+        let Self { mut running, speech, reader, .. } = self;
         // The end of its input is the polite request.
-        drop(stdin);
+        drop(speech);
         let _ = running.terminate(GRACE).await;
         reader.abort();
     }
@@ -250,46 +265,11 @@ impl Drop for Busy {
     }
 }
 
-/// Reads lines until the one that answers the call `id`.
-async fn answer(stdout: &mut BufReader<ChildStdout>, id: u64, events: &Events) -> Result<Result<Json, RunError>, LineError> {
-    let mut line = Vec::new();
-    for _ in 0..MAX_OTHER_LINES {
-        line.clear();
-        read_line(stdout, &mut line, MAX_RESULT_BYTES).await?;
-        let Ok(Json::Object(mut message)) = serde_json::from_slice::<Json>(&line) else {
-            // Many programs print; that is a log.
-            events.send(Event::Log(cut(&String::from_utf8_lossy(&line))));
-            continue;
-        };
-        if message.get("id").and_then(Json::as_u64) != Some(id) {
-            continue;
-        }
-        if let Some(result) = message.remove("result") {
-            return Ok(Ok(result));
-        }
-        if let Some(error) = message.get("error") {
-            return Ok(Err(RunError::reported(error)));
-        }
-        if let Some(progress) = message.get("progress").and_then(Json::as_f64) {
-            let text = message.get("message").and_then(Json::as_str).map(cut);
-            events.send(Event::Progress { progress, total: message.get("total").and_then(Json::as_f64), message: text });
-        } else if let Some(log) = message.get("log") {
-            events.send(Event::Log(cut(log.as_str().unwrap_or(&log.to_string()))));
-        }
-    }
-    Ok(Err(RunError::new(codes::host::PROTOCOL, format!("more than {MAX_OTHER_LINES} lines without an answer"))))
-}
-
-fn cut(text: &str) -> String {
-    text.chars().take(MAX_EVENT_CHARS).collect()
-}
-
-/// Logs what a program says on standard error, and remembers the end of it.
-async fn read_stderr(mut stderr: ChildStderr, tool: String, tail: Arc<Mutex<VecDeque<u8>>>) {
+/// Remembers the end of what a program says on standard error. None of it is logged: it may hold credentials.
+async fn read_stderr(mut stderr: ChildStderr, tail: Arc<Mutex<VecDeque<u8>>>) {
     let mut buffer = [0; 4096];
     while let Ok(read @ 1..) = stderr.read(&mut buffer).await {
         let bytes = buffer.get(..read).unwrap_or_default();
-        tracing::debug!(tool, "stderr: {}", escape_for_display(String::from_utf8_lossy(bytes).trim_end()));
         let mut tail = tail.lock().unwrap_or_else(PoisonError::into_inner);
         tail.extend(bytes);
         let beyond = tail.len().saturating_sub(STDERR_BYTES);

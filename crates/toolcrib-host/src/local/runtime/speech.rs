@@ -1,0 +1,146 @@
+//! How a program is spoken to: JSON lines, or MCP.
+
+use std::io;
+use std::time::Duration;
+
+use serde_json::{Map, Value as Json, json};
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::process::{ChildStdin, ChildStdout};
+use toolcrib_core::codes;
+use toolcrib_mcp::{Client, ClientError};
+
+use super::lines::{LineError, read_line};
+use super::{Event, Events, Invocation, MAX_RESULT_BYTES, RunError};
+
+/// Lines that are no answer, for one call. A program that writes more is broken or hostile.
+const MAX_OTHER_LINES: usize = 10_000;
+
+/// Longest progress message or log line that is passed on, in characters.
+const MAX_EVENT_CHARS: usize = 2_000;
+
+/// How long an MCP server may take for its handshake. Package runners download before they start.
+const HANDSHAKE: Duration = Duration::from_secs(30);
+
+/// What a program understands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Protocol {
+    /// A line of JSON for each call.
+    Lines,
+    /// The Model Context Protocol.
+    Mcp,
+}
+
+/// A conversation with a program.
+pub(super) enum Speech {
+    Lines { stdin: ChildStdin, stdout: BufReader<ChildStdout> },
+    Mcp(Client),
+}
+
+/// Why a program did not answer.
+pub(super) enum Silence {
+    /// It wrote more than a result may have.
+    TooLong,
+    /// It closed its output. Why it could not be written to, if so.
+    Ended(Option<io::Error>),
+}
+
+impl Speech {
+    pub(super) async fn begin(protocol: Protocol, stdin: ChildStdin, stdout: ChildStdout) -> Result<Self, ClientError> {
+        match protocol {
+            Protocol::Lines => Ok(Self::Lines { stdin, stdout: BufReader::new(stdout) }),
+            Protocol::Mcp => match tokio::time::timeout(HANDSHAKE, Client::connect(stdout, stdin)).await {
+                Ok(connected) => connected.map(Self::Mcp),
+                Err(_) => Err(ClientError::Handshake { reason: format!("no answer in {} s", HANDSHAKE.as_secs()) }),
+            },
+        }
+    }
+
+    /// Whether the program still has its output open. One that ended while it was idle does not.
+    pub(super) async fn is_open(&mut self) -> bool {
+        match self {
+            Self::Lines { stdout, .. } => tokio::select! {
+                biased;
+                bytes = stdout.fill_buf() => bytes.is_ok_and(|bytes| !bytes.is_empty()),
+                () = std::future::ready(()) => true,
+            },
+            Self::Mcp(client) => !client.is_closed(),
+        }
+    }
+
+    /// Makes a call.
+    pub(super) async fn exchange(
+        &mut self,
+        id: u64,
+        call: &Invocation,
+        events: &Events,
+    ) -> Result<Result<Json, RunError>, Silence> {
+        let (stdin, stdout) = match self {
+            Self::Mcp(client) => return call_tool(client, call).await,
+            Self::Lines { stdin, stdout } => (stdin, stdout),
+        };
+        let message = call.message(id);
+        // A program may answer before it has read everything; whether it reads at all is seen from its answer.
+        let (sent, answer) = tokio::join!(stdin.write_all(message.as_bytes()), answer(stdout, id, events));
+        answer.map_err(|error| match error {
+            LineError::TooLong => Silence::TooLong,
+            LineError::End | LineError::Broken => Silence::Ended(sent.err()),
+        })
+    }
+
+    /// Asks the program to stop working on a call. It is ended afterwards in any case.
+    pub(super) async fn cancel(&mut self, id: u64) {
+        if let Self::Lines { stdin, .. } = self {
+            let message = format!("{}\n", json!({ "cancel": id }));
+            let _ = tokio::time::timeout(Duration::from_millis(50), stdin.write_all(message.as_bytes())).await;
+        }
+    }
+}
+
+/// Calls a tool of an MCP server. Credentials are in its environment.
+async fn call_tool(client: &Client, call: &Invocation) -> Result<Result<Json, RunError>, Silence> {
+    let arguments = match &call.arguments {
+        Json::Object(arguments) => arguments.clone(),
+        _ => Map::new(),
+    };
+    Ok(match client.call(&call.mcp_name, arguments).await {
+        Ok(called) if called.is_error => Err(RunError::reported(&called.value)),
+        Ok(called) if called.value.to_string().len() > MAX_RESULT_BYTES => return Err(Silence::TooLong),
+        Ok(called) => Ok(called.value),
+        Err(ClientError::Refused { message }) => Err(RunError::reported(&Json::from(message))),
+        Err(_) => return Err(Silence::Ended(None)),
+    })
+}
+
+/// Reads lines until the one that answers the call `id`.
+async fn answer(stdout: &mut BufReader<ChildStdout>, id: u64, events: &Events) -> Result<Result<Json, RunError>, LineError> {
+    let mut line = Vec::new();
+    for _ in 0..MAX_OTHER_LINES {
+        line.clear();
+        read_line(stdout, &mut line, MAX_RESULT_BYTES).await?;
+        let Ok(Json::Object(mut message)) = serde_json::from_slice::<Json>(&line) else {
+            // Many programs print; that is a log.
+            events.send(Event::Log(cut(&String::from_utf8_lossy(&line))));
+            continue;
+        };
+        if message.get("id").and_then(Json::as_u64) != Some(id) {
+            continue;
+        }
+        if let Some(result) = message.remove("result") {
+            return Ok(Ok(result));
+        }
+        if let Some(error) = message.get("error") {
+            return Ok(Err(RunError::reported(error)));
+        }
+        if let Some(progress) = message.get("progress").and_then(Json::as_f64) {
+            let text = message.get("message").and_then(Json::as_str).map(cut);
+            events.send(Event::Progress { progress, total: message.get("total").and_then(Json::as_f64), message: text });
+        } else if let Some(log) = message.get("log") {
+            events.send(Event::Log(cut(log.as_str().unwrap_or(&log.to_string()))));
+        }
+    }
+    Ok(Err(RunError::new(codes::host::PROTOCOL, format!("more than {MAX_OTHER_LINES} lines without an answer"))))
+}
+
+fn cut(text: &str) -> String {
+    text.chars().take(MAX_EVENT_CHARS).collect()
+}
