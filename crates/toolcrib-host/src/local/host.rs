@@ -328,6 +328,10 @@ impl Host {
     /// A program in the path. One that every sandboxed program may execute is taken before others: version managers put scripts into
     /// the home folder, which need all of it.
     fn find(&self, name: &str) -> Result<PathBuf, RunError> {
+        // The program that runs this host need not be installed for its own examples.
+        if let Some(launcher) = self.settings.launcher.as_ref().filter(|_| name == "toolcrib") {
+            return Ok(launcher.program().to_owned());
+        }
         let folders = std::env::split_paths(&self.settings.path).filter(|folder| folder.is_absolute());
         let found: Vec<_> = folders.map(|folder| folder.join(name)).filter(|path| is_executable(path)).collect();
         let of_the_system = found.iter().find(|path| fs::canonicalize(path).is_ok_and(|path| sandbox::is_system(&path)));

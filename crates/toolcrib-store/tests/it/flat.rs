@@ -29,9 +29,9 @@ async fn payments_come_and_go_and_memory_stays_flat() {
             if round == 19 {
                 after_warm_up = used;
             }
-            // Other tests of this process allocate too. Were payments kept, 80,000 of them would be some 25 MB.
+            // Other tests of this process allocate too, up to 9 MB at a time. Were payments kept, 80,000 of them would be some 25 MB.
             let grown = used - after_warm_up;
-            assert!(round <= 19 || grown < 8.0 * 1024.0, "{grown} KiB more than after the first fifth");
+            assert!(round <= 19 || grown < 16.0 * 1024.0, "{grown} KiB more than after the first fifth");
         }
     }
     assert_eq!(most, 10_000);

@@ -133,7 +133,7 @@ fn the_shell_runs_in_its_sandbox_after_approval() {
 fn a_rule_holds_for_the_content_that_it_was_made_for() {
     let manifest = python("greeter", json!({}));
     let sandbox = with_tool("greeter", &manifest, &[("main.py", &answering("'hello'"))]);
-    assert_eq!(call(&sandbox, "greeter", &[]).code, 1, "nobody allowed it");
+    assert_eq!(call(&sandbox, "greeter", &[]).code, 1, "no rule allows it");
     sandbox.run(&["permit", "set", "greeter", "allow", "--tools", "tools"]).code(0);
     assert_eq!(call(&sandbox, "greeter", &[]).code(0).stdout, "hello\n");
     sandbox.write("tools/greeter/main.py", answering("'changed'"));
@@ -299,6 +299,29 @@ fn both_styles_of_handlers_run_unchanged() {
 }
 
 #[test]
+fn every_example_runs() {
+    let sandbox = Sandbox::new();
+    let tools = examples().to_string_lossy().into_owned();
+    let run = |tool: &str, function: &str, arguments: Value, more: &[&str]| {
+        let arguments = arguments.to_string();
+        let call = ["local", "call", tool, function, "--tools", &tools, "--yes", "--args", &arguments];
+        sandbox.run(&[&call, more].concat())
+    };
+    run("files", "write", json!({"path": "notes/a.txt", "text": "hello"}), &[]).code(0);
+    assert_eq!(run("files", "read", json!({"path": "notes/a.txt"}), &[]).code(0).stdout, "hello\n");
+    let outside = run("files", "read", json!({"path": "../../secrets.json"}), &[]);
+    assert!(outside.code == 1 && outside.stderr.contains("outside the folder"), "{outside:#?}");
+    // A private address is refused before anything is connected to.
+    let private = run("http-fetch", "get", json!({"url": "https://127.0.0.1/"}), &[]);
+    assert!(private.code == 1 && private.stderr.contains("host.tool_failed"), "{private:#?}");
+    let Some(node) = toolcrib_testkit::newer_node() else { return };
+    let node = fs::canonicalize(node).expect("a program").to_string_lossy().into_owned();
+    let ran = run("datetime", "difference", json!({"from": "2026-01-01", "to": "2026-02-01"}), &["--node", &node]).code(0);
+    let result: Value = serde_json::from_str(&ran.stdout).expect("JSON");
+    assert_eq!(result, json!({"days": 31, "hours": 0}));
+}
+
+#[test]
 fn a_program_that_hangs_crashes_floods_or_lies_ends_with_its_call() {
     let limits = json!({"runtime": {"kind": "exec", "command": ["python3", "main.py"], "timeoutMs": 800}});
     let cases = [
@@ -435,7 +458,7 @@ fn tools_are_added_updated_exported_and_removed() {
     sandbox.write("tools/greeter/main.py", answering("'newer'"));
     let shown = sandbox.run(&["local", "update", "greeter", "--dry-run"]).code(0);
     assert!(shown.stdout.contains("main.py") && shown.stdout.contains("asked again"), "{}", shown.stdout);
-    assert_eq!(sandbox.run(&["local", "update", "greeter"]).code, 1, "nobody was asked");
+    assert_eq!(sandbox.run(&["local", "update", "greeter"]).code, 1, "there is no terminal to ask at");
     sandbox.run(&["local", "update", "greeter", "--yes"]).code(0);
     assert_eq!(sandbox.run(&["local", "call", "greeter", "run", "--yes"]).code(0).stdout, "newer\n");
     for format in ["openai", "anthropic", "gemini", "ai-sdk", "skill"] {
