@@ -203,6 +203,11 @@ mod tests {
         assert!(line.continues(&first).is_ok());
         assert_eq!(line.continues(&Head::START), Err(BreakCause::Previous));
         assert_eq!(head.to_string().parse(), Ok(head));
+        // A line whose hashes are right and whose number is not.
+        let (mut skipping, mut out) = (Head { seq: first.seq + 1, hash: first.hash }, Vec::new());
+        write_line(object(json!({"event": "b"})), &mut skipping, &mut out);
+        out.pop();
+        assert_eq!(Line::parse(&out).unwrap().continues(&first), Err(BreakCause::Sequence));
     }
 
     #[test]
