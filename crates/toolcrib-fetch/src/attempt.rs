@@ -1,6 +1,7 @@
 //! The part that both doors share: from addresses to an answer, noting on the way what was seen.
 
 use std::net::{IpAddr, SocketAddr};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use toolcrib_core::text;
 
 use crate::http::{self, Head, Persistence, RequestLine, Wire};
 use crate::tls::{self, Counted, Stream};
-use crate::{Connect, Expect, Headers, Limits, connect};
+use crate::{Connect, Expect, Headers, Limits, Observer, connect};
 
 /// Longest `Location` that is shown.
 const MAX_LOCATION_CHARS: usize = 200;
@@ -37,6 +38,8 @@ pub(crate) struct Attempt<'a> {
     pub(crate) clock: Stopwatch,
     /// Whether the connection may be kept for another request.
     pub(crate) keep: bool,
+    /// Sees the body while it comes.
+    pub(crate) observer: Option<&'a dyn Observer>,
 }
 
 impl Attempt<'_> {
@@ -121,7 +124,12 @@ impl Attempt<'_> {
             let detail = format!("Content-Encoding is `{}`", bounded(encoding));
             return Err(Failure::new(codes::fetch::ENCODING_REFUSED, detail));
         }
-        response.body = Body(wire.body(framing, self.limits.body).await?);
+        let head = self.observer.map(|observer| (observer, response.clone()));
+        let mut observe = |bytes: &[u8]| match &head {
+            Some((observer, head)) => observer.observe(head, bytes),
+            None => ControlFlow::Continue(()),
+        };
+        response.body = Body(wire.observed_body(framing, self.limits.body, &mut observe).await?);
         Ok(persistence)
     }
 }

@@ -18,7 +18,7 @@ use crate::clock::SharedClock;
 use crate::egress;
 use crate::pool::{KeepAlive, Origin, Pool, Repeat};
 use crate::turnstile::Turnstile;
-use crate::{Concurrency, Connect, Error, Expect, Headers, Limits, Resolve, SystemResolver, TcpConnector, tls};
+use crate::{Concurrency, Connect, Error, Expect, Headers, Limits, Observer, Resolve, SystemResolver, TcpConnector, tls};
 
 /// A URL that somebody wrote into the settings of this machine.
 ///
@@ -192,18 +192,35 @@ impl Configured {
 
     /// Reads. Every status is an answer; redirects are not followed. The exchange has the origin of the URL, not the rest.
     pub async fn get(&self, url: &ConfiguredUrl, headers: &Headers, limits: Limits) -> Exchange {
-        self.exchange((Method::Get, Repeat::Safe), url, headers, None, limits).await
+        self.exchange((Method::Get, Repeat::Safe), url, headers, None, limits, None).await
     }
 
     /// Sends, once. Every status is an answer; redirects are not followed. The exchange has the origin of the URL, not the rest.
     pub async fn post(&self, url: &ConfiguredUrl, headers: &Headers, body: &[u8], limits: Limits) -> Exchange {
-        self.exchange((Method::Post, Repeat::Never), url, headers, Some(body), limits).await
+        self.exchange((Method::Post, Repeat::Never), url, headers, Some(body), limits, None).await
     }
 
     /// Like [`post`](Self::post), for requests that change nothing: one that meets the end of a kept connection, without a byte of an
     /// answer, is sent again on a new one.
     pub async fn post_repeatable(&self, url: &ConfiguredUrl, headers: &Headers, body: &[u8], limits: Limits) -> Exchange {
-        self.exchange((Method::Post, Repeat::Safe), url, headers, Some(body), limits).await
+        self.exchange((Method::Post, Repeat::Safe), url, headers, Some(body), limits, None).await
+    }
+
+    /// Removes. Every status is an answer; redirects are not followed.
+    pub async fn delete(&self, url: &ConfiguredUrl, headers: &Headers, limits: Limits) -> Exchange {
+        self.exchange((Method::Delete, Repeat::Safe), url, headers, None, limits, None).await
+    }
+
+    /// Like [`post`](Self::post), for answers that end late: `observer` sees the body while it comes.
+    pub async fn post_observed(
+        &self,
+        url: &ConfiguredUrl,
+        headers: &Headers,
+        body: &[u8],
+        limits: Limits,
+        observer: &dyn Observer,
+    ) -> Exchange {
+        self.exchange((Method::Post, Repeat::Never), url, headers, Some(body), limits, Some(observer)).await
     }
 
     async fn exchange(
@@ -213,6 +230,7 @@ impl Configured {
         headers: &Headers,
         body: Option<&[u8]>,
         limits: Limits,
+        observer: Option<&dyn Observer>,
     ) -> Exchange {
         let clock = Stopwatch::start(limits.total);
         let mut exchange = Exchange::new(method, url.origin(), self.inner.clock.now());
@@ -229,6 +247,7 @@ impl Configured {
             limits,
             clock,
             keep: self.inner.pool.is_some(),
+            observer,
         };
         let result = self.inner.run(&attempt, url, repeat, &mut exchange).await;
         exchange.timing.total = clock.elapsed();

@@ -13,7 +13,7 @@ use crate::attempt::{Attempt, Stopwatch};
 use crate::clock::SharedClock;
 use crate::egress::{self, Way};
 use crate::turnstile::Turnstile;
-use crate::{Concurrency, Connect, Error, Headers, Limits, PortPolicy, Resolve, SystemResolver, TcpConnector, tls};
+use crate::{Concurrency, Connect, Error, Headers, Limits, Observer, PortPolicy, Resolve, SystemResolver, TcpConnector, tls};
 
 /// One request to a stranger.
 #[derive(Clone, Copy, Debug)]
@@ -107,21 +107,38 @@ impl Untrusted {
 
     /// Reads from a stranger. Whatever goes wrong is in the exchange, beside everything that was seen before.
     pub async fn get(&self, target: &Target<'_>) -> Exchange {
-        self.exchange(Method::Get, target, &Headers::new(), None).await
+        self.exchange(Method::Get, target, &Headers::new(), None, None).await
     }
 
     /// Sends to a stranger. Whatever goes wrong is in the exchange, beside everything that was seen before. The headers and the
     /// body that were sent are not part of it.
     pub async fn post(&self, target: &Target<'_>, headers: &Headers, body: &[u8]) -> Exchange {
-        self.exchange(Method::Post, target, headers, Some(body)).await
+        self.exchange(Method::Post, target, headers, Some(body), None).await
+    }
+
+    /// Asks an untrusted server to remove something.
+    pub async fn delete(&self, target: &Target<'_>, headers: &Headers) -> Exchange {
+        self.exchange(Method::Delete, target, headers, None, None).await
+    }
+
+    /// Like [`post`](Self::post), for answers that end late: `observer` sees the body while it comes.
+    pub async fn post_observed(&self, target: &Target<'_>, headers: &Headers, body: &[u8], observer: &dyn Observer) -> Exchange {
+        self.exchange(Method::Post, target, headers, Some(body), Some(observer)).await
     }
 
     /// Reads from a stranger, with headers of the caller's.
     pub async fn get_with(&self, target: &Target<'_>, headers: &Headers) -> Exchange {
-        self.exchange(Method::Get, target, headers, None).await
+        self.exchange(Method::Get, target, headers, None, None).await
     }
 
-    async fn exchange(&self, method: Method, target: &Target<'_>, headers: &Headers, body: Option<&[u8]>) -> Exchange {
+    async fn exchange(
+        &self,
+        method: Method,
+        target: &Target<'_>,
+        headers: &Headers,
+        body: Option<&[u8]>,
+        observer: Option<&dyn Observer>,
+    ) -> Exchange {
         let clock = Stopwatch::start(target.limits.total);
         let mut exchange = Exchange::new(method, target.url.normalized(), self.inner.clock.now());
         let attempt = Attempt {
@@ -138,6 +155,7 @@ impl Untrusted {
             clock,
             // Evidence is about one connection, its certificate and its address: each request has its own.
             keep: false,
+            observer,
         };
         let result = self.inner.run(&attempt, target, &mut exchange).await;
         exchange.timing.total = clock.elapsed();

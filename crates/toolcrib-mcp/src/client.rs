@@ -1,8 +1,8 @@
-//! The client's side of the protocol, for servers that run as programs of the user's machine.
+//! The client's side of the protocol: servers that run as programs of the user's machine, and results of servers anywhere.
 
 use std::fmt;
 
-use rmcp::model::{CallToolRequestParams, ClientCapabilities, ClientConfig, Implementation};
+use rmcp::model::{CallToolRequestParams, CallToolResult, ClientCapabilities, ClientConfig, Implementation};
 use rmcp::service::{ClientLifecycleMode, ClientServiceExt, RoleClient, RunningService};
 use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::{ClientHandler, ServiceError};
@@ -56,6 +56,26 @@ pub struct Called {
     pub is_error: bool,
 }
 
+impl Called {
+    /// Reads the result of `tools/call` as it is on the wire. A result that asks for more input is refused.
+    pub fn from_result(result: Json) -> Result<Self, ClientError> {
+        serde_json::from_value(result).map_err(broken).and_then(Self::of)
+    }
+
+    fn of(result: CallToolResult) -> Result<Self, ClientError> {
+        let text = match result.content.as_slice() {
+            [only] => only.as_text().map(|text| Json::from(text.text.as_str())),
+            _ => None,
+        };
+        let value = match (result.structured_content, text) {
+            (Some(structured), _) => structured,
+            (None, Some(text)) => text,
+            (None, None) => serde_json::to_value(&result.content).map_err(broken)?,
+        };
+        Ok(Self { value, is_error: result.is_error == Some(true) })
+    }
+}
+
 impl Client {
     /// Connects to a server by the lifecycle that servers of both eras know.
     pub async fn connect<R, W>(read: R, write: W) -> Result<Self, ClientError>
@@ -83,16 +103,7 @@ impl Client {
     pub async fn call(&self, name: &str, arguments: Map<String, Json>) -> Result<Called, ClientError> {
         let request = CallToolRequestParams::new(name.to_owned()).with_arguments(arguments);
         let result = self.0.call_tool(request).await.map_err(failed)?;
-        let text = match result.content.as_slice() {
-            [only] => only.as_text().map(|text| Json::from(text.text.as_str())),
-            _ => None,
-        };
-        let value = match (result.structured_content, text) {
-            (Some(structured), _) => structured,
-            (None, Some(text)) => text,
-            (None, None) => serde_json::to_value(&result.content).map_err(broken)?,
-        };
-        Ok(Called { value, is_error: result.is_error == Some(true) })
+        Called::of(result)
     }
 }
 

@@ -85,6 +85,8 @@ fn answer(exchange: &Exchange) -> Option<ProbeAnswer> {
         method: match exchange.method {
             Method::Get => x402::Method::Get,
             Method::Post => x402::Method::Post,
+            // Endpoints are not asked to remove anything.
+            Method::Delete => return None,
         },
         status: response.status,
         headers: response.headers.clone(),

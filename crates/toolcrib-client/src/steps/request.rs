@@ -112,7 +112,8 @@ pub(super) fn answer_of(exchange: &Exchange, response: &Response) -> ProbeAnswer
     ProbeAnswer {
         method: match exchange.method {
             evidence::Method::Get => Method::Get,
-            evidence::Method::Post => Method::Post,
+            // This client removes nothing.
+            evidence::Method::Post | evidence::Method::Delete => Method::Post,
         },
         status: response.status,
         headers: response.headers.clone(),

@@ -81,6 +81,26 @@ super::codes! {
         "The call may or may not have had an effect, so it is not repeated by itself.",
         "read the log with `toolcrib local logs TOOL`",
     }
+    SERVER_UNREACHABLE = "host.server_unreachable", Error, "Toolcrib, runtime" {
+        "the server of the tool cannot be reached",
+        "The name was not found, its address is not one that tools may reach, no connection was made, or the certificate is not valid. Nothing was sent.",
+        "check that the server runs at the `url` of the manifest, then call again",
+    }
+    SERVER_ERROR = "host.server_error", Error, "Toolcrib, runtime" {
+        "the server of the tool answered with an error status",
+        "The status of the answer is neither success nor a question for credentials. Redirects are not followed: they would send arguments and credentials to a place that the user did not approve.",
+        "correct the `url` of the manifest, or try again later",
+    }
+    CREDENTIAL_REJECTED = "host.credential_rejected", Error, "Toolcrib, runtime" {
+        "the server of the tool did not accept the credentials",
+        "The status of the answer is 401 or 403. Credentials are sent in the headers that the manifest names.",
+        "check the value, and set it with `toolcrib secret set TOOL NAME`",
+    }
+    CREDENTIAL_INVALID = "host.credential_invalid", Error, "Toolcrib, runtime" {
+        "the value of a credential cannot be sent",
+        "The manifest names a header for the credential. Header values have visible ASCII characters and inner spaces only, 16 KiB at most.",
+        "set the value again with `toolcrib secret set TOOL NAME`",
+    }
     PROTOCOL = "host.protocol", Error, "Toolcrib, runtime" {
         "the program of the tool broke the protocol",
         "A program answers each call with one line of JSON that has the call's id and either `result` or `error`.",

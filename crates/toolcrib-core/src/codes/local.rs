@@ -183,8 +183,8 @@ super::codes! {
     }
     RUNTIME_URL = "local.runtime_url", Error, "Toolcrib, runtime" {
         "the URL of the runtime cannot be used",
-        "The kinds `http` and `mcp` send calls to a URL with scheme http or https.",
-        "write the whole URL, such as http://127.0.0.1:3000/mcp",
+        "The kind `http` sends calls to a server on this machine. The kind `mcp` sends them to this machine by http, or to a public host by https.",
+        "write the whole URL, such as http://127.0.0.1:3000/mcp or https://mcp.example.com/mcp",
     }
     NUMBER_RANGE = "local.number_range", Error, "Toolcrib limits" {
         "a number is out of range",
@@ -205,5 +205,20 @@ super::codes! {
         "the environment variable of a credential cannot be used",
         "Programs of other authors may expect a credential in a variable. Variables that decide what a program loads or runs would let a credential run code.",
         "use the variable that the program documents, such as GITHUB_TOKEN",
+    }
+    CREDENTIAL_HEADER = "local.credential_header", Error, "Toolcrib, credentials" {
+        "the header of a credential cannot be used",
+        "MCP servers with a `url` may expect a credential in a header. Headers that decide where a request goes, or where it ends, would let a credential change the request.",
+        "use the header that the server documents, such as Authorization or X-API-Key, for one credential",
+    }
+    CREDENTIAL_HEADER_UNUSED = "local.credential_header_unused", Warning, "Toolcrib, credentials" {
+        "no request has the header of a credential",
+        "Only the runtime `mcp` with a `url` sends headers. Programs and handlers get credentials by message, or in the variable that `env` names.",
+        "remove `header`, or use `env`",
+    }
+    RUNTIME_NETWORK = "local.runtime_network", Error, "Toolcrib, sandbox" {
+        "the sandbox does not allow the server of the tool",
+        "A tool whose calls go to a server elsewhere needs the network like any program. The user is shown `sandbox.network` before a call, so it has to have the port of the URL.",
+        "add the port to `sandbox.network`, such as [443]",
     }
 }

@@ -22,6 +22,8 @@ pub enum Method {
     Get,
     /// Send.
     Post,
+    /// Remove.
+    Delete,
 }
 
 impl Method {
@@ -30,6 +32,7 @@ impl Method {
         match self {
             Self::Get => "GET",
             Self::Post => "POST",
+            Self::Delete => "DELETE",
         }
     }
 }

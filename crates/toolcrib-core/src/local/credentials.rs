@@ -6,7 +6,7 @@ use super::{DESCRIPTION, LABEL, check_text, hint_unknown, later, names, required
 use crate::checked::Context;
 use crate::codes;
 use crate::finding::{Finding, Severity};
-use crate::json::{Object, Value};
+use crate::json::{Array, Object, Value};
 use crate::secrets;
 
 /// Most credentials. Each is a field that a person fills in.
@@ -15,7 +15,34 @@ pub const MAX_CREDENTIALS: usize = 64;
 /// Longest name of a variable, in bytes.
 const ENV_MAX: usize = 128;
 
-const FIELDS: &[&str] = &["name", "label", "description", "required", "secret", "env"];
+/// Longest name of a header, in bytes.
+const HEADER_MAX: usize = 64;
+
+const FIELDS: &[&str] = &["name", "label", "description", "required", "secret", "env", "header"];
+
+/// Headers that the client sets itself, or that decide where a request goes and how its answer is read. In lower case.
+const OWN_HEADERS: &[&str] = &[
+    "accept",
+    "accept-encoding",
+    "connection",
+    "content-encoding",
+    "content-length",
+    "content-type",
+    "cookie",
+    "expect",
+    "host",
+    "keep-alive",
+    "last-event-id",
+    "origin",
+    "proxy-authorization",
+    "proxy-connection",
+    "referer",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "user-agent",
+];
 
 /// Members under which a careless author would leave the value itself.
 const VALUES: &[&str] = &["value", "default"];
@@ -29,6 +56,7 @@ pub struct Credential {
     required: bool,
     secret: bool,
     env: Option<String>,
+    header: Option<String>,
 }
 
 impl Credential {
@@ -55,6 +83,11 @@ impl Credential {
     /// The environment variable that a program of another author expects the value in. Absent for handlers, which get values by message.
     pub fn env(&self) -> Option<&str> {
         self.env.as_deref()
+    }
+
+    /// The HTTP header that an MCP server with a `url` expects the value in. The value is sent as it is.
+    pub fn header(&self) -> Option<&str> {
+        self.header.as_deref()
     }
 
     /// Whether the value must be hidden. True unless a later-version manifest says `"secret": false`.
@@ -89,6 +122,7 @@ fn check_one<'d>(value: Value<'d>, seen: &mut BTreeSet<&'d str>, context: &mut C
     let required = context.required(object, "required", object.get("required")).and_then(|value| context.boolean(value));
     let secret = later::secret(object, context);
     let env = object.get("env").map(|value| check_env(value, context));
+    let header = object.get("header").map(|value| check_header(value, context));
     for (key, value) in VALUES.iter().filter_map(|&key| Some((key, object.get(key)?))) {
         refuse_value(key, value, secret, context);
     }
@@ -106,7 +140,52 @@ fn check_one<'d>(value: Value<'d>, seen: &mut BTreeSet<&'d str>, context: &mut C
             Some(env) => Some(env?.to_owned()),
             None => None,
         },
+        header: match header {
+            Some(header) => Some(header?.to_owned()),
+            None => None,
+        },
     })
+}
+
+/// Reports headers that no runtime sends, and headers that two credentials would fill.
+pub(super) fn check_use(root: Object<'_>, credentials: &[Credential], context: &mut Context) {
+    let runtime = root.get("runtime");
+    let sends_headers =
+        runtime.is_some_and(|runtime| runtime.get("kind").and_then(Value::as_str) == Some("mcp") && runtime.get("url").is_some());
+    let values = root.get("credentials").and_then(Value::as_array).into_iter().flat_map(Array::iter);
+    let mut seen = BTreeSet::new();
+    for (value, header) in values.zip(credentials).filter_map(|(value, read)| Some((value.get("header")?, read.header()?))) {
+        if !sends_headers {
+            context.report(Finding::new(codes::local::CREDENTIAL_HEADER_UNUSED).at(value).got(header));
+        }
+        if !seen.insert(header.to_ascii_lowercase()) {
+            context.report(
+                Finding::new(codes::local::CREDENTIAL_HEADER)
+                    .at(value)
+                    .message(format!("there is already a credential for the header `{header}`"))
+                    .got(header),
+            );
+        }
+    }
+}
+
+/// Headers that steer the request or its framing are not for credentials.
+fn check_header<'d>(value: Value<'d>, context: &mut Context) -> Option<&'d str> {
+    let name = context.string(value)?;
+    let is_name = !name.is_empty()
+        && name.len() <= HEADER_MAX
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'));
+    let lower = name.to_ascii_lowercase();
+    if is_name && !OWN_HEADERS.contains(&lower.as_str()) && !lower.starts_with("mcp-") {
+        return Some(name);
+    }
+    context.report(
+        Finding::new(codes::local::CREDENTIAL_HEADER)
+            .at(value)
+            .expected("letters, digits, `-` and `_`; not Host, Cookie, Content-*, Mcp-* or another header that the client sets")
+            .got(name),
+    );
+    None
 }
 
 /// Variables that change how programs start are not for credentials.

@@ -12,6 +12,7 @@ mod functions;
 mod later;
 pub mod names;
 mod runtime;
+mod server;
 
 use crate::canon;
 use crate::checked::{Context, Manifest};
@@ -26,6 +27,7 @@ pub use runtime::{
     MAX_CONCURRENT, MAX_FILE_MIB, MAX_KEEP_ALIVE, MAX_MEMORY_MIB, MAX_PROCESSES, MAX_TIMEOUT_MS, NetworkRequest, Runtime,
     RuntimeKind, SandboxRequest,
 };
+pub use server::is_loopback_url;
 
 /// Longest display name, in code points: ERC-8257 takes no more when the tool is published.
 pub const NAME_MAX: usize = 128;
@@ -137,6 +139,9 @@ impl Manifest for LocalManifest {
         let credentials = credentials::check(root, context);
         let functions = functions::check(root, id, context);
         let running = runtime::check(root, context);
+        if let Some(credentials) = &credentials {
+            credentials::check_use(root, credentials, context);
+        }
         later::check(root, context);
         hint_unknown(root, FIELDS.iter().chain(runtime::FIELDS).chain(later::FIELDS).copied(), OTHER_NAMES, context);
         let (runtime, sandbox) = running?;

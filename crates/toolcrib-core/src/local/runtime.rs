@@ -4,6 +4,7 @@
 //! runtime from the files. What is declared here is a request. The host decides what a tool gets, and never gives more than declared.
 
 use super::hint_unknown;
+use super::server::{check_reach, check_url};
 use crate::checked::Context;
 use crate::codes::{self, Code};
 use crate::finding::Finding;
@@ -31,7 +32,7 @@ pub const MAX_FILE_MIB: u64 = 65_536;
 const MAX_ITEMS: usize = 64;
 
 /// Longest path, command word or URL, in bytes: the limit of the operating system.
-const MAX_TEXT: usize = 4_096;
+pub(super) const MAX_TEXT: usize = 4_096;
 
 /// The names of the blocks.
 pub(super) const FIELDS: &[&str] = &["runtime", "sandbox"];
@@ -57,7 +58,7 @@ pub enum RuntimeKind {
         /// The program and its arguments.
         command: Vec<String>,
     },
-    /// An MCP server that runs elsewhere.
+    /// An MCP server that is reached by streamable HTTP.
     McpHttp {
         /// Its URL.
         url: String,
@@ -168,7 +169,11 @@ pub(super) fn check(root: Object<'_>, context: &mut Context) -> Option<(Option<R
         Some(runtime) => Some(runtime?),
         None => None,
     };
-    Some((runtime, sandbox?))
+    let sandbox = sandbox?;
+    if let Some(runtime) = &runtime {
+        check_reach(root, runtime.kind(), &sandbox, context);
+    }
+    Some((runtime, sandbox))
 }
 
 /// A whole number from 0 or 1 to a limit.
@@ -266,17 +271,6 @@ fn check_entry(value: Value<'_>, context: &mut Context) -> Option<String> {
     context.report(
         Finding::new(codes::local::RUNTIME_ENTRY).at(value).expected("a file in the folder of the tool, without `..`").got(text),
     );
-    None
-}
-
-fn check_url(object: Object<'_>, context: &mut Context) -> Option<String> {
-    let value = context.required(object, "url", object.get("url"))?;
-    let text = context.string(value)?;
-    let rest = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://"));
-    if rest.is_some_and(|rest| !rest.is_empty() && text.len() <= MAX_TEXT && rest.bytes().all(|byte| byte.is_ascii_graphic())) {
-        return Some(text.to_owned());
-    }
-    context.report(Finding::new(codes::local::RUNTIME_URL).at(value).expected("an http:// or https:// URL").got(text));
     None
 }
 

@@ -585,6 +585,61 @@ fn a_credential_never_sets_a_variable_that_programs_start_with() {
     }
 }
 
+#[test]
+fn a_credential_never_sets_a_header_that_steers_the_request() {
+    let server = |header: Json| {
+        let mut manifest = full();
+        manifest["runtime"] = json!({"kind": "mcp", "url": "http://127.0.0.1:3000/mcp"});
+        manifest["credentials"][0]["header"] = header;
+        checked(&manifest.to_string())
+    };
+    for name in ["Authorization", "X-API-Key", "x_token"] {
+        let result = server(json!(name));
+        assert_eq!(result.findings, []);
+        assert_eq!(result.conformant().expect("no errors").credentials()[0].header(), Some(name));
+    }
+    for name in ["", "Host", "COOKIE", "content-length", "Transfer-Encoding", "Mcp-Session-Id", "a b", "a:", "é", &"a".repeat(65)]
+    {
+        let codes: Vec<_> = server(json!(name)).findings.iter().map(|finding| finding.code).collect();
+        assert_eq!(codes, [code::CREDENTIAL_HEADER], "{name}");
+    }
+    check("/credentials/0/header", json!("Authorization"), &[code::CREDENTIAL_HEADER_UNUSED]);
+    let mut manifest = full();
+    let second = json!({"name": "b", "label": "B", "required": false, "header": "AUTHORIZATION"});
+    manifest["runtime"] = json!({"kind": "mcp", "url": "http://127.0.0.1:3000/mcp"});
+    manifest["credentials"][0]["header"] = json!("Authorization");
+    manifest["credentials"].as_array_mut().expect("a list").push(second);
+    let codes: Vec<_> = checked(&manifest.to_string()).findings.iter().map(|finding| finding.code).collect();
+    assert_eq!(codes, [code::CREDENTIAL_HEADER]);
+}
+
+#[test]
+fn an_mcp_server_elsewhere_needs_https_and_the_network() {
+    let codes = |url: &str, network: Option<Json>| -> Vec<Code> {
+        let mut manifest = full();
+        manifest["runtime"] = json!({"kind": "mcp", "url": url});
+        if let Some(network) = network {
+            manifest["sandbox"] = json!({"network": network});
+        }
+        checked(&manifest.to_string()).findings.iter().map(|finding| finding.code).collect()
+    };
+    for url in ["http://127.0.0.1:3000/mcp", "http://[::1]/", "http://localhost:1/mcp", "https://localhost/mcp"] {
+        assert_eq!(codes(url, None), [], "{url}");
+    }
+    let public = "https://mcp.example.com/mcp";
+    assert_eq!(codes(public, Some(json!([443]))), []);
+    assert_eq!(codes(public, Some(json!("any"))), []);
+    assert_eq!(codes("https://mcp.example.com:8443/", Some(json!([443, 8443]))), []);
+    for network in [None, Some(json!("none")), Some(json!([80])), Some(json!([]))] {
+        assert_eq!(codes(public, network.clone()), [code::RUNTIME_NETWORK], "{network:?}");
+    }
+    for url in
+        ["http://mcp.example.com/mcp", "https://10.0.0.1/mcp", "https://user:pw@mcp.example.com/", "http://127.0.0.1@a.example/"]
+    {
+        assert_eq!(codes(url, Some(json!("any"))), [code::RUNTIME_URL], "{url}");
+    }
+}
+
 proptest! {
     /// Whatever is put in the place of a value, and wherever the text is cut, there is a verdict.
     #[test]

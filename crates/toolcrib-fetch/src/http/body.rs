@@ -1,4 +1,6 @@
-//! Reading a body under a cap. It comes whole or not at all.
+//! Reading a body under a cap. It comes whole or not at all, unless the caller has seen enough of it.
+
+use std::ops::ControlFlow;
 
 use tokio::io::{AsyncRead, AsyncWrite};
 use toolcrib_core::codes;
@@ -16,15 +18,58 @@ const MAX_TRAILER_BYTES: usize = 8 * 1024;
 /// What is set aside for a body before it comes: a stranger's announcement alone must not take memory.
 const FIRST_ROOM: usize = 64 * 1024;
 
+/// Sees the bytes of a body as they come, and may end the reading.
+pub(crate) type Observe<'o> = dyn FnMut(&[u8]) -> ControlFlow<()> + Send + 'o;
+
+/// A body as far as it came.
+struct Partial<'o, 'f> {
+    bytes: Vec<u8>,
+    /// How many of them were shown.
+    shown: usize,
+    observe: &'o mut Observe<'f>,
+}
+
+impl Partial<'_, '_> {
+    /// Shows what is new.
+    fn show(&mut self) -> ControlFlow<()> {
+        let new = self.bytes.get(self.shown..).unwrap_or_default();
+        if new.is_empty() {
+            return ControlFlow::Continue(());
+        }
+        self.shown = self.bytes.len();
+        (self.observe)(new)
+    }
+}
+
 impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
     /// Reads the body, at most `max` bytes.
+    #[cfg(any(test, feature = "fuzzing"))]
     pub(crate) async fn body(&mut self, framing: Framing, max: usize) -> Result<Vec<u8>, Failure> {
-        let body = match framing {
-            Framing::Empty => Vec::new(),
-            Framing::Length(length) => self.length(length, max).await?,
-            Framing::Chunked => self.chunks(max).await?,
-            Framing::Close => return self.close(max).await,
+        self.observed_body(framing, max, &mut |_| ControlFlow::Continue(())).await
+    }
+
+    /// Reads the body, at most `max` bytes, and shows its pieces to `observe`. After a `Break` the body is what came so far, and the
+    /// connection cannot be used again.
+    pub(crate) async fn observed_body(
+        &mut self,
+        framing: Framing,
+        max: usize,
+        observe: &mut Observe<'_>,
+    ) -> Result<Vec<u8>, Failure> {
+        let mut body = Partial { bytes: Vec::new(), shown: 0, observe };
+        let flow = match framing {
+            Framing::Empty => ControlFlow::Continue(()),
+            Framing::Length(length) => self.length(length, max, &mut body).await?,
+            Framing::Chunked => self.chunks(max, &mut body).await?,
+            Framing::Close => {
+                self.close(max, &mut body).await?;
+                return Ok(body.bytes);
+            }
         };
+        let body = body.bytes;
+        if flow.is_break() {
+            return Ok(body);
+        }
         // Bytes that came with the answer and are not part of it. Those that would come later are not waited for.
         let pending = if self.end > self.start { Pending::Bytes } else { self.pending().await };
         if pending == Pending::Bytes {
@@ -34,7 +79,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         Ok(body)
     }
 
-    async fn length(&mut self, length: u64, max: usize) -> Result<Vec<u8>, Failure> {
+    async fn length(&mut self, length: u64, max: usize, body: &mut Partial<'_, '_>) -> Result<ControlFlow<()>, Failure> {
         let length = match usize::try_from(length) {
             Ok(length) if length <= max => length,
             _ => {
@@ -42,46 +87,53 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
                 return Err(Failure::new(codes::fetch::LENGTH_TOO_LARGE, detail));
             }
         };
-        let mut body = Vec::with_capacity(length.min(FIRST_ROOM));
+        body.bytes.reserve_exact(length.min(FIRST_ROOM));
         loop {
-            self.take(&mut body, length);
-            if body.len() == length {
-                return Ok(body);
+            self.take(&mut body.bytes, length);
+            if body.show().is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+            if body.bytes.len() == length {
+                return Ok(ControlFlow::Continue(()));
             }
             if self.fill(Stage::Body).await? == 0 {
-                return Err(Failure::new(codes::fetch::TRUNCATED, format!("{} of {length} bytes came", body.len())));
+                return Err(Failure::new(codes::fetch::TRUNCATED, format!("{} of {length} bytes came", body.bytes.len())));
             }
         }
     }
 
     /// Until the connection ends. Without the closing message of TLS this is an error of the connection, so that nobody on the
     /// way can shorten the body.
-    async fn close(&mut self, max: usize) -> Result<Vec<u8>, Failure> {
-        let mut body = Vec::new();
+    async fn close(&mut self, max: usize, body: &mut Partial<'_, '_>) -> Result<(), Failure> {
         loop {
-            self.take(&mut body, max);
+            self.take(&mut body.bytes, max);
+            if body.show().is_break() {
+                return Ok(());
+            }
             if self.end > self.start {
                 return Err(too_large(max));
             }
             if self.fill(Stage::Body).await? == 0 {
-                return Ok(body);
+                return Ok(());
             }
         }
     }
 
-    async fn chunks(&mut self, max: usize) -> Result<Vec<u8>, Failure> {
-        let mut body = Vec::new();
+    async fn chunks(&mut self, max: usize, body: &mut Partial<'_, '_>) -> Result<ControlFlow<()>, Failure> {
         loop {
             let line = self.line(MAX_CHUNK_LINE).await?;
             let size = chunk_size(&self.buffer[line.0..line.1]).ok_or_else(|| bad("the size of a chunk is malformed"))?;
             if size == 0 {
                 break;
             }
-            let end = usize::try_from(size).ok().and_then(|size| body.len().checked_add(size));
+            let end = usize::try_from(size).ok().and_then(|size| body.bytes.len().checked_add(size));
             let Some(end) = end.filter(|end| *end <= max) else { return Err(too_large(max)) };
             loop {
-                self.take(&mut body, end);
-                if body.len() == end {
+                self.take(&mut body.bytes, end);
+                if body.show().is_break() {
+                    return Ok(ControlFlow::Break(()));
+                }
+                if body.bytes.len() == end {
                     break;
                 }
                 self.more().await?;
@@ -95,7 +147,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         loop {
             let line = self.line(left).await?;
             if line.0 == line.1 {
-                return Ok(body);
+                return Ok(ControlFlow::Continue(()));
             }
             left -= line.1 - line.0;
         }

@@ -8,3 +8,4 @@ mod dev;
 mod doors;
 mod egress;
 mod keep_alive;
+mod observe;

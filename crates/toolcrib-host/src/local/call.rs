@@ -8,7 +8,7 @@ use alloy_primitives::{B256, hex};
 use serde_json::Value as Json;
 use tokio::time::Instant;
 use toolcrib_core::codes::{self, Code};
-use toolcrib_core::local::{NetworkRequest, Runtime as RuntimeBlock};
+use toolcrib_core::local::{Credential, NetworkRequest, Runtime as RuntimeBlock, RuntimeKind};
 use toolcrib_core::text::escape_for_display;
 use toolcrib_mcp::value_hash;
 
@@ -344,16 +344,16 @@ impl Host {
             outcome: codes::host::CANCELLED.id(),
             bytes: 0,
         };
-        let variables = tool
-            .manifest()
-            .credentials()
-            .iter()
-            .filter_map(|credential| Some((credential.env()?.to_owned(), Arc::clone(credentials.get(credential.name())?))));
+        let given = |place: fn(&Credential) -> Option<&str>| {
+            let declared = tool.manifest().credentials().iter();
+            declared.filter_map(|one| Some((place(one)?.to_owned(), Arc::clone(credentials.get(one.name())?)))).collect()
+        };
         let invocation = Invocation {
             function: bound.function.clone(),
             mcp_name: function.mcp_name().to_owned(),
             arguments: request.arguments,
-            variables: variables.collect(),
+            variables: given(Credential::env),
+            headers: given(Credential::header),
             credentials,
             settings: tool.settings().clone(),
             call_id: call_id.clone(),
@@ -455,6 +455,9 @@ fn check_output(function: &LoadedFunction, value: &Json) -> Result<(), CallError
 
 /// What a tool may reach, in the words of its manifest.
 fn access(tool: &LoadedTool) -> String {
+    if let RuntimeKind::McpHttp { url } | RuntimeKind::Http { url } = tool.runtime() {
+        return format!("the server {url}, which gets the arguments; nothing of this machine");
+    }
     let request = tool.manifest().sandbox();
     let network = match request.network() {
         NetworkRequest::None => "no network".to_owned(),

@@ -14,15 +14,15 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use toolcrib_core::clock::Clock;
 use toolcrib_core::codes::{self, Code};
-use toolcrib_core::local::{Runtime as RuntimeBlock, RuntimeKind};
-use toolcrib_fetch::Configured;
+use toolcrib_core::local::RuntimeKind;
+use toolcrib_fetch::{Configured, Untrusted};
 use toolcrib_process::{Containment, Launcher, ProgramSpec, SandboxMode};
 
 use super::audit::{AuditLog, Event as AuditEvent, Record};
 use super::content::ContentHash;
 use super::folder::LoadedTool;
 use super::permissions::Permissions;
-use super::runtime::{HttpRuntime, ProcessRuntime, ProcessSettings, Protocol, RunError, Runtime, node_command};
+use super::runtime::{RunError, Runtime, node_command};
 use super::sandbox::{self, Folders};
 use super::secrets::SecretStore;
 use super::set::ToolSet;
@@ -36,9 +36,6 @@ const MARK_INTERVAL: Duration = Duration::from_secs(60 * 60);
 
 /// How long an idle Node handler or MCP server is kept unless its manifest says otherwise: starting one takes 30 ms and more.
 const WARM_KEEP_ALIVE: Duration = Duration::from_secs(300);
-
-/// Calls of one tool at the same time unless its manifest says otherwise.
-const DEFAULT_CONCURRENT: u64 = 4;
 
 /// What a host is made from. Paths and variables are given, never read from the environment here.
 pub struct HostSettings {
@@ -68,6 +65,8 @@ pub struct HostSettings {
     pub clock: Arc<dyn Clock + Send + Sync>,
     /// The client for servers on this machine.
     pub http: Configured,
+    /// The client for servers elsewhere, which manifests name: under the egress policy.
+    pub remote: Untrusted,
 }
 
 impl fmt::Debug for HostSettings {
@@ -252,36 +251,8 @@ impl Host {
         toolcrib_process::plan(&spec, self.settings.launcher.as_ref()).ok()
     }
 
-    /// Checks that the program of a tool can be found, and names it. Runs nothing.
-    pub fn check_runtime(&self, tool: &LoadedTool) -> Result<String, RunError> {
-        match self.program(tool)? {
-            Some((spec, _)) => Ok(spec.program.display().to_string()),
-            None => self.make_runtime(tool).map(|_| "a server".to_owned()),
-        }
-    }
-
-    fn make_runtime(&self, tool: &LoadedTool) -> Result<Arc<dyn Runtime>, RunError> {
-        if let RuntimeKind::Http { url } = tool.runtime() {
-            return Ok(Arc::new(HttpRuntime::new(self.settings.http.clone(), url)?));
-        }
-        let Some((spec, keep_alive)) = self.program(tool)? else {
-            return Err(unsupported("this build cannot run the kind of runtime that the manifest names".to_owned()));
-        };
-        let block = tool.manifest().runtime();
-        Ok(Arc::new(ProcessRuntime::new(ProcessSettings {
-            spec,
-            launcher: self.settings.launcher.clone(),
-            protocol: match tool.runtime() {
-                RuntimeKind::McpStdio { .. } => Protocol::Mcp,
-                _ => Protocol::Lines,
-            },
-            keep_alive: block.and_then(RuntimeBlock::keep_alive).map_or(keep_alive, Duration::from_secs),
-            concurrent: usize::try_from(block.and_then(RuntimeBlock::max_concurrent).unwrap_or(DEFAULT_CONCURRENT)).unwrap_or(1),
-        })))
-    }
-
     /// The program that runs the functions of a tool, and how long it is kept. `None` for runtimes without a program.
-    fn program(&self, tool: &LoadedTool) -> Result<Option<(ProgramSpec, Duration)>, RunError> {
+    pub(super) fn program(&self, tool: &LoadedTool) -> Result<Option<(ProgramSpec, Duration)>, RunError> {
         let program = |command: &[String]| -> Result<(PathBuf, Vec<OsString>), RunError> {
             let name = command.first().map(String::as_str).unwrap_or_default();
             let path = match name.strip_prefix("./") {
@@ -377,7 +348,7 @@ impl Host {
     }
 }
 
-fn unsupported(message: String) -> RunError {
+pub(super) fn unsupported(message: String) -> RunError {
     RunError::new(codes::host::RUNTIME_UNSUPPORTED, message)
 }
 

@@ -10,6 +10,7 @@ mod folder;
 mod host;
 pub mod import;
 pub mod install;
+mod make_runtime;
 pub mod permissions;
 mod result;
 mod runtime;

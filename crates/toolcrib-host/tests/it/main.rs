@@ -6,7 +6,11 @@ mod finding;
 #[cfg(unix)]
 mod local_audit;
 mod local_formats;
+#[cfg(unix)]
+mod local_host;
 mod local_install;
+#[cfg(unix)]
+mod local_mcp_http;
 #[cfg(unix)]
 mod local_permissions;
 #[cfg(unix)]

@@ -7,7 +7,8 @@ use toolcrib_core::checked::parse;
 use toolcrib_core::codes::export as code;
 use toolcrib_core::finding::{Finding, Mode, Severity};
 use toolcrib_core::local::names::{is_identifier, is_name};
-use toolcrib_core::local::{LocalManifest, MAX_FUNCTIONS};
+use toolcrib_core::local::{LocalManifest, MAX_FUNCTIONS, is_loopback_url};
+use toolcrib_core::url::HttpsUrl;
 use toolcrib_mcp::{Side, listable};
 
 use super::{ImportError, ImportedTool, McpServer, Transport};
@@ -127,7 +128,7 @@ fn document(server: &McpServer, functions: Vec<Json>) -> Json {
         Transport::Command(command) => json!({"kind": "mcp", "command": command}),
         Transport::Url(url) => json!({"kind": "mcp", "url": url}),
     };
-    json!({
+    let mut document = json!({
         "id": server.id,
         "name": server.name,
         "description": server.description,
@@ -135,7 +136,15 @@ fn document(server: &McpServer, functions: Vec<Json>) -> Json {
         "runtime": runtime,
         "credentials": credentials,
         "functions": functions,
-    })
+    });
+    // A server elsewhere needs the network, which its user is shown.
+    if let Transport::Url(url) = &server.transport
+        && let Ok(parsed) = HttpsUrl::parse(url)
+        && !is_loopback_url(url)
+    {
+        document["sandbox"] = json!({"network": [parsed.port()]});
+    }
+    document
 }
 
 #[cfg(test)]
@@ -169,6 +178,20 @@ mod tests {
         for wrapped in [list["tools"].clone(), json!({"jsonrpc": "2.0", "id": 1, "result": list})] {
             assert_eq!(from_mcp_tools(&server(), &wrapped).unwrap().manifest, tool.manifest);
         }
+    }
+
+    #[test]
+    fn a_server_elsewhere_gets_the_port_that_it_needs() {
+        let list = json!([{"name": "a", "description": "d", "inputSchema": {"type": "object"}}]);
+        let manifest = |url: &str| {
+            let entry = json!({"url": url, "headers": {"Authorization": "Bearer x"}});
+            let tool = from_mcp_tools(&from_entry("remote", &entry).unwrap().0, &list).unwrap();
+            serde_json::from_str::<Json>(&tool.manifest).unwrap()
+        };
+        let remote = manifest("https://example.com:8443/mcp");
+        assert_eq!(remote["sandbox"], json!({"network": [8443]}));
+        assert_eq!(remote["credentials"][0]["header"], "Authorization");
+        assert_eq!(manifest("http://127.0.0.1:3000/mcp").get("sandbox"), None);
     }
 
     #[test]

@@ -6,6 +6,7 @@
 use async_trait::async_trait;
 use serde_json::Value as Json;
 use toolcrib_core::codes;
+use toolcrib_core::local::is_loopback_url;
 use toolcrib_fetch::{Configured, ConfiguredUrl, Headers, Limits};
 use toolcrib_process::Containment;
 
@@ -22,15 +23,8 @@ impl HttpRuntime {
     /// Calls the server at `url`, which must be on this machine.
     pub(crate) fn new(client: Configured, url: &str) -> Result<Self, RunError> {
         let unusable = |what: String| RunError::new(codes::host::RUNTIME_UNSUPPORTED, what);
-        let host = url.split("://").nth(1).unwrap_or_default().split(['/', '?', '#']).next().unwrap_or_default();
-        let name = host
-            .rsplit_once(':')
-            .filter(|(_, port)| port.bytes().all(|byte| byte.is_ascii_digit()))
-            .map_or(host, |(name, _)| name);
-        if !matches!(name, "127.0.0.1" | "[::1]" | "localhost") {
-            return Err(unusable(format!(
-                "{name:?} is not this machine: the kind `http` calls 127.0.0.1, [::1] and localhost only"
-            )));
+        if !is_loopback_url(url) {
+            return Err(unusable("the kind `http` calls 127.0.0.1, [::1] and localhost only".to_owned()));
         }
         let url = ConfiguredUrl::from_setting(url).map_err(|error| unusable(error.to_string()))?;
         let json = "application/json";
@@ -67,6 +61,10 @@ impl Runtime for HttpRuntime {
 
     fn containment(&self) -> Option<Containment> {
         None
+    }
+
+    fn place(&self) -> Option<String> {
+        Some(format!("the server {}", self.url.origin()))
     }
 
     async fn shutdown(&self) {}

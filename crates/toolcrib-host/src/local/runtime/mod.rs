@@ -4,10 +4,12 @@
 //! - `speech`: how a program is spoken to: JSON lines, or MCP.
 //! - `node`: the program for JavaScript and TypeScript handlers.
 //! - `http`: a server on this machine.
+//! - `mcp_http`: an MCP server that is reached by streamable HTTP.
 
 mod backoff;
 mod http;
 mod lines;
+mod mcp_http;
 mod node;
 mod process;
 mod speech;
@@ -26,6 +28,7 @@ use toolcrib_process::Containment;
 use super::secrets::{Redactor, Secret};
 
 pub(crate) use http::HttpRuntime;
+pub(crate) use mcp_http::{McpHttpRuntime, McpHttpSettings};
 pub(crate) use node::node_command;
 pub(crate) use process::{ProcessRuntime, ProcessSettings};
 pub(crate) use speech::Protocol;
@@ -48,6 +51,11 @@ pub(crate) trait Runtime: Send + Sync {
     /// How programs of the tool are contained. `None` when no program runs on this machine.
     fn containment(&self) -> Option<Containment>;
 
+    /// What takes the calls in the place of a program, in words. `None` when a program does.
+    fn place(&self) -> Option<String> {
+        None
+    }
+
     /// Ends idle processes. Calls under way go on.
     async fn shutdown(&self);
 }
@@ -61,6 +69,8 @@ pub(crate) struct Invocation {
     pub(crate) credentials: BTreeMap<String, Arc<Secret>>,
     /// Credentials that the program expects in environment variables, by the names of the variables.
     pub(crate) variables: BTreeMap<String, Arc<Secret>>,
+    /// Credentials that a server expects in headers, by the names of the headers.
+    pub(crate) headers: BTreeMap<String, Arc<Secret>>,
     pub(crate) settings: Map<String, Json>,
     pub(crate) call_id: String,
     pub(crate) data: PathBuf,

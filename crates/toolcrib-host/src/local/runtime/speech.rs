@@ -7,7 +7,7 @@ use serde_json::{Map, Value as Json, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::process::{ChildStdin, ChildStdout};
 use toolcrib_core::codes;
-use toolcrib_mcp::{Client, ClientError};
+use toolcrib_mcp::{Called, Client, ClientError};
 
 use super::lines::{LineError, read_line};
 use super::{Event, Events, Invocation, MAX_RESULT_BYTES, RunError};
@@ -103,33 +103,69 @@ async fn call_tool(client: &Client, call: &Invocation) -> Result<Result<Json, Ru
         _ => Map::new(),
     };
     Ok(match client.call(&call.mcp_name, arguments).await {
-        Ok(called) if called.is_error => Err(RunError::reported(&called.value)),
-        Ok(called) if called.value.to_string().len() > MAX_RESULT_BYTES => return Err(Silence::TooLong),
-        Ok(called) => Ok(called.value),
+        Ok(called) => match tool_result(called) {
+            Err(error) if error.code == codes::host::RESULT_TOO_LARGE => return Err(Silence::TooLong),
+            result => result,
+        },
         Err(ClientError::Refused { message }) => Err(RunError::reported(&Json::from(message))),
         Err(_) => return Err(Silence::Ended(None)),
     })
 }
 
+/// What a tool of an MCP server returned, as the result of a function. The same for every transport.
+pub(super) fn tool_result(called: Called) -> Result<Json, RunError> {
+    if called.is_error {
+        return Err(RunError::reported(&called.value));
+    }
+    if called.value.to_string().len() > MAX_RESULT_BYTES {
+        return Err(RunError::new(codes::host::RESULT_TOO_LARGE, format!("the result has more than {MAX_RESULT_BYTES} bytes")));
+    }
+    Ok(called.value)
+}
+
 /// Reads lines until the one that answers the call `id`.
 async fn answer(stdout: &mut BufReader<ChildStdout>, id: u64, events: &Events) -> Result<Result<Json, RunError>, LineError> {
+    let mut reader = LineReader::new(id);
     let mut line = Vec::new();
-    for _ in 0..MAX_OTHER_LINES {
+    loop {
         line.clear();
         read_line(stdout, &mut line, MAX_RESULT_BYTES).await?;
-        let Ok(Json::Object(mut message)) = serde_json::from_slice::<Json>(&line) else {
+        if let Some(answer) = reader.take(&line, events) {
+            return Ok(answer);
+        }
+    }
+}
+
+/// Reads the lines of a program for one call.
+pub(super) struct LineReader {
+    id: u64,
+    others: usize,
+}
+
+impl LineReader {
+    /// Waits for the answer to the call `id`.
+    pub(super) const fn new(id: u64) -> Self {
+        Self { id, others: 0 }
+    }
+
+    /// Takes a line: passes progress and log lines on, and gives the answer to the call.
+    pub(super) fn take(&mut self, line: &[u8], events: &Events) -> Option<Result<Json, RunError>> {
+        self.others += 1;
+        let too_many = (self.others > MAX_OTHER_LINES)
+            .then(|| Err(RunError::new(codes::host::PROTOCOL, format!("more than {MAX_OTHER_LINES} lines without an answer"))));
+        let Ok(Json::Object(mut message)) = serde_json::from_slice::<Json>(line) else {
             // Many programs print; that is a log.
-            events.send(Event::Log(cut(&String::from_utf8_lossy(&line))));
-            continue;
+            events.send(Event::Log(cut(&String::from_utf8_lossy(line))));
+            return too_many;
         };
-        if message.get("id").and_then(Json::as_u64) != Some(id) {
-            continue;
+        if message.get("id").and_then(Json::as_u64) != Some(self.id) {
+            return too_many;
         }
         if let Some(result) = message.remove("result") {
-            return Ok(Ok(result));
+            return Some(Ok(result));
         }
         if let Some(error) = message.get("error") {
-            return Ok(Err(RunError::reported(error)));
+            return Some(Err(RunError::reported(error)));
         }
         if let Some(progress) = message.get("progress").and_then(Json::as_f64) {
             let text = message.get("message").and_then(Json::as_str).map(cut);
@@ -137,10 +173,10 @@ async fn answer(stdout: &mut BufReader<ChildStdout>, id: u64, events: &Events) -
         } else if let Some(log) = message.get("log") {
             events.send(Event::Log(cut(log.as_str().unwrap_or(&log.to_string()))));
         }
+        too_many
     }
-    Ok(Err(RunError::new(codes::host::PROTOCOL, format!("more than {MAX_OTHER_LINES} lines without an answer"))))
 }
 
-fn cut(text: &str) -> String {
+pub(super) fn cut(text: &str) -> String {
     text.chars().take(MAX_EVENT_CHARS).collect()
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use clap::Args;
 use toolcrib_core::clock::Clock;
-use toolcrib_fetch::Configured;
+use toolcrib_fetch::{Configured, Untrusted};
 use toolcrib_host::local::audit::{AuditLog, Options};
 use toolcrib_host::local::permissions::{Permissions, Policy};
 use toolcrib_host::local::secrets::{EncryptedFile, FileKey, Secret, SecretStore};
@@ -63,7 +63,9 @@ impl HostArgs {
     pub(crate) fn open(&self) -> Result<Arc<Host>, Failure> {
         let clock: Arc<dyn Clock + Send + Sync> = Arc::new(SystemClock);
         let state = state()?;
-        let http = Configured::builder(SystemClock).build().map_err(|error| Failure::new(error.code(), error.to_string()))?;
+        let unusable = |error: toolcrib_fetch::Error| Failure::new(error.code(), error.to_string());
+        let http = Configured::builder(SystemClock).build().map_err(unusable)?;
+        let remote = Untrusted::builder(SystemClock).build().map_err(unusable)?;
         let settings = HostSettings {
             roots: self.roots()?,
             home: std::env::var_os(env::HOME).map(PathBuf::from),
@@ -77,6 +79,7 @@ impl HostArgs {
             audit: audit_log(&clock, self.log_arguments)?,
             clock,
             http,
+            remote,
             state,
         };
         let host = Host::open(settings).map_err(|error| Failure::new(error.code(), error.to_string()))?;

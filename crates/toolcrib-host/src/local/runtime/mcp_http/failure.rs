@@ -1,0 +1,81 @@
+//! A code for each way in which a server fails.
+
+use toolcrib_core::codes::{self, Code, fetch};
+use toolcrib_core::evidence::{Failure, Response};
+use toolcrib_core::text::escape_for_display;
+
+use super::super::RunError;
+use super::answer::is_event_stream;
+
+/// Longest content type that a message repeats, in characters.
+const MAX_SHOWN: usize = 80;
+
+/// The request was not answered in time.
+const TIMEOUTS: [Code; 2] = [fetch::READ_TIMEOUT, fetch::TOTAL_TIMEOUT];
+
+/// The answer is too large.
+const TOO_LARGE: [Code; 3] = [fetch::BODY_TOO_LARGE, fetch::LENGTH_TOO_LARGE, fetch::WIRE_TOO_LARGE];
+
+/// The answer ended in the middle. The server may have acted on the request.
+const ENDED: [Code; 2] = [fetch::CLOSED_EARLY, fetch::TRUNCATED];
+
+/// The answer is no HTTP that is read here.
+const PROTOCOL: [Code; 7] = [
+    fetch::NOT_HTTP,
+    fetch::HEADERS_TOO_LARGE,
+    fetch::TOO_MANY_HEADERS,
+    fetch::TOO_MANY_INTERIM,
+    fetch::BAD_FRAMING,
+    fetch::ENCODING_REFUSED,
+    fetch::LENGTH_MISMATCH,
+];
+
+/// The call took too long. The caller knows how long it may take.
+pub(super) fn timeout() -> RunError {
+    RunError::new(codes::host::TIMEOUT, "the call took too long")
+}
+
+/// Why a request has no answer.
+pub(super) fn of_exchange(failure: Option<&Failure>) -> RunError {
+    let Some(failure) = failure else {
+        return RunError::new(codes::host::PROTOCOL, "the server of the tool did not answer");
+    };
+    let message = format!("{}: {}", failure.code, failure.finding().message);
+    let new = |code| RunError::new(code, message.clone());
+    match failure.code {
+        code if TIMEOUTS.contains(&code) => timeout(),
+        code if TOO_LARGE.contains(&code) => new(codes::host::RESULT_TOO_LARGE),
+        code if ENDED.contains(&code) => new(codes::host::PROCESS_ENDED),
+        code if PROTOCOL.contains(&code) => new(codes::host::PROTOCOL),
+        code if code == fetch::BUSY => new(codes::host::BUSY).retryable(),
+        code if fetch::is_transient(code) => new(codes::host::SERVER_UNREACHABLE).retryable(),
+        _ => new(codes::host::SERVER_UNREACHABLE),
+    }
+}
+
+/// What is wrong with an answer that says nothing about the request.
+pub(super) fn of_status(response: &Response) -> RunError {
+    let status = response.status;
+    match status {
+        401 | 403 => {
+            RunError::new(codes::host::CREDENTIAL_REJECTED, format!("the server of the tool answered with status {status}"))
+        }
+        200..300 if is_event_stream(response) => {
+            RunError::new(codes::host::PROCESS_ENDED, "the event stream of the server ended without an answer")
+        }
+        200..300 => {
+            let kind: String = response.header("content-type").next().unwrap_or("none").chars().take(MAX_SHOWN).collect();
+            let message =
+                format!("status {status} with content type {}, without a message of the protocol", escape_for_display(&kind));
+            RunError::new(codes::host::PROTOCOL, message)
+        }
+        300..=399 => RunError::new(
+            codes::host::SERVER_ERROR,
+            format!("the server of the tool answered with status {status}; redirects are not followed"),
+        ),
+        429 | 500.. => {
+            RunError::new(codes::host::SERVER_ERROR, format!("the server of the tool answered with status {status}")).retryable()
+        }
+        _ => RunError::new(codes::host::SERVER_ERROR, format!("the server of the tool answered with status {status}")),
+    }
+}

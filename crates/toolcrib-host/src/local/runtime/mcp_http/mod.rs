@@ -1,0 +1,352 @@
+//! MCP servers that are reached by streamable HTTP.
+//!
+//! - `address`: where the server is, and which client reaches it.
+//! - `session`: the version of the protocol, headers and sessions of both eras.
+//! - `answer`, `events`: reading an answer while it comes.
+//! - `failure`: a code for each way in which a server fails.
+//!
+//! Each call is one POST, whose answer is JSON or an event stream. No stream is kept open between calls, so a server has no way to reach
+//! the host by itself. Requests of a server within an answer are not answered: the client declares no capabilities.
+
+mod address;
+mod answer;
+mod events;
+mod failure;
+mod session;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde_json::{Map, Value as Json, json};
+use tokio::sync::{Mutex, Semaphore};
+use tokio::time::{Instant, timeout_at};
+use toolcrib_core::codes;
+use toolcrib_core::evidence::{Exchange, Response};
+use toolcrib_core::local::NetworkRequest;
+use toolcrib_fetch::{Configured, Limits, Untrusted};
+use toolcrib_mcp::Called;
+use toolcrib_process::Containment;
+
+use self::address::Address;
+use self::answer::{AnswerReader, Message};
+use self::session::{LEGACY, MODERN, Session};
+use super::speech::tool_result;
+use super::{Events, Invocation, MAX_RESULT_BYTES, RunError, Runtime};
+use crate::local::secrets::Secret;
+
+/// Most bytes of an answer. A result may be in it twice, as text and as data, beside progress and log lines.
+const MAX_ANSWER_BYTES: usize = 4 * MAX_RESULT_BYTES;
+
+/// How long the notice that a call was cancelled may take. The call does not wait for it.
+const CANCEL_LIMIT: Duration = Duration::from_secs(2);
+
+/// How long the end of a session may take. The program waits for it when it ends.
+const SHUTDOWN_LIMIT: Duration = Duration::from_secs(1);
+
+/// Errors by which servers of the newer era refuse a request. Any other error to the first request is of the older era.
+const MODERN_REFUSALS: [i64; 2] = [-32_020, -32_021];
+
+/// What a [`McpHttpRuntime`] is made from.
+pub(crate) struct McpHttpSettings<'a> {
+    /// The URL of the manifest.
+    pub(crate) url: &'a str,
+    /// What the sandbox of the tool has of the network.
+    pub(crate) network: &'a NetworkRequest,
+    /// The client for servers on this machine.
+    pub(crate) local: Configured,
+    /// The client for servers elsewhere.
+    pub(crate) remote: Untrusted,
+    /// Calls at the same time.
+    pub(crate) concurrent: usize,
+}
+
+/// Calls tools of an MCP server by streamable HTTP.
+pub(crate) struct McpHttpRuntime {
+    server: Arc<Server>,
+    places: Semaphore,
+    /// One handshake at a time.
+    session: Mutex<Option<Arc<Session>>>,
+}
+
+/// A server, and the ids of the requests that it got.
+struct Server {
+    address: Address,
+    last_id: AtomicU64,
+}
+
+/// The answer to one request.
+struct Reply {
+    status: u16,
+    /// The session that the server opened with it.
+    session: Option<String>,
+    message: Option<Message>,
+    /// The head, for errors.
+    exchange: Exchange,
+}
+
+impl McpHttpRuntime {
+    /// Checks the URL. Nothing is sent before the first call.
+    pub(crate) fn new(settings: McpHttpSettings<'_>) -> Result<Self, RunError> {
+        let McpHttpSettings { url, network, local, remote, concurrent } = settings;
+        let address = Address::new(url, network, local, remote)?;
+        Ok(Self {
+            server: Arc::new(Server { address, last_id: AtomicU64::new(0) }),
+            places: Semaphore::new(concurrent.max(1)),
+            session: Mutex::default(),
+        })
+    }
+
+    /// The current session, or a new one for other credentials.
+    async fn session(&self, credentials: &BTreeMap<String, Arc<Secret>>, deadline: Instant) -> Result<Arc<Session>, RunError> {
+        let mut current = self.session.lock().await;
+        if let Some(session) = current.as_ref().filter(|session| session.is_of(credentials)) {
+            return Ok(Arc::clone(session));
+        }
+        *current = None;
+        let session = Arc::new(self.server.open(credentials, deadline).await?);
+        *current = Some(Arc::clone(&session));
+        Ok(session)
+    }
+
+    /// Lets go of a session that the server does not know any more.
+    async fn forget(&self, session: &Arc<Session>) {
+        let mut current = self.session.lock().await;
+        if current.as_ref().is_some_and(|current| Arc::ptr_eq(current, session)) {
+            *current = None;
+        }
+    }
+
+    async fn call_tool(&self, call: &Invocation, events: &Events, deadline: Instant) -> Result<Json, RunError> {
+        let mut may_reopen = true;
+        loop {
+            let session = self.session(&call.headers, deadline).await?;
+            let mut cancel = CancelOnDrop { server: &self.server, session: &session, id: self.server.next_id(), is_armed: true };
+            let arguments = match &call.arguments {
+                arguments @ Json::Object(_) => arguments.clone(),
+                _ => json!({}),
+            };
+            let params =
+                Map::from_iter([("name".to_owned(), Json::from(call.mcp_name.as_str())), ("arguments".to_owned(), arguments)]);
+            let request =
+                Request { id: cancel.id, method: "tools/call", params, name: Some(&call.mcp_name), wants_progress: true };
+            let reply = self.server.request(&session, request, events, deadline).await;
+            cancel.is_armed = reply.as_ref().is_err_and(|error| error.code == codes::host::TIMEOUT);
+            let reply = reply?;
+            // The server did not act on the request: it has forgotten the session, and asks for another one.
+            if reply.status == 404 && session.has_id() && std::mem::take(&mut may_reopen) {
+                self.forget(&session).await;
+                continue;
+            }
+            return reply.result();
+        }
+    }
+}
+
+#[async_trait]
+impl Runtime for McpHttpRuntime {
+    async fn call(&self, call: Invocation, events: &Events) -> Result<Json, RunError> {
+        let deadline = Instant::now() + call.limit;
+        // The semaphore is never closed.
+        let Ok(Ok(_place)) = timeout_at(deadline, self.places.acquire()).await else {
+            return Err(RunError::new(codes::host::BUSY, "the tool has too many calls at the same time").retryable());
+        };
+        let called = timeout_at(deadline, self.call_tool(&call, events, deadline)).await;
+        called.unwrap_or_else(|_| Err(failure::timeout())).map_err(|mut error| {
+            if error.code == codes::host::TIMEOUT {
+                error.message = format!("the call took longer than {} ms", call.limit.as_millis());
+            }
+            error
+        })
+    }
+
+    fn containment(&self) -> Option<Containment> {
+        None
+    }
+
+    fn place(&self) -> Option<String> {
+        Some(format!("the server {}", self.server.address.origin()))
+    }
+
+    /// Ends the session, which a server would keep for minutes otherwise.
+    async fn shutdown(&self) {
+        let Some(session) = self.session.lock().await.take().filter(|session| session.has_id()) else { return };
+        if let Ok(headers) = session.headers("DELETE", None) {
+            let _ = self.server.address.delete(&headers, limits(Instant::now() + SHUTDOWN_LIMIT)).await;
+        }
+    }
+}
+
+/// One request.
+struct Request<'a> {
+    id: u64,
+    method: &'static str,
+    params: Map<String, Json>,
+    /// The tool of a call.
+    name: Option<&'a str>,
+    wants_progress: bool,
+}
+
+impl Server {
+    fn next_id(&self) -> u64 {
+        self.last_id.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Agrees on a version with the server: first as servers of the newer era expect it, then as those of the older one.
+    async fn open(&self, credentials: &BTreeMap<String, Arc<Secret>>, deadline: Instant) -> Result<Session, RunError> {
+        let session = Session::new(MODERN, credentials.clone());
+        let reply = self.first(&session, "server/discover", Map::new(), deadline).await?;
+        let is_modern = match &reply.message {
+            Some(Message::Result(result)) => {
+                let versions = result.get("supportedVersions").and_then(Json::as_array);
+                versions.is_some_and(|versions| versions.iter().any(|version| version == MODERN))
+            }
+            Some(Message::Error { code, .. }) if MODERN_REFUSALS.contains(code) => return Err(reply.refused_handshake()),
+            Some(Message::Error { .. }) => false,
+            None if (400..500).contains(&reply.status) && !matches!(reply.status, 401 | 403) => false,
+            None => return Err(reply.error()),
+        };
+        if is_modern {
+            return Ok(session);
+        }
+        let session = Session::new(LEGACY[0], credentials.clone());
+        let info = json!({"protocolVersion": LEGACY[0], "capabilities": {}, "clientInfo": session::client_info()});
+        let params = info.as_object().cloned().unwrap_or_default();
+        let reply = self.first(&session, "initialize", params, deadline).await?;
+        let version = match &reply.message {
+            Some(Message::Result(result)) => result.get("protocolVersion").and_then(Json::as_str),
+            Some(Message::Error { .. }) => return Err(reply.refused_handshake()),
+            None => return Err(reply.error()),
+        };
+        let Some(version) = LEGACY.into_iter().find(|known| version == Some(*known)) else {
+            return Err(RunError::new(
+                codes::host::PROTOCOL,
+                "the MCP server speaks no version of the protocol that is known here",
+            ));
+        };
+        let session = session.opened(version, reply.session);
+        let message = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+        self.notify(&session, "notifications/initialized", &message, deadline).await?;
+        Ok(session)
+    }
+
+    async fn first(
+        &self,
+        session: &Session,
+        method: &'static str,
+        params: Map<String, Json>,
+        deadline: Instant,
+    ) -> Result<Reply, RunError> {
+        let request = Request { id: self.next_id(), method, params, name: None, wants_progress: false };
+        self.request(session, request, &Events::default(), deadline).await
+    }
+
+    /// Sends a request and reads its answer.
+    async fn request(
+        &self,
+        session: &Session,
+        request: Request<'_>,
+        events: &Events,
+        deadline: Instant,
+    ) -> Result<Reply, RunError> {
+        let Request { id, method, params, name, wants_progress } = request;
+        let params = session.params(params, wants_progress.then_some(id));
+        let message = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string();
+        let reader = AnswerReader::new(id, events);
+        let headers = session.headers(method, name)?;
+        let exchange = self.address.post(&headers, message.as_bytes(), limits(deadline), &reader).await;
+        let message = reader.finish(&exchange);
+        // An answer that came whole counts, whatever happened to the connection after it.
+        match (&exchange.response, &exchange.failure) {
+            (Some(response), failure) if failure.is_none() || message.is_some() => {
+                Ok(Reply { status: response.status, session: session_id(response), message, exchange })
+            }
+            (_, failure) => Err(failure::of_exchange(failure.as_ref())),
+        }
+    }
+
+    /// Sends a notification, which has no answer.
+    async fn notify(&self, session: &Session, method: &str, message: &Json, deadline: Instant) -> Result<(), RunError> {
+        let events = Events::default();
+        let reader = AnswerReader::new(0, &events);
+        let headers = session.headers(method, None)?;
+        let exchange = self.address.post(&headers, message.to_string().as_bytes(), limits(deadline), &reader).await;
+        match &exchange.response {
+            Some(response) if (200..300).contains(&response.status) => Ok(()),
+            Some(response) if exchange.failure.is_none() => Err(failure::of_status(response)),
+            _ => Err(failure::of_exchange(exchange.failure.as_ref())),
+        }
+    }
+}
+
+impl Reply {
+    /// The result of a call.
+    fn result(self) -> Result<Json, RunError> {
+        match self.message {
+            Some(Message::Result(result)) => match Called::from_result(result) {
+                Ok(called) => tool_result(called),
+                Err(_) => Err(RunError::new(
+                    codes::host::PROTOCOL,
+                    "the MCP server answered with something else than a result of a tool",
+                )),
+            },
+            Some(Message::Error { text, .. }) if !matches!(self.status, 401 | 403) => Err(RunError::reported(&Json::from(text))),
+            _ => Err(self.error()),
+        }
+    }
+
+    fn refused_handshake(&self) -> RunError {
+        match &self.message {
+            Some(Message::Error { text, .. }) if !matches!(self.status, 401 | 403) => {
+                let text: String = text.chars().take(super::MAX_ERROR_CHARS).collect();
+                RunError::new(codes::host::PROTOCOL, format!("the MCP server refused the handshake: {text}"))
+            }
+            _ => self.error(),
+        }
+    }
+
+    /// What is wrong with an answer that says nothing about the request.
+    fn error(&self) -> RunError {
+        self.exchange.response.as_ref().map_or_else(|| failure::of_exchange(None), failure::of_status)
+    }
+}
+
+/// Tells a server of the older era that a call is not waited for any more. In the newer era the end of the connection says so.
+struct CancelOnDrop<'a> {
+    server: &'a Arc<Server>,
+    session: &'a Arc<Session>,
+    id: u64,
+    is_armed: bool,
+}
+
+impl Drop for CancelOnDrop<'_> {
+    fn drop(&mut self) {
+        if !self.is_armed || self.session.is_modern() {
+            return;
+        }
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        let (server, session, id) = (Arc::clone(self.server), Arc::clone(self.session), self.id);
+        runtime.spawn(async move {
+            let method = "notifications/cancelled";
+            let message =
+                json!({"jsonrpc": "2.0", "method": method, "params": {"requestId": id, "reason": "the caller gave up"}});
+            // A server that cannot be told finds out when it answers.
+            let _ = server.notify(&session, method, &message, Instant::now() + CANCEL_LIMIT).await;
+        });
+    }
+}
+
+/// The limits of a request that has to end at `deadline`. A server that computes is silent meanwhile.
+fn limits(deadline: Instant) -> Limits {
+    let left = deadline.saturating_duration_since(Instant::now());
+    let mut limits = Limits::MANIFEST;
+    (limits.idle, limits.total, limits.body) = (left, left, MAX_ANSWER_BYTES);
+    limits
+}
+
+/// The session that an answer opens.
+fn session_id(response: &Response) -> Option<String> {
+    response.header("mcp-session-id").next().map(str::to_owned)
+}
