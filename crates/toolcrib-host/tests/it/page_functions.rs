@@ -252,19 +252,23 @@ async fn calls_are_watched_and_an_edited_log_is_noticed() {
     let browser = stage.sign_in().await;
     browser.submit("disable", &[("tool", "greeter")]).await;
     stage.call("hello").await;
-    let page = browser.get("/log").await;
-    page.has(&["tool loaded", "permission changed", "decision", "deny_rule", "by cli", "by page", "hash chain holds", "second"]);
+    let page = browser.get("/log?show=all").await;
+    page.has(&["tool loaded", "permission changed", "decision", "deny rule", "by cli", "by page", "hash chain holds", "second"]);
     let place = |text: &str| page.body.find(text).unwrap();
     assert!(place("decision</td>") < place("permission changed</td>"), "newest first");
     assert!(place("permission changed</td>") < place("tool loaded</td>"), "newest first");
-    page.has(&[&format!("http-equiv=\"refresh\" content=\"5; url={}/log?auto=1\"", browser.base)]);
+    let changes = browser.get("/log").await;
+    changes.has(&["decision</td>", "permission changed</td>"]);
+    changes.lacks(&["tool loaded</td>"]);
+    changes.has(&[&format!("http-equiv=\"refresh\" content=\"5; url={}/log?show=changes&amp;auto=1\"", browser.base)]);
+    browser.get("/log?show=calls").await.lacks(&["permission changed</td>"]);
     browser.get("/log?paused=1").await.lacks(&["http-equiv=\"refresh\""]);
-    let filtered = browser.get("/log?tool=second").await;
-    filtered.has(&["tool loaded", "url=", "tool=second&amp;auto=1"]);
-    filtered.lacks(&["deny_rule", "permission changed</td>"]);
+    let filtered = browser.get("/log?tool=second&show=all").await;
+    filtered.has(&["tool loaded</td>", "show=all&amp;tool=second&amp;auto=1"]);
+    filtered.lacks(&["deny rule", "permission changed</td>"]);
     // Entries of other processes appear.
     stage.call("wipe").await;
-    browser.get("/log?auto=1").await.has(&["<code>wipe</code>"]);
+    browser.get("/log?auto=1").await.has(&["<code>wipe</code>", "5; url="]);
 
     let log = stage.host.audit().path();
     let text = fs::read_to_string(&log).unwrap();

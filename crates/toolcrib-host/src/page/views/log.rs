@@ -19,29 +19,49 @@ const MAX_ENTRIES: usize = 200;
 /// Seconds until the page is loaded again.
 const REFRESH_SECONDS: u32 = 5;
 
+/// What the log shows: a name, a text, and the events, all of them if there are none.
+const SHOWN: [(&str, &str, &[Event]); 3] = [
+    ("changes", "Calls and changes", &CHANGES),
+    ("calls", "Calls", &[Event::Decision, Event::CallStarted, Event::CallFinished]),
+    ("all", "Everything", &[]),
+];
+
+/// What a person wants to know of: not that a host began and read its folders.
+pub(super) const CHANGES: [Event; 11] = [
+    Event::Decision,
+    Event::CallStarted,
+    Event::CallFinished,
+    Event::SecretSet,
+    Event::SecretUnset,
+    Event::SecretRebound,
+    Event::PermissionChanged,
+    Event::ToolChanged,
+    Event::ToolRefused,
+    Event::TornLine,
+    Event::ChainRestarted,
+];
+
 /// The page of calls.
 pub(in crate::page) fn log(view: &View<'_>, query: &Form) -> Result<Response, Refusal> {
     // Anything else is the name of no tool, and is not repeated.
     let tool = query.get("tool").filter(|tool| is_name(tool));
     let is_paused = query.get("paused").is_some();
-    let filter = Filter { tool: tool.map(str::to_owned), ..Filter::default() };
+    let show = SHOWN.iter().find(|(name, ..)| query.get("show") == Some(*name)).unwrap_or(&SHOWN[0]);
+    let filter = Filter { tool: tool.map(str::to_owned), events: show.2.to_vec(), ..Filter::default() };
     let found = view.host().audit().read(&filter, MAX_ENTRIES).map_err(|error| {
         Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, error.code()).message(error.to_string()).back(&view.at("/"))
     })?;
-    let wanted = tool.map(|tool| format!("tool={}", encoded(tool))).unwrap_or_default();
-    let with = |more: &str| {
-        let parts: Vec<_> = [wanted.as_str(), more].into_iter().filter(|part| !part.is_empty()).collect();
-        view.at(&if parts.is_empty() { "/log".to_owned() } else { format!("/log?{}", parts.join("&")) })
-    };
-    let refresh = (!is_paused).then(|| (REFRESH_SECONDS, with(AUTOMATIC)));
+    let tool_part = tool.map(|tool| format!("&tool={}", encoded(tool))).unwrap_or_default();
+    let with = |more: &str| view.at(&format!("/log?show={}{tool_part}{more}", show.0));
+    let refresh = (!is_paused).then(|| (REFRESH_SECONDS, with(&format!("&{AUTOMATIC}"))));
     let is_automatic = query.get("auto").is_some();
     let content = html! {
         h1 { "Calls and changes" }
         (chain(view, is_automatic))
         div.tools {
-            (chooser(view, tool, is_paused))
+            (chooser(view, tool, show.0, is_paused))
             @if is_paused { a.button href=(with("")) { "Update live" } }
-            @else { span.quiet { "Updated every " (REFRESH_SECONDS) " seconds." } " " a.button href=(with("paused=1")) { "Pause" } }
+            @else { span.quiet { "Updated every " (REFRESH_SECONDS) " seconds." } " " a.button href=(with("&paused=1")) { "Pause" } }
         }
         @if found.invalid > 0 { p.notice.bad { (found.invalid) " lines of the log are not valid and are not shown." } }
         (rows(&found.entries, true))
@@ -49,7 +69,7 @@ pub(in crate::page) fn log(view: &View<'_>, query: &Form) -> Result<Response, Re
     Ok(view.page("Calls", "Calls", refresh, query, &content))
 }
 
-fn chooser(view: &View<'_>, chosen: Option<&str>, is_paused: bool) -> Markup {
+fn chooser(view: &View<'_>, chosen: Option<&str>, show: &str, is_paused: bool) -> Markup {
     let tools = view.host().tools();
     let mut ids: Vec<&str> = tools.tools().keys().map(String::as_str).collect();
     // The log remembers tools that are gone.
@@ -61,6 +81,8 @@ fn chooser(view: &View<'_>, chosen: Option<&str>, is_paused: bool) -> Markup {
                 option value="" { "All tools" }
                 @for id in ids { option value=(id) selected[chosen == Some(id)] { (shown(id)) } }
             }
+            label.hidden for="show" { "Entries" }
+            select #show name="show" { @for (name, text, _) in SHOWN { option value=(name) selected[name == show] { (text) } } }
             @if is_paused { input type="hidden" name="paused" value="1"; }
             button.plain { "Show" }
         }
@@ -130,7 +152,8 @@ fn row(entry: &Entry, names_tool: bool) -> Markup {
                     @if sandbox.starts_with("UNSANDBOXED") { span.badge.loud { "UNSANDBOXED" } " " }
                 }
                 @let duration = details.duration_us.map(|micros| format!("{} ms", micros / 1_000));
-                @let parts = [details.client.as_ref().map(|client| format!("by {client}")), duration, details.reason.clone(), details.detail.clone()];
+                @let reason = details.reason.as_ref().map(|reason| reason.replace('_', " "));
+                @let parts = [details.client.as_ref().map(|client| format!("by {client}")), duration, reason, details.detail.clone()];
                 (shown(&parts.into_iter().flatten().collect::<Vec<_>>().join(" \u{b7} ")))
                 @if let Some(arguments) = &details.arguments { div { code { (shown(&arguments.to_string())) } } }
             }

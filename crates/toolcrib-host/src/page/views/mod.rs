@@ -78,7 +78,7 @@ impl View<'_> {
                             a href=(self.at(path)) aria-current=[(name == tab).then_some("page")] { (name) }
                         }
                     }
-                    (self.form("end", "end", &[], &html! { button.plain { "Close" } }))
+                    (self.form("end", "end", &[], &html! { button.plain { "End session" } }))
                 }
             }
             main #main {

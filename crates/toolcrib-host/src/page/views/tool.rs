@@ -6,7 +6,7 @@ use serde_json::Value as Json;
 use toolcrib_core::local::{Credential, Effects, Function};
 
 use super::changes::changes;
-use super::log::rows;
+use super::log::{CHANGES, rows};
 use super::rules::table;
 use super::tools::{badges, switch};
 use super::{View, containment, hash, sentence, shown, time};
@@ -27,7 +27,7 @@ pub(in crate::page) fn tool(view: &View<'_>, query: &Form, id: &str) -> Result<R
     let rules = host.permissions().list();
     let is_about = |rule: &&Rule| rule.tool.as_deref().is_none_or(|own| own == tool.id());
     let own: Vec<_> = rules.as_deref().unwrap_or_default().iter().filter(is_about).collect();
-    let filter = Filter { tool: Some(tool.id().to_owned()), ..Filter::default() };
+    let filter = Filter { tool: Some(tool.id().to_owned()), events: CHANGES.to_vec(), ..Filter::default() };
     let content = html! {
         p.crumb { a href=(view.at("/")) { "Tools" } }
         div.head {

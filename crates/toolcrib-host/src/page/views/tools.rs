@@ -95,7 +95,8 @@ fn problem(problem: &Problem) -> Markup {
 
 /// What `local doctor` knows.
 pub(in crate::page) fn checks(view: &View<'_>) -> Response {
-    let checks = view.host().doctor();
+    let mut checks = view.host().doctor();
+    checks.sort_by_key(|check| check.ok);
     let problems = checks.iter().filter(|check| !check.ok).count();
     let content = html! {
         h1 { "Checks" }
