@@ -131,4 +131,29 @@ super::codes! {
         "Permissions, secrets, the audit log and copies of tools are in the state folder, which only its owner may read.",
         "check that the folder that is named exists, belongs to you and is not full",
     }
+    PAGE_ADDRESS = "host.page_address", Error, "Toolcrib, settings page" {
+        "the settings page listens on loopback addresses only",
+        "The page changes permissions and credentials over plain HTTP, so no other machine may reach it.",
+        "use 127.0.0.1 or [::1]; to use it from another machine, forward the port with `ssh -L`",
+    }
+    PAGE_SESSION = "host.page_session", Error, "Toolcrib, settings page" {
+        "the browser is not signed in to the settings page",
+        "The address that the command prints works once, for one browser, and the session ends after 30 minutes without use.",
+        "run `toolcrib local settings` again and open the address that it prints",
+    }
+    PAGE_FORGERY = "host.page_forgery", Error, "Toolcrib, settings page" {
+        "the request does not come from the settings page",
+        "Other pages in the same browser can send requests to this machine. Only a form of the settings page itself, under a loopback name, changes anything.",
+        "open the settings page and use its forms",
+    }
+    PAGE_FORM = "host.page_form", Error, "Toolcrib, settings page" {
+        "the form cannot be read",
+        "A field is missing or unknown, the encoding is broken, or the form is larger than any that the settings page sends. Nothing was changed.",
+        "load the page again and repeat the input; use `toolcrib secret set` for values of several lines",
+    }
+    PAGE_STALE = "host.page_stale", Error, "Toolcrib, settings page" {
+        "the tool changed since the page was loaded",
+        "Permissions and credentials are given to the content that you saw. The tool has another one now, so nothing was changed.",
+        "load the page again, read what changed, and repeat the input",
+    }
 }

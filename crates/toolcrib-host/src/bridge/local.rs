@@ -80,9 +80,9 @@ impl LocalTools {
         self.ready(&tools).flat_map(|tool| specs(tool)).collect()
     }
 
-    /// Tools whose required credentials are set. The others are not for models.
+    /// Tools that are enabled and whose required credentials are set. The others are not for models.
     fn ready<'t>(&'t self, tools: &'t crate::local::ToolSet) -> impl Iterator<Item = &'t Arc<LoadedTool>> {
-        tools.tools().values().filter(|tool| self.host.is_ready(tool))
+        tools.tools().values().filter(|tool| self.host.is_enabled(tool) && self.host.is_ready(tool))
     }
 
     /// Whether this is the name of a local tool.

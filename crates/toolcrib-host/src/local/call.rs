@@ -220,6 +220,11 @@ impl Host {
         self.run(call, request).await
     }
 
+    /// Whether no rule denies every call of a tool. Rules that cannot be read deny everything.
+    pub fn is_enabled(&self, tool: &LoadedTool) -> bool {
+        !self.permissions().is_disabled(tool.id()).unwrap_or(true)
+    }
+
     /// Whether every required credential of a tool is set for its current content.
     pub fn is_ready(&self, tool: &LoadedTool) -> bool {
         self.credentials(tool).is_ok()
@@ -434,7 +439,7 @@ fn about(event: AuditEvent, call_id: &str, bound: &Bound) -> Record {
 }
 
 /// What a model sees of a function, to tell later what changed.
-fn definition(tool: &LoadedTool, function: &str) -> Definition {
+pub(crate) fn definition(tool: &LoadedTool, function: &str) -> Definition {
     let manifest = tool.manifest();
     let description = manifest.function(function).map_or("", |function| function.description());
     let parameters = tool.functions().get(function).map_or(&Json::Null, LoadedFunction::parameters);
@@ -454,7 +459,7 @@ fn check_output(function: &LoadedFunction, value: &Json) -> Result<(), CallError
 }
 
 /// What a tool may reach, in the words of its manifest.
-fn access(tool: &LoadedTool) -> String {
+pub(crate) fn access(tool: &LoadedTool) -> String {
     if let RuntimeKind::McpHttp { url } | RuntimeKind::Http { url } = tool.runtime() {
         return format!("the server {url}, which gets the arguments; nothing of this machine");
     }

@@ -78,7 +78,7 @@ impl fmt::Debug for HostSettings {
 /// A host of local tools.
 pub struct Host {
     pub(super) settings: HostSettings,
-    snapshots: Snapshots,
+    pub(super) snapshots: Snapshots,
     tools: RwLock<Arc<ToolSet>>,
     changes: watch::Sender<u64>,
     runtimes: Mutex<HashMap<(String, ContentHash), Arc<dyn Runtime>>>,
@@ -180,11 +180,11 @@ impl Host {
         true
     }
 
-    /// Reloads whenever a folder changes, until the task is aborted or the host is gone. Credentials that another process sets count as
-    /// a change, since a tool without its credentials is hidden from models.
+    /// Reloads whenever a folder changes, until the task is aborted or the host is gone. Credentials and rules that another process sets
+    /// count as a change, since a tool that is disabled or lacks a credential is hidden from models.
     pub fn watch(self: &Arc<Self>) -> JoinHandle<()> {
         let weak = Arc::downgrade(self);
-        let mut credentials = self.credentials_time();
+        let mut times = self.state_times();
         let mut marked = Instant::now();
         tokio::spawn(async move {
             loop {
@@ -200,18 +200,19 @@ impl Host {
                     move || host.reload()
                 })
                 .await;
-                let time = host.credentials_time();
-                if time != credentials {
-                    credentials = time;
+                let now = host.state_times();
+                if now != times {
+                    times = now;
                     host.touch();
                 }
             }
         })
     }
 
-    /// When the file of credentials was last written.
-    fn credentials_time(&self) -> Option<SystemTime> {
-        fs::metadata(self.settings.secrets.file().path()).and_then(|data| data.modified()).ok()
+    /// When the files of credentials and rules were last written.
+    fn state_times(&self) -> [Option<SystemTime>; 2] {
+        let files = [self.settings.secrets.file().path(), self.settings.permissions.path()];
+        files.map(|file| fs::metadata(file).and_then(|data| data.modified()).ok())
     }
 
     /// Ends idle processes of all tools.

@@ -75,6 +75,11 @@ impl Snapshots {
         Ok(Snapshot { folder, content })
     }
 
+    /// The copy of a content, if it is still kept.
+    pub(crate) fn kept(&self, content: &ContentHash) -> Option<PathBuf> {
+        Some(self.place(content)).filter(|folder| folder.is_dir())
+    }
+
     fn place(&self, content: &ContentHash) -> PathBuf {
         self.folder.join(content.to_string().replace(':', "-"))
     }

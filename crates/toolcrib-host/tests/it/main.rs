@@ -18,6 +18,12 @@ mod local_secrets;
 #[cfg(unix)]
 mod local_support;
 mod networks;
+#[cfg(unix)]
+mod page_functions;
+#[cfg(unix)]
+mod page_security;
+#[cfg(unix)]
+mod page_support;
 mod words;
 
 #[path = "../../../toolcrib-mcp/tests/support/mod.rs"]

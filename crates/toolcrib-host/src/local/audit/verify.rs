@@ -1,5 +1,6 @@
 //! Checking the chain.
 
+use std::fmt;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
@@ -28,6 +29,13 @@ pub struct Summary {
 
 impl Summary {
     const EMPTY: Self = Self { files: 0, lines: 0, starts_after: Head::START, head: Head::START, restarts: 0, torn_bytes: 0 };
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { lines, files, head, .. } = self;
+        write!(f, "{lines} lines in {files} files, the last is number {} with hash {}", head.seq, head.hash)
+    }
 }
 
 /// Checks a log: a file, or a folder with `audit.jsonl` and the files that were rotated.

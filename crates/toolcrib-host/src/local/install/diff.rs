@@ -97,7 +97,8 @@ impl Diff {
         self.old_content == self.new_content
     }
 
-    pub(super) fn of(old: (&[FolderEntry], &LocalManifest), new: (&[FolderEntry], &LocalManifest)) -> Self {
+    /// What differs between two folders, each given by its entries and its manifest.
+    pub(crate) fn of(old: (&[FolderEntry], &LocalManifest), new: (&[FolderEntry], &LocalManifest)) -> Self {
         let (old_content, new_content) = (hash_entries(old.0), hash_entries(new.0));
         let changed = old_content != new_content;
         let asked = |names: Vec<String>| if changed { names } else { Vec::new() };

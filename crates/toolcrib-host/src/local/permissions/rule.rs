@@ -116,6 +116,14 @@ pub struct Rule {
 }
 
 impl Rule {
+    /// Whether the rule denies every call of a tool, whatever function and arguments: the tool is disabled while it holds.
+    pub fn disables(&self, tool: &str) -> bool {
+        self.decision == Decision::Deny
+            && self.tool.as_deref().is_none_or(|own| own == tool)
+            && self.function.is_none()
+            && self.arguments.is_empty()
+    }
+
     /// Whether the rule is about this function.
     pub(super) fn covers(&self, tool: &str, function: &str) -> bool {
         self.tool.as_deref().is_none_or(|own| own == tool) && self.function.as_deref().is_none_or(|own| own == function)

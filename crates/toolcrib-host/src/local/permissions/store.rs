@@ -169,6 +169,14 @@ impl Permissions {
         Ok(rules)
     }
 
+    /// Whether a rule denies every call of a tool.
+    pub fn is_disabled(&self, tool: &str) -> Result<bool, PermissionError> {
+        let (stored, now) = (self.stored()?, self.clock.now());
+        let session = self.session();
+        let mut rules = self.policy.iter().chain(&stored.rules).chain(&session.rules);
+        Ok(rules.any(|rule| rule.disables(tool) && rule.is_valid_at(now)))
+    }
+
     /// What changed in a function since it was last approved for another content. `None` if no approval remembers the function.
     pub fn changed(
         &self,

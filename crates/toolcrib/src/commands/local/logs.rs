@@ -5,7 +5,7 @@ use std::sync::Arc;
 use clap::Args;
 use serde_json::json;
 use toolcrib_core::clock::Clock;
-use toolcrib_host::local::audit::{AuditError, Filter, Summary, verify};
+use toolcrib_host::local::audit::{AuditError, Filter, verify};
 
 use super::args::audit_log;
 use crate::clock::SystemClock;
@@ -28,14 +28,6 @@ pub(crate) struct Logs {
     pub(crate) verify: bool,
 }
 
-/// What a check of the log found.
-pub(super) fn chain_text(summary: &Summary) -> String {
-    format!(
-        "{} lines in {} files, the last is number {} with hash {}",
-        summary.lines, summary.files, summary.head.seq, summary.head.hash
-    )
-}
-
 /// Shows or checks the log.
 pub(crate) fn run(arguments: &Logs, printer: &mut Printer) -> Result<Done, Stop> {
     let clock: Arc<dyn Clock + Send + Sync> = Arc::new(SystemClock);
@@ -47,7 +39,7 @@ pub(crate) fn run(arguments: &Logs, printer: &mut Printer) -> Result<Done, Stop>
     }
     if arguments.verify {
         let summary = verify(&log.path(), None).map_err(|error| failed(&error))?;
-        printer.result(&format!("the hash chain holds: {}\n", chain_text(&summary)))?;
+        printer.result(&format!("the hash chain holds: {summary}\n"))?;
         printer.note("note number and hash of the last line elsewhere to see later that no line was removed at the end")?;
         let head = json!({ "seq": summary.head.seq, "hash": summary.head.hash.to_string() });
         return Ok(Done::new(Exit::Yes, json!({ "lines": summary.lines, "files": summary.files, "head": head })));

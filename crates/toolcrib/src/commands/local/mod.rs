@@ -9,6 +9,7 @@ mod list;
 mod logs;
 pub(crate) mod permit;
 pub(crate) mod secret;
+mod settings;
 
 use std::path::PathBuf;
 
@@ -41,6 +42,11 @@ pub(crate) enum LocalCommand {
     Doctor(ListArgs),
     /// Show the audit log
     Logs(logs::Logs),
+    /// Open a settings page on this machine: tools, credentials, permissions, calls
+    #[command(after_help = "The address that is printed works once, for one browser.\n\n\
+        Example:\n  \
+        toolcrib local settings --tools ~/tools")]
+    Settings(settings::Settings),
     /// Install a tool from a folder, a git repository or a zip file
     Add(install::Add),
     /// Remove an installed tool
@@ -78,6 +84,7 @@ pub(crate) async fn run(command: &LocalCommand, printer: &mut Printer) -> Result
         LocalCommand::Dev(arguments) => list::dev(arguments, printer).await,
         LocalCommand::Doctor(arguments) => list::doctor(arguments, printer),
         LocalCommand::Logs(arguments) => logs::run(arguments, printer),
+        LocalCommand::Settings(arguments) => settings::run(arguments, printer).await,
         LocalCommand::Add(arguments) => install::add(arguments, printer),
         LocalCommand::Remove(arguments) => install::remove(arguments, printer),
         LocalCommand::Update(arguments) => install::update(arguments, printer),

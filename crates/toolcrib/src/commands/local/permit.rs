@@ -1,10 +1,10 @@
 //! `permit`: which functions run without asking, and which never.
 
 use clap::{Args, Subcommand, ValueEnum};
-use serde_json::{Value, json};
+use serde_json::json;
 use toolcrib_core::codes;
-use toolcrib_host::local::audit::{Event, Record};
-use toolcrib_host::local::permissions::{ArgumentPattern, Definition, Grant, Lifetime, Matcher, PermissionError};
+use toolcrib_host::local::ChangeError;
+use toolcrib_host::local::permissions::{ArgumentPattern, Decision, Matcher};
 
 use super::HostArgs;
 use super::list::unknown;
@@ -86,42 +86,21 @@ fn set(arguments: &SetRule, printer: &mut Printer) -> Result<Done, Stop> {
     let host = arguments.host.open()?;
     let tools = host.tools();
     let Some(tool) = tools.tools().get(&arguments.tool) else { return Err(unknown(&arguments.tool).into()) };
-    if let Some(function) = arguments.function.as_ref().filter(|function| !tool.functions().contains_key(*function)) {
-        let message = format!("{:?} has no function {function:?}", arguments.tool);
-        return Err(Failure::new(codes::host::TOOL_UNKNOWN, message).into());
-    }
-    let mut grant = match arguments.decision {
-        DecisionName::Allow => Grant::allow(tool.id(), tool.content()),
-        DecisionName::Ask => Grant::ask(tool.id()),
-        DecisionName::Deny => Grant::deny(tool.id()),
+    let decision = match arguments.decision {
+        DecisionName::Allow => Decision::Allow,
+        DecisionName::Ask => Decision::Ask,
+        DecisionName::Deny => Decision::Deny,
     };
-    if let Some(function) = &arguments.function {
-        grant = grant.function(function);
-    }
-    for pattern in &arguments.patterns {
-        grant = grant.argument(parse_pattern(pattern)?);
-    }
-    for function in tool
-        .manifest()
-        .functions()
-        .iter()
-        .filter(|function| arguments.function.as_deref().is_none_or(|name| name == function.name()))
-    {
-        let parameters = tool.functions().get(function.name()).map_or(&Value::Null, |function| function.parameters());
-        grant = grant.definition(function.name(), Definition::new(tool.manifest().version(), function.description(), parameters));
-    }
-    let rule = host.permissions().grant(grant.lifetime(Lifetime::Always)).map_err(|error| failed(&error))?;
-    let word = format!("{:?}", arguments.decision).to_lowercase();
-    let record = Record::new(Event::PermissionChanged).tool(tool.id()).content(tool.content());
-    let record = record.decision(&word, "the user set a rule").detail(&format!("rule {rule}"));
-    host.audit().append([record]).map_err(|error| Failure::new(error.code(), error.to_string()))?;
+    let patterns = arguments.patterns.iter().map(|pattern| parse_pattern(pattern)).collect::<Result<Vec<_>, _>>()?;
+    let rule = host.set_rule(tool, arguments.function.as_deref(), decision, patterns, "cli").map_err(|error| failed(&error))?;
+    let word = decision.to_string();
     printer.note(&format!("rule {rule}: {word} {}", arguments.tool))?;
     Ok(Done::new(Exit::Yes, json!({ "rule": rule.to_string(), "decision": word, "content": tool.content() })))
 }
 
 fn list(arguments: &ListRules, printer: &mut Printer) -> Result<Done, Stop> {
     let host = arguments.host.open()?;
-    let rules = host.permissions().list().map_err(|error| failed(&error))?;
+    let rules = host.permissions().list().map_err(|error| failed(&error.into()))?;
     let mut rows = Vec::new();
     for rule in rules {
         let what = [rule.tool.as_deref().unwrap_or("every tool"), rule.function.as_deref().unwrap_or("every function")].join(" ");
@@ -145,11 +124,7 @@ fn list(arguments: &ListRules, printer: &mut Printer) -> Result<Done, Stop> {
 fn revoke(arguments: &Revoke, printer: &mut Printer) -> Result<Done, Stop> {
     let host = arguments.host.open()?;
     let id = toolcrib_host::local::permissions::RuleId::Stored(arguments.rule);
-    let rule = host.permissions().revoke(id).map_err(|error| failed(&error))?;
-    let record = Record::new(Event::PermissionChanged).tool(rule.tool.as_deref().unwrap_or_default());
-    host.audit()
-        .append([record.detail(&format!("rule {id} revoked"))])
-        .map_err(|error| Failure::new(error.code(), error.to_string()))?;
+    host.revoke_rule(id, "cli").map_err(|error| failed(&error))?;
     printer.note(&format!("rule {id} is removed"))?;
     Ok(Done::new(Exit::Yes, json!({ "revoked": id.to_string() })))
 }
@@ -160,6 +135,6 @@ fn parse_pattern(text: &str) -> Result<ArgumentPattern, Failure> {
     ArgumentPattern::new(pointer, Matcher::Glob(pattern.to_owned())).map_err(|error| usage(error.to_string()))
 }
 
-fn failed(error: &PermissionError) -> Failure {
+fn failed(error: &ChangeError) -> Failure {
     Failure::new(error.code(), error.to_string())
 }

@@ -4,15 +4,13 @@ use std::io::{IsTerminal as _, Read as _};
 
 use clap::{Args, Subcommand};
 use serde_json::json;
-use toolcrib_core::clock::Clock as _;
 use toolcrib_core::codes;
-use toolcrib_host::local::audit::{Event, Record};
-use toolcrib_host::local::secrets::{MAX_SECRET_BYTES, Secret, SecretError};
+use toolcrib_host::local::ChangeError;
+use toolcrib_host::local::secrets::{MAX_SECRET_BYTES, Secret};
 
 use super::HostArgs;
 use super::args::secret_store;
 use super::list::unknown;
-use crate::clock::SystemClock;
 use crate::outcome::{Done, Exit, Failure, Stop};
 use crate::printer::Printer;
 
@@ -77,14 +75,10 @@ fn set(arguments: &SetArgs, printer: &mut Printer) -> Result<Done, Stop> {
     let host = arguments.host.open()?;
     let tools = host.tools();
     let Some(tool) = tools.tools().get(id) else { return Err(unknown(id).into()) };
-    if !tool.manifest().credentials().iter().any(|credential| credential.name() == name) {
-        let names: Vec<_> = tool.manifest().credentials().iter().map(|credential| credential.name()).collect();
-        let message = format!("{id:?} has no credential {name:?}; its manifest names: {}", names.join(", "));
-        return Err(Failure::new(codes::host::TOOL_UNKNOWN, message).into());
-    }
+    // Before a value is asked for.
+    tool.credential(name).map_err(|error| failed(&error))?;
     let value = read(name)?;
-    host.secrets().set(id, name, &tool.content(), &value, SystemClock.now()).map_err(|error| failed(&error))?;
-    record(&host, Record::new(Event::SecretSet).tool(id).content(tool.content()).detail(name))?;
+    host.set_secret(tool, name, &value, "cli").map_err(|error| failed(&error))?;
     printer.note(&format!("{name} of {id} is set for {}", tool.content()))?;
     Ok(Done::new(Exit::Yes, json!({ "tool": id, "name": name, "bound_to": tool.content() })))
 }
@@ -92,16 +86,13 @@ fn set(arguments: &SetArgs, printer: &mut Printer) -> Result<Done, Stop> {
 fn unset(named: &Named, printer: &mut Printer) -> Result<Done, Stop> {
     let Named { tool, name } = named;
     let host = HostArgs::default().open()?;
-    let was_set = secret_store()?.unset(tool, name).map_err(|error| failed(&error))?;
-    if was_set {
-        record(&host, Record::new(Event::SecretUnset).tool(tool).detail(name))?;
-    }
+    let was_set = host.unset_secret(tool, name, "cli").map_err(|error| failed(&error))?;
     printer.note(if was_set { "removed" } else { "it was not set in the encrypted file" })?;
     Ok(Done::new(if was_set { Exit::Yes } else { Exit::No }, json!({ "removed": was_set })))
 }
 
 fn list(printer: &mut Printer) -> Result<Done, Stop> {
-    let secrets = secret_store()?.list().map_err(|error| failed(&error))?;
+    let secrets = secret_store()?.list().map_err(|error| failed(&error.into()))?;
     let mut rows = Vec::new();
     for secret in secrets {
         let bound = secret.bound_to.map_or_else(String::new, |content| format!("  {content}"));
@@ -121,17 +112,7 @@ fn rebind(arguments: &Rebind, printer: &mut Printer) -> Result<Done, Stop> {
     let host = arguments.host.open()?;
     let tools = host.tools();
     let Some(tool) = tools.tools().get(&arguments.tool) else { return Err(unknown(&arguments.tool).into()) };
-    let old: Vec<_> = host.secrets().list().map_err(|error| failed(&error))?;
-    let old = old.into_iter().filter(|secret| secret.tool == arguments.tool).filter_map(|secret| secret.bound_to);
-    let mut contents: Vec<_> = old.filter(|content| *content != tool.content()).collect();
-    contents.sort();
-    contents.dedup();
-    let mut count = 0;
-    for content in contents {
-        count += host.secrets().rebind(&arguments.tool, &content, &tool.content()).map_err(|error| failed(&error))?;
-        let record = Record::new(Event::SecretRebound).tool(&arguments.tool).content(tool.content());
-        self::record(&host, record.detail(&format!("was {content}")))?;
-    }
+    let count = host.rebind_secrets(tool, "cli").map_err(|error| failed(&error))?;
     printer.note(&format!("{count} credentials of {} are bound to {}", arguments.tool, tool.content()))?;
     Ok(Done::new(if count > 0 { Exit::Yes } else { Exit::No }, json!({ "rebound": count, "bound_to": tool.content() })))
 }
@@ -153,10 +134,6 @@ fn read(name: &str) -> Result<Secret, Failure> {
     Secret::from_utf8(bytes).ok_or_else(|| Failure::new(codes::cli::USAGE, "the value is not UTF-8"))
 }
 
-fn record(host: &toolcrib_host::local::Host, record: Record) -> Result<(), Failure> {
-    host.audit().append([record]).map(drop).map_err(|error| Failure::new(error.code(), error.to_string()))
-}
-
-fn failed(error: &SecretError) -> Failure {
+fn failed(error: &ChangeError) -> Failure {
     Failure::new(error.code(), error.to_string())
 }

@@ -1,0 +1,68 @@
+//! What is missing or wrong, for `local doctor` and the settings page.
+
+use toolcrib_core::finding::Severity;
+use toolcrib_process::Containment;
+
+use super::audit;
+use super::folder::LoadedTool;
+use super::host::Host;
+use super::secrets::Lookup;
+
+/// One thing that was checked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Check {
+    /// What was checked.
+    pub name: String,
+    /// Whether it is as it should be.
+    pub ok: bool,
+    /// What was found. May hold text of a tool's author.
+    pub text: String,
+}
+
+impl Host {
+    /// Checks folders, programs, sandbox, credentials, permissions and audit log. Runs nothing of a tool. Blocks.
+    pub fn doctor(&self) -> Vec<Check> {
+        let mut checks = Vec::new();
+        let mut add = |name: String, ok: bool, text: String| checks.push(Check { name, ok, text });
+        let machine = toolcrib_process::probe();
+        add("sandbox of this machine".to_owned(), machine.is_sandboxed(), machine.summary());
+        let tools = self.tools();
+        for problem in tools.problems() {
+            add(format!("folder {}", problem.folder.display()), false, problem.error.to_string());
+        }
+        for tool in tools.tools().values() {
+            let id = tool.id();
+            let is_contained = self.containment(tool).as_ref().is_none_or(Containment::is_sandboxed);
+            add(format!("sandbox of {id}"), is_contained, self.sandbox_summary(tool));
+            let runtime = self.check_runtime(tool);
+            add(format!("runtime of {id}"), runtime.is_ok(), runtime.unwrap_or_else(|error| error.to_string()));
+            let missing = self.missing_credentials(tool);
+            let text = if missing.is_empty() { "all set".to_owned() } else { format!("not set: {}", missing.join(", ")) };
+            add(format!("credentials of {id}"), missing.is_empty(), text);
+            for finding in tool.warnings().iter().filter(|finding| finding.severity == Severity::Warning) {
+                add(format!("manifest of {id}"), true, format!("{}: {}", finding.code, finding.message));
+            }
+        }
+        for source in self.secrets().sources() {
+            let state = || format!("{} secrets in {}", source.secrets, source.place);
+            let text = source.problem.as_ref().map_or_else(state, ToString::to_string);
+            add(format!("secrets: {}", source.source), source.problem.is_none(), text);
+        }
+        let rules = self.permissions().list();
+        let is_readable = rules.is_ok();
+        let text = rules.map_or_else(|error| error.to_string(), |rules| format!("{} rules", rules.len()));
+        add("permissions".to_owned(), is_readable, text);
+        if self.audit().path().exists() {
+            let verified = audit::verify(self.audit().folder(), None);
+            add("audit log".to_owned(), verified.is_ok(), verified.map_or_else(|error| error.to_string(), |log| log.to_string()));
+        }
+        checks
+    }
+
+    /// Required credentials that are not set for the content of a tool.
+    pub fn missing_credentials(&self, tool: &LoadedTool) -> Vec<String> {
+        let required = tool.manifest().credentials().iter().filter(|credential| credential.required());
+        let is_set = |name: &str| matches!(self.secrets().get(tool.id(), name, &tool.content()), Ok(Lookup::Value { .. }));
+        required.filter(|credential| !is_set(credential.name())).map(|credential| credential.name().to_owned()).collect()
+    }
+}

@@ -1,0 +1,213 @@
+//! What a person changes: rules and credentials. Every change is recorded in the audit log.
+
+use toolcrib_core::codes::{self, Code};
+use toolcrib_core::local::Credential;
+
+use super::audit::{AuditError, Event, Record};
+use super::call::definition;
+use super::content::{ContentHash, hash_entries, list_folder};
+use super::folder::LoadedTool;
+use super::host::Host;
+use super::install::{Diff, read_manifest};
+use super::permissions::{ArgumentPattern, Decision, Grant, Lifetime, PermissionError, Rule, RuleId};
+use super::secrets::{Secret, SecretError};
+
+/// Why a change was not made, or not recorded.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ChangeError {
+    /// The permissions cannot be changed.
+    #[error(transparent)]
+    Permission(#[from] PermissionError),
+    /// The credentials cannot be changed.
+    #[error(transparent)]
+    Secret(#[from] SecretError),
+    /// The change was made and cannot be recorded.
+    #[error("the change was made and is not in the audit log: {0}")]
+    Audit(#[from] AuditError),
+    /// The tool has no such function.
+    #[error("{tool:?} has no function {function:?}")]
+    Function {
+        /// The tool.
+        tool: String,
+        /// The name that was given.
+        function: String,
+    },
+    /// The tool has no such credential.
+    #[error("{tool:?} has no credential {name:?}; its manifest names: {}", .known.join(", "))]
+    Credential {
+        /// The tool.
+        tool: String,
+        /// The name that was given.
+        name: String,
+        /// The names of its credentials.
+        known: Vec<String>,
+    },
+}
+
+impl ChangeError {
+    /// The code of the vocabulary.
+    pub const fn code(&self) -> Code {
+        match self {
+            Self::Permission(error) => error.code(),
+            Self::Secret(error) => error.code(),
+            Self::Audit(error) => error.code(),
+            Self::Function { .. } | Self::Credential { .. } => codes::host::TOOL_UNKNOWN,
+        }
+    }
+}
+
+impl LoadedTool {
+    /// A credential that the manifest names.
+    pub fn credential(&self, name: &str) -> Result<&Credential, ChangeError> {
+        let credentials = self.manifest().credentials();
+        credentials.iter().find(|credential| credential.name() == name).ok_or_else(|| ChangeError::Credential {
+            tool: self.id().to_owned(),
+            name: name.to_owned(),
+            known: credentials.iter().map(|credential| credential.name().to_owned()).collect(),
+        })
+    }
+}
+
+/// `client` is the program that the person uses, for the audit log: `cli` or `page`. All functions block.
+impl Host {
+    /// Adds a stored rule for a tool, or for one of its functions. A rule that allows holds for the content that `tool` has.
+    pub fn set_rule(
+        &self,
+        tool: &LoadedTool,
+        function: Option<&str>,
+        decision: Decision,
+        arguments: Vec<ArgumentPattern>,
+        client: &str,
+    ) -> Result<RuleId, ChangeError> {
+        if let Some(function) = function.filter(|function| !tool.functions().contains_key(*function)) {
+            return Err(ChangeError::Function { tool: tool.id().to_owned(), function: function.to_owned() });
+        }
+        let mut grant = match decision {
+            Decision::Allow => Grant::allow(tool.id(), tool.content()),
+            Decision::Ask => Grant::ask(tool.id()),
+            Decision::Deny => Grant::deny(tool.id()),
+        };
+        let mut record = Record::new(Event::PermissionChanged).client(client).tool(tool.id()).content(tool.content());
+        if let Some(function) = function {
+            grant = grant.function(function);
+            record = record.function(function);
+        }
+        for pattern in arguments {
+            grant = grant.argument(pattern);
+        }
+        for name in tool.functions().keys().filter(|name| function.is_none_or(|only| only == name.as_str())) {
+            grant = grant.definition(name, definition(tool, name));
+        }
+        let rule = self.permissions().grant(grant.lifetime(Lifetime::Always))?;
+        self.changed(record.decision(&decision.to_string(), "the user set a rule").detail(&format!("rule {rule}")))?;
+        Ok(rule)
+    }
+
+    /// Sets what happens with every call of a function, in place of the stored rules that say so now. Rules with argument patterns, rules
+    /// for the whole tool and rules of the policy file stay.
+    pub fn replace_rule(
+        &self,
+        tool: &LoadedTool,
+        function: &str,
+        decision: Decision,
+        client: &str,
+    ) -> Result<RuleId, ChangeError> {
+        let is_replaced = |rule: &Rule| {
+            rule.tool.as_deref() == Some(tool.id())
+                && rule.function.as_deref() == Some(function)
+                && rule.arguments.is_empty()
+                && !matches!(rule.id, RuleId::Policy(_))
+        };
+        let old: Vec<_> = self.permissions().list()?.iter().filter(|rule| is_replaced(rule)).map(|rule| rule.id).collect();
+        // The new rule first: between the two steps the stricter one of both counts.
+        let new = self.set_rule(tool, Some(function), decision, Vec::new(), client)?;
+        self.revoke_rules(old, client)?;
+        Ok(new)
+    }
+
+    /// Removes a rule, and gives it.
+    pub fn revoke_rule(&self, id: RuleId, client: &str) -> Result<Rule, ChangeError> {
+        let rule = self.permissions().revoke(id)?;
+        let record = Record::new(Event::PermissionChanged).client(client).tool(rule.tool.as_deref().unwrap_or_default());
+        self.changed(record.detail(&format!("rule {id} revoked")))?;
+        Ok(rule)
+    }
+
+    /// Disables a tool by a rule that denies every call of it, whatever its content. It is not listed to models until that rule is removed.
+    pub fn disable(&self, tool: &LoadedTool, client: &str) -> Result<(), ChangeError> {
+        if self.permissions().is_disabled(tool.id())? {
+            return Ok(());
+        }
+        self.set_rule(tool, None, Decision::Deny, Vec::new(), client).map(drop)
+    }
+
+    /// Removes the rules that disable a tool. Gives whether it is enabled now: a rule of the policy file cannot be removed.
+    pub fn enable(&self, tool: &str, client: &str) -> Result<bool, ChangeError> {
+        let is_removed = |rule: &Rule| rule.disables(tool) && !matches!(rule.id, RuleId::Policy(_));
+        let rules: Vec<_> = self.permissions().list()?.iter().filter(|rule| is_removed(rule)).map(|rule| rule.id).collect();
+        self.revoke_rules(rules, client)?;
+        Ok(!self.permissions().is_disabled(tool)?)
+    }
+
+    /// Stores a credential for the content that `tool` has.
+    pub fn set_secret(&self, tool: &LoadedTool, name: &str, value: &Secret, client: &str) -> Result<(), ChangeError> {
+        tool.credential(name)?;
+        self.secrets().set(tool.id(), name, &tool.content(), value, self.clock().now())?;
+        self.changed(Record::new(Event::SecretSet).client(client).tool(tool.id()).content(tool.content()).detail(name))
+    }
+
+    /// Removes a stored credential. Whether there was one.
+    pub fn unset_secret(&self, tool: &str, name: &str, client: &str) -> Result<bool, ChangeError> {
+        let was_set = self.secrets().unset(tool, name)?;
+        if was_set {
+            self.changed(Record::new(Event::SecretUnset).client(client).tool(tool).detail(name))?;
+        }
+        Ok(was_set)
+    }
+
+    /// Gives the stored credentials of earlier contents of a tool to the content that `tool` has, and gives their number.
+    pub fn rebind_secrets(&self, tool: &LoadedTool, client: &str) -> Result<usize, ChangeError> {
+        let stored = self.secrets().list()?;
+        let old = stored.into_iter().filter(|secret| secret.tool == tool.id()).filter_map(|secret| secret.bound_to);
+        let mut contents: Vec<_> = old.filter(|content| *content != tool.content()).collect();
+        contents.sort();
+        contents.dedup();
+        let mut count = 0;
+        for content in contents {
+            count += self.secrets().rebind(tool.id(), &content, &tool.content())?;
+            let record = Record::new(Event::SecretRebound).client(client).tool(tool.id()).content(tool.content());
+            self.changed(record.detail(&format!("was {content}")))?;
+        }
+        Ok(count)
+    }
+
+    /// What differs between an earlier content of a tool and the one that `tool` has. `None` if no copy of the earlier one is kept.
+    pub fn diff_since(&self, tool: &LoadedTool, earlier: &ContentHash) -> Option<Diff> {
+        let folder = self.snapshots.kept(earlier)?;
+        let (old, new) = (list_folder(&folder).ok()?, list_folder(tool.folder()).ok()?);
+        if hash_entries(&old) != *earlier {
+            return None;
+        }
+        let (manifest, _) = read_manifest(&folder).ok()?;
+        Some(Diff::of((&old, &manifest), (&new, tool.manifest())))
+    }
+
+    /// Removes rules. One that is gone already is not an error.
+    fn revoke_rules(&self, rules: Vec<RuleId>, client: &str) -> Result<(), ChangeError> {
+        for id in rules {
+            match self.revoke_rule(id, client) {
+                Ok(_) | Err(ChangeError::Permission(PermissionError::NotFound(_))) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Records a change, and says that what models see may differ now.
+    fn changed(&self, record: Record) -> Result<(), ChangeError> {
+        self.touch();
+        self.audit().append([record])?;
+        Ok(())
+    }
+}

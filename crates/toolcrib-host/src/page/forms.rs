@@ -1,0 +1,166 @@
+//! Forms: bodies and queries in `application/x-www-form-urlencoded`, read within limits and wiped after use.
+//!
+//! What a form carries may be a credential, so every value is a [`Secret`]. Copies in the buffers of the kernel and of the HTTP library are
+//! out of reach and not wiped.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::time::Duration;
+
+use axum::body::HttpBody as _;
+use axum::extract::Request;
+use axum::http::StatusCode;
+use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use tokio::time::timeout;
+use toolcrib_core::codes;
+use zeroize::Zeroizing;
+
+use super::refusal::Refusal;
+use crate::local::secrets::{MAX_SECRET_BYTES, Secret};
+
+/// Largest form: a credential whose every byte is encoded as three, and the other fields.
+pub(super) const MAX_FORM_BYTES: usize = 3 * MAX_SECRET_BYTES + 4_096;
+
+/// Most fields of a form. The largest one of the page has five.
+const MAX_FIELDS: usize = 16;
+
+/// Longest time that a form may take to arrive.
+const MAX_TIME: Duration = Duration::from_secs(30);
+
+/// A form that was sent.
+#[derive(Debug, Default)]
+pub(super) struct Form(Vec<(Secret, Secret)>);
+
+impl Form {
+    /// Reads the body of a request.
+    pub(super) async fn read(request: Request) -> Result<Self, Refusal> {
+        let announced = announced(&request)?;
+        let body = request.into_body();
+        let reading = async {
+            // With room for all of it: a vector that grows leaves its earlier contents in memory.
+            let mut bytes = Zeroizing::new(Vec::with_capacity(announced.unwrap_or(MAX_FORM_BYTES)));
+            let mut body = pin!(body);
+            while let Some(frame) = poll_fn(|cx| body.as_mut().poll_frame(cx)).await {
+                let Ok(frame) = frame else { return Err(Refusal::form("it broke off")) };
+                let Ok(chunk) = frame.into_data() else { continue };
+                if chunk.len() > MAX_FORM_BYTES - bytes.len() {
+                    return Err(too_large());
+                }
+                bytes.extend_from_slice(&chunk);
+            }
+            Ok(bytes)
+        };
+        let bytes = timeout(MAX_TIME, reading).await.unwrap_or_else(|_| Err(Refusal::form("it did not arrive in time")))?;
+        Self::parse(&bytes)
+    }
+
+    /// Reads encoded fields. Each may be there once.
+    pub(super) fn parse(bytes: &[u8]) -> Result<Self, Refusal> {
+        let mut form = Self::default();
+        for pair in bytes.split(|byte| *byte == b'&').filter(|pair| !pair.is_empty()) {
+            let mut parts = pair.splitn(2, |byte| *byte == b'=');
+            let (name, value) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+            let (Some(name), Some(value)) = (decode(name), decode(value)) else {
+                return Err(Refusal::form("its encoding is broken"));
+            };
+            if form.0.len() >= MAX_FIELDS || form.get(name.expose()).is_some() {
+                return Err(Refusal::form("it has too many fields"));
+            }
+            form.0.push((name, value));
+        }
+        Ok(form)
+    }
+
+    /// A field, if it is there.
+    pub(super) fn get(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(own, _)| own.expose() == name).map(|(_, value)| value.expose())
+    }
+
+    /// A field that has to be there.
+    pub(super) fn text(&self, name: &str) -> Result<&str, Refusal> {
+        self.get(name).ok_or_else(|| Refusal::form(&format!("the field {name} is missing")))
+    }
+
+    /// Takes a field out.
+    pub(super) fn take(&mut self, name: &str) -> Result<Secret, Refusal> {
+        let place = self.0.iter().position(|(own, _)| own.expose() == name);
+        let place = place.ok_or_else(|| Refusal::form(&format!("the field {name} is missing")))?;
+        Ok(self.0.swap_remove(place).1)
+    }
+}
+
+/// Checks the type of a form, and gives its length as far as it is stated.
+fn announced(request: &Request) -> Result<Option<usize>, Refusal> {
+    let header = |name| request.headers().get(name).and_then(|value| value.to_str().ok());
+    let kind = header(CONTENT_TYPE).and_then(|kind| kind.split(';').next()).map(str::trim);
+    if kind != Some("application/x-www-form-urlencoded") {
+        return Err(Refusal::form("its type is not application/x-www-form-urlencoded"));
+    }
+    let length = header(CONTENT_LENGTH).and_then(|length| length.parse().ok());
+    if length.is_some_and(|length| length > MAX_FORM_BYTES) { Err(too_large()) } else { Ok(length) }
+}
+
+fn too_large() -> Refusal {
+    Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, codes::host::PAGE_FORM)
+        .message(format!("the form has more than {MAX_FORM_BYTES} bytes"))
+}
+
+/// Decodes a name or a value. `None` if the encoding is broken or the text is not UTF-8.
+fn decode(encoded: &[u8]) -> Option<Secret> {
+    let mut bytes = Zeroizing::new(Vec::with_capacity(encoded.len()));
+    let mut rest = encoded.iter();
+    while let Some(byte) = rest.next() {
+        bytes.push(match byte {
+            b'+' => b' ',
+            b'%' => {
+                let mut digit = || char::from(*rest.next()?).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+                digit()? * 16 + digit()?
+            }
+            byte => *byte,
+        });
+    }
+    Secret::from_utf8(std::mem::take(&mut *bytes))
+}
+
+/// Encodes what goes into a query.
+pub(super) fn encoded(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {
+            out.push(char::from(byte));
+        } else {
+            out.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(text: &str) -> Option<Form> {
+        Form::parse(text.as_bytes()).ok()
+    }
+
+    #[test]
+    fn fields_are_decoded() {
+        let mut form = parsed("a=1&&b=x+y%2B%c3%A4&empty=&bare").expect("a form");
+        assert_eq!(
+            (form.get("a"), form.get("b"), form.get("empty"), form.get("bare")),
+            (Some("1"), Some("x y+ä"), Some(""), Some(""))
+        );
+        assert_eq!(form.get("c"), None);
+        assert_eq!(form.take("b").expect("a value").expose(), "x y+ä");
+        assert!(form.text("b").is_err() && form.take("b").is_err());
+        assert_eq!(parsed(&format!("q={}", encoded("a b&=\u{202e}ä~"))).expect("a form").get("q"), Some("a b&=\u{202e}ä~"));
+    }
+
+    #[test]
+    fn broken_and_repeated_fields_are_refused() {
+        let many: String = (0..=MAX_FIELDS).map(|number| format!("f{number}=1&")).collect();
+        for wrong in ["a=%", "a=%4", "a=%zz", "a=%ff", "%c3=1", "a=1&a=2", "a=%+1", &many] {
+            assert!(parsed(wrong).is_none(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! What every request has to pass, and the headers of every answer.
+//!
+//! A browser runs pages of others beside this one, and they can send requests to this machine. A request is answered only under a loopback
+//! name (DNS rebinding), changes something only from this very origin and with the token of its form, and sees something only with the
+//! cookie of the session.
+
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::http::header::{
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, HOST, HeaderName, HeaderValue, ORIGIN, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
+    X_FRAME_OPTIONS,
+};
+use axum::http::{HeaderMap, Method, StatusCode};
+use axum::middleware::Next;
+use axum::response::{IntoResponse as _, Response};
+use toolcrib_core::codes;
+
+use super::Shared;
+use super::refusal::Refusal;
+
+/// Nothing runs, nothing is framed, nothing is loaded from elsewhere, and forms go nowhere else.
+const POLICY: &str = "default-src 'none'; style-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
+
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+const CROSS_ORIGIN_OPENER_POLICY: HeaderName = HeaderName::from_static("cross-origin-opener-policy");
+const CROSS_ORIGIN_RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
+
+/// The query of a page that loads itself again.
+pub(super) const AUTOMATIC: &str = "auto=1";
+
+/// Answers a request, or refuses it.
+pub(super) async fn guard(State(shared): State<Arc<Shared>>, mut request: Request, next: Next) -> Response {
+    let mut response = match admit(&shared, &mut request) {
+        Ok(()) => next.run(request).await,
+        Err(refusal) => refusal.into_response(),
+    };
+    secure(response.headers_mut());
+    response
+}
+
+fn admit(shared: &Shared, request: &mut Request) -> Result<(), Refusal> {
+    let host = host(shared, request)?.to_owned();
+    let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
+    if !is_read {
+        check_origin(request.headers(), &host)?;
+    }
+    if !shared.is_inside(request.uri().path()) {
+        return Ok(());
+    }
+    check_site(request.headers(), is_read)?;
+    let is_use = !request.uri().query().unwrap_or_default().split('&').any(|pair| pair == AUTOMATIC);
+    let signed = shared.session.check(request.headers(), shared.host.clock().now(), is_use);
+    let signed = signed.ok_or_else(|| Refusal::new(StatusCode::FORBIDDEN, codes::host::PAGE_SESSION))?;
+    request.extensions_mut().insert(signed);
+    Ok(())
+}
+
+/// The name that the request is for, which must be one of this machine. A page of another name whose address was changed to this machine's
+/// (DNS rebinding) sends its own.
+fn host<'r>(shared: &Shared, request: &'r Request) -> Result<&'r str, Refusal> {
+    let named = request.headers().get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+    let is_ours = |name: &str| shared.hosts.iter().any(|host| host == name);
+    if !is_ours(named) || request.uri().authority().is_some_and(|authority| !is_ours(authority.as_str())) {
+        return Err(forged("it names another host"));
+    }
+    Ok(named)
+}
+
+/// Browsers name the origin of every request that is not a read.
+fn check_origin(headers: &HeaderMap, host: &str) -> Result<(), Refusal> {
+    let mut origins = headers.get_all(ORIGIN).iter();
+    let (Some(origin), None) = (origins.next(), origins.next()) else { return Err(forged("it does not name its origin")) };
+    match origin.to_str().ok().and_then(|origin| origin.strip_prefix("http://")) {
+        Some(own) if own == host => Ok(()),
+        _ => Err(forged("it comes from another origin")),
+    }
+}
+
+/// Browsers say how the page that sends a request relates to this one. `none` is a person who typed an address, which no form is.
+fn check_site(headers: &HeaderMap, is_read: bool) -> Result<(), Refusal> {
+    let Some(site) = headers.get(SEC_FETCH_SITE) else { return Ok(()) };
+    match site.as_bytes() {
+        b"same-origin" => Ok(()),
+        b"none" if is_read => Ok(()),
+        _ => Err(forged("it comes from another site")),
+    }
+}
+
+pub(super) fn forged(why: &str) -> Refusal {
+    let message = format!("{}: {why}", codes::host::PAGE_FORGERY.title());
+    Refusal::new(StatusCode::FORBIDDEN, codes::host::PAGE_FORGERY).message(message)
+}
+
+fn secure(headers: &mut HeaderMap) {
+    let fixed = [
+        (CONTENT_SECURITY_POLICY, POLICY),
+        (X_FRAME_OPTIONS, "DENY"),
+        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        // With `no-referrer` browsers send `Origin: null` with forms, and the origin could not be checked.
+        (REFERRER_POLICY, "same-origin"),
+        (CACHE_CONTROL, "no-store"),
+        (CROSS_ORIGIN_OPENER_POLICY, "same-origin"),
+        (CROSS_ORIGIN_RESOURCE_POLICY, "same-origin"),
+    ];
+    for (name, value) in fixed {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+}

@@ -1,0 +1,61 @@
+//! Requests that are refused, and changes that failed.
+
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use toolcrib_core::codes::{self, Code};
+
+use super::views;
+use crate::local::ChangeError;
+
+/// Why a request is not answered as asked.
+#[derive(Debug)]
+pub(super) struct Refusal {
+    pub(super) status: StatusCode,
+    pub(super) code: Code,
+    /// What is wrong in this case. May hold text of a tool's author.
+    pub(super) message: String,
+    /// The page to go back to.
+    pub(super) back: Option<String>,
+}
+
+impl Refusal {
+    pub(super) fn new(status: StatusCode, code: Code) -> Self {
+        Self { status, code, message: code.title().to_owned(), back: None }
+    }
+
+    pub(super) fn form(why: &str) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, codes::host::PAGE_FORM).message(format!("the form cannot be read: {why}"))
+    }
+
+    pub(super) fn unknown(what: &str) -> Self {
+        Self::new(StatusCode::NOT_FOUND, codes::host::TOOL_UNKNOWN).message(what)
+    }
+
+    /// The page itself failed.
+    pub(super) fn internal(why: impl Into<String>) -> Self {
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, codes::host::STATE).message(why)
+    }
+
+    pub(super) fn message(mut self, message: impl Into<String>) -> Self {
+        self.message = message.into();
+        self
+    }
+
+    /// Leads back to a page, unless another one was named.
+    pub(super) fn back(mut self, page: &str) -> Self {
+        self.back.get_or_insert_with(|| page.to_owned());
+        self
+    }
+}
+
+impl From<ChangeError> for Refusal {
+    fn from(error: ChangeError) -> Self {
+        Self::new(StatusCode::CONFLICT, error.code()).message(error.to_string())
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        views::refused(&self)
+    }
+}

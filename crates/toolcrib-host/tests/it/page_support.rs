@@ -1,0 +1,292 @@
+//! A settings page over real HTTP, and a browser that sends what tests say.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value as Json, json};
+use tempfile::TempDir;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+use toolcrib_fetch::Configured;
+use toolcrib_host::local::audit::{AuditLog, Filter, Options};
+use toolcrib_host::local::permissions::{Permissions, Policy};
+use toolcrib_host::local::secrets::{EncryptedFile, FileKey, SecretStore};
+use toolcrib_host::local::{Host, HostSettings};
+use toolcrib_host::page::{Page, PageEnd};
+
+use crate::local_support::{TestClock, private_folder};
+
+/// A host, and a page that serves it.
+pub(crate) struct Stage {
+    pub(crate) place: TempDir,
+    pub(crate) clock: Arc<TestClock>,
+    pub(crate) host: Arc<Host>,
+    pub(crate) address: SocketAddr,
+    /// Path and query of the address that the command prints.
+    pub(crate) login: String,
+    pub(crate) serving: JoinHandle<PageEnd>,
+    _stop: oneshot::Sender<()>,
+}
+
+/// A clock that can be shared.
+struct Shared(Arc<TestClock>);
+
+impl toolcrib_core::clock::Clock for Shared {
+    fn now(&self) -> toolcrib_core::clock::UnixTime {
+        self.0.now()
+    }
+}
+
+/// A tool whose program is a Python script. Members of `more` replace those of the manifest.
+pub(crate) fn manifest(id: &str, more: Json) -> Json {
+    let mut manifest = json!({
+        "id": id, "name": "Greeter", "description": "Greets people.", "version": "1.2.3",
+        "functions": [
+            {"name": "hello", "description": "Says hello.", "parameters": {"type": "object"}, "effects": {"readOnly": true, "openWorld": false}},
+            {"name": "wipe", "description": "Removes everything.", "parameters": {"type": "object"}},
+        ],
+        "credentials": [{"name": "api_key", "label": "Key of the service", "description": "From your account page.", "required": true}],
+        "runtime": {"kind": "exec", "command": ["python3", "main.py"]},
+    });
+    for (key, value) in more.as_object().unwrap() {
+        manifest[key] = value.clone();
+    }
+    manifest
+}
+
+/// Writes a tool into a folder of tools.
+pub(crate) fn write_tool(tools: &Path, id: &str, manifest: &Json) {
+    let folder = tools.join(id);
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("manifest.json"), manifest.to_string()).unwrap();
+    fs::write(folder.join("main.py"), "pass\n").unwrap();
+}
+
+impl Stage {
+    /// A page over the tool `greeter`.
+    pub(crate) async fn open() -> Self {
+        Self::with(|tools| write_tool(tools, "greeter", &manifest("greeter", json!({}))), None).await
+    }
+
+    pub(crate) async fn with(fill: impl FnOnce(&Path), policy: Option<&str>) -> Self {
+        let (place, clock) = (private_folder(), TestClock::new());
+        let (tools, state) = (place.path().join("tools"), place.path().join("state"));
+        fs::create_dir(&tools).unwrap();
+        fill(&tools);
+        let mut permissions = Permissions::new(&state, clock.clone());
+        if let Some(policy) = policy {
+            permissions = permissions.with_policy(policy.parse::<Policy>().unwrap());
+        }
+        let settings = HostSettings {
+            roots: vec![tools],
+            home: None,
+            path: "/usr/bin:/bin".into(),
+            language: None,
+            node: None,
+            launcher: None,
+            limit: Duration::from_secs(10),
+            permissions,
+            secrets: SecretStore::new(EncryptedFile::new(&state, Box::new(FileKey::new(&state)))),
+            audit: AuditLog::new(&state, clock.clone(), Options::default().without_synchronising()),
+            http: Configured::builder(Shared(clock.clone())).build().unwrap(),
+            clock: clock.clone(),
+            state,
+        };
+        let host = Arc::new(Host::open(settings).unwrap());
+        let page = Page::bind(Arc::clone(&host), "127.0.0.1:0".parse().unwrap()).await.unwrap();
+        let address = page.address();
+        let login = page.url().strip_prefix(&format!("http://{address}")).unwrap().to_owned();
+        let (stop, stopped) = oneshot::channel::<()>();
+        let serving = tokio::spawn(page.serve(async move { drop(stopped.await) }));
+        Self { place, clock, host, address, login, serving, _stop: stop }
+    }
+
+    pub(crate) fn tools(&self) -> PathBuf {
+        self.place.path().join("tools")
+    }
+
+    /// Replaces a file of the tool `greeter`.
+    pub(crate) fn change(&self, file: &str, text: &str) {
+        fs::write(self.tools().join("greeter").join(file), text).unwrap();
+        assert!(self.host.reload());
+    }
+
+    pub(crate) fn content(&self) -> String {
+        self.host.tools().tools()["greeter"].content().to_string()
+    }
+
+    /// Rules, credentials and the number of log lines: what a request could change.
+    pub(crate) fn state(&self) -> (String, String, usize) {
+        let file = |name: &str| fs::read_to_string(self.place.path().join("state").join(name)).unwrap_or_default();
+        (file("permissions.json"), file("secrets.json"), self.host.audit().read(&Filter::default(), 1_000).unwrap().entries.len())
+    }
+
+    pub(crate) async fn send(&self, request: &str) -> Answer {
+        send(self.address, request.as_bytes()).await
+    }
+
+    /// A request without a session, with these header lines.
+    pub(crate) async fn get(&self, path: &str, headers: &str) -> Answer {
+        self.send(&format!("GET {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n{headers}\r\n", self.address)).await
+    }
+
+    /// Signs in as a browser does.
+    pub(crate) async fn sign_in(&self) -> Browser {
+        let answer = self.get(&self.login, "Sec-Fetch-Site: none\r\n").await;
+        assert_eq!(answer.status, 303, "{answer:?}");
+        let cookie = answer.header("set-cookie").unwrap().split(';').next().unwrap().to_owned();
+        let base = answer.header("location").unwrap().trim_end_matches('/').to_owned();
+        let mut browser = Browser { address: self.address, base, cookie, csrf: String::new() };
+        let page = browser.get("/").await;
+        assert_eq!(page.status, 200, "{page:?}");
+        browser.csrf = page.body.split("name=\"csrf\" value=\"").nth(1).unwrap().split('"').next().unwrap().to_owned();
+        assert_eq!(browser.csrf.len(), 64);
+        browser
+    }
+}
+
+/// A browser that is signed in.
+pub(crate) struct Browser {
+    pub(crate) address: SocketAddr,
+    /// The folder of the page.
+    pub(crate) base: String,
+    /// Name and value of the cookie.
+    pub(crate) cookie: String,
+    pub(crate) csrf: String,
+}
+
+impl Browser {
+    pub(crate) async fn get(&self, path: &str) -> Answer {
+        let Self { address, base, cookie, .. } = self;
+        let request = format!(
+            "GET {base}{path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nCookie: {cookie}\r\nSec-Fetch-Site: same-origin\r\n\r\n"
+        );
+        send(self.address, request.as_bytes()).await
+    }
+
+    /// The request of a form, with what a browser adds.
+    pub(crate) fn form(&self, action: &str, fields: &[(&str, &str)]) -> Request {
+        let mut body = format!("csrf={}", self.csrf);
+        for (name, value) in fields {
+            body += &format!("&{name}={}", encoded(value));
+        }
+        let header = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        Request {
+            path: format!("{}/change/{action}", self.base),
+            headers: vec![
+                header("Host", &self.address.to_string()),
+                header("Origin", &format!("http://{}", self.address)),
+                header("Sec-Fetch-Site", "same-origin"),
+                header("Cookie", &self.cookie),
+                header("Content-Type", "application/x-www-form-urlencoded"),
+            ],
+            body,
+        }
+    }
+
+    /// Sends a form that has to succeed, and follows to the page that shows the change.
+    #[track_caller]
+    pub(crate) fn submit<'b>(
+        &'b self,
+        action: &'b str,
+        fields: &'b [(&'b str, &'b str)],
+    ) -> impl Future<Output = Answer> + use<'b> {
+        let place = std::panic::Location::caller();
+        async move {
+            let answer = self.form(action, fields).send(self.address).await;
+            assert_eq!(answer.status, 303, "{place}: {answer:?}");
+            let location = answer.header("location").unwrap().split('#').next().unwrap().to_owned();
+            let page = self.get(location.strip_prefix(&self.base).unwrap()).await;
+            assert_eq!(page.status, 200, "{place}: {page:?}");
+            page
+        }
+    }
+}
+
+/// A request that a test changes before it is sent.
+#[derive(Clone)]
+pub(crate) struct Request {
+    pub(crate) path: String,
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) body: String,
+}
+
+impl Request {
+    /// With another value of a header, or without it.
+    pub(crate) fn header(mut self, name: &str, value: Option<&str>) -> Self {
+        self.headers.retain(|(own, _)| own != name);
+        self.headers.extend(value.map(|value| (name.to_owned(), value.to_owned())));
+        self
+    }
+
+    pub(crate) async fn send(&self, address: SocketAddr) -> Answer {
+        let mut text = format!("POST {} HTTP/1.1\r\nConnection: close\r\nContent-Length: {}\r\n", self.path, self.body.len());
+        for (name, value) in &self.headers {
+            text += &format!("{name}: {value}\r\n");
+        }
+        text += &format!("\r\n{}", self.body);
+        send(address, text.as_bytes()).await
+    }
+}
+
+/// An answer as it came.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) head: String,
+    pub(crate) body: String,
+}
+
+impl Answer {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        let mut lines = self.head.lines().filter_map(|line| line.split_once(": "));
+        lines.find(|(own, _)| own.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+    }
+
+    #[track_caller]
+    pub(crate) fn has(&self, parts: &[&str]) {
+        for part in parts {
+            assert!(self.body.contains(part), "{part:?} is not in {}", self.body);
+        }
+    }
+
+    #[track_caller]
+    pub(crate) fn lacks(&self, parts: &[&str]) {
+        for part in parts {
+            assert!(!self.body.contains(part) && !self.head.contains(part), "{part:?} is in {self:?}");
+        }
+    }
+}
+
+pub(crate) async fn send(address: SocketAddr, request: &[u8]) -> Answer {
+    let exchange = async {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        // A server that refuses early need not read to the end.
+        let _ = stream.write_all(request).await;
+        let mut bytes = Vec::new();
+        let _ = stream.read_to_end(&mut bytes).await;
+        bytes
+    };
+    let bytes = timeout(Duration::from_secs(60), exchange).await.unwrap();
+    let text = String::from_utf8(bytes).unwrap();
+    let (head, body) = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no answer: {text:?}"));
+    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+    Answer { status, head: head.to_owned(), body: body.to_owned() }
+}
+
+/// A value as browsers encode it.
+pub(crate) fn encoded(text: &str) -> String {
+    text.bytes()
+        .map(|byte| match byte {
+            b' ' => "+".to_owned(),
+            byte if byte.is_ascii_alphanumeric() => char::from(byte).to_string(),
+            byte => format!("%{byte:02X}"),
+        })
+        .collect()
+}
