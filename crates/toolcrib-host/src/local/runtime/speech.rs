@@ -15,8 +15,8 @@ use super::{Event, Events, Invocation, MAX_RESULT_BYTES, RunError};
 /// Lines that are no answer, for one call. A program that writes more is broken or hostile.
 const MAX_OTHER_LINES: usize = 10_000;
 
-/// Longest progress message or log line that is passed on, in characters.
-const MAX_EVENT_CHARS: usize = 2_000;
+/// Bytes of such lines, for one call.
+const MAX_OTHER_BYTES: usize = 16 << 20;
 
 /// How long an MCP server may take for its handshake. Package runners download before they start.
 const HANDSHAKE: Duration = Duration::from_secs(30);
@@ -113,13 +113,17 @@ async fn call_tool(client: &Client, call: &Invocation) -> Result<Result<Json, Ru
 
 /// Reads lines until the one that answers the call `id`.
 async fn answer(stdout: &mut BufReader<ChildStdout>, id: u64, events: &Events) -> Result<Result<Json, RunError>, LineError> {
-    let mut line = Vec::new();
+    let (mut line, mut bytes) = (Vec::new(), 0);
     for _ in 0..MAX_OTHER_LINES {
+        bytes += line.len();
+        if bytes > MAX_OTHER_BYTES {
+            return Ok(Err(RunError::new(codes::host::PROTOCOL, format!("more than {MAX_OTHER_BYTES} bytes without an answer"))));
+        }
         line.clear();
         read_line(stdout, &mut line, MAX_RESULT_BYTES).await?;
         let Ok(Json::Object(mut message)) = serde_json::from_slice::<Json>(&line) else {
             // Many programs print; that is a log.
-            events.send(Event::Log(cut(&String::from_utf8_lossy(&line))));
+            events.send(Event::Log(String::from_utf8_lossy(&line).into_owned()));
             continue;
         };
         if message.get("id").and_then(Json::as_u64) != Some(id) {
@@ -132,15 +136,11 @@ async fn answer(stdout: &mut BufReader<ChildStdout>, id: u64, events: &Events) -
             return Ok(Err(RunError::reported(error)));
         }
         if let Some(progress) = message.get("progress").and_then(Json::as_f64) {
-            let text = message.get("message").and_then(Json::as_str).map(cut);
+            let text = message.get("message").and_then(Json::as_str).map(str::to_owned);
             events.send(Event::Progress { progress, total: message.get("total").and_then(Json::as_f64), message: text });
         } else if let Some(log) = message.get("log") {
-            events.send(Event::Log(cut(log.as_str().unwrap_or(&log.to_string()))));
+            events.send(Event::Log(log.as_str().map_or_else(|| log.to_string(), str::to_owned)));
         }
     }
     Ok(Err(RunError::new(codes::host::PROTOCOL, format!("more than {MAX_OTHER_LINES} lines without an answer"))))
-}
-
-fn cut(text: &str) -> String {
-    text.chars().take(MAX_EVENT_CHARS).collect()
 }

@@ -7,6 +7,7 @@ use toolcrib_core::codes;
 use toolcrib_core::finding::Severity;
 use toolcrib_host::local::secrets::Lookup;
 use toolcrib_host::local::{Host, LoadedTool, Problem};
+use toolcrib_process::Surface;
 
 use super::args::audit_log;
 use super::logs::chain_text;
@@ -89,7 +90,7 @@ pub(crate) fn doctor(arguments: &ListArgs, printer: &mut Printer) -> Result<Done
     let tools = host.tools();
     let mut checks: Vec<(String, bool, String)> = Vec::new();
     let containment = toolcrib_process::probe();
-    checks.push(("sandbox of this machine".to_owned(), containment.is_sandboxed(), containment.summary()));
+    checks.push(("sandbox of this machine".to_owned(), containment.contains(Surface::Files), containment.summary()));
     for problem in tools.problems() {
         checks.push((format!("folder {}", problem.folder.display()), false, problem.error.to_string()));
     }
