@@ -369,10 +369,9 @@ impl Host {
         let sandbox = self.sandbox_summary(tool);
         let mut value = match called {
             Ok(value) => value,
-            Err(mut error) => {
+            Err(error) => {
                 finished.outcome = error.code.id();
-                error.message = redactor.text(&error.message).into_owned();
-                return Err(error.into());
+                return Err(error.redacted(&events).into());
             }
         };
         redactor.json(&mut value);

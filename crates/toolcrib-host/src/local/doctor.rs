@@ -1,7 +1,7 @@
 //! What is missing or wrong, for `local doctor` and the settings page.
 
 use toolcrib_core::finding::Severity;
-use toolcrib_process::Containment;
+use toolcrib_process::{Containment, Surface};
 
 use super::audit;
 use super::folder::LoadedTool;
@@ -25,7 +25,7 @@ impl Host {
         let mut checks = Vec::new();
         let mut add = |name: String, ok: bool, text: String| checks.push(Check { name, ok, text });
         let machine = toolcrib_process::probe();
-        add("sandbox of this machine".to_owned(), machine.is_sandboxed(), machine.summary());
+        add("sandbox of this machine".to_owned(), machine.contains(Surface::Files), machine.summary());
         let tools = self.tools();
         for problem in tools.problems() {
             add(format!("folder {}", problem.folder.display()), false, problem.error.to_string());

@@ -7,11 +7,9 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
-use tokio::time::Instant;
 use toolcrib_core::clock::Clock;
 use toolcrib_core::codes::{self, Code};
 use toolcrib_core::local::RuntimeKind;
@@ -26,13 +24,7 @@ use super::runtime::{RunError, Runtime, node_command};
 use super::sandbox::{self, Folders};
 use super::secrets::SecretStore;
 use super::set::ToolSet;
-use super::snapshot::{self, Snapshots};
-
-/// How often folders are compared with what was loaded. A person who saves a file does not notice half a second.
-const WATCH_INTERVAL: Duration = Duration::from_millis(500);
-
-/// How often the copies in use are marked, so that no other host takes them for abandoned.
-const MARK_INTERVAL: Duration = Duration::from_secs(60 * 60);
+use super::snapshot::Snapshots;
 
 /// How long an idle Node handler or MCP server is kept unless its manifest says otherwise: starting one takes 30 ms and more.
 const WARM_KEEP_ALIVE: Duration = Duration::from_secs(300);
@@ -51,8 +43,10 @@ pub struct HostSettings {
     pub language: Option<OsString>,
     /// The Node to use instead of the one in `path`.
     pub node: Option<PathBuf>,
-    /// What restricts programs. Without it they run without a sandbox, which every list and prompt says.
+    /// What starts programs and ends them with this process. Without it they run without a sandbox as well.
     pub launcher: Option<Launcher>,
+    /// Whether programs are restricted. Every list and prompt says if they are not.
+    pub sandboxed: bool,
     /// The longest time of a call.
     pub limit: Duration,
     /// What the user granted.
@@ -180,41 +174,6 @@ impl Host {
         true
     }
 
-    /// Reloads whenever a folder changes, until the task is aborted or the host is gone. Credentials and rules that another process sets
-    /// count as a change, since a tool that is disabled or lacks a credential is hidden from models.
-    pub fn watch(self: &Arc<Self>) -> JoinHandle<()> {
-        let weak = Arc::downgrade(self);
-        let mut times = self.state_times();
-        let mut marked = Instant::now();
-        tokio::spawn(async move {
-            loop {
-                tokio::time::sleep(WATCH_INTERVAL).await;
-                let Some(host) = weak.upgrade() else { return };
-                if marked.elapsed() > MARK_INTERVAL {
-                    marked = Instant::now();
-                    host.tools().tools().values().for_each(|tool| snapshot::mark_used(tool.folder()));
-                }
-                // A panic in a reload is not the end of watching.
-                let _ = tokio::task::spawn_blocking({
-                    let host = Arc::clone(&host);
-                    move || host.reload()
-                })
-                .await;
-                let now = host.state_times();
-                if now != times {
-                    times = now;
-                    host.touch();
-                }
-            }
-        })
-    }
-
-    /// When the files of credentials and rules were last written.
-    fn state_times(&self) -> [Option<SystemTime>; 2] {
-        let files = [self.settings.secrets.file().path(), self.settings.permissions.path()];
-        files.map(|file| fs::metadata(file).and_then(|data| data.modified()).ok())
-    }
-
     /// Ends idle processes of all tools.
     pub async fn shutdown(&self) {
         let runtimes: Vec<_> = self.runtimes.lock().unwrap_or_else(PoisonError::into_inner).drain().collect();
@@ -279,7 +238,13 @@ impl Host {
         let data = self.data_folder(tool.id()).map_err(failed)?;
         let temporary = self.settings.state.join("tmp").join(tool.id());
         private_folder(&temporary).map_err(failed)?;
-        let folders = Folders { folder: tool.folder(), data: &data, temporary: &temporary, home: self.settings.home.as_deref() };
+        let folders = Folders {
+            folder: tool.folder(),
+            data: &data,
+            temporary: &temporary,
+            home: self.settings.home.as_deref(),
+            state: &self.settings.state,
+        };
         let request = tool.manifest().sandbox();
         let mut spec = ProgramSpec::new(program);
         spec.arguments = arguments;
@@ -287,12 +252,12 @@ impl Host {
         spec.folder = Some(tool.folder().to_owned());
         spec.limits = sandbox::limits(request);
         spec.sandbox = match &self.settings.launcher {
-            Some(_) => {
+            Some(_) if self.settings.sandboxed => {
                 let mut policy = sandbox::policy(request, &folders);
                 policy.execute.extend(sandbox::installation(&spec.program));
                 SandboxMode::On(policy)
             }
-            None => SandboxMode::Off,
+            _ => SandboxMode::Off,
         };
         Ok(Some((spec, keep_alive)))
     }

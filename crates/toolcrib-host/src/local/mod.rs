@@ -21,6 +21,7 @@ pub mod secrets;
 mod set;
 mod snapshot;
 mod state_file;
+mod watch;
 
 pub use call::{Approval, ApprovalPrompt, Bound, CallError, CallRequest, CallResult, DEFAULT_LIMIT};
 pub use content::{

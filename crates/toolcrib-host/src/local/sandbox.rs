@@ -1,6 +1,7 @@
 //! From what a tool asks for to what its programs get.
 
 use std::ffi::{OsStr, OsString};
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use toolcrib_core::local::{NetworkRequest, SandboxRequest};
@@ -15,6 +16,9 @@ const DEFAULT_PROCESSES: u64 = 64;
 /// Largest file of a tool that asks for nothing, in MiB.
 const DEFAULT_FILE_MIB: u64 = 64;
 
+/// Most entries that are granted of a folder that contains the state of the host.
+const MAX_ENTRIES: usize = 1_000;
+
 const MIB: u64 = 1 << 20;
 
 /// Folders of one tool.
@@ -28,6 +32,8 @@ pub(crate) struct Folders<'a> {
     pub(crate) temporary: &'a Path,
     /// The home folder of the user.
     pub(crate) home: Option<&'a Path>,
+    /// The state of the host, with credentials and rules of all tools.
+    pub(crate) state: &'a Path,
 }
 
 /// What programs of a tool may do.
@@ -36,9 +42,8 @@ pub(crate) fn policy(request: &SandboxRequest, folders: &Folders<'_>) -> Policy 
     // What the user approved: the program may run any file of it.
     policy.execute.push(folders.folder.to_owned());
     policy.write.extend([folders.data.to_owned(), folders.temporary.to_owned()]);
-    // A rule is about a file that exists. What does not exist cannot be reached either.
     let existing = |paths: &[String]| -> Vec<PathBuf> {
-        paths.iter().filter_map(|path| expand(path, folders)).filter(|path| path.exists()).collect()
+        paths.iter().filter_map(|path| expand(path, folders)).flat_map(|path| without_state(path, folders)).collect()
     };
     policy.read.extend(existing(request.read()));
     policy.write.extend(existing(request.write()));
@@ -48,6 +53,24 @@ pub(crate) fn policy(request: &SandboxRequest, folders: &Folders<'_>) -> Policy 
         NetworkRequest::Any => Network::Any,
     };
     policy
+}
+
+/// What of a path can be granted: nothing of the state of the host beside the folders of the tool itself. Of a folder that contains the
+/// state, each entry is granted that does not, and so not the list of its entries.
+///
+/// A rule is about a file that exists. What does not exist cannot be reached either.
+fn without_state(path: PathBuf, folders: &Folders<'_>) -> Vec<PathBuf> {
+    let real = |path: &Path| fs::canonicalize(path).ok();
+    let (Some(place), Some(state)) = (real(&path), real(folders.state)) else { return Vec::new() };
+    let is_own = [folders.folder, folders.data, folders.temporary].into_iter().filter_map(real).any(|own| place.starts_with(own));
+    if is_own || !(place.starts_with(&state) || state.starts_with(&place)) {
+        return vec![path];
+    }
+    if place.starts_with(&state) {
+        return Vec::new();
+    }
+    let entries = fs::read_dir(&place).into_iter().flatten().flatten().take(MAX_ENTRIES);
+    entries.flat_map(|entry| without_state(entry.path(), folders)).collect()
 }
 
 /// How much programs of a tool may use.
@@ -71,7 +94,7 @@ pub(crate) fn is_system(program: &Path) -> bool {
 /// The folder that a program outside the system was installed into: it needs its libraries. `prefix` of `prefix/bin/program`, otherwise
 /// the folder of the program itself.
 pub(crate) fn installation(program: &Path) -> Option<PathBuf> {
-    let program = std::fs::canonicalize(program).ok().filter(|program| !is_system(program))?;
+    let program = fs::canonicalize(program).ok().filter(|program| !is_system(program))?;
     let folder = program.parent()?;
     let prefix = folder.parent().filter(|prefix| folder.ends_with("bin") && prefix.components().count() > 2);
     Some(prefix.unwrap_or(folder).to_owned())
@@ -111,7 +134,8 @@ mod tests {
 
     #[test]
     fn paths_of_manifests_mean_places() {
-        let folders = Folders { folder: Path::new("/s/a"), data: Path::new("/d/a"), temporary: Path::new("/t/a"), home: None };
+        let (folder, data, temporary) = (Path::new("/s/a"), Path::new("/d/a"), Path::new("/t/a"));
+        let folders = Folders { folder, data, temporary, home: None, state: Path::new("/s") };
         let expanded = |path| expand(path, &folders);
         assert_eq!(expanded("$folder"), Some("/s/a".into()));
         assert_eq!(expanded("$data/x/y"), Some("/d/a/x/y".into()));
@@ -120,5 +144,32 @@ mod tests {
         assert_eq!(expanded("~/notes"), None);
         let folders = Folders { home: Some(Path::new("/home/u")), ..folders };
         assert_eq!(expand("~/notes", &folders), Some("/home/u/notes".into()));
+    }
+
+    #[test]
+    fn the_state_of_the_host_is_granted_to_no_tool() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = fs::canonicalize(folder.path()).unwrap();
+        let at = |name: &str| home.join(name);
+        for folder in [".local/state/crib/data/a", ".local/state/crib/data/b", ".local/state/other", ".local/share", "notes"] {
+            fs::create_dir_all(at(folder)).unwrap();
+        }
+        fs::write(at("diary"), "").unwrap();
+        #[cfg(unix)]
+        std::os::unix::fs::symlink(at(".local/state/crib"), at("link")).unwrap();
+        let (state, data) = (at(".local/state/crib"), at(".local/state/crib/data/a"));
+        let folders = Folders { folder: &data, data: &data, temporary: &data, home: Some(&home), state: &state };
+        let granted = |path: &str| {
+            let mut granted = without_state(at(path), &folders);
+            granted.sort();
+            granted
+        };
+        assert_eq!(granted("notes"), [at("notes")]);
+        assert_eq!(granted(""), [at(".local/share"), at(".local/state/other"), at("diary"), at("notes")]);
+        assert_eq!(granted(".local/state"), [at(".local/state/other")]);
+        assert_eq!(granted(".local/state/crib/data/a"), [data.clone()]);
+        for closed in [".local/state/crib", ".local/state/crib/data", ".local/state/crib/data/b", "link", "missing"] {
+            assert_eq!(granted(closed), Vec::<PathBuf>::new(), "{closed}");
+        }
     }
 }

@@ -21,7 +21,7 @@ pub struct ToolSet {
     generation: u64,
     tools: BTreeMap<String, Arc<LoadedTool>>,
     problems: Vec<Problem>,
-    states: BTreeMap<PathBuf, FolderState>,
+    states: FolderStates,
 }
 
 /// A folder that is not loaded, or not in its current state.
@@ -33,6 +33,36 @@ pub struct Problem {
     pub error: Arc<LoadError>,
     /// Whether an earlier version of the tool is still in use.
     pub earlier_version_in_use: bool,
+}
+
+/// Most looks at folders that keep changing, before they are read as they are. A tool that writes into its own folder never settles.
+const MAX_LOOKS: usize = 30;
+
+/// The state of every tool folder at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct FolderStates(BTreeMap<PathBuf, FolderState>);
+
+impl FolderStates {
+    /// The state of the tool folders in these roots now.
+    pub(crate) fn of(roots: &[PathBuf]) -> Self {
+        Self(discover(roots).into_iter().map(|folder| (folder.clone(), state(&folder))).collect())
+    }
+
+    fn get(&self, folder: &Path) -> Option<&FolderState> {
+        self.0.get(folder)
+    }
+}
+
+/// Looks again after each pause until two looks in a row are the same, or [`MAX_LOOKS`] were not.
+pub(crate) fn settle<T: PartialEq>(mut last: T, mut look: impl FnMut() -> T, mut pause: impl FnMut()) {
+    for _ in 0..MAX_LOOKS {
+        pause();
+        let now = look();
+        if now == last {
+            return;
+        }
+        last = now;
+    }
 }
 
 /// What the file system says about a folder: enough to notice a change without reading the files.
@@ -72,12 +102,17 @@ impl ToolSet {
         )
     }
 
+    /// Whether this set was loaded from folders in these states.
+    pub(crate) fn is_of(&self, states: &FolderStates) -> bool {
+        self.generation > 0 && *states == self.states
+    }
+
     /// Reads all folders again. Tools whose files did not change stay as they are; one that cannot be loaded any more stays in its last
     /// good version. `None` when nothing changed.
     pub(crate) fn reload(&self, roots: &[PathBuf], snapshots: &Snapshots) -> Option<Self> {
         let found = discover(roots);
-        let states: BTreeMap<_, _> = found.iter().map(|folder| (folder.clone(), state(folder))).collect();
-        if self.generation > 0 && states == self.states {
+        let states = FolderStates(found.iter().map(|folder| (folder.clone(), state(folder))).collect());
+        if self.is_of(&states) {
             return None;
         }
         let mut next = Self { generation: self.generation + 1, states, ..Self::default() };
@@ -162,4 +197,24 @@ fn state(folder: &Path) -> FolderState {
     }
     files.sort();
     FolderState(files)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_are_looked_at_until_they_stay_as_they_are() {
+        let looks = |states: &[u32]| {
+            let (mut states, mut count) = (states.iter().copied(), 0);
+            let first = states.next().expect("a state");
+            settle(first, || states.next().expect("no look after two that are the same"), || count += 1);
+            count
+        };
+        assert_eq!(looks(&[1, 1]), 1);
+        assert_eq!(looks(&[1, 2, 3, 3]), 3);
+        // A folder that never settles is read all the same.
+        let endless: Vec<u32> = (0..=MAX_LOOKS as u32).collect();
+        assert_eq!(looks(&endless), MAX_LOOKS);
+    }
 }

@@ -13,6 +13,7 @@ mod local_install;
 mod local_mcp_http;
 #[cfg(unix)]
 mod local_permissions;
+mod local_schema_cost;
 #[cfg(unix)]
 mod local_secrets;
 #[cfg(unix)]
@@ -28,6 +29,10 @@ mod words;
 
 #[path = "../../../toolcrib-mcp/tests/support/mod.rs"]
 mod clients;
+#[path = "../support/hostile_schemas.rs"]
+mod hostile_schemas;
+#[path = "../support/local_host.rs"]
+mod local_host;
 #[path = "../../../toolcrib-fetch/tests/support/mod.rs"]
 mod support;
 #[expect(dead_code, reason = "written for another crate's tests, which use all of it")]

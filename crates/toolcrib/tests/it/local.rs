@@ -1,5 +1,12 @@
 //! Local tools: folders that are loaded, asked about, run in a sandbox, and recorded.
 
+mod containment;
+mod corpus;
+mod hot_reload;
+mod killed_host;
+mod leaks;
+mod support;
+
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -344,7 +351,7 @@ fn a_program_that_hangs_crashes_floods_or_lies_ends_with_its_call() {
 /// An MCP client of the older era on the pipes of `toolcrib mcp`.
 struct Client {
     child: Child,
-    stdin: ChildStdin,
+    stdin: Option<ChildStdin>,
     stdout: BufReader<ChildStdout>,
     last: u64,
 }
@@ -353,7 +360,7 @@ impl Client {
     fn start(sandbox: &Sandbox, arguments: &[&str], capabilities: &Value) -> Self {
         let mut command = sandbox.command(arguments);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it starts");
-        let (stdin, stdout) = (child.stdin.take().expect("a pipe"), BufReader::new(child.stdout.take().expect("a pipe")));
+        let (stdin, stdout) = (child.stdin.take(), BufReader::new(child.stdout.take().expect("a pipe")));
         let mut client = Self { child, stdin, stdout, last: 0 };
         let info = json!({"protocolVersion": "2025-06-18", "capabilities": capabilities, "clientInfo": {"name": "test", "version": "1"}});
         client.ask("initialize", &info, &mut |_| None);
@@ -362,7 +369,7 @@ impl Client {
     }
 
     fn send(&mut self, message: &Value) {
-        writeln!(self.stdin, "{message}").expect("it reads");
+        writeln!(self.stdin.as_mut().expect("a pipe"), "{message}").expect("it reads");
     }
 
     /// Sends a request and waits for its answer; `answer` answers requests of the server.

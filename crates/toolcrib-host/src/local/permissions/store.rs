@@ -58,7 +58,10 @@ struct Read {
 impl Permissions {
     /// The permissions file in this folder, which need not exist yet.
     pub fn new(folder: impl Into<PathBuf>, clock: Arc<dyn Clock + Send + Sync>) -> Self {
-        let folder = StateFolder::new(folder);
+        Self::in_folder(StateFolder::new(folder), clock)
+    }
+
+    fn in_folder(folder: StateFolder, clock: Arc<dyn Clock + Send + Sync>) -> Self {
         Self { folder, clock, policy: Vec::new(), session: Mutex::default(), read: Mutex::new(None) }
     }
 
@@ -376,3 +379,7 @@ impl Stamp {
         Self::UNKNOWN
     }
 }
+
+#[cfg(test)]
+#[cfg(unix)]
+mod tests;

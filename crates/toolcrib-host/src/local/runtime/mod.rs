@@ -14,6 +14,7 @@ mod node;
 mod process;
 mod speech;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -38,6 +39,9 @@ pub const MAX_RESULT_BYTES: usize = 1 << 20;
 
 /// Longest message of an error that a tool reports, in characters. Models need the cause, not a page.
 const MAX_ERROR_CHARS: usize = 4_000;
+
+/// Longest progress message or log line that is passed on, in characters.
+const MAX_EVENT_CHARS: usize = 2_000;
 
 /// The version of the messages between host and program.
 const PROTOCOL_VERSION: u32 = 1;
@@ -136,13 +140,15 @@ impl Events {
 
     pub(crate) fn send(&self, mut event: Event) {
         let Some(sender) = &self.sender else { return };
-        if let Some(redactor) = &self.redactor {
-            match &mut event {
-                Event::Progress { message: Some(text), .. } | Event::Log(text) => *text = redactor.text(text).into_owned(),
-                Event::Progress { message: None, .. } => {}
-            }
+        if let Event::Progress { message: Some(text), .. } | Event::Log(text) = &mut event {
+            *text = cut(&self.redact(text), MAX_EVENT_CHARS);
         }
         let _ = sender.try_send(event);
+    }
+
+    /// A text without secrets. Cut it afterwards, never before: half of a secret is not found.
+    pub(crate) fn redact<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        self.redactor.as_ref().map_or(Cow::Borrowed(text), |redactor| redactor.text(text))
     }
 }
 
@@ -174,13 +180,16 @@ impl RunError {
         self.code == codes::host::TOOL_FAILED || self.code == codes::host::EXPORT_MISSING
     }
 
+    /// The same error without the secrets that `events` knows, cut to what a model needs.
+    pub(crate) fn redacted(mut self, events: &Events) -> Self {
+        self.message = cut(&events.redact(&self.message), MAX_ERROR_CHARS);
+        self
+    }
+
     /// An error as a tool reports it: a text, or an object with `message` and `retryable`.
     pub(crate) fn reported(error: &Json) -> Self {
         let text = error.get("message").and_then(Json::as_str).or_else(|| error.as_str());
-        let message: String = match text {
-            Some(text) => text.chars().take(MAX_ERROR_CHARS).collect(),
-            None => error.to_string().chars().take(MAX_ERROR_CHARS).collect(),
-        };
+        let message = text.map_or_else(|| error.to_string(), str::to_owned);
         let retryable = error.get("retryable").and_then(Json::as_bool).unwrap_or(false);
         let code = match error.get("code").and_then(Json::as_str) {
             Some("export_missing") => codes::host::EXPORT_MISSING,
@@ -188,4 +197,8 @@ impl RunError {
         };
         Self { code, message, retryable }
     }
+}
+
+fn cut(text: &str, chars: usize) -> String {
+    text.chars().take(chars).collect()
 }

@@ -28,6 +28,9 @@ const GRACE: Duration = Duration::from_secs(2);
 /// Bytes of standard error that are remembered, for error messages. Enough for a stack trace.
 const STDERR_BYTES: usize = 8 * 1024;
 
+/// How many times longer than a secret a form of it is: each byte as `\u0000`.
+const LONGEST_FORM: usize = 6;
+
 /// Lines of standard error that an error message repeats.
 const STDERR_LINES: usize = 5;
 
@@ -63,7 +66,7 @@ struct Idle {
 struct Worker {
     running: Running,
     speech: Speech,
-    stderr: Arc<Mutex<VecDeque<u8>>>,
+    stderr: Arc<Mutex<Tail>>,
     reader: JoinHandle<()>,
     /// What the program was started with beside its specification.
     variables: BTreeMap<String, Arc<Secret>>,
@@ -203,7 +206,7 @@ impl Worker {
         let mut running = spawn(&spec, settings.launcher.as_ref()).map_err(|error| failed(&error))?;
         let pipes = (running.stdin.take(), running.stdout.take(), running.stderr.take());
         let (Some(stdin), Some(stdout), Some(stderr)) = pipes else { return Err(failed(&"it has no pipes")) };
-        let tail = Arc::new(Mutex::new(VecDeque::new()));
+        let tail = Arc::new(Mutex::new(Tail::default()));
         let reader = tokio::spawn(read_stderr(stderr, Arc::clone(&tail)));
         let idle_since = Instant::now();
         let speech = Speech::begin(settings.protocol, stdin, stdout).await.map_err(|error| failed(&error))?;
@@ -224,12 +227,12 @@ impl Worker {
             Err(Silence::TooLong) => {
                 Err(RunError::new(codes::host::RESULT_TOO_LARGE, format!("a line has more than {MAX_RESULT_BYTES} bytes")))
             }
-            Err(Silence::Ended(sent)) => Err(self.ended(sent).await),
+            Err(Silence::Ended(sent)) => Err(self.ended(sent, call, events).await),
         }
     }
 
     /// What is known about a program that ended without an answer.
-    async fn ended(&mut self, sent: Option<std::io::Error>) -> RunError {
+    async fn ended(&mut self, sent: Option<std::io::Error>, call: &Invocation, events: &Events) -> RunError {
         let _ = tokio::time::timeout(Duration::from_millis(200), &mut self.reader).await;
         let status = match tokio::time::timeout(Duration::from_millis(500), self.running.wait()).await {
             Ok(Ok(Ended { exceeded: Some(limit), .. })) => limit.to_string(),
@@ -237,8 +240,10 @@ impl Worker {
             Ok(Err(error)) => error.to_string(),
             Err(_) => sent.map_or_else(|| "it closed its output".to_owned(), |error| format!("it does not read: {error}")),
         };
-        let tail: Vec<u8> = self.stderr.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().collect();
-        let tail = String::from_utf8_lossy(&tail);
+        let longest = call.credentials.values().map(|secret| secret.expose().len()).max().unwrap_or(0);
+        let tail = self.stderr.lock().unwrap_or_else(PoisonError::into_inner).text(longest);
+        // Before lines are left out, which may belong to a secret of several lines.
+        let tail = events.redact(&tail);
         let tail: Vec<_> = tail.lines().rev().take(STDERR_LINES).collect();
         let tail: String = tail.into_iter().rev().map(|line| format!("; {}", line.trim())).collect();
         let code = if self.calls == 1 { codes::host::START_FAILED } else { codes::host::PROCESS_ENDED };
@@ -265,14 +270,56 @@ impl Drop for Busy {
     }
 }
 
+/// The end of what a program says on standard error.
+#[derive(Default)]
+struct Tail {
+    bytes: VecDeque<u8>,
+    /// Whether something was said before.
+    is_cut: bool,
+}
+
+impl Tail {
+    fn push(&mut self, bytes: &[u8]) {
+        self.bytes.extend(bytes);
+        let beyond = self.bytes.len().saturating_sub(STDERR_BYTES);
+        self.is_cut |= beyond > 0;
+        self.bytes.drain(..beyond);
+    }
+
+    /// The text for a call whose longest secret has `longest` bytes. Where the beginning is gone, lines are left out that may hold the
+    /// rest of a secret: it would not be found.
+    fn text(&self, longest: usize) -> String {
+        let bytes: Vec<u8> = self.bytes.iter().copied().collect();
+        let mut rest = bytes.as_slice();
+        if self.is_cut {
+            let beyond = rest.get(longest.saturating_mul(LONGEST_FORM)..).unwrap_or_default();
+            rest = beyond.iter().position(|byte| *byte == b'\n').map_or(&[], |end| &beyond[end + 1..]);
+        }
+        String::from_utf8_lossy(rest).into_owned()
+    }
+}
+
 /// Remembers the end of what a program says on standard error. None of it is logged: it may hold credentials.
-async fn read_stderr(mut stderr: ChildStderr, tail: Arc<Mutex<VecDeque<u8>>>) {
+async fn read_stderr(mut stderr: ChildStderr, tail: Arc<Mutex<Tail>>) {
     let mut buffer = [0; 4096];
     while let Ok(read @ 1..) = stderr.read(&mut buffer).await {
-        let bytes = buffer.get(..read).unwrap_or_default();
-        let mut tail = tail.lock().unwrap_or_else(PoisonError::into_inner);
-        tail.extend(bytes);
-        let beyond = tail.len().saturating_sub(STDERR_BYTES);
-        tail.drain(..beyond);
+        tail.lock().unwrap_or_else(PoisonError::into_inner).push(buffer.get(..read).unwrap_or_default());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_the_beginning_is_gone_lines_that_may_hold_the_rest_of_a_secret_are_left_out() {
+        let mut tail = Tail::default();
+        tail.push(b"one\ntwo");
+        assert_eq!(tail.text(8), "one\ntwo", "nothing is gone");
+        tail.push(&[b'x'; STDERR_BYTES]);
+        assert_eq!(tail.text(8), "", "no line begins after what may be a secret");
+        tail.push(b"\nlast");
+        assert_eq!(tail.text(8), "last");
+        assert_eq!(tail.text(STDERR_BYTES), "");
     }
 }

@@ -15,8 +15,8 @@ use super::{Event, Events, Invocation, MAX_RESULT_BYTES, RunError};
 /// Lines that are no answer, for one call. A program that writes more is broken or hostile.
 const MAX_OTHER_LINES: usize = 10_000;
 
-/// Longest progress message or log line that is passed on, in characters.
-const MAX_EVENT_CHARS: usize = 2_000;
+/// Bytes of such lines, for one call.
+const MAX_OTHER_BYTES: usize = 16 << 20;
 
 /// How long an MCP server may take for its handshake. Package runners download before they start.
 const HANDSHAKE: Duration = Duration::from_secs(30);
@@ -139,27 +139,39 @@ async fn answer(stdout: &mut BufReader<ChildStdout>, id: u64, events: &Events) -
 /// Reads the lines of a program for one call.
 pub(super) struct LineReader {
     id: u64,
-    others: usize,
+    lines: usize,
+    bytes: usize,
 }
 
 impl LineReader {
     /// Waits for the answer to the call `id`.
     pub(super) const fn new(id: u64) -> Self {
-        Self { id, others: 0 }
+        Self { id, lines: 0, bytes: 0 }
     }
 
-    /// Takes a line: passes progress and log lines on, and gives the answer to the call.
+    /// Takes a line: passes progress and log lines on, and gives the answer to the call. Lines that are no answer have limits.
     pub(super) fn take(&mut self, line: &[u8], events: &Events) -> Option<Result<Json, RunError>> {
-        self.others += 1;
-        let too_many = (self.others > MAX_OTHER_LINES)
-            .then(|| Err(RunError::new(codes::host::PROTOCOL, format!("more than {MAX_OTHER_LINES} lines without an answer"))));
+        if let Some(answer) = self.read(line, events) {
+            return Some(answer);
+        }
+        self.lines += 1;
+        self.bytes += line.len();
+        let exceeded = match (self.lines > MAX_OTHER_LINES, self.bytes > MAX_OTHER_BYTES) {
+            (true, _) => format!("{MAX_OTHER_LINES} lines"),
+            (_, true) => format!("{MAX_OTHER_BYTES} bytes"),
+            _ => return None,
+        };
+        Some(Err(RunError::new(codes::host::PROTOCOL, format!("more than {exceeded} without an answer"))))
+    }
+
+    fn read(&self, line: &[u8], events: &Events) -> Option<Result<Json, RunError>> {
         let Ok(Json::Object(mut message)) = serde_json::from_slice::<Json>(line) else {
             // Many programs print; that is a log.
-            events.send(Event::Log(cut(&String::from_utf8_lossy(line))));
-            return too_many;
+            events.send(Event::Log(String::from_utf8_lossy(line).into_owned()));
+            return None;
         };
         if message.get("id").and_then(Json::as_u64) != Some(self.id) {
-            return too_many;
+            return None;
         }
         if let Some(result) = message.remove("result") {
             return Some(Ok(result));
@@ -168,15 +180,11 @@ impl LineReader {
             return Some(Err(RunError::reported(error)));
         }
         if let Some(progress) = message.get("progress").and_then(Json::as_f64) {
-            let text = message.get("message").and_then(Json::as_str).map(cut);
+            let text = message.get("message").and_then(Json::as_str).map(str::to_owned);
             events.send(Event::Progress { progress, total: message.get("total").and_then(Json::as_f64), message: text });
         } else if let Some(log) = message.get("log") {
-            events.send(Event::Log(cut(log.as_str().unwrap_or(&log.to_string()))));
+            events.send(Event::Log(log.as_str().map_or_else(|| log.to_string(), str::to_owned)));
         }
-        too_many
+        None
     }
-}
-
-pub(super) fn cut(text: &str) -> String {
-    text.chars().take(MAX_EVENT_CHARS).collect()
 }

@@ -72,7 +72,9 @@ impl HostArgs {
             path: std::env::var_os("PATH").unwrap_or_else(|| OsString::from("/usr/local/bin:/usr/bin:/bin")),
             language: std::env::var_os("LANG"),
             node: self.node.clone(),
-            launcher: self.launcher(),
+            launcher: launcher(),
+            // A kernel that cannot restrict programs runs none, unless its user says so.
+            sandboxed: cfg!(target_os = "linux") && !self.no_sandbox,
             limit: LIMIT,
             permissions: self.permissions(&clock)?,
             secrets: secret_store()?,
@@ -92,13 +94,12 @@ impl HostArgs {
         let policy = Policy::read(path).map_err(|error| Failure::new(error.code(), error.to_string()))?;
         Ok(permissions.with_policy(policy))
     }
+}
 
-    /// This program restricts programs of tools, where the system can.
-    fn launcher(&self) -> Option<Launcher> {
-        let is_possible = cfg!(target_os = "linux") && toolcrib_process::probe().is_sandboxed();
-        let program = std::env::current_exe().ok().filter(|_| is_possible && !self.no_sandbox)?;
-        Some(Launcher::new(program, [LAUNCHER]))
-    }
+/// This program starts programs of tools, restricts them where the system can, and ends them when it ends.
+fn launcher() -> Option<Launcher> {
+    let program = std::env::current_exe().ok().filter(|_| cfg!(target_os = "linux"))?;
+    Some(Launcher::new(program, [LAUNCHER]))
 }
 
 /// Credentials: variables, systemd's folder, and the encrypted file.

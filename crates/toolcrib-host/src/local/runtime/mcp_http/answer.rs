@@ -8,7 +8,6 @@ use serde_json::Value as Json;
 use toolcrib_core::evidence::{Exchange, Response};
 use toolcrib_fetch::Observer;
 
-use super::super::speech::cut;
 use super::super::{Event, Events};
 use super::events::EventReader;
 
@@ -82,12 +81,12 @@ impl<'a> AnswerReader<'a> {
         match method {
             "notifications/progress" if params.get("progressToken").and_then(Json::as_u64) == Some(self.id) => {
                 let Some(progress) = params.get("progress").and_then(Json::as_f64) else { return };
-                let message = params.get("message").and_then(Json::as_str).map(cut);
+                let message = params.get("message").and_then(Json::as_str).map(str::to_owned);
                 self.events.send(Event::Progress { progress, total: params.get("total").and_then(Json::as_f64), message });
             }
             "notifications/message" => {
                 let Some(data) = params.get("data") else { return };
-                self.events.send(Event::Log(cut(data.as_str().unwrap_or(&data.to_string()))));
+                self.events.send(Event::Log(data.as_str().map_or_else(|| data.to_string(), str::to_owned)));
             }
             _ => {}
         }
