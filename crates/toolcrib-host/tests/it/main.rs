@@ -6,8 +6,6 @@ mod finding;
 #[cfg(unix)]
 mod local_audit;
 mod local_formats;
-#[cfg(unix)]
-mod local_host;
 mod local_install;
 #[cfg(unix)]
 mod local_mcp_http;
@@ -19,6 +17,8 @@ mod local_secrets;
 #[cfg(unix)]
 mod local_support;
 mod networks;
+#[cfg(unix)]
+mod one_tool;
 #[cfg(unix)]
 mod page_functions;
 #[cfg(unix)]

@@ -13,13 +13,12 @@ use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
-use toolcrib_fetch::Configured;
-use toolcrib_host::local::audit::{AuditLog, Filter, Options};
-use toolcrib_host::local::permissions::{Permissions, Policy};
-use toolcrib_host::local::secrets::{EncryptedFile, FileKey, SecretStore};
+use toolcrib_host::local::audit::{Filter, Options};
+use toolcrib_host::local::permissions::Policy;
 use toolcrib_host::local::{Host, HostSettings};
 use toolcrib_host::page::{Page, PageEnd};
 
+use crate::local_host::closed;
 use crate::local_support::{TestClock, private_folder};
 
 /// A host, and a page that serves it.
@@ -32,15 +31,6 @@ pub(crate) struct Stage {
     pub(crate) login: String,
     pub(crate) serving: JoinHandle<PageEnd>,
     _stop: oneshot::Sender<()>,
-}
-
-/// A clock that can be shared.
-struct Shared(Arc<TestClock>);
-
-impl toolcrib_core::clock::Clock for Shared {
-    fn now(&self) -> toolcrib_core::clock::UnixTime {
-        self.0.now()
-    }
 }
 
 /// A tool whose program is a Python script. Members of `more` replace those of the manifest.
@@ -79,25 +69,12 @@ impl Stage {
         let (tools, state) = (place.path().join("tools"), place.path().join("state"));
         fs::create_dir(&tools).unwrap();
         fill(&tools);
-        let mut permissions = Permissions::new(&state, clock.clone());
-        if let Some(policy) = policy {
-            permissions = permissions.with_policy(policy.parse::<Policy>().unwrap());
-        }
-        let settings = HostSettings {
-            roots: vec![tools],
-            home: None,
-            path: "/usr/bin:/bin".into(),
-            language: None,
-            node: None,
-            launcher: None,
-            limit: Duration::from_secs(10),
-            permissions,
-            secrets: SecretStore::new(EncryptedFile::new(&state, Box::new(FileKey::new(&state)))),
-            audit: AuditLog::new(&state, clock.clone(), Options::default().without_synchronising()),
-            http: Configured::builder(Shared(clock.clone())).build().unwrap(),
-            clock: clock.clone(),
-            state,
+        let closed = closed(vec![tools], &state, clock.clone(), Options::default().without_synchronising());
+        let permissions = match policy {
+            Some(policy) => closed.permissions.with_policy(policy.parse::<Policy>().unwrap()),
+            None => closed.permissions,
         };
+        let settings = HostSettings { permissions, path: "/usr/bin:/bin".into(), ..closed };
         let host = Arc::new(Host::open(settings).unwrap());
         let page = Page::bind(Arc::clone(&host), "127.0.0.1:0".parse().unwrap()).await.unwrap();
         let address = page.address();

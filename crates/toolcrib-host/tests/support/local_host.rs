@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value as Json, json};
-use toolcrib_core::clock::{FixedClock, UnixTime};
-use toolcrib_fetch::Configured;
+use toolcrib_core::clock::{Clock, FixedClock, UnixTime};
+use toolcrib_fetch::{Configured, Untrusted};
 use toolcrib_host::local::audit::{AuditLog, Options};
 use toolcrib_host::local::permissions::{Permissions, Policy};
 use toolcrib_host::local::secrets::{EncryptedFile, FileKey, SecretStore};
@@ -16,10 +16,8 @@ use toolcrib_host::local::{CallRequest, Events, Host, HostSettings};
 /// A time for everything.
 const NOW: FixedClock = FixedClock(UnixTime::from_seconds(1_800_000_000));
 
-/// Settings of a host that runs programs without a sandbox, and allows calls of these tools.
-pub(crate) fn settings(roots: Vec<PathBuf>, state: &Path, allowed: &[&str], audit: Options) -> HostSettings {
-    let rules = allowed.iter().map(|tool| format!("[[rule]]\ntool = \"{tool}\"\ndecision = \"allow\"\ncontent = \"any\"\n"));
-    let policy: Policy = format!("version = 1\n{}", rules.collect::<String>()).parse().expect("rules");
+/// Settings of a host that runs programs without a sandbox and allows nothing.
+pub(crate) fn closed(roots: Vec<PathBuf>, state: &Path, clock: Arc<dyn Clock + Send + Sync>, audit: Options) -> HostSettings {
     HostSettings {
         roots,
         state: state.to_owned(),
@@ -30,12 +28,21 @@ pub(crate) fn settings(roots: Vec<PathBuf>, state: &Path, allowed: &[&str], audi
         launcher: None,
         sandboxed: false,
         limit: Duration::from_secs(60),
-        permissions: Permissions::new(state, Arc::new(NOW)).with_policy(policy),
+        permissions: Permissions::new(state, Arc::clone(&clock)),
         secrets: SecretStore::new(EncryptedFile::new(state, Box::new(FileKey::new(state)))),
-        audit: AuditLog::new(state, Arc::new(NOW), audit),
-        clock: Arc::new(NOW),
+        audit: AuditLog::new(state, Arc::clone(&clock), audit),
+        clock,
         http: Configured::builder(NOW).build().expect("a client"),
+        remote: Untrusted::builder(NOW).build().expect("a client"),
     }
+}
+
+/// Settings of a host that runs programs without a sandbox, and allows calls of these tools.
+pub(crate) fn settings(roots: Vec<PathBuf>, state: &Path, allowed: &[&str], audit: Options) -> HostSettings {
+    let rules = allowed.iter().map(|tool| format!("[[rule]]\ntool = \"{tool}\"\ndecision = \"allow\"\ncontent = \"any\"\n"));
+    let policy: Policy = format!("version = 1\n{}", rules.collect::<String>()).parse().expect("rules");
+    let closed = closed(roots, state, Arc::new(NOW), audit);
+    HostSettings { permissions: closed.permissions.with_policy(policy), ..closed }
 }
 
 /// A tool folder with one function `run`.

@@ -1,6 +1,5 @@
 //! A host with one tool in a folder of its own.
 
-use std::ffi::OsString;
 use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,15 +7,14 @@ use std::time::Duration;
 use serde_json::{Value as Json, json};
 use tempfile::TempDir;
 use tokio::sync::mpsc;
-use toolcrib_core::clock::{Clock, FixedClock};
-use toolcrib_fetch::{Configured, Untrusted};
-use toolcrib_host::local::audit::{AuditLog, Options};
-use toolcrib_host::local::permissions::{Grant, Permissions};
-use toolcrib_host::local::secrets::{EncryptedFile, FileKey, SecretStore};
+use toolcrib_fetch::Untrusted;
+use toolcrib_host::local::audit::Options;
+use toolcrib_host::local::permissions::Grant;
+use toolcrib_host::local::secrets::SecretStore;
 use toolcrib_host::local::{CallError, CallRequest, CallResult, Event, Events, Host, HostSettings, LoadedTool};
 
+use crate::local_host::closed;
 use crate::local_support::{TestClock, private_folder};
-use crate::support::NOW;
 
 /// The id of the tool.
 pub(crate) const TOOL: &str = "thing";
@@ -50,27 +48,15 @@ impl OneTool {
         for (name, bytes) in files {
             fs::write(tool.join(name), bytes).unwrap();
         }
-        let clock: Arc<dyn Clock + Send + Sync> = TestClock::new();
         let state = folder.path().join("state");
         let variables =
             secrets.iter().map(|(name, value)| (SecretStore::variable_name(TOOL, name).unwrap(), (*value).to_owned()));
-        let encrypted = EncryptedFile::new(&state, Box::new(FileKey::new(&state)));
-        let fixed = || FixedClock(NOW);
+        let roots = vec![folder.path().join("tools")];
+        let closed = closed(roots, &state, TestClock::new(), Options::default().without_synchronising());
         let settings = HostSettings {
-            roots: vec![folder.path().join("tools")],
-            home: None,
-            path: OsString::new(),
-            language: None,
-            node: None,
-            launcher: None,
-            limit: Duration::from_secs(60),
-            permissions: Permissions::new(&state, Arc::clone(&clock)),
-            secrets: SecretStore::new(encrypted).with_environment(variables),
-            audit: AuditLog::new(&state, Arc::clone(&clock), Options::default().without_synchronising()),
-            clock,
-            http: Configured::builder(fixed()).build().unwrap(),
-            remote: remote.unwrap_or_else(|| Untrusted::builder(fixed()).build().unwrap()),
-            state,
+            secrets: closed.secrets.with_environment(variables),
+            remote: remote.unwrap_or(closed.remote),
+            ..closed
         };
         let host = Host::open(settings).unwrap();
         assert!(host.tools().problems().is_empty(), "{:?}", host.tools().problems());
