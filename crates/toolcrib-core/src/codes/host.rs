@@ -111,4 +111,34 @@ super::codes! {
         "Permissions, secrets, the audit log and copies of tools are in the state folder, which only its owner may read.",
         "check that the folder that is named exists, belongs to you and is not full",
     }
+    PIN_UNVERIFIED = "host.pin_unverified", Error, "ERC-8257 §7" {
+        "the onchain tool does not verify, so it was not pinned",
+        "Only a tool that passes all four checks and every rule of its manifest is listed for models. The findings say what is wrong.",
+        "run `toolcrib verify REFERENCE`, and tell the operator of the tool what it finds",
+    }
+    PIN_EXISTS = "host.pin_exists", Error, "Toolcrib, pinned tools" {
+        "the onchain tool is pinned already",
+        "A pin is one version of one tool. Replacing it without showing what changed would defeat it.",
+        "run `toolcrib local update REFERENCE` to accept another version, or `toolcrib local remove REFERENCE`",
+    }
+    PIN_NAME_TAKEN = "host.pin_name_taken", Error, "Toolcrib, pinned tools" {
+        "another tool has this name",
+        "Models see a pinned tool as `onchain_NAME`. No two tools, local or onchain, are listed under one name.",
+        "choose another one with --name",
+    }
+    PIN_NAME_LONG = "host.pin_name_long", Error, "Toolcrib, pinned tools" {
+        "the name of the onchain tool is too long for models",
+        "Models see a pinned tool as `onchain_NAME`, and the APIs of models take at most 64 characters.",
+        "choose a shorter one with --name",
+    }
+    PIN_LIMIT = "host.pin_limit", Error, "Toolcrib limits" {
+        "there are too many pinned tools, or the manifest is too large",
+        "Every pinned tool is listed for models, and its manifest is kept to show what changes. At most 64 tools are pinned, with manifests of at most 128 KiB.",
+        "remove pinned tools that you do not use; a large tool can be called through `call_tool`",
+    }
+    PIN_QUARANTINED = "host.pin_quarantined", Error, "Toolcrib, pinned tools; ERC-8257 Metadata URI Mutability" {
+        "the tool is not what the user pinned",
+        "The registration or the manifest changed after the user accepted the tool, or it no longer verifies. It is not listed and not called until the user accepts the change.",
+        "the user can read what changed with `toolcrib local show REFERENCE` and accept it with `toolcrib local update REFERENCE`",
+    }
 }

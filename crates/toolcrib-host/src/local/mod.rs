@@ -17,7 +17,7 @@ mod sandbox;
 pub mod secrets;
 mod set;
 mod snapshot;
-mod state_file;
+pub(crate) mod state_file;
 
 pub use call::{Approval, ApprovalPrompt, Bound, CallError, CallRequest, CallResult, DEFAULT_LIMIT};
 pub use content::{

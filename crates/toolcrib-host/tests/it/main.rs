@@ -14,6 +14,8 @@ mod local_secrets;
 #[cfg(unix)]
 mod local_support;
 mod networks;
+#[cfg(unix)]
+mod pinned;
 mod words;
 
 #[path = "../../../toolcrib-mcp/tests/support/mod.rs"]

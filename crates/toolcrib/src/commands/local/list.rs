@@ -10,7 +10,7 @@ use toolcrib_host::local::{Host, LoadedTool, Problem};
 
 use super::args::audit_log;
 use super::logs::chain_text;
-use super::{ListArgs, ShowArgs, refused};
+use super::{ListArgs, ShowArgs, pinned, refused};
 use crate::clock::SystemClock;
 use crate::commands::serving::stopped;
 use crate::outcome::{Done, Exit, Failure, Stop};
@@ -32,16 +32,23 @@ pub(crate) fn list(arguments: &ListArgs, printer: &mut Printer) -> Result<Done, 
         }
         printer.result(&format!("  {}\n", host.sandbox_summary(tool)))?;
     }
+    let onchain = pinned::list(printer)?;
     let problems = report(tools.problems(), printer)?;
     let rows: Vec<_> = tools.tools().values().map(|tool| row(&host, tool)).collect();
-    Ok(Done::new(if problems.is_empty() { Exit::Yes } else { Exit::No }, json!({ "tools": rows, "problems": problems })))
+    let exit = if problems.is_empty() { Exit::Yes } else { Exit::No };
+    Ok(Done::new(exit, json!({ "tools": rows, "onchain": onchain, "problems": problems })))
 }
 
 /// `local show`.
 pub(crate) fn show(arguments: &ShowArgs, printer: &mut Printer) -> Result<Done, Stop> {
     let host = arguments.host.open()?;
     let tools = host.tools();
-    let Some(tool) = tools.tools().get(&arguments.tool) else { return refused(&unknown(&arguments.tool), printer) };
+    let Some(tool) = tools.tools().get(&arguments.tool) else {
+        return match pinned::find(&arguments.tool)? {
+            Some(pin) => pinned::show(&pin, printer),
+            None => refused(&unknown(&arguments.tool), printer),
+        };
+    };
     let data = row(&host, tool);
     printer.json_document(&data)?;
     Ok(Done::new(Exit::Yes, data))
@@ -114,6 +121,7 @@ pub(crate) fn doctor(arguments: &ListArgs, printer: &mut Printer) -> Result<Done
             .map_or_else(|| format!("{} secrets in {}", source.secrets, source.place), ToString::to_string);
         checks.push((format!("secrets: {}", source.source), source.problem.is_none(), state));
     }
+    checks.extend(pinned::checks());
     let rules = host.permissions().list();
     checks.push((
         "permissions".to_owned(),

@@ -8,6 +8,7 @@ mod install;
 mod list;
 mod logs;
 pub(crate) mod permit;
+mod pinned;
 pub(crate) mod secret;
 
 use std::path::PathBuf;
@@ -17,6 +18,7 @@ use serde_json::json;
 
 pub(crate) use args::{HostArgs, LAUNCHER};
 pub(crate) use fetch::run as serve_http_fetch;
+pub(crate) use pinned::store as pin_store;
 
 use crate::outcome::{Done, Exit, Failure, Stop};
 use crate::printer::Printer;
@@ -41,12 +43,20 @@ pub(crate) enum LocalCommand {
     Doctor(ListArgs),
     /// Show the audit log
     Logs(logs::Logs),
-    /// Install a tool from a folder, a git repository or a zip file
-    Add(install::Add),
-    /// Remove an installed tool
+    /// Install a tool from a folder, a git repository or a zip file, or pin an onchain tool
+    #[command(
+        after_help = "An onchain tool is verified now, shown with its price and recipient, and pinned in this version with your approval:\n\
+        `toolcrib mcp` lists it beside local tools, and refuses to call it when it changes, until you accept the change with\n\
+        `toolcrib local update`.\n\n\
+        Examples:\n  \
+        toolcrib local add ./weather\n  \
+        toolcrib local add eip155:8453/erc8257:0x265bb2dbfc0a8165c9a1941eb1372f349bad2cf1/7"
+    )]
+    Add(Box<install::Add>),
+    /// Remove an installed tool or a pinned onchain tool
     Remove(install::Remove),
-    /// Update an installed tool, after showing what changes
-    Update(install::Update),
+    /// Update an installed or pinned tool, after showing what changes
+    Update(Box<install::Update>),
     /// Write tools in the format of a model API, a client or a registry
     Export(export::Export),
     /// Import tools of another host: a folder of its tools, or an MCP client's configuration file
@@ -63,7 +73,7 @@ pub(crate) struct ListArgs {
 /// Arguments of `local show`.
 #[derive(Args, Debug)]
 pub(crate) struct ShowArgs {
-    /// Id of the tool
+    /// Id of the tool, or reference or name of a pinned onchain tool
     pub(crate) tool: String,
     #[command(flatten)]
     pub(crate) host: HostArgs,
@@ -78,9 +88,9 @@ pub(crate) async fn run(command: &LocalCommand, printer: &mut Printer) -> Result
         LocalCommand::Dev(arguments) => list::dev(arguments, printer).await,
         LocalCommand::Doctor(arguments) => list::doctor(arguments, printer),
         LocalCommand::Logs(arguments) => logs::run(arguments, printer),
-        LocalCommand::Add(arguments) => install::add(arguments, printer),
+        LocalCommand::Add(arguments) => install::add(arguments, printer).await,
         LocalCommand::Remove(arguments) => install::remove(arguments, printer),
-        LocalCommand::Update(arguments) => install::update(arguments, printer),
+        LocalCommand::Update(arguments) => install::update(arguments, printer).await,
         LocalCommand::Export(arguments) => export::run(arguments, printer),
         LocalCommand::Import(arguments) => install::import(arguments, printer),
     }
