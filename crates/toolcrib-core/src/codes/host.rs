@@ -141,4 +141,19 @@ super::codes! {
         "The registration or the manifest changed after the user accepted the tool, or it no longer verifies. It is not listed and not called until the user accepts the change.",
         "the user can read what changed with `toolcrib local show REFERENCE` and accept it with `toolcrib local update REFERENCE`",
     }
+    PUBLISH_CREDENTIALS = "host.publish_credentials", Error, "Toolcrib, publishing" {
+        "the tool has credentials, so it was not published",
+        "Every caller of a published function uses the credentials of its tool: at the user's expense, under the user's name, and with what they give access to.",
+        "publish a tool without credentials, or accept this with --allow-credentials",
+    }
+    PUBLISH_UNSANDBOXED = "host.publish_unsandboxed", Error, "Toolcrib, publishing" {
+        "the tool would run without a sandbox, so it was not published",
+        "Input of unknown callers reaches the program. Without a sandbox, a fault in it gives them all files, the network and the processes of the user.",
+        "publish on a machine with Landlock and without --no-sandbox, or accept this with --allow-unsandboxed",
+    }
+    PUBLISH_CHANGED = "host.publish_changed", Error, "Toolcrib, publishing" {
+        "the tool changed after it was published, so it is not served",
+        "A function is published in one version. Another content of its folder has no permission to run for callers.",
+        "run `toolcrib local publish` again",
+    }
 }

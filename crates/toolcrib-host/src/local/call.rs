@@ -37,7 +37,7 @@ pub struct CallRequest<'a> {
     pub function: &'a str,
     /// The arguments.
     pub arguments: Json,
-    /// What the call comes from, for the audit log: `cli`, `mcp` or `page`.
+    /// What the call comes from, for the audit log: `cli`, `mcp`, `page` or `gate`.
     pub caller: &'static str,
     /// Whether a person can be asked. Without one, only what is allowed by a rule runs.
     pub interactive: bool,
@@ -434,7 +434,7 @@ fn about(event: AuditEvent, call_id: &str, bound: &Bound) -> Record {
 }
 
 /// What a model sees of a function, to tell later what changed.
-fn definition(tool: &LoadedTool, function: &str) -> Definition {
+pub(super) fn definition(tool: &LoadedTool, function: &str) -> Definition {
     let manifest = tool.manifest();
     let description = manifest.function(function).map_or("", |function| function.description());
     let parameters = tool.functions().get(function).map_or(&Json::Null, LoadedFunction::parameters);
@@ -454,7 +454,7 @@ fn check_output(function: &LoadedFunction, value: &Json) -> Result<(), CallError
 }
 
 /// What a tool may reach, in the words of its manifest.
-fn access(tool: &LoadedTool) -> String {
+pub(super) fn access(tool: &LoadedTool) -> String {
     let request = tool.manifest().sandbox();
     let network = match request.network() {
         NetworkRequest::None => "no network".to_owned(),

@@ -11,6 +11,7 @@ mod host;
 pub mod import;
 pub mod install;
 pub mod permissions;
+mod publish;
 mod result;
 mod runtime;
 mod sandbox;
@@ -26,6 +27,7 @@ pub use content::{
 };
 pub use folder::{LoadError, LoadedFunction, LoadedTool, MANIFEST, PROMPT};
 pub use host::{Host, HostError, HostSettings};
+pub use publish::{PublishError, PublishOptions, Published, PublishedError};
 pub use result::{MODEL_RESULT_BYTES, ModelResult};
 pub use runtime::{Event, Events, MAX_RESULT_BYTES, RunError};
 pub use set::{MAX_TOOLS, Problem, ToolSet};

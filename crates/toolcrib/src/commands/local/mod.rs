@@ -9,6 +9,7 @@ mod list;
 mod logs;
 pub(crate) mod permit;
 mod pinned;
+mod publish;
 pub(crate) mod secret;
 
 use std::path::PathBuf;
@@ -59,6 +60,15 @@ pub(crate) enum LocalCommand {
     Update(Box<install::Update>),
     /// Write tools in the format of a model API, a client or a registry
     Export(export::Export),
+    /// Serve a function as an ERC-8257 tool behind the gate
+    #[command(
+        after_help = "Writes the manifest and serves it with the function, until Ctrl-C. Requests are checked against the manifest, asked\n\
+        for money or a proof of identity as with `serve`, and run in the sandbox under your permissions. You are asked once for each\n\
+        version of the tool; after a change callers get 503 until you publish again. `register` puts the tool onchain.\n\n\
+        Example:\n  \
+        toolcrib local publish datetime now --origin https://tools.example.com --creator 0x52908400098527886e0f7030069857d2e4169ee7"
+    )]
+    Publish(Box<publish::Publish>),
     /// Import tools of another host: a folder of its tools, or an MCP client's configuration file
     Import(install::Import),
 }
@@ -92,6 +102,7 @@ pub(crate) async fn run(command: &LocalCommand, printer: &mut Printer) -> Result
         LocalCommand::Remove(arguments) => install::remove(arguments, printer),
         LocalCommand::Update(arguments) => install::update(arguments, printer).await,
         LocalCommand::Export(arguments) => export::run(arguments, printer),
+        LocalCommand::Publish(arguments) => publish::run(arguments, printer).await,
         LocalCommand::Import(arguments) => install::import(arguments, printer),
     }
 }
