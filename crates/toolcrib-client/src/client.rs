@@ -19,7 +19,7 @@ use toolcrib_core::judge::Policy;
 use toolcrib_core::tool::ToolManifest;
 use toolcrib_core::x402::asset::Token;
 use toolcrib_fetch::{Limits, Untrusted};
-use toolcrib_verify::{Depth, Onchain, Verified, Verifier};
+use toolcrib_verify::{Depth, Live, Onchain, Verified, Verifier};
 
 use crate::approver::{Approver, Nobody};
 use crate::{CallError, Ledger, SpendPolicy};
@@ -123,13 +123,23 @@ impl Client {
 
     /// Verifies a tool now, whatever is known from before.
     pub(crate) async fn verify(&self, tool: ToolRef) -> Result<Verified<ToolManifest>, CallError> {
+        let live = self.verify_live(tool).await?;
+        live.verified.ok_or_else(|| CallError::NotVerified { tool, report: Box::new(live.report) })
+    }
+
+    /// Verifies a tool now, under the policy of a paid call, and returns the report and the evidence as well.
+    pub async fn verify_live(&self, tool: ToolRef) -> Result<Live, CallError> {
         let registry = self.registry(tool)?;
         let mut policy = Policy::pay();
         // A registry of the built-in table is believed only as long as it is the code that was pinned for it.
         let network = registry.chain().network();
         policy.pinned_registry_code = network.registry_code.filter(|_| network.registry == Some(tool.registry));
-        let live = self.inner.verifier.live(&Onchain::new(registry, tool.id), &policy, Depth::Checks).await?;
-        live.verified.ok_or_else(|| CallError::NotVerified { tool, report: Box::new(live.report) })
+        Ok(self.inner.verifier.live(&Onchain::new(registry, tool.id), &policy, Depth::Checks).await?)
+    }
+
+    /// Whether a node of a chain is known, so that tools of its registries can be verified.
+    pub fn knows_chain(&self, chain: u64) -> bool {
+        self.inner.chains.contains_key(&chain)
     }
 
     /// Operators that the user pinned for a tool.

@@ -5,6 +5,7 @@ use std::fmt;
 use alloy_primitives::Address;
 use serde::{Serialize, Serializer};
 use toolcrib_core::money::Amount;
+use toolcrib_core::tool::Price;
 use toolcrib_core::x402::{Offer, asset};
 
 /// Chain, token, amount and recipient. Two terms are the same when all four are, so a server that changes its mind after consent was
@@ -35,6 +36,11 @@ impl Terms {
             amount: offer.amount,
             pay_to: offer.pay_to.evm_address()?,
         })
+    }
+
+    /// The terms that an entry of a manifest states: x402 in an ERC-20 token on an EVM chain. `None` for entries that are not paid here.
+    pub fn stated(price: &Price) -> Option<Self> {
+        crate::steps::terms_of(price)
     }
 
     /// Reads what [`fmt::Display`] writes. Addresses may have a checksum.

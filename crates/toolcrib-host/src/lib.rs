@@ -3,4 +3,5 @@
 
 pub mod bridge;
 pub mod local;
+pub mod onchain;
 pub mod page;

@@ -187,6 +187,9 @@ impl Connection {
         let name = request.name.to_string();
         let list = self.inner().list.current();
         let Some(validator) = list.validators.get(&name) else {
+            if let Some(fault) = self.inner().toolbox.withheld(&name) {
+                return Ok(failed(&fault));
+            }
             let fault = Fault::new(code::UNKNOWN_TOOL).message(format!("there is no tool `{}`", echo(&name)));
             return Err(ErrorData::invalid_params(fault.to_string(), Some(fault.to_json())));
         };

@@ -28,6 +28,11 @@ pub trait Toolbox: Send + Sync + 'static {
         None
     }
 
+    /// Why a tool that is not listed now cannot be called, where there is more to say than that it is unknown.
+    fn withheld(&self, _name: &str) -> Option<Fault> {
+        None
+    }
+
     /// Does the work. The arguments fit the tool's schema. When the answer to a question is needed, [`Asker::ask`] gets it; in the newer
     /// era of the protocol it stops the call, which is then made again from its start with the answer in [`Asker::returned`].
     async fn call(&self, name: &str, arguments: Map<String, Json>, asker: &Asker) -> Result<Reply, Stop>;

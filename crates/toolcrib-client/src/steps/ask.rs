@@ -89,6 +89,7 @@ impl Client {
     pub async fn plan(&self, tool: ToolRef, input: &Json, options: &CallOptions) -> Result<Plan, CallError> {
         let verified = self.verify(tool).await?;
         let manifest = verified.manifest();
+        expect_manifest(options, manifest.hash())?;
         let schemas = Schemas::of(manifest);
         schemas.check_input(input)?;
         let request = Request::of_input(manifest.endpoint(), options.method, input, Some(tool.chain))?;
@@ -135,9 +136,7 @@ impl Client {
     pub async fn ask(&self, tool: ToolRef, input: &Json, options: &CallOptions) -> Result<Asked, CallError> {
         let verified = self.verify(tool).await?;
         let manifest = verified.manifest();
-        if let Some(before) = options.consent.manifest.filter(|before| *before != manifest.hash()) {
-            return Err(CallError::ChangedMeanwhile { before, after: manifest.hash() });
-        }
+        expect_manifest(options, manifest.hash())?;
         let schemas = Schemas::of(manifest);
         schemas.check_input(input)?;
         let request = Request::of_input(manifest.endpoint(), options.method, input, Some(tool.chain))?;
@@ -262,6 +261,14 @@ impl Client {
             payer: payer.ok_or(CallError::NoWallet)?,
             amount: Usdc::of(terms.amount, token).ok_or(crate::SpendError::Amount)?,
         })
+    }
+}
+
+/// Refuses another manifest than the one that was agreed to.
+fn expect_manifest(options: &CallOptions, after: B256) -> Result<(), CallError> {
+    match options.consent.manifest {
+        Some(before) if before != after => Err(CallError::ChangedMeanwhile { before, after }),
+        _ => Ok(()),
     }
 }
 

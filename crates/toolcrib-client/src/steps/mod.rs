@@ -38,7 +38,7 @@ pub use sign_in::{SignInRequest, SignInTerms};
 
 pub(crate) use approve::{Basis, check_size};
 pub(crate) use ask::no_answer;
-pub(crate) use choose::{Candidate, Fit, payable};
+pub(crate) use choose::{Candidate, Fit, payable, terms_of};
 pub(crate) use pay::{Sent, credentials, finish, for_the_record};
 pub(crate) use request::{Request, read_challenge};
 pub(crate) use schemas::outputs_of;

@@ -156,4 +156,49 @@ super::codes! {
         "Permissions and credentials are given to the content that you saw. The tool has another one now, so nothing was changed.",
         "load the page again, read what changed, and repeat the input",
     }
+    PIN_UNVERIFIED = "host.pin_unverified", Error, "ERC-8257 §7" {
+        "the onchain tool does not verify, so it was not pinned",
+        "Only a tool that passes all four checks and every rule of its manifest is listed for models. The findings say what is wrong.",
+        "run `toolcrib verify REFERENCE`, and tell the operator of the tool what it finds",
+    }
+    PIN_EXISTS = "host.pin_exists", Error, "Toolcrib, pinned tools" {
+        "the onchain tool is pinned already",
+        "A pin is one version of one tool. Replacing it without showing what changed would defeat it.",
+        "run `toolcrib local update REFERENCE` to accept another version, or `toolcrib local remove REFERENCE`",
+    }
+    PIN_NAME_TAKEN = "host.pin_name_taken", Error, "Toolcrib, pinned tools" {
+        "another tool has this name",
+        "Models see a pinned tool as `onchain_NAME`. No two tools, local or onchain, are listed under one name.",
+        "choose another one with --name",
+    }
+    PIN_NAME_LONG = "host.pin_name_long", Error, "Toolcrib, pinned tools" {
+        "the name of the onchain tool is too long for models",
+        "Models see a pinned tool as `onchain_NAME`, and the APIs of models take at most 64 characters.",
+        "choose a shorter one with --name",
+    }
+    PIN_LIMIT = "host.pin_limit", Error, "Toolcrib limits" {
+        "there are too many pinned tools, or the manifest is too large",
+        "Every pinned tool is listed for models, and its manifest is kept to show what changes. At most 64 tools are pinned, with manifests of at most 128 KiB.",
+        "remove pinned tools that you do not use; a large tool can be called through `call_tool`",
+    }
+    PIN_QUARANTINED = "host.pin_quarantined", Error, "Toolcrib, pinned tools; ERC-8257 Metadata URI Mutability" {
+        "the tool is not what the user pinned",
+        "The registration or the manifest changed after the user accepted the tool, or it no longer verifies. It is not listed and not called until the user accepts the change.",
+        "the user can read what changed with `toolcrib local show REFERENCE` and accept it with `toolcrib local update REFERENCE`",
+    }
+    PUBLISH_CREDENTIALS = "host.publish_credentials", Error, "Toolcrib, publishing" {
+        "the tool has credentials, so it was not published",
+        "Every caller of a published function uses the credentials of its tool: at the user's expense, under the user's name, and with what they give access to.",
+        "publish a tool without credentials, or accept this with --allow-credentials",
+    }
+    PUBLISH_UNSANDBOXED = "host.publish_unsandboxed", Error, "Toolcrib, publishing" {
+        "the tool would run without a sandbox, so it was not published",
+        "Input of unknown callers reaches the program. Without a sandbox, a fault in it gives them all files, the network and the processes of the user.",
+        "publish on a machine with Landlock and without --no-sandbox, or accept this with --allow-unsandboxed",
+    }
+    PUBLISH_CHANGED = "host.publish_changed", Error, "Toolcrib, publishing" {
+        "the tool changed after it was published, so it is not served",
+        "A function is published in one version. Another content of its folder has no permission to run for callers.",
+        "run `toolcrib local publish` again",
+    }
 }

@@ -37,7 +37,7 @@ pub struct CallRequest<'a> {
     pub function: &'a str,
     /// The arguments.
     pub arguments: Json,
-    /// What the call comes from, for the audit log: `cli`, `mcp` or `page`.
+    /// What the call comes from, for the audit log: `cli`, `mcp`, `page` or `gate`.
     pub caller: &'static str,
     /// Whether a person can be asked. Without one, only what is allowed by a rule runs.
     pub interactive: bool,

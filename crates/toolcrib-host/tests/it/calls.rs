@@ -22,11 +22,11 @@ fn arguments(tool: &Tool) -> Json {
     json!({"reference": tool.reference.to_string(), "input": input()})
 }
 
-fn agrees() -> Person {
+pub(crate) fn agrees() -> Person {
     Person::new(Does::Fills(json!({"approve": true})))
 }
 
-async fn paid_tool(world: &World) -> Tool {
+pub(crate) async fn paid_tool(world: &World) -> Tool {
     world.tool(priced, shop(&world.devchain, Speaks::V2, offer())).await
 }
 
@@ -161,7 +161,7 @@ async fn an_approval_is_for_this_call_once() {
 }
 
 /// Publishes another manifest for a tool.
-fn publish(world: &World, tool: &Tool, change: impl FnOnce(&mut Json)) {
+pub(crate) fn publish(world: &World, tool: &Tool, change: impl FnOnce(&mut Json)) {
     let mut manifest: Json = serde_json::from_slice(&tool.manifest.lock().unwrap()).unwrap();
     change(&mut manifest);
     let bytes = manifest.to_string().into_bytes();

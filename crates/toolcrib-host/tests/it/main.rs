@@ -25,6 +25,8 @@ mod page_functions;
 mod page_security;
 #[cfg(unix)]
 mod page_support;
+#[cfg(unix)]
+mod pinned;
 mod words;
 
 #[path = "../../../toolcrib-mcp/tests/support/mod.rs"]

@@ -32,7 +32,7 @@ fn with_tool(id: &str, manifest: &Value, files: &[(&str, &str)]) -> Sandbox {
 }
 
 /// A tool of one function `run` without parameters, whose program is a Python script.
-fn python(id: &str, more: Value) -> Value {
+pub(crate) fn python(id: &str, more: Value) -> Value {
     let mut manifest = json!({
         "id": id, "name": "Test", "description": "For tests.", "version": "1.0.0",
         "functions": [{"name": "run", "description": "Runs.", "parameters": {"type": "object"}}],
@@ -45,7 +45,7 @@ fn python(id: &str, more: Value) -> Value {
 }
 
 /// A Python script that answers each call with the value of `expression`.
-fn answering(expression: &str) -> String {
+pub(crate) fn answering(expression: &str) -> String {
     format!(
         "import json, os, sys\nfor line in sys.stdin:\n    call = json.loads(line)\n    if 'id' in call:\n        \
          print(json.dumps({{'id': call['id'], 'result': {expression}}}), flush=True)\n"

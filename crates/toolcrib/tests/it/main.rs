@@ -22,6 +22,7 @@ mod machines;
 mod networks;
 mod new;
 mod onchain;
+mod pinned;
 mod publish;
 mod recovery;
 mod schema;

@@ -40,6 +40,9 @@ pub(super) fn export(job: &mut Job<'_>) -> Result<Files, ExportError> {
         if let Some(outputs) = function_member(exposed.tool.manifest, function.name(), "outputs") {
             builder = builder.outputs_json(&to_serde(outputs).to_string());
         }
+        if let Some(price) = &job.options.price {
+            builder = builder.price(&price.amount, &price.asset, &price.recipient, &price.protocol);
+        }
         match builder.build() {
             Ok(built) => {
                 for finding in built.findings.into_iter().filter(|finding| finding.severity != Severity::Hint) {

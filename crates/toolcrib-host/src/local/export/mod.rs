@@ -26,6 +26,7 @@ use serde_json::{Map, Value as Json};
 use toolcrib_core::codes::export as code;
 use toolcrib_core::finding::Finding;
 use toolcrib_core::json::Value;
+use toolcrib_core::judge::PriceText;
 use toolcrib_core::local::names::{self, EXPOSED_ADVISED, exposed_name};
 use toolcrib_core::local::{Function, LocalManifest};
 use toolcrib_core::schema::to_serde;
@@ -161,6 +162,8 @@ pub struct ExportOptions {
     pub origin: Option<String>,
     /// For `erc8257`: the address of the creator.
     pub creator: Option<Address>,
+    /// For `erc8257`: what a call of each function costs. Nothing is said about a price unless given.
+    pub price: Option<PriceText>,
 }
 
 /// What a bundle or server with several tools is called.

@@ -132,6 +132,11 @@ impl Events {
         Self { sender: Some(sender), redactor: None }
     }
 
+    /// Drops all events.
+    pub const fn none() -> Self {
+        Self { sender: None, redactor: None }
+    }
+
     /// Removes secrets from all texts.
     pub(crate) fn redacted(mut self, redactor: Arc<Redactor>) -> Self {
         self.redactor = Some(redactor);

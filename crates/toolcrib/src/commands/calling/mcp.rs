@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::Args;
 use serde_json::json;
@@ -11,7 +12,9 @@ use toolcrib_client::Nobody;
 use toolcrib_core::codes;
 use toolcrib_directory::mcp::InProcess;
 use toolcrib_fetch::{Configured, ConfiguredUrl};
-use toolcrib_host::bridge::{Bridge, BridgeError, LocalTools, Reach as Doorkeeper, RemoteDirectory, Unattended};
+use toolcrib_host::bridge::{
+    Bridge, BridgeError, LocalTools, PinnedTools, RECHECK_INTERVAL, Reach as Doorkeeper, RemoteDirectory, Unattended,
+};
 use toolcrib_http::Tls;
 use toolcrib_mcp::Bearer;
 use toolcrib_mcp::discovery::Discovery;
@@ -22,7 +25,7 @@ use crate::clock::SystemClock;
 use crate::commands::discovery::source::{Source, Where};
 use crate::commands::hosting::followed::Followed;
 use crate::commands::hosting::logging;
-use crate::commands::local::HostArgs;
+use crate::commands::local::{HostArgs, pin_store};
 use crate::commands::serving::{TlsArgs, stopped};
 use crate::commands::trust::Reach;
 use crate::env;
@@ -53,6 +56,9 @@ pub(crate) struct Mcp {
     /// Serve local tools alone: no directory, no wallet, no payments
     #[arg(long)]
     pub(crate) local_only: bool,
+    /// Seconds between two verifications of pinned onchain tools (`toolcrib local add eip155:…`)
+    #[arg(long, value_name = "SECONDS", default_value_t = RECHECK_INTERVAL.as_secs(), value_parser = clap::value_parser!(u64).range(10..=86_400))]
+    pub(crate) recheck: u64,
     /// A file that says which calls need no word of yours: `tools`, `any_tool` and `max_price`, as TOML
     #[arg(long, value_name = "FILE")]
     pub(crate) unattended: Option<PathBuf>,
@@ -81,7 +87,8 @@ pub(crate) async fn run(arguments: &Mcp, settings: &Settings, printer: &mut Prin
     let bridge = match local {
         Some(tools) if arguments.local_only => Bridge::local_only(tools),
         local => {
-            let bridge = onchain(arguments, settings, printer).await?;
+            let bridge =
+                onchain(arguments, settings, printer).await?.with_pinned(pinned()?, Duration::from_secs(arguments.recheck));
             match local {
                 Some(tools) => bridge.with_local(tools),
                 None => bridge,
@@ -102,6 +109,11 @@ impl Mcp {
         drop(host.watch());
         Ok(Some(LocalTools::new(host)))
     }
+}
+
+/// Onchain tools that the user pinned.
+fn pinned() -> Result<PinnedTools, Failure> {
+    PinnedTools::open(pin_store()?).map_err(|error| Failure::new(error.code(), error.to_string()))
 }
 
 /// The bridge to onchain tools.

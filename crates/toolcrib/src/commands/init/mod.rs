@@ -8,6 +8,8 @@ mod render;
 
 use clap::{Args, ValueEnum};
 
+pub(crate) use project::price;
+
 use crate::cli::Init;
 use crate::commands::new;
 use crate::kinds::ManifestKind;

@@ -144,8 +144,9 @@ enum Gate {
     Nft(Address),
 }
 
+/// What a call costs.
 #[derive(Debug)]
-struct Price {
+pub(crate) struct Price {
     text: String,
     amount: Amount,
     token: Token,
@@ -398,11 +399,18 @@ impl Plan {
 }
 
 impl Price {
-    fn asset(&self) -> String {
+    /// The amount in the smallest unit of the token.
+    pub(crate) const fn amount(&self) -> Amount {
+        self.amount
+    }
+
+    /// The token as CAIP-19.
+    pub(crate) fn asset(&self) -> String {
         format!("eip155:{}/erc20:{}", self.token.chain, lower(self.token.address))
     }
 
-    fn account(&self) -> String {
+    /// The recipient as CAIP-10.
+    pub(crate) fn account(&self) -> String {
         format!("eip155:{}:{}", self.token.chain, lower(self.recipient))
     }
 }
@@ -419,8 +427,9 @@ fn gate(text: &str) -> Result<Gate, Failure> {
     }
 }
 
-fn price(text: &str, recipient: Option<&str>, creator: Address, network: &Network) -> Result<Price, Failure> {
-    // The project's program has the pinned table alone.
+/// Reads a price in USDC of a network. The creator is paid unless another recipient is named.
+pub(crate) fn price(text: &str, recipient: Option<&str>, creator: Address, network: &Network) -> Result<Price, Failure> {
+    // Projects have the pinned table alone.
     let token = asset::usdc(network.chain_id)
         .ok_or_else(|| Failure::new(codes::cli::USAGE, format!("no USDC is known on {}", network.title)))?;
     let amount = Amount::parse_units(text, token.decimals).map_err(|fault| {

@@ -10,16 +10,19 @@ use toolcrib_host::local::ContentHash;
 use toolcrib_host::local::import;
 use toolcrib_host::local::install::{AddOptions, GitOptions, InstallError, Installed, Installer, Source, UpdateOptions};
 
+use super::pinned::{self, Pinning};
 use super::{installed, refused, state};
 use crate::clock::SystemClock;
 use crate::commands::onchain::confirm;
+use crate::commands::trust::Reach;
+use crate::onchain::OnChain;
 use crate::outcome::{Done, Exit, Failure, Stop};
 use crate::printer::{Printer, shown};
 
 /// Arguments of `local add`.
 #[derive(Args, Debug)]
 pub(crate) struct Add {
-    /// Folder, zip file, or git repository (https://… or ssh://…)
+    /// Folder, zip file, git repository (https://… or ssh://…), or onchain tool (`eip155:<chain>/erc8257:<registry>/<id>`)
     pub(crate) source: String,
     /// Branch, tag or commit of the repository
     #[arg(long, value_name = "NAME")]
@@ -30,12 +33,14 @@ pub(crate) struct Add {
     /// Only accept this content, `sha256:…`
     #[arg(long, value_name = "HASH")]
     pub(crate) digest: Option<String>,
+    #[command(flatten)]
+    pub(crate) pinning: Pinning,
 }
 
 /// Arguments of `local remove`.
 #[derive(Args, Debug)]
 pub(crate) struct Remove {
-    /// Id of the tool
+    /// Id of the tool, or reference or name of a pinned onchain tool
     pub(crate) tool: String,
     /// Remove a folder that was changed by hand as well
     #[arg(long)]
@@ -45,11 +50,15 @@ pub(crate) struct Remove {
 /// Arguments of `local update`.
 #[derive(Args, Debug)]
 pub(crate) struct Update {
-    /// Id of the tool
+    /// Id of the tool, or reference or name of a pinned onchain tool
     pub(crate) tool: String,
     /// Apply without asking
     #[arg(long)]
     pub(crate) yes: bool,
+    #[command(flatten)]
+    pub(crate) onchain: OnChain,
+    #[command(flatten)]
+    pub(crate) reach: Reach,
     /// Replace a folder that was changed by hand as well
     #[arg(long)]
     pub(crate) discard_changes: bool,
@@ -69,8 +78,11 @@ fn installer() -> Result<Installer<SystemClock>, Failure> {
     Ok(Installer::new(installed()?, state()?.join("lock.json"), SystemClock))
 }
 
-/// Installs a tool.
-pub(crate) fn add(arguments: &Add, printer: &mut Printer) -> Result<Done, Stop> {
+/// Installs a tool, or pins an onchain one.
+pub(crate) async fn add(arguments: &Add, printer: &mut Printer) -> Result<Done, Stop> {
+    if arguments.source.starts_with("eip155:") {
+        return pinned::add(&arguments.source, &arguments.pinning, printer).await;
+    }
     let source = Source::parse(&arguments.source, arguments.revision.as_deref(), arguments.subfolder.as_deref())
         .map_err(|error| Failure::new(codes::cli::USAGE, error.to_string()))?;
     let digest = arguments.digest.as_deref().map(parse_digest).transpose()?;
@@ -81,13 +93,19 @@ pub(crate) fn add(arguments: &Add, printer: &mut Printer) -> Result<Done, Stop> 
 
 /// Removes a tool.
 pub(crate) fn remove(arguments: &Remove, printer: &mut Printer) -> Result<Done, Stop> {
+    if let Some(pin) = pinned::find(&arguments.tool)? {
+        return pinned::remove(&pin, printer);
+    }
     let entry = installer()?.remove(&arguments.tool, arguments.discard_changes).map_err(|error| failed(&error))?;
     printer.note(&format!("removed {} {}", arguments.tool, shown(&entry.version)))?;
     Ok(Done::new(Exit::Yes, json!({ "removed": arguments.tool, "content": entry.content })))
 }
 
 /// Updates a tool.
-pub(crate) fn update(arguments: &Update, printer: &mut Printer) -> Result<Done, Stop> {
+pub(crate) async fn update(arguments: &Update, printer: &mut Printer) -> Result<Done, Stop> {
+    if let Some(pin) = pinned::find(&arguments.tool)? {
+        return pinned::update(&pin, arguments, printer).await;
+    }
     let installer = installer()?;
     let options = UpdateOptions { discard_changes: arguments.discard_changes, git: git(), ..UpdateOptions::default() };
     let update = installer.update(&arguments.tool, &options).map_err(|error| failed(&error))?;
@@ -116,14 +134,8 @@ pub(crate) fn update(arguments: &Update, printer: &mut Printer) -> Result<Done, 
         return Ok(Done::new(Exit::Yes, data));
     }
     printer.flush()?;
-    if !arguments.yes {
-        if !std::io::stdin().is_terminal() {
-            let failure = Failure::new(codes::host::DECLINED, "there is no terminal to ask at");
-            return refused(&failure.hint("give --yes"), printer);
-        }
-        if !confirm("update it?") {
-            return refused(&Failure::new(codes::host::DECLINED, "you refused the update"), printer);
-        }
+    if let Err(failure) = agreed(arguments.yes, "update it?", "you refused the update") {
+        return refused(&failure, printer);
     }
     let installed = update.apply().map_err(|error| failed(&error))?;
     tell(&installed, printer)?;
@@ -153,6 +165,17 @@ pub(crate) fn import(arguments: &Import, printer: &mut Printer) -> Result<Done, 
     }
     let exit = if refused.is_empty() { Exit::Yes } else { Exit::No };
     Ok(Done::new(exit, json!({ "imported": added, "refused": refused })))
+}
+
+/// Asks, unless `--yes` was given. The error says that there is no terminal, or that the answer was no.
+pub(super) fn agreed(yes: bool, question: &str, declined: &str) -> Result<(), Failure> {
+    if yes {
+        return Ok(());
+    }
+    if !std::io::stdin().is_terminal() {
+        return Err(Failure::new(codes::host::DECLINED, "there is no terminal to ask at").hint("give --yes"));
+    }
+    if confirm(question) { Ok(()) } else { Err(Failure::new(codes::host::DECLINED, declined)) }
 }
 
 fn tell(installed: &Installed, printer: &mut Printer) -> Result<Done, Stop> {

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use toolcrib_core::codes;
 use toolcrib_host::local::{Host, LoadedTool, Problem};
 
-use super::{ListArgs, ShowArgs, refused};
+use super::{ListArgs, ShowArgs, pinned, refused};
 use crate::commands::serving::stopped;
 use crate::outcome::{Done, Exit, Failure, Stop};
 use crate::printer::{Printer, shown};
@@ -28,16 +28,23 @@ pub(crate) fn list(arguments: &ListArgs, printer: &mut Printer) -> Result<Done, 
         }
         printer.result(&format!("  {}\n", host.sandbox_summary(tool)))?;
     }
+    let onchain = pinned::list(printer)?;
     let problems = report(tools.problems(), printer)?;
     let rows: Vec<_> = tools.tools().values().map(|tool| row(&host, tool)).collect();
-    Ok(Done::new(if problems.is_empty() { Exit::Yes } else { Exit::No }, json!({ "tools": rows, "problems": problems })))
+    let exit = if problems.is_empty() { Exit::Yes } else { Exit::No };
+    Ok(Done::new(exit, json!({ "tools": rows, "onchain": onchain, "problems": problems })))
 }
 
 /// `local show`.
 pub(crate) fn show(arguments: &ShowArgs, printer: &mut Printer) -> Result<Done, Stop> {
     let host = arguments.host.open()?;
     let tools = host.tools();
-    let Some(tool) = tools.tools().get(&arguments.tool) else { return refused(&unknown(&arguments.tool), printer) };
+    let Some(tool) = tools.tools().get(&arguments.tool) else {
+        return match pinned::find(&arguments.tool)? {
+            Some(pin) => pinned::show(&pin, printer),
+            None => refused(&unknown(&arguments.tool), printer),
+        };
+    };
     let data = row(&host, tool);
     printer.json_document(&data)?;
     Ok(Done::new(Exit::Yes, data))
@@ -81,7 +88,8 @@ pub(crate) async fn dev(arguments: &ListArgs, printer: &mut Printer) -> Result<D
 
 /// `local doctor`.
 pub(crate) fn doctor(arguments: &ListArgs, printer: &mut Printer) -> Result<Done, Stop> {
-    let checks = arguments.host.open()?.doctor();
+    let mut checks = arguments.host.open()?.doctor();
+    checks.extend(pinned::checks());
     for check in &checks {
         let word = if check.ok { "ok     " } else { "PROBLEM" };
         printer.result(&format!("{word}  {}: {}\n", shown(&check.name), shown(&check.text)))?;

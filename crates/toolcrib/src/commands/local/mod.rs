@@ -8,6 +8,8 @@ mod install;
 mod list;
 mod logs;
 pub(crate) mod permit;
+mod pinned;
+mod publish;
 pub(crate) mod secret;
 mod settings;
 
@@ -18,6 +20,7 @@ use serde_json::json;
 
 pub(crate) use args::{HostArgs, LAUNCHER};
 pub(crate) use fetch::run as serve_http_fetch;
+pub(crate) use pinned::store as pin_store;
 
 use crate::outcome::{Done, Exit, Failure, Stop};
 use crate::printer::Printer;
@@ -47,14 +50,31 @@ pub(crate) enum LocalCommand {
         Example:\n  \
         toolcrib local settings --tools ~/tools")]
     Settings(settings::Settings),
-    /// Install a tool from a folder, a git repository or a zip file
-    Add(install::Add),
-    /// Remove an installed tool
+    /// Install a tool from a folder, a git repository or a zip file, or pin an onchain tool
+    #[command(
+        after_help = "An onchain tool is verified now, shown with its price and recipient, and pinned in this version with your approval:\n\
+        `toolcrib mcp` lists it beside local tools, and refuses to call it when it changes, until you accept the change with\n\
+        `toolcrib local update`.\n\n\
+        Examples:\n  \
+        toolcrib local add ./weather\n  \
+        toolcrib local add eip155:8453/erc8257:0x265bb2dbfc0a8165c9a1941eb1372f349bad2cf1/7"
+    )]
+    Add(Box<install::Add>),
+    /// Remove an installed tool or a pinned onchain tool
     Remove(install::Remove),
-    /// Update an installed tool, after showing what changes
-    Update(install::Update),
+    /// Update an installed or pinned tool, after showing what changes
+    Update(Box<install::Update>),
     /// Write tools in the format of a model API, a client or a registry
     Export(export::Export),
+    /// Serve a function as an ERC-8257 tool behind the gate
+    #[command(
+        after_help = "Writes the manifest and serves it with the function, until Ctrl-C. Requests are checked against the manifest, asked\n\
+        for money or a proof of identity as with `serve`, and run in the sandbox under your permissions. You are asked once for each\n\
+        version of the tool; after a change callers get 503 until you publish again. `register` puts the tool onchain.\n\n\
+        Example:\n  \
+        toolcrib local publish datetime now --origin https://tools.example.com --creator 0x52908400098527886e0f7030069857d2e4169ee7"
+    )]
+    Publish(Box<publish::Publish>),
     /// Import tools of another host: a folder of its tools, or an MCP client's configuration file
     Import(install::Import),
 }
@@ -69,7 +89,7 @@ pub(crate) struct ListArgs {
 /// Arguments of `local show`.
 #[derive(Args, Debug)]
 pub(crate) struct ShowArgs {
-    /// Id of the tool
+    /// Id of the tool, or reference or name of a pinned onchain tool
     pub(crate) tool: String,
     #[command(flatten)]
     pub(crate) host: HostArgs,
@@ -85,10 +105,11 @@ pub(crate) async fn run(command: &LocalCommand, printer: &mut Printer) -> Result
         LocalCommand::Doctor(arguments) => list::doctor(arguments, printer),
         LocalCommand::Logs(arguments) => logs::run(arguments, printer),
         LocalCommand::Settings(arguments) => settings::run(arguments, printer).await,
-        LocalCommand::Add(arguments) => install::add(arguments, printer),
+        LocalCommand::Add(arguments) => install::add(arguments, printer).await,
         LocalCommand::Remove(arguments) => install::remove(arguments, printer),
-        LocalCommand::Update(arguments) => install::update(arguments, printer),
+        LocalCommand::Update(arguments) => install::update(arguments, printer).await,
         LocalCommand::Export(arguments) => export::run(arguments, printer),
+        LocalCommand::Publish(arguments) => publish::run(arguments, printer).await,
         LocalCommand::Import(arguments) => install::import(arguments, printer),
     }
 }

@@ -58,6 +58,13 @@ pub(crate) struct Serve {
     /// Give the program an object with `input`, `caller`, `slug` and `tool` instead of the input
     #[arg(long, requires = "command")]
     pub(crate) envelope: bool,
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
+}
+
+/// How tools are served, whatever does their work.
+#[derive(Args, Debug)]
+pub(crate) struct ServerArgs {
     /// Where to listen; port 0 takes a free one
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8402")]
     pub(crate) listen: SocketAddr,
@@ -104,13 +111,24 @@ pub(crate) struct Often {
 
 /// Serves until Ctrl-C or SIGTERM.
 pub(crate) async fn run(arguments: &Serve, printer: &mut Printer) -> Result<Done, Stop> {
-    #[cfg(target_os = "linux")]
-    crate::descriptors::prepare(printer)?;
     let loaded = match manifests::load(&arguments.manifests, printer)? {
         Ok(loaded) => loaded,
         Err(done) => return Ok(done),
     };
     check_names("--upstream", &arguments.upstream, &loaded)?;
+    let behind = |tool: &Loaded| arguments.behind(tool);
+    serve_tools(&arguments.server, loaded, &behind, printer).await
+}
+
+/// Serves tools until Ctrl-C or SIGTERM. `behind` says what does the work of each.
+pub(crate) async fn serve_tools(
+    arguments: &ServerArgs,
+    loaded: Vec<Loaded>,
+    behind: &(dyn Fn(&Loaded) -> Result<Behind, Failure> + Sync),
+    printer: &mut Printer,
+) -> Result<Done, Stop> {
+    #[cfg(target_os = "linux")]
+    crate::descriptors::prepare(printer)?;
     arguments.gating.check(&loaded)?;
     let rates = arguments.often.rates()?;
     let tls = arguments.tls.load()?;
@@ -123,7 +141,8 @@ pub(crate) async fn run(arguments: &Serve, printer: &mut Printer) -> Result<Done
     if let Some(secret) = secrets::var(env::TOOLCRIB_SIGN_IN_KEY) {
         tools = tools.sign_in_key(Zeroizing::new(secret).as_bytes());
     }
-    let behind = loaded.iter().map(|tool| arguments.behind(tool)).collect::<Result<Vec<_>, _>>()?;
+    let behind = loaded.iter().map(|tool| if arguments.gating.closed { Ok(Behind::nobody()) } else { behind(tool) });
+    let behind = behind.collect::<Result<Vec<_>, _>>()?;
     let gates = arguments.gating.decide(&loaded, false, printer).await?;
     let mut lines = Vec::new();
     for ((tool, behind), decided) in loaded.into_iter().zip(behind).zip(gates) {
@@ -151,30 +170,36 @@ pub(crate) async fn run(arguments: &Serve, printer: &mut Printer) -> Result<Done
     Ok(Done::new(Exit::Yes, json!({ "served": true, "address": address.to_string(), "origin": origin })))
 }
 
+impl ServerArgs {
+    /// Refuses secrets in file descriptors where programs are started: a program inherits descriptors that were opened for this process,
+    /// and could read the key again.
+    pub(crate) fn check_descriptors(&self) -> Result<(), Failure> {
+        let signing = &self.gating.paying.signing;
+        if signing.key_fd.or(signing.password_fd).or(signing.mnemonic_fd).is_none() {
+            return Ok(());
+        }
+        let what = "a command would get the file descriptor of the secret as well";
+        Err(Failure::new(codes::cli::USAGE, what)
+            .hint("use a wallet of the keystore with TOOLCRIB_PASSWORD, or TOOLCRIB_PRIVATE_KEY"))
+    }
+}
+
 impl Serve {
     /// What stands behind one tool.
     fn behind(&self, tool: &Loaded) -> Result<Behind, Failure> {
-        if self.gating.closed {
-            return Ok(Behind::nobody());
-        }
+        let (time, at_once) = (Duration::from_secs(self.server.time), self.server.at_once);
         if let Some(program) = &self.command {
-            let signing = &self.gating.paying.signing;
-            // A program inherits descriptors that somebody opened for us, and could read the key again.
-            if signing.key_fd.or(signing.password_fd).or(signing.mnemonic_fd).is_some() {
-                let what = "a command would get the file descriptor of the secret as well";
-                return Err(Failure::new(codes::cli::USAGE, what)
-                    .hint("use a wallet of the keystore with TOOLCRIB_PASSWORD, or TOOLCRIB_PRIVATE_KEY"));
-            }
+            self.server.check_descriptors()?;
             let settings =
                 ProgramSettings { program, arguments: &self.arguments, pass_env: &self.pass_env, envelope: self.envelope };
-            return Ok(Behind::program(Program::new(&settings)?, self.at_once));
+            return Ok(Behind::program(Program::new(&settings)?, at_once));
         }
         let from_environment = secrets::var(env::TOOLCRIB_UPSTREAM);
         let setting = value_for(&self.upstream, &tool.slug).or(from_environment.as_deref()).ok_or_else(|| {
             Failure::new(codes::cli::USAGE, format!("nothing says what does the work of {}", tool.slug))
                 .hint("give --upstream URL or --command PROGRAM")
         })?;
-        Ok(Behind::upstream(Upstream::new(setting, Duration::from_secs(self.time), self.at_once.into())?, self.at_once))
+        Ok(Behind::upstream(Upstream::new(setting, time, at_once.into())?, at_once))
     }
 }
 

@@ -91,7 +91,7 @@ impl PolicyArguments {
 }
 
 /// The policy with the pin that the network's table has for its own registry, unless another was given.
-fn for_registry(mut policy: Policy, registry: &Registry) -> Policy {
+pub(crate) fn for_registry(mut policy: Policy, registry: &Registry) -> Policy {
     let network = registry.chain().network();
     if network.registry == Some(registry.address()) {
         policy.pinned_registry_code = policy.pinned_registry_code.or(network.registry_code);

@@ -1,5 +1,6 @@
 //! `serve` and `dry-run-gate`: real processes behind a real gate, reached through sockets.
 
+mod function;
 mod gates;
 pub(crate) mod paid;
 mod program;

@@ -22,7 +22,8 @@ pub(crate) fn mint(world: &World, to: Address, amount: u64) {
     world.ask("eth_sendTransaction", &json!({ "from": from, "to": token, "data": data, "gas": "0x100000" }).to_string());
 }
 
-fn balance(world: &World, of: &str) -> U256 {
+/// What an account has of the test money.
+pub(super) fn balance(world: &World, of: &str) -> U256 {
     let token = asset::usdc(31_337).expect("listed").address;
     let data = format!("0x70a08231{:0>64}", of.trim_start_matches("0x").to_lowercase());
     let answer = world.ask("eth_call", &format!("{},\"latest\"", json!({ "to": token, "data": data })));

@@ -1,4 +1,4 @@
-//! What stands behind the gate: somebody's server, or a program.
+//! What stands behind the gate: a server, a program, or a function of a local tool.
 //!
 //! Both get an input that fits the manifest, and both are believed nothing: what they give is capped while it is read, must be JSON,
 //! and must fit the manifest. How many calls reach them at once is bounded here.
@@ -11,9 +11,11 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use toolcrib_gate::{Context, ToolError};
 
+mod function;
 mod program;
 mod upstream;
 
+pub(crate) use function::Function;
 pub(crate) use program::{Program, ProgramSettings};
 pub(crate) use upstream::Upstream;
 
@@ -37,6 +39,7 @@ pub(crate) struct Behind {
 enum Kind {
     Upstream(Arc<Upstream>),
     Program(Arc<Program>),
+    Function(Arc<Function>),
     /// Nobody: only the manifest is served.
     Nobody,
 }
@@ -50,6 +53,11 @@ impl Behind {
     /// A program.
     pub(crate) fn program(program: Program, at_once: u16) -> Self {
         Self::new(Kind::Program(Arc::new(program)), at_once)
+    }
+
+    /// A function of a local tool.
+    pub(crate) fn function(function: Function, at_once: u16) -> Self {
+        Self::new(Kind::Function(Arc::new(function)), at_once)
     }
 
     /// Nobody; callers are told to come later.
@@ -66,6 +74,7 @@ impl Behind {
         match &self.kind {
             Kind::Upstream(upstream) => format!("upstream {upstream}"),
             Kind::Program(program) => format!("command {program}"),
+            Kind::Function(function) => format!("local tool {function}"),
             Kind::Nobody => "nothing".to_owned(),
         }
     }
@@ -82,6 +91,7 @@ impl Behind {
         match &self.kind {
             Kind::Upstream(upstream) => upstream.call(&input, &context).await,
             Kind::Program(program) => program.call(input, &context).await,
+            Kind::Function(function) => function.call(input).await,
             Kind::Nobody => Err(ToolError::unavailable("the tool takes no calls yet")),
         }
     }
