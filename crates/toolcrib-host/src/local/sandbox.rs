@@ -50,6 +50,19 @@ pub(crate) fn policy(request: &SandboxRequest, folders: &Folders<'_>) -> Policy 
     policy
 }
 
+/// The folders that a component of a tool sees, with whether it may write: its data folder, and what its manifest declares and exists.
+#[cfg(feature = "wasm")]
+pub(crate) fn folders(request: &SandboxRequest, folders: &Folders<'_>) -> Vec<(PathBuf, bool)> {
+    let declared = |paths: &[String], may_write: bool| -> Vec<(PathBuf, bool)> {
+        let paths = paths.iter().filter_map(|path| expand(path, folders)).filter(|path| path.exists());
+        paths.map(|path| (path, may_write)).collect()
+    };
+    let mut all = vec![(folders.data.to_owned(), true)];
+    all.extend(declared(request.write(), true));
+    all.extend(declared(request.read(), false));
+    all
+}
+
 /// How much programs of a tool may use.
 pub(crate) fn limits(request: &SandboxRequest) -> Limits {
     Limits {

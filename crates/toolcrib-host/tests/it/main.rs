@@ -17,6 +17,8 @@ mod local_permissions;
 mod local_secrets;
 #[cfg(unix)]
 mod local_support;
+#[cfg(all(unix, feature = "wasm"))]
+mod local_wasm;
 mod networks;
 mod words;
 
