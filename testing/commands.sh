@@ -8,7 +8,9 @@ skip_step() {
 # Installs the compiler that rust-toolchain.toml names. Without rustup, whatever compiler there is must do.
 toolchain() {
     command -v rustup || return 0
-    rustup toolchain install --no-self-update && rustup target add wasm32-unknown-unknown
+    local targets=(wasm32-unknown-unknown)
+    [[ $mode != full ]] || targets+=(wasm32-wasip2)
+    rustup toolchain install --no-self-update && rustup target add "${targets[@]}"
 }
 
 # All downloads of crates, so that trouble with the network is told apart from failures of the code.

@@ -115,6 +115,8 @@ pub enum Mechanism {
     CloseOnExec,
     /// All capabilities are dropped, and no program can give new ones.
     NoNewPrivileges,
+    /// Code of a WebAssembly component, which reaches nothing but what it is given.
+    WebAssembly,
 }
 
 impl fmt::Display for Mechanism {
@@ -131,6 +133,7 @@ impl fmt::Display for Mechanism {
             Self::ProcessGroup => f.write_str("process group"),
             Self::CloseOnExec => f.write_str("close-on-exec"),
             Self::NoNewPrivileges => f.write_str("no-new-privileges"),
+            Self::WebAssembly => f.write_str("WebAssembly"),
         }
     }
 }
@@ -175,6 +178,18 @@ impl Containment {
 
     pub(crate) fn permit(&mut self, surface: Surface) {
         self.surfaces.insert(surface, Level::Permitted);
+    }
+
+    /// The containment of a WebAssembly component that is given folders and no network.
+    ///
+    /// It has no processes, signals, descriptors or privileges to begin with. Its folders have no quota.
+    pub fn web_assembly() -> Self {
+        let mut containment = Self::new(true);
+        for surface in Surface::ALL {
+            let by = (surface != Surface::FileSize).then_some(Mechanism::WebAssembly);
+            containment.set(surface, [by], "WASI has no limit for the size of files");
+        }
+        containment
     }
 
     /// Whether the program runs under a policy.
@@ -234,7 +249,14 @@ impl Containment {
                 _ => &[],
             })
             .filter(|by| {
-                matches!(by, Mechanism::Landlock { .. } | Mechanism::Seccomp | Mechanism::Bubblewrap | Mechanism::Cgroup { .. })
+                matches!(
+                    by,
+                    Mechanism::Landlock { .. }
+                        | Mechanism::Seccomp
+                        | Mechanism::Bubblewrap
+                        | Mechanism::Cgroup { .. }
+                        | Mechanism::WebAssembly
+                )
             })
             .collect();
         all.sort();
@@ -273,5 +295,10 @@ mod tests {
         let json = serde_json::to_string(&containment).expect("JSON");
         assert_eq!(serde_json::from_str::<Containment>(&json).expect("it is read back"), containment);
         assert!(Containment::new(false).summary().starts_with("UNSANDBOXED: "));
+        let text = Containment::web_assembly().summary();
+        assert!(
+            text.starts_with("sandboxed by WebAssembly; contained: files, ") && text.ends_with("; OPEN: file size"),
+            "{text}"
+        );
     }
 }

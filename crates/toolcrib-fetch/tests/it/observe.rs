@@ -25,14 +25,14 @@ impl Seen {
     }
 
     fn text(&self) -> String {
-        self.pieces.lock().unwrap().iter().map(|(_, bytes)| String::from_utf8_lossy(bytes).into_owned()).collect()
+        self.pieces.lock().expect("unpoisoned").iter().map(|(_, bytes)| String::from_utf8_lossy(bytes).into_owned()).collect()
     }
 }
 
 impl Observer for Seen {
     fn observe(&self, head: &Response, bytes: &[u8]) -> ControlFlow<()> {
         assert!(head.body.as_bytes().is_empty() && !bytes.is_empty());
-        let mut pieces = self.pieces.lock().unwrap();
+        let mut pieces = self.pieces.lock().expect("unpoisoned");
         pieces.push((head.status, bytes.to_vec()));
         let count: usize = pieces.iter().map(|(_, bytes)| bytes.len()).sum();
         if count >= self.enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }

@@ -471,6 +471,9 @@ pub(crate) fn access(tool: &LoadedTool) -> String {
         }
     };
     let list = |paths: &[String]| if paths.is_empty() { "nothing more".to_owned() } else { paths.join(", ") };
+    if matches!(tool.runtime(), RuntimeKind::Wasm { .. }) {
+        return format!("reads {}; writes its data folder, {}; no network", list(request.read()), list(request.write()));
+    }
     format!(
         "its own folder and system programs; reads {}; writes its data folder, {}; {network}",
         list(request.read()),

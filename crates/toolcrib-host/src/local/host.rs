@@ -207,6 +207,9 @@ impl Host {
         if let Some(containment) = runtime.and_then(|runtime| runtime.containment()) {
             return Some(containment);
         }
+        if cfg!(feature = "wasm") && matches!(tool.runtime(), RuntimeKind::Wasm { .. }) {
+            return Some(Containment::web_assembly());
+        }
         let (spec, _) = self.program(tool).ok()??;
         toolcrib_process::plan(&spec, self.settings.launcher.as_ref()).ok()
     }
@@ -234,10 +237,7 @@ impl Host {
             RuntimeKind::McpStdio { command } => (program(command)?, WARM_KEEP_ALIVE),
             RuntimeKind::McpHttp { .. } | RuntimeKind::Http { .. } | RuntimeKind::Wasm { .. } => return Ok(None),
         };
-        let failed = |error: HostError| RunError::new(codes::host::STATE, error.to_string());
-        let data = self.data_folder(tool.id()).map_err(failed)?;
-        let temporary = self.settings.state.join("tmp").join(tool.id());
-        private_folder(&temporary).map_err(failed)?;
+        let (data, temporary) = self.private_folders(tool)?;
         let folders = Folders {
             folder: tool.folder(),
             data: &data,
@@ -260,6 +260,14 @@ impl Host {
             _ => SandboxMode::Off,
         };
         Ok(Some((spec, keep_alive)))
+    }
+
+    /// The folders of a tool for what it keeps, and for what may go at any time.
+    pub(super) fn private_folders(&self, tool: &LoadedTool) -> Result<(PathBuf, PathBuf), RunError> {
+        let failed = |error: HostError| RunError::new(codes::host::STATE, error.to_string());
+        let temporary = self.settings.state.join("tmp").join(tool.id());
+        private_folder(&temporary).map_err(failed)?;
+        Ok((self.data_folder(tool.id()).map_err(failed)?, temporary))
     }
 
     /// A program in the path. One that every sandboxed program may execute is taken before others: version managers put scripts into

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+#[cfg(feature = "wasm")]
+use toolcrib_core::local::NetworkRequest;
 use toolcrib_core::local::{Runtime as RuntimeBlock, RuntimeKind};
 
 use super::folder::LoadedTool;
@@ -10,6 +12,14 @@ use super::host::{Host, unsupported};
 use super::runtime::{
     HttpRuntime, McpHttpRuntime, McpHttpSettings, ProcessRuntime, ProcessSettings, Protocol, RunError, Runtime,
 };
+#[cfg(feature = "wasm")]
+use super::runtime::{VisibleFolder, WasmRuntime, WasmSettings};
+#[cfg(feature = "wasm")]
+use super::sandbox::{self, Folders};
+
+/// Memory of a WebAssembly component that asks for nothing, in MiB. Less than for a program: there is no language runtime beside it.
+#[cfg(feature = "wasm")]
+const COMPONENT_MEMORY_MIB: u64 = 256;
 
 /// Calls of one tool at the same time unless its manifest says otherwise.
 const DEFAULT_CONCURRENT: u64 = 4;
@@ -42,7 +52,8 @@ impl Host {
                     concurrent,
                 })?));
             }
-            _ => {}
+            RuntimeKind::Wasm { entry } => return self.component(tool, entry, concurrent),
+            RuntimeKind::Exec { .. } | RuntimeKind::Node { .. } | RuntimeKind::McpStdio { .. } => {}
         }
         let Some((spec, keep_alive)) = self.program(tool)? else {
             return Err(unsupported("this build cannot run the kind of runtime that the manifest names".to_owned()));
@@ -57,5 +68,40 @@ impl Host {
             keep_alive: block.and_then(RuntimeBlock::keep_alive).map_or(keep_alive, Duration::from_secs),
             concurrent,
         })))
+    }
+
+    #[cfg(feature = "wasm")]
+    fn component(&self, tool: &LoadedTool, entry: &str, concurrent: usize) -> Result<Arc<dyn Runtime>, RunError> {
+        let request = tool.manifest().sandbox();
+        if *request.network() != NetworkRequest::None {
+            return Err(unsupported("WebAssembly components have no network: remove `sandbox.network`".to_owned()));
+        }
+        let (data, temporary) = self.private_folders(tool)?;
+        let folders = Folders {
+            folder: tool.folder(),
+            data: &data,
+            temporary: &temporary,
+            home: self.settings.home.as_deref(),
+            state: &self.settings.state,
+        };
+        let folders = sandbox::folders(request, &folders);
+        if let Some((file, _)) = folders.iter().find(|(path, _)| !path.is_dir()) {
+            return Err(unsupported(format!("a WebAssembly component is given folders, and {} is none", file.display())));
+        }
+        let memory = request.memory_mib().unwrap_or(COMPONENT_MEMORY_MIB) << 20;
+        Ok(Arc::new(WasmRuntime::new(WasmSettings {
+            file: tool.folder().join(entry),
+            folders: folders.into_iter().map(|(path, may_write)| VisibleFolder { path, may_write }).collect(),
+            memory: usize::try_from(memory).unwrap_or(usize::MAX),
+            concurrent,
+        })))
+    }
+
+    #[cfg(not(feature = "wasm"))]
+    fn component(&self, _: &LoadedTool, _: &str, _: usize) -> Result<Arc<dyn Runtime>, RunError> {
+        Err(unsupported(
+            "this build cannot run WebAssembly components; build one with `cargo install --path crates/toolcrib --features wasm`"
+                .to_owned(),
+        ))
     }
 }

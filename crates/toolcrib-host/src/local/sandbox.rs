@@ -73,6 +73,25 @@ fn without_state(path: PathBuf, folders: &Folders<'_>) -> Vec<PathBuf> {
     entries.flat_map(|entry| without_state(entry.path(), folders)).collect()
 }
 
+/// The folders that a component of a tool sees, with whether it may write: its data folder, and what its manifest declares and exists,
+/// without the state of the host.
+#[cfg(feature = "wasm")]
+pub(crate) fn folders(request: &SandboxRequest, folders: &Folders<'_>) -> Vec<(PathBuf, bool)> {
+    // Of a folder that contains the state only its other folders are left: components cannot be given single files.
+    let granted = |path: PathBuf| -> Vec<PathBuf> {
+        let left = without_state(path.clone(), folders);
+        if left == [path] { left } else { left.into_iter().filter(|path| path.is_dir()).collect() }
+    };
+    let declared = |paths: &[String], may_write: bool| -> Vec<(PathBuf, bool)> {
+        let paths = paths.iter().filter_map(|path| expand(path, folders)).flat_map(granted);
+        paths.map(|path| (path, may_write)).collect()
+    };
+    let mut all = vec![(folders.data.to_owned(), true)];
+    all.extend(declared(request.write(), true));
+    all.extend(declared(request.read(), false));
+    all
+}
+
 /// How much programs of a tool may use.
 pub(crate) fn limits(request: &SandboxRequest) -> Limits {
     Limits {

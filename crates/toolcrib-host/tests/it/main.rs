@@ -16,6 +16,8 @@ mod local_schema_cost;
 mod local_secrets;
 #[cfg(unix)]
 mod local_support;
+#[cfg(all(unix, feature = "wasm"))]
+mod local_wasm;
 mod networks;
 #[cfg(unix)]
 mod one_tool;

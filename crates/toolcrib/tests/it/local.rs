@@ -90,6 +90,18 @@ fn examples_are_listed_with_their_sandbox_and_bad_folders_are_named() {
     assert_eq!(envelope["data"]["tools"].as_array().map(Vec::len), Some(1));
 }
 
+#[cfg(not(feature = "wasm"))]
+#[test]
+fn a_build_without_web_assembly_says_so() {
+    let manifest = python("component", json!({"runtime": {"kind": "wasm", "entry": "tool.wasm"}}));
+    let sandbox = with_tool("component", &manifest, &[("tool.wasm", "")]);
+    let ran = call(&sandbox, "component", &["--yes"]);
+    assert_eq!(ran.code, 1, "{ran:#?}");
+    assert!(ran.stderr.contains("host.runtime_unsupported") && ran.stderr.contains("--features wasm"), "{ran:#?}");
+    let ran = sandbox.run(&["local", "doctor", "--tools", "tools"]);
+    assert!(ran.stdout.contains("PROBLEM  runtime of component: ") && ran.stdout.contains("--features wasm"), "{ran:#?}");
+}
+
 // req: LOCAL-008, LOCAL-010
 #[test]
 fn the_shell_runs_in_its_sandbox_after_approval() {

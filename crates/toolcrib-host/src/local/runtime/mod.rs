@@ -5,6 +5,7 @@
 //! - `node`: the program for JavaScript and TypeScript handlers.
 //! - `http`: a server on this machine.
 //! - `mcp_http`: an MCP server that is reached by streamable HTTP.
+//! - `wasm`: WebAssembly components, with the feature `wasm`.
 
 mod backoff;
 mod http;
@@ -13,6 +14,8 @@ mod mcp_http;
 mod node;
 mod process;
 mod speech;
+#[cfg(feature = "wasm")]
+mod wasm;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -33,6 +36,8 @@ pub(crate) use mcp_http::{McpHttpRuntime, McpHttpSettings};
 pub(crate) use node::node_command;
 pub(crate) use process::{ProcessRuntime, ProcessSettings};
 pub(crate) use speech::Protocol;
+#[cfg(feature = "wasm")]
+pub(crate) use wasm::{VisibleFolder, WasmRuntime, WasmSettings};
 
 /// Most bytes of a result, and of any line of a program.
 pub const MAX_RESULT_BYTES: usize = 1 << 20;
