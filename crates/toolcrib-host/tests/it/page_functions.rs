@@ -53,7 +53,17 @@ async fn every_tool_and_every_problem_is_shown() {
     list.has(&["Greeter", "Plain", "Broken", "1.2.3", "Greets people.", "UNSANDBOXED", "1 credential missing", "cannot run"]);
     list.has(&["Folders with problems", "host.manifest_invalid", "host.manifest_missing", "empty", "enabled"]);
     let tool = browser.get("/tools/greeter").await;
-    tool.has(&["greeter", "1.2.3", &stage.content(), "UNSANDBOXED", "hello", "Says hello.", "wipe", "greeter_wipe"]);
+    tool.has(&[
+        "greeter",
+        "1.2.3",
+        &stage.content(),
+        "UNSANDBOXED",
+        "Without a sandbox nothing limits it",
+        "hello",
+        "Says hello.",
+        "wipe",
+        "greeter_wipe",
+    ]);
     tool.has(&["read-only", "this machine only", "may destroy (nothing claimed)", "python3", "No rule is about this tool"]);
     let broken = browser.get("/tools/broken").await;
     broken.has(&["no-such-program-anywhere", "host.runtime_unsupported"]);
@@ -75,7 +85,7 @@ async fn a_tool_is_disabled_and_enabled() {
     assert!(enabled(&stage));
     assert!(matches!(stage.call("hello").await, CallError::NeedsApproval(_)));
     let page = browser.submit("disable", &[("tool", "greeter")]).await;
-    page.has(&["disabled", "every call is refused", "Enable", "Never runs"]);
+    page.has(&["disabled", "every call is refused", "Enable", "Never runs while the tool is disabled (rule 1)."]);
     assert!(!enabled(&stage));
     for function in ["hello", "wipe"] {
         assert!(matches!(stage.call(function).await, CallError::Denied { .. }), "{function}");
@@ -186,7 +196,7 @@ async fn permissions_are_set_replaced_and_removed() {
         stage.host.permissions().list().unwrap().into_iter().map(|rule| (rule.decision, rule.function)).collect()
     };
     let page = browser.submit("permission", &fields("hello", "allow")).await;
-    page.has(&["The permission is set.", "Runs without asking (rule 1).", "You are asked: no rule is about it."]);
+    page.has(&["The rule is stored.", "Runs without asking (rule 1).", "You are asked: no rule is about it."]);
     assert!(
         matches!(stage.call("hello").await, CallError::CredentialMissing { .. }),
         "allowed, and then a credential is missing"
@@ -255,10 +265,10 @@ async fn calls_are_watched_and_an_edited_log_is_noticed() {
     let page = browser.get("/log?show=all").await;
     page.has(&["tool loaded", "permission changed", "decision", "deny rule", "by cli", "by page", "hash chain holds", "second"]);
     let place = |text: &str| page.body.find(text).unwrap();
-    assert!(place("decision</td>") < place("permission changed</td>"), "newest first");
+    assert!(place(">decision</td>") < place("permission changed</td>"), "newest first");
     assert!(place("permission changed</td>") < place("tool loaded</td>"), "newest first");
     let changes = browser.get("/log").await;
-    changes.has(&["decision</td>", "permission changed</td>"]);
+    changes.has(&[">decision</td>", "permission changed</td>"]);
     changes.lacks(&["tool loaded</td>"]);
     changes.has(&[&format!("http-equiv=\"refresh\" content=\"5; url={}/log?show=changes&amp;auto=1\"", browser.base)]);
     browser.get("/log?show=calls").await.lacks(&["permission changed</td>"]);

@@ -138,7 +138,7 @@ fn row(entry: &Entry, names_tool: bool) -> Markup {
     html! {
         tr {
             td.time { (shown(&readable(&entry.time))) }
-            td { (event(entry.event)) }
+            td.event { (event(entry.event)) }
             @if names_tool { td { (code(&details.tool)) } }
             td { (code(&details.function)) }
             td {

@@ -39,7 +39,7 @@ const DONE: [(&str, &str); 8] = [
     ("enabled", "The tool is enabled."),
     ("disabled", "The tool is disabled: models do not see it, and every call is refused."),
     ("denied-by-policy", "The tool stays disabled: a rule of the policy file denies it."),
-    ("permission", "The permission is set."),
+    ("permission", "The rule is stored. What holds for a function is shown beside it."),
     ("revoked", "The rule is removed."),
     ("credential", "The credential is stored, encrypted. Its value is not shown again."),
     ("removed", "The stored credential is removed."),

@@ -89,7 +89,11 @@ fn facts(view: &View<'_>, tool: &LoadedTool) -> Markup {
             dt { "Id" } dd { code { (tool.id()) } }
             dt { "Version" } dd { (shown(tool.manifest().version())) }
             dt { "Sandbox" } dd { (shown(&host.sandbox_summary(tool))) }
-            dt { "May reach" } dd { (sentence(&access(tool))) }
+            @if host.containment(tool).is_some_and(|containment| !containment.is_sandboxed()) {
+                dt { "Asks for" } dd { (sentence(&access(tool))) " " strong.bad { "Without a sandbox nothing limits it to that." } }
+            } @else {
+                dt { "May reach" } dd { (sentence(&access(tool))) }
+            }
             dt { "Runs" }
             dd {
                 @match host.check_runtime(tool) {
@@ -139,7 +143,7 @@ fn function_card(view: &View<'_>, tool: &LoadedTool, function: &Function) -> Mar
             div.permission {
                 (view.form("permission", "", &fields, &buttons))
                 @match &verdict {
-                    Ok(verdict) => p.quiet { (why(verdict)) }
+                    Ok(verdict) => p.quiet { (why(verdict, view.host().is_enabled(tool))) }
                     Err(error) => p.bad { (sentence(&error.to_string())) }
                 }
             }
@@ -148,10 +152,11 @@ fn function_card(view: &View<'_>, tool: &LoadedTool, function: &Function) -> Mar
 }
 
 /// Why a function has the permission that it has.
-fn why(verdict: &Verdict) -> String {
+fn why(verdict: &Verdict, is_enabled: bool) -> String {
     let rule = verdict.rule.map(|rule| format!(" (rule {rule})")).unwrap_or_default();
     let text = match &verdict.reason {
         Reason::AllowRule => "Runs without asking",
+        Reason::DenyRule if !is_enabled => "Never runs while the tool is disabled",
         Reason::DenyRule => "Never runs",
         Reason::AskRule => "You are asked before each call",
         Reason::ContentChanged { .. } => "You are asked: the tool changed since you allowed it",

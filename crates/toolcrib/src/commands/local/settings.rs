@@ -14,7 +14,7 @@ use crate::printer::Printer;
 /// Arguments of `local settings`.
 #[derive(Args, Debug)]
 pub(crate) struct Settings {
-    /// Where to listen: 127.0.0.1 or [::1]; port 0 takes a free one
+    /// Where to listen: `127.0.0.1` or `[::1]`; port 0 takes a free one
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:0")]
     pub(crate) listen: SocketAddr,
     #[command(flatten)]
