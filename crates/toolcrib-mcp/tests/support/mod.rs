@@ -1,6 +1,7 @@
 //! Clients of both eras for tests: connected in memory, with a person behind them who does as a test says.
 #![allow(dead_code, reason = "no test needs all of it")]
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use rmcp::ClientHandler;
@@ -8,7 +9,9 @@ use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitResult,
     ElicitationAction, ErrorData, Implementation, InputRequest, InputRequiredResult, ProtocolVersion,
 };
-use rmcp::service::{ClientLifecycleMode, ClientServiceExt, RequestContext, RoleClient, RunningService, ServiceError};
+use rmcp::service::{
+    ClientLifecycleMode, ClientServiceExt, NotificationContext, RequestContext, RoleClient, RunningService, ServiceError,
+};
 use serde_json::{Value as Json, json};
 use toolcrib_mcp::Server;
 
@@ -38,16 +41,22 @@ pub(crate) struct Person {
     pub(crate) asked: Arc<Mutex<Vec<String>>>,
     /// Done while the person thinks.
     meanwhile: Option<Arc<dyn Fn() + Send + Sync>>,
+    list_changes: Arc<AtomicUsize>,
 }
 
 impl Person {
     pub(crate) fn new(does: Does) -> Self {
-        Self { does, asked: Arc::default(), meanwhile: None }
+        Self { does, asked: Arc::default(), meanwhile: None, list_changes: Arc::default() }
     }
 
     pub(crate) fn meanwhile(mut self, done: impl Fn() + Send + Sync + 'static) -> Self {
         self.meanwhile = Some(Arc::new(done));
         self
+    }
+
+    /// How often the server said that its list of tools changed.
+    pub(crate) fn list_changes(&self) -> usize {
+        self.list_changes.load(Ordering::SeqCst)
     }
 
     pub(crate) fn questions(&self) -> Vec<String> {
@@ -56,6 +65,10 @@ impl Person {
 }
 
 impl ClientHandler for Person {
+    async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
+        self.list_changes.fetch_add(1, Ordering::SeqCst);
+    }
+
     fn get_info(&self) -> ClientConfig {
         let capabilities = match self.does {
             Does::IsNotAsked => ClientCapabilities::default(),
