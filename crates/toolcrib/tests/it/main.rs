@@ -16,6 +16,8 @@ mod init;
 mod lint;
 #[cfg(target_os = "linux")]
 mod local;
+#[cfg(target_os = "linux")]
+mod local_secrets;
 mod machines;
 mod networks;
 mod new;
