@@ -38,11 +38,15 @@ cargo_tool() {
     command -v "$1" || cargo install --locked "$1" --version "$2"
 }
 
-# A database, and a sandbox of namespaces. Both are asked for at once: apt-get does not run twice at a time.
+# A database, a sandbox of namespaces, and for `--full` a keychain. All are asked for at once: apt-get does not run twice at a time.
 install_debian_packages() {
     local missing=()
     ls /usr/lib/postgresql/*/bin/initdb 2>/dev/null || { command -v initdb && command -v postgres; } || missing+=(postgresql)
     command -v bwrap || missing+=(bubblewrap)
+    if [[ $mode = full ]]; then
+        { command -v dbus-daemon && command -v dbus-send; } || missing+=(dbus)
+        command -v gnome-keyring-daemon || missing+=(gnome-keyring)
+    fi
     ((${#missing[@]})) || return 0
     if ((EUID == 0)) && command -v apt-get; then
         # Debian's package would start a server.
@@ -113,6 +117,12 @@ each_crate_alone() {
     for crate in crates/*/; do
         cargo check --locked --package "$(basename "$crate")" || return
     done
+}
+
+# The feature that is off by default, with a real Secret Service on a bus of its own.
+keychain() {
+    cargo clippy --locked -p toolcrib-host -p toolcrib --features toolcrib/keychain --all-targets -- -D warnings &&
+        cargo test --locked -p toolcrib --features keychain --test it local_secrets
 }
 
 # The advisory database is a git repository, which some networks do not reach; that says nothing about our dependencies. A database that

@@ -45,7 +45,7 @@ const LIST_TTL_MS: u64 = 300_000;
 const DYNAMIC_LIST_TTL_MS: u64 = 1_000;
 
 /// Longest text that is repeated to a client from what it sent.
-const MAX_ECHO_CHARS: usize = 300;
+const MAX_ECHO_CHARS: usize = 500;
 
 /// Where a fault stands in the metadata of a result.
 const META_ERROR: &str = "toolcrib/error";

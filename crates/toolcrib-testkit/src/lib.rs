@@ -1,11 +1,13 @@
 #![doc = include_str!("../README.md")]
 
 mod inputs;
+mod secret_service;
 mod skip;
 mod timing;
 
 pub use inputs::{
     anvil, cast, corpus, embedding, foreign_rust_client, interop, newer_node, postgres, project_builds, repository, viem,
 };
+pub use secret_service::SecretService;
 pub use skip::skip;
 pub use timing::{HUNG, assert_faster_than, assert_not_hung};

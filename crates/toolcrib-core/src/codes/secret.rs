@@ -96,4 +96,19 @@ super::codes! {
         "The cost of deriving the key is written in the key file. A damaged file could ask for all memory.",
         "restore the key file from a backup",
     }
+    KEYCHAIN_UNSUPPORTED = "secret.keychain_unsupported", Error, "Toolcrib local tools" {
+        "this program was built without a keychain",
+        "The key of the stored secrets is in the keychain of the operating system, and this program cannot ask it. No second key is made beside it.",
+        "build Toolcrib with `--features keychain`, or run `toolcrib secret key --to file` with a program that has it",
+    }
+    KEYCHAIN_UNAVAILABLE = "secret.keychain_unavailable", Error, "Toolcrib local tools" {
+        "the keychain cannot be used",
+        "The Secret Service of the session did not answer, or refused. The key of the stored secrets is there, so nothing is read or written without it.",
+        "run it in a session with a Secret Service such as GNOME Keyring and with DBUS_SESSION_BUS_ADDRESS set, or move the key there with `toolcrib secret key --to file`",
+    }
+    KEYCHAIN_LOCKED = "secret.keychain_locked", Error, "Toolcrib local tools" {
+        "the keychain is locked",
+        "The key of the stored secrets is in a collection that its owner has to unlock. Toolcrib does not ask for the password of a keychain.",
+        "unlock the keychain, by logging in to the desktop or with its own program, then try again",
+    }
 }

@@ -18,12 +18,16 @@ mod keyword;
 pub mod pattern;
 #[cfg(feature = "schema")]
 mod validator;
+#[cfg(feature = "schema")]
+mod violation;
 mod walk;
 
 #[cfg(feature = "schema")]
 pub use derive::schema_of;
 #[cfg(feature = "schema")]
-pub use validator::{Echo, Formats, MAX_INSTANCE_BYTES, MAX_INSTANCE_DEPTH, MAX_VIOLATIONS, Validator, Violation, to_serde};
+pub use validator::{Formats, MAX_INSTANCE_BYTES, MAX_INSTANCE_DEPTH, MAX_VIOLATIONS, Validator, to_serde};
+#[cfg(feature = "schema")]
+pub use violation::{Echo, Violation};
 
 use crate::checked::Context;
 use crate::finding::Span;

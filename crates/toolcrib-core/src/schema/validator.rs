@@ -12,6 +12,7 @@ use std::fmt;
 
 use jsonschema::{Draft, PatternOptions, ValidationOptions};
 
+use super::violation::{Describer, Echo, Violation};
 use super::{Totals, check, pattern};
 use crate::checked::Context;
 use crate::codes;
@@ -32,6 +33,10 @@ pub const MAX_VIOLATIONS: usize = 32;
 /// engine collects every one of them before the list can be cut.
 const MAX_COLLECTED: u64 = 1_000_000;
 
+/// Bytes of text that count as much as one value where a schema has alternatives: the engine copies the value for each violation in
+/// each of them, so a long text costs memory then.
+const BYTES_AS_VALUE: u64 = 64;
+
 /// Largest compiled pattern in bytes: [`pattern::MAX_SIZE`] units of 1 KiB, and room for rounding.
 const PATTERN_BYTES: usize = (pattern::MAX_SIZE as usize) * 1_024 * 8 / 5;
 
@@ -48,37 +53,14 @@ pub enum Formats {
     Assert,
 }
 
-/// Whether messages repeat the values they are about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Echo {
-    /// For the one who sent the value.
-    Values,
-    /// For logs and everybody else: arguments may hold secrets.
-    Masked,
-}
-
-/// One way in which a value breaks a schema.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Violation {
-    /// Pointer into the value.
-    pub instance_pointer: String,
-    /// Pointer into the schema, to the keyword.
-    pub schema_pointer: String,
-    /// One sentence: lowercase start, no full stop.
-    pub message: String,
-}
-
-impl fmt::Display for Violation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let place = if self.instance_pointer.is_empty() { "the value" } else { &self.instance_pointer };
-        write!(f, "{place}: {}", self.message)
-    }
-}
-
 /// A compiled schema.
 pub struct Validator {
     engine: jsonschema::Validator,
     expanded: u64,
+    /// The schema itself: messages name what it has beside the keyword that failed.
+    schema: serde_json::Value,
+    /// Whether it has `anyOf` or `oneOf`.
+    has_alternatives: bool,
 }
 
 impl Validator {
@@ -103,7 +85,9 @@ impl Validator {
             members.shift_remove("$schema");
         }
         match options(formats).build(&plain) {
-            Ok(engine) => Ok(Self { engine, expanded: survey.expanded }),
+            Ok(engine) => {
+                Ok(Self { engine, expanded: survey.expanded, has_alternatives: has_alternatives(&plain), schema: plain })
+            }
             Err(error) => Err(vec![
                 Finding::new(codes::schema::NOT_COMPILED).at(schema).message(format!("the validator says: {}", error.masked())),
             ]),
@@ -119,7 +103,7 @@ impl Validator {
             .and_then(jsonschema::RegistryBuilder::prepare)
             .map_err(|error| error.to_string())?;
         let engine = options(Formats::Annotate).with_registry(&registry).build(schema).map_err(|error| error.to_string())?;
-        Ok(Self { engine, expanded: 1 })
+        Ok(Self { engine, expanded: 1, has_alternatives: has_alternatives(schema), schema: schema.clone() })
     }
 
     /// Whether a value fits. One that nests deeper than [`MAX_INSTANCE_DEPTH`] does not.
@@ -129,28 +113,25 @@ impl Validator {
 
     /// How a value breaks the schema: nothing if it fits, at most [`MAX_VIOLATIONS`].
     pub fn violations(&self, instance: &serde_json::Value, echo: Echo) -> Vec<Violation> {
-        let Some(values) = measure(instance) else {
-            return vec![Violation {
-                instance_pointer: String::new(),
-                schema_pointer: String::new(),
-                message: format!("the value nests deeper than {MAX_INSTANCE_DEPTH} levels"),
-            }];
+        let about_all = |message: String| {
+            vec![Violation { instance_pointer: String::new(), schema_pointer: String::new(), message, closest: Vec::new() }]
+        };
+        let Some(size) = measure(instance) else {
+            return about_all(format!("the value nests deeper than {MAX_INSTANCE_DEPTH} levels"));
         };
         if self.engine.is_valid(instance) {
             return Vec::new();
         }
-        let describe = |error: jsonschema::ValidationError<'_>| Violation {
-            instance_pointer: error.instance_path().as_str().to_owned(),
-            schema_pointer: error.schema_path().as_str().to_owned(),
-            message: match echo {
-                Echo::Values => error.to_string(),
-                Echo::Masked => error.masked().to_string(),
-            },
-        };
-        if self.expanded.saturating_mul(values) > MAX_COLLECTED {
-            return self.engine.validate(instance).err().map(describe).into_iter().collect();
+        let describer = Describer::new(&self.schema, echo);
+        let weight = if self.has_alternatives { size.values + size.bytes / BYTES_AS_VALUE } else { size.values };
+        if self.expanded.saturating_mul(weight) <= MAX_COLLECTED {
+            return self.engine.iter_errors(instance).take(MAX_VIOLATIONS).map(|error| describer.describe(&error)).collect();
         }
-        self.engine.iter_errors(instance).take(MAX_VIOLATIONS).map(describe).collect()
+        if self.has_alternatives {
+            // Even the first error of the engine then has a copy of the value for each violation of each alternative.
+            return about_all("the value does not fit the schema, and is too large to say where".to_owned());
+        }
+        self.engine.validate(instance).err().map(|error| describer.describe(&error)).into_iter().collect()
     }
 }
 
@@ -198,23 +179,51 @@ pub fn to_serde(value: Value<'_>) -> serde_json::Value {
     }
 }
 
-/// The number of values that `instance` is made of, or `None` when it nests too deeply.
-fn measure(instance: &serde_json::Value) -> Option<u64> {
-    fn count(value: &serde_json::Value, depth_left: usize) -> Option<u64> {
-        let sum = |sum: u64, more: Option<u64>| Some(sum + more?);
+/// Whether a schema has alternatives somewhere. A property of that name counts too, and costs nothing but a shorter list.
+fn has_alternatives(schema: &serde_json::Value) -> bool {
+    match schema {
+        serde_json::Value::Array(items) => items.iter().any(has_alternatives),
+        serde_json::Value::Object(members) => {
+            members.iter().any(|(name, member)| matches!(name.as_str(), "anyOf" | "oneOf") || has_alternatives(member))
+        }
+        _ => false,
+    }
+}
+
+/// What a value is made of.
+#[derive(Default)]
+struct Size {
+    /// Arrays, objects, their members and items.
+    values: u64,
+    /// Bytes of all strings and names.
+    bytes: u64,
+}
+
+/// The size of `instance`, or `None` when it nests too deeply.
+fn measure(instance: &serde_json::Value) -> Option<Size> {
+    fn add(size: &mut Size, value: &serde_json::Value, depth_left: usize) -> Option<()> {
+        size.values += 1;
         match value {
             serde_json::Value::Array(items) => {
                 let below = depth_left.checked_sub(1)?;
-                items.iter().map(|item| count(item, below)).try_fold(1, sum)
+                items.iter().try_for_each(|item| add(size, item, below))
             }
             serde_json::Value::Object(members) => {
                 let below = depth_left.checked_sub(1)?;
-                members.values().map(|member| count(member, below)).try_fold(1, sum)
+                members.iter().try_for_each(|(name, member)| {
+                    size.bytes += name.len() as u64;
+                    add(size, member, below)
+                })
             }
-            _ => Some(1),
+            serde_json::Value::String(text) => {
+                size.bytes += text.len() as u64;
+                Some(())
+            }
+            _ => Some(()),
         }
     }
-    count(instance, MAX_INSTANCE_DEPTH)
+    let mut size = Size::default();
+    add(&mut size, instance, MAX_INSTANCE_DEPTH).map(|()| size)
 }
 
 #[cfg(test)]

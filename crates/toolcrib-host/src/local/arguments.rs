@@ -7,8 +7,8 @@ use toolcrib_core::schema::{Echo, MAX_INSTANCE_BYTES, MAX_INSTANCE_DEPTH, Valida
 /// Most violations that a model is told about. It corrects a few and calls again.
 const MAX_TOLD: usize = 8;
 
-/// Longest message of one violation, in characters: values are repeated in it.
-const MAX_MESSAGE_CHARS: usize = 400;
+/// Longest message of one violation, in characters: values are repeated in it, and violations of the closest alternative.
+const MAX_MESSAGE_CHARS: usize = 600;
 
 /// Checks arguments. The error is what to tell the model, a line for each violation.
 pub(crate) fn check(arguments: &Json, schema: &Json, validator: &Validator) -> Result<(), Vec<String>> {
@@ -34,14 +34,15 @@ pub(crate) fn check(arguments: &Json, schema: &Json, validator: &Validator) -> R
     Err(told)
 }
 
-/// Names of arguments that are not parameters but resemble one.
+/// Names of arguments that are not parameters but resemble one. Names further inside are in the messages of the validator.
 fn near_misses(arguments: &Json, schema: &Json) -> Vec<String> {
     let Some(properties) = schema.get("properties").and_then(Json::as_object) else { return Vec::new() };
     let known = || properties.keys().map(String::as_str);
+    let is_given = |name: &str| arguments.get(name).is_some();
     let unknown = arguments.as_object().into_iter().flatten().filter(|(name, _)| !properties.contains_key(*name)).take(MAX_TOLD);
     unknown
         .filter_map(|(name, _)| {
-            let meant = near::nearest(name, known())?;
+            let meant = near::nearest(name, known().filter(|known| !is_given(known)))?;
             Some(cut(&format!("`{name}` is not a parameter; is `{meant}` meant?")))
         })
         .chain((!properties.is_empty()).then(|| cut(&format!("parameters: {}", known().collect::<Vec<_>>().join(", ")))))
@@ -102,5 +103,31 @@ mod tests {
         let large = told(&shell, &json!({"command": "x".repeat(MAX_INSTANCE_BYTES)}));
         assert!(large[0].contains("above the limit of 1048576"), "{large:?}");
         assert!(told(&shell, &json!({"command": vec!["x"; 10_000]}))[0].chars().count() <= MAX_MESSAGE_CHARS + 1);
+    }
+
+    #[test]
+    fn alternatives_are_reported_with_the_closest_one() {
+        let mail = json!({
+            "type": "object",
+            "properties": {"to": {"type": "string"}, "body": {"anyOf": [
+                {"type": "object", "properties": {"kind": {"const": "text"}, "text": {"type": "string"}}, "required": ["kind", "text"]},
+                {"type": "object", "properties": {"kind": {"const": "template"}, "name": {"type": "string"}, "values": {
+                    "type": "object", "properties": {"recipient": {"type": "string"}}, "required": ["recipient"],
+                }}, "required": ["kind", "name", "values"]},
+            ]}},
+            "required": ["to", "body"],
+        });
+        let given = json!({"to": "a@example.com", "body": {"kind": "template", "name": "welcome", "values": {"recipent": "A"}}});
+        assert_eq!(
+            told(&mail, &given),
+            [
+                "/body: fits no alternative; closest is alternative 2 of 2 ({kind: template}): /body/values: \"recipient\" is a \
+                 required property; is `recipent` meant to be `recipient`?",
+                "parameters: to, body",
+            ]
+        );
+        // A parameter that is given is not what another name was meant to be.
+        let twice = told(&mail, &json!({"to": 1, "too": "a", "body": {"kind": "text", "text": ""}}));
+        assert!(!twice.iter().any(|line| line.contains("`too`")), "{twice:?}");
     }
 }

@@ -1,5 +1,7 @@
 //! What a person changes: rules and credentials. Every change is recorded in the audit log.
 
+use std::path::Path;
+
 use toolcrib_core::codes::{self, Code};
 use toolcrib_core::local::Credential;
 
@@ -155,6 +157,18 @@ impl Host {
         tool.credential(name)?;
         self.secrets().set(tool.id(), name, &tool.content(), value, self.clock().now())?;
         self.changed(Record::new(Event::SecretSet).client(client).tool(tool.id()).content(tool.content()).detail(name))
+    }
+
+    /// Stores the path of a private file with a credential for the content that `tool` has.
+    pub fn set_secret_reference(&self, tool: &LoadedTool, name: &str, file: &Path, client: &str) -> Result<(), ChangeError> {
+        tool.credential(name)?;
+        self.secrets().set_reference(tool.id(), name, &tool.content(), file, self.clock().now())?;
+        self.changed(Record::new(Event::SecretSet).client(client).tool(tool.id()).content(tool.content()).detail(name))
+    }
+
+    /// Records that the key of stored credentials was moved.
+    pub fn secret_key_moved(&self, place: &str, client: &str) -> Result<(), ChangeError> {
+        self.changed(Record::new(Event::SecretKeyMoved).client(client).detail(place))
     }
 
     /// Removes a stored credential. Whether there was one.

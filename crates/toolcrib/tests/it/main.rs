@@ -17,6 +17,8 @@ mod lint;
 #[cfg(target_os = "linux")]
 mod local;
 #[cfg(target_os = "linux")]
+mod local_secrets;
+#[cfg(target_os = "linux")]
 mod local_settings;
 mod machines;
 mod networks;

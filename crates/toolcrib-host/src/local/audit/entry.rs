@@ -41,6 +41,8 @@ pub enum Event {
     SecretUnset,
     /// Secrets were bound to a new content.
     SecretRebound,
+    /// The key of the stored secrets was moved to another place.
+    SecretKeyMoved,
     /// A rule was granted or revoked.
     PermissionChanged,
     /// A tool was loaded.
@@ -71,6 +73,7 @@ impl Event {
             | Self::SecretSet
             | Self::SecretUnset
             | Self::SecretRebound
+            | Self::SecretKeyMoved
             | Self::PermissionChanged
             | Self::TornLine
             | Self::ChainRestarted => true,

@@ -8,6 +8,7 @@ use toolcrib_core::clock::UnixTime;
 use toolcrib_core::local::names::is_name;
 
 use super::key::associated;
+use super::store::read_reference;
 use super::{DataKey, Key, Lookup, Secret, SecretError, SecretState, Source};
 use crate::local::ContentHash;
 use crate::local::state_file::StateFolder;
@@ -64,19 +65,44 @@ impl EncryptedFile {
             return Ok(Lookup::BoundToOther { bound_to: entry.bound_to });
         }
         let key = self.key(&file)?;
-        Ok(Lookup::Value { secret: entry.open(&key)?, source: Source::Encrypted })
+        let value = entry.open(&key)?;
+        match &entry.file {
+            None => Ok(Lookup::Value { secret: value, source: Source::Encrypted }),
+            Some(_) => Ok(Lookup::Value { secret: read_reference(Path::new(value.expose()))?, source: Source::Reference }),
+        }
     }
 
     /// Stores a secret for one content of a tool, in place of any that was there.
     pub fn set(&self, tool: &str, name: &str, content: &ContentHash, value: &Secret, now: UnixTime) -> Result<(), SecretError> {
-        check_name("tool", tool)?;
-        check_name("credential", name)?;
+        self.put(Entry::new(tool, name, *content, now, None), value)
+    }
+
+    /// Stores where the value of a secret is, instead of the value: an absolute path of a private file, which must be usable now. The path
+    /// is authenticated, so that no other program can lead to another file.
+    pub fn set_reference(
+        &self,
+        tool: &str,
+        name: &str,
+        content: &ContentHash,
+        path: &Path,
+        now: UnixTime,
+    ) -> Result<(), SecretError> {
+        let text = path.to_str().filter(|_| path.is_absolute());
+        let text = text.ok_or(SecretError::Value { why: "the path of the file is not absolute, or not UTF-8" })?;
+        read_reference(path)?;
+        self.put(Entry::new(tool, name, *content, now, Some(text.to_owned())), &Secret::new(text.to_owned()))
+    }
+
+    fn put(&self, entry: Entry, value: &Secret) -> Result<(), SecretError> {
+        check_name("tool", &entry.tool)?;
+        check_name("credential", &entry.name)?;
         value.check()?;
         self.change(|file, store| {
             let key = store.key(file)?;
             file.key = Some(key.id());
-            let entry = Entry::seal(&key, tool, name, *content, now, value)?;
-            match file.secrets.binary_search_by(|other| other.order(tool, name)) {
+            let mut entry = entry;
+            entry.seal(&key, value)?;
+            match file.secrets.binary_search_by(|other| other.order(&entry.tool, &entry.name)) {
                 Ok(place) => file.secrets[place] = entry,
                 Err(_) if file.secrets.len() >= MAX_SECRETS => return Err(SecretError::TooMany),
                 Err(place) => file.secrets.insert(place, entry),
@@ -106,7 +132,8 @@ impl EncryptedFile {
             let mut moved = 0;
             for entry in file.secrets.iter_mut().filter(|entry| entry.tool == tool && entry.bound_to == *from) {
                 let value = entry.open(&key)?;
-                *entry = Entry::seal(&key, tool, &entry.name, *to, entry.set_at, &value)?;
+                entry.bound_to = *to;
+                entry.seal(&key, &value)?;
                 moved += 1;
             }
             Ok(moved)
@@ -118,14 +145,21 @@ impl EncryptedFile {
         let state = |entry: Entry| SecretState {
             tool: entry.tool,
             name: entry.name,
-            source: Source::Encrypted,
+            source: if entry.file.is_some() { Source::Reference } else { Source::Encrypted },
             bound_to: Some(entry.bound_to),
             set_at: Some(entry.set_at),
+            file: entry.file.map(PathBuf::from),
         };
         Ok(self.read()?.secrets.into_iter().map(state).collect())
     }
 
-    /// Checks that every stored value opens.
+    /// The public name of the key that encrypts the file. `None` while nothing is stored.
+    pub fn key_id(&self) -> Result<Option<String>, SecretError> {
+        let file = self.read()?;
+        Ok(file.key.filter(|_| !file.secrets.is_empty()))
+    }
+
+    /// Checks that every stored value opens, and that every file that is referred to can be used.
     pub fn verify(&self) -> Result<usize, SecretError> {
         let file = self.read()?;
         if file.secrets.is_empty() {
@@ -133,7 +167,10 @@ impl EncryptedFile {
         }
         let key = self.key(&file)?;
         for entry in &file.secrets {
-            entry.open(&key)?;
+            let value = entry.open(&key)?;
+            if entry.file.is_some() {
+                read_reference(Path::new(value.expose()))?;
+            }
         }
         Ok(file.secrets.len())
     }
@@ -231,21 +268,21 @@ struct Entry {
     name: String,
     bound_to: ContentHash,
     set_at: UnixTime,
+    /// The file that has the value, for a reference. What is sealed is then this path.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    file: Option<String>,
     sealed: String,
 }
 
 impl Entry {
-    fn seal(
-        key: &Key,
-        tool: &str,
-        name: &str,
-        bound_to: ContentHash,
-        set_at: UnixTime,
-        value: &Secret,
-    ) -> Result<Self, SecretError> {
-        let mut entry = Self { tool: tool.to_owned(), name: name.to_owned(), bound_to, set_at, sealed: String::new() };
-        entry.sealed = key.seal(&entry.associated(), value.expose().as_bytes())?;
-        Ok(entry)
+    /// An entry whose value is not sealed yet.
+    fn new(tool: &str, name: &str, bound_to: ContentHash, set_at: UnixTime, file: Option<String>) -> Self {
+        Self { tool: tool.to_owned(), name: name.to_owned(), bound_to, set_at, file, sealed: String::new() }
+    }
+
+    fn seal(&mut self, key: &Key, value: &Secret) -> Result<(), SecretError> {
+        self.sealed = key.seal(&self.associated(), value.expose().as_bytes())?;
+        Ok(())
     }
 
     fn open(&self, key: &Key) -> Result<Secret, SecretError> {
@@ -257,7 +294,10 @@ impl Entry {
     fn associated(&self) -> Vec<u8> {
         let (format, set_at) = (FORMAT.to_le_bytes(), self.set_at.seconds().to_le_bytes());
         let parts = [&format[..], self.tool.as_bytes(), self.name.as_bytes(), self.bound_to.as_bytes(), &set_at];
-        associated("toolcrib secret", &parts)
+        match &self.file {
+            None => associated("toolcrib secret", &parts),
+            Some(file) => associated("toolcrib secret reference", &[&parts[..], &[file.as_bytes()][..]].concat()),
+        }
     }
 
     fn order(&self, tool: &str, name: &str) -> std::cmp::Ordering {

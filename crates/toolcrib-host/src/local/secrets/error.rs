@@ -98,10 +98,22 @@ pub enum SecretError {
         /// The parallelism.
         p: u32,
     },
+    /// This program has no keychain.
+    #[error("the key is in a keychain, or should be, and this program was built without one")]
+    KeychainUnsupported,
+    /// The keychain cannot be reached.
+    #[error("the keychain cannot be used: {why}")]
+    KeychainUnavailable {
+        /// What it says.
+        why: String,
+    },
+    /// The keychain is locked.
+    #[error("the keychain is locked")]
+    KeychainLocked,
     /// The operating system gives no random bytes.
     #[error("the operating system gives no random bytes: {0}")]
     Random(getrandom::Error),
-    /// The keychain or another external provider of the data key failed.
+    /// An external provider of the data key failed.
     #[error("the data key provider failed: {0}")]
     Provider(String),
 }
@@ -128,6 +140,9 @@ impl SecretError {
             Self::PassphraseUnused => code::PASSPHRASE_UNUSED,
             Self::PassphraseWeak => code::PASSPHRASE_WEAK,
             Self::KeyCost { .. } => code::KEY_COST,
+            Self::KeychainUnsupported => code::KEYCHAIN_UNSUPPORTED,
+            Self::KeychainUnavailable { .. } => code::KEYCHAIN_UNAVAILABLE,
+            Self::KeychainLocked => code::KEYCHAIN_LOCKED,
         }
     }
 }

@@ -1,13 +1,14 @@
-//! The data key in a private file, plain or wrapped by a key from a passphrase.
+//! The key file: has the data key, plain or wrapped by a key from a passphrase, or says that a keychain has it.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use base64ct::{Base64, Encoding as _};
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
 use super::key::associated;
-use super::{DataKey, Key, Secret, SecretError};
+use super::{DataKey, Key, Keychain, Secret, SecretError};
 use crate::local::state_file::{StateFolder, StateLock};
 
 /// The name of the key file.
@@ -58,12 +59,28 @@ pub enum Protection {
     FileMode,
     /// By a passphrase as well.
     Passphrase,
+    /// By the keychain of the operating system: the file has no key.
+    Keychain,
 }
 
-/// The data key in a private file without a passphrase.
+impl std::fmt::Display for Protection {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::FileMode => "key file",
+            Self::Passphrase => "key file with a passphrase",
+            Self::Keychain => "keychain",
+        })
+    }
+}
+
+/// The data key in a private file without a passphrase, or in a keychain.
+///
+/// The key file always says where the key is, so that the choice is made once: a keychain that cannot be used is an error then, never a
+/// reason for a second key.
 #[derive(Clone, Debug)]
 pub struct FileKey {
     folder: StateFolder,
+    keychain: Option<Arc<dyn Keychain>>,
 }
 
 impl FileKey {
@@ -73,7 +90,14 @@ impl FileKey {
     }
 
     pub(super) const fn in_folder(folder: StateFolder) -> Self {
-        Self { folder }
+        Self { folder, keychain: None }
+    }
+
+    /// Adds a keychain. A key that is made from now on goes there if the keychain can be used, and into the file otherwise.
+    #[must_use]
+    pub fn with_keychain(mut self, keychain: Option<Arc<dyn Keychain>>) -> Self {
+        self.keychain = keychain;
+        self
     }
 
     /// The path of the key file.
@@ -86,6 +110,7 @@ impl FileKey {
         Ok(read(&self.folder)?.map(|content| match content.protection {
             Content::None { .. } => Protection::FileMode,
             Content::Scrypt { .. } => Protection::Passphrase,
+            Content::Keychain { .. } => Protection::Keychain,
         }))
     }
 
@@ -101,7 +126,7 @@ impl FileKey {
         check_passphrase(new)?;
         let lock = self.folder.lock(LOCK_FILE)?;
         let key = match read(&self.folder)? {
-            Some(content) => content.open(current, &self.path())?,
+            Some(content) => self.open(&content, current)?,
             None if current.is_some() => return Err(SecretError::PassphraseUnused),
             None => Key::random()?,
         };
@@ -112,18 +137,64 @@ impl FileKey {
     pub fn remove_passphrase(&self, current: &Secret) -> Result<(), SecretError> {
         let lock = self.folder.lock(LOCK_FILE)?;
         let content = read(&self.folder)?.ok_or(SecretError::PassphraseUnused)?;
-        let key = content.open(Some(current), &self.path())?;
+        let key = self.open(&content, Some(current))?;
         write(&self.folder, &lock, &Content::plain(&key))
+    }
+
+    /// Moves the key into the keychain. `passphrase` is the one that protects it now, if one does. `stored` is the name of the key of the
+    /// stored secrets: if the key file is lost, the key of that name is looked for in the keychain, and no other is made.
+    ///
+    /// The keychain has the key, and gives it back, before the key file is replaced in one step: a crash leaves the file as it was.
+    pub fn move_to_keychain(&self, passphrase: Option<&Secret>, stored: Option<&str>) -> Result<(), SecretError> {
+        let keychain = self.keychain.as_deref().ok_or(SecretError::KeychainUnsupported)?;
+        let lock = self.folder.lock(LOCK_FILE)?;
+        let key = match (read(&self.folder)?, stored) {
+            (Some(content), _) => self.open(&content, passphrase)?,
+            (None, Some(id)) => from_keychain(keychain, id)?,
+            (None, None) => Key::random()?,
+        };
+        let id = key.id();
+        if stored.is_some_and(|stored| stored != id) {
+            return Err(SecretError::KeyOther { place: self.place() });
+        }
+        put_into_keychain(keychain, &id, &key)?;
+        write(&self.folder, &lock, &Content::Keychain { account: id })
+    }
+
+    /// Moves the key from the keychain into the key file. Whether the keychain has no copy of it any more; `None` if the key was in the
+    /// file already.
+    ///
+    /// The file is complete before the keychain is asked to remove its copy.
+    pub fn move_to_file(&self) -> Result<Option<bool>, SecretError> {
+        let lock = self.folder.lock(LOCK_FILE)?;
+        let Some(content) = read(&self.folder)? else { return Ok(None) };
+        let Content::Keychain { account } = &content.protection else { return Ok(None) };
+        let key = self.open(&content, None)?;
+        write(&self.folder, &lock, &Content::plain(&key))?;
+        Ok(Some(self.keychain.as_ref().is_some_and(|keychain| keychain.remove(account).is_ok())))
+    }
+
+    fn open(&self, content: &KeyFile, passphrase: Option<&Secret>) -> Result<Key, SecretError> {
+        match (&content.protection, passphrase) {
+            (Content::Keychain { account }, None) => {
+                from_keychain(self.keychain.as_deref().ok_or(SecretError::KeychainUnsupported)?, account)
+            }
+            _ => content.open(passphrase, &self.path()),
+        }
     }
 }
 
 impl DataKey for FileKey {
     fn place(&self) -> String {
-        self.path().display().to_string()
+        let content = read(&self.folder).ok().flatten();
+        match (content.as_ref().map(|content| &content.protection), &self.keychain) {
+            (Some(Content::Keychain { account }), Some(keychain)) => entry(&**keychain, account),
+            _ => self.path().display().to_string(),
+        }
     }
 
     fn load(&self) -> Result<Option<Key>, SecretError> {
-        read(&self.folder)?.map(|content| content.open(None, &self.path())).transpose()
+        read(&self.folder)?.map(|content| self.open(&content, None)).transpose()
     }
 
     fn create(&self) -> Result<Key, SecretError> {
@@ -132,9 +203,31 @@ impl DataKey for FileKey {
             return Ok(key);
         }
         let key = Key::random()?;
-        write(&self.folder, &lock, &Content::plain(&key))?;
+        let id = key.id();
+        // Nothing is encrypted yet, so a keychain that cannot be used costs nothing but its protection.
+        let is_kept = self.keychain.as_deref().is_some_and(|keychain| put_into_keychain(keychain, &id, &key).is_ok());
+        let content = if is_kept { Content::Keychain { account: id } } else { Content::plain(&key) };
+        write(&self.folder, &lock, &content)?;
         Ok(key)
     }
+}
+
+/// Stores a key in a keychain and reads it back.
+fn put_into_keychain(keychain: &dyn Keychain, account: &str, key: &Key) -> Result<(), SecretError> {
+    keychain.write(account, key)?;
+    from_keychain(keychain, account).map(drop)
+}
+
+/// The key of that name. What the keychain gives must be that key: other programs write to the keychain, too.
+fn from_keychain(keychain: &dyn Keychain, account: &str) -> Result<Key, SecretError> {
+    let place = || entry(keychain, account);
+    let key = keychain.read(account)?.ok_or_else(|| SecretError::KeyMissing { place: place() })?;
+    if key.id() == account { Ok(key) } else { Err(SecretError::KeyOther { place: place() }) }
+}
+
+/// How an entry of a keychain is called in messages.
+fn entry(keychain: &dyn Keychain, account: &str) -> String {
+    format!("{}, account {}", keychain.place(), toolcrib_core::text::escape_for_display(account))
 }
 
 /// The data key in a file that a passphrase protects.
@@ -188,6 +281,7 @@ struct KeyFile {
 enum Content {
     None { key: String },
     Scrypt { log_n: u8, r: u32, p: u32, salt: String, sealed: String },
+    Keychain { account: String },
 }
 
 impl Drop for Content {
@@ -205,7 +299,8 @@ impl KeyFile {
                 let bytes = Zeroizing::new(Base64::decode_vec(key).unwrap_or_default());
                 Key::from_bytes(&bytes).ok_or_else(|| malformed(path, "the key does not have 32 bytes"))
             }
-            (Content::None { .. }, Some(_)) => Err(SecretError::PassphraseUnused),
+            (Content::None { .. } | Content::Keychain { .. }, Some(_)) => Err(SecretError::PassphraseUnused),
+            (Content::Keychain { .. }, None) => Err(SecretError::KeychainUnsupported),
             (Content::Scrypt { .. }, None) => Err(SecretError::PassphraseRequired),
             (Content::Scrypt { log_n, r, p, salt, sealed }, Some(passphrase)) => {
                 if !LOG_N_RANGE.contains(log_n) || *r != SCRYPT_R || *p != SCRYPT_P {

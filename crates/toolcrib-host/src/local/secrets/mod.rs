@@ -5,7 +5,7 @@
 //! 1. **Environment** `TOOLCRIB_SECRET_<TOOL>__<NAME>`, given by the caller as a map. Read-only.
 //! 2. **systemd credentials** `$CREDENTIALS_DIRECTORY/<tool>.<name>`. Read-only.
 //! 3. **File references** from the settings: a path for each secret. Read-only.
-//! 4. **The encrypted file** `secrets.json`: the only source that is written.
+//! 4. **The encrypted file** `secrets.json`: the only source that is written. It has values, or paths of private files that have them.
 //!
 //! The first three come first because an operator sets them for one run or one service; a value that was typed in once must not
 //! override them. They are not bound to a content hash: the operator manages tool and secret together, and a hash in a unit file
@@ -20,9 +20,14 @@
 //! hashes and times stay readable, so that listing needs no key. What encryption does not hide: which secrets exist, and how long they are.
 //! What it does not detect: that the whole file was replaced by an older copy of itself, or that an entry was removed.
 //!
-//! The data key comes from a [`DataKey`]: a private file ([`FileKey`]), or the same file protected by a passphrase ([`PassphraseKey`]). An
-//! OS keychain can hold it as well: implement [`DataKey`] with one entry of 32 bytes. The file provider protects against copies of `secrets.json`
-//! in backups and against other users, not against programs of the same user; the passphrase protects against them while the host does not run.
+//! The data key comes from a [`DataKey`]: a private file ([`FileKey`]), or the same file protected by a passphrase ([`PassphraseKey`]). With
+//! a [`Keychain`] the key file only says which entry of the keychain has the key; [`system_keychain`] is that of the operating system, with
+//! the feature `keychain`. The key file protects against copies of `secrets.json` in backups and against other users, not against
+//! programs of the same user; the passphrase protects against them while the host does not run. A keychain protects the key while it is
+//! locked, and keeps it out of backups of the state folder; once unlocked it gives it to every program of the same user.
+//!
+//! The key of a new file goes into the keychain if there is one that can be used, and into the key file otherwise. That is decided once:
+//! afterwards the key file says where the key is, and only [`FileKey::move_to_keychain`] and [`FileKey::move_to_file`] change it.
 //!
 //! All functions block: they read files, and [`PassphraseKey`] computes for about half a second. Call them from `spawn_blocking` in async code.
 
@@ -32,6 +37,7 @@ mod error;
 mod forms;
 mod key;
 mod key_file;
+mod keychain;
 mod redact;
 mod secret;
 mod store;
@@ -41,6 +47,7 @@ pub use error::SecretError;
 pub use forms::{MIN_REDACTED_BYTES, MIN_REDACTED_LINE};
 pub use key::{DataKey, Key};
 pub use key_file::{Cost, FileKey, KEY_FILE, MIN_PASSPHRASE_CHARACTERS, PassphraseKey, Protection};
+pub use keychain::{Keychain, system_keychain};
 pub use redact::{MAX_CALL_SECRET_BYTES, REDACTED, RedactedStream, Redactor};
 pub use secret::{MAX_SECRET_BYTES, Secret};
 pub use store::{ENVIRONMENT_PREFIX, Lookup, SecretState, SecretStore, Source, SourceState};

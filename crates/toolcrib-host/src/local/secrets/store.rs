@@ -22,7 +22,7 @@ pub enum Source {
     Environment,
     /// A file of the systemd credentials directory.
     Credentials,
-    /// A file that the settings name.
+    /// A private file: one that the settings name, or that `secret set --from-file` named.
     Reference,
     /// The encrypted file.
     Encrypted,
@@ -78,6 +78,8 @@ pub struct SecretState {
     pub bound_to: Option<ContentHash>,
     /// When it was entered, as far as known.
     pub set_at: Option<UnixTime>,
+    /// The file that has the value, if it is a reference to one.
+    pub file: Option<PathBuf>,
 }
 
 /// A source, for `doctor`.
@@ -155,6 +157,18 @@ impl SecretStore {
         self.file.set(tool, name, content, value, now)
     }
 
+    /// Stores a reference to a private file that has the secret, instead of the secret.
+    pub fn set_reference(
+        &self,
+        tool: &str,
+        name: &str,
+        content: &ContentHash,
+        path: &Path,
+        now: UnixTime,
+    ) -> Result<(), SecretError> {
+        self.file.set_reference(tool, name, content, path, now)
+    }
+
     /// Removes a secret from the encrypted file. Whether there was one.
     pub fn unset(&self, tool: &str, name: &str) -> Result<bool, SecretError> {
         self.file.unset(tool, name)
@@ -178,6 +192,7 @@ impl SecretStore {
             source,
             bound_to: None,
             set_at: None,
+            file: self.references.get(&(tool.to_owned(), name.to_owned())).filter(|_| source == Source::Reference).cloned(),
         });
         match read_only {
             Some(state) => Ok(Some(state)),
@@ -188,15 +203,17 @@ impl SecretStore {
     /// The secrets of all sources whose names can be listed, without values. Variables are not listed, since upper case hides the
     /// credential's name: ask for each declared credential with [`state`](Self::state).
     pub fn list(&self) -> Result<Vec<SecretState>, SecretError> {
-        let state = |tool: &str, name: &str, source| SecretState {
+        let state = |tool: &str, name: &str, source, file: Option<&PathBuf>| SecretState {
             tool: tool.to_owned(),
             name: name.to_owned(),
             source,
             bound_to: None,
             set_at: None,
+            file: file.cloned(),
         };
-        let mut all: Vec<_> = self.credential_files().iter().map(|(tool, name)| state(tool, name, Source::Credentials)).collect();
-        all.extend(self.references.keys().map(|(tool, name)| state(tool, name, Source::Reference)));
+        let credentials = self.credential_files();
+        let mut all: Vec<_> = credentials.iter().map(|(tool, name)| state(tool, name, Source::Credentials, None)).collect();
+        all.extend(self.references.iter().map(|((tool, name), file)| state(tool, name, Source::Reference, Some(file))));
         all.extend(self.file.list()?);
         all.sort_by(|left, right| (&left.tool, &left.name, left.source).cmp(&(&right.tool, &right.name, right.source)));
         Ok(all)
@@ -283,10 +300,14 @@ impl SecretStore {
 
     fn reference(&self, tool: &str, name: &str) -> Result<Option<Secret>, SecretError> {
         let Some(path) = self.references.get(&(tool.to_owned(), name.to_owned())) else { return Ok(None) };
-        // A file that the settings name must be there: otherwise an older value of the next source would be used.
-        let missing = || SecretError::SourceValue { place: path.display().to_string(), why: "the file does not exist" };
-        read_secret(path, Owners::UserOrRoot)?.map(Some).ok_or_else(missing)
+        read_reference(path).map(Some)
     }
+}
+
+/// Reads the file that a reference names. It must be there: otherwise an older value of the next source would be used.
+pub(super) fn read_reference(path: &Path) -> Result<Secret, SecretError> {
+    let missing = || SecretError::SourceValue { place: path.display().to_string(), why: "the file does not exist" };
+    read_secret(path, Owners::UserOrRoot)?.ok_or_else(missing)
 }
 
 /// Reads a file with one secret. One line break at the end belongs to the file, not to the secret.

@@ -172,6 +172,7 @@ const fn event(event: Event) -> &'static str {
         Event::SecretSet => "credential stored",
         Event::SecretUnset => "credential removed",
         Event::SecretRebound => "credentials rebound",
+        Event::SecretKeyMoved => "key of credentials moved",
         Event::PermissionChanged => "permission changed",
         Event::ToolLoaded => "tool loaded",
         Event::ToolChanged => "tool changed",

@@ -11,7 +11,7 @@ use toolcrib_core::clock::Clock;
 use toolcrib_fetch::{Configured, Untrusted};
 use toolcrib_host::local::audit::{AuditLog, Options};
 use toolcrib_host::local::permissions::{Permissions, Policy};
-use toolcrib_host::local::secrets::{EncryptedFile, FileKey, Secret, SecretStore};
+use toolcrib_host::local::secrets::{DataKey, EncryptedFile, FileKey, Secret, SecretStore, system_keychain};
 use toolcrib_host::local::{Host, HostSettings};
 use toolcrib_process::Launcher;
 
@@ -104,17 +104,26 @@ fn launcher() -> Option<Launcher> {
 
 /// Credentials: variables, systemd's folder, and the encrypted file.
 pub(crate) fn secret_store() -> Result<SecretStore, Failure> {
-    let folder = state()?;
-    let key = FileKey::new(&folder);
-    let provider: Box<dyn toolcrib_host::local::secrets::DataKey> = match secrets::var(env::TOOLCRIB_PASSPHRASE) {
-        Some(passphrase) => Box::new(key.with_passphrase(Secret::new(passphrase))),
+    let key = secret_key()?;
+    let provider: Box<dyn DataKey> = match passphrase() {
+        Some(passphrase) => Box::new(key.with_passphrase(passphrase)),
         None => Box::new(key),
     };
-    let mut store = SecretStore::new(EncryptedFile::new(folder, provider)).with_environment(variables());
+    let mut store = SecretStore::new(EncryptedFile::new(state()?, provider)).with_environment(variables());
     if let Some(folder) = std::env::var_os("CREDENTIALS_DIRECTORY").filter(|folder| !folder.is_empty()) {
         store = store.with_credentials_directory(folder);
     }
     Ok(store)
+}
+
+/// The key of the encrypted file.
+pub(crate) fn secret_key() -> Result<FileKey, Failure> {
+    Ok(FileKey::new(state()?).with_keychain(system_keychain()))
+}
+
+/// The passphrase of the key file, if one was given.
+pub(crate) fn passphrase() -> Option<Secret> {
+    secrets::var(env::TOOLCRIB_PASSPHRASE).map(Secret::new)
 }
 
 /// Variables that hold credentials of tools.

@@ -30,7 +30,8 @@ pub(crate) async fn run() -> Result<Done, Stop> {
 }
 
 async fn get(client: &Untrusted, text: &str) -> Result<Value, String> {
-    let url = HttpsUrl::parse(text).map_err(|error| error.finding(text).message)?;
+    let coded = |finding: toolcrib_core::finding::Finding| format!("{}: {}", finding.code, finding.message);
+    let url = HttpsUrl::parse(text).map_err(|error| coded(error.finding(text)))?;
     let exchange = client.get(&Target::endpoint(&url, None)).await;
     if let Some(failure) = &exchange.failure {
         return Err(format!("{}: {}", failure.code, failure.finding().message));

@@ -1,18 +1,19 @@
 //! `secret`: credentials of local tools.
 
 use std::io::{IsTerminal as _, Read as _};
+use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
-use serde_json::json;
+use clap::{Args, Subcommand, ValueEnum};
+use serde_json::{Value, json};
 use toolcrib_core::codes;
 use toolcrib_host::local::ChangeError;
-use toolcrib_host::local::secrets::{MAX_SECRET_BYTES, Secret};
+use toolcrib_host::local::secrets::{MAX_SECRET_BYTES, Protection, Secret, SecretError, SecretStore, system_keychain};
 
 use super::HostArgs;
-use super::args::secret_store;
+use super::args::{passphrase, secret_key, secret_store};
 use super::list::unknown;
 use crate::outcome::{Done, Exit, Failure, Stop};
-use crate::printer::Printer;
+use crate::printer::{Printer, shown};
 
 /// What to do with credentials.
 #[derive(Debug, Subcommand)]
@@ -22,7 +23,8 @@ pub(crate) enum SecretCommand {
         after_help = "The value is bound to the content of the tool: a changed tool does not get it until you bind it again.\n\n\
         Examples:\n  \
         toolcrib secret set weather api_key\n  \
-        pass show weather | toolcrib secret set weather api_key"
+        pass show weather | toolcrib secret set weather api_key\n  \
+        toolcrib secret set weather api_key --from-file /run/secrets/weather"
     )]
     Set(SetArgs),
     /// Remove a credential
@@ -31,6 +33,29 @@ pub(crate) enum SecretCommand {
     List,
     /// Give the stored credentials of a changed tool to its new content
     Rebind(Rebind),
+    /// Show or move the key that encrypts stored credentials
+    #[command(
+        after_help = "The key file in the state folder has the key, or says that the keychain of the operating system has it. A keychain that\n\
+        is locked or not there is an error; no second key is made. Move the key back with `--to file`."
+    )]
+    Key(KeyArgs),
+}
+
+/// Arguments of `secret key`.
+#[derive(Args, Debug)]
+pub(crate) struct KeyArgs {
+    /// Move the key there
+    #[arg(long, value_name = "PLACE")]
+    pub(crate) to: Option<KeyPlace>,
+}
+
+/// Where the key can be.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum KeyPlace {
+    /// The keychain of the operating system (programs built with the feature `keychain`)
+    Keychain,
+    /// A private file in the state folder
+    File,
 }
 
 /// Arguments of `secret set`.
@@ -38,6 +63,9 @@ pub(crate) enum SecretCommand {
 pub(crate) struct SetArgs {
     #[command(flatten)]
     pub(crate) named: Named,
+    /// Store the path of a private file that has the value, which is read at every call
+    #[arg(long, value_name = "PATH")]
+    pub(crate) from_file: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) host: HostArgs,
 }
@@ -67,6 +95,7 @@ pub(crate) fn run(command: &SecretCommand, printer: &mut Printer) -> Result<Done
         SecretCommand::Unset(named) => unset(named, printer),
         SecretCommand::List => list(printer),
         SecretCommand::Rebind(arguments) => rebind(arguments, printer),
+        SecretCommand::Key(arguments) => key(arguments, printer),
     }
 }
 
@@ -77,8 +106,14 @@ fn set(arguments: &SetArgs, printer: &mut Printer) -> Result<Done, Stop> {
     let Some(tool) = tools.tools().get(id) else { return Err(unknown(id).into()) };
     // Before a value is asked for.
     tool.credential(name).map_err(|error| failed(&error))?;
-    let value = read(name)?;
-    host.set_secret(tool, name, &value, "cli").map_err(|error| failed(&error))?;
+    let stored = match &arguments.from_file {
+        // The reference is used from other folders as well. Links are left in: where the last part is one, reading refuses it.
+        Some(path) => std::path::absolute(path)
+            .map_err(|_| SecretError::Value { why: "the path of the file is empty" }.into())
+            .and_then(|path| host.set_secret_reference(tool, name, &path, "cli")),
+        None => host.set_secret(tool, name, &read(name)?, "cli"),
+    };
+    stored.map_err(|error| failed(&error))?;
     printer.note(&format!("{name} of {id} is set for {}", tool.content()))?;
     Ok(Done::new(Exit::Yes, json!({ "tool": id, "name": name, "bound_to": tool.content() })))
 }
@@ -92,20 +127,68 @@ fn unset(named: &Named, printer: &mut Printer) -> Result<Done, Stop> {
 }
 
 fn list(printer: &mut Printer) -> Result<Done, Stop> {
-    let secrets = secret_store()?.list().map_err(|error| failed(&error.into()))?;
+    let store = secret_store()?;
     let mut rows = Vec::new();
-    for secret in secrets {
+    for secret in store.list().map_err(|error| failed(&error.into()))? {
         let bound = secret.bound_to.map_or_else(String::new, |content| format!("  {content}"));
-        printer.result(&format!("{} {}  {}{bound}\n", secret.tool, secret.name, secret.source))?;
+        let file = secret.file.as_ref().map_or_else(String::new, |file| format!("  {}", shown(&file.display().to_string())));
+        printer.result(&format!("{} {}  {}{file}{bound}\n", secret.tool, secret.name, secret.source))?;
         rows.push(json!({
             "tool": secret.tool,
             "name": secret.name,
             "source": secret.source.to_string(),
             "bound_to": secret.bound_to,
             "set_at": secret.set_at,
+            "file": secret.file,
         }));
     }
-    Ok(Done::new(Exit::Yes, json!({ "secrets": rows })))
+    let key = key_state(&store)?;
+    if let (Some(kind), Some(place)) = (key["kind"].as_str(), key["place"].as_str()) {
+        printer.note(&format!("encrypted with the key in the {kind}: {}", shown(place)))?;
+    }
+    Ok(Done::new(Exit::Yes, json!({ "secrets": rows, "key": key })))
+}
+
+/// `secret key`.
+fn key(arguments: &KeyArgs, printer: &mut Printer) -> Result<Done, Stop> {
+    let moved = arguments.to.map(move_key).transpose()?.flatten();
+    if let Some(note) = moved {
+        let place = secret_key()?.protection().map_err(|error| failed(&error.into()))?;
+        let place = place.map_or_else(String::new, |place| place.to_string());
+        HostArgs::default().open()?.secret_key_moved(&place, "cli").map_err(|error| failed(&error))?;
+        printer.note(note)?;
+    }
+    let state = key_state(&secret_store()?)?;
+    let text = |member: &str| state[member].as_str().unwrap_or("not made yet").to_owned();
+    printer.result(&format!("{}: {}\n", text("kind"), shown(&text("place"))))?;
+    Ok(Done::new(Exit::Yes, state))
+}
+
+/// Moves the key. What to tell the user, if it was moved.
+fn move_key(to: KeyPlace) -> Result<Option<&'static str>, Failure> {
+    let stored = secret_store()?.file().key_id().map_err(|error| failed(&error.into()))?;
+    let key = secret_key()?;
+    let moved = match to {
+        KeyPlace::Keychain => key
+            .move_to_keychain(passphrase().as_ref(), stored.as_deref())
+            .map(|()| Some("the key is in the keychain now; copies that you made of the key file still open the secrets")),
+        KeyPlace::File => key.move_to_file().map(|moved| {
+            moved.map(|is_removed| match is_removed {
+                true => "the key is in the key file now, and removed from the keychain",
+                false => "the key is in the key file now; the keychain did not remove its copy",
+            })
+        }),
+    };
+    moved.map_err(|error| failed(&error.into()))
+}
+
+/// Where the key is, and where a new one would go.
+fn key_state(store: &SecretStore) -> Result<Value, Failure> {
+    let kind = secret_key()?.protection().map_err(|error| failed(&error.into()))?;
+    let kinds =
+        [(Protection::Keychain, system_keychain().is_some()), (Protection::Passphrase, true), (Protection::FileMode, true)];
+    let available: Vec<_> = kinds.into_iter().filter(|(_, has)| *has).map(|(kind, _)| kind.to_string()).collect();
+    Ok(json!({ "kind": kind.map(|kind| kind.to_string()), "place": store.file().provider().place(), "available": available }))
 }
 
 fn rebind(arguments: &Rebind, printer: &mut Printer) -> Result<Done, Stop> {

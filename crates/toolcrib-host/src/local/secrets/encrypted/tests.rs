@@ -263,7 +263,11 @@ fn the_number_of_secrets_is_limited() {
     file.set("a", "a", &content(1), &secret(OLD), NOW).unwrap();
     // Written at once: one by one would take a thousand synchronisations.
     let key = FileKey::new(place.path()).load().unwrap().unwrap();
-    let entry = |index: usize| Entry::seal(&key, &format!("t{index:04}"), "a", content(1), NOW, &secret(OLD)).unwrap();
+    let entry = |index: usize| {
+        let mut entry = Entry::new(&format!("t{index:04}"), "a", content(1), NOW, None);
+        entry.seal(&key, &secret(OLD)).unwrap();
+        entry
+    };
     let full = File { format: FORMAT, key: Some(key.id()), secrets: (0..MAX_SECRETS).map(entry).collect() };
     fs::write(file.path(), serde_json::to_vec(&full).unwrap()).unwrap();
     assert_eq!(file.set("z", "a", &content(1), &secret(NEW), NOW).unwrap_err().code().id(), "secret.too_many");
@@ -387,4 +391,49 @@ fn assert_no_plaintext(place: &Path) {
 
 fn chmod(path: &Path, mode: u32) {
     fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
+}
+
+#[test]
+fn a_reference_is_bound_and_cannot_be_led_elsewhere() {
+    let place = folder();
+    let (one, other) = (place.path().join("one"), place.path().join("other"));
+    for path in [&one, &other] {
+        fs::write(path, path.to_str().unwrap()).unwrap();
+        fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    }
+    let file = open(place.path());
+    file.set_reference("mail", "key", &content(1), &one, NOW).unwrap();
+    let got = |hash: u8| match open(place.path()).get("mail", "key", &content(hash)) {
+        Ok(Lookup::Value { secret, source: Source::Reference }) => secret.expose().to_owned(),
+        Ok(other) => format!("{other:?}"),
+        Err(error) => error.code().id().to_owned(),
+    };
+    assert_eq!(got(1), one.to_str().unwrap());
+    assert!(got(2).starts_with("BoundToOther"), "{}", got(2));
+    assert_eq!(file.list().unwrap()[0].file.as_deref(), Some(&*one));
+    assert_eq!((file.rebind("mail", &content(1), &content(2)).unwrap(), got(2)), (1, one.to_str().unwrap().to_owned()));
+
+    // The path in the file is readable, and changing it is noticed.
+    let original = fs::read_to_string(file.path()).unwrap();
+    let changed = original.replace(one.to_str().unwrap(), other.to_str().unwrap());
+    assert_ne!(original, changed);
+    for (text, expected) in [(changed, "secret.tampered"), (original.replace("\"file\"", "\"set_at\""), "secret.malformed")] {
+        fs::write(file.path(), text).unwrap();
+        assert_eq!(got(2), expected);
+    }
+    fs::write(file.path(), original).unwrap();
+    // The value is that of the file at the time of the call; a file that is gone or exposed is an error.
+    fs::write(&one, "rotated\n").unwrap();
+    assert_eq!((got(2).as_str(), file.verify().unwrap()), ("rotated", 1));
+    fs::set_permissions(&one, std::os::unix::fs::PermissionsExt::from_mode(0o640)).unwrap();
+    assert_eq!((got(2).as_str(), file.verify().unwrap_err().code().id()), ("secret.exposed", "secret.exposed"));
+    fs::remove_file(&one).unwrap();
+    assert_eq!(got(2), "secret.value");
+    // What cannot be used is not stored, and a value takes the place of a reference.
+    for path in [one.as_path(), Path::new("relative")] {
+        assert_eq!(file.set_reference("mail", "new", &content(2), path, NOW).unwrap_err().code().id(), "secret.value");
+    }
+    file.set("mail", "key", &content(2), &secret(NEW), NOW).unwrap();
+    assert_eq!(value(&open(place.path()), "mail", "key", 2).as_deref(), Some(NEW));
+    assert_eq!(file.list().unwrap().len(), 1);
 }
