@@ -96,7 +96,7 @@ fn a_build_without_web_assembly_says_so() {
     let manifest = python("component", json!({"runtime": {"kind": "wasm", "entry": "tool.wasm"}}));
     let sandbox = with_tool("component", &manifest, &[("tool.wasm", "")]);
     let ran = call(&sandbox, "component", &["--yes"]);
-    assert_eq!(ran.code, 1, "{ran:#?}");
+    assert_eq!(ran.code, 2, "{ran:#?}");
     assert!(ran.stderr.contains("host.runtime_unsupported") && ran.stderr.contains("--features wasm"), "{ran:#?}");
     let ran = sandbox.run(&["local", "doctor", "--tools", "tools"]);
     assert!(ran.stdout.contains("PROBLEM  runtime of component: ") && ran.stdout.contains("--features wasm"), "{ran:#?}");
