@@ -463,7 +463,12 @@ fn access(tool: &LoadedTool) -> String {
             format!("TCP ports {}", ports.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "))
         }
     };
-    let list = |paths: &[String]| if paths.is_empty() { "nothing more".to_owned() } else { paths.join(", ") };
+    // Every tool has its data folder, so `$data` adds nothing.
+    let list = |paths: &[String]| {
+        let named = paths.iter().filter(|path| *path != "$data");
+        let named: Vec<_> = named.map(|path| if path == "$tmp" { "temporary files" } else { path.as_str() }).collect();
+        if named.is_empty() { "nothing more".to_owned() } else { named.join(", ") }
+    };
     format!(
         "its own folder and system programs; reads {}; writes its data folder, {}; {network}",
         list(request.read()),

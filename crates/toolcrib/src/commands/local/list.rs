@@ -1,10 +1,12 @@
 //! `local list`, `show`, `dev` and `doctor`.
 
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 use toolcrib_core::codes;
 use toolcrib_core::finding::Severity;
+use toolcrib_core::local::RuntimeKind;
 use toolcrib_host::local::secrets::Lookup;
 use toolcrib_host::local::{Host, LoadedTool, Problem};
 
@@ -97,7 +99,8 @@ pub(crate) fn doctor(arguments: &ListArgs, printer: &mut Printer) -> Result<Done
         let sandbox = host.containment(tool);
         let is_contained = sandbox.as_ref().is_none_or(toolcrib_process::Containment::is_sandboxed);
         checks.push((format!("sandbox of {}", tool.id()), is_contained, host.sandbox_summary(tool)));
-        checks.push((format!("runtime of {}", tool.id()), host.check_runtime(tool).is_ok(), runtime_state(&host, tool)));
+        let (can_run, text) = runtime_state(&host, tool);
+        checks.push((format!("runtime of {}", tool.id()), can_run, text));
         let missing = missing(&host, tool);
         let text = if missing.is_empty() { "all set".to_owned() } else { format!("not set: {}", missing.join(", ")) };
         checks.push((format!("credentials of {}", tool.id()), missing.is_empty(), text));
@@ -141,8 +144,32 @@ pub(super) fn unknown(tool: &str) -> Failure {
     Failure::new(codes::host::TOOL_UNKNOWN, format!("there is no tool {tool:?}"))
 }
 
-fn runtime_state(host: &Host, tool: &LoadedTool) -> String {
-    host.check_runtime(tool).unwrap_or_else(|error| error.to_string())
+/// Whether the program of a tool is there and new enough, and which one it is.
+fn runtime_state(host: &Host, tool: &LoadedTool) -> (bool, String) {
+    match host.check_runtime(tool) {
+        Err(error) => (false, error.to_string()),
+        Ok(program) => match old_node(tool, &program) {
+            Some(version) => {
+                (false, format!("{program} is Node {version}, and TypeScript needs 22.18 or newer; name one with --node"))
+            }
+            None => (true, program),
+        },
+    }
+}
+
+/// The version of a Node that does not run TypeScript, for a tool that needs it.
+fn old_node(tool: &LoadedTool, program: &str) -> Option<String> {
+    let RuntimeKind::Node { entry: Some(entry) } = tool.runtime() else { return None };
+    if !entry.ends_with(".ts") && !entry.ends_with(".mts") {
+        return None;
+    }
+    let output = Command::new(program).arg("--version").env_clear().stdin(Stdio::null()).output().ok()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let version = text.trim().trim_start_matches('v');
+    let mut numbers = version.split('.').map_while(|number| number.parse::<u32>().ok());
+    // Types are removed without a flag since 22.18, and since 23.6 of the next line.
+    let runs = matches!((numbers.next()?, numbers.next()?), (22, 18..) | (23, 6..) | (24.., _));
+    (!runs).then(|| version.to_owned())
 }
 
 /// Required credentials that are not set for the content of a tool.
