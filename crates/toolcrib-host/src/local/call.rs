@@ -470,7 +470,12 @@ pub(crate) fn access(tool: &LoadedTool) -> String {
             format!("TCP ports {}", ports.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "))
         }
     };
-    let list = |paths: &[String]| if paths.is_empty() { "nothing more".to_owned() } else { paths.join(", ") };
+    // Every tool has its data folder, so `$data` adds nothing.
+    let list = |paths: &[String]| {
+        let named = paths.iter().filter(|path| *path != "$data");
+        let named: Vec<_> = named.map(|path| if path == "$tmp" { "temporary files" } else { path.as_str() }).collect();
+        if named.is_empty() { "nothing more".to_owned() } else { named.join(", ") }
+    };
     if matches!(tool.runtime(), RuntimeKind::Wasm { .. }) {
         return format!("reads {}; writes its data folder, {}; no network", list(request.read()), list(request.write()));
     }

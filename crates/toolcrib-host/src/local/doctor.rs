@@ -1,6 +1,9 @@
 //! What is missing or wrong, for `local doctor` and the settings page.
 
+use std::process::{Command, Stdio};
+
 use toolcrib_core::finding::Severity;
+use toolcrib_core::local::RuntimeKind;
 use toolcrib_process::{Containment, Surface};
 
 use super::audit;
@@ -34,8 +37,8 @@ impl Host {
             let id = tool.id();
             let is_contained = self.containment(tool).as_ref().is_none_or(Containment::is_sandboxed);
             add(format!("sandbox of {id}"), is_contained, self.sandbox_summary(tool));
-            let runtime = self.check_runtime(tool);
-            add(format!("runtime of {id}"), runtime.is_ok(), runtime.unwrap_or_else(|error| error.to_string()));
+            let (can_run, text) = self.runtime_state(tool);
+            add(format!("runtime of {id}"), can_run, text);
             let missing = self.missing_credentials(tool);
             let text = if missing.is_empty() { "all set".to_owned() } else { format!("not set: {}", missing.join(", ")) };
             add(format!("credentials of {id}"), missing.is_empty(), text);
@@ -59,10 +62,38 @@ impl Host {
         checks
     }
 
+    /// Whether the program of a tool is there and new enough, and which one it is.
+    fn runtime_state(&self, tool: &LoadedTool) -> (bool, String) {
+        match self.check_runtime(tool) {
+            Err(error) => (false, error.to_string()),
+            Ok(program) => match old_node(tool, &program) {
+                Some(version) => {
+                    (false, format!("{program} is Node {version}, and TypeScript needs 22.18 or newer; name one with --node"))
+                }
+                None => (true, program),
+            },
+        }
+    }
+
     /// Required credentials that are not set for the content of a tool.
     pub fn missing_credentials(&self, tool: &LoadedTool) -> Vec<String> {
         let required = tool.manifest().credentials().iter().filter(|credential| credential.required());
         let is_set = |name: &str| matches!(self.secrets().get(tool.id(), name, &tool.content()), Ok(Lookup::Value { .. }));
         required.filter(|credential| !is_set(credential.name())).map(|credential| credential.name().to_owned()).collect()
     }
+}
+
+/// The version of a Node that does not run TypeScript, for a tool that needs it.
+fn old_node(tool: &LoadedTool, program: &str) -> Option<String> {
+    let RuntimeKind::Node { entry: Some(entry) } = tool.runtime() else { return None };
+    if !entry.ends_with(".ts") && !entry.ends_with(".mts") {
+        return None;
+    }
+    let output = Command::new(program).arg("--version").env_clear().stdin(Stdio::null()).output().ok()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let version = text.trim().trim_start_matches('v');
+    let mut numbers = version.split('.').map_while(|number| number.parse::<u32>().ok());
+    // Types are removed without a flag since 22.18, and since 23.6 of the next line.
+    let runs = matches!((numbers.next()?, numbers.next()?), (22, 18..) | (23, 6..) | (24.., _));
+    (!runs).then(|| version.to_owned())
 }

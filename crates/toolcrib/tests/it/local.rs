@@ -341,6 +341,21 @@ fn every_example_runs() {
 }
 
 #[test]
+fn doctor_names_a_node_that_is_too_old_for_typescript() {
+    let sandbox = Sandbox::new();
+    let tools = examples().to_string_lossy().into_owned();
+    for (version, is_old) in [("v20.20.2", true), ("v22.17.9", true), ("v22.18.0", false), ("v23.5.0", true), ("v24.0.0", false)]
+    {
+        let node = sandbox.write("node", format!("#!/bin/sh\necho {version}\n"));
+        fs::set_permissions(&node, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("a mode");
+        let ran = sandbox.run(&["local", "doctor", "--tools", &tools, "--node", &node.to_string_lossy()]);
+        assert_eq!(ran.stdout.contains(&format!("is Node {}, and TypeScript needs", &version[1..])), is_old, "{ran:#?}");
+        // JavaScript runs with any.
+        assert!(ran.stdout.contains("ok       runtime of files"), "{ran:#?}");
+    }
+}
+
+#[test]
 fn a_program_that_hangs_crashes_floods_or_lies_ends_with_its_call() {
     let limits = json!({"runtime": {"kind": "exec", "command": ["python3", "main.py"], "timeoutMs": 800}});
     let cases = [

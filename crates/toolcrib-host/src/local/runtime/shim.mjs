@@ -75,7 +75,9 @@ async function answer(call) {
     } catch (error) {
       loaded = undefined;
       console.error(error);
-      return { id: call.id, error: { message: `the handler could not be loaded: ${text(error)}` } };
+      const isTooOld = error?.code === 'ERR_UNKNOWN_FILE_EXTENSION' && /\.m?ts$/.test(entry);
+      const reason = isTooOld ? `TypeScript needs Node 22.18 or newer, and this is ${process.version}` : text(error);
+      return { id: call.id, error: { message: `the handler could not be loaded: ${reason}` } };
     }
     const handler = handlerOf(exports, call.function);
     if (typeof handler !== 'function') {
