@@ -125,7 +125,7 @@ pub(crate) fn doctor(arguments: &ListArgs, printer: &mut Printer) -> Result<Done
     let log = audit_log(&clock, false)?;
     if log.path().exists() {
         let verified = toolcrib_host::local::audit::verify(&log.path(), None);
-        let text = verified.as_ref().map_or_else(ToString::to_string, |summary| chain_text(summary));
+        let text = verified.as_ref().map_or_else(ToString::to_string, chain_text);
         checks.push(("audit log".to_owned(), verified.is_ok(), text));
     }
     for (name, is_good, text) in &checks {
