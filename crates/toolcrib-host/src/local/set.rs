@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 use std::time::SystemTime;
 
 use super::folder::{LoadError, LoadedFunction, LoadedTool, MANIFEST, load};
@@ -34,6 +36,9 @@ pub struct Problem {
     /// Whether an earlier version of the tool is still in use.
     pub earlier_version_in_use: bool,
 }
+
+/// Folders that are loaded at the same time. A copy is brought to the disk file by file, and disks do several at once.
+const LOADERS: usize = 4;
 
 /// Most looks at folders that keep changing, before they are read as they are. A tool that writes into its own folder never settles.
 const MAX_LOOKS: usize = 30;
@@ -116,14 +121,18 @@ impl ToolSet {
             return None;
         }
         let mut next = Self { generation: self.generation + 1, states, ..Self::default() };
-        for folder in found {
-            let earlier = self.tools.values().find(|tool| tool.source() == folder);
-            let is_same = self.states.get(&folder) == next.states.get(&folder);
-            let loaded = match earlier {
-                Some(tool) if is_same && !self.problems.iter().any(|problem| problem.folder == folder) => Ok(Arc::clone(tool)),
-                _ => load(&folder, snapshots).map(Arc::new),
-            };
-            next.add(folder, loaded, earlier);
+        let earlier: BTreeMap<&Path, _> = self.tools.values().map(|tool| (tool.source(), tool)).collect();
+        let kept = |folder: &Path| {
+            let is_same = self.states.get(folder) == next.states.get(folder);
+            let has_problem = self.problems.iter().any(|problem| problem.folder == folder);
+            earlier.get(folder).copied().filter(|_| is_same && !has_problem)
+        };
+        let kept: Vec<_> = found.iter().map(|folder| kept(folder).map(Arc::clone)).collect();
+        let changed: Vec<_> = found.iter().zip(&kept).filter(|(_, kept)| kept.is_none()).map(|(folder, _)| folder).collect();
+        let mut loaded = load_all(&changed, snapshots).into_iter();
+        for (folder, kept) in found.iter().zip(kept) {
+            let Some(result) = kept.map(Ok).or_else(|| Some(loaded.next()?.map(Arc::new))) else { continue };
+            next.add(folder.clone(), result, earlier.get(folder.as_path()).copied());
         }
         Some(next)
     }
@@ -150,6 +159,29 @@ impl ToolSet {
             }
         }
     }
+}
+
+/// Loads folders, some at the same time: most of the time they wait for the disk. The results are in the order of the folders.
+fn load_all(folders: &[&PathBuf], snapshots: &Snapshots) -> Vec<Result<LoadedTool, LoadError>> {
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut loaded = Vec::new();
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some(folder) = folders.get(at) else { return loaded };
+            loaded.push((at, load(folder, snapshots)));
+        }
+    };
+    let mut all = thread::scope(|scope| {
+        let others: Vec<_> = (1..LOADERS.min(folders.len())).map(|_| scope.spawn(work)).collect();
+        let mut all = work();
+        for other in others {
+            all.extend(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        }
+        all
+    });
+    all.sort_by_key(|(at, _)| *at);
+    all.into_iter().map(|(_, loaded)| loaded).collect()
 }
 
 /// Tool folders in the order of their roots: a root that has a manifest itself, or the folders in it. Hidden folders are not tools.
