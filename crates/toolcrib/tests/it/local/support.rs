@@ -7,6 +7,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use super::Client;
@@ -61,10 +62,19 @@ pub(super) fn until(what: &str, limit: Duration, mut is_so: impl FnMut() -> bool
     }
 }
 
-/// Waits until no process has the marker.
+/// Waits until no process has the marker. Those that stay are killed before the test fails.
 #[track_caller]
 pub(super) fn assert_gone(marker: &str, what: &str) {
-    until(&format!("{what}: processes are gone: {:?}", marked(marker)), SOON, || marked(marker).is_empty());
+    let began = Instant::now();
+    let mut left = marked(marker);
+    while !left.is_empty() && began.elapsed() < SOON {
+        std::thread::sleep(Duration::from_millis(10));
+        left = marked(marker);
+    }
+    for process in left.keys().filter_map(|process| Pid::from_raw(*process)) {
+        let _ = kill_process(process, Signal::KILL);
+    }
+    assert!(left.is_empty(), "{what}: {left:?} after {SOON:?}");
 }
 
 /// The events of each call in the audit log.
