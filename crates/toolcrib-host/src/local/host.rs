@@ -238,13 +238,7 @@ impl Host {
             RuntimeKind::McpHttp { .. } | RuntimeKind::Http { .. } | RuntimeKind::Wasm { .. } => return Ok(None),
         };
         let (data, temporary) = self.private_folders(tool)?;
-        let folders = Folders {
-            folder: tool.folder(),
-            data: &data,
-            temporary: &temporary,
-            home: self.settings.home.as_deref(),
-            state: &self.settings.state,
-        };
+        let folders = self.folders(tool, &data, &temporary);
         let request = tool.manifest().sandbox();
         let mut spec = ProgramSpec::new(program);
         spec.arguments = arguments;
@@ -260,6 +254,11 @@ impl Host {
             _ => SandboxMode::Off,
         };
         Ok(Some((spec, keep_alive)))
+    }
+
+    /// The folders that a tool's sandbox is made from.
+    pub(super) fn folders<'a>(&'a self, tool: &'a LoadedTool, data: &'a Path, temporary: &'a Path) -> Folders<'a> {
+        Folders { folder: tool.folder(), data, temporary, home: self.settings.home.as_deref(), state: &self.settings.state }
     }
 
     /// The folders of a tool for what it keeps, and for what may go at any time.

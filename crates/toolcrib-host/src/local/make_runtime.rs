@@ -15,7 +15,7 @@ use super::runtime::{
 #[cfg(feature = "wasm")]
 use super::runtime::{VisibleFolder, WasmRuntime, WasmSettings};
 #[cfg(feature = "wasm")]
-use super::sandbox::{self, Folders};
+use super::sandbox;
 
 /// Memory of a WebAssembly component that asks for nothing, in MiB. Less than for a program: there is no language runtime beside it.
 #[cfg(feature = "wasm")]
@@ -77,13 +77,7 @@ impl Host {
             return Err(unsupported("WebAssembly components have no network: remove `sandbox.network`".to_owned()));
         }
         let (data, temporary) = self.private_folders(tool)?;
-        let folders = Folders {
-            folder: tool.folder(),
-            data: &data,
-            temporary: &temporary,
-            home: self.settings.home.as_deref(),
-            state: &self.settings.state,
-        };
+        let folders = self.folders(tool, &data, &temporary);
         let folders = sandbox::folders(request, &folders);
         if let Some((file, _)) = folders.iter().find(|(path, _)| !path.is_dir()) {
             return Err(unsupported(format!("a WebAssembly component is given folders, and {} is none", file.display())));
