@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use serde_json::{Value as Json, json};
 use toolcrib_host::local::{CallError, Event};
 
-use crate::local_host::{OneTool, TOOL, manifest};
 use crate::local_support::private_folder;
+use crate::one_tool::{OneTool, TOOL, manifest};
 
 const TOKEN: &str = "a-token-of-the-tests-0123456789";
 

@@ -11,7 +11,7 @@ use wasmtime_wasi::async_trait;
 use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
 use wasmtime_wasi::p2::{OutputStream, Pollable, StreamResult};
 
-use super::super::speech::{LineReader, cut};
+use super::super::speech::LineReader;
 use super::super::{Event, Events, MAX_RESULT_BYTES, RunError};
 
 /// The id of the only call of an instance.
@@ -20,7 +20,7 @@ const CALL: u64 = 1;
 /// Bytes that are taken at once.
 const PERMIT: usize = 64 * 1024;
 
-/// Most bytes of a line of the log. The rest of the line is dropped.
+/// Most bytes of a line of the log. Longer lines are dropped.
 const MAX_LOG_BYTES: usize = 8 * 1024;
 
 /// Most lines of the log that are passed on. A component that writes more is not stopped, and not heard.
@@ -115,8 +115,8 @@ impl Log {
     /// The last lines, for an error message.
     pub(super) fn tail(&self) -> String {
         let state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let rest = String::from_utf8_lossy(&state.line);
-        let lines = state.tail.iter().map(String::as_str).chain([rest.as_ref()]);
+        let rest = log_line(&state.line);
+        let lines = state.tail.iter().map(String::as_str).chain([rest.as_str()]);
         lines.filter(|line| !line.is_empty()).map(|line| format!("; {line}")).collect()
     }
 
@@ -129,7 +129,7 @@ impl Log {
             if !is_line {
                 continue;
             }
-            let line = cut(String::from_utf8_lossy(&std::mem::take(&mut state.line)).trim());
+            let line = log_line(&std::mem::take(&mut state.line));
             state.count += 1;
             if state.count <= MAX_LOG_LINES {
                 state.events.send(Event::Log(line.clone()));
@@ -140,6 +140,14 @@ impl Log {
             }
         }
     }
+}
+
+/// A line of the log as text. Of a line that was cut nothing is passed on: half of a secret at its end would not be found.
+fn log_line(bytes: &[u8]) -> String {
+    if bytes.len() >= MAX_LOG_BYTES {
+        return format!("(a line of {MAX_LOG_BYTES} bytes or more is left out)");
+    }
+    String::from_utf8_lossy(bytes).trim().to_owned()
 }
 
 /// A stream of the component that takes whatever is written until it is over.
@@ -237,6 +245,6 @@ mod tests {
         }
         assert_eq!(log.0.lock().unwrap().line.len(), MAX_LOG_BYTES);
         log.push(b"\nlast\n");
-        assert!(log.tail().ends_with("; last"), "{}", log.tail());
+        assert_eq!(log.tail(), format!("; (a line of {MAX_LOG_BYTES} bytes or more is left out); last"));
     }
 }
