@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value as Json, json};
-use tokio::runtime::Runtime;
+use tokio::runtime::{Builder, Runtime};
 use toolcrib_host::local::audit::Options;
 use toolcrib_host::local::{Host, HostSettings};
 use toolcrib_process::Launcher;
@@ -74,7 +74,8 @@ fn main() -> ExitCode {
         "--echo" => servers::echo(),
         "--bridge" => servers::bridge(&place(), Audit::Synchronised),
         "--bridge-unsynchronised" => servers::bridge(&place(), Audit::Unsynchronised),
-        "--rmcp" => servers::plain(),
+        "--rmcp" => servers::plain(Builder::new_multi_thread()),
+        "--rmcp-one-thread" => servers::plain(Builder::new_current_thread()),
         "--load" => load(&place()),
         _ => {
             let quick = arguments.iter().any(|argument| argument == "--quick");
@@ -175,7 +176,7 @@ fn bare(tool: &str, place: &Path) -> Peer {
 fn warm(quick: bool) {
     let (calls, rounds) = if quick { (20, 1) } else { (2_000, 7) };
     let place = place();
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
+    let runtime = Builder::new_multi_thread().enable_all().build().expect("a runtime");
     let hosts =
         [Audit::Unsynchronised, Audit::Synchronised].map(|audit| open(host_settings(place.path(), audit, Containing::Sandbox)));
     println!("\nwarm calls, µs, medians (the disk syncs {} times a second)", syncs(place.path()));
@@ -208,7 +209,7 @@ fn warm(quick: bool) {
 fn cold(quick: bool) {
     let calls = if quick { 2 } else { 25 };
     let place = place();
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
+    let runtime = Builder::new_multi_thread().enable_all().build().expect("a runtime");
     let ways = [Containing::Sandbox, Containing::Supervisor, Containing::Group];
     let hosts = ways.map(|way| open(host_settings(place.path(), Audit::Unsynchronised, way)));
     println!("\ncold calls: start, call and end of the program, ms");
@@ -238,6 +239,7 @@ fn over_mcp(quick: bool) {
     let own = std::env::current_exe().expect("a path");
     let mut servers: Vec<(&str, Peer)> = vec![
         ("plain rmcp, no program", Peer::server(Command::new(&own).arg("--rmcp"))),
+        ("plain rmcp on one thread", Peer::server(Command::new(&own).arg("--rmcp-one-thread"))),
         ("ours, log with the system", Peer::server(Command::new(&own).arg("--bridge-unsynchronised").arg(place.path()))),
         ("ours, log on the disk", Peer::server(Command::new(&own).arg("--bridge").arg(place.path()))),
     ];
@@ -332,7 +334,7 @@ fn load(place: &Path) {
 fn schemas(quick: bool) {
     let attempts = if quick { 1 } else { 7 };
     println!("\nhostile schemas: load and check one call, CPU time without waiting for the disk, best of {attempts}, ms");
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
     for hostile in hostile_schemas::all() {
         let (mut fastest, mut checking, mut outcome) = (f64::INFINITY, f64::INFINITY, "refused".to_owned());
         for _ in 0..attempts {

@@ -69,9 +69,9 @@ impl ServerHandler for Plain {
     }
 }
 
-/// Serves [`Plain`] on standard input and output.
-pub(crate) fn plain() {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
+/// Serves [`Plain`] on standard input and output, on a runtime with several threads or with one.
+pub(crate) fn plain(mut builder: tokio::runtime::Builder) {
+    let runtime = builder.enable_all().build().expect("a runtime");
     runtime.block_on(async {
         let running = Plain.serve(stdio()).await.expect("a client");
         running.waiting().await.expect("it serves");
