@@ -260,6 +260,14 @@ impl Process {
         self.child.wait().expect("gone");
     }
 
+    /// Stops it, or lets it go on. What it holds meanwhile, it keeps.
+    pub(super) fn freeze(&self, is_frozen: bool) {
+        use rustix::process::{Pid, Signal, kill_process};
+
+        let process = Pid::from_child(&self.child);
+        kill_process(process, if is_frozen { Signal::STOP } else { Signal::CONT }).expect("it runs");
+    }
+
     pub(super) fn is_running(&mut self) -> bool {
         self.child.try_wait().expect("a child").is_none()
     }
