@@ -1,25 +1,59 @@
 //! The client's side of the protocol: servers that run as programs of the user's machine, and results of servers anywhere.
 
 use std::fmt;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use rmcp::model::{CallToolRequestParams, CallToolResult, ClientCapabilities, ClientConfig, Implementation};
-use rmcp::service::{ClientLifecycleMode, ClientServiceExt, RoleClient, RunningService};
+use rmcp::model::{
+    CallToolRequestParams, CallToolResult, ClientCapabilities, ClientConfig, Implementation, ProgressNotificationParam,
+};
+use rmcp::service::{ClientLifecycleMode, ClientServiceExt, NotificationContext, RoleClient, RunningService};
 use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::{ClientHandler, ServiceError};
 use serde_json::{Map, Value as Json, json};
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::mpsc;
 
 use crate::stdio::MAX_MESSAGE_BYTES;
 
+/// Progress that waits to be read. What comes while it is full is dropped: a server cannot fill the memory by talking.
+const WAITING: usize = 64;
+
 /// A connection to a server.
-pub struct Client(RunningService<RoleClient, Plain>);
+pub struct Client {
+    running: RunningService<RoleClient, Plain>,
+    progress: Slot,
+}
+
+/// How far a server is with a call.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CallProgress {
+    /// Grows.
+    pub progress: f64,
+    /// What `progress` ends at, if known.
+    pub total: Option<f64>,
+    /// What the server does. Untrusted text.
+    pub message: Option<String>,
+}
+
+/// Where the progress of the current call goes.
+type Slot = Arc<Mutex<Option<mpsc::Sender<CallProgress>>>>;
 
 /// A client that declares no capabilities, so that a server asks it nothing.
-struct Plain;
+struct Plain {
+    progress: Slot,
+}
 
 impl ClientHandler for Plain {
     fn get_info(&self) -> ClientConfig {
         ClientConfig::new(ClientCapabilities::default(), Implementation::new("toolcrib", env!("CARGO_PKG_VERSION")))
+    }
+
+    async fn on_progress(&self, params: ProgressNotificationParam, _: NotificationContext<RoleClient>) {
+        let ProgressNotificationParam { progress, total, message, .. } = params;
+        if let Some(sender) = &*self.progress.lock().unwrap_or_else(PoisonError::into_inner) {
+            let _ = sender.try_send(CallProgress { progress, total, message });
+        }
     }
 }
 
@@ -84,26 +118,45 @@ impl Client {
         W: AsyncWrite + Send + Unpin + 'static,
     {
         let transport = AsyncRwTransport::new(read, write).with_max_line_length(MAX_MESSAGE_BYTES);
-        let connected = Plain.serve_with_lifecycle(transport, ClientLifecycleMode::Initialize).await;
-        connected.map(Self).map_err(|error| ClientError::Handshake { reason: error.to_string() })
+        let progress = Slot::default();
+        let handler = Plain { progress: Arc::clone(&progress) };
+        let connected = handler.serve_with_lifecycle(transport, ClientLifecycleMode::Initialize).await;
+        let running = connected.map_err(|error| ClientError::Handshake { reason: error.to_string() })?;
+        Ok(Self { running, progress })
     }
 
     /// Whether the server has gone.
     pub fn is_closed(&self) -> bool {
-        self.0.is_closed()
+        self.running.is_closed()
     }
 
     /// The tools of the server, as the result of `tools/list`.
     pub async fn tools(&self) -> Result<Json, ClientError> {
-        let tools = self.0.list_all_tools().await.map_err(failed)?;
+        let tools = self.running.list_all_tools().await.map_err(failed)?;
         serde_json::to_value(tools).map(|tools| json!({ "tools": tools })).map_err(broken)
     }
 
-    /// Calls a tool. Dropping the future cancels the request.
-    pub async fn call(&self, name: &str, arguments: Map<String, Json>) -> Result<Called, ClientError> {
+    /// Calls a tool, and passes on how far the server is. Make one call at a time: progress goes to the last one. Dropping the future
+    /// cancels the request.
+    pub async fn call(
+        &self,
+        name: &str,
+        arguments: Map<String, Json>,
+        mut listen: impl FnMut(CallProgress) + Send,
+    ) -> Result<Called, ClientError> {
+        let (sender, mut progress) = mpsc::channel(WAITING);
+        *self.progress.lock().unwrap_or_else(PoisonError::into_inner) = Some(sender);
         let request = CallToolRequestParams::new(name.to_owned()).with_arguments(arguments);
-        let result = self.0.call_tool(request).await.map_err(failed)?;
-        Called::of(result)
+        let mut calling = pin!(self.running.call_tool(request));
+        let result = loop {
+            tokio::select! {
+                biased;
+                Some(told) = progress.recv() => listen(told),
+                result = &mut calling => break result,
+            }
+        };
+        *self.progress.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        Called::of(result.map_err(failed)?)
     }
 }
 
@@ -122,4 +175,56 @@ fn failed(error: ServiceError) -> ClientError {
 
 fn broken(error: serde_json::Error) -> ClientError {
     ClientError::Broken { reason: error.to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+
+    use super::*;
+
+    /// A server that tells its progress, writes a log line, which is not passed on, and answers.
+    async fn serve(stream: tokio::io::DuplexStream) {
+        let (read, mut write) = tokio::io::split(stream);
+        let mut lines = BufReader::new(read).lines();
+        while let Ok(Some(line)) = lines.next_line().await {
+            let message: Json = serde_json::from_str(&line).expect("JSON");
+            let answers = match message["method"].as_str() {
+                Some("initialize") => {
+                    let info = json!({ "name": "test", "version": "1" });
+                    vec![json!({ "id": message["id"], "result": {
+                        "protocolVersion": message["params"]["protocolVersion"], "capabilities": { "tools": {} }, "serverInfo": info,
+                    } })]
+                }
+                Some("tools/call") => {
+                    let token = &message["params"]["_meta"]["progressToken"];
+                    vec![
+                        json!({ "method": "notifications/progress",
+                            "params": { "progressToken": token, "progress": 1, "total": 2, "message": "half" } }),
+                        json!({ "method": "notifications/message", "params": { "level": "info", "data": "a line" } }),
+                        json!({ "id": message["id"], "result": { "content": [{ "type": "text", "text": "done" }] } }),
+                    ]
+                }
+                _ => Vec::new(),
+            };
+            for mut answer in answers {
+                answer["jsonrpc"] = json!("2.0");
+                write.write_all(format!("{answer}\n").as_bytes()).await.expect("written");
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_caller_hears_of_progress() {
+        let (ours, theirs) = tokio::io::duplex(64 * 1024);
+        tokio::spawn(serve(theirs));
+        let (read, write) = tokio::io::split(ours);
+        let client = Client::connect(read, write).await.expect("a server");
+        for _ in 0..2 {
+            let mut heard = Vec::new();
+            let called = client.call("work", Map::new(), |told| heard.push(told)).await.expect("a result");
+            assert_eq!(called, Called { value: json!("done"), is_error: false });
+            assert_eq!(heard, [CallProgress { progress: 1.0, total: Some(2.0), message: Some("half".to_owned()) }]);
+        }
+    }
 }

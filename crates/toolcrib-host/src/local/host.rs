@@ -174,11 +174,19 @@ impl Host {
         true
     }
 
-    /// Ends idle processes of all tools.
+    /// Ends idle processes of all tools, and brings the audit log to the disk.
     pub async fn shutdown(&self) {
         let runtimes: Vec<_> = self.runtimes.lock().unwrap_or_else(PoisonError::into_inner).drain().collect();
         for (_, runtime) in runtimes {
             runtime.shutdown().await;
+        }
+        self.sync_audit();
+    }
+
+    /// Brings lines to the disk that did not wait for it: the ends of calls.
+    pub(super) fn sync_audit(&self) {
+        if let Err(error) = self.audit().sync() {
+            tracing::error!(%error, "audit log not on the disk");
         }
     }
 

@@ -41,7 +41,8 @@ impl Host {
                     let host = Arc::clone(&host);
                     move || {
                         host.settle();
-                        host.reload()
+                        host.reload();
+                        host.sync_audit();
                     }
                 })
                 .await;

@@ -7,7 +7,7 @@ use serde_json::{Map, Value as Json, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::process::{ChildStdin, ChildStdout};
 use toolcrib_core::codes;
-use toolcrib_mcp::{Called, Client, ClientError};
+use toolcrib_mcp::{CallProgress, Called, Client, ClientError};
 
 use super::lines::{LineError, read_line};
 use super::{Event, Events, Invocation, MAX_RESULT_BYTES, RunError};
@@ -75,7 +75,7 @@ impl Speech {
         events: &Events,
     ) -> Result<Result<Json, RunError>, Silence> {
         let (stdin, stdout) = match self {
-            Self::Mcp(client) => return call_tool(client, call).await,
+            Self::Mcp(client) => return call_tool(client, call, events).await,
             Self::Lines { stdin, stdout } => (stdin, stdout),
         };
         let message = call.message(id);
@@ -97,12 +97,13 @@ impl Speech {
 }
 
 /// Calls a tool of an MCP server. Credentials are in its environment.
-async fn call_tool(client: &Client, call: &Invocation) -> Result<Result<Json, RunError>, Silence> {
+async fn call_tool(client: &Client, call: &Invocation, events: &Events) -> Result<Result<Json, RunError>, Silence> {
     let arguments = match &call.arguments {
         Json::Object(arguments) => arguments.clone(),
         _ => Map::new(),
     };
-    Ok(match client.call(&call.mcp_name, arguments).await {
+    let listen = |CallProgress { progress, total, message }| events.send(Event::Progress { progress, total, message });
+    Ok(match client.call(&call.mcp_name, arguments, listen).await {
         Ok(called) => match tool_result(called) {
             Err(error) if error.code == codes::host::RESULT_TOO_LARGE => return Err(Silence::TooLong),
             result => result,
