@@ -1,0 +1,5 @@
+#![doc = include_str!("../README.md")]
+#![cfg_attr(not(test), deny(clippy::unwrap_used))]
+
+pub mod evidence;
+pub mod source;
