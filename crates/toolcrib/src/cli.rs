@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde::Deserialize;
 use toolcrib_core::finding::Mode;
 
+use crate::commands::agt::AgtCommand;
 use crate::commands::calling::{budget, call, mcp, pay, payments};
 use crate::commands::dev::Dev;
 use crate::commands::dev::chain::ChainArguments;
@@ -18,7 +19,6 @@ use crate::commands::init;
 use crate::commands::local::LocalCommand;
 use crate::commands::local::permit::PermitCommand;
 use crate::commands::local::secret::SecretCommand;
-use crate::commands::onchain::agt::AgtCommand;
 use crate::commands::onchain::contracts::ContractsCommand;
 use crate::commands::onchain::wallet::WalletCommand;
 use crate::commands::onchain::{look, pause, publish, write};
@@ -295,7 +295,7 @@ pub(crate) enum Command {
     /// Keep keys encrypted
     #[command(subcommand)]
     Wallet(WalletCommand),
-    /// Sign an agent manifest, or check its signature
+    /// Write, sign, publish, resolve and verify .agt agent manifests
     #[command(subcommand)]
     Agt(AgtCommand),
     /// List, call, install, export and check tools in folders on this machine

@@ -116,7 +116,7 @@ fn run(cli: Cli) -> Exit {
         Command::Devchain(arguments) => reach(commands::dev::chain::run(&arguments, &mut printer)),
         Command::Contracts(command) => reach(commands::onchain::contracts::run(&command, &mut printer)),
         Command::Wallet(command) => commands::onchain::wallet::run(&command, &mut printer),
-        Command::Agt(command) => reach(commands::onchain::agt::run(&command, &mut printer)),
+        Command::Agt(command) => reach_at_once(commands::agt::run(&command, &mut printer)),
         Command::Local(command) => reach_at_once(commands::local::run(&command, &mut printer)),
         Command::Secret(command) => commands::local::secret::run(&command, &mut printer),
         Command::Permit(command) => commands::local::permit::run(&command, &mut printer),

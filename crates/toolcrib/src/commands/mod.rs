@@ -1,5 +1,6 @@
 //! One file for each command.
 
+pub(crate) mod agt;
 pub(crate) mod calling;
 pub(crate) mod canon;
 pub(crate) mod config;

@@ -85,7 +85,7 @@ fn default_path(kind: ManifestKind, name: &str) -> PathBuf {
 }
 
 /// Writes a new file. An existing one is replaced only when `force` says so.
-fn write(path: &Path, text: &str, force: bool) -> Result<(), Failure> {
+pub(crate) fn write(path: &Path, text: &str, force: bool) -> Result<(), Failure> {
     let failure = |error: &io::Error| match error.kind() {
         ErrorKind::AlreadyExists => Failure::new(codes::cli::EXISTS, format!("{} is already there", path.display())),
         _ => Failure::new(codes::cli::UNWRITABLE, format!("cannot write {}: {error}", path.display())),

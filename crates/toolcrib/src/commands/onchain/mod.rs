@@ -1,6 +1,5 @@
 //! Commands that reach a chain: those that look, and those that change.
 
-pub(crate) mod agt;
 pub(crate) mod contracts;
 mod gate;
 pub(crate) mod look;

@@ -1,8 +1,8 @@
-//! `agt sign` and `agt verify`: the signature of an agent manifest, without a network.
+//! `agt sign`: the signature of an agent manifest.
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
+use clap::Args;
 use serde_json::json;
 use toolcrib_chain::sign;
 use toolcrib_chain::wallet::Scope;
@@ -20,15 +20,6 @@ use crate::position::Lines;
 use crate::printer::Printer;
 use crate::report::human;
 
-/// What to do with an agent manifest.
-#[derive(Debug, Subcommand)]
-pub(crate) enum AgtCommand {
-    /// Sign a manifest and print it with its signature
-    Sign(Sign),
-    /// Check the rules, the signature, and that it is the owner's
-    Verify(Verify),
-}
-
 /// Arguments of `agt sign`.
 #[derive(Args, Debug)]
 pub(crate) struct Sign {
@@ -39,23 +30,8 @@ pub(crate) struct Sign {
     pub(crate) signing: Signing,
 }
 
-/// Arguments of `agt verify`.
-#[derive(Args, Debug)]
-pub(crate) struct Verify {
-    /// The manifest, or `-` for stdin
-    #[arg(value_name = "FILE")]
-    pub(crate) path: PathBuf,
-}
-
-/// Runs the command.
-pub(crate) async fn run(command: &AgtCommand, printer: &mut Printer) -> Result<Done, Stop> {
-    match command {
-        AgtCommand::Sign(arguments) => sign_file(arguments, printer).await,
-        AgtCommand::Verify(arguments) => verify(arguments, printer),
-    }
-}
-
-async fn sign_file(arguments: &Sign, printer: &mut Printer) -> Result<Done, Stop> {
+/// Signs a manifest and prints it.
+pub(crate) async fn run(arguments: &Sign, printer: &mut Printer) -> Result<Done, Stop> {
     let source = Source::from_argument(&arguments.path);
     let bytes = source.read()?;
     let unreadable = || Failure::new(codes::cli::UNREADABLE, format!("{} has no canonical form", source.name()));
@@ -84,30 +60,4 @@ async fn sign_file(arguments: &Sign, printer: &mut Printer) -> Result<Done, Stop
     printer.document(&signed)?;
     printer.note(&format!("signed by {}", wallet.address().to_checksum(None)))?;
     Ok(Done::new(Exit::Yes, json!({ "signed": signed, "signer": wallet.address(), "findings": findings })))
-}
-
-fn verify(arguments: &Verify, printer: &mut Printer) -> Result<Done, Stop> {
-    let source = Source::from_argument(&arguments.path);
-    let bytes = source.read()?;
-    let checked = checked::parse::<AgentManifest>(&bytes, Mode::Consumer);
-    let lines = Lines::new(&bytes);
-    for finding in checked.findings.iter().filter(|finding| finding.severity != Severity::Hint) {
-        printer.aside(&human::short(finding, &source.name(), &lines, printer.paint_err()))?;
-    }
-    let findings: Vec<_> = checked.findings.iter().map(|finding| finding_to_json(finding, &lines)).collect();
-    let Some(manifest) = checked.conformant() else {
-        printer.result("not valid: the manifest breaks a rule\n")?;
-        return Ok(Done::new(Exit::No, json!({ "conformant": false, "signature": null, "findings": findings })));
-    };
-    let owner = manifest.owner().to_checksum(None);
-    if let Err(error) = sign::check_owner_signature(manifest) {
-        printer.result(&format!("not valid: {error}\n"))?;
-        return Ok(Done::new(
-            Exit::No,
-            json!({ "conformant": true, "signature": false, "owner": owner, "code": error.code().id(), "findings": findings }),
-        ));
-    }
-    printer.result(&format!("signed by its owner {owner}\n"))?;
-    printer.note("whether that owner holds the name on chain was not asked")?;
-    Ok(Done::new(Exit::Yes, json!({ "conformant": true, "signature": true, "owner": owner, "findings": findings })))
 }
