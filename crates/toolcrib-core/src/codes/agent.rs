@@ -435,6 +435,6 @@ super::codes! {
     MEMORY_FULL = "agent.memory_full", Error, "Toolcrib limits" {
         "the memory of verified names is full",
         "The number of names is bounded. Names that are remembered stay; a new one is not protected against rollback.",
-        "remove the file of another purpose, or use a memory of its own for each purpose",
+        "use a separate file for each purpose",
     }
 }
