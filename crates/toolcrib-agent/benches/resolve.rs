@@ -118,8 +118,7 @@ struct World {
 
 impl World {
     fn new(names: usize) -> Self {
-        let key: PrivateKeySigner =
-            "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80".parse().expect("a key");
+        let key: PrivateKeySigner = "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80".parse().expect("a key");
         let mut world = Self { names, key, pointers: HashMap::new(), contents: HashMap::new() };
         for at in 0..names {
             let manifest = world.manifest(&name(at));
@@ -183,13 +182,8 @@ impl TxtSource for World {
 #[async_trait]
 impl ContentSource for World {
     async fn retrieve(&self, cid: &CidText) -> Retrieval {
-        let attempt =
-            GatewayAttempt { gateway: "bench".to_owned(), outcome: GatewayOutcome::Served, bytes: 0, millis: 0 };
-        Retrieval {
-            cid: cid.as_str().to_owned(),
-            content: self.contents.get(cid.as_str()).cloned(),
-            attempts: vec![attempt],
-        }
+        let attempt = GatewayAttempt { gateway: "bench".to_owned(), outcome: GatewayOutcome::Served, bytes: 0, millis: 0 };
+        Retrieval { cid: cid.as_str().to_owned(), content: self.contents.get(cid.as_str()).cloned(), attempts: vec![attempt] }
     }
 }
 

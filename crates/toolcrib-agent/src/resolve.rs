@@ -181,8 +181,7 @@ impl Resolver {
 
     async fn retrieve(&self, domain: &AgtDomain, cid: &CidText, until: Instant) -> Retrieval {
         if let Some(content) = self.cache.get(domain, cid) {
-            let attempt =
-                GatewayAttempt { gateway: "cache".to_owned(), outcome: GatewayOutcome::Served, bytes: 0, millis: 0 };
+            let attempt = GatewayAttempt { gateway: "cache".to_owned(), outcome: GatewayOutcome::Served, bytes: 0, millis: 0 };
             return Retrieval { cid: cid.as_str().to_owned(), content: Some(content), attempts: vec![attempt] };
         }
         let started = Instant::now();
