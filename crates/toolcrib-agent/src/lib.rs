@@ -2,4 +2,5 @@
 #![cfg_attr(not(test), deny(clippy::unwrap_used))]
 
 pub mod evidence;
+pub mod ipfs;
 pub mod source;
