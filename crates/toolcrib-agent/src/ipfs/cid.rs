@@ -86,6 +86,9 @@ impl Cid {
 
     /// Reads the binary form.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, CidError> {
+        if let Some(v1) = Self::from_bytes_of_version_zero(bytes) {
+            return Err(CidError::VersionZero { v1: v1.to_string() });
+        }
         let mut rest = bytes;
         let parts = Parts::take(&mut rest).ok_or(CidError::CutOff)?;
         let cid = Self::try_from(parts)?;
@@ -99,12 +102,7 @@ impl Cid {
 
     /// Reads the CID of a link or an archive, which may have version 0: 34 bytes, a node with a SHA-256.
     pub(super) fn from_link(bytes: &[u8]) -> Result<Self, CidError> {
-        match bytes {
-            [0x12, 0x20, digest @ ..] if digest.len() == 32 => {
-                Ok(Self { codec: Codec::DagPb, hash: HashFunction::Sha2_256, digest: digest.to_vec() })
-            }
-            _ => Self::from_bytes(bytes),
-        }
+        Self::from_bytes_of_version_zero(bytes).map_or_else(|| Self::from_bytes(bytes), Ok)
     }
 
     /// The CID of a block.
@@ -149,8 +147,13 @@ impl Cid {
         if text.len() != 46 || !text.starts_with("Qm") {
             return None;
         }
-        let bytes = multibase::decode_base58(text).ok()?;
-        if bytes.len() == 34 { Self::from_link(&bytes).ok() } else { None }
+        Self::from_bytes_of_version_zero(&multibase::decode_base58(text).ok()?)
+    }
+
+    /// The CID that bytes of version 0 mean; `None` if they are not: a multihash alone, SHA-256 with its whole digest.
+    fn from_bytes_of_version_zero(bytes: &[u8]) -> Option<Self> {
+        let digest = bytes.strip_prefix(&[0x12, 0x20]).filter(|digest| digest.len() == 32)?;
+        Some(Self { codec: Codec::DagPb, hash: HashFunction::Sha2_256, digest: digest.to_vec() })
     }
 }
 

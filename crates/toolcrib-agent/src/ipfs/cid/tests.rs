@@ -69,14 +69,14 @@ fn refused_texts_have_a_named_reason() {
         (text(1, 0x7777, 0x12, &digest), c::CID_CODEC, "0x7777"),
         (text(0, 0x55, 0x12, &digest), c::CID_MALFORMED, "version 0"),
         (text(2, 0x55, 0x12, &digest), c::CID_MALFORMED, "version 2"),
-        // Bytes of version 0 in a multibase text: 0x12 is no version.
-        (encode_base32(&[&[0x12, 0x20][..], &digest].concat()), c::CID_MALFORMED, "version 18"),
+        // Bytes of version 0 in a multibase text.
+        (encode_base32(&[&[0x12, 0x20][..], &digest].concat()), c::POINTER_CID_V0, "bafybei"),
         (format!("x/ipfs/{RAW}"), c::POINTER_PATH, "path"),
         (format!("{RAW}?a"), c::POINTER_PATH, "query"),
         (format!("b{}", RAW[1..].to_uppercase()), c::CID_MALFORMED, "characters"),
         (format!("B{}", &RAW[1..]), c::CID_MALFORMED, "characters"),
         (format!("{RAW} "), c::CID_MALFORMED, "characters"),
-        (RAW[1..].to_owned(), c::CID_MALFORMED, "characters"),
+        (RAW[1..].to_owned(), c::CID_MALFORMED, "prefix"),
         (RAW[..RAW.len() - 1].to_owned(), c::CID_NOT_CANONICAL, "canonical"),
         ("b".repeat(MAX_CID_BYTES + 1), c::CID_MALFORMED, "201"),
         (String::new(), c::CID_MALFORMED, "prefix"),

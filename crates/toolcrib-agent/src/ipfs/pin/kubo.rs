@@ -1,5 +1,7 @@
 //! The RPC of Kubo and of the nodes and services that speak it.
 
+use std::time::Duration;
+
 use serde_json::Value;
 use toolcrib_fetch::{Configured, ConfiguredUrl, Headers};
 
@@ -14,12 +16,20 @@ pub struct Kubo {
     client: Configured,
     url: ConfiguredUrl,
     headers: Headers,
+    time_limit: Duration,
 }
 
 impl Kubo {
     /// Uses the node at `url`, with a bearer token if it asks for one.
     pub fn new(client: Configured, url: ConfiguredUrl, token: Option<&str>) -> Result<Self, PinError> {
-        Ok(Self { client, url, headers: bearer(token)? })
+        Ok(Self { client, url, headers: bearer(token)?, time_limit: REQUEST_TIME })
+    }
+
+    /// Waits this long for each answer instead of half a minute.
+    #[must_use]
+    pub const fn time_limit(mut self, time: Duration) -> Self {
+        self.time_limit = time;
+        self
     }
 
     /// Imports the blocks as one archive and pins the root (`dag/import`).
@@ -60,9 +70,9 @@ impl Kubo {
             Some((name, bytes)) => {
                 let (content_type, body) = multipart(name, bytes);
                 let headers = self.headers.clone().with("content-type", &content_type)?;
-                self.client.post(&url, &headers, &body, limits(REQUEST_TIME)).await
+                self.client.post(&url, &headers, &body, limits(self.time_limit)).await
             }
-            None => self.client.post(&url, &self.headers, b"", limits(REQUEST_TIME)).await,
+            None => self.client.post(&url, &self.headers, b"", limits(self.time_limit)).await,
         };
         let response = answer(&self.url.origin(), &exchange)?;
         let lines: Result<Vec<Value>, _> = serde_json::Deserializer::from_slice(response.body.as_bytes()).into_iter().collect();
