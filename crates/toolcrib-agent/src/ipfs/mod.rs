@@ -21,3 +21,4 @@ pub use gateway::{GatewayLimits, Gateways};
 pub use hash::HashFunction;
 pub use local::{CarFile, LocalFile};
 pub use pack::{Block, Layout, PackError, Packed, pack};
+pub use retrieve::NOT_ASKED;

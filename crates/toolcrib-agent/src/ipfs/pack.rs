@@ -211,6 +211,9 @@ mod tests {
         ] {
             assert_eq!(root(FILE, layout, hash), cid, "{layout:?}");
         }
+        // The empty file that every IPFS node knows.
+        let empty = Cid::parse_any_version("QmbFMke1KXqnYyBBWxB74N4c5SBnJMVAiMNRcGu6x1AwQH").unwrap();
+        assert_eq!(empty.to_string(), root(b"", Layout::FileNodes, sha256));
         // The sixth form: version 0 is the file node.
         let v0 = Cid::parse_any_version("QmTzGrdxq4r9NSuFWjbjD5ghPswhgVT3UVv9NTEGSerAPZ").unwrap();
         assert_eq!(v0.to_string(), root(FILE, Layout::FileNodes, sha256));
