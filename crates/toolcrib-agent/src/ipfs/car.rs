@@ -207,7 +207,9 @@ mod tests {
             assert_eq!(archive.block(&block.cid), Some(block.bytes.as_slice()));
         }
         // The header as other implementations write it.
-        assert!(car.starts_with(&[0x3a, 0xa2, 0x65, b'r', b'o', b'o', b't', b's', 0x81, 0xd8, 0x2a, 0x58, 0x25, 0x00, 0x01, 0x70, 0x12, 0x20]));
+        assert!(car.starts_with(&[
+            0x3a, 0xa2, 0x65, b'r', b'o', b'o', b't', b's', 0x81, 0xd8, 0x2a, 0x58, 0x25, 0x00, 0x01, 0x70, 0x12, 0x20
+        ]));
     }
 
     #[test]
@@ -235,7 +237,9 @@ mod tests {
             let got = Archive::parse(&car[..length]);
             match got {
                 // Between two sections nothing shows that one is missing; the walk finds that.
-                Ok(archive) => assert!(length == 59 && archive.is_empty() || ends.contains(&length) && archive.len() == 1, "{length}"),
+                Ok(archive) => {
+                    assert!(length == 59 && archive.is_empty() || ends.contains(&length) && archive.len() == 1, "{length}")
+                }
                 Err(error) => assert_eq!(error.code(), codes::agent::ARCHIVE_MALFORMED, "{length}: {error}"),
             }
         }

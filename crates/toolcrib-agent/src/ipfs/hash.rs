@@ -25,8 +25,7 @@ pub enum HashFunction {
 
 impl HashFunction {
     /// Every function that is accepted.
-    pub const ALL: [Self; 6] =
-        [Self::Sha2_256, Self::Sha2_512, Self::Sha3_256, Self::Sha3_512, Self::Blake2b256, Self::Blake3];
+    pub const ALL: [Self; 6] = [Self::Sha2_256, Self::Sha2_512, Self::Sha3_256, Self::Sha3_512, Self::Blake2b256, Self::Blake3];
 
     /// Returns the function with this multihash code.
     pub fn from_code(code: u64) -> Option<Self> {

@@ -42,9 +42,7 @@ impl LocalFile {
             }
             retriever.take(&wanted, bytes).map_err(|untaken| match untaken {
                 Untaken::Refused(outcome) => outcome,
-                Untaken::Mismatch(block) if block.codec() == Codec::Raw => {
-                    GatewayOutcome::Tampered { block: block.to_string() }
-                }
+                Untaken::Mismatch(block) if block.codec() == Codec::Raw => GatewayOutcome::Tampered { block: block.to_string() },
                 Untaken::Mismatch(_) => {
                     GatewayOutcome::Unverifiable { reason: "no known layout gives the file this CID".to_owned() }
                 }
@@ -101,12 +99,7 @@ impl ContentSource for CarFile {
 }
 
 /// Reads a file off the event loop and walks over it.
-async fn retrieve(
-    path: &Path,
-    max: usize,
-    cid: &CidText,
-    walk: impl FnOnce(Cid, &[u8]) -> Ended + Send + 'static,
-) -> Retrieval {
+async fn retrieve(path: &Path, max: usize, cid: &CidText, walk: impl FnOnce(Cid, &[u8]) -> Ended + Send + 'static) -> Retrieval {
     let parsed = match Cid::try_from(cid) {
         Ok(parsed) => parsed,
         Err(error) => return refused_cid(cid, &error),

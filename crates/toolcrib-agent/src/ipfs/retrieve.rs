@@ -72,9 +72,7 @@ impl Retriever {
 fn refused(error: WalkError) -> GatewayOutcome {
     match error {
         WalkError::Mismatch { block } => GatewayOutcome::Tampered { block: block.to_string() },
-        WalkError::Refused(error) => {
-            GatewayOutcome::Refused { code: error.code().id().to_owned(), reason: error.to_string() }
-        }
+        WalkError::Refused(error) => GatewayOutcome::Refused { code: error.code().id().to_owned(), reason: error.to_string() },
     }
 }
 

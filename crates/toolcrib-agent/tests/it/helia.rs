@@ -15,6 +15,7 @@ use toolcrib_core::codes::agent as a;
 use toolcrib_fetch::{Configured, ConfiguredUrl};
 use toolcrib_testkit::helia;
 
+use crate::content;
 use crate::support::NOW;
 
 const FILE: &[u8] = br#"{"agt":"1.0","domain":"exampleagent.agt"}"#;
@@ -77,13 +78,13 @@ async fn files_that_helia_added() {
         assert_eq!(cids[name], pack(FILE, layout, HashFunction::Sha2_256).unwrap().root().to_string(), "{name}");
         let got = gateway.retrieve(&cids[name]).await;
         assert_eq!(got.attempts[0].outcome, GatewayOutcome::Served, "{name}");
-        assert_eq!(got.content.as_deref(), Some(FILE), "{name}");
+        assert_eq!(content(&got), Some(FILE), "{name}");
     }
     // Several blocks: a root and fifteen leaves.
     for name in ["blocks", "node_blocks"] {
         let got = gateway.retrieve(&cids[name]).await;
         assert_eq!(got.attempts[0].outcome, GatewayOutcome::Served, "{name}");
-        assert_eq!(got.content.as_deref(), Some(&large[..]), "{name}");
+        assert_eq!(content(&got), Some(&large[..]), "{name}");
         assert!(got.attempts[0].bytes > 60_000, "{name}: blocks, not the file");
     }
     let got = gateway.retrieve(&cids["folder"]).await;
@@ -104,7 +105,7 @@ async fn files_of_a_gateway_that_ignores_the_format() {
     let cids = &gateway.started.cids;
     for name in ["raw", "node", "over_leaf"] {
         let got = gateway.retrieve(&cids[name]).await;
-        assert_eq!(got.content.as_deref(), Some(FILE), "{name}: {got:?}");
+        assert_eq!(content(&got), Some(FILE), "{name}: {got:?}");
     }
     // The layout of several blocks cannot be found again.
     let got = gateway.retrieve(&cids["blocks"]).await;

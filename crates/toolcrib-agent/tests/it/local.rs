@@ -8,6 +8,8 @@ use toolcrib_agent::source::ContentSource;
 use toolcrib_core::agent::txt::CidText;
 use toolcrib_core::codes::agent as a;
 
+use crate::content;
+
 const FILE: &[u8] = br#"{"agt":"1.0","domain":"exampleagent.agt"}"#;
 
 async fn retrieve(source: &impl ContentSource, cid: &impl ToString) -> Retrieval {
@@ -39,7 +41,7 @@ async fn a_file_under_every_layout() {
         for hash in HashFunction::ALL {
             let packed = pack(FILE, layout, hash).unwrap();
             let got = retrieve(&file(&path), packed.root()).await;
-            assert_eq!(got.content.as_deref(), Some(FILE), "{layout:?} {hash}");
+            assert_eq!(content(&got), Some(FILE), "{layout:?} {hash}");
             assert_eq!((&got.attempts[0].outcome, got.attempts[0].bytes), (&GatewayOutcome::Served, 41));
             assert_eq!(got.attempts[0].gateway, path.display().to_string());
         }
@@ -68,9 +70,9 @@ async fn files_that_cannot_be_used() {
     assert_eq!(code(&retrieve(&file(&path), &cid).await), a::FILE_UNREADABLE.id());
     // A genuine file that is larger than a manifest may be.
     for (size, fits) in [(65_536, true), (65_537, false)] {
-        let content = vec![b'x'; size];
-        std::fs::write(&path, &content).unwrap();
-        let cid = pack(&content, Layout::RawLeaves, HashFunction::Sha2_256).unwrap().root().clone();
+        let large = vec![b'x'; size];
+        std::fs::write(&path, &large).unwrap();
+        let cid = pack(&large, Layout::RawLeaves, HashFunction::Sha2_256).unwrap().root().clone();
         let got = retrieve(&file(&path), &cid).await;
         assert_eq!(got.content.is_some(), fits);
         assert!(fits || code(&got) == a::CONTENT_TOO_LARGE.id());
@@ -91,11 +93,14 @@ async fn an_archive_and_its_faults() {
         let packed = pack(FILE, layout, HashFunction::Sha2_256).unwrap();
         let bytes = packed.to_car();
         std::fs::write(&path, &bytes).unwrap();
-        assert_eq!(retrieve(&car(&path), packed.root()).await.content.as_deref(), Some(FILE));
+        assert_eq!(content(&retrieve(&car(&path), packed.root()).await), Some(FILE));
         // Cut off.
         std::fs::write(&path, &bytes[..bytes.len() - 1]).unwrap();
         let got = retrieve(&car(&path), packed.root()).await;
-        assert!(matches!(&got.attempts[0].outcome, GatewayOutcome::Unverifiable { reason } if reason.contains("cut off")), "{got:?}");
+        assert!(
+            matches!(&got.attempts[0].outcome, GatewayOutcome::Unverifiable { reason } if reason.contains("cut off")),
+            "{got:?}"
+        );
         // Changed.
         let mut changed = bytes.clone();
         *changed.last_mut().unwrap() ^= 1;

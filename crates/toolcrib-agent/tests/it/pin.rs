@@ -141,7 +141,9 @@ fn service(server: &Server, limits: PollLimits) -> PinningService {
 }
 
 fn status(state: &str, cid: &str, request: &str) -> String {
-    format!("{{\"requestid\":\"{request}\",\"status\":\"{state}\",\"created\":\"2026-01-01T00:00:00Z\",\"pin\":{{\"cid\":\"{cid}\"}},\"delegates\":[]}}")
+    format!(
+        "{{\"requestid\":\"{request}\",\"status\":\"{state}\",\"created\":\"2026-01-01T00:00:00Z\",\"pin\":{{\"cid\":\"{cid}\"}},\"delegates\":[]}}"
+    )
 }
 
 /// Answers with one status after the other; the last one stays.

@@ -53,7 +53,11 @@ fn refused_texts_have_a_named_reason() {
     let whole = FILE.to_vec();
     let digest = HashFunction::Sha2_256.digest(&whole);
     for (given, code, said) in [
-        ("QmTzGrdxq4r9NSuFWjbjD5ghPswhgVT3UVv9NTEGSerAPZ".to_owned(), c::POINTER_CID_V0, "bafybeict5xf5jzboxrvykthatqdrg7sf3c5n45udt5jrbbq4lnpejpdhha"),
+        (
+            "QmTzGrdxq4r9NSuFWjbjD5ghPswhgVT3UVv9NTEGSerAPZ".to_owned(),
+            c::POINTER_CID_V0,
+            "bafybeict5xf5jzboxrvykthatqdrg7sf3c5n45udt5jrbbq4lnpejpdhha",
+        ),
         (text(1, 0x55, 0x00, FILE), c::CID_HASH_WEAK, "identity"),
         (text(1, 0x55, 0x11, &digest[..20]), c::CID_HASH_WEAK, "sha1"),
         (text(1, 0x55, 0xd5, &digest[..16]), c::CID_HASH_WEAK, "md5"),

@@ -125,10 +125,7 @@ fn content_up_to_the_limit() {
 fn leaves_come_in_the_order_of_the_content() {
     let leaves: Vec<Block> = (0..10_u8).map(|at| raw(&[at; 3])).collect();
     // A tree with content of its own in the middle: 0 1 | "own" 2 3 | 4..9, the last of them repeated.
-    let inner = over(
-        &[&leaves[2], &leaves[3]],
-        &[number(1, 2), field(2, b"own"), number(3, 9), number(4, 3), number(4, 3)],
-    );
+    let inner = over(&[&leaves[2], &leaves[3]], &[number(1, 2), field(2, b"own"), number(3, 9), number(4, 3), number(4, 3)]);
     let tail: Vec<&Block> = leaves[4..].iter().chain([&leaves[9]]).collect();
     let links: Vec<&Block> = [&leaves[0], &leaves[1], &inner].into_iter().chain(tail).collect();
     let sizes: Vec<u64> = links.iter().map(|link| if link.cid == inner.cid { 9 } else { 3 }).collect();
@@ -274,8 +271,14 @@ fn malformed_nodes() {
         ("cut off", vec![0x0a, 0x05, 0x08]),
         ("a long varint", vec![0x0a, 0x82, 0x00, 0x08, 0x02]),
         ("a link without a CID", [field(2, &field(2, b"name")), field(1, &message)].concat()),
-        ("a link with its name first", [field(2, &[field(2, b""), field(1, &leaf.cid.to_bytes())].concat()), field(1, &message)].concat()),
-        ("a link with two CIDs", [field(2, &[field(1, &leaf.cid.to_bytes()), field(1, &leaf.cid.to_bytes())].concat()), field(1, &message)].concat()),
+        (
+            "a link with its name first",
+            [field(2, &[field(2, b""), field(1, &leaf.cid.to_bytes())].concat()), field(1, &message)].concat(),
+        ),
+        (
+            "a link with two CIDs",
+            [field(2, &[field(1, &leaf.cid.to_bytes()), field(1, &leaf.cid.to_bytes())].concat()), field(1, &message)].concat(),
+        ),
         ("a link with more", [field(2, &[field(1, &leaf.cid.to_bytes()), field(4, b"")].concat()), field(1, &message)].concat()),
         ("no type", of(&[field(2, b"x")])),
         ("two types", of(&[number(1, 2), number(1, 2)])),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::Value;
 use toolcrib_fetch::{Configured, ConfiguredUrl, Headers};
 
-use super::{Pinned, PinError, REQUEST_TIME, answer, bearer, limits, same_cid};
+use super::{PinError, Pinned, REQUEST_TIME, answer, bearer, limits, same_cid};
 use crate::ipfs::cid::{Cid, Codec};
 use crate::ipfs::hash::HashFunction;
 use crate::ipfs::pack::Packed;

@@ -145,9 +145,7 @@ fn limits(left: Duration) -> Limits {
 fn answer<'e>(service: &str, exchange: &'e Exchange) -> Result<&'e Response, PinError> {
     let service = service.to_owned();
     match (&exchange.response, &exchange.failure) {
-        (Some(response), _) if matches!(response.status, 401 | 403) => {
-            Err(PinError::Denied { service, status: response.status })
-        }
+        (Some(response), _) if matches!(response.status, 401 | 403) => Err(PinError::Denied { service, status: response.status }),
         (Some(response), _) if !(200..300).contains(&response.status) => {
             Err(PinError::Status { service, status: response.status })
         }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 use toolcrib_fetch::{Configured, ConfiguredUrl, Headers};
 
-use super::{Pinned, PinError, answer, bearer, limits, same_cid};
+use super::{PinError, Pinned, answer, bearer, limits, same_cid};
 use crate::ipfs::cid::Cid;
 
 /// Longest id of a request that is taken. The services in use have ids of 36 characters.
