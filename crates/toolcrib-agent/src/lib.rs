@@ -10,6 +10,7 @@ mod owner;
 pub mod policy;
 pub mod report;
 pub mod resolve;
+pub mod ipfs;
 pub mod source;
 
 pub use judge::{Judgement, judge};

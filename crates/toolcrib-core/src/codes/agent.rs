@@ -436,5 +436,109 @@ super::codes! {
         "the memory of verified names is full",
         "The number of names is bounded. Names that are remembered stay; a new one is not protected against rollback.",
         "use a separate file for each purpose",
+    CID_MALFORMED = "agent.cid_malformed", Error, ".agt 1.0 §1; CIDv1" {
+        "the CID cannot be read",
+        "A CID is a multibase prefix and, in that base, the version, the codec, the hash function and the digest. Any other text could mean different content to different readers.",
+        "write the CID that publishing gave, character by character",
+    }
+    CID_NOT_CANONICAL = "agent.cid_not_canonical", Error, ".agt 1.0 §1; CIDv1" {
+        "the CID is not in its canonical form",
+        "Each CID has exactly one text in each base. Stray bits or bytes behind the digest are ignored by some readers and refused by others.",
+        "write the CID that publishing gave, character by character",
+    }
+    CID_CODEC = "agent.cid_codec", Error, ".agt 1.0 §1; CIDv1" {
+        "the CID has a codec that a manifest cannot have",
+        "A manifest is a file: its CID has the codec raw or dag-pb. IPNS keys (libp2p-key) can change what they give; dag-json and dag-cbor are data structures with other bytes than the signed file.",
+        "add the manifest to IPFS as a file, and write the CID of that file",
+    }
+    CID_HASH_WEAK = "agent.cid_hash_weak", Error, ".agt 1.0 §1" {
+        "the hash of the CID does not protect the content",
+        "SHA-256 is the minimum, with its whole digest. Content for sha1 and md5 can be forged, a truncated digest is easier to match, and the identity function is no hash at all.",
+        "add the manifest to IPFS again with the default hash, sha2-256",
+    }
+    CID_HASH_UNSUPPORTED = "agent.cid_hash_unsupported", Error, ".agt 1.0 §1; Toolcrib limits" {
+        "the hash function of the CID is not supported",
+        "Toolcrib checks sha2-256, sha2-512, sha3-256, sha3-512, blake2b-256 and blake3. Content that cannot be checked is never accepted.",
+        "add the manifest to IPFS again with the default hash, sha2-256",
+    }
+    CONTENT_NOT_A_FILE = "agent.content_not_a_file", Error, ".agt 1.0 §1; UnixFS" {
+        "the CID names something other than a file",
+        "The pointer holds the CID of the manifest itself. Folders, sharded folders and symbolic links are not followed.",
+        "publish the file alone instead of a folder, and write its CID",
+    }
+    CONTENT_MALFORMED = "agent.content_malformed", Error, "dag-pb; UnixFS" {
+        "the blocks of the file are malformed",
+        "The blocks have the right hashes, but they are not nodes that an importer writes: fields are missing, repeated or out of order. Readers would disagree about what the file holds.",
+        "add the manifest to IPFS again with a common importer",
+    }
+    CONTENT_SIZE_MISMATCH = "agent.content_size_mismatch", Error, "UnixFS" {
+        "the sizes in the blocks of the file are not true",
+        "Each node says how many bytes its links hold. Readers rely on it to stop early, so a file with other sizes is refused.",
+        "add the manifest to IPFS again with a common importer",
+    }
+    CONTENT_TOO_LARGE = "agent.content_too_large", Error, ".agt 1.0 Security Considerations" {
+        "the content is larger than allowed",
+        "Readers must accept 64 KiB and may refuse more. Toolcrib reads 64 KiB by default and 256 KiB at most.",
+        "shorten the manifest, or allow larger content in the settings",
+    }
+    CONTENT_TOO_MANY_BLOCKS = "agent.content_too_many_blocks", Error, "Toolcrib limits" {
+        "the file has more blocks than are retrieved",
+        "A manifest of the largest size is one block under the defaults of every importer. 64 blocks leave room for unusual chunk sizes.",
+        "add the manifest to IPFS again without a chunk size of your own",
+    }
+    CONTENT_TOO_DEEP = "agent.content_too_deep", Error, "Toolcrib limits" {
+        "the file has more levels of links than are followed",
+        "A manifest of the largest size needs one level at most.",
+        "add the manifest to IPFS again with a common importer",
+    }
+    BLOCK_TOO_LARGE = "agent.block_too_large", Error, "Toolcrib limits" {
+        "a block is larger than 2 MiB",
+        "IPFS nodes do not exchange larger blocks.",
+        "add the manifest to IPFS again with a common importer",
+    }
+    BLOCK_MISMATCH = "agent.block_mismatch", Error, ".agt 1.0 §4 Verification, step 2" {
+        "bytes do not have the hash of their CID",
+        "The hash is what ties content to the pointer. Whoever serves other bytes is broken or hostile; nothing of them is used.",
+        "use another gateway or file, and report the one that served other bytes",
+    }
+    GATEWAY_ANSWER = "agent.gateway_answer", Error, "IPFS trustless gateway specification" {
+        "a gateway gave something other than a block",
+        "A gateway answers `?format=raw` with the bytes of a block. A web page is a sign of a wrong URL, a sign-in page or a service that was switched off.",
+        "check the URL of the gateway, or remove it from the settings",
+    }
+    ARCHIVE_MALFORMED = "agent.archive_malformed", Error, "CARv1" {
+        "the archive cannot be read",
+        "A CAR file of version 1 is a header and sections, each with a CID and its block. An archive that is cut off or malformed is refused as a whole.",
+        "export the blocks again",
+    }
+    FILE_UNREADABLE = "agent.file_unreadable", Error, "Toolcrib limits" {
+        "the file cannot be read",
+        "It is missing, not a regular file, not readable for this user, or larger than what is read.",
+        "check the path and its permissions",
+    }
+    PUBLISH_DENIED = "agent.publish_denied", Error, "IPFS Pinning Service API; Kubo RPC" {
+        "the service refuses the token",
+        "The token is missing, wrong, expired, or may not publish.",
+        "check the token in the settings of the service",
+    }
+    PUBLISH_ANSWER = "agent.publish_answer", Error, "IPFS Pinning Service API; Kubo RPC" {
+        "the service gave an answer that its API does not have",
+        "Nothing shows that the file is published. The body of the answer is not shown, because it may repeat the token.",
+        "check the URL of the service, and try again later",
+    }
+    PUBLISH_OTHER_CID = "agent.publish_other_cid", Error, ".agt 1.0 §4 Verification, step 2" {
+        "the service published something else",
+        "The service answered with another CID than that of the file. A pointer to it would lead readers to other content.",
+        "do not use the CID of the service; publish with another one",
+    }
+    PUBLISH_FAILED = "agent.publish_failed", Error, "IPFS Pinning Service API; Kubo RPC" {
+        "the service could not pin the file",
+        "A pinning service that takes a CID has to find the blocks on the network first.",
+        "make sure that a node serves the blocks, or upload them with the RPC of a node",
+    }
+    PUBLISH_PENDING = "agent.publish_pending", Error, "IPFS Pinning Service API" {
+        "the service has not pinned the file yet",
+        "The request was accepted and may still succeed. Until it does, readers may not find the file.",
+        "look at the request in the service, or try again later",
     }
 }

@@ -1,0 +1,225 @@
+//! Retrieval from HTTP gateways, none of which is trusted.
+//!
+//! Every gateway is asked for blocks (`?format=raw`, the trustless gateway specification), and every block must have its hash. The gateways
+//! are asked in the order of the settings, a little apart, a few at a time. The first one that serves the whole content ends the race; so does
+//! the first one whose genuine blocks show that the content cannot be used, because every honest gateway has the same blocks.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use alloy_primitives::Bytes;
+use async_trait::async_trait;
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
+use tokio::time::{Instant, timeout, timeout_at};
+use toolcrib_core::agent::txt::CidText;
+use toolcrib_core::codes;
+use toolcrib_core::evidence::{Exchange, Response};
+use toolcrib_fetch::{Configured, ConfiguredUrl, Error, Headers, Limits};
+
+use super::cid::{Cid, Codec};
+use super::dag::{MAX_BLOCK_BYTES, WalkLimits};
+use super::retrieve::{Ended, Retriever, Untaken, millis, refused_cid, unreachable};
+use crate::evidence::{GatewayAttempt, GatewayOutcome, Retrieval};
+use crate::source::ContentSource;
+
+/// The media type of a block.
+const BLOCK: &str = "application/vnd.ipld.raw";
+
+/// How gateways are asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GatewayLimits {
+    /// What a file may be.
+    pub content: WalkLimits,
+    /// Most gateways at a time. Eight is also what the HTTP client allows for one host.
+    pub concurrency: usize,
+    /// How long a gateway is alone before the next one is asked, too. Most answers of a gateway that has the block come within it.
+    pub stagger: Duration,
+    /// Longest time for one gateway, all blocks together. Shorter if there are so many gateways that the last would never be asked.
+    pub gateway: Duration,
+    /// Longest silence of a gateway.
+    pub idle: Duration,
+    /// Longest time for everything.
+    pub total: Duration,
+}
+
+impl Default for GatewayLimits {
+    fn default() -> Self {
+        Self {
+            content: WalkLimits::default(),
+            concurrency: 8,
+            stagger: Duration::from_millis(300),
+            gateway: Duration::from_secs(10),
+            idle: Duration::from_secs(5),
+            total: Duration::from_secs(30),
+        }
+    }
+}
+
+/// Gateways of the operator's settings.
+#[derive(Clone, Debug)]
+pub struct Gateways {
+    client: Configured,
+    gateways: Vec<ConfiguredUrl>,
+    headers: Headers,
+    limits: GatewayLimits,
+}
+
+impl Gateways {
+    /// Uses these gateways, such as `https://gateway.example`, in this order. `/ipfs/{cid}` is appended to each URL.
+    pub fn new(client: Configured, gateways: Vec<ConfiguredUrl>, limits: GatewayLimits) -> Result<Self, Error> {
+        let headers = Headers::new().with("accept", BLOCK)?;
+        Ok(Self { client, gateways, headers, limits })
+    }
+
+    /// Retrieves the content of a CID.
+    pub async fn get(&self, cid: &Cid) -> (Option<Vec<u8>>, Vec<GatewayAttempt>) {
+        let count = self.gateways.len();
+        let started = Instant::now();
+        let end = started + self.limits.total;
+        let turn = self.turn();
+        let read: Vec<AtomicU64> = (0..count).map(|_| AtomicU64::new(0)).collect();
+        let mut began: Vec<Option<Instant>> = vec![None; count];
+        let mut ended: Vec<Option<(GatewayOutcome, Duration)>> = vec![None; count];
+        let mut running = FuturesUnordered::new();
+        let (mut next, mut start_next) = (0, started);
+        let mut content = None;
+        // How those are reported that have no outcome of their own.
+        let left = loop {
+            let now = Instant::now();
+            let may_start = next < count && running.len() < self.limits.concurrency.max(1);
+            if may_start && (running.is_empty() || now >= start_next) {
+                if let (Some(gateway), Some(read), Some(began)) = (self.gateways.get(next), read.get(next), began.get_mut(next)) {
+                    running.push(self.ask(next, gateway, cid, turn, read));
+                    *began = Some(now);
+                }
+                (next, start_next) = (next + 1, now + self.limits.stagger);
+                continue;
+            }
+            if running.is_empty() {
+                break GatewayOutcome::Cancelled;
+            }
+            let until = if may_start { start_next.min(end) } else { end };
+            match timeout_at(until, running.next()).await {
+                Ok(Some((index, result))) => {
+                    let took = began.get(index).copied().flatten().map_or(Duration::ZERO, |began| began.elapsed());
+                    let (outcome, is_final) = match result {
+                        Ok(bytes) => {
+                            content = Some(bytes);
+                            (GatewayOutcome::Served, true)
+                        }
+                        Err(outcome) => {
+                            let is_final = matches!(outcome, GatewayOutcome::Refused { .. });
+                            (outcome, is_final)
+                        }
+                    };
+                    if let Some(slot) = ended.get_mut(index) {
+                        *slot = Some((outcome, took));
+                    }
+                    if is_final {
+                        break GatewayOutcome::Cancelled;
+                    }
+                    // A gateway that failed is replaced at once.
+                    start_next = Instant::now();
+                }
+                Ok(None) => {}
+                Err(_) if Instant::now() >= end => {
+                    let message = format!("no answer within {} s", self.limits.total.as_secs());
+                    break unreachable(codes::fetch::TOTAL_TIMEOUT, message);
+                }
+                Err(_) => {}
+            }
+        };
+        drop(running);
+        let attempts = self.gateways.iter().zip(ended).zip(began).zip(&read).map(|(((gateway, ended), began), read)| {
+            let (outcome, took) = ended.unwrap_or_else(|| (left.clone(), began.map_or(Duration::ZERO, |began| began.elapsed())));
+            GatewayAttempt { gateway: gateway.origin(), outcome, bytes: read.load(Ordering::Relaxed), millis: millis(took) }
+        });
+        (content, attempts.collect())
+    }
+
+    /// How long one gateway may take, so that every one is asked within the total.
+    fn turn(&self) -> Duration {
+        let waves = self.gateways.len().div_ceil(self.limits.concurrency.max(1));
+        let share = self.limits.total.checked_div(u32::try_from(waves).unwrap_or(u32::MAX)).unwrap_or(self.limits.total);
+        // Starts are staggered, so the last wave begins late by as much.
+        share.saturating_sub(self.limits.stagger.saturating_mul(2)).max(share / 2).min(self.limits.gateway)
+    }
+
+    /// Asks one gateway for the whole content.
+    async fn ask(&self, index: usize, gateway: &ConfiguredUrl, cid: &Cid, turn: Duration, read: &AtomicU64) -> (usize, Ended) {
+        let walk = self.walk(gateway, cid, turn, read);
+        let ended = timeout(turn, walk).await.unwrap_or_else(|_| {
+            Err(unreachable(codes::fetch::TOTAL_TIMEOUT, format!("no content within {} ms", turn.as_millis())))
+        });
+        (index, ended)
+    }
+
+    async fn walk(&self, gateway: &ConfiguredUrl, cid: &Cid, turn: Duration, read: &AtomicU64) -> Ended {
+        let mut limits = Limits::default();
+        limits.wait = turn;
+        limits.idle = self.limits.idle;
+        limits.total = turn;
+        // One byte more could not be a block. A root is read whole even if the content may be smaller: only its hash proves the refusal.
+        limits.body = MAX_BLOCK_BYTES;
+        let mut retriever = Retriever::new(cid.clone(), self.limits.content);
+        while let Some(wanted) = retriever.wanted()? {
+            let url = gateway
+                .below(&["ipfs".to_owned(), wanted.to_string()], &[("format", "raw".to_owned())])
+                .map_err(|error| unreachable(error.code(), error.to_string()))?;
+            let exchange = self.client.get(&url, &self.headers, limits).await;
+            let response = answer(&exchange)?;
+            let body = response.body.as_bytes();
+            read.fetch_add(body.len() as u64, Ordering::Relaxed);
+            retriever.take(&wanted, body).map_err(|untaken| match untaken {
+                Untaken::Mismatch(block) => mismatch(&block, response),
+                Untaken::Refused(outcome) => outcome,
+            })?;
+        }
+        Ok(retriever.finish())
+    }
+}
+
+#[async_trait]
+impl ContentSource for Gateways {
+    async fn retrieve(&self, cid: &CidText) -> Retrieval {
+        match Cid::try_from(cid) {
+            Ok(parsed) => {
+                let (content, attempts) = self.get(&parsed).await;
+                Retrieval { cid: cid.as_str().to_owned(), content: content.map(Bytes::from), attempts }
+            }
+            Err(error) => refused_cid(cid, &error),
+        }
+    }
+}
+
+/// The answer of a gateway, if it is one that can hold a block.
+fn answer(exchange: &Exchange) -> Result<&Response, GatewayOutcome> {
+    let status = exchange.response.as_ref().map(|response| response.status);
+    let refuse = |code: codes::Code, status: u16| Err(unreachable(code, format!("status {status}")));
+    match (status, &exchange.failure, &exchange.response) {
+        (Some(404 | 410), ..) => Err(GatewayOutcome::NotFound),
+        (Some(status @ 300..=399), ..) => refuse(codes::fetch::REDIRECT, status),
+        (Some(status @ 400..=499), ..) => refuse(codes::fetch::CLIENT_ERROR, status),
+        (Some(status @ 500..=599), ..) => refuse(codes::fetch::SERVER_ERROR, status),
+        (_, Some(failure), _) => Err(unreachable(failure.code, failure.detail.clone())),
+        (Some(200), None, Some(response)) => Ok(response),
+        (status, ..) => refuse(codes::fetch::STATUS, status.unwrap_or_default()),
+    }
+}
+
+/// What it means that a gateway served bytes without the hash of the block.
+fn mismatch(wanted: &Cid, response: &Response) -> GatewayOutcome {
+    let media = response.header("content-type").next().and_then(|value| value.split(';').next()).unwrap_or_default().trim();
+    let is = |wanted: &str| media.eq_ignore_ascii_case(wanted);
+    if is("text/html") || is("application/xhtml+xml") {
+        return unreachable(codes::agent::GATEWAY_ANSWER, "a web page instead of the block");
+    }
+    match wanted.codec() {
+        // Gateways that ignore the format serve the file. Without its blocks nothing ties it to the CID.
+        Codec::DagPb if !is(BLOCK) => {
+            GatewayOutcome::Unverifiable { reason: "a file instead of the block, in a layout that is not known".to_owned() }
+        }
+        Codec::DagPb | Codec::Raw => GatewayOutcome::Tampered { block: wanted.to_string() },
+    }
+}

@@ -1,0 +1,24 @@
+//! Content by CID: reading CIDs, checking blocks, retrieving from sources that are not trusted, packing and publishing.
+//!
+//! [`cid`], [`dag`], [`car`] and [`pack`] are pure. [`gateway`] and [`pin`] connect to services of the operator's settings, [`local`] reads
+//! files. Whatever a source serves counts only after every block has the hash that the CID asks for.
+
+pub mod car;
+pub mod cid;
+pub mod dag;
+pub mod gateway;
+pub mod hash;
+pub mod local;
+mod multibase;
+pub mod pack;
+pub mod pin;
+mod retrieve;
+mod varint;
+
+pub use cid::{Cid, CidError, Codec};
+pub use dag::{DagError, Walk, WalkError, WalkLimits};
+pub use gateway::{GatewayLimits, Gateways};
+pub use hash::HashFunction;
+pub use local::{CarFile, LocalFile};
+pub use pack::{Block, Layout, PackError, Packed, pack};
+pub use retrieve::NOT_ASKED;

