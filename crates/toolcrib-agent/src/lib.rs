@@ -3,3 +3,5 @@
 
 pub mod evidence;
 pub mod source;
+pub mod txt;
+pub mod txt_writer;
