@@ -38,11 +38,12 @@ cargo_tool() {
     command -v "$1" || cargo install --locked "$1" --version "$2"
 }
 
-# A database, a sandbox of namespaces, and for `--full` a keychain. All are asked for at once: apt-get does not run twice at a time.
+# A database, a sandbox of namespaces, a name server, and for `--full` a keychain. All are asked for at once: apt-get does not run twice at a time.
 install_debian_packages() {
     local missing=()
     ls /usr/lib/postgresql/*/bin/initdb 2>/dev/null || { command -v initdb && command -v postgres; } || missing+=(postgresql)
     command -v bwrap || missing+=(bubblewrap)
+    command -v named || [[ -x /usr/sbin/named ]] || missing+=(bind9)
     if [[ $mode = full ]]; then
         { command -v dbus-daemon && command -v dbus-send; } || missing+=(dbus)
         command -v gnome-keyring-daemon || missing+=(gnome-keyring)

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::net::SocketAddr;
 use std::str::FromStr;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use alloy_primitives::Bytes;
 use async_trait::async_trait;
@@ -15,6 +15,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use toolcrib_core::agent::txt::answers::check_size;
+use toolcrib_core::clock::Clock;
 use toolcrib_core::codes;
 
 use super::{RecordChange, TxtWriter, WriteError, Written};
@@ -98,16 +99,16 @@ impl UpdateSettings {
 /// Sends changes to a name server.
 ///
 /// The update holds only if the TXT records are still those that were read just before, and takes effect as a whole or not at all.
-#[derive(Debug)]
 pub struct UpdateWriter {
     name: String,
     settings: UpdateSettings,
+    clock: Box<dyn Clock + Send + Sync>,
 }
 
 impl UpdateWriter {
-    /// A writer with these settings.
-    pub fn new(settings: UpdateSettings) -> Self {
-        Self { name: format!("update:{}", settings.server), settings }
+    /// A writer with these settings. Signatures carry the time of `clock`.
+    pub fn new(settings: UpdateSettings, clock: impl Clock + Send + Sync + 'static) -> Self {
+        Self { name: format!("update:{}", settings.server), settings, clock: Box::new(clock) }
     }
 
     async fn apply(&self, change: &RecordChange) -> Result<Written, WriteError> {
@@ -179,7 +180,7 @@ impl UpdateWriter {
     /// One message over one TCP connection.
     async fn exchange_unbounded(&self, mut request: Message, sign: bool) -> Result<Message, WriteError> {
         let verifier = if sign {
-            let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+            let now = u64::try_from(self.clock.now().seconds()).unwrap_or_default();
             request.finalize(&self.settings.key.0, now).map_err(|_| error("the update cannot be signed"))?
         } else {
             None
@@ -212,6 +213,12 @@ impl UpdateWriter {
             && !message.metadata.truncation
             && (message.queries.is_empty() || message.queries == request.queries);
         if fits { Ok(message) } else { Err(error("the answer is one to another request")) }
+    }
+}
+
+impl fmt::Debug for UpdateWriter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("UpdateWriter").field("settings", &self.settings).finish_non_exhaustive()
     }
 }
 
@@ -267,6 +274,8 @@ fn error(message: impl AsRef<str>) -> WriteError {
 
 #[cfg(test)]
 mod tests {
+    use toolcrib_core::clock::{FixedClock, UnixTime};
+
     use super::*;
 
     #[test]
@@ -278,7 +287,8 @@ mod tests {
             assert!(bad.parse::<TsigKey>().is_err(), "{bad}");
         }
         let settings = UpdateSettings::new(SocketAddr::from(([127, 0, 0, 1], 53)), key);
-        assert!(!format!("{:?}", UpdateWriter::new(settings)).contains("secret"));
+        let clock = FixedClock(UnixTime::from_seconds(0));
+        assert!(!format!("{:?}", UpdateWriter::new(settings, clock)).contains("secret"));
     }
 
     #[test]
