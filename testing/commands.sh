@@ -50,11 +50,15 @@ install_debian_packages() {
     fi
     ((${#missing[@]})) || return 0
     if ((EUID == 0)) && command -v apt-get; then
-        # Debian's package would start a server.
+        # Debian's packages would start servers.
         mkdir -p /etc/postgresql-common && [[ -e /etc/postgresql-common/createcluster.conf ]] ||
             echo "create_main_cluster = false" >/etc/postgresql-common/createcluster.conf
+        local policy=/usr/sbin/policy-rc.d made= status
+        [[ -e $policy ]] || { printf '#!/bin/sh\nexit 101\n' >"$policy" && chmod +x "$policy" && made=yes; }
         apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends "${missing[@]}"
-        return
+        status=$?
+        [[ -z $made ]] || rm -f "$policy"
+        return "$status"
     fi
     for package in "${missing[@]}"; do
         skip_step "$package" "neither installed nor installable: this needs root and apt-get"

@@ -13,7 +13,7 @@ use hickory_proto::rr::rdata::tsig::TsigAlgorithm;
 use hickory_proto::rr::{DNSClass, Name, RData, Record, RecordType, TSigner};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep, timeout};
 use toolcrib_core::agent::txt::answers::check_size;
 use toolcrib_core::clock::Clock;
 use toolcrib_core::codes;
@@ -24,6 +24,12 @@ use crate::txt::dns::decode_base64;
 
 /// Longest wait for one answer of the server. An update of a signed zone takes a signature.
 pub const UPDATE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Longest wait until the server itself has the new records.
+const READ_BACK_WAIT: Duration = Duration::from_secs(5);
+
+/// Time between two readings.
+const READ_BACK_PAUSE: Duration = Duration::from_millis(200);
 
 /// How long resolvers may keep a record that is added: short, since a pointer changes with every version of the manifest.
 pub const DEFAULT_TTL: u32 = 300;
@@ -132,15 +138,27 @@ impl UpdateWriter {
                 return Err(error(format!("the server answered {}", answer.metadata.response_code)));
             }
         }
-        let mut found: Vec<Bytes> = self.read(&name).await?.iter().map(joined).collect();
-        let mut wanted = expected;
-        (found.sort(), wanted.sort());
-        found.dedup();
-        wanted.dedup();
-        if found != wanted {
-            return Err(WriteError::new(codes::agent::TXT_READ_BACK, "the server has other records than those that were written"));
+        self.read_back(&name, expected).await
+    }
+
+    /// Reads the records until they are the expected ones: servers that sign a zone publish an update a moment later.
+    async fn read_back(&self, name: &Name, mut expected: Vec<Bytes>) -> Result<Written, WriteError> {
+        let until = Instant::now() + READ_BACK_WAIT;
+        expected.sort();
+        expected.dedup();
+        loop {
+            let mut found: Vec<Bytes> = self.read(name).await?.iter().map(joined).collect();
+            found.sort();
+            found.dedup();
+            if found == expected {
+                return Ok(Written { read_back: Some(found) });
+            }
+            if Instant::now() > until {
+                let message = "the server has other records than those that were written";
+                return Err(WriteError::new(codes::agent::TXT_READ_BACK, message));
+            }
+            sleep(READ_BACK_PAUSE).await;
         }
-        Ok(Written { read_back: Some(found) })
     }
 
     /// The TXT records that the server itself has.
