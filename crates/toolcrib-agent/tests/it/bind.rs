@@ -21,7 +21,16 @@ const OTHER_KEY: &str = "hmac-sha256:update-key:b3RoZXItdGVzdC1rZXktb3RoZXItdGVz
 const UNKNOWN_KEY: &str = "hmac-sha256:unknown-key:dG9vbGNyaWItdGVzdC1rZXktdG9vbGNyaWItdGVzdCE=";
 const OTHER_CID: &str = "bafybeict5xf5jzboxrvykthatqdrg7sf3c5n45udt5jrbbq4lnpejpdhha";
 
-/// A server with the zone `agt`, and `signed.agt`, which it signs itself. It ends with the test.
+/// Which zones the server signs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Signed {
+    /// `signed.agt`; `agt` is not signed.
+    Child,
+    /// `agt`; `insecure.agt` below it is not signed.
+    Parent,
+}
+
+/// A server. It ends with the test.
 struct Bind {
     folder: TempDir,
     process: Child,
@@ -33,7 +42,7 @@ struct Bind {
 
 impl Bind {
     /// Starts the server; `None` records the test as skipped.
-    async fn start() -> Option<Self> {
+    async fn start(signed: Signed) -> Option<Self> {
         let named = toolcrib_testkit::named()?;
         let folder = tempfile::tempdir().expect("a folder");
         let certificates = Certificates::new();
@@ -42,8 +51,8 @@ impl Bind {
         write(folder.path(), "certificate.pem", &certificates.chain_pem);
         write(folder.path(), "key.pem", &certificates.key_pem);
         write(folder.path(), "agt.zone", &zone());
-        write(folder.path(), "signed.zone", &signed_zone());
-        write(folder.path(), "named.conf", &configuration(folder.path(), plain, tls, https));
+        write(folder.path(), "child.zone", &child_zone());
+        write(folder.path(), "named.conf", &configuration(folder.path(), signed, [plain, tls, https]));
         let process = Command::new(named)
             .args(["-g", "-4", "-n", "1", "-c"])
             .arg(folder.path().join("named.conf"))
@@ -116,20 +125,25 @@ fn zone() -> String {
     let (first, second) = POINTER.split_at(20);
     let many: String = (0..120).map(|at| format!("many TXT \"record {at:03}\"\n")).collect();
     format!(
-        "$TTL 300\n@ SOA ns.agt. admin.agt. 1 3600 600 86400 60\n@ NS ns.agt.\nns A 127.0.0.1\n\
+        "$TTL 300\n@ SOA ns.agt. admin.agt. 1 3600 600 86400 60\n@ NS ns.agt.\nns A 127.0.0.1\nsigned NS ns\ninsecure NS ns\n\
          plain TXT \"{POINTER}\"\nplain TXT \"v=spf1 -all\"\nsplit TXT \"{first}\" \"{second}\"\nquoted TXT \"\\\"{POINTER}\\\"\"\n\
          bytes TXT \"agt-name=\\255\\000\"\nalias CNAME plain\nnodata A 192.0.2.1\nlegacy TXT \"agt-version=1\"\nlegacy TXT \"agt-name=A\"\n\
          legacy TXT \"v=spf1 -all\"\n{many}"
     )
 }
 
-fn signed_zone() -> String {
+fn child_zone() -> String {
     format!("$TTL 300\n@ SOA ns.agt. admin.agt. 1 3600 600 86400 60\n@ NS ns.agt.\n@ TXT \"{POINTER}\"\n")
 }
 
-fn configuration(folder: &Path, plain: SocketAddr, tls: SocketAddr, https: SocketAddr) -> String {
+fn configuration(folder: &Path, signed: Signed, addresses: [SocketAddr; 3]) -> String {
     let (folder, secret) = (folder.display(), KEY.rsplit(':').next().expect("a secret"));
-    let (plain, tls, https) = (plain.port(), tls.port(), https.port());
+    let [plain, tls, https] = addresses.map(|address| address.port());
+    let signing = "dnssec-policy default; inline-signing yes;";
+    let (parent, child, name) = match signed {
+        Signed::Child => ("", signing, "signed.agt"),
+        Signed::Parent => (signing, "", "insecure.agt"),
+    };
     format!(
         r#"options {{
             directory "{folder}"; key-directory "{folder}"; pid-file none; session-keyfile none; lock-file none;
@@ -143,10 +157,8 @@ fn configuration(folder: &Path, plain: SocketAddr, tls: SocketAddr, https: Socke
         tls test {{ cert-file "{folder}/certificate.pem"; key-file "{folder}/key.pem"; }};
         http test {{ endpoints {{ "/dns-query"; }}; }};
         key "update-key" {{ algorithm hmac-sha256; secret "{secret}"; }};
-        zone "agt" {{ type primary; file "agt.zone"; allow-update {{ key update-key; }}; }};
-        zone "signed.agt" {{
-            type primary; file "signed.zone"; dnssec-policy default; inline-signing yes; allow-update {{ key update-key; }};
-        }};
+        zone "agt" {{ type primary; file "agt.zone"; {parent} allow-update {{ key update-key; }}; }};
+        zone "{name}" {{ type primary; file "child.zone"; {child} allow-update {{ key update-key; }}; }};
         "#
     )
 }
@@ -162,7 +174,7 @@ fn bytes(text: &str) -> Bytes {
 // req: AGT-001
 #[tokio::test]
 async fn bind_is_asked_over_udp_tcp_tls_and_https() {
-    let Some(bind) = Bind::start().await else { return };
+    let Some(bind) = Bind::start(Signed::Child).await else { return };
     let texts = [
         format!("udp://{}", bind.plain),
         format!("tcp://{}", bind.plain),
@@ -188,7 +200,7 @@ async fn bind_is_asked_over_udp_tcp_tls_and_https() {
 
 #[tokio::test]
 async fn a_zone_that_bind_signs_is_secure_with_its_key() {
-    let Some(bind) = Bind::start().await else { return };
+    let Some(bind) = Bind::start(Signed::Child).await else { return };
     let anchor = bind.anchor().await;
     let with = |anchor: &str, policy: DnssecPolicy| -> DnsSettings {
         let mut settings = settings(&format!("udp://{}", bind.plain));
@@ -227,10 +239,36 @@ async fn a_zone_that_bind_signs_is_secure_with_its_key() {
     }
 }
 
+#[tokio::test]
+async fn a_zone_that_is_provably_unsigned_is_insecure() {
+    let Some(bind) = Bind::start(Signed::Parent).await else { return };
+    let anchor = bind.anchor().await;
+    let ask = async |policy: DnssecPolicy, name: &str| {
+        let mut settings = settings(&format!("tcp://{}", bind.plain));
+        settings.anchors = anchor.parse().expect("anchors");
+        settings.dnssec = policy;
+        source(settings).lookup(&domain(name)).await
+    };
+    // Signing begins after the zone is loaded.
+    let started = Instant::now();
+    while ask(DnssecPolicy::Require, "plain.agt").await.dnssec != Dnssec::Secure {
+        assert!(started.elapsed() < Duration::from_secs(20), "not signed");
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    for (name, outcome) in [("none.agt", TxtLookup::NotFound), ("nodata.agt", TxtLookup::NoRecords)] {
+        let answer = ask(DnssecPolicy::Require, name).await;
+        assert_eq!((answer.outcome, answer.dnssec), (outcome, Dnssec::Secure), "{name}");
+    }
+    let prefer = ask(DnssecPolicy::Prefer, "insecure.agt").await;
+    assert_eq!((prefer.outcome, prefer.dnssec), (records(&[POINTER.as_bytes()]), Dnssec::Insecure));
+    let require = ask(DnssecPolicy::Require, "insecure.agt").await;
+    assert_eq!((code(&require.outcome), require.dnssec), ("agent.dnssec_required", Dnssec::Insecure));
+}
+
 // req: AGT-001, AGT-003, AGT-028
 #[tokio::test]
 async fn updates_change_the_records_and_are_read_back() {
-    let Some(bind) = Bind::start().await else { return };
+    let Some(bind) = Bind::start(Signed::Child).await else { return };
     let writer = bind.writer(KEY, "agt");
     assert_eq!(writer.name(), format!("update:{}", bind.plain));
     // A name without records.
@@ -255,7 +293,7 @@ async fn updates_change_the_records_and_are_read_back() {
 // req: AGT-003
 #[tokio::test]
 async fn updates_that_are_wrong_change_nothing() {
-    let Some(bind) = Bind::start().await else { return };
+    let Some(bind) = Bind::start(Signed::Child).await else { return };
     let before = bind.lookup("legacy.agt").await;
     let cid = POINTER.rsplit('/').next().expect("a CID");
     let change = point_at("legacy.agt", cid, &[bytes("agt-version=1"), bytes("agt-name=A")], true);

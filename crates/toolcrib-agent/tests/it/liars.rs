@@ -89,7 +89,7 @@ async fn lookup(scheme: &str, address: SocketAddr) -> (TxtLookup, Duration) {
 }
 
 async fn udp(script: Datagrams) -> TxtLookup {
-    ask("udp", script, |_| Vec::new().into()).await.0
+    ask("udp", script, |_| Vec::<u8>::new().into()).await.0
 }
 
 async fn tcp(script: Streams) -> TxtLookup {
@@ -172,7 +172,7 @@ async fn an_answer_with_the_wrong_letter_case_is_checked_over_tcp() {
 #[tokio::test]
 async fn an_answer_from_another_port_does_not_count() {
     let (socket, listener, address) = pair().await;
-    serve_tcp(listener, |_| Vec::new().into());
+    serve_tcp(listener, |_| Vec::<u8>::new().into());
     tokio::spawn(async move {
         let other = UdpSocket::bind("127.0.0.1:0").await.expect("a port");
         let mut buffer = [0; 4096];
@@ -284,7 +284,7 @@ async fn large_answers_come_whole_or_not_at_all() {
 async fn a_liar_does_not_stop_the_honest_server_behind_it() {
     let (socket, listener, liar) = pair().await;
     serve_udp(socket, |query| vec![failing(query, ResponseCode::ServFail)]);
-    serve_tcp(listener, |_| Vec::new().into());
+    serve_tcp(listener, |_| Vec::<u8>::new().into());
     let (socket, listener, second) = pair().await;
     serve_udp(socket, |query| vec![honest(query)]);
     serve_tcp(listener, |query| honest(query).into());
