@@ -134,9 +134,19 @@ mod tests {
     #[test]
     fn other_texts_are_refused() {
         let nine = format!("dns:{}", ["192.0.2.1"; 9].join(","));
-        for text in
-            ["", "dns:", "dns:x", "DNS", "doh-json", "doh-json:http://dns.example/", "freename:", "fns:1", "file:", "ens", nine.as_str()]
-        {
+        for text in [
+            "",
+            "dns:",
+            "dns:x",
+            "DNS",
+            "doh-json",
+            "doh-json:http://dns.example/",
+            "freename:",
+            "fns:1",
+            "file:",
+            "ens",
+            nine.as_str(),
+        ] {
             assert_eq!(text.parse::<SourceSetting>().map_err(|error| error.code()), Err(codes::agent::TXT_SETTING), "{text}");
         }
     }

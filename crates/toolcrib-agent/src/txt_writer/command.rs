@@ -55,7 +55,13 @@ impl CommandSettings {
         let mut arguments = arguments.into_iter().map(Into::into);
         let program = PathBuf::from(arguments.next().filter(|program| !program.is_empty())?);
         let arguments = arguments.collect();
-        Some(Self { program, arguments, variables: Vec::new(), timeout: COMMAND_TIMEOUT, visible_within: Duration::from_secs(30) })
+        Some(Self {
+            program,
+            arguments,
+            variables: Vec::new(),
+            timeout: COMMAND_TIMEOUT,
+            visible_within: Duration::from_secs(30),
+        })
     }
 }
 
@@ -187,8 +193,7 @@ fn json(change: &RecordChange) -> String {
         serde_json::Value::Object(fields)
     };
     let list = |records: &[Bytes]| serde_json::Value::Array(records.iter().map(record).collect());
-    let value =
-        serde_json::json!({ "domain": change.domain.as_str(), "remove": list(&change.remove), "add": list(&change.add) });
+    let value = serde_json::json!({ "domain": change.domain.as_str(), "remove": list(&change.remove), "add": list(&change.add) });
     format!("{value}\n")
 }
 

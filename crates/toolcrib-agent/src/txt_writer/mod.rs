@@ -17,8 +17,8 @@ use toolcrib_core::agent::txt::{CidText, agent_records, is_legacy, is_pointer, p
 use toolcrib_core::codes::{self, Code};
 use toolcrib_core::text::escape_for_display;
 
-pub use command::{CommandSettings, CommandWriter};
-pub use update::{TsigKey, UpdateSettings, UpdateWriter};
+pub use command::{COMMAND_TIMEOUT, CommandSettings, CommandWriter, MAX_OUTPUT_BYTES};
+pub use update::{DEFAULT_TTL, TsigKey, UPDATE_TIMEOUT, UpdateSettings, UpdateWriter};
 
 use crate::evidence::TxtLookup;
 use crate::source::TxtSource;

@@ -12,7 +12,10 @@ use crate::support::{POINTER, code, domain, settings, source};
 const DAY: Duration = Duration::from_secs(86_400);
 
 fn signed(origin: &str) -> Zone {
-    Zone::new(origin).txt("plain.agt.", &[POINTER.as_bytes()]).alias("alias.agt.", "plain.agt.").alias("outside.agt.", "host.example.")
+    Zone::new(origin)
+        .txt("plain.agt.", &[POINTER.as_bytes()])
+        .alias("alias.agt.", "plain.agt.")
+        .alias("outside.agt.", "host.example.")
 }
 
 async fn ask(authority: &Authority, anchor: &str, policy: DnssecPolicy, name: &str) -> TxtAnswer {

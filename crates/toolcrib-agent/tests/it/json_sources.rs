@@ -123,7 +123,9 @@ async fn several_sources_are_asked_side_by_side_and_compared() {
         (200, data)
     })
     .await;
-    let other = serve(|_, _| (200, r#"{"data":{"name":"plain.agt","records":[{"type":"TXT","value":"\"agt-version=1\""}]}}"#.to_owned())).await;
+    let other =
+        serve(|_, _| (200, r#"{"data":{"name":"plain.agt","records":[{"type":"TXT","value":"\"agt-version=1\""}]}}"#.to_owned()))
+            .await;
     let broken = serve(|_, _| (500, String::new())).await;
     let settings: Vec<SourceSetting> = [
         format!("dns:udp://{}", authority.plain),

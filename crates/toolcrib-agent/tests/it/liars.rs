@@ -187,7 +187,8 @@ async fn an_answer_from_another_port_does_not_count() {
 
 #[tokio::test]
 async fn garbage_is_a_failure() {
-    let garbage: Datagrams = |query| vec![[&query.metadata.id.to_be_bytes()[..], &[0x84, 0, 0, 1, 0, 9, 0, 0, 0, 0, 0xff, 0xff]].concat()];
+    let garbage: Datagrams =
+        |query| vec![[&query.metadata.id.to_be_bytes()[..], &[0x84, 0, 0, 1, 0, 9, 0, 0, 0, 0, 0xff, 0xff]].concat()];
     assert_eq!(code(&udp(garbage).await), "agent.dns_malformed");
     let query: Datagrams = |query| {
         let mut message = reply(query, &[]);
@@ -227,7 +228,8 @@ async fn a_cut_answer_is_asked_for_again_over_tcp() {
     assert_eq!(outcome, records(&[POINTER.as_bytes()]));
     let (outcome, _) = ask("udp", |query| vec![cut(query)], |query| cut(query).into()).await;
     assert_eq!(code(&outcome), "agent.dns_truncated");
-    let (outcome, _) = ask("udp", |query| vec![cut(query)], |_| Stream { bytes: Vec::new(), piece: 1, pause: Duration::ZERO }).await;
+    let (outcome, _) =
+        ask("udp", |query| vec![cut(query)], |_| Stream { bytes: Vec::new(), piece: 1, pause: Duration::ZERO }).await;
     assert_eq!(code(&outcome), "agent.dns_timeout");
 }
 

@@ -116,7 +116,7 @@ fn parse_line(line: &str) -> Result<(Name, PublicKeyBuf), &'static str> {
     Ok((zone, PublicKeyBuf::new(key, algorithm)))
 }
 
-pub(super) fn decode_base64(text: &str) -> Option<Vec<u8>> {
+pub(crate) fn decode_base64(text: &str) -> Option<Vec<u8>> {
     use base64ct::Encoding as _;
     base64ct::Base64::decode_vec(text).ok()
 }

@@ -159,7 +159,10 @@ impl DnsSource {
                 Host::Address(address) => servers.push((server.transport, SocketAddr::new(address, server.port))),
                 Host::Name(host) => match SystemResolver::with_search_domains().resolve(&host).await {
                     Ok(found) => servers.extend(
-                        found.into_iter().take(MAX_HOST_ADDRESSES).map(|ip| (server.transport.clone(), SocketAddr::new(ip, server.port))),
+                        found
+                            .into_iter()
+                            .take(MAX_HOST_ADDRESSES)
+                            .map(|ip| (server.transport.clone(), SocketAddr::new(ip, server.port))),
                     ),
                     Err(error) => unknown = Some(format!("the address of {host}: {error}")),
                 },

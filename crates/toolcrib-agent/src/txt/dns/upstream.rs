@@ -50,10 +50,8 @@ impl Upstream {
         timeout: Duration,
         attempts: usize,
     ) -> Self {
-        let servers = servers
-            .into_iter()
-            .map(|(transport, address)| Server { transport, address, connection: Mutex::new(None) })
-            .collect();
+        let servers =
+            servers.into_iter().map(|(transport, address)| Server { transport, address, connection: Mutex::new(None) }).collect();
         Self { inner: Arc::new(Inner { servers, tls, timeout, attempts }) }
     }
 
@@ -125,7 +123,8 @@ impl Inner {
         match transport {
             Transport::Udp | Transport::Tcp => TcpClientStream::exchange(address, None, self.timeout, None, provider).await,
             Transport::Tls { name } => {
-                let name = ServerName::try_from(name.clone()).map_err(|_| NetError::from("the name is not one for a certificate"))?;
+                let name =
+                    ServerName::try_from(name.clone()).map_err(|_| NetError::from("the name is not one for a certificate"))?;
                 tls_exchange(address, name, (*self.tls).clone(), self.timeout, None, provider).await
             }
             Transport::Https { name, path } => {

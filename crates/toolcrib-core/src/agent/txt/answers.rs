@@ -108,7 +108,9 @@ pub fn join_character_strings(text: &str) -> Option<Vec<u8>> {
 /// Reads JSON under the limits of an answer.
 fn document(bytes: &[u8]) -> Result<json::Document, AnswerFault> {
     let limits = json::Limits { max_bytes: MAX_ANSWER_BYTES, ..json::Limits::default() };
-    json::read(bytes, limits).document.ok_or_else(|| AnswerFault::malformed("the answer is not JSON that can be read without doubt"))
+    json::read(bytes, limits)
+        .document
+        .ok_or_else(|| AnswerFault::malformed("the answer is not JSON that can be read without doubt"))
 }
 
 #[cfg(test)]

@@ -28,7 +28,8 @@ fn character_strings_are_joined_without_separator() {
     assert_eq!(join("\"é\"").unwrap(), "é".as_bytes());
     assert_eq!(join(r#""""#).unwrap(), b"");
     assert_eq!(join("").unwrap(), b"");
-    for bad in [r#"""a"#, r#""a"#, r#""a\"#, r#""a\25"#, r#""a\256""#, r#""a\2x5""#, r#""a""b""#, r#""a" b"#, "a", r#""a"; "b""#] {
+    for bad in [r#"""a"#, r#""a"#, r#""a\"#, r#""a\25"#, r#""a\256""#, r#""a\2x5""#, r#""a""b""#, r#""a" b"#, "a", r#""a"; "b""#]
+    {
         assert_eq!(join(bad), None, "{bad}");
     }
 }
@@ -58,7 +59,10 @@ fn dns_json_gives_records_in_every_common_spelling() {
 fn dns_json_tells_no_records_from_no_name_and_from_failure() {
     assert_eq!(dns(r#"{"Status":0}"#), Ok(JsonAnswer::NoRecords));
     assert_eq!(dns(r#"{"Status":0,"Answer":[]}"#), Ok(JsonAnswer::NoRecords));
-    assert_eq!(dns(r#"{"Status":0,"Answer":[{"name":"exampleagent.agt","type":1,"data":"1.2.3.4"}]}"#), Ok(JsonAnswer::NoRecords));
+    assert_eq!(
+        dns(r#"{"Status":0,"Answer":[{"name":"exampleagent.agt","type":1,"data":"1.2.3.4"}]}"#),
+        Ok(JsonAnswer::NoRecords)
+    );
     assert_eq!(dns(r#"{"Status":3}"#), Ok(JsonAnswer::NotFound));
     assert_eq!(dns(r#"{"Status":2}"#), Err(codes::agent::DNS_SERVER_FAILURE));
     assert_eq!(dns(r#"{"Status":5}"#), Err(codes::agent::DNS_REFUSED));
@@ -100,7 +104,10 @@ fn dns_json_follows_aliases_and_refuses_other_names() {
     assert_eq!(dns(&answer(&[alias, back])), Err(codes::agent::DNS_ALIASES));
     let question = r#"{"Status":3,"Question":[{"name":"other.agt","type":16}]}"#;
     assert_eq!(dns(question), Err(codes::agent::TXT_ANSWER_OTHER_NAME));
-    assert_eq!(dns(r#"{"Status":3,"Question":[{"name":"exampleagent.agt","type":1}]}"#), Err(codes::agent::TXT_ANSWER_OTHER_NAME));
+    assert_eq!(
+        dns(r#"{"Status":3,"Question":[{"name":"exampleagent.agt","type":1}]}"#),
+        Err(codes::agent::TXT_ANSWER_OTHER_NAME)
+    );
     // Eight aliases are followed, nine are not.
     let chain = |length: usize| {
         let name = |at: usize| if at == 0 { "exampleagent.agt".to_owned() } else { format!("a{at}.example") };
@@ -134,7 +141,9 @@ fn freename_answers_are_read_with_their_quotes_removed() {
             domain().token_id()
         )
     };
-    let record = |value: &str| answer(&format!(r#"[{{"key":null,"type":"TXT","value":{value}}},{{"key":"@","type":"A","value":"1.2.3.4"}}]"#));
+    let record = |value: &str| {
+        answer(&format!(r#"[{{"key":null,"type":"TXT","value":{value}}},{{"key":"@","type":"A","value":"1.2.3.4"}}]"#))
+    };
     assert_eq!(freename(&record(&format!(r#""\"{POINTER}\"""#))), records(&[POINTER.as_bytes()]));
     assert_eq!(freename(&record(r#""\"a\" \"b\"""#)), records(&[b"ab"]));
     assert_eq!(freename(&record(r#""bare = value""#)), records(&[b"bare = value"]));
