@@ -38,22 +38,27 @@ cargo_tool() {
     command -v "$1" || cargo install --locked "$1" --version "$2"
 }
 
-# A database, a sandbox of namespaces, and for `--full` a keychain. All are asked for at once: apt-get does not run twice at a time.
+# A database, a sandbox of namespaces, a name server, and for `--full` a keychain. All are asked for at once: apt-get does not run twice at a time.
 install_debian_packages() {
     local missing=()
     ls /usr/lib/postgresql/*/bin/initdb 2>/dev/null || { command -v initdb && command -v postgres; } || missing+=(postgresql)
     command -v bwrap || missing+=(bubblewrap)
+    command -v named || [[ -x /usr/sbin/named ]] || missing+=(bind9)
     if [[ $mode = full ]]; then
         { command -v dbus-daemon && command -v dbus-send; } || missing+=(dbus)
         command -v gnome-keyring-daemon || missing+=(gnome-keyring)
     fi
     ((${#missing[@]})) || return 0
     if ((EUID == 0)) && command -v apt-get; then
-        # Debian's package would start a server.
+        # Debian's packages would start servers.
         mkdir -p /etc/postgresql-common && [[ -e /etc/postgresql-common/createcluster.conf ]] ||
             echo "create_main_cluster = false" >/etc/postgresql-common/createcluster.conf
+        local policy=/usr/sbin/policy-rc.d made= status
+        [[ -e $policy ]] || { printf '#!/bin/sh\nexit 101\n' >"$policy" && chmod +x "$policy" && made=yes; }
         apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends "${missing[@]}"
-        return
+        status=$?
+        [[ -z $made ]] || rm -f "$policy"
+        return "$status"
     fi
     for package in "${missing[@]}"; do
         skip_step "$package" "neither installed nor installable: this needs root and apt-get"

@@ -17,3 +17,5 @@ pub use judge::{Judgement, judge};
 pub use policy::AgentPolicy;
 pub use report::{AgentReport, AgentState};
 pub use resolve::{Resolution, Resolver};
+pub mod txt;
+pub mod txt_writer;

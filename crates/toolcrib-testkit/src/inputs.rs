@@ -48,6 +48,15 @@ pub fn postgres() -> Option<PathBuf> {
     found("postgresql", "TOOLCRIB_POSTGRES", debian.into_iter().rev().chain(in_path).find(has_both))
 }
 
+/// The name server of BIND.
+#[must_use]
+pub fn named() -> Option<PathBuf> {
+    let in_path: Vec<_> = std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()).collect();
+    // Debian has servers in a folder that is not in the PATH of every user.
+    let mut usual = in_path.into_iter().chain([PathBuf::from("/usr/sbin")]).map(|folder| folder.join("named"));
+    found("bind9", "TOOLCRIB_NAMED", usual.find(|path| path.is_file()))
+}
+
 /// A folder of npm packages with viem.
 #[must_use]
 pub fn viem() -> Option<PathBuf> {

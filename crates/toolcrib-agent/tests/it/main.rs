@@ -24,3 +24,12 @@ mod support;
 fn content(retrieval: &toolcrib_agent::evidence::Retrieval) -> Option<&[u8]> {
     retrieval.content.as_ref().map(AsRef::as_ref)
 }
+//! TXT sources and writers against servers on this machine: honest ones, hostile ones, and BIND.
+mod authority;
+mod bind;
+mod dns;
+mod dnssec;
+mod fns;
+mod json_sources;
+mod liars;
+mod writers;

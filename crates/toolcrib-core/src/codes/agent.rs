@@ -540,5 +540,105 @@ super::codes! {
         "the service has not pinned the file yet",
         "The request was accepted and may still succeed. Until it does, readers may not find the file.",
         "look at the request in the service, or try again later",
+    // TXT sources and TXT writers.
+    TXT_SETTING = "agent.txt_setting", Error, "Toolcrib settings" {
+        "a TXT source cannot be used as written",
+        "Sources are dns, dns:udp://…, dns:tcp://…, dns:tls://…, dns:https://…, freename, doh-json:https://…, fns and file:….",
+        "correct the source in the settings",
+    }
+    DNSSEC_ANCHOR = "agent.dnssec_anchor", Error, "RFC 4034 §2" {
+        "a DNSSEC trust anchor is not a DNSKEY record",
+        "A trust anchor is the public key of a zone, as `dig DNSKEY` prints it: name, DNSKEY, flags, protocol, algorithm and key.",
+        "write the record on one line: agt. DNSKEY 257 3 13 <base64>",
+    }
+    DNS_TIMEOUT = "agent.dns_timeout", Error, "Toolcrib limits" {
+        "no name server answered in time",
+        "Queries and answers get lost, and servers are slow. Silence says nothing about the name.",
+        "try again, or use another server",
+    }
+    DNS_UNREACHABLE = "agent.dns_unreachable", Error, "RFC 1035 §4.2; RFC 7858; RFC 8484" {
+        "no connection to a name server could be made",
+        "The server is down, the address is wrong, a firewall is in the way, or its certificate is not valid for its name.",
+        "check the address and the name of the server",
+    }
+    DNS_REFUSED = "agent.dns_refused", Error, "RFC 1035 §4.1.1" {
+        "the name server refused the query",
+        "The server does not answer this client, or not for this name. That says nothing about the name.",
+        "use a server that answers for .agt names",
+    }
+    DNS_SERVER_FAILURE = "agent.dns_server_failure", Error, "RFC 1035 §4.1.1" {
+        "the name server reports an error of its own",
+        "SERVFAIL and similar codes mean that the server could not find the answer. Validating servers give SERVFAIL for bogus signatures, too.",
+        "try again, or use another server",
+    }
+    DNS_MALFORMED = "agent.dns_malformed", Error, "RFC 1035 §4" {
+        "the answer of the name server cannot be used",
+        "The message does not decode, answers another question, or breaks the rules for aliases. Nothing is taken from such an answer.",
+        "use another server",
+    }
+    DNS_TRUNCATED = "agent.dns_truncated", Error, "RFC 7766 §5" {
+        "the name server cut its answer",
+        "An answer that was cut over UDP is asked for again over TCP. One that is cut there may lack the pointer, so nothing is taken from it.",
+        "use another server, or remove TXT records that nobody needs",
+    }
+    DNS_ALIASES = "agent.dns_aliases", Error, "RFC 1034 §3.6.2" {
+        "the name leads through too many aliases",
+        "A chain of CNAME records has eight links at most. Longer ones are loops or mistakes.",
+        "put the TXT record on the name itself",
+    }
+    DNSSEC_BOGUS = "agent.dnssec_bogus", Error, "RFC 4035 §5" {
+        "the DNSSEC signatures of the answer are wrong",
+        "The name lies below a trust anchor, and its records have no valid chain of signatures from there. Somebody changed the answer, or the zone is broken.",
+        "check the trust anchor and the signatures of the zone",
+    }
+    DNSSEC_REQUIRED = "agent.dnssec_required", Error, "RFC 4035 §5" {
+        "the answer is not secured by DNSSEC, and the settings require it",
+        "No trust anchor covers the name, or the zone is provably unsigned.",
+        "add the trust anchor of the zone, or do not require DNSSEC",
+    }
+    TXT_ANSWER_MALFORMED = "agent.txt_answer_malformed", Error, "Freename resolver API; DNS JSON" {
+        "the answer of a TXT source is not what its interface describes",
+        "Other JSON, other types or missing fields could hide records, so nothing is taken from the answer.",
+        "use another source, and check the address of this one",
+    }
+    TXT_ANSWER_OTHER_NAME = "agent.txt_answer_other_name", Error, "Freename resolver API; DNS JSON" {
+        "a TXT source answered for another name",
+        "Records of another name would lead to another agent.",
+        "use another source",
+    }
+    TXT_ANSWER_STATUS = "agent.txt_answer_status", Error, "RFC 9110 §15" {
+        "a TXT source answered with an error status",
+        "The source is overloaded, wants a key, or is not at this address. That says nothing about the name.",
+        "try again later, or use another source",
+    }
+    FNS_RECORDS_MALFORMED = "agent.fns_records_malformed", Error, "Freename FNS records" {
+        "the records of the name onchain cannot be read",
+        "The contract answered with bytes that do not decode, with more than is read, or with another number of values than keys.",
+        "check the address and the chain of the registry",
+    }
+    TXT_FILE = "agent.txt_file", Error, "Toolcrib limits" {
+        "a file of TXT records cannot be read",
+        "The file is missing, is not UTF-8, or is larger than what one DNS answer can carry.",
+        "check the path of the file",
+    }
+    TXT_WRITE_PLAN = "agent.txt_write_plan", Error, ".agt 1.0 §1" {
+        "the TXT records cannot be changed as asked",
+        "A name has one manifest pointer and no legacy records beside it. A change that would leave both is refused before anything is sent.",
+        "remove the legacy records in the same change",
+    }
+    TXT_UPDATE_FAILED = "agent.txt_update_failed", Error, "RFC 2136; RFC 8945" {
+        "the name server did not take the update",
+        "The key is unknown or wrong, the clocks differ by more than five minutes, the zone is another one, or the records changed meanwhile.",
+        "check the zone and the TSIG key, then look at the records and try again",
+    }
+    TXT_COMMAND_FAILED = "agent.txt_command_failed", Error, "Toolcrib settings" {
+        "the command that changes TXT records failed",
+        "It could not be started, took too long, wrote too much, or ended with another status than 0. The records may be changed or not.",
+        "look at the records, then at what the command wrote",
+    }
+    TXT_READ_BACK = "agent.txt_read_back", Error, ".agt 1.0 §1" {
+        "the TXT records are not those that were written",
+        "The change was taken, but the name has other records when it is read again. Another program may have changed them.",
+        "look at the records of the name, and write again",
     }
 }

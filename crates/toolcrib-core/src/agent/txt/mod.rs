@@ -3,9 +3,11 @@
 //! The caller joins the character-strings of each record (RFC 1035 §3.3.14) and gives whole records. One outer pair of
 //! quotes is removed, as some sources keep it. There is a reader for legacy records and no writer.
 
+pub mod answers;
 mod legacy;
 mod lines;
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 pub use legacy::{LegacyAgent, LegacyProtocol, MAX_LEGACY_DESCRIPTION};
@@ -205,6 +207,22 @@ pub fn pointer_record(cid: &CidText, existing: &[impl AsRef<[u8]>]) -> Result<St
                 .got(first),
         )),
     }
+}
+
+/// Returns the records that belong to an agent or were meant to, without one outer pair of quotes, as a set. What two sources have to agree
+/// about: other TXT records of a name, their order and repetitions do not matter.
+pub fn agent_records(records: &[impl AsRef<[u8]>]) -> BTreeSet<&[u8]> {
+    records.iter().map(|record| unquoted(record.as_ref())).filter(|bytes| resembles_agent_record(bytes)).collect()
+}
+
+/// Whether a record is one of those that a name with a pointer must not have.
+pub fn is_legacy(record: &[u8]) -> bool {
+    std::str::from_utf8(unquoted(record)).is_ok_and(is_legacy_record)
+}
+
+/// Whether a record is a manifest pointer, usable or not.
+pub fn is_pointer(record: &[u8]) -> bool {
+    unquoted(record).starts_with(POINTER.as_bytes())
 }
 
 const POINTER: &str = "agt-manifest=";

@@ -369,3 +369,13 @@ proptest! {
         let _ = parse_text(&text);
     }
 }
+
+#[test]
+fn agent_records_are_a_set_without_quotes_and_other_records() {
+    let records = ["v=spf1 -all", "\"agt-name=A\"", "agt-name=A", " AGT-Cap=ocr", "agt-version=1"];
+    let expected: [&[u8]; 3] = [b" AGT-Cap=ocr", b"agt-name=A", b"agt-version=1"];
+    assert_eq!(agent_records(&records).into_iter().collect::<Vec<_>>(), expected);
+    assert!(is_legacy(b"\"agt-version=1\"") && is_legacy(b"agt-endpoint-mcp=x"));
+    assert!(!is_legacy(b"agt-manifest=ipfs://x") && !is_legacy(b"v=spf1") && !is_legacy(b"agt-name=\xff"));
+    assert!(is_pointer(b"agt-manifest=") && is_pointer(b"\"agt-manifest=x\"") && !is_pointer(b"agt-name=x"));
+}

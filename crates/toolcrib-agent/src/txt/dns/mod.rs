@@ -1,0 +1,265 @@
+//! TXT records from DNS: over UDP with TCP, over TLS, and over HTTPS, with DNSSEC where a trust anchor is set.
+//!
+//! There is no cache, no hosts file and no search domain: a look-up is one question to the servers of the settings, and its answer is
+//! evidence. `hickory-net` speaks the protocols and validates signatures; which server is asked, when an answer counts and how aliases are
+//! followed is decided here.
+
+mod anchors;
+mod reading;
+mod server;
+mod system;
+mod upstream;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use hickory_net::dnssec::DnssecDnsHandle;
+use hickory_net::xfer::{DnsHandle, FirstAnswer as _};
+use hickory_net::{DnsError, NetError};
+use hickory_proto::op::{DnsRequestOptions, DnsResponse, Query, ResponseCode};
+use hickory_proto::rr::{Name, RecordType};
+use rustls::{ClientConfig, RootCertStore};
+use tokio::time::timeout;
+use toolcrib_core::agent::AgtDomain;
+use toolcrib_core::codes;
+use toolcrib_fetch::{CertificateDer, Resolve as _, SystemResolver};
+
+pub use anchors::{AnchorError, Anchors};
+pub use server::DnsServer;
+
+pub(crate) use anchors::decode_base64;
+
+use super::{SettingError, failed, millis, records};
+use crate::evidence::{Dnssec, TxtAnswer, TxtLookup};
+use crate::source::TxtSource;
+use reading::{Fault, Reading};
+use server::{Host, Transport};
+use upstream::Upstream;
+
+/// Longest wait for one answer of one server. Resolvers that have to ask others take up to two seconds.
+pub const QUERY_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// Rounds over all servers.
+pub const ATTEMPTS: usize = 2;
+
+/// Longest look-up: all rounds, aliases and the questions of validation together.
+pub const LOOKUP_TIMEOUT: Duration = Duration::from_secs(12);
+
+/// Most addresses of a server that is given by its name.
+const MAX_HOST_ADDRESSES: usize = 2;
+
+/// How much DNSSEC is asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DnssecPolicy {
+    /// Answers are not validated.
+    Off,
+    /// Answers about names below a trust anchor are validated, and bogus ones have failed. Others are unchecked.
+    #[default]
+    Prefer,
+    /// Only answers with signatures that lead to a trust anchor count.
+    Require,
+}
+
+/// Which servers are asked, and how.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct DnsSettings {
+    /// The servers in order of preference. None: those of the operating system.
+    pub servers: Vec<DnsServer>,
+    /// How much DNSSEC is asked for.
+    pub dnssec: DnssecPolicy,
+    /// The trust anchors.
+    pub anchors: Anchors,
+    /// Certificate authorities that are trusted beside the bundled ones.
+    pub authorities: Vec<CertificateDer<'static>>,
+    /// Longest wait for one answer of one server.
+    pub query_timeout: Duration,
+    /// Rounds over all servers.
+    pub attempts: usize,
+    /// Longest look-up.
+    pub lookup_timeout: Duration,
+}
+
+impl Default for DnsSettings {
+    fn default() -> Self {
+        Self {
+            servers: Vec::new(),
+            dnssec: DnssecPolicy::default(),
+            anchors: Anchors::default(),
+            authorities: Vec::new(),
+            query_timeout: QUERY_TIMEOUT,
+            attempts: ATTEMPTS,
+            lookup_timeout: LOOKUP_TIMEOUT,
+        }
+    }
+}
+
+/// TXT records from DNS.
+#[derive(Debug)]
+pub struct DnsSource {
+    name: String,
+    settings: DnsSettings,
+    tls: Arc<ClientConfig>,
+}
+
+impl DnsSource {
+    /// A source with these settings. Fails for an authority that is not a certificate.
+    pub fn new(settings: DnsSettings) -> Result<Self, SettingError> {
+        let shown: Vec<_> = settings.servers.iter().map(ToString::to_string).collect();
+        let name = if shown.is_empty() { "dns".to_owned() } else { format!("dns:{}", shown.join(",")) };
+        let tls = Arc::new(tls_config(&settings.authorities)?);
+        Ok(Self { name, settings, tls })
+    }
+
+    async fn ask(&self, domain: &AgtDomain) -> (TxtLookup, Dnssec) {
+        let settings = &self.settings;
+        let Ok(mut name) = Name::from_ascii(domain.as_str()) else {
+            return (failed(codes::agent::DNS_MALFORMED, "the name is not one of DNS"), Dnssec::Unchecked);
+        };
+        name.set_fqdn(true);
+        let covered = settings.dnssec != DnssecPolicy::Off && settings.anchors.cover(&name);
+        if settings.dnssec == DnssecPolicy::Require && !covered {
+            return (failed(codes::agent::DNSSEC_REQUIRED, "no trust anchor covers the name"), Dnssec::Unchecked);
+        }
+        let upstream = match self.upstream().await {
+            Ok(upstream) => upstream,
+            Err(outcome) => return (outcome, Dnssec::Unchecked),
+        };
+        let (outcome, dnssec) = match settings.anchors.keys() {
+            Some(keys) if covered => {
+                let handle = DnssecDnsHandle::with_trust_anchor(upstream, keys);
+                walk(&handle, name, Some(&settings.anchors)).await
+            }
+            _ => walk(&upstream, name, None).await,
+        };
+        match dnssec {
+            Dnssec::Bogus => (failed(codes::agent::DNSSEC_BOGUS, "the signatures do not lead to a trust anchor"), dnssec),
+            Dnssec::Insecure | Dnssec::Unchecked
+                if settings.dnssec == DnssecPolicy::Require && !matches!(outcome, TxtLookup::Failed { .. }) =>
+            {
+                (failed(codes::agent::DNSSEC_REQUIRED, "the zone of the records is not signed"), dnssec)
+            }
+            _ => (outcome, dnssec),
+        }
+    }
+
+    /// The servers with their addresses, looked up where a setting has a name only.
+    async fn upstream(&self) -> Result<Upstream, TxtLookup> {
+        let given = if self.settings.servers.is_empty() {
+            system::servers().map_err(|reason| failed(codes::agent::DNS_UNREACHABLE, &reason))?
+        } else {
+            self.settings.servers.clone()
+        };
+        let mut servers: Vec<(Transport, SocketAddr)> = Vec::new();
+        let mut unknown = None;
+        for server in given {
+            match server.host {
+                Host::Address(address) => servers.push((server.transport, SocketAddr::new(address, server.port))),
+                Host::Name(host) => match SystemResolver::with_search_domains().resolve(&host).await {
+                    Ok(found) => servers.extend(
+                        found
+                            .into_iter()
+                            .take(MAX_HOST_ADDRESSES)
+                            .map(|ip| (server.transport.clone(), SocketAddr::new(ip, server.port))),
+                    ),
+                    Err(error) => unknown = Some(format!("the address of {host}: {error}")),
+                },
+            }
+        }
+        match (servers.is_empty(), unknown) {
+            (true, Some(reason)) => Err(failed(codes::agent::DNS_UNREACHABLE, &reason)),
+            _ => Ok(Upstream::new(servers, self.tls.clone(), self.settings.query_timeout, self.settings.attempts)),
+        }
+    }
+}
+
+#[async_trait]
+impl TxtSource for DnsSource {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    async fn lookup(&self, domain: &AgtDomain) -> TxtAnswer {
+        let started = Instant::now();
+        let (outcome, dnssec) = match timeout(self.settings.lookup_timeout, self.ask(domain)).await {
+            Ok(answer) => answer,
+            Err(_) => (failed(codes::agent::DNS_TIMEOUT, "the look-up took too long"), Dnssec::Unchecked),
+        };
+        TxtAnswer { source: self.name.clone(), outcome, dnssec, millis: millis(started) }
+    }
+}
+
+/// Asks for a name and for the names that it is an alias of. `anchors` are those that the handle validates with.
+async fn walk(handle: &impl DnsHandle, name: Name, anchors: Option<&Anchors>) -> (TxtLookup, Dnssec) {
+    let mut aliases = 0;
+    let mut states = Vec::new();
+    let mut asked = name;
+    let outcome = loop {
+        let response = match query(handle, &asked, anchors.is_some()).await {
+            Ok(response) => response,
+            Err(error) => {
+                let (outcome, dnssec) = describe(&error);
+                states.push(dnssec);
+                break outcome;
+            }
+        };
+        if let Some(anchors) = anchors {
+            states.push(reading::proof(&response, &asked, anchors));
+        }
+        match reading::read(&response, &asked, &mut aliases) {
+            Ok(Reading::Records(found)) => break records(found),
+            Ok(Reading::NoRecords) => break TxtLookup::NoRecords,
+            // The name that was asked for first exists if it is an alias.
+            Ok(Reading::NotFound) if aliases > 0 => break TxtLookup::NoRecords,
+            Ok(Reading::NotFound) => break TxtLookup::NotFound,
+            Ok(Reading::Alias(target)) => asked = target,
+            Err(Fault::Malformed(reason)) => break failed(codes::agent::DNS_MALFORMED, reason),
+            Err(Fault::Aliases) => break failed(codes::agent::DNS_ALIASES, "the name leads through too many aliases"),
+        }
+    };
+    (outcome, reading::weakest(states))
+}
+
+async fn query(handle: &impl DnsHandle, name: &Name, validate: bool) -> Result<DnsResponse, NetError> {
+    let mut options = DnsRequestOptions::default();
+    options.edns_set_dnssec_ok = validate;
+    // A forged answer has to have the letters of the name in the same case.
+    options.case_randomization = true;
+    handle.lookup(Query::query(name.clone(), RecordType::TXT), options).first_answer().await
+}
+
+/// A failure of the transport or of the server. None of them says anything about the name.
+fn describe(error: &NetError) -> (TxtLookup, Dnssec) {
+    let code = match error {
+        NetError::Timeout => codes::agent::DNS_TIMEOUT,
+        NetError::Truncated => codes::agent::DNS_TRUNCATED,
+        NetError::Dns(DnsError::ResponseCode(ResponseCode::Refused)) => codes::agent::DNS_REFUSED,
+        NetError::Dns(DnsError::ResponseCode(_)) => codes::agent::DNS_SERVER_FAILURE,
+        NetError::Dns(DnsError::Nsec { .. } | DnsError::DnssecBogus) => {
+            return (failed(codes::agent::DNSSEC_BOGUS, "the proof that there are no records is wrong"), Dnssec::Bogus);
+        }
+        NetError::Io(_) | NetError::NoConnections | NetError::Busy | NetError::RustlsError(_) | NetError::H2(_) => {
+            codes::agent::DNS_UNREACHABLE
+        }
+        _ => codes::agent::DNS_MALFORMED,
+    };
+    (failed(code, &error.to_string()), Dnssec::Unchecked)
+}
+
+/// TLS with the bundled roots and the authorities of the settings, on the cryptography that the rest of the workspace uses.
+fn tls_config(authorities: &[CertificateDer<'static>]) -> Result<ClientConfig, SettingError> {
+    let mut roots = RootCertStore::empty();
+    roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
+    for authority in authorities {
+        roots.add(authority.clone()).map_err(|_| SettingError::new("an authority of the settings is not a certificate"))?;
+    }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|_| SettingError::new("TLS cannot be set up"))?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    Ok(config)
+}

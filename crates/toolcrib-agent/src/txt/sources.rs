@@ -1,0 +1,81 @@
+//! Several TXT sources, asked side by side.
+
+use std::fmt;
+
+use alloy_primitives::Address;
+use futures_util::future::join_all;
+use toolcrib_chain::rpc::Chain;
+use toolcrib_core::agent::AgtDomain;
+use toolcrib_fetch::Configured;
+
+use super::dns::{DnsSettings, DnsSource};
+use super::{DohJsonSource, FileSource, FnsSource, FreenameSource, SettingError, SourceSetting};
+use crate::evidence::TxtAnswer;
+use crate::source::TxtSource;
+
+/// Most sources of one resolution. There are four kinds of them on the network.
+const MAX_SOURCES: usize = 8;
+
+/// What sources are built with.
+#[derive(Clone, Debug)]
+pub struct SourceContext {
+    /// Requests to services of the settings.
+    pub http: Configured,
+    /// Policy, anchors and limits of DNS. Each source brings its own servers.
+    pub dns: DnsSettings,
+    /// The chain and the registry of names; without them `fns` cannot be used.
+    pub fns: Option<(Chain, Address)>,
+}
+
+/// The TXT sources of a resolution, in the order of the settings.
+pub struct TxtSources(Vec<Box<dyn TxtSource>>);
+
+impl TxtSources {
+    /// Builds the sources that the settings name.
+    pub fn build(settings: &[SourceSetting], context: &SourceContext) -> Result<Self, SettingError> {
+        if settings.is_empty() || settings.len() > MAX_SOURCES {
+            return Err(SettingError::new("there are one to eight TXT sources"));
+        }
+        settings.iter().map(|setting| build(setting, context)).collect::<Result<Vec<_>, _>>().map(Self)
+    }
+
+    /// These sources.
+    pub fn new(sources: Vec<Box<dyn TxtSource>>) -> Self {
+        Self(sources)
+    }
+
+    /// Asks every source at the same time and keeps every answer, in the order of the sources.
+    pub async fn lookup_all(&self, domain: &AgtDomain) -> Vec<TxtAnswer> {
+        join_all(self.0.iter().map(|source| source.lookup(domain))).await
+    }
+
+    /// The names of the sources.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|source| source.name())
+    }
+}
+
+impl fmt::Debug for TxtSources {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.names()).finish()
+    }
+}
+
+fn build(setting: &SourceSetting, context: &SourceContext) -> Result<Box<dyn TxtSource>, SettingError> {
+    Ok(match setting {
+        SourceSetting::Dns(servers) => {
+            let mut settings = context.dns.clone();
+            settings.servers.clone_from(servers);
+            Box::new(DnsSource::new(settings)?)
+        }
+        SourceSetting::DohJson(url) => Box::new(DohJsonSource::new(context.http.clone(), url.clone())),
+        SourceSetting::Freename(url) => Box::new(FreenameSource::new(context.http.clone(), url.clone())),
+        SourceSetting::Fns => {
+            let Some((chain, registry)) = &context.fns else {
+                return Err(SettingError::new("the source fns needs a node of the chain of the registry"));
+            };
+            Box::new(FnsSource::new(chain.clone(), *registry))
+        }
+        SourceSetting::File(path) => Box::new(FileSource::new(path)),
+    })
+}

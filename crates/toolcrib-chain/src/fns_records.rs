@@ -1,0 +1,276 @@
+//! TXT records in the Freename registry (FNS): texts under the keys `record.TXT.0`, `record.TXT.1`, …
+//!
+//! All calls of one reading are made at the same block. Lists are decoded by hand: a general decoder believes lengths and offsets before it
+//! sees whether the bytes are there.
+
+use alloy_primitives::{Address, Bytes, U256, address};
+use alloy_sol_types::{SolCall, sol};
+
+use crate::Error;
+use crate::rpc::{BoundedCall, CallOutcome, Chain};
+
+/// The chain on which the registry counts: Polygon.
+pub const CHAIN_ID: u64 = 137;
+
+/// Where the registry is on that chain.
+pub const REGISTRY: Address = address!("465ea4967479A96D4490d575b5a6cC2B4A4BEE65");
+
+/// Most TXT records of one name, as for every other source.
+pub const MAX_RECORDS: usize = 1024;
+
+/// Most keys of one name. Names have keys for addresses, sites and profiles beside those for DNS.
+pub const MAX_KEYS: usize = 4096;
+
+/// Most bytes of the list of keys: [`MAX_KEYS`] with an offset, a length and a word of text each.
+const MAX_KEYS_BYTES: usize = 64 + MAX_KEYS * 96;
+
+/// Most bytes of the list of values: [`MAX_RECORDS`] with an offset, a length and padding each, and the 64 KiB that one name may have.
+const MAX_VALUES_BYTES: usize = 64 + MAX_RECORDS * 96 + 65_536;
+
+/// Gas for one call: as much as a block of the chain has. Reading the longest lists takes half of it.
+const CALL_GAS: u64 = 30_000_000;
+
+/// Blocks by which a reading stays behind the newest: nodes behind one address are a block or two apart, and all calls need the same block.
+const PIN_LAG: u64 = 2;
+
+sol! {
+    interface IFnsRecords {
+        function exists(uint256 tokenId) external view returns (bool);
+        function getAllKeys(uint256 tokenId) external view returns (string[] memory);
+        function getManyRecords(string[] keys, uint256 tokenId) external view returns (string[] memory);
+    }
+}
+
+/// The TXT records of a name onchain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TxtRecords {
+    /// The records, in the order of their numbers. Empty values are left out: that is how records are removed.
+    Found {
+        /// The records. They need not be UTF-8.
+        records: Vec<Vec<u8>>,
+        /// The block of all calls.
+        block: u64,
+    },
+    /// The name was never minted, or was burned.
+    NotMinted {
+        /// The block of the call.
+        block: u64,
+    },
+}
+
+/// Why the records could not be read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RecordsError {
+    /// No node gave an answer.
+    #[error(transparent)]
+    Chain(#[from] Error),
+    /// There is no contract.
+    #[error("there is no contract at the address of the registry")]
+    NoCode,
+    /// The contract reverted or ran out of gas.
+    #[error("the registry did not answer {function}")]
+    Reverted {
+        /// The function.
+        function: &'static str,
+    },
+    /// The answer does not decode.
+    #[error("the registry answered {function} with bytes that do not decode")]
+    Malformed {
+        /// The function.
+        function: &'static str,
+    },
+    /// More keys, records or bytes than are read.
+    #[error("the name has more records onchain than are read")]
+    TooMuch,
+}
+
+/// Reads the TXT records of a token at one block.
+pub async fn txt_records(chain: &Chain, registry: Address, token_id: U256) -> Result<TxtRecords, RecordsError> {
+    let block = chain.block_number().await?.saturating_sub(PIN_LAG);
+    let reader = Reader { chain, registry, block };
+    let exists = IFnsRecords::existsCall { tokenId: token_id };
+    let exists = reader.call("exists", exists.abi_encode(), 32).await?;
+    match <[u8; 32]>::try_from(&exists[..]).map(U256::from_be_bytes) {
+        Ok(word) if word.is_zero() => return Ok(TxtRecords::NotMinted { block }),
+        Ok(word) if word == U256::from(1) => {}
+        _ => return Err(RecordsError::Malformed { function: "exists" }),
+    }
+    let keys = IFnsRecords::getAllKeysCall { tokenId: token_id };
+    let keys = reader.call("getAllKeys", keys.abi_encode(), MAX_KEYS_BYTES).await?;
+    let keys = decode_strings(&keys, MAX_KEYS).map_err(|fault| fault.error("getAllKeys"))?;
+    let keys = txt_keys(&keys);
+    if keys.len() > MAX_RECORDS {
+        return Err(RecordsError::TooMuch);
+    }
+    if keys.is_empty() {
+        return Ok(TxtRecords::Found { records: Vec::new(), block });
+    }
+    let count = keys.len();
+    let values = IFnsRecords::getManyRecordsCall { keys, tokenId: token_id };
+    let values = reader.call("getManyRecords", values.abi_encode(), MAX_VALUES_BYTES).await?;
+    let values = decode_strings(&values, MAX_RECORDS).map_err(|fault| fault.error("getManyRecords"))?;
+    if values.len() != count {
+        return Err(RecordsError::Malformed { function: "getManyRecords" });
+    }
+    let records = values.into_iter().filter(|value| !value.is_empty()).map(<[u8]>::to_vec).collect();
+    Ok(TxtRecords::Found { records, block })
+}
+
+struct Reader<'a> {
+    chain: &'a Chain,
+    registry: Address,
+    block: u64,
+}
+
+impl Reader<'_> {
+    async fn call(&self, function: &'static str, data: Vec<u8>, max_bytes: usize) -> Result<Bytes, RecordsError> {
+        let call = BoundedCall { to: self.registry, data: data.into(), from: None, gas: Some(CALL_GAS), max_bytes };
+        match self.chain.call_at(&call, self.block).await? {
+            CallOutcome::Returned(bytes) if bytes.is_empty() => Err(RecordsError::NoCode),
+            CallOutcome::Returned(bytes) => Ok(bytes),
+            CallOutcome::TooLarge => Err(RecordsError::TooMuch),
+            CallOutcome::Reverted(_) | CallOutcome::Halted(_) => Err(RecordsError::Reverted { function }),
+        }
+    }
+}
+
+/// The keys of TXT records, each once, in the order of their numbers. They need not be without gaps: a removed record leaves one.
+fn txt_keys(keys: &[&[u8]]) -> Vec<String> {
+    let mut numbers: Vec<u32> = keys
+        .iter()
+        .filter_map(|key| {
+            let digits = std::str::from_utf8(key.strip_prefix(b"record.TXT.")?).ok()?;
+            let number = digits.parse::<u32>().ok()?;
+            // One spelling for each number.
+            (number.to_string() == digits).then_some(number)
+        })
+        .collect();
+    numbers.sort_unstable();
+    numbers.dedup();
+    numbers.into_iter().map(|number| format!("record.TXT.{number}")).collect()
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fault {
+    Malformed,
+    TooMany,
+}
+
+impl Fault {
+    const fn error(self, function: &'static str) -> RecordsError {
+        match self {
+            Self::Malformed => RecordsError::Malformed { function },
+            Self::TooMany => RecordsError::TooMuch,
+        }
+    }
+}
+
+/// Decodes an answer that is one list of texts.
+fn decode_strings(bytes: &[u8], most: usize) -> Result<Vec<&[u8]>, Fault> {
+    let list = follow(bytes, 0, 32)?;
+    let count = number(list, 0)?;
+    if count > most {
+        return Err(Fault::TooMany);
+    }
+    let entries = list.get(32..).ok_or(Fault::Malformed)?;
+    // The offsets must be there before room for the entries is made.
+    let head = 32 * count;
+    if entries.len() < head {
+        return Err(Fault::Malformed);
+    }
+    let mut texts = Vec::with_capacity(count);
+    let mut total = 0;
+    for at in 0..count {
+        let entry = follow(entries, at, head)?;
+        let length = number(entry, 0)?;
+        let text = entry.get(32..).and_then(|rest| rest.get(..length)).ok_or(Fault::Malformed)?;
+        total += length;
+        // Entries that share their bytes would make much out of little.
+        if total > bytes.len() {
+            return Err(Fault::Malformed);
+        }
+        texts.push(text);
+    }
+    Ok(texts)
+}
+
+/// The bytes from where the offset in a word says, which is not inside the `head` bytes that hold the offsets.
+fn follow(area: &[u8], index: usize, head: usize) -> Result<&[u8], Fault> {
+    let offset = number(area, index)?;
+    if offset < head { Err(Fault::Malformed) } else { area.get(offset..).ok_or(Fault::Malformed) }
+}
+
+fn number(area: &[u8], index: usize) -> Result<usize, Fault> {
+    let word = area.get(32 * index..).and_then(|rest| rest.first_chunk::<32>()).ok_or(Fault::Malformed)?;
+    usize::try_from(U256::from_be_bytes(*word)).map_err(|_| Fault::Malformed)
+}
+
+#[cfg(test)]
+mod tests {
+    use alloy_sol_types::SolValue as _;
+
+    use super::*;
+
+    fn decoded(texts: &[&str], most: usize) -> Result<Vec<String>, Fault> {
+        let texts: Vec<String> = texts.iter().map(|text| (*text).to_owned()).collect();
+        let bytes = texts.abi_encode();
+        let found = decode_strings(&bytes, most)?;
+        Ok(found.into_iter().map(|text| String::from_utf8(text.to_vec()).unwrap()).collect())
+    }
+
+    #[test]
+    fn lists_of_texts_decode_within_their_limits() {
+        assert_eq!(decoded(&[], 0), Ok(Vec::new()));
+        let long = "x".repeat(100);
+        assert_eq!(decoded(&["a", "", &long], 3), Ok(vec!["a".to_owned(), String::new(), long.clone()]));
+        assert_eq!(decoded(&["a", "b"], 1), Err(Fault::TooMany));
+    }
+
+    #[test]
+    fn lists_that_lie_are_refused() {
+        let honest = vec!["abc".to_owned(), "d".to_owned()].abi_encode();
+        for length in 0..honest.len() - 31 {
+            assert_eq!(decode_strings(&honest[..length], 9), Err(Fault::Malformed), "{length}");
+        }
+        let with = |at: usize, word: U256| {
+            let mut bytes = honest.clone();
+            bytes[32 * at..32 * (at + 1)].copy_from_slice(&word.to_be_bytes::<32>());
+            decode_strings(&bytes, 9).map(|found| found.len())
+        };
+        // The offset of the list, its length, the offsets of the entries, and the length of the first.
+        assert_eq!(with(0, U256::ZERO), Err(Fault::Malformed));
+        assert_eq!(with(0, U256::MAX), Err(Fault::Malformed));
+        assert_eq!(with(1, U256::MAX), Err(Fault::Malformed));
+        assert_eq!(with(1, U256::from(10)), Err(Fault::TooMany));
+        assert_eq!(with(1, U256::from(9)), Err(Fault::Malformed));
+        assert_eq!(with(2, U256::ZERO), Err(Fault::Malformed));
+        assert_eq!(with(3, U256::MAX), Err(Fault::Malformed));
+        assert_eq!(with(4, U256::from(1_000)), Err(Fault::Malformed));
+        // All entries in the same place.
+        let mut shared = vec![String::new(); 9].abi_encode();
+        let text = 64 + 32 * 9;
+        for at in 0..9 {
+            shared[64 + 32 * at..96 + 32 * at].copy_from_slice(&U256::from(32 * 9).to_be_bytes::<32>());
+        }
+        shared[text..text + 32].copy_from_slice(&U256::from(200).to_be_bytes::<32>());
+        assert_eq!(decode_strings(&shared, 9), Err(Fault::Malformed));
+    }
+
+    #[test]
+    fn keys_are_taken_by_their_numbers() {
+        let keys: Vec<&[u8]> = vec![
+            b"record.TXT.10",
+            b"crypto.ETH.address",
+            b"record.TXT.2",
+            b"record.TXT.2",
+            b"record.TXT.02",
+            b"record.TXT.+3",
+            b"record.TXT.",
+            b"record.txt.1",
+            b"record.TXT.\xff",
+            b"record.TXT.0",
+        ];
+        assert_eq!(txt_keys(&keys), ["record.TXT.0", "record.TXT.2", "record.TXT.10"]);
+    }
+}
