@@ -18,7 +18,7 @@ use alloy_primitives::Address;
 
 pub use capabilities::Capability;
 pub use domain::{AgtDomain, DomainFault};
-pub use draft::{Migration, TxtChange, migrate, template};
+pub use draft::{DraftCapability, DraftContent, DraftProtocol, Migration, TxtChange, draft, migrate, template};
 pub use pricing::{Paid, Pricing, PricingModel};
 pub use protocols::Protocol;
 pub use signing::{AgentSignature, SignatureFault, SigningPayload};
