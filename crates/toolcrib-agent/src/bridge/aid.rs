@@ -40,7 +40,8 @@ pub(super) fn export(job: &mut Job<'_>) -> Outcome {
         }
     }
     if let Some(wanted) = &job.options.aid_protocol {
-        let Some(place) = endpoints.iter().position(|(known, _, endpoint)| known == wanted || endpoint.protocol.id() == wanted) else {
+        let Some(place) = endpoints.iter().position(|(known, _, endpoint)| known == wanted || endpoint.protocol.id() == wanted)
+        else {
             return Err(option("aid_protocol", "the manifest has no publishable endpoint of this protocol that AID knows"));
         };
         endpoints[..=place].rotate_right(1);

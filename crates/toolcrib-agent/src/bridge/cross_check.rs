@@ -136,11 +136,7 @@ pub fn cross_check(manifest: &AgentManifest, verdict: Verdict, candidates: &[Too
         for tool in &tools {
             judge(index, tool, verdict, &mut findings);
         }
-        endpoints.push(EndpointCheck {
-            protocol: protocol.id().to_owned(),
-            endpoint: protocol.endpoint().to_owned(),
-            tools,
-        });
+        endpoints.push(EndpointCheck { protocol: protocol.id().to_owned(), endpoint: protocol.endpoint().to_owned(), tools });
     }
     CrossCheck {
         domain: manifest.domain().to_string(),

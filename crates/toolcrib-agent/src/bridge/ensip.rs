@@ -5,9 +5,9 @@ use serde_json::{Map, Value as Json, json};
 use toolcrib_core::codes::agent as code;
 use toolcrib_core::finding::Severity;
 
+use super::Registration;
 use super::export::{Job, Outcome, about, endpoint_pointer};
 use super::urls::Schemes;
-use super::Registration;
 
 /// The value of a registration record. Any value but the empty one confirms it.
 const CONFIRMED: &str = "1";
@@ -24,7 +24,10 @@ pub(super) fn export(job: &mut Job<'_>) -> Outcome {
         if records.iter().any(|(other, _)| *other == key) {
             let message = "a name has one record for each protocol: the first endpoint is used";
             job.note(
-                about(code::BRIDGE_DROPPED, endpoint_pointer(endpoint.index)).severity(Severity::Warning).message(message).got(&key),
+                about(code::BRIDGE_DROPPED, endpoint_pointer(endpoint.index))
+                    .severity(Severity::Warning)
+                    .message(message)
+                    .got(&key),
             );
             continue;
         }
@@ -97,4 +100,3 @@ mod tests {
         assert_eq!(key(u64::MAX, 1).matches("ffffffffffffffff14").count(), 1);
     }
 }
-

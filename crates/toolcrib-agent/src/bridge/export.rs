@@ -39,7 +39,7 @@ pub struct ExportError {
 
 impl ExportError {
     /// The code of this error.
-    pub const fn code(&self) -> Code {
+    pub fn code(&self) -> Code {
         self.reason.code
     }
 }

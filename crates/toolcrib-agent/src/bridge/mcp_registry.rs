@@ -34,7 +34,8 @@ pub(super) fn export(job: &mut Job<'_>) -> Outcome {
         if url.len() <= ICON_MAX {
             document.insert("icons".to_owned(), json!([{"src": url}]));
         } else {
-            let finding = about(code::BRIDGE_ENDPOINT, "/icon").message("the icon is left out: its URL is too long for the registry");
+            let finding =
+                about(code::BRIDGE_ENDPOINT, "/icon").message("the icon is left out: its URL is too long for the registry");
             job.note(finding.expected(format!("at most {ICON_MAX} bytes")).got(format!("{} bytes", url.len())));
         }
     }

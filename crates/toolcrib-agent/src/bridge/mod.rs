@@ -29,4 +29,4 @@ mod tests;
 pub use cross_check::cross_check;
 pub use export::{Export, ExportError, PROVENANCE_EXTENSION, export};
 pub use formats::Format;
-pub use options::{A2aBinding, A2aEndpoint, AidVersion, ExportOptions, Registration};
+pub use options::{A2aBinding, A2aEndpoint, AidVersion, ExportOptions, Registration, UnknownWord};

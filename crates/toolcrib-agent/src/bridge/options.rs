@@ -153,7 +153,10 @@ mod tests {
         assert!("RPC".parse::<A2aEndpoint>().is_err());
         assert_eq!("http+json".parse(), Ok(A2aBinding::HttpJson));
         assert_eq!("GRPC".parse(), Ok(A2aBinding::Grpc));
-        assert_eq!("rest".parse::<A2aBinding>().unwrap_err().to_string(), "unknown word: expected one of JSONRPC, GRPC, HTTP+JSON");
+        assert_eq!(
+            "rest".parse::<A2aBinding>().unwrap_err().to_string(),
+            "unknown word: expected one of JSONRPC, GRPC, HTTP+JSON"
+        );
         assert_eq!("aid1".parse(), Ok(AidVersion::Aid1));
         assert!("aid3".parse::<AidVersion>().is_err());
         assert_eq!(AidVersion::default().as_str(), "aid2");

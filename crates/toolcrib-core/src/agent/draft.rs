@@ -93,12 +93,8 @@ pub struct DraftCapability {
 /// The content is not checked here: parse the draft as a [`Manifest`](crate::checked::Manifest) to see what is wrong with it.
 pub fn draft(domain: &AgtDomain, owner: Address, created_at: UnixTime, content: &DraftContent) -> String {
     let mut shared = BTreeMap::new();
-    let texts = [
-        ("name", &content.name),
-        ("description", &content.description),
-        ("icon", &content.icon),
-        ("website", &content.website),
-    ];
+    let texts =
+        [("name", &content.name), ("description", &content.description), ("icon", &content.icon), ("website", &content.website)];
     for (key, text) in texts {
         if let Some(text) = text {
             shared.insert(key, json_string(text));

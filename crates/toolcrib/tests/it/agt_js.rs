@@ -25,7 +25,9 @@ fn drafts() -> Vec<String> {
         draft(r#", "name": "Wëather 日本 🤖", "description": "Line one\nline \"two\" \\ end é""#),
         draft(r#", "x-number": [1e21, 1e-7, 0.1, 100, 1E2, 333333333.33333329, 4.50, -0], "x-empty": {}, "x-list": []"#),
         draft(r#", "\ufb01": 1, "🤖": 2, "x-z": {"b": 1, "a": {"signature": "kept"}}"#),
-        draft(r#", "capabilities": [{"id": "ocr", "input": {"type": "object", "properties": {"__proto__": {"type": "string"}}}}]"#),
+        draft(
+            r#", "capabilities": [{"id": "ocr", "input": {"type": "object", "properties": {"__proto__": {"type": "string"}}}}]"#,
+        ),
     ]
 }
 

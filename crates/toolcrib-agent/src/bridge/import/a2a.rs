@@ -211,7 +211,8 @@ fn capabilities(root: Object<'_>, job: &mut Job<'_>) {
         let Some(domain) = extension.get("params").and_then(|params| params.get("domain")) else { continue };
         let asked = job.options.domain.clone();
         if domain.as_str() != Some(asked.as_str()) {
-            let finding = Finding::new(code::BRIDGE_UNPROVEN).message("the card says that it was made from the manifest of another name");
+            let finding =
+                Finding::new(code::BRIDGE_UNPROVEN).message("the card says that it was made from the manifest of another name");
             job.about(domain, finding.expected(asked.as_str()).got(domain.as_str().unwrap_or_default()));
         }
     }

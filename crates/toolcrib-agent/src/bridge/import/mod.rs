@@ -122,7 +122,7 @@ pub struct ImportError {
 
 impl ImportError {
     /// The code of this error.
-    pub const fn code(&self) -> Code {
+    pub fn code(&self) -> Code {
         self.reason.code
     }
 

@@ -142,7 +142,7 @@ fn interfaces_are_listed_once() {
 #[test]
 fn authentication_that_a_card_can_express() {
     let with = |hints: &[Option<&str>]| {
-        let protocols: Vec<_> = hints.iter().enumerate().map(|(index, hint)| {
+        let protocols = hints.iter().enumerate().map(|(index, hint)| {
             let mut protocol = json!({"id": "a2a", "version": "1.0", "endpoint": format!("https://agent.example.com/{index}")});
             if let Some(hint) = hint {
                 protocol["auth"] = json!(hint);
@@ -205,7 +205,8 @@ fn provider_version_and_modes_come_from_options() {
 
 #[test]
 fn repeated_capabilities_become_one_skill() {
-    let (card, findings) = card(json!({"capabilities": [{"id": "ocr", "description": "one"}, {"id": "ocr", "description": "two"}]}));
+    let (card, findings) =
+        card(json!({"capabilities": [{"id": "ocr", "description": "one"}, {"id": "ocr", "description": "two"}]}));
     assert_eq!(card["skills"].as_array().unwrap().len(), 1);
     assert_eq!(card["skills"][0]["description"], "one");
     assert!(noted(&findings).contains(&(code::BRIDGE_DROPPED, "/capabilities/1")));

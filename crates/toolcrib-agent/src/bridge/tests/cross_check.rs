@@ -72,7 +72,8 @@ fn tools_are_matched_by_origin_and_path() {
 #[test]
 fn the_root_has_one_spelling() {
     let manifest = manifest(json!({"protocols": [{"id": "http", "endpoint": "https://agent.example.com"}]}));
-    let candidates = ["https://agent.example.com/", "https://agent.example.com/x"].map(|url| tool(url, owner(), Verdict::Verified));
+    let candidates =
+        ["https://agent.example.com/", "https://agent.example.com/x"].map(|url| tool(url, owner(), Verdict::Verified));
     let report = cross_check(&manifest, Verdict::Verified, &candidates);
     let places: Vec<_> = report.endpoints[0].tools.iter().map(|tool| tool.place).collect();
     assert_eq!(places, [Place::Same, Place::SameOrigin]);

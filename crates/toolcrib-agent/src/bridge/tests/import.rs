@@ -2,7 +2,9 @@ use alloy_primitives::Address;
 use toolcrib_core::agent::AgtDomain;
 use toolcrib_core::clock::UnixTime;
 
-use super::super::import::{ImportError, ImportFormat, ImportOptions, Imported, MAX_BYTES, MAX_CAPABILITIES, MAX_PROTOCOLS, import};
+use super::super::import::{
+    ImportError, ImportFormat, ImportOptions, Imported, MAX_BYTES, MAX_CAPABILITIES, MAX_PROTOCOLS, import,
+};
 use super::*;
 
 fn import_options() -> ImportOptions {
@@ -15,7 +17,8 @@ fn import_options() -> ImportOptions {
 }
 
 fn imported(document: &Json) -> (Json, Imported) {
-    let imported = import(document.to_string().as_bytes(), &import_options()).unwrap_or_else(|error| panic!("{error}: {error:?}"));
+    let imported =
+        import(document.to_string().as_bytes(), &import_options()).unwrap_or_else(|error| panic!("{error}: {error:?}"));
     let errors: Vec<_> = imported.draft_findings.iter().filter(|finding| finding.severity == Severity::Error).collect();
     assert!(errors.is_empty(), "{errors:?}\n{}", imported.draft);
     (serde_json::from_str(&imported.draft).unwrap(), imported)
@@ -77,7 +80,16 @@ fn cards_of_version_1_0() {
     assert_eq!(imported.format, ImportFormat::A2a);
     assert_eq!(codes_at(&imported.findings, "/supportedInterfaces/2/url")[0].code, code::BRIDGE_ENDPOINT);
     assert_eq!(codes_at(&imported.findings, "/skills/1/id")[0].expected.as_deref(), Some("plan-meals"));
-    for pointer in ["/supportedInterfaces/3", "/skills/2/id", "/skills/3/id", "/skills/4", "/provider", "/signatures", "/version", "/capabilities"] {
+    for pointer in [
+        "/supportedInterfaces/3",
+        "/skills/2/id",
+        "/skills/3/id",
+        "/skills/4",
+        "/provider",
+        "/signatures",
+        "/version",
+        "/capabilities",
+    ] {
         assert_eq!(codes_at(&imported.findings, pointer)[0].code, code::BRIDGE_DROPPED, "{pointer}");
     }
     assert_eq!(imported.findings[0].code, code::BRIDGE_UNPROVEN);
@@ -111,7 +123,8 @@ fn cards_of_version_0_3() {
     assert_eq!(codes_at(&imported.findings, "/skills/0/description")[0].code, code::BRIDGE_SHORTENED);
     // A card for readers of both versions: the newer part counts.
     let mut both = card;
-    both["supportedInterfaces"] = json!([{"url": "https://new.example.com/", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}]);
+    both["supportedInterfaces"] =
+        json!([{"url": "https://new.example.com/", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}]);
     let (draft, imported) = self::imported(&both);
     assert_eq!(draft["protocols"].as_array().unwrap().len(), 1);
     assert_eq!(draft["protocols"][0]["endpoint"], "https://new.example.com/");
@@ -177,14 +190,25 @@ fn registration_files() {
             {"id": "trading-desk", "endpoint": "wss://agent.example.com/desk"},
         ])
     );
-    for pointer in ["/services/1", "/services/2", "/services/5", "/services/6", "/services/8", "/active", "/x402Support", "/registrations", "/supportedTrust"] {
+    for pointer in [
+        "/services/1",
+        "/services/2",
+        "/services/5",
+        "/services/6",
+        "/services/8",
+        "/active",
+        "/x402Support",
+        "/registrations",
+        "/supportedTrust",
+    ] {
         assert_eq!(codes_at(&imported.findings, pointer)[0].code, code::BRIDGE_DROPPED, "{pointer}");
     }
     for pointer in ["/image", "/services/7/endpoint"] {
         assert_eq!(codes_at(&imported.findings, pointer)[0].code, code::BRIDGE_ENDPOINT, "{pointer}");
     }
     // Earlier drafts of the standard: another key, and files without a type.
-    let old = json!({"name": "Old", "registrations": [], "endpoints": [{"name": "MCP", "endpoint": "https://agent.example.com/mcp"}]});
+    let old =
+        json!({"name": "Old", "registrations": [], "endpoints": [{"name": "MCP", "endpoint": "https://agent.example.com/mcp"}]});
     let (draft, imported) = self::imported(&old);
     assert_eq!(draft["protocols"][0]["id"], "mcp");
     assert!(imported.findings.iter().any(|finding| finding.message.contains("no type")));
@@ -199,7 +223,10 @@ fn exports_come_back() {
     let back = import(card.text.as_bytes(), &options).unwrap();
     let draft: Json = serde_json::from_str(&back.draft).unwrap();
     assert_eq!((&draft["name"], &draft["website"]), (&json!("Example Agent"), &json!("https://agent.example.com/about")));
-    assert_eq!(draft["protocols"], json!([{"id": "a2a", "version": "1.0", "endpoint": "https://agent.example.com/a2a", "auth": "bearer"}]));
+    assert_eq!(
+        draft["protocols"],
+        json!([{"id": "a2a", "version": "1.0", "endpoint": "https://agent.example.com/a2a", "auth": "bearer"}])
+    );
     let ids: Vec<_> = draft["capabilities"].as_array().unwrap().iter().map(|capability| &capability["id"]).collect();
     assert_eq!(ids, ["research", "summarization", "tide-tables"]);
     let unproven = |imported: &Imported| imported.findings.iter().filter(|finding| finding.code == code::BRIDGE_UNPROVEN).count();

@@ -76,7 +76,8 @@ fn records_of_aid() {
         ]
     );
     assert!(noted(&findings).contains(&(code::BRIDGE_FILLED, "/protocols/0/auth")));
-    let (lines, _) = zone(json!({}), &ExportOptions { aid_version: AidVersion::Aid1, aid_protocol: Some("ws".to_owned()), ..options() });
+    let (lines, _) =
+        zone(json!({}), &ExportOptions { aid_version: AidVersion::Aid1, aid_protocol: Some("ws".to_owned()), ..options() });
     assert!(lines[0].starts_with("_agent.agent.example.com. 300 IN TXT \"v=aid1;u=wss:"), "{lines:?}");
     assert!(lines[1].starts_with("_agent._mcp.agent.example.com."), "{lines:?}");
 }
@@ -90,7 +91,9 @@ fn the_host_of_records() {
     assert!(lines[0].starts_with("_agent.agent.example.com. "), "{lines:?}");
     let manifest = manifest(json!({}));
     let long = format!("{}.example.com", ["a".repeat(60), "b".repeat(60), "c".repeat(60), "d".repeat(50)].join("."));
-    for host in ["", "a b.example.com", "agent.example.com/x", "agent.example.com:8443", "93.184.215.14", "evil\n.example.com", &long] {
+    for host in
+        ["", "a b.example.com", "agent.example.com/x", "agent.example.com:8443", "93.184.215.14", "evil\n.example.com", &long]
+    {
         let options = ExportOptions { host: Some(host.to_owned()), ..options() };
         assert_eq!(refused(&manifest, Format::Aid, &options).code(), code::BRIDGE_OPTION, "{host:?}");
     }
@@ -101,7 +104,8 @@ fn the_host_of_records() {
 #[test]
 fn limits_of_aid_records() {
     let name = |name: &str| {
-        let (lines, findings) = zone(json!({"name": name, "protocols": [{"id": "mcp", "endpoint": "https://a.example.com/"}]}), &options());
+        let (lines, findings) =
+            zone(json!({"name": name, "protocols": [{"id": "mcp", "endpoint": "https://a.example.com/"}]}), &options());
         let text = lines[0].split(";s=").nth(1).map(|rest| rest.split(';').next().unwrap().trim_end_matches('"').to_owned());
         (text, findings.iter().find(|finding| finding.pointer == "/name").map(|finding| finding.code))
     };
@@ -136,7 +140,9 @@ fn protocols_and_authentication_of_aid() {
         let (lines, _) = zone(json!({"protocols": protocols}), &options());
         lines[0].split(";a=").nth(1).map(|rest| rest.split(';').next().unwrap().to_owned())
     };
-    for (hint, token) in [("none", "none"), ("bearer", "pat"), ("basic", "basic"), ("api-key", "apikey"), ("signed-nonce", "custom")] {
+    for (hint, token) in
+        [("none", "none"), ("bearer", "pat"), ("basic", "basic"), ("api-key", "apikey"), ("signed-nonce", "custom")]
+    {
         assert_eq!(auth(hint).as_deref(), Some(token), "{hint}");
     }
     assert_eq!(auth("oauth2"), None);
@@ -147,5 +153,8 @@ fn protocols_and_authentication_of_aid() {
     ]}));
     let error = refused(&none, Format::Aid, &options());
     assert_eq!(error.code(), code::BRIDGE_NO_ENDPOINT);
-    assert_eq!(noted(&error.findings), [(code::BRIDGE_DROPPED, "/protocols/0"), (code::BRIDGE_DROPPED, "/protocols/2"), (code::BRIDGE_DROPPED, "/protocols/1")]);
+    assert_eq!(
+        noted(&error.findings),
+        [(code::BRIDGE_DROPPED, "/protocols/0"), (code::BRIDGE_DROPPED, "/protocols/2"), (code::BRIDGE_DROPPED, "/protocols/1")]
+    );
 }

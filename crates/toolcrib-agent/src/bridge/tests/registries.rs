@@ -46,7 +46,10 @@ fn nothing_is_claimed_that_was_not_given() {
     assert!(findings.iter().any(|finding| finding.message.contains("no registration") && finding.severity == Severity::Warning));
     let given = ExportOptions { supported_trust: vec!["reputation".to_owned()], x402: true, inactive: true, ..options() };
     let (file, _) = exported_json(&manifest, Format::Erc8004, &given);
-    assert_eq!((&file["supportedTrust"], &file["x402Support"], &file["active"]), (&json!(["reputation"]), &json!(true), &json!(false)));
+    assert_eq!(
+        (&file["supportedTrust"], &file["x402Support"], &file["active"]),
+        (&json!(["reputation"]), &json!(true), &json!(false))
+    );
     for trust in ["", "two words", "<b>"] {
         let options = ExportOptions { supported_trust: vec![trust.to_owned()], ..options() };
         assert_eq!(refused(&manifest, Format::Erc8004, &options).code(), code::BRIDGE_OPTION, "{trust}");
@@ -119,7 +122,8 @@ fn every_field_of_a_server_file() {
 #[test]
 fn texts_keep_the_limits_of_the_registry() {
     let at = |count: usize| {
-        let (file, findings) = exported_json(&manifest(json!({"description": "é".repeat(count)})), Format::McpRegistry, &options());
+        let (file, findings) =
+            exported_json(&manifest(json!({"description": "é".repeat(count)})), Format::McpRegistry, &options());
         let text = file["description"].as_str().unwrap().to_owned();
         (text.chars().count(), text.ends_with('…'), findings.iter().any(|finding| finding.code == code::BRIDGE_SHORTENED))
     };
