@@ -127,7 +127,7 @@ impl<'j> Job<'j> {
         match publishable(text?, Schemes::Https) {
             Ok(url) => Some(url),
             Err(finding) => {
-                self.note(Finding { pointer: pointer.to_owned(), ..finding });
+                self.note(Finding { pointer: pointer.to_owned(), ..*finding });
                 None
             }
         }
@@ -147,7 +147,7 @@ impl<'j> Job<'j> {
     pub(super) fn option_url(&self, option: &str, text: &str) -> Result<String, Box<Finding>> {
         publishable(text, Schemes::Https).map_err(|finding| {
             let message = format!("the option {option} is not usable: expected a public https URL");
-            Box::new(Finding { code: code::BRIDGE_OPTION, severity: Severity::Error, message, ..finding })
+            Box::new(Finding { code: code::BRIDGE_OPTION, severity: Severity::Error, message, ..*finding })
         })
     }
 
@@ -157,7 +157,7 @@ impl<'j> Job<'j> {
         for (index, protocol) in self.manifest.protocols().enumerate().filter(|(_, protocol)| wanted(protocol.id())) {
             match publishable(protocol.endpoint(), schemes) {
                 Ok(url) => endpoints.push(Endpoint { protocol, index, url }),
-                Err(finding) => self.note(Finding { pointer: endpoint_pointer(index), ..finding }),
+                Err(finding) => self.note(Finding { pointer: endpoint_pointer(index), ..*finding }),
             }
         }
         endpoints

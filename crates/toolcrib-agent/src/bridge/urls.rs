@@ -38,9 +38,9 @@ const CREDENTIAL_PARAMETERS: [&str; 17] = [
 /// Returns the URL in its normal form if it may be published: encrypted, on a public host, without credentials.
 ///
 /// Otherwise returns a finding without a place. It repeats the URL only if that cannot give a secret away.
-pub(super) fn publishable(text: &str, schemes: Schemes) -> Result<String, Finding> {
-    let refused = |message: String| Finding::new(code::BRIDGE_ENDPOINT).message(message);
-    let secret = |message: &str| refused(message.to_owned()).got(secrets::redacted(text));
+pub(super) fn publishable(text: &str, schemes: Schemes) -> Result<String, Box<Finding>> {
+    let refused = |message: String, got: &str| Box::new(Finding::new(code::BRIDGE_ENDPOINT).message(message).got(got));
+    let secret = |message: &str| refused(message.to_owned(), &secrets::redacted(text));
     // Whatever else is wrong with the URL, it may hold a credential as well.
     let query = text.split_once('?').map_or("", |(_, query)| query);
     let shown = if text.contains('@') || has_credential_parameter(query) { secrets::redacted(text) } else { text.to_owned() };
@@ -56,23 +56,22 @@ pub(super) fn publishable(text: &str, schemes: Schemes) -> Result<String, Findin
     };
     let url = HttpsUrl::parse(&behind).map_err(|fault| match fault.kind {
         FaultKind::UserInfo => secret("a URL with a user name or password is left out"),
-        _ => refused(format!("a URL is left out: {fault}")).got(&shown),
+        _ => refused(format!("a URL is left out: {fault}"), &shown),
     })?;
     if url.host_ip().is_some_and(|address| !ip::is_public(address)) {
-        return Err(refused("a URL on a private address is left out".to_owned()).got(&shown));
+        return Err(refused("a URL on a private address is left out".to_owned(), &shown));
     }
     let unreachable = |finding: &Finding| [url_code::RESERVED_HOST, url_code::DOTLESS_HOST].contains(&finding.code);
     if let Some(finding) = url.lints().iter().find(|finding| unreachable(finding)) {
-        return Err(refused(format!("a URL is left out: {}", finding.message)).got(&shown));
+        return Err(refused(format!("a URL is left out: {}", finding.message), &shown));
     }
     if url.query().is_some_and(has_credential_parameter) {
         return Err(secret("a URL with a credential in its query is left out"));
     }
     if url.normalized().len() > MAX_URL_BYTES {
         let bytes = url.normalized().len();
-        return Err(refused("a URL is left out: it is too long".to_owned())
-            .expected(format!("at most {MAX_URL_BYTES} bytes"))
-            .got(format!("{bytes} bytes")));
+        let expected = format!("at most {MAX_URL_BYTES} bytes");
+        return Err(refused(format!("a URL is left out: it is too long, expected {expected}"), &format!("{bytes} bytes")));
     }
     let rest = url.normalized().strip_prefix("https").unwrap_or_default();
     Ok(format!("{scheme}{rest}"))
@@ -90,7 +89,7 @@ fn has_credential_parameter(query: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn https(text: &str) -> Result<String, Finding> {
+    fn https(text: &str) -> Result<String, Box<Finding>> {
         publishable(text, Schemes::Https)
     }
 

@@ -212,7 +212,7 @@ impl Job<'_> {
         match publishable(text, schemes) {
             Ok(url) => Some(url),
             Err(finding) => {
-                self.about(value, finding);
+                self.about(value, *finding);
                 None
             }
         }
