@@ -200,6 +200,12 @@ export_readers() {
     EXPORTS=$target/debug/examples/exports interop/local/run check
 }
 
+# Exports of agent manifests, written by an example that `cargo test` has built, and those who will read them.
+agent_export_readers() {
+    [[ -d interop/agt-js/node_modules ]] || { skip_step agent-export-readers "interop/agt-js/run setup has not run"; return 0; }
+    BRIDGES=$target/debug/examples/bridges interop/agt-js/run check
+}
+
 # Clients of the public interface against a directory with generated tools, which `cargo test` has built, on a free port.
 directory_clients() {
     [[ -d ${TOOLCRIB_CORPUS:-} ]] || { skip_step corpus "it has the published document that the clients are made from"; return 0; }

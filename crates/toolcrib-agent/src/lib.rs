@@ -3,6 +3,7 @@
 
 mod cache;
 pub mod content_hash;
+pub mod bridge;
 pub mod evidence;
 pub mod judge;
 pub mod memory;

@@ -27,6 +27,7 @@ pub mod registry;
 pub mod schema;
 pub mod secrets;
 pub mod semver;
+pub mod server_json;
 pub mod sign_in;
 pub mod signals;
 pub mod slug;

@@ -79,6 +79,13 @@ pub fn interop() -> Option<PathBuf> {
         .filter(|folder| needed.iter().all(|path| exists("interop", folder, path)))
 }
 
+/// The folder `interop/agt-js` with its npm packages installed.
+#[must_use]
+pub fn agt_js() -> Option<PathBuf> {
+    found("agt-js", "TOOLCRIB_AGT_JS", Some(repository().join("interop/agt-js")))
+        .filter(|folder| ["canonicalize", "ethers"].iter().all(|name| exists("agt-js", &folder.join("node_modules"), name)))
+}
+
 /// An x402 client in Rust by other authors.
 #[must_use]
 pub fn foreign_rust_client() -> Option<PathBuf> {

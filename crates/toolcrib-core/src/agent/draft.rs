@@ -1,6 +1,8 @@
-//! First drafts of a manifest: an empty one to fill in, and one made from legacy records.
+//! First drafts of a manifest: an empty one to fill in, one made from legacy records, and one made from other documents.
 //!
-//! Drafts are unsigned. Nothing is invented: what legacy records do not say is left out, and checking the draft names it.
+//! Drafts are unsigned. Nothing is invented: what the source does not say is left out, and checking the draft names it.
+
+use std::collections::BTreeMap;
 
 use alloy_primitives::Address;
 
@@ -29,13 +31,9 @@ use crate::time::format_rfc3339;
 /// assert_eq!(left.map(|finding| finding.code.id()).collect::<Vec<_>>(), ["agent.unsigned"]);
 /// ```
 pub fn template(domain: &AgtDomain, owner: Address, created_at: UnixTime) -> String {
-    pretty(&json_object([
-        ("agt", json_string(VERSION)),
-        ("domain", json_string(domain.as_str())),
+    let shared = BTreeMap::from([
         ("name", json_string(domain.sld())),
         ("description", json_string("Says in one sentence what this agent does.")),
-        ("owner", json_string(&owner.to_checksum(None))),
-        ("created_at", json_string(&timestamp(created_at))),
         ("protocols", r#"[{"id":"mcp","endpoint":"https://example.com/mcp","auth":"none"}]"#.to_owned()),
         (
             "capabilities",
@@ -47,7 +45,84 @@ pub fn template(domain: &AgtDomain, owner: Address, created_at: UnixTime) -> Str
             .to_owned(),
         ),
         ("pricing", r#"{"model":"free"}"#.to_owned()),
-    ]))
+    ]);
+    write(domain, Some(&owner.to_checksum(None)), created_at, shared)
+}
+
+/// The content of a draft: all fields but those that every manifest has.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DraftContent {
+    /// The display name.
+    pub name: Option<String>,
+    /// What the agent says about itself.
+    pub description: Option<String>,
+    /// The URL of a picture.
+    pub icon: Option<String>,
+    /// The URL of a website.
+    pub website: Option<String>,
+    /// What the agent speaks, and where.
+    pub protocols: Vec<DraftProtocol>,
+    /// What the agent can do.
+    pub capabilities: Vec<DraftCapability>,
+}
+
+/// One entry of `protocols` in a draft.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DraftProtocol {
+    /// Which protocol.
+    pub id: String,
+    /// Which version of the protocol.
+    pub version: Option<String>,
+    /// Where it is spoken.
+    pub endpoint: String,
+    /// How callers identify themselves: a hint.
+    pub auth: Option<String>,
+}
+
+/// One entry of `capabilities` in a draft.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DraftCapability {
+    /// Which capability.
+    pub id: String,
+    /// What the agent says about it.
+    pub description: Option<String>,
+}
+
+/// Drafts a manifest from given content, as indented JSON.
+///
+/// The content is not checked here: parse the draft as a [`Manifest`](crate::checked::Manifest) to see what is wrong with it.
+pub fn draft(domain: &AgtDomain, owner: Address, created_at: UnixTime, content: &DraftContent) -> String {
+    let mut shared = BTreeMap::new();
+    let texts =
+        [("name", &content.name), ("description", &content.description), ("icon", &content.icon), ("website", &content.website)];
+    for (key, text) in texts {
+        if let Some(text) = text {
+            shared.insert(key, json_string(text));
+        }
+    }
+    if !content.protocols.is_empty() {
+        let entries = content.protocols.iter().map(|protocol| {
+            json_object(present([
+                ("id", Some(&protocol.id)),
+                ("version", protocol.version.as_ref()),
+                ("endpoint", Some(&protocol.endpoint)),
+                ("auth", protocol.auth.as_ref()),
+            ]))
+        });
+        shared.insert("protocols", json_array(entries));
+    }
+    if !content.capabilities.is_empty() {
+        let entries = content.capabilities.iter().map(|capability| {
+            json_object(present([("id", Some(&capability.id)), ("description", capability.description.as_ref())]))
+        });
+        shared.insert("capabilities", json_array(entries));
+    }
+    write(domain, Some(&owner.to_checksum(None)), created_at, shared)
+}
+
+/// The fields that have a text, as JSON.
+fn present<'k, const N: usize>(fields: [(&'k str, Option<&String>); N]) -> impl Iterator<Item = (&'k str, String)> {
+    fields.into_iter().filter_map(|(key, text)| Some((key, json_string(text?))))
 }
 
 /// What an author says about an agent, before it is checked and signed.
@@ -187,20 +262,24 @@ pub fn migrate(legacy: &LegacyAgent, domain: &AgtDomain, holder: Option<Address>
         _ => text.to_owned(),
     });
     let owner = holder.map(|address| address.to_checksum(None)).or(declared);
-    let mut shared = legacy.shared_fields();
+    // The pointer comes last: a name must never have both.
+    let mut changes: Vec<TxtChange> = legacy.records.iter().cloned().map(TxtChange::Remove).collect();
+    changes.push(TxtChange::AddPointer);
+    Migration { draft: write(domain, owner.as_deref(), created_at, legacy.shared_fields()), changes }
+}
+
+/// Writes a draft. All drafts have the same order of fields; `shared` holds values that are JSON already.
+fn write(domain: &AgtDomain, owner: Option<&str>, created_at: UnixTime, mut shared: BTreeMap<&'static str, String>) -> String {
     let mut fields = vec![("agt", json_string(VERSION)), ("domain", json_string(domain.as_str()))];
     for key in ["name", "description", "icon", "website"] {
         fields.extend(shared.remove(key).map(|value| (key, value)));
     }
-    fields.extend(owner.map(|owner| ("owner", json_string(&owner))));
+    fields.extend(owner.map(|owner| ("owner", json_string(owner))));
     fields.push(("created_at", json_string(&timestamp(created_at))));
     for key in ["protocols", "capabilities", "pricing"] {
         fields.extend(shared.remove(key).map(|value| (key, value)));
     }
-    // The pointer comes last: a name must never have both.
-    let mut changes: Vec<TxtChange> = legacy.records.iter().cloned().map(TxtChange::Remove).collect();
-    changes.push(TxtChange::AddPointer);
-    Migration { draft: pretty(&json_object(fields)), changes }
+    pretty(&json_object(fields))
 }
 
 fn timestamp(time: UnixTime) -> String {

@@ -21,6 +21,7 @@ pub use domain::{AgtDomain, DomainFault};
 pub use draft::{
     DraftCapability, DraftFields, DraftPaid, DraftPricing, DraftProtocol, Migration, TxtChange, draft, migrate, template,
 };
+pub use draft::{DraftCapability, DraftContent, DraftProtocol, Migration, TxtChange, draft, migrate, template};
 pub use pricing::{Paid, Pricing, PricingModel};
 pub use protocols::Protocol;
 pub use signing::{AgentSignature, SignatureFault, SigningPayload};

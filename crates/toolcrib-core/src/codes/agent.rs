@@ -640,5 +640,65 @@ super::codes! {
         "the TXT records are not those that were written",
         "The change was taken, but the name has other records when it is read again. Another program may have changed them.",
         "look at the records of the name, and write again",
+    BRIDGE_OPTION = "agent.bridge_option", Error, "bridge options" {
+        "an option of the export or import is missing or not usable",
+        "Some formats need facts that are not in the manifest: the namespace in a registry, a version, the kind of an endpoint. They are never guessed.",
+        "set the named option",
+    }
+    BRIDGE_NO_ENDPOINT = "agent.bridge_no_endpoint", Error, "A2A 1.0 §4.4.1; MCP registry server.json; AID §2" {
+        "the manifest has no endpoint that the other format can carry",
+        "The other format describes where an agent is reached. Without an endpoint the document would be useless or invalid.",
+        "add a protocol with a public https endpoint to the manifest, or choose another format",
+    }
+    BRIDGE_ENDPOINT = "agent.bridge_endpoint", Warning, "bridge rules for URLs" {
+        "a URL is left out",
+        "Exported documents are public. A URL without TLS, on a private or reserved host, or with credentials in it either cannot be used by readers or gives a secret away.",
+        "publish a public https URL without credentials",
+    }
+    BRIDGE_DROPPED = "agent.bridge_dropped", Hint, "bridge mapping" {
+        "a field has no place in the other format",
+        "The formats describe different things. What cannot be carried over is named, so that nothing is lost unnoticed.",
+        "readers find it in the original document",
+    }
+    BRIDGE_SHORTENED = "agent.bridge_shortened", Warning, "limits of the other format" {
+        "a text is shortened to the limit of the other format",
+        "The other format takes shorter texts. A longer one would be refused by its readers.",
+        "write a shorter text, if the lost part matters",
+    }
+    BRIDGE_FILLED = "agent.bridge_filled", Hint, "bridge mapping" {
+        "a field that the other format requires is filled in",
+        "The source does not say it, and the other format does not do without it.",
+        "set the option or the field, if the value does not fit",
+    }
+    BRIDGE_A2A_KIND = "agent.bridge_a2a_kind", Warning, ".agt 1.0 §3; A2A 1.0 §8" {
+        "it is not known whether the a2a endpoint is a card or takes calls",
+        "The specification does not say whether the endpoint of a2a is the URL of an Agent Card or the URL that takes calls. Readers that expect one cannot use the other.",
+        "say which it is in the options",
+    }
+    BRIDGE_UNREADABLE = "agent.bridge_unreadable", Error, "A2A 1.0 §4.4.1; ERC-8004 registration file" {
+        "the document to import cannot be used",
+        "An import reads strict JSON within fixed limits, of one of the known shapes. A document that breaks them is refused whole.",
+        "check the document with a validator of its format",
+    }
+    BRIDGE_UNPROVEN = "agent.bridge_unproven", Warning, "bridge mapping" {
+        "the imported document is not verified",
+        "An import copies what a document says. Signatures in it and registrations that it names are not checked, and none of them proves who holds the .agt name.",
+        "compare the draft with what you know before you sign it",
+    }
+
+    TOOL_CREATOR_DIFFERS = "agent.tool_creator_differs", Warning, ".agt 1.0 §2 Protocols; ERC-8257 §3" {
+        "a registered tool at an endpoint of the agent has another creator",
+        "The agent and the tool name the same endpoint, but different wallets vouch for them. Either the agent uses a tool of somebody else, or one of the two claims an endpoint that it does not run.",
+        "ask the operator of the endpoint which of the two is right",
+    }
+    TOOL_NOT_VERIFIED = "agent.tool_not_verified", Warning, ".agt 1.0 §4; ERC-8257 §7" {
+        "the agent and a registered tool at its endpoint are not both verified",
+        "The owner of the agent and the creator of the tool can be compared, but the comparison proves something only if both documents are verified.",
+        "verify both before you rely on it",
+    }
+    TOO_MANY_TOOLS = "agent.too_many_tools", Warning, "Toolcrib limits" {
+        "more tools were given than are compared with one agent",
+        "The list is bounded so that a hostile index cannot make the comparison slow. The tools beyond it are not compared.",
+        "compare the rest in a second run",
     }
 }

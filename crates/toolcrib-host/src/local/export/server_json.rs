@@ -4,19 +4,11 @@ use alloy_primitives::hex;
 use serde_json::{Map, Value as Json, json};
 use toolcrib_core::codes::export as code;
 use toolcrib_core::finding::{Finding, Severity};
+use toolcrib_core::server_json::{SCHEMA, TEXT_MAX, is_server_name};
 use toolcrib_core::text::code_points;
 use toolcrib_core::url::HttpsUrl;
 
 use super::{ExportError, Files, Job, mcpb, pretty};
-
-/// The schema that the document follows.
-const SCHEMA: &str = "https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json";
-
-/// Most characters of the description and of the title.
-const TEXT_MAX: usize = 100;
-
-/// Fewest and most characters of the name.
-const NAME_LENGTH: std::ops::RangeInclusive<usize> = 3..=200;
 
 /// Where the registry takes bundles from.
 const PACKAGE_HOSTS: [&str; 2] = ["https://github.com/", "https://gitlab.com/"];
@@ -75,15 +67,11 @@ pub(super) fn export(job: &mut Job<'_>) -> Result<Files, ExportError> {
     Ok(files)
 }
 
-/// `namespace/name`: letters, digits, dots and hyphens, then also `_`.
+/// The name of the server, from the options.
 fn server_name(job: &Job<'_>) -> Result<String, ExportError> {
     let expected = "expected a reverse-DNS name such as io.github.user/weather, of 3 to 200 characters";
     let Some(name) = &job.options.server_name else { return Err(job.option("server_name", expected)) };
-    let is_part =
-        |part: &str, extra: &[u8]| !part.is_empty() && part.bytes().all(|b| b.is_ascii_alphanumeric() || extra.contains(&b));
-    let usable = NAME_LENGTH.contains(&name.len())
-        && name.split_once('/').is_some_and(|(space, name)| is_part(space, b".-") && is_part(name, b"._-"));
-    if usable { Ok(name.clone()) } else { Err(job.option("server_name", expected)) }
+    if is_server_name(name) { Ok(name.clone()) } else { Err(job.option("server_name", expected)) }
 }
 
 fn https(job: &Job<'_>, option: &'static str, url: &str) -> Result<(), ExportError> {

@@ -1,0 +1,181 @@
+//! An agent beside registered ERC-8257 tools: which tools answer at its endpoints, and whether the same wallet vouches for both.
+//!
+//! The caller finds candidates in an index of tools, for example all tools on the hosts of the agent. Nothing is verified here: the verdicts
+//! of the agent and of each tool are given, and reported side by side.
+
+use std::collections::BTreeMap;
+
+use alloy_primitives::Address;
+use serde::Serialize;
+use toolcrib_core::agent::AgentManifest;
+use toolcrib_core::codes::agent as code;
+use toolcrib_core::finding::{Finding, Findings, Severity};
+use toolcrib_core::judge::Verdict;
+use toolcrib_core::url::HttpsUrl;
+
+use super::export::{about, endpoint_pointer};
+
+/// Most candidates that are compared with one agent. An agent has a handful of hosts, and a host rarely more than some dozen tools.
+pub const MAX_CANDIDATES: usize = 1_000;
+
+/// Most matches that are reported for one endpoint.
+pub const MAX_MATCHES: usize = 100;
+
+/// A registered tool that may answer at an endpoint of the agent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToolCandidate {
+    /// Which tool, such as `eip155:8453:0x…/7`. It is repeated in the report.
+    pub tool: String,
+    /// Its endpoint.
+    pub endpoint: String,
+    /// The wallet that registered it.
+    pub creator: Address,
+    /// What verification says about it.
+    pub verdict: Verdict,
+}
+
+/// The comparison of an agent with registered tools.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CrossCheck {
+    /// The name of the agent.
+    pub domain: String,
+    /// Its owner.
+    pub owner: Address,
+    /// What verification says about the agent.
+    pub verdict: Verdict,
+    /// Its endpoints, in the order of the manifest.
+    pub endpoints: Vec<EndpointCheck>,
+    /// What to know about the matches.
+    pub findings: Vec<Finding>,
+}
+
+/// One endpoint of the agent and the tools there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct EndpointCheck {
+    /// The protocol.
+    pub protocol: String,
+    /// The endpoint, as the manifest has it. Untrusted text.
+    pub endpoint: String,
+    /// The tools there, the closest first.
+    pub tools: Vec<ToolMatch>,
+}
+
+/// A tool at an endpoint of the agent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ToolMatch {
+    /// Which tool.
+    pub tool: String,
+    /// Its endpoint. Untrusted text.
+    pub endpoint: String,
+    /// How the two endpoints relate.
+    pub place: Place,
+    /// The wallet that registered it.
+    pub creator: Address,
+    /// Whether that wallet owns the agent.
+    pub same_owner: bool,
+    /// What verification says about the tool.
+    pub verdict: Verdict,
+    /// Whether the same wallet provably vouches for both: it is the same, and both are verified.
+    pub confirmed: bool,
+}
+
+/// How the endpoint of a tool relates to that of an agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Place {
+    /// The same URL.
+    Same,
+    /// A URL below the path of the agent's endpoint.
+    Below,
+    /// Another URL of the same origin.
+    SameOrigin,
+}
+
+/// Compares the endpoints of an agent with registered tools. Tools on other origins are not part of the report.
+pub fn cross_check(manifest: &AgentManifest, verdict: Verdict, candidates: &[ToolCandidate]) -> CrossCheck {
+    let mut findings = Findings::new();
+    if candidates.len() > MAX_CANDIDATES {
+        findings.push(
+            Finding::new(code::TOO_MANY_TOOLS)
+                .expected(format!("at most {MAX_CANDIDATES} tools"))
+                .got(candidates.len().to_string()),
+        );
+    }
+    let mut by_origin: BTreeMap<_, Vec<(HttpsUrl, &ToolCandidate)>> = BTreeMap::new();
+    for candidate in candidates.iter().take(MAX_CANDIDATES) {
+        // A registered tool has an https endpoint; anything else cannot be one of the agent's.
+        if let Ok(url) = HttpsUrl::parse(&candidate.endpoint) {
+            by_origin.entry(url.origin()).or_default().push((url, candidate));
+        }
+    }
+    let mut endpoints = Vec::new();
+    for (index, protocol) in manifest.protocols().enumerate() {
+        let mut tools = Vec::new();
+        if let Ok(url) = HttpsUrl::parse(protocol.endpoint()) {
+            for (other, candidate) in by_origin.get(&url.origin()).into_iter().flatten() {
+                let same_owner = candidate.creator == manifest.owner();
+                let both = verdict == Verdict::Verified && candidate.verdict == Verdict::Verified;
+                tools.push(ToolMatch {
+                    tool: candidate.tool.clone(),
+                    endpoint: candidate.endpoint.clone(),
+                    place: place(&url, other),
+                    creator: candidate.creator,
+                    same_owner,
+                    verdict: candidate.verdict,
+                    confirmed: same_owner && both,
+                });
+            }
+        }
+        // Stable: tools of equal closeness stay in the order in which they were given.
+        tools.sort_by_key(|tool| tool.place);
+        if tools.len() > MAX_MATCHES {
+            let finding = about(code::TOO_MANY_TOOLS, endpoint_pointer(index)).expected(format!("at most {MAX_MATCHES} tools"));
+            findings.push(finding.got(tools.len().to_string()));
+            tools.truncate(MAX_MATCHES);
+        }
+        for tool in &tools {
+            judge(index, tool, verdict, &mut findings);
+        }
+        endpoints.push(EndpointCheck { protocol: protocol.id().to_owned(), endpoint: protocol.endpoint().to_owned(), tools });
+    }
+    CrossCheck {
+        domain: manifest.domain().to_string(),
+        owner: manifest.owner(),
+        verdict,
+        endpoints,
+        findings: findings.into_sorted(),
+    }
+}
+
+fn judge(index: usize, tool: &ToolMatch, agent: Verdict, findings: &mut Findings) {
+    // Hosts are shared by many, so that another creator on the same origin alone is not odd.
+    if tool.place == Place::SameOrigin || findings.is_full() {
+        return;
+    }
+    if !tool.same_owner {
+        let severity = if tool.place == Place::Same { Severity::Warning } else { Severity::Hint };
+        findings.push(about(code::TOOL_CREATOR_DIFFERS, endpoint_pointer(index)).severity(severity).got(&tool.tool));
+    } else if !tool.confirmed {
+        let word = |verdict: Verdict| match verdict {
+            Verdict::Verified => "verified",
+            Verdict::Refused => "refused",
+            Verdict::Unknown => "unknown",
+            Verdict::Partial => "partly checked",
+        };
+        let message = format!("the agent is {}, and the tool at its endpoint {}", word(agent), word(tool.verdict));
+        findings.push(about(code::TOOL_NOT_VERIFIED, endpoint_pointer(index)).message(message).got(&tool.tool));
+    }
+}
+
+fn place(agent: &HttpsUrl, tool: &HttpsUrl) -> Place {
+    // An empty path and the root are one resource (RFC 9110 §4.2.3).
+    let path = |url: &HttpsUrl| if url.path().is_empty() { "/".to_owned() } else { url.path().to_owned() };
+    let (above, below) = (path(agent), path(tool));
+    if above == below && agent.query() == tool.query() {
+        return Place::Same;
+    }
+    let above = above.trim_end_matches('/');
+    // At the root everything would be below.
+    let is_below = !above.is_empty() && below.strip_prefix(above).is_some_and(|rest| rest.starts_with('/') && rest.len() > 1);
+    if is_below { Place::Below } else { Place::SameOrigin }
+}

@@ -1,0 +1,32 @@
+//! Bridges between `.agt` manifests and other agent formats.
+//!
+//! Everything here is pure: a conformant manifest and options in, text and findings out. Nothing is fetched, and nothing is guessed: what a
+//! format needs and the manifest does not say comes from [`ExportOptions`], and what a format cannot express is a finding.
+//!
+//! An export is a copy without a proof. The signature of the owner covers the manifest, not what is made of it, so exports carry the domain,
+//! the owner and, if it is known, the CID of the manifest: readers who care resolve the name.
+//!
+//! - [`export`]: A2A Agent Card, ERC-8004 registration file, MCP registry `server.json`, ENSIP-26 records, AID records.
+//! - [`mod@import`]: an unsigned draft from an A2A card or an ERC-8004 file.
+//! - [`cross_check`]: the agent beside registered ERC-8257 tools at its endpoints.
+
+mod a2a;
+mod aid;
+pub mod cross_check;
+mod ensip;
+mod erc8004;
+mod export;
+pub mod formats;
+pub mod import;
+mod mcp_registry;
+mod options;
+mod text;
+mod urls;
+
+#[cfg(test)]
+mod tests;
+
+pub use cross_check::cross_check;
+pub use export::{Export, ExportError, PROVENANCE_EXTENSION, export};
+pub use formats::Format;
+pub use options::{A2aBinding, A2aEndpoint, AidVersion, ExportOptions, Registration, UnknownWord};

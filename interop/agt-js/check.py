@@ -1,0 +1,95 @@
+"""Reads exports of agent manifests with the Python packages of those formats: check.py FOLDER, or check.py cards OUT"""
+
+import importlib.util
+import json
+import sys
+from collections import Counter
+from pathlib import Path
+
+from google.protobuf.json_format import MessageToDict, ParseDict
+
+from a2a.client.card_resolver import parse_agent_card
+from a2a.types.a2a_pb2 import AgentCard
+from a2a.utils.proto_utils import validate_proto_required_fields
+
+
+def registration_file():
+    """The data model of agent0-sdk. The package itself loads a client of a chain, which nothing here needs."""
+    package = Path(sys.prefix, "lib", f"python3.{sys.version_info.minor}", "site-packages", "agent0_sdk/core/models.py")
+    spec = importlib.util.spec_from_file_location("models", package)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["models"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def check(root):
+    counts, failures = Counter(), 0
+    models = registration_file()
+    known = {kind.value for kind in models.EndpointType}
+
+    def card(file):
+        ours = json.loads(file.read_text())
+        # Unknown fields are errors: nothing is in the card that version 1.0 does not have.
+        message = ParseDict(ours, AgentCard(), ignore_unknown_fields=False)
+        if message.skills:
+            validate_proto_required_fields(message)
+        assert MessageToDict(parse_agent_card(ours)) == MessageToDict(message)
+
+    def registration(file):
+        ours = json.loads(file.read_text())
+        # The model refuses services beyond its own list, though the standard leaves the list open.
+        services = [service for service in ours["services"] if service["name"] in known]
+        read = models.RegistrationFile.from_dict({**ours, "services": services})
+        assert (read.name, read.description, read.image) == (ours["name"], ours["description"], ours.get("image"))
+        assert (read.active, read.x402support) == (ours["active"], ours["x402Support"])
+        assert [(end.type.value, end.value) for end in read.endpoints] == [(s["name"], s["endpoint"]) for s in services]
+        assert all(type(entry["agentId"]) is int for entry in ours["registrations"])
+
+    checks = [
+        ("a2a/agent-card.json", "a2a: a2a-sdk parses without unknown fields", card),
+        ("erc8004/agent-registration.json", "erc8004: agent0-sdk reads the file", registration),
+    ]
+    for path, what, test in checks:
+        for file in sorted(root.glob(f"*/*/{path}")):
+            try:
+                test(file)
+                counts[what] += 1
+            except Exception as error:  # noqa: BLE001
+                failures += 1
+                print(f"WRONG: {what}: {file}: {error}"[:600], file=sys.stderr)
+    for what, number in sorted(counts.items()):
+        print(f"{what:64} {number}")
+    return 1 if failures or not counts else 0
+
+
+def cards(out):
+    """Writes cards that the SDK makes, for our import to read."""
+    out.mkdir(parents=True, exist_ok=True)
+    card = AgentCard(name="Recipes", description="Finds recipes.", version="1.0.0", default_input_modes=["text/plain"], default_output_modes=["text/plain"])
+    card.supported_interfaces.add(url="https://recipes.example.com/a2a", protocol_binding="JSONRPC", protocol_version="1.0")
+    card.supported_interfaces.add(url="https://recipes.example.com/grpc", protocol_binding="GRPC", protocol_version="1.0", tenant="t")
+    card.provider.organization, card.provider.url = "Kitchen", "https://recipes.example.com"
+    card.capabilities.streaming = True
+    card.security_schemes["key"].http_auth_security_scheme.scheme = "Bearer"
+    card.security_requirements.add().schemes["key"].list.append("read")
+    skill = card.skills.add(id="find-recipes", name="Find", description="Finds recipes by ingredient.", tags=["food"])
+    skill.examples.append("What can I cook with leeks?")
+    validate_proto_required_fields(card)
+    (out / "1.0.json").write_text(json.dumps(MessageToDict(card)))
+
+    from a2a.compat.v0_3 import types as old
+
+    before = old.AgentCard(
+        name="Recipes", description="Finds recipes.", version="1", url="https://recipes.example.com/a2a", protocol_version="0.3.0",
+        capabilities=old.AgentCapabilities(streaming=True), default_input_modes=["text/plain"], default_output_modes=["text/plain"],
+        additional_interfaces=[old.AgentInterface(transport="HTTP+JSON", url="https://recipes.example.com/rest")],
+        skills=[old.AgentSkill(id="Find Recipes", name="Find", description="Finds recipes.", tags=["food"])],
+    )
+    (out / "0.3.json").write_text(before.model_dump_json(by_alias=True, exclude_none=True))
+    return 0
+
+
+if sys.argv[1] == "cards":
+    sys.exit(cards(Path(sys.argv[2])))
+sys.exit(check(Path(sys.argv[1])))
