@@ -14,8 +14,8 @@ pub const MAX_PROTOCOLS: usize = 32;
 /// Most capabilities of one agent that are kept: several times the reference vocabulary of 69.
 pub const MAX_CAPABILITIES: usize = 256;
 
-/// Most steps of a verdict that are kept. Resolution has about a dozen.
-const MAX_STEPS: usize = 32;
+/// Most steps of a verdict that are kept: those of .agt 1.0 §4 Verification.
+const MAX_STEPS: usize = 8;
 
 /// Most findings of a verdict that are kept. Each code is kept once.
 const MAX_FINDINGS: usize = 64;
@@ -57,7 +57,7 @@ pub enum AgentResolution {
 /// A verdict about an agent: what is shown of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AgentVerdict {
-    /// The state in a word, such as `verified` or `not-an-agent`.
+    /// The state in a word, such as `manifest` or `not-an-agent`.
     pub state: String,
     /// Whether CID, signature and owner onchain all hold.
     pub verified: bool,
@@ -79,6 +79,9 @@ pub struct AgentVerdict {
     pub content_digest: Option<B256>,
     /// When the manifest was made, by its own word.
     pub created_at: Option<UnixTime>,
+    /// How the owner signed, such as `eip-191`.
+    #[serde(default)]
+    pub signed_by: Option<String>,
     /// The block at which the owner was read.
     pub block: Option<u64>,
     /// What the manifest says, for an agent that is verified and conformant. Untrusted text all the same.
@@ -90,8 +93,8 @@ pub struct AgentVerdict {
 /// How one step of a resolution went.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentStep {
-    /// The step.
-    pub step: String,
+    /// Its number in .agt 1.0 §4 Verification, 1 to 8.
+    pub number: u8,
     /// `passed`, `failed` or `not_reached`.
     pub status: String,
     /// The code of the reason, where it did not pass.
@@ -151,6 +154,9 @@ pub struct AgentClaims {
     pub description: Option<String>,
     /// The account that it names as its owner.
     pub owner: Option<String>,
+    /// The first of its endpoints, at most [`MAX_PROTOCOLS`].
+    #[serde(default)]
+    pub endpoints: Vec<String>,
 }
 
 /// A resolution that reached nobody.
@@ -243,7 +249,6 @@ impl AgentVerdict {
         }
         self.steps.truncate(MAX_STEPS);
         for step in &mut self.steps {
-            cut_bytes(&mut step.step);
             cut_bytes(&mut step.status);
             if let Some(code) = &mut step.code {
                 cut_bytes(code);
@@ -255,8 +260,8 @@ impl AgentVerdict {
             cut_bytes(&mut note.severity);
             cut_chars(&mut note.title);
         }
-        if let Some(cid) = &mut self.cid {
-            cut_bytes(cid);
+        for text in [&mut self.cid, &mut self.signed_by].into_iter().flatten() {
+            cut_bytes(text);
         }
         if let Some(facts) = &mut self.facts {
             facts.bound();
@@ -265,6 +270,8 @@ impl AgentVerdict {
             for text in [&mut claims.name, &mut claims.description, &mut claims.owner].into_iter().flatten() {
                 cut_chars(text);
             }
+            claims.endpoints.truncate(MAX_PROTOCOLS);
+            claims.endpoints.iter_mut().for_each(cut_chars);
         }
         self
     }
@@ -339,7 +346,7 @@ mod tests {
     /// A good verdict with a name.
     fn good(name: &str) -> AgentVerdict {
         AgentVerdict {
-            state: "verified".to_owned(),
+            state: "manifest".to_owned(),
             verified: true,
             conformant: true,
             legacy: false,
@@ -350,6 +357,7 @@ mod tests {
             cid: None,
             content_digest: None,
             created_at: None,
+            signed_by: None,
             block: Some(7),
             facts: Some(AgentFacts { name: Some(name.to_owned()), ..AgentFacts::default() }),
             claims: None,
@@ -375,7 +383,7 @@ mod tests {
     fn everything_has_a_bound() {
         let mut verdict = good(&"\u{1f916}".repeat(100_000));
         verdict.cid = Some("\u{e9}".repeat(10_000));
-        verdict.steps = vec![AgentStep { step: "x".repeat(9_000), status: "passed".to_owned(), code: Some("y".repeat(9_000)) }; 500];
+        verdict.steps = vec![AgentStep { number: 1, status: "passed".to_owned(), code: Some("y".repeat(9_000)) }; 500];
         let facts = verdict.facts.as_mut().expect("facts");
         facts.capabilities = (0..5_000).map(|n| format!("cap-{n}")).chain(["Bad Id".to_owned(), "a".repeat(300)]).collect();
         facts.protocols = vec![AgentProtocol { id: "mcp".to_owned(), endpoint: "x".repeat(3_000) }; 50];

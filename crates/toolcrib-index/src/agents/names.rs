@@ -20,12 +20,12 @@ use super::find::folded;
 use super::tables::COUNT_CHANGE;
 use crate::{Error, Index};
 
-/// Most names of a list: fifty times the names that had legacy records. Hourly checks of all of them are fourteen a second, and a search,
-/// which reads all of them, takes tens of milliseconds.
-pub const MAX_NAMES: usize = 50_000;
+/// Most names of a list: many times the names that had legacy records, and as many as a resolver remembers. Hourly checks of all of them
+/// are five a second, and a search, which reads all of them, takes milliseconds.
+pub const MAX_NAMES: usize = 16_384;
 
 /// Largest file that is read: so many names of 67 bytes, and as much again for comments.
-pub const MAX_FILE_BYTES: u64 = 8 << 20;
+pub const MAX_FILE_BYTES: u64 = 2 << 20;
 
 /// Most bad lines that are reported one by one. The rest is counted.
 pub const MAX_BAD_LINES: usize = 100;
@@ -81,7 +81,7 @@ impl NameList {
                 Ok(name) => {
                     list.names.insert(name);
                     if list.names.len() > MAX_NAMES {
-                        return Err(Error::NamesTooMany { limit: "50,000 names" });
+                        return Err(Error::NamesTooMany { limit: "16,384 names" });
                     }
                 }
                 Err(fault) => {
@@ -132,7 +132,7 @@ fn read(path: &Path) -> Result<Vec<u8>, Error> {
     let failed = |error| Error::File { what: "the list of names cannot be read", error };
     std::fs::File::open(path).and_then(|file| file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes)).map_err(failed)?;
     if bytes.len() as u64 > MAX_FILE_BYTES {
-        return Err(Error::NamesTooMany { limit: "8 MiB" });
+        return Err(Error::NamesTooMany { limit: "2 MiB" });
     }
     Ok(bytes)
 }
@@ -248,7 +248,7 @@ mod tests {
     fn a_list_has_bounds() {
         let bad = NameList::parse("not a name\n".repeat(1_000).as_bytes()).expect("a list");
         assert_eq!((bad.names.len(), bad.bad.len(), bad.bad_count), (0, MAX_BAD_LINES, 1_000));
-        let hostile = NameList::parse(&[&b"a\xff\xfe.agt\n"[..], &b"x".repeat(3_000_000), b"\nok.agt"].concat()).expect("a list");
+        let hostile = NameList::parse(&[&b"a\xff\xfe.agt\n"[..], &b"x".repeat(1_000_000), b"\nok.agt"].concat()).expect("a list");
         assert_eq!((hostile.names.len(), hostile.bad_count), (1, 2));
         assert!(hostile.bad.iter().all(|bad| bad.text.chars().count() <= 2 * MAX_QUOTED_CHARS), "{:?}", hostile.bad);
         let many: String = (0..=MAX_NAMES).map(|n| format!("n{n}.agt\n")).collect();
