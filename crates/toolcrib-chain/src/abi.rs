@@ -79,6 +79,11 @@ sol! {
         function supportsInterface(bytes4 interfaceId) external view returns (bool);
     }
 
+    /// The part of ERC-721 that says who holds a token.
+    interface IERC721Owner {
+        function ownerOf(uint256 tokenId) external view returns (address);
+    }
+
     interface IERC1271 {
         function isValidSignature(bytes32 hash, bytes signature) external view returns (bytes4);
     }

@@ -5,6 +5,7 @@ pub mod abi;
 pub mod delegate;
 pub mod deploy;
 mod error;
+pub mod fns;
 pub mod network;
 pub mod predicate;
 pub mod registry;

@@ -27,7 +27,7 @@ pub use node::{NodeUrl, TransportFault};
 pub use pool::Retries;
 
 use node::Node;
-use pool::{MaxBytes, Pool, Quorum};
+use pool::{MaxBytes, Pool, Quorum, ReachedBy};
 
 /// The most bytes of one answer: a page of a thousand logs, each with the longest URI, written as hexadecimal digits.
 pub const MAX_ANSWER_BYTES: usize = 16 << 20;
@@ -208,6 +208,28 @@ impl Chain {
         self.request("eth_getCode", (address, self.read_block().await?), MAX_CODE_ANSWER).await.map_err(Error::from_rpc)
     }
 
+    /// Returns the code at an address in the state after the block with this number.
+    pub async fn code_at(&self, address: Address, block: u64) -> Result<Bytes, Error> {
+        let block = BlockNumberOrTag::Number(block);
+        self.request("eth_getCode", (address, block), MAX_CODE_ANSWER).await.map_err(Error::from_rpc)
+    }
+
+    /// Returns the number of the block that reads of the newest state use: a little behind the newest where several nodes must agree.
+    pub async fn read_height(&self) -> Result<u64, Error> {
+        let Some(needed) = self.quorum else { return self.block_number().await };
+        let newest: U64 = self
+            .provider
+            .client()
+            .request_noparams("eth_blockNumber")
+            .map_meta(|mut meta| {
+                meta.extensions_mut().insert(ReachedBy(needed));
+                meta
+            })
+            .await
+            .map_err(Error::from_rpc)?;
+        Ok(newest.to::<u64>().saturating_sub(QUORUM_LAG))
+    }
+
     /// One word of a contract's storage.
     pub async fn storage(&self, address: Address, slot: B256) -> Result<B256, Error> {
         let slot = U256::from_be_bytes(slot.0);
@@ -289,8 +311,7 @@ impl Chain {
             return Ok(BlockNumberOrTag::Latest);
         }
         // Nodes are a block or two apart; they can agree only on a block that they all have.
-        let newest = self.block_number().await?;
-        Ok(BlockNumberOrTag::Number(newest.saturating_sub(QUORUM_LAG)))
+        Ok(BlockNumberOrTag::Number(self.read_height().await?))
     }
 
     pub(crate) async fn request<P, R>(&self, method: &'static str, params: P, max_bytes: usize) -> Result<R, TransportError>

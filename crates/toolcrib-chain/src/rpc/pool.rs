@@ -24,6 +24,10 @@ pub(crate) struct MaxBytes(pub(crate) usize);
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Quorum(pub(crate) usize);
 
+/// Attached to a request for the newest block: the number is taken that so many nodes have reached.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ReachedBy(pub(crate) usize);
+
 /// The transport that alloy's client sees.
 #[derive(Clone, Debug)]
 pub(super) struct Pool(Arc<Shared>);
@@ -84,6 +88,11 @@ impl Shared {
         let limit = limit.unwrap_or(self.max_bytes).min(self.max_bytes);
         let quorum =
             packet.requests().iter().find_map(|request| request.meta().extensions().get::<Quorum>()).map(|quorum| quorum.0);
+        let reached_by =
+            packet.requests().iter().find_map(|request| request.meta().extensions().get::<ReachedBy>()).map(|reached| reached.0);
+        if let Some(needed) = reached_by {
+            return self.newest(packet, limit, needed).await.map_err(|fault| Exhausted { fault, attempts: 1 });
+        }
         match quorum {
             Some(needed) => self.by_quorum(packet, limit, needed).await.map_err(|fault| Exhausted { fault, attempts: 1 }),
             None => self.by_failover(packet, limit).await,
@@ -140,6 +149,31 @@ impl Shared {
         }
     }
 
+    /// The answer with the highest block number that `needed` nodes have reached. One node alone can neither raise it nor, by calling an
+    /// old block the newest, make the others agree on a past state.
+    async fn newest(&self, packet: RequestPacket, limit: usize, needed: usize) -> Result<ResponsePacket, TransportFault> {
+        let answers = join_all(self.nodes.iter().map(|node| self.ask(node, &packet, limit))).await;
+        let mut heights: Vec<(u64, ResponsePacket)> = Vec::new();
+        let mut fault = None;
+        for answer in answers {
+            match answer {
+                Ok(response) => match height_in(&response) {
+                    Some(height) => heights.push((height, response)),
+                    None => fault = Some(TransportFault::Malformed),
+                },
+                Err(wrong @ TransportFault::WrongChain { .. }) => return Err(wrong),
+                Err(other) => fault = Some(other),
+            }
+        }
+        let (asked, agreeing) = (self.nodes.len(), heights.len());
+        heights.sort_by_key(|&(height, _)| std::cmp::Reverse(height));
+        match heights.into_iter().nth(needed.saturating_sub(1)) {
+            Some((_, response)) => Ok(response),
+            None if agreeing == 0 => Err(fault.unwrap_or(TransportFault::NoQuorum { asked, agreeing, needed })),
+            None => Err(TransportFault::NoQuorum { asked, agreeing, needed }),
+        }
+    }
+
     async fn ask(&self, node: &Node, packet: &RequestPacket, limit: usize) -> Result<ResponsePacket, TransportFault> {
         self.check_chain(node).await?;
         let response = node.send(packet, limit).await?;
@@ -168,6 +202,14 @@ impl Shared {
         }
         node.set_checked();
         Ok(())
+    }
+}
+
+/// The number that a single answer holds.
+fn height_in(response: &ResponsePacket) -> Option<u64> {
+    match response.single_payload() {
+        Some(ResponsePayload::Success(value)) => serde_json::from_str::<U64>(value.get()).ok().map(|height| height.to()),
+        _ => None,
     }
 }
 

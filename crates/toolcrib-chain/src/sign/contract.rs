@@ -11,7 +11,7 @@ use crate::abi::{IEIP3009, IERC1271};
 use crate::rpc::{BoundedCall, CallOutcome, Chain};
 
 /// Gas for an account to judge a signature: several keys and a module or two.
-const ERC1271_GAS: u64 = 1_000_000;
+pub(crate) const ERC1271_GAS: u64 = 1_000_000;
 
 /// The longest signature that an account is shown. Multi-signature accounts need 65 bytes for each owner.
 const MAX_SIGNATURE_BYTES: usize = 8_192;
@@ -94,7 +94,7 @@ fn read_state(token: Address, outcome: CallOutcome) -> Result<bool, Error> {
 }
 
 /// ERC-1271: the selector of the function, left-aligned in one word.
-fn is_agreed_value(bytes: &[u8]) -> bool {
+pub(crate) fn is_agreed_value(bytes: &[u8]) -> bool {
     const AGREED: [u8; 4] = [0x16, 0x26, 0xba, 0x7e];
     bytes
         .split_first_chunk::<4>()

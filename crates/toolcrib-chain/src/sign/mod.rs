@@ -16,6 +16,7 @@ pub use agent::{check_owner_signature, owner_of};
 pub use authorization::{
     CANCEL_TYPEHASH, CancelAuthorization, RECEIVE_TYPEHASH, TRANSFER_TYPEHASH, TransferAuthorization, TransferKind,
 };
+pub(crate) use contract::{ERC1271_GAS, is_agreed_value};
 pub use contract::{check_domain, check_signature, is_used, is_used_at};
 pub use counterfactual::{DEPLOYMENT_GAS, Simulated, simulate_deployed};
 pub use signature::{SignatureError, StrictSignature};

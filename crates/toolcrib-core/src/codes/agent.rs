@@ -296,10 +296,153 @@ super::codes! {
         "declare the protocol when migrating",
     }
 
+    // The verdict about a name.
+    NOT_FOUND = "agent.not_found", Error, ".agt 1.0 §5" {
+        "the name does not exist",
+        "Every source of TXT records that answered says that there is no such name.",
+        "check the spelling of the name, and that the sources know names under .agt",
+    }
+    NOT_AN_AGENT = "agent.not_an_agent", Error, ".agt 1.0 §5" {
+        "the name has no agent records",
+        "A name belongs to an agent if it has the TXT record agt-manifest=ipfs://<cid>, or the legacy record agt-version=1.",
+        "publish a manifest and add the record, if the name is yours",
+    }
+    TXT_UNANSWERED = "agent.txt_unanswered", Warning, ".agt 1.0 §5" {
+        "a source of TXT records gave no answer",
+        "A timeout or an error of a source says nothing about the name. If no source answers, there is no verdict.",
+        "try again later, or use another source",
+    }
+    TXT_DISAGREE = "agent.txt_disagree", Error, ".agt 1.0 §1" {
+        "sources of TXT records disagree about the agent",
+        "Names under .agt are served by several systems that can hold different records for one name. It cannot be told which of them is meant, so none is used.",
+        "make the records the same in every system, or use the one source that you trust",
+    }
+    TXT_NOT_SECURE = "agent.txt_not_secure", Error, "RFC 4035 §4.3" {
+        "an answer with TXT records is not secured by DNSSEC",
+        "The policy asks for answers whose DNSSEC signatures lead to a trust anchor, or the signatures are wrong. Such an answer is not used.",
+        "sign the zone and configure its trust anchor, or do not require DNSSEC: the manifest is verified without it",
+    }
+    EVIDENCE_UNUSABLE = "agent.evidence_unusable", Error, "Toolcrib evidence" {
+        "the evidence does not fit together",
+        "Parts of an evidence file belong to another name, CID, chain or format. Nothing can be concluded from it.",
+        "gather the evidence again",
+    }
+    CONTENT_TAMPERED = "agent.content_tampered", Error, ".agt 1.0 §4 Verification, step 2" {
+        "a gateway served bytes that do not have the hash of the CID",
+        "Gateways are not trusted: what they serve counts only if its hash is the one in the CID.",
+        "use another gateway, and do not use this one again",
+    }
+    CONTENT_REFUSED = "agent.content_refused", Error, ".agt 1.0 §1" {
+        "the CID leads to something that is not a manifest file",
+        "The blocks are genuine, but they are a folder, too large or too deep. Every honest gateway serves the same.",
+        "publish the manifest as a single file and point the record at its CID",
+    }
+    CONTENT_UNAVAILABLE = "agent.content_unavailable", Error, ".agt 1.0 §4 Verification, step 1" {
+        "the manifest could not be retrieved",
+        "No gateway served the content of the CID. This says nothing about the manifest.",
+        "try again later or with other gateways; if the name is yours, pin the content",
+    }
+    CONTENT_MISMATCH = "agent.content_mismatch", Error, ".agt 1.0 §4 Verification, step 2" {
+        "the content does not have the hash of its CID",
+        "The bytes in the evidence are not the ones that the TXT record names.",
+        "gather the evidence again",
+    }
+    CONTENT_UNCHECKED = "agent.content_unchecked", Error, ".agt 1.0 §4 Verification, step 2" {
+        "the content cannot be compared with its CID",
+        "The hash of the CID covers blocks that the evidence does not hold, and the word of a file that somebody saved is not enough.",
+        "resolve the name again instead of judging the saved evidence",
+    }
+    SIGNATURE_UNRECOVERABLE = "agent.signature_unrecoverable", Error, ".agt 1.0 §4 Verification, step 4" {
+        "no signer can be recovered from the signature",
+        "The signature has the right shape, but no key can have made it.",
+        "let the wallet sign what `toolcrib canon --for-signing` prints",
+    }
+    SIGNER_NOT_OWNER = "agent.signer_not_owner", Error, ".agt 1.0 §4 Verification, step 5" {
+        "the signature is not that of the owner",
+        "The signer that the signature gives differs from the owner field: another key signed, or the manifest was changed after it was signed.",
+        "let the wallet of the owner sign the manifest as it is",
+    }
+    CONTRACT_SIGNATURE = "agent.contract_signature", Warning, "ERC-1271; extension of .agt 1.0 §4" {
+        "a contract accepted the signature (ERC-1271 extension)",
+        "The specification asks for a signature of the owner's own key. The owner is a contract that accepts the signature, which your policy allows and other readers refuse.",
+        "keep the name in a wallet with a key of its own, if every reader should accept the manifest",
+    }
+    CONTRACT_UNANSWERED = "agent.contract_unanswered", Error, "ERC-1271; extension of .agt 1.0 §4" {
+        "the contract that holds the name could not be asked about the signature",
+        "No node gave the contract's answer, which says nothing about the signature.",
+        "try again later, or use another node",
+    }
+    NOT_MINTED = "agent.not_minted", Error, ".agt 1.0 §4 Verification, step 7" {
+        "nobody holds the name onchain",
+        "The registry has no holder for the token of the name: it was never minted, or was burned. A manifest of such a name proves nothing.",
+        "register the name, or check its spelling",
+    }
+    HOLDER_NOT_OWNER = "agent.holder_not_owner", Error, ".agt 1.0 §4 Verification, step 8" {
+        "the owner in the manifest does not hold the name onchain",
+        "The holder of the token decides who speaks for a name. After a transfer the manifest of the former holder is invalid.",
+        "let the present holder sign and publish a manifest",
+    }
+    REGISTRY_ANSWER = "agent.registry_answer", Error, ".agt 1.0 §4 Verification, step 7" {
+        "the registry of names did not answer as a registry does",
+        "There is no contract at its address, or it did not return an address. The node may be wrong, which says nothing about the name.",
+        "check the node and the settings of the registry",
+    }
+    HOLDER_UNKNOWN = "agent.holder_unknown", Error, ".agt 1.0 §4 Verification, step 7" {
+        "the holder of the name could not be read",
+        "No node answered, or nodes disagree. Without the holder a manifest is not verified.",
+        "try again later, or use another node of Polygon",
+    }
+    ONCHAIN_SKIPPED = "agent.onchain_skipped", Warning, ".agt 1.0 Resolution" {
+        "the holder was not checked onchain, so the manifest is unverified",
+        "A preview may skip this check and must say so. A former owner of the name can still sign manifests that pass every other check.",
+        "resolve with a node of Polygon before you rely on the manifest",
+    }
+    ROLLBACK = "agent.rollback", Warning, ".agt 1.0 Updating" {
+        "the manifest is older than one that was verified before",
+        "Whoever controls the TXT record can point it at an old manifest with a valid signature, for example one that names endpoints which are no longer under the owner's control.",
+        "ask the owner; if the step back is meant, sign the content again with the present time",
+    }
+    CREATED_AT_REUSED = "agent.created_at_reused", Warning, ".agt 1.0 Updating" {
+        "the manifest changed, but its `created_at` did not",
+        "Two manifests with one time cannot be ordered, so a step back to the older one would not be noticed.",
+        "sign each version with the present time",
+    }
+    DOWNGRADE = "agent.downgrade", Warning, ".agt 1.0 §8" {
+        "the name had a signed manifest and now has legacy records only",
+        "Hiding the pointer makes readers use unsigned records. A name that moved to a manifest does not go back.",
+        "ask the owner before you use what the records say",
+    }
+    OWNER_CHANGED = "agent.owner_changed", Hint, ".agt 1.0 §2 Required fields" {
+        "the name has another owner than when it was verified before",
+        "The name was transferred. The new owner proved control; whether you trust the new owner is another question.",
+        "check what you rely on under this name",
+    }
+    FILE_ONLY = "agent.file_only", Hint, ".agt 1.0 §4 Verification" {
+        "the manifest comes from a file, so TXT records were not checked",
+        "Whether the name points at this manifest has not been looked at.",
+        "resolve the name to check that too",
+    }
+    MEMORY_DAMAGED = "agent.memory_damaged", Error, "Toolcrib state" {
+        "the memory of verified names cannot be read",
+        "The file is not what was written to it. An empty memory in its place would forget every name that is protected against rollback.",
+        "restore the file from a copy, or remove it if you accept that",
+    }
+    MEMORY_UNUSABLE = "agent.memory_unusable", Error, "Toolcrib state" {
+        "the memory of verified names cannot be used",
+        "The file cannot be opened, written or locked, or other users have access to it.",
+        "check the permissions of the file and its folder",
+    }
+    MEMORY_FULL = "agent.memory_full", Error, "Toolcrib limits" {
+        "the memory of verified names is full",
+        "The number of names is bounded. Names that are remembered stay; a new one is not protected against rollback.",
+        "use a separate file for each purpose",
+    }
+
+    // The list of names of an index.
     NOT_LISTED = "agent.not_listed", Error, "Toolcrib" {
         "the name is not in the list of this directory",
         "A directory resolves the names that its operator lists, and no others: it is no proxy for lookups of its callers.",
-        "resolve the name with `toolcrib agent verify`, or ask the operator to list it",
+        "resolve the name yourself, or ask the operator to list it",
     }
     LIST_LINE = "agent.list_line", Warning, "Toolcrib" {
         "a line of the list of names is not a .agt name",

@@ -1,0 +1,275 @@
+//! Resolution: TXT records, content, the holder, and the verdict about all of it.
+//!
+//! The sources are asked in the order in which each needs the answer of the one before; TXT sources are asked side by side. Every part has
+//! its share of one overall deadline, so that a slow source cannot use up the time of the others. What did not arrive in time is part of the
+//! evidence, and [`judge`](crate::judge) decides what that means.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use alloy_primitives::Bytes;
+use futures_util::future::join_all;
+use tokio::time::{Instant, timeout_at};
+use toolcrib_core::agent::txt::{CidText, LegacyAgent};
+use toolcrib_core::agent::{AgentManifest, AgtDomain};
+use toolcrib_core::canon::Sealed;
+use toolcrib_core::clock::{Clock, UnixTime};
+use toolcrib_core::codes;
+
+use crate::cache::ContentCache;
+use crate::content_hash::{ContentHash, RawSha256};
+use crate::evidence::{
+    AgentEvidence, Dnssec, FORMAT, GatewayAttempt, GatewayOutcome, OwnerOutcome, OwnerRead, Retrieval, TxtAnswer, TxtLookup,
+};
+use crate::judge::{ContentTrust, Judgement, Parsed, TxtResult, judge_parsed, judge_parsed_file, read_answers};
+use crate::memory::{AgentMemory, MemoryError, ProcessMemory, Remembered};
+use crate::policy::AgentPolicy;
+use crate::report::AgentReport;
+use crate::source::{ContentSource, OwnerSource, TxtSource};
+
+/// The longest time for one name, unless another is set: gateways that search the network for content take many seconds.
+pub const DEFAULT_DEADLINE: Duration = Duration::from_secs(30);
+
+/// Percent of the deadline after which TXT sources are no longer waited for.
+const TXT_PERCENT: u32 = 40;
+
+/// Percent of the deadline after which content is no longer waited for. The rest is for the holder.
+const CONTENT_PERCENT: u32 = 80;
+
+/// Resolves names. Cheap to share behind an [`Arc`].
+pub struct Resolver {
+    txt: Vec<Arc<dyn TxtSource>>,
+    content: Arc<dyn ContentSource>,
+    owners: Option<Arc<dyn OwnerSource>>,
+    memory: Arc<dyn AgentMemory>,
+    hash: Arc<dyn ContentHash>,
+    clock: Arc<dyn Clock + Send + Sync>,
+    policy: AgentPolicy,
+    deadline: Duration,
+    gatherer: String,
+    cache: ContentCache,
+}
+
+/// What resolving a name gave.
+#[derive(Debug)]
+pub struct Resolution {
+    /// What was read and fetched.
+    pub evidence: AgentEvidence,
+    /// What it amounts to.
+    pub report: AgentReport,
+    /// The manifest, if it is verified and conformant.
+    pub manifest: Option<Sealed<AgentManifest>>,
+    /// What legacy records say, if the name has nothing else. Untrusted and unsigned.
+    pub legacy: Option<LegacyAgent>,
+    /// Why a verified manifest could not be remembered.
+    pub not_remembered: Option<MemoryError>,
+}
+
+impl Resolver {
+    /// A resolver without TXT sources and without a chain, which remembers for as long as it exists. `gatherer` names the program in
+    /// evidence, such as `toolcrib 1.0.0`.
+    pub fn new(content: Arc<dyn ContentSource>, clock: Arc<dyn Clock + Send + Sync>, gatherer: impl Into<String>) -> Self {
+        Self {
+            txt: Vec::new(),
+            content,
+            owners: None,
+            memory: Arc::new(ProcessMemory::default()),
+            hash: Arc::new(RawSha256),
+            clock,
+            policy: AgentPolicy::default(),
+            deadline: DEFAULT_DEADLINE,
+            gatherer: gatherer.into(),
+            cache: ContentCache::new(),
+        }
+    }
+
+    /// Adds a source of TXT records. All sources that answer have to agree.
+    #[must_use]
+    pub fn txt_source(mut self, source: Arc<dyn TxtSource>) -> Self {
+        self.txt.push(source);
+        self
+    }
+
+    /// Sets the registry that says who holds a name. Without one nothing is verified.
+    #[must_use]
+    pub fn owners(mut self, owners: Arc<dyn OwnerSource>) -> Self {
+        self.owners = Some(owners);
+        self
+    }
+
+    /// Sets the memory of verified names.
+    #[must_use]
+    pub fn memory(mut self, memory: Arc<dyn AgentMemory>) -> Self {
+        self.memory = memory;
+        self
+    }
+
+    /// Sets how content is compared with CIDs that are not those of raw SHA-256 blocks.
+    #[must_use]
+    pub fn content_hash(mut self, hash: Arc<dyn ContentHash>) -> Self {
+        self.hash = hash;
+        self
+    }
+
+    /// Sets the policy.
+    #[must_use]
+    pub fn policy(mut self, policy: AgentPolicy) -> Self {
+        self.policy = policy;
+        self
+    }
+
+    /// Sets the longest time for one name.
+    #[must_use]
+    pub const fn deadline(mut self, deadline: Duration) -> Self {
+        self.deadline = deadline;
+        self
+    }
+
+    /// Resolves a name and judges what was found. The holder is read every time; content of a verified manifest is not retrieved again.
+    pub async fn resolve(&self, domain: &AgtDomain) -> Resolution {
+        let started = Instant::now();
+        let mut evidence = AgentEvidence {
+            format: FORMAT,
+            gatherer: self.gatherer.clone(),
+            gathered_at: self.clock.now(),
+            domain: domain.as_str().to_owned(),
+            txt: Vec::new(),
+            content: None,
+            owner: None,
+        };
+        let txt_until = started + self.deadline * TXT_PERCENT / 100;
+        evidence.txt = join_all(self.txt.iter().map(|source| lookup(&**source, domain, txt_until))).await;
+        let cid = match read_answers(&evidence.txt, &self.policy).result {
+            TxtResult::Pointer(cid) => Some(cid),
+            TxtResult::Legacy(_) | TxtResult::Rejected(..) => None,
+        };
+        let mut parsed = None;
+        if let Some(cid) = &cid {
+            let retrieval = self.retrieve(domain, cid, started + self.deadline * CONTENT_PERCENT / 100).await;
+            parsed = retrieval.content.as_ref().map(|content| Parsed::of(content));
+            evidence.content = Some(retrieval);
+            // A manifest of another name is refused whoever holds that name.
+            if let Some(parsed) = parsed.as_ref().filter(|parsed| parsed.domain().as_ref() == Some(domain)) {
+                evidence.owner = self.holder(domain, parsed, started + self.deadline).await;
+            }
+        }
+        let now = self.clock.now();
+        let remembered = self.memory.recall(domain);
+        let trust = ContentTrust::Retrieved(&*self.hash);
+        let Judgement { report, manifest, legacy } =
+            judge_parsed(&evidence, parsed, &self.policy, remembered.as_ref(), now, trust);
+        if let (true, Some(cid), Some(content)) = (report.verified, &cid, content_of(&evidence)) {
+            self.cache.insert(domain, cid, content.clone());
+        }
+        let not_remembered = self.remember(domain, &report, remembered, now).await.err();
+        Resolution { evidence, report, manifest, legacy, not_remembered }
+    }
+
+    /// Judges a manifest in a file for a name, or for the one that it gives itself. The result is never verified: no TXT record is read.
+    pub async fn verify_manifest(&self, bytes: &[u8], domain: Option<&AgtDomain>) -> Judgement {
+        let parsed = Parsed::of(bytes);
+        let own = parsed.domain();
+        let owner = match (domain, &own) {
+            (Some(asked), Some(own)) if asked != own => None,
+            (_, Some(own)) => self.holder(own, &parsed, Instant::now() + self.deadline).await,
+            (_, None) => None,
+        };
+        let remembered = domain.or(own.as_ref()).and_then(|domain| self.memory.recall(domain));
+        judge_parsed_file(parsed, domain, owner.as_ref(), &self.policy, remembered.as_ref(), self.clock.now())
+    }
+
+    async fn retrieve(&self, domain: &AgtDomain, cid: &CidText, until: Instant) -> Retrieval {
+        if let Some(content) = self.cache.get(domain, cid) {
+            let attempt =
+                GatewayAttempt { gateway: "cache".to_owned(), outcome: GatewayOutcome::Served, bytes: 0, millis: 0 };
+            return Retrieval { cid: cid.as_str().to_owned(), content: Some(content), attempts: vec![attempt] };
+        }
+        let started = Instant::now();
+        match timeout_at(until, self.content.retrieve(cid)).await {
+            Ok(retrieval) => retrieval,
+            Err(_) => {
+                let outcome = GatewayOutcome::Unreachable {
+                    code: codes::fetch::TOTAL_TIMEOUT.id().to_owned(),
+                    message: "the deadline of the resolution passed".to_owned(),
+                };
+                let attempt =
+                    GatewayAttempt { gateway: "all gateways".to_owned(), outcome, bytes: 0, millis: millis_since(started) };
+                Retrieval { cid: cid.as_str().to_owned(), content: None, attempts: vec![attempt] }
+            }
+        }
+    }
+
+    async fn holder(&self, domain: &AgtDomain, parsed: &Parsed, until: Instant) -> Option<OwnerRead> {
+        let owners = self.owners.as_ref()?;
+        let signed = parsed.signed().filter(|_| self.policy.allow_contract_owner);
+        let signed = signed.as_ref().map(|(payload, signature)| (payload.digest(), signature.as_bytes()));
+        match timeout_at(until, owners.holder(domain, signed)).await {
+            Ok(read) => Some(read),
+            Err(_) => Some(OwnerRead {
+                chain_id: self.policy.chain_id,
+                registry: self.policy.registry,
+                token_id: domain.token_id(),
+                block: None,
+                outcome: OwnerOutcome::Failed {
+                    code: codes::chain::RPC_TIMEOUT.id().to_owned(),
+                    message: "the deadline of the resolution passed".to_owned(),
+                },
+                contract: None,
+            }),
+        }
+    }
+
+    async fn remember(
+        &self,
+        domain: &AgtDomain,
+        report: &AgentReport,
+        known: Option<Remembered>,
+        now: UnixTime,
+    ) -> Result<(), MemoryError> {
+        let Some(remembered) = Remembered::of(report, now) else { return Ok(()) };
+        if known.is_some_and(|known| known == remembered || remembered.created_at < known.created_at) {
+            return Ok(());
+        }
+        let (memory, domain) = (Arc::clone(&self.memory), domain.clone());
+        // Writing a file waits for the disk and for other processes.
+        tokio::task::spawn_blocking(move || memory.remember(&domain, remembered)).await.unwrap_or_else(|error| {
+            Err(MemoryError::Io { action: "write", path: "the memory".into(), source: std::io::Error::other(error) })
+        })
+    }
+}
+
+impl fmt::Debug for Resolver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sources: Vec<&str> = self.txt.iter().map(|source| source.name()).collect();
+        f.debug_struct("Resolver")
+            .field("txt", &sources)
+            .field("policy", &self.policy)
+            .field("deadline", &self.deadline)
+            .finish_non_exhaustive()
+    }
+}
+
+async fn lookup(source: &dyn TxtSource, domain: &AgtDomain, until: Instant) -> TxtAnswer {
+    let started = Instant::now();
+    match timeout_at(until, source.lookup(domain)).await {
+        Ok(answer) => answer,
+        Err(_) => TxtAnswer {
+            source: source.name().to_owned(),
+            outcome: TxtLookup::Failed {
+                code: codes::fetch::TOTAL_TIMEOUT.id().to_owned(),
+                message: "no answer before the deadline of the resolution".to_owned(),
+            },
+            dnssec: Dnssec::Unchecked,
+            millis: millis_since(started),
+        },
+    }
+}
+
+fn content_of(evidence: &AgentEvidence) -> Option<&Bytes> {
+    evidence.content.as_ref()?.content.as_ref()
+}
+
+fn millis_since(started: Instant) -> u64 {
+    u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX)
+}
