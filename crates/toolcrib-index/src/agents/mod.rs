@@ -19,6 +19,6 @@ pub use model::{
     AgentVerdict, AgentView, MAX_CAPABILITIES, MAX_PROTOCOLS, ResolveAgent,
 };
 pub use names::{BadLine, MAX_BAD_LINES, MAX_FILE_BYTES, MAX_NAMES, NameChanges, NameList, NamesFile, follow_names};
-pub(crate) use tables::MIGRATIONS;
+pub(crate) use tables::{COUNT_CHANGE, MIGRATIONS};
 pub use worker::{AgentOptions, AgentRound, AgentWorker};
 pub use writing::MAX_CHANGES;

@@ -32,6 +32,6 @@ pub(crate) const MIGRATIONS: &[Migration] = &[Migration {
 }];
 
 /// Counts a change. Last before the commit: other writers wait from here on.
-pub(super) const COUNT_CHANGE: &str = "UPDATE index_agent_feed SET last = last + 1 WHERE id = 1";
+pub(crate) const COUNT_CHANGE: &str = "UPDATE index_agent_feed SET last = last + 1 WHERE id = 1";
 /// The number of changes.
 pub(super) const LAST_CHANGE: &str = "SELECT last FROM index_agent_feed WHERE id = 1";

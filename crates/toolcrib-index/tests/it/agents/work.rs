@@ -246,3 +246,31 @@ async fn a_worker_runs_until_it_is_told_to_stop() {
         assert_eq!(resolved.load(Ordering::SeqCst), 300);
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn exports_have_agents() {
+    let mut exports = Vec::new();
+    for (_place, index) in indexes().await {
+        let clock = Hand::new();
+        set(&index, &["a.agt", "b.agt", "down.agt"], &clock).await;
+        let worker = worker(&index, &clock, |domain: &AgtDomain| match domain.sld() {
+            "a" => good(domain, 1_000, |_| ()),
+            "b" => refused("not-found", "agent.legacy"),
+            _ => unreachable(),
+        });
+        worker.round().await.expect("a round");
+        let mut bytes = Vec::new();
+        toolcrib_index::export::export(&index, &mut bytes, clock.now()).await.expect("exported");
+        for (_place, target) in indexes().await {
+            toolcrib_index::export::import(&target, &mut bytes.as_slice(), clock.now()).await.expect("imported");
+            for domain in ["a.agt", "b.agt", "down.agt"].map(name) {
+                assert_eq!(target.agent(&domain).await.expect("read"), index.agent(&domain).await.expect("read"));
+                let (there, here) = (target.agent_changes(&domain, 9).await, index.agent_changes(&domain, 9).await);
+                assert_eq!(there.expect("changes"), here.expect("changes"));
+            }
+            assert!(target.last_agent_change().await.expect("a number") > 0, "kept answers are dropped");
+        }
+        exports.push(bytes);
+    }
+    assert!(exports.windows(2).all(|two| two[0] == two[1]), "the same on both engines");
+}
