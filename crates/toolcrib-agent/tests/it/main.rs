@@ -4,6 +4,7 @@ mod chain;
 mod contents;
 mod corpus;
 mod documents;
+mod doubles;
 mod fixture;
 mod history;
 mod holders;

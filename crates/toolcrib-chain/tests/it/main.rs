@@ -5,6 +5,7 @@ mod contracts;
 mod corpus;
 mod counterfactual;
 mod fake;
+mod fns;
 mod gas;
 mod kept;
 mod lying;

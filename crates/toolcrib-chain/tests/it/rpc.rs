@@ -161,7 +161,7 @@ async fn a_quorum_needs_enough_equal_answers() {
     };
     let (one, two, other) = (says(7).await, says(7).await, says(8).await);
     assert_eq!(count(&[&one, &other, &two], 2).await.expect("two agree"), U256::from(7));
-    assert_eq!(two.seen()[0]["params"][1], json!("0x62"), "all are asked about the same block");
+    assert_eq!(two.seen()[1]["params"][1], json!("0x62"), "all are asked about the same block");
     assert_eq!(code(count(&[&one, &other, &two], 3).await), "chain.no_quorum");
     assert_eq!(code(count(&[&one, &other], 2).await), "chain.no_quorum");
     assert_eq!(code(count(&[&one, &other], 1).await), "chain.no_quorum", "a split vote is none");
