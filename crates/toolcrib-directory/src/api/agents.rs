@@ -15,6 +15,7 @@ use toolcrib_core::codes;
 use toolcrib_index::agents::{AgentCursor, AgentPage, AgentQuery, AgentView, MAX_QUERY_CHARS, MaxPrice};
 
 use crate::answer::{Answer, Refusal, body, fresh_for, json};
+use crate::api::search::word;
 use crate::api::tools::{DEFAULT_LIMIT, FRESH, MAX_LIMIT};
 use crate::directory::App;
 use crate::inert;
@@ -106,10 +107,6 @@ pub(crate) async fn agent_under(app: &App, uri: &Uri, prefix: &str, end: &str) -
 pub(crate) async fn shown(app: &App, view: &AgentView) -> Result<Agent, Refusal> {
     let changes = app.index.agent_changes(&view.domain, SHOWN_CHANGES).await?;
     Ok(Agent::of(view, &changes, app.now()))
-}
-
-fn word(parameters: &Parameters, name: &str, most: usize) -> Result<Option<String>, Refusal> {
-    super::search::word(parameters, name, most)
 }
 
 fn id(parameters: &Parameters, name: &str) -> Result<Option<String>, Refusal> {

@@ -137,7 +137,7 @@ impl AgentTools {
         let wrong = || Fault::new(code::DIRECTORY).message("the directory's answer is about another name");
         // A directory that answers for another name must not pass as an answer about this one.
         let is_same = found.get("domain").and_then(Json::as_str) == Some(domain.as_str());
-        let agent = Some(&found).filter(|_| is_same).and_then(|found| whole(found)).ok_or_else(wrong)?;
+        let agent = Some(&found).filter(|_| is_same).and_then(whole).ok_or_else(wrong)?;
         Ok(Reply::data(json!({ "note": NOTE, "agent": agent })))
     }
 }
