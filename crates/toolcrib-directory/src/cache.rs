@@ -114,6 +114,7 @@ pub(crate) struct Cache {
     /// Most bytes of one answer: a sixty-fourth of all.
     largest: usize,
     all: AtomicI64,
+    agents: AtomicI64,
     tools: Box<[AtomicI64]>,
 }
 
@@ -122,8 +123,10 @@ pub(crate) struct Cache {
 pub(crate) enum Scope {
     /// One tool, by its place in the table.
     Tool(usize),
-    /// Everything.
+    /// Every tool.
     All,
+    /// Every agent.
+    Agents,
     /// Nothing that changes.
     Nothing,
 }
@@ -135,7 +138,7 @@ impl Cache {
         let kept =
             (bytes > 0).then(|| Kept::with(items, bytes, Bytewise, DefaultHashBuilder::default(), DefaultLifecycle::default()));
         let largest = usize::try_from(bytes / 64).unwrap_or(usize::MAX);
-        Self { kept, largest, all: AtomicI64::new(-1), tools: (0..PLACES).map(|_| AtomicI64::new(0)).collect() }
+        Self { kept, largest, all: AtomicI64::new(-1), agents: AtomicI64::new(0), tools: (0..PLACES).map(|_| AtomicI64::new(0)).collect() }
     }
 
     /// What the answer at an address depends on. `None` when it is not to be kept.
@@ -159,6 +162,10 @@ impl Cache {
                 }
             };
         }
+        let agents = path.strip_prefix("/api/v2").unwrap_or(path).strip_prefix("/agents");
+        if agents.is_some_and(|rest| rest.is_empty() || (rest.starts_with('/') && rest.matches('/').count() == 1)) {
+            return Some(Scope::Agents);
+        }
         if let Some(rest) = path.strip_prefix("/tools/") {
             let mut parts = rest.splitn(3, '/');
             let (chain, registry, id) = (parts.next()?, parts.next()?, parts.next()?);
@@ -176,6 +183,7 @@ impl Cache {
         match scope {
             Scope::Tool(place) => self.tools[place % PLACES].load(Ordering::Acquire),
             Scope::All => self.last(),
+            Scope::Agents => self.agents.load(Ordering::Acquire),
             Scope::Nothing => 0,
         }
     }
@@ -197,6 +205,11 @@ impl Cache {
         for version in &self.tools {
             version.fetch_max(seq, Ordering::AcqRel);
         }
+    }
+
+    /// All changes of agents up to this one are shown.
+    pub(crate) fn agents_reached(&self, last: i64) {
+        self.agents.fetch_max(last, Ordering::AcqRel);
     }
 
     /// All changes up to this one are shown.
@@ -276,7 +289,13 @@ mod tests {
         assert_eq!(of("/"), Some(8));
         cache.all_changed(9);
         assert_eq!((of(one), of(other)), (Some(9), Some(9)));
+        cache.agents_reached(3);
+        for path in ["/agents", "/agents/a.agt", "/api/v2/agents", "/api/v2/agents/a.agt"] {
+            assert_eq!(of(path), Some(3), "{path}");
+        }
         for path in [
+            "/agentsx",
+            "/api/v2/agents/a.agt/report",
             "/api/v2/tools/8453/0xab/7/can_call",
             "/api/v2/tools/8453/0xab/7/verify",
             "/api/v2/stats",

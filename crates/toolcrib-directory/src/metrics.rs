@@ -126,7 +126,8 @@ impl Route {
         match path {
             "/" => Self::Page,
             "/metrics" => Self::Metrics,
-            _ if path.starts_with("/tools/") => Self::Page,
+            "/agents" => Self::Page,
+            _ if path.starts_with("/tools/") || path.starts_with("/agents/") => Self::Page,
             _ if path.starts_with("/images/") => Self::Image,
             _ if path == "/mcp" || path.starts_with("/mcp/") => Self::Mcp,
             _ => Self::Other,

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use crate::answer::ErrorBody;
 use crate::api;
-use crate::view::Tool;
+use crate::view::{Agent, Tool};
 
 /// The document.
 pub fn document() -> Value {
@@ -102,8 +102,14 @@ fn of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Value {
 
 impl Operation {
     fn new(method: &'static str, path: &'static str, id: &'static str, summary: &'static str, answer: Answered) -> Self {
-        let refusals: &[u16] = if path.contains("{tool_id}") { &[400, 404, 429, 500, 503] } else { &[400, 429, 500, 503] };
-        let parameters = if path.contains("{tool_id}") { tool_path() } else { Vec::new() };
+        let parameters = if path.contains("{tool_id}") {
+            tool_path()
+        } else if path.contains("{domain}") {
+            vec![domain_path()]
+        } else {
+            Vec::new()
+        };
+        let refusals: &[u16] = if parameters.is_empty() { &[400, 429, 500, 503] } else { &[400, 404, 429, 500, 503] };
         Self { method, path, id, summary, parameters, body: None, success: 200, answer, refusals }
     }
 
@@ -161,7 +167,7 @@ const fn reason(status: u16) -> &'static str {
     match status {
         400 => "A parameter or the body cannot be read.",
         401 => "There is no key, or it is not good.",
-        404 => "There is no such tool.",
+        404 => "There is no such tool or agent.",
         405 => "The address does not take that method.",
         409 => "The tool is deregistered.",
         410 => "The changes after this cursor are no longer kept.",
@@ -189,6 +195,11 @@ fn tool_path() -> Vec<Parameter> {
     ]
 }
 
+fn domain_path() -> Parameter {
+    let about = "A .agt name, in any spelling that people use.";
+    Parameter { name: "domain", place: "path", required: true, schema: json!({ "type": "string", "maxLength": 1024 }), about }
+}
+
 fn text() -> Value {
     json!({ "type": "string" })
 }
@@ -209,6 +220,10 @@ fn address() -> Value {
     json!({ "type": "string", "pattern": "^0x[0-9a-fA-F]{40}$" })
 }
 
+fn id() -> Value {
+    json!({ "type": "string", "pattern": "^[a-z0-9]+(-[a-z0-9]+)*$", "maxLength": 64 })
+}
+
 fn price() -> Value {
     json!({ "type": "string", "pattern": "^(0|[1-9][0-9]{0,11})(\\.[0-9]{1,6})?$" })
 }
@@ -217,7 +232,7 @@ const ACCESS: [&str; 5] = ["open", "nft_gated", "token_gated", "subscription", "
 const SOURCES: [&str; 3] = ["onchain", "x402_bazaar", "x402_bankr"];
 
 fn limit() -> Parameter {
-    query("limit", number(1, 200, 20), "Tools of a page.")
+    query("limit", number(1, 200, 20), "Entries of a page.")
 }
 
 fn cursor() -> Parameter {
@@ -365,6 +380,38 @@ fn operations() -> Vec<Operation> {
         )
         .body(usage_request())
         .refuses(&[400, 413, 429, 500, 503]),
+        Operation::new(
+            "get",
+            "/api/v2/agents",
+            "list_agents",
+            "Agents of the operator's list, by words and filters",
+            Answered::Json(of::<api::agents::AgentList>),
+        )
+        .with([
+            query("q", json!({ "type": "string", "maxLength": 300 }), "Words of the name, the domain or the description, all of them."),
+            query("capability", id(), "Only agents with this capability."),
+            query("protocol", id(), "Only agents that speak this protocol."),
+            query("pricing", words(&["free", "freemium", "paid", "contact"]), "Only agents that charge in this way."),
+            query("max_price", price(), "Only agents that are free or cost at most so much in `currency`, whatever the unit."),
+            query("currency", json!({ "type": "string", "maxLength": 64 }), "The currency of max_price, which needs it. Nothing is converted."),
+            query("verified", flag(true), "`false` also gives agents that are not verified and conformant: for people, not for agents."),
+            limit(),
+            cursor(),
+        ]),
+        Operation::new(
+            "get",
+            "/api/v2/agents/{domain}",
+            "get_agent",
+            "Everything about an agent, and why it is shown or not",
+            Answered::Json(of::<Agent>),
+        ),
+        Operation::new(
+            "get",
+            "/api/v2/agents/{domain}/report",
+            "get_agent_report",
+            "What the last resolution of a name concluded",
+            Answered::Anything,
+        ),
         created(
             Operation::new(
                 "post",

@@ -108,12 +108,21 @@ impl Parameters {
 
     /// Dollars as a decimal, in millionths.
     pub(crate) fn dollars(&self, name: &str) -> Result<Option<u64>, Refusal> {
+        self.decimal(name, "expected dollars such as 0.05, with at most six digits after the point")
+    }
+
+    /// An amount of any currency as a decimal, in millionths.
+    pub(crate) fn millionths(&self, name: &str) -> Result<Option<u64>, Refusal> {
+        self.decimal(name, "expected an amount such as 0.05, with at most six digits after the point")
+    }
+
+    fn decimal(&self, name: &str, expected: &str) -> Result<Option<u64>, Refusal> {
         let Some(text) = self.text(name)? else { return Ok(None) };
         let amount = Amount::parse_units(text, 6).ok().and_then(|amount| u64::try_from(amount.get()).ok());
         amount
             .filter(|amount| i64::try_from(*amount).is_ok())
             .map(Some)
-            .ok_or_else(|| Refusal::parameter(name, "expected dollars such as 0.05, with at most six digits after the point"))
+            .ok_or_else(|| Refusal::parameter(name, expected))
     }
 }
 
@@ -154,7 +163,7 @@ pub(crate) fn address(text: &str) -> Option<Address> {
 }
 
 /// Decodes percent signs, and in a query plus signs.
-fn decoded(text: &str, is_form: bool) -> Option<String> {
+pub(crate) fn decoded(text: &str, is_form: bool) -> Option<String> {
     let mut out = Vec::with_capacity(text.len());
     let mut bytes = text.bytes();
     while let Some(byte) = bytes.next() {

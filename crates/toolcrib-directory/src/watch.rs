@@ -62,6 +62,7 @@ pub(crate) async fn look(app: &App) -> Result<(), Error> {
         drop_changed(app, seen, last).await?;
     }
     app.cache.reached(last);
+    app.cache.agents_reached(app.index.last_agent_change().await?);
     app.news.send_if_modified(|news| std::mem::replace(news, last) != last);
     app.looked_at.store(app.now().seconds(), Ordering::Release);
     app.has_looked.store(true, Ordering::Release);

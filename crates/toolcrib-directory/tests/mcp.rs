@@ -82,7 +82,8 @@ async fn search_gives_verified_tools_alone() {
         let client = connect(&server, era, Person::new(Does::IsNotAsked)).await;
         let tools = client.list_all_tools().await.unwrap();
         let names: Vec<_> = tools.iter().map(|tool| tool.name.to_string()).collect();
-        assert_eq!(names, ["get_tool", "get_wallet_tools", "search_tools", "verify_tool"], "nothing that calls or pays");
+        let expected = ["get_tool", "get_wallet_tools", "resolve_agent", "search_agents", "search_tools", "verify_tool"];
+        assert_eq!(names, expected, "nothing that calls or pays");
         let arguments = json!({
             "query": "count words", "registry_chain": "base", "tags": ["a", "b"], "access_type": "open", "max_price": "0.05",
             "sort_by": "newest", "limit": 5, "cursor": "78",

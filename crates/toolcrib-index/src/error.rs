@@ -58,6 +58,12 @@ pub enum Error {
         /// The number in the export.
         registry: i64,
     },
+    /// The list of names is larger than is read. The list that was read before stays.
+    #[error("the list of names has more than {limit}")]
+    NamesTooMany {
+        /// The limit, with its unit.
+        limit: &'static str,
+    },
     /// A file.
     #[error("{what}: {error}")]
     File {
@@ -102,6 +108,7 @@ impl Error {
             Self::ExportVersion { .. } => codes::index::EXPORT_VERSION,
             Self::ExportDamaged { .. } => codes::index::EXPORT_DAMAGED,
             Self::ImportConflict { .. } => codes::index::IMPORT_CONFLICT,
+            Self::NamesTooMany { .. } => codes::agent::LIST_TOO_LARGE,
             Self::File { .. } => codes::index::FILE,
             Self::SearchLocked { .. } => codes::index::SEARCH_LOCKED,
             Self::Search { .. } => codes::index::SEARCH,
@@ -126,6 +133,7 @@ impl Error {
             | Self::File { .. }
             | Self::ImportConflict { .. }
             | Self::Forgotten { .. }
+            | Self::NamesTooMany { .. }
             | Self::Search { .. }
             | Self::SearchLocked { .. } => false,
         }

@@ -24,7 +24,7 @@ use crate::feed::{self, Kinds};
 use crate::model::ToolKey;
 use crate::work::intake::{self, Wish, Wishes};
 use crate::work::jobs_table::CHANGED;
-use crate::{Error, Index};
+use crate::{Error, Index, agents};
 
 /// The name in the first line.
 pub const FORMAT: &str = "toolcrib-index-export";
@@ -66,7 +66,7 @@ struct Table {
 impl Table {
     /// Rows that are read and written at once.
     fn page(&self) -> usize {
-        if self.name == "index_evidence" { HEAVY_PAGE } else { PAGE }
+        if matches!(self.name, "index_evidence" | "index_agent_document") { HEAVY_PAGE } else { PAGE }
     }
 }
 
@@ -109,6 +109,11 @@ const TABLES: &[Table] = &[
         latency_ms OptionalInteger, reported_at Integer, tries Integer, next_at Integer),
     table!(index_usage_total: registry Integer, tool Bytes; paid_calls Integer, payers Integer, ranking_payers Integer, volume Integer,
         signed_calls Integer, last_at OptionalInteger),
+    table!(index_agent: domain Text; listed Boolean, added_at Integer, due_at Integer, attempts Integer, changes Integer, answer Text,
+        checked_at OptionalInteger, expires_at Integer, good Boolean, newest_at Integer, digest OptionalBytes, terms Text, title Text,
+        words Text, model Text, currency Text, price OptionalInteger, trouble OptionalText, trouble_at OptionalInteger),
+    table!(index_agent_document: domain Text; document Text, report OptionalText),
+    table!(index_agent_change: domain Text, number Integer; at Integer, answer Text),
 ];
 
 /// A value that was read.
@@ -517,6 +522,9 @@ impl Importer {
         let bulk = Bulk { table: table.name, columns: table.columns, conflict: "ON CONFLICT DO NOTHING" };
         let new = self.transaction.insert_many(&bulk, &columns).await?;
         self.done.new += new;
+        if table.name == "index_agent" && new > 0 {
+            self.transaction.execute(agents::COUNT_CHANGE, &[]).await?;
+        }
         if table.name == "index_tool" && new > 0 {
             for row in &rows {
                 // Its job comes along, or it has none: the feed asks for nothing here.

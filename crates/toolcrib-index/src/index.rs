@@ -10,7 +10,7 @@ use toolcrib_store::Database;
 
 use crate::model::{RegistryId, ToolKey};
 use crate::work::{jobs_table, kept};
-use crate::{Error, feed, follow, registries, tools, usage};
+use crate::{Error, agents, feed, follow, registries, tools, usage};
 
 /// An index in a database. Cheap to clone. Any number of processes may have the same one open.
 #[derive(Clone, Debug)]
@@ -31,6 +31,7 @@ impl Index {
             ("index.jobs", jobs_table::MIGRATIONS),
             ("index.work", kept::MIGRATIONS),
             ("index.usage", usage::MIGRATIONS),
+            ("index.agents", agents::MIGRATIONS),
         ];
         database.migrate_all(&modules).await?;
         Ok(Self { database, known: Arc::default() })

@@ -2,6 +2,7 @@
 #![cfg_attr(not(test), deny(clippy::unwrap_used))]
 
 pub mod access;
+pub mod agents;
 mod chains;
 mod error;
 pub mod export;

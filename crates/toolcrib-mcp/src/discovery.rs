@@ -15,7 +15,10 @@ use toolcrib_chain::network::Network;
 use toolcrib_core::caip::ToolRef;
 use toolcrib_core::codes::{Code, mcp as code};
 
+mod agents;
 mod specs;
+
+pub use agents::{AGENT_NAMES, AgentTools};
 
 use crate::asker::Asker;
 use crate::toolbox::{Fault, Reply, ToolSpec};
@@ -112,7 +115,7 @@ fn encode(text: &str, out: &mut String) {
 }
 
 /// Parameters that requests to directories have.
-const PARAMETERS: [&str; 18] = [
+const PARAMETERS: [&str; 23] = [
     "query",
     "registry_chain",
     "registry_addr",
@@ -131,6 +134,11 @@ const PARAMETERS: [&str; 18] = [
     "wallet",
     "min_price",
     "max_price",
+    "q",
+    "capability",
+    "pricing",
+    "currency",
+    "verified",
 ];
 
 /// What a status that is no success means. The body is used for a code of our vocabulary and for nothing else that it says.

@@ -701,4 +701,21 @@ super::codes! {
         "The list is bounded so that a hostile index cannot make the comparison slow. The tools beyond it are not compared.",
         "compare the rest in a second run",
     }
+
+    // The list of names of an index.
+    NOT_LISTED = "agent.not_listed", Error, "Toolcrib" {
+        "the name is not in the list of this directory",
+        "A directory resolves the names that its operator lists, and no others: it is no proxy for lookups of its callers.",
+        "resolve the name yourself, or ask the operator to list it",
+    }
+    LIST_LINE = "agent.list_line", Warning, "Toolcrib" {
+        "a line of the list of names is not a .agt name",
+        "The line is ignored, and the others are used.",
+        "write one name a line, such as exampleagent.agt; # begins a comment",
+    }
+    LIST_TOO_LARGE = "agent.list_too_large", Error, "Toolcrib limits" {
+        "the list of names is larger than is read",
+        "Every name is checked again and again. No part of such a list is used, since no part of it was meant.",
+        "split the list, and run an index with its own database for each part",
+    }
 }

@@ -19,6 +19,7 @@ use crate::front::Caller;
 use crate::parameters;
 
 pub(crate) mod activity;
+pub(crate) mod agents;
 pub(crate) mod can_call;
 pub(crate) mod changes;
 pub(crate) mod export;
@@ -54,6 +55,9 @@ pub(crate) fn routes() -> Router<Arc<App>> {
         .route(&part("history"), reads(get(history::history)))
         .route(&part("can_call"), reads(get(can_call::can_call)))
         .route(&part("verify"), writes(post(verify::verify)))
+        .route("/api/v2/agents", reads(get(agents::list)))
+        .route("/api/v2/agents/{domain}", reads(get(agents::get)))
+        .route("/api/v2/agents/{domain}/report", reads(get(agents::report)))
         .route("/api/v2/auth/keys", writes(post(keys::issue)))
         .route("/api/v2/changes", reads(get(changes::changes)))
         .route("/api/v2/stats", reads(get(stats::stats)))

@@ -119,7 +119,8 @@ pub(crate) async fn read(app: &App, parameters: &Parameters) -> Result<Asked, Re
     Ok(Asked { query, callable_by, is_whole, is_possible })
 }
 
-fn word(parameters: &Parameters, name: &str, most: usize) -> Result<Option<String>, Refusal> {
+/// A text of at most so many characters, without spaces around it.
+pub(crate) fn word(parameters: &Parameters, name: &str, most: usize) -> Result<Option<String>, Refusal> {
     let Some(text) = parameters.text(name)?.map(str::trim).filter(|text| !text.is_empty()) else { return Ok(None) };
     if text.chars().count() > most {
         return Err(Refusal::parameter(name, format!("it is longer than {most} characters")));

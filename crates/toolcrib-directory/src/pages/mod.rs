@@ -22,6 +22,7 @@ use crate::directory::App;
 use crate::images;
 use crate::options::Options;
 
+mod agents;
 mod search;
 mod tool;
 
@@ -35,6 +36,8 @@ pub(crate) fn routes() -> Router<Arc<App>> {
     Router::new()
         .route("/", reads(get(search::page)))
         .route("/tools/{registry_chain}/{registry_addr}/{tool_id}", reads(get(tool::page)))
+        .route("/agents", reads(get(agents::list)))
+        .route("/agents/{domain}", reads(get(agents::page)))
         .route("/images/{registry_chain}/{registry_addr}/{tool_id}/{which}", reads(get(images::image)))
         .route("/style.css", reads(get(style)))
 }
@@ -62,12 +65,12 @@ fn respond(status: StatusCode, options: &Options, title: &str, content: &Markup)
             body {
                 header {
                     a.brand href="/" { (shown(&options.title)) }
-                    nav { a href="/?include_unverified=true" { "All registrations" } a href="/openapi.json" { "API" } }
+                    nav { a href="/?include_unverified=true" { "All registrations" } a href="/agents" { "Agents" } a href="/openapi.json" { "API" } }
                 }
                 main { (content) }
                 footer {
-                    "Names, descriptions and links are written by the tools' authors. A tool is listed when all four checks of ERC-8257 "
-                    "pass and its manifest keeps every rule."
+                    "Names, descriptions and links are written by the authors of tools and agents. A tool is listed when all four checks of "
+                    "ERC-8257 pass and its manifest keeps every rule; an agent when all eight steps of .agt 1.0 do."
                 }
             }
         }
@@ -142,8 +145,22 @@ fn encoded(text: &str) -> String {
     out
 }
 
-/// The query of a page with one parameter set to another value, and without the cursor.
+/// A class of ours, whatever the status is.
+fn class(status: &str) -> &'static str {
+    match status {
+        "passed" => "passed",
+        "failed" => "failed",
+        _ => "open",
+    }
+}
+
+/// The query of the search page with one parameter set to another value, and without the cursor.
 fn with(uri: &Uri, name: &str, value: Option<&str>) -> String {
+    with_at("/", uri, name, value)
+}
+
+/// The same for the page at a path.
+fn with_at(path: &str, uri: &Uri, name: &str, value: Option<&str>) -> String {
     let kept = uri.query().unwrap_or_default().split('&').filter(|pair| {
         let key = pair.split('=').next().unwrap_or_default();
         !pair.is_empty() && key != name && (key != "cursor" || name == "cursor")
@@ -152,5 +169,5 @@ fn with(uri: &Uri, name: &str, value: Option<&str>) -> String {
     if let Some(value) = value {
         pairs.push(format!("{name}={}", encoded(value)));
     }
-    if pairs.is_empty() { "/".to_owned() } else { format!("/?{}", pairs.join("&")) }
+    if pairs.is_empty() { path.to_owned() } else { format!("{path}?{}", pairs.join("&")) }
 }

@@ -12,7 +12,7 @@ use crate::api::history::{HistoryEvent, events};
 use crate::api::tool::shown as everything;
 use crate::api::tool_under;
 use crate::directory::App;
-use crate::pages::{address, icon, link, page as whole, refused, shown};
+use crate::pages::{address, class, icon, link, page as whole, refused, shown};
 use crate::view::Tool;
 
 /// Events that are shown. The rest is behind the API.
@@ -107,15 +107,6 @@ fn checks(tool: &Tool) -> Markup {
             @if standing.verdict == "pending" { p.notice { "Nobody has looked at it since it last changed." } }
             @if let Some(at) = &standing.checked_at { p.quiet { "Looked at " (at) } }
         }
-    }
-}
-
-/// A class of ours, whatever the status is.
-fn class(status: &str) -> &'static str {
-    match status {
-        "passed" => "passed",
-        "failed" => "failed",
-        _ => "open",
     }
 }
 

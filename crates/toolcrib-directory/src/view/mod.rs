@@ -11,6 +11,7 @@ use toolcrib_index::listing::{Listing, ManifestFacts};
 use toolcrib_index::model::ToolView;
 
 mod access;
+mod agent;
 mod found;
 mod price;
 mod standing;
@@ -18,6 +19,7 @@ mod tool;
 mod usage;
 
 pub(crate) use access::{Access, slug};
+pub(crate) use agent::{Agent, AgentItem};
 pub(crate) use found::Found;
 pub(crate) use price::PricingRecipient;
 pub(crate) use standing::Standing;

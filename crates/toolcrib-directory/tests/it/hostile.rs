@@ -6,7 +6,7 @@ use toolcrib_index::listing::{Claims, ManifestFacts};
 use crate::shelf::{Ask, Shelf, Stock, open, path};
 
 /// What is tried in every field.
-const ATTACKS: [&str; 16] = [
+pub(crate) const ATTACKS: [&str; 16] = [
     "<script>alert(1)</script>",
     "\" onload=\"alert(1)",
     "' onfocus='alert(1)' autofocus='",
@@ -26,7 +26,7 @@ const ATTACKS: [&str; 16] = [
 ];
 
 /// Fails if something in a page could act.
-fn is_inert_page(text: &str, name: &str) {
+pub(crate) fn is_inert_page(text: &str, name: &str) {
     let lower = text.to_lowercase();
     for active in [
         "<script",
@@ -62,7 +62,7 @@ fn is_inert_page(text: &str, name: &str) {
 }
 
 /// Fails if something could move a cursor or turn the direction of a line.
-fn is_inert_text(text: &str, name: &str) {
+pub(crate) fn is_inert_text(text: &str, name: &str) {
     let odd = text.chars().find(|c| (c.is_control() && *c != '\n') || toolcrib_core::text::is_invisible(*c));
     assert_eq!(odd, None, "{name}");
 }

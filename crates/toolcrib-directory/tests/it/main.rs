@@ -1,5 +1,6 @@
 //! The directory on both engines.
 
+mod agents;
 mod calls;
 mod contract;
 mod feeds;

@@ -7,7 +7,7 @@ pub(crate) mod kept;
 mod look;
 mod origins;
 mod outage;
-mod pace;
+pub(crate) mod pace;
 mod queue;
 mod site;
 mod worker;

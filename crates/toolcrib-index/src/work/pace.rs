@@ -155,14 +155,19 @@ fn max_age(look: &Look) -> Option<u64> {
 }
 
 /// A pause that doubles with each attempt, up to a longest one.
-fn grown(first: i64, attempts: u32, longest: i64) -> i64 {
+pub(crate) fn grown(first: i64, attempts: u32, longest: i64) -> i64 {
     first.saturating_mul(1_i64.checked_shl(attempts.min(32)).unwrap_or(i64::MAX)).min(longest.max(first))
 }
 
 /// Up to a tenth more, by the tool: what was registered at once is not looked at at once for ever.
 fn spread(key: ToolKey, seconds: i64) -> i64 {
     let id = key.id_bytes();
-    let hash = alloy_primitives::keccak256([&key.registry.0.to_be_bytes()[..], &id].concat());
+    spread_by(&[&key.registry.0.to_be_bytes()[..], &id].concat(), seconds)
+}
+
+/// The same, by any name.
+pub(crate) fn spread_by(name: &[u8], seconds: i64) -> i64 {
+    let hash = alloy_primitives::keccak256(name);
     i64::from(u16::from_be_bytes([hash[0], hash[1]])) * (seconds / 10) / i64::from(u16::MAX)
 }
 

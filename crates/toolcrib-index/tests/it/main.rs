@@ -1,6 +1,7 @@
 //! The index on both engines.
 
 mod access;
+mod agents;
 mod export;
 mod feed;
 mod follow;

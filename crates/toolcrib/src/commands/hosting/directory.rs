@@ -9,6 +9,7 @@ use toolcrib_directory::{Auth, Options};
 use toolcrib_index::Chains;
 use toolcrib_index::work::WorkOptions;
 
+use super::agents::AgentArgs;
 use super::engine::{Doing, Engine};
 use super::followed::Followed;
 use super::house::{House, Plan};
@@ -65,6 +66,8 @@ pub(crate) struct Serve {
     #[command(flatten)]
     pub(crate) doing: Doing,
     #[command(flatten)]
+    pub(crate) agents: AgentArgs,
+    #[command(flatten)]
     pub(crate) reach: Reach,
     /// Stop after so many seconds, instead of waiting for Ctrl-C
     #[arg(long, value_name = "SECONDS")]
@@ -104,7 +107,7 @@ pub(crate) async fn run(arguments: &Serve, printer: &mut Printer) -> Result<Done
     logging::begin(printer);
     let plan = arguments.plan()?;
     if arguments.with_index {
-        arguments.doing.check()?;
+        arguments.doing.check(arguments.agents.agt.is_some())?;
     }
     let followings = arguments.followed.resolve(printer)?;
     let (index, location) = (arguments.kept.open().await?, arguments.kept.location()?);
@@ -113,7 +116,12 @@ pub(crate) async fn run(arguments: &Serve, printer: &mut Printer) -> Result<Done
     let mut engine = match arguments.with_index {
         true => {
             let verifier = verifier(&arguments.reach)?;
-            Some(Engine::start(&index, &followings, verifier, &arguments.doing, WorkOptions::default()))
+            let agents = arguments.agents.prepare(&index, printer).await?;
+            let mut engine = Engine::start(&index, &followings, verifier, &arguments.doing, WorkOptions::default());
+            if let Some(agents) = agents {
+                engine.add_agents(&index, agents).map_err(|error| index_failure(&error))?;
+            }
+            Some(engine)
         }
         false => None,
     };

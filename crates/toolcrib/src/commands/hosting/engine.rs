@@ -8,11 +8,13 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use toolcrib_core::codes;
 use toolcrib_core::judge::Policy;
+use toolcrib_index::agents::{AgentOptions, AgentWorker, follow_names};
 use toolcrib_index::follow::{FollowOptions, Follower, Progress};
 use toolcrib_index::work::{Live, Queue, WorkOptions, Worker};
 use toolcrib_index::{Chains, Error, Index, usage};
 use toolcrib_verify::Verifier;
 
+use super::agents::ListedAgents;
 use super::followed::Following;
 use crate::clock::SystemClock;
 use crate::outcome::Failure;
@@ -26,6 +28,9 @@ const PENDING_EVERY: Duration = Duration::from_secs(15);
 /// How often a local chain is asked for news: somebody sits in front of it.
 const LOCAL_POLL: Duration = Duration::from_millis(250);
 
+/// How often the file with the list of names is read: an operator who changed it looks for the effect.
+const NAMES_EVERY: Duration = Duration::from_secs(15);
+
 /// What this process does for the index.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Doing {
@@ -38,9 +43,9 @@ pub(crate) struct Doing {
 }
 
 impl Doing {
-    /// Refuses to do nothing.
-    pub(crate) fn check(&self) -> Result<(), Failure> {
-        if self.no_follow && self.looks == 0 {
+    /// Refuses to do nothing. `has_agents` says whether there is a list of names to resolve.
+    pub(crate) fn check(&self, has_agents: bool) -> Result<(), Failure> {
+        if self.no_follow && self.looks == 0 && !has_agents {
             let what = "--no-follow and --looks 0 together leave nothing to do";
             return Err(Failure::new(codes::cli::USAGE, what).hint("leave one of them out"));
         }
@@ -89,6 +94,24 @@ impl Engine {
             engine.tasks.spawn(settle(index, chains, stopped));
         }
         engine
+    }
+
+    /// Also resolves the names of a list, again and again.
+    pub(crate) fn add_agents(&mut self, index: &Index, agents: ListedAgents) -> Result<(), Error> {
+        let ListedAgents { file, resolver, at_once, .. } = agents;
+        let options = AgentOptions { at_once, ..AgentOptions::default() };
+        let worker = AgentWorker::new(index.clone(), resolver, Arc::new(SystemClock), options)?;
+        let stopped = self.stopped();
+        self.tasks.spawn(async move {
+            worker.run(stopped).await;
+            Ok(())
+        });
+        let (index, stopped) = (index.clone(), self.stopped());
+        self.tasks.spawn(async move {
+            follow_names(index, file, Arc::new(SystemClock), NAMES_EVERY, stopped).await;
+            Ok(())
+        });
+        Ok(())
     }
 
     /// Waits for a task that ends by itself, which only a fault makes it do.

@@ -6,6 +6,7 @@ use clap::Args;
 use serde_json::json;
 use toolcrib_index::work::WorkOptions;
 
+use super::agents::AgentArgs;
 use super::engine::{Doing, Engine};
 use super::followed::Followed;
 use super::{logging, told_to_stop};
@@ -27,6 +28,8 @@ pub(crate) struct Run {
     #[command(flatten)]
     pub(crate) doing: Doing,
     #[command(flatten)]
+    pub(crate) agents: AgentArgs,
+    #[command(flatten)]
     pub(crate) reach: Reach,
     /// Stop after so many seconds, instead of waiting for Ctrl-C
     #[arg(long, value_name = "SECONDS")]
@@ -36,16 +39,21 @@ pub(crate) struct Run {
 /// Follows and verifies until Ctrl-C.
 pub(crate) async fn run(arguments: &Run, printer: &mut Printer) -> Result<Done, Stop> {
     logging::begin(printer);
-    arguments.doing.check()?;
+    arguments.doing.check(arguments.agents.agt.is_some())?;
     let followings = arguments.followed.resolve(printer)?;
     let (index, location) = (arguments.kept.open().await?, arguments.kept.location()?);
     let verifier = verifier(&arguments.reach)?;
+    let agents = arguments.agents.prepare(&index, printer).await?;
     let mut engine = Engine::start(&index, &followings, verifier, &arguments.doing, WorkOptions::default());
     printer.result(&format!("index {}\n", shown(&location.to_string())))?;
     let does = if arguments.doing.no_follow { "verifying" } else { "following" };
     for following in &followings {
         let network = following.chain.network();
         printer.result(&format!("{does} {} registry {}\n", network.title, following.registry.to_checksum(None)))?;
+    }
+    if let Some(agents) = agents {
+        printer.result(&format!("resolving {} .agt names\n", agents.count))?;
+        engine.add_agents(&index, agents).map_err(|error| index_failure(&error))?;
     }
     printer.flush()?;
     let chains: Vec<_> = followings.iter().map(|following| following.chain.chain_id()).collect();

@@ -1,0 +1,118 @@
+//! `GET /api/v2/agents`, `GET /api/v2/agents/{domain}` and its report: `.agt` agents of the operator's list.
+//!
+//! Only listed names are known. Nothing is resolved for callers, so that nobody makes the directory ask other servers.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::{StatusCode, Uri};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
+use toolcrib_core::agent::vocabulary::is_id;
+use toolcrib_core::agent::{AgtDomain, PricingModel};
+use toolcrib_core::codes;
+use toolcrib_index::agents::{AgentCursor, AgentPage, AgentQuery, AgentView, MAX_QUERY_CHARS, MaxPrice};
+
+use crate::answer::{Answer, Refusal, body, fresh_for, json};
+use crate::api::search::word;
+use crate::api::tools::{DEFAULT_LIMIT, FRESH, MAX_LIMIT};
+use crate::directory::App;
+use crate::inert;
+use crate::parameters::{Parameters, decoded};
+use crate::view::{Agent, AgentItem};
+
+/// What every path of an agent begins with.
+const AGENT_PREFIX: &str = "/api/v2/agents/";
+
+/// Longest id or currency of a filter, in characters. Manifests have shorter ones.
+const MAX_WORD_CHARS: usize = 64;
+
+/// Changes of the verdict that are shown with an agent.
+const SHOWN_CHANGES: usize = 20;
+
+/// A page of agents.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct AgentList {
+    /// The agents: verified ones first, then those whose name fits the words, then the newest.
+    pub(crate) agents: Vec<AgentItem>,
+    /// Where it continues; absent at the end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) next: Option<String>,
+}
+
+pub(crate) async fn list(State(app): State<Arc<App>>, uri: Uri) -> Answer {
+    let parameters = Parameters::of(&uri)?;
+    let page = find(&app, &read(&parameters)?).await?;
+    Ok(fresh_for(json(StatusCode::OK, &page), FRESH))
+}
+
+pub(crate) async fn get(State(app): State<Arc<App>>, uri: Uri) -> Answer {
+    let view = agent_under(&app, &uri, AGENT_PREFIX, "").await?;
+    Ok(fresh_for(json(StatusCode::OK, &shown(&app, &view).await?), FRESH))
+}
+
+pub(crate) async fn report(State(app): State<Arc<App>>, uri: Uri) -> Answer {
+    let view = agent_under(&app, &uri, AGENT_PREFIX, "/report").await?;
+    let text = app.index.agent_report(&view.domain).await?;
+    let text = text.ok_or_else(|| Refusal::new(StatusCode::NOT_FOUND, codes::directory::NOT_LOOKED_AT))?;
+    let corrupt = |_| Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, codes::store::CORRUPT);
+    // Quotes untrusted text, so it is written again in the form that does nothing.
+    let report: Value = serde_json::from_str(&text).map_err(corrupt)?;
+    Ok(fresh_for(body(StatusCode::OK, "application/json", inert::to_vec(&report)), FRESH))
+}
+
+/// Reads what is asked for.
+pub(crate) fn read(parameters: &Parameters) -> Result<AgentQuery, Refusal> {
+    let pricing = PricingModel::ALL.map(|model| (model.as_str(), model));
+    let price = parameters.millionths("max_price")?;
+    let max_price = match (price, word(parameters, "currency", MAX_WORD_CHARS)?) {
+        (None, None) => None,
+        (Some(micro), Some(currency)) => Some(MaxPrice { micro, currency }),
+        (Some(_), None) => return Err(Refusal::parameter("currency", "max_price needs it: amounts are not converted")),
+        (None, Some(_)) => return Err(Refusal::parameter("max_price", "currency needs it")),
+    };
+    let limit = parameters.number("limit", 1, MAX_LIMIT)?.unwrap_or(DEFAULT_LIMIT);
+    Ok(AgentQuery {
+        words: word(parameters, "q", MAX_QUERY_CHARS)?,
+        capability: id(parameters, "capability")?,
+        protocol: id(parameters, "protocol")?,
+        pricing: parameters.word("pricing", &pricing)?,
+        max_price,
+        include_unverified: !parameters.flag("verified")?.unwrap_or(true),
+        after: parameters.text("cursor")?.map(AgentCursor::parse).transpose().map_err(|_| Refusal::cursor())?,
+        limit: usize::try_from(limit).unwrap_or(1),
+    })
+}
+
+/// Finds agents, as they are shown.
+pub(crate) async fn find(app: &App, query: &AgentQuery) -> Result<AgentList, Refusal> {
+    let now = app.now();
+    let AgentPage { agents, next } = app.index.find_agents(query, now).await?;
+    let agents = agents.iter().map(|view| AgentItem::of(view, now)).collect();
+    Ok(AgentList { agents, next: next.map(|next| next.to_string()) })
+}
+
+/// The agent that a path is about, between `prefix` and `end`. Names that are not in the list are not found.
+pub(crate) async fn agent_under(app: &App, uri: &Uri, prefix: &str, end: &str) -> Result<AgentView, Refusal> {
+    let segment = uri.path().strip_prefix(prefix).and_then(|rest| rest.strip_suffix(end)).unwrap_or_default();
+    let malformed = |message: &str| Refusal::new(StatusCode::BAD_REQUEST, codes::agent::DOMAIN_MALFORMED).message(message);
+    let text = decoded(segment, false).ok_or_else(|| malformed("the name is not encoded as UTF-8"))?;
+    let domain = AgtDomain::from_input(&text).map_err(|fault| malformed(fault.described()))?;
+    let view = app.index.agent(&domain).await?.filter(|view| view.listed);
+    view.ok_or_else(|| Refusal::new(StatusCode::NOT_FOUND, codes::agent::NOT_LISTED))
+}
+
+/// Everything that is shown of an agent.
+pub(crate) async fn shown(app: &App, view: &AgentView) -> Result<Agent, Refusal> {
+    let changes = app.index.agent_changes(&view.domain, SHOWN_CHANGES).await?;
+    Ok(Agent::of(view, &changes, app.now()))
+}
+
+fn id(parameters: &Parameters, name: &str) -> Result<Option<String>, Refusal> {
+    let id = word(parameters, name, MAX_WORD_CHARS)?;
+    if id.as_deref().is_some_and(|id| !is_id(id)) {
+        return Err(Refusal::parameter(name, "expected an id: lowercase letters and digits, joined by single hyphens"));
+    }
+    Ok(id)
+}

@@ -1,0 +1,265 @@
+//! The list of agents, and the page of one: the steps with reasons, who holds the name, what it speaks and what it costs.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::Uri;
+use axum::response::Response;
+use maud::{Markup, html};
+use toolcrib_core::agent::PricingModel;
+
+use crate::answer::Refusal;
+use crate::api::agents::{AgentList, agent_under, find, read, shown as everything};
+use crate::directory::App;
+use crate::pages::{class, encoded, icon, link, page as whole, refused, shown, with_at};
+use crate::parameters::Parameters;
+use crate::view::{Agent, AgentItem};
+
+/// The path of the list.
+const LIST: &str = "/agents";
+
+const STEPS: [(&str, &str); 8] = [
+    ("Content retrieved", "The TXT record points at a manifest, and a gateway served it."),
+    ("CID matches", "The bytes have the hash that the record names."),
+    ("Content canonical", "The manifest is JSON, and its signed bytes are known (RFC 8785)."),
+    ("Signer recovered", "The signature is well-formed and gives an account (EIP-191)."),
+    ("Signer is the owner", "That account is the owner that the manifest names."),
+    ("Token known", "The name gives the id of its token."),
+    ("Holder read", "The registry on Polygon says who holds the token."),
+    ("Holder is the owner", "The holder is the owner that the manifest names."),
+];
+
+pub(super) async fn list(State(app): State<Arc<App>>, uri: Uri) -> Response {
+    match list_content(&app, &uri).await {
+        Ok(content) => whole(&app.options, &format!("Agents \u{b7} {}", app.options.title), &content),
+        Err(refusal) => refused(&app.options, refusal),
+    }
+}
+
+pub(super) async fn page(State(app): State<Arc<App>>, uri: Uri) -> Response {
+    match agent_content(&app, &uri).await {
+        Ok((title, content)) => whole(&app.options, &format!("{title} \u{b7} {}", app.options.title), &content),
+        Err(refusal) => refused(&app.options, refusal),
+    }
+}
+
+async fn list_content(app: &App, uri: &Uri) -> Result<Markup, Refusal> {
+    let parameters = Parameters::of(uri)?;
+    let query = read(&parameters)?;
+    let found = find(app, &query).await?;
+    let (listed, good) = app.index.agent_counts(app.now()).await?;
+    let words = parameters.text("q")?.unwrap_or_default();
+    let hidden = ["capability", "protocol", "pricing", "max_price", "currency", "verified"];
+    Ok(html! {
+        section.hero {
+            h1 { "Find an agent" }
+            p.quiet { (good) " verified agents of " (listed) " .agt names" }
+            form action=(LIST) method="get" role="search" {
+                input type="search" name="q" value=(shown(words)) maxlength="300" placeholder="A name, or what it does" aria-label="Search";
+                @for name in hidden {
+                    @if let Some(value) = parameters.text(name)? { input type="hidden" name=(name) value=(shown(value)); }
+                }
+                button type="submit" { "Search" }
+            }
+        }
+        @if query.include_unverified {
+            p.notice { "Names that are not verified are shown too. Nothing about those is vouched for." }
+        }
+        div.columns {
+            aside aria-label="Filters" {
+                (group("Protocol", "protocol", toolcrib_core::agent::vocabulary::PROTOCOLS.iter().map(|protocol| protocol.id), &parameters, uri)?)
+                (group("Pricing", "pricing", PricingModel::ALL.iter().map(|model| model.as_str()), &parameters, uri)?)
+            }
+            section.results { (results(&found, uri)) }
+        }
+    })
+}
+
+fn group(
+    title: &str,
+    name: &str,
+    values: impl Iterator<Item = &'static str>,
+    parameters: &Parameters,
+    uri: &Uri,
+) -> Result<Markup, Refusal> {
+    let chosen = parameters.text(name)?;
+    Ok(html! {
+        h2 { (title) }
+        ul.facets {
+            @if chosen.is_some() { li { a href=(with_at(LIST, uri, name, None)) { "any" } } }
+            @for value in values {
+                li {
+                    @if chosen == Some(value) { strong { (value) } }
+                    @else { a href=(with_at(LIST, uri, name, Some(value))) { (value) } }
+                }
+            }
+        }
+    })
+}
+
+fn results(found: &AgentList, uri: &Uri) -> Markup {
+    html! {
+        @if found.agents.is_empty() { p { "Nothing fits." } }
+        ol.tools { @for agent in &found.agents { li { (card(agent)) } } }
+        @if let Some(next) = &found.next { p { a.more href=(with_at(LIST, uri, "cursor", Some(next))) { "More" } } }
+    }
+}
+
+fn card(agent: &AgentItem) -> Markup {
+    html! {
+        article.card {
+            (icon(None, agent.display_name()))
+            div {
+                h2 { a href=(format!("{LIST}/{}", encoded(&agent.domain))) { (shown(agent.display_name())) } }
+                (badges(agent))
+                @if let Some(description) = &agent.description { p.description { (shown(description)) } }
+                @if let Some(failed) = &agent.failed { p.description { "Failed: " (shown(&failed.title)) } }
+                p.quiet { (shown(&agent.domain)) @if let Some(display) = &agent.display_domain { " (" (shown(display)) ")" } }
+            }
+        }
+    }
+}
+
+fn badges(agent: &AgentItem) -> Markup {
+    html! {
+        p.badges {
+            @if agent.is_good() { span.badge.good { "verified" } }
+            @else if agent.verified { span.badge.bad { "verified, not conformant" } }
+            @else { span.badge.bad { (shown(&agent.state)) } }
+            @if agent.expired { span.badge.bad { "too old" } }
+            @if agent.legacy { span.badge.bad { "unsigned" } }
+            @for protocol in &agent.protocols { span.badge { (shown(&protocol.id)) } }
+            @if let Some(pricing) = &agent.pricing { span.badge { (shown(&pricing.model)) } }
+        }
+    }
+}
+
+async fn agent_content(app: &App, uri: &Uri) -> Result<(String, Markup), Refusal> {
+    let view = agent_under(app, uri, "/agents/", "").await?;
+    let agent = everything(app, &view).await?;
+    let content = html! {
+        (head(&agent))
+        (steps(&agent))
+        @if !agent.findings.is_empty() {
+            section.warnings {
+                h2 { "What to know" }
+                ul { @for finding in &agent.findings { li { (shown(&finding.title)) " " code { (shown(&finding.code)) } } } }
+            }
+        }
+        (offers(&agent))
+        (facts(&agent))
+        (past(&agent))
+    };
+    Ok((agent.item.display_name().to_owned(), content))
+}
+
+fn head(agent: &Agent) -> Markup {
+    let item = &agent.item;
+    html! {
+        section.head {
+            (icon(None, item.display_name()))
+            div {
+                h1 { (shown(item.display_name())) }
+                (badges(item))
+                p { code { (shown(&item.domain)) } @if let Some(display) = &item.display_domain { " displays as \u{201c}" (shown(display)) "\u{201d}" } }
+                @if let Some(description) = &item.description { p { (shown(description)) } }
+                @if let Some(claims) = &agent.claims {
+                    p.notice {
+                        "Nothing about this agent is vouched for."
+                        @if let Some(name) = &claims.name { " It calls itself \u{201c}" (shown(name)) "\u{201d}." }
+                        @if let Some(description) = &claims.description { " It says: \u{201c}" (shown(description)) "\u{201d}." }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn steps(agent: &Agent) -> Markup {
+    let item = &agent.item;
+    html! {
+        section {
+            h2 { "The eight steps" }
+            ol.checks {
+                @for (step, (title, about)) in agent.steps.iter().zip(STEPS) {
+                    li class=(class(step.status)) {
+                        strong { (title) } " " span.status { (step.status.replace('_', " ")) }
+                        p.quiet { (about) }
+                        @if let Some(code) = &step.code { p.reason { (shown(step.title.as_deref().unwrap_or_default())) " " code { (shown(code)) } } }
+                    }
+                }
+            }
+            @if let Some(failed) = &item.failed { p.reason { (shown(&failed.title)) " " code { (shown(&failed.code)) } } }
+            @if item.checked_at.is_none() { p.notice { "This name has no verdict yet." } }
+            @if let Some(at) = &item.checked_at { p.quiet { "Verified or refused " (at) @if item.expired { ", which is too long ago to count" } } }
+            @if let Some(unreachable) = &item.unreachable {
+                p.notice { "The last attempt, " (unreachable.at) ", reached nobody: " (shown(&unreachable.title)) " " code { (shown(&unreachable.code)) } }
+            }
+        }
+    }
+}
+
+fn offers(agent: &Agent) -> Markup {
+    let item = &agent.item;
+    html! {
+        @if !item.protocols.is_empty() {
+            section {
+                h2 { "Protocols" }
+                ul { @for protocol in &item.protocols { li { strong { (shown(&protocol.id)) } " " (link(&protocol.endpoint)) } } }
+            }
+        }
+        @if !item.capabilities.is_empty() {
+            section {
+                h2 { "Capabilities" }
+                p { @for id in &item.capabilities { span.tag { (shown(id)) } " " } }
+                @if agent.partial { p.quiet { "The manifest has more than are shown." } }
+            }
+        }
+        @if let Some(pricing) = &item.pricing {
+            section {
+                h2 { "Price" }
+                p { (shown(&pricing.spoken())) @if let Some(chain) = &pricing.chain { " on " (shown(chain)) } }
+            }
+        }
+    }
+}
+
+fn facts(agent: &Agent) -> Markup {
+    let item = &agent.item;
+    html! {
+        section {
+            h2 { "Facts" }
+            dl {
+                @if let Some(owner) = &item.owner { dt { "Holder onchain" } dd { code { (owner) } } }
+                @if let Some(block) = item.block { dt { "Block" } dd { (block) } }
+                @if let Some(cid) = &item.cid { dt { "CID" } dd { code { (shown(cid)) } } }
+                @if let Some(digest) = &item.content_digest { dt { "Content digest" } dd { code { (digest) } } }
+                @if let Some(signed) = &agent.signed_by { dt { "Signature" } dd { (shown(signed)) } }
+                @if let Some(created_at) = &item.created_at { dt { "Made, by its own word" } dd { (created_at) } }
+                @if let Some(expires_at) = &item.expires_at { dt { "Verdict holds until" } dd { (expires_at) } }
+                @if let Some(website) = &agent.website { dt { "Website" } dd { (link(website)) } }
+                dt { "Listed since" } dd { (agent.added_at) }
+            }
+        }
+    }
+}
+
+fn past(agent: &Agent) -> Markup {
+    html! {
+        @if !agent.history.is_empty() {
+            section {
+                h2 { "History" }
+                ol.history {
+                    @for change in &agent.history {
+                        li {
+                            strong { @if change.verified { "verified" } @else { (shown(&change.state)) } } " " span.quiet { (change.at) }
+                            @if let Some(code) = &change.code { " " code { (shown(code)) } }
+                            @if let Some(cid) = &change.cid { div { code { (shown(cid)) } } }
+                            @if let Some(owner) = &change.owner { div { "held by " code { (owner) } } }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! Agents: `.agt` names that an operator lists, what resolving them concluded, and finding them again.
+//!
+//! [`NamesFile`] reads the list of names, [`AgentWorker`] resolves those that are due through a [`ResolveAgent`], and [`AgentQuery`] reads
+//! what is known. There is no chain to follow: the list says which names exist here, and every answer has a time.
+//!
+//! Leases work as those of the verification queue do (`work/queue.rs`): a random token and an end in the row of a name, so that any number
+//! of processes share the work. A verdict is replaced by another verdict alone; a resolution that reached nobody is noted beside it.
+
+mod find;
+mod model;
+mod names;
+mod tables;
+mod worker;
+mod writing;
+
+pub use find::{AgentCursor, AgentPage, AgentQuery, MAX_AGENTS, MAX_QUERY_CHARS, MAX_QUERY_WORDS, MaxPrice};
+pub use model::{
+    AgentAnswer, AgentChange, AgentClaims, AgentFacts, AgentPricing, AgentProtocol, AgentResolution, AgentStep, AgentTrouble,
+    AgentVerdict, AgentView, MAX_CAPABILITIES, MAX_PROTOCOLS, ResolveAgent,
+};
+pub use names::{BadLine, MAX_BAD_LINES, MAX_FILE_BYTES, MAX_NAMES, NameChanges, NameList, NamesFile, follow_names};
+pub(crate) use tables::{COUNT_CHANGE, MIGRATIONS};
+pub use worker::{AgentOptions, AgentRound, AgentWorker};
+pub use writing::MAX_CHANGES;

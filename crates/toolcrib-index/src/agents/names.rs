@@ -1,0 +1,262 @@
+//! The list of names: a file with one name a line, read again when it changes.
+//!
+//! All processes of one database share one list: the last one that read a changed file sets it. Names that left the list are kept with
+//! their history, are not resolved any more, and are not shown.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use alloy_primitives::{B256, keccak256};
+use futures_util::FutureExt as _;
+use toolcrib_core::agent::AgtDomain;
+use toolcrib_core::clock::{Clock, UnixTime};
+use toolcrib_core::text::escape_for_display;
+use toolcrib_store::database::{Bulk, Column};
+
+use super::find::folded;
+use super::tables::COUNT_CHANGE;
+use crate::{Error, Index};
+
+/// Most names of a list: many times the names that had legacy records, and as many as a resolver remembers. Hourly checks of all of them
+/// are five a second, and a search, which reads all of them, takes milliseconds.
+pub const MAX_NAMES: usize = 16_384;
+
+/// Largest file that is read: so many names of 67 bytes, and as much again for comments.
+pub const MAX_FILE_BYTES: u64 = 2 << 20;
+
+/// Most bad lines that are reported one by one. The rest is counted.
+pub const MAX_BAD_LINES: usize = 100;
+
+/// Longest part of a bad line that is quoted, in characters.
+const MAX_QUOTED_CHARS: usize = 80;
+
+/// A list of names as a file has it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NameList {
+    /// The names, sorted, each once.
+    pub names: BTreeSet<AgtDomain>,
+    /// Lines that are no names, at most [`MAX_BAD_LINES`].
+    pub bad: Vec<BadLine>,
+    /// How many lines are no names.
+    pub bad_count: usize,
+}
+
+/// A line that is no name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadLine {
+    /// Its number, counted from 1.
+    pub line: usize,
+    /// The text, cut and escaped for display.
+    pub text: String,
+    /// What is wrong with it.
+    pub reason: &'static str,
+}
+
+/// What a list changed in the index.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NameChanges {
+    /// Names that are new or came back.
+    pub added: usize,
+    /// Names that left.
+    pub left: usize,
+}
+
+impl NameList {
+    /// Reads a list: one name a line in any spelling that people use, `#` begins a comment, empty lines do not count. Bad lines do not stop
+    /// the others; a list with more than [`MAX_NAMES`] names is refused whole, since no part of it is meant.
+    pub fn parse(bytes: &[u8]) -> Result<Self, Error> {
+        let mut list = Self::default();
+        // Editors of some systems put a byte order mark first.
+        let bytes = bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(bytes);
+        for (line, bytes) in (1..).zip(bytes.split(|byte| *byte == b'\n')) {
+            let lossy = String::from_utf8_lossy(bytes);
+            let text = lossy.split('#').next().unwrap_or_default().trim();
+            if text.is_empty() {
+                continue;
+            }
+            match AgtDomain::from_input(text) {
+                Ok(name) => {
+                    list.names.insert(name);
+                    if list.names.len() > MAX_NAMES {
+                        return Err(Error::NamesTooMany { limit: "16,384 names" });
+                    }
+                }
+                Err(fault) => {
+                    list.bad_count += 1;
+                    if list.bad.len() < MAX_BAD_LINES {
+                        let quoted: String = text.chars().take(MAX_QUOTED_CHARS).collect();
+                        list.bad.push(BadLine { line, text: escape_for_display(&quoted), reason: fault.described() });
+                    }
+                }
+            }
+        }
+        Ok(list)
+    }
+}
+
+/// A file with a list of names.
+#[derive(Clone, Debug)]
+pub struct NamesFile {
+    path: PathBuf,
+    /// The hash of the content that the index has.
+    known: Option<B256>,
+}
+
+impl NamesFile {
+    /// The file at a path. Nothing is read yet.
+    pub const fn new(path: PathBuf) -> Self {
+        Self { path, known: None }
+    }
+
+    /// Reads the file, and gives the index its names if the content is another one than last time. What cannot be read changes nothing.
+    pub async fn refresh(&mut self, index: &Index, now: UnixTime) -> Result<Option<(NameList, NameChanges)>, Error> {
+        let path = self.path.clone();
+        let read = tokio::task::spawn_blocking(move || read(&path)).await;
+        let bytes = read.map_err(|_| Error::Corrupt { what: "state: reading a file ended unexpectedly" })??;
+        let hash = keccak256(&bytes);
+        if self.known == Some(hash) {
+            return Ok(None);
+        }
+        let list = NameList::parse(&bytes)?;
+        let changes = index.set_agent_names(&list.names, now).await?;
+        self.known = Some(hash);
+        Ok(Some((list, changes)))
+    }
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, Error> {
+    let mut bytes = Vec::new();
+    let failed = |error| Error::File { what: "the list of names cannot be read", error };
+    std::fs::File::open(path).and_then(|file| file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes)).map_err(failed)?;
+    if bytes.len() as u64 > MAX_FILE_BYTES {
+        return Err(Error::NamesTooMany { limit: "2 MiB" });
+    }
+    Ok(bytes)
+}
+
+/// Reads a file of names again at an interval until `shutdown`. What goes wrong is logged, and the list that was read before stays.
+pub async fn follow_names(
+    index: Index,
+    mut file: NamesFile,
+    clock: Arc<dyn Clock + Send + Sync>,
+    every: Duration,
+    shutdown: impl Future<Output = ()> + Send,
+) {
+    let mut shutdown = std::pin::pin!(shutdown.fuse());
+    loop {
+        tokio::select! {
+            () = &mut shutdown => return,
+            () = tokio::time::sleep(every) => {}
+        }
+        match file.refresh(&index, clock.now()).await {
+            Ok(None) => {}
+            Ok(Some((list, changes))) => {
+                for BadLine { line, text, reason } in &list.bad {
+                    tracing::warn!(line, text, reason, "line of the list of names ignored");
+                }
+                let (names, bad) = (list.names.len(), list.bad_count);
+                tracing::info!(names, added = changes.added, left = changes.left, bad, "list of names read");
+            }
+            Err(error) => {
+                let error = (error.code().id(), escape_for_display(&error.to_string()));
+                tracing::warn!(code = error.0, error = error.1, "list of names not read, the last one stays");
+            }
+        }
+    }
+}
+
+const NAMES: &str = "SELECT domain, listed FROM index_agent";
+/// A name that is new or came back is due at once.
+const ADD: Bulk = Bulk {
+    table: "index_agent",
+    columns: &["domain", "listed", "added_at", "due_at", "newest_at", "title", "words"],
+    conflict: "ON CONFLICT (domain) DO UPDATE SET listed = excluded.listed, due_at = excluded.due_at, attempts = 0",
+};
+/// A name that left is nobody's work: whoever resolves it just now writes nothing.
+const LEAVE: Bulk = Bulk {
+    table: "index_agent",
+    columns: &["domain", "listed"],
+    conflict: "ON CONFLICT (domain) DO UPDATE SET listed = excluded.listed, leased_until = NULL, lease = NULL",
+};
+
+impl Index {
+    /// Makes these names the list: others are kept, and neither resolved nor shown any more.
+    pub async fn set_agent_names(&self, names: &BTreeSet<AgtDomain>, now: UnixTime) -> Result<NameChanges, Error> {
+        let mut transaction = self.database().begin().await?;
+        let mut known = BTreeMap::new();
+        for row in transaction.fetch(NAMES, &[]).await? {
+            known.insert(row.text(0)?.to_owned(), row.boolean(1)?);
+        }
+        // In the order of names, as workers write them, so that two that lock the same rows do not wait for each other.
+        let added: Vec<&AgtDomain> = names.iter().filter(|name| known.get(name.as_str()) != Some(&true)).collect();
+        let is_in = |name: &str| AgtDomain::parse(name).is_ok_and(|name| names.contains(&name));
+        let left: Vec<&str> =
+            known.iter().filter(|(name, listed)| **listed && !is_in(name)).map(|(name, _)| name.as_str()).collect();
+        let changes = NameChanges { added: added.len(), left: left.len() };
+        if !added.is_empty() {
+            let domains: Vec<&str> = added.iter().map(|name| name.as_str()).collect();
+            let titles: Vec<String> = added.iter().map(|name| folded(&title(name, None))).collect();
+            let titles: Vec<&str> = titles.iter().map(String::as_str).collect();
+            let times = vec![now.seconds(); domains.len()];
+            let columns = [
+                Column::Texts(&domains),
+                Column::Booleans(&vec![true; domains.len()]),
+                Column::Integers(&times),
+                Column::Integers(&times),
+                Column::Integers(&times),
+                Column::Texts(&titles),
+                Column::Texts(&titles),
+            ];
+            transaction.insert_many(&ADD, &columns).await?;
+        }
+        if !left.is_empty() {
+            transaction.insert_many(&LEAVE, &[Column::Texts(&left), Column::Booleans(&vec![false; left.len()])]).await?;
+        }
+        if changes != NameChanges::default() {
+            transaction.execute(COUNT_CHANGE, &[]).await?;
+        }
+        transaction.commit().await?;
+        Ok(changes)
+    }
+}
+
+/// What is searched for as the name of an agent: its domain, as it displays, and what it calls itself.
+pub(super) fn title(domain: &AgtDomain, name: Option<&str>) -> String {
+    let unicode = domain.unicode();
+    [Some(domain.as_str()), unicode.as_deref(), name].into_iter().flatten().collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_names_comments_or_reported() {
+        let text = "\u{feff}alpha.agt\r\n# a comment\n\n  BETA.agt  # the second\nmünchen.agt\nalpha.agt\nexample.com\nb\u{1b}[31m.agt\na.b.agt\nagt\n";
+        let list = NameList::parse(text.as_bytes()).expect("a list");
+        let names: Vec<&str> = list.names.iter().map(AgtDomain::as_str).collect();
+        assert_eq!(names, ["alpha.agt", "beta.agt", "xn--mnchen-3ya.agt"]);
+        assert_eq!(list.bad.iter().map(|bad| bad.line).collect::<Vec<_>>(), [7, 8, 9, 10]);
+        assert!(list.bad.iter().all(|bad| !bad.text.contains('\u{1b}') && !bad.reason.is_empty()), "{:?}", list.bad);
+        assert_eq!(list.bad_count, 4);
+    }
+
+    #[test]
+    fn a_list_has_bounds() {
+        let bad = NameList::parse("not a name\n".repeat(1_000).as_bytes()).expect("a list");
+        assert_eq!((bad.names.len(), bad.bad.len(), bad.bad_count), (0, MAX_BAD_LINES, 1_000));
+        let hostile = NameList::parse(&[&b"a\xff\xfe.agt\n"[..], &b"x".repeat(1_000_000), b"\nok.agt"].concat()).expect("a list");
+        assert_eq!((hostile.names.len(), hostile.bad_count), (1, 2));
+        assert!(hostile.bad.iter().all(|bad| bad.text.chars().count() <= 2 * MAX_QUOTED_CHARS), "{:?}", hostile.bad);
+        let many: String = (0..=MAX_NAMES).map(|n| format!("n{n}.agt\n")).collect();
+        assert!(matches!(NameList::parse(many.as_bytes()), Err(Error::NamesTooMany { .. })));
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("names");
+        std::fs::write(&path, b"#".repeat(MAX_FILE_BYTES as usize + 1)).expect("written");
+        assert!(matches!(read(&path), Err(Error::NamesTooMany { .. })));
+        assert!(matches!(read(&folder.path().join("missing")), Err(Error::File { .. })));
+    }
+}

@@ -1,0 +1,177 @@
+//! The worker: leases names that are due, resolves them, and writes the verdicts.
+//!
+//! Any number of workers may run, in any number of processes. One that dies leaves leases behind that end by themselves.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt as _, StreamExt as _};
+use tokio::time::MissedTickBehavior;
+use toolcrib_core::clock::Clock;
+use toolcrib_core::codes;
+use toolcrib_core::judge::MAX_WINDOW;
+
+use super::model::{AgentResolution, ResolveAgent};
+use super::writing::{self, AgentJob, Finished, Token};
+use crate::{Error, Index};
+
+/// Longest resolution: the TXT records, a gateway or two, and a node, each with its own limits.
+const RESOLVE_TIME: Duration = Duration::from_secs(60);
+
+/// Length of a lease in seconds: a resolution, and the time to write it down.
+const LEASE_SECONDS: i64 = 120;
+
+/// Most results of one transaction, and most names of one lease: a few hundred rows are worth a commit, and more would keep others waiting.
+const MAX_BATCH: usize = 256;
+
+/// The step of a resolution that did not end in time.
+const RESOLVE_STEP: &str = "resolve";
+
+/// How agents are checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AgentOptions {
+    /// Resolutions at once.
+    pub at_once: usize,
+    /// Seconds between two checks of a verified name.
+    pub interval: i64,
+    /// Seconds until a name is checked again that was verified and is not any more.
+    pub soon: i64,
+    /// Longest pause between two checks of a name that is not verified.
+    pub longest: i64,
+    /// The pause after the first resolution that reached nobody. Each one after it is twice as long, up to `interval`.
+    pub retry: i64,
+    /// Seconds that a good verdict holds without another one.
+    pub window: i64,
+    /// How long to wait when nothing is due.
+    pub poll: Duration,
+}
+
+impl Default for AgentOptions {
+    /// Once an hour, as tools are verified; a verdict holds for a day, as that of a tool does.
+    fn default() -> Self {
+        Self {
+            at_once: 16,
+            interval: 3_600,
+            soon: 600,
+            longest: 86_400,
+            retry: 60,
+            window: MAX_WINDOW as i64,
+            poll: Duration::from_secs(1),
+        }
+    }
+}
+
+/// What a worker did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AgentRound {
+    /// Names that were leased.
+    pub leased: usize,
+    /// Verdicts that were written.
+    pub judged: usize,
+    /// Verdicts among them that differ from the last one.
+    pub changed: usize,
+    /// Resolutions that reached nobody.
+    pub unreachable: usize,
+    /// Results that came after another worker took over, or after the name left the list.
+    pub lost: usize,
+}
+
+/// A worker.
+pub struct AgentWorker<R> {
+    index: Index,
+    resolver: R,
+    clock: Arc<dyn Clock + Send + Sync>,
+    options: AgentOptions,
+    token: Token,
+}
+
+impl<R> std::fmt::Debug for AgentWorker<R> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("AgentWorker").field("options", &self.options).finish_non_exhaustive()
+    }
+}
+
+impl<R: ResolveAgent> AgentWorker<R> {
+    /// A worker on an index.
+    pub fn new(index: Index, resolver: R, clock: Arc<dyn Clock + Send + Sync>, options: AgentOptions) -> Result<Self, Error> {
+        let mut token = [0; 16];
+        getrandom::fill(&mut token).map_err(|_| Error::Corrupt { what: "source of randomness" })?;
+        Ok(Self { index, resolver, clock, options, token })
+    }
+
+    /// Works until `shutdown`, then ends what was begun.
+    pub async fn run(&self, shutdown: impl Future<Output = ()> + Send) {
+        let most = self.options.at_once.clamp(1, MAX_BATCH);
+        let mut shutdown = std::pin::pin!(shutdown.fuse());
+        let mut running = FuturesUnordered::new();
+        let mut tick = tokio::time::interval(self.options.poll);
+        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let (mut is_ending, mut may_be_due) = (false, true);
+        loop {
+            let free = most - running.len();
+            // A few places at a time, so that a lease is worth its statement.
+            if !is_ending && may_be_due && free * 4 >= most {
+                let jobs = self.lease(free).await.unwrap_or_else(|error| {
+                    tracing::warn!(code = error.code().id(), %error, "no names could be leased");
+                    Vec::new()
+                });
+                may_be_due = !jobs.is_empty();
+                running.extend(jobs.into_iter().map(|job| self.resolve(job)));
+            }
+            if is_ending && running.is_empty() {
+                return;
+            }
+            tokio::select! {
+                () = &mut shutdown, if !is_ending => is_ending = true,
+                Some(first) = running.next(), if !running.is_empty() => {
+                    let mut finished = vec![first];
+                    // Those that ended at the same time are written together.
+                    while let Some(Some(next)) = running.next().now_or_never() {
+                        finished.push(next);
+                    }
+                    if let Err(error) = self.write(finished).await {
+                        // The leases end by themselves, and the names are resolved once more.
+                        tracing::warn!(code = error.code().id(), %error, "verdicts could not be written");
+                    }
+                }
+                _ = tick.tick(), if !is_ending => may_be_due = true,
+            }
+        }
+    }
+
+    /// Leases what is due once, at most a few hundred names, and works until it is done.
+    pub async fn round(&self) -> Result<AgentRound, Error> {
+        let jobs = self.lease(MAX_BATCH).await?;
+        let mut round = AgentRound { leased: jobs.len(), ..AgentRound::default() };
+        let resolving = jobs.into_iter().map(|job| self.resolve(job));
+        let finished = futures_util::stream::iter(resolving).buffer_unordered(self.options.at_once.max(1));
+        let mut batches = std::pin::pin!(finished.ready_chunks(MAX_BATCH));
+        while let Some(batch) = batches.next().await {
+            let done = self.write(batch).await?;
+            round.judged += done.judged;
+            round.changed += done.changed;
+            round.unreachable += done.unreachable;
+            round.lost += done.lost;
+        }
+        Ok(round)
+    }
+
+    async fn lease(&self, count: usize) -> Result<Vec<AgentJob>, Error> {
+        writing::lease(&self.index, &self.token, count, LEASE_SECONDS, self.clock.now()).await
+    }
+
+    async fn write(&self, finished: Vec<Finished>) -> Result<AgentRound, Error> {
+        writing::write(&self.index, &self.token, finished, &self.options, self.clock.now()).await
+    }
+
+    async fn resolve(&self, job: AgentJob) -> Finished {
+        let begun = self.clock.now();
+        let resolution = tokio::time::timeout(RESOLVE_TIME, self.resolver.resolve(&job.domain)).await;
+        let late = |_| AgentResolution::Unreachable {
+            step: RESOLVE_STEP.to_owned(),
+            code: codes::fetch::TOTAL_TIMEOUT.id().to_owned(),
+        };
+        Finished { job, begun, resolution: resolution.unwrap_or_else(late) }
+    }
+}
