@@ -12,7 +12,7 @@ use toolcrib_core::codes::{Code, agent as a, fetch as f};
 use toolcrib_fetch::{Configured, ConfiguredUrl};
 
 use crate::content;
-use crate::support::{Authority, NOW, Request, Script, Server, Step, answer};
+use crate::servers::{Authority, NOW, Request, Script, Server, Step, answer};
 
 const FILE: &[u8] = br#"{"agt":"1.0","domain":"exampleagent.agt"}"#;
 const BLOCK: &str = "Content-Type: application/vnd.ipld.raw\r\n";

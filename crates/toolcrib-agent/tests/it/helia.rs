@@ -16,7 +16,7 @@ use toolcrib_fetch::{Configured, ConfiguredUrl};
 use toolcrib_testkit::helia;
 
 use crate::content;
-use crate::support::NOW;
+use crate::servers::NOW;
 
 const FILE: &[u8] = br#"{"agt":"1.0","domain":"exampleagent.agt"}"#;
 

@@ -1,35 +1,35 @@
-//! Judgement and resolution of `.agt` names: doubles for every source, real chains for the holder.
+//! Names from their TXT records to a verdict: doubles for every source, hostile servers on loopback, real name servers, chains and gateways.
 
+mod authority;
+mod bind;
 mod chain;
 mod contents;
 mod corpus;
+mod dns;
+mod dnssec;
 mod documents;
 mod doubles;
 mod fixture;
+mod fns;
+mod gateway;
+mod helia;
 mod history;
 mod holders;
+mod json_sources;
+mod liars;
+mod local;
+mod pin;
 mod resolving;
+#[path = "../../../toolcrib-fetch/tests/support/mod.rs"]
+mod servers;
 mod signatures;
+mod support;
 mod txt_answers;
 mod vectors;
 mod verdicts;
-//! Retrieval and publishing against servers on loopback, most of them hostile.
-mod gateway;
-mod helia;
-mod local;
-mod pin;
-#[path = "../../../toolcrib-fetch/tests/support/mod.rs"]
-mod support;
+mod writers;
+
 /// The content of a retrieval, if there is one.
 fn content(retrieval: &toolcrib_agent::evidence::Retrieval) -> Option<&[u8]> {
     retrieval.content.as_ref().map(AsRef::as_ref)
 }
-//! TXT sources and writers against servers on this machine: honest ones, hostile ones, and BIND.
-mod authority;
-mod bind;
-mod dns;
-mod dnssec;
-mod fns;
-mod json_sources;
-mod liars;
-mod writers;

@@ -64,6 +64,8 @@ pub struct DraftContent {
     pub protocols: Vec<DraftProtocol>,
     /// What the agent can do.
     pub capabilities: Vec<DraftCapability>,
+    /// How the agent charges.
+    pub pricing: Option<DraftPricing>,
 }
 
 /// One entry of `protocols` in a draft.
@@ -86,6 +88,30 @@ pub struct DraftCapability {
     pub id: String,
     /// What the agent says about it.
     pub description: Option<String>,
+}
+
+/// `pricing` in a draft.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DraftPricing {
+    /// `free`, `freemium`, `paid` or `contact`.
+    pub model: String,
+    /// What is free, for `freemium`.
+    pub free_tier: Option<String>,
+    /// The price, for `paid` and `freemium`.
+    pub paid: Option<DraftPaid>,
+}
+
+/// `pricing.paid` in a draft.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DraftPaid {
+    /// An ISO 4217 code or a token symbol.
+    pub currency: String,
+    /// A decimal number.
+    pub amount: String,
+    /// What the amount is charged for.
+    pub unit: String,
+    /// The chain of the token.
+    pub chain: Option<String>,
 }
 
 /// Drafts a manifest from given content, as indented JSON.
@@ -117,121 +143,24 @@ pub fn draft(domain: &AgtDomain, owner: Address, created_at: UnixTime, content: 
         });
         shared.insert("capabilities", json_array(entries));
     }
+    if let Some(pricing) = &content.pricing {
+        let paid = pricing.paid.as_ref().map(|paid| {
+            json_object(present([
+                ("currency", Some(&paid.currency)),
+                ("amount", Some(&paid.amount)),
+                ("unit", Some(&paid.unit)),
+                ("chain", paid.chain.as_ref()),
+            ]))
+        });
+        let texts = present([("model", Some(&pricing.model)), ("free_tier", pricing.free_tier.as_ref())]);
+        shared.insert("pricing", json_object(texts.chain(paid.map(|paid| ("paid", paid)))));
+    }
     write(domain, Some(&owner.to_checksum(None)), created_at, shared)
 }
 
 /// The fields that have a text, as JSON.
 fn present<'k, const N: usize>(fields: [(&'k str, Option<&String>); N]) -> impl Iterator<Item = (&'k str, String)> {
     fields.into_iter().filter_map(|(key, text)| Some((key, json_string(text?))))
-}
-
-/// What an author says about an agent, before it is checked and signed.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct DraftFields {
-    /// The display name.
-    pub name: Option<String>,
-    /// What the agent says about itself.
-    pub description: Option<String>,
-    /// The URL of an image.
-    pub icon: Option<String>,
-    /// The URL of a website.
-    pub website: Option<String>,
-    /// Ids and endpoints of protocols, and an authentication hint.
-    pub protocols: Vec<DraftProtocol>,
-    /// Ids of capabilities, and a description.
-    pub capabilities: Vec<DraftCapability>,
-    /// How the agent charges.
-    pub pricing: Option<DraftPricing>,
-}
-
-/// A protocol of a draft.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct DraftProtocol {
-    /// The id, such as `mcp`.
-    pub id: String,
-    /// The URL.
-    pub endpoint: String,
-    /// The version of the protocol.
-    pub version: Option<String>,
-    /// How callers authenticate.
-    pub auth: Option<String>,
-}
-
-/// A capability of a draft.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct DraftCapability {
-    /// The id, such as `translation`.
-    pub id: String,
-    /// What it does.
-    pub description: Option<String>,
-}
-
-/// The price of a draft.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct DraftPricing {
-    /// `free`, `freemium`, `paid` or `contact`.
-    pub model: String,
-    /// What is free, for `freemium`.
-    pub free_tier: Option<String>,
-    /// Amount, currency, unit and chain, for `paid` and `freemium`.
-    pub paid: Option<DraftPaid>,
-}
-
-/// The paid part of a price.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct DraftPaid {
-    /// A decimal number.
-    pub amount: String,
-    /// An ISO 4217 code or a token symbol.
-    pub currency: String,
-    /// What the amount is charged for.
-    pub unit: String,
-    /// The chain of the token.
-    pub chain: Option<String>,
-}
-
-/// Writes an unsigned manifest from what its author says, as indented JSON. Nothing is checked: check the draft.
-pub fn draft(domain: &AgtDomain, owner: Address, created_at: UnixTime, fields: &DraftFields) -> String {
-    let text = |key: &'static str, value: &Option<String>| value.as_deref().map(|value| (key, json_string(value)));
-    let mut members = vec![("agt", json_string(VERSION)), ("domain", json_string(domain.as_str()))];
-    members.extend(text("name", &fields.name));
-    members.extend(text("description", &fields.description));
-    members.extend(text("icon", &fields.icon));
-    members.extend(text("website", &fields.website));
-    members.push(("owner", json_string(&owner.to_checksum(None))));
-    members.push(("created_at", json_string(&timestamp(created_at))));
-    if !fields.protocols.is_empty() {
-        let entries = fields.protocols.iter().map(|one| {
-            let mut entry = vec![("id", json_string(&one.id)), ("endpoint", json_string(&one.endpoint))];
-            entry.extend(text("version", &one.version));
-            entry.extend(text("auth", &one.auth));
-            json_object(entry)
-        });
-        members.push(("protocols", json_array(entries)));
-    }
-    if !fields.capabilities.is_empty() {
-        let entries = fields.capabilities.iter().map(|one| {
-            let mut entry = vec![("id", json_string(&one.id))];
-            entry.extend(text("description", &one.description));
-            json_object(entry)
-        });
-        members.push(("capabilities", json_array(entries)));
-    }
-    if let Some(pricing) = &fields.pricing {
-        let mut entry = vec![("model", json_string(&pricing.model))];
-        entry.extend(text("free_tier", &pricing.free_tier));
-        if let Some(paid) = &pricing.paid {
-            let mut inner = vec![
-                ("currency", json_string(&paid.currency)),
-                ("amount", json_string(&paid.amount)),
-                ("unit", json_string(&paid.unit)),
-            ];
-            inner.extend(text("chain", &paid.chain));
-            entry.push(("paid", json_object(inner)));
-        }
-        members.push(("pricing", json_object(entry)));
-    }
-    pretty(&json_object(members))
 }
 
 /// How a name moves from legacy records to a manifest.

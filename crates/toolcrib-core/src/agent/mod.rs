@@ -19,9 +19,8 @@ use alloy_primitives::Address;
 pub use capabilities::Capability;
 pub use domain::{AgtDomain, DomainFault};
 pub use draft::{
-    DraftCapability, DraftFields, DraftPaid, DraftPricing, DraftProtocol, Migration, TxtChange, draft, migrate, template,
+    DraftCapability, DraftContent, DraftPaid, DraftPricing, DraftProtocol, Migration, TxtChange, draft, migrate, template,
 };
-pub use draft::{DraftCapability, DraftContent, DraftProtocol, Migration, TxtChange, draft, migrate, template};
 pub use pricing::{Paid, Pricing, PricingModel};
 pub use protocols::Protocol;
 pub use signing::{AgentSignature, SignatureFault, SigningPayload};

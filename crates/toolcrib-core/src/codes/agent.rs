@@ -296,6 +296,214 @@ super::codes! {
         "declare the protocol when migrating",
     }
 
+    // TXT sources and TXT writers.
+    TXT_SETTING = "agent.txt_setting", Error, "Toolcrib settings" {
+        "a TXT source cannot be used as written",
+        "Sources are dns, dns:udp://…, dns:tcp://…, dns:tls://…, dns:https://…, freename, doh-json:https://…, fns and file:….",
+        "correct the source in the settings",
+    }
+    DNSSEC_ANCHOR = "agent.dnssec_anchor", Error, "RFC 4034 §2" {
+        "a DNSSEC trust anchor is not a DNSKEY record",
+        "A trust anchor is the public key of a zone, as `dig DNSKEY` prints it: name, DNSKEY, flags, protocol, algorithm and key.",
+        "write the record on one line: agt. DNSKEY 257 3 13 <base64>",
+    }
+    DNS_TIMEOUT = "agent.dns_timeout", Error, "Toolcrib limits" {
+        "no name server answered in time",
+        "Queries and answers get lost, and servers are slow. Silence says nothing about the name.",
+        "try again, or use another server",
+    }
+    DNS_UNREACHABLE = "agent.dns_unreachable", Error, "RFC 1035 §4.2; RFC 7858; RFC 8484" {
+        "no connection to a name server could be made",
+        "The server is down, the address is wrong, a firewall is in the way, or its certificate is not valid for its name.",
+        "check the address and the name of the server",
+    }
+    DNS_REFUSED = "agent.dns_refused", Error, "RFC 1035 §4.1.1" {
+        "the name server refused the query",
+        "The server does not answer this client, or not for this name. That says nothing about the name.",
+        "use a server that answers for .agt names",
+    }
+    DNS_SERVER_FAILURE = "agent.dns_server_failure", Error, "RFC 1035 §4.1.1" {
+        "the name server reports an error of its own",
+        "SERVFAIL and similar codes mean that the server could not find the answer. Validating servers give SERVFAIL for bogus signatures, too.",
+        "try again, or use another server",
+    }
+    DNS_MALFORMED = "agent.dns_malformed", Error, "RFC 1035 §4" {
+        "the answer of the name server cannot be used",
+        "The message does not decode, answers another question, or breaks the rules for aliases. Nothing is taken from such an answer.",
+        "use another server",
+    }
+    DNS_TRUNCATED = "agent.dns_truncated", Error, "RFC 7766 §5" {
+        "the name server cut its answer",
+        "An answer that was cut over UDP is asked for again over TCP. One that is cut there may lack the pointer, so nothing is taken from it.",
+        "use another server, or remove TXT records that nobody needs",
+    }
+    DNS_ALIASES = "agent.dns_aliases", Error, "RFC 1034 §3.6.2" {
+        "the name leads through too many aliases",
+        "A chain of CNAME records has eight links at most. Longer ones are loops or mistakes.",
+        "put the TXT record on the name itself",
+    }
+    DNSSEC_BOGUS = "agent.dnssec_bogus", Error, "RFC 4035 §5" {
+        "the DNSSEC signatures of the answer are wrong",
+        "The name lies below a trust anchor, and its records have no valid chain of signatures from there. Somebody changed the answer, or the zone is broken.",
+        "check the trust anchor and the signatures of the zone",
+    }
+    DNSSEC_REQUIRED = "agent.dnssec_required", Error, "RFC 4035 §5" {
+        "the answer is not secured by DNSSEC, and the settings require it",
+        "No trust anchor covers the name, or the zone is provably unsigned.",
+        "add the trust anchor of the zone, or do not require DNSSEC",
+    }
+    TXT_ANSWER_MALFORMED = "agent.txt_answer_malformed", Error, "Freename resolver API; DNS JSON" {
+        "the answer of a TXT source is not what its interface describes",
+        "Other JSON, other types or missing fields could hide records, so nothing is taken from the answer.",
+        "use another source, and check the address of this one",
+    }
+    TXT_ANSWER_OTHER_NAME = "agent.txt_answer_other_name", Error, "Freename resolver API; DNS JSON" {
+        "a TXT source answered for another name",
+        "Records of another name would lead to another agent.",
+        "use another source",
+    }
+    TXT_ANSWER_STATUS = "agent.txt_answer_status", Error, "RFC 9110 §15" {
+        "a TXT source answered with an error status",
+        "The source is overloaded, wants a key, or is not at this address. That says nothing about the name.",
+        "try again later, or use another source",
+    }
+    FNS_RECORDS_MALFORMED = "agent.fns_records_malformed", Error, "Freename FNS records" {
+        "the records of the name onchain cannot be read",
+        "The contract answered with bytes that do not decode, with more than is read, or with another number of values than keys.",
+        "check the address and the chain of the registry",
+    }
+    TXT_FILE = "agent.txt_file", Error, "Toolcrib limits" {
+        "a file of TXT records cannot be read",
+        "The file is missing, is not UTF-8, or is larger than what one DNS answer can carry.",
+        "check the path of the file",
+    }
+    TXT_WRITE_PLAN = "agent.txt_write_plan", Error, ".agt 1.0 §1" {
+        "the TXT records cannot be changed as asked",
+        "A name has one manifest pointer and no legacy records beside it. A change that would leave both is refused before anything is sent.",
+        "remove the legacy records in the same change",
+    }
+    TXT_UPDATE_FAILED = "agent.txt_update_failed", Error, "RFC 2136; RFC 8945" {
+        "the name server did not take the update",
+        "The key is unknown or wrong, the clocks differ by more than five minutes, the zone is another one, or the records changed meanwhile.",
+        "check the zone and the TSIG key, then look at the records and try again",
+    }
+    TXT_COMMAND_FAILED = "agent.txt_command_failed", Error, "Toolcrib settings" {
+        "the command that changes TXT records failed",
+        "It could not be started, took too long, wrote too much, or ended with another status than 0. The records may be changed or not.",
+        "look at the records, then at what the command wrote",
+    }
+    TXT_READ_BACK = "agent.txt_read_back", Error, ".agt 1.0 §1" {
+        "the TXT records are not those that were written",
+        "The change was taken, but the name has other records when it is read again. Another program may have changed them.",
+        "look at the records of the name, and write again",
+    }
+
+    CID_MALFORMED = "agent.cid_malformed", Error, ".agt 1.0 §1; CIDv1" {
+        "the CID cannot be read",
+        "A CID is a multibase prefix and, in that base, the version, the codec, the hash function and the digest. Any other text could mean different content to different readers.",
+        "write the CID that publishing gave, character by character",
+    }
+    CID_NOT_CANONICAL = "agent.cid_not_canonical", Error, ".agt 1.0 §1; CIDv1" {
+        "the CID is not in its canonical form",
+        "Each CID has exactly one text in each base. Stray bits or bytes behind the digest are ignored by some readers and refused by others.",
+        "write the CID that publishing gave, character by character",
+    }
+    CID_CODEC = "agent.cid_codec", Error, ".agt 1.0 §1; CIDv1" {
+        "the CID has a codec that a manifest cannot have",
+        "A manifest is a file: its CID has the codec raw or dag-pb. IPNS keys (libp2p-key) can change what they give; dag-json and dag-cbor are data structures with other bytes than the signed file.",
+        "add the manifest to IPFS as a file, and write the CID of that file",
+    }
+    CID_HASH_WEAK = "agent.cid_hash_weak", Error, ".agt 1.0 §1" {
+        "the hash of the CID does not protect the content",
+        "SHA-256 is the minimum, with its whole digest. Content for sha1 and md5 can be forged, a truncated digest is easier to match, and the identity function is no hash at all.",
+        "add the manifest to IPFS again with the default hash, sha2-256",
+    }
+    CID_HASH_UNSUPPORTED = "agent.cid_hash_unsupported", Error, ".agt 1.0 §1; Toolcrib limits" {
+        "the hash function of the CID is not supported",
+        "Toolcrib checks sha2-256, sha2-512, sha3-256, sha3-512, blake2b-256 and blake3. Content that cannot be checked is never accepted.",
+        "add the manifest to IPFS again with the default hash, sha2-256",
+    }
+    CONTENT_NOT_A_FILE = "agent.content_not_a_file", Error, ".agt 1.0 §1; UnixFS" {
+        "the CID names something other than a file",
+        "The pointer holds the CID of the manifest itself. Folders, sharded folders and symbolic links are not followed.",
+        "publish the file alone instead of a folder, and write its CID",
+    }
+    CONTENT_MALFORMED = "agent.content_malformed", Error, "dag-pb; UnixFS" {
+        "the blocks of the file are malformed",
+        "The blocks have the right hashes, but they are not nodes that an importer writes: fields are missing, repeated or out of order. Readers would disagree about what the file holds.",
+        "add the manifest to IPFS again with a common importer",
+    }
+    CONTENT_SIZE_MISMATCH = "agent.content_size_mismatch", Error, "UnixFS" {
+        "the sizes in the blocks of the file are not true",
+        "Each node says how many bytes its links hold. Readers rely on it to stop early, so a file with other sizes is refused.",
+        "add the manifest to IPFS again with a common importer",
+    }
+    CONTENT_TOO_LARGE = "agent.content_too_large", Error, ".agt 1.0 Security Considerations" {
+        "the content is larger than allowed",
+        "Readers must accept 64 KiB and may refuse more. Toolcrib reads 64 KiB by default and 256 KiB at most.",
+        "shorten the manifest, or allow larger content in the settings",
+    }
+    CONTENT_TOO_MANY_BLOCKS = "agent.content_too_many_blocks", Error, "Toolcrib limits" {
+        "the file has more blocks than are retrieved",
+        "A manifest of the largest size is one block under the defaults of every importer. 64 blocks leave room for unusual chunk sizes.",
+        "add the manifest to IPFS again without a chunk size of your own",
+    }
+    CONTENT_TOO_DEEP = "agent.content_too_deep", Error, "Toolcrib limits" {
+        "the file has more levels of links than are followed",
+        "A manifest of the largest size needs one level at most.",
+        "add the manifest to IPFS again with a common importer",
+    }
+    BLOCK_TOO_LARGE = "agent.block_too_large", Error, "Toolcrib limits" {
+        "a block is larger than 2 MiB",
+        "IPFS nodes do not exchange larger blocks.",
+        "add the manifest to IPFS again with a common importer",
+    }
+    BLOCK_MISMATCH = "agent.block_mismatch", Error, ".agt 1.0 §4 Verification, step 2" {
+        "bytes do not have the hash of their CID",
+        "The hash is what ties content to the pointer. Whoever serves other bytes is broken or hostile; nothing of them is used.",
+        "use another gateway or file, and report the one that served other bytes",
+    }
+    GATEWAY_ANSWER = "agent.gateway_answer", Error, "IPFS trustless gateway specification" {
+        "a gateway gave something other than a block",
+        "A gateway answers `?format=raw` with the bytes of a block. A web page is a sign of a wrong URL, a sign-in page or a service that was switched off.",
+        "check the URL of the gateway, or remove it from the settings",
+    }
+    ARCHIVE_MALFORMED = "agent.archive_malformed", Error, "CARv1" {
+        "the archive cannot be read",
+        "A CAR file of version 1 is a header and sections, each with a CID and its block. An archive that is cut off or malformed is refused as a whole.",
+        "export the blocks again",
+    }
+    FILE_UNREADABLE = "agent.file_unreadable", Error, "Toolcrib limits" {
+        "the file cannot be read",
+        "It is missing, not a regular file, not readable for this user, or larger than what is read.",
+        "check the path and its permissions",
+    }
+    PUBLISH_DENIED = "agent.publish_denied", Error, "IPFS Pinning Service API; Kubo RPC" {
+        "the service refuses the token",
+        "The token is missing, wrong, expired, or may not publish.",
+        "check the token in the settings of the service",
+    }
+    PUBLISH_ANSWER = "agent.publish_answer", Error, "IPFS Pinning Service API; Kubo RPC" {
+        "the service gave an answer that its API does not have",
+        "Nothing shows that the file is published. The body of the answer is not shown, because it may repeat the token.",
+        "check the URL of the service, and try again later",
+    }
+    PUBLISH_OTHER_CID = "agent.publish_other_cid", Error, ".agt 1.0 §4 Verification, step 2" {
+        "the service published something else",
+        "The service answered with another CID than that of the file. A pointer to it would lead readers to other content.",
+        "do not use the CID of the service; publish with another one",
+    }
+    PUBLISH_FAILED = "agent.publish_failed", Error, "IPFS Pinning Service API; Kubo RPC" {
+        "the service could not pin the file",
+        "A pinning service that takes a CID has to find the blocks on the network first.",
+        "make sure that a node serves the blocks, or upload them with the RPC of a node",
+    }
+    PUBLISH_PENDING = "agent.publish_pending", Error, "IPFS Pinning Service API" {
+        "the service has not pinned the file yet",
+        "The request was accepted and may still succeed. Until it does, readers may not find the file.",
+        "look at the request in the service, or try again later",
+    }
+
     // The verdict about a name.
     NOT_FOUND = "agent.not_found", Error, ".agt 1.0 §5" {
         "the name does not exist",
@@ -436,210 +644,8 @@ super::codes! {
         "the memory of verified names is full",
         "The number of names is bounded. Names that are remembered stay; a new one is not protected against rollback.",
         "use a separate file for each purpose",
-    CID_MALFORMED = "agent.cid_malformed", Error, ".agt 1.0 §1; CIDv1" {
-        "the CID cannot be read",
-        "A CID is a multibase prefix and, in that base, the version, the codec, the hash function and the digest. Any other text could mean different content to different readers.",
-        "write the CID that publishing gave, character by character",
     }
-    CID_NOT_CANONICAL = "agent.cid_not_canonical", Error, ".agt 1.0 §1; CIDv1" {
-        "the CID is not in its canonical form",
-        "Each CID has exactly one text in each base. Stray bits or bytes behind the digest are ignored by some readers and refused by others.",
-        "write the CID that publishing gave, character by character",
-    }
-    CID_CODEC = "agent.cid_codec", Error, ".agt 1.0 §1; CIDv1" {
-        "the CID has a codec that a manifest cannot have",
-        "A manifest is a file: its CID has the codec raw or dag-pb. IPNS keys (libp2p-key) can change what they give; dag-json and dag-cbor are data structures with other bytes than the signed file.",
-        "add the manifest to IPFS as a file, and write the CID of that file",
-    }
-    CID_HASH_WEAK = "agent.cid_hash_weak", Error, ".agt 1.0 §1" {
-        "the hash of the CID does not protect the content",
-        "SHA-256 is the minimum, with its whole digest. Content for sha1 and md5 can be forged, a truncated digest is easier to match, and the identity function is no hash at all.",
-        "add the manifest to IPFS again with the default hash, sha2-256",
-    }
-    CID_HASH_UNSUPPORTED = "agent.cid_hash_unsupported", Error, ".agt 1.0 §1; Toolcrib limits" {
-        "the hash function of the CID is not supported",
-        "Toolcrib checks sha2-256, sha2-512, sha3-256, sha3-512, blake2b-256 and blake3. Content that cannot be checked is never accepted.",
-        "add the manifest to IPFS again with the default hash, sha2-256",
-    }
-    CONTENT_NOT_A_FILE = "agent.content_not_a_file", Error, ".agt 1.0 §1; UnixFS" {
-        "the CID names something other than a file",
-        "The pointer holds the CID of the manifest itself. Folders, sharded folders and symbolic links are not followed.",
-        "publish the file alone instead of a folder, and write its CID",
-    }
-    CONTENT_MALFORMED = "agent.content_malformed", Error, "dag-pb; UnixFS" {
-        "the blocks of the file are malformed",
-        "The blocks have the right hashes, but they are not nodes that an importer writes: fields are missing, repeated or out of order. Readers would disagree about what the file holds.",
-        "add the manifest to IPFS again with a common importer",
-    }
-    CONTENT_SIZE_MISMATCH = "agent.content_size_mismatch", Error, "UnixFS" {
-        "the sizes in the blocks of the file are not true",
-        "Each node says how many bytes its links hold. Readers rely on it to stop early, so a file with other sizes is refused.",
-        "add the manifest to IPFS again with a common importer",
-    }
-    CONTENT_TOO_LARGE = "agent.content_too_large", Error, ".agt 1.0 Security Considerations" {
-        "the content is larger than allowed",
-        "Readers must accept 64 KiB and may refuse more. Toolcrib reads 64 KiB by default and 256 KiB at most.",
-        "shorten the manifest, or allow larger content in the settings",
-    }
-    CONTENT_TOO_MANY_BLOCKS = "agent.content_too_many_blocks", Error, "Toolcrib limits" {
-        "the file has more blocks than are retrieved",
-        "A manifest of the largest size is one block under the defaults of every importer. 64 blocks leave room for unusual chunk sizes.",
-        "add the manifest to IPFS again without a chunk size of your own",
-    }
-    CONTENT_TOO_DEEP = "agent.content_too_deep", Error, "Toolcrib limits" {
-        "the file has more levels of links than are followed",
-        "A manifest of the largest size needs one level at most.",
-        "add the manifest to IPFS again with a common importer",
-    }
-    BLOCK_TOO_LARGE = "agent.block_too_large", Error, "Toolcrib limits" {
-        "a block is larger than 2 MiB",
-        "IPFS nodes do not exchange larger blocks.",
-        "add the manifest to IPFS again with a common importer",
-    }
-    BLOCK_MISMATCH = "agent.block_mismatch", Error, ".agt 1.0 §4 Verification, step 2" {
-        "bytes do not have the hash of their CID",
-        "The hash is what ties content to the pointer. Whoever serves other bytes is broken or hostile; nothing of them is used.",
-        "use another gateway or file, and report the one that served other bytes",
-    }
-    GATEWAY_ANSWER = "agent.gateway_answer", Error, "IPFS trustless gateway specification" {
-        "a gateway gave something other than a block",
-        "A gateway answers `?format=raw` with the bytes of a block. A web page is a sign of a wrong URL, a sign-in page or a service that was switched off.",
-        "check the URL of the gateway, or remove it from the settings",
-    }
-    ARCHIVE_MALFORMED = "agent.archive_malformed", Error, "CARv1" {
-        "the archive cannot be read",
-        "A CAR file of version 1 is a header and sections, each with a CID and its block. An archive that is cut off or malformed is refused as a whole.",
-        "export the blocks again",
-    }
-    FILE_UNREADABLE = "agent.file_unreadable", Error, "Toolcrib limits" {
-        "the file cannot be read",
-        "It is missing, not a regular file, not readable for this user, or larger than what is read.",
-        "check the path and its permissions",
-    }
-    PUBLISH_DENIED = "agent.publish_denied", Error, "IPFS Pinning Service API; Kubo RPC" {
-        "the service refuses the token",
-        "The token is missing, wrong, expired, or may not publish.",
-        "check the token in the settings of the service",
-    }
-    PUBLISH_ANSWER = "agent.publish_answer", Error, "IPFS Pinning Service API; Kubo RPC" {
-        "the service gave an answer that its API does not have",
-        "Nothing shows that the file is published. The body of the answer is not shown, because it may repeat the token.",
-        "check the URL of the service, and try again later",
-    }
-    PUBLISH_OTHER_CID = "agent.publish_other_cid", Error, ".agt 1.0 §4 Verification, step 2" {
-        "the service published something else",
-        "The service answered with another CID than that of the file. A pointer to it would lead readers to other content.",
-        "do not use the CID of the service; publish with another one",
-    }
-    PUBLISH_FAILED = "agent.publish_failed", Error, "IPFS Pinning Service API; Kubo RPC" {
-        "the service could not pin the file",
-        "A pinning service that takes a CID has to find the blocks on the network first.",
-        "make sure that a node serves the blocks, or upload them with the RPC of a node",
-    }
-    PUBLISH_PENDING = "agent.publish_pending", Error, "IPFS Pinning Service API" {
-        "the service has not pinned the file yet",
-        "The request was accepted and may still succeed. Until it does, readers may not find the file.",
-        "look at the request in the service, or try again later",
-    // TXT sources and TXT writers.
-    TXT_SETTING = "agent.txt_setting", Error, "Toolcrib settings" {
-        "a TXT source cannot be used as written",
-        "Sources are dns, dns:udp://…, dns:tcp://…, dns:tls://…, dns:https://…, freename, doh-json:https://…, fns and file:….",
-        "correct the source in the settings",
-    }
-    DNSSEC_ANCHOR = "agent.dnssec_anchor", Error, "RFC 4034 §2" {
-        "a DNSSEC trust anchor is not a DNSKEY record",
-        "A trust anchor is the public key of a zone, as `dig DNSKEY` prints it: name, DNSKEY, flags, protocol, algorithm and key.",
-        "write the record on one line: agt. DNSKEY 257 3 13 <base64>",
-    }
-    DNS_TIMEOUT = "agent.dns_timeout", Error, "Toolcrib limits" {
-        "no name server answered in time",
-        "Queries and answers get lost, and servers are slow. Silence says nothing about the name.",
-        "try again, or use another server",
-    }
-    DNS_UNREACHABLE = "agent.dns_unreachable", Error, "RFC 1035 §4.2; RFC 7858; RFC 8484" {
-        "no connection to a name server could be made",
-        "The server is down, the address is wrong, a firewall is in the way, or its certificate is not valid for its name.",
-        "check the address and the name of the server",
-    }
-    DNS_REFUSED = "agent.dns_refused", Error, "RFC 1035 §4.1.1" {
-        "the name server refused the query",
-        "The server does not answer this client, or not for this name. That says nothing about the name.",
-        "use a server that answers for .agt names",
-    }
-    DNS_SERVER_FAILURE = "agent.dns_server_failure", Error, "RFC 1035 §4.1.1" {
-        "the name server reports an error of its own",
-        "SERVFAIL and similar codes mean that the server could not find the answer. Validating servers give SERVFAIL for bogus signatures, too.",
-        "try again, or use another server",
-    }
-    DNS_MALFORMED = "agent.dns_malformed", Error, "RFC 1035 §4" {
-        "the answer of the name server cannot be used",
-        "The message does not decode, answers another question, or breaks the rules for aliases. Nothing is taken from such an answer.",
-        "use another server",
-    }
-    DNS_TRUNCATED = "agent.dns_truncated", Error, "RFC 7766 §5" {
-        "the name server cut its answer",
-        "An answer that was cut over UDP is asked for again over TCP. One that is cut there may lack the pointer, so nothing is taken from it.",
-        "use another server, or remove TXT records that nobody needs",
-    }
-    DNS_ALIASES = "agent.dns_aliases", Error, "RFC 1034 §3.6.2" {
-        "the name leads through too many aliases",
-        "A chain of CNAME records has eight links at most. Longer ones are loops or mistakes.",
-        "put the TXT record on the name itself",
-    }
-    DNSSEC_BOGUS = "agent.dnssec_bogus", Error, "RFC 4035 §5" {
-        "the DNSSEC signatures of the answer are wrong",
-        "The name lies below a trust anchor, and its records have no valid chain of signatures from there. Somebody changed the answer, or the zone is broken.",
-        "check the trust anchor and the signatures of the zone",
-    }
-    DNSSEC_REQUIRED = "agent.dnssec_required", Error, "RFC 4035 §5" {
-        "the answer is not secured by DNSSEC, and the settings require it",
-        "No trust anchor covers the name, or the zone is provably unsigned.",
-        "add the trust anchor of the zone, or do not require DNSSEC",
-    }
-    TXT_ANSWER_MALFORMED = "agent.txt_answer_malformed", Error, "Freename resolver API; DNS JSON" {
-        "the answer of a TXT source is not what its interface describes",
-        "Other JSON, other types or missing fields could hide records, so nothing is taken from the answer.",
-        "use another source, and check the address of this one",
-    }
-    TXT_ANSWER_OTHER_NAME = "agent.txt_answer_other_name", Error, "Freename resolver API; DNS JSON" {
-        "a TXT source answered for another name",
-        "Records of another name would lead to another agent.",
-        "use another source",
-    }
-    TXT_ANSWER_STATUS = "agent.txt_answer_status", Error, "RFC 9110 §15" {
-        "a TXT source answered with an error status",
-        "The source is overloaded, wants a key, or is not at this address. That says nothing about the name.",
-        "try again later, or use another source",
-    }
-    FNS_RECORDS_MALFORMED = "agent.fns_records_malformed", Error, "Freename FNS records" {
-        "the records of the name onchain cannot be read",
-        "The contract answered with bytes that do not decode, with more than is read, or with another number of values than keys.",
-        "check the address and the chain of the registry",
-    }
-    TXT_FILE = "agent.txt_file", Error, "Toolcrib limits" {
-        "a file of TXT records cannot be read",
-        "The file is missing, is not UTF-8, or is larger than what one DNS answer can carry.",
-        "check the path of the file",
-    }
-    TXT_WRITE_PLAN = "agent.txt_write_plan", Error, ".agt 1.0 §1" {
-        "the TXT records cannot be changed as asked",
-        "A name has one manifest pointer and no legacy records beside it. A change that would leave both is refused before anything is sent.",
-        "remove the legacy records in the same change",
-    }
-    TXT_UPDATE_FAILED = "agent.txt_update_failed", Error, "RFC 2136; RFC 8945" {
-        "the name server did not take the update",
-        "The key is unknown or wrong, the clocks differ by more than five minutes, the zone is another one, or the records changed meanwhile.",
-        "check the zone and the TSIG key, then look at the records and try again",
-    }
-    TXT_COMMAND_FAILED = "agent.txt_command_failed", Error, "Toolcrib settings" {
-        "the command that changes TXT records failed",
-        "It could not be started, took too long, wrote too much, or ended with another status than 0. The records may be changed or not.",
-        "look at the records, then at what the command wrote",
-    }
-    TXT_READ_BACK = "agent.txt_read_back", Error, ".agt 1.0 §1" {
-        "the TXT records are not those that were written",
-        "The change was taken, but the name has other records when it is read again. Another program may have changed them.",
-        "look at the records of the name, and write again",
+
     BRIDGE_OPTION = "agent.bridge_option", Error, "bridge options" {
         "an option of the export or import is missing or not usable",
         "Some formats need facts that are not in the manifest: the namespace in a registry, a version, the kind of an endpoint. They are never guessed.",

@@ -211,7 +211,8 @@ async fn ten_thousand_names_are_checked_again() {
             clock.forward(2 * 3_600);
         }
         let begun = Instant::now();
-        let page = index.find_agents(&AgentQuery { words: Some("agent 77".to_owned()), limit: 20, ..AgentQuery::default() }, clock.now());
+        let page = index
+            .find_agents(&AgentQuery { words: Some("agent 77".to_owned()), limit: 20, ..AgentQuery::default() }, clock.now());
         assert_eq!(page.await.expect("a page").agents.len(), 20);
         let _ = writeln!(
             std::io::stderr(),

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use serde_json::json;
 use toolcrib_core::agent::vocabulary::{self, CAPABILITIES, Category, PROTOCOLS, UNITS};
-use toolcrib_core::agent::{self, AgtDomain, DraftCapability, DraftFields, DraftPaid, DraftPricing, DraftProtocol};
+use toolcrib_core::agent::{self, AgtDomain, DraftCapability, DraftContent, DraftPaid, DraftPricing, DraftProtocol};
 use toolcrib_core::clock::Clock as _;
 use toolcrib_core::codes;
 use toolcrib_core::finding::{Mode, Severity};
@@ -101,14 +101,14 @@ pub(crate) fn run(arguments: &New, printer: &mut Printer) -> Result<Done, Stop> 
     Ok(Done::new(Exit::Yes, json!({ "domain": domain.as_str(), "path": path.display().to_string(), "text": text })))
 }
 
-fn from_options(arguments: &New) -> Result<DraftFields, Failure> {
+fn from_options(arguments: &New) -> Result<DraftContent, Failure> {
     let protocols = arguments.protocols.iter().map(|text| parse_protocol(text)).collect::<Result<_, _>>()?;
     let mut pricing = arguments.price.as_deref().map(parse_price).transpose()?;
     if let (Some(pricing), Some(free)) = (&mut pricing, &arguments.free_tier) {
         pricing.model = "freemium".to_owned();
         pricing.free_tier = Some(free.clone());
     }
-    Ok(DraftFields {
+    Ok(DraftContent {
         name: arguments.name.clone(),
         description: arguments.description.clone(),
         icon: arguments.icon.clone(),
@@ -143,14 +143,14 @@ fn parse_price(text: &str) -> Result<DraftPricing, Failure> {
 }
 
 /// Asks for everything that describes an agent. An empty answer leaves a field out.
-fn questions(domain: &AgtDomain, printer: &mut Printer) -> Result<DraftFields, Stop> {
+fn questions(domain: &AgtDomain, printer: &mut Printer) -> Result<DraftContent, Stop> {
     let optional = |question: &str| ask(question).map(|answer| Some(answer).filter(|answer| !answer.is_empty()));
-    let mut fields = DraftFields {
+    let mut fields = DraftContent {
         name: optional(&format!("Display name [{}]", domain.sld()))?.or_else(|| Some(domain.sld().to_owned())),
         description: optional("What does the agent do, in one sentence?")?,
         website: optional("Website (https://…)")?,
         icon: optional("Image (https://…)")?,
-        ..DraftFields::default()
+        ..DraftContent::default()
     };
     let ids: Vec<_> = PROTOCOLS.iter().map(|one| one.id).collect();
     while let Some(text) = optional(&format!("Protocol as ID=URL ({}; empty when done)", ids.join(", ")))? {

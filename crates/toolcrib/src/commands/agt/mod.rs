@@ -17,15 +17,19 @@ use crate::printer::Printer;
 #[derive(Debug, Subcommand)]
 pub(crate) enum AgtCommand {
     /// Write the draft of a manifest, from options or from answers to questions
-    #[command(after_help = "Without options that describe the agent, a terminal is asked; otherwise the draft has what the options say.\n\n\
+    #[command(
+        after_help = "Without options that describe the agent, a terminal is asked; otherwise the draft has what the options say.\n\n\
         Examples:\n  \
         toolcrib agt new rain.agt --owner 0x… --protocol mcp=https://rain.example.org/mcp --capability forecasting\n  \
-        toolcrib agt new rain.agt --owner 0x… --price 0.01:USDC:per_request:polygon --out -")]
+        toolcrib agt new rain.agt --owner 0x… --price 0.01:USDC:per_request:polygon --out -"
+    )]
     New(draft::New),
     /// Sign a manifest and print it with its signature
-    #[command(after_help = "What is signed is the canonical form (RFC 8785) without the signature, by personal_sign (EIP-191).\n\n\
+    #[command(
+        after_help = "What is signed is the canonical form (RFC 8785) without the signature, by personal_sign (EIP-191).\n\n\
         Examples:\n  \
-        toolcrib agt sign rain.agt.json --wallet main > signed.json")]
+        toolcrib agt sign rain.agt.json --wallet main > signed.json"
+    )]
     Sign(sign::Sign),
     /// Check the rules and the signature of a file
     Verify(verify_file::Verify),
