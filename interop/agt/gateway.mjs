@@ -8,12 +8,10 @@ import { unixfs } from '@helia/unixfs';
 import { createVerifiedFetch } from '@helia/verified-fetch';
 import { fixedSize } from 'ipfs-unixfs-importer/chunker';
 
-const offline = () => ({
-  name: 'offline',
-  retrieve: async () => {
-    throw new Error('offline');
-  },
-});
+const retrieve = async () => {
+  throw new Error('offline');
+};
+const offline = () => ({ name: 'offline', retrieve, createSession: () => ({ name: 'offline', retrieve, addPeer: async () => {} }) });
 const helia = await createHeliaLight({ blockBrokers: [offline] });
 await helia.start?.();
 const fs = unixfs(helia);

@@ -17,7 +17,7 @@ use super::{multibase, varint};
 pub enum Codec {
     /// Content as it is.
     Raw,
-    /// A node of protobuf, which holds a UnixFS file or a part of one.
+    /// A node of protobuf, which holds a `UnixFS` file or a part of one.
     DagPb,
 }
 

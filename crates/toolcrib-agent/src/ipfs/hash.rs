@@ -17,7 +17,7 @@ pub enum HashFunction {
     Sha3_256,
     /// SHA3-512.
     Sha3_512,
-    /// BLAKE2b with 32 bytes.
+    /// `BLAKE2b` with 32 bytes.
     Blake2b256,
     /// BLAKE3 with 32 bytes.
     Blake3,

@@ -13,7 +13,7 @@ use super::cid::{Cid, Codec};
 use super::dag::{NewLink, encode_leaf, encode_root};
 use super::hash::HashFunction;
 
-/// Bytes of a chunk: the default of Kubo and of the UnixFS profile that most files were added with.
+/// Bytes of a chunk: the default of Kubo and of the `UnixFS` profile that most files were added with.
 pub const CHUNK_BYTES: usize = 262_144;
 
 /// Most links of one node that importers write. A file that needs more needs a second level, which nothing here writes.
@@ -28,9 +28,9 @@ pub enum Layout {
     /// One raw block up to [`CHUNK_BYTES`], raw leaves below a node above it.
     #[default]
     RawLeaves,
-    /// One UnixFS file node up to [`CHUNK_BYTES`], such nodes below a node above it.
+    /// One `UnixFS` file node up to [`CHUNK_BYTES`], such nodes below a node above it.
     FileNodes,
-    /// One UnixFS node of the type `Raw`, which some importers write for leaves. Not for more than [`CHUNK_BYTES`].
+    /// One `UnixFS` node of the type `Raw`, which some importers write for leaves. Not for more than [`CHUNK_BYTES`].
     RawNode,
     /// A node over one raw leaf, as importers write that do not reduce a single leaf. Not for more than [`CHUNK_BYTES`].
     NodeOverLeaf,

@@ -30,11 +30,11 @@ fn quick() -> GatewayLimits {
 }
 
 fn raw() -> Packed {
-    pack(FILE, Layout::RawLeaves, HashFunction::Sha2_256).unwrap()
+    pack(FILE, Layout::RawLeaves, HashFunction::Sha2_256).expect("it fits")
 }
 
 fn client() -> Configured {
-    Configured::builder(FixedClock(NOW)).build().unwrap()
+    Configured::builder(FixedClock(NOW)).build().expect("a client")
 }
 
 fn url(server: &Server) -> String {
@@ -42,9 +42,9 @@ fn url(server: &Server) -> String {
 }
 
 async fn retrieve(urls: &[String], limits: GatewayLimits, cid: &str) -> Retrieval {
-    let urls = urls.iter().map(|url| ConfiguredUrl::from_setting(url).unwrap()).collect();
-    let gateways = Gateways::new(client(), urls, limits).unwrap();
-    gateways.retrieve(&CidText::parse(cid).unwrap()).await
+    let urls = urls.iter().map(|url| ConfiguredUrl::from_setting(url).expect("a URL")).collect();
+    let gateways = Gateways::new(client(), urls, limits).expect("gateways");
+    gateways.retrieve(&CidText::parse(cid).expect("a CID")).await
 }
 
 /// A server that reads a request and goes on with `steps`.

@@ -43,18 +43,18 @@ impl Gateway {
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
-            .unwrap();
+            .expect("what the test needs");
         let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut line).expect("a pipe");
         let started = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"));
         Self { child, started }
     }
 
     async fn retrieve(&self, cid: &str) -> Retrieval {
-        let url = ConfiguredUrl::from_setting(&format!("http://127.0.0.1:{}", self.started.port)).unwrap();
-        let client = Configured::builder(FixedClock(NOW)).build().unwrap();
-        let gateways = Gateways::new(client, vec![url], GatewayLimits::default()).unwrap();
-        gateways.retrieve(&CidText::parse(cid).unwrap()).await
+        let url = ConfiguredUrl::from_setting(&format!("http://127.0.0.1:{}", self.started.port)).expect("a URL");
+        let client = Configured::builder(FixedClock(NOW)).build().expect("a client");
+        let gateways = Gateways::new(client, vec![url], GatewayLimits::default()).expect("gateways");
+        gateways.retrieve(&CidText::parse(cid).expect("a CID")).await
     }
 }
 

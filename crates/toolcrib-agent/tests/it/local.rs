@@ -13,7 +13,7 @@ use crate::content;
 const FILE: &[u8] = br#"{"agt":"1.0","domain":"exampleagent.agt"}"#;
 
 async fn retrieve(source: &impl ContentSource, cid: &impl ToString) -> Retrieval {
-    source.retrieve(&CidText::parse(&cid.to_string()).unwrap()).await
+    source.retrieve(&CidText::parse(&cid.to_string()).expect("a CID")).await
 }
 
 fn file(path: &Path) -> LocalFile {

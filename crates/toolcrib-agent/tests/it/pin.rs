@@ -15,19 +15,19 @@ use crate::servers::{NOW, Request, Script, Server, Step, answer, ok};
 const TOKEN: &str = "s3cret-token";
 
 fn packed() -> Packed {
-    pack(b"a manifest", Layout::NodeOverLeaf, HashFunction::Sha2_256).unwrap()
+    pack(b"a manifest", Layout::NodeOverLeaf, HashFunction::Sha2_256).expect("it fits")
 }
 
 fn other() -> String {
-    pack(b"another file", Layout::RawLeaves, HashFunction::Sha2_256).unwrap().root().to_string()
+    pack(b"another file", Layout::RawLeaves, HashFunction::Sha2_256).expect("it fits").root().to_string()
 }
 
 fn client() -> Configured {
-    Configured::builder(FixedClock(NOW)).build().unwrap()
+    Configured::builder(FixedClock(NOW)).build().expect("a client")
 }
 
 fn url(server: &Server) -> ConfiguredUrl {
-    ConfiguredUrl::from_setting(&format!("http://127.0.0.1:{}/base", server.address.port())).unwrap()
+    ConfiguredUrl::from_setting(&format!("http://127.0.0.1:{}/base", server.address.port())).expect("a URL")
 }
 
 async fn scripted(steps: Vec<Step>) -> Server {
@@ -39,13 +39,13 @@ async fn serving(reply: impl Fn(&Request) -> Vec<u8> + Send + Sync + 'static) ->
 }
 
 fn kubo(server: &Server) -> Kubo {
-    Kubo::new(client(), url(server), Some(TOKEN)).unwrap().time_limit(Duration::from_millis(600))
+    Kubo::new(client(), url(server), Some(TOKEN)).expect("a token").time_limit(Duration::from_millis(600))
 }
 
 /// An error with the token nowhere in it.
 #[track_caller]
 fn error(result: Result<Pinned, PinError>) -> PinError {
-    let error = result.unwrap_err();
+    let error = result.expect_err("an error");
     assert!(!format!("{error} {error:?}").contains("s3cret"), "{error:?}");
     error
 }
@@ -137,7 +137,7 @@ fn quick() -> PollLimits {
 }
 
 fn service(server: &Server, limits: PollLimits) -> PinningService {
-    PinningService::new(client(), url(server), TOKEN, limits).unwrap()
+    PinningService::new(client(), url(server), TOKEN, limits).expect("a token")
 }
 
 fn status(state: &str, cid: &str, request: &str) -> String {

@@ -1,4 +1,4 @@
-//! Nodes of dag-pb and the UnixFS message inside, read strictly and written as every importer writes them.
+//! Nodes of dag-pb and the `UnixFS` message inside, read strictly and written as every importer writes them.
 //!
 //! A node is hashed as bytes, so a second spelling of the same file has another CID. Spellings that no importer writes are refused:
 //! they are where readers disagree about what a file holds.
@@ -54,7 +54,7 @@ fn parse_link(bytes: &[u8]) -> Result<&[u8], DagError> {
     cid.ok_or(DagError::Malformed { reason: "a link has no CID" })
 }
 
-/// What a UnixFS message describes.
+/// What a `UnixFS` message describes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// A leaf of a file, as some importers mark it.
@@ -91,7 +91,7 @@ impl Kind {
     }
 }
 
-/// A UnixFS message.
+/// A `UnixFS` message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Message<'a> {
     pub(super) kind: Kind,

@@ -192,7 +192,7 @@ fn sizes_that_are_not_true() {
     ] {
         let message: Vec<_> = std::iter::once(number(1, 2)).chain(sizes).collect();
         let root = over(&links, &message);
-        assert_eq!(refused(&root, &[leaf.clone()]).code(), codes::agent::CONTENT_SIZE_MISMATCH);
+        assert_eq!(refused(&root, std::slice::from_ref(&leaf)).code(), codes::agent::CONTENT_SIZE_MISMATCH);
     }
     // A child that is a node says another size than its parent.
     let child = file_over(&[&leaf], &[5]);
@@ -232,8 +232,8 @@ fn depth_and_count_are_limited() {
     let root = wide(MAX_BLOCKS - 1);
     let all = [&root, &leaf].map(|block| (block.cid.clone(), block.bytes.clone())).into();
     assert_eq!(walk(&root.cid, &all, WalkLimits::default()).map(|content| content.len()), Ok(MAX_BLOCKS - 1));
-    assert_eq!(refused(&wide(MAX_BLOCKS), &[leaf.clone()]), DagError::TooManyBlocks);
-    assert_eq!(refused(&wide(40_000), &[leaf.clone()]), DagError::TooManyBlocks);
+    assert_eq!(refused(&wide(MAX_BLOCKS), std::slice::from_ref(&leaf)), DagError::TooManyBlocks);
+    assert_eq!(refused(&wide(40_000), std::slice::from_ref(&leaf)), DagError::TooManyBlocks);
     // Empty blocks count as well: a tree of them would never end otherwise.
     let empty = node(encode_leaf(false, b""));
     let mut level = empty.clone();
@@ -287,9 +287,9 @@ fn malformed_nodes() {
         ("data twice in the message", of(&[number(1, 2), field(2, b"x"), field(2, b"y")])),
         ("packed sizes", [link.clone(), of(&[number(1, 2), number(3, 1), field(4, &[1])])].concat()),
         ("an unknown field of the message", of(&[number(1, 2), number(9, 1)])),
-        ("a raw leaf with links", [link.clone(), of(&[number(1, 0), number(3, 1), number(4, 1)])].concat()),
+        ("a raw leaf with links", [link, of(&[number(1, 0), number(3, 1), number(4, 1)])].concat()),
     ] {
-        let error = refused(&node(bytes), &[leaf.clone()]);
+        let error = refused(&node(bytes), std::slice::from_ref(&leaf));
         assert_eq!(error.code(), codes::agent::CONTENT_MALFORMED, "{name}: {error}");
     }
     // Mode and time of a file are passed over.
