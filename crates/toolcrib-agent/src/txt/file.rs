@@ -11,7 +11,7 @@ use toolcrib_core::agent::txt::{MAX_TOTAL_BYTES, records_from_text};
 use toolcrib_core::codes;
 
 use super::{answer, failed, records};
-use crate::evidence::{TxtAnswer, TxtLookup};
+use crate::evidence::TxtAnswer;
 use crate::source::TxtSource;
 
 /// Largest file in bytes. Zone files write a byte in four characters at most, and comments take room.
@@ -64,6 +64,7 @@ fn read(path: &Path) -> Result<String, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::evidence::TxtLookup;
 
     fn domain() -> AgtDomain {
         AgtDomain::parse("exampleagent.agt").unwrap()

@@ -34,6 +34,8 @@ struct Inner {
     tls: Arc<ClientConfig>,
     timeout: Duration,
     attempts: usize,
+    /// Owns the tasks behind the connections: they end with the look-up.
+    provider: TokioRuntimeProvider,
 }
 
 struct Server {
@@ -52,7 +54,8 @@ impl Upstream {
     ) -> Self {
         let servers =
             servers.into_iter().map(|(transport, address)| Server { transport, address, connection: Mutex::new(None) }).collect();
-        Self { inner: Arc::new(Inner { servers, tls, timeout, attempts }) }
+        let provider = TokioRuntimeProvider::default();
+        Self { inner: Arc::new(Inner { servers, tls, timeout, attempts, provider }) }
     }
 
     /// The first usable answer of any server. What counts as one: the right question, and a response code that is about the name.
@@ -86,7 +89,7 @@ impl Inner {
         if server.transport != Transport::Udp {
             return self.ask_stream(server, &server.transport, request).await;
         }
-        let exchange = UdpClientStream::builder(server.address, TokioRuntimeProvider::default())
+        let exchange = UdpClientStream::builder(server.address, self.provider.clone())
             .with_timeout(Some(self.timeout))
             .with_max_retries(1)
             .exchange();
@@ -119,7 +122,7 @@ impl Inner {
     }
 
     async fn connect(&self, address: SocketAddr, transport: &Transport) -> Result<Connection, NetError> {
-        let provider = TokioRuntimeProvider::default();
+        let provider = self.provider.clone();
         match transport {
             Transport::Udp | Transport::Tcp => TcpClientStream::exchange(address, None, self.timeout, None, provider).await,
             Transport::Tls { name } => {
