@@ -2,7 +2,7 @@
 //!
 //! The sources are asked in the order in which each needs the answer of the one before; TXT sources are asked side by side. Every part has
 //! its share of one overall deadline, so that a slow source cannot use up the time of the others. What did not arrive in time is part of the
-//! evidence, and [`judge`](crate::judge) decides what that means.
+//! evidence, and [`judge`](fn@crate::judge::judge) decides what that means.
 
 use std::fmt;
 use std::sync::Arc;
