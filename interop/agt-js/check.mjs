@@ -41,6 +41,13 @@ const record = (line) => {
   return new TextDecoder("utf-8", { fatal: true }).decode(Uint8Array.from(bytes));
 };
 
+// A reader that accepts everything would prove nothing.
+await expect("aid: @agentcommunity/aid refuses other records", () => {
+  for (const text of ["v=aid1;u=http://a.example.com/;p=mcp", "v=aid1;u=https://a.example.com/;p=http", `v=aid1;u=https://a.example.com/;p=mcp;s=${"n".repeat(61)}`]) {
+    assert.throws(() => parseAid(text), undefined, text);
+  }
+});
+
 for (const name of readdirSync(root)) {
   for (const kind of readdirSync(join(root, name))) {
     const card = read(name, kind, "a2a", "agent-card.json");

@@ -6,10 +6,11 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from google.protobuf.json_format import MessageToDict, ParseDict
+from google.protobuf.json_format import MessageToDict, ParseDict, ParseError
 
 from a2a.client.card_resolver import parse_agent_card
 from a2a.types.a2a_pb2 import AgentCard
+from a2a.utils.errors import InvalidParamsError
 from a2a.utils.proto_utils import validate_proto_required_fields
 
 
@@ -32,8 +33,14 @@ def check(root):
         ours = json.loads(file.read_text())
         # Unknown fields are errors: nothing is in the card that version 1.0 does not have.
         message = ParseDict(ours, AgentCard(), ignore_unknown_fields=False)
-        if message.skills:
-            validate_proto_required_fields(message)
+        validate_proto_required_fields(message)
+        # A reader that accepts everything would prove nothing.
+        for change in ({"url": "https://example.com"}, {"skills": []}, {"name": ""}):
+            try:
+                validate_proto_required_fields(ParseDict({**ours, **change}, AgentCard(), ignore_unknown_fields=False))
+            except (ParseError, InvalidParamsError):
+                continue
+            raise AssertionError(f"accepted {change}")
         assert MessageToDict(parse_agent_card(ours)) == MessageToDict(message)
 
     def registration(file):

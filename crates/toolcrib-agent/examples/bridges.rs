@@ -147,6 +147,7 @@ fn made_up() -> Vec<(&'static str, Json)> {
             "protocols",
             manifest(json!({
                 "name": "Many protocols",
+                "capabilities": [{"id": "ocr", "input": {"type": "object"}}, {"id": "chat", "output": {"type": "object"}}],
                 "protocols": [
                     {"id": "mcp", "version": "2024-11-05", "endpoint": "https://made-up.example.com/sse", "auth": "oauth2"},
                     {"id": "mcp", "endpoint": "https://made-up.example.com/mcp", "auth": "none"},

@@ -64,7 +64,7 @@ pub(super) fn export(job: &mut Job<'_>) -> Outcome {
     let (inputs, outputs) = (job.options.input_modes.clone(), job.options.output_modes.clone());
     put(&mut card, "defaultInputModes", modes(job, "input_modes", inputs)?);
     put(&mut card, "defaultOutputModes", modes(job, "output_modes", outputs)?);
-    put(&mut card, "skills", skills(job).into());
+    put(&mut card, "skills", skills(job)?.into());
     if let Some(url) = job.icon() {
         put(&mut card, "iconUrl", url.into());
     }
@@ -196,7 +196,8 @@ fn modes(job: &mut Job<'_>, name: &str, given: Vec<String>) -> Result<Json, Box<
     Ok(given.into())
 }
 
-fn skills(job: &mut Job<'_>) -> Vec<Json> {
+/// The capabilities, each id once.
+fn skills(job: &mut Job<'_>) -> Result<Vec<Json>, Box<Finding>> {
     let mut seen = BTreeSet::new();
     let (mut skills, mut described, mut schemas) = (Vec::new(), 0_usize, 0_usize);
     for (index, capability) in job.manifest.capabilities().enumerate() {
@@ -226,8 +227,7 @@ fn skills(job: &mut Job<'_>) -> Vec<Json> {
         skills.push(Json::Object(skill));
     }
     if skills.is_empty() {
-        let message = "the manifest has no capabilities: the card has no skills, which some readers refuse";
-        job.note(about(code::BRIDGE_FILLED, "/capabilities").severity(Severity::Warning).message(message));
+        return Err(Box::new(about(code::BRIDGE_NO_SKILLS, "/capabilities")));
     }
     if described > 0 {
         let message = "capabilities without a description get that of the vocabulary, or their name";
@@ -237,7 +237,7 @@ fn skills(job: &mut Job<'_>) -> Vec<Json> {
         let message = "skills have no place for JSON Schemas: they become the media type application/json";
         job.note(about(code::BRIDGE_DROPPED, "/capabilities").message(message).got(schemas.to_string()));
     }
-    skills
+    Ok(skills)
 }
 
 fn is_word(text: &str) -> bool {

@@ -656,6 +656,11 @@ super::codes! {
         "The other format describes where an agent is reached. Without an endpoint the document would be useless or invalid.",
         "add a protocol with a public https endpoint to the manifest, or choose another format",
     }
+    BRIDGE_NO_SKILLS = "agent.bridge_no_skills", Error, "A2A 1.0 §4.4.1" {
+        "the manifest has no capabilities, and an Agent Card needs skills",
+        "A card has at least one skill: validators refuse a card without any. A skill is not made up from the name of the agent.",
+        "add a capability to the manifest, or choose another format",
+    }
     BRIDGE_ENDPOINT = "agent.bridge_endpoint", Warning, "bridge rules for URLs" {
         "a URL is left out",
         "Exported documents are public. A URL without TLS, on a private or reserved host, or with credentials in it either cannot be used by readers or gives a secret away.",

@@ -108,6 +108,14 @@ fn a_card_needs_an_interface() {
 }
 
 #[test]
+fn a_card_needs_a_skill() {
+    for capabilities in [Json::Null, json!([])] {
+        let error = refused(&manifest(json!({"capabilities": capabilities})), Format::A2a, &options());
+        assert_eq!((error.code(), error.reason.pointer.as_str()), (code::BRIDGE_NO_SKILLS, "/capabilities"));
+    }
+}
+
+#[test]
 fn versions_of_interfaces() {
     let version = |version: Json| {
         let mut protocol = json!({"id": "a2a", "endpoint": "https://agent.example.com/a2a"});
@@ -166,14 +174,13 @@ fn authentication_that_a_card_can_express() {
 
 #[test]
 fn required_fields_that_a_manifest_may_lack() {
-    let empty = json!({"name": null, "description": null, "icon": null, "website": null, "capabilities": null, "pricing": null});
+    let empty = json!({"name": null, "description": null, "icon": null, "website": null, "capabilities": [{"id": "ocr"}], "pricing": null});
     let bare = ExportOptions { version: None, input_modes: Vec::new(), output_modes: Vec::new(), cid: None, ..options() };
     let (card, findings) = exported_json(&manifest(empty), Format::A2a, &bare);
     assert_eq!(card["name"], "exampleagent");
     assert_eq!(card["description"], "exampleagent.agt");
     assert_eq!(card["version"], "2026-05-01T18:00:00Z");
     assert_eq!(card["defaultInputModes"], json!(["text/plain"]));
-    assert_eq!(card["skills"], json!([]));
     assert!(card["capabilities"]["extensions"][0]["params"].get("manifest").is_none());
     for absent in ["iconUrl", "documentationUrl", "provider"] {
         assert!(card.get(absent).is_none(), "{absent}");
