@@ -18,7 +18,7 @@ use toolcrib_core::clock::{Clock, UnixTime};
 use toolcrib_core::codes;
 
 use crate::cache::ContentCache;
-use crate::content_hash::{ContentHash, RawSha256};
+use crate::content_hash::{ContentHash, CidHash};
 use crate::evidence::{
     AgentEvidence, Dnssec, FORMAT, GatewayAttempt, GatewayOutcome, OwnerOutcome, OwnerRead, Retrieval, TxtAnswer, TxtLookup,
 };
@@ -75,7 +75,7 @@ impl Resolver {
             content,
             owners: None,
             memory: Arc::new(ProcessMemory::default()),
-            hash: Arc::new(RawSha256),
+            hash: Arc::new(CidHash),
             clock,
             policy: AgentPolicy::default(),
             deadline: DEFAULT_DEADLINE,

@@ -23,7 +23,7 @@ use case::Case;
 pub(crate) use manifest::Parsed;
 pub(crate) use txt::{TxtResult, read_answers};
 
-use crate::content_hash::{ContentHash, RawSha256};
+use crate::content_hash::{ContentHash, CidHash};
 use crate::evidence::{AgentEvidence, FORMAT, OwnerRead};
 use crate::memory::Remembered;
 use crate::policy::AgentPolicy;
@@ -64,9 +64,9 @@ impl std::fmt::Debug for ContentTrust<'_> {
     }
 }
 
-/// Judges evidence from any origin. Content is compared with CIDs of raw SHA-256 blocks; for other CIDs use [`judge_whole`].
+/// Judges evidence from any origin. Content is compared with its CID again.
 pub fn judge(evidence: &AgentEvidence, policy: &AgentPolicy, remembered: Option<&Remembered>, now: UnixTime) -> AgentReport {
-    judge_whole(evidence, policy, remembered, now, ContentTrust::Recheck(&RawSha256)).report
+    judge_whole(evidence, policy, remembered, now, ContentTrust::Recheck(&CidHash)).report
 }
 
 /// Judges evidence, and returns the manifest if it is verified and conformant.

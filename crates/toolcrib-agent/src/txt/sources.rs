@@ -49,6 +49,11 @@ impl TxtSources {
         join_all(self.0.iter().map(|source| source.lookup(domain))).await
     }
 
+    /// The sources, for a [`Resolver`](crate::Resolver).
+    pub fn into_sources(self) -> Vec<Box<dyn TxtSource>> {
+        self.0
+    }
+
     /// The names of the sources.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(|source| source.name())

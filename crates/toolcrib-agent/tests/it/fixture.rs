@@ -152,7 +152,7 @@ pub(crate) fn judged(evidence: &AgentEvidence) -> AgentReport {
 
 /// Judges evidence and keeps the manifest.
 pub(crate) fn judged_whole(evidence: &AgentEvidence, policy: &AgentPolicy) -> Judgement {
-    judge_whole(evidence, policy, None, NOW, ContentTrust::Recheck(&toolcrib_agent::content_hash::RawSha256))
+    judge_whole(evidence, policy, None, NOW, ContentTrust::Recheck(&toolcrib_agent::content_hash::CidHash))
 }
 
 /// Asserts the state, the deciding code and the failed step of a report, and what follows from them.

@@ -5,6 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::{Fuse, FusedFuture as _};
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt as _, StreamExt as _};
 use tokio::time::MissedTickBehavior;
@@ -77,6 +78,12 @@ pub struct AgentRound {
     pub lost: usize,
 }
 
+/// What a worker does with the database.
+enum Access {
+    Lease(usize),
+    Write(Vec<Finished>),
+}
+
 /// A worker.
 pub struct AgentWorker<R> {
     index: Index,
@@ -105,56 +112,65 @@ impl<R: ResolveAgent> AgentWorker<R> {
         let most = self.options.at_once.clamp(1, MAX_BATCH);
         let mut shutdown = std::pin::pin!(shutdown.fuse());
         let mut running = FuturesUnordered::new();
+        let mut finished = Vec::new();
+        // Beside the resolutions, and never before them: one that is in the middle of something may hold what the database waits for.
+        let mut database = std::pin::pin!(Fuse::terminated());
         let mut tick = tokio::time::interval(self.options.poll);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let (mut is_ending, mut may_be_due) = (false, true);
         loop {
             let free = most - running.len();
-            // A few places at a time, so that a lease is worth its statement.
-            if !is_ending && may_be_due && free * 4 >= most {
-                let jobs = self.lease(free).await.unwrap_or_else(|error| {
-                    tracing::warn!(code = error.code().id(), %error, "no names could be leased");
-                    Vec::new()
-                });
-                may_be_due = !jobs.is_empty();
-                running.extend(jobs.into_iter().map(|job| self.resolve(job)));
-            }
-            if is_ending && running.is_empty() {
-                return;
+            if database.is_terminated() {
+                if !finished.is_empty() {
+                    // What ended meanwhile is written together.
+                    database.set(self.access(Access::Write(std::mem::take(&mut finished))).fuse());
+                } else if !is_ending && may_be_due && free * 4 >= most {
+                    // A few places at a time, so that a lease is worth its statement.
+                    database.set(self.access(Access::Lease(free)).fuse());
+                } else if is_ending && running.is_empty() {
+                    return;
+                }
             }
             tokio::select! {
                 () = &mut shutdown, if !is_ending => is_ending = true,
-                Some(first) = running.next(), if !running.is_empty() => {
-                    let mut finished = vec![first];
-                    // Those that ended at the same time are written together.
-                    while let Some(Some(next)) = running.next().now_or_never() {
-                        finished.push(next);
-                    }
-                    if let Err(error) = self.write(finished).await {
-                        // The leases end by themselves, and the names are resolved once more.
-                        tracing::warn!(code = error.code().id(), %error, "verdicts could not be written");
+                leased = &mut database => {
+                    if let Some(jobs) = leased {
+                        may_be_due = !jobs.is_empty();
+                        running.extend(jobs.into_iter().map(|job| self.resolve(job)));
                     }
                 }
+                Some(done) = running.next(), if !running.is_empty() => finished.push(done),
                 _ = tick.tick(), if !is_ending => may_be_due = true,
             }
         }
     }
 
-    /// Leases what is due once, at most a few hundred names, and works until it is done.
+    /// Leases or writes. Gives the jobs of a lease. What goes wrong is logged: leases end by themselves, and names are resolved once more.
+    async fn access(&self, access: Access) -> Option<Vec<AgentJob>> {
+        match access {
+            Access::Lease(count) => Some(self.lease(count).await.unwrap_or_else(|error| {
+                tracing::warn!(code = error.code().id(), %error, "no names could be leased");
+                Vec::new()
+            })),
+            Access::Write(finished) => {
+                if let Err(error) = self.write(finished).await {
+                    tracing::warn!(code = error.code().id(), %error, "verdicts could not be written");
+                }
+                None
+            }
+        }
+    }
+
+    /// Leases what is due once, at most a few hundred names, and writes what became of them.
     pub async fn round(&self) -> Result<AgentRound, Error> {
         let jobs = self.lease(MAX_BATCH).await?;
-        let mut round = AgentRound { leased: jobs.len(), ..AgentRound::default() };
-        let resolving = jobs.into_iter().map(|job| self.resolve(job));
-        let finished = futures_util::stream::iter(resolving).buffer_unordered(self.options.at_once.max(1));
-        let mut batches = std::pin::pin!(finished.ready_chunks(MAX_BATCH));
-        while let Some(batch) = batches.next().await {
-            let done = self.write(batch).await?;
-            round.judged += done.judged;
-            round.changed += done.changed;
-            round.unreachable += done.unreachable;
-            round.lost += done.lost;
+        let leased = jobs.len();
+        if leased == 0 {
+            return Ok(AgentRound::default());
         }
-        Ok(round)
+        let resolving = jobs.into_iter().map(|job| self.resolve(job));
+        let finished = futures_util::stream::iter(resolving).buffer_unordered(self.options.at_once.max(1)).collect().await;
+        Ok(AgentRound { leased, ..self.write(finished).await? })
     }
 
     async fn lease(&self, count: usize) -> Result<Vec<AgentJob>, Error> {

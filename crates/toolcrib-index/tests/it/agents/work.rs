@@ -43,8 +43,9 @@ async fn a_list_that_changes_is_followed() {
         assert_eq!(names, ["a.agt", "c.agt"]);
         let left = index.agent(&name("b.agt")).await.expect("read").expect("kept");
         assert!(!left.listed && left.verdict.is_some() && !left.is_good(clock.now()) && left.facts(clock.now()).is_none());
-        let page = index.find_agents(&AgentQuery { limit: 9, include_unverified: true, ..AgentQuery::default() }, clock.now());
-        assert_eq!(page.await.expect("a page").agents.len(), 2, "not listed");
+        let everybody = AgentQuery { limit: 9, include_unverified: true, ..AgentQuery::default() };
+        let page = index.find_agents(&everybody, clock.now()).await.expect("a page");
+        assert_eq!(page.agents.len(), 2, "not listed");
         // A broken file changes nothing; a good one brings the name back, which is due at once.
         std::fs::write(&path, vec![b'#'; 3 << 20]).expect("written");
         assert!(file.refresh(&index, clock.now()).await.is_err());
@@ -211,9 +212,8 @@ async fn ten_thousand_names_are_checked_again() {
             clock.forward(2 * 3_600);
         }
         let begun = Instant::now();
-        let page = index
-            .find_agents(&AgentQuery { words: Some("agent 77".to_owned()), limit: 20, ..AgentQuery::default() }, clock.now());
-        assert_eq!(page.await.expect("a page").agents.len(), 20);
+        let query = AgentQuery { words: Some("agent 77".to_owned()), limit: 20, ..AgentQuery::default() };
+        assert_eq!(index.find_agents(&query, clock.now()).await.expect("a page").agents.len(), 20);
         let _ = writeln!(
             std::io::stderr(),
             "{}: {NAMES} names listed in {listed:?}, checked at {:.0}/s and again at {:.0}/s, a search in {:?}",
