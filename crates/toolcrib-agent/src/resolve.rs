@@ -105,7 +105,7 @@ impl Resolver {
         self
     }
 
-    /// Sets how content is compared with CIDs that are not those of raw SHA-256 blocks.
+    /// Sets how content is compared with its CID.
     #[must_use]
     pub fn content_hash(mut self, hash: Arc<dyn ContentHash>) -> Self {
         self.hash = hash;
