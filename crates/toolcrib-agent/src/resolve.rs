@@ -18,7 +18,7 @@ use toolcrib_core::clock::{Clock, UnixTime};
 use toolcrib_core::codes;
 
 use crate::cache::ContentCache;
-use crate::content_hash::{ContentHash, CidHash};
+use crate::content_hash::{CidHash, ContentHash};
 use crate::evidence::{
     AgentEvidence, Dnssec, FORMAT, GatewayAttempt, GatewayOutcome, OwnerOutcome, OwnerRead, Retrieval, TxtAnswer, TxtLookup,
 };

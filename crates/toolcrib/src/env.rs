@@ -57,6 +57,12 @@ pub(crate) const TOOLCRIB_PASSPHRASE: &str = "TOOLCRIB_PASSPHRASE";
 /// How variables with credentials of local tools begin: `TOOLCRIB_SECRET_<TOOL>__<NAME>`.
 pub(crate) const TOOLCRIB_SECRET: &str = "TOOLCRIB_SECRET_";
 
+/// The bearer token of the node or service that `agt publish --pin` uses.
+pub(crate) const TOOLCRIB_PIN_TOKEN: &str = "TOOLCRIB_PIN_TOKEN";
+
+/// The TSIG key of `agt publish --txt update:…`: `hmac-sha256:<name>:<base64>`.
+pub(crate) const TOOLCRIB_TSIG_KEY: &str = "TOOLCRIB_TSIG_KEY";
+
 /// Where wallets and unfinished work lie: `$XDG_STATE_HOME/toolcrib`.
 pub(crate) const XDG_STATE_HOME: &str = "XDG_STATE_HOME";
 
@@ -98,6 +104,8 @@ pub(crate) const DOCUMENTED: &[(&str, &str)] = &[
     (TOOLCRIB_TOOLS, "folders with local tools, separated as in `PATH`, unless `--tools` is given"),
     (TOOLCRIB_PASSPHRASE, "the passphrase of the encrypted file of credentials, if it has one"),
     ("TOOLCRIB_SECRET_<TOOL>__<NAME>", "a credential of a local tool, in upper case with `_` for `-`"),
+    (TOOLCRIB_PIN_TOKEN, "the bearer token of the node or service of `agt publish --pin`"),
+    (TOOLCRIB_TSIG_KEY, "the key of `agt publish --txt update:SERVER`: `hmac-sha256:<name>:<base64>`"),
     (XDG_STATE_HOME, "wallets and unfinished work are in `$XDG_STATE_HOME/toolcrib`"),
     (NO_COLOR, "any value but the empty one turns colours off, unless `color` is set"),
     (TERM, "a terminal called `dumb` gets no colours"),

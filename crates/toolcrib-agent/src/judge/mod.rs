@@ -23,7 +23,7 @@ use case::Case;
 pub(crate) use manifest::Parsed;
 pub(crate) use txt::{TxtResult, read_answers};
 
-use crate::content_hash::{ContentHash, CidHash};
+use crate::content_hash::{CidHash, ContentHash};
 use crate::evidence::{AgentEvidence, FORMAT, OwnerRead};
 use crate::memory::Remembered;
 use crate::policy::AgentPolicy;

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use toolcrib_core::agent::txt::{self, TxtOutcome};
-use toolcrib_core::agent::{AgtDomain, TxtChange, migrate};
+use toolcrib_core::agent::{AgtDomain, Migration, TxtChange, migrate};
 use toolcrib_core::clock::Clock;
 use toolcrib_core::codes;
 
@@ -43,6 +43,12 @@ pub(crate) fn run(arguments: &Migrate, printer: &mut Printer) -> Result<Done, St
         return Ok(Done::new(Exit::No, json!({ "draft": null, "why": what, "findings": findings })));
     };
     let migration = migrate(&legacy, &domain, owner, SystemClock.now());
+    let changes = print(&migration, printer)?;
+    Ok(Done::new(Exit::Yes, json!({ "draft": migration.draft, "changes": changes, "findings": findings })))
+}
+
+/// Prints a draft and what to do with it, and gives the changes of TXT records a line each.
+pub(crate) fn print(migration: &Migration, printer: &mut Printer) -> Result<Vec<String>, Stop> {
     printer.document(&migration.draft)?;
     let changes: Vec<_> = migration
         .changes
@@ -54,7 +60,8 @@ pub(crate) fn run(arguments: &Migrate, printer: &mut Printer) -> Result<Done, St
         .collect();
     let steps = changes.iter().map(|change| format!("  {change}\n")).collect::<String>();
     printer.aside(&format!(
-        "Next: complete the draft, sign what `toolcrib canon --for-signing` prints, publish it, then change the TXT records:\n{steps}"
+        "Next: complete the draft, sign it with `toolcrib agt sign`, publish it with `toolcrib agt publish --remove-legacy`, which changes the \
+         TXT records:\n{steps}"
     ))?;
-    Ok(Done::new(Exit::Yes, json!({ "draft": migration.draft, "changes": changes, "findings": findings })))
+    Ok(changes)
 }

@@ -1,8 +1,14 @@
 //! `agt`: agent manifests under .agt names, from the first draft to the verdict of a resolver.
 
+mod bridge;
 mod draft;
+mod migrate;
+mod pack;
+mod publish;
+mod resolve;
+pub(crate) mod resolver;
 mod sign;
-mod verify_file;
+mod verify;
 mod vocab;
 
 use clap::{Args, Subcommand};
@@ -31,8 +37,43 @@ pub(crate) enum AgtCommand {
         toolcrib agt sign rain.agt.json --wallet main > signed.json"
     )]
     Sign(sign::Sign),
-    /// Check the rules and the signature of a file
-    Verify(verify_file::Verify),
+    /// Print the CID of a signed manifest and its TXT record, and write an archive
+    #[command(after_help = "Examples:\n  toolcrib agt pack signed.json --car signed.car")]
+    Pack(pack::Pack),
+    /// Pin a signed manifest and point the name at it
+    #[command(after_help = "What will be done is shown first, and asked unless --yes. The owner must hold the name onchain.\n\n\
+        Examples:\n  \
+        toolcrib agt publish signed.json --dry-run\n  \
+        toolcrib agt publish signed.json --pin kubo:http://127.0.0.1:5001\n  \
+        toolcrib agt publish signed.json --pin service:https://pins.example.com/psa --txt update:192.0.2.1:53 --zone rain.agt")]
+    Publish(Box<publish::Publish>),
+    /// Resolve a name: TXT records, the manifest, its signature and the holder onchain
+    #[command(after_help = "The exit code is 0 for a verified manifest, 1 for everything else, 2 when it could not be told.\n\
+        Answers of sources, gateways and nodes are checked; what did not answer is no verdict.\n\n\
+        Examples:\n  \
+        toolcrib agt resolve rain.agt\n  \
+        toolcrib agt resolve rain.agt --source dns:udp://192.0.2.1 --source fns --gateway https://ipfs.example.com --save evidence.json\n  \
+        toolcrib agt resolve --evidence evidence.json")]
+    Resolve(Box<resolve::Resolve>),
+    /// Check the rules and the signature of a file, or resolve and verify a name
+    #[command(after_help = "Examples:\n  \
+        toolcrib agt verify signed.json\n  \
+        toolcrib agt verify signed.json --onchain\n  \
+        toolcrib agt verify rain.agt")]
+    Verify(Box<verify::Verify>),
+    /// Draft a manifest from the legacy TXT records of a name
+    #[command(after_help = "Examples:\n  \
+        toolcrib agt migrate rain.agt > draft.json\n  \
+        toolcrib agt migrate rain.agt --source file:records.txt --offline")]
+    Migrate(Box<migrate::Migrate>),
+    /// Write a manifest in the format of another system
+    #[command(after_help = "Examples:\n  \
+        toolcrib agt export signed.json --to a2a --a2a-endpoint rpc\n  \
+        toolcrib agt export signed.json --to mcp-registry --namespace io.github.you --version 1.0.0")]
+    Export(Box<bridge::Export>),
+    /// Draft a manifest from an A2A Agent Card or an ERC-8004 registration file
+    #[command(after_help = "Examples:\n  toolcrib agt import agent-card.json --domain rain.agt --owner 0x… > draft.json")]
+    Import(bridge::Import),
     /// Print the id of a name in the FNS registry
     #[command(after_help = "Examples:\n  toolcrib agt token-id exampleagent.agt")]
     TokenId(TokenId),
@@ -54,7 +95,13 @@ pub(crate) async fn run(command: &AgtCommand, printer: &mut Printer) -> Result<D
     match command {
         AgtCommand::New(arguments) => draft::run(arguments, printer),
         AgtCommand::Sign(arguments) => sign::run(arguments, printer).await,
-        AgtCommand::Verify(arguments) => verify_file::run(arguments, printer),
+        AgtCommand::Pack(arguments) => pack::run(arguments, printer),
+        AgtCommand::Publish(arguments) => publish::run(arguments, printer).await,
+        AgtCommand::Resolve(arguments) => resolve::run(arguments, printer).await,
+        AgtCommand::Verify(arguments) => verify::run(arguments, printer).await,
+        AgtCommand::Migrate(arguments) => migrate::run(arguments, printer).await,
+        AgtCommand::Export(arguments) => bridge::run_export(arguments, printer),
+        AgtCommand::Import(arguments) => bridge::run_import(arguments, printer),
         AgtCommand::TokenId(arguments) => token_id(arguments, printer),
         AgtCommand::Vocab(arguments) => vocab::run(arguments, printer),
     }

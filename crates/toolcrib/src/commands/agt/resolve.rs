@@ -60,9 +60,8 @@ pub(crate) async fn resolve(
 ) -> Result<Done, Stop> {
     let resolution = sources.resolver(policy)?.resolve(domain).await;
     if let Some(path) = save {
-        let unwritable = |error: &dyn std::fmt::Display| {
-            Failure::new(codes::cli::OUTPUT, format!("cannot write {}: {error}", path.display()))
-        };
+        let unwritable =
+            |error: &dyn std::fmt::Display| Failure::new(codes::cli::OUTPUT, format!("cannot write {}: {error}", path.display()));
         let text = serde_json::to_string_pretty(&resolution.evidence).map_err(|error| unwritable(&error))?;
         files::write(path, text.as_bytes()).map_err(|error| unwritable(&error))?;
         printer.note(&format!("evidence saved to {}", shown(&path.display().to_string())))?;

@@ -28,8 +28,7 @@ use crate::secrets;
 const DEFAULT_SOURCE: &str = "freename";
 
 /// Gateways unless told otherwise. None of them is trusted: every block is checked.
-const DEFAULT_GATEWAYS: [&str; 4] =
-    ["https://gateway.pinata.cloud", "https://w3s.link", "https://ipfs.io", "https://dweb.link"];
+const DEFAULT_GATEWAYS: [&str; 4] = ["https://gateway.pinata.cloud", "https://w3s.link", "https://ipfs.io", "https://dweb.link"];
 
 /// The file that remembers verified names, in the state folder.
 const MEMORY_FILE: &str = "agents.json";

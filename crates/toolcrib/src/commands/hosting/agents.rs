@@ -17,12 +17,16 @@ use toolcrib_index::agents::{
 use toolcrib_index::listing::{Failure as FailedStep, FindingNote};
 
 use crate::clock::SystemClock;
+use crate::commands::agt::resolver::{DnssecArg, PolicyArgs, ReactionArg, SourceArgs};
 use crate::commands::discovery::index_failure;
 use crate::outcome::{Failure, Stop};
 use crate::printer::Printer;
 
 /// Names that one process may resolve at once. More only wait for the same network.
 const MAX_AT_ONCE: u16 = 256;
+
+/// Longest time for one name, in seconds.
+const RESOLUTION_SECONDS: u64 = 30;
 
 /// Which agents an index has.
 #[derive(Args, Clone, Debug)]
@@ -33,6 +37,15 @@ pub(crate) struct AgentArgs {
     /// Names that are resolved at once
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=i64::from(MAX_AT_ONCE)))]
     pub(crate) agt_at_once: u16,
+    /// TXT source of .agt names, as for `agt resolve`; repeatable
+    #[arg(long = "agt-source", value_name = "SOURCE", requires = "agt")]
+    pub(crate) agt_sources: Vec<String>,
+    /// IPFS gateway for manifests of agents, not trusted; repeatable
+    #[arg(long = "agt-gateway", value_name = "URL", requires = "agt")]
+    pub(crate) agt_gateways: Vec<String>,
+    /// Polygon nodes that say who holds a name [env: `RPC_URL_137`]
+    #[arg(long, value_name = "URL", requires = "agt")]
+    pub(crate) agt_rpc_url: Option<String>,
 }
 
 /// A list that was read, and what resolves it.
@@ -66,9 +79,26 @@ impl AgentArgs {
 }
 
 /// Makes the resolver of the settings.
-fn agent_resolver(_arguments: &AgentArgs) -> Result<Resolver, Failure> {
-    let what = "resolving .agt names is not connected in this program: it has no TXT sources and no gateways";
-    Err(Failure::new(codes::cli::USAGE, what).hint("leave --agt out"))
+fn agent_resolver(arguments: &AgentArgs) -> Result<Resolver, Failure> {
+    let sources = SourceArgs {
+        sources: arguments.agt_sources.clone(),
+        gateways: arguments.agt_gateways.clone(),
+        content: None,
+        rpc_url: arguments.agt_rpc_url.clone(),
+        finalized: false,
+        dnssec: DnssecArg::Prefer,
+        trust_anchors: None,
+        timeout: RESOLUTION_SECONDS,
+    };
+    // An index keeps the verdicts of its names itself, and several processes may share it.
+    let policy = PolicyArgs {
+        rollback: ReactionArg::Warn,
+        downgrade: ReactionArg::Fail,
+        allow_contract_owner: false,
+        preview: false,
+        no_memory: true,
+    };
+    sources.resolver(&policy)
 }
 
 /// A resolver, as the index asks it.
