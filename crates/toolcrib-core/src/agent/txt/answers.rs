@@ -110,6 +110,7 @@ fn document(bytes: &[u8]) -> Result<json::Document, AnswerFault> {
     let limits = json::Limits { max_bytes: MAX_ANSWER_BYTES, ..json::Limits::default() };
     json::read(bytes, limits)
         .document
+        .filter(json::Document::is_canonicalisable)
         .ok_or_else(|| AnswerFault::malformed("the answer is not JSON that can be read without doubt"))
 }
 
