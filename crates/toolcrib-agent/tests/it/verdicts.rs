@@ -37,7 +37,7 @@ fn a_genuine_manifest_is_verified() {
             "findings": null, "content": null, "created_at": 1_777_658_400,
             "token_id": "0x83a287e66590d5365701d1345f59a53cc04197e83a2cde96935cf2b6b48f8922",
             "owner": "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266", "holder": "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266",
-            "signed_by": "eip-191", "chain_id": 137, "block": 80_000_000, "about": null, "claims": null,
+            "signed_by": "eip-191", "gathered_at": 1_780_000_000, "chain_id": 137, "block": 80_000_000, "about": null, "claims": null,
         })
     );
     assert_eq!(about["name"], "Example Agent");
@@ -175,6 +175,8 @@ fn a_preview_without_a_chain_is_labelled_unverified() {
     assert_eq!((report.state, report.verified, report.failed), (AgentState::Manifest, false, None));
     assert!(report.has(codes::agent::ONCHAIN_SKIPPED) && report.about.is_none() && judgement.manifest.is_none());
     assert_eq!(passed(report), [1, 2, 3, 4, 5, 6]);
+    let json = serde_json::to_value(report).expect("JSON");
+    assert_eq!(json["steps"][7], json!({"step": 8, "result": "not-reached", "code": null}));
     // Skipping the chain skips nothing else.
     let mut forged = single_faults()[1].3.clone();
     forged.owner = None;
