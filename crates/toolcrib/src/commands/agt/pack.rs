@@ -60,8 +60,7 @@ pub(crate) fn read_signed(path: &Path) -> Result<(AgentManifest, Vec<u8>), Failu
     };
     sign::check_owner_signature(manifest)
         .map_err(|error| Failure::new(error.code(), format!("{name}: {error}")).hint("sign it again: toolcrib agt sign"))?;
-    let manifest = manifest.clone();
-    Ok((manifest, bytes))
+    Ok((AgentManifest::clone(manifest), bytes))
 }
 
 /// Packs the bytes of a file.
