@@ -178,10 +178,10 @@ async fn an_agent_is_shown_with_its_verdict() {
         assert!(agent["steps"].as_array().expect("steps").iter().all(|step| step["status"] == "passed"));
         assert_eq!(agent["history"].as_array().map(Vec::len), Some(1));
         assert_eq!(agent["pricing"]["unit"], "per_request");
-        let sold = shelf.get("/api/v2/agents/sold.agt").await.json();
-        assert_eq!((sold["state"].clone(), sold["failed"]["step"].clone()), (json!("invalid-owner"), json!(8)), "{sold}");
-        assert_eq!((sold["claims"]["name"].clone(), sold.get("name")), (json!("Claimed"), None), "{sold}");
-        assert_eq!(sold["steps"][7]["code"], "agent.owner_malformed");
+        let refused = shelf.get("/api/v2/agents/sold.agt").await.json();
+        assert_eq!((refused["state"].clone(), refused["failed"]["step"].clone()), (json!("invalid-owner"), json!(8)), "{refused}");
+        assert_eq!((refused["claims"]["name"].clone(), refused.get("name")), (json!("Claimed"), None), "{refused}");
+        assert_eq!(refused["steps"][7]["code"], "agent.owner_malformed");
         let down = shelf.get("/api/v2/agents/down.agt").await.json();
         assert_eq!(
             (down["state"].clone(), down["unreachable"]["code"].clone()),

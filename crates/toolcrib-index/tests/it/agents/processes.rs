@@ -45,8 +45,8 @@ fn start(setting: &str) -> Child {
         .args(["--exact", "agents::processes::child", "--nocapture", "--test-threads=1"])
         .env(TASK, setting)
         .stdin(Stdio::null())
-        .stdout(Stdio::inherit())
-        .stderr(Stdio::inherit())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
         .spawn()
         .expect("a process")
 }
