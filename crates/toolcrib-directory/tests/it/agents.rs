@@ -179,7 +179,11 @@ async fn an_agent_is_shown_with_its_verdict() {
         assert_eq!(agent["history"].as_array().map(Vec::len), Some(1));
         assert_eq!(agent["pricing"]["unit"], "per_request");
         let refused = shelf.get("/api/v2/agents/sold.agt").await.json();
-        assert_eq!((refused["state"].clone(), refused["failed"]["step"].clone()), (json!("invalid-owner"), json!(8)), "{refused}");
+        assert_eq!(
+            (refused["state"].clone(), refused["failed"]["step"].clone()),
+            (json!("invalid-owner"), json!(8)),
+            "{refused}"
+        );
         assert_eq!((refused["claims"]["name"].clone(), refused.get("name")), (json!("Claimed"), None), "{refused}");
         assert_eq!(refused["steps"][7]["code"], "agent.owner_malformed");
         let down = shelf.get("/api/v2/agents/down.agt").await.json();

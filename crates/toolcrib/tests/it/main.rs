@@ -1,5 +1,6 @@
 //! Runs the real program and looks at what it prints, where, and with which exit code.
 
+mod agt;
 mod agt_js;
 mod asking;
 mod calling;

@@ -109,6 +109,12 @@ pub(crate) fn show(report: &AgentReport, evidence: Option<&AgentEvidence>, print
         _ if report.is_usable() => Exit::Yes,
         _ => Exit::No,
     };
+    if exit == Exit::CouldNotTell {
+        let code = report.failed.as_ref().map_or(codes::fetch::UNREACHABLE, |failed| failed.code);
+        let finding = report.findings.iter().find(|finding| finding.code == code);
+        let why = finding.map_or_else(|| code.title().to_owned(), |finding| finding.message.clone());
+        printer.failure(&Failure::new(code, format!("{} could not be resolved: {why}", report.domain)))?;
+    }
     let attempts = evidence.and_then(|evidence| evidence.content.as_ref()).map(|content| &content.attempts);
     let txt = evidence.map(|evidence| &evidence.txt);
     Ok(Done::new(exit, json!({ "report": report, "txt": txt, "gateways": attempts })))

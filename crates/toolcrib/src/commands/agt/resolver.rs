@@ -36,7 +36,7 @@ const MEMORY_FILE: &str = "agents.json";
 /// Where an agent is looked up.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct SourceArgs {
-    /// TXT source: dns, dns:SERVER, doh-json:URL, freename, fns or file:PATH; repeatable, all must agree [default: freename]
+    /// TXT source: dns, `dns:SERVER`, `doh-json:URL`, freename, fns or `file:PATH`; repeatable, all must agree [default: freename]
     #[arg(long = "source", value_name = "SOURCE")]
     pub(crate) sources: Vec<String>,
     /// IPFS gateway, not trusted; repeatable [default: four public gateways]

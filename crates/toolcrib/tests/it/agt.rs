@@ -1,0 +1,212 @@
+//! Agents from the draft to the verdict, with the program alone: records and archives in files, the registry on a development chain.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
+use std::thread;
+
+use serde_json::Value;
+
+use crate::onchain::{CREATOR, World};
+use crate::{Ran, Sandbox};
+
+/// The registry of .agt names on Polygon.
+const REGISTRY: &str = "0x465ea4967479A96D4490d575b5a6cC2B4A4BEE65";
+
+/// The second development account.
+const OTHER: &str = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8";
+
+fn draft(sandbox: &Sandbox, more: &[&str]) -> Ran {
+    sandbox.run(&[&["agt", "new", "rain.agt", "--owner", CREATOR], more].concat())
+}
+
+/// A chain with the id of Polygon, and a token contract at the address of the registry, whose names the first account holds.
+fn polygon() -> World {
+    let world = World::with(&["--chain-id", "137"]);
+    let path = toolcrib_testkit::repository().join("contracts/artifacts/TestERC721.json");
+    let artifact: Value = serde_json::from_slice(&std::fs::read(path).expect("an artifact")).expect("JSON");
+    let code = artifact["deployedBytecode"].as_str().expect("code");
+    let code = if code.starts_with("0x") { code.to_owned() } else { format!("0x{code}") };
+    world.ask("anvil_setCode", &format!(r#""{REGISTRY}","{code}""#));
+    world
+}
+
+/// Calls a function of the registry from the first account: a selector and words.
+fn send(world: &World, selector: &str, words: &[String]) {
+    let data = format!("0x{selector}{}", words.concat());
+    world.ask("eth_sendTransaction", &format!(r#"{{"from":"{CREATOR}","to":"{REGISTRY}","data":"{data}","gas":"0x300000"}}"#));
+}
+
+fn word(text: &str) -> String {
+    format!("{:0>64}", text.trim_start_matches("0x").to_lowercase())
+}
+
+fn token_id(sandbox: &Sandbox) -> String {
+    let (code, envelope) = sandbox.run_json(&["agt", "token-id", "rain.agt"]);
+    assert_eq!(code, 0);
+    envelope["data"]["hex"].as_str().expect("hex").to_owned()
+}
+
+// req: AGT-012, AGT-019
+#[test]
+fn names_and_words_of_the_specification() {
+    let sandbox = Sandbox::new();
+    let id = "59540150336142667550544583641889160517462524862920549582472908425897536620834\n";
+    assert_eq!(sandbox.run(&["agt", "token-id", "ExampleAgent.agt"]).code(0).stdout, id);
+    let (code, envelope) = sandbox.run_json(&["agt", "token-id", "münchen.agt"]);
+    assert_eq!((code, envelope["data"]["domain"].as_str()), (0, Some("xn--mnchen-3ya.agt")));
+    assert!(sandbox.run(&["agt", "token-id", "a.b.agt"]).code(2).stderr.contains("not an .agt name"));
+    let (code, all) = sandbox.run_json(&["agt", "vocab"]);
+    assert_eq!((code, all["data"]["capabilities"].as_array().map(Vec::len)), (0, Some(69)));
+    assert!(sandbox.run(&["agt", "vocab", "translat"]).code(0).stdout.contains("translation"));
+    assert!(sandbox.run(&["agt", "vocab", "sumarization"]).code(1).stderr.contains("did you mean summarization?"));
+}
+
+#[test]
+fn drafts_come_from_options() {
+    let sandbox = Sandbox::new();
+    let full = [
+        "--name",
+        "Rain",
+        "--protocol",
+        "mcp=https://rain.harbour-office.org/mcp",
+        "--capability",
+        "forecasting",
+        "--price",
+        "0.01:USDC:per_request:polygon",
+        "--free-tier",
+        "10 a day",
+    ];
+    assert_eq!(draft(&sandbox, &full).code(0).stdout, "rain.agt.json\n");
+    let text: Value = serde_json::from_str(&sandbox.read("rain.agt.json")).expect("JSON");
+    assert_eq!(text["pricing"]["model"], "freemium");
+    assert_eq!(text["pricing"]["paid"]["amount"], "0.01");
+    assert_eq!(text["protocols"][0]["endpoint"], "https://rain.harbour-office.org/mcp");
+    assert_eq!(text["capabilities"][0]["id"], "forecasting");
+    assert!(draft(&sandbox, &full).code(2).stderr.contains("cli.exists"));
+    for (more, what) in [
+        (&["--price", "1"][..], "is not a price"),
+        (&["--price", "1e3:USDC:per_request"], "agent.amount_malformed"),
+        (&["--protocol", "mcp"], "names no endpoint"),
+        (&["--protocol", "MCP=https://rain.harbour-office.org/"], "agent.id_malformed"),
+        (&["--capability", "Not_An_Id"], "agent.id_malformed"),
+    ] {
+        let ran = draft(&sandbox, &[more, &["--out", "-"]].concat()).code(2);
+        assert!(ran.stderr.contains(what), "{more:?}: {}", ran.stderr);
+    }
+    assert!(sandbox.run(&["agt", "new", "rain.agt", "--name", "Rain"]).code(2).stderr.contains("--owner"));
+}
+
+// req: AGT-017, AGT-020, AGT-021, AGT-022, AGT-024
+#[test]
+fn a_name_from_its_draft_to_a_transfer() {
+    let world = polygon();
+    let sandbox = &world.sandbox;
+    draft(sandbox, &["--protocol", "mcp=https://rain.harbour-office.org/mcp", "--out", "draft.json"]).code(0);
+    sandbox.write("signed.json", sandbox.run(&["agt", "sign", "draft.json", "--dev-account", "0", "-q"]).code(0).stdout);
+    let (code, packed) = sandbox.run_json(&["agt", "pack", "signed.json", "--car", "signed.car"]);
+    assert_eq!(code, 0, "{packed:#}");
+    let record = packed["data"]["txt"].as_str().expect("a record").to_owned();
+    assert!(record.starts_with("agt-manifest=ipfs://bafkrei"), "{record}");
+    sandbox.write("records.txt", format!("v=spf1 -all\n{record}\n"));
+    let node = ["--rpc-url", world.url.as_str()];
+    let resolve = |more: &[&str]| {
+        sandbox.run_json(&[&["agt", "resolve", "rain.agt", "--source", "file:records.txt"], &node[..], more].concat())
+    };
+
+    // Nobody holds the name yet.
+    let (code, report) = resolve(&["--content", "signed.car"]);
+    assert_eq!((code, report["data"]["report"]["state"].as_str()), (1, Some("invalid-owner")), "{report:#}");
+    let id = token_id(sandbox);
+    send(&world, "40c10f19", &[word(CREATOR), word(&id)]);
+    let (code, verified) = resolve(&["--content", "signed.car", "--save", "evidence.json"]);
+    assert_eq!((code, &verified["data"]["report"]["verified"]), (0, &Value::Bool(true)), "{verified:#}");
+    assert_eq!(verified["data"]["report"]["about"]["protocols"][0]["endpoint"], "https://rain.harbour-office.org/mcp");
+    assert_eq!(verified["data"]["gateways"][0]["outcome"], "served");
+    // The same from the file itself, from a gateway, and in words.
+    assert_eq!(resolve(&["--content", "signed.json"]).0, 0);
+    let gateway = gateway(sandbox.read("signed.json"));
+    assert_eq!(resolve(&["--gateway", &gateway]).0, 0);
+    let words = ["agt", "verify", "rain.agt", "--source", "file:records.txt", "--content", "signed.json"];
+    let ran = sandbox.run(&[&words[..], &node].concat()).code(0);
+    assert!(ran.stdout.starts_with("rain.agt: verified (manifest)\n"), "{}", ran.stdout);
+    let file = sandbox.run(&[&["agt", "verify", "signed.json", "--onchain"], &node[..]].concat()).code(0);
+    assert!(file.stdout.starts_with("rain.agt: not verified (manifest)\n"), "no TXT record was read: {}", file.stdout);
+
+    // Saved evidence is judged again without a network, and changed evidence is found.
+    let saved = |file: &str| sandbox.run_json(&["agt", "resolve", "--evidence", file, "--no-memory"]);
+    let (code, again) = saved("evidence.json");
+    assert_eq!((code, &again["data"]["report"]["verified"]), (0, &Value::Bool(true)), "{again:#}");
+    let mut evidence: Value = serde_json::from_str(&sandbox.read("evidence.json")).expect("JSON");
+    let content = evidence["content"]["content"].as_str().expect("content").replacen("7261696e", "7261696f", 1);
+    evidence["content"]["content"] = content.into();
+    sandbox.write("changed.json", evidence.to_string());
+    let (code, changed) = saved("changed.json");
+    assert_eq!((code, changed["data"]["report"]["state"].as_str()), (1, Some("invalid-cid")), "{changed:#}");
+
+    // Another manifest than the record names, a preview, and a node that is gone.
+    sandbox.write("other.json", format!("{} ", sandbox.read("signed.json")));
+    assert_ne!(resolve(&["--content", "other.json"]).0, 0);
+    let (code, preview) = resolve(&["--content", "signed.json", "--preview"]);
+    assert_eq!((code, &preview["data"]["report"]["verified"]), (1, &Value::Bool(false)), "{preview:#}");
+    let dead = ["agt", "resolve", "rain.agt", "--source", "file:records.txt", "--content", "signed.json"];
+    let (code, unknown) = sandbox.run_json(&[&dead[..], &["--rpc-url", "http://127.0.0.1:1", "--timeout", "5"]].concat());
+    assert_eq!((code, unknown["data"]["report"]["state"].as_str()), (2, Some("unreachable")), "{unknown:#}");
+
+    // Publishing shows the change, refuses legacy records beside the pointer, and wrong owners.
+    let publish = |more: &[&str]| {
+        let base = ["agt", "publish", "signed.json", "--source", "file:records.txt"];
+        sandbox.run(&[&base[..], &node, more].concat())
+    };
+    assert!(publish(&["--dry-run"]).code(0).stderr.contains("no change"));
+    sandbox.write("records.txt", "agt-version=1\nagt-name=Rain\n");
+    assert!(publish(&["--dry-run"]).code(2).stderr.contains("--remove-legacy"));
+    let planned = publish(&["--dry-run", "--remove-legacy"]).code(0).stderr;
+    assert!(planned.contains("remove  agt-version=1") && planned.contains(&format!("add     {record}")), "{planned}");
+    assert!(publish(&["--remove-legacy", "--txt", "command", "--txt-command", "/bin/cat"]).code(2).stderr.contains("--yes"));
+    let written = publish(&["--remove-legacy", "--txt", "command", "--txt-command", "/bin/cat", "--yes"]).code(0);
+    assert!(written.stderr.contains("changed by command:/bin/cat"), "{}", written.stderr);
+
+    // Legacy records of a name that had a verified manifest are a downgrade.
+    let (code, downgrade) = resolve(&["--content", "signed.json"]);
+    assert_eq!((code, downgrade["data"]["report"]["state"].as_str()), (1, Some("downgrade")), "{downgrade:#}");
+    let migrated = [&["agt", "migrate", "rain.agt", "--source", "file:records.txt"], &node[..]].concat();
+    let migrated = sandbox.run(&migrated).code(0);
+    assert!(migrated.stdout.contains(&format!("\"owner\": \"{CREATOR}\"")), "{}", migrated.stdout);
+
+    // A transfer flips the verdict.
+    sandbox.write("records.txt", format!("{record}\n"));
+    send(&world, "23b872dd", &[word(CREATOR), word(OTHER), word(&id)]);
+    let (code, moved) = resolve(&["--content", "signed.json"]);
+    assert_eq!((code, moved["data"]["report"]["state"].as_str()), (1, Some("invalid-owner")), "{moved:#}");
+    assert!(publish(&["--dry-run"]).code(2).stderr.contains("does not hold"));
+}
+
+#[test]
+fn other_formats_and_back() {
+    let sandbox = Sandbox::new();
+    sandbox.write("agent.json", std::fs::read(crate::examples().join("agent.agt.json")).expect("an example"));
+    let (code, card) = sandbox.run_json(&["agt", "export", "agent.json", "--to", "erc8004"]);
+    assert_eq!((code, card["data"]["format"].as_str()), (0, Some("erc8004")), "{card:#}");
+    sandbox.write("registration.json", card["data"]["text"].as_str().expect("a text"));
+    let import = ["agt", "import", "registration.json", "--domain", "rain.agt", "--owner", CREATOR];
+    let drafted = sandbox.run(&import).code(0).stdout;
+    assert!(drafted.contains("\"domain\": \"rain.agt\""), "{drafted}");
+    assert!(sandbox.run(&["agt", "export", "agent.json", "--to", "fax"]).code(2).stderr.contains("--to"));
+    sandbox.write("unsigned.json", &drafted);
+    assert!(sandbox.run(&["agt", "pack", "unsigned.json"]).code(2).stderr.contains("agent.unsigned"));
+}
+
+/// A gateway that serves one file, whatever it is asked for, three times.
+fn gateway(file: String) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    thread::spawn(move || {
+        for stream in listener.incoming().take(3) {
+            let Ok(mut stream) = stream else { return };
+            let mut head = [0; 4_096];
+            let _ = stream.read(&mut head);
+            let _ = write!(stream, "HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{file}", file.len());
+        }
+    });
+    format!("http://{address}")
+}
