@@ -67,6 +67,8 @@ pub struct Gateways {
 
 impl Gateways {
     /// Uses these gateways, such as `https://gateway.example`, in this order. `/ipfs/{cid}` is appended to each URL.
+    ///
+    /// A client that keeps connections saves a handshake for each block of a file that has several.
     pub fn new(client: Configured, gateways: Vec<ConfiguredUrl>, limits: GatewayLimits) -> Result<Self, Error> {
         let headers = Headers::new().with("accept", BLOCK)?;
         Ok(Self { client, gateways, headers, limits })

@@ -351,6 +351,21 @@ async fn a_fast_gateway_is_not_joined_by_others() {
 }
 
 #[tokio::test]
+async fn only_a_few_are_asked_at_a_time() {
+    let mut servers = Vec::new();
+    for _ in 0..6 {
+        servers.push(scripted(vec![Step::Hold]).await);
+    }
+    let urls: Vec<String> = servers.iter().map(url).collect();
+    let long = Duration::from_secs(30);
+    let limits = GatewayLimits { concurrency: 2, stagger: Duration::ZERO, gateway: long, idle: long, total: long * 3, ..quick() };
+    let cid = raw().root().to_string();
+    let search = retrieve(&urls, limits, &cid);
+    assert!(tokio::time::timeout(Duration::from_millis(500), search).await.is_err());
+    assert_eq!(servers.iter().map(Server::accepted).sum::<usize>(), 2);
+}
+
+#[tokio::test]
 async fn everything_ends_with_the_total() {
     let packed = raw();
     let mut servers = Vec::new();
