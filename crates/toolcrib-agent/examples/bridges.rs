@@ -108,7 +108,7 @@ fn options(name: &str) -> Result<[(&'static str, ExportOptions); 2], Box<dyn Err
     Ok([("few", few), ("all", all)])
 }
 
-/// Manifests that try to break their exports. Their signatures have the right shape and were made by nobody.
+/// Manifests that try to break their exports. Their signatures have the right shape and are not genuine.
 fn made_up() -> Vec<(&'static str, Json)> {
     let manifest = |extra: Json| {
         let mut manifest = json!({

@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value as Json, json};
 use toolcrib_core::codes::agent as code;
 use toolcrib_core::finding::{Finding, Severity};
+use toolcrib_core::slug::Slug;
 use toolcrib_core::time::format_rfc3339;
 
 use super::export::{Job, Outcome, about, endpoint_pointer, no_endpoint, option, pretty};
@@ -212,7 +213,7 @@ fn skills(job: &mut Job<'_>) -> Result<Vec<Json>, Box<Finding>> {
         let description = own.or(known.map(|known| known.description)).unwrap_or(&name).to_owned();
         described += usize::from(own.is_none());
         let mut tags = vec![Json::from(capability.id())];
-        tags.extend(known.map(|known| Json::from(known.category.title().to_ascii_lowercase())));
+        tags.extend(known.and_then(|known| Slug::derive(known.category.title()).ok()).map(|slug| Json::from(slug.as_str())));
         let mut skill = Map::new();
         skill.insert("id".to_owned(), capability.id().into());
         skill.insert("name".to_owned(), name.into());

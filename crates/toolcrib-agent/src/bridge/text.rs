@@ -26,7 +26,7 @@ pub(super) fn cut_bytes(text: &str, max: usize) -> Option<String> {
     Some(ended(&text[..end]))
 }
 
-/// The text without the spaces at its end, which nobody sees, and the ellipsis.
+/// Appends the ellipsis after removing spaces at the end.
 fn ended(text: &str) -> String {
     format!("{}{ELLIPSIS}", text.trim_end())
 }

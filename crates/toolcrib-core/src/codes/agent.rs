@@ -699,7 +699,7 @@ super::codes! {
 
     TOOL_CREATOR_DIFFERS = "agent.tool_creator_differs", Warning, ".agt 1.0 §2 Protocols; ERC-8257 §3" {
         "a registered tool at an endpoint of the agent has another creator",
-        "The agent and the tool name the same endpoint, but different wallets vouch for them. Either the agent uses a tool of somebody else, or one of the two claims an endpoint that it does not run.",
+        "The agent and the tool name the same endpoint, but different wallets vouch for them. Either the agent uses a tool of another creator, or one of the two claims an endpoint that it does not run.",
         "ask the operator of the endpoint which of the two is right",
     }
     TOOL_NOT_VERIFIED = "agent.tool_not_verified", Warning, ".agt 1.0 §4; ERC-8257 §7" {

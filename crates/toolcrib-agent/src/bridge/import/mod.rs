@@ -24,7 +24,7 @@ use super::urls::{Schemes, publishable};
 /// Most bytes of a document to import. Real cards and registration files have a few kilobytes; this is what a manifest may have.
 pub const MAX_BYTES: usize = toolcrib_core::agent::MAX_BYTES;
 
-/// Most protocols of a draft. An agent has a handful; more would only make a draft that nobody reads.
+/// Most protocols of a draft. An agent has a handful; a longer draft cannot be reviewed before it is signed.
 pub const MAX_PROTOCOLS: usize = 64;
 
 /// Most capabilities of a draft, for the same reason.

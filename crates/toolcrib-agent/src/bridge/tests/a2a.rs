@@ -211,6 +211,15 @@ fn provider_version_and_modes_come_from_options() {
 }
 
 #[test]
+fn tags_are_words() {
+    for (id, tags) in
+        [("citation", json!(["citation", "search-retrieval"])), ("ocr", json!(["ocr", "media"])), ("own", json!(["own"]))]
+    {
+        assert_eq!(card(json!({"capabilities": [{"id": id}]})).0["skills"][0]["tags"], tags);
+    }
+}
+
+#[test]
 fn repeated_capabilities_become_one_skill() {
     let (card, findings) =
         card(json!({"capabilities": [{"id": "ocr", "description": "one"}, {"id": "ocr", "description": "two"}]}));

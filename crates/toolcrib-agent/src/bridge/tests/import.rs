@@ -303,3 +303,23 @@ fn formats_can_be_named() {
     let wrong = ImportOptions { format: Some(ImportFormat::A2a), ..import_options() };
     assert_eq!(import(b"{\"name\":\"x\"}", &wrong).unwrap_err().code(), code::BRIDGE_UNREADABLE);
 }
+
+#[test]
+fn changed_bytes_never_break_an_import() {
+    let manifest = manifest(json!({}));
+    let mut imported_count = 0;
+    for format in [Format::A2a, Format::Erc8004] {
+        let text = exported(&manifest, format, &super::options()).text;
+        for at in 0..text.len() {
+            for byte in [b'"', b'{', b'0', b'\\', 0xff] {
+                let mut bytes = text.clone().into_bytes();
+                bytes[at] = byte;
+                let Ok(imported) = import(&bytes, &import_options()) else { continue };
+                imported_count += 1;
+                let errors = imported.draft_findings.iter().filter(|finding| finding.severity == Severity::Error).count();
+                assert_eq!(errors, 0, "{at} {byte}: {}", imported.draft);
+            }
+        }
+    }
+    assert!(imported_count > 1_000, "{imported_count}");
+}

@@ -158,3 +158,47 @@ fn protocols_and_authentication_of_aid() {
         [(code::BRIDGE_DROPPED, "/protocols/0"), (code::BRIDGE_DROPPED, "/protocols/2"), (code::BRIDGE_DROPPED, "/protocols/1")]
     );
 }
+
+/// Splits a line as a resolver and a client of AID do: the character-strings, then the values.
+fn values(line: &str) -> Vec<(String, String)> {
+    let mut bytes = Vec::new();
+    let quoted = line.split_once(" IN TXT ").unwrap().1;
+    let mut rest = quoted.bytes();
+    let mut is_inside = false;
+    while let Some(byte) = rest.next() {
+        match byte {
+            b'"' => is_inside = !is_inside,
+            b'\\' => {
+                let first = rest.next().unwrap();
+                if first.is_ascii_digit() {
+                    let digits = [first, rest.next().unwrap(), rest.next().unwrap()];
+                    bytes.push(std::str::from_utf8(&digits).unwrap().parse::<u8>().unwrap());
+                } else {
+                    bytes.push(first);
+                }
+            }
+            byte if is_inside => bytes.push(byte),
+            byte => assert_eq!(byte, b' ', "only spaces stand between character-strings"),
+        }
+    }
+    let text = String::from_utf8(bytes).unwrap();
+    text.split(';').map(|pair| pair.split_once('=').unwrap()).map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
+}
+
+#[test]
+fn no_name_adds_a_value_or_a_line() {
+    for c in (0_u32..0x300).chain([0x2028, 0x202e, 0xfeff, 0x1f916]).filter_map(char::from_u32) {
+        let name = format!("a{c}u=https://evil.example{c}b");
+        let manifest = manifest(json!({"name": name}));
+        let export = exported(&manifest, Format::Aid, &options());
+        assert_eq!(export.text.lines().count(), 3, "{c:?}");
+        for line in export.text.lines() {
+            assert!(line.is_ascii(), "{c:?}");
+            let values = values(line);
+            assert_eq!(values.iter().filter(|(key, _)| key == "u").count(), 1, "{c:?}: {values:?}");
+            if let Some((_, text)) = values.iter().find(|(key, _)| key == "s") {
+                assert_eq!(text, name.trim(), "{c:?}");
+            }
+        }
+    }
+}
