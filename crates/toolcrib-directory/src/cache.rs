@@ -138,7 +138,13 @@ impl Cache {
         let kept =
             (bytes > 0).then(|| Kept::with(items, bytes, Bytewise, DefaultHashBuilder::default(), DefaultLifecycle::default()));
         let largest = usize::try_from(bytes / 64).unwrap_or(usize::MAX);
-        Self { kept, largest, all: AtomicI64::new(-1), agents: AtomicI64::new(0), tools: (0..PLACES).map(|_| AtomicI64::new(0)).collect() }
+        Self {
+            kept,
+            largest,
+            all: AtomicI64::new(-1),
+            agents: AtomicI64::new(0),
+            tools: (0..PLACES).map(|_| AtomicI64::new(0)).collect(),
+        }
     }
 
     /// What the answer at an address depends on. `None` when it is not to be kept.

@@ -388,13 +388,25 @@ fn operations() -> Vec<Operation> {
             Answered::Json(of::<api::agents::AgentList>),
         )
         .with([
-            query("q", json!({ "type": "string", "maxLength": 300 }), "Words of the name, the domain or the description, all of them."),
+            query(
+                "q",
+                json!({ "type": "string", "maxLength": 300 }),
+                "Words of the name, the domain or the description, all of them.",
+            ),
             query("capability", id(), "Only agents with this capability."),
             query("protocol", id(), "Only agents that speak this protocol."),
             query("pricing", words(&["free", "freemium", "paid", "contact"]), "Only agents that charge in this way."),
             query("max_price", price(), "Only agents that are free or cost at most so much in `currency`, whatever the unit."),
-            query("currency", json!({ "type": "string", "maxLength": 64 }), "The currency of max_price, which needs it. Nothing is converted."),
-            query("verified", flag(true), "`false` also gives agents that are not verified and conformant: for people, not for agents."),
+            query(
+                "currency",
+                json!({ "type": "string", "maxLength": 64 }),
+                "The currency of max_price, which needs it. Nothing is converted.",
+            ),
+            query(
+                "verified",
+                flag(true),
+                "`false` also gives agents that are not verified and conformant: for people, not for agents.",
+            ),
             limit(),
             cursor(),
         ]),

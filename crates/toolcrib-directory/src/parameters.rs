@@ -119,10 +119,7 @@ impl Parameters {
     fn decimal(&self, name: &str, expected: &str) -> Result<Option<u64>, Refusal> {
         let Some(text) = self.text(name)? else { return Ok(None) };
         let amount = Amount::parse_units(text, 6).ok().and_then(|amount| u64::try_from(amount.get()).ok());
-        amount
-            .filter(|amount| i64::try_from(*amount).is_ok())
-            .map(Some)
-            .ok_or_else(|| Refusal::parameter(name, expected))
+        amount.filter(|amount| i64::try_from(*amount).is_ok()).map(Some).ok_or_else(|| Refusal::parameter(name, expected))
     }
 }
 

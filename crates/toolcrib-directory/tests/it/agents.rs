@@ -105,7 +105,12 @@ const NAMES: [&str; 5] = ["alpha.agt", "beta.agt", "sold.agt", "down.agt", "mün
 async fn domains(shelf: &Shelf, path: &str) -> Vec<String> {
     let reply = shelf.get(path).await;
     assert_eq!(reply.status, StatusCode::OK, "{path}: {}", reply.text());
-    reply.json()["agents"].as_array().expect("a list").iter().map(|agent| agent["domain"].as_str().expect("a name").to_owned()).collect()
+    reply.json()["agents"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|agent| agent["domain"].as_str().expect("a name").to_owned())
+        .collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -174,18 +179,29 @@ async fn an_agent_is_shown_with_its_verdict() {
         assert_eq!(agent["history"].as_array().map(Vec::len), Some(1));
         assert_eq!(agent["pricing"]["unit"], "per_request");
         let refused = shelf.get("/api/v2/agents/sold.agt").await.json();
-        assert_eq!((refused["state"].clone(), refused["failed"]["step"].clone()), (json!("invalid-owner"), json!(8)), "{refused}");
+        assert_eq!(
+            (refused["state"].clone(), refused["failed"]["step"].clone()),
+            (json!("invalid-owner"), json!(8)),
+            "{refused}"
+        );
         assert_eq!((refused["claims"]["name"].clone(), refused.get("name")), (json!("Claimed"), None), "{refused}");
         assert_eq!(refused["steps"][7]["code"], "agent.owner_malformed");
         let down = shelf.get("/api/v2/agents/down.agt").await.json();
-        assert_eq!((down["state"].clone(), down["unreachable"]["code"].clone()), (json!("unreachable"), json!("fetch.dns_failed")));
+        assert_eq!(
+            (down["state"].clone(), down["unreachable"]["code"].clone()),
+            (json!("unreachable"), json!("fetch.dns_failed"))
+        );
         assert_eq!(shelf.get("/api/v2/agents/alpha.agt/report").await.json()["state"], "manifest");
         assert_eq!(shelf.get("/api/v2/agents/down.agt/report").await.status, StatusCode::NOT_FOUND);
         let absent = shelf.get("/api/v2/agents/absent.agt").await;
         assert_eq!((absent.status, absent.json()["code"].clone()), (StatusCode::NOT_FOUND, json!("agent.not_listed")));
         for bad in ["example.com", "a.b.agt", "%ff.agt", "%20.agt", "agt", &"x".repeat(3_000)] {
             let reply = shelf.get(&format!("/api/v2/agents/{bad}")).await;
-            assert_eq!((reply.status, reply.json()["code"].clone()), (StatusCode::BAD_REQUEST, json!("agent.domain_malformed")), "{bad}");
+            assert_eq!(
+                (reply.status, reply.json()["code"].clone()),
+                (StatusCode::BAD_REQUEST, json!("agent.domain_malformed")),
+                "{bad}"
+            );
         }
         // Kept answers have tags, and change with a verdict.
         let first = shelf.get("/api/v2/agents/alpha.agt").await;
@@ -257,7 +273,10 @@ async fn pages_show_the_steps() {
     }
     assert!(!page.contains("class=\"failed\""), "{page}");
     let sold = shelf.get("/agents/sold.agt").await.text();
-    assert!(sold.contains("class=\"failed\"") && sold.contains("agent.owner_malformed") && sold.contains("Nothing about this agent"), "{sold}");
+    assert!(
+        sold.contains("class=\"failed\"") && sold.contains("agent.owner_malformed") && sold.contains("Nothing about this agent"),
+        "{sold}"
+    );
     assert!(!sold.contains("agent.example/mcp"), "{sold}");
     let down = shelf.get("/agents/down.agt").await.text();
     assert!(down.contains("reached nobody") && down.contains("fetch.dns_failed"), "{down}");
@@ -300,11 +319,13 @@ async fn nothing_acts_in_any_field() {
             let mut bad = AgentVerdict { verified: false, facts: None, ..hostile(domain, attack) };
             bad.failed = Some(Failure { check: Some(5), step: attack.to_owned(), code: attack.to_owned() });
             let text = || Some(attack.to_owned());
-            bad.claims = Some(AgentClaims { name: text(), description: text(), owner: text(), endpoints: vec![attack.to_owned()] });
+            bad.claims =
+                Some(AgentClaims { name: text(), description: text(), owner: text(), endpoints: vec![attack.to_owned()] });
             AgentResolution::Judged { verdict: Box::new(bad), report: json!({ "claims": attack }).to_string() }
         })
         .await;
-        let mut places = vec!["/api/v2/agents?verified=false&limit=200".to_owned(), "/agents?verified=false&limit=200".to_owned()];
+        let mut places =
+            vec!["/api/v2/agents?verified=false&limit=200".to_owned(), "/agents?verified=false&limit=200".to_owned()];
         for name in &names {
             places.extend([format!("/api/v2/agents/{name}"), format!("/api/v2/agents/{name}/report"), format!("/agents/{name}")]);
         }
@@ -338,7 +359,10 @@ async fn nothing_acts_in_any_field() {
 fn marked(value: &Json, path: &str) {
     match value {
         Json::String(text) => {
-            assert!(!text.chars().any(|c| c.is_control() && c != '\n' && c != '\t') && !text.contains('\u{202e}'), "{path}: {text}");
+            assert!(
+                !text.chars().any(|c| c.is_control() && c != '\n' && c != '\t') && !text.contains('\u{202e}'),
+                "{path}: {text}"
+            );
             if !path.contains("untrusted_") && path != "/note" {
                 assert!(!text.contains("gnore") && !text.contains("alert") && !text.contains("evil"), "{path}: {text}");
             }
@@ -360,9 +384,16 @@ async fn models_find_what_rest_says() {
             let found = data(call(&client, "search_agents", query).await);
             let [agent] = found["agents"].as_array().expect("a list").as_slice() else { panic!("{found}") };
             assert_eq!((agent["untrusted_domain"].clone(), agent["verified"].clone()), (json!("alpha.agt"), json!(true)));
-            assert_eq!((agent["capabilities"].clone(), agent["untrusted_capabilities"].clone()), (json!(["translation"]), json!(["my-own"])));
+            assert_eq!(
+                (agent["capabilities"].clone(), agent["untrusted_capabilities"].clone()),
+                (json!(["translation"]), json!(["my-own"]))
+            );
             let sold = data(call(&client, "resolve_agent", json!({"domain": "SOLD.agt"})).await)["agent"].clone();
-            assert_eq!((sold["verified"].clone(), sold["failed"]["code"].clone()), (json!(false), json!("agent.owner_malformed")), "{sold}");
+            assert_eq!(
+                (sold["verified"].clone(), sold["failed"]["code"].clone()),
+                (json!(false), json!("agent.owner_malformed")),
+                "{sold}"
+            );
             assert!(!sold.to_string().contains("Claimed"), "claims are for people");
             assert_eq!((sold["steps"].as_array().map(Vec::len), sold["steps"][7]["status"].clone()), (Some(8), json!("failed")));
             // A name that is not listed is not looked up.

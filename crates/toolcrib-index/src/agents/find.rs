@@ -166,7 +166,8 @@ pub(super) fn term(kind: char, id: &str) -> String {
 
 const VIEW: &str = "a.domain, a.listed, a.added_at, a.checked_at, a.expires_at, a.trouble, a.trouble_at, d.document";
 
-const FIND: &str = "SELECT a.domain, a.listed, a.added_at, a.checked_at, a.expires_at, a.trouble, a.trouble_at, d.document, p.score,
+const FIND: &str =
+    "SELECT a.domain, a.listed, a.added_at, a.checked_at, a.expires_at, a.trouble, a.trouble_at, d.document, p.score,
         p.newest_at FROM (
     SELECT domain, score, newest_at FROM (
         SELECT domain, newest_at, CAST(CASE WHEN good AND expires_at > $1 THEN 2 ELSE 0 END
@@ -184,7 +185,8 @@ const FIND: &str = "SELECT a.domain, a.listed, a.added_at, a.checked_at, a.expir
 
 const REPORT: &str = "SELECT report FROM index_agent_document WHERE domain = $1";
 const CHANGES: &str = "SELECT at, answer FROM index_agent_change WHERE domain = $1 ORDER BY number DESC LIMIT $2";
-const COUNT: &str = "SELECT COUNT(*), COALESCE(SUM(CASE WHEN good AND expires_at > $1 THEN 1 ELSE 0 END), 0) FROM index_agent WHERE listed";
+const COUNT: &str =
+    "SELECT COUNT(*), COALESCE(SUM(CASE WHEN good AND expires_at > $1 THEN 1 ELSE 0 END), 0) FROM index_agent WHERE listed";
 
 impl Index {
     /// Finds agents, a page at a time.
@@ -238,7 +240,9 @@ impl Index {
 
     /// Everything that is known about a name. `None` for one that was never listed.
     pub async fn agent(&self, domain: &AgtDomain) -> Result<Option<AgentView>, Error> {
-        let sql = format!("SELECT {VIEW} FROM index_agent a LEFT JOIN index_agent_document d ON d.domain = a.domain WHERE a.domain = $1");
+        let sql = format!(
+            "SELECT {VIEW} FROM index_agent a LEFT JOIN index_agent_document d ON d.domain = a.domain WHERE a.domain = $1"
+        );
         let rows = self.database().fetch_made(sql, &[Value::Text(domain.as_str())]).await?;
         rows.first().map(read).transpose()
     }
@@ -254,7 +258,8 @@ impl Index {
         let limit = i64::try_from(limit).unwrap_or(MAX_CHANGES).min(MAX_CHANGES);
         let rows = self.database().fetch(CHANGES, &[Value::Text(domain.as_str()), Value::Integer(limit)]).await?;
         let read = |row: &Row| {
-            let answer: AgentAnswer = serde_json::from_str(row.text(1)?).map_err(|_| Error::Corrupt { what: "change of a verdict" })?;
+            let answer: AgentAnswer =
+                serde_json::from_str(row.text(1)?).map_err(|_| Error::Corrupt { what: "change of a verdict" })?;
             Ok(AgentChange { at: UnixTime::from_seconds(row.integer(0)?), answer })
         };
         rows.iter().map(read).collect()

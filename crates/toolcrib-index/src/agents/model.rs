@@ -291,7 +291,8 @@ impl AgentFacts {
         }
         self.pricing = self.pricing.take().filter(|pricing| PricingModel::parse(&pricing.model).is_some());
         if let Some(pricing) = &mut self.pricing {
-            for text in [&mut pricing.amount, &mut pricing.currency, &mut pricing.unit, &mut pricing.chain].into_iter().flatten() {
+            for text in [&mut pricing.amount, &mut pricing.currency, &mut pricing.unit, &mut pricing.chain].into_iter().flatten()
+            {
                 cut_bytes(text);
             }
         }

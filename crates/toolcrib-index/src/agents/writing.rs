@@ -5,8 +5,8 @@
 
 use std::collections::HashMap;
 
-use toolcrib_core::agent::pricing::is_amount;
 use toolcrib_core::agent::AgtDomain;
+use toolcrib_core::agent::pricing::is_amount;
 use toolcrib_core::clock::UnixTime;
 use toolcrib_store::database::{Bulk, Column, PerEngine, Row, Transaction, Value};
 
@@ -72,10 +72,25 @@ const HELD: PerEngine = PerEngine {
 const JUDGED: Bulk = Bulk {
     table: "index_agent",
     columns: &[
-        "domain", "due_at", "attempts", "changes", "answer", "checked_at", "expires_at", "good", "newest_at", "digest", "terms", "title",
-        "words", "model", "currency", "price",
+        "domain",
+        "due_at",
+        "attempts",
+        "changes",
+        "answer",
+        "checked_at",
+        "expires_at",
+        "good",
+        "newest_at",
+        "digest",
+        "terms",
+        "title",
+        "words",
+        "model",
+        "currency",
+        "price",
     ],
-    conflict: "ON CONFLICT (domain) DO UPDATE SET due_at = excluded.due_at, attempts = excluded.attempts, changes = excluded.changes,
+    conflict:
+        "ON CONFLICT (domain) DO UPDATE SET due_at = excluded.due_at, attempts = excluded.attempts, changes = excluded.changes,
         answer = excluded.answer, checked_at = excluded.checked_at, expires_at = excluded.expires_at, good = excluded.good,
         newest_at = excluded.newest_at, digest = excluded.digest, terms = excluded.terms, title = excluded.title,
         words = excluded.words, model = excluded.model, currency = excluded.currency, price = excluded.price, trouble = NULL,
@@ -86,7 +101,8 @@ const JUDGED: Bulk = Bulk {
 const UNREACHED: Bulk = Bulk {
     table: "index_agent",
     columns: &["domain", "due_at", "attempts", "trouble", "trouble_at"],
-    conflict: "ON CONFLICT (domain) DO UPDATE SET due_at = excluded.due_at, attempts = excluded.attempts, trouble = excluded.trouble,
+    conflict:
+        "ON CONFLICT (domain) DO UPDATE SET due_at = excluded.due_at, attempts = excluded.attempts, trouble = excluded.trouble,
         trouble_at = excluded.trouble_at, leased_until = NULL, lease = NULL",
 };
 
@@ -96,12 +112,21 @@ const DOCUMENT: Bulk = Bulk {
     conflict: "ON CONFLICT (domain) DO UPDATE SET document = excluded.document, report = excluded.report",
 };
 
-const CHANGE: Bulk =
-    Bulk { table: "index_agent_change", columns: &["domain", "number", "at", "answer"], conflict: "ON CONFLICT (domain, number) DO NOTHING" };
+const CHANGE: Bulk = Bulk {
+    table: "index_agent_change",
+    columns: &["domain", "number", "at", "answer"],
+    conflict: "ON CONFLICT (domain, number) DO NOTHING",
+};
 const CUT_CHANGES: &str = "DELETE FROM index_agent_change WHERE domain = $1 AND number <= $2";
 
 /// Leases names that are due, at most `count`.
-pub(super) async fn lease(index: &Index, token: &Token, count: usize, seconds: i64, now: UnixTime) -> Result<Vec<AgentJob>, Error> {
+pub(super) async fn lease(
+    index: &Index,
+    token: &Token,
+    count: usize,
+    seconds: i64,
+    now: UnixTime,
+) -> Result<Vec<AgentJob>, Error> {
     let leased_until = now.plus(seconds).seconds();
     let values = [
         Value::Integer(leased_until),
@@ -313,7 +338,8 @@ pub(super) async fn write(
         .map(|(_, row)| row)
         .collect();
     round.lost = all - ours.len();
-    let judged: Vec<&JudgedRow> = ours.iter().filter_map(|row| if let Prepared::Judged(row) = row { Some(&**row) } else { None }).collect();
+    let judged: Vec<&JudgedRow> =
+        ours.iter().filter_map(|row| if let Prepared::Judged(row) = row { Some(&**row) } else { None }).collect();
     round.judged = judged.len();
     round.unreachable = ours.len() - judged.len();
     round.changed = judged.iter().filter(|row| row.is_change).count();
@@ -383,7 +409,8 @@ async fn write_judged(transaction: &mut Transaction, rows: &[&JudgedRow]) -> Res
 }
 
 async fn write_unreached(transaction: &mut Transaction, rows: &[Prepared]) -> Result<(), Error> {
-    let (mut domains, mut due, mut counts, mut troubles, mut times) = (Vec::new(), Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let (mut domains, mut due, mut counts, mut troubles, mut times) =
+        (Vec::new(), Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for row in rows {
         if let Prepared::Unreached { domain, due_at, attempts, trouble, at, .. } = row {
             domains.push(domain.as_str());

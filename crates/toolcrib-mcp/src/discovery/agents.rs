@@ -12,8 +12,8 @@ use toolcrib_core::agent::vocabulary;
 use toolcrib_core::codes::mcp as code;
 
 use super::{
-    CURSOR_BYTES, DEFAULT_TOOLS, Discovery, LISTED_CHARS, MAX_ITEMS, MAX_TOOLS, RestRequest, WHOLE_CHARS, copy_flags, copy_foreign,
-    copy_numbers, finding, items,
+    CURSOR_BYTES, DEFAULT_TOOLS, Discovery, LISTED_CHARS, MAX_ITEMS, MAX_TOOLS, RestRequest, WHOLE_CHARS, copy_flags,
+    copy_foreign, copy_numbers, finding, items,
 };
 use crate::asker::Asker;
 use crate::toolbox::{Effect, Fault, Reply, ToolSpec};
@@ -46,13 +46,35 @@ const STATE: Form = Form::OneOf(&[
     "pending",
 ]);
 const STAGE: Form = Form::OneOf(&[
-    "evidence", "txt", "pointer", "content", "json", "domain", "fields", "signature", "holder", "history", "resolve",
+    "evidence",
+    "txt",
+    "pointer",
+    "content",
+    "json",
+    "domain",
+    "fields",
+    "signature",
+    "holder",
+    "history",
+    "resolve",
 ]);
 const SIGNED_BY: Form = Form::OneOf(&["eip-191", "erc-1271-extension"]);
 const MODEL: Form = Form::OneOf(&["free", "freemium", "paid", "contact"]);
 const UNIT: Form = Form::OneOf(&vocabulary::UNITS);
 const CURRENCY: Form = Form::OneOf(&["USD", "EUR", "GBP", "JPY", "CHF", "USDC", "USDT", "DAI", "ETH", "WETH", "POL", "MATIC"]);
-const CHAIN: Form = Form::OneOf(&["ethereum", "polygon", "base", "arbitrum", "optimism", "1", "137", "8453", "eip155:1", "eip155:137", "eip155:8453"]);
+const CHAIN: Form = Form::OneOf(&[
+    "ethereum",
+    "polygon",
+    "base",
+    "arbitrum",
+    "optimism",
+    "1",
+    "137",
+    "8453",
+    "eip155:1",
+    "eip155:137",
+    "eip155:8453",
+]);
 
 /// What each step of .agt 1.0 §4 Verification checks.
 const STEPS: [&str; 8] = [
@@ -121,7 +143,8 @@ impl AgentTools {
         let found = self.directory.ask(&request(None, query), asker).await?;
         let wrong = || Fault::new(code::DIRECTORY).message("the directory's answer is no list of agents");
         let agents = found.get("agents").and_then(Json::as_array).ok_or_else(wrong)?;
-        let good: Vec<Json> = agents.iter().filter(|agent| is_good(agent)).filter_map(|agent| card(agent, LISTED_CHARS)).collect();
+        let good: Vec<Json> =
+            agents.iter().filter(|agent| is_good(agent)).filter_map(|agent| card(agent, LISTED_CHARS)).collect();
         let mut answer = json!({ "note": NOTE, "agents": good });
         if let Some(next) = found.get("next").and_then(Json::as_str).filter(|next| next.len() <= CURSOR_BYTES) {
             answer["next_cursor"] = words::seal_cursor(next).into();
@@ -188,9 +211,8 @@ fn card(agent: &Json, max_chars: usize) -> Option<Json> {
 /// What an agent says about itself.
 fn content(agent: &Json, card: &mut Json, max_chars: usize) {
     copy_foreign(agent, card, &["name", "description"], max_chars);
-    let (known, custom): (Vec<&str>, Vec<&str>) = items(agent, "capabilities")
-        .filter_map(Json::as_str)
-        .partition(|id| vocabulary::capability_by_id(id).is_some());
+    let (known, custom): (Vec<&str>, Vec<&str>) =
+        items(agent, "capabilities").filter_map(Json::as_str).partition(|id| vocabulary::capability_by_id(id).is_some());
     card["capabilities"] = known.into();
     if !custom.is_empty() {
         card["untrusted_capabilities"] = custom.into_iter().map(|id| Json::from(inert(id, ID_CHARS))).collect();
@@ -246,7 +268,11 @@ fn whole(agent: &Json) -> Option<Json> {
         .map(|change| {
             let mut shown = finding(change).unwrap_or_else(|| json!({}));
             copy_flags(change, &mut shown, &["verified", "conformant"]);
-            words::copy(change, &mut shown, &[("at", "at", Form::Time), ("state", "state", STATE), ("owner", "owner", Form::Address)]);
+            words::copy(
+                change,
+                &mut shown,
+                &[("at", "at", Form::Time), ("state", "state", STATE), ("owner", "owner", Form::Address)],
+            );
             shown
         })
         .collect();
@@ -398,9 +424,11 @@ mod tests {
         let mut unverified = hostile;
         unverified["conformant"] = false.into();
         let shown = whole(&unverified).expect("an agent");
-        assert!(["untrusted_name", "untrusted_description", "protocols", "pricing", "untrusted_website"]
-            .iter()
-            .all(|name| shown.get(*name).is_none()));
+        assert!(
+            ["untrusted_name", "untrusted_description", "protocols", "pricing", "untrusted_website"]
+                .iter()
+                .all(|name| shown.get(*name).is_none())
+        );
         assert!(card(&json!({"domain": "not a name"}), 10).is_none());
     }
 }

@@ -70,7 +70,11 @@ async fn filters_look_at_verified_content_alone() {
         let price = |micro, currency: &str| Some(MaxPrice { micro, currency: currency.to_owned() });
         assert_eq!(found(&index, any(), now).await, ["euro", "free", "painter", "translator"], "newest first, verified alone");
         let all = found(&index, AgentQuery { include_unverified: true, ..any() }, now).await;
-        assert_eq!((all.len(), &all[..4]), (7, &["euro", "free", "painter", "translator"].map(str::to_owned)[..]), "verified first");
+        assert_eq!(
+            (all.len(), &all[..4]),
+            (7, &["euro", "free", "painter", "translator"].map(str::to_owned)[..]),
+            "verified first"
+        );
         for (query, expected) in [
             (AgentQuery { capability: text("translation"), ..any() }, vec!["free", "translator"]),
             (AgentQuery { capability: text("image"), ..any() }, vec!["euro"]),
