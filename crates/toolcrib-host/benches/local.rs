@@ -1,7 +1,7 @@
 //! What the host of local tools costs, beside what cannot be avoided and beside other MCP servers.
 //!
-//! - a call of a warm program beside the bare exchange with the same program over the same pipes: with the audit log on the disk before the
-//!   call, as the host keeps it, and with the log left to the operating system;
+//! - a call of a warm program beside the bare exchange with the same program over the same pipes: with the audit log synced in the background,
+//!   as the host does by default, and with its lines on the disk before the result is given out;
 //! - the first call, with the start of the program: in a sandbox, supervised without one, and started directly;
 //! - a call over MCP on standard streams: our bridge with the program behind it, a plain rmcp server and the server of the TypeScript SDK,
 //!   both of which answer themselves;
@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value as Json, json};
 use tokio::runtime::{Builder, Runtime};
-use toolcrib_host::local::audit::Options;
+use toolcrib_host::local::audit::{Options, SyncPolicy};
 use toolcrib_host::local::{Host, HostSettings};
 use toolcrib_process::Launcher;
 
@@ -44,15 +44,6 @@ const ECHO: &str = "toolcrib-bench-echo";
 /// What runs JavaScript for the host.
 const SHIM: &str = include_str!("../src/local/runtime/shim.mjs");
 
-/// How the audit log is kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Audit {
-    /// On the disk before a call.
-    Synchronised,
-    /// With the operating system before a call.
-    Unsynchronised,
-}
-
 /// What programs run in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Containing {
@@ -72,8 +63,8 @@ fn main() -> ExitCode {
     match text(1) {
         "--launch" => return toolcrib_process::launcher_main(arguments.into_iter().skip(2)),
         "--echo" => servers::echo(),
-        "--bridge" => servers::bridge(&place(), Audit::Synchronised),
-        "--bridge-unsynchronised" => servers::bridge(&place(), Audit::Unsynchronised),
+        "--bridge" => servers::bridge(&place(), SyncPolicy::Background),
+        "--bridge-strict" => servers::bridge(&place(), SyncPolicy::BeforeResult),
         "--rmcp" => servers::plain(Builder::new_multi_thread()),
         "--rmcp-one-thread" => servers::plain(Builder::new_current_thread()),
         "--load" => load(&place()),
@@ -92,12 +83,9 @@ fn main() -> ExitCode {
 }
 
 /// A host over the tools in `place`.
-pub(crate) fn host_settings(place: &Path, audit: Audit, containing: Containing) -> HostSettings {
-    let options = match audit {
-        Audit::Synchronised => Options::default(),
-        Audit::Unsynchronised => Options::default().without_synchronising(),
-    };
-    let state = place.join(format!("state-{audit:?}-{containing:?}-{}", std::process::id()));
+pub(crate) fn host_settings(place: &Path, sync: SyncPolicy, containing: Containing) -> HostSettings {
+    let options = Options::default().with_sync(sync);
+    let state = place.join(format!("state-{sync:?}-{containing:?}-{}", std::process::id()));
     let mut settings = settings(vec![place.join("tools")], &state, &["echo", "script", "echo-cold", "script-cold"], options);
     settings.path =
         std::env::join_paths([place.join("bin"), "/usr/local/bin".into(), "/usr/bin".into(), "/bin".into()]).expect("a path");
@@ -177,8 +165,8 @@ fn warm(quick: bool) {
     let (calls, rounds) = if quick { (20, 1) } else { (2_000, 7) };
     let place = place();
     let runtime = Builder::new_multi_thread().enable_all().build().expect("a runtime");
-    let hosts =
-        [Audit::Unsynchronised, Audit::Synchronised].map(|audit| open(host_settings(place.path(), audit, Containing::Sandbox)));
+    let hosts = [SyncPolicy::Background, SyncPolicy::BeforeResult]
+        .map(|sync| open(host_settings(place.path(), sync, Containing::Sandbox)));
     println!("\nwarm calls, µs, medians (the disk syncs {} times a second)", syncs(place.path()));
     for (tool, name) in [("echo", "exec"), ("script", "node")] {
         let mut peer = bare(tool, place.path());
@@ -191,9 +179,9 @@ fn warm(quick: bool) {
             }
         }
         // The first round warms up.
-        let [bare, unsynchronised, synchronised] = spent.map(|mut times| median(&mut times[1..]));
+        let [bare, background, before_result] = spent.map(|mut times| median(&mut times[1..]));
         println!("  {name:<5} bare {bare:8.1}");
-        for (time, what) in [(unsynchronised, "audit log with the system"), (synchronised, "audit log on the disk")] {
+        for (time, what) in [(background, "log synced in background"), (before_result, "log on disk before result")] {
             let added = time - bare;
             println!("        {what:<26} {time:8.1}   added {added:8.1}   {}", target(added, 150.0, "µs"));
         }
@@ -211,7 +199,7 @@ fn cold(quick: bool) {
     let place = place();
     let runtime = Builder::new_multi_thread().enable_all().build().expect("a runtime");
     let ways = [Containing::Sandbox, Containing::Supervisor, Containing::Group];
-    let hosts = ways.map(|way| open(host_settings(place.path(), Audit::Unsynchronised, way)));
+    let hosts = ways.map(|way| open(host_settings(place.path(), SyncPolicy::Background, way)));
     println!("\ncold calls: start, call and end of the program, ms");
     for (tool, name) in [("echo-cold", "exec"), ("script-cold", "node")] {
         let mut spent = [const { Vec::new() }; 3];
@@ -240,8 +228,8 @@ fn over_mcp(quick: bool) {
     let mut servers: Vec<(&str, Peer)> = vec![
         ("plain rmcp, no program", Peer::server(Command::new(&own).arg("--rmcp"))),
         ("plain rmcp on one thread", Peer::server(Command::new(&own).arg("--rmcp-one-thread"))),
-        ("ours, log with the system", Peer::server(Command::new(&own).arg("--bridge-unsynchronised").arg(place.path()))),
-        ("ours, log on the disk", Peer::server(Command::new(&own).arg("--bridge").arg(place.path()))),
+        ("ours, log in background", Peer::server(Command::new(&own).arg("--bridge").arg(place.path()))),
+        ("ours, log before result", Peer::server(Command::new(&own).arg("--bridge-strict").arg(place.path()))),
     ];
     let packages = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../interop/mcp/node_modules/@modelcontextprotocol/sdk");
     match (packages.exists(), node()) {
@@ -341,7 +329,7 @@ fn schemas(quick: bool) {
             let place = tempfile::tempdir().expect("a folder");
             let runtime_block = json!({"kind": "exec", "command": ["true"]});
             write_tool(&place.path().join("tools"), "hostile", &runtime_block, &hostile.parameters, &[]);
-            let options = Options::default().without_synchronising();
+            let options = Options::default().with_sync(SyncPolicy::Never);
             let settings = settings(vec![place.path().join("tools")], &place.path().join("state"), &[], options);
             let arguments = hostile.arguments.clone();
             let began = thread_cpu();

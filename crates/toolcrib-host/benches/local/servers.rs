@@ -14,9 +14,10 @@ use rmcp::transport::io::stdio;
 use rmcp::{ServerHandler, ServiceExt as _};
 use serde_json::{Map, Value as Json, json};
 use toolcrib_host::bridge::{Bridge, LocalTools};
+use toolcrib_host::local::audit::SyncPolicy;
 
 use crate::local_host::open;
-use crate::{Audit, Containing, host_settings};
+use crate::{Containing, host_settings};
 
 /// Answers each call with its arguments.
 pub(crate) fn echo() {
@@ -31,10 +32,10 @@ pub(crate) fn echo() {
 }
 
 /// Our bridge over the tools in `place`, on standard input and output.
-pub(crate) fn bridge(place: &Path, audit: Audit) {
+pub(crate) fn bridge(place: &Path, sync: SyncPolicy) {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
-        let host = open(host_settings(place, audit, Containing::Sandbox));
+        let host = open(host_settings(place, sync, Containing::Sandbox));
         Bridge::local_only(LocalTools::new(host)).serve_stdio().await.expect("a client");
     });
 }

@@ -13,7 +13,7 @@ use toolcrib_core::text::escape_for_display;
 use toolcrib_mcp::value_hash;
 
 use super::arguments;
-use super::audit::{Event as AuditEvent, Record};
+use super::audit::{AuditError, Event as AuditEvent, Record};
 use super::content::ContentHash;
 use super::folder::{LoadedFunction, LoadedTool};
 use super::host::Host;
@@ -339,7 +339,7 @@ impl Host {
         if self.audit().records_arguments() {
             started = started.recorded_arguments(&request.arguments, &redactor);
         }
-        self.record([decision.call(&call_id), started])?;
+        let on_disk = self.record_call([decision.call(&call_id), started])?;
         // Written when the call ends, also when this future is dropped in the middle of it.
         let mut finished = Finished {
             host: self,
@@ -365,7 +365,14 @@ impl Host {
             data: self.data_folder(tool.id()).map_err(|error| state(error.code(), &error))?,
             limit,
         };
-        let called = runtime.call(invocation, &events).await;
+        // A disk that fails ends the call: dropping it ends its processes.
+        let called = match tokio::try_join!(async { Ok(runtime.call(invocation, &events).await) }, on_disk) {
+            Ok((called, ())) => called,
+            Err(error) => {
+                finished.outcome = CallError::code(&error).id();
+                return Err(error);
+            }
+        };
         let sandbox = self.sandbox_summary(tool);
         let mut value = match called {
             Ok(value) => value,
@@ -398,7 +405,20 @@ impl Host {
         own.min(self.settings.limit).min(caller.unwrap_or(Duration::MAX))
     }
 
-    /// Writes a line that has to be there before the call goes on.
+    /// Writes lines that survive the end of this process from now on, and returns a future that waits until they are on the disk, if the policy
+    /// asks for that. The program runs meanwhile; its result is held back until both are done.
+    fn record_call(&self, records: [Record; 2]) -> Result<impl Future<Output = Result<(), CallError>> + use<>, CallError> {
+        let failed = |error: AuditError| state(error.code(), &error);
+        let pending = self.audit().append_call(records).map_err(failed)?;
+        // Begun here, not when it is first awaited, and finished even if the call is dropped.
+        let syncing = pending.map(|pending| tokio::task::spawn_blocking(move || pending.sync()));
+        Ok(async move {
+            let Some(syncing) = syncing else { return Ok(()) };
+            syncing.await.map_err(|error| state(codes::host::STATE, &error))?.map_err(failed)
+        })
+    }
+
+    /// Writes a line that has to be on the disk before anything else happens.
     fn record(&self, records: impl IntoIterator<Item = Record>) -> Result<(), CallError> {
         self.audit().append(records).map(drop).map_err(|error| state(error.code(), &error))
     }

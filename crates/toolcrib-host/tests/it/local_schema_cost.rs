@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 use toolcrib_core::codes;
 use toolcrib_host::local::CallError;
-use toolcrib_host::local::audit::Options;
+use toolcrib_host::local::audit::{Options, SyncPolicy};
 
 use crate::hostile_schemas::{Hostile, all};
 use crate::local_host::{open, request, settings, write_tool};
@@ -19,7 +19,7 @@ fn load_and_check(hostile: &Hostile) -> Option<bool> {
     let (root, state) = (place.path().join("tools"), place.path().join("state"));
     write_tool(&root, "hostile", &json!({"kind": "exec", "command": ["true"]}), &hostile.parameters, &[]);
     // No rule allows the call, so that nothing is started.
-    let host = open(settings(vec![root], &state, &[], Options::default().without_synchronising()));
+    let host = open(settings(vec![root], &state, &[], Options::default().with_sync(SyncPolicy::Never)));
     let tools = host.tools();
     if let [problem] = tools.problems() {
         assert_eq!(problem.error.code(), codes::host::MANIFEST_INVALID, "{}", hostile.name);

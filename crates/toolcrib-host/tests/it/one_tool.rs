@@ -8,7 +8,7 @@ use serde_json::{Value as Json, json};
 use tempfile::TempDir;
 use tokio::sync::mpsc;
 use toolcrib_fetch::Untrusted;
-use toolcrib_host::local::audit::Options;
+use toolcrib_host::local::audit::{Options, SyncPolicy};
 use toolcrib_host::local::permissions::Grant;
 use toolcrib_host::local::secrets::SecretStore;
 use toolcrib_host::local::{CallError, CallRequest, CallResult, Event, Events, Host, HostSettings, LoadedTool};
@@ -52,7 +52,7 @@ impl OneTool {
         let variables =
             secrets.iter().map(|(name, value)| (SecretStore::variable_name(TOOL, name).unwrap(), (*value).to_owned()));
         let roots = vec![folder.path().join("tools")];
-        let closed = closed(roots, &state, TestClock::new(), Options::default().without_synchronising());
+        let closed = closed(roots, &state, TestClock::new(), Options::default().with_sync(SyncPolicy::Never));
         let settings = HostSettings {
             secrets: closed.secrets.with_environment(variables),
             remote: remote.unwrap_or(closed.remote),

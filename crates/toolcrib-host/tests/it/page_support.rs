@@ -13,7 +13,7 @@ use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
-use toolcrib_host::local::audit::{Filter, Options};
+use toolcrib_host::local::audit::{Filter, Options, SyncPolicy};
 use toolcrib_host::local::permissions::Policy;
 use toolcrib_host::local::{Host, HostSettings};
 use toolcrib_host::page::{Page, PageEnd};
@@ -69,7 +69,7 @@ impl Stage {
         let (tools, state) = (place.path().join("tools"), place.path().join("state"));
         fs::create_dir(&tools).unwrap();
         fill(&tools);
-        let closed = closed(vec![tools], &state, clock.clone(), Options::default().without_synchronising());
+        let closed = closed(vec![tools], &state, clock.clone(), Options::default().with_sync(SyncPolicy::Never));
         let permissions = match policy {
             Some(policy) => closed.permissions.with_policy(policy.parse::<Policy>().unwrap()),
             None => closed.permissions,

@@ -30,6 +30,12 @@ pub enum AuditError {
         /// What is wrong with it.
         cause: BreakCause,
     },
+    /// Lines of earlier calls could not be brought to the disk.
+    #[error("lines of earlier calls may not be on the disk: {why}")]
+    NotSynced {
+        /// The error of that sync.
+        why: String,
+    },
     /// The chain is broken.
     #[error(transparent)]
     Broken(#[from] Break),
@@ -51,7 +57,7 @@ impl AuditError {
             Self::File(StateFileError::Busy { .. }) => code::BUSY,
             Self::File(StateFileError::Exposed { .. } | StateFileError::Owner { .. }) => code::EXPOSED,
             Self::File(StateFileError::NotRegular { .. }) => code::NOT_A_FILE,
-            Self::File(StateFileError::Io { .. } | StateFileError::TooLarge { .. }) => code::STORAGE,
+            Self::File(StateFileError::Io { .. } | StateFileError::TooLarge { .. }) | Self::NotSynced { .. } => code::STORAGE,
             Self::LineTooLong { .. } => code::LINE_TOO_LONG,
             Self::Tail { .. } => code::TAIL_INVALID,
             Self::Broken(_) => code::CHAIN_BROKEN,

@@ -11,6 +11,7 @@ use sha2::{Digest as _, Sha256};
 use toolcrib_core::clock::Clock;
 
 use super::lines::{Line, Read, next_line, write_line};
+use super::sync::{Background, PendingSync, SyncPolicy};
 use super::{AuditError, BreakCause, Event, Head, MAX_LINE_BYTES, Record};
 use crate::local::state_file::{Owners, StateFolder, StateLock, check_private, opening, private_options};
 use crate::local::{ContentHash, StateFileError};
@@ -32,14 +33,13 @@ pub struct Options {
     pub max_bytes: u64,
     /// Whether redacted arguments are written.
     pub record_arguments: bool,
-    /// Whether [`AuditLog::append`] waits for the disk where an event [must be](Event::is_synchronised) there. Without it, lines survive the end of the
-    /// process but not a power cut.
-    pub synchronise: bool,
+    /// When lines reach the disk.
+    pub sync: SyncPolicy,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { max_bytes: DEFAULT_MAX_BYTES, record_arguments: false, synchronise: true }
+        Self { max_bytes: DEFAULT_MAX_BYTES, record_arguments: false, sync: SyncPolicy::Background }
     }
 }
 
@@ -51,10 +51,10 @@ impl Options {
         self
     }
 
-    /// Does not wait for the disk.
+    /// Brings lines to the disk by this policy.
     #[must_use]
-    pub const fn without_synchronising(mut self) -> Self {
-        self.synchronise = false;
+    pub const fn with_sync(mut self, sync: SyncPolicy) -> Self {
+        self.sync = sync;
         self
     }
 
@@ -72,6 +72,7 @@ pub struct AuditLog {
     clock: Arc<dyn Clock + Send + Sync>,
     options: Options,
     tail: Mutex<Option<Tail>>,
+    background: Background,
 }
 
 /// The end of the file, as this process left it.
@@ -87,7 +88,7 @@ struct Tail {
 impl AuditLog {
     /// The log in this folder, which need not exist yet.
     pub fn new(folder: impl Into<PathBuf>, clock: Arc<dyn Clock + Send + Sync>, options: Options) -> Self {
-        Self { folder: StateFolder::new(folder), clock, options, tail: Mutex::new(None) }
+        Self { folder: StateFolder::new(folder), clock, options, tail: Mutex::new(None), background: Background::default() }
     }
 
     /// The folder.
@@ -108,6 +109,29 @@ impl AuditLog {
     /// Appends records in their order, all or none, and gives the new head. If one of them [must be](Event::is_synchronised), all are on the disk
     /// when this returns.
     pub fn append(&self, records: impl IntoIterator<Item = Record>) -> Result<Head, AuditError> {
+        let (head, pending) = self.append_lines(records)?;
+        if let Some(pending) = pending {
+            pending.sync()?;
+            self.is_synchronised(&head);
+        }
+        Ok(head)
+    }
+
+    /// Appends the records of a call that is about to be made. They survive the end of this process when this returns, and reach the disk by the
+    /// [policy](SyncPolicy): if something is returned, sync it before the result of the call is given out.
+    ///
+    /// Fails if lines of earlier calls could not be brought to the disk.
+    pub fn append_call(&self, records: impl IntoIterator<Item = Record>) -> Result<Option<PendingSync>, AuditError> {
+        self.background.check()?;
+        let (_, pending) = self.append_lines(records)?;
+        match pending {
+            Some(pending) if self.options.sync == SyncPolicy::Background => self.background.schedule(pending).map(|()| None),
+            pending => Ok(pending),
+        }
+    }
+
+    /// Writes lines, and returns what has to be synced if one of them must be on the disk.
+    fn append_lines(&self, records: impl IntoIterator<Item = Record>) -> Result<(Head, Option<PendingSync>), AuditError> {
         let records: Vec<_> = records.into_iter().collect();
         let mut must_sync = records.iter().any(|record| record.event().is_synchronised());
         // Threads of this process wait for each other first, since waiting for other processes means asking again and again.
@@ -125,13 +149,10 @@ impl AuditLog {
         let (file, head) = (Arc::clone(&tail.file), tail.head);
         *kept = Some(tail);
         written?;
-        // Others may append while this waits for the disk: what they write comes after.
+        // Others may append while the caller waits for the disk: what they write comes after.
         drop((kept, lock));
-        if must_sync && self.options.synchronise {
-            file.sync_data().map_err(StateFileError::io("write", &self.path()))?;
-            self.is_synchronised(&head);
-        }
-        Ok(head)
+        let must_sync = must_sync && self.options.sync != SyncPolicy::Never;
+        Ok((head, must_sync.then(|| PendingSync::new(file, self.path()))))
     }
 
     /// Brings all lines of this process to the disk.
@@ -387,4 +408,50 @@ fn number(metadata: &fs::Metadata) -> (u64, u64) {
 #[cfg(not(unix))]
 const fn number(_: &fs::Metadata) -> (u64, u64) {
     (0, 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use toolcrib_core::clock::{FixedClock, UnixTime};
+
+    use super::*;
+
+    fn call(log: &AuditLog) -> Result<Option<PendingSync>, AuditError> {
+        log.append_call([Record::new(Event::Decision), Record::new(Event::CallStarted)])
+    }
+
+    #[test]
+    fn the_policy_says_who_waits_for_the_disk() {
+        for (sync, waits) in [(SyncPolicy::Background, false), (SyncPolicy::BeforeResult, true), (SyncPolicy::Never, false)] {
+            let place = tempfile::tempdir().unwrap();
+            let log = AuditLog::new(
+                place.path().join("state"),
+                Arc::new(FixedClock(UnixTime::from_seconds(1_800_000_000))),
+                Options::default().with_sync(sync),
+            );
+            let pending = call(&log).unwrap();
+            assert_eq!(pending.is_some(), waits, "{sync:?}");
+            // With the system in any case, so that the end of this process loses nothing.
+            assert_eq!(fs::read_to_string(log.path()).unwrap().lines().count(), 2);
+            if let Some(pending) = pending {
+                pending.sync().unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn no_call_is_made_after_lines_of_another_were_lost() {
+        let place = tempfile::tempdir().unwrap();
+        let log = AuditLog::new(
+            place.path().join("state"),
+            Arc::new(FixedClock(UnixTime::from_seconds(1_800_000_000))),
+            Options::default(),
+        );
+        assert!(call(&log).unwrap().is_none());
+        log.background.fail("cannot write audit.jsonl");
+        assert_eq!(call(&log).unwrap_err().code(), toolcrib_core::codes::audit::STORAGE);
+        assert_eq!(fs::read_to_string(log.path()).unwrap().lines().count(), 2, "nothing is added");
+        // What is not a call is still recorded.
+        log.append([Record::new(Event::PermissionChanged)]).unwrap();
+    }
 }

@@ -13,8 +13,10 @@
 //! # Guarantees
 //!
 //! - Several processes may append. Each holds an exclusive lock, continues the hash of the last line, and writes its lines with one append.
-//! - When [`AuditLog::append`] returns for a decision, the start of a call, or a change of secrets or permissions, the line is on the disk. Other lines survive the end
-//!   of the process, and are on the disk after the next of those lines or [`AuditLog::sync`]. Give the decision and the start of a call in one `append`: it synchronises once.
+//! - When [`AuditLog::append`] returns for a refusal or a change of secrets or permissions, the line is on the disk.
+//! - The decision and the start of a call are appended before the program hears of the call, by [`AuditLog::append_call`]. From then on they survive the
+//!   end of the process. They reach the disk within [`BACKGROUND_SYNC`], or before the result is given out ([`SyncPolicy`]). Other lines follow with the
+//!   next of those, or with [`AuditLog::sync`].
 //! - A line that a crash left incomplete is moved to `audit-<seq>.torn`, an event records that, and the chain continues.
 //! - [`verify`] finds every changed, removed, inserted or moved line. Lines removed **at the end** cannot be seen in the log itself, and neither can a
 //!   log that was rewritten as a whole: note [`AuditLog::head`] elsewhere, and give it to [`verify`].
@@ -24,6 +26,7 @@ mod error;
 mod lines;
 mod log;
 mod query;
+mod sync;
 mod verify;
 
 pub use entry::{Details, Entry, Event, MAX_ARGUMENTS_BYTES, MAX_TEXT_BYTES, Record};
@@ -31,4 +34,5 @@ pub use error::{AuditError, Break, BreakCause};
 pub use lines::{ChainHash, Head, MAX_LINE_BYTES};
 pub use log::{AUDIT_FILE, AuditLog, DEFAULT_MAX_BYTES, Options};
 pub use query::{Filter, Found, MAX_FOUND};
+pub use sync::{BACKGROUND_SYNC, PendingSync, SyncPolicy};
 pub use verify::{Summary, verify};

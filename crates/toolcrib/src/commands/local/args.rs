@@ -9,7 +9,7 @@ use std::time::Duration;
 use clap::Args;
 use toolcrib_core::clock::Clock;
 use toolcrib_fetch::{Configured, Untrusted};
-use toolcrib_host::local::audit::{AuditLog, Options};
+use toolcrib_host::local::audit::{AuditLog, Options, SyncPolicy};
 use toolcrib_host::local::permissions::{Permissions, Policy};
 use toolcrib_host::local::secrets::{DataKey, EncryptedFile, FileKey, Secret, SecretStore, system_keychain};
 use toolcrib_host::local::{Host, HostSettings};
@@ -45,6 +45,9 @@ pub(crate) struct HostArgs {
     /// Write arguments of calls to the audit log, without secrets
     #[arg(long)]
     pub(crate) log_arguments: bool,
+    /// Hold each result back until its audit lines are on the disk, instead of within 100 ms
+    #[arg(long)]
+    pub(crate) sync_log: bool,
 }
 
 impl HostArgs {
@@ -78,7 +81,7 @@ impl HostArgs {
             limit: LIMIT,
             permissions: self.permissions(&clock)?,
             secrets: secret_store()?,
-            audit: audit_log(&clock, self.log_arguments)?,
+            audit: audit_log(&clock, self.audit_options())?,
             clock,
             http,
             remote,
@@ -86,6 +89,12 @@ impl HostArgs {
         };
         let host = Host::open(settings).map_err(|error| Failure::new(error.code(), error.to_string()))?;
         Ok(Arc::new(host))
+    }
+
+    fn audit_options(&self) -> Options {
+        let mut options = Options::default();
+        options.record_arguments = self.log_arguments;
+        if self.sync_log { options.with_sync(SyncPolicy::BeforeResult) } else { options }
     }
 
     pub(crate) fn permissions(&self, clock: &Arc<dyn Clock + Send + Sync>) -> Result<Permissions, Failure> {
@@ -134,8 +143,6 @@ fn variables() -> BTreeMap<String, String> {
 }
 
 /// The audit log.
-pub(crate) fn audit_log(clock: &Arc<dyn Clock + Send + Sync>, record_arguments: bool) -> Result<AuditLog, Failure> {
-    let mut options = Options::default();
-    options.record_arguments = record_arguments;
+pub(crate) fn audit_log(clock: &Arc<dyn Clock + Send + Sync>, options: Options) -> Result<AuditLog, Failure> {
     Ok(AuditLog::new(state()?, Arc::clone(clock), options))
 }

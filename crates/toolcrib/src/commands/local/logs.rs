@@ -5,7 +5,7 @@ use std::sync::Arc;
 use clap::Args;
 use serde_json::json;
 use toolcrib_core::clock::Clock;
-use toolcrib_host::local::audit::{AuditError, Filter, verify};
+use toolcrib_host::local::audit::{AuditError, Filter, Options, verify};
 
 use super::args::audit_log;
 use crate::clock::SystemClock;
@@ -31,7 +31,7 @@ pub(crate) struct Logs {
 /// Shows or checks the log.
 pub(crate) fn run(arguments: &Logs, printer: &mut Printer) -> Result<Done, Stop> {
     let clock: Arc<dyn Clock + Send + Sync> = Arc::new(SystemClock);
-    let log = audit_log(&clock, false)?;
+    let log = audit_log(&clock, Options::default())?;
     let failed = |error: &AuditError| Failure::new(error.code(), error.to_string());
     if !log.path().exists() {
         printer.note("the audit log is empty")?;
