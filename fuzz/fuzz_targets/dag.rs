@@ -62,8 +62,8 @@ fn walked(blocks: &[Block], limits: WalkLimits) -> Option<Vec<u8>> {
     while let Some(wanted) = walk.wanted().cloned() {
         steps += 1;
         assert!(steps <= MAX_BLOCKS, "the walk ends");
-        // Raw links and links to nodes have the same digest.
-        let block = blocks.iter().find(|block| block.cid.digest() == wanted.digest())?;
+        // Raw links and links to nodes have the same digest. A link may name another hash function.
+        let block = blocks.iter().find(|block| (block.cid.hash(), block.cid.digest()) == (wanted.hash(), wanted.digest()))?;
         let mut changed = block.bytes.clone();
         changed.push(0);
         assert!(matches!(walk.supply(&changed), Err(WalkError::Mismatch { .. })), "other bytes are not taken");
