@@ -24,7 +24,7 @@ pub use doh_json::DohJsonSource;
 pub use file::FileSource;
 pub use freename::{FREENAME_API, FreenameSource};
 pub use onchain::FnsSource;
-pub use setting::{SettingError, SourceSetting};
+pub use setting::{SettingError, SourceList, SourceSetting};
 pub use sources::{SourceContext, TxtSources};
 
 use crate::evidence::{Dnssec, TxtAnswer, TxtLookup};
