@@ -1,7 +1,7 @@
 //! TXT sources: DNS, DNS over HTTPS in JSON, the resolver of Freename, the records onchain, and files.
 //!
 //! `.agt` is not in the public root of DNS, so that which source to ask is a setting, and several can be asked side by side
-//! ([`TxtSources`]). What they say is compared by [`compare`], a pure function.
+//! ([`TxtSources`]). What they say is compared by [`compare::compare`], a pure function.
 
 pub mod compare;
 pub mod dns;
@@ -24,7 +24,7 @@ pub use doh_json::DohJsonSource;
 pub use file::FileSource;
 pub use freename::{FREENAME_API, FreenameSource};
 pub use onchain::FnsSource;
-pub use setting::{SettingError, SourceSetting};
+pub use setting::{SettingError, SourceList, SourceSetting};
 pub use sources::{SourceContext, TxtSources};
 
 use crate::evidence::{Dnssec, TxtAnswer, TxtLookup};

@@ -10,6 +10,9 @@ use toolcrib_fetch::ConfiguredUrl;
 use super::dns::DnsServer;
 use super::freename::FREENAME_API;
 
+/// Most sources of one resolution. There are four kinds of them on the network.
+const MAX_SOURCES: usize = 8;
+
 /// Most name servers of one source. More would only slow down failing.
 const MAX_SERVERS: usize = 8;
 
@@ -87,6 +90,43 @@ impl FromStr for SourceSetting {
     }
 }
 
+/// The TXT sources of a resolution: one to eight, separated by spaces or line ends, such as `freename dns:udp://192.0.2.1`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourceList(Vec<SourceSetting>);
+
+impl SourceList {
+    /// These sources. Refused if there are none, too many, or one twice: two answers of one source agree whatever they say.
+    pub fn new(sources: Vec<SourceSetting>) -> Result<Self, SettingError> {
+        if sources.is_empty() || sources.len() > MAX_SOURCES {
+            return Err(SettingError::new("there are one to eight TXT sources"));
+        }
+        if sources.iter().enumerate().any(|(at, source)| sources[..at].contains(source)) {
+            return Err(SettingError::new("a TXT source appears twice"));
+        }
+        Ok(Self(sources))
+    }
+
+    /// The sources, in their order.
+    pub fn as_slice(&self) -> &[SourceSetting] {
+        &self.0
+    }
+}
+
+impl FromStr for SourceList {
+    type Err = SettingError;
+
+    fn from_str(text: &str) -> Result<Self, SettingError> {
+        Self::new(text.split_ascii_whitespace().map(str::parse).collect::<Result<_, _>>()?)
+    }
+}
+
+impl fmt::Display for SourceList {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sources: Vec<_> = self.0.iter().map(ToString::to_string).collect();
+        f.write_str(&sources.join(" "))
+    }
+}
+
 /// Without paths and queries of URLs, which may hold a key.
 impl fmt::Display for SourceSetting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -128,6 +168,18 @@ mod tests {
             let source: SourceSetting = text.parse().unwrap();
             assert_eq!(source.to_string(), expected, "{text}");
             assert!(!format!("{source:?}").contains("s3cret"));
+        }
+    }
+
+    #[test]
+    fn lists_have_one_to_eight_different_sources() {
+        let list: SourceList = " freename\n dns:192.0.2.1  fns ".parse().unwrap();
+        assert_eq!(list.to_string(), "freename dns:udp://192.0.2.1 fns");
+        assert_eq!(list.as_slice().len(), 3);
+        let nine: Vec<String> = (1..10).map(|at| format!("dns:192.0.2.{at}")).collect();
+        assert!(nine[..8].join(" ").parse::<SourceList>().is_ok());
+        for bad in ["", "dns dns", "dns:192.0.2.1 dns:udp://192.0.2.1:53", "dns, fns", &nine.join(" ")] {
+            assert!(bad.parse::<SourceList>().is_err(), "{bad}");
         }
     }
 

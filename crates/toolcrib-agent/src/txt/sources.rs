@@ -9,12 +9,9 @@ use toolcrib_core::agent::AgtDomain;
 use toolcrib_fetch::Configured;
 
 use super::dns::{DnsSettings, DnsSource};
-use super::{DohJsonSource, FileSource, FnsSource, FreenameSource, SettingError, SourceSetting};
+use super::{DohJsonSource, FileSource, FnsSource, FreenameSource, SettingError, SourceList, SourceSetting};
 use crate::evidence::TxtAnswer;
 use crate::source::TxtSource;
-
-/// Most sources of one resolution. There are four kinds of them on the network.
-const MAX_SOURCES: usize = 8;
 
 /// What sources are built with.
 #[derive(Clone, Debug)]
@@ -32,11 +29,8 @@ pub struct TxtSources(Vec<Box<dyn TxtSource>>);
 
 impl TxtSources {
     /// Builds the sources that the settings name.
-    pub fn build(settings: &[SourceSetting], context: &SourceContext) -> Result<Self, SettingError> {
-        if settings.is_empty() || settings.len() > MAX_SOURCES {
-            return Err(SettingError::new("there are one to eight TXT sources"));
-        }
-        settings.iter().map(|setting| build(setting, context)).collect::<Result<Vec<_>, _>>().map(Self)
+    pub fn build(settings: &SourceList, context: &SourceContext) -> Result<Self, SettingError> {
+        settings.as_slice().iter().map(|setting| build(setting, context)).collect::<Result<Vec<_>, _>>().map(Self)
     }
 
     /// These sources.

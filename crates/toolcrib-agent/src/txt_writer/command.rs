@@ -14,6 +14,7 @@ use toolcrib_core::codes;
 use toolcrib_process::{Limits, ProgramSpec, Running, SandboxMode, spawn};
 
 use super::{RecordChange, TxtWriter, WriteError, Written, read_back};
+use crate::evidence::TxtLookup;
 use crate::source::TxtSource;
 
 /// Longest run of a command. Interfaces of DNS providers take seconds.
@@ -130,8 +131,11 @@ impl TxtWriter for CommandWriter {
         // What the name has is known only with a source; the change is checked against that, or against itself.
         let existing = match &self.read_back {
             Some(source) => match source.lookup(&change.domain).await.outcome {
-                crate::evidence::TxtLookup::Records(records) => records,
-                _ => change.remove.clone(),
+                TxtLookup::Records(records) => records,
+                TxtLookup::NoRecords | TxtLookup::NotFound => Vec::new(),
+                TxtLookup::Failed { message, .. } => {
+                    return Err(WriteError::new(codes::agent::TXT_WRITE_PLAN, format!("the records cannot be read: {message}")));
+                }
             },
             None => change.remove.clone(),
         };

@@ -1,10 +1,11 @@
 //! TXT writers: how the records of a name are changed.
 //!
 //! Which records a change takes away and adds is decided by [`RecordChange`], before anything is sent: a name never has legacy records beside
-//! a manifest pointer. A writer prints the change for people ([`describe`]), sends it to a name server ([`UpdateWriter`]), or gives it to
+//! a manifest pointer. A writer prints the change for people ([`PrintWriter`]), sends it to a name server ([`UpdateWriter`]), or gives it to
 //! a command ([`CommandWriter`]).
 
 mod command;
+mod print;
 mod update;
 
 use std::time::Duration;
@@ -18,6 +19,7 @@ use toolcrib_core::codes::{self, Code};
 use toolcrib_core::text::escape_for_display;
 
 pub use command::{COMMAND_TIMEOUT, CommandSettings, CommandWriter, MAX_OUTPUT_BYTES};
+pub use print::PrintWriter;
 pub use update::{DEFAULT_TTL, TsigKey, UPDATE_TIMEOUT, UpdateSettings, UpdateWriter};
 
 use crate::evidence::TxtLookup;

@@ -7,7 +7,7 @@ use tokio::net::TcpListener;
 use toolcrib_agent::evidence::TxtLookup;
 use toolcrib_agent::txt::compare::{Agreement, compare};
 use toolcrib_agent::txt::dns::DnsSettings;
-use toolcrib_agent::txt::{SourceContext, SourceSetting, TxtSources};
+use toolcrib_agent::txt::{SourceContext, SourceList, TxtSources};
 use toolcrib_fetch::Configured;
 
 use crate::authority::{Authority, zone};
@@ -60,8 +60,7 @@ fn context() -> SourceContext {
 }
 
 async fn ask(setting: &str) -> TxtLookup {
-    let setting: SourceSetting = setting.parse().expect("a source");
-    let sources = TxtSources::build(&[setting], &context()).expect("sources");
+    let sources = TxtSources::build(&setting.parse().expect("a source"), &context()).expect("sources");
     let mut answers = sources.lookup_all(&domain("exampleagent.agt")).await;
     answers.remove(0).outcome
 }
@@ -127,19 +126,19 @@ async fn several_sources_are_asked_side_by_side_and_compared() {
         serve(|_, _| (200, r#"{"data":{"name":"plain.agt","records":[{"type":"TXT","value":"\"agt-version=1\""}]}}"#.to_owned()))
             .await;
     let broken = serve(|_, _| (500, String::new())).await;
-    let settings: Vec<SourceSetting> = [
+    let settings: SourceList = [
         format!("dns:udp://{}", authority.plain),
         format!("doh-json:http://{same}/dns-query"),
         format!("freename:http://{other}"),
         format!("doh-json:http://{broken}/dns-query"),
     ]
-    .iter()
-    .map(|text| text.parse().expect("a source"))
-    .collect();
+    .join(" ")
+    .parse()
+    .expect("sources");
     let sources = TxtSources::build(&settings, &context()).expect("sources");
     let answers = sources.lookup_all(&domain("plain.agt")).await;
     assert_eq!(answers.len(), 4);
-    for (answer, setting) in answers.iter().zip(&settings) {
+    for (answer, setting) in answers.iter().zip(settings.as_slice()) {
         assert_eq!(answer.source, setting.to_string());
     }
     let comparison = compare(&answers);
@@ -151,12 +150,10 @@ async fn several_sources_are_asked_side_by_side_and_compared() {
 
 #[tokio::test]
 async fn sources_that_cannot_be_built_are_refused() {
-    let refused = |settings: &[&str]| {
-        let settings: Vec<SourceSetting> = settings.iter().map(|text| text.parse().expect("a source")).collect();
+    let refused = |settings: &str| {
+        let settings: SourceList = settings.parse().expect("sources");
         TxtSources::build(&settings, &context()).map_err(|error| error.code().id()).err()
     };
-    assert_eq!(refused(&[]), Some("agent.txt_setting"));
-    assert_eq!(refused(&["fns"]), Some("agent.txt_setting"));
-    assert_eq!(refused(&["dns"; 9]), Some("agent.txt_setting"));
-    assert_eq!(refused(&["dns", "freename"]), None);
+    assert_eq!(refused("fns"), Some("agent.txt_setting"));
+    assert_eq!(refused("dns freename file:records.txt"), None);
 }

@@ -81,8 +81,9 @@ async fn ask(scheme: &str, udp: Datagrams, tcp: Streams) -> (TxtLookup, Duration
 
 async fn lookup(scheme: &str, address: SocketAddr) -> (TxtLookup, Duration) {
     let mut settings = settings(&format!("{scheme}://{address}"));
-    settings.query_timeout = Duration::from_millis(700);
-    settings.lookup_timeout = Duration::from_secs(3);
+    settings.query_timeout = Duration::from_millis(600);
+    settings.attempts = 3;
+    settings.lookup_timeout = Duration::from_secs(6);
     let started = Instant::now();
     let outcome = source(settings).lookup(&domain("plain.agt")).await.outcome;
     (outcome, started.elapsed())
@@ -249,7 +250,7 @@ async fn tcp_servers_that_waste_time_are_left() {
     for script in [silent, drip, short, endless] {
         let (outcome, took) = ask("tcp", |_| Vec::new(), script).await;
         assert!(matches!(outcome, TxtLookup::Failed { .. }), "{outcome:?}");
-        assert!(took < Duration::from_secs(10), "{took:?}");
+        assert!(took < Duration::from_secs(20), "{took:?}");
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use alloy_primitives::Bytes;
 use toolcrib_agent::txt::FileSource;
-use toolcrib_agent::txt_writer::{CommandSettings, CommandWriter, RecordChange, TxtWriter as _};
+use toolcrib_agent::txt_writer::{CommandSettings, CommandWriter, PrintWriter, RecordChange, TxtWriter as _};
 use toolcrib_core::agent::txt::CidText;
 
 use crate::support::{POINTER, domain};
@@ -76,6 +76,10 @@ async fn a_command_is_not_run_for_a_change_that_is_refused() {
     let writer = CommandWriter::new(settings, Some(Box::new(FileSource::new(&path))));
     let error = writer.write(&change()).await.expect_err("a legacy record would stay");
     assert_eq!(error.code().id(), "agent.txt_write_plan");
+    // Nothing is written while nobody knows what is there.
+    std::fs::remove_file(&path).expect("a file");
+    let error = writer.write(&change()).await.expect_err("the records are unknown");
+    assert_eq!(error.code().id(), "agent.txt_write_plan");
     assert!(!ran.exists());
 }
 
@@ -98,4 +102,16 @@ async fn commands_that_fail_hang_or_babble_are_reported() {
     let error = CommandWriter::new(missing, None).write(&change()).await.expect_err("failed");
     assert!(error.to_string().contains("PATH"), "{error}");
     assert!(CommandSettings::from_arguments(Vec::<String>::new()).is_none());
+}
+
+#[tokio::test]
+async fn a_change_is_printed_for_people() {
+    let writer = PrintWriter::new(Vec::new());
+    assert_eq!(writer.write(&change()).await.expect("printed").read_back, None);
+    let legacy =
+        RecordChange { domain: domain("exampleagent.agt"), remove: Vec::new(), add: vec![Bytes::from_static(b"agt-version=1")] };
+    assert_eq!(writer.write(&legacy).await.expect_err("legacy records").code().id(), "agent.txt_write_plan");
+    let text = String::from_utf8(writer.into_inner()).expect("text");
+    assert!(text.starts_with("TXT records of exampleagent.agt:\n  remove  agt-version=1\n"), "{text}");
+    assert!(text.ends_with(&format!("  add     {POINTER}\n")), "{text}");
 }

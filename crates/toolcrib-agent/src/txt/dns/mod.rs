@@ -10,7 +10,9 @@ mod server;
 mod system;
 mod upstream;
 
+use std::fmt;
 use std::net::SocketAddr;
+use std::str::FromStr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -60,6 +62,29 @@ pub enum DnssecPolicy {
     Prefer,
     /// Only answers with signatures that lead to a trust anchor count.
     Require,
+}
+
+impl FromStr for DnssecPolicy {
+    type Err = SettingError;
+
+    fn from_str(text: &str) -> Result<Self, SettingError> {
+        match text {
+            "off" => Ok(Self::Off),
+            "prefer" => Ok(Self::Prefer),
+            "require" => Ok(Self::Require),
+            _ => Err(SettingError::new("the DNSSEC policy is off, prefer or require")),
+        }
+    }
+}
+
+impl fmt::Display for DnssecPolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Off => "off",
+            Self::Prefer => "prefer",
+            Self::Require => "require",
+        })
+    }
 }
 
 /// Which servers are asked, and how.
@@ -262,4 +287,18 @@ fn tls_config(authorities: &[CertificateDer<'static>]) -> Result<ClientConfig, S
         .with_root_certificates(roots)
         .with_no_client_auth();
     Ok(config)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn policies_are_read_and_shown() {
+        for text in ["off", "prefer", "require"] {
+            assert_eq!(text.parse::<DnssecPolicy>().map(|policy| policy.to_string()), Ok(text.to_owned()));
+        }
+        assert!("on".parse::<DnssecPolicy>().is_err());
+        assert_eq!(DnssecPolicy::default(), DnssecPolicy::Prefer);
+    }
 }
