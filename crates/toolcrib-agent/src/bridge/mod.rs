@@ -6,9 +6,9 @@
 //! An export is a copy without a proof. The signature of the owner covers the manifest, not what is made of it, so exports carry the domain,
 //! the owner and, if it is known, the CID of the manifest: readers who care resolve the name.
 //!
-//! - [`export`]: A2A Agent Card, ERC-8004 registration file, MCP registry `server.json`, ENSIP-26 records, AID records.
+//! - [`export()`]: A2A Agent Card, ERC-8004 registration file, MCP registry `server.json`, ENSIP-26 records, AID records.
 //! - [`mod@import`]: an unsigned draft from an A2A card or an ERC-8004 file.
-//! - [`cross_check`]: the agent beside registered ERC-8257 tools at its endpoints.
+//! - [`mod@cross_check`]: the agent beside registered ERC-8257 tools at its endpoints.
 
 mod a2a;
 mod aid;
