@@ -59,7 +59,8 @@ mod tests {
     fn content_is_kept_by_name_and_cid_within_a_budget() {
         let cache = ContentCache::new();
         let (a, b) = (AgtDomain::parse("a.agt").expect("a name"), AgtDomain::parse("b.agt").expect("a name"));
-        let cid = |at: usize| CidText::parse(&format!("b{}", format!("{at:058}").replace(['0', '1', '8', '9'], "a"))).expect("a CID");
+        let cid =
+            |at: usize| CidText::parse(&format!("b{}", format!("{at:058}").replace(['0', '1', '8', '9'], "a"))).expect("a CID");
         cache.insert(&a, &cid(2), Bytes::from_static(b"x"));
         assert_eq!(cache.get(&a, &cid(2)), Some(Bytes::from_static(b"x")));
         assert_eq!(cache.get(&b, &cid(2)), None, "another name");

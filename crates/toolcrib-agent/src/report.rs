@@ -13,6 +13,10 @@ use toolcrib_core::json::{Document, Value};
 use toolcrib_core::judge::{Check, Untrusted};
 
 /// What evidence about a name amounts to. It can be written and not read back: a report is an answer, not a permission.
+///
+/// ```compile_fail
+/// let report: toolcrib_agent::AgentReport = serde_json::from_str("{}").unwrap();
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct AgentReport {
     /// The name in its canonical form.
@@ -47,6 +51,8 @@ pub struct AgentReport {
     pub holder: Option<Address>,
     /// How the owner signed; `None` if that was not shown.
     pub signed_by: Option<SignedBy>,
+    /// When the evidence was gathered; `None` for a file. Who holds the name may have changed since.
+    pub gathered_at: Option<UnixTime>,
     /// The chain that was read.
     pub chain_id: Option<u64>,
     /// The block of the reads.
@@ -226,10 +232,16 @@ impl Serialize for Step {
         #[derive(Serialize)]
         struct Text {
             step: u8,
-            result: Check,
+            result: &'static str,
             code: Option<&'static str>,
         }
-        Text { step: self.number, result: self.check, code: self.code.map(Code::id) }.serialize(serializer)
+        // Words with hyphens, as those of the states.
+        let result = match self.check {
+            Check::Passed => "passed",
+            Check::Failed => "failed",
+            Check::NotReached => "not-reached",
+        };
+        Text { step: self.number, result, code: self.code.map(Code::id) }.serialize(serializer)
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! The sources are asked in the order in which each needs the answer of the one before; TXT sources are asked side by side. Every part has
 //! its share of one overall deadline, so that a slow source cannot use up the time of the others. What did not arrive in time is part of the
-//! evidence, and [`judge`](crate::judge) decides what that means.
+//! evidence, and [`judge`](fn@crate::judge::judge) decides what that means.
 
 use std::fmt;
 use std::sync::Arc;
@@ -181,8 +181,7 @@ impl Resolver {
 
     async fn retrieve(&self, domain: &AgtDomain, cid: &CidText, until: Instant) -> Retrieval {
         if let Some(content) = self.cache.get(domain, cid) {
-            let attempt =
-                GatewayAttempt { gateway: "cache".to_owned(), outcome: GatewayOutcome::Served, bytes: 0, millis: 0 };
+            let attempt = GatewayAttempt { gateway: "cache".to_owned(), outcome: GatewayOutcome::Served, bytes: 0, millis: 0 };
             return Retrieval { cid: cid.as_str().to_owned(), content: Some(content), attempts: vec![attempt] };
         }
         let started = Instant::now();
@@ -228,7 +227,11 @@ impl Resolver {
         now: UnixTime,
     ) -> Result<(), MemoryError> {
         let Some(remembered) = Remembered::of(report, now) else { return Ok(()) };
-        if known.is_some_and(|known| known == remembered || remembered.created_at < known.created_at) {
+        // The same content is no news, even if its time, which lies in the future, was cut to that of the verification.
+        let is_same = |known: &Remembered| {
+            (&known.cid, known.digest, known.owner) == (&remembered.cid, remembered.digest, remembered.owner)
+        };
+        if known.is_some_and(|known| is_same(&known) || remembered.created_at < known.created_at) {
             return Ok(());
         }
         let (memory, domain) = (Arc::clone(&self.memory), domain.clone());

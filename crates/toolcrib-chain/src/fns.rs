@@ -90,11 +90,7 @@ impl Fns {
     /// The registry on Polygon. Fails if `chain` is another chain.
     pub fn new(chain: Chain) -> Result<Self, Error> {
         if chain.chain_id() != FNS_CHAIN_ID {
-            return Err(Error::WrongChain {
-                node: chain.network().described(),
-                expected: FNS_CHAIN_ID,
-                got: chain.chain_id(),
-            });
+            return Err(Error::WrongChain { node: chain.network().described(), expected: FNS_CHAIN_ID, got: chain.chain_id() });
         }
         Ok(Self::at(chain, FNS_REGISTRY))
     }
@@ -153,8 +149,7 @@ impl Fns {
             return Ok(Holder::NoCode);
         }
         let data = IERC721Owner::ownerOfCall { tokenId: token_id }.abi_encode().into();
-        let call =
-            BoundedCall { to: self.registry, data, from: None, gas: Some(OWNER_OF_GAS), max_bytes: MAX_OWNER_OF_BYTES };
+        let call = BoundedCall { to: self.registry, data, from: None, gas: Some(OWNER_OF_GAS), max_bytes: MAX_OWNER_OF_BYTES };
         match self.chain.call_at(&call, block).await? {
             CallOutcome::Returned(bytes) => Ok(read_owner(&bytes)),
             CallOutcome::Reverted(_) => Ok(Holder::NotMinted),
@@ -169,7 +164,8 @@ impl Fns {
         if code.is_empty() || is_delegation(&code) {
             return Ok(ContractAnswer::NotAContract);
         }
-        let data = IERC1271::isValidSignatureCall { hash: digest, signature: Bytes::copy_from_slice(signature) }.abi_encode().into();
+        let data =
+            IERC1271::isValidSignatureCall { hash: digest, signature: Bytes::copy_from_slice(signature) }.abi_encode().into();
         let call = BoundedCall { to: account, data, from: None, gas: Some(ERC1271_GAS), max_bytes: 32 };
         match self.chain.call_at(&call, block).await? {
             CallOutcome::Returned(bytes) if is_agreed_value(&bytes) => Ok(ContractAnswer::Accepted),

@@ -39,6 +39,7 @@ impl Case {
             owner: None,
             holder: None,
             signed_by: None,
+            gathered_at: None,
             chain_id: None,
             block: None,
             about: None,

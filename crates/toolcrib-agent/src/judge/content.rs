@@ -88,9 +88,7 @@ fn not_retrieved(case: &mut Case, retrieval: &Retrieval) {
 fn describe(index: usize, attempt: &GatewayAttempt) -> Finding {
     let gateway = &attempt.gateway;
     let mut finding = match &attempt.outcome {
-        GatewayOutcome::Tampered { block } => {
-            Finding::new(codes::agent::CONTENT_TAMPERED).expected(block.as_str()).got(gateway)
-        }
+        GatewayOutcome::Tampered { block } => Finding::new(codes::agent::CONTENT_TAMPERED).expected(block.as_str()).got(gateway),
         GatewayOutcome::Refused { code, reason } => {
             Finding::new(Code::find(code).unwrap_or(codes::agent::CONTENT_REFUSED)).got(format!("{gateway}: {reason}"))
         }

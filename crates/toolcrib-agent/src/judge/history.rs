@@ -11,13 +11,7 @@ use crate::policy::{AgentPolicy, Reaction};
 use crate::report::{AgentState, Stage};
 
 /// Compares a manifest that nothing stands against with the newest one that was verified before.
-pub(super) fn check(
-    case: &mut Case,
-    fields: &Fields,
-    cid: Option<&str>,
-    policy: &AgentPolicy,
-    remembered: Option<&Remembered>,
-) {
+pub(super) fn check(case: &mut Case, fields: &Fields, cid: Option<&str>, policy: &AgentPolicy, remembered: Option<&Remembered>) {
     // What an invalid manifest says about its time means nothing.
     let Some(remembered) = remembered.filter(|_| !case.has_failed()) else { return };
     if remembered.owner != fields.owner {

@@ -39,9 +39,8 @@ pub(super) fn check(case: &mut Case, owner: Address, read: Option<&OwnerRead>, d
             if *holder == owner {
                 case.pass(8);
             } else {
-                let mut finding = Finding::new(codes::agent::HOLDER_NOT_OWNER)
-                    .expected(holder.to_checksum(None))
-                    .got(owner.to_checksum(None));
+                let mut finding =
+                    Finding::new(codes::agent::HOLDER_NOT_OWNER).expected(holder.to_checksum(None)).got(owner.to_checksum(None));
                 finding.pointer = "/owner".to_owned();
                 case.fail(Stage::Holder, Some(8), AgentState::InvalidOwner, finding);
             }

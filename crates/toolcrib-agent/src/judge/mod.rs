@@ -90,6 +90,7 @@ pub(crate) fn judge_parsed(
     trust: ContentTrust<'_>,
 ) -> Judgement {
     let mut case = Case::new(&evidence.domain);
+    case.report.gathered_at = Some(evidence.gathered_at);
     let Some(domain) = usable_domain(evidence, &mut case) else { return case.finish(None, None) };
     case.report.token_id = Some(domain.token_id());
     let reading = read_answers(&evidence.txt, policy);

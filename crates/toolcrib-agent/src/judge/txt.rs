@@ -76,9 +76,7 @@ pub(crate) fn read_answers(answers: &[TxtAnswer], policy: &AgentPolicy) -> TxtRe
         .unwrap_or((first_index, first));
     match &chosen.outcome {
         TxtLookup::Records(records) => read_records(index, records, findings),
-        TxtLookup::NotFound => {
-            rejected(Stage::Txt, AgentState::NotFound, Finding::new(codes::agent::NOT_FOUND), findings)
-        }
+        TxtLookup::NotFound => rejected(Stage::Txt, AgentState::NotFound, Finding::new(codes::agent::NOT_FOUND), findings),
         _ => rejected(Stage::Txt, AgentState::NotAnAgent, Finding::new(codes::agent::NOT_AN_AGENT), findings),
     }
 }

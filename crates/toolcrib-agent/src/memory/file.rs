@@ -144,8 +144,7 @@ fn read(path: &Path) -> Result<Option<Names>, MemoryError> {
 
 fn encode(names: &Names, path: &Path) -> Result<Vec<u8>, MemoryError> {
     let names = names.0.iter().map(|(domain, newest)| WireName { domain, newest }).collect();
-    let mut bytes =
-        serde_json::to_vec(&Wire { format: FORMAT, names }).map_err(|error| failed("write", path)(error.into()))?;
+    let mut bytes = serde_json::to_vec(&Wire { format: FORMAT, names }).map_err(|error| failed("write", path)(error.into()))?;
     bytes.push(b'\n');
     Ok(bytes)
 }

@@ -139,13 +139,14 @@ impl Names {
 
     /// Keeps the newer of two memories of a name. Returns whether something changed.
     fn keep(&mut self, domain: &str, remembered: Remembered) -> Result<bool, MemoryError> {
+        let is_full = self.0.len() >= MAX_NAMES;
         match self.0.get_mut(domain) {
             Some(known) if remembered.created_at < known.created_at || *known == remembered => Ok(false),
             Some(known) => {
                 *known = remembered;
                 Ok(true)
             }
-            None if self.0.len() >= MAX_NAMES => Err(MemoryError::Full),
+            None if is_full => Err(MemoryError::Full),
             None => {
                 self.0.insert(domain.to_owned(), remembered);
                 Ok(true)

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use alloy_primitives::{Address, B256, Bytes, address, hex};
+use alloy_provider::Provider as _;
 use alloy_sol_types::{SolCall, sol};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, BufReader};

@@ -46,9 +46,7 @@ fn gateways_are_not_believed() {
     ] {
         assert_failed(&without_content(attempts), AgentState::Unreachable, "agent.content_unavailable", Some(1));
     }
-    let refused = |code: &str| {
-        attempt("x", GatewayOutcome::Refused { code: code.to_owned(), reason: "a folder".to_owned() })
-    };
+    let refused = |code: &str| attempt("x", GatewayOutcome::Refused { code: code.to_owned(), reason: "a folder".to_owned() });
     let report = without_content(vec![unreachable(), refused("no.such_code")]);
     assert_failed(&report, invalid, "agent.content_refused", Some(1));
     assert_failed(&without_content(vec![refused("json.too_large")]), invalid, "json.too_large", Some(1));

@@ -31,7 +31,6 @@ fn documents_with_two_meanings_are_invalid() {
     invalid(&with_text(r#""x":{"a":1,"a":2}"#), "json.duplicate_key");
     invalid(&with_text(r#""x":"\ud800""#), "json.lone_surrogate");
     invalid(&with_text(r#""x":1E400"#), "json.number_overflow");
-    invalid(&with_text(r#""x":9007199254740993"#), "json.number_imprecise");
     invalid(&with_text(&format!(r#""x":{}{}"#, "[".repeat(200), "]".repeat(200))), "json.too_deep");
     let good = signed(json!({}));
     invalid(&format!("\u{feff}{good}"), "json.bom");
@@ -70,6 +69,10 @@ fn strange_documents_with_one_meaning_are_verified() {
     verified(&unsigned(r#""x":[1e21,-0,0.10,5e-324,0.1,100000000000000000000]"#));
     verified(&unsigned(r#""x":0.30000000000000004"#));
     verified(&unsigned("\"\u{ff01}\":1,\"\u{1f916}\":2"));
+    // Readers round such a number, so two texts of it have one signature; that is a warning.
+    verified(&unsigned(r#""x":9007199254740993"#));
+    let imprecise = judged(&evidence(&sign_text(&unsigned(r#""x":9007199254740993"#), &keys().0)));
+    assert!(imprecise.has(codes::json::NUMBER_IMPRECISE));
     verified(&unsigned("\"x\":\"é\""));
     verified(&unsigned("\"x\":\"e\u{301}\""));
     // Layout and order are not signed.

@@ -22,12 +22,7 @@ fn failed(code: &str) -> OwnerOutcome {
 fn only_the_holder_verifies_and_only_the_registry_refuses() {
     let policy = AgentPolicy::default();
     assert_verified(&with(OwnerOutcome::Holder(owner()), &policy));
-    assert_failed(
-        &with(OwnerOutcome::Holder(other()), &policy),
-        AgentState::InvalidOwner,
-        "agent.holder_not_owner",
-        Some(8),
-    );
+    assert_failed(&with(OwnerOutcome::Holder(other()), &policy), AgentState::InvalidOwner, "agent.holder_not_owner", Some(8));
     assert_failed(&with(OwnerOutcome::NotMinted, &policy), AgentState::InvalidOwner, "agent.not_minted", Some(8));
     for code in ["chain.rpc_unreachable", "chain.rpc_rate_limited", "chain.no_quorum", "chain.wrong_chain", "no.such_code"] {
         assert_failed(&with(failed(code), &policy), AgentState::Unreachable, "agent.holder_unknown", Some(7));

@@ -66,12 +66,7 @@ fn each_signature_has_one_encoding_but_for_v() {
     ] {
         assert_failed(&judged(&evidence(&with_signature(&text))), AgentState::InvalidSignature, code, Some(4));
     }
-    assert_failed(
-        &judged(&evidence(&fields(json!({})).to_string())),
-        AgentState::InvalidSignature,
-        "agent.unsigned",
-        Some(4),
-    );
+    assert_failed(&judged(&evidence(&fields(json!({})).to_string())), AgentState::InvalidSignature, "agent.unsigned", Some(4));
     // A point that is not on the curve.
     let mut nowhere = good;
     nowhere[..32].copy_from_slice(&U256::from(5).to_be_bytes::<32>());
@@ -150,12 +145,7 @@ fn a_contract_counts_only_if_the_policy_allows_it_and_it_holds_the_name() {
     assert_failed(&judged(&accepted), AgentState::InvalidSignature, "agent.signer_not_owner", Some(5));
     // The contract of another holder speaks for nobody.
     let elsewhere = with(other(), Some(ContractRead::Accepted));
-    assert_failed(
-        &judge(&elsewhere, &allowed, None, NOW),
-        AgentState::InvalidSignature,
-        "agent.signer_not_owner",
-        Some(5),
-    );
+    assert_failed(&judge(&elsewhere, &allowed, None, NOW), AgentState::InvalidSignature, "agent.signer_not_owner", Some(5));
     for contract in [None, Some(ContractRead::Rejected), Some(ContractRead::NotAContract)] {
         let report = judge(&with(wallet, contract), &allowed, None, NOW);
         assert_failed(&report, AgentState::InvalidSignature, "agent.signer_not_owner", Some(5));

@@ -1,6 +1,7 @@
 //! The whole verdict: what a verified report says, and that one fault alone is enough.
 
 use alloy_primitives::Bytes;
+use proptest::prelude::*;
 use serde_json::{Value, json};
 use toolcrib_agent::evidence::{AgentEvidence, OwnerOutcome};
 use toolcrib_agent::judge::{MAX_SOURCES, judge_file};
@@ -36,7 +37,7 @@ fn a_genuine_manifest_is_verified() {
             "findings": null, "content": null, "created_at": 1_777_658_400,
             "token_id": "0x83a287e66590d5365701d1345f59a53cc04197e83a2cde96935cf2b6b48f8922",
             "owner": "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266", "holder": "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266",
-            "signed_by": "eip-191", "chain_id": 137, "block": 80_000_000, "about": null, "claims": null,
+            "signed_by": "eip-191", "gathered_at": 1_780_000_000, "chain_id": 137, "block": 80_000_000, "about": null, "claims": null,
         })
     );
     assert_eq!(about["name"], "Example Agent");
@@ -174,6 +175,8 @@ fn a_preview_without_a_chain_is_labelled_unverified() {
     assert_eq!((report.state, report.verified, report.failed), (AgentState::Manifest, false, None));
     assert!(report.has(codes::agent::ONCHAIN_SKIPPED) && report.about.is_none() && judgement.manifest.is_none());
     assert_eq!(passed(report), [1, 2, 3, 4, 5, 6]);
+    let json = serde_json::to_value(report).expect("JSON");
+    assert_eq!(json["steps"][7], json!({"step": 8, "result": "not-reached", "code": null}));
     // Skipping the chain skips nothing else.
     let mut forged = single_faults()[1].3.clone();
     forged.owner = None;
@@ -267,4 +270,36 @@ fn every_state_has_its_own_word() {
     words.dedup();
     assert_eq!(words.len(), AgentState::ALL.len());
     assert!(words.iter().all(|word| word.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-')));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn any_content_is_answered_and_none_is_verified(
+        cut in 0..1_000_usize,
+        put in prop::collection::vec(any::<u8>(), 0..12),
+        texts in prop::collection::vec("(agt-(version|manifest|name)=?)?[ -~é\"]{0,20}", 0..4),
+        keep_pointer in any::<bool>(),
+    ) {
+        let good = signed(json!({})).into_bytes();
+        let at = cut % good.len();
+        let changed: Vec<u8> = [&good[..at], &put, &good[at..]].concat();
+        let mut evidence = evidence("{}");
+        let content = evidence.content.as_mut().expect("content");
+        content.cid = toolcrib_agent::content_hash::raw_sha256_cid(&changed);
+        content.content = Some(Bytes::from(changed.clone()));
+        let mut all: Vec<&str> = texts.iter().map(String::as_str).collect();
+        let pointer = pointer(&changed);
+        if keep_pointer {
+            all.push(&pointer);
+        }
+        evidence.txt = vec![records("dns", &all)];
+        let report = judged(&evidence);
+        // White space is the only thing that can be put in without a change of what was signed.
+        let is_same = serde_json::from_slice::<Value>(&changed).ok() == serde_json::from_slice::<Value>(&good).ok();
+        prop_assert!(!report.verified || (is_same && keep_pointer), "{:?}", String::from_utf8_lossy(&changed));
+        prop_assert_eq!(report.failed.is_some(), report.findings.first().is_some_and(|first| Some(first.code) == report.failed.map(|failed| failed.code)));
+        serde_json::to_string(&report).expect("JSON");
+    }
 }

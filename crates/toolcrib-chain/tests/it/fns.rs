@@ -80,7 +80,8 @@ async fn what_a_node_does_is_never_an_answer_about_the_name() {
     assert_eq!(holder(|| Reply::Http(503, Vec::new())).await, Err("chain.rpc_unreachable"));
     assert_eq!(holder(|| Reply::Http(429, Vec::new())).await, Err("chain.rpc_rate_limited"));
     assert_eq!(holder(error(-32005, "daily request count exceeded")).await, Err("chain.rpc_rate_limited"));
-    assert_eq!(holder(error(-32000, "header not found")).await, Err("chain.rpc_refused"));
+    // alloy repeats this one as it does rate limits: a node behind a balancer may not have the block yet.
+    assert_eq!(holder(error(-32000, "header not found")).await, Err("chain.rpc_rate_limited"));
     assert_eq!(holder(error(-32000, "missing trie node")).await, Err("chain.rpc_refused"));
     assert_eq!(holder(error(-32000, "execution aborted (timeout = 5s)")).await, Err("chain.rpc_refused"));
     assert_eq!(holder(|| Reply::Result(json!("not hex"))).await, Err("chain.rpc_answer"));
@@ -188,7 +189,10 @@ async fn contracts_are_asked_by_erc_1271() {
     use ContractAnswer::*;
     let unasked: fn() -> Reply = || panic!("an account without a contract is not asked");
     assert_eq!(contract(&[], unasked).await, Ok(NotAContract));
-    assert_eq!(contract(&[0xef, 1, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20], unasked).await, Ok(NotAContract));
+    assert_eq!(
+        contract(&[0xef, 1, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20], unasked).await,
+        Ok(NotAContract)
+    );
     assert_eq!(contract(&[1], || hex(agreed_value(0))).await, Ok(Accepted));
     assert_eq!(contract(&[1], || hex(agreed_value(1))).await, Ok(Rejected), "a dirty word");
     assert_eq!(contract(&[1], || hex(&agreed_value(0)[..4])).await, Ok(Rejected), "too short");
@@ -198,5 +202,8 @@ async fn contracts_are_asked_by_erc_1271() {
     assert_eq!(contract(&[1], || Reply::Error(3, "execution reverted".to_owned(), Value::Null)).await, Ok(Rejected));
     assert_eq!(contract(&[1], || Reply::Error(-32000, "out of gas".to_owned(), Value::Null)).await, Ok(Rejected));
     assert_eq!(contract(&[1], || Reply::HangUp).await, Err("chain.rpc_unreachable"));
-    assert_eq!(contract(&[1], || Reply::Error(-32000, "execution aborted".to_owned(), Value::Null)).await, Err("chain.rpc_refused"));
+    assert_eq!(
+        contract(&[1], || Reply::Error(-32000, "execution aborted".to_owned(), Value::Null)).await,
+        Err("chain.rpc_refused")
+    );
 }
