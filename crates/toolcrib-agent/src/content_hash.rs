@@ -1,6 +1,6 @@
 //! Comparing content with its CID where only the bytes of the file are at hand.
 //!
-//! A content source checks every block as it arrives. Saved evidence has the content alone, and whoever saved it may have changed it, so
+//! A content source checks every block as it arrives. Saved evidence has the content alone and may have been changed, so
 //! the hash is computed again before such evidence is judged.
 
 use crate::ipfs::pack::repack;

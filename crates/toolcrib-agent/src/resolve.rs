@@ -149,7 +149,7 @@ impl Resolver {
             let retrieval = self.retrieve(domain, cid, started + self.deadline * CONTENT_PERCENT / 100).await;
             parsed = retrieval.content.as_ref().map(|content| Parsed::of(content));
             evidence.content = Some(retrieval);
-            // A manifest of another name is refused whoever holds that name.
+            // A manifest of another name is refused in any case, so its holder is not read.
             if let Some(parsed) = parsed.as_ref().filter(|parsed| parsed.domain().as_ref() == Some(domain)) {
                 evidence.owner = self.holder(domain, parsed, started + self.deadline).await;
             }

@@ -64,7 +64,7 @@ pub struct FnsRead {
 pub enum Holder {
     /// The account that holds it.
     Account(Address),
-    /// Nobody: it was never minted, or was burned.
+    /// There is none: the token was never minted, or was burned.
     NotMinted,
     /// There is no contract at the address of the registry.
     NoCode,

@@ -2,7 +2,7 @@
 //!
 //! [`judge`] is a pure function of the evidence, the policy, what is remembered about the name, and a time. It goes through the resolution
 //! of .agt 1.0 §5 and the eight steps of §4 in order, collects every finding, and names the first failure as the deciding one. Evidence may
-//! come from a file that somebody else wrote: everything in it that can be computed again is computed again.
+//! come from an untrusted file: everything in it that can be computed again is computed again.
 
 mod case;
 mod content;

@@ -1,6 +1,6 @@
 //! What was verified before: the newest manifest of each name.
 //!
-//! Every manifest that an owner ever signed stays valid as long as the owner holds the name, so whoever controls the TXT record can go back
+//! Every manifest that an owner ever signed stays valid as long as the owner holds the name, so an attacker who controls the TXT record can go back
 //! to an old one. A reader notices only by remembering. Only verified results are remembered, and what is remembered about a name never
 //! gets older.
 

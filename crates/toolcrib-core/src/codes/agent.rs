@@ -557,7 +557,7 @@ super::codes! {
     }
     CONTENT_UNCHECKED = "agent.content_unchecked", Error, ".agt 1.0 §4 Verification, step 2" {
         "the content cannot be compared with its CID",
-        "The hash of the CID covers blocks that the evidence does not hold, and the word of a file that somebody saved is not enough.",
+        "The hash of the CID covers blocks that the evidence does not hold, and saved evidence alone does not prove them.",
         "resolve the name again instead of judging the saved evidence",
     }
     SIGNATURE_UNRECOVERABLE = "agent.signature_unrecoverable", Error, ".agt 1.0 §4 Verification, step 4" {
@@ -581,7 +581,7 @@ super::codes! {
         "try again later, or use another node",
     }
     NOT_MINTED = "agent.not_minted", Error, ".agt 1.0 §4 Verification, step 7" {
-        "nobody holds the name onchain",
+        "the name has no holder onchain",
         "The registry has no holder for the token of the name: it was never minted, or was burned. A manifest of such a name proves nothing.",
         "register the name, or check its spelling",
     }
@@ -607,7 +607,7 @@ super::codes! {
     }
     ROLLBACK = "agent.rollback", Warning, ".agt 1.0 Updating" {
         "the manifest is older than one that was verified before",
-        "Whoever controls the TXT record can point it at an old manifest with a valid signature, for example one that names endpoints which are no longer under the owner's control.",
+        "An attacker who controls the TXT record can point it at an old manifest with a valid signature, for example one that names endpoints which are no longer under the owner's control.",
         "ask the owner; if the step back is meant, sign the content again with the present time",
     }
     CREATED_AT_REUSED = "agent.created_at_reused", Warning, ".agt 1.0 Updating" {
