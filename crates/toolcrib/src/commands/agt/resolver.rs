@@ -10,7 +10,7 @@ use toolcrib_agent::memory::FileMemory;
 use toolcrib_agent::policy::Reaction;
 use toolcrib_agent::source::{ContentSource, TxtSource};
 use toolcrib_agent::txt::dns::{Anchors, DnsSettings, DnssecPolicy};
-use toolcrib_agent::txt::{SourceContext, SourceSetting, TxtSources};
+use toolcrib_agent::txt::{SourceContext, SourceList, SourceSetting, TxtSources};
 use toolcrib_agent::{AgentPolicy, Resolver};
 use toolcrib_chain::fns::{FNS_CHAIN_ID, FNS_REGISTRY, Fns, ReadHeight};
 use toolcrib_chain::network::Network;
@@ -161,7 +161,8 @@ impl SourceArgs {
     pub(crate) fn txt(&self, chain: &Chain) -> Result<Vec<Box<dyn TxtSource>>, Failure> {
         let words = if self.sources.is_empty() { vec![DEFAULT_SOURCE.to_owned()] } else { self.sources.clone() };
         let unusable = |error: toolcrib_agent::txt::SettingError| Failure::new(error.code(), error.to_string());
-        let settings = words.iter().map(|word| word.parse::<SourceSetting>()).collect::<Result<Vec<_>, _>>().map_err(unusable)?;
+        let settings = words.iter().map(|word| word.parse::<SourceSetting>()).collect::<Result<_, _>>().and_then(SourceList::new);
+        let settings = settings.map_err(unusable)?;
         let mut dns = DnsSettings::default();
         dns.dnssec = match self.dnssec {
             DnssecArg::Off => DnssecPolicy::Off,
