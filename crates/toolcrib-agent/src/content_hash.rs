@@ -30,11 +30,10 @@ pub struct CidHash;
 impl ContentHash for CidHash {
     fn content_matches(&self, cid: &str, content: &[u8]) -> ContentMatch {
         let Ok(cid) = Cid::parse(cid) else { return ContentMatch::Unknown };
-        if repack(&cid, content).is_some() {
-            return ContentMatch::Matches;
-        }
         match cid.codec() {
+            Codec::Raw if cid.matches(content) => ContentMatch::Matches,
             Codec::Raw => ContentMatch::Differs,
+            Codec::DagPb if repack(&cid, content).is_some() => ContentMatch::Matches,
             // The same file may have blocks that no known importer writes.
             Codec::DagPb => ContentMatch::Unknown,
         }
