@@ -1,6 +1,6 @@
 //! Content by CID: reading CIDs, checking blocks, retrieving from sources that are not trusted, packing and publishing.
 //!
-//! [`cid`], [`dag`], [`car`] and [`pack`] are pure. [`gateway`] and [`pin`] connect to services of the operator's settings, [`local`] reads
+//! [`cid`], [`dag`], [`car`] and [`mod@pack`] are pure. [`gateway`] and [`pin`] connect to services of the operator's settings, [`local`] reads
 //! files. Whatever a source serves counts only after every block has the hash that the CID asks for.
 
 pub mod car;
