@@ -5,6 +5,7 @@
 
 use alloy_primitives::{Address, Bytes, U256, address};
 use alloy_sol_types::{SolCall, sol};
+use toolcrib_core::agent::txt::{MAX_RECORDS, MAX_TOTAL_BYTES};
 
 use crate::Error;
 use crate::rpc::{BoundedCall, CallOutcome, Chain};
@@ -15,17 +16,14 @@ pub const CHAIN_ID: u64 = 137;
 /// Where the registry is on that chain.
 pub const REGISTRY: Address = address!("465ea4967479A96D4490d575b5a6cC2B4A4BEE65");
 
-/// Most TXT records of one name, as for every other source.
-pub const MAX_RECORDS: usize = 1024;
-
 /// Most keys of one name. Names have keys for addresses, sites and profiles beside those for DNS.
 pub const MAX_KEYS: usize = 4096;
 
 /// Most bytes of the list of keys: [`MAX_KEYS`] with an offset, a length and a word of text each.
 const MAX_KEYS_BYTES: usize = 64 + MAX_KEYS * 96;
 
-/// Most bytes of the list of values: [`MAX_RECORDS`] with an offset, a length and padding each, and the 64 KiB that one name may have.
-const MAX_VALUES_BYTES: usize = 64 + MAX_RECORDS * 96 + 65_536;
+/// Most bytes of the list of values: [`MAX_RECORDS`] with an offset, a length and padding each, and the bytes that one name may have.
+const MAX_VALUES_BYTES: usize = 64 + MAX_RECORDS * 96 + MAX_TOTAL_BYTES;
 
 /// Gas for one call: as much as a block of the chain has. Reading the longest lists takes half of it.
 const CALL_GAS: u64 = 30_000_000;

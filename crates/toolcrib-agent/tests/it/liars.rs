@@ -4,16 +4,17 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use hickory_proto::op::{Message, MessageType, Query, ResponseCode};
+use hickory_proto::op::{Message, MessageType, OpCode, Query, ResponseCode};
 use hickory_proto::rr::rdata::{CNAME, TXT};
 use hickory_proto::rr::{RData, Record, RecordType};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, UdpSocket};
 use toolcrib_agent::evidence::TxtLookup;
 use toolcrib_agent::source::TxtSource as _;
+use toolcrib_agent::txt_writer::{RecordChange, TxtWriter as _, UpdateSettings, UpdateWriter};
 
 use crate::authority::{name, pair};
-use crate::support::{POINTER, code, domain, records, settings, source};
+use crate::support::{POINTER, SystemClock, code, domain, records, settings, source};
 
 /// What a liar does with one query over UDP: datagrams, one after the other.
 type Datagrams = fn(&Message) -> Vec<Vec<u8>>;
@@ -295,4 +296,37 @@ async fn a_liar_does_not_stop_the_honest_server_behind_it() {
     settings.servers.push(format!("udp://{second}").parse().expect("a server"));
     let source = Arc::new(source(settings));
     assert_eq!(source.lookup(&domain("plain.agt")).await.outcome, records(&[POINTER.as_bytes()]));
+}
+
+#[tokio::test]
+async fn an_update_is_believed_only_with_a_signature() {
+    let write = async |script: Streams| {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let key = "hmac-sha256:update-key:dG9vbGNyaWItdGVzdC1rZXktdG9vbGNyaWItdGVzdCE=".parse().expect("a key");
+        let mut settings = UpdateSettings::new(listener.local_addr().expect("bound"), key);
+        settings.timeout = Duration::from_secs(2);
+        serve_tcp(listener, script);
+        let add = vec![alloy_primitives::Bytes::from_static(POINTER.as_bytes())];
+        let change = RecordChange { domain: domain("plain.agt"), remove: Vec::new(), add };
+        let error = UpdateWriter::new(settings, SystemClock).write(&change).await.expect_err("a liar");
+        assert_eq!(error.code().id(), "agent.txt_update_failed", "{error}");
+        error.to_string()
+    };
+    // It says yes to everything, without the key.
+    assert!(write(|query| bytes(&reply(query, &[])).into()).await.contains("signature"));
+    // It sends the signed request back.
+    let echo: Streams = |query| {
+        let mut message = query.clone();
+        message.metadata.message_type = MessageType::Response;
+        bytes(&message).into()
+    };
+    assert!(write(echo).await.contains("signature"));
+    // It refuses, which needs no signature.
+    let refuse: Streams = |query| match query.metadata.op_code {
+        OpCode::Update => failing(query, ResponseCode::NotAuth).into(),
+        _ => bytes(&reply(query, &[])).into(),
+    };
+    assert!(write(refuse).await.contains("refused the signature"));
+    assert!(write(|query| with_id(query, 1).into()).await.contains("another request"));
+    assert!(write(|_| Stream { bytes: vec![0, 9, 1], piece: 3, pause: Duration::ZERO }).await.contains("in time"));
 }
