@@ -6,7 +6,6 @@ pub mod delegate;
 pub mod deploy;
 mod error;
 pub mod fns;
-pub mod fns_records;
 pub mod network;
 pub mod predicate;
 pub mod registry;

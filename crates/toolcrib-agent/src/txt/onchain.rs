@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use alloy_primitives::Address;
 use async_trait::async_trait;
-use toolcrib_chain::fns_records::{self, RecordsError, TxtRecords};
+use toolcrib_chain::fns::records::{self, RecordsError, TxtRecords};
 use toolcrib_chain::rpc::Chain;
 use toolcrib_core::agent::AgtDomain;
 use toolcrib_core::codes;
@@ -35,7 +35,7 @@ impl TxtSource for FnsSource {
 
     async fn lookup(&self, domain: &AgtDomain) -> TxtAnswer {
         let started = Instant::now();
-        let outcome = match fns_records::txt_records(&self.chain, self.registry, domain.token_id()).await {
+        let outcome = match records::txt_records(&self.chain, self.registry, domain.token_id()).await {
             Ok(TxtRecords::Found { records: found, .. }) => records(found),
             Ok(TxtRecords::NotMinted { .. }) => TxtLookup::NotFound,
             Err(RecordsError::Chain(error)) => failed(error.code(), &error.to_string()),

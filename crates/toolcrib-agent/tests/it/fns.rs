@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use toolcrib_agent::evidence::TxtLookup;
 use toolcrib_agent::source::TxtSource as _;
 use toolcrib_agent::txt::FnsSource;
-use toolcrib_chain::fns_records::{CHAIN_ID, REGISTRY};
+use toolcrib_chain::fns::{FNS_CHAIN_ID as CHAIN_ID, FNS_REGISTRY as REGISTRY};
 use toolcrib_chain::network::Network;
 use toolcrib_chain::rpc::{Chain, ChainConfig, NodeUrl, Retries};
 

@@ -5,6 +5,8 @@
 //! or disagrees with others gives an error and never an answer about the name. The number of the chain is checked by [`Chain`] before a
 //! node is asked anything else.
 
+pub mod records;
+
 use alloy_primitives::{Address, B256, Bytes, U256, address};
 use alloy_sol_types::SolCall;
 

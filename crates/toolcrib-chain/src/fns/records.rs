@@ -3,18 +3,12 @@
 //! All calls of one reading are made at the same block. Lists are decoded by hand: a general decoder believes lengths and offsets before it
 //! sees whether the bytes are there.
 
-use alloy_primitives::{Address, Bytes, U256, address};
+use alloy_primitives::{Address, Bytes, U256};
 use alloy_sol_types::{SolCall, sol};
 use toolcrib_core::agent::txt::{MAX_RECORDS, MAX_TOTAL_BYTES};
 
 use crate::Error;
 use crate::rpc::{BoundedCall, CallOutcome, Chain};
-
-/// The chain on which the registry counts: Polygon.
-pub const CHAIN_ID: u64 = 137;
-
-/// Where the registry is on that chain.
-pub const REGISTRY: Address = address!("465ea4967479A96D4490d575b5a6cC2B4A4BEE65");
 
 /// Most keys of one name. Names have keys for addresses, sites and profiles beside those for DNS.
 pub const MAX_KEYS: usize = 4096;
