@@ -40,15 +40,25 @@ async fn child() {
     worker.run(std::future::pending()).await;
 }
 
-fn start(setting: &str) -> Child {
-    Command::new(std::env::current_exe().expect("this program"))
+/// A worker that ends with the test, however that ends.
+struct Started(Child);
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn start(setting: &str) -> Started {
+    let child = Command::new(std::env::current_exe().expect("this program"))
         .args(["--exact", "agents::processes::child", "--nocapture", "--test-threads=1"])
         .env(TASK, setting)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
-        .spawn()
-        .expect("a process")
+        .spawn();
+    Started(child.expect("a process"))
 }
 
 async fn count(index: &Index, sql: &'static str) -> i64 {
@@ -72,10 +82,9 @@ async fn processes_share_the_list() {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
         for child in &mut children {
-            assert!(child.try_wait().expect("a child").is_none(), "nobody gave up");
-            child.kill().expect("killed");
-            child.wait().expect("gone");
+            assert!(child.0.try_wait().expect("a child").is_none(), "nobody gave up");
         }
+        drop(children);
         assert_eq!(count(&index, "SELECT COUNT(*) FROM test_resolution").await, NAMES, "each name was resolved once");
         assert_eq!(count(&index, "SELECT COUNT(*) FROM index_agent_change").await, NAMES);
         assert!(count(&index, "SELECT COUNT(DISTINCT process) FROM test_resolution").await > 1, "the work was shared");
