@@ -12,6 +12,9 @@ use crate::{Ran, Sandbox};
 /// The registry of .agt names on Polygon.
 const REGISTRY: &str = "0x465ea4967479A96D4490d575b5a6cC2B4A4BEE65";
 
+/// The registry of tools on development chains.
+const OUR_REGISTRY: &str = "0xdd2f026ed31bc76b22587fbbb039f0acb1833e0a";
+
 /// The second development account.
 const OTHER: &str = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8";
 
@@ -142,6 +145,18 @@ fn a_name_from_its_draft_to_a_transfer() {
     sandbox.write("changed.json", evidence.to_string());
     let (code, changed) = saved("changed.json");
     assert_eq!((code, changed["data"]["report"]["state"].as_str()), (1, Some("invalid-cid")), "{changed:#}");
+
+    // Beside registered tools: the owner has registered none on this chain.
+    let tools = |file: &str| {
+        let registry = ["--network", "137", "--registry", OUR_REGISTRY];
+        sandbox.run_json(&[&["agt", "tools", file], &registry[..], &node].concat())
+    };
+    let (code, none) = tools("evidence.json");
+    assert_eq!((code, none["data"]["agent"]["verdict"].as_str()), (1, Some("verified")), "{none:#}");
+    assert_eq!(none["data"]["agent"]["endpoints"][0]["tools"].as_array().map(Vec::len), Some(0));
+    assert_eq!(tools("signed.json").1["data"]["agent"]["verdict"], "partial");
+    let (code, refused) = tools("changed.json");
+    assert_eq!((code, refused["errors"][0]["code"].as_str()), (2, Some("agent.content_mismatch")), "{refused:#}");
 
     // Another manifest than the record names, a preview, and a node that is gone.
     sandbox.write("other.json", format!("{} ", sandbox.read("signed.json")));

@@ -8,6 +8,7 @@ mod publish;
 mod resolve;
 pub(crate) mod resolver;
 mod sign;
+mod tools;
 mod verify;
 mod vocab;
 
@@ -74,6 +75,14 @@ pub(crate) enum AgtCommand {
     /// Draft a manifest from an A2A Agent Card or an ERC-8004 registration file
     #[command(after_help = "Examples:\n  toolcrib agt import agent-card.json --domain rain.agt --owner 0x… > draft.json")]
     Import(bridge::Import),
+    /// Compare an agent with the ERC-8257 tools at its endpoints: both verdicts, and whether one account owns both
+    #[command(
+        after_help = "The exit code is 0 if there are such tools, and the owner of the agent registered all of them, and everything is verified.\n\n\
+        Examples:\n  \
+        toolcrib agt resolve rain.agt --save evidence.json && toolcrib agt tools evidence.json --network base\n  \
+        toolcrib agt tools signed.json --tool eip155:8453/erc8257:0x…/42"
+    )]
+    Tools(Box<tools::Tools>),
     /// Print the id of a name in the FNS registry
     #[command(after_help = "Examples:\n  toolcrib agt token-id exampleagent.agt")]
     TokenId(TokenId),
@@ -102,6 +111,7 @@ pub(crate) async fn run(command: &AgtCommand, printer: &mut Printer) -> Result<D
         AgtCommand::Migrate(arguments) => migrate::run(arguments, printer).await,
         AgtCommand::Export(arguments) => bridge::run_export(arguments, printer),
         AgtCommand::Import(arguments) => bridge::run_import(arguments, printer),
+        AgtCommand::Tools(arguments) => tools::run(arguments, printer).await,
         AgtCommand::TokenId(arguments) => token_id(arguments, printer),
         AgtCommand::Vocab(arguments) => vocab::run(arguments, printer),
     }

@@ -73,16 +73,7 @@ pub(crate) async fn resolve(
 }
 
 fn judge_saved(path: &Path, arguments: &Resolve, printer: &mut Printer) -> Result<Done, Stop> {
-    let unreadable = |what: String| Failure::new(codes::cli::UNREADABLE, format!("{}: {what}", path.display()));
-    let mut bytes = Vec::new();
-    std::fs::File::open(path)
-        .and_then(|file| file.take(MAX_FILE_BYTES as u64 + 1).read_to_end(&mut bytes))
-        .map_err(|error| unreadable(error.to_string()))?;
-    if bytes.len() > MAX_FILE_BYTES {
-        return Err(unreadable("larger than any evidence file".to_owned()).into());
-    }
-    let evidence: AgentEvidence =
-        serde_json::from_slice(&bytes).map_err(|error| unreadable(format!("not an evidence file: {error}")))?;
+    let evidence = load(path)?;
     let policy = arguments.policy.policy(arguments.sources.dnssec);
     let remembered = match (arguments.policy.memory()?, AgtDomain::parse(&evidence.domain)) {
         (Some(memory), Ok(domain)) => memory.recall(&domain),
@@ -90,6 +81,19 @@ fn judge_saved(path: &Path, arguments: &Resolve, printer: &mut Printer) -> Resul
     };
     let judgement = judge_whole(&evidence, &policy, remembered.as_ref(), evidence.gathered_at, ContentTrust::Recheck(&CidHash));
     show(&judgement.report, Some(&evidence), printer)
+}
+
+/// Reads an evidence file.
+pub(crate) fn load(path: &Path) -> Result<AgentEvidence, Failure> {
+    let unreadable = |what: String| Failure::new(codes::cli::UNREADABLE, format!("{}: {what}", path.display()));
+    let mut bytes = Vec::new();
+    std::fs::File::open(path)
+        .and_then(|file| file.take(MAX_FILE_BYTES as u64 + 1).read_to_end(&mut bytes))
+        .map_err(|error| unreadable(error.to_string()))?;
+    if bytes.len() > MAX_FILE_BYTES {
+        return Err(unreadable("larger than any evidence file".to_owned()));
+    }
+    serde_json::from_slice(&bytes).map_err(|error| unreadable(format!("not an evidence file: {error}")))
 }
 
 /// Prints a report, and gives the exit code that it stands for.

@@ -228,7 +228,7 @@ async fn every(
 }
 
 /// The ids that an account registered, in order.
-async fn registered(registry: &Registry, creator: Address, from: u64) -> Result<Vec<U256>, Failure> {
+pub(crate) async fn registered(registry: &Registry, creator: Address, from: u64) -> Result<Vec<U256>, Failure> {
     let head = registry.chain().block_number().await.map_err(failed)?;
     let filter = EventFilter { creator: Some(creator), ..EventFilter::default() };
     let pages = registry.events(from, head, filter).try_collect::<Vec<_>>().await.map_err(failed)?;
