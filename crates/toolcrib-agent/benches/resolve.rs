@@ -1,8 +1,15 @@
-//! What judging and resolving names costs without a network.
+//! What judging and resolving names costs, without a network and over loopback.
 //!
 //! - `judge` on the evidence of one verified name: parsing, canonical bytes, SHA-256, recovery of the signer;
 //! - 10,000 names through the resolver, with doubles in this process in place of DNS, gateways and a node: first with an empty cache, then
-//!   again. The doubles answer at once, so this is the cost of resolution itself.
+//!   again. The doubles answer at once, so this is the cost of resolution itself;
+//! - the same names through the resolver with its real sources: `DnsSource` over UDP, `Gateways` over HTTP, and `Fns` on a `Chain` over
+//!   JSON-RPC, against servers on loopback. The first pass retrieves every manifest; the second re-checks, with content from the cache,
+//!   and TXT records and holders read anew. The target is 500 names a second.
+//!
+//! The servers on loopback run in this process on a thread of their own and compete with the resolver for the same cores; their CPU time
+//! is also shown apart. Not included: TLS, DNSSEC, network latency (a re-check makes four requests one after the other), rate limits of
+//! gateways and nodes, several sources or a quorum of nodes, and a memory in a file.
 //!
 //! `cargo bench -p toolcrib-agent --bench resolve` measures; with `-- --quick` it only shows that everything runs and agrees.
 #![expect(clippy::print_stdout, reason = "the result of a benchmark is what it prints")]
@@ -31,10 +38,18 @@ use toolcrib_core::agent::txt::CidText;
 use toolcrib_core::clock::{FixedClock, UnixTime};
 use toolcrib_core::json::{Limits, read};
 
+#[path = "resolve/servers.rs"]
+mod servers;
+
+use servers::Servers;
+
 const NOW: UnixTime = UnixTime::from_seconds(1_780_000_000);
 
 /// Names under way at a time.
 const IN_FLIGHT: usize = 32;
+
+/// Names a second that a re-check over loopback has to reach.
+const TARGET: f64 = 500.0;
 
 fn main() {
     let quick = std::env::args().any(|argument| argument == "--quick");
@@ -43,6 +58,7 @@ fn main() {
     let world = Arc::new(World::new(names));
     judging(&runtime, &world, quick);
     resolving(&runtime, &world);
+    over_loopback(&runtime, &world, quick);
 }
 
 /// `judge` alone, on evidence that was really gathered.
@@ -90,6 +106,49 @@ fn resolving(runtime: &tokio::runtime::Runtime, world: &Arc<World>) {
     }
 }
 
+/// All names with the real sources, against servers on loopback: with an empty cache, and again.
+fn over_loopback(runtime: &tokio::runtime::Runtime, world: &Arc<World>, quick: bool) {
+    let servers = Servers::start(world);
+    let resolver = Resolver::new(Arc::new(servers.gateways()), Arc::new(FixedClock(NOW)), "bench");
+    let resolver = Arc::new(resolver.txt_source(Arc::new(servers.dns())).owners(Arc::new(servers.fns())));
+    for (pass, retrieved) in [("first pass", world.names), ("re-check", 0)] {
+        let (requests, served) = (servers.requests(), runtime.block_on(servers.cpu()));
+        let (started, before) = (Instant::now(), cpu());
+        runtime.block_on(in_flight(world.names, {
+            let resolver = Arc::clone(&resolver);
+            move |at| {
+                let resolver = Arc::clone(&resolver);
+                async move {
+                    let report = resolver.resolve(&name(at)).await.report;
+                    assert!(report.is_usable(), "{:?}", report.findings);
+                }
+            }
+        }));
+        let (seconds, used) = (started.elapsed().as_secs_f64(), cpu() - before);
+        let served = runtime.block_on(servers.cpu()) - served;
+        let (names, now) = (world.names as f64, servers.requests());
+        assert_eq!(now.blocks - requests.blocks, retrieved as u64, "blocks in the {pass}");
+        let each = |time: Duration| time.as_secs_f64() * 1e6 / names;
+        println!(
+            "{} names over loopback, {pass}: {:.0} a second ({IN_FLIGHT} in flight), {:.0} µs CPU each and {:.0} µs of the servers",
+            world.names,
+            names / seconds,
+            each(used.saturating_sub(served)),
+            each(served)
+        );
+        println!(
+            "  requests a name: {:.2} DNS, {:.2} gateway, {:.2} RPC; {} new TCP connections",
+            (now.questions - requests.questions) as f64 / names,
+            (now.blocks - requests.blocks) as f64 / names,
+            (now.calls - requests.calls) as f64 / names,
+            now.connections - requests.connections
+        );
+        if !quick {
+            println!("  target {TARGET:.0}/s: {}", if names / seconds >= TARGET { "met" } else { "MISSED" });
+        }
+    }
+}
+
 /// Runs `count` tasks, [`IN_FLIGHT`] at a time.
 async fn in_flight<F: Future<Output = ()> + Send + 'static>(count: usize, task: impl Fn(usize) -> F) {
     let mut tasks = JoinSet::new();
@@ -106,7 +165,11 @@ async fn in_flight<F: Future<Output = ()> + Send + 'static>(count: usize, task: 
 
 /// CPU time of this process so far.
 fn cpu() -> Duration {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    time_of(rustix::time::ClockId::ProcessCPUTime)
+}
+
+fn time_of(clock: rustix::time::ClockId) -> Duration {
+    let time = rustix::time::clock_gettime(clock);
     Duration::new(u64::try_from(time.tv_sec).unwrap_or_default(), u32::try_from(time.tv_nsec).unwrap_or_default())
 }
 
