@@ -33,6 +33,7 @@ use serde_json::Value;
 use toolcrib_core::codes;
 
 use crate::cli::{Cli, Command, Format, PredicateCommand};
+use crate::commands::agt::AgtCommand;
 use crate::outcome::{Done, Exit, Failure, Stop};
 use crate::printer::{Manner, Printer};
 use crate::settings::Flags;
@@ -64,7 +65,8 @@ fn run(cli: Cli) -> Exit {
     };
     let color = settings.color.value;
     manner.color = (settings::colored(color, io::stdout().is_terminal()), settings::colored(color, io::stderr().is_terminal()));
-    manner.json |= matches!(command, Command::Lint(_)) && settings.format.value == Format::Json;
+    manner.json |=
+        matches!(command, Command::Lint(_) | Command::Agt(AgtCommand::Lint(_))) && settings.format.value == Format::Json;
     let mut printer = Printer::new(manner);
     let result = match command {
         Command::Lint(arguments) => commands::lint::run(&arguments, &settings, &mut printer),
@@ -116,7 +118,7 @@ fn run(cli: Cli) -> Exit {
         Command::Devchain(arguments) => reach(commands::dev::chain::run(&arguments, &mut printer)),
         Command::Contracts(command) => reach(commands::onchain::contracts::run(&command, &mut printer)),
         Command::Wallet(command) => commands::onchain::wallet::run(&command, &mut printer),
-        Command::Agt(command) => reach_at_once(commands::agt::run(&command, &mut printer)),
+        Command::Agt(command) => reach_at_once(commands::agt::run(&command, &settings, &mut printer)),
         Command::Local(command) => reach_at_once(commands::local::run(&command, &mut printer)),
         Command::Secret(command) => commands::local::secret::run(&command, &mut printer),
         Command::Permit(command) => commands::local::permit::run(&command, &mut printer),
@@ -148,7 +150,7 @@ fn within(mut builder: tokio::runtime::Builder, command: impl Future<Output = Re
 /// What the command line says about settings.
 const fn flags(color: Option<cli::Color>, command: &Command) -> Flags {
     let (what, format) = match command {
-        Command::Lint(arguments) => (Some(&arguments.what), arguments.format),
+        Command::Lint(arguments) | Command::Agt(AgtCommand::Lint(arguments)) => (Some(&arguments.what), arguments.format),
         Command::Validate(arguments) => (Some(&arguments.what), None),
         _ => (None, None),
     };

@@ -208,6 +208,8 @@ fn other_formats_and_back() {
     assert!(drafted.contains("\"domain\": \"rain.agt\""), "{drafted}");
     assert!(sandbox.run(&["agt", "export", "agent.json", "--to", "fax"]).code(2).stderr.contains("--to"));
     sandbox.write("unsigned.json", &drafted);
+    assert!(sandbox.run(&["agt", "lint", "unsigned.json"]).code(1).stdout.contains("agent.unsigned"));
+    assert_eq!(sandbox.run_json(&["agt", "lint", "agent.json"]).0, 0);
     assert!(sandbox.run(&["agt", "pack", "unsigned.json"]).code(2).stderr.contains("agent.unsigned"));
 }
 

@@ -17,8 +17,11 @@ use serde_json::json;
 use toolcrib_core::agent::AgtDomain;
 use toolcrib_core::codes;
 
+use crate::cli::Lint;
+use crate::commands::lint;
 use crate::outcome::{Done, Exit, Failure, Stop};
 use crate::printer::Printer;
+use crate::settings::Settings;
 
 /// What to do with an agent or its manifest.
 #[derive(Debug, Subcommand)]
@@ -31,6 +34,9 @@ pub(crate) enum AgtCommand {
         toolcrib agt new rain.agt --owner 0x… --price 0.01:USDC:per_request:polygon --out -"
     )]
     New(draft::New),
+    /// Check manifests and TXT records against every rule, as `toolcrib lint` does
+    #[command(after_help = "Examples:\n  toolcrib agt lint rain.agt.json\n  toolcrib agt lint records.txt")]
+    Lint(Lint),
     /// Sign a manifest and print it with its signature
     #[command(
         after_help = "What is signed is the canonical form (RFC 8785) without the signature, by personal_sign (EIP-191).\n\n\
@@ -100,8 +106,9 @@ pub(crate) struct TokenId {
 }
 
 /// Runs the command.
-pub(crate) async fn run(command: &AgtCommand, printer: &mut Printer) -> Result<Done, Stop> {
+pub(crate) async fn run(command: &AgtCommand, settings: &Settings, printer: &mut Printer) -> Result<Done, Stop> {
     match command {
+        AgtCommand::Lint(arguments) => lint::run(arguments, settings, printer),
         AgtCommand::New(arguments) => draft::run(arguments, printer),
         AgtCommand::Sign(arguments) => sign::run(arguments, printer).await,
         AgtCommand::Pack(arguments) => pack::run(arguments, printer),
