@@ -46,7 +46,7 @@ impl Bind {
         let named = toolcrib_testkit::named()?;
         let folder = tempfile::tempdir().expect("a folder");
         let certificates = Certificates::new();
-        // Ports are free now, and nobody else on this machine takes them on purpose.
+        // Ports are free now, and no other program takes them on purpose.
         let (plain, tls, https) = (free().await, free().await, free().await);
         write(folder.path(), "certificate.pem", &certificates.chain_pem);
         write(folder.path(), "key.pem", &certificates.key_pem);

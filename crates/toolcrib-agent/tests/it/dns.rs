@@ -56,7 +56,7 @@ async fn character_strings_are_joined_and_bytes_stay_as_they_are() {
     assert_eq!(source.lookup(&domain("bytes.agt")).await.outcome, records(&[b"agt-name=\xff\x00"]));
     let long = [vec![b'a'; 255], vec![b'b'; 255], vec![b'c'; 90]].concat();
     assert_eq!(source.lookup(&domain("long.agt")).await.outcome, records(&[&long]));
-    // Quotes that somebody entered stay in the evidence, and do not hide the pointer.
+    // Quotes that were entered stay in the evidence, and do not hide the pointer.
     let TxtLookup::Records(quoted) = source.lookup(&domain("quoted.agt")).await.outcome else { panic!("no records") };
     assert!(quoted[0].starts_with(b"\"agt-manifest="));
     assert!(matches!(parse_records(&quoted).outcome, TxtOutcome::Pointer(_)));

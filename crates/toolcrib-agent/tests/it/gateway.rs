@@ -240,7 +240,7 @@ async fn answers_that_are_not_those_of_a_gateway() {
     let got = retrieve(&[format!("http://{gone}")], quick(), &raw.root().to_string()).await;
     assert_unreachable(outcome(&got), f::CONNECT_REFUSED);
     // A certificate of an unknown authority.
-    let leaf = Authority::new("somebody").leaf(&["localhost"]);
+    let leaf = Authority::new("other").leaf(&["localhost"]);
     let server = Server::start(Script::tls(&leaf, vec![Step::ReadRequest, Step::send(answer("200 OK", BLOCK, FILE))])).await;
     let got = retrieve(&[format!("https://localhost:{}", server.address.port())], quick(), &raw.root().to_string()).await;
     assert_unreachable(outcome(&got), f::CERTIFICATE_UNKNOWN_ISSUER);

@@ -157,7 +157,7 @@ async fn datagrams_that_do_not_fit_the_query_are_passed_over() {
 
 #[tokio::test]
 async fn an_answer_with_the_wrong_letter_case_is_checked_over_tcp() {
-    // Whoever guesses the id and the port still has to guess how the name was written.
+    // An attacker who guesses the id and the port still has to guess how the name was written.
     let script: Datagrams = |query| {
         let mut message = reply(query, &["agt-version=1"]);
         message.queries = vec![Query::query(name("plain.agt."), RecordType::TXT)];

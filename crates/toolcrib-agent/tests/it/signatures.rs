@@ -119,7 +119,7 @@ fn owners_are_checked_before_they_are_compared() {
     assert_failed(&with_owner("vitalik.eth"), AgentState::InvalidOwner, "agent.owner_malformed", Some(5));
     let missing = judged(&evidence(&sign_text(&fields(json!({"owner": null})).to_string(), &key)));
     assert_failed(&missing, AgentState::InvalidOwner, "manifest.field_missing", Some(5));
-    // Somebody else claims to be the owner, with a signature of their own.
+    // Another account claims to be the owner, with its own signature.
     let stolen = sign_text(&fields(json!({"owner": other().to_checksum(None)})).to_string(), &keys().1);
     assert_failed(&judged(&evidence(&stolen)), AgentState::InvalidOwner, "agent.holder_not_owner", Some(8));
 }
@@ -143,7 +143,7 @@ fn a_contract_counts_only_if_the_policy_allows_it_and_it_holds_the_name() {
     assert!(report.has(codes::agent::CONTRACT_SIGNATURE), "labelled as an extension");
     assert_eq!(serde_json::to_value(&report).expect("JSON")["signed_by"], "erc-1271-extension");
     assert_failed(&judged(&accepted), AgentState::InvalidSignature, "agent.signer_not_owner", Some(5));
-    // The contract of another holder speaks for nobody.
+    // The contract of another holder does not count.
     let elsewhere = with(other(), Some(ContractRead::Accepted));
     assert_failed(&judge(&elsewhere, &allowed, None, NOW), AgentState::InvalidSignature, "agent.signer_not_owner", Some(5));
     for contract in [None, Some(ContractRead::Rejected), Some(ContractRead::NotAContract)] {

@@ -76,7 +76,7 @@ async fn a_command_is_not_run_for_a_change_that_is_refused() {
     let writer = CommandWriter::new(settings, Some(Box::new(FileSource::new(&path))));
     let error = writer.write(&change()).await.expect_err("a legacy record would stay");
     assert_eq!(error.code().id(), "agent.txt_write_plan");
-    // Nothing is written while nobody knows what is there.
+    // Nothing is written while the existing records are unknown.
     std::fs::remove_file(&path).expect("a file");
     let error = writer.write(&change()).await.expect_err("the records are unknown");
     assert_eq!(error.code().id(), "agent.txt_write_plan");

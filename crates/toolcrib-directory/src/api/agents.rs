@@ -1,6 +1,6 @@
 //! `GET /api/v2/agents`, `GET /api/v2/agents/{domain}` and its report: `.agt` agents of the operator's list.
 //!
-//! Only listed names are known. Nothing is resolved for callers, so that nobody makes the directory ask other servers.
+//! Only listed names are known. Nothing is resolved for callers, so that callers cannot make the directory ask other servers.
 
 use std::sync::Arc;
 

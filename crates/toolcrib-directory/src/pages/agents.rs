@@ -193,7 +193,7 @@ fn steps(agent: &Agent) -> Markup {
             @if item.checked_at.is_none() { p.notice { "This name has no verdict yet." } }
             @if let Some(at) = &item.checked_at { p.quiet { "Verified or refused " (at) @if item.expired { ", which is too long ago to count" } } }
             @if let Some(unreachable) = &item.unreachable {
-                p.notice { "The last attempt, " (unreachable.at) ", reached nobody: " (shown(&unreachable.title)) " " code { (shown(&unreachable.code)) } }
+                p.notice { "The last attempt, " (unreachable.at) ", failed: " (shown(&unreachable.title)) " " code { (shown(&unreachable.code)) } }
             }
         }
     }

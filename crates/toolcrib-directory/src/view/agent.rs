@@ -68,7 +68,7 @@ pub(crate) struct AgentItem {
     pub(crate) expires_at: Option<String>,
     /// Whether the verdict is older than it may be.
     pub(crate) expired: bool,
-    /// The last attempt that reached nobody, if it came after the verdict. It says nothing about the agent.
+    /// The last attempt that failed, if it came after the verdict. It says nothing about the agent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) unreachable: Option<Unreachable>,
     /// Its name, for an agent that is verified and conformant. Untrusted text.
@@ -100,7 +100,7 @@ pub(crate) struct AgentFailed {
     pub(crate) title: String,
 }
 
-/// An attempt that reached nobody.
+/// An attempt that failed.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub(crate) struct Unreachable {
     /// When.

@@ -279,7 +279,7 @@ async fn pages_show_the_steps() {
     );
     assert!(!sold.contains("agent.example/mcp"), "{sold}");
     let down = shelf.get("/agents/down.agt").await.text();
-    assert!(down.contains("reached nobody") && down.contains("fetch.dns_failed"), "{down}");
+    assert!(down.contains("The last attempt, ") && down.contains("fetch.dns_failed"), "{down}");
     for (path, status) in [("/agents/absent.agt", 404), ("/agents/example.com", 400), ("/agents?pricing=trial", 400)] {
         assert_eq!(shelf.get(path).await.status.as_u16(), status, "{path}");
     }

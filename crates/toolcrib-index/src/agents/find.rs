@@ -197,7 +197,7 @@ impl Index {
             return Err(Error::Cursor);
         }
         let wanted = |kind: char, id: &Option<String>| match id {
-            // What is no id is nobody's: the pattern fits no column.
+            // A text that is not an id matches no row: the pattern fits no column.
             Some(id) if is_id(id) => format!("%{}%", term(kind, id)),
             Some(_) => "?".to_owned(),
             None => "%".to_owned(),

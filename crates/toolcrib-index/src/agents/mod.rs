@@ -4,7 +4,7 @@
 //! what is known. There is no chain to follow: the list says which names exist here, and every answer has a time.
 //!
 //! Leases work as those of the verification queue do (`work/queue.rs`): a random token and an end in the row of a name, so that any number
-//! of processes share the work. A verdict is replaced by another verdict alone; a resolution that reached nobody is noted beside it.
+//! of processes share the work. A verdict is replaced by another verdict alone; a resolution that failed is noted beside it.
 
 mod find;
 mod model;

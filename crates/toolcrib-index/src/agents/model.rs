@@ -29,7 +29,7 @@ const MAX_TEXT_CHARS: usize = 2_048;
 /// Longest report that is kept, in bytes: the largest manifest, quoted once.
 const MAX_REPORT_BYTES: usize = 512 * 1024;
 
-/// Resolves names. The index asks nobody else.
+/// Resolves names. The index uses nothing else to reach a network.
 pub trait ResolveAgent: Send + Sync {
     /// Resolves a name and judges what came back. It never fails: what went wrong is part of the answer.
     fn resolve(&self, domain: &AgtDomain) -> impl Future<Output = AgentResolution> + Send;
@@ -159,7 +159,7 @@ pub struct AgentClaims {
     pub endpoints: Vec<String>,
 }
 
-/// A resolution that reached nobody.
+/// A resolution that failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentTrouble {
     /// The step that could not be taken.
@@ -211,7 +211,7 @@ pub struct AgentView {
     pub expires_at: Option<UnixTime>,
     /// The last verdict.
     pub verdict: Option<AgentVerdict>,
-    /// The last resolution that reached nobody, and when, if it came after the verdict.
+    /// The last resolution that failed, and when, if it came after the verdict.
     pub trouble: Option<(AgentTrouble, UnixTime)>,
 }
 

@@ -175,7 +175,7 @@ const ADD: Bulk = Bulk {
     columns: &["domain", "listed", "added_at", "due_at", "newest_at", "title", "words"],
     conflict: "ON CONFLICT (domain) DO UPDATE SET listed = excluded.listed, due_at = excluded.due_at, attempts = 0",
 };
-/// A name that left is nobody's work: whoever resolves it just now writes nothing.
+/// A name that left is not worked on: a worker that resolves it just now writes nothing.
 const LEAVE: Bulk = Bulk {
     table: "index_agent",
     columns: &["domain", "listed"],

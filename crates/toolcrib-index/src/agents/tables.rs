@@ -11,7 +11,7 @@ use toolcrib_store::Migration;
 /// - `good`: verified and conformant, until `expires_at`.
 /// - `newest_at`: when the content was made or first seen here, whichever is earlier.
 /// - `terms`, `title`, `words`, `model`, `currency`, `price`: what filters compare, of good agents alone; the name is always there.
-/// - `trouble`, `trouble_at`: the last resolution that reached nobody, if it came after the last verdict.
+/// - `trouble`, `trouble_at`: the last resolution that failed, if it came after the last verdict.
 ///
 /// `index_agent_feed` has one row, which counts changes, so that kept answers are dropped.
 pub(crate) const MIGRATIONS: &[Migration] = &[Migration {

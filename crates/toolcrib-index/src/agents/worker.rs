@@ -40,7 +40,7 @@ pub struct AgentOptions {
     pub soon: i64,
     /// Longest pause between two checks of a name that is not verified.
     pub longest: i64,
-    /// The pause after the first resolution that reached nobody. Each one after it is twice as long, up to `interval`.
+    /// The pause after the first resolution that failed. Each one after it is twice as long, up to `interval`.
     pub retry: i64,
     /// Seconds that a good verdict holds without another one.
     pub window: i64,
@@ -72,7 +72,7 @@ pub struct AgentRound {
     pub judged: usize,
     /// Verdicts among them that differ from the last one.
     pub changed: usize,
-    /// Resolutions that reached nobody.
+    /// Resolutions that failed.
     pub unreachable: usize,
     /// Results that came after another worker took over, or after the name left the list.
     pub lost: usize,

@@ -1,7 +1,7 @@
 //! Leasing names that are due, and writing what became of them.
 //!
 //! Results are written in batches: resolutions that end together share a transaction, so that re-checking thousands of names costs few
-//! commits. Whoever lost its lease meanwhile writes nothing.
+//! commits. A worker that lost its lease meanwhile writes nothing.
 
 use std::collections::HashMap;
 
@@ -435,7 +435,7 @@ async fn write_unreached(transaction: &mut Transaction, rows: &[Prepared]) -> Re
 }
 
 impl AgentOptions {
-    /// The pause after a resolution that reached nobody: a minute, doubling up to the interval.
+    /// The pause after a resolution that failed: a minute, doubling up to the interval.
     fn after_unreachable(&self, attempts: u32) -> i64 {
         grown(self.retry, attempts, self.interval)
     }

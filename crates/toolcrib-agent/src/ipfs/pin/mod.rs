@@ -1,7 +1,7 @@
 //! Publishing: handing a packed file to a service that keeps it on IPFS.
 //!
 //! [`Kubo`] speaks the RPC of IPFS nodes, which takes the blocks. [`PinningService`] speaks the IPFS Pinning Service API, which takes a CID
-//! and finds the blocks itself, so somebody must serve them already. Both answer with a CID, and nothing counts as published unless it is ours.
+//! and finds the blocks itself, so a node must serve them already. Both answer with a CID, and nothing counts as published unless it is ours.
 //!
 //! Services are URLs of the user's settings. Tokens are kept as [`Headers`], whose values are never printed, and the bodies of answers are
 //! never repeated in an error: a service may send back what it was sent.

@@ -94,7 +94,7 @@ impl Inner {
             .with_max_retries(1)
             .exchange();
         match exchange.send(request.clone()).first_answer().await {
-            // Whoever forges datagrams does not know how the letters of the name were written; TCP cannot be forged that way.
+            // The sender of a forged datagram does not know how the letters of the name were written; TCP cannot be forged that way.
             Err(NetError::QueryCaseMismatch) => self.ask_stream(server, &Transport::Tcp, request).await,
             Ok(response) if response.metadata.truncation => self.ask_stream(server, &Transport::Tcp, request).await,
             other => other,

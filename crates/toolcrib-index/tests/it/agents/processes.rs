@@ -82,7 +82,7 @@ async fn processes_share_the_list() {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
         for child in &mut children {
-            assert!(child.0.try_wait().expect("a child").is_none(), "nobody gave up");
+            assert!(child.0.try_wait().expect("a child").is_none(), "no process gave up");
         }
         drop(children);
         assert_eq!(count(&index, "SELECT COUNT(*) FROM test_resolution").await, NAMES, "each name was resolved once");

@@ -62,7 +62,7 @@ pub(crate) async fn run(arguments: &Migrate, printer: &mut Printer) -> Result<Do
     if !arguments.offline {
         match Fns::new(chain).map_err(failed)?.holder(&domain, None).await.outcome {
             OwnerOutcome::Holder(account) => holder = Some(account),
-            OwnerOutcome::NotMinted => printer.note("warning: nobody holds the name onchain")?,
+            OwnerOutcome::NotMinted => printer.note("warning: the name has no holder onchain")?,
             _ => printer.note("warning: the holder of the name could not be read; the draft has the declared owner")?,
         }
     }

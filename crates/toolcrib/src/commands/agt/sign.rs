@@ -43,7 +43,7 @@ pub(crate) async fn run(arguments: &Sign, printer: &mut Printer) -> Result<Done,
     let signature = AgentSignature::from_bytes(signature.canonical())
         .map_err(|fault| Failure::new(codes::agent::SIGNATURE_RANGE, fault.to_string()))?;
     let signed = signing::with_signature(&document, &signature).ok_or_else(unreadable)?;
-    // What is handed out is checked as a stranger would: the rules, and whose signature it is.
+    // The signed manifest is checked as a reader would check it: the rules, and whose signature it is.
     let checked = checked::parse::<AgentManifest>(signed.as_bytes(), Mode::Producer);
     let lines = Lines::new(signed.as_bytes());
     for finding in checked.findings.iter().filter(|finding| finding.severity != Severity::Hint) {
