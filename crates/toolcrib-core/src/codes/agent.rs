@@ -228,7 +228,7 @@ super::codes! {
     TXT_TOO_MUCH = "agent.txt_too_much", Error, "Toolcrib limits" {
         "the domain has more TXT records than are read",
         "A DNS answer holds 64 KiB at most. A second pointer could hide behind the limit, so nothing is taken from such a list.",
-        "remove TXT records that nobody needs",
+        "remove TXT records that are not needed",
     }
     TXT_NOT_UTF8 = "agent.txt_not_utf8", Warning, ".agt 1.0 §1" {
         "a TXT record of the agent is not UTF-8",
@@ -335,7 +335,7 @@ super::codes! {
     DNS_TRUNCATED = "agent.dns_truncated", Error, "RFC 7766 §5" {
         "the name server cut its answer",
         "An answer that was cut over UDP is asked for again over TCP. One that is cut there may lack the pointer, so nothing is taken from it.",
-        "use another server, or remove TXT records that nobody needs",
+        "use another server, or remove TXT records that are not needed",
     }
     DNS_ALIASES = "agent.dns_aliases", Error, "RFC 1034 §3.6.2" {
         "the name leads through too many aliases",
@@ -344,7 +344,7 @@ super::codes! {
     }
     DNSSEC_BOGUS = "agent.dnssec_bogus", Error, "RFC 4035 §5" {
         "the DNSSEC signatures of the answer are wrong",
-        "The name lies below a trust anchor, and its records have no valid chain of signatures from there. Somebody changed the answer, or the zone is broken.",
+        "The name lies below a trust anchor, and its records have no valid chain of signatures from there. The answer was changed, or the zone is broken.",
         "check the trust anchor and the signatures of the zone",
     }
     DNSSEC_REQUIRED = "agent.dnssec_required", Error, "RFC 4035 §5" {
@@ -460,7 +460,7 @@ super::codes! {
     }
     BLOCK_MISMATCH = "agent.block_mismatch", Error, ".agt 1.0 §4 Verification, step 2" {
         "bytes do not have the hash of their CID",
-        "The hash is what ties content to the pointer. Whoever serves other bytes is broken or hostile; nothing of them is used.",
+        "The hash is what ties content to the pointer. A source of other bytes is broken or hostile, and they are not used.",
         "use another gateway or file, and report the one that served other bytes",
     }
     GATEWAY_ANSWER = "agent.gateway_answer", Error, "IPFS trustless gateway specification" {

@@ -116,7 +116,7 @@ fn a_name_from_its_draft_to_a_transfer() {
         sandbox.run_json(&[&["agt", "resolve", "rain.agt", "--source", "file:records.txt"], &node[..], more].concat())
     };
 
-    // Nobody holds the name yet.
+    // The name is not minted yet.
     let (code, report) = resolve(&["--content", "signed.car"]);
     assert_eq!((code, report["data"]["report"]["state"].as_str()), (1, Some("invalid-owner")), "{report:#}");
     let id = token_id(sandbox);

@@ -96,7 +96,7 @@ pub fn join_character_strings(text: &str) -> Option<Vec<u8>> {
             }
         }
         let trimmed = rest.trim_ascii_start();
-        // Strings are separated by space; two that touch are a mistake of somebody who does not escape quotes.
+        // Strings are separated by space; two that touch come from a server that does not escape quotes.
         if !trimmed.is_empty() && trimmed.len() == rest.len() {
             return None;
         }
