@@ -21,7 +21,7 @@ use crate::attempt::{Connection, Kept, after};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct KeepAlive {
-    /// Idle connections to one origin at most. A burst opens more; those are closed after their request.
+    /// Idle connections to one origin at most. A burst opens more; of those, the ones that were used last are kept.
     pub per_host: usize,
     /// Idle connections in all at most.
     pub total: usize,
@@ -122,26 +122,36 @@ impl Pool {
         taken
     }
 
-    /// Keeps a connection to `origin`, if there is room for it.
+    /// Keeps a connection to `origin`. In a full pool it replaces the connection to the same origin that was used longest ago.
+    ///
+    /// Otherwise connections that are too old for requests that are never repeated would keep out the new ones that such requests
+    /// open, and every one of those requests would open another until the old ones expire.
     pub(crate) fn put(self: &Arc<Self>, origin: Origin, kept: Kept) {
         let now = Instant::now();
         let idle = kept.idle.map_or(self.settings.idle, |said| said.saturating_sub(EARLIER).min(self.settings.idle));
         let until = after(now, idle).min(after(kept.connection.opened, self.settings.lifetime));
-        if until <= now {
+        if until <= now || self.settings.per_host == 0 {
             return;
         }
         let mut state = self.lock();
-        if state.count >= self.settings.total {
-            return;
+        let State { origins, count, is_swept } = &mut *state;
+        let is_full = *count >= self.settings.total;
+        match origins.get_mut(&origin) {
+            Some(waiting) => {
+                if is_full || waiting.len() >= self.settings.per_host {
+                    waiting.remove(0);
+                    *count -= 1;
+                }
+                waiting.push(Idle { connection: kept.connection, since: now, until });
+            }
+            None if is_full => return,
+            None => {
+                origins.insert(origin, vec![Idle { connection: kept.connection, since: now, until }]);
+            }
         }
-        let waiting = state.origins.entry(origin).or_default();
-        if waiting.len() >= self.settings.per_host {
-            return;
-        }
-        waiting.push(Idle { connection: kept.connection, since: now, until });
-        state.count += 1;
-        if !state.is_swept {
-            state.is_swept = true;
+        *count += 1;
+        if !*is_swept {
+            *is_swept = true;
             tokio::spawn(sweep(Arc::downgrade(self), self.settings.idle));
         }
     }

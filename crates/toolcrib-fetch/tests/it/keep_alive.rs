@@ -306,3 +306,19 @@ async fn a_burst_leaves_its_connections_to_the_next_one() {
     // With the usual limit of 32 idle connections, 16 would be opened for each further burst.
     assert!(server.accepted() <= 48, "{} connections for 3 bursts of 48", server.accepted());
 }
+
+#[tokio::test]
+async fn a_pool_full_of_older_connections_takes_newer_ones() {
+    let server = Server::start(Script::plain(patient())).await;
+    let settings = Concurrency { total: 2, host: 2 };
+    let client = Configured::builder(FixedClock(NOW)).concurrency(settings).keep_alive(KeepAlive::matching(settings));
+    let (client, url) = (client.build().expect("sound settings"), url(&server));
+    let burst = tokio::join!(post(&client, &url), post(&client, &url));
+    assert_eq!((body(&burst.0), body(&burst.1)), (&b"/x"[..], &b"/x"[..]));
+    // Longer than a request that is never repeated may find a connection idle, shorter than the pool keeps it.
+    sleep(Duration::from_millis(1_100)).await;
+    for _ in 0..4 {
+        assert_eq!(body(&post(&client, &url).await), b"/x");
+    }
+    assert_eq!(server.accepted(), 3, "one new connection serves all requests after the pause");
+}
