@@ -240,12 +240,12 @@ pub(crate) fn serve() {
     runtime.block_on(async {
         let setting = |name: &str| std::env::var(name).expect("set by whoever started this");
         let base = format!("http://127.0.0.1:{}", setting("BENCH_DOUBLES"));
-        let limits = StoreLimits::default();
+        // The limits of `toolcrib serve`.
         let store: Arc<dyn ReplayStore> = match Location::parse(&setting("BENCH_STORE")).expect("a location") {
-            memory if memory.path().is_none() && !memory.is_shared() => Arc::new(MemoryReplay::new(limits)),
+            memory if memory.path().is_none() && !memory.is_shared() => Arc::new(MemoryReplay::new(StoreLimits::default())),
             location => {
                 let database = Database::open(&location).await.expect("a database");
-                Arc::new(SqlReplay::open(database, limits).await.expect("a store"))
+                Arc::new(SqlReplay::open(database, StoreLimits::on_disk()).await.expect("a store"))
             }
         };
         let settle = Facilitator::from_setting(&base).expect("a URL");

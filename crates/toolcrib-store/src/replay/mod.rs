@@ -76,6 +76,9 @@ pub trait ReplayStore: fmt::Debug + Send + Sync {
     async fn record_sent(&self, key: &ReplayKey, ticket: Ticket, transaction: B256) -> Result<(), Error>;
 
     /// Writes down that the payment was settled: `settling` or `unknown` to `settled`. Saying it twice changes nothing.
+    ///
+    /// Every user of the store sees it when this returns. It need not be on the disk yet: after a power failure the intention to settle
+    /// and the result are still there, and the transfer is found on the chain.
     async fn settle(&self, key: &ReplayKey, receipt: &Receipt, now: UnixTime) -> Result<(), Error>;
 
     /// Writes down that a payment of nothing was used: `reserved` to `settled`, without a receipt.
