@@ -6,6 +6,7 @@ mod hot_reload;
 mod killed_host;
 mod leaks;
 mod support;
+mod walkthrough;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
