@@ -23,7 +23,7 @@ pub(crate) struct Logs {
     /// Most lines, newest last
     #[arg(short = 'n', long, value_name = "N", default_value_t = DEFAULT_LINES)]
     pub(crate) lines: usize,
-    /// Show lines about loaded tools as well, of which every command writes one for each tool
+    /// Include lines about loaded tools (every command writes one for each tool)
     #[arg(long)]
     pub(crate) all: bool,
     /// Check the hash chain of the log instead

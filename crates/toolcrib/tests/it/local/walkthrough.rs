@@ -223,6 +223,19 @@ impl Person {
         });
         lines.collect()
     }
+
+    /// Asserts that the secret is in nothing that was shown and in no file of the person.
+    #[track_caller]
+    fn has_no_key_in_sight(&self) {
+        assert_no_key(self.shown.as_bytes(), "a terminal or a client");
+        let all = files(&self.sandbox.home()).into_iter().chain(files(&self.sandbox.path()));
+        // The socket of the inspector cannot be read.
+        let readable: Vec<_> = all.filter_map(|file| Some((fs::read(&file).ok()?, file))).collect();
+        assert!(readable.iter().any(|(_, file)| file.ends_with("local/secrets.json")), "the encrypted file is among them");
+        for (bytes, file) in readable {
+            assert_no_key(&bytes, &file.display().to_string());
+        }
+    }
 }
 
 impl Drop for Person {
@@ -288,17 +301,18 @@ fn a_person_does_what_the_guide_says() {
         assert!(results[0]["isError"] == false && results[0]["texts"].to_string().contains("celsius"), "{version}: {results:?}");
         assert!(results[0]["prompts"].to_string().contains("Credentials given to it: api_key"), "{version}: {results:?}");
     }
-    person.does("Decide beforehand");
-    person.does("Clean up");
-    assert!(person.parts.is_empty(), "a part of the guide is left: {}", person.parts[0].heading);
-
-    assert_no_key(person.shown.as_bytes(), "a terminal or a client");
-    for file in files(&person.sandbox.home()).into_iter().chain(files(&person.sandbox.path())) {
-        // Sockets cannot be read.
-        if let Ok(bytes) = fs::read(&file) {
-            assert_no_key(&bytes, &file.display().to_string());
-        }
+    // A server that starts without the secret knows nothing of the tool.
+    person.sandbox.run(&["secret", "unset", "weather", "api_key"]).code(0);
+    for version in versions {
+        assert_eq!(person.lets_sdk(version, "accept:allow once", &[]).0, ["shell_execute"], "{version}");
     }
+    person.sandbox.run_with_stdin(&["secret", "set", "weather", "api_key"], KEY.as_bytes()).code(0);
+
+    person.does("Decide beforehand");
+    person.has_no_key_in_sight();
+    person.does("Clean up");
+    person.has_no_key_in_sight();
+    assert!(person.parts.is_empty(), "a part of the guide is left: {}", person.parts[0].heading);
 }
 
 #[test]
