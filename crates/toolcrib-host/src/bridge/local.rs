@@ -148,6 +148,7 @@ impl LocalTools {
 
     /// Asks the user.
     async fn ask(&self, prompt: &ApprovalPrompt, asker: &Asker) -> Result<Approval, Stop> {
+        self.host.check_credentials(&prompt.bound.tool).map_err(|error| Stop::from(fault(&error)))?;
         let id = self.approvals.open(prompt.bound.clone(), *asker.caller(), self.host.clock().now())?;
         let Returned { answer, state } = asker.ask(question(prompt, id.0.to_vec())).await?;
         let bound = self.approvals.take_bound(&state, asker.caller(), self.host.clock().now())?;

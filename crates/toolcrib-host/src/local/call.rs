@@ -244,8 +244,6 @@ impl Host {
         let mut allowed_by_person = None;
         if verdict.decision == Decision::Ask {
             let Some(approval) = &request.approval else {
-                // Nobody is asked about a call that cannot run.
-                self.credentials(tool)?;
                 return Err(CallError::NeedsApproval(Box::new(self.prompt(tool, request, bound, &verdict)?)));
             };
             if approval.bound != *bound {
@@ -278,6 +276,13 @@ impl Host {
             record = record.decision("allow", lifetime_reason(lifetime));
         }
         Ok(record)
+    }
+
+    /// Checks that every required credential of a tool is set. For callers that are about to ask a person: nobody has to decide about a call
+    /// that cannot run.
+    pub fn check_credentials(&self, tool: &str) -> Result<(), CallError> {
+        let tools = self.tools();
+        tools.tools().get(tool).map_or(Ok(()), |tool| self.credentials(tool).map(drop))
     }
 
     /// Records that a person refused a call.

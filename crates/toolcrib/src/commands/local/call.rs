@@ -55,6 +55,11 @@ pub(crate) async fn run(arguments: &Call, printer: &mut Printer) -> Result<Done,
     let mut called = host.call(request(None)).await;
     if let Err(CallError::NeedsApproval(prompt)) = called {
         printer.flush()?;
+        match host.check_credentials(&prompt.bound.tool) {
+            Ok(()) => {}
+            Err(error) if is_answer(&error) => return refused(&failure(&error), printer),
+            Err(error) => return Err(failure(&error).into()),
+        }
         if !arguments.yes && !confirm(&format!("{}\nrun it?", prompt.text())) {
             host.refused(&prompt.bound, "cli").map_err(|error| failure(&error))?;
             let hint = "nothing was run; to be asked no more, allow or deny the tool with `toolcrib permit set`";
