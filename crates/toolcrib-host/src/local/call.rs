@@ -241,6 +241,7 @@ impl Host {
         };
         let failed = |error: PermissionError| state(error.code(), &error);
         let mut verdict = self.permissions().decide(&asked).map_err(failed)?;
+        let mut allowed_by_person = None;
         if verdict.decision == Decision::Ask {
             let Some(approval) = &request.approval else {
                 return Err(CallError::NeedsApproval(Box::new(self.prompt(tool, request, bound, &verdict)?)));
@@ -257,8 +258,9 @@ impl Host {
             };
             self.permissions().grant(grant).map_err(failed)?;
             verdict = self.permissions().decide(&asked).map_err(failed)?;
+            allowed_by_person = Some(approval.lifetime);
         }
-        let record = Record::new(AuditEvent::Decision)
+        let mut record = Record::new(AuditEvent::Decision)
             .client(request.caller)
             .tool(&bound.tool)
             .function(&bound.function)
@@ -269,12 +271,23 @@ impl Host {
             self.record([record])?;
             return Err(CallError::Denied { reason: verdict.reason.text() });
         }
+        // The rule of the approval was made for this call, so "a rule allows it" would hide who decided.
+        if let Some(lifetime) = allowed_by_person {
+            record = record.decision("allow", lifetime_reason(lifetime));
+        }
         Ok(record)
     }
 
+    /// Checks that every required credential of a tool is set. For callers that are about to ask a person: nobody has to decide about a call
+    /// that cannot run.
+    pub fn check_credentials(&self, tool: &str) -> Result<(), CallError> {
+        let tools = self.tools();
+        tools.tools().get(tool).map_or(Ok(()), |tool| self.credentials(tool).map(drop))
+    }
+
     /// Records that a person refused a call.
-    pub fn refused(&self, prompt: &ApprovalPrompt, caller: &str) -> Result<(), CallError> {
-        let Bound { tool, function, content, .. } = &prompt.bound;
+    pub fn refused(&self, bound: &Bound, caller: &str) -> Result<(), CallError> {
+        let Bound { tool, function, content, .. } = bound;
         let record = Record::new(AuditEvent::Decision).client(caller).tool(tool).function(function).content(*content);
         self.record([record.decision("deny", "a person refused the call")])
     }
@@ -475,6 +488,15 @@ fn check_output(function: &LoadedFunction, value: &Json) -> Result<(), CallError
     let first = violations.first().map(ToString::to_string).unwrap_or_default();
     Err(RunError::new(codes::host::OUTPUT_INVALID, format!("the result does not fit the outputs of the manifest: {first}"))
         .into())
+}
+
+/// The reason in the audit log for a call that a person allowed.
+const fn lifetime_reason(lifetime: Lifetime) -> &'static str {
+    match lifetime {
+        Lifetime::Once => "a person allowed the call",
+        Lifetime::Session => "a person allowed the function for this session",
+        Lifetime::Always => "a person allowed this version of the function always",
+    }
 }
 
 /// What a tool may reach, in the words of its manifest.

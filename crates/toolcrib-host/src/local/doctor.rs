@@ -9,7 +9,7 @@ use toolcrib_process::{Containment, Surface};
 use super::audit;
 use super::folder::LoadedTool;
 use super::host::Host;
-use super::secrets::Lookup;
+use super::secrets::{Lookup, SecretError};
 
 /// One thing that was checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,9 +39,14 @@ impl Host {
             add(format!("sandbox of {id}"), is_contained, self.sandbox_summary(tool));
             let (can_run, text) = self.runtime_state(tool);
             add(format!("runtime of {id}"), can_run, text);
-            let missing = self.missing_credentials(tool);
-            let text = if missing.is_empty() { "all set".to_owned() } else { format!("not set: {}", missing.join(", ")) };
+            let missing: Vec<_> = self.missing(tool).map(|(name, lookup)| hidden_until(id, name, &lookup)).collect();
+            let text = if missing.is_empty() { "all set".to_owned() } else { missing.join(". ") };
             add(format!("credentials of {id}"), missing.is_empty(), text);
+            if !self.is_enabled(tool) {
+                // What the user wanted is not a problem.
+                let text = "hidden from models: a rule denies every call; `toolcrib permit list` has its number for `toolcrib permit revoke`";
+                add(format!("permissions of {id}"), true, text.to_owned());
+            }
             for finding in tool.warnings().iter().filter(|finding| finding.severity == Severity::Warning) {
                 add(format!("manifest of {id}"), true, format!("{}: {}", finding.code, finding.message));
             }
@@ -77,9 +82,26 @@ impl Host {
 
     /// Required credentials that are not set for the content of a tool.
     pub fn missing_credentials(&self, tool: &LoadedTool) -> Vec<String> {
+        self.missing(tool).map(|(name, _)| name.to_owned()).collect()
+    }
+
+    /// Required credentials that are not set for the content of a tool, with what was found instead.
+    fn missing<'t>(&self, tool: &'t LoadedTool) -> impl Iterator<Item = (&'t str, Result<Lookup, SecretError>)> {
         let required = tool.manifest().credentials().iter().filter(|credential| credential.required());
-        let is_set = |name: &str| matches!(self.secrets().get(tool.id(), name, &tool.content()), Ok(Lookup::Value { .. }));
-        required.filter(|credential| !is_set(credential.name())).map(|credential| credential.name().to_owned()).collect()
+        let found =
+            required.map(|credential| (credential.name(), self.secrets().get(tool.id(), credential.name(), &tool.content())));
+        found.filter(|(_, lookup)| !matches!(lookup, Ok(Lookup::Value { .. })))
+    }
+}
+
+/// Why a tool is hidden from models for want of a credential, and the command that changes it.
+fn hidden_until(tool: &str, name: &str, lookup: &Result<Lookup, SecretError>) -> String {
+    match lookup {
+        Ok(Lookup::BoundToOther { .. }) => format!(
+            "not set: {name}. It was set for another version of the tool; models do not see this one until you run `toolcrib secret rebind {tool}`"
+        ),
+        Ok(_) => format!("not set: {name}. Models do not see the tool until you run `toolcrib secret set {tool} {name}`"),
+        Err(error) => format!("not set: {name}. Models do not see the tool: {error}"),
     }
 }
 

@@ -287,6 +287,7 @@ fn entries_are_filtered() {
     assert_eq!(count(Filter { tool: text("a"), function: text("f"), ..Filter::default() }), 2);
     assert_eq!(count(Filter { call: text("c1"), ..Filter::default() }), 2);
     assert_eq!(count(Filter { events: vec![Event::ToolLoaded], ..Filter::default() }), 3);
+    assert_eq!(count(Filter { without: vec![Event::ToolLoaded], ..Filter::default() }), 2);
     assert_eq!(count(Filter { since: Some(clock.now()), ..Filter::default() }), 2);
     assert_eq!(count(Filter { after: Some(4), ..Filter::default() }), 1);
     assert_eq!(log.read(&Filter::default(), 2).unwrap().entries.iter().map(|entry| entry.seq).collect::<Vec<_>>(), [4, 5]);

@@ -6,6 +6,7 @@ mod hot_reload;
 mod killed_host;
 mod leaks;
 mod support;
+mod walkthrough;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -163,7 +164,7 @@ fn a_rule_holds_for_the_content_that_it_was_made_for() {
     let ran = call(&sandbox, "greeter", &["--yes"]);
     assert!(ran.code == 1 && ran.stderr.contains("a rule denies this call"), "{ran:#?}");
 
-    let (_, envelope) = sandbox.run_json(&["local", "logs", "greeter"]);
+    let (_, envelope) = sandbox.run_json(&["local", "logs", "greeter", "--all"]);
     let lines = envelope["data"]["lines"].as_array().expect("lines");
     let events: Vec<_> = lines.iter().filter_map(|line| line["event"].as_str()).collect();
     for event in ["tool_loaded", "decision", "call_started", "call_finished", "permission_changed"] {
@@ -174,6 +175,75 @@ fn a_rule_holds_for_the_content_that_it_was_made_for() {
     let text = fs::read_to_string(&log).expect("a log").replacen("greeter", "greetor", 1);
     fs::write(&log, text).expect("a log");
     assert_ne!(sandbox.run(&["local", "logs", "--verify"]).code, 0, "a changed line is noticed");
+}
+
+#[test]
+fn the_log_is_verified_with_the_files_that_were_rotated() {
+    let sandbox = with_tool("greeter", &python("greeter", json!({})), &[("main.py", &answering("'hello'"))]);
+    call(&sandbox, "greeter", &["--yes"]).code(0);
+    let state = support::state(&sandbox);
+    let last = fs::read_to_string(state.join("audit.jsonl")).expect("a log").lines().count();
+    let rotated = state.join(format!("audit-{last:012}.jsonl"));
+    fs::rename(state.join("audit.jsonl"), &rotated).expect("rotated");
+    call(&sandbox, "greeter", &["--yes"]).code(0);
+    let whole = sandbox.run(&["local", "logs", "--verify"]).code(0);
+    assert!(whole.stdout.contains(&format!("the hash chain holds: {} lines in 2 files", 2 * last)), "{whole:#?}");
+    let text = fs::read_to_string(&rotated).expect("a log").replacen("greeter", "greetor", 1);
+    fs::write(&rotated, text).expect("a log");
+    let edited = sandbox.run(&["local", "logs", "--verify"]);
+    assert!(edited.code != 0 && edited.stderr.contains("audit.chain_broken"), "{edited:#?}");
+}
+
+// req: LOCAL-006
+#[test]
+fn doctor_says_why_a_tool_is_hidden_and_what_to_do() {
+    let credentials = json!([{"name": "api_key", "label": "Key", "required": true}]);
+    let manifest = python("keyed", json!({ "credentials": credentials }));
+    let sandbox = with_tool("keyed", &manifest, &[("main.py", &answering("'hello'"))]);
+    let doctor = |code| sandbox.run(&["local", "doctor", "--tools", "tools"]).code(code).stdout;
+    let unset = doctor(1);
+    let expected = "PROBLEM  credentials of keyed: not set: api_key. Models do not see the tool until you run `toolcrib secret set keyed api_key`\n";
+    assert!(unset.contains(expected), "{unset}");
+    // Not even by its name.
+    let mut client = Client::start(&sandbox, &["mcp", "--local-only", "--tools", "tools"], &json!({"elicitation": {}}));
+    let answered = client.ask("tools/call", &json!({"name": "keyed_run", "arguments": {}}), &mut |message| {
+        panic!("the user is asked: {message}");
+    });
+    assert_eq!(answered["error"]["data"]["code"], "mcp.unknown_tool", "{answered}");
+
+    sandbox.run_with_stdin(&["secret", "set", "keyed", "api_key", "--tools", "tools"], b"0123456789").code(0);
+    assert!(doctor(0).contains("ok       credentials of keyed: all set\n"));
+    sandbox.write("tools/keyed/main.py", answering("'changed'"));
+    let changed = doctor(1);
+    assert!(
+        changed.contains("set for another version of the tool") && changed.contains("`toolcrib secret rebind keyed`"),
+        "{changed}"
+    );
+    sandbox.run(&["secret", "rebind", "keyed", "--tools", "tools"]).code(0);
+    assert!(!doctor(0).contains("permissions of keyed"));
+    sandbox.run(&["permit", "set", "keyed", "deny", "--tools", "tools"]).code(0);
+    let denied = doctor(0);
+    assert!(denied.contains("ok       permissions of keyed: hidden from models: a rule denies every call"), "{denied}");
+    // Installed tools and those of a folder are not the same.
+    let elsewhere = sandbox.run(&["secret", "set", "keyed", "api_key"]);
+    assert!(elsewhere.code != 0 && elsewhere.stderr.contains("--tools FOLDER"), "{elsewhere:#?}");
+}
+
+#[test]
+fn logs_are_about_decisions_and_calls_unless_all_is_asked_for() {
+    let sandbox = with_tool("greeter", &python("greeter", json!({})), &[("main.py", &answering("'hello'"))]);
+    call(&sandbox, "greeter", &["--yes"]).code(0);
+    let lines = |more: &[&str]| {
+        let ran = sandbox.run(&[&["local", "logs"], more].concat()).code(0);
+        ran.stdout.lines().map(|line| line.split_once("  ").expect("a time").1.to_owned()).collect::<Vec<_>>()
+    };
+    let expected = [
+        "decision            greeter  run  allow  a person allowed the call",
+        "call_started        greeter  run",
+        "call_finished       greeter  run  ok",
+    ];
+    assert_eq!(lines(&[]), expected);
+    assert_eq!(lines(&["--all"])[0], "tool_loaded         greeter");
 }
 
 // req: LOCAL-005, LOCAL-006

@@ -27,6 +27,8 @@ pub struct Filter {
     pub call: Option<String>,
     /// Those with one of these events.
     pub events: Vec<Event>,
+    /// Those with none of these events.
+    pub without: Vec<Event>,
     /// Those from this time on.
     pub since: Option<UnixTime>,
     /// Those whose number is larger: for following a log.
@@ -49,6 +51,7 @@ impl Filter {
             && is(&self.function, &entry.details.function)
             && is(&self.call, &entry.details.call)
             && (self.events.is_empty() || self.events.contains(&entry.event))
+            && !self.without.contains(&entry.event)
             && self.after.is_none_or(|after| entry.seq > after)
             && self.since.is_none_or(|since| parse_rfc3339(&entry.time).is_ok_and(|time| time >= since))
     }

@@ -34,7 +34,8 @@ impl Summary {
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { lines, files, head, .. } = self;
-        write!(f, "{lines} lines in {files} files, the last is number {} with hash {}", head.seq, head.hash)
+        let plural = if *files == 1 { "" } else { "s" };
+        write!(f, "{lines} lines in {files} file{plural}, the last is number {} with hash {}", head.seq, head.hash)
     }
 }
 

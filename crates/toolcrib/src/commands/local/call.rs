@@ -55,9 +55,15 @@ pub(crate) async fn run(arguments: &Call, printer: &mut Printer) -> Result<Done,
     let mut called = host.call(request(None)).await;
     if let Err(CallError::NeedsApproval(prompt)) = called {
         printer.flush()?;
+        match host.check_credentials(&prompt.bound.tool) {
+            Ok(()) => {}
+            Err(error) if is_answer(&error) => return refused(&failure(&error), printer),
+            Err(error) => return Err(failure(&error).into()),
+        }
         if !arguments.yes && !confirm(&format!("{}\nrun it?", prompt.text())) {
-            host.refused(&prompt, "cli").map_err(|error| failure(&error))?;
-            return refused(&Failure::new(codes::host::DECLINED, "you refused the call"), printer);
+            host.refused(&prompt.bound, "cli").map_err(|error| failure(&error))?;
+            let hint = "nothing was run; to be asked no more, allow or deny the tool with `toolcrib permit set`";
+            return refused(&Failure::new(codes::host::DECLINED, "you refused the call").hint(hint), printer);
         }
         let approval = Approval { lifetime: Lifetime::Once, bound: prompt.bound };
         called = host.call(request(Some(approval))).await;
@@ -99,5 +105,12 @@ fn is_answer(error: &CallError) -> bool {
 }
 
 fn failure(error: &CallError) -> Failure {
-    Failure::new(error.code(), error.to_string())
+    let failure = Failure::new(error.code(), error.to_string());
+    match error {
+        CallError::CredentialMissing { tool, is_bound_to_other: true, .. } => {
+            failure.hint(format!("run `toolcrib secret rebind {tool}`"))
+        }
+        CallError::CredentialMissing { tool, name, .. } => failure.hint(format!("run `toolcrib secret set {tool} {name}`")),
+        _ => failure,
+    }
 }

@@ -31,6 +31,9 @@ pub(crate) fn list(arguments: &ListArgs, printer: &mut Printer) -> Result<Done, 
     let onchain = pinned::list(printer)?;
     let problems = report(tools.problems(), printer)?;
     let rows: Vec<_> = tools.tools().values().map(|tool| row(&host, tool)).collect();
+    if rows.is_empty() && onchain.is_empty() && problems.is_empty() {
+        printer.note("there are no tools; install one with `toolcrib local add FOLDER`")?;
+    }
     let exit = if problems.is_empty() { Exit::Yes } else { Exit::No };
     Ok(Done::new(exit, json!({ "tools": rows, "onchain": onchain, "problems": problems })))
 }
@@ -103,6 +106,7 @@ pub(crate) fn doctor(arguments: &ListArgs, printer: &mut Printer) -> Result<Done
 /// There is no such tool.
 pub(super) fn unknown(tool: &str) -> Failure {
     Failure::new(codes::host::TOOL_UNKNOWN, format!("there is no tool {tool:?}"))
+        .hint("run `toolcrib local list`; a tool that is not installed (`toolcrib local add FOLDER`) needs `--tools FOLDER` with every command")
 }
 
 fn report(problems: &[Problem], printer: &mut Printer) -> Result<Vec<Value>, Stop> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use clap::Args;
 use serde_json::json;
 use toolcrib_core::clock::Clock;
-use toolcrib_host::local::audit::{AuditError, Filter, Options, verify};
+use toolcrib_host::local::audit::{AuditError, Event, Filter, Options, verify};
 
 use super::args::audit_log;
 use crate::clock::SystemClock;
@@ -23,6 +23,9 @@ pub(crate) struct Logs {
     /// Most lines, newest last
     #[arg(short = 'n', long, value_name = "N", default_value_t = DEFAULT_LINES)]
     pub(crate) lines: usize,
+    /// Include lines about loaded tools (every command writes one for each tool)
+    #[arg(long)]
+    pub(crate) all: bool,
     /// Check the hash chain of the log instead
     #[arg(long)]
     pub(crate) verify: bool,
@@ -38,7 +41,7 @@ pub(crate) fn run(arguments: &Logs, printer: &mut Printer) -> Result<Done, Stop>
         return Ok(Done::new(Exit::Yes, json!({ "lines": [] })));
     }
     if arguments.verify {
-        let summary = verify(&log.path(), None).map_err(|error| failed(&error))?;
+        let summary = verify(log.folder(), None).map_err(|error| failed(&error))?;
         printer.result(&format!("the hash chain holds: {summary}\n"))?;
         printer.note("note number and hash of the last line elsewhere to see later that no line was removed at the end")?;
         let head = json!({ "seq": summary.head.seq, "hash": summary.head.hash.to_string() });
@@ -46,6 +49,9 @@ pub(crate) fn run(arguments: &Logs, printer: &mut Printer) -> Result<Done, Stop>
     }
     let mut filter = Filter::default();
     filter.tool.clone_from(&arguments.tool);
+    if !arguments.all {
+        filter.without.push(Event::ToolLoaded);
+    }
     let found = log.read(&filter, arguments.lines).map_err(|error| failed(&error))?;
     let mut rows = Vec::new();
     for line in &found.entries {

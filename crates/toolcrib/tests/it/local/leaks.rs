@@ -10,7 +10,7 @@ use super::{Client, python, with_tool};
 use crate::Sandbox;
 
 /// No word of it occurs elsewhere.
-const KEY: &str = "Zq7-vX2mK9-wT4bN8-pL6dR3";
+pub(super) const KEY: &str = "Zq7-vX2mK9-wT4bN8-pL6dR3";
 
 const BASE64: &str = "WnE3LXZYMm1LOS13VDRiTjgtcEw2ZFIz";
 
@@ -108,7 +108,7 @@ fn leaky(marker: &str) -> Sandbox {
 
 /// Asserts that no part of the credential is in some bytes, as it is, in hex or in base64.
 #[track_caller]
-fn assert_no_key(bytes: &[u8], what: &str) {
+pub(super) fn assert_no_key(bytes: &[u8], what: &str) {
     let contains = |part: &[u8]| bytes.windows(part.len()).any(|window| window == part);
     let hex: String = KEY.bytes().map(|byte| format!("{byte:02x}")).collect();
     for (form, length) in [(KEY, PART), (hex.as_str(), 2 * PART), (BASE64, 2 * PART)] {
@@ -125,7 +125,7 @@ fn assert_no_key(bytes: &[u8], what: &str) {
 }
 
 /// The files below a folder.
-fn files(folder: &Path) -> Vec<PathBuf> {
+pub(super) fn files(folder: &Path) -> Vec<PathBuf> {
     let (mut files, mut open) = (Vec::new(), vec![folder.to_owned()]);
     while let Some(folder) = open.pop() {
         for entry in fs::read_dir(folder).expect("a folder").flatten() {
