@@ -81,8 +81,16 @@ pub struct LogPage {
 pub struct BlockLogs {
     /// What happened.
     pub page: LogPage,
-    /// The bloom of all logs in the receipts, those of other contracts included. It is the header's when no log was left out.
+    /// The bloom of all logs in the receipts, those of other contracts included.
     pub bloom: Bloom,
+}
+
+impl BlockLogs {
+    /// Whether the receipts account for everything that the header says was logged. Some chains have receipts beyond those of their headers, so
+    /// more is no contradiction.
+    pub fn is_whole(&self, header: &Header) -> bool {
+        header.bloom.iter().zip(self.bloom.iter()).all(|(promised, given)| promised & !given == 0)
+    }
 }
 
 /// What to read.

@@ -35,15 +35,6 @@ impl Registry {
                             .all(|log| !matches!(&log.event, ChainEvent::Upgraded { predicate: other, .. } if other == predicate))
                 }))
     }
-
-    /// Whether the header rules this log of its block out.
-    pub fn is_ruled_out(&self, header: &Header, log: &ChainLog) -> bool {
-        let emitter = match &log.event {
-            ChainEvent::Registry(_) => self.address(),
-            ChainEvent::Upgraded { predicate, .. } => *predicate,
-        };
-        !header.bloom.is_zero() && !(has(&header.bloom, emitter.as_slice()) && has(&header.bloom, topic_of(log).as_slice()))
-    }
 }
 
 impl Header {
@@ -108,10 +99,9 @@ mod tests {
         assert!(!registry.is_promised_more(&other, &[], &[]), "the predicate is not watched");
         assert!(registry.is_promised_more(&other, &[], &[predicate]));
         assert!(!registry.is_promised_more(&other, std::slice::from_ref(&upgraded), &[predicate]));
-        assert!(registry.is_ruled_out(&other, &gone) && !registry.is_ruled_out(&one, &gone));
         // Chains without filters.
         let none = header(&[]);
-        assert!(!registry.is_promised_more(&none, &[], &[predicate]) && !registry.is_ruled_out(&none, &gone));
+        assert!(!registry.is_promised_more(&none, &[], &[predicate]));
         assert!(one.chance_of_false_promise() < 1e-12);
         assert!(Header { bloom: Bloom::repeat_byte(0xff), ..one }.chance_of_false_promise() > 0.99);
     }

@@ -50,7 +50,6 @@ async fn digests_and_receipts_agree_with_single_reads() {
             let header = chain.header(number).await.expect("an answer").expect("a header");
             let own: Vec<_> = page.logs.iter().filter(|log| log.block == number).cloned().collect();
             assert!(!registry.is_promised_more(&header, &own, &[predicate]));
-            assert!(own.iter().all(|log| !registry.is_ruled_out(&header, log)));
             assert_eq!(registry.is_promised_more(&header, &[], &[]), !own.is_empty());
             let receipts = registry.receipt_logs(&header, &[]).await.expect("an answer").expect("receipts");
             assert_eq!(receipts.bloom, header.bloom);

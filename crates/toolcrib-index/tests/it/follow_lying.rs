@@ -3,18 +3,22 @@
 //! While a node lies the follower says so, in its metrics, in the index and in its log; when the node is honest again, the index is what a
 //! model that replays the chain says.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use alloy_primitives::{Address, B256, U256, keccak256};
+use alloy_primitives::{Address, B256, Bloom, BloomInput, U256, keccak256};
 use alloy_sol_types::SolEvent as _;
 use serde_json::{Value, json};
 use toolcrib_chain::abi::IToolRegistry::{AccessPredicateUpdated, ToolDeregistered, ToolMetadataUpdated, ToolRegistered};
 use toolcrib_chain::predicate::UPGRADED_TOPIC;
+use toolcrib_chain::rpc::Chain;
 use toolcrib_index::Index;
-use toolcrib_index::follow::Follower;
+use toolcrib_index::follow::{Completeness, Follower, Progress, Step};
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Metadata, Subscriber};
 
-use crate::fake::Reply;
+use crate::fake::{Reply, config};
 use crate::follow_forks::{catch_up, indexed, indexes, model, options};
 use crate::scripted::{Emitted, REGISTRY, Script, World, deregistered, gated, registered, updated, upgraded};
 
@@ -102,51 +106,142 @@ impl Lie {
     }
 }
 
-fn follower(index: &Index, script: &Script) -> Follower {
-    let chain = script.chain();
-    let options = options(&chain);
+fn follower(index: &Index, chain: Chain) -> Follower {
+    let mut options = options(&chain);
+    options.numbering = true;
     Follower::new(index.clone(), chain, REGISTRY, options)
 }
 
-/// Follows while the node lies, as far as it gets.
-async fn follow_for(follower: &mut Follower, script: &Script, time: Duration) {
-    let head = script.change(|world| world.head());
-    let _ = tokio::time::timeout(time, follower.catch_up_to(head)).await;
+/// Follows for a while, through all errors that pass.
+async fn follow_for(follower: &mut Follower, time: Duration) {
+    let following = async {
+        loop {
+            match follower.step().await {
+                Ok(Step::Advanced | Step::Unwound) => {}
+                Ok(_) => tokio::time::sleep(Duration::from_millis(2)).await,
+                Err(error) => {
+                    assert!(error.is_retryable(), "{error}");
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                }
+            }
+        }
+    };
+    let _: Result<(), _> = tokio::time::timeout(time, following).await;
 }
 
-/// Follows a lying node, then the same node without the lie, and compares.
-async fn lie_and_recover(lie: Lie) {
+async fn completeness(index: &Index) -> Option<Completeness> {
+    index.completeness().await.expect("read").pop()
+}
+
+/// Follows until nothing is known to be missing, nothing is left to be read again, and every tool was compared.
+async fn settle(index: &Index, follower: &mut Follower, script: &Script) {
+    for _ in 0..400 {
+        catch_up(follower, script).await;
+        follow_for(follower, Duration::from_millis(50)).await;
+        let known = completeness(index).await;
+        let is_settled = |known: &Completeness| {
+            known.rescan_from.is_none() && known.incomplete_since.is_none() && known.reason.is_none() && known.wrong_tools == 0
+        };
+        if known.as_ref().is_some_and(is_settled) {
+            let progress = *follower.progress().borrow();
+            assert!(!progress.incomplete && progress.wrong_tools == 0 && progress.doubtful == 0, "{progress:?}");
+            return;
+        }
+    }
+    panic!("it does not settle: {:?}", completeness(index).await);
+}
+
+async fn compare(index: &Index, script: &Script, what: &str) {
+    let (index_says, model_says) = (indexed(index).await, script.change(|world| model(world)));
+    assert!(index_says == model_says, "{what}: {} events, the model has {}", index_says.0, model_says.0);
+}
+
+/// Follows a lying node, then the same node without the lie, and compares. Gives what the follower said at the end of the lie.
+async fn lie_and_recover(lie: Lie) -> Vec<(Progress, Option<Completeness>)> {
+    let mut said = Vec::new();
     for (_place, index) in indexes().await {
         let script = Script::start().await;
         script.change(|world| {
             grow_honestly(world, 250, 5);
             world.fault = Some(lie.fault());
         });
-        let mut following = follower(&index, &script);
-        follow_for(&mut following, &script, Duration::from_millis(1_500)).await;
+        let mut following = follower(&index, script.chain());
+        follow_for(&mut following, Duration::from_millis(1_000)).await;
         script.change(|world| grow_honestly(world, 5, 6));
-        follow_for(&mut following, &script, Duration::from_millis(500)).await;
+        follow_for(&mut following, Duration::from_millis(500)).await;
+        said.push((*following.progress().borrow(), completeness(&index).await));
 
         script.change(|world| world.fault = None);
         script.change(|world| grow_honestly(world, 5, 7));
-        catch_up(&mut following, &script).await;
-        let (index_says, model_says) = (indexed(&index).await, script.change(|world| model(world)));
-        assert_eq!(index_says, model_says, "{lie:?}");
+        settle(&index, &mut following, &script).await;
+        compare(&index, &script, &format!("{lie:?}")).await;
     }
+    said
+}
+
+/// A lie that hides something is known while it lasts, to whoever asks the follower and to whoever asks the index.
+async fn hidden_and_known(lie: Lie) {
+    let log = Recorder::default();
+    let said = {
+        let _guard = tracing::subscriber::set_default(log.clone());
+        lie_and_recover(lie).await
+    };
+    for (progress, known) in said {
+        let known = known.unwrap_or_else(|| panic!("{lie:?}: {progress:?}"));
+        assert!(progress.missed > 0 || progress.incomplete, "{lie:?}: {progress:?}");
+        assert!(known.omitted > 0 || known.incomplete_since.is_some(), "{lie:?}: {known:?}");
+    }
+    let lines = log.0.lock().expect("no panic");
+    let says = |words: &str| lines.iter().any(|line| line.contains(words));
+    assert!(says("a node left logs out") || says("logs are missing"), "{lie:?}: {lines:?}");
+}
+
+/// Keeps the lines of the log of this thread.
+#[derive(Clone, Default)]
+struct Recorder(Arc<Mutex<Vec<String>>>);
+
+impl Subscriber for Recorder {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.target().starts_with("toolcrib")
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, event: &Event<'_>) {
+        struct Text(String);
+        impl Visit for Text {
+            fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
+                self.0.push_str(&format!("{field}={value:?} "));
+            }
+        }
+        let mut text = Text(String::new());
+        event.record(&mut text);
+        self.0.lock().expect("no panic").push(text.0);
+    }
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
 }
 
 #[tokio::test]
 async fn logs_that_are_left_out_are_missed_and_healed() {
     for share in [10, 100, 500] {
-        lie_and_recover(Lie::Drop(share)).await;
-        lie_and_recover(Lie::DropAtRandom(share)).await;
+        hidden_and_known(Lie::Drop(share)).await;
+        hidden_and_known(Lie::DropAtRandom(share)).await;
     }
 }
 
 #[tokio::test]
 async fn answers_that_are_cut_short_are_noticed() {
     for most in [1, 5, 50] {
-        lie_and_recover(Lie::Cap(most)).await;
+        hidden_and_known(Lie::Cap(most)).await;
     }
 }
 
@@ -159,12 +254,127 @@ async fn each_kind_of_event_is_missed() {
         ToolDeregistered::SIGNATURE_HASH,
         UPGRADED_TOPIC,
     ] {
-        lie_and_recover(Lie::DropKind(topic)).await;
+        hidden_and_known(Lie::DropKind(topic)).await;
     }
 }
 
 #[tokio::test]
 async fn logs_that_come_twice_or_out_of_order_count_once() {
-    lie_and_recover(Lie::Duplicate).await;
-    lie_and_recover(Lie::Reorder).await;
+    for lie in [Lie::Duplicate, Lie::Reorder] {
+        for (progress, _) in lie_and_recover(lie).await {
+            assert!(progress.repeats > 0 && progress.missed == 0 && !progress.incomplete, "{lie:?}: {progress:?}");
+        }
+    }
+}
+
+/// Two nodes, one of which hides things: whichever is asked first, what the other gives is found at once.
+#[tokio::test]
+async fn of_two_nodes_that_disagree_the_one_with_more_logs_is_believed() {
+    for lie in [Lie::Drop(100), Lie::DropKind(ToolMetadataUpdated::SIGNATURE_HASH), Lie::Cap(5)] {
+        for (_place, index) in indexes().await {
+            let (liar, honest) = (Script::start().await, Script::start().await);
+            honest.change(|world| grow_honestly(world, 250, 5));
+            let share = |from: &Script, to: &Script| {
+                let blocks = from.change(|world| world.blocks.clone());
+                to.change(|world| world.blocks = blocks);
+            };
+            share(&honest, &liar);
+            liar.change(|world| world.fault = Some(lie.fault()));
+            let chain = Chain::lazy(config(&[&liar.node, &honest.node])).expect("a client");
+            let mut following = follower(&index, chain);
+            follow_for(&mut following, Duration::from_millis(1_000)).await;
+            let progress = *following.progress().borrow();
+            assert!(progress.missed > 0, "{lie:?}: {progress:?}");
+            assert_eq!(progress.checkpoint, 250, "{lie:?}: it does not wait for the liar: {progress:?}");
+            compare(&index, &honest, &format!("{lie:?} while it lasts")).await;
+            liar.change(|world| world.fault = None);
+            honest.change(|world| grow_honestly(world, 5, 6));
+            share(&honest, &liar);
+            settle(&index, &mut following, &honest).await;
+            compare(&index, &honest, &format!("{lie:?}")).await;
+        }
+    }
+}
+
+/// A head that stands still or goes back, and blocks that are not there: nothing is lost or taken back, and it is said.
+#[tokio::test]
+async fn a_stale_head_and_missing_blocks_are_said_and_pass() {
+    for (_place, index) in indexes().await {
+        let script = Script::start().await;
+        script.change(|world| grow_honestly(world, 250, 5));
+        let mut following = follower(&index, script.chain());
+        settle(&index, &mut following, &script).await;
+        let log = Recorder::default();
+        {
+            let _guard = tracing::subscriber::set_default(log.clone());
+            script.change(|world| {
+                world.fault = Some(Arc::new(|world: &World, method: &str, params: &Value| {
+                    (method == "eth_getBlockByNumber" && params[0] == "latest").then(|| Reply::Result(world.header(200)))
+                }));
+            });
+            follow_for(&mut following, Duration::from_millis(100)).await;
+            assert!(following.progress().borrow().behind > 0);
+        }
+        assert!(log.0.lock().expect("no panic").iter().any(|line| line.contains("the node is behind")));
+        compare(&index, &script, "behind").await;
+        script.change(|world| {
+            grow_honestly(world, 30, 6);
+            world.fault = Some(Arc::new(|_: &World, method: &str, params: &Value| {
+                let is_numbered = params[0].as_str().is_some_and(|block| block.starts_with("0x"));
+                (method == "eth_getBlockByNumber" && is_numbered).then(|| Reply::Result(Value::Null))
+            }));
+        });
+        let error = following.step().await.expect_err("no block can be read");
+        assert_eq!(error.code().id(), "index.inconsistent");
+        script.change(|world| world.fault = None);
+        settle(&index, &mut following, &script).await;
+        compare(&index, &script, "no blocks").await;
+    }
+}
+
+/// A log that sets the bits of the registry's events in a header is no reason to wait: receipts show that there is nothing.
+#[tokio::test]
+async fn a_header_that_somebody_else_filled_does_not_stop_the_index() {
+    for (_place, index) in indexes().await {
+        let script = Script::start().await;
+        let decoy = Emitted {
+            address: Address::repeat_byte(0x99),
+            topics: vec![ToolDeregistered::SIGNATURE_HASH, ToolRegistered::SIGNATURE_HASH],
+            data: alloy_primitives::Bytes::new(),
+        };
+        script.change(|world| {
+            grow_honestly(world, 60, 5);
+            // The address is the only value that nobody else can log, and three topics have all of its bits.
+            let topics = topics_with_the_bits_of(REGISTRY);
+            world.grow(vec![decoy.clone(), Emitted { topics, ..decoy }]);
+        });
+        let mut following = follower(&index, script.chain());
+        settle(&index, &mut following, &script).await;
+        compare(&index, &script, "decoy").await;
+        assert!(script.change(|world| world.asked.contains_key("eth_getBlockReceipts")), "the header promised something");
+        assert_eq!(following.progress().borrow().missed, 0);
+    }
+}
+
+/// Topics that together set the bits that an address sets in a bloom filter.
+fn topics_with_the_bits_of(address: Address) -> Vec<B256> {
+    let filter = |value: &[u8]| {
+        let mut bloom = Bloom::ZERO;
+        bloom.accrue(BloomInput::Raw(value));
+        bloom
+    };
+    let wanted = filter(address.as_slice());
+    let mut have = Bloom::ZERO;
+    let mut topics = Vec::new();
+    for n in 0_u64.. {
+        let topic = B256::from(U256::from(n));
+        let with = have | filter(topic.as_slice());
+        if (with & wanted) != (have & wanted) {
+            (have, topics) = (with, [topics, vec![topic]].concat());
+        }
+        if have & wanted == wanted {
+            break;
+        }
+    }
+    topics
 }

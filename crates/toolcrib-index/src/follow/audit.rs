@@ -1,0 +1,550 @@
+//! What a follower does about logs that may be missing: it does not advance over them, reads again what it has, and compares rows with the
+//! registry's state.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::time::Duration;
+
+use alloy_primitives::{Address, B256, U256};
+use tokio::time::Instant;
+use toolcrib_chain::Error as ChainError;
+use toolcrib_chain::registry::{LogPage, ToolConfig, ToolState, state_digest};
+use toolcrib_store::database::Value;
+
+use super::completeness::{MissingId, advance_rescan, numbering};
+use super::repair::{repair, retain_missing};
+use super::reread::{Care, Findings, add, sample};
+use super::source::{MAX_PAGE_BYTES, Source, is_too_much, merge};
+use super::state::State;
+use super::{Follower, Step};
+use crate::model::{ToolKey, ToolRow};
+use crate::{Error, tools};
+
+/// Tools that differ and are looked at again in one step. More wait for the next.
+const WRONG_AT_ONCE: usize = 16;
+
+/// Tools that are compared one by one in a step, where a node does not compare many at once.
+const SINGLE_COMPARISONS: u16 = 8;
+
+/// The longest pause before tools that differ are looked at again, and before a rescan whose answers contradicted each other is repeated.
+const LONGEST_WAIT: Duration = Duration::from_secs(24 * 3_600);
+
+/// How often blocks near the head, which nodes often know late, may be the reason to read everything again.
+const TIP_RESCANS: Duration = Duration::from_secs(24 * 3_600);
+
+/// What a follower keeps in mind about completeness.
+#[derive(Debug)]
+pub(super) struct Audit {
+    /// The last tool of this pass that was compared.
+    cursor: U256,
+    /// When the next pass begins.
+    next_pass: Instant,
+    /// Tools that differ.
+    wrong: BTreeSet<U256>,
+    /// When they are looked at again, and how long the pause was.
+    recheck: (Instant, Duration),
+    /// Whether the registry counts its tools; `None` before it was asked.
+    counts: Option<bool>,
+    /// Whether the node compares many tools at once.
+    is_batched: bool,
+    /// Whether a node was caught: ranges are read twice until everything was read again.
+    is_wary: bool,
+    /// The fewest logs of an answer that was cut short.
+    cap: Option<usize>,
+    /// Since when a block is in doubt.
+    doubts: HashMap<B256, Instant>,
+    /// Whether answers contradicted each other during this rescan.
+    is_disputed: bool,
+    /// When a rescan may go on, and the pause before the next one if this one fails.
+    rescan: (Instant, Duration),
+    /// When blocks near the head last were the reason for a rescan.
+    tip_rescan: Option<Instant>,
+    /// Whether the index may still say that logs are missing.
+    may_be_incomplete: bool,
+    /// Ranges that were read so far, to choose those that are read twice.
+    ranges: u64,
+}
+
+impl Audit {
+    pub(super) fn new(poll: Duration) -> Self {
+        let now = Instant::now();
+        Self {
+            cursor: U256::ZERO,
+            next_pass: now,
+            wrong: BTreeSet::new(),
+            recheck: (now, poll),
+            counts: None,
+            is_batched: true,
+            is_wary: false,
+            cap: None,
+            doubts: HashMap::new(),
+            is_disputed: false,
+            rescan: (now, poll),
+            tip_rescan: None,
+            may_be_incomplete: true,
+            ranges: 0,
+        }
+    }
+}
+
+/// Where logs were missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Where {
+    /// Near the head, where nodes often know them late.
+    Tip,
+    /// In blocks that every node should have had for long.
+    Past,
+}
+
+impl Follower {
+    /// How carefully the next range of old blocks is read.
+    pub(super) fn care(&mut self) -> Care {
+        self.audit.ranges += 1;
+        let second = self.options.second_reads > 0 && self.audit.ranges.is_multiple_of(self.options.second_reads);
+        Care { headers: self.options.headers_per_range, second: second || self.audit.is_wary, cap: self.audit.cap }
+    }
+
+    /// Checks that the logs of a range leave no tool id out, with those that other nodes and smaller questions give. What is missing below the
+    /// range is added to the index.
+    pub(super) async fn check_numbers(&mut self, from: u64, to: u64, page: &mut LogPage) -> Result<(), Error> {
+        if !self.options.numbering {
+            return Ok(());
+        }
+        let Err(missing) = numbering(self.state()?.highest, &page.logs) else { return Ok(()) };
+        self.find_number(from, to, page, missing).await
+    }
+
+    /// Checks the tools that are registered after a block near the head, with this hash, against the registry's own count.
+    pub(super) async fn check_count(&mut self, from: u64, to: u64, hash: B256, page: &mut LogPage) -> Result<(), Error> {
+        if !self.options.numbering || self.audit.counts == Some(false) {
+            return Ok(());
+        }
+        let Ok(highest) = numbering(self.state()?.highest, &page.logs) else { return Ok(()) };
+        let counted = match self.source.registry().tool_count_at(to).await {
+            Ok(counted) => counted,
+            // A node that does not have the state of the block, which passes.
+            Err(ChainError::Refused { .. }) => return Ok(()),
+            Err(error @ ChainError::Transport { .. }) => return Err(error.into()),
+            Err(error) => {
+                if self.audit.counts.is_none() {
+                    tracing::warn!(registry = %self.source.registry().address(), %error,
+                        "the registry does not count its tools; missing registrations at the end are not noticed");
+                    self.audit.counts = Some(false);
+                }
+                return Ok(());
+            }
+        };
+        self.audit.counts = Some(true);
+        if counted != highest && self.source.block(to).await?.hash != hash {
+            return Err(Error::Inconsistent { what: "the chain changed while it was read" });
+        }
+        if counted < highest {
+            return Err(Error::Inconsistent { what: "the registry counts fewer tools than its logs registered" });
+        }
+        if counted > highest {
+            let what = "the registry counts more tools than its logs registered";
+            let missing = MissingId { id: highest.saturating_add(U256::from(1)), by: to, what };
+            return self.find_number(from, to, page, missing).await;
+        }
+        Ok(())
+    }
+
+    async fn find_number(&mut self, from: u64, to: u64, page: &mut LogPage, missing: MissingId) -> Result<(), Error> {
+        let wanted = missing.id;
+        let (given, predicates) = (page.logs.len(), self.state()?.predicates.all().to_vec());
+        let (more, _) = self.source.again(from, to, &predicates).await?;
+        let found = add(page, more);
+        if found > 0 {
+            self.audit.cap = Some(self.audit.cap.map_or(given, |cap| cap.min(given)).max(1));
+            self.caught(found, Where::Past).await?;
+        }
+        let is_there = |state: &State, page: &LogPage| match numbering(state.highest, &page.logs) {
+            Ok(highest) => highest >= wanted,
+            Err(missing) => missing.id > wanted,
+        };
+        let first_block = self.state()?.first_block;
+        let below = self.registered_at(wanted.saturating_sub(U256::from(1))).await?.unwrap_or(first_block);
+        if !is_there(self.state()?, page) && below < from {
+            let found = self.reread(below, from - 1).await?;
+            if found > 0 {
+                self.caught(found, Where::Past).await?;
+            }
+        }
+        match numbering(self.state()?.highest, &page.logs) {
+            _ if !is_there(self.state()?, page) => Err(Error::Incomplete { what: missing.what, from: below, to: missing.by }),
+            Err(next) => Err(Error::Incomplete { what: next.what, from: below, to: next.by }),
+            Ok(_) => Ok(()),
+        }
+    }
+
+    /// The block in which a tool was registered.
+    async fn registered_at(&mut self, id: U256) -> Result<Option<u64>, Error> {
+        const BLOCK: &str = "SELECT registered_block FROM index_tool WHERE registry = $1 AND tool = $2";
+        let key = ToolKey { registry: self.registry_id().await?, id };
+        let values = [Value::Integer(key.registry.0), Value::Bytes(&key.id_bytes())];
+        let row = self.index.database().fetch_optional(BLOCK, &values).await?;
+        row.map(|row| super::state::unsigned(row.integer(0)?)).transpose()
+    }
+
+    /// Takes note of what asking again showed. An error when a header promises what nobody gives.
+    pub(super) async fn take_note(&mut self, findings: Findings, place: Where) -> Result<(), Error> {
+        if findings.omitted > 0 {
+            self.caught(findings.omitted, place).await?;
+        }
+        let mut given_up = 0;
+        for unkept in findings.unkept {
+            let since = *self.audit.doubts.entry(unkept.hash).or_insert_with(Instant::now);
+            if unkept.is_proven || since.elapsed() < self.options.doubt {
+                let what = match unkept.is_proven {
+                    true => "the receipts of a block do not account for its header",
+                    false => "the header of a block promises events that no node gives",
+                };
+                return Err(Error::Incomplete { what, from: unkept.block, to: unkept.block });
+            }
+            tracing::error!(registry = %self.source.registry().address(), block = unkept.block, hash = %unkept.hash,
+                "the header of a block promises events that no node gives; advancing without them");
+            self.audit.doubts.remove(&unkept.hash);
+            given_up += 1;
+        }
+        if given_up > 0 {
+            let registry = self.registry_id().await?;
+            self.index.count_omitted(registry, 0, given_up).await?;
+            self.progress.send_modify(|progress| progress.doubtful += given_up);
+        }
+        Ok(())
+    }
+
+    /// A node left logs out that were found in another way. Everything that it gave before is read again.
+    async fn caught(&mut self, omitted: u64, place: Where) -> Result<(), Error> {
+        tracing::warn!(registry = %self.source.registry().address(), chain = self.source.chain().chain_id(), omitted,
+            "a node left logs out; they were found by asking again");
+        self.progress.send_modify(|progress| progress.missed += omitted);
+        let registry = self.registry_id().await?;
+        self.index.count_omitted(registry, omitted, 0).await?;
+        if place == Where::Tip {
+            if self.audit.tip_rescan.is_some_and(|at| at.elapsed() < TIP_RESCANS) {
+                return Ok(());
+            }
+            self.audit.tip_rescan = Some(Instant::now());
+        }
+        self.distrust().await
+    }
+
+    /// Reads everything again, and ranges twice until that is done.
+    async fn distrust(&mut self) -> Result<(), Error> {
+        self.audit.is_wary = true;
+        let (registry, first_block) = (self.registry_id().await?, self.state()?.first_block);
+        self.index.request_rescan(registry, first_block).await
+    }
+
+    /// Remembers that logs are missing, for metrics and for whoever looks at the index.
+    pub(super) async fn report_incomplete(&mut self, what: &'static str, from: u64, to: u64) -> Result<(), Error> {
+        tracing::error!(registry = %self.source.registry().address(), chain = self.source.chain().chain_id(), from, to,
+            code = toolcrib_core::codes::index::INCOMPLETE.id(), reason = what, "logs are missing; the index does not advance over them");
+        self.audit.may_be_incomplete = true;
+        self.progress.send_modify(|progress| progress.incomplete = true);
+        let registry = self.registry_id().await?;
+        self.index.set_incomplete(registry, what, self.options.clock.now()).await?;
+        if self.state.is_none() {
+            self.state = Some(State::load(self.index.database(), registry).await?);
+        }
+        self.distrust().await
+    }
+
+    /// The work behind the checkpoint, a part of it in each step: compares tools with the registry, and reads blocks again.
+    pub(super) async fn look_back(&mut self) -> Result<Step, Error> {
+        self.compare_tools().await?;
+        let registry = self.registry_id().await?;
+        if !self.state()?.has_begun() {
+            return Ok(Step::Idle);
+        }
+        match self.index.rescan_of(registry).await? {
+            Some(from) if self.audit.rescan.0 <= Instant::now() => {
+                self.rescan(from).await?;
+                Ok(Step::Advanced)
+            }
+            Some(_) => Ok(Step::Idle),
+            None => {
+                if self.audit.may_be_incomplete && self.audit.wrong.is_empty() {
+                    self.index.set_complete(registry).await?;
+                    self.audit.may_be_incomplete = false;
+                    self.progress.send_modify(|progress| progress.incomplete = false);
+                }
+                Ok(Step::Idle)
+            }
+        }
+    }
+
+    /// One range of a rescan.
+    async fn rescan(&mut self, from: u64) -> Result<(), Error> {
+        let registry = self.registry_id().await?;
+        let Ok(end) = u64::try_from(self.state()?.checkpoint) else { return Ok(()) };
+        let to = end.min(from.saturating_add(self.pace.span() - 1));
+        if from <= to {
+            let predicates = self.state()?.predicates.all().to_vec();
+            let (mut page, disputed) = self.source.again(from, to, &predicates).await?;
+            self.audit.is_disputed |= disputed > 0;
+            let headers = self.source.headers(sample(from, to, self.options.headers_per_range)?).await?;
+            let findings = self.source.settle(&headers, &mut page, &predicates).await?;
+            self.audit.is_disputed |= findings.omitted > 0;
+            let unkept = Findings { omitted: 0, ..findings };
+            self.take_note(unkept, Where::Past).await?;
+            let added = self.add_missing(from, to, page, Some(from)).await?;
+            if added > 0 {
+                tracing::warn!(registry = %self.source.registry().address(), from, to, added, "a rescan found logs that were missing");
+                self.index.count_omitted(registry, added, 0).await?;
+                self.progress.send_modify(|progress| progress.missed += added);
+            }
+        }
+        let next = to.max(from.saturating_sub(1)) + 1;
+        self.progress.send_modify(|progress| progress.rescanned = next);
+        if next <= end {
+            return Ok(());
+        }
+        let mut transaction = self.index.database().begin().await?;
+        advance_rescan(&mut transaction, registry, next, None).await?;
+        transaction.commit().await?;
+        if std::mem::take(&mut self.audit.is_disputed) {
+            // Nodes contradicted each other, so this was not the truth yet.
+            let pause = self.audit.rescan.1;
+            self.audit.rescan = (Instant::now() + pause, (pause * 2).min(LONGEST_WAIT));
+            tracing::warn!(registry = %self.source.registry().address(), seconds = pause.as_secs(),
+                "answers contradicted each other during a rescan; it is repeated");
+            return self.distrust().await;
+        }
+        (self.audit.is_wary, self.audit.cap) = (false, None);
+        self.audit.rescan.1 = self.options.poll;
+        Ok(())
+    }
+
+    /// Reads blocks that are in the index again, and adds what is missing. Gives how many logs that were.
+    async fn reread(&mut self, from: u64, to: u64) -> Result<u64, Error> {
+        let mut added = 0;
+        let mut next = from;
+        while next <= to {
+            let end = to.min(next.saturating_add(self.pace.span() - 1));
+            let predicates = self.state()?.predicates.all().to_vec();
+            let (page, _) = self.source.again(next, end, &predicates).await?;
+            added += self.add_missing(next, end, page, None).await?;
+            next = end + 1;
+        }
+        Ok(added)
+    }
+
+    /// Adds the logs of a range that are not in the index. With `rescan`, the rescan that is at that block goes on after the range.
+    async fn add_missing(&mut self, from: u64, to: u64, mut page: LogPage, rescan: Option<u64>) -> Result<u64, Error> {
+        let registry = self.registry_id().await?;
+        let state = self.state()?.clone();
+        let checkpoint = u64::try_from(state.checkpoint).unwrap_or_default();
+        let mut known = state.predicates.clone();
+        let named = known.learn_earlier(&page.logs);
+        let mut last = to;
+        for named in &named {
+            // From where it was named to where its upgrades were asked for.
+            let until = named.had.map_or(checkpoint, |(block, _)| block);
+            last = last.max(until);
+            let more = self.source.upgrades(named.place.0, until, &[named.predicate]).await?;
+            merge(&mut page, more);
+        }
+        page.logs.retain(|log| known.counts(log) && log.block <= checkpoint);
+        retain_missing(self.index.database(), registry, (from, last), &mut page.logs).await?;
+        self.check_blocks(&page).await?;
+        self.source.fill_times(&mut page.logs, &[]).await?;
+        let added = page.logs.len() as u64;
+        if added == 0 && rescan.is_none() {
+            return Ok(0);
+        }
+        // Tools are folded again from their histories.
+        self.prepare_reading().await?;
+        let lease = self.lease.as_ref().ok_or(Error::LeaseLost)?;
+        let mut transaction = self.index.database().begin().await?;
+        lease.fence(&mut transaction).await?;
+        if let Some(at) = rescan {
+            advance_rescan(&mut transaction, registry, at, Some(to + 1)).await?;
+        }
+        if added > 0 {
+            repair(&mut transaction, registry, &page.logs, &named, self.options.clock.now()).await?;
+        }
+        transaction.commit().await?;
+        if added > 0 {
+            self.state = Some(State::load(self.index.database(), registry).await?);
+        }
+        Ok(added)
+    }
+
+    /// Checks that logs which are to be added are of the chain that the index has: of blocks whose hashes it knows, and of the node's own
+    /// chain otherwise.
+    async fn check_blocks(&mut self, page: &LogPage) -> Result<(), Error> {
+        let mut blocks: BTreeMap<u64, B256> = BTreeMap::new();
+        for log in &page.logs {
+            if *blocks.entry(log.block).or_insert(log.block_hash) != log.block_hash {
+                return Err(Error::Inconsistent { what: "a block has two hashes" });
+            }
+        }
+        let headers = self.source.headers(blocks.keys().copied().collect()).await?;
+        if headers.iter().any(|header| blocks.get(&header.number) != Some(&header.hash)) {
+            return Err(Error::Inconsistent { what: "a log is of another block than the header" });
+        }
+        Ok(())
+    }
+
+    /// Compares some tools with the registry's state at the checkpoint.
+    async fn compare_tools(&mut self) -> Result<(), Error> {
+        let state = self.state()?.clone();
+        let (Ok(block), Some(highest)) = (u64::try_from(state.checkpoint), state.highest) else { return Ok(()) };
+        if self.options.audited_tools == 0 || self.audit.counts == Some(false) || !state.has_begun() {
+            return Ok(());
+        }
+        let mut suspects: Vec<U256> = Vec::new();
+        if !self.audit.wrong.is_empty() && self.audit.recheck.0 <= Instant::now() {
+            suspects.extend(self.audit.wrong.iter().take(WRONG_AT_ONCE));
+            let pause = self.audit.recheck.1;
+            self.audit.recheck = (Instant::now() + pause, (pause * 2).min(LONGEST_WAIT));
+        }
+        if self.audit.next_pass <= Instant::now() {
+            let first = self.audit.cursor.saturating_add(U256::from(1));
+            let most = if self.audit.is_batched { self.options.audited_tools } else { SINGLE_COMPARISONS };
+            let left = highest.saturating_add(U256::from(1)).saturating_sub(first);
+            let count = most.min(u16::try_from(left).unwrap_or(u16::MAX));
+            if count > 0 {
+                let Some(differing) = self.differing(first, count, block).await? else { return Ok(()) };
+                suspects.extend(differing);
+                self.audit.cursor = self.audit.cursor.saturating_add(U256::from(count));
+                self.progress.send_modify(|progress| progress.audited += u64::from(count));
+            }
+            if self.audit.cursor >= highest {
+                self.audit.cursor = U256::ZERO;
+                self.audit.next_pass = Instant::now() + self.options.audit_every;
+                let registry = self.registry_id().await?;
+                self.index.set_audited(registry, self.options.clock.now()).await?;
+            }
+        }
+        self.examine(&suspects, block, state.checkpoint_hash).await
+    }
+
+    /// The tools of a range of ids whose digests differ from the registry's; all of them when the node does not compare many at once. `None`
+    /// when nothing can be said now.
+    async fn differing(&mut self, first: U256, count: u16, block: u64) -> Result<Option<Vec<U256>>, Error> {
+        let ids: Vec<U256> = (0..count).map(|n| first.saturating_add(U256::from(n))).collect();
+        if !self.audit.is_batched {
+            return Ok(Some(ids));
+        }
+        let Some(digests) = self.source.registry().state_digests_at(first, count, block).await? else {
+            self.audit.is_batched = false;
+            return Ok(None);
+        };
+        let rows = self.rows(&ids).await?;
+        let differs = |(id, digest): &(U256, B256)| state_digest(*id, &state_of(rows.get(id))) != *digest;
+        Ok(Some(ids.into_iter().zip(digests).filter(differs).map(|(id, _)| id).collect()))
+    }
+
+    async fn rows(&mut self, ids: &[U256]) -> Result<HashMap<U256, ToolRow>, Error> {
+        let registry = self.registry_id().await?;
+        let mut transaction = self.index.database().begin_reading().await?;
+        let rows = tools::rows(&mut transaction, registry, ids).await?;
+        Ok(rows.into_iter().map(|row| (row.key.id, row)).collect())
+    }
+
+    /// Compares tools one by one, and looks for the logs of those that differ.
+    async fn examine(&mut self, suspects: &[U256], block: u64, hash: Option<B256>) -> Result<(), Error> {
+        let mut found = 0;
+        for id in suspects {
+            let is_right = match self.is_right(*id, block).await? {
+                None => continue,
+                Some(true) => true,
+                Some(false) => {
+                    // The state may be that of another block under this number.
+                    if self.source.block(block).await?.hash != hash.unwrap_or_default() {
+                        return Ok(());
+                    }
+                    found += self.search(*id, block).await?;
+                    self.is_right(*id, block).await? == Some(true)
+                }
+            };
+            if is_right {
+                self.audit.wrong.remove(id);
+            } else if self.audit.wrong.insert(*id) {
+                tracing::error!(registry = %self.source.registry().address(), tool = %id, block,
+                    "a tool is not what the registry says, and no node gives the log that changed it");
+                self.audit.recheck = (Instant::now() + self.options.poll, self.options.poll);
+            }
+        }
+        if found > 0 {
+            self.caught(found, Where::Past).await?;
+        }
+        let wrong = self.audit.wrong.len() as u64;
+        if self.progress.borrow().wrong_tools != wrong {
+            let registry = self.registry_id().await?;
+            self.index.set_wrong_tools(registry, wrong).await?;
+            self.progress.send_modify(|progress| progress.wrong_tools = wrong);
+            if wrong > 0 {
+                let (from, to) = (self.state()?.first_block, block);
+                self.report_incomplete("tools are not what the registry says", from, to).await?;
+            } else {
+                // Whoever was silent about these may have been about more.
+                self.distrust().await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a tool's row is what the registry says. `None` when it does not say.
+    async fn is_right(&mut self, id: U256, block: u64) -> Result<Option<bool>, Error> {
+        let state = match self.source.registry().tool_at(id, block).await {
+            Ok(state) => state,
+            Err(error @ ChainError::Transport { .. }) => return Err(error.into()),
+            Err(_) => return Ok(None),
+        };
+        Ok(Some(state_of(self.rows(&[id]).await?.get(&id)) == state))
+    }
+
+    /// Looks for logs of one tool that are not in the index, and adds them.
+    async fn search(&mut self, id: U256, to: u64) -> Result<u64, Error> {
+        let first_block = self.state()?.first_block;
+        let from = self.rows(&[id]).await?.get(&id).map_or(first_block, |row| row.updated.block);
+        let mut added = 0;
+        let mut next = from;
+        while next <= to {
+            let end = to.min(next.saturating_add(self.options.largest_range.max(1) - 1));
+            let page = self.source.of_tool(id, next, end).await?;
+            added += self.add_missing(next, end, page, None).await?;
+            next = end + 1;
+        }
+        Ok(added)
+    }
+}
+
+impl Source {
+    /// The logs of one tool that any node has.
+    async fn of_tool(&self, id: U256, from: u64, to: u64) -> Result<LogPage, Error> {
+        let mut all = LogPage::default();
+        for witness in self.witnesses() {
+            let mut ranges = vec![(from, to)];
+            while let Some((from, to)) = ranges.pop() {
+                match witness.registry().tool_logs(id, from, to, MAX_PAGE_BYTES).await.map_err(Error::from) {
+                    Ok(page) => merge(&mut all, page),
+                    Err(error) if is_too_much(&error) && to > from => {
+                        let middle = from + (to - from) / 2;
+                        ranges.extend([(middle + 1, to), (from, middle)]);
+                    }
+                    Err(Error::Chain(ChainError::Refused { .. } | ChainError::Transport { .. })) => break,
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        Ok(all)
+    }
+}
+
+/// What the registry would say about a tool, going by its row.
+pub(super) fn state_of(row: Option<&ToolRow>) -> ToolState {
+    match row {
+        None => ToolState::NotFound,
+        Some(row) if !row.is_active() => ToolState::Deregistered,
+        Some(row) => ToolState::Present(ToolConfig {
+            creator: row.creator,
+            metadata_uri: row.metadata_uri.clone(),
+            manifest_hash: row.manifest_hash,
+            access_predicate: row.predicate.filter(|predicate| *predicate != Address::ZERO),
+        }),
+    }
+}
