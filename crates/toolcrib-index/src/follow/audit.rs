@@ -12,12 +12,12 @@ use toolcrib_store::database::Value;
 
 use super::completeness::{MissingId, advance_rescan, numbering};
 use super::repair::{repair, retain_missing};
-use super::reread::{Care, Findings, add, sample};
+use super::reread::{Care, Findings, add};
 use super::source::{MAX_PAGE_BYTES, Source, is_too_much, merge};
 use super::state::State;
 use super::{Follower, Step};
+use crate::Error;
 use crate::model::{ToolKey, ToolRow};
-use crate::{Error, tools};
 
 /// Tools that differ and are looked at again in one step. More wait for the next.
 const WRONG_AT_ONCE: usize = 16;
@@ -50,8 +50,8 @@ pub(super) struct Audit {
     is_wary: bool,
     /// The fewest logs of an answer that was cut short.
     cap: Option<usize>,
-    /// Since when a block is in doubt.
-    doubts: HashMap<B256, Instant>,
+    /// Blocks in doubt by their hashes, and since when they are.
+    doubts: HashMap<B256, (u64, Instant)>,
     /// Whether answers contradicted each other during this rescan.
     is_disputed: bool,
     /// When a rescan may go on, and the pause before the next one if this one fails.
@@ -100,7 +100,13 @@ impl Follower {
     pub(super) fn care(&mut self) -> Care {
         self.audit.ranges += 1;
         let second = self.options.second_reads > 0 && self.audit.ranges.is_multiple_of(self.options.second_reads);
-        Care { headers: self.options.headers_per_range, second: second || self.audit.is_wary, cap: self.audit.cap }
+        Care { second: second || self.audit.is_wary, cap: self.audit.cap, ..self.headers() }
+    }
+
+    /// Which headers of a range are compared.
+    fn headers(&self) -> Care {
+        let blocks = self.audit.doubts.values().map(|(block, _)| *block).collect();
+        Care { headers: self.options.headers_per_range, blocks, ..Care::default() }
     }
 
     /// Checks that the logs of a range leave no tool id out, with those that other nodes and smaller questions give. What is missing below the
@@ -192,7 +198,7 @@ impl Follower {
         }
         let mut given_up = 0;
         for unkept in findings.unkept {
-            let since = *self.audit.doubts.entry(unkept.hash).or_insert_with(Instant::now);
+            let (_, since) = *self.audit.doubts.entry(unkept.hash).or_insert_with(|| (unkept.block, Instant::now()));
             if unkept.is_proven || since.elapsed() < self.options.doubt {
                 let what = match unkept.is_proven {
                     true => "the receipts of a block do not account for its header",
@@ -283,7 +289,7 @@ impl Follower {
             let predicates = self.state()?.predicates.all().to_vec();
             let (mut page, disputed) = self.source.again(from, to, &predicates).await?;
             self.audit.is_disputed |= disputed > 0;
-            let headers = self.source.headers(sample(from, to, self.options.headers_per_range)?).await?;
+            let headers = self.source.headers(self.headers().headers_of(from, to)?).await?;
             let findings = self.source.settle(&headers, &mut page, &predicates).await?;
             self.audit.is_disputed |= findings.omitted > 0;
             let unkept = Findings { omitted: 0, ..findings };
@@ -312,6 +318,7 @@ impl Follower {
             return self.distrust().await;
         }
         (self.audit.is_wary, self.audit.cap) = (false, None);
+        self.audit.doubts.clear();
         self.audit.rescan.1 = self.options.poll;
         Ok(())
     }
@@ -439,9 +446,7 @@ impl Follower {
 
     async fn rows(&mut self, ids: &[U256]) -> Result<HashMap<U256, ToolRow>, Error> {
         let registry = self.registry_id().await?;
-        let mut transaction = self.index.database().begin_reading().await?;
-        let rows = tools::rows(&mut transaction, registry, ids).await?;
-        Ok(rows.into_iter().map(|row| (row.key.id, row)).collect())
+        self.index.rows_of(registry, ids).await
     }
 
     /// Compares tools one by one, and looks for the logs of those that differ.

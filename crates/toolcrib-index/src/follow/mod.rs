@@ -5,6 +5,9 @@
 //! right for its checkpoint. Old blocks are read in large ranges, several at a time; near the head every header is read, and its parent, its
 //! hash in the logs and its bloom must fit. How a registry's rows follow from its events is in `fold`.
 //!
+//! Nodes leave logs out. `completeness` says how that shows, `reread` asks again, `audit` decides what follows from it and compares rows with
+//! the registry's state, and `repair` adds what was missing below the checkpoint.
+//!
 //! Nothing here fetches a manifest or judges a tool: changed tools go into the feed, and looks follow from it.
 
 use std::collections::{HashSet, VecDeque};
@@ -25,6 +28,7 @@ use crate::model::RegistryId;
 use crate::{Error, Index};
 
 mod audit;
+mod check;
 pub(crate) mod completeness;
 mod execute;
 mod fold;
@@ -39,6 +43,7 @@ mod state;
 pub(crate) mod tables;
 mod unwind;
 
+pub use check::{CheckReport, Difference, MAX_NAMED};
 pub use completeness::Completeness;
 pub use history::{EventPlace, Happening, MAX_EVENTS, ToolEvent};
 pub use options::FollowOptions;

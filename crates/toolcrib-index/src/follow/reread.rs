@@ -27,10 +27,12 @@ const MAX_CHANCE: f64 = 1e-6;
 const SATURATED: f64 = 0.178;
 
 /// How carefully a range is read.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Care {
-    /// Headers whose filters are compared.
+    /// Headers whose filters are compared, chosen at random.
     pub(super) headers: u64,
+    /// Blocks whose headers are compared as well: they were in doubt before.
+    pub(super) blocks: Vec<u64>,
     /// Whether the range is read a second time.
     pub(super) second: bool,
     /// A range with so many logs is read a second time: a node once gave so many and kept the rest to itself.
@@ -38,6 +40,15 @@ pub(super) struct Care {
 }
 
 impl Care {
+    /// The blocks of a range whose headers are compared, in order.
+    pub(super) fn headers_of(&self, from: u64, to: u64) -> Result<Vec<u64>, Error> {
+        let mut blocks = sample(from, to, self.headers)?;
+        blocks.extend(self.blocks.iter().filter(|block| (from..=to).contains(block)));
+        blocks.sort_unstable();
+        blocks.dedup();
+        Ok(blocks)
+    }
+
     pub(super) fn reads_twice(&self, logs: usize) -> bool {
         self.second || self.cap.is_some_and(|cap| logs >= cap)
     }
@@ -212,7 +223,7 @@ pub(super) fn add(page: &mut LogPage, more: LogPage) -> u64 {
 }
 
 /// Some blocks of a range, others each time, in order; all of them if there are no more than `count`.
-pub(super) fn sample(from: u64, to: u64, count: u64) -> Result<Vec<u64>, Error> {
+fn sample(from: u64, to: u64, count: u64) -> Result<Vec<u64>, Error> {
     let blocks = (to - from).saturating_add(1);
     if blocks <= count {
         return Ok((from..=to).collect());

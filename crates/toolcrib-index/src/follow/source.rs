@@ -10,7 +10,7 @@ use toolcrib_chain::Error as ChainError;
 use toolcrib_chain::registry::{ChainLog, LogPage, LogQuery, MAX_LOG_ADDRESSES, Registry};
 use toolcrib_chain::rpc::{Chain, Header, TransportFault};
 
-use super::reread::{Care, Findings, add, sample};
+use super::reread::{Care, Findings, add};
 use super::state::Predicates;
 use crate::Error;
 
@@ -85,10 +85,8 @@ impl Source {
         asked.learn(&page.logs);
         let named = self.upgrades(from, to, &asked.all()[known..]).await?;
         merge(&mut page, named);
-        if care.headers > 0 {
-            let headers = self.headers(sample(from, to, care.headers)?).await?;
-            findings.add(self.settle(&headers, &mut page, asked.all()).await?);
-        }
+        let headers = self.headers(care.headers_of(from, to)?).await?;
+        findings.add(self.settle(&headers, &mut page, asked.all()).await?);
         // After the logs: what the node has just answered for, it must still have.
         let last = self.block(to).await?;
         let is_final = i64::try_from(from).is_ok_and(|from| from <= finalized);

@@ -590,7 +590,7 @@ async fn blocks_that_are_missing_at_first_are_waited_for() {
     let progress = with_fault(|world, method, params| {
         let asked = world.asked.get("eth_getBlockByNumber").copied().unwrap_or_default();
         params[0].as_str().filter(|text| method == "eth_getBlockByNumber" && text.starts_with("0x"))?;
-        (asked % 60 < 12).then(|| Reply::Result(json!(null)))
+        (asked % 60 < 24).then(|| Reply::Result(json!(null)))
     })
     .await;
     assert!(progress.iter().all(|progress| progress.errors > 0), "{progress:?}");
