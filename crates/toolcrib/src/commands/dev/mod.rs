@@ -23,7 +23,7 @@ use self::samples::{Access, SAMPLES, Sample};
 use self::stage::Registered;
 use crate::clock::SystemClock;
 use crate::commands::discovery::Kept;
-use crate::commands::hosting::engine::{Doing, Engine};
+use crate::commands::hosting::engine::{Doing, Engine, LogChecks};
 use crate::commands::hosting::followed::Following;
 use crate::commands::hosting::house::{House, Plan};
 use crate::commands::trust::door::{Reach, verifier};
