@@ -37,6 +37,18 @@ impl Registry {
     }
 }
 
+impl Registry {
+    /// Whether the header of its block rules a log out: its filter lacks the contract or the event.
+    pub fn is_ruled_out(&self, header: &Header, log: &ChainLog) -> bool {
+        let emitter = match &log.event {
+            ChainEvent::Registry(_) => self.address(),
+            ChainEvent::Upgraded { predicate, .. } => *predicate,
+        };
+        let has_both = || has(&header.bloom, emitter.as_slice()) && has(&header.bloom, topic_of(log).as_slice());
+        !header.bloom.is_zero() && !has_both()
+    }
+}
+
 impl Header {
     /// The chance that this header promises an event of one contract which does not exist, if nobody meant it to.
     pub fn chance_of_false_promise(&self) -> f64 {
@@ -99,6 +111,8 @@ mod tests {
         assert!(!registry.is_promised_more(&other, &[], &[]), "the predicate is not watched");
         assert!(registry.is_promised_more(&other, &[], &[predicate]));
         assert!(!registry.is_promised_more(&other, std::slice::from_ref(&upgraded), &[predicate]));
+        assert!(registry.is_ruled_out(&other, &gone) && !registry.is_ruled_out(&one, &gone));
+        assert!(!registry.is_ruled_out(&header(&[]), &gone));
         // Chains without filters.
         let none = header(&[]);
         assert!(!registry.is_promised_more(&none, &[], &[predicate]));

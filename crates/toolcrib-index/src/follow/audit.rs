@@ -1,13 +1,14 @@
 //! What a follower does about logs that may be missing: it does not advance over them, reads again what it has, and compares rows with the
 //! registry's state.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use alloy_primitives::{Address, B256, U256};
 use tokio::time::Instant;
 use toolcrib_chain::Error as ChainError;
 use toolcrib_chain::registry::{LogPage, ToolConfig, ToolState, state_digest};
+use toolcrib_chain::rpc::Header;
 use toolcrib_store::database::Value;
 
 use super::completeness::{MissingId, advance_rescan, numbering};
@@ -15,7 +16,7 @@ use super::repair::{repair, retain_missing};
 use super::reread::{Care, Findings, add};
 use super::source::{MAX_PAGE_BYTES, Source, is_too_much, merge};
 use super::state::State;
-use super::{Follower, Step};
+use super::{FollowOptions, Follower, Step};
 use crate::Error;
 use crate::model::{ToolKey, ToolRow};
 
@@ -65,20 +66,20 @@ pub(super) struct Audit {
 }
 
 impl Audit {
-    pub(super) fn new(poll: Duration) -> Self {
+    pub(super) fn new(options: &FollowOptions) -> Self {
         let now = Instant::now();
         Self {
             cursor: U256::ZERO,
             next_pass: now,
             wrong: BTreeSet::new(),
-            recheck: (now, poll),
+            recheck: (now, options.poll),
             counts: None,
             is_batched: true,
             is_wary: false,
             cap: None,
             doubts: HashMap::new(),
             is_disputed: false,
-            rescan: (now, poll),
+            rescan: (now, options.rescan_pause),
             tip_rescan: None,
             may_be_incomplete: true,
             ranges: 0,
@@ -130,6 +131,8 @@ impl Follower {
             // A node that does not have the state of the block, which passes.
             Err(ChainError::Refused { .. }) => return Ok(()),
             Err(error @ ChainError::Transport { .. }) => return Err(error.into()),
+            // Without tools there may be no contract yet.
+            Err(_) if highest.is_zero() => return Ok(()),
             Err(error) => {
                 if self.audit.counts.is_none() {
                     tracing::warn!(registry = %self.source.registry().address(), %error,
@@ -319,7 +322,7 @@ impl Follower {
         }
         (self.audit.is_wary, self.audit.cap) = (false, None);
         self.audit.doubts.clear();
-        self.audit.rescan.1 = self.options.poll;
+        self.audit.rescan.1 = self.options.rescan_pause;
         Ok(())
     }
 
@@ -354,7 +357,7 @@ impl Follower {
         }
         page.logs.retain(|log| known.counts(log) && log.block <= checkpoint);
         retain_missing(self.index.database(), registry, (from, last), &mut page.logs).await?;
-        self.check_blocks(&page).await?;
+        self.check_blocks(&mut page).await?;
         self.source.fill_times(&mut page.logs, &[]).await?;
         let added = page.logs.len() as u64;
         if added == 0 && rescan.is_none() {
@@ -378,19 +381,17 @@ impl Follower {
         Ok(added)
     }
 
-    /// Checks that logs which are to be added are of the chain that the index has: of blocks whose hashes it knows, and of the node's own
-    /// chain otherwise.
-    async fn check_blocks(&mut self, page: &LogPage) -> Result<(), Error> {
-        let mut blocks: BTreeMap<u64, B256> = BTreeMap::new();
-        for log in &page.logs {
-            if *blocks.entry(log.block).or_insert(log.block_hash) != log.block_hash {
-                return Err(Error::Inconsistent { what: "a block has two hashes" });
-            }
-        }
-        let headers = self.source.headers(blocks.keys().copied().collect()).await?;
-        if headers.iter().any(|header| blocks.get(&header.number) != Some(&header.hash)) {
+    /// Checks that logs which are to be added are of blocks of the chain, and leaves out those that a header rules out.
+    async fn check_blocks(&mut self, page: &mut LogPage) -> Result<(), Error> {
+        let mut blocks: Vec<u64> = page.logs.iter().map(|log| log.block).collect();
+        blocks.dedup();
+        let headers = self.source.headers(blocks).await?;
+        let headers: HashMap<u64, Header> = headers.into_iter().map(|header| (header.number, header)).collect();
+        if page.logs.iter().any(|log| headers.get(&log.block).is_none_or(|header| header.hash != log.block_hash)) {
             return Err(Error::Inconsistent { what: "a log is of another block than the header" });
         }
+        let registry = self.source.registry();
+        page.logs.retain(|log| headers.get(&log.block).is_some_and(|header| !registry.is_ruled_out(header, log)));
         Ok(())
     }
 

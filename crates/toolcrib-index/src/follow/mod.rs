@@ -72,6 +72,9 @@ const PAGES_AHEAD: usize = 3;
 /// Blocks after which the code of the registry is looked at again.
 const CODE_EVERY: i64 = 1_000;
 
+/// Steps after which it is said again that a node is behind: ten minutes on public chains.
+const SAY_BEHIND: u64 = 300;
+
 /// The longest pause after errors.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
@@ -169,7 +172,7 @@ impl Follower {
     /// A follower of the registry at an address. Nothing happens until it is told to run.
     pub fn new(index: Index, chain: Chain, registry: Address, options: FollowOptions) -> Self {
         let pace = Pace::new(options.first_range, options.largest_range);
-        let audit = Audit::new(options.poll);
+        let audit = Audit::new(&options);
         Self {
             index,
             source: Source::new(Registry::new(chain, registry)),
@@ -589,7 +592,7 @@ impl Follower {
             return self.take_back(Ancestor { number: number.max(before), hash }).await;
         }
         let checkpoint = self.state()?.checkpoint;
-        if self.progress.borrow().behind == 0 {
+        if self.progress.borrow().behind.is_multiple_of(SAY_BEHIND) {
             tracing::warn!(registry = %self.source.registry().address(), chain = self.source.chain().chain_id(), head = number,
                 checkpoint, "the node is behind what is in the index; waiting for it");
         }

@@ -42,6 +42,8 @@ pub struct FollowOptions {
     /// For how long a block is asked for again whose header promises events that nobody gives and nobody can rule out. Anybody can emit logs
     /// that make a header promise something, so this has an end; it is counted in the metrics then.
     pub doubt: Duration,
+    /// The pause before a rescan is repeated in which answers contradicted each other. It doubles each time, up to a day.
+    pub rescan_pause: Duration,
     /// How long a registry's past is taken in without the indexes that readers need. Then there are few enough rows to make them at once,
     /// and whoever reads meanwhile need not wait for the end.
     pub without_indexes: Duration,
@@ -65,6 +67,7 @@ impl FollowOptions {
             audited_tools: MAX_COMPARED,
             audit_every: Duration::from_secs(3_600),
             doubt: Duration::from_secs(600),
+            rescan_pause: Duration::from_secs(600),
             without_indexes: Duration::from_secs(10),
         }
     }

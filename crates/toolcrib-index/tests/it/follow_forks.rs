@@ -31,6 +31,7 @@ pub(crate) fn options(chain: &Chain) -> FollowOptions {
     options.first_range = 7;
     options.largest_range = 40;
     options.audit_every = Duration::from_millis(50);
+    options.rescan_pause = Duration::from_millis(5);
     // Events here depend on a number alone, so ids are registered in any order, or never.
     options.numbering = false;
     options

@@ -47,9 +47,9 @@ pub(crate) struct Doing {
 /// How followers check that nodes leave no logs out.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct LogChecks {
-    /// Block headers to check against the logs in each range of old blocks; one request each. Near the head every header is checked
-    /// [default: 4]
-    #[arg(long, value_name = "N")]
+    /// Block headers to check against the logs in each range of old blocks, or `all`; one request each. Near the head every header is
+    /// checked [default: 4]
+    #[arg(long, value_name = "N", value_parser = headers)]
     pub(crate) check_headers: Option<u64>,
     /// Read one in N ranges of old blocks a second time, in parts and from another node if there is one; 0 for none [default: 20]
     #[arg(long, value_name = "N")]
@@ -60,6 +60,10 @@ pub(crate) struct LogChecks {
     /// The registry does not number its tools from 1 without gaps, as ERC-8257 asks for: do not wait for missing ids
     #[arg(long)]
     pub(crate) unnumbered: bool,
+}
+
+fn headers(text: &str) -> Result<u64, String> {
+    if text == "all" { Ok(u64::MAX) } else { text.parse().map_err(|_| "write a number, or `all`".to_owned()) }
 }
 
 impl LogChecks {
