@@ -1,33 +1,26 @@
-//! What a follower does about logs that may be missing: it does not advance over them, reads again what it has, and compares rows with the
-//! registry's state.
+//! What a follower does about logs that may be missing: it does not advance over them, and reads again what it has.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
-use alloy_primitives::{Address, B256, U256};
+use alloy_primitives::{B256, U256};
 use tokio::time::Instant;
 use toolcrib_chain::Error as ChainError;
-use toolcrib_chain::registry::{LogPage, ToolConfig, ToolState, state_digest};
+use toolcrib_chain::registry::LogPage;
 use toolcrib_chain::rpc::Header;
 use toolcrib_store::database::Value;
 
 use super::completeness::{MissingId, advance_rescan, numbering};
 use super::repair::{repair, retain_missing};
 use super::reread::{Care, Findings, add};
-use super::source::{MAX_PAGE_BYTES, Source, is_too_much, merge};
+use super::source::merge;
 use super::state::State;
 use super::{FollowOptions, Follower, Step};
 use crate::Error;
-use crate::model::{ToolKey, ToolRow};
-
-/// Tools that differ and are looked at again in one step. More wait for the next.
-const WRONG_AT_ONCE: usize = 16;
-
-/// Tools that are compared one by one in a step, where a node does not compare many at once.
-const SINGLE_COMPARISONS: u16 = 8;
+use crate::model::ToolKey;
 
 /// The longest pause before tools that differ are looked at again, and before a rescan whose answers contradicted each other is repeated.
-const LONGEST_WAIT: Duration = Duration::from_secs(24 * 3_600);
+pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(24 * 3_600);
 
 /// How often blocks near the head, which nodes often know late, may be the reason to read everything again.
 const TIP_RESCANS: Duration = Duration::from_secs(24 * 3_600);
@@ -36,17 +29,17 @@ const TIP_RESCANS: Duration = Duration::from_secs(24 * 3_600);
 #[derive(Debug)]
 pub(super) struct Audit {
     /// The last tool of this pass that was compared.
-    cursor: U256,
+    pub(super) cursor: U256,
     /// When the next pass begins.
-    next_pass: Instant,
+    pub(super) next_pass: Instant,
     /// Tools that differ.
-    wrong: BTreeSet<U256>,
+    pub(super) wrong: BTreeSet<U256>,
     /// When they are looked at again, and how long the pause was.
-    recheck: (Instant, Duration),
+    pub(super) recheck: (Instant, Duration),
     /// Whether the registry counts its tools; `None` before it was asked.
-    counts: Option<bool>,
+    pub(super) counts: Option<bool>,
     /// Whether the node compares many tools at once.
-    is_batched: bool,
+    pub(super) is_batched: bool,
     /// Whether a node was caught: ranges are read twice until everything was read again.
     is_wary: bool,
     /// The fewest logs of an answer that was cut short.
@@ -61,6 +54,8 @@ pub(super) struct Audit {
     tip_rescan: Option<Instant>,
     /// Whether the index may still say that logs are missing.
     may_be_incomplete: bool,
+    /// The id for which blocks below the checkpoint were last read again, and when.
+    reread: Option<(U256, Instant)>,
     /// Ranges that were read so far, to choose those that are read twice.
     ranges: u64,
 }
@@ -82,6 +77,7 @@ impl Audit {
             rescan: (now, options.rescan_pause),
             tip_rescan: None,
             may_be_incomplete: true,
+            reread: None,
             ranges: 0,
         }
     }
@@ -117,7 +113,7 @@ impl Follower {
             return Ok(());
         }
         let Err(missing) = numbering(self.state()?.highest, &page.logs) else { return Ok(()) };
-        self.find_number(from, to, page, missing).await
+        self.find_numbers(from, to, page, missing, missing.id).await
     }
 
     /// Checks the tools that are registered after a block near the head, with this hash, against the registry's own count.
@@ -152,13 +148,20 @@ impl Follower {
         if counted > highest {
             let what = "the registry counts more tools than its logs registered";
             let missing = MissingId { id: highest.saturating_add(U256::from(1)), by: to, what };
-            return self.find_number(from, to, page, missing).await;
+            return self.find_numbers(from, to, page, missing, counted).await;
         }
         Ok(())
     }
 
-    async fn find_number(&mut self, from: u64, to: u64, page: &mut LogPage, missing: MissingId) -> Result<(), Error> {
-        let wanted = missing.id;
+    /// Looks for the registrations from the missing one up to `wanted`, in the range and then below it.
+    async fn find_numbers(
+        &mut self,
+        from: u64,
+        to: u64,
+        page: &mut LogPage,
+        missing: MissingId,
+        wanted: U256,
+    ) -> Result<(), Error> {
         let (given, predicates) = (page.logs.len(), self.state()?.predicates.all().to_vec());
         let (more, _) = self.source.again(from, to, &predicates).await?;
         let found = add(page, more);
@@ -171,8 +174,8 @@ impl Follower {
             Err(missing) => missing.id > wanted,
         };
         let first_block = self.state()?.first_block;
-        let below = self.registered_at(wanted.saturating_sub(U256::from(1))).await?.unwrap_or(first_block);
-        if !is_there(self.state()?, page) && below < from {
+        let below = self.registered_at(missing.id.saturating_sub(U256::from(1))).await?.unwrap_or(first_block);
+        if !is_there(self.state()?, page) && below < from && self.may_reread(missing.id) {
             let found = self.reread(below, from - 1).await?;
             if found > 0 {
                 self.caught(found, Where::Past).await?;
@@ -183,6 +186,16 @@ impl Follower {
             Err(next) => Err(Error::Incomplete { what: next.what, from: below, to: next.by }),
             Ok(_) => Ok(()),
         }
+    }
+
+    /// Whether blocks below are worth being read again for this id: they can be many, and an answer that was wrong a moment ago still is.
+    fn may_reread(&mut self, id: U256) -> bool {
+        let is_early = |(last, at): &(U256, Instant)| *last == id && at.elapsed() < self.options.rescan_pause;
+        if self.audit.reread.as_ref().is_some_and(is_early) {
+            return false;
+        }
+        self.audit.reread = Some((id, Instant::now()));
+        true
     }
 
     /// The block in which a tool was registered.
@@ -223,7 +236,7 @@ impl Follower {
     }
 
     /// A node left logs out that were found in another way. Everything that it gave before is read again.
-    async fn caught(&mut self, omitted: u64, place: Where) -> Result<(), Error> {
+    pub(super) async fn caught(&mut self, omitted: u64, place: Where) -> Result<(), Error> {
         tracing::warn!(registry = %self.source.registry().address(), chain = self.source.chain().chain_id(), omitted,
             "a node left logs out; they were found by asking again");
         self.progress.send_modify(|progress| progress.missed += omitted);
@@ -239,7 +252,7 @@ impl Follower {
     }
 
     /// Reads everything again, and ranges twice until that is done.
-    async fn distrust(&mut self) -> Result<(), Error> {
+    pub(super) async fn distrust(&mut self) -> Result<(), Error> {
         self.audit.is_wary = true;
         let (registry, first_block) = (self.registry_id().await?, self.state()?.first_block);
         self.index.request_rescan(registry, first_block).await
@@ -341,7 +354,7 @@ impl Follower {
     }
 
     /// Adds the logs of a range that are not in the index. With `rescan`, the rescan that is at that block goes on after the range.
-    async fn add_missing(&mut self, from: u64, to: u64, mut page: LogPage, rescan: Option<u64>) -> Result<u64, Error> {
+    pub(super) async fn add_missing(&mut self, from: u64, to: u64, mut page: LogPage, rescan: Option<u64>) -> Result<u64, Error> {
         let registry = self.registry_id().await?;
         let state = self.state()?.clone();
         let checkpoint = u64::try_from(state.checkpoint).unwrap_or_default();
@@ -393,164 +406,5 @@ impl Follower {
         let registry = self.source.registry();
         page.logs.retain(|log| headers.get(&log.block).is_some_and(|header| !registry.is_ruled_out(header, log)));
         Ok(())
-    }
-
-    /// Compares some tools with the registry's state at the checkpoint.
-    async fn compare_tools(&mut self) -> Result<(), Error> {
-        let state = self.state()?.clone();
-        let (Ok(block), Some(highest)) = (u64::try_from(state.checkpoint), state.highest) else { return Ok(()) };
-        if self.options.audited_tools == 0 || self.audit.counts == Some(false) || !state.has_begun() {
-            return Ok(());
-        }
-        let mut suspects: Vec<U256> = Vec::new();
-        if !self.audit.wrong.is_empty() && self.audit.recheck.0 <= Instant::now() {
-            suspects.extend(self.audit.wrong.iter().take(WRONG_AT_ONCE));
-            let pause = self.audit.recheck.1;
-            self.audit.recheck = (Instant::now() + pause, (pause * 2).min(LONGEST_WAIT));
-        }
-        if self.audit.next_pass <= Instant::now() {
-            let first = self.audit.cursor.saturating_add(U256::from(1));
-            let most = if self.audit.is_batched { self.options.audited_tools } else { SINGLE_COMPARISONS };
-            let left = highest.saturating_add(U256::from(1)).saturating_sub(first);
-            let count = most.min(u16::try_from(left).unwrap_or(u16::MAX));
-            if count > 0 {
-                let Some(differing) = self.differing(first, count, block).await? else { return Ok(()) };
-                suspects.extend(differing);
-                self.audit.cursor = self.audit.cursor.saturating_add(U256::from(count));
-                self.progress.send_modify(|progress| progress.audited += u64::from(count));
-            }
-            if self.audit.cursor >= highest {
-                self.audit.cursor = U256::ZERO;
-                self.audit.next_pass = Instant::now() + self.options.audit_every;
-                let registry = self.registry_id().await?;
-                self.index.set_audited(registry, self.options.clock.now()).await?;
-            }
-        }
-        self.examine(&suspects, block, state.checkpoint_hash).await
-    }
-
-    /// The tools of a range of ids whose digests differ from the registry's; all of them when the node does not compare many at once. `None`
-    /// when nothing can be said now.
-    async fn differing(&mut self, first: U256, count: u16, block: u64) -> Result<Option<Vec<U256>>, Error> {
-        let ids: Vec<U256> = (0..count).map(|n| first.saturating_add(U256::from(n))).collect();
-        if !self.audit.is_batched {
-            return Ok(Some(ids));
-        }
-        let Some(digests) = self.source.registry().state_digests_at(first, count, block).await? else {
-            self.audit.is_batched = false;
-            return Ok(None);
-        };
-        let rows = self.rows(&ids).await?;
-        let differs = |(id, digest): &(U256, B256)| state_digest(*id, &state_of(rows.get(id))) != *digest;
-        Ok(Some(ids.into_iter().zip(digests).filter(differs).map(|(id, _)| id).collect()))
-    }
-
-    async fn rows(&mut self, ids: &[U256]) -> Result<HashMap<U256, ToolRow>, Error> {
-        let registry = self.registry_id().await?;
-        self.index.rows_of(registry, ids).await
-    }
-
-    /// Compares tools one by one, and looks for the logs of those that differ.
-    async fn examine(&mut self, suspects: &[U256], block: u64, hash: Option<B256>) -> Result<(), Error> {
-        let mut found = 0;
-        for id in suspects {
-            let is_right = match self.is_right(*id, block).await? {
-                None => continue,
-                Some(true) => true,
-                Some(false) => {
-                    // The state may be that of another block under this number.
-                    if self.source.block(block).await?.hash != hash.unwrap_or_default() {
-                        return Ok(());
-                    }
-                    found += self.search(*id, block).await?;
-                    self.is_right(*id, block).await? == Some(true)
-                }
-            };
-            if is_right {
-                self.audit.wrong.remove(id);
-            } else if self.audit.wrong.insert(*id) {
-                tracing::error!(registry = %self.source.registry().address(), tool = %id, block,
-                    "a tool is not what the registry says, and no node gives the log that changed it");
-                self.audit.recheck = (Instant::now() + self.options.poll, self.options.poll);
-            }
-        }
-        if found > 0 {
-            self.caught(found, Where::Past).await?;
-        }
-        let wrong = self.audit.wrong.len() as u64;
-        if self.progress.borrow().wrong_tools != wrong {
-            let registry = self.registry_id().await?;
-            self.index.set_wrong_tools(registry, wrong).await?;
-            self.progress.send_modify(|progress| progress.wrong_tools = wrong);
-            if wrong > 0 {
-                let (from, to) = (self.state()?.first_block, block);
-                self.report_incomplete("tools are not what the registry says", from, to).await?;
-            } else {
-                // Whoever was silent about these may have been about more.
-                self.distrust().await?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Whether a tool's row is what the registry says. `None` when it does not say.
-    async fn is_right(&mut self, id: U256, block: u64) -> Result<Option<bool>, Error> {
-        let state = match self.source.registry().tool_at(id, block).await {
-            Ok(state) => state,
-            Err(error @ ChainError::Transport { .. }) => return Err(error.into()),
-            Err(_) => return Ok(None),
-        };
-        Ok(Some(state_of(self.rows(&[id]).await?.get(&id)) == state))
-    }
-
-    /// Looks for logs of one tool that are not in the index, and adds them.
-    async fn search(&mut self, id: U256, to: u64) -> Result<u64, Error> {
-        let first_block = self.state()?.first_block;
-        let from = self.rows(&[id]).await?.get(&id).map_or(first_block, |row| row.updated.block);
-        let mut added = 0;
-        let mut next = from;
-        while next <= to {
-            let end = to.min(next.saturating_add(self.options.largest_range.max(1) - 1));
-            let page = self.source.of_tool(id, next, end).await?;
-            added += self.add_missing(next, end, page, None).await?;
-            next = end + 1;
-        }
-        Ok(added)
-    }
-}
-
-impl Source {
-    /// The logs of one tool that any node has.
-    async fn of_tool(&self, id: U256, from: u64, to: u64) -> Result<LogPage, Error> {
-        let mut all = LogPage::default();
-        for witness in self.witnesses() {
-            let mut ranges = vec![(from, to)];
-            while let Some((from, to)) = ranges.pop() {
-                match witness.registry().tool_logs(id, from, to, MAX_PAGE_BYTES).await.map_err(Error::from) {
-                    Ok(page) => merge(&mut all, page),
-                    Err(error) if is_too_much(&error) && to > from => {
-                        let middle = from + (to - from) / 2;
-                        ranges.extend([(middle + 1, to), (from, middle)]);
-                    }
-                    Err(Error::Chain(ChainError::Refused { .. } | ChainError::Transport { .. })) => break,
-                    Err(error) => return Err(error),
-                }
-            }
-        }
-        Ok(all)
-    }
-}
-
-/// What the registry would say about a tool, going by its row.
-pub(super) fn state_of(row: Option<&ToolRow>) -> ToolState {
-    match row {
-        None => ToolState::NotFound,
-        Some(row) if !row.is_active() => ToolState::Deregistered,
-        Some(row) => ToolState::Present(ToolConfig {
-            creator: row.creator,
-            metadata_uri: row.metadata_uri.clone(),
-            manifest_hash: row.manifest_hash,
-            access_predicate: row.predicate.filter(|predicate| *predicate != Address::ZERO),
-        }),
     }
 }

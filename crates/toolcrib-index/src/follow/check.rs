@@ -6,7 +6,7 @@ use alloy_primitives::U256;
 use toolcrib_chain::Error as ChainError;
 use toolcrib_chain::registry::{MAX_COMPARED, Registry, ToolState, state_digest};
 
-use super::audit::state_of;
+use super::compare::state_of;
 use super::state::unsigned;
 use crate::model::{RegistryId, ToolKey, ToolRow};
 use crate::registries::RegistryRow;

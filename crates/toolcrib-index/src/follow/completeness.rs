@@ -2,7 +2,7 @@
 //!
 //! Three things are known about the logs of a registry without believing whoever gives them: tools are numbered from 1 without gaps, the
 //! contract counts them, and headers say which events a block can have. `numbering` is the first, `reread` reads headers and receipts,
-//! `audit` compares with the contract.
+//! `compare` reads the contract.
 
 use alloy_primitives::U256;
 use toolcrib_chain::registry::{ChainEvent, ChainLog, RegistryEvent};

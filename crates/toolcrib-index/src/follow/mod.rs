@@ -5,7 +5,7 @@
 //! right for its checkpoint. Old blocks are read in large ranges, several at a time; near the head every header is read, and its parent, its
 //! hash in the logs and its bloom must fit. How a registry's rows follow from its events is in `fold`.
 //!
-//! Nodes leave logs out. `completeness` says how that shows, `reread` asks again, `audit` decides what follows from it and compares rows with
+//! Nodes leave logs out. `completeness` says how that shows, `reread` asks again, `audit` decides what follows from it, `compare` compares rows with
 //! the registry's state, and `repair` adds what was missing below the checkpoint.
 //!
 //! Nothing here fetches a manifest or judges a tool: changed tools go into the feed, and looks follow from it.
@@ -29,6 +29,7 @@ use crate::{Error, Index};
 
 mod audit;
 mod check;
+mod compare;
 pub(crate) mod completeness;
 mod execute;
 mod fold;
