@@ -11,6 +11,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use toolcrib_core::clock::UnixTime;
 use toolcrib_index::RegistryRow;
+use toolcrib_index::follow::Completeness;
 use toolcrib_index::work::QueueState;
 
 /// Upper ends of the buckets, in seconds: from a kept answer to a verification that is waited for.
@@ -36,6 +37,8 @@ pub(crate) struct Metrics {
     queue: Mutex<Option<(Instant, QueueState)>>,
     /// How far each registry was followed then.
     registries: Mutex<Vec<RegistryRow>>,
+    /// What was known then about logs that nodes leave out.
+    completeness: Mutex<Vec<Completeness>>,
 }
 
 #[derive(Debug, Default)]
@@ -160,6 +163,11 @@ impl Metrics {
         *self.registries.lock().unwrap_or_else(PoisonError::into_inner) = rows;
     }
 
+    /// What is known about logs that nodes leave out was read.
+    pub(crate) fn saw_completeness(&self, rows: Vec<Completeness>) {
+        *self.completeness.lock().unwrap_or_else(PoisonError::into_inner) = rows;
+    }
+
     /// The queue, and when it was looked at.
     pub(crate) fn queue(&self) -> Option<(Instant, QueueState)> {
         *self.queue.lock().unwrap_or_else(PoisonError::into_inner)
@@ -237,6 +245,32 @@ impl Metrics {
                 // Before the first look there is no block, which is -1.
                 let (chain, registry, block) = (row.chain, row.address, block(row).max(0));
                 let _ = writeln!(page, "toolcrib_directory_{name}{{chain=\"{chain}\",registry=\"{registry:#x}\"}} {block}");
+            }
+        }
+        let known = self.completeness.lock().unwrap_or_else(PoisonError::into_inner);
+        type Count = fn(&Completeness) -> u64;
+        let counts: [(&str, &str, &str, Count); 5] = [
+            ("registry_incomplete", "gauge", "1 while logs are missing that no node gives.", |known| {
+                u64::from(known.incomplete_since.is_some())
+            }),
+            ("registry_wrong_tools", "gauge", "Tools that are not what the registry says.", |known| known.wrong_tools),
+            ("registry_rescanning", "gauge", "1 while logs are read again.", |known| u64::from(known.rescan_from.is_some())),
+            (
+                "registry_omitted_logs_total",
+                "counter",
+                "Logs that a node left out and that were found by asking again.",
+                |known| known.omitted,
+            ),
+            ("registry_doubtful_blocks_total", "counter", "Blocks whose headers promise events that nobody gives.", |known| {
+                known.doubtful
+            }),
+        ];
+        for (name, kind, help, count) in counts {
+            family(page, &format!("toolcrib_directory_{name}"), kind, help);
+            for row in rows.iter() {
+                let count = known.iter().find(|known| known.registry == row.id).map_or(0, count);
+                let (chain, registry) = (row.chain, row.address);
+                let _ = writeln!(page, "toolcrib_directory_{name}{{chain=\"{chain}\",registry=\"{registry:#x}\"}} {count}");
             }
         }
     }

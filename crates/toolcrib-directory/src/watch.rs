@@ -84,6 +84,10 @@ async fn look_around(app: &App) {
         Ok(rows) => app.metrics.saw_registries(rows),
         Err(error) => tracing::warn!(code = %error.code(), "the registries could not be read"),
     }
+    match app.index.completeness().await {
+        Ok(rows) => app.metrics.saw_completeness(rows),
+        Err(error) => tracing::warn!(code = %error.code(), "the completeness of registries could not be read"),
+    }
 }
 
 /// Marks the tools that changed after `seen`, up to `last`.

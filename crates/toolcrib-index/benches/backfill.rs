@@ -6,7 +6,7 @@
 //! the same with kill -9 at random moments.
 //!
 //! `cargo bench -p toolcrib-index --bench backfill` measures with 20,000 events; arguments after `--` change that: `--events 200000`,
-//! `--runs 5`, `--kills 20`, `--quick`, `--ponder FOLDER`, with which Ponder takes turns (see bench/index), and `--node URL`, an anvil of
+//! `--runs 5`, `--kills 20`, `--quick`, `--unchecked`, which also measures without the checks for logs that a node leaves out, `--ponder FOLDER`, with which Ponder takes turns (see bench/index), and `--node URL`, an anvil of
 //! one's own that is seeded when it is empty and can be measured again.
 #![expect(clippy::print_stdout, clippy::disallowed_methods, reason = "a benchmark prints, and goes by the machine's clock")]
 
@@ -73,13 +73,16 @@ async fn connect(url: &str) -> Chain {
 /// The process that is measured.
 async fn follow(task: &str) {
     let parts: Vec<&str> = task.split('\n').collect();
-    let [setting, url, registry, head] = parts.as_slice() else { panic!("{task}") };
+    let [setting, url, registry, head, checks] = parts.as_slice() else { panic!("{task}") };
     let index = Index::open(Database::open(&Location::parse(setting).expect("a location")).await.expect("a database")).await;
     let index = index.expect("an index");
     let chain = connect(url).await;
     let mut options = FollowOptions::of(chain.network(), Arc::new(Now));
     options.lease_seconds = 1;
     options.poll = Duration::from_millis(20);
+    if *checks == "unchecked" {
+        (options.numbering, options.headers_per_range, options.second_reads, options.audited_tools) = (false, 0, 0, 0);
+    }
     let mut follower = Follower::new(index, chain, registry.parse().expect("an address"), options);
     follower.catch_up_to(head.parse().expect("a number")).await.expect("caught up");
     let progress = *follower.progress().borrow();
@@ -144,11 +147,15 @@ async fn measure() {
         "{:<11}{:>9}{:>9}{:>9}{:>11}{:>9}{:>10}{:>8}{:>8}",
         "store", "seconds", "cpu s", "PG cpu s", "events/s", "ranges", "peak MiB", "jobs s", "load"
     );
-    let mut rates: [Vec<f64>; 3] = Default::default();
+    let is_compared = std::env::args().any(|argument| argument == "--unchecked");
+    let mut rates: [Vec<f64>; 5] = Default::default();
     for round in 0..runs {
-        for (backend, rates) in [Backend::SqliteFile, Backend::Postgres].into_iter().zip(&mut rates) {
+        let measured = [Backend::SqliteFile, Backend::Postgres].into_iter().zip([0, 1]);
+        let measured = measured.flat_map(|(backend, place)| [(backend, "checked", place), (backend, "unchecked", place + 3)]);
+        for (backend, checks, rate) in measured.filter(|(_, checks, _)| is_compared || *checks == "checked") {
+            let rates = &mut rates[rate];
             let Some(place) = Place::new(backend).await else { continue };
-            let task = format!("{}\n{url}\n{registry}\n{head}", place.setting);
+            let task = format!("{}\n{url}\n{registry}\n{head}\n{checks}", place.setting);
             // Somebody was there before, as in the database that Ponder uses: what a server does once for a new one is not measured.
             place.database().await.close().await;
             let before = server_cpu();
@@ -179,7 +186,8 @@ async fn measure() {
             show("Ponder", seconds, cpu, server_cpu() - before, events, "", peak, "");
         }
     }
-    for (name, rates) in ["SQLite", "PostgreSQL", "Ponder"].into_iter().zip(&mut rates) {
+    let names = ["SQLite", "PostgreSQL", "Ponder", "SQLite without checks", "PostgreSQL without checks"];
+    for (name, rates) in names.into_iter().zip(&mut rates) {
         rates.sort_by(f64::total_cmp);
         if let (Some(least), Some(most)) = (rates.first(), rates.last()) {
             let median = f64::midpoint(rates[(rates.len() - 1) / 2], rates[rates.len() / 2]);
@@ -191,7 +199,7 @@ async fn measure() {
         let mut killed = 0;
         for run in 0..kills {
             let Some(place) = Place::new(backend).await else { break };
-            let task = format!("{}\n{url}\n{registry}\n{head}", place.setting);
+            let task = format!("{}\n{url}\n{registry}\n{head}\nchecked", place.setting);
             // Two kills a run, each at a moment that the number of the run decides.
             for kill in 0..2_u64 {
                 let dice = keccak256([run.to_be_bytes(), kill.to_be_bytes()].concat());

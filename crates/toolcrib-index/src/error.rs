@@ -30,6 +30,16 @@ pub enum Error {
         /// What does not fit.
         what: &'static str,
     },
+    /// A node left logs out, and no other node and no other question gives them. Nothing is taken in over the gap.
+    #[error("logs are missing between block {from} and block {to}: {what}")]
+    Incomplete {
+        /// How it shows.
+        what: &'static str,
+        /// The first block that they can be in.
+        from: u64,
+        /// The last block that they can be in.
+        to: u64,
+    },
     /// The changes since a cursor are no longer kept.
     #[error("the changes after {cursor} are no longer kept; the oldest is {oldest}")]
     Forgotten {
@@ -104,6 +114,7 @@ impl Error {
             Self::Cursor => codes::index::CURSOR,
             Self::LeaseLost => codes::index::LEASE_LOST,
             Self::Inconsistent { .. } => codes::index::INCONSISTENT,
+            Self::Incomplete { .. } => codes::index::INCOMPLETE,
             Self::Forgotten { .. } => codes::index::FORGOTTEN,
             Self::ExportVersion { .. } => codes::index::EXPORT_VERSION,
             Self::ExportDamaged { .. } => codes::index::EXPORT_DAMAGED,
@@ -123,7 +134,10 @@ impl Error {
             Self::Chain(toolcrib_chain::Error::Transport { fault, .. }) => {
                 !matches!(fault, toolcrib_chain::rpc::TransportFault::WrongChain { .. })
             }
-            Self::Chain(toolcrib_chain::Error::Refused { .. }) | Self::LeaseLost | Self::Inconsistent { .. } => true,
+            Self::Chain(toolcrib_chain::Error::Refused { .. })
+            | Self::LeaseLost
+            | Self::Inconsistent { .. }
+            | Self::Incomplete { .. } => true,
             Self::Chain(_)
             | Self::Corrupt { .. }
             | Self::Cursor

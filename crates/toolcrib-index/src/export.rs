@@ -94,6 +94,8 @@ const TABLES: &[Table] = &[
         kind Integer, creator OptionalBytes, predicate OptionalBytes, uri OptionalText, hash OptionalBytes, implementation OptionalBytes),
     table!(index_block: registry Integer, number Integer; hash Bytes),
     table!(index_predicate: registry Integer, predicate Bytes; first_block Integer, first_log Integer),
+    table!(index_completeness: registry Integer; rescan_from OptionalInteger, incomplete_since OptionalInteger, reason OptionalText,
+        omitted Integer, doubtful Integer, wrong_tools Integer, audited_at OptionalInteger),
     table!(index_job: registry Integer, tool Bytes; due_at Integer, priority Integer, reason Text, attempts Integer),
     table!(index_watch: registry Integer, tool Bytes; expires_at Integer, looks Bytes, memory Text),
     table!(index_report: registry Integer, tool Bytes; at Integer, document Text),

@@ -28,6 +28,7 @@ impl Index {
             ("index.tools", tools::MIGRATIONS),
             ("index.feed", feed::MIGRATIONS),
             ("index.follow", follow::tables::MIGRATIONS),
+            ("index.completeness", follow::completeness::MIGRATIONS),
             ("index.jobs", jobs_table::MIGRATIONS),
             ("index.work", kept::MIGRATIONS),
             ("index.usage", usage::MIGRATIONS),

@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use alloy_primitives::{Address, B256, Bloom, BloomInput, hex};
+use alloy_primitives::{Address, B256, Bloom, BloomInput, U256, hex};
 use alloy_sol_types::SolEvent;
 use serde::de::{Deserialize, Deserializer, SeqAccess, Visitor};
 use serde_json::json;
@@ -15,10 +15,10 @@ use super::{Registry, RegistryEvent};
 use crate::Error;
 use crate::abi::IToolRegistry::{AccessPredicateUpdated, ToolDeregistered, ToolMetadataUpdated, ToolRegistered};
 use crate::predicate::UPGRADED_TOPIC;
-use crate::rpc::Header;
+use crate::rpc::{Header, MAX_ANSWER_BYTES};
 
-/// The events that are asked for.
-const TOPICS: [B256; 5] = [
+/// The events that are asked for: those of the registry, and the upgrade of a predicate last.
+pub(super) const TOPICS: [B256; 5] = [
     ToolRegistered::SIGNATURE_HASH,
     ToolMetadataUpdated::SIGNATURE_HASH,
     AccessPredicateUpdated::SIGNATURE_HASH,
@@ -72,6 +72,25 @@ pub struct LogPage {
     pub malformed: usize,
     /// Logs that were not asked for: of other blocks or addresses, taken back, or without a place. A node that sends such is not well.
     pub strays: usize,
+    /// Logs that came twice or out of order. They are used once and in order.
+    pub repeats: usize,
+}
+
+/// The logs of a block, taken from its receipts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BlockLogs {
+    /// What happened.
+    pub page: LogPage,
+    /// The bloom of all logs in the receipts, those of other contracts included.
+    pub bloom: Bloom,
+}
+
+impl BlockLogs {
+    /// Whether the receipts account for everything that the header says was logged. Some chains have receipts beyond those of their headers, so
+    /// more is no contradiction.
+    pub fn is_whole(&self, header: &Header) -> bool {
+        header.bloom.iter().zip(self.bloom.iter()).all(|(promised, given)| promised & !given == 0)
+    }
 }
 
 /// What to read.
@@ -113,15 +132,43 @@ impl Registry {
         Ok(self.sorted(page, header.number..=header.number, &addresses))
     }
 
-    /// Whether a block can have events of this registry, going by its header. A no is certain, a yes is not.
-    pub fn may_have_events(&self, header: &Header) -> bool {
-        // Chains without blooms send zeroes for every block: no answer then is what a bloom of zeroes says, too.
-        let has = |bloom: &Bloom, value: &[u8]| bloom.contains_input(BloomInput::Raw(value));
-        has(&header.bloom, self.address().as_slice()) && TOPICS[..4].iter().any(|topic| has(&header.bloom, topic.as_slice()))
+    /// Returns the events of one tool in a range of blocks.
+    pub async fn tool_logs(&self, id: U256, from: u64, to: u64, max_bytes: usize) -> Result<LogPage, Error> {
+        let addresses = [self.address()];
+        let filter = json!([{
+            "address": addresses,
+            "topics": [TOPICS[..4], B256::from(id)],
+            "fromBlock": format!("{from:#x}"),
+            "toBlock": format!("{to:#x}"),
+        }]);
+        let page: Wires = self.chain().request("eth_getLogs", filter, max_bytes).await.map_err(Error::from_rpc)?;
+        let mut page = self.sorted(page, from..=to, &addresses);
+        page.logs.retain(|log| matches!(&log.event, ChainEvent::Registry(event) if event.id() == id));
+        Ok(page)
+    }
+
+    /// Returns the events of a block from its receipts, which nodes keep apart from what they search logs by. `None` when the node does
+    /// not know the method or the block.
+    pub async fn receipt_logs(&self, header: &Header, predicates: &[Address]) -> Result<Option<BlockLogs>, Error> {
+        let addresses: Vec<Address> = std::iter::once(self.address()).chain(predicates.iter().copied()).collect();
+        let answer: Result<Option<Receipts>, _> =
+            self.chain().request("eth_getBlockReceipts", (header.hash,), MAX_ANSWER_BYTES).await;
+        match answer.map_err(Error::from_rpc) {
+            Ok(None) | Err(Error::Refused { .. }) => Ok(None),
+            Ok(Some(Receipts { wires, bloom })) => {
+                let mut page = self.sorted(wires, header.number..=header.number, &addresses);
+                // Receipts have the logs of everybody.
+                (page.strays, page.malformed) = (0, 0);
+                page.logs.retain(|log| log.block_hash == header.hash);
+                Ok(Some(BlockLogs { page, bloom }))
+            }
+            Err(error) => Err(error),
+        }
     }
 
     fn sorted(&self, page: Wires, blocks: std::ops::RangeInclusive<u64>, addresses: &[Address]) -> LogPage {
         let Wires { mut logs, malformed, mut strays } = page;
+        let mut repeats = 0;
         let all = logs.len();
         logs.retain(|(emitter, log)| {
             let is_own = match &log.event {
@@ -135,9 +182,12 @@ impl Registry {
         let mut logs: Vec<ChainLog> = logs.into_iter().map(|(_, log)| log).collect();
         if !logs.is_sorted_by_key(|log| (log.block, log.log_index)) {
             logs.sort_by_key(|log| (log.block, log.log_index));
+            repeats += 1;
         }
+        let all = logs.len();
         logs.dedup_by_key(|log| (log.block, log.log_index));
-        LogPage { logs, malformed, strays }
+        repeats += all - logs.len();
+        LogPage { logs, malformed, strays, repeats }
     }
 }
 
@@ -231,6 +281,58 @@ impl<'de> Deserialize<'de> for Wires {
             }
         }
         deserializer.deserialize_seq(Logs)
+    }
+}
+
+/// The receipts of a block, decoded while they are read.
+#[derive(Debug, Default)]
+struct Receipts {
+    wires: Wires,
+    bloom: Bloom,
+}
+
+#[derive(serde::Deserialize)]
+struct Receipt<'a> {
+    #[serde(borrow, default)]
+    logs: Vec<Wire<'a>>,
+}
+
+impl<'de> Deserialize<'de> for Receipts {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct List;
+        impl<'de> Visitor<'de> for List {
+            type Value = Receipts;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a list of receipts")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Receipts, A::Error> {
+                let mut receipts = Receipts::default();
+                let mut data = Vec::new();
+                while let Some(receipt) = list.next_element::<Receipt<'de>>()? {
+                    for wire in &receipt.logs {
+                        receipts.accrue(wire);
+                        if let Read::Log(log) = read(wire, &mut data) {
+                            receipts.wires.logs.push(log);
+                        }
+                    }
+                }
+                Ok(receipts)
+            }
+        }
+        deserializer.deserialize_seq(List)
+    }
+}
+
+impl Receipts {
+    fn accrue(&mut self, wire: &Wire<'_>) {
+        if let Some(address) = fixed::<20>(&wire.address) {
+            self.bloom.accrue(BloomInput::Raw(&address));
+        }
+        for topic in &wire.topics.words[..wire.topics.count] {
+            self.bloom.accrue(BloomInput::Raw(topic.as_slice()));
+        }
     }
 }
 
@@ -329,5 +431,24 @@ mod tests {
         check(with("topics", json!([ToolRegistered::SIGNATURE_HASH, B256::ZERO, B256::ZERO, B256::ZERO])), (0, 1, 0));
         let five = json!([with("topics", json!([B256::ZERO, B256::ZERO, B256::ZERO, B256::ZERO, B256::ZERO]))]);
         serde_json::from_str::<Wires>(&five.to_string()).expect_err("no log has five topics");
+    }
+
+    #[test]
+    fn receipts_give_the_logs_of_all_and_their_bloom() {
+        let log = |address: u8, topic: B256| {
+            json!({ "address": Address::repeat_byte(address), "topics": [topic, B256::with_last_byte(7)], "data": "0x",
+                "blockNumber": "0x5", "blockHash": B256::repeat_byte(5), "transactionHash": B256::repeat_byte(6), "logIndex": "0x0" })
+        };
+        let receipts = json!([{ "logs": [log(1, ToolDeregistered::SIGNATURE_HASH)] }, { "status": "0x0" }, { "logs": [log(9, B256::ZERO)] }]);
+        let read: Receipts = serde_json::from_str(&receipts.to_string()).expect("receipts");
+        assert_eq!(read.wires.logs.len(), 1);
+        let mut bloom = Bloom::ZERO;
+        for address in [1, 9] {
+            bloom.accrue(BloomInput::Raw(Address::repeat_byte(address).as_slice()));
+        }
+        for topic in [ToolDeregistered::SIGNATURE_HASH, B256::ZERO, B256::with_last_byte(7)] {
+            bloom.accrue(BloomInput::Raw(topic.as_slice()));
+        }
+        assert_eq!(read.bloom, bloom);
     }
 }

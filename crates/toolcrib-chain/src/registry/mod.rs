@@ -15,12 +15,15 @@ use crate::predicate::{Diagnosis, Opaque, Proxy, ProxyKind, Question, diagnose, 
 use crate::rpc::{BoundedCall, CallOutcome, Chain};
 use crate::transaction::Call;
 
+mod compare;
 mod event;
 mod logs;
+mod promise;
 mod revert;
 
+pub use compare::{MAX_COMPARED, state_digest};
 pub use event::{EventFilter, EventPage, FIRST_PAGE, LARGEST_PAGE, LoggedEvent, RegistryEvent};
-pub use logs::{ChainEvent, ChainLog, LogPage, LogQuery, MAX_LOG_ADDRESSES};
+pub use logs::{BlockLogs, ChainEvent, ChainLog, LogPage, LogQuery, MAX_LOG_ADDRESSES};
 pub use revert::Revert;
 
 /// The most bytes of a URI in the registry (ERC-8257 Metadata URI Length Cap).
@@ -133,6 +136,12 @@ impl Registry {
         self.address
     }
 
+    /// Returns the same registry as seen by one node of its chain.
+    #[must_use]
+    pub fn through(&self, node: usize) -> Self {
+        Self { chain: self.chain.through(node), address: self.address }
+    }
+
     /// The full reference of a tool.
     pub const fn reference(&self, id: U256) -> ToolRef {
         ToolRef { chain: self.chain.chain_id(), registry: self.address, id }
@@ -140,12 +149,21 @@ impl Registry {
 
     /// What is known about a tool. Nothing is ever registered as 0, so that is answered without asking.
     pub async fn tool(&self, id: U256) -> Result<ToolState, Error> {
+        self.tool_in(id, None).await
+    }
+
+    /// Returns what the registry knows about an id in the state after the block with this number.
+    pub async fn tool_at(&self, id: U256, block: u64) -> Result<ToolState, Error> {
+        self.tool_in(id, Some(block)).await
+    }
+
+    async fn tool_in(&self, id: U256, block: Option<u64>) -> Result<ToolState, Error> {
         /// The longest URI and the words around it, with room for registries that encode loosely.
         const MAX_CONFIG_BYTES: usize = 4 * MAX_URI_BYTES;
         if id.is_zero() {
             return Ok(ToolState::NotFound);
         }
-        match self.read(IRawToolRegistry::getToolConfigCall { toolId: id }, "getToolConfig", MAX_CONFIG_BYTES).await {
+        match self.read(IRawToolRegistry::getToolConfigCall { toolId: id }, "getToolConfig", MAX_CONFIG_BYTES, block).await {
             Ok(config) => Ok(ToolState::Present(config.into())),
             Err(Error::ToolNotFound { .. }) => Ok(ToolState::NotFound),
             Err(Error::ToolDeregistered { .. }) => Ok(ToolState::Deregistered),
@@ -193,7 +211,12 @@ impl Registry {
 
     /// The highest id that was ever given.
     pub async fn tool_count(&self) -> Result<U256, Error> {
-        self.read(IToolRegistry::toolCountCall {}, "toolCount", 32).await
+        self.read(IToolRegistry::toolCountCall {}, "toolCount", 32, None).await
+    }
+
+    /// Returns the highest id that was ever given, in the state after the block with this number.
+    pub async fn tool_count_at(&self, block: u64) -> Result<U256, Error> {
+        self.read(IToolRegistry::toolCountCall {}, "toolCount", 32, Some(block)).await
     }
 
     /// The registry's name, if it has one of at most 256 bytes. Opaque.
@@ -283,11 +306,21 @@ impl Registry {
         Call { to: self.address, data: call.abi_encode().into(), value: U256::ZERO }
     }
 
-    async fn read<C: SolCall>(&self, call: C, function: &'static str, max_bytes: usize) -> Result<C::Return, Error> {
+    async fn read<C: SolCall>(
+        &self,
+        call: C,
+        function: &'static str,
+        max_bytes: usize,
+        block: Option<u64>,
+    ) -> Result<C::Return, Error> {
         /// Reading storage is cheap; a call that needs more is not that of a registry.
         const READ_GAS: u64 = 1_000_000;
         let call = BoundedCall { to: self.address, data: call.abi_encode().into(), from: None, gas: Some(READ_GAS), max_bytes };
-        match self.chain.call(&call).await? {
+        let outcome = match block {
+            Some(block) => self.chain.call_at(&call, block).await?,
+            None => self.chain.call(&call).await?,
+        };
+        match outcome {
             CallOutcome::Returned(bytes) if bytes.is_empty() => Err(self.silent()),
             CallOutcome::Returned(bytes) => {
                 C::abi_decode_returns_validate(&bytes).map_err(|_| self.undecodable(function, bytes.len()))

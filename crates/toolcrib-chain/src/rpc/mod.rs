@@ -27,7 +27,7 @@ pub use node::{NodeUrl, TransportFault};
 pub use pool::Retries;
 
 use node::Node;
-use pool::{MaxBytes, Pool, Quorum, ReachedBy};
+use pool::{MaxBytes, Only, Pool, Quorum, ReachedBy};
 
 /// The most bytes of one answer: a page of a thousand logs, each with the longest URI, written as hexadecimal digits.
 pub const MAX_ANSWER_BYTES: usize = 16 << 20;
@@ -133,6 +133,9 @@ pub struct Chain {
     quorum: Option<usize>,
     is_loopback: bool,
     nodes: Arc<str>,
+    node_count: usize,
+    /// The one node that is asked, instead of the preferred one.
+    only: Option<usize>,
 }
 
 impl Chain {
@@ -161,10 +164,12 @@ impl Chain {
         let spacing = config.requests_per_second.map_or(Duration::ZERO, |rate| Duration::from_secs(1) / rate.max(1));
         let is_loopback = config.nodes.iter().any(NodeUrl::is_loopback);
         let shown: Vec<_> = config.nodes.iter().map(ToString::to_string).collect();
+        let node_count = config.nodes.len();
         let nodes = config.nodes.into_iter().map(|url| Node::new(url, client.clone(), spacing)).collect();
         let pool = Pool::new(nodes, config.network.chain_id, config.retries, config.max_answer_bytes);
         let provider = ProviderBuilder::default().connect_client(RpcClient::new(pool, is_loopback)).erased();
-        Ok(Self { network: config.network, provider, quorum: config.quorum, is_loopback, nodes: shown.join(", ").into() })
+        let nodes = shown.join(", ").into();
+        Ok(Self { network: config.network, provider, quorum: config.quorum, is_loopback, nodes, node_count, only: None })
     }
 
     /// What is known about the network.
@@ -190,6 +195,19 @@ impl Chain {
     /// Whether one of the nodes runs on this machine.
     pub const fn is_loopback(&self) -> bool {
         self.is_loopback
+    }
+
+    /// Returns the number of configured nodes.
+    pub const fn node_count(&self) -> usize {
+        self.node_count
+    }
+
+    /// Returns the same chain as seen by one of its nodes, without failover and quorum. For comparing what nodes say.
+    ///
+    /// [`Self::block_number`] and [`Self::provider`] still use every node.
+    #[must_use]
+    pub fn through(&self, node: usize) -> Self {
+        Self { only: Some(node % self.node_count.max(1)), quorum: None, ..self.clone() }
     }
 
     /// alloy's client over the same nodes, without the caps on gas.
@@ -256,9 +274,18 @@ impl Chain {
     /// Executes init code as a deployment would, under a cap on gas and on the answer, and gives what it returns in place of code. Nothing
     /// is deployed.
     pub async fn call_code(&self, code: Bytes, gas: u64, max_bytes: usize) -> Result<CallOutcome, Error> {
+        self.run_code(code, gas, max_bytes, self.read_block().await?).await
+    }
+
+    /// Like [`Self::call_code`], in the state after the block with this number.
+    pub async fn call_code_at(&self, code: Bytes, gas: u64, max_bytes: usize, block: u64) -> Result<CallOutcome, Error> {
+        self.run_code(code, gas, max_bytes, BlockNumberOrTag::Number(block)).await
+    }
+
+    async fn run_code(&self, code: Bytes, gas: u64, max_bytes: usize, block: BlockNumberOrTag) -> Result<CallOutcome, Error> {
         let mut request = TransactionRequest::default().with_input(code);
         request.set_gas_limit(gas.saturating_add(self.network.call_overhead));
-        self.run_call(request, max_bytes, StateOverride::default(), self.read_block().await?).await
+        self.run_call(request, max_bytes, StateOverride::default(), block).await
     }
 
     async fn call_in(&self, call: &BoundedCall, overrides: StateOverride, block: BlockNumberOrTag) -> Result<CallOutcome, Error> {
@@ -319,12 +346,15 @@ impl Chain {
         P: alloy_json_rpc::RpcSend,
         R: alloy_json_rpc::RpcRecv,
     {
-        let quorum = self.quorum;
+        let (quorum, only) = (self.quorum, self.only);
         self.provider
             .client()
             .request(method, params)
             .map_meta(|mut meta| {
                 meta.extensions_mut().insert(MaxBytes(max_bytes));
+                if let Some(node) = only {
+                    meta.extensions_mut().insert(Only(node));
+                }
                 if let Some(needed) = quorum {
                     meta.extensions_mut().insert(Quorum(needed));
                 }

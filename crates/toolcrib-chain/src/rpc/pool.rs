@@ -28,6 +28,10 @@ pub(crate) struct Quorum(pub(crate) usize);
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReachedBy(pub(crate) usize);
 
+/// Attached to a request: the one node that is asked.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Only(pub(crate) usize);
+
 /// The transport that alloy's client sees.
 #[derive(Clone, Debug)]
 pub(super) struct Pool(Arc<Shared>);
@@ -93,18 +97,20 @@ impl Shared {
         if let Some(needed) = reached_by {
             return self.newest(packet, limit, needed).await.map_err(|fault| Exhausted { fault, attempts: 1 });
         }
+        let only = packet.requests().iter().find_map(|request| request.meta().extensions().get::<Only>()).map(|only| only.0);
         match quorum {
             Some(needed) => self.by_quorum(packet, limit, needed).await.map_err(|fault| Exhausted { fault, attempts: 1 }),
-            None => self.by_failover(packet, limit).await,
+            None => self.by_failover(packet, limit, only).await,
         }
     }
 
-    async fn by_failover(&self, packet: RequestPacket, limit: usize) -> Result<ResponsePacket, Exhausted> {
+    /// Asks the preferred node, and the next ones when it fails; or, with `only`, one node again and again.
+    async fn by_failover(&self, packet: RequestPacket, limit: usize, only: Option<usize>) -> Result<ResponsePacket, Exhausted> {
         let attempts = if is_repeatable(&packet) { self.retries.attempts.max(1) } else { 1 };
         let mut pause = self.retries.first_pause;
         let mut attempt = 0;
         loop {
-            let at = self.preferred.load(Ordering::Relaxed) % self.nodes.len();
+            let at = only.unwrap_or_else(|| self.preferred.load(Ordering::Relaxed)) % self.nodes.len();
             let fault = match self.ask(&self.nodes[at], &packet, limit).await {
                 Ok(response) => return Ok(response),
                 Err(fault) => fault,
@@ -113,8 +119,10 @@ impl Shared {
             if !fault.is_retryable() || attempt >= attempts {
                 return Err(Exhausted { fault, attempts: attempt });
             }
-            self.preferred.store(at + 1, Ordering::Relaxed);
-            if (attempt as usize).is_multiple_of(self.nodes.len()) {
+            if only.is_none() {
+                self.preferred.store(at + 1, Ordering::Relaxed);
+            }
+            if only.is_some() || (attempt as usize).is_multiple_of(self.nodes.len()) {
                 tokio::time::sleep(pause).await;
                 pause = (pause * 2).min(self.retries.longest_pause);
             }

@@ -1,6 +1,7 @@
 //! The client against fake nodes, a real one (anvil), and vectors that others made.
 #![expect(clippy::print_stderr, reason = "tests print what they counted")]
 
+mod compare;
 mod contracts;
 mod corpus;
 mod counterfactual;

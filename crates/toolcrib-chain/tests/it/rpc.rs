@@ -187,3 +187,19 @@ fn settings_name_both_ways_when_there_is_no_node() {
     assert!(!ChainConfig::public(Network::find("local").expect("listed")).expect("a node").is_public_default);
     assert_eq!(DEV_ACCOUNTS.len(), 10);
 }
+
+#[tokio::test]
+async fn one_node_is_asked_alone_and_no_other_answers_for_it() {
+    let says = |code: &'static str| FakeNode::start(8_453, move |_, _| Reply::Result(json!(code)));
+    let (first, second) = (says("0x01").await, says("0x02").await);
+    let down = FakeNode::start(8_453, |_, _| Reply::Http(503, Vec::new())).await;
+    let chain = Chain::lazy(config(&[&first, &second, &down])).expect("a client");
+    assert_eq!(chain.node_count(), 3);
+    let code = async |node: usize| chain.through(node).code_at(Address::ZERO, 1).await;
+    for (node, expected) in [(0, 1), (1, 2), (4, 2)] {
+        assert_eq!(code(node).await.expect("code")[..], [expected]);
+    }
+    assert_eq!(code(2).await.expect_err("it is down").code().id(), "chain.rpc_unreachable");
+    // What one node was asked for does not change which one is preferred.
+    assert_eq!(chain.code_at(Address::ZERO, 1).await.expect("code")[..], [1]);
+}

@@ -51,6 +51,11 @@ super::codes! {
         "A block was missing, its parent was another, or its logs were of another block. Nodes that are behind and chains that change their mind look like this, and it passes.",
         "wait; if it stays, use another node for this chain",
     }
+    INCOMPLETE = "index.incomplete", Error, "Toolcrib" {
+        "a node leaves logs out",
+        "Tool ids are consecutive, the registry counts its tools, and a block's header says which events its logs can have. What the node gave does not add up, and neither another node nor another question gave the rest. The index is not advanced over the gap.",
+        "add a second node with --rpc-url, or replace the node; if no log was ever given for the first ids, --from-block is too late",
+    }
     LEASE_LOST = "index.lease_lost", Warning, "Toolcrib" {
         "another process follows this registry now",
         "One process at a time writes what a registry's chain says. This one did not renew its lease in time, so another took over.",

@@ -208,6 +208,22 @@ async fn metrics_count_what_no_worker_has_taken_in() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn metrics_say_that_logs_are_missing() {
+    const MISSING: &str = "INSERT INTO index_completeness (registry, incomplete_since, reason, omitted, wrong_tools)
+        VALUES (1, 1000, 'a tool id was skipped', 7, 2)";
+    for shelf in Shelf::each(open()).await {
+        shelf.index.database().execute(MISSING, &[]).await.expect("written");
+        shelf.put_all(&[Stock::good(1, "a")]).await;
+        let text = shelf.directory.metrics();
+        let place = format!("{{chain=\"{CHAIN}\",registry=\"{REGISTRY:#x}\"}}");
+        for (name, value) in [("incomplete", 1), ("wrong_tools", 2), ("rescanning", 0), ("omitted_logs_total", 7)] {
+            let said = format!("toolcrib_directory_registry_{name}{place} {value}");
+            assert!(text.lines().any(|line| line == said), "{said}: {text}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn one_address_cannot_hold_all_streams_and_exports() {
     let shelf = Shelf::one(open()).await;
     let stream = |from: &str| Ask::get("/api/v2/changes").header("accept", "text/event-stream").from(from);

@@ -140,7 +140,7 @@ async fn checkpoint(transaction: &mut Transaction, registry: RegistryId, state: 
     }
 }
 
-async fn insert_events(transaction: &mut Transaction, registry: RegistryId, logs: &[ChainLog]) -> Result<(), Error> {
+pub(super) async fn insert_events(transaction: &mut Transaction, registry: RegistryId, logs: &[ChainLog]) -> Result<(), Error> {
     if logs.is_empty() {
         return Ok(());
     }
@@ -248,18 +248,23 @@ async fn touched(
             Entry::Vacant(slot) => slot.insert(Touched { row: None, kinds: Kinds::default() }),
         };
         slot.row = fold(slot.row.take(), registry, event, at);
-        slot.kinds = slot.kinds.and(match event {
-            RegistryEvent::Registered { .. } => Kinds::REGISTERED,
-            RegistryEvent::PredicateUpdated { .. } => Kinds::PREDICATE,
-            RegistryEvent::Deregistered { .. } => Kinds::DEREGISTERED,
-            _ => Kinds::METADATA,
-        });
+        slot.kinds = slot.kinds.and(kinds_of(event));
     }
     Ok(touched)
 }
 
+/// How the change feed calls an event.
+pub(super) const fn kinds_of(event: &RegistryEvent) -> Kinds {
+    match event {
+        RegistryEvent::Registered { .. } => Kinds::REGISTERED,
+        RegistryEvent::PredicateUpdated { .. } => Kinds::PREDICATE,
+        RegistryEvent::Deregistered { .. } => Kinds::DEREGISTERED,
+        _ => Kinds::METADATA,
+    }
+}
+
 /// Tells the tools whose predicate has new code.
-async fn upgrades(
+pub(super) async fn upgrades(
     transaction: &mut Transaction,
     registry: RegistryId,
     logs: &[ChainLog],
@@ -274,7 +279,7 @@ async fn upgrades(
         .collect();
     predicates.sort_unstable();
     predicates.dedup();
-    // What changed by itself stands at the front, in the order of ids.
+    // What changed by itself is at the front, in the order of ids.
     let changed = feed.len();
     for id in gated(transaction, registry, &predicates).await? {
         match feed[..changed].binary_search_by_key(&id, |(key, _)| key.id) {

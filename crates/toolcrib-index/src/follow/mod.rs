@@ -5,6 +5,9 @@
 //! right for its checkpoint. Old blocks are read in large ranges, several at a time; near the head every header is read, and its parent, its
 //! hash in the logs and its bloom must fit. How a registry's rows follow from its events is in `fold`.
 //!
+//! Nodes leave logs out. `completeness` says how that shows, `reread` asks again, `audit` decides what follows from it, `compare` compares rows with
+//! the registry's state, and `repair` adds what was missing below the checkpoint.
+//!
 //! Nothing here fetches a manifest or judges a tool: changed tools go into the feed, and looks follow from it.
 
 use std::collections::{HashSet, VecDeque};
@@ -17,30 +20,40 @@ use futures_util::future::{self, Either};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
-use toolcrib_chain::registry::{ChainLog, Registry};
+use toolcrib_chain::registry::{ChainLog, LogPage, Registry};
 use toolcrib_chain::rpc::{Chain, Header};
 use toolcrib_store::database::Value;
 
 use crate::model::RegistryId;
 use crate::{Error, Index};
 
+mod audit;
+mod check;
+mod compare;
+pub(crate) mod completeness;
 mod execute;
 mod fold;
 mod history;
 mod lease;
 mod options;
 mod pace;
+mod repair;
+mod reread;
 mod source;
 mod state;
 pub(crate) mod tables;
 mod unwind;
 
+pub use check::{CheckReport, Difference, MAX_NAMED};
+pub use completeness::Completeness;
 pub use history::{EventPlace, Happening, MAX_EVENTS, ToolEvent};
 pub use options::FollowOptions;
 
+use audit::{Audit, Where};
 use execute::{Batch, execute, signed};
 use lease::Lease;
 use pace::Pace;
+use reread::Care;
 use source::{Fetched, Source, merge};
 use state::{Marks, State};
 use unwind::{Ancestor, unwind};
@@ -59,6 +72,9 @@ const PAGES_AHEAD: usize = 3;
 
 /// Blocks after which the code of the registry is looked at again.
 const CODE_EVERY: i64 = 1_000;
+
+/// Steps after which it is said again that a node is behind: ten minutes on public chains.
+const SAY_BEHIND: u64 = 300;
 
 /// The longest pause after errors.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
@@ -92,6 +108,20 @@ pub struct Progress {
     pub malformed: u64,
     /// Logs that a node had not given at first.
     pub missed: u64,
+    /// Logs that came twice or out of order.
+    pub repeats: u64,
+    /// Whether logs are missing that no node gives.
+    pub incomplete: bool,
+    /// Blocks whose headers promised events that nobody gave and nobody could rule out.
+    pub doubtful: u64,
+    /// Tools that were compared with the registry's state.
+    pub audited: u64,
+    /// Tools that are not what the registry says.
+    pub wrong_tools: u64,
+    /// The block before which a rescan is done.
+    pub rescanned: u64,
+    /// How often the head was below the checkpoint: the node was behind.
+    pub behind: u64,
     /// Errors that were waited out.
     pub errors: u64,
 }
@@ -129,6 +159,7 @@ pub struct Follower {
     /// The checkpoint at which the registry's code was last looked at.
     code_at: Option<i64>,
     marks: Option<Marks>,
+    audit: Audit,
     progress: watch::Sender<Progress>,
 }
 
@@ -142,6 +173,7 @@ impl Follower {
     /// A follower of the registry at an address. Nothing happens until it is told to run.
     pub fn new(index: Index, chain: Chain, registry: Address, options: FollowOptions) -> Self {
         let pace = Pace::new(options.first_range, options.largest_range);
+        let audit = Audit::new(&options);
         Self {
             index,
             source: Source::new(Registry::new(chain, registry)),
@@ -155,6 +187,7 @@ impl Follower {
             is_prepared: false,
             code_at: None,
             marks: None,
+            audit,
             progress: watch::Sender::default(),
         }
     }
@@ -191,7 +224,7 @@ impl Follower {
                 }
                 Err(error) if error.is_retryable() => {
                     tracing::warn!(registry = %self.source.registry().address(), chain = self.source.chain().chain_id(),
-                        code = error.code().id(), %error, "following stumbled; it goes on");
+                        code = error.code().id(), %error, "follower error, retrying");
                     self.progress.send_modify(|progress| progress.errors += 1);
                     tokio::time::sleep(pause).await;
                     pause = (pause * 2).min(LONGEST_PAUSE);
@@ -253,6 +286,9 @@ impl Follower {
                 self.lease = None;
                 self.progress.send_modify(|progress| progress.leads = false);
             }
+            if let Error::Incomplete { what, from, to } = *error {
+                self.report_incomplete(what, from, to).await?;
+            }
         }
         result
     }
@@ -311,14 +347,19 @@ impl Follower {
         if state.next() > end {
             self.prepare_reading().await?;
             self.mark(marks).await?;
-            return Ok(Step::Idle);
+            return self.look_back().await;
         }
         let solid = marks.finalized.max(checkpoint - WINDOW as i64);
         match u64::try_from(solid) {
             Ok(solid) if state.next() <= solid.min(end) => self.backfill(solid.min(end), marks).await?,
             _ => {
                 self.prepare_reading().await?;
-                return self.live(end, marks).await;
+                let step = self.live(end, marks).await?;
+                // On chains that are never still this is the only time for it.
+                if step == Step::Advanced && self.state()?.next() > end {
+                    self.look_back().await?;
+                }
+                return Ok(step);
             }
         }
         Ok(Step::Advanced)
@@ -373,7 +414,7 @@ impl Follower {
         Ok(())
     }
 
-    fn start_ahead(&self, queue: &mut VecDeque<Slot>, marks: Marks) -> Result<(), Error> {
+    fn start_ahead(&mut self, queue: &mut VecDeque<Slot>, marks: Marks) -> Result<(), Error> {
         let mut place = 0;
         while place < PAGES_AHEAD && place < queue.len() {
             if let Slot::Planned { from, to } = queue[place] {
@@ -388,16 +429,18 @@ impl Follower {
         Ok(())
     }
 
-    fn start(&self, from: u64, to: u64, marks: Marks) -> Result<Task, Error> {
-        let source = self.source.clone();
+    fn start(&mut self, from: u64, to: u64, marks: Marks) -> Result<Task, Error> {
+        let (source, care) = (self.source.clone(), self.care());
         let predicates = self.state()?.predicates.clone();
-        let handle = tokio::spawn(async move { source.fetch(from, to, predicates, marks.finalized).await });
+        let handle = tokio::spawn(async move { source.fetch(from, to, predicates, marks.finalized, care).await });
         Ok(Task { to, handle })
     }
 
     /// Makes a page ready to be taken in: upgrades of predicates that became known meanwhile, times, and the hashes to remember.
     async fn assemble(&mut self, fetched: Fetched, marks: Marks) -> Result<Batch, Error> {
-        let Fetched { from, to, mut page, asked, last, first, refusals } = fetched;
+        let Fetched { from, to, mut page, asked, last, first, refusals, findings } = fetched;
+        self.take_note(findings, Where::Past).await?;
+        self.check_numbers(from, to, &mut page).await?;
         let state = self.state()?;
         if let (Some(first), Some(hash)) = (&first, state.checkpoint_hash)
             && first.parent != hash
@@ -427,6 +470,7 @@ impl Follower {
         self.progress.send_modify(|progress| {
             progress.refusals += refusals;
             progress.strays += page.strays as u64;
+            progress.repeats += page.repeats as u64;
             progress.malformed += page.malformed as u64;
         });
         Ok(Batch { to, hash: last.hash, logs: page.logs, blocks, marks })
@@ -453,22 +497,29 @@ impl Follower {
             return self.live_alone(from, marks).await;
         }
         headers.truncate((to - from + 1) as usize);
-        let missed = self.source.missed(&headers, &mut page, predicates).await?;
-        let mut known = state.predicates.clone();
+        let findings = self.source.settle(&headers, &mut page, predicates).await?;
+        self.take_note(findings, Where::Tip).await?;
+        let old = page.logs.partition_point(|log| log.block < from);
+        let mut fresh = LogPage { logs: page.logs.split_off(old), ..LogPage::default() };
+        // Logs of another fork would look like logs that are missing.
+        check_hashes(&headers, &fresh.logs)?;
+        let Some(last) = headers.last() else { return Err(Error::Inconsistent { what: "no block came back" }) };
+        self.check_numbers(from, to, &mut fresh).await?;
+        self.check_count(from, to, last.hash, &mut fresh).await?;
+        page.logs.append(&mut fresh.logs);
+        // What was missing below may have been added, and may have named predicates.
+        let mut known = self.state()?.predicates.clone();
         known.learn(&page.logs);
-        let unasked = known.all().get(predicates.len()..).unwrap_or_default();
+        let unasked: Vec<Address> = known.all().iter().filter(|predicate| !state.predicates.has(predicate)).copied().collect();
         if !unasked.is_empty() {
-            let more = self.source.upgrades(from, to, unasked).await?;
+            let more = self.source.upgrades(from, to, &unasked).await?;
             merge(&mut page, more);
+            let findings = self.source.settle(&headers, &mut page, &unasked).await?;
+            self.take_note(findings, Where::Tip).await?;
         }
         page.logs.retain(|log| known.counts(log));
         let (old, mut new): (Vec<ChainLog>, Vec<ChainLog>) = page.logs.into_iter().partition(|log| log.block < from);
-        for log in &new {
-            let header = &headers[(log.block - from) as usize];
-            if header.hash != log.block_hash {
-                return Err(Error::Inconsistent { what: "a log is of another block than the header" });
-            }
-        }
+        check_hashes(&headers, &new)?;
         if let Some(late) = self.late(again, &old).await? {
             tracing::warn!(registry = %self.source.registry().address(), block = late, "a node gives events that it did not give before");
             self.progress.send_modify(|progress| progress.missed += 1);
@@ -481,17 +532,17 @@ impl Follower {
         self.progress.send_modify(|progress| {
             progress.refusals += refusals;
             progress.strays += page.strays as u64;
+            progress.repeats += page.repeats as u64;
             progress.malformed += page.malformed as u64;
-            progress.missed += missed;
         });
-        let Some(last) = headers.last() else { return Err(Error::Inconsistent { what: "no block came back" }) };
         self.commit(Batch { to, hash: last.hash, logs: new, blocks, marks }).await?;
         Ok(Step::Advanced)
     }
 
     /// One block near the head, without looking back.
     async fn live_alone(&mut self, block: u64, marks: Marks) -> Result<Step, Error> {
-        let fetched = self.source.fetch(block, block, self.state()?.predicates.clone(), -1).await?;
+        let care = Care { headers: 1, ..Care::default() };
+        let fetched = self.source.fetch(block, block, self.state()?.predicates.clone(), -1, care).await?;
         let batch = self.assemble(fetched, marks).await?;
         self.commit(batch).await?;
         Ok(Step::Advanced)
@@ -541,6 +592,12 @@ impl Follower {
             let hash = Some(head.hash).filter(|_| number > before);
             return self.take_back(Ancestor { number: number.max(before), hash }).await;
         }
+        let checkpoint = self.state()?.checkpoint;
+        if self.progress.borrow().behind.is_multiple_of(SAY_BEHIND) {
+            tracing::warn!(registry = %self.source.registry().address(), chain = self.source.chain().chain_id(), head = number,
+                checkpoint, "the node is behind what is in the index; waiting for it");
+        }
+        self.progress.send_modify(|progress| progress.behind += 1);
         Ok(Step::Idle)
     }
 
@@ -726,6 +783,19 @@ impl Follower {
         // Every path loads it first; a follower that has none does not lead.
         self.state.as_ref().ok_or(Error::LeaseLost)
     }
+}
+
+/// Checks that logs are of the blocks whose headers were read, which are consecutive.
+fn check_hashes(headers: &[Header], logs: &[ChainLog]) -> Result<(), Error> {
+    let first = headers.first().map_or(0, |header| header.number);
+    let is_of = |log: &ChainLog| {
+        let header = log.block.checked_sub(first).and_then(|place| headers.get(usize::try_from(place).ok()?));
+        header.is_some_and(|header| header.hash == log.block_hash)
+    };
+    if logs.iter().all(is_of) {
+        return Ok(());
+    }
+    Err(Error::Inconsistent { what: "a log is of another block than the header" })
 }
 
 /// A range of blocks in the queue of a backfill.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use toolcrib_chain::network::Network;
+use toolcrib_chain::registry::MAX_COMPARED;
 use toolcrib_core::clock::Clock;
 
 /// How to follow.
@@ -27,6 +28,22 @@ pub struct FollowOptions {
     pub first_range: u64,
     /// Blocks of the largest range. Public nodes rarely allow more.
     pub largest_range: u64,
+    /// Whether the registry numbers its tools from 1 without gaps, as ERC-8257 asks for. Missing numbers then mean missing logs, and nothing is
+    /// taken in over them. False for registries that do not, which can be checked less.
+    pub numbering: bool,
+    /// Headers that are checked against the logs of each range of old blocks. Near the head every header is.
+    pub headers_per_range: u64,
+    /// One in so many ranges of old blocks is read a second time, in parts and from another node if there is one; 0 for none.
+    pub second_reads: u64,
+    /// Tools that are compared with the registry's state at each step near the head; 0 for none.
+    pub audited_tools: u16,
+    /// How often all tools are compared.
+    pub audit_every: Duration,
+    /// For how long a block is asked for again whose header promises events that nobody gives and nobody can rule out. Anybody can emit logs
+    /// that make a header promise something, so this has an end; it is counted in the metrics then.
+    pub doubt: Duration,
+    /// The pause before a rescan is repeated in which answers contradicted each other. It doubles each time, up to a day.
+    pub rescan_pause: Duration,
     /// How long a registry's past is taken in without the indexes that readers need. Then there are few enough rows to make them at once,
     /// and whoever reads meanwhile need not wait for the end.
     pub without_indexes: Duration,
@@ -44,6 +61,13 @@ impl FollowOptions {
             shrinks: network.is_local,
             first_range: 100,
             largest_range: 10_000,
+            numbering: true,
+            headers_per_range: 4,
+            second_reads: 20,
+            audited_tools: MAX_COMPARED,
+            audit_every: Duration::from_secs(3_600),
+            doubt: Duration::from_secs(600),
+            rescan_pause: Duration::from_secs(600),
             without_indexes: Duration::from_secs(10),
         }
     }

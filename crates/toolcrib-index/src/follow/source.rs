@@ -10,14 +10,15 @@ use toolcrib_chain::Error as ChainError;
 use toolcrib_chain::registry::{ChainLog, LogPage, LogQuery, MAX_LOG_ADDRESSES, Registry};
 use toolcrib_chain::rpc::{Chain, Header, TransportFault};
 
+use super::reread::{Care, Findings, add};
 use super::state::Predicates;
 use crate::Error;
 
 /// The most bytes of one page of logs. An answer lies in memory twice while it is read, and several are under way at once.
-const MAX_PAGE_BYTES: usize = 6 << 20;
+pub(super) const MAX_PAGE_BYTES: usize = 6 << 20;
 
 /// Headers that are asked for at once.
-const HEADERS_AT_ONCE: usize = 8;
+pub(super) const HEADERS_AT_ONCE: usize = 8;
 
 /// Pauses before a block that is missing is asked for again. Longer ones are left to whoever takes the next step.
 const MISSING_PAUSES: [Duration; 2] = [Duration::from_millis(20), Duration::from_millis(100)];
@@ -43,6 +44,8 @@ pub(super) struct Fetched {
     pub(super) first: Option<Header>,
     /// How often a node found the range too large.
     pub(super) refusals: u64,
+    /// What a second look at the range showed.
+    pub(super) findings: Findings,
 }
 
 impl Source {
@@ -58,13 +61,32 @@ impl Source {
         &self.registry
     }
 
+    /// The same chain as seen by one of its nodes.
+    pub(super) fn through(&self, node: usize) -> Self {
+        Self { registry: self.registry.through(node) }
+    }
+
     /// A page of logs that begins at `from`, with the hash of its end.
-    pub(super) async fn fetch(&self, from: u64, to: u64, mut asked: Predicates, finalized: i64) -> Result<Fetched, Error> {
+    pub(super) async fn fetch(
+        &self,
+        from: u64,
+        to: u64,
+        mut asked: Predicates,
+        finalized: i64,
+        care: Care,
+    ) -> Result<Fetched, Error> {
         let (to, mut page, refusals) = self.logs(from, to, asked.all()).await?;
+        let mut findings = Findings::default();
+        if care.reads_twice(page.logs.len()) {
+            let (again, _) = self.again(from, to, asked.all()).await?;
+            findings.omitted += add(&mut page, again);
+        }
         let known = asked.all().len();
         asked.learn(&page.logs);
         let named = self.upgrades(from, to, &asked.all()[known..]).await?;
         merge(&mut page, named);
+        let headers = self.headers(care.headers_of(from, to)?).await?;
+        findings.add(self.settle(&headers, &mut page, asked.all()).await?);
         // After the logs: what the node has just answered for, it must still have.
         let last = self.block(to).await?;
         let is_final = i64::try_from(from).is_ok_and(|from| from <= finalized);
@@ -78,7 +100,7 @@ impl Source {
                 return Err(Error::Inconsistent { what: "a log is of another block than the header" });
             }
         }
-        Ok(Fetched { from, to, page, asked, last, first, refusals })
+        Ok(Fetched { from, to, page, asked, last, first, refusals, findings })
     }
 
     /// The logs from `from` to `to`, or to an earlier block if that is too much for the node. Gives that block, and how often it was.
@@ -172,7 +194,7 @@ impl Source {
         self.headers((from..=to).collect()).await
     }
 
-    async fn headers(&self, numbers: Vec<u64>) -> Result<Vec<Header>, Error> {
+    pub(super) async fn headers(&self, numbers: Vec<u64>) -> Result<Vec<Header>, Error> {
         let asked: Vec<_> = numbers.into_iter().map(|number| self.block(number).boxed()).collect();
         stream::iter(asked).buffered(HEADERS_AT_ONCE).try_collect().await
     }
@@ -197,35 +219,12 @@ impl Source {
         }
         Ok(())
     }
-
-    /// Reads blocks again, by their hashes, whose headers promise events that a node did not give.
-    pub(super) async fn missed(&self, headers: &[Header], page: &mut LogPage, predicates: &[Address]) -> Result<u64, Error> {
-        let asked = &predicates[..predicates.len().min(MAX_LOG_ADDRESSES - 1)];
-        let mut silent = Vec::new();
-        for header in headers {
-            let is_silent = page.logs.iter().all(|log| log.block != header.number);
-            if is_silent && !is_saturated(header) && self.registry.may_have_events(header) {
-                silent.push(self.registry.logs_of(header, asked, MAX_PAGE_BYTES).boxed());
-            }
-        }
-        let again: Vec<LogPage> = stream::iter(silent).buffered(HEADERS_AT_ONCE).try_collect().await?;
-        let mut found = 0;
-        for more in again {
-            found += more.logs.len() as u64;
-            merge(page, more);
-        }
-        Ok(found)
-    }
-}
-
-/// Whether a bloom has so many bits set that it says nothing: three of four.
-fn is_saturated(header: &Header) -> bool {
-    header.bloom.iter().map(|byte| byte.count_ones()).sum::<u32>() > 1_536
 }
 
 pub(super) fn merge(page: &mut LogPage, more: LogPage) {
     page.malformed += more.malformed;
     page.strays += more.strays;
+    page.repeats += more.repeats;
     if more.logs.is_empty() {
         return;
     }
@@ -235,7 +234,7 @@ pub(super) fn merge(page: &mut LogPage, more: LogPage) {
 }
 
 /// Whether a smaller question may be answered. Nodes have no common word for it, so every refusal counts.
-fn is_too_much(error: &Error) -> bool {
+pub(super) fn is_too_much(error: &Error) -> bool {
     matches!(
         error,
         Error::Chain(

@@ -105,19 +105,32 @@ impl Predicates {
     pub(super) fn learn(&mut self, logs: &[ChainLog]) -> Vec<(Address, (u64, u64))> {
         let mut fresh = Vec::new();
         for log in logs {
-            let (ChainEvent::Registry(RegistryEvent::Registered { predicate, .. })
-            | ChainEvent::Registry(RegistryEvent::PredicateUpdated { predicate, .. })) = &log.event
-            else {
-                continue;
-            };
             let place = (log.block, log.log_index);
-            if let Some(predicate) = fold::some(*predicate)
+            if let Some(predicate) = named(log)
                 && self.add(predicate, place)
             {
                 fresh.push((predicate, place));
             }
         }
         fresh
+    }
+
+    /// Takes in the predicates that these logs name, also those that were first named later, and gives each with its new first place and the
+    /// one that it had.
+    pub(super) fn learn_earlier(&mut self, logs: &[ChainLog]) -> Vec<NamedEarlier> {
+        let mut earlier: Vec<NamedEarlier> = Vec::new();
+        for log in logs {
+            let place = (log.block, log.log_index);
+            let Some(predicate) = named(log) else { continue };
+            let had = self.first.get(&predicate).copied();
+            if had.is_some_and(|had| place < had) {
+                self.first.insert(predicate, place);
+                earlier.push(NamedEarlier { predicate, place, had });
+            } else if had.is_none() && self.add(predicate, place) {
+                earlier.push(NamedEarlier { predicate, place, had });
+            }
+        }
+        earlier
     }
 
     /// Whether an event counts: an upgrade does from where its predicate was first named, so that it does not matter how blocks were cut
@@ -129,6 +142,26 @@ impl Predicates {
                 self.first.get(predicate).is_some_and(|first| *first < (log.block, log.log_index))
             }
         }
+    }
+}
+
+/// A predicate that was named earlier than was known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct NamedEarlier {
+    pub(super) predicate: Address,
+    /// Where it was.
+    pub(super) place: (u64, u64),
+    /// What was believed to be its first place.
+    pub(super) had: Option<(u64, u64)>,
+}
+
+/// The predicate that a log names.
+fn named(log: &ChainLog) -> Option<Address> {
+    match &log.event {
+        ChainEvent::Registry(RegistryEvent::Registered { predicate, .. } | RegistryEvent::PredicateUpdated { predicate, .. }) => {
+            fold::some(*predicate)
+        }
+        _ => None,
     }
 }
 

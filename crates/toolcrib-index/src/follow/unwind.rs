@@ -114,7 +114,7 @@ async fn boundary(transaction: &mut Transaction, registry: RegistryId, ancestor:
     Ok(if highest == Some(boundary) { boundary - 1 } else { boundary })
 }
 
-async fn refold(transaction: &mut Transaction, key: ToolKey) -> Result<Option<ToolRow>, Error> {
+pub(super) async fn refold(transaction: &mut Transaction, key: ToolKey) -> Result<Option<ToolRow>, Error> {
     let id = key.id_bytes();
     let mut folded = None;
     let mut place = (-1, -1);

@@ -30,6 +30,7 @@ fn follower(index: &Index, script: &Script, clock: &Arc<Turned>) -> Follower {
     options.poll = Duration::from_millis(5);
     options.finality_depth = 20;
     options.lease_seconds = 30;
+    options.numbering = false;
     Follower::new(index.clone(), chain, REGISTRY, options)
 }
 

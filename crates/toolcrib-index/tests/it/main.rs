@@ -7,6 +7,7 @@ mod feed;
 mod follow;
 mod follow_forks;
 mod follow_lease;
+mod follow_lying;
 mod scripted;
 mod search;
 mod stage;

@@ -4,9 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use alloy_primitives::{Address, B256, Bloom, BloomInput, Bytes, U256, keccak256};
-use alloy_sol_types::{SolEvent, SolValue};
+use alloy_sol_types::{SolCall, SolError, SolEvent, SolValue};
 use serde_json::{Value, json};
-use toolcrib_chain::abi::IToolRegistry::{AccessPredicateUpdated, ToolDeregistered, ToolMetadataUpdated, ToolRegistered};
+use toolcrib_chain::abi::IToolRegistry::{
+    AccessPredicateUpdated, ToolConfig, ToolDeregistered, ToolIsDeregistered, ToolMetadataUpdated, ToolNotFound, ToolRegistered,
+    getToolConfigCall, toolCountCall,
+};
 use toolcrib_chain::predicate::UPGRADED_TOPIC;
 use toolcrib_chain::rpc::Chain;
 
@@ -144,10 +147,89 @@ impl World {
                 },
                 number => Reply::Result(self.header(quantity(number))),
             },
+            "eth_call" => self.call(params),
+            "eth_getBlockReceipts" => {
+                let number = self.blocks.iter().position(|block| params[0] == json!(block.hash));
+                let logs: Option<Vec<Value>> = number.map(|number| {
+                    let everybody: Vec<Address> = self.blocks[number].logs.iter().map(|log| log.address).collect();
+                    self.logs(number as u64, &everybody)
+                });
+                Reply::Result(logs.map_or(Value::Null, |logs| json!([{ "logs": logs }])))
+            }
             "eth_getLogs" if !self.knows(&params[0]) => Reply::Error(-32_000, "unknown block".to_owned(), Value::Null),
             "eth_getLogs" => Reply::Result(Value::Array(self.asked_logs(&params[0]))),
             other => panic!("nobody should ask for {other}"),
         }
+    }
+
+    /// What the registry answers to a call that changes nothing: the fold over its events up to a block.
+    fn call(&self, params: &Value) -> Reply {
+        let refuse = |message: &str| Reply::Error(-32_000, message.to_owned(), Value::Null);
+        let (Some(_), Some(input)) = (params[0]["to"].as_str(), params[0]["input"].as_str().or(params[0]["data"].as_str()))
+        else {
+            return refuse("this node runs no programs");
+        };
+        let input: Bytes = input.parse().expect("hex");
+        let block = match params[1].as_str() {
+            Some("latest") | None => self.head(),
+            Some(number) => quantity(number),
+        };
+        if block > self.head() {
+            return refuse("header not found");
+        }
+        let (count, tools) = self.state(block);
+        if input[..4] == toolCountCall::SELECTOR {
+            return Reply::Result(json!(Bytes::from(U256::from(count).abi_encode())));
+        }
+        let id = getToolConfigCall::abi_decode(&input).expect("a known call").toolId;
+        let reverted = |data: Vec<u8>| Reply::Error(3, "execution reverted".to_owned(), json!(Bytes::from(data)));
+        match tools.get(&id) {
+            Some(Some(config)) => Reply::Result(json!(Bytes::from(getToolConfigCall::abi_encode_returns(config)))),
+            Some(None) => reverted(ToolIsDeregistered { toolId: id }.abi_encode()),
+            None => reverted(ToolNotFound { toolId: id }.abi_encode()),
+        }
+    }
+
+    /// How many tools were registered up to a block, and what each is; `None` for one that was removed.
+    fn state(&self, block: u64) -> (usize, BTreeMap<U256, Option<ToolConfig>>) {
+        let mut tools: BTreeMap<U256, Option<ToolConfig>> = BTreeMap::new();
+        let mut count = 0;
+        let logs = self.blocks[..=block as usize].iter().flat_map(|block| &block.logs).filter(|log| log.address == REGISTRY);
+        for log in logs {
+            let id = U256::from_be_bytes(log.topics[1].0);
+            let text = || <(String, B256)>::abi_decode_params(&log.data).expect("a URI and a hash");
+            match log.topics[0] {
+                ToolRegistered::SIGNATURE_HASH => {
+                    let (uri, hash) = text();
+                    count += 1;
+                    tools.insert(
+                        id,
+                        Some(ToolConfig {
+                            creator: Address::from_word(log.topics[2]),
+                            metadataURI: uri,
+                            manifestHash: hash,
+                            accessPredicate: Address::from_word(log.topics[3]),
+                        }),
+                    );
+                }
+                ToolMetadataUpdated::SIGNATURE_HASH => {
+                    if let Some(Some(tool)) = tools.get_mut(&id) {
+                        (tool.metadataURI, tool.manifestHash) = text();
+                    }
+                }
+                AccessPredicateUpdated::SIGNATURE_HASH => {
+                    if let Some(Some(tool)) = tools.get_mut(&id) {
+                        tool.accessPredicate = Address::from_word(log.topics[2]);
+                    }
+                }
+                _ => {
+                    if let Some(tool) = tools.get_mut(&id) {
+                        *tool = None;
+                    }
+                }
+            }
+        }
+        (count, tools)
     }
 
     fn knows(&self, filter: &Value) -> bool {
@@ -164,7 +246,11 @@ impl World {
             }
             None => range(filter),
         };
-        (from..=to.min(self.head())).flat_map(|number| self.logs(number, &addresses)).collect()
+        let mut logs: Vec<Value> = (from..=to.min(self.head())).flat_map(|number| self.logs(number, &addresses)).collect();
+        if let Some(id) = filter["topics"].get(1) {
+            logs.retain(|log| log["topics"][1] == *id);
+        }
+        logs
     }
 }
 

@@ -328,6 +328,29 @@ fn an_index_moves_as_text_and_as_a_backup() {
     assert_eq!(names(&found, "results"), ["1"]);
 }
 
+/// A check agrees with the chain, names a row that was changed behind its back, and asks for a rescan.
+fn checked_and_rescanned(sandbox: &Sandbox, runtime: &Runtime, node: &str) {
+    let check = ["index", "check", "--network", "local", "--rpc-url", node, "--store", "index.db"];
+    let (code, report) = sandbox.run_json(&check);
+    assert_eq!(code, 0, "{report}");
+    let found = &report["data"]["registries"][0];
+    assert_eq!((&found["compared"], &found["wrong"], &found["counted"]), (&json!(1), &json!(0), &json!("1")), "{report}");
+    runtime.block_on(async {
+        let database = Database::open(&Location::file(sandbox.path().join("index.db"))).await.expect("a database");
+        let changed = database.execute("UPDATE index_tool SET uri = 'https://other.example/'", &[]).await.expect("changed");
+        assert_eq!(changed, 1);
+        database.close().await;
+    });
+    let (code, report) = sandbox.run_json(&[&check[..], &["--fix"]].concat());
+    assert_eq!(code, 1, "{report}");
+    let found = &report["data"]["registries"][0];
+    assert_eq!((&found["wrong"], &found["differences"][0]["fields"]), (&json!(1), &json!(["metadataURI"])), "{report}");
+    assert!(found["rescan_from"].is_u64(), "{report}");
+    let (code, report) = sandbox.run_json(&["index", "rescan", "--from", "3", "--network", "local", "--store", "index.db"]);
+    assert_eq!((code, &report["data"]["rescans"][0]["from"]), (0, &json!(3)), "{report}");
+    sandbox.run(&["index", "rescan", "--network", "base", "--store", "index.db"]).code(2);
+}
+
 /// Followers, a worker and a directory in one process, over a chain with a tool whose server nobody can reach.
 #[test]
 fn one_process_follows_verifies_and_serves() {
@@ -377,6 +400,7 @@ fn one_process_follows_verifies_and_serves() {
     // What another process has kept is read from the store.
     let (_, kept) = sandbox.run_json(&["tools", "list", "--include-unverified", "--store", "index.db"]);
     assert_eq!(names(&kept, "tools"), ["1"]);
+    checked_and_rescanned(&sandbox, &runtime, &node);
     sandbox.run(&["index", "--network", "base", "--network", "local", "--rpc-url", "http://127.0.0.1:1"]).code(2);
     sandbox.run(&["index", "--no-follow", "--looks", "0", "--store", "x.db"]).code(2);
     sandbox.run(&["index", "--network", "base-sepolia", "--rpc-url", "http://127.0.0.1:1", "--store", "x.db"]).code(2);

@@ -1,4 +1,4 @@
-//! `index`: what an index holds, as text and as backups.
+//! `index`: what an index holds, as text, as backups, and beside what its registries say.
 
 use std::fs;
 use std::io::{self, BufReader, BufWriter};
@@ -33,6 +33,18 @@ pub(crate) enum IndexCommand {
     Backup(Backup),
     /// Read a backup of either engine into an empty index of either engine
     Restore(Import),
+    /// Read the logs of registries again and add what is missing
+    #[command(
+        after_help = "The process that follows the registry does it, next to its other work, and goes on after a restart.\n\
+        Nothing that is in the index is removed meanwhile."
+    )]
+    Rescan(super::check::Rescan),
+    /// Compare every tool with its registry, at one block
+    #[command(
+        after_help = "Exit status 1 when a tool is not what its registry says. `--fix` asks for a rescan from the block after which the\n\
+        first missing log must be. History that left no trace in the state is not compared: `index rescan` reads all logs."
+    )]
+    Check(Box<super::check::Check>),
 }
 
 /// Arguments of `index export`.
@@ -82,6 +94,8 @@ pub(crate) async fn run(command: &IndexCommand, printer: &mut Printer) -> Result
             let done = export::restore(&index, &arguments.path, now).await.map_err(|error| index_failure(&error))?;
             tell(done, printer)
         }
+        IndexCommand::Rescan(arguments) => super::check::rescan(arguments, printer).await,
+        IndexCommand::Check(arguments) => super::check::check(arguments, printer).await,
         IndexCommand::Backup(arguments) => {
             if arguments.path.exists() {
                 let what = format!("{} is already there", arguments.path.display());

@@ -1,5 +1,6 @@
 //! Commands that find tools, and that look after an index and its directory.
 
+mod check;
 pub(crate) mod index;
 pub(crate) mod keys;
 mod show;

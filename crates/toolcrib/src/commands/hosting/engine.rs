@@ -40,6 +40,39 @@ pub(crate) struct Doing {
     /// Only verify, and leave the chains to other processes
     #[arg(long)]
     pub(crate) no_follow: bool,
+    #[command(flatten)]
+    pub(crate) checks: LogChecks,
+}
+
+/// How followers check that nodes leave no logs out.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct LogChecks {
+    /// Block headers to check against the logs in each range of old blocks, or `all`; one request each. Near the head every header is
+    /// checked [default: 4]
+    #[arg(long, value_name = "N", value_parser = headers)]
+    pub(crate) check_headers: Option<u64>,
+    /// Read one in N ranges of old blocks a second time, in parts and from another node if there is one; 0 for none [default: 20]
+    #[arg(long, value_name = "N")]
+    pub(crate) second_reads: Option<u64>,
+    /// Tools to compare with the registry's state at each step near the head, in one request; 0 for none [default: 64]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(0..=64))]
+    pub(crate) compare_tools: Option<u16>,
+    /// The registry does not number its tools from 1 without gaps, as ERC-8257 asks for: do not wait for missing ids
+    #[arg(long)]
+    pub(crate) unnumbered: bool,
+}
+
+fn headers(text: &str) -> Result<u64, String> {
+    if text == "all" { Ok(u64::MAX) } else { text.parse().map_err(|_| "write a number, or `all`".to_owned()) }
+}
+
+impl LogChecks {
+    fn apply(&self, options: &mut FollowOptions) {
+        options.headers_per_range = self.check_headers.unwrap_or(options.headers_per_range);
+        options.second_reads = self.second_reads.unwrap_or(options.second_reads);
+        options.audited_tools = self.compare_tools.unwrap_or(options.audited_tools);
+        options.numbering &= !self.unnumbered;
+    }
 }
 
 impl Doing {
@@ -75,6 +108,7 @@ impl Engine {
                 if chain.network().is_local {
                     options.poll = LOCAL_POLL;
                 }
+                doing.checks.apply(&mut options);
                 let follower = Follower::new(index.clone(), chain.clone(), *registry, options);
                 engine.progress.push((chain.chain_id(), follower.progress()));
                 let stopped = engine.stopped();

@@ -90,8 +90,11 @@ fn progress(engine: &Engine) -> String {
         .iter()
         .map(|(chain, progress)| {
             let progress = *progress.borrow();
+            let missing = if progress.incomplete { ", logs are missing" } else { "" };
             match progress.leads {
-                true => format!("chain {chain} at {} of {}, {} events", progress.checkpoint, progress.head, progress.events),
+                true => {
+                    format!("chain {chain} at {} of {}, {} events{missing}", progress.checkpoint, progress.head, progress.events)
+                }
                 false => format!("chain {chain} is followed by another process"),
             }
         })

@@ -1,0 +1,410 @@
+//! What a follower does about logs that may be missing: it does not advance over them, and reads again what it has.
+
+use std::collections::{BTreeSet, HashMap};
+use std::time::Duration;
+
+use alloy_primitives::{B256, U256};
+use tokio::time::Instant;
+use toolcrib_chain::Error as ChainError;
+use toolcrib_chain::registry::LogPage;
+use toolcrib_chain::rpc::Header;
+use toolcrib_store::database::Value;
+
+use super::completeness::{MissingId, advance_rescan, numbering};
+use super::repair::{repair, retain_missing};
+use super::reread::{Care, Findings, add};
+use super::source::merge;
+use super::state::State;
+use super::{FollowOptions, Follower, Step};
+use crate::Error;
+use crate::model::ToolKey;
+
+/// The longest pause before tools that differ are looked at again, and before a rescan whose answers contradicted each other is repeated.
+pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(24 * 3_600);
+
+/// How often blocks near the head, which nodes often know late, may be the reason to read everything again.
+const TIP_RESCANS: Duration = Duration::from_secs(24 * 3_600);
+
+/// What a follower keeps in mind about completeness.
+#[derive(Debug)]
+pub(super) struct Audit {
+    /// The last tool of this pass that was compared.
+    pub(super) cursor: U256,
+    /// When the next pass begins.
+    pub(super) next_pass: Instant,
+    /// Tools that differ.
+    pub(super) wrong: BTreeSet<U256>,
+    /// When they are looked at again, and how long the pause was.
+    pub(super) recheck: (Instant, Duration),
+    /// Whether the registry counts its tools; `None` before it was asked.
+    pub(super) counts: Option<bool>,
+    /// Whether the node compares many tools at once.
+    pub(super) is_batched: bool,
+    /// Whether a node was caught: ranges are read twice until everything was read again.
+    is_wary: bool,
+    /// The fewest logs of an answer that was cut short.
+    cap: Option<usize>,
+    /// Blocks in doubt by their hashes, and since when they are.
+    doubts: HashMap<B256, (u64, Instant)>,
+    /// Whether answers contradicted each other during this rescan.
+    is_disputed: bool,
+    /// When a rescan may go on, and the pause before the next one if this one fails.
+    rescan: (Instant, Duration),
+    /// When blocks near the head last were the reason for a rescan.
+    tip_rescan: Option<Instant>,
+    /// Whether the index may still say that logs are missing.
+    may_be_incomplete: bool,
+    /// The id for which blocks below the checkpoint were last read again, and when.
+    reread: Option<(U256, Instant)>,
+    /// Ranges that were read so far, to choose those that are read twice.
+    ranges: u64,
+}
+
+impl Audit {
+    pub(super) fn new(options: &FollowOptions) -> Self {
+        let now = Instant::now();
+        Self {
+            cursor: U256::ZERO,
+            next_pass: now,
+            wrong: BTreeSet::new(),
+            recheck: (now, options.poll),
+            counts: None,
+            is_batched: true,
+            is_wary: false,
+            cap: None,
+            doubts: HashMap::new(),
+            is_disputed: false,
+            rescan: (now, options.rescan_pause),
+            tip_rescan: None,
+            may_be_incomplete: true,
+            reread: None,
+            ranges: 0,
+        }
+    }
+}
+
+/// Where logs were missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Where {
+    /// Near the head, where nodes often know them late.
+    Tip,
+    /// In blocks that every node should have had for long.
+    Past,
+}
+
+impl Follower {
+    /// How carefully the next range of old blocks is read.
+    pub(super) fn care(&mut self) -> Care {
+        self.audit.ranges += 1;
+        let second = self.options.second_reads > 0 && self.audit.ranges.is_multiple_of(self.options.second_reads);
+        Care { second: second || self.audit.is_wary, cap: self.audit.cap, ..self.headers() }
+    }
+
+    /// Which headers of a range are compared.
+    fn headers(&self) -> Care {
+        let blocks = self.audit.doubts.values().map(|(block, _)| *block).collect();
+        Care { headers: self.options.headers_per_range, blocks, ..Care::default() }
+    }
+
+    /// Checks that the logs of a range leave no tool id out, with those that other nodes and smaller questions give. What is missing below the
+    /// range is added to the index.
+    pub(super) async fn check_numbers(&mut self, from: u64, to: u64, page: &mut LogPage) -> Result<(), Error> {
+        if !self.options.numbering {
+            return Ok(());
+        }
+        let Err(missing) = numbering(self.state()?.highest, &page.logs) else { return Ok(()) };
+        self.find_numbers(from, to, page, missing, missing.id).await
+    }
+
+    /// Checks the tools that are registered after a block near the head, with this hash, against the registry's own count.
+    pub(super) async fn check_count(&mut self, from: u64, to: u64, hash: B256, page: &mut LogPage) -> Result<(), Error> {
+        if !self.options.numbering || self.audit.counts == Some(false) {
+            return Ok(());
+        }
+        let Ok(highest) = numbering(self.state()?.highest, &page.logs) else { return Ok(()) };
+        let counted = match self.source.registry().tool_count_at(to).await {
+            Ok(counted) => counted,
+            // A node that does not have the state of the block, which passes.
+            Err(ChainError::Refused { .. }) => return Ok(()),
+            Err(error @ ChainError::Transport { .. }) => return Err(error.into()),
+            // Without tools there may be no contract yet.
+            Err(_) if highest.is_zero() => return Ok(()),
+            Err(error) => {
+                if self.audit.counts.is_none() {
+                    tracing::warn!(registry = %self.source.registry().address(), %error,
+                        "the registry does not count its tools; missing registrations at the end are not noticed");
+                    self.audit.counts = Some(false);
+                }
+                return Ok(());
+            }
+        };
+        self.audit.counts = Some(true);
+        if counted != highest && self.source.block(to).await?.hash != hash {
+            return Err(Error::Inconsistent { what: "the chain changed while it was read" });
+        }
+        if counted < highest {
+            return Err(Error::Inconsistent { what: "the registry counts fewer tools than its logs registered" });
+        }
+        if counted > highest {
+            let what = "the registry counts more tools than its logs registered";
+            let missing = MissingId { id: highest.saturating_add(U256::from(1)), by: to, what };
+            return self.find_numbers(from, to, page, missing, counted).await;
+        }
+        Ok(())
+    }
+
+    /// Looks for the registrations from the missing one up to `wanted`, in the range and then below it.
+    async fn find_numbers(
+        &mut self,
+        from: u64,
+        to: u64,
+        page: &mut LogPage,
+        missing: MissingId,
+        wanted: U256,
+    ) -> Result<(), Error> {
+        let (given, predicates) = (page.logs.len(), self.state()?.predicates.all().to_vec());
+        let (more, _) = self.source.again(from, to, &predicates).await?;
+        let found = add(page, more);
+        if found > 0 {
+            self.audit.cap = Some(self.audit.cap.map_or(given, |cap| cap.min(given)).max(1));
+            self.caught(found, Where::Past).await?;
+        }
+        let is_there = |state: &State, page: &LogPage| match numbering(state.highest, &page.logs) {
+            Ok(highest) => highest >= wanted,
+            Err(missing) => missing.id > wanted,
+        };
+        let first_block = self.state()?.first_block;
+        let below = self.registered_at(missing.id.saturating_sub(U256::from(1))).await?.unwrap_or(first_block);
+        if !is_there(self.state()?, page) && below < from && self.may_reread(missing.id) {
+            let found = self.reread(below, from - 1).await?;
+            if found > 0 {
+                self.caught(found, Where::Past).await?;
+            }
+        }
+        match numbering(self.state()?.highest, &page.logs) {
+            _ if !is_there(self.state()?, page) => Err(Error::Incomplete { what: missing.what, from: below, to: missing.by }),
+            Err(next) => Err(Error::Incomplete { what: next.what, from: below, to: next.by }),
+            Ok(_) => Ok(()),
+        }
+    }
+
+    /// Whether blocks below are worth being read again for this id: they can be many, and an answer that was wrong a moment ago still is.
+    fn may_reread(&mut self, id: U256) -> bool {
+        let is_early = |(last, at): &(U256, Instant)| *last == id && at.elapsed() < self.options.rescan_pause;
+        if self.audit.reread.as_ref().is_some_and(is_early) {
+            return false;
+        }
+        self.audit.reread = Some((id, Instant::now()));
+        true
+    }
+
+    /// The block in which a tool was registered.
+    async fn registered_at(&mut self, id: U256) -> Result<Option<u64>, Error> {
+        const BLOCK: &str = "SELECT registered_block FROM index_tool WHERE registry = $1 AND tool = $2";
+        let key = ToolKey { registry: self.registry_id().await?, id };
+        let values = [Value::Integer(key.registry.0), Value::Bytes(&key.id_bytes())];
+        let row = self.index.database().fetch_optional(BLOCK, &values).await?;
+        row.map(|row| super::state::unsigned(row.integer(0)?)).transpose()
+    }
+
+    /// Takes note of what asking again showed. An error when a header promises what nobody gives.
+    pub(super) async fn take_note(&mut self, findings: Findings, place: Where) -> Result<(), Error> {
+        if findings.omitted > 0 {
+            self.caught(findings.omitted, place).await?;
+        }
+        let mut given_up = 0;
+        for unkept in findings.unkept {
+            let (_, since) = *self.audit.doubts.entry(unkept.hash).or_insert_with(|| (unkept.block, Instant::now()));
+            if unkept.is_proven || since.elapsed() < self.options.doubt {
+                let what = match unkept.is_proven {
+                    true => "the receipts of a block do not account for its header",
+                    false => "the header of a block promises events that no node gives",
+                };
+                return Err(Error::Incomplete { what, from: unkept.block, to: unkept.block });
+            }
+            tracing::error!(registry = %self.source.registry().address(), block = unkept.block, hash = %unkept.hash,
+                "the header of a block promises events that no node gives; advancing without them");
+            self.audit.doubts.remove(&unkept.hash);
+            given_up += 1;
+        }
+        if given_up > 0 {
+            let registry = self.registry_id().await?;
+            self.index.count_omitted(registry, 0, given_up).await?;
+            self.progress.send_modify(|progress| progress.doubtful += given_up);
+        }
+        Ok(())
+    }
+
+    /// A node left logs out that were found in another way. Everything that it gave before is read again.
+    pub(super) async fn caught(&mut self, omitted: u64, place: Where) -> Result<(), Error> {
+        tracing::warn!(registry = %self.source.registry().address(), chain = self.source.chain().chain_id(), omitted,
+            "a node left logs out; they were found by asking again");
+        self.progress.send_modify(|progress| progress.missed += omitted);
+        let registry = self.registry_id().await?;
+        self.index.count_omitted(registry, omitted, 0).await?;
+        if place == Where::Tip {
+            if self.audit.tip_rescan.is_some_and(|at| at.elapsed() < TIP_RESCANS) {
+                return Ok(());
+            }
+            self.audit.tip_rescan = Some(Instant::now());
+        }
+        self.distrust().await
+    }
+
+    /// Reads everything again, and ranges twice until that is done.
+    pub(super) async fn distrust(&mut self) -> Result<(), Error> {
+        self.audit.is_wary = true;
+        let (registry, first_block) = (self.registry_id().await?, self.state()?.first_block);
+        self.index.request_rescan(registry, first_block).await
+    }
+
+    /// Remembers that logs are missing, for metrics and for whoever looks at the index.
+    pub(super) async fn report_incomplete(&mut self, what: &'static str, from: u64, to: u64) -> Result<(), Error> {
+        tracing::error!(registry = %self.source.registry().address(), chain = self.source.chain().chain_id(), from, to,
+            code = toolcrib_core::codes::index::INCOMPLETE.id(), reason = what, "logs are missing; the index does not advance over them");
+        self.audit.may_be_incomplete = true;
+        self.progress.send_modify(|progress| progress.incomplete = true);
+        let registry = self.registry_id().await?;
+        self.index.set_incomplete(registry, what, self.options.clock.now()).await?;
+        if self.state.is_none() {
+            self.state = Some(State::load(self.index.database(), registry).await?);
+        }
+        self.distrust().await
+    }
+
+    /// The work behind the checkpoint, a part of it in each step: compares tools with the registry, and reads blocks again.
+    pub(super) async fn look_back(&mut self) -> Result<Step, Error> {
+        self.compare_tools().await?;
+        let registry = self.registry_id().await?;
+        if !self.state()?.has_begun() {
+            return Ok(Step::Idle);
+        }
+        match self.index.rescan_of(registry).await? {
+            Some(from) if self.audit.rescan.0 <= Instant::now() => {
+                self.rescan(from).await?;
+                Ok(Step::Advanced)
+            }
+            Some(_) => Ok(Step::Idle),
+            None => {
+                if self.audit.may_be_incomplete && self.audit.wrong.is_empty() {
+                    self.index.set_complete(registry).await?;
+                    self.audit.may_be_incomplete = false;
+                    self.progress.send_modify(|progress| progress.incomplete = false);
+                }
+                Ok(Step::Idle)
+            }
+        }
+    }
+
+    /// One range of a rescan.
+    async fn rescan(&mut self, from: u64) -> Result<(), Error> {
+        let registry = self.registry_id().await?;
+        let Ok(end) = u64::try_from(self.state()?.checkpoint) else { return Ok(()) };
+        let to = end.min(from.saturating_add(self.pace.span() - 1));
+        if from <= to {
+            let predicates = self.state()?.predicates.all().to_vec();
+            let (mut page, disputed) = self.source.again(from, to, &predicates).await?;
+            self.audit.is_disputed |= disputed > 0;
+            let headers = self.source.headers(self.headers().headers_of(from, to)?).await?;
+            let findings = self.source.settle(&headers, &mut page, &predicates).await?;
+            self.audit.is_disputed |= findings.omitted > 0;
+            let unkept = Findings { omitted: 0, ..findings };
+            self.take_note(unkept, Where::Past).await?;
+            let added = self.add_missing(from, to, page, Some(from)).await?;
+            if added > 0 {
+                tracing::warn!(registry = %self.source.registry().address(), from, to, added, "a rescan found logs that were missing");
+                self.index.count_omitted(registry, added, 0).await?;
+                self.progress.send_modify(|progress| progress.missed += added);
+            }
+        }
+        let next = to.max(from.saturating_sub(1)) + 1;
+        self.progress.send_modify(|progress| progress.rescanned = next);
+        if next <= end {
+            return Ok(());
+        }
+        let mut transaction = self.index.database().begin().await?;
+        advance_rescan(&mut transaction, registry, next, None).await?;
+        transaction.commit().await?;
+        if std::mem::take(&mut self.audit.is_disputed) {
+            // Nodes contradicted each other, so this was not the truth yet.
+            let pause = self.audit.rescan.1;
+            self.audit.rescan = (Instant::now() + pause, (pause * 2).min(LONGEST_WAIT));
+            tracing::warn!(registry = %self.source.registry().address(), seconds = pause.as_secs(),
+                "answers contradicted each other during a rescan; it is repeated");
+            return self.distrust().await;
+        }
+        (self.audit.is_wary, self.audit.cap) = (false, None);
+        self.audit.doubts.clear();
+        self.audit.rescan.1 = self.options.rescan_pause;
+        Ok(())
+    }
+
+    /// Reads blocks that are in the index again, and adds what is missing. Gives how many logs that were.
+    async fn reread(&mut self, from: u64, to: u64) -> Result<u64, Error> {
+        let mut added = 0;
+        let mut next = from;
+        while next <= to {
+            let end = to.min(next.saturating_add(self.pace.span() - 1));
+            let predicates = self.state()?.predicates.all().to_vec();
+            let (page, _) = self.source.again(next, end, &predicates).await?;
+            added += self.add_missing(next, end, page, None).await?;
+            next = end + 1;
+        }
+        Ok(added)
+    }
+
+    /// Adds the logs of a range that are not in the index. With `rescan`, the rescan that is at that block goes on after the range.
+    pub(super) async fn add_missing(&mut self, from: u64, to: u64, mut page: LogPage, rescan: Option<u64>) -> Result<u64, Error> {
+        let registry = self.registry_id().await?;
+        let state = self.state()?.clone();
+        let checkpoint = u64::try_from(state.checkpoint).unwrap_or_default();
+        let mut known = state.predicates.clone();
+        let named = known.learn_earlier(&page.logs);
+        let mut last = to;
+        for named in &named {
+            // From where it was named to where its upgrades were asked for.
+            let until = named.had.map_or(checkpoint, |(block, _)| block);
+            last = last.max(until);
+            let more = self.source.upgrades(named.place.0, until, &[named.predicate]).await?;
+            merge(&mut page, more);
+        }
+        page.logs.retain(|log| known.counts(log) && log.block <= checkpoint);
+        retain_missing(self.index.database(), registry, (from, last), &mut page.logs).await?;
+        self.check_blocks(&mut page).await?;
+        self.source.fill_times(&mut page.logs, &[]).await?;
+        let added = page.logs.len() as u64;
+        if added == 0 && rescan.is_none() {
+            return Ok(0);
+        }
+        // Tools are folded again from their histories.
+        self.prepare_reading().await?;
+        let lease = self.lease.as_ref().ok_or(Error::LeaseLost)?;
+        let mut transaction = self.index.database().begin().await?;
+        lease.fence(&mut transaction).await?;
+        if let Some(at) = rescan {
+            advance_rescan(&mut transaction, registry, at, Some(to + 1)).await?;
+        }
+        if added > 0 {
+            repair(&mut transaction, registry, &page.logs, &named, self.options.clock.now()).await?;
+        }
+        transaction.commit().await?;
+        if added > 0 {
+            self.state = Some(State::load(self.index.database(), registry).await?);
+        }
+        Ok(added)
+    }
+
+    /// Checks that logs which are to be added are of blocks of the chain, and leaves out those that a header rules out.
+    async fn check_blocks(&mut self, page: &mut LogPage) -> Result<(), Error> {
+        let mut blocks: Vec<u64> = page.logs.iter().map(|log| log.block).collect();
+        blocks.dedup();
+        let headers = self.source.headers(blocks).await?;
+        let headers: HashMap<u64, Header> = headers.into_iter().map(|header| (header.number, header)).collect();
+        if page.logs.iter().any(|log| headers.get(&log.block).is_none_or(|header| header.hash != log.block_hash)) {
+            return Err(Error::Inconsistent { what: "a log is of another block than the header" });
+        }
+        let registry = self.source.registry();
+        page.logs.retain(|log| headers.get(&log.block).is_some_and(|header| !registry.is_ruled_out(header, log)));
+        Ok(())
+    }
+}

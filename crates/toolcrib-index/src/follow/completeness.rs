@@ -1,0 +1,204 @@
+//! Whether what nodes gave is everything, going by the numbers of tools alone, and what the index remembers about it.
+//!
+//! Three things are known about the logs of a registry without believing whoever gives them: tools are numbered from 1 without gaps, the
+//! contract counts them, and headers say which events a block can have. `numbering` is the first, `reread` reads headers and receipts,
+//! `compare` reads the contract.
+
+use alloy_primitives::U256;
+use toolcrib_chain::registry::{ChainEvent, ChainLog, RegistryEvent};
+use toolcrib_core::clock::UnixTime;
+use toolcrib_store::Migration;
+use toolcrib_store::database::{Transaction, Value};
+
+use super::execute::signed;
+use super::state::unsigned;
+use crate::model::RegistryId;
+use crate::{Error, Index};
+
+/// `rescan_from` is the next block that is read again, `incomplete_since` when logs were first missing that nobody gave.
+pub(crate) const MIGRATIONS: &[Migration] = &[Migration {
+    version: 1,
+    sql: "CREATE TABLE index_completeness (registry BIGINT NOT NULL PRIMARY KEY, rescan_from BIGINT, incomplete_since BIGINT,
+        reason TEXT, omitted BIGINT NOT NULL DEFAULT 0, doubtful BIGINT NOT NULL DEFAULT 0, wrong_tools BIGINT NOT NULL DEFAULT 0,
+        audited_at BIGINT) WITHOUT ROWID;",
+}];
+
+/// How complete the events of a registry are, as far as its follower knows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Completeness {
+    /// The registry.
+    pub registry: RegistryId,
+    /// The next block that is read again; `None` when nothing is.
+    pub rescan_from: Option<u64>,
+    /// Since when logs are missing that no node gives; `None` when none are known to be.
+    pub incomplete_since: Option<UnixTime>,
+    /// How that shows.
+    pub reason: Option<String>,
+    /// Logs that a node had left out and that were found in another way.
+    pub omitted: u64,
+    /// Blocks whose headers promised events that nobody gave and nobody could rule out.
+    pub doubtful: u64,
+    /// Tools whose row is not what the registry says, when they were last compared.
+    pub wrong_tools: u64,
+    /// When all tools had been compared with the registry.
+    pub audited_at: Option<UnixTime>,
+}
+
+const ALL: &str = "SELECT registry, rescan_from, incomplete_since, reason, omitted, doubtful, wrong_tools, audited_at
+    FROM index_completeness ORDER BY registry";
+const RESCAN: &str = "INSERT INTO index_completeness (registry, rescan_from) VALUES ($1, $2)
+    ON CONFLICT (registry) DO UPDATE SET rescan_from = CASE WHEN index_completeness.rescan_from < excluded.rescan_from
+        THEN index_completeness.rescan_from ELSE excluded.rescan_from END";
+const RESCAN_OF: &str = "SELECT rescan_from FROM index_completeness WHERE registry = $1";
+const ADVANCE: &str = "UPDATE index_completeness SET rescan_from = $3 WHERE registry = $1 AND rescan_from = $2";
+const INCOMPLETE: &str = "INSERT INTO index_completeness (registry, incomplete_since, reason) VALUES ($1, $2, $3)
+    ON CONFLICT (registry) DO UPDATE SET incomplete_since = COALESCE(index_completeness.incomplete_since, excluded.incomplete_since),
+        reason = excluded.reason";
+const COMPLETE: &str = "UPDATE index_completeness SET incomplete_since = NULL, reason = NULL
+    WHERE registry = $1 AND incomplete_since IS NOT NULL";
+const FOUND: &str = "INSERT INTO index_completeness (registry, omitted, doubtful) VALUES ($1, $2, $3)
+    ON CONFLICT (registry) DO UPDATE SET omitted = index_completeness.omitted + excluded.omitted,
+        doubtful = index_completeness.doubtful + excluded.doubtful";
+const WRONG: &str = "INSERT INTO index_completeness (registry, wrong_tools) VALUES ($1, $2)
+    ON CONFLICT (registry) DO UPDATE SET wrong_tools = excluded.wrong_tools";
+const AUDITED: &str = "INSERT INTO index_completeness (registry, audited_at) VALUES ($1, $2)
+    ON CONFLICT (registry) DO UPDATE SET audited_at = excluded.audited_at";
+
+impl Index {
+    /// How complete the events of registries are. Registries of which nothing was ever missed or compared are not listed.
+    pub async fn completeness(&self) -> Result<Vec<Completeness>, Error> {
+        let rows = self.database().fetch(ALL, &[]).await?;
+        let count = |number: i64| u64::try_from(number).map_err(|_| Error::Corrupt { what: "count" });
+        rows.iter()
+            .map(|row| {
+                Ok(Completeness {
+                    registry: RegistryId(row.integer(0)?),
+                    rescan_from: row.optional_integer(1)?.map(unsigned).transpose()?,
+                    incomplete_since: row.optional_integer(2)?.map(UnixTime::from_seconds),
+                    reason: row.optional_text(3)?.map(str::to_owned),
+                    omitted: count(row.integer(4)?)?,
+                    doubtful: count(row.integer(5)?)?,
+                    wrong_tools: count(row.integer(6)?)?,
+                    audited_at: row.optional_integer(7)?.map(UnixTime::from_seconds),
+                })
+            })
+            .collect()
+    }
+
+    /// Asks the follower of a registry to read its logs again from a block on, and to add what is missing.
+    pub async fn request_rescan(&self, registry: RegistryId, from: u64) -> Result<(), Error> {
+        self.database().execute(RESCAN, &[Value::Integer(registry.0), Value::Integer(signed(from)?)]).await?;
+        Ok(())
+    }
+
+    /// The block from which a rescan goes on.
+    pub(super) async fn rescan_of(&self, registry: RegistryId) -> Result<Option<u64>, Error> {
+        let row = self.database().fetch_optional(RESCAN_OF, &[Value::Integer(registry.0)]).await?;
+        row.map(|row| row.optional_integer(0)).transpose()?.flatten().map(unsigned).transpose()
+    }
+
+    /// Remembers that logs are missing.
+    pub(super) async fn set_incomplete(&self, registry: RegistryId, reason: &str, now: UnixTime) -> Result<(), Error> {
+        let values = [Value::Integer(registry.0), Value::Integer(now.seconds()), Value::Text(reason)];
+        self.database().execute(INCOMPLETE, &values).await?;
+        Ok(())
+    }
+
+    /// Remembers that none are missing any more.
+    pub(super) async fn set_complete(&self, registry: RegistryId) -> Result<(), Error> {
+        self.database().execute(COMPLETE, &[Value::Integer(registry.0)]).await?;
+        Ok(())
+    }
+
+    /// Counts logs that were found in another way, and blocks that stay doubtful.
+    pub(super) async fn count_omitted(&self, registry: RegistryId, omitted: u64, doubtful: u64) -> Result<(), Error> {
+        let values = [Value::Integer(registry.0), Value::Integer(signed(omitted)?), Value::Integer(signed(doubtful)?)];
+        self.database().execute(FOUND, &values).await?;
+        Ok(())
+    }
+
+    pub(super) async fn set_wrong_tools(&self, registry: RegistryId, wrong: u64) -> Result<(), Error> {
+        self.database().execute(WRONG, &[Value::Integer(registry.0), Value::Integer(signed(wrong)?)]).await?;
+        Ok(())
+    }
+
+    pub(super) async fn set_audited(&self, registry: RegistryId, now: UnixTime) -> Result<(), Error> {
+        self.database().execute(AUDITED, &[Value::Integer(registry.0), Value::Integer(now.seconds())]).await?;
+        Ok(())
+    }
+}
+
+/// Moves a rescan on, unless somebody asked for an earlier block meanwhile.
+pub(super) async fn advance_rescan(
+    transaction: &mut Transaction,
+    registry: RegistryId,
+    from: u64,
+    next: Option<u64>,
+) -> Result<(), Error> {
+    let next = next.map(signed).transpose()?;
+    let values = [Value::Integer(registry.0), Value::Integer(signed(from)?), Value::OptionalInteger(next)];
+    transaction.execute(ADVANCE, &values).await?;
+    Ok(())
+}
+
+/// A number that is missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct MissingId {
+    /// The first id that no log registered.
+    pub(super) id: U256,
+    /// The block by which it must have been.
+    pub(super) by: u64,
+    /// How it shows.
+    pub(super) what: &'static str,
+}
+
+/// The highest id after these logs, if they register every id up to it that was not registered before.
+pub(super) fn numbering(highest: Option<U256>, logs: &[ChainLog]) -> Result<U256, MissingId> {
+    let mut highest = highest.unwrap_or_default();
+    for log in logs {
+        let ChainEvent::Registry(event) = &log.event else { continue };
+        let next = highest.saturating_add(U256::from(1));
+        let missing = |what| MissingId { id: next, by: log.block, what };
+        match event {
+            RegistryEvent::Registered { id, .. } if *id == next => highest = next,
+            RegistryEvent::Registered { id, .. } if *id > next => return Err(missing("a tool id was skipped")),
+            event if event.id() > highest => return Err(missing("a tool changed that was never registered")),
+            _ => {}
+        }
+    }
+    Ok(highest)
+}
+
+#[cfg(test)]
+mod tests {
+    use alloy_primitives::{Address, B256};
+
+    use super::*;
+
+    fn log(block: u64, event: RegistryEvent) -> ChainLog {
+        let (block_hash, transaction) = (B256::with_last_byte(block as u8), B256::ZERO);
+        ChainLog { event: ChainEvent::Registry(event), block, block_hash, transaction, log_index: 0, time: None }
+    }
+
+    fn registered(block: u64, id: u64) -> ChainLog {
+        let (creator, predicate) = (Address::ZERO, Address::ZERO);
+        log(block, RegistryEvent::Registered { id: U256::from(id), creator, predicate, uri: String::new(), hash: B256::ZERO })
+    }
+
+    #[test]
+    fn numbers_that_are_missing_are_found() {
+        let gone = |block, id: u64| log(block, RegistryEvent::Deregistered { id: U256::from(id) });
+        let check = |highest: u64, logs: &[ChainLog]| numbering((highest > 0).then(|| U256::from(highest)), logs);
+        assert_eq!(check(0, &[]), Ok(U256::ZERO));
+        assert_eq!(check(0, &[registered(1, 1), gone(1, 1), registered(2, 2)]), Ok(U256::from(2)));
+        assert_eq!(check(7, &[gone(3, 7), registered(4, 8)]), Ok(U256::from(8)));
+        // One that is registered again is not a number that is missing.
+        assert_eq!(check(7, &[registered(4, 3)]), Ok(U256::from(7)));
+        let missing = |id: u64, by| (U256::from(id), by);
+        let found = |highest, logs: &[ChainLog]| check(highest, logs).map_err(|missing| (missing.id, missing.by));
+        assert_eq!(found(0, &[registered(5, 2)]), Err(missing(1, 5)));
+        assert_eq!(found(3, &[registered(5, 4), registered(6, 6)]), Err(missing(5, 6)));
+        assert_eq!(found(3, &[gone(5, 4), registered(6, 4)]), Err(missing(4, 5)));
+        assert_eq!(found(3, &[registered(6, u64::MAX)]), Err(missing(4, 6)));
+    }
+}

@@ -1,0 +1,256 @@
+//! Asking a second time: in parts, other nodes, by the hash of a block, and for receipts.
+//!
+//! A node that leaves logs out gives answers that look right, so what it gave is compared with what it cannot know that we compare with: the
+//! bloom filters of headers, the same question cut in two, and what other nodes say. A log that any of them gives is believed.
+//!
+//! Receipts are the strongest witness that every chain has: their logs, those of all contracts, must account for every bit of the header's
+//! filter. Proving them by the receipts root of the header would need each chain's own encoding of receipts; [`Source::settle`] is the place
+//! for it.
+
+use alloy_primitives::{Address, B256, BloomInput};
+use futures_util::FutureExt as _;
+use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
+use toolcrib_chain::Error as ChainError;
+use toolcrib_chain::registry::{LogPage, MAX_LOG_ADDRESSES};
+use toolcrib_chain::rpc::Header;
+
+use super::source::{HEADERS_AT_ONCE, MAX_PAGE_BYTES, Source, merge};
+use crate::Error;
+
+/// Nodes that are asked at most. More say what the first ones say.
+const MAX_WITNESSES: usize = 3;
+
+/// A promise of a header that would be kept by chance more often than this is no reason to stop.
+const MAX_CHANCE: f64 = 1e-6;
+
+/// A filter in which an event is found by chance more often than this says nothing: three of four bits are set.
+const SATURATED: f64 = 0.178;
+
+/// How carefully a range is read.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Care {
+    /// Headers whose filters are compared, chosen at random.
+    pub(super) headers: u64,
+    /// Blocks whose headers are compared as well: they were in doubt before.
+    pub(super) blocks: Vec<u64>,
+    /// Whether the range is read a second time.
+    pub(super) second: bool,
+    /// A range with so many logs is read a second time: a node once gave so many and kept the rest to itself.
+    pub(super) cap: Option<usize>,
+}
+
+impl Care {
+    /// The blocks of a range whose headers are compared, in order.
+    pub(super) fn headers_of(&self, from: u64, to: u64) -> Result<Vec<u64>, Error> {
+        let mut blocks = sample(from, to, self.headers)?;
+        blocks.extend(self.blocks.iter().filter(|block| (from..=to).contains(block)));
+        blocks.sort_unstable();
+        blocks.dedup();
+        Ok(blocks)
+    }
+
+    pub(super) fn reads_twice(&self, logs: usize) -> bool {
+        self.second || self.cap.is_some_and(|cap| logs >= cap)
+    }
+}
+
+/// What asking again showed.
+#[derive(Debug, Default)]
+pub(super) struct Findings {
+    /// Logs that the first answer did not have.
+    pub(super) omitted: u64,
+    /// Blocks whose headers promise what nobody gives.
+    pub(super) unkept: Vec<Unkept>,
+}
+
+impl Findings {
+    pub(super) fn add(&mut self, other: Self) {
+        self.omitted += other.omitted;
+        self.unkept.extend(other.unkept);
+    }
+}
+
+/// A block whose header promises an event that nobody gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Unkept {
+    pub(super) block: u64,
+    pub(super) hash: B256,
+    /// Whether the node's own receipts do not account for the header.
+    pub(super) is_proven: bool,
+}
+
+impl Source {
+    /// The chain as each of its nodes sees it, or as whichever answers sees it when there is one.
+    pub(super) fn witnesses(&self) -> Vec<Self> {
+        match self.chain().node_count() {
+            0 | 1 => vec![self.clone()],
+            count => (0..count.min(MAX_WITNESSES)).map(|node| self.through(node)).collect(),
+        }
+    }
+
+    /// Reads a range from every node, as a whole and in halves, and in smaller parts where these give more than the whole. Gives everything
+    /// that came, and how many logs not every answer had.
+    pub(super) async fn again(&self, from: u64, to: u64, predicates: &[Address]) -> Result<(LogPage, u64), Error> {
+        let mut all: Option<LogPage> = None;
+        let (mut disputed, mut failed) = (0, None);
+        for witness in self.witnesses() {
+            match witness.in_parts(from, to, predicates).await {
+                Ok((page, more)) => {
+                    disputed += more;
+                    match &mut all {
+                        None => all = Some(page),
+                        Some(all) => {
+                            let given = page.logs.len() as u64;
+                            let before = all.logs.len() as u64;
+                            // What this one has and the others had not, and the other way round.
+                            let new = add(all, page);
+                            disputed += new + before.saturating_sub(given - new);
+                        }
+                    }
+                }
+                // One that does not answer is not one that contradicts.
+                Err(error) => failed = Some(error),
+            }
+        }
+        match (all, failed) {
+            (Some(page), _) => Ok((page, disputed)),
+            (None, Some(error)) => Err(error),
+            (None, None) => Ok((LogPage::default(), 0)),
+        }
+    }
+
+    async fn in_parts(&self, from: u64, to: u64, predicates: &[Address]) -> Result<(LogPage, u64), Error> {
+        let mut all = self.whole(from, to, predicates).await?;
+        let mut disputed = 0;
+        let mut ranges = vec![(from, to)];
+        while let Some((from, to)) = ranges.pop() {
+            if from == to {
+                continue;
+            }
+            let middle = from + (to - from) / 2;
+            let mut new = 0;
+            for (from, to) in [(from, middle), (middle + 1, to)] {
+                new += add(&mut all, self.whole(from, to, predicates).await?);
+            }
+            if new > 0 {
+                disputed += new;
+                ranges.extend([(from, middle), (middle + 1, to)]);
+            }
+        }
+        Ok((all, disputed))
+    }
+
+    /// All of a range, in as many pages as the node wants.
+    async fn whole(&self, from: u64, to: u64, predicates: &[Address]) -> Result<LogPage, Error> {
+        let mut page = LogPage::default();
+        let mut next = from;
+        while next <= to {
+            let (end, more, _) = self.logs(next, to, predicates).await?;
+            merge(&mut page, more);
+            next = end + 1;
+        }
+        Ok(page)
+    }
+
+    /// Asks again about blocks whose headers promise events that are not in `page`, and adds what comes back.
+    pub(super) async fn settle(&self, headers: &[Header], page: &mut LogPage, predicates: &[Address]) -> Result<Findings, Error> {
+        let mut open = Vec::new();
+        for header in headers {
+            let is_saturated = header.chance_of_false_promise() > SATURATED;
+            if !is_saturated && self.registry().is_promised_more(header, &page.logs, predicates) {
+                let has: LogPage = LogPage {
+                    logs: page.logs.iter().filter(|log| log.block == header.number).cloned().collect(),
+                    ..LogPage::default()
+                };
+                open.push(self.settle_block(header, has, predicates).boxed());
+            }
+        }
+        let settled: Vec<(LogPage, Option<Unkept>)> = stream::iter(open).buffered(HEADERS_AT_ONCE).try_collect().await?;
+        let mut findings = Findings::default();
+        for (more, unkept) in settled {
+            findings.omitted += add(page, more);
+            findings.unkept.extend(unkept);
+        }
+        Ok(findings)
+    }
+
+    /// Everything that can be learned about one block: its logs by its hash, from each node, and then its receipts.
+    async fn settle_block(
+        &self,
+        header: &Header,
+        mut page: LogPage,
+        predicates: &[Address],
+    ) -> Result<(LogPage, Option<Unkept>), Error> {
+        let promised = |predicate: &&Address| header.bloom.contains_input(BloomInput::Raw(predicate.as_slice()));
+        let watched: Vec<Address> = predicates.iter().filter(promised).take(MAX_LOG_ADDRESSES - 1).copied().collect();
+        let is_kept = |page: &LogPage| !self.registry().is_promised_more(header, &page.logs, &watched);
+        for witness in self.witnesses() {
+            match witness.registry().logs_of(header, &watched, MAX_PAGE_BYTES).await {
+                Ok(more) => merge(&mut page, more),
+                // One that does not know the block, or does not answer.
+                Err(ChainError::Refused { .. } | ChainError::Transport { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+            if is_kept(&page) {
+                return Ok((page, None));
+            }
+        }
+        let mut is_proven = false;
+        for witness in self.witnesses() {
+            match witness.registry().receipt_logs(header, &watched).await {
+                Ok(Some(receipts)) => {
+                    let is_whole = receipts.is_whole(header);
+                    merge(&mut page, receipts.page);
+                    if is_whole || is_kept(&page) {
+                        return Ok((page, None));
+                    }
+                    is_proven = true;
+                }
+                Ok(None) | Err(ChainError::Refused { .. } | ChainError::Transport { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let is_doubtful = is_proven || header.chance_of_false_promise() < MAX_CHANCE;
+        Ok((page, is_doubtful.then_some(Unkept { block: header.number, hash: header.hash, is_proven })))
+    }
+}
+
+/// Adds logs to a page and gives how many it did not have.
+pub(super) fn add(page: &mut LogPage, more: LogPage) -> u64 {
+    let before = page.logs.len();
+    merge(page, more);
+    (page.logs.len() - before) as u64
+}
+
+/// Some blocks of a range, others each time, in order; all of them if there are no more than `count`.
+fn sample(from: u64, to: u64, count: u64) -> Result<Vec<u64>, Error> {
+    let blocks = (to - from).saturating_add(1);
+    if blocks <= count {
+        return Ok((from..=to).collect());
+    }
+    let mut chosen = Vec::new();
+    for _ in 0..count {
+        let mut bytes = [0; 8];
+        getrandom::fill(&mut bytes).map_err(|_| Error::Store(toolcrib_store::Error::Random))?;
+        chosen.push(from + u64::from_be_bytes(bytes) % blocks);
+    }
+    chosen.sort_unstable();
+    chosen.dedup();
+    Ok(chosen)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn samples_lie_in_their_range() {
+        assert_eq!(sample(5, 8, 4).expect("random"), [5, 6, 7, 8]);
+        assert_eq!(sample(5, 8, u64::MAX).expect("random"), [5, 6, 7, 8]);
+        assert_eq!(sample(0, u64::MAX, 3).expect("random").len(), 3);
+        for _ in 0..50 {
+            let blocks = sample(100, 199, 8).expect("random");
+            assert!(!blocks.is_empty() && blocks.is_sorted() && blocks.iter().all(|block| (100..200).contains(block)));
+        }
+    }
+}

@@ -1,0 +1,497 @@
+//! Nodes that leave logs out, cut answers short, send them twice or out of order, or contradict each other.
+//!
+//! While a node lies the follower says so, in its metrics, in the index and in its log; when the node is honest again, the index is what a
+//! model that replays the chain says.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use alloy_primitives::{Address, B256, Bloom, BloomInput, U256, keccak256};
+use alloy_sol_types::SolEvent as _;
+use serde_json::{Value, json};
+use toolcrib_chain::abi::IToolRegistry::{AccessPredicateUpdated, ToolDeregistered, ToolMetadataUpdated, ToolRegistered};
+use toolcrib_chain::predicate::UPGRADED_TOPIC;
+use toolcrib_chain::registry::Registry;
+use toolcrib_chain::rpc::Chain;
+use toolcrib_index::Index;
+use toolcrib_index::follow::{Completeness, Difference, Follower, Progress, Step};
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Metadata, Subscriber};
+
+use crate::fake::{Reply, config};
+use crate::follow_forks::{catch_up, indexed, indexes, model, options, release};
+use crate::scripted::{Emitted, REGISTRY, Script, World, deregistered, gated, registered, updated, upgraded};
+
+/// Events of a registry that counts its tools from 1, as ERC-8257 asks for: up to three in a block.
+fn grow_honestly(world: &mut World, blocks: u64, seed: u64) {
+    let count = |world: &World, topic: B256| {
+        world.blocks.iter().flat_map(|block| &block.logs).filter(|log| log.topics[0] == topic).count() as u64
+    };
+    let mut tools = count(world, ToolRegistered::SIGNATURE_HASH);
+    for block in 0..blocks {
+        let mut logs: Vec<Emitted> = Vec::new();
+        for n in 0..keccak256([seed.to_be_bytes(), block.to_be_bytes()].concat())[0] % 4 {
+            let word = keccak256((U256::from(seed), U256::from(block), U256::from(n)).abi_encode_words());
+            let predicate = if word[2].is_multiple_of(2) { Address::ZERO } else { Address::repeat_byte(0x50 + word[2] % 4) };
+            let uri = format!("https://tool.example/{}", &word.to_string()[2..10]);
+            let id = u64::from(word[0]) % tools.max(1) + 1;
+            logs.push(match word[1] % 10 {
+                _ if tools == 0 => registered(1, Address::repeat_byte(word[4]), predicate, &uri, word),
+                0..=4 => registered(tools + 1, Address::repeat_byte(word[4]), predicate, &uri, word),
+                5..=6 => updated(id, &uri, word),
+                7 => gated(id, predicate),
+                8 => deregistered(id),
+                _ => upgraded(Address::repeat_byte(0x50 + word[5] % 4), Address::repeat_byte(word[6])),
+            });
+            tools += u64::from(logs.last().is_some_and(|log| log.topics[0] == ToolRegistered::SIGNATURE_HASH));
+        }
+        world.grow(logs);
+    }
+}
+
+trait Words {
+    fn abi_encode_words(&self) -> Vec<u8>;
+}
+
+impl Words for (U256, U256, U256) {
+    fn abi_encode_words(&self) -> Vec<u8> {
+        [self.0.to_be_bytes::<32>(), self.1.to_be_bytes::<32>(), self.2.to_be_bytes::<32>()].concat()
+    }
+}
+
+/// How a node treats the logs of an answer.
+#[derive(Clone, Copy, Debug)]
+enum Lie {
+    /// Leaves out so many of a thousand, the same ones each time.
+    Drop(u64),
+    /// Leaves out so many of a thousand, others each time.
+    DropAtRandom(u64),
+    /// Gives the first ones and says nothing of the rest.
+    Cap(usize),
+    /// Leaves out one kind of event.
+    DropKind(B256),
+    /// Gives every log twice.
+    Duplicate,
+    /// Gives logs in another order.
+    Reorder,
+}
+
+impl Lie {
+    const fn hides(self) -> bool {
+        !matches!(self, Self::Duplicate | Self::Reorder)
+    }
+
+    fn tell(self, world: &World, mut logs: Vec<Value>) -> Vec<Value> {
+        let dice = |log: &Value, salt: u64| {
+            let text = format!("{} {} {salt}", log["blockHash"], log["logIndex"]);
+            u64::from(u16::from_be_bytes([keccak256(&text)[0], keccak256(&text)[1]])) % 1_000
+        };
+        match self {
+            Self::Drop(share) => logs.retain(|log| dice(log, 0) >= share),
+            Self::DropAtRandom(share) => {
+                let salt = world.asked.values().sum();
+                logs.retain(|log| dice(log, salt) >= share);
+            }
+            Self::Cap(most) => logs.truncate(most),
+            Self::DropKind(topic) => logs.retain(|log| log["topics"][0] != json!(topic)),
+            Self::Duplicate => logs = logs.iter().flat_map(|log| [log.clone(), log.clone()]).collect(),
+            Self::Reorder => logs.reverse(),
+        }
+        logs
+    }
+
+    /// The fault that makes a node tell it in every answer about logs. It knows no receipts.
+    fn fault(self) -> Arc<dyn Fn(&World, &str, &Value) -> Option<Reply> + Send + Sync> {
+        Arc::new(move |world: &World, method: &str, params: &Value| match method {
+            "eth_getLogs" => Some(Reply::Result(json!(self.tell(world, world.asked_logs(&params[0]))))),
+            "eth_getBlockReceipts" => Some(Reply::Error(-32_601, "the method does not exist".to_owned(), Value::Null)),
+            _ => None,
+        })
+    }
+}
+
+fn follower(index: &Index, chain: Chain) -> Follower {
+    let mut options = options(&chain);
+    options.numbering = true;
+    Follower::new(index.clone(), chain, REGISTRY, options)
+}
+
+/// Follows for a while, through all errors that pass. Steps are not cut off: one that is given up in a commit loses its lease.
+async fn follow_for(follower: &mut Follower, time: Duration) {
+    let begun = tokio::time::Instant::now();
+    while begun.elapsed() < time {
+        match follower.step().await {
+            Ok(Step::Advanced | Step::Unwound) => {}
+            Ok(_) => tokio::time::sleep(Duration::from_millis(2)).await,
+            Err(error) => {
+                assert!(error.is_retryable(), "{error}");
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        }
+    }
+}
+
+async fn completeness(index: &Index) -> Option<Completeness> {
+    index.completeness().await.expect("read").pop()
+}
+
+/// Follows until nothing is known to be missing, nothing is left to be read again, and every tool was compared.
+async fn settle(index: &Index, follower: &mut Follower, script: &Script) {
+    for _ in 0..400 {
+        catch_up(follower, script).await;
+        follow_for(follower, Duration::from_millis(50)).await;
+        let known = completeness(index).await;
+        let is_settled = |known: &Completeness| {
+            known.rescan_from.is_none() && known.incomplete_since.is_none() && known.reason.is_none() && known.wrong_tools == 0
+        };
+        if known.as_ref().is_some_and(is_settled) {
+            let progress = *follower.progress().borrow();
+            assert!(!progress.incomplete && progress.wrong_tools == 0 && progress.doubtful == 0, "{progress:?}");
+            return;
+        }
+    }
+    panic!("it does not settle: {:?}", completeness(index).await);
+}
+
+async fn is_equal(index: &Index, script: &Script) -> bool {
+    indexed(index).await == script.change(|world| model(world))
+}
+
+async fn compare(index: &Index, script: &Script, what: &str) {
+    const PLACES: &str = "SELECT block_number, log_index FROM index_event ORDER BY block_number, log_index";
+    let (index_says, model_says) = (indexed(index).await, script.change(|world| model(world)));
+    if index_says == model_says {
+        return;
+    }
+    let rows = index.database().fetch(PLACES, &[]).await.expect("events");
+    let stored: Vec<_> = rows.iter().map(|row| (row.integer(0).expect("a block"), row.integer(1).expect("a place"))).collect();
+    let blocks = script.change(|world| world.blocks.clone());
+    let all = blocks.iter().enumerate().flat_map(|(block, content)| {
+        content.logs.iter().enumerate().map(move |(place, log)| ((block as i64, place as i64), log.topics[0]))
+    });
+    let missing: Vec<_> = all.filter(|(place, _)| !stored.contains(place)).collect();
+    panic!("{what}: {} events, the model has {}; missing or not counted: {missing:?}", index_says.0, model_says.0);
+}
+
+/// What was known at the end of a lie.
+struct Said {
+    progress: Progress,
+    known: Option<Completeness>,
+    /// Whether the lie did nothing: a node that leaves out a log now and then may leave out none that matters.
+    is_harmless: bool,
+}
+
+/// Follows a lying node, then the same node without the lie, and compares. Gives what the follower said at the end of the lie.
+async fn lie_and_recover(lie: Lie) -> Vec<Said> {
+    let mut said = Vec::new();
+    for (_place, index) in indexes().await {
+        let script = Script::start().await;
+        script.change(|world| {
+            grow_honestly(world, 250, 5);
+            world.fault = Some(lie.fault());
+        });
+        let mut following = follower(&index, script.chain());
+        // Until it is noticed, or for as long as a lie that hides nothing needs to do harm.
+        for round in 0..40 {
+            follow_for(&mut following, Duration::from_millis(250)).await;
+            let progress = *following.progress().borrow();
+            let is_through = progress.checkpoint == 250 && (!lie.hides() || is_equal(&index, &script).await);
+            if progress.missed > 0 || progress.incomplete || is_through {
+                break;
+            }
+            assert!(round < 39, "{lie:?}: {progress:?}");
+        }
+        script.change(|world| grow_honestly(world, 5, 6));
+        follow_for(&mut following, Duration::from_millis(300)).await;
+        let (progress, known) = (*following.progress().borrow(), completeness(&index).await);
+        said.push(Said { progress, known, is_harmless: is_equal(&index, &script).await });
+
+        script.change(|world| world.fault = None);
+        script.change(|world| grow_honestly(world, 5, 7));
+        settle(&index, &mut following, &script).await;
+        compare(&index, &script, &format!("{lie:?}")).await;
+    }
+    said
+}
+
+/// A lie that hides something is known while it lasts, to whoever asks the follower and to whoever asks the index.
+async fn hidden_and_known(lie: Lie) {
+    let log = Recorder::default();
+    let said = {
+        let _guard = tracing::subscriber::set_default(log.clone());
+        lie_and_recover(lie).await
+    };
+    let is_harmless = said.iter().all(|said| said.is_harmless);
+    for Said { progress, known, .. } in said.into_iter().filter(|said| !said.is_harmless) {
+        let known = known.unwrap_or_else(|| panic!("{lie:?}: {progress:?}"));
+        assert!(progress.missed > 0 || progress.incomplete, "{lie:?}: {progress:?}");
+        assert!(known.omitted > 0 || known.incomplete_since.is_some(), "{lie:?}: {known:?}");
+    }
+    let lines = log.0.lock().expect("no panic");
+    let says = |words: &str| lines.iter().any(|line| line.contains(words));
+    assert!(is_harmless || says("a node left logs out") || says("logs are missing"), "{lie:?}: {lines:?}");
+}
+
+/// Keeps the lines of the log of this thread.
+#[derive(Clone, Default)]
+struct Recorder(Arc<Mutex<Vec<String>>>);
+
+impl Subscriber for Recorder {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.target().starts_with("toolcrib")
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, event: &Event<'_>) {
+        struct Text(String);
+        impl Visit for Text {
+            fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
+                self.0.push_str(&format!("{field}={value:?} "));
+            }
+        }
+        let mut text = Text(String::new());
+        event.record(&mut text);
+        if std::env::var_os("TOOLCRIB_TEST_LOG").is_some() {
+            let _ = std::io::Write::write_fmt(&mut std::io::stderr(), format_args!("{}\n", text.0));
+        }
+        self.0.lock().expect("no panic").push(text.0);
+    }
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+#[tokio::test]
+async fn logs_that_are_left_out_are_missed_and_healed() {
+    for share in [10, 100, 500] {
+        hidden_and_known(Lie::Drop(share)).await;
+        hidden_and_known(Lie::DropAtRandom(share)).await;
+    }
+}
+
+#[tokio::test]
+async fn answers_that_are_cut_short_are_noticed() {
+    for most in [1, 5, 50] {
+        hidden_and_known(Lie::Cap(most)).await;
+    }
+}
+
+#[tokio::test]
+async fn each_kind_of_event_is_missed() {
+    for topic in [
+        ToolRegistered::SIGNATURE_HASH,
+        ToolMetadataUpdated::SIGNATURE_HASH,
+        AccessPredicateUpdated::SIGNATURE_HASH,
+        ToolDeregistered::SIGNATURE_HASH,
+        UPGRADED_TOPIC,
+    ] {
+        hidden_and_known(Lie::DropKind(topic)).await;
+    }
+}
+
+#[tokio::test]
+async fn logs_that_come_twice_or_out_of_order_count_once() {
+    for lie in [Lie::Duplicate, Lie::Reorder] {
+        for Said { progress, .. } in lie_and_recover(lie).await {
+            assert!(progress.repeats > 0 && progress.missed == 0 && !progress.incomplete, "{lie:?}: {progress:?}");
+        }
+    }
+}
+
+/// Two nodes, one of which hides things: whichever is asked first, what the other gives is found at once.
+#[tokio::test]
+async fn of_two_nodes_that_disagree_the_one_with_more_logs_is_believed() {
+    for lie in [Lie::Drop(100), Lie::DropKind(ToolMetadataUpdated::SIGNATURE_HASH), Lie::Cap(5)] {
+        for (_place, index) in indexes().await {
+            let (liar, honest) = (Script::start().await, Script::start().await);
+            honest.change(|world| grow_honestly(world, 250, 5));
+            let share = |from: &Script, to: &Script| {
+                let blocks = from.change(|world| world.blocks.clone());
+                to.change(|world| world.blocks = blocks);
+            };
+            share(&honest, &liar);
+            liar.change(|world| world.fault = Some(lie.fault()));
+            let chain = Chain::lazy(config(&[&liar.node, &honest.node])).expect("a client");
+            let mut following = follower(&index, chain);
+            for _ in 0..150 {
+                follow_for(&mut following, Duration::from_millis(200)).await;
+                if is_equal(&index, &honest).await {
+                    break;
+                }
+            }
+            let progress = *following.progress().borrow();
+            assert!(progress.missed > 0, "{lie:?}: {progress:?}");
+            assert_eq!(progress.checkpoint, 250, "{lie:?}: it does not wait for the liar: {progress:?}");
+            compare(&index, &honest, &format!("{lie:?} while it lasts")).await;
+            liar.change(|world| world.fault = None);
+            honest.change(|world| grow_honestly(world, 5, 6));
+            share(&honest, &liar);
+            settle(&index, &mut following, &honest).await;
+            compare(&index, &honest, &format!("{lie:?}")).await;
+        }
+    }
+}
+
+/// A head that stands still or goes back, and blocks that are not there: nothing is lost or taken back, and it is said.
+#[tokio::test]
+async fn a_stale_head_and_missing_blocks_are_said_and_pass() {
+    for (_place, index) in indexes().await {
+        let script = Script::start().await;
+        script.change(|world| grow_honestly(world, 250, 5));
+        let mut following = follower(&index, script.chain());
+        settle(&index, &mut following, &script).await;
+        let log = Recorder::default();
+        {
+            let _guard = tracing::subscriber::set_default(log.clone());
+            script.change(|world| {
+                world.fault = Some(Arc::new(|world: &World, method: &str, params: &Value| {
+                    (method == "eth_getBlockByNumber" && params[0] == "latest").then(|| Reply::Result(world.header(200)))
+                }));
+            });
+            follow_for(&mut following, Duration::from_millis(100)).await;
+            assert!(following.progress().borrow().behind > 0);
+        }
+        assert!(log.0.lock().expect("no panic").iter().any(|line| line.contains("the node is behind")));
+        compare(&index, &script, "behind").await;
+        script.change(|world| {
+            grow_honestly(world, 30, 6);
+            world.fault = Some(Arc::new(|_: &World, method: &str, params: &Value| {
+                let is_numbered = params[0].as_str().is_some_and(|block| block.starts_with("0x"));
+                (method == "eth_getBlockByNumber" && is_numbered).then(|| Reply::Result(Value::Null))
+            }));
+        });
+        let error = following.step().await.expect_err("no block can be read");
+        assert_eq!(error.code().id(), "index.inconsistent");
+        script.change(|world| world.fault = None);
+        settle(&index, &mut following, &script).await;
+        compare(&index, &script, "no blocks").await;
+    }
+}
+
+/// A log that sets the bits of the registry's events in a header is no reason to wait: receipts show that there is nothing.
+#[tokio::test]
+async fn a_header_that_somebody_else_filled_does_not_stop_the_index() {
+    for (_place, index) in indexes().await {
+        let script = Script::start().await;
+        let decoy = Emitted {
+            address: Address::repeat_byte(0x99),
+            topics: vec![ToolDeregistered::SIGNATURE_HASH, ToolRegistered::SIGNATURE_HASH],
+            data: alloy_primitives::Bytes::new(),
+        };
+        script.change(|world| {
+            grow_honestly(world, 60, 5);
+            // The address is the only value that nobody else can log, and three topics have all of its bits.
+            let topics = topics_with_the_bits_of(REGISTRY);
+            world.grow(vec![decoy.clone(), Emitted { topics, ..decoy }]);
+        });
+        let mut following = follower(&index, script.chain());
+        settle(&index, &mut following, &script).await;
+        compare(&index, &script, "decoy").await;
+        assert!(script.change(|world| world.asked.contains_key("eth_getBlockReceipts")), "the header promised something");
+        assert_eq!(following.progress().borrow().missed, 0);
+    }
+}
+
+/// Topics that together set the bits that an address sets in a bloom filter.
+fn topics_with_the_bits_of(address: Address) -> Vec<B256> {
+    let filter = |value: &[u8]| {
+        let mut bloom = Bloom::ZERO;
+        bloom.accrue(BloomInput::Raw(value));
+        bloom
+    };
+    let wanted = filter(address.as_slice());
+    let mut have = Bloom::ZERO;
+    let mut topics = Vec::new();
+    for n in 0_u64.. {
+        let topic = B256::from(U256::from(n));
+        let with = have | filter(topic.as_slice());
+        if (with & wanted) != (have & wanted) {
+            (have, topics) = (with, [topics, vec![topic]].concat());
+        }
+        if have & wanted == wanted {
+            break;
+        }
+    }
+    topics
+}
+
+/// An index that took in what a lying node gave, as one without these checks did.
+async fn with_losses(index: &Index, script: &Script) -> Follower {
+    script.change(|world| {
+        grow_honestly(world, 250, 5);
+        world.fault = Some(Lie::Drop(100).fault());
+    });
+    let chain = script.chain();
+    let mut unchecked = options(&chain);
+    (unchecked.numbering, unchecked.headers_per_range, unchecked.second_reads, unchecked.audited_tools) = (false, 0, 0, 0);
+    unchecked.doubt = Duration::ZERO;
+    catch_up(&mut Follower::new(index.clone(), chain, REGISTRY, unchecked), script).await;
+    script.change(|world| world.fault = None);
+    release(index).await;
+    follower(index, script.chain())
+}
+
+#[tokio::test]
+async fn a_check_names_what_is_wrong_and_a_rescan_mends_it() {
+    for (_place, index) in indexes().await {
+        let script = Script::start().await;
+        let mut following = with_losses(&index, &script).await;
+        let registry = Registry::new(script.chain(), REGISTRY);
+        let report = index.check(&registry).await.expect("a report");
+        assert!(report.wrong > 5 && report.is_final && report.unreadable == 0, "{report:?}");
+        assert_eq!((report.block, report.differences.len() as u64), (230, report.wrong));
+        let fields: Vec<_> = report.differences.iter().flat_map(Difference::fields).collect();
+        assert!(fields.contains(&"registration") && fields.contains(&"metadataURI"), "{fields:?}");
+        // A state that the node no longer has: the newest block of the index is compared.
+        script.change(|world| {
+            world.fault = Some(Arc::new(|_: &World, method: &str, params: &Value| {
+                let is_old = method == "eth_call" && params[1] == json!("0xe6");
+                is_old.then(|| Reply::Error(-32_000, "missing trie node".to_owned(), Value::Null))
+            }));
+        });
+        let newest = index.check(&registry).await.expect("a report");
+        assert_eq!((newest.block, newest.is_final), (250, false));
+        assert!(newest.wrong >= report.wrong, "{newest:?}");
+        script.change(|world| world.fault = None);
+
+        let registry_id = index.registry_of(8_453, REGISTRY).await.expect("read").expect("followed");
+        index.request_rescan(registry_id, newest.rescan_from.expect("something is missing")).await.expect("asked for");
+        settle(&index, &mut following, &script).await;
+        let mended = index.check(&registry).await.expect("a report");
+        assert_eq!((mended.wrong, mended.rescan_from), (0, None), "{mended:?}");
+        index.request_rescan(registry_id, 0).await.expect("asked for");
+        settle(&index, &mut following, &script).await;
+        compare(&index, &script, "after a rescan").await;
+        let known = completeness(&index).await.expect("known");
+        assert!(known.omitted > 0 && known.audited_at.is_some(), "{known:?}");
+    }
+}
+
+/// Rows that nobody asked to check are compared in passing, and what they lack is found by asking for the logs of one tool.
+#[tokio::test]
+async fn losses_of_the_past_are_found_by_comparing_tools() {
+    for (_place, index) in indexes().await {
+        let script = Script::start().await;
+        let mut following = with_losses(&index, &script).await;
+        assert!(!is_equal(&index, &script).await);
+        for _ in 0..300 {
+            follow_for(&mut following, Duration::from_millis(50)).await;
+            if following.progress().borrow().missed > 0 {
+                break;
+            }
+        }
+        settle(&index, &mut following, &script).await;
+        compare(&index, &script, "compared").await;
+        let progress = *following.progress().borrow();
+        assert!(progress.audited > 0 && progress.missed > 0, "{progress:?}");
+    }
+}
