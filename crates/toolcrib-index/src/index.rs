@@ -18,6 +18,7 @@ pub struct Index {
     database: Database,
     /// Registries are added and never removed or renumbered, so they are read once.
     known: Arc<RwLock<HashMap<RegistryId, (u64, Address)>>>,
+    numbering: Arc<feed::Numbering>,
 }
 
 impl Index {
@@ -34,7 +35,7 @@ impl Index {
             ("index.agents", agents::MIGRATIONS),
         ];
         database.migrate_all(&modules).await?;
-        Ok(Self { database, known: Arc::default() })
+        Ok(Self { database, known: Arc::default(), numbering: Arc::default() })
     }
 
     /// Makes the indexes that readers need, if they are not there: lists, creators, histories.
@@ -51,6 +52,10 @@ impl Index {
     /// The database.
     pub const fn database(&self) -> &Database {
         &self.database
+    }
+
+    pub(crate) fn numbering(&self) -> &feed::Numbering {
+        &self.numbering
     }
 
     /// The number of a registry here.

@@ -212,6 +212,8 @@ impl<L: Looks> Worker<L> {
     async fn tidy(&self) -> Result<(), Error> {
         let now = self.clock.now();
         self.queue.expire(now).await?;
+        // Verdicts get their numbers even while no directory reads the feed.
+        self.queue.index().last_change().await?;
         if now.seconds() - self.forgot_at.load(Ordering::Relaxed) >= FORGET_SECONDS {
             self.forgot_at.store(now.seconds(), Ordering::Relaxed);
             Turns::forget(self.queue.index(), now).await?;

@@ -1,5 +1,9 @@
 //! The change feed, and rows in bulk.
 
+mod processes;
+
+use std::time::Duration;
+
 use alloy_primitives::{Address, U256};
 use toolcrib_core::clock::UnixTime;
 use toolcrib_index::feed::{self, Kinds};
@@ -58,16 +62,125 @@ async fn numbers_are_committed_in_their_order() {
     }
 }
 
+/// Records one change and commits.
+async fn tell(index: &Index, id: u64, kinds: Kinds) {
+    let mut transaction = index.database().begin().await.expect("a transaction");
+    feed::record(&mut transaction, &[(key(id), kinds)], NOW).await.expect("recorded");
+    transaction.commit().await.expect("committed");
+}
+
+/// The tools of all changes after a cursor, whose numbers are consecutive.
+async fn ids_after(index: &Index, cursor: i64) -> Vec<u64> {
+    let changes = index.changes(cursor, feed::MAX_PAGE).await.expect("changes");
+    for (change, seq) in changes.iter().zip(cursor + 1..) {
+        assert_eq!(change.seq, seq);
+    }
+    changes.iter().map(|change| change.key.id.to()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_open_transaction_holds_up_no_other_writer_and_is_numbered_when_it_commits() {
+    for (place, index) in indexes().await {
+        if place.is_sqlite() {
+            // One writer at a time is what SQLite is.
+            continue;
+        }
+        let mut open = index.database().begin().await.expect("a transaction");
+        feed::record(&mut open, &[(key(1), Kinds::VERIFICATION)], NOW).await.expect("recorded");
+        tokio::time::timeout(Duration::from_secs(2), tell(&index, 2, Kinds::VERIFICATION)).await.expect("nobody waits");
+        assert_eq!(ids_after(&index, 0).await, [2], "what is not committed has no number");
+        open.commit().await.expect("committed");
+        assert_eq!(ids_after(&index, 0).await, [2, 1]);
+        assert_eq!(ids_after(&index, 1).await, [1], "a reader that saw 2 is told of 1");
+
+        // A numbering transaction that hangs keeps readers waiting for a moment and writers not at all.
+        let mut stuck = index.database().begin().await.expect("a transaction");
+        stuck.fetch_optional("SELECT last FROM index_feed WHERE id = 1 FOR UPDATE", &[]).await.expect("held");
+        tokio::time::timeout(Duration::from_secs(2), tell(&index, 3, Kinds::REGISTERED)).await.expect("nobody waits");
+        let read = tokio::time::timeout(Duration::from_secs(2), index.last_change()).await.expect("soon");
+        assert_eq!(read.expect("a number"), 2);
+        let read = tokio::time::timeout(Duration::from_millis(400), index.last_change()).await.expect("at once");
+        assert_eq!(read.expect("a number"), 2);
+        stuck.rollback().await.expect("given up");
+        tokio::time::sleep(Duration::from_millis(1_100)).await;
+        assert_eq!(ids_after(&index, 0).await, [2, 1, 3]);
+    }
+}
+
+const PENDING: &str = "SELECT COUNT(*) FROM index_change_pending";
+/// As programs before version 2 of the tables record a change of tool 7: the counter is held until the commit.
+const OLD_NUMBER: &str = "UPDATE index_feed SET last = last + 1 WHERE id = 1 RETURNING last";
+const OLD_CHANGE: &str = "INSERT INTO index_change (seq, first, at, changes) VALUES ($1, $1, 1800000000, $2)";
+
+async fn tell_as_before(index: &Index) {
+    use toolcrib_store::database::Value;
+    let mut transaction = index.database().begin().await.expect("a transaction");
+    let row = transaction.fetch_optional(OLD_NUMBER, &[]).await.expect("numbered").expect("a row");
+    // Registry 1, one byte of id, tool 7, FACTS.
+    let values = [Value::Integer(row.integer(0).expect("a number")), Value::Bytes(&[1, 1, 7, 0x80, 1])];
+    transaction.execute(OLD_CHANGE, &values).await.expect("recorded");
+    transaction.commit().await.expect("committed");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn databases_of_older_programs_are_migrated_and_older_programs_go_on_beside() {
+    for (place, index) in indexes().await {
+        // What a database looks like whose feed was made by version 1.
+        for sql in
+            ["DROP TABLE index_change_pending", "DELETE FROM toolcrib_migration WHERE module = 'index.feed' AND version = 2"]
+        {
+            index.database().execute(sql, &[]).await.expect("undone");
+        }
+        tell_as_before(&index).await;
+        tell_as_before(&index).await;
+        let index = Index::open(place.database().await).await.expect("migrated");
+        assert_eq!(index.last_change().await.expect("a number"), 2);
+        assert_eq!(ids_after(&index, 0).await, [7, 7]);
+        tell(&index, 8, Kinds::FACTS).await;
+        tell(&index, 9, Kinds::FACTS).await;
+        assert_eq!(ids_after(&index, 2).await, [8, 9]);
+        // An old process beside new ones: both number under the same lock.
+        tell(&index, 10, Kinds::FACTS).await;
+        tell_as_before(&index).await;
+        let after = ids_after(&index, 4).await;
+        let expected: &[u64] = if place.is_sqlite() { &[10, 7] } else { &[7, 10] };
+        assert_eq!(after, expected);
+        let left = index.database().fetch_optional(PENDING, &[]).await.expect("read").expect("a row");
+        assert_eq!(left.integer(0).expect("a number"), 0, "what has a number is not pending");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failing_numberer_leaves_readers_what_has_numbers() {
+    for (place, index) in indexes().await {
+        if place.is_sqlite() {
+            continue;
+        }
+        tell(&index, 1, Kinds::FACTS).await;
+        assert_eq!(index.last_change().await.expect("a number"), 1);
+        // As on a server that takes no more writes: the table of numbered changes refuses them.
+        let refuse = "ALTER TABLE index_change ADD CONSTRAINT test_full CHECK (seq < 2)";
+        index.database().execute(refuse, &[]).await.expect("full");
+        tell(&index, 2, Kinds::FACTS).await;
+        assert_eq!(index.last_change().await.expect("a number"), 1);
+        assert_eq!(ids_after(&index, 0).await, [1]);
+        index.database().execute("ALTER TABLE index_change DROP CONSTRAINT test_full", &[]).await.expect("room again");
+        tokio::time::sleep(Duration::from_millis(1_100)).await;
+        assert_eq!(ids_after(&index, 0).await, [1, 2]);
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_forgotten_past_is_said() {
     for (_place, index) in indexes().await {
         assert!(index.changes(0, 10).await.expect("none yet").is_empty());
-        let mut transaction = index.database().begin().await.expect("a transaction");
-        for (key, kinds) in [(key(1), Kinds::REGISTERED.and(Kinds::METADATA)), (key(2), Kinds::USAGE)] {
-            feed::record(&mut transaction, &[(key, kinds)], NOW).await.expect("recorded");
+        for (seconds, key, kinds) in [(0, key(1), Kinds::REGISTERED.and(Kinds::METADATA)), (1, key(2), Kinds::USAGE)] {
+            let mut transaction = index.database().begin().await.expect("a transaction");
+            feed::record(&mut transaction, &[(key, kinds)], NOW.plus(seconds)).await.expect("recorded");
+            transaction.commit().await.expect("committed");
         }
-        transaction.execute("DELETE FROM index_change WHERE seq = 1", &[]).await.expect("deleted");
-        transaction.commit().await.expect("committed");
+        assert_eq!(index.last_change().await.expect("the last"), 2);
+        index.database().execute("DELETE FROM index_change WHERE seq = 1", &[]).await.expect("deleted");
         assert!(matches!(index.changes(0, 10).await, Err(Error::Forgotten { cursor: 0, oldest: 2 })));
         assert_eq!(index.changes(1, 10).await.expect("the rest").len(), 1);
         assert_eq!(Kinds::REGISTERED.and(Kinds::METADATA).names().collect::<Vec<_>>(), ["registered", "metadata"]);

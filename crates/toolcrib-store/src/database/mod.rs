@@ -225,6 +225,14 @@ enum Inner {
 }
 
 impl Transaction {
+    /// The engine.
+    pub const fn engine(&self) -> Engine {
+        match self.0 {
+            Inner::Sqlite(_) | Inner::Local(_) => Engine::Sqlite,
+            Inner::Postgres(_) => Engine::Postgres,
+        }
+    }
+
     /// Runs a changing statement. Gives the number of rows it touched.
     pub async fn execute(&mut self, sql: &'static str, values: &[Value<'_>]) -> Result<u64, Error> {
         Ok(match &mut self.0 {

@@ -77,6 +77,11 @@ impl Place {
         Some(Self { backend, setting, _folder: folder })
     }
 
+    /// Whether it is SQLite.
+    pub(crate) fn is_sqlite(&self) -> bool {
+        matches!(self.backend, Backend::SqliteMemory | Backend::SqliteFile)
+    }
+
     pub(crate) fn location(&self) -> Location {
         Location::parse(&self.setting).expect("a location")
     }
