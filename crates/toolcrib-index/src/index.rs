@@ -42,11 +42,11 @@ impl Index {
     ///
     /// A registry's past is taken in without them, since making an index of many rows costs a third of adding them one by one; until then
     /// answers are as right, and slower. Followers call this when they are through, or after some seconds; whoever fills an index in
-    /// another way does it himself.
-    pub async fn prepare_reading(&self) -> Result<(), Error> {
-        // Events before tools, as followers write them: PostgreSQL locks a table while it makes an index of it.
+    /// another way calls it too. Writers go on meanwhile. `false` when another process is building them.
+    pub async fn prepare_reading(&self) -> Result<bool, Error> {
+        // Events before tools, as followers write them.
         let modules = [("index.follow.indexes", follow::tables::INDEXES), ("index.tools.indexes", tools::INDEXES)];
-        Ok(self.database.migrate_all(&modules).await?)
+        Ok(self.database.build_indexes(&modules).await?)
     }
 
     /// The database.
