@@ -20,6 +20,7 @@ use crate::{Error, Index};
 
 mod packed;
 mod record;
+mod retention;
 
 pub use record::record;
 pub(crate) use record::{Numbering, Wanted, unnumbered};
@@ -28,7 +29,8 @@ use packed::unpack;
 
 /// A row of `index_change` has the changes from number `first` to number `seq`, packed. `index_change_pending` has committed changes that
 /// have no number yet, in the order of `id`: two transactions that change the same tool hold its row one after the other and record last,
-/// so their ids are in the order of their commits.
+/// so their ids are in the order of their commits. Changes up to number `compacted` are reduced to the newest of each tool, in
+/// `index_change_newest` (`retention.rs`).
 pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration {
         version: 1,
@@ -41,6 +43,13 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
         sql: "CREATE TABLE index_change_pending (id NUMBERED, at BIGINT NOT NULL, count BIGINT NOT NULL, of_chain BOOLEAN NOT NULL,
         changes BYTES NOT NULL);
     CREATE INDEX index_change_pending_chain ON index_change_pending (id) WHERE of_chain;",
+    },
+    Migration {
+        version: 3,
+        sql: "ALTER TABLE index_feed ADD COLUMN compacted BIGINT NOT NULL DEFAULT 0;
+    CREATE TABLE index_change_newest (registry BIGINT NOT NULL, tool BYTES NOT NULL, seq BIGINT NOT NULL, at BIGINT NOT NULL,
+        kinds BIGINT NOT NULL, PRIMARY KEY (registry, tool)) WITHOUT ROWID;
+    CREATE UNIQUE INDEX index_change_newest_seq ON index_change_newest (seq);",
     },
 ];
 
@@ -174,9 +183,21 @@ impl Index {
         self.number_changes(Wanted::All).await
     }
 
-    /// The changes after `cursor`, at most `limit`. An error when some of them are no longer kept.
+    /// The changes after `cursor`, at most `limit`. An error when some of them are no longer kept. From the beginning, which is cursor 0,
+    /// a feed that was compacted gives the newest change of each tool, and then every change.
     pub async fn changes(&self, cursor: i64, limit: usize) -> Result<Vec<Change>, Error> {
         let limit = limit.min(MAX_PAGE);
+        let mut compacted = self.compacted_changes(cursor, limit).await?;
+        if compacted.changes.len() == limit {
+            return Ok(compacted.changes);
+        }
+        let mut rest = self.complete_changes(compacted.cursor, limit - compacted.changes.len()).await?;
+        compacted.changes.append(&mut rest);
+        Ok(compacted.changes)
+    }
+
+    /// Changes of the part that has every one of them.
+    async fn complete_changes(&self, cursor: i64, limit: usize) -> Result<Vec<Change>, Error> {
         // Before the rows: what is committed in between is not missing.
         let last = self.number_changes(Wanted::All).await?;
         let end = cursor.saturating_add_unsigned(limit as u64);

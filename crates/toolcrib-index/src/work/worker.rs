@@ -36,7 +36,7 @@ const LOOK_SECONDS: u64 = 60;
 /// Longest lease in seconds: a look, and the time to write it down.
 const LEASE_SECONDS: i64 = LOOK_SECONDS as i64 + 60;
 
-/// Seconds between two deletions of groups whose turns are over.
+/// Seconds between two deletions of groups whose turns are over and of changes that are no longer kept.
 const FORGET_SECONDS: i64 = 3_600;
 
 /// What became of a job.
@@ -217,6 +217,9 @@ impl<L: Looks> Worker<L> {
         if now.seconds() - self.forgot_at.load(Ordering::Relaxed) >= FORGET_SECONDS {
             self.forgot_at.store(now.seconds(), Ordering::Relaxed);
             Turns::forget(self.queue.index(), now).await?;
+            if let Some(seconds) = self.options.keep_changes {
+                self.queue.index().compact_changes(now.plus(-seconds)).await?;
+            }
         }
         Ok(())
     }

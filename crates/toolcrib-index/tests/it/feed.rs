@@ -170,6 +170,54 @@ async fn a_failing_numberer_leaves_readers_what_has_numbers() {
     }
 }
 
+/// Reads to the end, page by page.
+async fn read_from(index: &Index, mut cursor: i64, page: usize) -> Result<Vec<(i64, u64)>, Error> {
+    let mut all = Vec::new();
+    loop {
+        let changes = index.changes(cursor, page).await?;
+        let Some(last) = changes.last() else { return Ok(all) };
+        cursor = last.seq;
+        all.extend(changes.iter().map(|change| (change.seq, change.key.id.to::<u64>())));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn old_changes_are_reduced_to_the_newest_of_each_tool() {
+    for (_place, index) in indexes().await {
+        let day = |day: i64| NOW.plus(day * 86_400);
+        // Each day tools 1 and 2, and one that changes only then.
+        for at in 0..5_u32 {
+            let mut transaction = index.database().begin().await.expect("a transaction");
+            let changes = [key(1), key(2), key(10 + u64::from(at))].map(|key| (key, Kinds::FACTS));
+            feed::record(&mut transaction, &changes, day(i64::from(at))).await.expect("recorded");
+            transaction.commit().await.expect("committed");
+        }
+        assert_eq!(index.last_change().await.expect("a number"), 15);
+        let whole = read_from(&index, 0, 4).await.expect("everything");
+        assert_eq!(whole.len(), 15);
+        assert_eq!(index.compact_changes(day(3)).await.expect("nothing"), 0, "nobody has made jobs of it");
+        let intake = "UPDATE index_intake SET cursor = 12 WHERE id = 1";
+        index.database().execute(intake, &[]).await.expect("taken in");
+        assert_eq!(index.compact_changes(day(2)).await.expect("compacted"), 6);
+        assert_eq!(index.compact_changes(day(3)).await.expect("compacted"), 3);
+        assert_eq!(index.compact_changes(day(9)).await.expect("compacted"), 3, "not beyond the intake");
+        // Numbers 1 to 12 are three of each tool's changes; those of tools 1 and 2 on the fourth day are the newest.
+        let expected = [(3, 10), (6, 11), (9, 12), (10, 1), (11, 2), (12, 13), (13, 1), (14, 2), (15, 14)];
+        for page in [1, 2, 5, 100] {
+            assert_eq!(read_from(&index, 0, page).await.expect("from the beginning"), expected, "pages of {page}");
+        }
+        assert_eq!(read_from(&index, 12, 2).await.expect("the window"), expected[6..]);
+        assert_eq!(read_from(&index, 14, 2).await.expect("the window"), expected[8..]);
+        for old in [1, 2, 4, 8] {
+            assert!(matches!(index.changes(old, 5).await, Err(Error::Forgotten { oldest: 13, .. })), "{old}: reset");
+        }
+        let left = index.database().fetch_optional("SELECT COUNT(*) FROM index_change", &[]).await.expect("read").expect("a row");
+        assert_eq!(left.integer(0).expect("a number"), 1, "what was compacted is gone");
+        tell(&index, 99, Kinds::FACTS).await;
+        assert_eq!(ids_after(&index, 15).await, [99], "and it goes on");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_forgotten_past_is_said() {
     for (_place, index) in indexes().await {
