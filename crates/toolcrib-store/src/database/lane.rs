@@ -30,7 +30,7 @@ impl Lane {
     /// A connection to this database, if it is PostgreSQL. Comes on top of those of the pool.
     pub(crate) fn of(database: &Database) -> Option<Self> {
         match &database.pools {
-            Pools::Postgres(pool) => Some(Self { pool: pool.clone(), connection: None }),
+            Pools::Postgres(server) => Some(Self { pool: server.pool.clone(), connection: None }),
             _ => None,
         }
     }
