@@ -306,6 +306,17 @@ impl Transaction {
         })
     }
 
+    /// Runs a statement of PostgreSQL's that takes columns as arrays. SQLite has no arrays, and says so.
+    pub async fn fetch_columns(&mut self, sql: &'static str, columns: &[Column<'_>]) -> Result<Vec<Row>, Error> {
+        match &mut self.0 {
+            Inner::Postgres(transaction) => {
+                let rows = bulk::bind_columns(sqlx::query(sql), columns).fetch_all(&mut **transaction).await?;
+                Ok(wrap(rows, Cells::Postgres))
+            }
+            Inner::Sqlite(_) | Inner::Local(_) => Err(Error::Database { detail: "SQLite takes no arrays".to_owned() }),
+        }
+    }
+
     /// Runs several statements that take nothing in: migrations.
     async fn run(&mut self, sql: String) -> Result<(), Error> {
         let sql = sqlx::raw_sql(AssertSqlSafe(sql));
