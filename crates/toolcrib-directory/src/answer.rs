@@ -15,6 +15,9 @@ use crate::inert;
 /// Longest piece of a request that an answer repeats, in characters.
 const MAX_ECHO_CHARS: usize = 80;
 
+/// When to try again while the disk takes no writes: somebody has to make room first.
+const DISK_RETRY_SECONDS: u64 = 30;
+
 /// Most details of one refusal: a caller mends a few at a time.
 const MAX_DETAILS: usize = 20;
 
@@ -146,6 +149,9 @@ impl From<toolcrib_index::Error> for Refusal {
             _ => {}
         }
         tracing::warn!(code = %error.code(), error = %escape_for_display(&error.to_string()), "the index could not tell");
+        if error.code() == codes::store::DISK {
+            return Self::new(StatusCode::SERVICE_UNAVAILABLE, codes::store::DISK).retry_after(DISK_RETRY_SECONDS);
+        }
         let passes = [codes::store::BUSY, codes::store::LOST].contains(&error.code());
         if passes || matches!(error, toolcrib_index::Error::Chain(_)) {
             Self::unavailable()

@@ -6,9 +6,10 @@
 //!
 //! Versions are read before the database is, so what is kept under a version is at least as new.
 
+use std::collections::VecDeque;
 use std::hash::{Hash, Hasher};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::body::Bytes;
@@ -37,10 +38,17 @@ pub(crate) struct Entry {
     pub(crate) etag: Option<HeaderValue>,
     /// When it was made.
     pub(crate) made: Instant,
+    /// Whether there is no answer because the database does not answer.
+    pub(crate) is_outage: bool,
+    /// Whether it is given although it may be out of date.
+    pub(crate) is_stale: bool,
 }
 
 /// How long an answer is kept at most, whatever the feed says: a look that concludes the same is no change, but it has a time.
 const MAX_AGE: Duration = Duration::from_secs(60);
+
+/// Versions of lists that are remembered: answers of half a minute, where the feed is looked at every second or two.
+const RECENT: usize = 16;
 
 /// The form of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -116,6 +124,10 @@ pub(crate) struct Cache {
     all: AtomicI64,
     agents: AtomicI64,
     tools: Box<[AtomicI64]>,
+    /// The version before the last one, of each tool.
+    before: Box<[AtomicI64]>,
+    /// The last versions of lists, the newest last.
+    recent: Mutex<VecDeque<i64>>,
 }
 
 /// What an answer depends on.
@@ -144,6 +156,8 @@ impl Cache {
             all: AtomicI64::new(-1),
             agents: AtomicI64::new(0),
             tools: (0..PLACES).map(|_| AtomicI64::new(0)).collect(),
+            before: (0..PLACES).map(|_| AtomicI64::new(0)).collect(),
+            recent: Mutex::default(),
         }
     }
 
@@ -203,13 +217,20 @@ impl Cache {
     pub(crate) fn changed(&self, chain: u64, registry: &str, id: &str, seq: i64) {
         let mut buffer = String::new();
         let _ = std::fmt::Write::write_fmt(&mut buffer, format_args!("{chain}"));
-        self.tools[place(&buffer, registry, id)].fetch_max(seq, Ordering::AcqRel);
+        let place = place(&buffer, registry, id);
+        let before = self.tools[place].fetch_max(seq, Ordering::AcqRel);
+        if before < seq {
+            self.before[place].store(before, Ordering::Release);
+        }
     }
 
     /// Everything may have changed.
     pub(crate) fn all_changed(&self, seq: i64) {
-        for version in &self.tools {
-            version.fetch_max(seq, Ordering::AcqRel);
+        for (version, before) in self.tools.iter().zip(&self.before) {
+            let last = version.fetch_max(seq, Ordering::AcqRel);
+            if last < seq {
+                before.store(last, Ordering::Release);
+            }
         }
     }
 
@@ -220,17 +241,31 @@ impl Cache {
 
     /// All changes up to this one are shown.
     pub(crate) fn reached(&self, seq: i64) {
-        self.all.fetch_max(seq, Ordering::AcqRel);
+        let before = self.all.fetch_max(seq, Ordering::AcqRel);
+        if before < seq {
+            let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
+            recent.push_back(before);
+            if recent.len() > RECENT {
+                recent.pop_front();
+            }
+        }
+    }
+
+    /// The newest answer to an address that is still kept, for when no other can be made.
+    pub(crate) fn last_known(&self, key: &KeyRef<'_>, scope: Scope) -> Option<Arc<Entry>> {
+        let kept = self.kept.as_ref()?;
+        let older: Vec<i64> = match scope {
+            Scope::Tool(place) => vec![self.before[place % PLACES].load(Ordering::Acquire)],
+            Scope::All => self.recent.lock().unwrap_or_else(PoisonError::into_inner).iter().rev().copied().collect(),
+            Scope::Agents | Scope::Nothing => Vec::new(),
+        };
+        let versions = std::iter::once(key.version).chain(older);
+        versions.filter_map(|version| kept.get(&KeyRef { version, ..*key })).find(|entry| entry.etag.is_some())
     }
 
     pub(crate) fn get(&self, key: &KeyRef<'_>) -> Option<Arc<Entry>> {
         let kept = self.kept.as_ref()?;
-        let entry = kept.get(key)?;
-        if entry.made.elapsed() > MAX_AGE {
-            kept.remove(key);
-            return None;
-        }
-        Some(entry)
+        kept.get(key).filter(|entry| !entry.is_stale && entry.made.elapsed() <= MAX_AGE)
     }
 
     /// The answer, or one that `render` makes. Those who ask for the same meanwhile wait for it and share it. What is too large or no
@@ -241,6 +276,9 @@ impl Cache {
     {
         let Some(kept) = &self.kept else { return Arc::new(render.await) };
         let owned = Key::from(key);
+        if kept.get(key).is_some_and(|entry| entry.is_stale || entry.made.elapsed() > MAX_AGE) {
+            kept.remove(key);
+        }
         match kept.get_value_or_guard_async(&owned).await {
             Ok(entry) => entry,
             Err(guard) => {
@@ -322,6 +360,8 @@ mod tests {
             body: Bytes::from_static(b"{}"),
             etag: Some(HeaderValue::from_static("\"x\"")),
             made: Instant::now(),
+            is_outage: false,
+            is_stale: false,
         };
         let form = Form { is_markdown: false, coding: Coding::Identity };
         // Another spelling of callable_by, which no look at the address finds.

@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicBool, AtomicI64};
 use axum::Router;
 use axum::middleware::from_fn_with_state;
 use tokio::sync::{Mutex, Semaphore, watch};
-use tokio::time::Instant;
 use toolcrib_core::clock::{Clock, UnixTime};
 use toolcrib_fetch::{Concurrency, Untrusted};
 use toolcrib_http::{BodyBudget, Quota};
@@ -67,7 +66,7 @@ pub(crate) struct App {
     pub(crate) has_looked: AtomicBool,
     /// One look at a time.
     pub(crate) looking: Mutex<()>,
-    pub(crate) stats: Mutex<Option<(Instant, Arc<api::stats::Stats>)>>,
+    pub(crate) stats: Arc<api::stats::Counts>,
 }
 
 impl App {
@@ -227,7 +226,7 @@ impl Builder {
             looked_at: AtomicI64::new(0),
             has_looked: AtomicBool::new(false),
             looking: Mutex::new(()),
-            stats: Mutex::new(None),
+            stats: Arc::default(),
         };
         Ok(Directory { app: Arc::new(app), mcp: self.mcp })
     }

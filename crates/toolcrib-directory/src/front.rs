@@ -8,8 +8,8 @@ use axum::body::{Body, to_bytes};
 use axum::extract::{Request, State};
 use axum::http::header::{
     ACCEPT, ACCEPT_ENCODING, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
-    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_LENGTH, ETAG, HeaderName,
-    HeaderValue, IF_NONE_MATCH, VARY, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
+    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, AGE, ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_LENGTH, ETAG,
+    HeaderName, HeaderValue, IF_NONE_MATCH, VARY, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
 };
 use axum::http::{HeaderMap, Method, StatusCode};
 use axum::middleware::Next;
@@ -32,6 +32,7 @@ const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const X_API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 /// What a browser asks its user for. The name does not matter.
 const CHALLENGE: &str = "Basic realm=\"a key of this directory, as the password\", charset=\"UTF-8\"";
+const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
 const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 
@@ -39,7 +40,8 @@ const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy"
 const ALLOWED_HEADERS: &str =
     "Content-Type, Accept, X-API-KEY, If-None-Match, Last-Event-ID, X-Request-Id, Mcp-Session-Id, MCP-Protocol-Version";
 /// What scripts in browsers may read.
-const EXPOSED_HEADERS: &str = "ETag, Retry-After, RateLimit, RateLimit-Policy, X-Request-Id, X-Feed-Cursor, Location";
+const EXPOSED_HEADERS: &str =
+    "ETag, Retry-After, RateLimit, RateLimit-Policy, X-Request-Id, X-Feed-Cursor, Location, Age, Cache-Status";
 /// How long browsers remember that they may ask, in seconds. Chromium takes no more than two hours.
 const PREFLIGHT_SECONDS: &str = "7200";
 
@@ -243,7 +245,18 @@ async fn answer(app: &Arc<App>, mut request: Request, next: Next) -> Response {
             let headers = request.headers_mut();
             headers.insert(ACCEPT, HeaderValue::from_static(if form.is_markdown { "text/markdown" } else { "*/*" }));
             headers.insert(ACCEPT_ENCODING, HeaderValue::from_static(form.coding.accepted()));
-            let entry = app.cache.get_or(&key, async { entry(next.run(request).await, form).await }).await;
+            let last_known = app.cache.last_known(&key, scope);
+            let render = async {
+                let made = entry(next.run(request).await, form).await;
+                match last_known {
+                    Some(last) if made.is_outage => {
+                        app.metrics.stale.fetch_add(1, Ordering::Relaxed);
+                        Entry { is_stale: true, ..Entry::clone(&last) }
+                    }
+                    _ => made,
+                }
+            };
+            let entry = app.cache.get_or(&key, render).await;
             return respond(&entry, is_head, known.as_ref());
         }
     };
@@ -262,8 +275,11 @@ async fn entry(response: Response, form: Form) -> Entry {
             body: axum::body::Bytes::new(),
             etag: None,
             made: Instant::now(),
+            is_outage: false,
+            is_stale: false,
         };
     };
+    let is_outage = parts.extensions.get::<ErrorCode>().is_some_and(|code| code.0 == codes::directory::UNAVAILABLE.id());
     let mut headers = parts.headers;
     headers.remove(CONTENT_LENGTH);
     let etag = parts.status.is_success().then(|| etag(&body, form)).flatten();
@@ -271,7 +287,7 @@ async fn entry(response: Response, form: Form) -> Entry {
         headers.insert(ETAG, etag.clone());
     }
     headers.insert(VARY, HeaderValue::from_static("Accept, Accept-Encoding"));
-    Entry { status: parts.status, headers, body, etag, made: Instant::now() }
+    Entry { status: parts.status, headers, body, etag, made: Instant::now(), is_outage, is_stale: false }
 }
 
 /// A strong tag: the same for the same bytes, whatever else changed, on every machine.
@@ -292,6 +308,15 @@ fn respond(entry: &Entry, is_head: bool, known: Option<&HeaderValue>) -> Respons
     let is_known = entry.etag.as_ref().zip(known).is_some_and(|(etag, known)| matches(known, etag));
     let mut response = Response::new(Body::empty());
     *response.headers_mut() = entry.headers.clone();
+    if entry.is_stale {
+        let age = entry.made.elapsed().as_secs();
+        let headers = response.headers_mut();
+        headers.insert(AGE, HeaderValue::from(age));
+        // RFC 9211: a negative time to live says that it is over.
+        let status = format!("toolcrib; hit; ttl=-{}; detail=database-unavailable", age.max(1));
+        headers.extend(HeaderValue::try_from(status).ok().map(|status| (CACHE_STATUS, status)));
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    }
     if is_known {
         *response.status_mut() = StatusCode::NOT_MODIFIED;
         return response;

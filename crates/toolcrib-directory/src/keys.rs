@@ -154,7 +154,14 @@ impl Keys {
         {
             return Ok(record.filter(|record| record.is_good(now)).map(|record| (number, record)));
         }
-        let row = self.database.fetch_optional(FIND, &[Value::Bytes(&hash)]).await?;
+        let row = match self.database.fetch_optional(FIND, &[Value::Bytes(&hash)]).await {
+            Ok(row) => row,
+            // While the database does not answer, a key that was known counts, and so does one that was not.
+            Err(error) => {
+                let (_, record) = self.known.get(&hash).ok_or(error)?;
+                return Ok(record.filter(|record| record.is_good(now)).map(|record| (number, record)));
+            }
+        };
         let record = row.as_ref().map(KeyRecord::read).transpose()?;
         self.known.insert(hash, (Instant::now(), record.clone()));
         Ok(record.filter(|record| record.is_good(now)).map(|record| (number, record)))

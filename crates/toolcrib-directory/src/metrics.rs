@@ -30,6 +30,8 @@ pub(crate) struct Metrics {
     pub(crate) images_limited: AtomicU64,
     pub(crate) streams: AtomicI64,
     pub(crate) poll_failures: AtomicU64,
+    /// Answers that were given out of date because the database did not answer.
+    pub(crate) stale: AtomicU64,
     pub(crate) keys_issued: AtomicU64,
     pub(crate) looks_asked: AtomicU64,
     pub(crate) reports: [AtomicU64; 2],
@@ -213,6 +215,7 @@ impl Metrics {
             ("image_misses_total", "Images that were not kept.", load(&self.image_misses)),
             ("images_failed_total", "Images that could not be fetched, or are not served.", load(&self.images_failed)),
             ("images_limited_total", "Images that a limit kept from being fetched.", load(&self.images_limited)),
+            ("stale_answers_total", "Answers given out of date because the database did not answer.", load(&self.stale)),
             ("poll_failures_total", "Looks at the change feed that failed.", load(&self.poll_failures)),
             ("keys_issued_total", "Keys that were given out.", load(&self.keys_issued)),
             ("looks_asked_total", "Verifications that were asked for.", load(&self.looks_asked)),

@@ -18,6 +18,7 @@ pub struct Index {
     database: Database,
     /// Registries are added and never removed or renumbered, so they are read once.
     known: Arc<RwLock<HashMap<RegistryId, (u64, Address)>>>,
+    numbering: Arc<feed::Numbering>,
 }
 
 impl Index {
@@ -35,23 +36,27 @@ impl Index {
             ("index.agents", agents::MIGRATIONS),
         ];
         database.migrate_all(&modules).await?;
-        Ok(Self { database, known: Arc::default() })
+        Ok(Self { database, known: Arc::default(), numbering: Arc::default() })
     }
 
     /// Makes the indexes that readers need, if they are not there: lists, creators, histories.
     ///
     /// A registry's past is taken in without them, since making an index of many rows costs a third of adding them one by one; until then
     /// answers are as right, and slower. Followers call this when they are through, or after some seconds; whoever fills an index in
-    /// another way does it himself.
-    pub async fn prepare_reading(&self) -> Result<(), Error> {
-        // Events before tools, as followers write them: PostgreSQL locks a table while it makes an index of it.
+    /// another way calls it too. Writers go on meanwhile. `false` when another process is building them.
+    pub async fn prepare_reading(&self) -> Result<bool, Error> {
+        // Events before tools, as followers write them.
         let modules = [("index.follow.indexes", follow::tables::INDEXES), ("index.tools.indexes", tools::INDEXES)];
-        Ok(self.database.migrate_all(&modules).await?)
+        Ok(self.database.build_indexes(&modules).await?)
     }
 
     /// The database.
     pub const fn database(&self) -> &Database {
         &self.database
+    }
+
+    pub(crate) fn numbering(&self) -> &feed::Numbering {
+        &self.numbering
     }
 
     /// The number of a registry here.

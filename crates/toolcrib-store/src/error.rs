@@ -37,6 +37,12 @@ pub enum Error {
         /// What the driver says.
         detail: String,
     },
+    /// The database takes no writes: its disk is full, read-only or fails. Reads may go on, and so do writes once there is room.
+    #[error("the disk of the database is full, read-only or fails: {detail}")]
+    Disk {
+        /// What the driver says.
+        detail: String,
+    },
     /// The database refused a statement.
     #[error("the database refused a statement: {detail}")]
     Database {
@@ -121,6 +127,7 @@ impl Error {
             Self::Open { .. } => codes::store::OPEN,
             Self::Busy { .. } => codes::store::BUSY,
             Self::Lost { .. } => codes::store::LOST,
+            Self::Disk { .. } => codes::store::DISK,
             Self::Database { .. } => codes::store::DATABASE,
             Self::Corrupt { .. } => codes::store::CORRUPT,
             Self::MigrationChanged { .. } => codes::store::MIGRATION_CHANGED,
@@ -135,9 +142,9 @@ impl Error {
         }
     }
 
-    /// Whether the same call may succeed later without anybody changing anything.
+    /// Whether the same call may succeed later. Somebody may have to make room on a disk; the program need not be started again for it.
     pub const fn is_retryable(&self) -> bool {
-        matches!(self, Self::Busy { .. } | Self::Lost { .. })
+        matches!(self, Self::Busy { .. } | Self::Lost { .. } | Self::Disk { .. })
     }
 }
 
@@ -150,6 +157,7 @@ impl From<sqlx::Error> for Error {
                 match kind(&code) {
                     Kind::Busy => Self::Busy { detail },
                     Kind::Lost => Self::Lost { detail },
+                    Kind::Disk => Self::Disk { detail },
                     Kind::Other => Self::Database { detail },
                 }
             }
@@ -168,6 +176,7 @@ impl From<sqlx::Error> for Error {
 enum Kind {
     Busy,
     Lost,
+    Disk,
     Other,
 }
 
@@ -178,11 +187,15 @@ fn kind(code: &str) -> Kind {
         "40001" | "40P01" | "55P03" | "53300" | "57P03" => Kind::Busy,
         // Shut down by an operator, crashed, database dropped.
         "57P01" | "57P02" | "57P04" => Kind::Lost,
+        // Disk full, I/O error, a server that only reads.
+        "53100" | "58030" | "25006" => Kind::Disk,
         code if code.len() == 5 && code.starts_with("08") => Kind::Lost,
         code if code.len() == 5 => Kind::Other,
         code => match code.parse::<u32>().map(|number| number & 0xff) {
             // SQLITE_BUSY, SQLITE_LOCKED.
             Ok(5 | 6) => Kind::Busy,
+            // SQLITE_READONLY, SQLITE_IOERR, SQLITE_FULL.
+            Ok(8 | 10 | 13) => Kind::Disk,
             _ => Kind::Other,
         },
     }

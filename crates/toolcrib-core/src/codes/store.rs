@@ -21,9 +21,14 @@ super::codes! {
         "The database went away in the middle of a statement, so whether it took effect is not known. A payment counts as used until the store says otherwise.",
         "check that the server is up, then try again",
     }
+    DISK = "store.disk", Error, "Toolcrib" {
+        "the disk of the database is full, read-only or fails",
+        "Nothing was written. What is in the database can still be read, and writing goes on by itself once there is room.",
+        "make room on the disk, or mount it for writing; look at the system's log for faults of the disk",
+    }
     DATABASE = "store.database", Error, "Toolcrib" {
         "the database refused a statement",
-        "This is no fault of the data: the disk may be full, the file read-only, or the user may lack a right.",
+        "This is no fault of the data: the user may lack a right, or another program changed the tables.",
         "read what the database says, and set it right",
     }
     CORRUPT = "store.corrupt", Error, "Toolcrib" {

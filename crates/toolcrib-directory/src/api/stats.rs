@@ -1,6 +1,7 @@
 //! `GET /api/v2/stats`: counts of everything.
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::extract::State;
@@ -8,14 +9,19 @@ use axum::http::StatusCode;
 use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::time::Instant;
+use toolcrib_index::Index;
 use toolcrib_store::database::Row;
 
 use crate::answer::{Answer, Refusal, fresh_for, json};
 use crate::directory::App;
 use crate::view::dollars;
 
-/// For how long counts are kept: counting reads every row.
+/// For how long counts are kept at least.
 const KEPT_FOR: Duration = Duration::from_secs(10);
+
+/// Counting reads every row, so counts are kept for so many times as long as counting took: it takes at most a hundredth of one connection,
+/// however many tools there are.
+const KEPT_TIMES: u32 = 100;
 
 const TOOLS: &str = "SELECT r.chain, COUNT(*), SUM(CASE WHEN t.deregistered_at IS NULL THEN 1 ELSE 0 END),
     SUM(CASE WHEN t.listed THEN 1 ELSE 0 END) FROM index_tool t JOIN index_registry r ON r.id = t.registry
@@ -62,19 +68,73 @@ pub(crate) async fn stats(State(app): State<Arc<App>>) -> Answer {
     Ok(fresh_for(json(StatusCode::OK, &*stats), "public, max-age=10"))
 }
 
-/// The counts, or those of a moment ago. One counts at a time.
-pub(crate) async fn counted(app: &App) -> Result<Arc<Stats>, Refusal> {
-    let mut kept = app.stats.lock().await;
-    if let Some((_, stats)) = kept.as_ref().filter(|(at, _)| at.elapsed() < KEPT_FOR) {
-        return Ok(stats.clone());
-    }
-    let stats = Arc::new(count(app).await?);
-    *kept = Some((Instant::now(), stats.clone()));
-    Ok(stats)
+/// Counts of a directory, and when to count again.
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    kept: Mutex<Option<Counted>>,
+    /// Those who come before the first count wait for it.
+    first: tokio::sync::Mutex<()>,
+    is_counting: AtomicBool,
 }
 
-async fn count(app: &App) -> Result<Stats, Refusal> {
-    let database = app.index.database();
+/// What was counted.
+#[derive(Clone, Debug)]
+struct Counted {
+    stats: Arc<Stats>,
+    /// The change of the feed that it shows at least.
+    version: i64,
+    until: Instant,
+}
+
+impl Counted {
+    /// Whether to count again. Whatever is counted changes with the feed.
+    fn is_due(&self, version: i64, now: Instant) -> bool {
+        (self.version != version || version < 0) && now >= self.until
+    }
+}
+
+/// How long counts are kept that took so long.
+fn kept_for(took: Duration) -> Duration {
+    took.saturating_mul(KEPT_TIMES).max(KEPT_FOR)
+}
+
+impl Counts {
+    fn last(&self) -> Option<Counted> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    async fn count(&self, index: &Index, version: i64) -> Result<Arc<Stats>, Refusal> {
+        let begun = Instant::now();
+        let stats = Arc::new(count(index).await?);
+        let counted = Counted { stats: Arc::clone(&stats), version, until: Instant::now() + kept_for(begun.elapsed()) };
+        *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = Some(counted);
+        Ok(stats)
+    }
+}
+
+/// The counts, or older ones while somebody counts. Only the first caller waits for it.
+pub(crate) async fn counted(app: &App) -> Result<Arc<Stats>, Refusal> {
+    let version = app.cache.last();
+    if app.stats.last().is_none() {
+        let _first = app.stats.first.lock().await;
+        if app.stats.last().is_none() {
+            return app.stats.count(&app.index, version).await;
+        }
+    }
+    let Some(last) = app.stats.last() else { return Err(Refusal::unavailable()) };
+    if last.is_due(version, Instant::now()) && !app.stats.is_counting.swap(true, Ordering::AcqRel) {
+        let (counts, index) = (Arc::clone(&app.stats), app.index.clone());
+        tokio::spawn(async move {
+            // What went wrong was logged; the old counts stay.
+            let _ = counts.count(&index, version).await;
+            counts.is_counting.store(false, Ordering::Release);
+        });
+    }
+    Ok(last.stats)
+}
+
+async fn count(index: &Index) -> Result<Stats, Refusal> {
+    let database = index.database();
     let mut stats = Stats::default();
     let number =
         |row: &Row, column: usize| -> Result<u64, Refusal> { Ok(u64::try_from(row.integer(column)?).unwrap_or_default()) };
@@ -95,6 +155,23 @@ async fn count(app: &App) -> Result<Stats, Refusal> {
         stats.volume_usd = dollars(number(&row, 1)?);
         stats.signed_calls = number(&row, 2)?;
     }
-    stats.last_change = u64::try_from(app.index.last_change().await?).unwrap_or_default();
+    stats.last_change = u64::try_from(index.last_change().await?).unwrap_or_default();
     Ok(stats)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_not_changed_is_not_counted_and_what_takes_long_is_counted_seldom() {
+        assert_eq!(kept_for(Duration::from_millis(3)), KEPT_FOR);
+        assert_eq!(kept_for(Duration::from_secs(2)), Duration::from_secs(200));
+        let now = Instant::now();
+        let counted = Counted { stats: Arc::default(), version: 7, until: now + KEPT_FOR };
+        assert!(!counted.is_due(8, now), "kept for a while");
+        assert!(counted.is_due(8, now + KEPT_FOR));
+        assert!(!counted.is_due(7, now + KEPT_FOR * 1_000), "nothing changed");
+        assert!(Counted { version: -1, ..counted }.is_due(-1, now + KEPT_FOR), "the feed was never read");
+    }
 }

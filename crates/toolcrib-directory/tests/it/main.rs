@@ -11,6 +11,7 @@ mod keeping;
 mod keys;
 mod mcp;
 mod openapi;
+mod outage;
 mod pages;
 mod serving;
 mod shelf;

@@ -83,18 +83,24 @@ impl Shelf {
     /// One that fetches images with this client.
     pub(crate) async fn with_images(options: Options, client: Untrusted) -> Self {
         let place = Place::new(Backend::SqliteFile).await.expect("a place");
-        Self::built(place, options, Chains::default(), Some(client)).await
+        Self::built(place, options, Chains::default(), Some(client), SearchOptions::default()).await
+    }
+
+    /// One whose words are in a folder.
+    pub(crate) async fn with_words(place: Place, folder: &std::path::Path) -> Self {
+        let search = SearchOptions { folder: Some(folder.to_owned()), ..SearchOptions::default() };
+        Self::built(place, open(), Chains::default(), None, search).await
     }
 
     pub(crate) async fn over(place: Place, options: Options, chains: Chains) -> Self {
-        Self::built(place, options, chains, None).await
+        Self::built(place, options, chains, None, SearchOptions::default()).await
     }
 
-    async fn built(place: Place, options: Options, chains: Chains, client: Option<Untrusted>) -> Self {
+    async fn built(place: Place, options: Options, chains: Chains, client: Option<Untrusted>, search: SearchOptions) -> Self {
         let index = Index::open(place.database().await).await.expect("an index");
         index.prepare_reading().await.expect("indexes");
         let registry = index.add_registry(CHAIN, REGISTRY, 1).await.expect("a registry").id;
-        let search = Search::open(index.clone(), SearchOptions::default()).await.expect("search");
+        let search = Search::open(index.clone(), search).await.expect("search");
         let clock = Hand(Arc::new(AtomicI64::new(NOW)));
         let queue = Queue::new(index.clone());
         let builder = Directory::builder(index.clone(), search, queue, chains, clock.clone());

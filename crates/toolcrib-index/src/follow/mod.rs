@@ -408,8 +408,7 @@ impl Follower {
 
     async fn prepare_reading(&mut self) -> Result<(), Error> {
         if !self.is_prepared {
-            self.index.prepare_reading().await?;
-            self.is_prepared = true;
+            self.is_prepared = self.index.prepare_reading().await?;
         }
         Ok(())
     }

@@ -67,6 +67,10 @@ struct Inner {
     cursor: AtomicI64,
     /// Whether everything must be read from the database: it was never filled, its past is gone, or its files turned out to be damaged.
     must_rebuild: AtomicBool,
+    /// Whether writing failed, so that the writers must be opened again.
+    is_broken: AtomicBool,
+    /// Whether the orders of a kept folder were asked for.
+    is_prepared: AtomicBool,
     /// One feeds at a time.
     feeding: Mutex<()>,
 }
@@ -106,6 +110,8 @@ impl Search {
                     held: Held::default(),
                     cursor: AtomicI64::new(cursor.unwrap_or_default()),
                     must_rebuild: AtomicBool::new(cursor.is_none()),
+                    is_broken: AtomicBool::new(false),
+                    is_prepared: AtomicBool::new(false),
                     feeding: Mutex::default(),
                 }),
             })
@@ -116,6 +122,26 @@ impl Search {
     /// Applies all changes that are not in it yet, and says how many. The first time everything is read from the database.
     pub async fn catch_up(&self) -> Result<usize, Error> {
         let _feeding = self.inner.feeding.lock().await;
+        if self.inner.is_broken.load(Ordering::Acquire) {
+            self.undo().await?;
+            self.inner.is_broken.store(false, Ordering::Release);
+        }
+        let fed = self.feed().await;
+        if !self.inner.is_prepared.swap(true, Ordering::AcqRel) {
+            // Beside everything else: a search that comes before waits for the one order that it needs.
+            let inner = Arc::clone(&self.inner);
+            tokio::task::spawn_blocking(move || {
+                inner.verified.prepare();
+                inner.unverified.prepare();
+            });
+        }
+        if matches!(fed, Err(Error::Search { .. })) {
+            self.inner.is_broken.store(true, Ordering::Release);
+        }
+        fed
+    }
+
+    async fn feed(&self) -> Result<usize, Error> {
         if !self.inner.must_rebuild.load(Ordering::Acquire) {
             match self.apply_changes().await {
                 Err(Error::Forgotten { cursor, oldest }) => {
@@ -180,11 +206,10 @@ impl Search {
     async fn rebuild(&self) -> Result<usize, Error> {
         // Before the first tool is read: what changes meanwhile is applied again.
         let cursor = self.inner.index.last_change().await?;
+        // What an attempt that failed has left.
+        self.undo().await?;
         let inner = Arc::clone(&self.inner);
         blocking(move || {
-            // What an attempt that failed has left.
-            inner.verified.undo()?;
-            inner.unverified.undo()?;
             inner.verified.clear()?;
             inner.unverified.clear()
         })
@@ -200,6 +225,12 @@ impl Search {
         }
         self.commit(cursor).await?;
         Ok(count)
+    }
+
+    /// Forgets what was not committed.
+    async fn undo(&self) -> Result<(), Error> {
+        let inner = Arc::clone(&self.inner);
+        blocking(move || inner.verified.undo().and_then(|()| inner.unverified.undo())).await
     }
 
     async fn commit(&self, cursor: i64) -> Result<(), Error> {

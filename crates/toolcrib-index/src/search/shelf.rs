@@ -42,7 +42,8 @@ const LOCK_PAUSE: Duration = Duration::from_millis(100);
 pub(super) struct Shelf {
     pub(super) fields: Arc<Fields>,
     reader: IndexReader,
-    writer: Mutex<IndexWriter>,
+    /// `None` after one could not be opened again.
+    writer: Mutex<Option<IndexWriter>>,
     current: RwLock<Arc<Snapshot>>,
 }
 
@@ -82,15 +83,10 @@ impl Shelf {
             None => (create(RamDirectory::create(), &fields)?, None),
             Some(folder) => open_folder(folder, &fields, format)?,
         };
-        let options = IndexWriterOptions::builder()
-            .num_worker_threads(1)
-            .num_merge_threads(1)
-            .memory_budget_per_thread(WRITER_BYTES)
-            .build();
-        let writer = index.writer_with_options(options).map_err(|error| locked(error, folder))?;
+        let writer = open_writer(&index).map_err(|error| locked(error, folder))?;
         let reader = index.reader_builder().reload_policy(ReloadPolicy::Manual).try_into()?;
         let snapshot = Snapshot::of(reader.searcher(), &HashMap::new())?;
-        Ok((Self { fields, reader, writer: Mutex::new(writer), current: RwLock::new(Arc::new(snapshot)) }, cursor))
+        Ok((Self { fields, reader, writer: Mutex::new(Some(writer)), current: RwLock::new(Arc::new(snapshot)) }, cursor))
     }
 
     /// What can be found now.
@@ -100,41 +96,46 @@ impl Shelf {
 
     /// Replaces a tool; without a document it is gone. Seen after the next commit.
     pub(super) fn replace(&self, key: ToolKey, document: Option<TantivyDocument>) -> Result<(), Error> {
-        let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
-        writer.delete_term(self.fields.key_term(key));
-        if let Some(document) = document {
-            writer.add_document(document)?;
-        }
-        Ok(())
+        self.write(|writer| {
+            writer.delete_term(self.fields.key_term(key));
+            document.map_or(Ok(()), |document| writer.add_document(document).map(drop))
+        })
     }
 
     /// Adds a tool that is not there.
     pub(super) fn add(&self, document: TantivyDocument) -> Result<(), Error> {
-        self.writer.lock().unwrap_or_else(PoisonError::into_inner).add_document(document)?;
-        Ok(())
+        self.write(|writer| writer.add_document(document).map(drop))
     }
 
     /// Removes everything.
     pub(super) fn clear(&self) -> Result<(), Error> {
-        self.writer.lock().unwrap_or_else(PoisonError::into_inner).delete_all_documents()?;
+        self.write(|writer| writer.delete_all_documents().map(drop))
+    }
+
+    /// Forgets what was not committed, and opens another writer: one whose thread met a full disk takes nothing any more.
+    pub(super) fn undo(&self) -> Result<(), Error> {
+        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        // The old one holds the lock of the folder.
+        drop(writer.take());
+        *writer = Some(open_writer(self.reader.searcher().index())?);
         Ok(())
     }
 
-    /// Forgets what was not committed.
-    pub(super) fn undo(&self) -> Result<(), Error> {
-        self.writer.lock().unwrap_or_else(PoisonError::into_inner).rollback()?;
-        Ok(())
+    fn write<T>(&self, work: impl FnOnce(&mut IndexWriter) -> tantivy::Result<T>) -> Result<T, Error> {
+        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        let writer = writer.as_mut().ok_or_else(|| Error::Search { reason: "the writer is not open".to_owned() })?;
+        Ok(work(writer)?)
     }
 
     /// Makes everything up to a change durable, and visible.
     pub(super) fn commit(&self, format: &str, cursor: i64) -> Result<(), Error> {
         let payload = Payload { format: format.to_owned(), cursor };
         let payload = serde_json::to_string(&payload).map_err(|_| Error::Corrupt { what: "search cursor" })?;
-        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut prepared = writer.prepare_commit()?;
-        prepared.set_payload(&payload);
-        prepared.commit()?;
-        drop(writer);
+        self.write(|writer| {
+            let mut prepared = writer.prepare_commit()?;
+            prepared.set_payload(&payload);
+            prepared.commit()
+        })?;
         self.refresh()
     }
 
@@ -144,12 +145,12 @@ impl Shelf {
         let mut shown: Vec<_> = self.snapshot().parts.iter().map(|part| part.reader.segment_id()).collect();
         now.sort();
         shown.sort();
-        if now != shown {
-            return self.refresh();
-        }
-        // After a start nothing is prepared yet.
+        if now != shown { self.refresh() } else { Ok(()) }
+    }
+
+    /// Puts tools in order that were not yet, as after a start, before somebody waits for it.
+    pub(super) fn prepare(&self) {
         self.snapshot().prepare();
-        Ok(())
     }
 
     /// Shows what was committed or merged.
@@ -162,6 +163,12 @@ impl Shelf {
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(snapshot);
         Ok(())
     }
+}
+
+fn open_writer(index: &Index) -> tantivy::Result<IndexWriter> {
+    let options =
+        IndexWriterOptions::builder().num_worker_threads(1).num_merge_threads(1).memory_budget_per_thread(WRITER_BYTES).build();
+    index.writer_with_options(options)
 }
 
 fn create(directory: impl Into<Box<dyn tantivy::Directory>>, fields: &Fields) -> Result<Index, Error> {
@@ -268,7 +275,8 @@ impl Snapshot {
         Ok(Self { searcher, parts })
     }
 
-    /// Sorts what was not sorted yet, before anybody asks, so that nobody waits for it. For a million tools it takes a second.
+    /// Sorts what was not sorted yet, before anybody asks, so that nobody waits for it. For a million tools it takes some tenths of a
+    /// second.
     fn prepare(&self) {
         for part in &self.parts {
             for order in Order::ALL {
@@ -297,6 +305,8 @@ struct Kept {
     price: Column<u64>,
     vector: Vec<Column<u64>>,
     orders: [OnceLock<Vec<DocId>>; 3],
+    /// The place of each document in the order of keys.
+    ranks: OnceLock<Vec<u32>>,
     bits: Mutex<HashMap<Term, Arc<BitSet>>>,
 }
 
@@ -335,6 +345,7 @@ impl Kept {
             price: optional(column::PRICE)?,
             vector: if has_vectors { COLUMNS.iter().map(|name| optional(name)).collect::<Result<_, _>>()? } else { Vec::new() },
             orders: Default::default(),
+            ranks: OnceLock::new(),
             bits: Mutex::default(),
         })
     }
@@ -347,9 +358,44 @@ impl Kept {
         }
     }
 
+    fn ranks(&self, count: u32) -> &[u32] {
+        self.ranks.get_or_init(|| {
+            let [low, rest @ ..] = self.id.each_ref();
+            let mut ranks = vec![0; count as usize];
+            let mut number = |docs: &mut dyn Iterator<Item = DocId>| {
+                for (doc, rank) in docs.zip(0..) {
+                    ranks[doc as usize] = rank;
+                }
+            };
+            if rest.iter().all(|limb| limb.max_value() == 0) {
+                // Ids count up from one, so nearly always one limb is enough.
+                let (registries, ids) = (decoded(&self.registry, count), decoded(low, count));
+                let mut keys: Vec<(i64, u64, DocId)> = (registries.iter().zip(ids).zip(0..))
+                    .map(|((registry, id), doc)| (registry.cast_signed(), id, doc))
+                    .collect();
+                if !keys.is_sorted() {
+                    keys.sort_unstable();
+                }
+                number(&mut keys.into_iter().map(|(_, _, doc)| doc));
+            } else {
+                let mut keys: Vec<(ToolKey, DocId)> = (0..count).map(|doc| (self.key(doc), doc)).collect();
+                keys.sort_unstable();
+                number(&mut keys.into_iter().map(|(_, doc)| doc));
+            }
+            ranks
+        })
+    }
+
     fn key(&self, doc: DocId) -> ToolKey {
         key_of(self.registry.get_val(doc), self.id.each_ref().map(|limb| limb.get_val(doc)))
     }
+}
+
+/// All values of a column. Decoding them one after the other is quicker than one by one.
+fn decoded(values: &Values, count: u32) -> Vec<u64> {
+    let mut decoded = vec![0; count as usize];
+    values.get_range(0, &mut decoded);
+    decoded
 }
 
 impl Part {
@@ -385,13 +431,14 @@ impl Part {
     /// All tools in an order, the first first; those that were taken out too.
     pub(super) fn order(&self, order: Order) -> &[DocId] {
         self.kept.orders[order as usize].get_or_init(|| {
-            let mut docs: Vec<DocId> = (0..self.reader.max_doc()).collect();
-            let values = self.kept.values(order);
-            docs.sort_unstable_by(|a, b| {
-                let by_value = values.get_val(*b).cmp(&values.get_val(*a));
-                by_value.then_with(|| self.kept.key(*b).cmp(&self.kept.key(*a)))
-            });
-            docs
+            let ranks = self.kept.ranks(self.reader.max_doc());
+            let values = decoded(self.kept.values(order), self.reader.max_doc());
+            // Everything that decides is in one number, which sorts many times as fast as asking columns for each comparison.
+            let mut rows: Vec<u128> = (values.iter().zip(ranks).zip(0_u32..))
+                .map(|((value, rank), doc)| u128::from(*value) << 64 | u128::from(*rank) << 32 | u128::from(doc))
+                .collect();
+            rows.sort_unstable_by(|a, b| b.cmp(a));
+            rows.into_iter().map(|row| row as DocId).collect()
         })
     }
 

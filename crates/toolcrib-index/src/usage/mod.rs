@@ -28,6 +28,7 @@ mod settlement;
 mod signed;
 
 pub use activity::{Activity, MAX_ACTIVITY, PaymentStats};
+pub(crate) use payee::note_many;
 pub use payee::note_payees;
 pub use pending::{MAX_PENDING_PER_TOOL, NOT_FOUND_SECONDS, PENDING_BATCH, PENDING_SECONDS, settle_pending};
 pub use settlement::JUDGE_TIMEOUT;

@@ -92,6 +92,8 @@ pub(super) async fn belongs(index: &Index, view: &ToolView, payee: &Payee) -> Re
     Ok(if shared { Belongs::Shared } else { Belongs::Alone })
 }
 
+const FORGET_MANY: &str = "DELETE FROM index_payee p USING UNNEST($1::bigint[], $2::bytea[]) AS v (registry, tool)
+    WHERE p.registry = v.registry AND p.tool = v.tool";
 const FORGET: &str = "DELETE FROM index_payee WHERE registry = $1 AND tool = $2";
 const NOTE: Bulk = Bulk {
     table: "index_payee",
@@ -103,15 +105,33 @@ const NOTE: Bulk = Bulk {
 pub async fn note_payees(transaction: &mut Transaction, key: ToolKey, listing: &Listing) -> Result<(), Error> {
     let id = key.id_bytes();
     transaction.execute(FORGET, &[Value::Integer(key.registry.0), Value::Bytes(&id)]).await?;
-    let mut payees: Vec<_> =
-        listing.manifest.iter().flat_map(|manifest| manifest.prices.iter().filter_map(Payee::read)).collect();
-    payees.retain(|payee| i64::try_from(payee.chain).is_ok() && !payee.amount.is_zero());
-    payees.sort_by_key(|payee| (payee.chain, payee.token, payee.recipient));
-    payees.dedup_by_key(|payee| (payee.chain, payee.token, payee.recipient));
-    let chains: Vec<i64> = payees.iter().map(|payee| i64::try_from(payee.chain).unwrap_or_default()).collect();
-    let tokens: Vec<&[u8]> = payees.iter().map(|payee| payee.token.as_slice()).collect();
-    let recipients: Vec<&[u8]> = payees.iter().map(|payee| payee.recipient.as_slice()).collect();
-    let (registries, ids) = (vec![key.registry.0; payees.len()], vec![&*id; payees.len()]);
+    insert(transaction, &[(key, listing)]).await
+}
+
+/// The same for several tools, on PostgreSQL.
+pub(crate) async fn note_many(transaction: &mut Transaction, tools: &[(ToolKey, &Listing)]) -> Result<(), Error> {
+    let registries: Vec<i64> = tools.iter().map(|(key, _)| key.registry.0).collect();
+    let ids: Vec<_> = tools.iter().map(|(key, _)| key.id_bytes()).collect();
+    let ids: Vec<&[u8]> = ids.iter().map(|id| &**id).collect();
+    transaction.fetch_columns(FORGET_MANY, &[Column::Integers(&registries), Column::Bytes(&ids)]).await?;
+    insert(transaction, tools).await
+}
+
+async fn insert(transaction: &mut Transaction, tools: &[(ToolKey, &Listing)]) -> Result<(), Error> {
+    let (mut all, mut registries, mut ids) = (Vec::new(), Vec::new(), Vec::new());
+    for (key, listing) in tools {
+        let payees = payees_of(listing);
+        registries.extend(std::iter::repeat_n(key.registry.0, payees.len()));
+        ids.extend(std::iter::repeat_n(key.id_bytes(), payees.len()));
+        all.extend(payees);
+    }
+    if all.is_empty() {
+        return Ok(());
+    }
+    let ids: Vec<&[u8]> = ids.iter().map(|id| &**id).collect();
+    let chains: Vec<i64> = all.iter().map(|payee| i64::try_from(payee.chain).unwrap_or_default()).collect();
+    let tokens: Vec<&[u8]> = all.iter().map(|payee| payee.token.as_slice()).collect();
+    let recipients: Vec<&[u8]> = all.iter().map(|payee| payee.recipient.as_slice()).collect();
     let columns = [
         Column::Integers(&chains),
         Column::Bytes(&tokens),
@@ -121,4 +141,14 @@ pub async fn note_payees(transaction: &mut Transaction, key: ToolKey, listing: &
     ];
     transaction.insert_many(&NOTE, &columns).await?;
     Ok(())
+}
+
+/// The accounts that a listing is paid through, each once.
+fn payees_of(listing: &Listing) -> Vec<Payee> {
+    let mut payees: Vec<_> =
+        listing.manifest.iter().flat_map(|manifest| manifest.prices.iter().filter_map(Payee::read)).collect();
+    payees.retain(|payee| i64::try_from(payee.chain).is_ok() && !payee.amount.is_zero());
+    payees.sort_by_key(|payee| (payee.chain, payee.token, payee.recipient));
+    payees.dedup_by_key(|payee| (payee.chain, payee.token, payee.recipient));
+    payees
 }

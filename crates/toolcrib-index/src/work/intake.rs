@@ -76,6 +76,7 @@ impl Queue {
 impl Index {
     /// The number of the last change that was taken in, and that of the last one there is.
     async fn intake_place(&self) -> Result<(i64, i64), Error> {
+        self.number_changes(feed::Wanted::OfChain).await?;
         place(self.database().fetch_optional(PLACE, &[]).await?)
     }
 
@@ -108,6 +109,14 @@ pub(crate) async fn not_taken_in(transaction: &mut Transaction, now: UnixTime) -
             add(&mut all, key, wish);
         }
         cursor = read;
+    }
+    let mut unnumbered = Wishes::new();
+    for (at, key, kinds) in feed::unnumbered(transaction).await? {
+        wish(&mut unnumbered, &Change { seq: 0, at: at.min(now), key, kinds });
+    }
+    keep_existing(transaction, &mut unnumbered).await?;
+    for (key, wish) in unnumbered {
+        add(&mut all, key, wish);
     }
     Ok(all)
 }

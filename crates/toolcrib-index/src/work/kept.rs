@@ -80,7 +80,7 @@ impl VerdictChange {
         Self { at: other.at, ..self.clone() } == *other
     }
 
-    fn read(row: &Row) -> Result<Self, Error> {
+    pub(super) fn read(row: &Row) -> Result<Self, Error> {
         let corrupt = Error::Corrupt { what: "verdict" };
         let verdict = match row.text(1)? {
             "verified" => Verdict::Verified,
@@ -106,7 +106,7 @@ impl VerdictChange {
     }
 }
 
-const fn word(verdict: Verdict) -> &'static str {
+pub(super) const fn word(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Verified => "verified",
         Verdict::Refused => "refused",
@@ -284,10 +284,10 @@ pub(crate) async fn keep_watch(
 
 /// Evidence and report, made ready before the transaction begins: compressing takes longer than a lock should be held.
 pub(crate) struct Kept {
-    at: UnixTime,
-    is_verified: bool,
-    report: String,
-    evidence: Vec<u8>,
+    pub(super) at: UnixTime,
+    pub(super) is_verified: bool,
+    pub(super) report: String,
+    pub(super) evidence: Vec<u8>,
 }
 
 impl Kept {

@@ -1,5 +1,6 @@
 //! Verification: a queue of tools to look at, and workers that do.
 
+mod batch;
 mod groups;
 pub(crate) mod intake;
 pub(crate) mod jobs_table;

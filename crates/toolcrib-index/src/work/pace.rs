@@ -34,6 +34,9 @@ const OPEN_TRIES: usize = 48;
 /// How long a first try takes up a place. After it, it waits for the network and costs a socket, so that another may begin.
 pub(super) const GRACE: Duration = Duration::from_millis(250);
 
+/// How long every change is kept: a month, so that readers may be away for a holiday.
+const KEEP_CHANGES: i64 = 30 * 86_400;
+
 /// How a worker works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorkOptions {
@@ -53,6 +56,8 @@ pub struct WorkOptions {
     pub pause: i64,
     /// How long to wait when nothing is due.
     pub poll: Duration,
+    /// Seconds for which every change of the feed is kept; of older ones the newest of each tool. `None` keeps all.
+    pub keep_changes: Option<i64>,
 }
 
 impl Default for WorkOptions {
@@ -66,6 +71,7 @@ impl Default for WorkOptions {
             window: MAX_WINDOW as i64,
             pause: 1,
             poll: Duration::from_secs(1),
+            keep_changes: Some(KEEP_CHANGES),
         }
     }
 }

@@ -101,8 +101,8 @@ pub struct Job {
     /// Which places it may take.
     pub(crate) lane: Lane,
     /// As it stood in the row: a job that changes while it is leased stays due.
-    due_at: i64,
-    word: String,
+    pub(super) due_at: i64,
+    pub(super) word: String,
     token: [u8; 16],
 }
 

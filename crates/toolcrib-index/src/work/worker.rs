@@ -6,7 +6,7 @@
 //! Any number of them may run, in any number of processes. A worker that dies leaves leases behind that end by themselves. What became of
 //! a look is written in `writing.rs`, and when the next one is due is decided in `pace.rs`.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
@@ -19,6 +19,7 @@ use toolcrib_core::clock::Clock;
 use toolcrib_core::evidence::{ChainReads, ConfigRead, Evidence, ToolState};
 use toolcrib_core::judge::Policy;
 
+use super::batch::Batches;
 use super::groups::{Lane, Turns};
 use super::look::{Look, Looks};
 use super::origins::{self, Turn};
@@ -28,7 +29,7 @@ use super::queue::{Job, MAX_LEASE, Queue, Wanted};
 use super::writing::Writer;
 use crate::Error;
 use crate::facts::health::Answer;
-use crate::model::{RegistryId, ToolView};
+use crate::model::{RegistryId, ToolKey, ToolView};
 
 /// Longest look in seconds: two fetches of fifteen seconds each, the chain, and room for a node that is slow.
 const LOOK_SECONDS: u64 = 60;
@@ -36,7 +37,7 @@ const LOOK_SECONDS: u64 = 60;
 /// Longest lease in seconds: a look, and the time to write it down.
 const LEASE_SECONDS: i64 = LOOK_SECONDS as i64 + 60;
 
-/// Seconds between two deletions of groups whose turns are over.
+/// Seconds between two deletions of groups whose turns are over and of changes that are no longer kept.
 const FORGET_SECONDS: i64 = 3_600;
 
 /// What became of a job.
@@ -90,6 +91,7 @@ pub struct Worker<L> {
     clock: Arc<dyn Clock + Send + Sync>,
     options: WorkOptions,
     outage: Outage,
+    batches: Batches,
     /// Seconds at which groups were deleted last.
     forgot_at: AtomicI64,
 }
@@ -151,7 +153,15 @@ impl<L> std::fmt::Debug for Worker<L> {
 impl<L: Looks> Worker<L> {
     /// A worker on a queue.
     pub fn new(queue: Queue, looks: L, clock: Arc<dyn Clock + Send + Sync>, options: WorkOptions) -> Self {
-        Self { queue, looks, clock, options, outage: Outage::default(), forgot_at: AtomicI64::new(0) }
+        Self {
+            queue,
+            looks,
+            clock,
+            options,
+            outage: Outage::default(),
+            batches: Batches::default(),
+            forgot_at: AtomicI64::new(0),
+        }
     }
 
     /// Works until `shutdown`, then ends what was begun.
@@ -182,11 +192,11 @@ impl<L: Looks> Worker<L> {
                     // Nothing is due: there is no hurry until the next tick.
                     is_dry = jobs.is_empty();
                     let now = Instant::now();
-                    jobs.iter().for_each(|job| places.begin(job, now));
-                    running.extend(jobs.into_iter().map(|job| {
+                    jobs.iter().for_each(|(job, _)| places.begin(job, now));
+                    running.extend(jobs.into_iter().map(|(job, view)| {
                         let lane = job.lane;
                         async move {
-                            self.work(job).await;
+                            self.work(job, view).await;
                             (lane, now)
                         }
                     }));
@@ -199,7 +209,7 @@ impl<L: Looks> Worker<L> {
     }
 
     /// Jobs for the free places, and every now and then the end of listings whose time is over.
-    async fn more(&self, first: usize, slow: usize, is_tick: bool) -> Vec<Job> {
+    async fn more(&self, first: usize, slow: usize, is_tick: bool) -> Vec<(Job, Option<ToolView>)> {
         if is_tick && let Err(error) = self.tidy().await {
             tracing::warn!(code = error.code().id(), %error, "listings could not be ended");
         }
@@ -212,9 +222,14 @@ impl<L: Looks> Worker<L> {
     async fn tidy(&self) -> Result<(), Error> {
         let now = self.clock.now();
         self.queue.expire(now).await?;
+        // Verdicts get their numbers even while no directory reads the feed.
+        self.queue.index().last_change().await?;
         if now.seconds() - self.forgot_at.load(Ordering::Relaxed) >= FORGET_SECONDS {
             self.forgot_at.store(now.seconds(), Ordering::Relaxed);
             Turns::forget(self.queue.index(), now).await?;
+            if let Some(seconds) = self.options.keep_changes {
+                self.queue.index().compact_changes(now.plus(-seconds)).await?;
+            }
         }
         Ok(())
     }
@@ -224,25 +239,31 @@ impl<L: Looks> Worker<L> {
         self.queue.expire(self.clock.now()).await?;
         let jobs = self.lease(MAX_LEASE, MAX_LEASE).await?;
         let mut round = Round { leased: jobs.len(), ..Round::default() };
-        let mut outcomes =
-            futures_util::stream::iter(jobs.into_iter().map(|job| self.work(job))).buffer_unordered(self.options.at_once.max(1));
+        let mut outcomes = futures_util::stream::iter(jobs.into_iter().map(|(job, view)| self.work(job, view)))
+            .buffer_unordered(self.options.at_once.max(1));
         while let Some(done) = outcomes.next().await {
             round.count(done);
         }
         Ok(round)
     }
 
-    async fn lease(&self, count: usize, slow: usize) -> Result<Vec<Job>, Error> {
+    /// Leases jobs, and reads their tools together.
+    async fn lease(&self, count: usize, slow: usize) -> Result<Vec<(Job, Option<ToolView>)>, Error> {
         let registries = self.queue.index().registries().await?;
         let ours: Vec<RegistryId> =
             registries.iter().filter(|registry| self.looks.can_ask(registry.chain)).map(|registry| registry.id).collect();
         let only = (ours.len() < registries.len()).then_some(ours.as_slice());
-        self.queue.lease(Wanted { count, slow, seconds: LEASE_SECONDS, registries: only }, self.clock.now()).await
+        let wanted = Wanted { count, slow, seconds: LEASE_SECONDS, registries: only };
+        let jobs = self.queue.lease(wanted, self.clock.now()).await?;
+        let keys: Vec<ToolKey> = jobs.iter().map(|job| job.key).collect();
+        let views = self.queue.index().tools(&keys).await?;
+        let mut views: HashMap<ToolKey, ToolView> = views.into_iter().map(|view| (view.row.key, view)).collect();
+        Ok(jobs.into_iter().map(|job| (views.remove(&job.key), job)).map(|(view, job)| (job, view)).collect())
     }
 
     /// Does a job. What goes wrong is said in the log, and the job comes back when its lease ends.
-    async fn work(&self, job: Job) -> Done {
-        match self.do_job(&job).await {
+    async fn work(&self, job: Job, view: Option<ToolView>) -> Done {
+        match self.do_job(&job, view).await {
             Ok(done) => done,
             Err(error) => {
                 tracing::warn!(code = error.code().id(), %error, registry = job.key.registry.0, tool = %job.key.id, "a look failed");
@@ -255,8 +276,8 @@ impl<L: Looks> Worker<L> {
         }
     }
 
-    async fn do_job(&self, job: &Job) -> Result<Done, Error> {
-        let Some(view) = self.queue.index().tools(&[job.key]).await?.pop() else {
+    async fn do_job(&self, job: &Job, view: Option<ToolView>) -> Result<Done, Error> {
+        let Some(view) = view else {
             // A reorganisation took the tool away.
             return self.writer().forget(job).await;
         };
@@ -300,7 +321,7 @@ impl<L: Looks> Worker<L> {
     }
 
     fn writer(&self) -> Writer<'_> {
-        Writer { queue: &self.queue, options: &self.options, clock: &*self.clock }
+        Writer { queue: &self.queue, options: &self.options, clock: &*self.clock, batches: &self.batches }
     }
 
     /// What the index itself knows about a tool that was removed: nobody has to be asked.

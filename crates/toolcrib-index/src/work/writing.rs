@@ -5,14 +5,16 @@
 //!
 //! A look that our own network may have spoilt does not take a tool off the list; only the end of its time does.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use toolcrib_core::clock::{Clock, UnixTime};
 use toolcrib_core::codes;
 use toolcrib_core::evidence::{Evidence, ToolState};
 use toolcrib_core::judge;
-use toolcrib_store::database::{Transaction, Value};
+use toolcrib_store::database::{Engine, Transaction, Value};
 
+use super::batch::{Batches, Item, Outcome};
 use super::groups::{Groups, Lane, Turns};
 use super::jobs_table::SLOW;
 use super::kept::{self, Kept, NEVER, VerdictChange, Watch};
@@ -39,6 +41,7 @@ pub(super) struct Writer<'w> {
     pub(super) queue: &'w Queue,
     pub(super) options: &'w WorkOptions,
     pub(super) clock: &'w (dyn Clock + Send + Sync),
+    pub(super) batches: &'w Batches,
 }
 
 /// The registration must be the one that was looked at. The number of events alone does not tell one past from another; and the lease does
@@ -73,7 +76,18 @@ impl Writer<'_> {
             return self.end_unknown(job, view, Some((&watch, &listing)), pause, WorkOptions::priority_again(job)).await;
         }
         let finding = self.derive(job, view, look, watch, answer).await?;
-        retry(|| self.try_write(job, row, &finding)).await
+        if self.queue.index().database().engine() == Engine::Sqlite || finding.next.is_none() {
+            // One writer at a time anyway, or the end of a tool, which is rare.
+            return retry(|| self.try_write(job, row, &finding)).await;
+        }
+        let item = Arc::new(Item { job: job.clone(), row: row.clone(), finding });
+        match self.batches.write(self.queue.index(), Arc::clone(&item), self.clock.now()).await {
+            Some(Outcome::Written) => Ok(Done::Written),
+            Some(Outcome::Lost) => Ok(Done::Lost),
+            Some(Outcome::Changed) => self.give_up(job).await,
+            // Something in the batch stood in its way.
+            None => retry(|| self.try_write(job, row, &item.finding)).await,
+        }
     }
 
     /// Derives everything that is written.
@@ -267,15 +281,15 @@ impl Queue {
 }
 
 /// Everything that is written after a look.
-struct Finding {
-    listing: Listing,
-    watch: Watch,
-    kept: Kept,
-    endpoint_key: Option<i64>,
+pub(super) struct Finding {
+    pub(super) listing: Listing,
+    pub(super) watch: Watch,
+    pub(super) kept: Kept,
+    pub(super) endpoint_key: Option<i64>,
     /// [`NEVER`] for what is not listed.
-    expires_at: i64,
-    next: Option<Next>,
-    kinds: Kinds,
+    pub(super) expires_at: i64,
+    pub(super) next: Option<Next>,
+    pub(super) kinds: Kinds,
 }
 
 /// Whether a listing is about the registration as it is. After a reorganisation somebody else may have registered the same.

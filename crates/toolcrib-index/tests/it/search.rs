@@ -129,7 +129,10 @@ async fn it_follows_the_feed_and_survives_restarts() {
         // A past that is no longer kept: everything is read again.
         samples[0].name = "stars".to_owned();
         put(&index, registry, &samples[..1]).await;
+        // Numbered by itself, so that it has a row of its own.
+        assert_eq!(index.last_change().await.expect("a number"), 11);
         put(&index, registry, &[Sample::new(8, "comets", "Where comets are.")]).await;
+        assert_eq!(index.last_change().await.expect("a number"), 12);
         index.database().execute("DELETE FROM index_change WHERE seq <= 11", &[]).await.expect("forgotten");
         search.catch_up().await.expect("caught up");
         assert_eq!(search.cursor(), 12);

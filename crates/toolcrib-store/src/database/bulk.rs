@@ -148,6 +148,19 @@ pub(super) async fn insert(transaction: &mut Transaction, bulk: &Bulk, columns: 
     Ok(touched)
 }
 
+/// Binds columns as arrays.
+pub(super) fn bind_columns<'q>(query: super::PostgresQuery<'q>, columns: &[Column<'q>]) -> super::PostgresQuery<'q> {
+    columns.iter().fold(query, |query, column| match *column {
+        Column::Integers(values) => query.bind(values),
+        Column::OptionalIntegers(values) => query.bind(values),
+        Column::Texts(values) => query.bind(values),
+        Column::OptionalTexts(values) => query.bind(values),
+        Column::Bytes(values) => query.bind(values),
+        Column::OptionalBytes(values) => query.bind(values),
+        Column::Booleans(values) => query.bind(values),
+    })
+}
+
 /// Rows from which on they are copied. Fewer are not worth a second round trip; and since the driver leaves Nagle's algorithm on, the end of
 /// a copy may wait for the server to acknowledge what came before it, which takes 40 ms over TCP.
 const COPY_ROWS: usize = 500;

@@ -30,7 +30,7 @@ impl Lane {
     /// A connection to this database, if it is PostgreSQL. Comes on top of those of the pool.
     pub(crate) fn of(database: &Database) -> Option<Self> {
         match &database.pools {
-            Pools::Postgres(pool) => Some(Self { pool: pool.clone(), connection: None }),
+            Pools::Postgres(server) => Some(Self { pool: server.pool.clone(), connection: None }),
             _ => None,
         }
     }
@@ -43,18 +43,7 @@ impl Lane {
         values: &[Value<'_>],
     ) -> Result<Vec<Row>, Error> {
         let mut connection = self.connection().await?;
-        let mut query = sqlx::query(sql);
-        for column in columns {
-            query = match *column {
-                Column::Integers(values) => query.bind(values),
-                Column::OptionalIntegers(values) => query.bind(values),
-                Column::Texts(values) => query.bind(values),
-                Column::OptionalTexts(values) => query.bind(values),
-                Column::Bytes(values) => query.bind(values),
-                Column::OptionalBytes(values) => query.bind(values),
-                Column::Booleans(values) => query.bind(values),
-            };
-        }
+        let query = super::bulk::bind_columns(sqlx::query(sql), columns);
         let query = values.iter().fold(query, |query, value| super::bind_postgres_one(query, *value));
         // A connection on which something failed is not used again.
         let rows = query.fetch_all(&mut connection).await?;

@@ -246,6 +246,7 @@ fn fault(error: &rusqlite::Error) -> Error {
     let detail = error.to_string();
     match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Error::Busy { detail },
+        Some(ErrorCode::DiskFull | ErrorCode::SystemIoFailure | ErrorCode::ReadOnly) => Error::Disk { detail },
         _ => Error::Database { detail },
     }
 }

@@ -14,7 +14,8 @@ use crate::Error;
 /// Write `BIGINT`, `TEXT`, `BYTES` and `BOOLEAN`, and nothing that takes away: no `DROP`, `RENAME`, `DELETE` or `TRUNCATE`, but for
 /// `DROP INDEX`, which makes an older program slower and no more. A new column of an old table needs a default, since older programs do
 /// not mention it. A table that is written much and whose rows are short may end with `WITHOUT ROWID`, which PostgreSQL does not get to
-/// see: SQLite then keeps it in its key, and not in a second tree beside.
+/// see: SQLite then keeps it in its key, and not in a second tree beside. `NUMBERED` is a primary key that counts up by itself: numbers are
+/// given in the order of the inserts and not of the commits, and some are missing.
 #[derive(Clone, Copy, Debug)]
 pub struct Migration {
     /// Its number, counted from 1 in each module.
@@ -32,13 +33,40 @@ const TABLE: &str = "CREATE TABLE IF NOT EXISTS toolcrib_migration (
 /// Version 0 is the row that whoever migrates this module holds meanwhile.
 const HOLD: &str = "INSERT INTO toolcrib_migration (module, version, hash) VALUES ($1, 0, $2)
     ON CONFLICT (module, version) DO UPDATE SET hash = excluded.hash";
-const APPLIED: &str = "SELECT module, version, hash FROM toolcrib_migration WHERE version > 0";
-const RECORD: &str = "INSERT INTO toolcrib_migration (module, version, hash) VALUES ($1, $2, $3)";
+pub(super) const APPLIED: &str = "SELECT module, version, hash FROM toolcrib_migration WHERE version > 0";
+pub(super) const RECORD: &str = "INSERT INTO toolcrib_migration (module, version, hash) VALUES ($1, $2, $3)";
+
+/// The same row for those who go on without it when another holds it.
+pub(super) const HOLD_NOW: &str =
+    "SELECT version FROM toolcrib_migration WHERE module = $1 AND version = 0 FOR UPDATE SKIP LOCKED";
+const HOLD_ROW: &str =
+    "INSERT INTO toolcrib_migration (module, version, hash) VALUES ($1, 0, $2) ON CONFLICT (module, version) DO NOTHING";
 
 /// A module's name, and its migrations in order.
 pub type Module<'m> = (&'static str, &'m [Migration]);
 
+/// Sees that there is a row to hold.
+pub(super) async fn hold_row(database: &Database, module: &'static str) -> Result<(), Error> {
+    database.execute(HOLD_ROW, &[Value::Text(module), Value::Bytes(&[])]).await.map(drop)
+}
+
 pub(super) async fn migrate(database: &Database, modules: &[Module<'_>]) -> Result<(), Error> {
+    prepare(database, modules).await?;
+    // Most programs start on a database that is ready: they wait for nobody.
+    if missing(modules, &database.fetch(APPLIED, &[]).await?)?.is_empty() {
+        return Ok(());
+    }
+    let mut attempt = 0;
+    loop {
+        match apply(database, modules).await {
+            Err(error) if again(&error, &mut attempt).await => {}
+            done => return done,
+        }
+    }
+}
+
+/// Refuses what takes something away, and makes the table of migrations.
+pub(super) async fn prepare(database: &Database, modules: &[Module<'_>]) -> Result<(), Error> {
     for (module, migration) in all(modules) {
         if let Some(word) = taking(migration.sql) {
             return Err(Error::MigrationNotAdditive { module, version: migration.version, word });
@@ -53,17 +81,7 @@ pub(super) async fn migrate(database: &Database, modules: &[Module<'_>]) -> Resu
             return Err(error);
         }
     }
-    // Most programs start on a database that is ready: they wait for nobody.
-    if missing(modules, &database.fetch(APPLIED, &[]).await?)?.is_empty() {
-        return Ok(());
-    }
-    let mut attempt = 0;
-    loop {
-        match apply(database, modules).await {
-            Err(error) if again(&error, &mut attempt).await => {}
-            done => return done,
-        }
-    }
+    Ok(())
 }
 
 fn all<'m>(modules: &[Module<'m>]) -> impl Iterator<Item = (&'static str, &'m Migration)> {
@@ -71,7 +89,7 @@ fn all<'m>(modules: &[Module<'m>]) -> impl Iterator<Item = (&'static str, &'m Mi
 }
 
 /// Those that were not applied, in order. An error when one that was has another text by now.
-fn missing<'m>(modules: &[Module<'m>], applied: &[Row]) -> Result<Vec<(&'static str, &'m Migration)>, Error> {
+pub(super) fn missing<'m>(modules: &[Module<'m>], applied: &[Row]) -> Result<Vec<(&'static str, &'m Migration)>, Error> {
     let mut missing = Vec::new();
     for (module, migration) in all(modules) {
         let mut is_applied = false;
@@ -130,8 +148,11 @@ async fn apply(database: &Database, modules: &[Module<'_>]) -> Result<(), Error>
 
 fn spelled(sql: &str, engine: Engine) -> String {
     match engine {
-        Engine::Sqlite => sql.replace(" BYTES", " BLOB"),
-        Engine::Postgres => sql.replace(" BYTES", " BYTEA").replace(" WITHOUT ROWID", ""),
+        Engine::Sqlite => sql.replace(" BYTES", " BLOB").replace(" NUMBERED", " INTEGER PRIMARY KEY AUTOINCREMENT"),
+        Engine::Postgres => {
+            let sql = sql.replace(" BYTES", " BYTEA").replace(" WITHOUT ROWID", "");
+            sql.replace(" NUMBERED", " BIGINT GENERATED BY DEFAULT AS IDENTITY PRIMARY KEY")
+        }
     }
 }
 

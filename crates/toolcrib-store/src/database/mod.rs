@@ -9,18 +9,20 @@
 use std::fmt;
 use std::time::Duration;
 
-use sqlx::postgres::{PgPool, PgRow};
+use sqlx::postgres::PgRow;
 use sqlx::sqlite::{SqlitePool, SqliteRow};
 use sqlx::{AssertSqlSafe, Postgres, Row as _, SqlSafeStr, Sqlite};
 
 use crate::Error;
 
 mod bulk;
+mod indexes;
 mod lane;
 mod local;
 mod location;
 mod migrate;
 mod postgres;
+mod server;
 mod sqlite;
 mod writer;
 
@@ -51,7 +53,7 @@ enum Pools {
         write: SqlitePool,
         read: SqlitePool,
     },
-    Postgres(PgPool),
+    Postgres(std::sync::Arc<server::Server>),
     /// The connection of a thread that only writes.
     Local(std::sync::Arc<local::Local>),
 }
@@ -121,7 +123,7 @@ impl Database {
     pub async fn begin(&self) -> Result<Transaction, Error> {
         Ok(Transaction(match &self.pools {
             Pools::Sqlite { write, .. } => Inner::Sqlite(write.begin_with("BEGIN IMMEDIATE").await?),
-            Pools::Postgres(pool) => Inner::Postgres(pool.begin().await?),
+            Pools::Postgres(server) => Inner::Postgres(server.run(server.pool.begin()).await?),
             Pools::Local(connection) => Inner::Local(local::Savepoint::begin(connection)?),
         }))
     }
@@ -130,7 +132,10 @@ impl Database {
     pub async fn begin_reading(&self) -> Result<Transaction, Error> {
         Ok(Transaction(match &self.pools {
             Pools::Sqlite { read, .. } => Inner::Sqlite(read.begin_with("BEGIN").await?),
-            Pools::Postgres(pool) => Inner::Postgres(pool.begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await?),
+            Pools::Postgres(server) => {
+                let beginning = server.pool.begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY");
+                Inner::Postgres(server.run(beginning).await?)
+            }
             Pools::Local(connection) => Inner::Local(local::Savepoint::begin(connection)?),
         }))
     }
@@ -139,7 +144,7 @@ impl Database {
     pub async fn execute(&self, sql: &'static str, values: &[Value<'_>]) -> Result<u64, Error> {
         Ok(match &self.pools {
             Pools::Sqlite { write, .. } => bind_sqlite(sql, values).execute(write).await?.rows_affected(),
-            Pools::Postgres(pool) => bind_postgres(sql, values).execute(pool).await?.rows_affected(),
+            Pools::Postgres(server) => server.run(bind_postgres(sql, values).execute(&server.pool)).await?.rows_affected(),
             Pools::Local(connection) => connection.execute(sql, values)?,
         })
     }
@@ -148,7 +153,9 @@ impl Database {
     pub async fn fetch(&self, sql: &'static str, values: &[Value<'_>]) -> Result<Vec<Row>, Error> {
         Ok(match &self.pools {
             Pools::Sqlite { read, .. } => wrap(bind_sqlite(sql, values).fetch_all(read).await?, Cells::Sqlite),
-            Pools::Postgres(pool) => wrap(bind_postgres(sql, values).fetch_all(pool).await?, Cells::Postgres),
+            Pools::Postgres(server) => {
+                wrap(server.run(bind_postgres(sql, values).fetch_all(&server.pool)).await?, Cells::Postgres)
+            }
             Pools::Local(connection) => connection.fetch(sql, values)?,
         })
     }
@@ -160,7 +167,10 @@ impl Database {
     pub async fn fetch_made(&self, sql: String, values: &[Value<'_>]) -> Result<Vec<Row>, Error> {
         Ok(match &self.pools {
             Pools::Sqlite { read, .. } => wrap(bind_sqlite(AssertSqlSafe(sql), values).fetch_all(read).await?, Cells::Sqlite),
-            Pools::Postgres(pool) => wrap(bind_postgres(AssertSqlSafe(sql), values).fetch_all(pool).await?, Cells::Postgres),
+            Pools::Postgres(server) => {
+                let query = bind_postgres(AssertSqlSafe(sql), values);
+                wrap(server.run(query.fetch_all(&server.pool)).await?, Cells::Postgres)
+            }
             Pools::Local(connection) => connection.fetch(&sql, values)?,
         })
     }
@@ -169,7 +179,10 @@ impl Database {
     pub async fn fetch_optional(&self, sql: &'static str, values: &[Value<'_>]) -> Result<Option<Row>, Error> {
         Ok(match &self.pools {
             Pools::Sqlite { read, .. } => bind_sqlite(sql, values).fetch_optional(read).await?.map(|row| Row(Cells::Sqlite(row))),
-            Pools::Postgres(pool) => bind_postgres(sql, values).fetch_optional(pool).await?.map(|row| Row(Cells::Postgres(row))),
+            Pools::Postgres(server) => {
+                let row = server.run(bind_postgres(sql, values).fetch_optional(&server.pool)).await?;
+                row.map(|row| Row(Cells::Postgres(row)))
+            }
             Pools::Local(connection) => connection.fetch(sql, values)?.into_iter().next(),
         })
     }
@@ -181,7 +194,7 @@ impl Database {
                 read.close().await;
                 write.close().await;
             }
-            Pools::Postgres(pool) => pool.close().await,
+            Pools::Postgres(server) => server.pool.close().await,
             // Closed by its thread.
             Pools::Local(_) => {}
         }
@@ -225,6 +238,14 @@ enum Inner {
 }
 
 impl Transaction {
+    /// The engine.
+    pub const fn engine(&self) -> Engine {
+        match self.0 {
+            Inner::Sqlite(_) | Inner::Local(_) => Engine::Sqlite,
+            Inner::Postgres(_) => Engine::Postgres,
+        }
+    }
+
     /// Runs a changing statement. Gives the number of rows it touched.
     pub async fn execute(&mut self, sql: &'static str, values: &[Value<'_>]) -> Result<u64, Error> {
         Ok(match &mut self.0 {
@@ -283,6 +304,17 @@ impl Transaction {
             }
             Inner::Local(savepoint) => savepoint.connection.fetch(sql, values)?.into_iter().next(),
         })
+    }
+
+    /// Runs a statement of PostgreSQL's that takes columns as arrays. SQLite has no arrays, and says so.
+    pub async fn fetch_columns(&mut self, sql: &'static str, columns: &[Column<'_>]) -> Result<Vec<Row>, Error> {
+        match &mut self.0 {
+            Inner::Postgres(transaction) => {
+                let rows = bulk::bind_columns(sqlx::query(sql), columns).fetch_all(&mut **transaction).await?;
+                Ok(wrap(rows, Cells::Postgres))
+            }
+            Inner::Sqlite(_) | Inner::Local(_) => Err(Error::Database { detail: "SQLite takes no arrays".to_owned() }),
+        }
     }
 
     /// Runs several statements that take nothing in: migrations.

@@ -10,6 +10,7 @@ use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{ConnectOptions as _, Connection as _, Executor as _};
 
 use super::Pools;
+use super::server::Server;
 use crate::Error;
 
 /// How long a task waits for a connection: as long as for a row, and shorter than callers' patience.
@@ -40,6 +41,6 @@ pub(super) async fn open(url: &str, connections: u32) -> Result<Pools, Error> {
             })
         })
         .after_connect(|connection, _| Box::pin(async move { connection.execute(SESSION).await.map(drop) }))
-        .connect_lazy_with(options);
-    Ok(Pools::Postgres(pool))
+        .connect_lazy_with(options.clone());
+    Ok(Pools::Postgres(Server::new(pool, options)))
 }

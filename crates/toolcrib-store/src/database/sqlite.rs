@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::time::Duration;
 
-use sqlx::ConnectOptions as _;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
+use sqlx::{ConnectOptions as _, Connection as _};
 
 use super::{Pools, again};
 use crate::Error;
@@ -64,7 +64,21 @@ fn base() -> SqliteConnectOptions {
 }
 
 fn pool(connections: u32) -> SqlitePoolOptions {
-    SqlitePoolOptions::new().max_connections(connections).test_before_acquire(false).acquire_timeout(ACQUIRE_TIMEOUT)
+    SqlitePoolOptions::new()
+        .max_connections(connections)
+        .test_before_acquire(false)
+        .acquire_timeout(ACQUIRE_TIMEOUT)
+        .before_acquire(|connection, _| {
+            Box::pin(async move {
+                if !connection.is_in_transaction() {
+                    return Ok(true);
+                }
+                // The roll back of a transaction that was dropped may still be under way, and a ping comes after it. When a disk is full
+                // SQLite rolls back by itself and refuses to do so again, which the driver takes for a transaction that goes on for ever.
+                connection.ping().await?;
+                Ok(!connection.is_in_transaction())
+            })
+        })
 }
 
 /// Results of paid calls stand in the file: it is made for its owner alone. SQLite gives its companions the same rights.

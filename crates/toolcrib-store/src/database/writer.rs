@@ -282,6 +282,7 @@ fn repeated(error: &Error) -> Error {
     match error {
         Error::Busy { detail } => Error::Busy { detail: detail.clone() },
         Error::Lost { detail } => Error::Lost { detail: detail.clone() },
+        Error::Disk { detail } => Error::Disk { detail: detail.clone() },
         other => Error::Database { detail: other.to_string() },
     }
 }

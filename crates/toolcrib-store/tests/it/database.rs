@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use toolcrib_store::database::{Engine, Value};
+use toolcrib_store::database::{Engine, PerEngine, Value};
 use toolcrib_store::replay::{Limits, SqlReplay};
 use toolcrib_store::{Database, Location, Migration};
 
@@ -199,4 +199,73 @@ async fn a_connection_that_is_lost_is_replaced() {
     assert_eq!(error.code().id(), "store.lost", "{error}");
     assert!(error.is_retryable());
     assert_ne!(database.fetch(mine, &[]).await.unwrap()[0].integer(0).unwrap(), first);
+}
+
+const ROWS: Migration =
+    Migration { version: 1, sql: "CREATE TABLE many (id BIGINT NOT NULL PRIMARY KEY, value BIGINT NOT NULL);" };
+const VALUES: Migration = Migration {
+    version: 1,
+    sql: "CREATE INDEX many_value ON many (value);
+    CREATE INDEX many_odd ON many (value) WHERE value > 5;",
+};
+const INDEX_MODULE: &[(&str, &[Migration])] = &[("many.indexes", &[VALUES])];
+const FILL: &str = "INSERT INTO many SELECT n, n FROM GENERATE_SERIES(1, 20000) AS n";
+const VALID: &str = "SELECT CAST(COUNT(*) AS BIGINT) FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
+    JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = CURRENT_SCHEMA() AND c.relname LIKE 'many\\_%' AND indisvalid
+    AND c.relname <> 'many_pkey'";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn indexes_are_built_while_others_write() {
+    let Some(place) = Place::new(Backend::Postgres).await else { return };
+    let database = place.database().await;
+    database.migrate("many", &[ROWS]).await.unwrap();
+    database.execute(FILL, &[]).await.unwrap();
+    let mut writing = database.begin().await.unwrap();
+    writing.execute("INSERT INTO many VALUES (0, 0)", &[]).await.unwrap();
+    let building = tokio::spawn({
+        let database = database.clone();
+        async move { database.build_indexes(INDEX_MODULE).await }
+    });
+    tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+    assert!(!building.is_finished(), "it waits for the transaction that is open");
+    let insert = database.execute("INSERT INTO many VALUES (-1, -1)", &[]);
+    tokio::time::timeout(std::time::Duration::from_secs(2), insert).await.expect("nobody waits for it").unwrap();
+    // Another process sees that somebody is at it.
+    assert!(!place.database().await.build_indexes(INDEX_MODULE).await.unwrap());
+    writing.commit().await.unwrap();
+    assert!(building.await.unwrap().unwrap());
+    assert_eq!(database.fetch(VALID, &[]).await.unwrap()[0].integer(0).unwrap(), 2);
+    assert!(database.build_indexes(INDEX_MODULE).await.unwrap(), "it is done");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_index_that_was_left_half_built_is_replaced() {
+    for backend in [Backend::SqliteFile, Backend::Postgres] {
+        let Some(place) = Place::new(backend).await else { continue };
+        let database = place.database().await;
+        database.migrate("many", &[ROWS]).await.unwrap();
+        if backend == Backend::Postgres {
+            database.execute(FILL, &[]).await.unwrap();
+            // One is whole, and the process died while it built the other.
+            for sql in [
+                "CREATE INDEX many_value ON many (value)",
+                "CREATE INDEX many_odd ON many (value) WHERE value > 5",
+                "UPDATE pg_index SET indisvalid = FALSE WHERE indexrelid = CAST('many_odd' AS regclass)",
+            ] {
+                database.execute(sql, &[]).await.unwrap();
+            }
+            assert_eq!(database.fetch(VALID, &[]).await.unwrap()[0].integer(0).unwrap(), 1);
+        }
+        assert!(database.build_indexes(INDEX_MODULE).await.unwrap());
+        let names = database.pick(PerEngine {
+            sqlite: "SELECT COUNT(*) FROM sqlite_master WHERE type = 'index' AND name IN ('many_value', 'many_odd')",
+            postgres: VALID,
+        });
+        assert_eq!(database.fetch(names, &[]).await.unwrap()[0].integer(0).unwrap(), 2);
+        // A statement that is no index is no part of such a module.
+        let wrong = Migration { version: 2, sql: "CREATE TABLE other (id BIGINT NOT NULL PRIMARY KEY);" };
+        if backend == Backend::Postgres {
+            assert!(database.build_indexes(&[("many.indexes", &[VALUES, wrong])]).await.is_err());
+        }
+    }
 }

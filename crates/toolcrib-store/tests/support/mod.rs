@@ -77,6 +77,21 @@ impl Place {
         Some(Self { backend, setting, _folder: folder })
     }
 
+    /// A SQLite file at a path.
+    pub(crate) fn at(path: &Path) -> Self {
+        Self { backend: Backend::SqliteFile, setting: format!("sqlite:{}", path.display()), _folder: None }
+    }
+
+    /// A schema of a server that is not shared.
+    pub(crate) async fn on(server: &Server) -> Self {
+        Self { backend: Backend::Postgres, setting: server.schema().await, _folder: None }
+    }
+
+    /// Whether it is SQLite.
+    pub(crate) fn is_sqlite(&self) -> bool {
+        matches!(self.backend, Backend::SqliteMemory | Backend::SqliteFile)
+    }
+
     pub(crate) fn location(&self) -> Location {
         Location::parse(&self.setting).expect("a location")
     }
@@ -120,8 +135,19 @@ else
 fi
 cd "$folder"
 as "$binaries/initdb" -D data -U toolcrib --pwfile=password --auth-local=trust --auth-host=scram-sha-256 -E UTF8 --locale=C --no-sync >initdb.log 2>&1
-as "$binaries/postgres" -D data -k "$folder" -p "$port" -c listen_addresses=127.0.0.1 -c max_connections=200 >server.log 2>&1 </dev/null &
-cat >/dev/null || true
+start() {
+    as "$binaries/postgres" -D data -k "$folder" -p "$port" -c listen_addresses=127.0.0.1 -c max_connections=200 >server.log 2>&1 </dev/null &
+}
+start
+while read -r command; do
+    case $command in
+    stop)
+        kill -QUIT "$(head -n 1 data/postmaster.pid)"
+        wait
+        ;;
+    start) start ;;
+    esac
+done
 # Not the last background process: that is the shell that started the server.
 kill -INT "$(head -n 1 data/postmaster.pid)" || true
 wait || true
@@ -137,6 +163,39 @@ impl Server {
     pub(crate) fn shared() -> Option<&'static Self> {
         let binaries = toolcrib_testkit::postgres()?;
         Some(SERVER.get_or_init(|| Self::start(&binaries).unwrap_or_else(|reason| panic!("PostgreSQL: {reason}"))))
+    }
+
+    /// A server of the test's own, which it may stop. `None` as for [`shared`](Self::shared).
+    pub(crate) fn own() -> Option<Self> {
+        let binaries = toolcrib_testkit::postgres()?;
+        Some(Self::start(&binaries).unwrap_or_else(|reason| panic!("PostgreSQL: {reason}")))
+    }
+
+    /// Ends the server as a crash does, and waits until nothing answers any more.
+    pub(crate) fn stop(&mut self) {
+        self.tell("stop");
+        self.wait_for(false);
+    }
+
+    /// Starts it again.
+    pub(crate) fn restart(&mut self) {
+        self.tell("start");
+        self.wait_for(true);
+    }
+
+    fn tell(&mut self, command: &str) {
+        use std::io::Write as _;
+        let keeper = self.keeper.stdin.as_mut().expect("a keeper");
+        writeln!(keeper, "{command}").expect("told");
+    }
+
+    /// Waits until a connection is taken, or is not.
+    fn wait_for(&self, is_there: bool) {
+        let begun = Instant::now();
+        while std::net::TcpStream::connect(("127.0.0.1", self.port)).is_ok() != is_there {
+            assert!(begun.elapsed() < Duration::from_secs(60), "the server neither stops nor starts");
+            std::thread::sleep(Duration::from_millis(20));
+        }
     }
 
     /// The server of this process, if it was started.

@@ -178,6 +178,7 @@ async fn a_feed_that_was_cleared_makes_every_tool_due() {
         index.database().execute("UPDATE index_job SET due_at = due_at + 86400, priority = 3", &[]).await.expect("looked at");
         for rest in [false, true] {
             tell(&index, &keys[..2], Kinds::METADATA).await;
+            index.last_change().await.expect("numbered");
             index.database().execute("DELETE FROM index_change", &[]).await.expect("cleared");
             if rest {
                 tell(&index, &keys[2..3], Kinds::METADATA).await;

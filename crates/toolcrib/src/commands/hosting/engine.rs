@@ -40,6 +40,9 @@ pub(crate) struct Doing {
     /// Only verify, and leave the chains to other processes
     #[arg(long)]
     pub(crate) no_follow: bool,
+    /// Days for which the feed keeps every change; of older ones the newest of each tool
+    #[arg(long, value_name = "DAYS", default_value_t = 30, value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) keep_changes: u16,
     #[command(flatten)]
     pub(crate) checks: LogChecks,
 }
@@ -116,7 +119,8 @@ impl Engine {
             }
         }
         if doing.looks > 0 {
-            let options = WorkOptions { at_once: usize::from(doing.looks), ..work };
+            let keep_changes = Some(i64::from(doing.keep_changes) * 86_400);
+            let options = WorkOptions { at_once: usize::from(doing.looks), keep_changes, ..work };
             let looks = Live::new(verifier, chains.clone(), Policy::default());
             let worker = Worker::new(Queue::new(index.clone()), looks, Arc::new(SystemClock), options);
             let stopped = engine.stopped();

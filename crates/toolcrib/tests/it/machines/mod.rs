@@ -134,10 +134,10 @@ fn check_index(stage: &Stage) {
         "one job a tool that is left"
     );
 
+    let last = stage.runtime.block_on(index.last_change()).expect("a number");
     let rows = stage.rows("SELECT first, seq FROM index_change ORDER BY seq");
     let number = |row: &Row, column| row.integer(column).expect("a number");
     let numbers: Vec<i64> = rows.iter().flat_map(|row| number(row, 0)..=number(row, 1)).collect();
-    let last = stage.runtime.block_on(index.last_change()).expect("a number");
     assert_eq!(numbers, (1..=last).collect::<Vec<_>>(), "changes without a gap");
 }
 

@@ -1,28 +1,57 @@
 //! The change feed: which tools changed, in the order in which the changes were committed.
 //!
-//! Whoever changes a tool records it in the same transaction, as the last thing before the commit. The number comes from one row that stays
-//! locked until then, so numbers are committed in their order and without gaps: a reader that has seen number 7 will never be surprised by
-//! a 6. Readers keep a cursor and poll. One of them makes the jobs of workers (`work/intake.rs`): whoever clears a feed that has grown long
-//! must leave what that one has not read.
+//! A transaction that changes a tool records the change as its last step before the commit. Readers see consecutive numbers, keep a cursor
+//! and poll: a reader that has seen number 7 never meets a 6 later. One of the readers enqueues verification jobs (`work/intake.rs`):
+//! retention must leave what it has not read.
 //!
-//! What a transaction records is packed into few rows: of all that a follower writes, numbers and ids are read again in their order alone,
-//! so a row for each would cost more than it is good for.
+//! How a change gets its number differs by engine (`record.rs`). SQLite has one writer at a time, so a transaction takes its numbers itself.
+//! On PostgreSQL a counter row would serialise all writers, so they insert unnumbered rows, and readers number what is committed before
+//! they read. The numbering transaction is short, and writers never wait for it.
+//!
+//! Changes of a transaction are packed into few rows: they are only ever read in their order, so a row for each would cost more than it
+//! is worth.
 
-use alloy_primitives::U256;
 use toolcrib_core::clock::UnixTime;
 use toolcrib_store::Migration;
-use toolcrib_store::database::{Bulk, Column, Row, Transaction, Value};
+use toolcrib_store::database::{Row, Transaction, Value};
 
-use crate::model::{RegistryId, ToolKey};
+use crate::model::ToolKey;
 use crate::{Error, Index};
 
-/// A row of `index_change` has the changes from number `first` to number `seq`, packed.
-pub(crate) const MIGRATIONS: &[Migration] = &[Migration {
-    version: 1,
-    sql: "CREATE TABLE index_feed (id BIGINT NOT NULL PRIMARY KEY, last BIGINT NOT NULL);
+mod packed;
+mod record;
+mod retention;
+
+pub use record::record;
+pub(crate) use record::{Numbering, Wanted, unnumbered};
+
+use packed::unpack;
+
+/// A row of `index_change` has the changes from number `first` to number `seq`, packed. `index_change_pending` has committed changes that
+/// have no number yet, in the order of `id`: two transactions that change the same tool hold its row one after the other and record last,
+/// so their ids are in the order of their commits. Changes up to number `compacted` are reduced to the newest of each tool, in
+/// `index_change_newest` (`retention.rs`).
+pub(crate) const MIGRATIONS: &[Migration] = &[
+    Migration {
+        version: 1,
+        sql: "CREATE TABLE index_feed (id BIGINT NOT NULL PRIMARY KEY, last BIGINT NOT NULL);
     INSERT INTO index_feed (id, last) VALUES (1, 0);
     CREATE TABLE index_change (seq BIGINT NOT NULL PRIMARY KEY, first BIGINT NOT NULL, at BIGINT NOT NULL, changes BYTES NOT NULL);",
-}];
+    },
+    Migration {
+        version: 2,
+        sql: "CREATE TABLE index_change_pending (id NUMBERED, at BIGINT NOT NULL, count BIGINT NOT NULL, of_chain BOOLEAN NOT NULL,
+        changes BYTES NOT NULL);
+    CREATE INDEX index_change_pending_chain ON index_change_pending (id) WHERE of_chain;",
+    },
+    Migration {
+        version: 3,
+        sql: "ALTER TABLE index_feed ADD COLUMN compacted BIGINT NOT NULL DEFAULT 0;
+    CREATE TABLE index_change_newest (registry BIGINT NOT NULL, tool BYTES NOT NULL, seq BIGINT NOT NULL, at BIGINT NOT NULL,
+        kinds BIGINT NOT NULL, PRIMARY KEY (registry, tool)) WITHOUT ROWID;
+    CREATE UNIQUE INDEX index_change_newest_seq ON index_change_newest (seq);",
+    },
+];
 
 /// What changed, several at once: one change stands for everything that a transaction did to a tool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -100,40 +129,13 @@ pub struct Change {
 /// Most changes of one page.
 pub const MAX_PAGE: usize = 1_000;
 
-const NUMBER: &str = "UPDATE index_feed SET last = last + $1 WHERE id = 1 RETURNING last";
 const LAST: &str = "SELECT last FROM index_feed WHERE id = 1";
 /// Rows have at most [`PER_ROW`] changes, so the last number of a row that has wanted ones is below a bound, and no more is read.
 const AFTER: &str = "SELECT first, seq, at, changes FROM index_change WHERE seq > $1 AND seq < $3 AND first <= $2 ORDER BY seq";
 const ROWS: &str = "SELECT first, seq, at, changes FROM index_change WHERE seq > $1 AND seq <= $2 ORDER BY seq";
 const OLDEST: &str = "SELECT MIN(first) FROM index_change";
-const CHANGE: Bulk = Bulk { table: "index_change", columns: &["seq", "first", "at", "changes"], conflict: "" };
-
 /// Most changes of one row: a few kilobytes, and a page is a few rows.
 const PER_ROW: usize = 500;
-
-/// Records changes, one for each tool, and gives the number of the last. Do this last before the commit: from here on other writers wait.
-pub async fn record(transaction: &mut Transaction, changes: &[(ToolKey, Kinds)], now: UnixTime) -> Result<i64, Error> {
-    let count = i64::try_from(changes.len()).map_err(|_| Error::Corrupt { what: "number of changes" })?;
-    let row = transaction.fetch_optional(NUMBER, &[Value::Integer(count)]).await?;
-    let last = row.ok_or(Error::Corrupt { what: "feed" })?.integer(0)?;
-    if changes.is_empty() {
-        return Ok(last);
-    }
-    let rows: Vec<_> = changes.chunks(PER_ROW).collect();
-    let packed: Vec<Vec<u8>> = rows.iter().map(|changes| pack(changes)).collect();
-    let packed: Vec<&[u8]> = packed.iter().map(Vec::as_slice).collect();
-    let (mut firsts, mut seqs) = (Vec::with_capacity(rows.len()), Vec::with_capacity(rows.len()));
-    let mut next = last - count + 1;
-    for row in &rows {
-        firsts.push(next);
-        next += row.len() as i64;
-        seqs.push(next - 1);
-    }
-    let times = vec![now.seconds(); rows.len()];
-    let columns = [Column::Integers(&seqs), Column::Integers(&firsts), Column::Integers(&times), Column::Bytes(&packed)];
-    transaction.insert_many(&CHANGE, &columns).await?;
-    Ok(last)
-}
 
 /// The number of the last change.
 pub(crate) async fn last(transaction: &mut Transaction) -> Result<i64, Error> {
@@ -176,17 +178,28 @@ fn is_gap(cursor: i64, changes: &[Change], last: i64) -> bool {
 }
 
 impl Index {
-    /// The number of the last change.
+    /// The number of the last change. What was committed before this call has a number when it returns.
     pub async fn last_change(&self) -> Result<i64, Error> {
-        let row = self.database().fetch_optional(LAST, &[]).await?;
-        Ok(row.ok_or(Error::Corrupt { what: "feed" })?.integer(0)?)
+        self.number_changes(Wanted::All).await
     }
 
-    /// The changes after `cursor`, at most `limit`. An error when some of them are no longer kept.
+    /// The changes after `cursor`, at most `limit`. An error when some of them are no longer kept. From the beginning, which is cursor 0,
+    /// a feed that was compacted gives the newest change of each tool, and then every change.
     pub async fn changes(&self, cursor: i64, limit: usize) -> Result<Vec<Change>, Error> {
         let limit = limit.min(MAX_PAGE);
+        let mut compacted = self.compacted_changes(cursor, limit).await?;
+        if compacted.changes.len() == limit {
+            return Ok(compacted.changes);
+        }
+        let mut rest = self.complete_changes(compacted.cursor, limit - compacted.changes.len()).await?;
+        compacted.changes.append(&mut rest);
+        Ok(compacted.changes)
+    }
+
+    /// Changes of the part that has every one of them.
+    async fn complete_changes(&self, cursor: i64, limit: usize) -> Result<Vec<Change>, Error> {
         // Before the rows: what is committed in between is not missing.
-        let last = self.last_change().await?;
+        let last = self.number_changes(Wanted::All).await?;
         let end = cursor.saturating_add_unsigned(limit as u64);
         let bound = end.saturating_add_unsigned(PER_ROW as u64);
         let values = [Value::Integer(cursor), Value::Integer(end), Value::Integer(bound)];
@@ -200,80 +213,5 @@ impl Index {
             return Err(Error::Forgotten { cursor, oldest: oldest.unwrap_or_default() });
         }
         Ok(changes)
-    }
-}
-
-/// Registry, length of the id, the id without its leading zeros, and kinds, of each change; numbers as in LEB128.
-fn pack(changes: &[(ToolKey, Kinds)]) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(8 * changes.len());
-    let number = |bytes: &mut Vec<u8>, mut value: u64| {
-        while value > 0x7f {
-            bytes.push(value as u8 | 0x80);
-            value >>= 7;
-        }
-        bytes.push(value as u8);
-    };
-    for (key, kinds) in changes {
-        number(&mut bytes, key.registry.0.cast_unsigned());
-        let id = key.id.to_be_bytes_trimmed_vec();
-        // At most 32.
-        bytes.push(id.len() as u8);
-        bytes.extend_from_slice(&id);
-        number(&mut bytes, kinds.0.cast_unsigned());
-    }
-    bytes
-}
-
-/// What was packed. `None` when it was not.
-fn unpack(mut bytes: &[u8]) -> Option<Vec<(ToolKey, Kinds)>> {
-    fn number(bytes: &mut &[u8]) -> Option<i64> {
-        let mut value = 0_u64;
-        for shift in (0..64).step_by(7) {
-            let (byte, rest) = bytes.split_first()?;
-            *bytes = rest;
-            value |= u64::from(byte & 0x7f) << shift;
-            if byte & 0x80 == 0 {
-                return Some(value.cast_signed());
-            }
-        }
-        None
-    }
-    let mut changes = Vec::new();
-    while !bytes.is_empty() {
-        let registry = RegistryId(number(&mut bytes)?);
-        let (length, rest) = bytes.split_first()?;
-        let (id, rest) = rest.split_at_checked(usize::from(*length))?;
-        bytes = rest;
-        let id = U256::try_from_be_slice(id)?;
-        changes.push((ToolKey { registry, id }, Kinds(number(&mut bytes)?)));
-    }
-    Some(changes)
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    proptest! {
-        #[test]
-        fn what_is_packed_comes_back(rows in proptest::collection::vec((any::<i64>(), any::<[u8; 32]>(), 0_usize..32, 0_i64..512), 0..20)) {
-            let changes: Vec<(ToolKey, Kinds)> = rows.into_iter().map(|(registry, mut id, zeros, kinds)| {
-                id[..zeros].fill(0);
-                (ToolKey { registry: RegistryId(registry), id: U256::from_be_bytes(id) }, Kinds(kinds))
-            }).collect();
-            let packed = pack(&changes);
-            prop_assert_eq!(unpack(&packed), Some(changes));
-            if !packed.is_empty() {
-                // Cut off, it is fewer or nothing, and never a panic.
-                let _ = unpack(&packed[..packed.len() - 1]);
-            }
-        }
-
-        #[test]
-        fn rubbish_does_no_harm(bytes in any::<Vec<u8>>()) {
-            let _ = unpack(&bytes);
-        }
     }
 }

@@ -1,0 +1,314 @@
+//! How many verdicts a second workers write, on both stores.
+//!
+//! Three measurements. `counter`: sixteen clients that change a row of their own and take the feed's number from one row, as a feed does
+//! whose order is that of a counter. `record`: the same clients with [`feed::record`]. `verdicts`: a worker that leases jobs, makes up what
+//! it fetched, judges it and writes listing, report, evidence, history, job and change, with a reader of the feed beside it; servers and
+//! chains are left out, everything else is there.
+//!
+//! `cargo bench -p toolcrib-index --bench verdicts`; arguments after `--`: `--tools 20000`, `--at-once 32`, `--seconds 5`, `--sqlite`,
+//! `--quick`.
+#![expect(clippy::print_stdout, clippy::disallowed_methods, reason = "a benchmark prints, and goes by the machine's clock")]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use alloy_primitives::{Address, B256, U256, keccak256};
+use serde_json::json;
+use toolcrib_core::caip::ToolRef;
+use toolcrib_core::clock::{Clock, UnixTime};
+use toolcrib_core::evidence::{Body, ChainReads, ConfigRead, Evidence, Exchange, Method, Response, ToolConfig, ToolState};
+use toolcrib_core::finding::Mode;
+use toolcrib_core::judge::Policy;
+use toolcrib_core::tool::{TYPE_V1, ToolManifest};
+use toolcrib_index::feed::{self, Kinds};
+use toolcrib_index::model::{RegistryId, ToolKey, ToolRow};
+use toolcrib_index::work::{Look, Looks, Queue, WorkOptions, Worker};
+use toolcrib_index::{Error, Index, text_key};
+use toolcrib_store::database::{Bulk, Column, Value};
+use toolcrib_store::{Database, Location};
+
+#[path = "../../toolcrib-store/tests/support/mod.rs"]
+mod databases;
+
+use databases::{Backend, Place};
+
+const CHAIN_ID: u64 = 31_337;
+const REGISTRY: Address = Address::repeat_byte(0x26);
+const CREATOR: Address = Address::repeat_byte(0xc1);
+const CLIENTS: i64 = 16;
+/// Connections of the process: one for each client and some for the reader and for leases.
+const CONNECTIONS: u32 = 24;
+
+#[derive(Clone, Copy, Debug)]
+struct Now;
+
+impl Clock for Now {
+    fn now(&self) -> UnixTime {
+        UnixTime::from_seconds(SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() as i64))
+    }
+}
+
+fn argument(name: &str) -> Option<String> {
+    let mut arguments = std::env::args();
+    arguments.find(|argument| argument == name)?;
+    arguments.next()
+}
+
+fn main() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
+    runtime.block_on(measure());
+}
+
+async fn measure() {
+    let is_quick = std::env::args().any(|argument| argument == "--quick");
+    let number = |name: &str, usual: u64, quick: u64| {
+        argument(name).map_or(if is_quick { quick } else { usual }, |text| text.parse().expect("a number"))
+    };
+    let (tools, at_once) = (number("--tools", 20_000, 1_000), number("--at-once", 32, 32));
+    let time = Duration::from_secs(number("--seconds", 5, 1));
+    let backends: &[Backend] =
+        if std::env::args().any(|argument| argument == "--sqlite") { &[Backend::SqliteFile] } else { &[Backend::Postgres] };
+    for backend in backends {
+        let Some(place) = Place::new(*backend).await else { return println!("skipped: no PostgreSQL") };
+        println!("{backend:?}; load {}", load());
+        let index = open(&place).await;
+        clients(&index, time).await;
+        let index = open(&Place::new(*backend).await.expect("a place")).await;
+        verdicts(&index, tools, at_once as usize).await;
+    }
+}
+
+async fn open(place: &Place) -> Index {
+    let location = match place.setting.strip_prefix("postgres") {
+        Some(_) => Location::postgres(&place.setting).expect("a URL").connections(CONNECTIONS),
+        None => Location::parse(&place.setting).expect("a location"),
+    };
+    let index = Index::open(Database::open(&location).await.expect("a database")).await.expect("an index");
+    index.prepare_reading().await.expect("indexes");
+    index
+}
+
+const ROWS: &str = "CREATE TABLE bench_row (client BIGINT NOT NULL PRIMARY KEY, value BIGINT NOT NULL)";
+const ROW: &str =
+    "INSERT INTO bench_row (client, value) VALUES ($1, 1) ON CONFLICT (client) DO UPDATE SET value = bench_row.value + 1";
+const COUNTER: &str = "UPDATE index_feed SET last = last + 1 WHERE id = 1 RETURNING last";
+const CHANGE: &str = "INSERT INTO index_change (seq, first, at, changes) VALUES ($1, $1, 1800000000, $2)";
+
+/// What the order of the feed costs: clients that change a row each, and say so.
+async fn clients(index: &Index, time: Duration) {
+    index.database().execute(ROWS, &[]).await.expect("a table");
+    for is_counter in [true, false] {
+        let (committed, begun) = (Arc::new(AtomicU64::new(0)), Instant::now());
+        let running = (0..CLIENTS).map(|client| {
+            let (index, committed) = (index.clone(), Arc::clone(&committed));
+            tokio::spawn(async move {
+                while begun.elapsed() < time {
+                    let mut transaction = index.database().begin().await.expect("a transaction");
+                    transaction.execute(ROW, &[Value::Integer(client)]).await.expect("a row");
+                    if is_counter {
+                        let row = transaction.fetch_optional(COUNTER, &[]).await.expect("numbered").expect("a row");
+                        let values = [Value::Integer(row.integer(0).expect("a number")), Value::Bytes(&[1, 1, 7, 64])];
+                        transaction.execute(CHANGE, &values).await.expect("recorded");
+                    } else {
+                        let key = ToolKey { registry: RegistryId(1), id: U256::from(client) };
+                        feed::record(&mut transaction, &[(key, Kinds::VERIFICATION)], Now.now()).await.expect("recorded");
+                    }
+                    transaction.commit().await.expect("committed");
+                    committed.fetch_add(1, Ordering::Relaxed);
+                }
+            })
+        });
+        futures_util::future::join_all(running).await;
+        let (count, seconds) = (committed.load(Ordering::Relaxed), begun.elapsed().as_secs_f64());
+        let begun = Instant::now();
+        index.last_change().await.expect("numbered");
+        let name = if is_counter { "counter" } else { "record" };
+        let numbered = begun.elapsed().as_millis();
+        println!("{name}: {:.0} transactions/s, {CLIENTS} clients; then numbered in {numbered} ms", count as f64 / seconds);
+    }
+}
+
+/// Looks that fetch nothing.
+struct MadeUp;
+
+impl Looks for MadeUp {
+    async fn look(&self, tool: ToolRef, row: &ToolRow) -> Result<Look, Error> {
+        let at = Now.now();
+        let mut evidence = Evidence::new("bench", at);
+        evidence.tool = Some(tool);
+        let config = ToolConfig {
+            creator: row.creator,
+            metadata_uri: row.metadata_uri.clone(),
+            manifest_hash: row.manifest_hash,
+            access_predicate: row.predicate,
+        };
+        let config = vec![ConfigRead { block: 7, state: ToolState::Present(config) }];
+        evidence.chain = Some(ChainReads { registry_code_hash: None, config, predicate: None, registration: None });
+        let mut exchange = Exchange::new(Method::Get, row.metadata_uri.clone(), at);
+        exchange.addresses = vec!["5.5.5.5".parse().expect("an address")];
+        exchange.connected = Some("5.5.5.5:443".parse().expect("an address"));
+        exchange.response = Some(Response {
+            status: 200,
+            headers: vec![("content-type".to_owned(), "application/json".to_owned())],
+            body: Body(manifest(host_of(&row.metadata_uri))),
+        });
+        evidence.manifest = Some(exchange);
+        Ok(Look::judged(evidence, &Policy::default()))
+    }
+
+    fn can_ask(&self, _: u64) -> bool {
+        true
+    }
+}
+
+fn host_of(uri: &str) -> &str {
+    uri.trim_start_matches("https://").split('/').next().unwrap_or_default()
+}
+
+fn manifest(host: &str) -> Vec<u8> {
+    let manifest = json!({
+        "type": TYPE_V1,
+        "name": "word-count",
+        "description": "Counts the words of a text.",
+        "endpoint": format!("https://{host}/count"),
+        "inputs": {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]},
+        "outputs": {"type": "object", "properties": {"words": {"type": "integer"}}},
+        "creatorAddress": format!("{CREATOR:#x}"),
+    });
+    manifest.to_string().into_bytes()
+}
+
+fn hash_of(bytes: &[u8]) -> B256 {
+    ToolManifest::parse(bytes, Mode::Consumer).canonical().map_or_else(|| keccak256(bytes), |canonical| canonical.hash())
+}
+
+const TOOL: Bulk = Bulk {
+    table: "index_tool",
+    columns: &[
+        "registry",
+        "tool",
+        "creator",
+        "uri",
+        "uri_key",
+        "hash",
+        "registered_block",
+        "registered_at",
+        "updated_block",
+        "updated_at",
+        "events",
+    ],
+    conflict: "",
+};
+
+/// Tools with a host each, due at once.
+async fn fill(index: &Index, tools: u64) {
+    let registry = index.add_registry(CHAIN_ID, REGISTRY, 0).await.expect("a registry").id;
+    let keys: Vec<ToolKey> = (1..=tools).map(|id| ToolKey { registry, id: U256::from(id) }).collect();
+    let now = Now.now().seconds() - 3_600;
+    let uris: Vec<String> = (1..=tools).map(|id| format!("https://t{id}.example/.well-known/ai-tool/word-count.json")).collect();
+    let hashes: Vec<B256> = uris.iter().map(|uri| hash_of(&manifest(host_of(uri)))).collect();
+    let ids: Vec<_> = keys.iter().map(ToolKey::id_bytes).collect();
+    let count = keys.len();
+    let (registries, ones, times) = (vec![registry.0; count], vec![1; count], vec![now; count]);
+    let columns = [
+        Column::Integers(&registries),
+        Column::Bytes(&ids.iter().map(|id| &**id).collect::<Vec<_>>()),
+        Column::Bytes(&vec![CREATOR.as_slice(); count]),
+        Column::Texts(&uris.iter().map(String::as_str).collect::<Vec<_>>()),
+        Column::Integers(&uris.iter().map(|uri| text_key(uri)).collect::<Vec<_>>()),
+        Column::Bytes(&hashes.iter().map(|hash| hash.as_slice()).collect::<Vec<_>>()),
+        Column::Integers(&ones),
+        Column::Integers(&times),
+        Column::Integers(&ones),
+        Column::Integers(&times),
+        Column::Integers(&ones),
+    ];
+    let mut transaction = index.database().begin().await.expect("a transaction");
+    transaction.insert_many(&TOOL, &columns).await.expect("tools");
+    let changes: Vec<_> = keys.iter().map(|key| (*key, Kinds::REGISTERED)).collect();
+    feed::record(&mut transaction, &changes, UnixTime::from_seconds(now)).await.expect("recorded");
+    transaction.commit().await.expect("committed");
+    let queue = Queue::new(index.clone());
+    while queue.intake(Now.now()).await.expect("taken in") > 0 {}
+    // Turns of one creator are spread over hours; here every job is due.
+    index.database().execute("UPDATE index_job SET due_at = due_at - early, early = 0", &[]).await.expect("due");
+    if place_is_postgres(index) {
+        index.database().execute("ANALYZE", &[]).await.expect("counted");
+    }
+}
+
+fn place_is_postgres(index: &Index) -> bool {
+    index.database().engine() == toolcrib_store::database::Engine::Postgres
+}
+
+const DONE: &str = "SELECT COUNT(*) FROM index_listing";
+
+async fn verdicts(index: &Index, tools: u64, at_once: usize) {
+    fill(index, tools).await;
+    let first = index.last_change().await.expect("a number");
+    let cpu = (cpu_seconds(), server_cpu());
+    let begun = Instant::now();
+    // As directories do, once a second.
+    let reader = {
+        let index = index.clone();
+        tokio::spawn(async move {
+            let (mut cursor, mut read) = (first, 0_u64);
+            while read < tools {
+                tokio::time::sleep(Duration::from_millis(200)).await;
+                loop {
+                    let changes = index.changes(cursor, feed::MAX_PAGE).await.expect("changes");
+                    let Some(last) = changes.last() else { break };
+                    cursor = last.seq;
+                    read += changes.len() as u64;
+                }
+            }
+            begun.elapsed()
+        })
+    };
+    let options = WorkOptions { at_once, poll: Duration::from_millis(100), ..WorkOptions::default() };
+    let worker = Worker::new(Queue::new(index.clone()), MadeUp, Arc::new(Now), options);
+    let database = index.database().clone();
+    let written = async {
+        loop {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            let row = database.fetch_optional(DONE, &[]).await.expect("read").expect("a row");
+            if row.integer(0).expect("a number").unsigned_abs() >= tools {
+                return;
+            }
+        }
+    };
+    worker.run(written).await;
+    let seconds = begun.elapsed().as_secs_f64();
+    let (ours, servers) = (cpu_seconds() - cpu.0, server_cpu() - cpu.1);
+    let seen = reader.await.expect("a reader").as_secs_f64();
+    println!(
+        "verdicts: {:.0}/s ({tools} in {seconds:.2} s, all seen by a reader after {seen:.2} s), {at_once} at once; cpu {ours:.1} s here, \
+         {servers:.1} s in the server; load {}",
+        tools as f64 / seconds,
+        load()
+    );
+}
+
+fn load() -> String {
+    std::fs::read_to_string("/proc/loadavg").unwrap_or_default().split(' ').next().unwrap_or_default().to_owned()
+}
+
+/// Processor seconds of this process.
+fn cpu_seconds() -> f64 {
+    ticks("self", 2)
+}
+
+/// Processor seconds of the PostgreSQL server: the processes that it has started, and those that have ended.
+fn server_cpu() -> f64 {
+    let Some(process) = databases::Server::running().and_then(databases::Server::process) else { return 0.0 };
+    let children = std::fs::read_to_string(format!("/proc/{process}/task/{process}/children")).unwrap_or_default();
+    ticks(&process, 4) + children.split_whitespace().map(|child| ticks(child, 2)).sum::<f64>()
+}
+
+fn ticks(process: &str, fields: usize) -> f64 {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    // utime, stime, and those of ended children, in hundredths.
+    let after = stat.rsplit(')').next().unwrap_or_default();
+    after.split_whitespace().skip(11).take(fields).filter_map(|field| field.parse::<f64>().ok()).sum::<f64>() / 100.0
+}

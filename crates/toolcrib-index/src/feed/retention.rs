@@ -1,0 +1,127 @@
+//! Retention: of changes older than a window the newest of each tool is kept.
+//!
+//! Whoever reads the feed from its beginning learns of every tool, however long the feed has run. A reader that was away for longer than the
+//! window is told so ([`Error::Forgotten`]) and reads everything anew, since it would miss what happened in between. Cursors of a reader
+//! that is on its way through the compacted part are those of changes that are kept, which is how the two are told apart.
+
+use std::collections::BTreeMap;
+
+use toolcrib_core::clock::UnixTime;
+use toolcrib_store::database::{Bulk, Column, Row, Value};
+
+use super::{Change, Kinds, read};
+use crate::model::{IdBytes, ToolKey};
+use crate::{Error, Index};
+
+/// Rows of packed changes that one transaction compacts: up to ten thousand changes, and a tenth of a second.
+const ROWS: i64 = 20;
+
+/// Transactions of one call, so that other work has its turn.
+const MAX_GROUPS: usize = 50;
+
+const STATE: &str = "SELECT f.compacted, f.last, i.cursor FROM index_feed f, index_intake i WHERE f.id = 1 AND i.id = 1";
+const OLDEST: &str = "SELECT first, seq, at, changes FROM index_change WHERE seq > $1 ORDER BY seq LIMIT $2";
+const NEWEST: Bulk = Bulk {
+    table: "index_change_newest",
+    columns: &["registry", "tool", "seq", "at", "kinds"],
+    conflict: "ON CONFLICT (registry, tool) DO UPDATE SET seq = excluded.seq, at = excluded.at, kinds = excluded.kinds",
+};
+const FORGET: &str = "DELETE FROM index_change WHERE seq > $1 AND seq <= $2";
+/// Only from where it was: of two that compact, one has done it.
+const ADVANCE: &str = "UPDATE index_feed SET compacted = $2 WHERE id = 1 AND compacted = $1";
+
+const COMPACTED: &str = "SELECT compacted FROM index_feed WHERE id = 1";
+const KEPT: &str = "SELECT seq FROM index_change_newest WHERE seq = $1";
+const AFTER: &str = "SELECT registry, tool, seq, at, kinds FROM index_change_newest WHERE seq > $1 ORDER BY seq LIMIT $2";
+
+/// A part of the compacted changes.
+pub(super) struct Compacted {
+    pub(super) changes: Vec<Change>,
+    /// Where to read on, if there are fewer than asked for.
+    pub(super) cursor: i64,
+}
+
+impl Index {
+    /// Compacts changes that were recorded before a time and that the intake has read. Gives how many there were; there may be more.
+    pub async fn compact_changes(&self, before: UnixTime) -> Result<u64, Error> {
+        let mut compacted = 0;
+        for _ in 0..MAX_GROUPS {
+            match self.compact_group(before).await? {
+                0 => break,
+                count => compacted += count,
+            }
+        }
+        Ok(compacted)
+    }
+
+    async fn compact_group(&self, before: UnixTime) -> Result<u64, Error> {
+        let mut transaction = self.database().begin().await?;
+        let row = transaction.fetch_optional(STATE, &[]).await?.ok_or(Error::Corrupt { what: "feed" })?;
+        let (from, taken_in) = (row.integer(0)?, row.integer(2)?);
+        let (mut newest, mut to, mut count) = (BTreeMap::<ToolKey, Change>::new(), from, 0);
+        for row in transaction.fetch(OLDEST, &[Value::Integer(from), Value::Integer(ROWS)]).await? {
+            let seq = row.integer(1)?;
+            if row.integer(2)? >= before.seconds() || seq > taken_in {
+                break;
+            }
+            for change in read(&row)? {
+                newest.insert(change.key, change);
+                count += 1;
+            }
+            to = seq;
+        }
+        if count == 0 {
+            transaction.rollback().await?;
+            return Ok(0);
+        }
+        let registries: Vec<i64> = newest.keys().map(|key| key.registry.0).collect();
+        let ids: Vec<IdBytes> = newest.keys().map(ToolKey::id_bytes).collect();
+        let ids: Vec<&[u8]> = ids.iter().map(|id| &**id).collect();
+        let column = |of: fn(&Change) -> i64| newest.values().map(of).collect::<Vec<i64>>();
+        let (seqs, times, kinds) =
+            (column(|change| change.seq), column(|change| change.at.seconds()), column(|change| change.kinds.0));
+        let columns = [
+            Column::Integers(&registries),
+            Column::Bytes(&ids),
+            Column::Integers(&seqs),
+            Column::Integers(&times),
+            Column::Integers(&kinds),
+        ];
+        transaction.insert_many(&NEWEST, &columns).await?;
+        transaction.execute(FORGET, &[Value::Integer(from), Value::Integer(to)]).await?;
+        if transaction.execute(ADVANCE, &[Value::Integer(from), Value::Integer(to)]).await? == 0 {
+            transaction.rollback().await?;
+            return Ok(0);
+        }
+        transaction.commit().await?;
+        Ok(count)
+    }
+
+    /// The compacted changes after `cursor`.
+    pub(super) async fn compacted_changes(&self, cursor: i64, limit: usize) -> Result<Compacted, Error> {
+        let none = Compacted { changes: Vec::new(), cursor };
+        let row = self.database().fetch_optional(COMPACTED, &[]).await?.ok_or(Error::Corrupt { what: "feed" })?;
+        let compacted = row.integer(0)?;
+        if cursor >= compacted {
+            return Ok(none);
+        }
+        if cursor > 0 && self.database().fetch_optional(KEPT, &[Value::Integer(cursor)]).await?.is_none() {
+            return Err(Error::Forgotten { cursor, oldest: compacted + 1 });
+        }
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let rows = self.database().fetch(AFTER, &[Value::Integer(cursor), Value::Integer(limit)]).await?;
+        let changes = rows.iter().map(read_newest).collect::<Result<Vec<_>, Error>>()?;
+        // More may have been compacted meanwhile, whose changes are among these.
+        let cursor = changes.last().map_or(compacted, |last| last.seq.max(compacted));
+        Ok(Compacted { changes, cursor })
+    }
+}
+
+fn read_newest(row: &Row) -> Result<Change, Error> {
+    Ok(Change {
+        key: ToolKey::from_columns(row.integer(0)?, row.bytes(1)?)?,
+        seq: row.integer(2)?,
+        at: UnixTime::from_seconds(row.integer(3)?),
+        kinds: Kinds(row.integer(4)?),
+    })
+}

@@ -1,0 +1,376 @@
+//! Verdicts of several jobs in one transaction, on PostgreSQL.
+//!
+//! Writing a verdict takes a dozen statements, and each is a round trip of its own. Verdicts that are ready while others are being written
+//! wait for each other: the next transaction takes all of them, with as many statements as one verdict needs. What fences a verdict is the
+//! same as for one alone: the registration must be the one that was verified, and the worker must still hold the lease. A batch that fails
+//! leaves every verdict to be written by itself, so that one that cannot be written does not take the others with it.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::{Semaphore, oneshot};
+use toolcrib_core::clock::UnixTime;
+use toolcrib_store::database::{Bulk, Column, Row, Transaction, Value};
+
+use super::kept::{MAX_VERDICTS, NEVER, VerdictChange, json, word};
+use super::queue::Job;
+use super::writing::Finding;
+use crate::feed::{self, Kinds};
+use crate::model::{IdBytes, ToolKey, ToolRow};
+use crate::{Error, Index, text_key};
+
+/// Verdicts of one transaction: enough for statements to cost little beside rows, few enough for locks to be held for milliseconds.
+const MAX_BATCH: usize = 64;
+
+/// Transactions of one worker at the same time: while the server works on one, the next is made ready.
+const LEADERS: usize = 2;
+
+/// A verdict to write.
+pub(super) struct Item {
+    pub(super) job: Job,
+    pub(super) row: ToolRow,
+    pub(super) finding: Finding,
+}
+
+/// What became of a verdict.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// It was written.
+    Written,
+    /// The registration is no longer the one that was verified.
+    Changed,
+    /// Another worker holds the job.
+    Lost,
+}
+
+/// Verdicts that wait for the next transaction.
+pub(super) struct Batches {
+    waiting: Mutex<Vec<Waiting>>,
+    leading: Semaphore,
+}
+
+struct Waiting {
+    item: Arc<Item>,
+    done: oneshot::Sender<Option<Outcome>>,
+}
+
+impl Default for Batches {
+    fn default() -> Self {
+        Self { waiting: Mutex::default(), leading: Semaphore::new(LEADERS) }
+    }
+}
+
+impl Batches {
+    /// Writes a verdict together with others. `None` when nothing was written and it has to be written by itself.
+    pub(super) async fn write(&self, index: &Index, item: Arc<Item>, now: UnixTime) -> Option<Outcome> {
+        let (done, outcome) = oneshot::channel();
+        self.lock().push(Waiting { item, done });
+        {
+            // In the order in which they came: at its own turn at the latest, a verdict is among those that are taken.
+            let _leading = self.leading.acquire().await.ok()?;
+            let batch: Vec<Waiting> = {
+                let mut waiting = self.lock();
+                let count = waiting.len().min(MAX_BATCH);
+                waiting.drain(..count).collect()
+            };
+            if !batch.is_empty() {
+                write_all(index, batch, now).await;
+            }
+        }
+        // Who wrote it may have been told to stop.
+        outcome.await.ok().flatten()
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Waiting>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+async fn write_all(index: &Index, mut batch: Vec<Waiting>, now: UnixTime) {
+    // In the order of keys, as followers lock them.
+    batch.sort_by_key(|waiting| waiting.item.job.key);
+    let items: Vec<&Item> = batch.iter().map(|waiting| &*waiting.item).collect();
+    let outcomes = match write(index, &items, now).await {
+        Ok(outcomes) => outcomes.into_iter().map(Some).collect(),
+        Err(error) => {
+            tracing::debug!(code = error.code().id(), %error, verdicts = batch.len(), "a batch of verdicts failed; each is written alone");
+            vec![None; batch.len()]
+        }
+    };
+    for (waiting, outcome) in batch.into_iter().zip(outcomes) {
+        // Who has gone away does not hear of it.
+        let _ = waiting.done.send(outcome);
+    }
+}
+
+/// Rows are found by their keys, whatever the server believes about the size of a table.
+const SETTINGS: &str = "SELECT set_config('enable_seqscan', 'off', TRUE), set_config('enable_hashjoin', 'off', TRUE),
+    set_config('enable_mergejoin', 'off', TRUE), set_config('plan_cache_mode', 'force_generic_plan', TRUE)";
+/// Locks the tools whose registration is the one that was verified.
+const LOCK: &str =
+    "SELECT t.registry, t.tool FROM UNNEST($1::bigint[], $2::bytea[], $3::bigint[], $4::text[], $5::bytea[], $6::bytea[],
+        $7::bytea[], $8::bigint[], $9::bigint[], $10::bigint[])
+        AS v (registry, tool, events, uri, hash, creator, predicate, registered_block, updated_block, deregistered_block)
+    JOIN index_tool t ON t.registry = v.registry AND t.tool = v.tool
+    WHERE t.events = v.events AND t.uri = v.uri AND t.hash = v.hash AND t.creator = v.creator
+        AND t.predicate IS NOT DISTINCT FROM v.predicate AND t.registered_block = v.registered_block
+        AND t.updated_block = v.updated_block AND t.deregistered_block IS NOT DISTINCT FROM v.deregistered_block
+    FOR UPDATE OF t";
+const COMPLETE: &str = "UPDATE index_job j SET
+        due_at = CASE WHEN j.due_at = v.was_due AND j.reason = v.was_reason THEN v.due_at ELSE j.due_at END,
+        priority = CASE WHEN j.due_at = v.was_due AND j.reason = v.was_reason THEN v.priority ELSE j.priority END,
+        reason = CASE WHEN j.due_at = v.was_due AND j.reason = v.was_reason THEN v.reason ELSE j.reason END,
+        early = CASE WHEN j.due_at = v.was_due AND j.reason = v.was_reason THEN v.early ELSE j.early END,
+        attempts = v.attempts, leased_until = NULL, lease = NULL
+    FROM UNNEST($1::bigint[], $2::bytea[], $3::bytea[], $4::bigint[], $5::text[], $6::bigint[], $7::bigint[], $8::text[], $9::bigint[],
+        $10::bigint[]) AS v (registry, tool, lease, was_due, was_reason, due_at, priority, reason, attempts, early)
+    WHERE j.registry = v.registry AND j.tool = v.tool AND j.lease = v.lease RETURNING j.registry, j.tool";
+const LIST: &str = "UPDATE index_tool t SET listed = v.listed, access = v.access, uri_key = v.uri_key
+    FROM UNNEST($1::bigint[], $2::bytea[], $3::boolean[], $4::text[], $5::bigint[]) AS v (registry, tool, listed, access, uri_key)
+    WHERE t.registry = v.registry AND t.tool = v.tool";
+const LISTING: Bulk = Bulk {
+    table: "index_listing",
+    columns: &["registry", "tool", "checked_at", "endpoint_key", "document"],
+    conflict: "ON CONFLICT (registry, tool) DO UPDATE SET checked_at = excluded.checked_at, endpoint_key = excluded.endpoint_key,
+        document = excluded.document",
+};
+const WATCH: Bulk = Bulk {
+    table: "index_watch",
+    columns: &["registry", "tool", "expires_at", "looks", "memory"],
+    conflict: "ON CONFLICT (registry, tool) DO UPDATE SET expires_at = excluded.expires_at, looks = excluded.looks,
+        memory = excluded.memory",
+};
+const REPORT: Bulk = Bulk {
+    table: "index_report",
+    columns: &["registry", "tool", "at", "document"],
+    conflict: "ON CONFLICT (registry, tool) DO UPDATE SET at = excluded.at, document = excluded.document",
+};
+const EVIDENCE: Bulk = Bulk {
+    table: "index_evidence",
+    columns: &["registry", "tool", "kind", "at", "verified", "bytes"],
+    conflict: "ON CONFLICT (registry, tool, kind) DO UPDATE SET at = excluded.at, verified = excluded.verified, bytes = excluded.bytes",
+};
+/// The evidence of the last verified look is kept beside that of one that was not, and is the same as that of one that was.
+const KEEP_VERIFIED: &str = "INSERT INTO index_evidence (registry, tool, kind, at, verified, bytes)
+    SELECT e.registry, e.tool, 1, e.at, e.verified, e.bytes FROM UNNEST($1::bigint[], $2::bytea[], $3::boolean[]) AS v (registry, tool, verified)
+    JOIN index_evidence e ON e.registry = v.registry AND e.tool = v.tool AND e.kind = 0 WHERE e.verified AND NOT v.verified
+    ON CONFLICT (registry, tool, kind) DO UPDATE SET at = excluded.at, verified = excluded.verified, bytes = excluded.bytes";
+const FORGET_VERIFIED: &str = "DELETE FROM index_evidence e USING UNNEST($1::bigint[], $2::bytea[], $3::boolean[])
+    AS v (registry, tool, verified) WHERE e.registry = v.registry AND e.tool = v.tool AND e.kind = 1 AND v.verified";
+/// The columns of [`VerdictChange::read`], and the place of the verdict.
+const LAST_VERDICTS: &str =
+    "SELECT l.at, l.verdict, l.conformant, l.failed_check, l.step, l.code, l.hash, l.number, v.registry, v.tool
+    FROM UNNEST($1::bigint[], $2::bytea[]) AS v (registry, tool) CROSS JOIN LATERAL (SELECT * FROM index_verdict i
+        WHERE i.registry = v.registry AND i.tool = v.tool ORDER BY i.number DESC LIMIT 1) AS l";
+const VERDICT: Bulk = Bulk {
+    table: "index_verdict",
+    columns: &["registry", "tool", "number", "at", "verdict", "conformant", "failed_check", "step", "code", "hash"],
+    conflict: "",
+};
+const CUT_VERDICTS: &str = "DELETE FROM index_verdict WHERE registry = $1 AND tool = $2 AND number <= $3";
+
+/// Writes verdicts, in the order of their keys.
+async fn write(index: &Index, items: &[&Item], now: UnixTime) -> Result<Vec<Outcome>, Error> {
+    let mut transaction = index.database().begin().await?;
+    transaction.fetch(SETTINGS, &[]).await?;
+    let locked = keys_of(&lock(&mut transaction, items).await?)?;
+    let current: Vec<&Item> = items.iter().copied().filter(|item| locked.contains(&item.job.key)).collect();
+    let held = if current.is_empty() { HashSet::new() } else { keys_of(&complete(&mut transaction, &current).await?)? };
+    let ours: Vec<&Item> = current.into_iter().filter(|item| held.contains(&item.job.key)).collect();
+    if ours.is_empty() {
+        transaction.rollback().await?;
+    } else {
+        keep(&mut transaction, &ours).await?;
+        add_verdicts(&mut transaction, &ours).await?;
+        let changes: Vec<(ToolKey, Kinds)> = ours
+            .iter()
+            .filter(|item| item.finding.kinds != Kinds::default())
+            .map(|item| (item.job.key, item.finding.kinds))
+            .collect();
+        feed::record(&mut transaction, &changes, now).await?;
+        transaction.commit().await?;
+    }
+    let outcome = |item: &&Item| match (locked.contains(&item.job.key), held.contains(&item.job.key)) {
+        (false, _) => Outcome::Changed,
+        (true, false) => Outcome::Lost,
+        (true, true) => Outcome::Written,
+    };
+    Ok(items.iter().map(outcome).collect())
+}
+
+fn keys_of(rows: &[Row]) -> Result<HashSet<ToolKey>, Error> {
+    rows.iter().map(|row| ToolKey::from_columns(row.integer(0)?, row.bytes(1)?)).collect()
+}
+
+/// The keys of items, as columns.
+struct Keys {
+    registries: Vec<i64>,
+    ids: Vec<IdBytes>,
+}
+
+impl Keys {
+    fn of(items: &[&Item]) -> Self {
+        Self {
+            registries: items.iter().map(|item| item.job.key.registry.0).collect(),
+            ids: items.iter().map(|item| item.job.key.id_bytes()).collect(),
+        }
+    }
+
+    fn ids(&self) -> Vec<&[u8]> {
+        self.ids.iter().map(|id| &**id).collect()
+    }
+}
+
+fn column<'i, T>(items: &[&'i Item], of: impl Fn(&'i Item) -> T) -> Vec<T> {
+    items.iter().map(|item| of(item)).collect()
+}
+
+/// Numbers of blocks and events come from columns of this type.
+fn number(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+async fn lock(transaction: &mut Transaction, items: &[&Item]) -> Result<Vec<Row>, Error> {
+    let keys = Keys::of(items);
+    let columns = [
+        Column::Integers(&keys.registries),
+        Column::Bytes(&keys.ids()),
+        Column::Integers(&column(items, |item| number(item.row.events))),
+        Column::Texts(&column(items, |item| item.row.metadata_uri.as_str())),
+        Column::Bytes(&column(items, |item| item.row.manifest_hash.as_slice())),
+        Column::Bytes(&column(items, |item| item.row.creator.as_slice())),
+        Column::OptionalBytes(&column(items, |item| item.row.predicate.as_ref().map(|predicate| predicate.as_slice()))),
+        Column::Integers(&column(items, |item| number(item.row.registered.block))),
+        Column::Integers(&column(items, |item| number(item.row.updated.block))),
+        Column::OptionalIntegers(&column(items, |item| item.row.deregistered.map(|at| number(at.block)))),
+    ];
+    Ok(transaction.fetch_columns(LOCK, &columns).await?)
+}
+
+async fn complete(transaction: &mut Transaction, items: &[&Item]) -> Result<Vec<Row>, Error> {
+    let keys = Keys::of(items);
+    let nexts = items.iter().map(|item| item.finding.next.ok_or(Error::Corrupt { what: "batch: a job without a next one" }));
+    let nexts: Vec<_> = nexts.collect::<Result<_, _>>()?;
+    let next = |of: fn(&super::queue::Next) -> i64| nexts.iter().map(of).collect::<Vec<i64>>();
+    let columns = [
+        Column::Integers(&keys.registries),
+        Column::Bytes(&keys.ids()),
+        Column::Bytes(&column(items, |item| item.job.token().as_slice())),
+        Column::Integers(&column(items, |item| item.job.due_at)),
+        Column::Texts(&column(items, |item| item.job.word.as_str())),
+        Column::Integers(&next(|next| next.due_at.seconds())),
+        Column::Integers(&next(|next| next.priority)),
+        Column::Texts(&nexts.iter().map(|next| next.reason.as_str()).collect::<Vec<_>>()),
+        Column::Integers(&next(|next| i64::from(next.attempts))),
+        Column::Integers(&next(|next| next.early)),
+    ];
+    Ok(transaction.fetch_columns(COMPLETE, &columns).await?)
+}
+
+/// Listing, what is remembered, report and evidence.
+async fn keep(transaction: &mut Transaction, items: &[&Item]) -> Result<(), Error> {
+    let keys = Keys::of(items);
+    let ids = keys.ids();
+    let (registries, ids) = (Column::Integers(&keys.registries), Column::Bytes(&ids));
+    let listed = [
+        registries,
+        ids,
+        Column::Booleans(&column(items, |item| item.finding.expires_at != NEVER)),
+        Column::Texts(&column(items, |item| item.finding.listing.access.kind.as_str())),
+        Column::Integers(&column(items, |item| text_key(&item.row.metadata_uri))),
+    ];
+    transaction.fetch_columns(LIST, &listed).await?;
+    let documents = items.iter().map(|item| json(&item.finding.listing)).collect::<Result<Vec<_>, _>>()?;
+    let listings = [
+        registries,
+        ids,
+        Column::Integers(&column(items, |item| item.finding.listing.checked_at.seconds())),
+        Column::OptionalIntegers(&column(items, |item| item.finding.endpoint_key)),
+        Column::Texts(&documents.iter().map(String::as_str).collect::<Vec<_>>()),
+    ];
+    transaction.insert_many(&LISTING, &listings).await?;
+    crate::usage::note_many(transaction, &column(items, |item| (item.job.key, &item.finding.listing))).await?;
+    let memories = items.iter().map(|item| json(&item.finding.watch.memory)).collect::<Result<Vec<_>, _>>()?;
+    let watches = [
+        registries,
+        ids,
+        Column::Integers(&column(items, |item| item.finding.expires_at)),
+        Column::Bytes(&column(items, |item| item.finding.watch.looks.as_slice())),
+        Column::Texts(&memories.iter().map(String::as_str).collect::<Vec<_>>()),
+    ];
+    transaction.insert_many(&WATCH, &watches).await?;
+    let times = column(items, |item| item.finding.kept.at.seconds());
+    let reports =
+        [registries, ids, Column::Integers(&times), Column::Texts(&column(items, |item| item.finding.kept.report.as_str()))];
+    transaction.insert_many(&REPORT, &reports).await?;
+    let verified = column(items, |item| item.finding.kept.is_verified);
+    for (sql, is_needed) in [(FORGET_VERIFIED, verified.contains(&true)), (KEEP_VERIFIED, verified.contains(&false))] {
+        if is_needed {
+            transaction.fetch_columns(sql, &[registries, ids, Column::Booleans(&verified)]).await?;
+        }
+    }
+    let evidence = [
+        registries,
+        ids,
+        Column::Integers(&vec![0; items.len()]),
+        Column::Integers(&times),
+        Column::Booleans(&verified),
+        Column::Bytes(&column(items, |item| item.finding.kept.evidence.as_slice())),
+    ];
+    transaction.insert_many(&EVIDENCE, &evidence).await?;
+    Ok(())
+}
+
+/// Adds to the histories of tools whose answer is another one than the last.
+async fn add_verdicts(transaction: &mut Transaction, items: &[&Item]) -> Result<(), Error> {
+    let keys = Keys::of(items);
+    let mut last = HashMap::with_capacity(items.len());
+    for row in transaction.fetch_columns(LAST_VERDICTS, &[Column::Integers(&keys.registries), Column::Bytes(&keys.ids())]).await?
+    {
+        let key = ToolKey::from_columns(row.integer(8)?, row.bytes(9)?)?;
+        last.insert(key, (VerdictChange::read(&row)?, row.integer(7)?));
+    }
+    let (mut changed, mut changes, mut numbers) = (Vec::new(), Vec::new(), Vec::new());
+    for item in items {
+        let change = VerdictChange::of(&item.finding.listing, item.finding.listing.checked_at);
+        let number = match last.get(&item.job.key) {
+            Some((last, _)) if last.is_same(&change) => continue,
+            Some((_, number)) => number + 1,
+            None => 1,
+        };
+        changed.push(*item);
+        changes.push(change);
+        numbers.push(number);
+    }
+    if changed.is_empty() {
+        return Ok(());
+    }
+    let keys = Keys::of(&changed);
+    let failed = |of: fn(&crate::listing::Failure) -> &str| {
+        changes.iter().map(|change| change.failed.as_ref().map(of)).collect::<Vec<Option<&str>>>()
+    };
+    let columns = [
+        Column::Integers(&keys.registries),
+        Column::Bytes(&keys.ids()),
+        Column::Integers(&numbers),
+        Column::Integers(&changes.iter().map(|change| change.at.seconds()).collect::<Vec<_>>()),
+        Column::Texts(&changes.iter().map(|change| word(change.verdict)).collect::<Vec<_>>()),
+        Column::Booleans(&changes.iter().map(|change| change.conformant).collect::<Vec<_>>()),
+        Column::OptionalIntegers(
+            &changes
+                .iter()
+                .map(|change| change.failed.as_ref().and_then(|failed| failed.check).map(i64::from))
+                .collect::<Vec<_>>(),
+        ),
+        Column::OptionalTexts(&failed(|failed| &failed.step)),
+        Column::OptionalTexts(&failed(|failed| &failed.code)),
+        Column::Bytes(&changes.iter().map(|change| change.manifest_hash.as_slice()).collect::<Vec<_>>()),
+    ];
+    transaction.insert_many(&VERDICT, &columns).await?;
+    for (item, number) in changed.iter().zip(numbers).filter(|(_, number)| *number > MAX_VERDICTS) {
+        let id = item.job.key.id_bytes();
+        let values = [Value::Integer(item.job.key.registry.0), Value::Bytes(&id), Value::Integer(number - MAX_VERDICTS)];
+        transaction.execute(CUT_VERDICTS, &values).await?;
+    }
+    Ok(())
+}
