@@ -19,6 +19,7 @@ mod json_sources;
 mod liars;
 mod local;
 mod pin;
+mod reorgs;
 mod resolving;
 #[path = "../../../toolcrib-fetch/tests/support/mod.rs"]
 mod servers;
