@@ -1,5 +1,6 @@
 //! The directory on both engines.
 
+mod agent_feed;
 mod agents;
 mod calls;
 mod contract;

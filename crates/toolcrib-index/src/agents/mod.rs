@@ -6,14 +6,21 @@
 //! Leases work as those of the verification queue do (`work/queue.rs`): a random token and an end in the row of a name, so that any number
 //! of processes share the work. A verdict is replaced by another verdict alone; a resolution that failed is noted beside it.
 
+mod census;
+mod events;
 mod find;
+mod memory;
 mod model;
 mod names;
 mod tables;
 mod worker;
 mod writing;
 
+pub use census::AgentCensus;
+pub(crate) use events::AgentTokens;
+pub use events::feed_key;
 pub use find::{AgentCursor, AgentPage, AgentQuery, MAX_AGENTS, MAX_QUERY_CHARS, MAX_QUERY_WORDS, MaxPrice};
+pub use memory::AgentMemory;
 pub use model::{
     AgentAnswer, AgentChange, AgentClaims, AgentFacts, AgentPricing, AgentProtocol, AgentResolution, AgentStep, AgentTrouble,
     AgentVerdict, AgentView, MAX_CAPABILITIES, MAX_PROTOCOLS, ResolveAgent,
