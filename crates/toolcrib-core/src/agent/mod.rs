@@ -8,6 +8,7 @@ pub mod capabilities;
 pub mod domain;
 pub mod draft;
 pub mod owner;
+pub mod place;
 pub mod pricing;
 pub mod protocols;
 pub mod signing;

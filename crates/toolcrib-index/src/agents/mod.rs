@@ -13,6 +13,7 @@ mod memory;
 mod model;
 mod names;
 mod tables;
+mod tools;
 mod worker;
 mod writing;
 
@@ -27,5 +28,6 @@ pub use model::{
 };
 pub use names::{BadLine, MAX_BAD_LINES, MAX_FILE_BYTES, MAX_NAMES, NameChanges, NameList, NamesFile, follow_names};
 pub(crate) use tables::{COUNT_CHANGE, MIGRATIONS};
+pub use tools::{AgentTool, MAX_AGENT_TOOLS};
 pub use worker::{AgentOptions, AgentRound, AgentWorker};
 pub use writing::MAX_CHANGES;
