@@ -2,6 +2,7 @@
 
 mod agt;
 mod agt_js;
+mod agt_tools;
 mod asking;
 mod calling;
 mod conformance;
