@@ -95,12 +95,12 @@ impl Node {
         client.request(method, params).await.unwrap_or_else(|error| panic!("{method}: {error}"))
     }
 
-    async fn set_code(&self, account: Address, code: impl AsRef<[u8]>) {
+    pub(crate) async fn set_code(&self, account: Address, code: impl AsRef<[u8]>) {
         self.request("anvil_setCode", json!([account, Bytes::copy_from_slice(code.as_ref())])).await;
     }
 
     /// Sends a transaction of the owner, whose key every development node has.
-    async fn send(&self, to: Option<Address>, data: Vec<u8>) -> Value {
+    pub(crate) async fn send(&self, to: Option<Address>, data: Vec<u8>) -> Value {
         let mut request = json!({ "from": owner(), "data": Bytes::from(data), "gas": "0x300000" });
         if let Some(to) = to {
             request["to"] = json!(to);
@@ -147,11 +147,11 @@ pub(crate) fn resolver(manifest: &str, fns: Fns) -> Resolver {
         .owners(Arc::new(fns))
 }
 
-fn fns(node: &Node) -> Fns {
+pub(crate) fn fns(node: &Node) -> Fns {
     Fns::new(node.chain()).expect("Polygon")
 }
 
-async fn report(resolver: &Resolver) -> AgentReport {
+pub(crate) async fn report(resolver: &Resolver) -> AgentReport {
     resolver.resolve(&domain(NAME)).await.report
 }
 
