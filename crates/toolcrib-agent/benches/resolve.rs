@@ -264,6 +264,7 @@ impl OwnerSource for World {
             registry: FNS_REGISTRY,
             token_id: domain.token_id(),
             block: Some(1),
+            block_hash: None,
             outcome: OwnerOutcome::Holder(self.key.address()),
             contract: None,
         }

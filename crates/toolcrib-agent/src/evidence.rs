@@ -2,7 +2,7 @@
 //!
 //! A saved evidence file is a test vector, a bug report and an audit record. Everything in it that came from elsewhere is untrusted text.
 
-use alloy_primitives::{Address, Bytes, U256};
+use alloy_primitives::{Address, B256, Bytes, U256};
 use serde::{Deserialize, Serialize};
 use toolcrib_core::clock::UnixTime;
 
@@ -156,6 +156,9 @@ pub struct OwnerRead {
     /// The block of all reads; `None` if no node answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub block: Option<u64>,
+    /// The hash of that block: after a reorg the number is that of another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub block_hash: Option<B256>,
     /// What the registry says.
     pub outcome: OwnerOutcome,
     /// The answer of a contract that holds the name, if it was asked for (ERC-1271).

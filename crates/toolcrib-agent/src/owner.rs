@@ -33,7 +33,15 @@ impl OwnerSource for Fns {
                 ContractRead::Failed { code, message }
             }
         });
-        OwnerRead { chain_id: self.chain_id(), registry: self.registry(), token_id, block: read.block, outcome, contract }
+        OwnerRead {
+            chain_id: self.chain_id(),
+            registry: self.registry(),
+            token_id,
+            block: read.block,
+            block_hash: read.block_hash,
+            outcome,
+            contract,
+        }
     }
 }
 

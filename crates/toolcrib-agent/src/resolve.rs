@@ -66,6 +66,13 @@ pub struct Resolution {
     pub not_remembered: Option<MemoryError>,
 }
 
+/// What was read and fetched, and what of it is read already.
+struct Gathered {
+    evidence: AgentEvidence,
+    cid: Option<CidText>,
+    parsed: Option<Parsed>,
+}
+
 impl Resolver {
     /// A resolver without TXT sources and without a chain, which remembers for as long as it exists. `gatherer` names the program in
     /// evidence, such as `toolcrib 1.0.0`.
@@ -128,6 +135,21 @@ impl Resolver {
 
     /// Resolves a name and judges what was found. The holder is read every time; content of a verified manifest is not retrieved again.
     pub async fn resolve(&self, domain: &AgtDomain) -> Resolution {
+        let gathered = self.gather(domain).await;
+        let (now, remembered) = (self.clock.now(), self.memory.recall(domain));
+        let mut resolution = self.judge(domain, gathered, remembered.as_ref(), now);
+        resolution.not_remembered = self.remember(domain, &resolution.report, remembered, now).await.err();
+        resolution
+    }
+
+    /// Like [`Self::resolve`], by what the caller remembers about the name. The memory of this resolver is neither read nor written: an
+    /// index keeps what it remembers in its database, beside the verdicts.
+    pub async fn resolve_by(&self, domain: &AgtDomain, remembered: Option<&Remembered>) -> Resolution {
+        let gathered = self.gather(domain).await;
+        self.judge(domain, gathered, remembered, self.clock.now())
+    }
+
+    async fn gather(&self, domain: &AgtDomain) -> Gathered {
         let started = Instant::now();
         let mut evidence = AgentEvidence {
             format: FORMAT,
@@ -154,16 +176,17 @@ impl Resolver {
                 evidence.owner = self.holder(domain, parsed, started + self.deadline).await;
             }
         }
-        let now = self.clock.now();
-        let remembered = self.memory.recall(domain);
+        Gathered { evidence, cid, parsed }
+    }
+
+    fn judge(&self, domain: &AgtDomain, gathered: Gathered, remembered: Option<&Remembered>, now: UnixTime) -> Resolution {
+        let Gathered { evidence, cid, parsed } = gathered;
         let trust = ContentTrust::Retrieved(&*self.hash);
-        let Judgement { report, manifest, legacy } =
-            judge_parsed(&evidence, parsed, &self.policy, remembered.as_ref(), now, trust);
+        let Judgement { report, manifest, legacy } = judge_parsed(&evidence, parsed, &self.policy, remembered, now, trust);
         if let (true, Some(cid), Some(content)) = (report.verified, &cid, content_of(&evidence)) {
             self.cache.insert(domain, cid, content.clone());
         }
-        let not_remembered = self.remember(domain, &report, remembered, now).await.err();
-        Resolution { evidence, report, manifest, legacy, not_remembered }
+        Resolution { evidence, report, manifest, legacy, not_remembered: None }
     }
 
     /// Judges a manifest in a file for a name, or for the one that it gives itself. The result is never verified: no TXT record is read.
@@ -210,6 +233,7 @@ impl Resolver {
                 registry: self.policy.registry,
                 token_id: domain.token_id(),
                 block: None,
+                block_hash: None,
                 outcome: OwnerOutcome::Failed {
                     code: codes::chain::RPC_TIMEOUT.id().to_owned(),
                     message: "the deadline of the resolution passed".to_owned(),

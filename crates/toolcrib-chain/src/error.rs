@@ -80,6 +80,12 @@ pub enum Error {
         /// The number that is needed.
         needed: usize,
     },
+    /// The chain replaced the block that reads were made at.
+    #[error("block {number} was replaced while it was read")]
+    Reorg {
+        /// The number of the block.
+        number: u64,
+    },
     /// No registry is known.
     #[error("no tool registry is known on {network}; name its address")]
     NoRegistry {
@@ -260,6 +266,7 @@ impl Error {
             Self::Refused { .. } => chain::RPC_REFUSED,
             Self::WrongChain { .. } => chain::WRONG_CHAIN,
             Self::NoQuorum { .. } => chain::NO_QUORUM,
+            Self::Reorg { .. } => chain::REORG,
             Self::NoRegistry { .. } => chain::NO_REGISTRY,
             Self::NoFactory { .. } => chain::NO_FACTORY,
             Self::NotDeployed { .. } => chain::NOT_DEPLOYED,
@@ -289,7 +296,11 @@ impl Error {
     pub const fn is_retryable(&self) -> bool {
         match self {
             Self::Transport { fault, .. } => fault.is_retryable(),
-            Self::NoQuorum { .. } | Self::NonceTooLow { .. } | Self::Underpriced { .. } | Self::NotMined { .. } => true,
+            Self::NoQuorum { .. }
+            | Self::Reorg { .. }
+            | Self::NonceTooLow { .. }
+            | Self::Underpriced { .. }
+            | Self::NotMined { .. } => true,
             _ => false,
         }
     }

@@ -139,6 +139,8 @@ pub(crate) enum Scope {
     All,
     /// Every agent.
     Agents,
+    /// One agent, and the tools at its endpoints.
+    Agent,
     /// Nothing that changes.
     Nothing,
 }
@@ -184,7 +186,7 @@ impl Cache {
         }
         let agents = path.strip_prefix("/api/v2").unwrap_or(path).strip_prefix("/agents");
         if agents.is_some_and(|rest| rest.is_empty() || (rest.starts_with('/') && rest.matches('/').count() == 1)) {
-            return Some(Scope::Agents);
+            return Some(if agents == Some("") { Scope::Agents } else { Scope::Agent });
         }
         if let Some(rest) = path.strip_prefix("/tools/") {
             let mut parts = rest.splitn(3, '/');
@@ -204,6 +206,8 @@ impl Cache {
             Scope::Tool(place) => self.tools[place % PLACES].load(Ordering::Acquire),
             Scope::All => self.last(),
             Scope::Agents => self.agents.load(Ordering::Acquire),
+            // Neither gets smaller, so the sum is another one when one of them is.
+            Scope::Agent => self.agents.load(Ordering::Acquire).saturating_add(self.last().max(0)),
             Scope::Nothing => 0,
         }
     }
@@ -334,9 +338,11 @@ mod tests {
         cache.all_changed(9);
         assert_eq!((of(one), of(other)), (Some(9), Some(9)));
         cache.agents_reached(3);
-        for path in ["/agents", "/agents/a.agt", "/api/v2/agents", "/api/v2/agents/a.agt"] {
-            assert_eq!(of(path), Some(3), "{path}");
+        for (path, version) in [("/agents", 3), ("/agents/a.agt", 11), ("/api/v2/agents", 3), ("/api/v2/agents/a.agt", 11)] {
+            assert_eq!(of(path), Some(version), "{path}");
         }
+        cache.reached(9);
+        assert_eq!((of("/agents"), of("/agents/a.agt")), (Some(3), Some(12)), "the page of an agent shows tools");
         for path in [
             "/agentsx",
             "/api/v2/agents/a.agt/report",

@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 use toolcrib_core::clock::UnixTime;
+use toolcrib_core::codes::Code;
 use toolcrib_index::RegistryRow;
+use toolcrib_index::agents::AgentCensus;
 use toolcrib_index::follow::Completeness;
 use toolcrib_index::work::QueueState;
 
@@ -41,6 +43,8 @@ pub(crate) struct Metrics {
     registries: Mutex<Vec<RegistryRow>>,
     /// What was known then about logs that nodes leave out.
     completeness: Mutex<Vec<Completeness>>,
+    /// The checks of agents, as they were then.
+    agents: Mutex<Option<AgentCensus>>,
 }
 
 #[derive(Debug, Default)]
@@ -170,6 +174,11 @@ impl Metrics {
         *self.completeness.lock().unwrap_or_else(PoisonError::into_inner) = rows;
     }
 
+    /// The agents were counted.
+    pub(crate) fn saw_agents(&self, census: AgentCensus) {
+        *self.agents.lock().unwrap_or_else(PoisonError::into_inner) = Some(census);
+    }
+
     /// The queue, and when it was looked at.
     pub(crate) fn queue(&self) -> Option<(Instant, QueueState)> {
         *self.queue.lock().unwrap_or_else(PoisonError::into_inner)
@@ -187,7 +196,7 @@ impl Metrics {
     }
 
     /// The page.
-    pub(crate) fn page(&self, gauges: &[(&str, &str, u64)]) -> String {
+    pub(crate) fn page(&self, gauges: &[(&str, &str, u64)], now: UnixTime) -> String {
         let mut page = String::with_capacity(8 * 1024);
         family(&mut page, "toolcrib_directory_requests_total", "counter", "Requests that were answered.");
         for route in Route::ALL {
@@ -231,7 +240,37 @@ impl Metrics {
             let _ = writeln!(page, "toolcrib_directory_{name} {value}");
         }
         self.chains(&mut page);
+        self.agents(&mut page, now);
         page
+    }
+
+    /// How the checks of agents are doing, where the index has any.
+    fn agents(&self, page: &mut String, now: UnixTime) {
+        let census = self.agents.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(census) = census.as_ref().filter(|census| !census.states.is_empty()) else { return };
+        family(page, "toolcrib_directory_agents", "gauge", "Listed names by the state of their last verdict.");
+        for (state, count) in &census.states {
+            // Our own words, unless a later program wrote them.
+            let is_word = state.len() <= 32 && state.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-');
+            let state = if is_word { state } else { "other" };
+            let _ = writeln!(page, "toolcrib_directory_agents{{state=\"{state}\"}} {count}");
+        }
+        let help = "Names whose last check could not be completed, by code.";
+        family(page, "toolcrib_directory_agents_unreachable", "gauge", help);
+        for (code, count) in &census.unreachable {
+            let code = Code::find(code).map_or("other", |code| code.id());
+            let _ = writeln!(page, "toolcrib_directory_agents_unreachable{{code=\"{code}\"}} {count}");
+        }
+        let waits = census.oldest_due.map_or(0, |since| u64::try_from(now.seconds() - since.seconds()).unwrap_or_default());
+        for (name, help, value) in [
+            ("agents_verified", "Names that are verified and conformant now.", census.good),
+            ("agents_due", "Names that wait for a check.", census.due),
+            ("agents_leased", "Names that workers are at.", census.leased),
+            ("agents_oldest_seconds", "How long the oldest of those that wait has been due.", waits),
+        ] {
+            family(page, &format!("toolcrib_directory_{name}"), "gauge", help);
+            let _ = writeln!(page, "toolcrib_directory_{name} {value}");
+        }
     }
 
     /// How far each registry is followed. An operator names them, so there are few.

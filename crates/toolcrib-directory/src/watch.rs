@@ -80,6 +80,10 @@ async fn look_around(app: &App) {
         Ok(state) => app.metrics.saw_queue(state),
         Err(error) => tracing::warn!(code = %error.code(), "the verification queue could not be counted"),
     }
+    match app.index.agent_census(app.now()).await {
+        Ok(census) => app.metrics.saw_agents(census),
+        Err(error) => tracing::warn!(code = %error.code(), "the agents could not be counted"),
+    }
     match app.index.registries().await {
         Ok(rows) => app.metrics.saw_registries(rows),
         Err(error) => tracing::warn!(code = %error.code(), "the registries could not be read"),
@@ -109,6 +113,10 @@ async fn drop_changed(app: &App, seen: i64, last: i64) -> Result<(), Error> {
         let Some(newest) = changes.last() else { break };
         cursor = newest.seq;
         for change in changes {
+            // What is kept of agents is dropped by their own number.
+            if change.key.is_agent() {
+                continue;
+            }
             let tool = app.index.reference(change.key).await?;
             app.cache.changed(tool.chain, &format!("{:#x}", tool.registry), &tool.id.to_string(), change.seq);
         }

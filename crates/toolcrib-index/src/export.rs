@@ -16,6 +16,7 @@ use std::path::Path;
 
 use alloy_primitives::{Address, hex, keccak256};
 use serde_json::{Map, Value as Json, json};
+use toolcrib_core::agent::AgtDomain;
 use toolcrib_core::clock::UnixTime;
 use toolcrib_store::database::{Bulk, Column, Engine, Row, Transaction, Value};
 use toolcrib_store::{Database, Location};
@@ -116,6 +117,7 @@ const TABLES: &[Table] = &[
         words Text, model Text, currency Text, price OptionalInteger, trouble OptionalText, trouble_at OptionalInteger),
     table!(index_agent_document: domain Text; document Text, report OptionalText),
     table!(index_agent_change: domain Text, number Integer; at Integer, answer Text),
+    table!(index_agent_memory: domain Text; created_at Integer, cid Text, digest Bytes, owner Bytes),
 ];
 
 /// A value that was read.
@@ -425,7 +427,7 @@ struct Importer {
     /// Rows of one table that wait to be written together.
     waiting: Vec<Vec<Cell>>,
     table: Option<&'static Table>,
-    tools: Vec<(ToolKey, Kinds)>,
+    changed: Vec<(ToolKey, Kinds)>,
 }
 
 impl Importer {
@@ -443,7 +445,7 @@ impl Importer {
             done: Imported::default(),
             waiting: Vec::new(),
             table: None,
-            tools: Vec::new(),
+            changed: Vec::new(),
         })
     }
 
@@ -526,11 +528,17 @@ impl Importer {
         self.done.new += new;
         if table.name == "index_agent" && new > 0 {
             self.transaction.execute(agents::COUNT_CHANGE, &[]).await?;
+            for row in &rows {
+                if let [Cell::Text(domain), Cell::Boolean(true), ..] = row.as_slice() {
+                    let domain = AgtDomain::parse(domain).map_err(|_| Error::Corrupt { what: "name of an agent" })?;
+                    self.changed.push((agents::feed_key(&domain), Kinds::LISTED));
+                }
+            }
         }
         if table.name == "index_tool" && new > 0 {
             for row in &rows {
                 // Its job comes along, or it has none: the feed asks for nothing here.
-                self.tools.push((key_of(row)?, Kinds::REGISTERED.and(Kinds::FACTS)));
+                self.changed.push((key_of(row)?, Kinds::REGISTERED.and(Kinds::FACTS)));
             }
         }
         Ok(())
@@ -544,8 +552,8 @@ impl Importer {
             return Err(Error::ExportDamaged { line, reason: "it is not the last one" });
         }
         self.write().await?;
-        if !self.tools.is_empty() {
-            feed::record(&mut self.transaction, &self.tools, now).await?;
+        if !self.changed.is_empty() {
+            feed::record(&mut self.transaction, &self.changed, now).await?;
         }
         self.transaction.commit().await?;
         Ok(self.done)

@@ -8,6 +8,7 @@ use tokio::sync::RwLock;
 use toolcrib_core::caip::ToolRef;
 use toolcrib_store::Database;
 
+use crate::agents::AgentTokens;
 use crate::model::{RegistryId, ToolKey};
 use crate::work::{jobs_table, kept};
 use crate::{Error, agents, feed, follow, registries, tools, usage};
@@ -19,6 +20,8 @@ pub struct Index {
     /// Registries are added and never removed or renumbered, so they are read once.
     known: Arc<RwLock<HashMap<RegistryId, (u64, Address)>>>,
     numbering: Arc<feed::Numbering>,
+    /// Names of agents are added and never removed, so they are read once as well.
+    agents: Arc<AgentTokens>,
 }
 
 impl Index {
@@ -36,7 +39,7 @@ impl Index {
             ("index.agents", agents::MIGRATIONS),
         ];
         database.migrate_all(&modules).await?;
-        Ok(Self { database, known: Arc::default(), numbering: Arc::default() })
+        Ok(Self { database, known: Arc::default(), numbering: Arc::default(), agents: Arc::default() })
     }
 
     /// Makes the indexes that readers need, if they are not there: lists, creators, histories.
@@ -48,6 +51,10 @@ impl Index {
         // Events before tools, as followers write them.
         let modules = [("index.follow.indexes", follow::tables::INDEXES), ("index.tools.indexes", tools::INDEXES)];
         Ok(self.database.build_indexes(&modules).await?)
+    }
+
+    pub(crate) fn agent_tokens(&self) -> &AgentTokens {
+        &self.agents
     }
 
     /// The database.

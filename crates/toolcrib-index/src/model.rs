@@ -21,7 +21,17 @@ pub struct ToolKey {
     pub id: U256,
 }
 
+impl RegistryId {
+    /// Where the change feed has agents: registries are numbered from 1, and the id is the token of the name.
+    pub const AGENTS: Self = Self(0);
+}
+
 impl ToolKey {
+    /// Whether it is the name of an agent and not a tool.
+    pub const fn is_agent(&self) -> bool {
+        self.registry.0 == RegistryId::AGENTS.0
+    }
+
     /// The id as the database has it.
     pub fn id_bytes(&self) -> IdBytes {
         IdBytes::of(self.id)

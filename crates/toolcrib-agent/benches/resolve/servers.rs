@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use alloy_primitives::{Address, U256};
+use alloy_primitives::{Address, B256, U256};
 use alloy_sol_types::SolCall as _;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -28,6 +28,9 @@ use crate::{IN_FLIGHT, NOW, World, name, time_of};
 
 /// The height of the chain head.
 const HEAD: &str = "0x4c4b400";
+
+/// Its hash, by which everything else is read.
+const HEAD_HASH: B256 = B256::repeat_byte(0x4c);
 
 /// The servers, which run until the process ends.
 pub(crate) struct Servers {
@@ -182,10 +185,10 @@ fn block(world: &World, target: &str) -> Option<(&'static str, Vec<u8>)> {
 fn rpc(body: &[u8], owner: Address, tokens: &HashSet<U256>) -> Vec<u8> {
     let request: Value = serde_json::from_slice(body).expect("JSON");
     let result = match request["method"].as_str() {
-        Some("eth_chainId") => Some(format!("{FNS_CHAIN_ID:#x}")),
-        Some("eth_blockNumber") => Some(HEAD.to_owned()),
-        Some("eth_getCode") => Some("0x60806040".to_owned()),
-        Some("eth_call") => held(&request["params"], tokens).then(|| owner.into_word().to_string()),
+        Some("eth_chainId") => Some(json!(format!("{FNS_CHAIN_ID:#x}"))),
+        Some("eth_getBlockByNumber") => Some(json!({ "number": HEAD, "hash": HEAD_HASH })),
+        Some("eth_getCode") => Some(json!("0x60806040")),
+        Some("eth_call") => held(&request["params"], tokens).then(|| json!(owner.into_word())),
         other => panic!("{other:?}"),
     };
     let answer = match result {
@@ -203,7 +206,7 @@ fn held(params: &Value, tokens: &HashSet<U256>) -> bool {
     let to = params[0]["to"].as_str().and_then(|to| to.parse::<Address>().ok());
     let data = params[0]["input"].as_str().and_then(|data| alloy_primitives::hex::decode(data).ok()).unwrap_or_default();
     let token = ownerOfCall::abi_decode(&data).ok().map(|call| call.tokenId);
-    to == Some(FNS_REGISTRY) && params[1] == HEAD && token.is_some_and(|token| tokens.contains(&token))
+    to == Some(FNS_REGISTRY) && params[1]["blockHash"] == json!(HEAD_HASH) && token.is_some_and(|token| tokens.contains(&token))
 }
 
 /// HTTP/1.1 with connections that stay open. `None` of the handler is status 404.

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use alloy_primitives::Address;
 use serde::Serialize;
 use toolcrib_core::agent::AgentManifest;
+pub use toolcrib_core::agent::place::Place;
 use toolcrib_core::codes::agent as code;
 use toolcrib_core::finding::{Finding, Findings, Severity};
 use toolcrib_core::judge::Verdict;
@@ -79,18 +80,6 @@ pub struct ToolMatch {
     pub confirmed: bool,
 }
 
-/// How the endpoint of a tool relates to that of an agent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Place {
-    /// The same URL.
-    Same,
-    /// A URL below the path of the agent's endpoint.
-    Below,
-    /// Another URL of the same origin.
-    SameOrigin,
-}
-
 /// Compares the endpoints of an agent with registered tools. Tools on other origins are not part of the report.
 pub fn cross_check(manifest: &AgentManifest, verdict: Verdict, candidates: &[ToolCandidate]) -> CrossCheck {
     let mut findings = Findings::new();
@@ -118,7 +107,7 @@ pub fn cross_check(manifest: &AgentManifest, verdict: Verdict, candidates: &[Too
                 tools.push(ToolMatch {
                     tool: candidate.tool.clone(),
                     endpoint: candidate.endpoint.clone(),
-                    place: place(&url, other),
+                    place: Place::of(&url, other).unwrap_or(Place::SameOrigin),
                     creator: candidate.creator,
                     same_owner,
                     verdict: candidate.verdict,
@@ -165,17 +154,4 @@ fn judge(index: usize, tool: &ToolMatch, agent: Verdict, findings: &mut Findings
         let message = format!("the agent is {}, and the tool at its endpoint {}", word(agent), word(tool.verdict));
         findings.push(about(code::TOOL_NOT_VERIFIED, endpoint_pointer(index)).message(message).got(&tool.tool));
     }
-}
-
-fn place(agent: &HttpsUrl, tool: &HttpsUrl) -> Place {
-    // An empty path and the root are one resource (RFC 9110 §4.2.3).
-    let path = |url: &HttpsUrl| if url.path().is_empty() { "/".to_owned() } else { url.path().to_owned() };
-    let (above, below) = (path(agent), path(tool));
-    if above == below && agent.query() == tool.query() {
-        return Place::Same;
-    }
-    let above = above.trim_end_matches('/');
-    // At the root everything would be below.
-    let is_below = !above.is_empty() && below.strip_prefix(above).is_some_and(|rest| rest.starts_with('/') && rest.len() > 1);
-    if is_below { Place::Below } else { Place::SameOrigin }
 }

@@ -4,10 +4,12 @@
 //! and first takes in what others wrote. A crash leaves the old content or the new. A file that cannot be read is an error and never an
 //! empty memory.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use toolcrib_core::agent::AgtDomain;
@@ -20,12 +22,20 @@ const FORMAT: u32 = 1;
 /// Most bytes of the file: a name with its CID takes at most 600.
 const MAX_FILE_BYTES: u64 = 16 << 20;
 
+/// The longest wait for the lock. Another process holds it while it reads, merges and syncs one file, which takes milliseconds; after so
+/// long it hangs, and a verdict must not hang with it.
+pub const LOCK_WAIT: Duration = Duration::from_secs(15);
+
+/// The pause between two attempts to take the lock.
+const LOCK_PAUSE: Duration = Duration::from_millis(10);
+
 /// A memory in a file that only its owner can read.
 #[derive(Debug)]
 pub struct FileMemory {
     path: PathBuf,
     names: Mutex<State>,
     is_batched: bool,
+    lock_wait: Duration,
 }
 
 #[derive(Debug)]
@@ -54,13 +64,20 @@ impl FileMemory {
     pub fn open(path: impl Into<PathBuf>) -> Result<Self, MemoryError> {
         let path = path.into();
         let names = read(&path)?.unwrap_or_default();
-        Ok(Self { path, names: Mutex::new(State { names, is_dirty: false }), is_batched: false })
+        Ok(Self { path, names: Mutex::new(State { names, is_dirty: false }), is_batched: false, lock_wait: LOCK_WAIT })
     }
 
     /// Keeps changes in memory until [`Self::flush`]: for runs over many names, which would otherwise write the file for each of them.
     #[must_use]
     pub const fn batched(mut self) -> Self {
         self.is_batched = true;
+        self
+    }
+
+    /// Sets the longest wait for the lock, instead of [`LOCK_WAIT`].
+    #[must_use]
+    pub const fn lock_wait(mut self, wait: Duration) -> Self {
+        self.lock_wait = wait;
         self
     }
 
@@ -79,7 +96,7 @@ impl FileMemory {
         ensure_private(folder)?;
         let lock_path = with_suffix(&self.path, ".lock");
         let lock = private().create(true).truncate(false).write(true).open(&lock_path).map_err(failed("open", &lock_path))?;
-        lock.lock().map_err(failed("lock", &lock_path))?;
+        wait_for(&lock, &lock_path, self.lock_wait)?;
         // What other processes wrote since stays, unless ours is newer.
         let mut merged = read(&self.path)?.unwrap_or_default();
         for (domain, remembered) in &state.names.0 {
@@ -103,6 +120,19 @@ impl AgentMemory for FileMemory {
         }
         state.is_dirty = true;
         if self.is_batched { Ok(()) } else { self.write(&mut state) }
+    }
+}
+
+/// Takes the lock, or gives up.
+fn wait_for(lock: &File, path: &Path, wait: Duration) -> Result<(), MemoryError> {
+    let began = Instant::now();
+    loop {
+        match lock.try_lock() {
+            Ok(()) => return Ok(()),
+            Err(TryLockError::WouldBlock) if began.elapsed() < wait => thread::sleep(LOCK_PAUSE),
+            Err(TryLockError::WouldBlock) => return Err(MemoryError::Busy { path: path.to_owned(), wait }),
+            Err(TryLockError::Error(error)) => return Err(failed("lock", path)(error)),
+        }
     }
 }
 
@@ -275,6 +305,40 @@ mod tests {
         assert_eq!(two.recall(&name("a.agt")), Some(at(5)), "a write takes in what others wrote");
         let third = FileMemory::open(&path).expect("readable");
         assert_eq!((third.recall(&name("a.agt")), third.recall(&name("b.agt"))), (Some(at(5)), Some(at(2))));
+    }
+
+    #[test]
+    fn a_lock_that_is_never_released_is_an_error() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("agents.json");
+        let memory = FileMemory::open(&path).expect("empty").lock_wait(Duration::from_millis(100));
+        let holder = File::create(with_suffix(&path, ".lock")).expect("a lock");
+        holder.lock().expect("held");
+        let began = Instant::now();
+        let error = memory.remember(&name("a.agt"), at(5)).expect_err("held by another");
+        assert_eq!(error.code().id(), "agent.memory_busy", "{error}");
+        assert!(began.elapsed() < Duration::from_secs(10), "it does not wait for ever");
+        assert!(!path.exists());
+        // What could not be written is not forgotten, and is written once the lock is free.
+        assert_eq!(memory.recall(&name("a.agt")), Some(at(5)));
+        drop(holder);
+        memory.flush().expect("written");
+        assert_eq!(FileMemory::open(&path).expect("readable").recall(&name("a.agt")), Some(at(5)));
+    }
+
+    #[test]
+    fn a_lock_that_is_released_in_time_is_waited_for() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("agents.json");
+        let memory = FileMemory::open(&path).expect("empty");
+        let holder = File::create(with_suffix(&path, ".lock")).expect("a lock");
+        holder.lock().expect("held");
+        let releasing = thread::spawn(move || {
+            thread::sleep(Duration::from_millis(100));
+            drop(holder);
+        });
+        memory.remember(&name("a.agt"), at(5)).expect("written");
+        releasing.join().expect("ended");
     }
 
     #[test]

@@ -9,6 +9,7 @@ mod file;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use alloy_primitives::{Address, B256};
 use serde::{Deserialize, Serialize};
@@ -16,7 +17,7 @@ use toolcrib_core::agent::AgtDomain;
 use toolcrib_core::clock::UnixTime;
 use toolcrib_core::codes::{self, Code};
 
-pub use file::FileMemory;
+pub use file::{FileMemory, LOCK_WAIT};
 
 use crate::report::AgentReport;
 
@@ -112,6 +113,14 @@ pub enum MemoryError {
         /// What is wrong with it.
         reason: String,
     },
+    /// Another process has held the lock for too long.
+    #[error("{} has been locked by another process for more than {} s", path.display(), wait.as_secs_f32())]
+    Busy {
+        /// The lock file.
+        path: PathBuf,
+        /// How long was waited.
+        wait: Duration,
+    },
     /// There is no room for another name.
     #[error("{MAX_NAMES} names are remembered, which is the limit")]
     Full,
@@ -122,6 +131,7 @@ impl MemoryError {
     pub const fn code(&self) -> Code {
         match self {
             Self::Io { .. } | Self::Exposed { .. } | Self::NotRegular { .. } => codes::agent::MEMORY_UNUSABLE,
+            Self::Busy { .. } => codes::agent::MEMORY_BUSY,
             Self::Damaged { .. } => codes::agent::MEMORY_DAMAGED,
             Self::Full => codes::agent::MEMORY_FULL,
         }

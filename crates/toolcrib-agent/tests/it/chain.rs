@@ -33,9 +33,9 @@ sol! {
 }
 
 /// A running node. It ends with the test.
-struct Node {
+pub(crate) struct Node {
     _running: Running,
-    url: String,
+    pub(crate) url: String,
     chain_id: u64,
 }
 
@@ -46,7 +46,7 @@ enum Running {
 
 impl Node {
     /// One of each kind; without anvil only ours, and the test is recorded as skipped.
-    async fn each(chain_id: u64) -> Vec<Self> {
+    pub(crate) async fn each(chain_id: u64) -> Vec<Self> {
         let mut nodes = vec![Self::ours(chain_id).await];
         nodes.extend(Self::anvil(chain_id).await);
         nodes
@@ -79,7 +79,7 @@ impl Node {
         Some(Self { _running: Running::Anvil { _child: child }, url, chain_id })
     }
 
-    fn chain_as(&self, chain_id: u64) -> Chain {
+    pub(crate) fn chain_as(&self, chain_id: u64) -> Chain {
         let network = Network::by_id(chain_id).cloned().unwrap_or_else(|| Network::unlisted(chain_id));
         let config = ChainConfig::new(&network, vec![NodeUrl::parse(&self.url).expect("a URL")]).expect("a node");
         Chain::lazy(config).expect("a client")
@@ -89,18 +89,18 @@ impl Node {
         self.chain_as(self.chain_id)
     }
 
-    async fn request(&self, method: &'static str, params: Value) -> Value {
+    pub(crate) async fn request(&self, method: &'static str, params: Value) -> Value {
         let chain = self.chain();
         let client = chain.provider().client();
         client.request(method, params).await.unwrap_or_else(|error| panic!("{method}: {error}"))
     }
 
-    async fn set_code(&self, account: Address, code: impl AsRef<[u8]>) {
+    pub(crate) async fn set_code(&self, account: Address, code: impl AsRef<[u8]>) {
         self.request("anvil_setCode", json!([account, Bytes::copy_from_slice(code.as_ref())])).await;
     }
 
     /// Sends a transaction of the owner, whose key every development node has.
-    async fn send(&self, to: Option<Address>, data: Vec<u8>) -> Value {
+    pub(crate) async fn send(&self, to: Option<Address>, data: Vec<u8>) -> Value {
         let mut request = json!({ "from": owner(), "data": Bytes::from(data), "gas": "0x300000" });
         if let Some(to) = to {
             request["to"] = json!(to);
@@ -117,16 +117,16 @@ impl Node {
         panic!("the transaction was not mined");
     }
 
-    async fn call_registry(&self, call: impl SolCall) {
+    pub(crate) async fn call_registry(&self, call: impl SolCall) {
         self.send(Some(FNS_REGISTRY), call.abi_encode()).await;
     }
 
     /// Puts a token contract at the address of the registry.
-    async fn place_registry(&self) {
+    pub(crate) async fn place_registry(&self) {
         self.set_code(FNS_REGISTRY, artifact("TestERC721", "deployedBytecode")).await;
     }
 
-    async fn mint(&self, to: Address) {
+    pub(crate) async fn mint(&self, to: Address) {
         self.call_registry(ITestToken::mintCall { to, tokenId: domain(NAME).token_id() }).await;
     }
 }
@@ -139,7 +139,7 @@ fn artifact(name: &str, part: &str) -> Vec<u8> {
 }
 
 /// A resolver with doubles for everything but the chain.
-fn resolver(manifest: &str, fns: Fns) -> Resolver {
+pub(crate) fn resolver(manifest: &str, fns: Fns) -> Resolver {
     let contents = Contents::default();
     contents.put(&raw_sha256_cid(manifest.as_bytes()), manifest);
     Resolver::new(Arc::new(contents), Arc::new(FixedClock(NOW)), "test")
@@ -147,11 +147,11 @@ fn resolver(manifest: &str, fns: Fns) -> Resolver {
         .owners(Arc::new(fns))
 }
 
-fn fns(node: &Node) -> Fns {
+pub(crate) fn fns(node: &Node) -> Fns {
     Fns::new(node.chain()).expect("Polygon")
 }
 
-async fn report(resolver: &Resolver) -> AgentReport {
+pub(crate) async fn report(resolver: &Resolver) -> AgentReport {
     resolver.resolve(&domain(NAME)).await.report
 }
 

@@ -75,6 +75,11 @@ fn strange_documents_with_one_meaning_are_verified() {
     assert!(imprecise.has(codes::json::NUMBER_IMPRECISE));
     verified(&unsigned("\"x\":\"é\""));
     verified(&unsigned("\"x\":\"e\u{301}\""));
+    // They look the same and are two contents: nothing is normalised before it is signed.
+    let composed = sign_text(&unsigned("\"x\":\"é\""), &keys().0);
+    let decomposed = composed.replace("\"x\":\"é\"", "\"x\":\"e\u{301}\"");
+    assert_ne!(composed, decomposed);
+    assert_failed(&judged(&evidence(&decomposed)), AgentState::InvalidSignature, "agent.signer_not_owner", Some(5));
     // Layout and order are not signed.
     let good = signed(json!({}));
     let value: serde_json::Value = serde_json::from_str(&good).expect("JSON");

@@ -118,6 +118,7 @@ pub(crate) fn read_of(name: &str, outcome: OwnerOutcome) -> OwnerRead {
         registry: FNS_REGISTRY,
         token_id: domain(name).token_id(),
         block: Some(80_000_000),
+        block_hash: None,
         outcome,
         contract: None,
     }

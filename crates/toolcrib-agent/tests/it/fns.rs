@@ -1,6 +1,6 @@
 //! Records onchain, against a scripted node.
 
-use alloy_primitives::{hex, keccak256};
+use alloy_primitives::{B256, hex, keccak256};
 use serde_json::{Value, json};
 use toolcrib_agent::evidence::TxtLookup;
 use toolcrib_agent::source::TxtSource as _;
@@ -35,9 +35,13 @@ fn answer(body: &[u8], chain_id: u64, contract: Contract) -> String {
     let result = match request["method"].as_str().expect("a method") {
         "eth_chainId" => json!(format!("{chain_id:#x}")),
         "eth_blockNumber" => json!("0x64"),
+        "eth_getBlockByNumber" => {
+            assert_eq!(request["params"][0], "0x62");
+            json!({"number": "0x62", "hash": B256::repeat_byte(0x62)})
+        }
         "eth_call" => {
             // Every call is about the same block.
-            assert_eq!(request["params"][1], "0x62");
+            assert_eq!(request["params"][1], json!({"blockHash": B256::repeat_byte(0x62), "requireCanonical": true}));
             assert_eq!(request["params"][0]["to"].as_str().map(str::to_lowercase), Some(format!("{REGISTRY:#x}")));
             let data = request["params"][0]["input"].as_str().expect("data");
             let selector = hex::decode(&data[2..10]).expect("a selector");

@@ -39,7 +39,7 @@ pub(crate) async fn serve(script: impl Fn(&str, &[u8]) -> (u16, String) + Send +
 }
 
 /// The target and the body of one request.
-async fn request(stream: &mut tokio::net::TcpStream) -> Option<(String, Vec<u8>)> {
+pub(crate) async fn request(stream: &mut tokio::net::TcpStream) -> Option<(String, Vec<u8>)> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         head.push(stream.read_u8().await.ok()?);

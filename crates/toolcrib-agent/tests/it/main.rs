@@ -19,7 +19,10 @@ mod json_sources;
 mod liars;
 mod local;
 mod pin;
+mod pinning;
+mod reorgs;
 mod resolving;
+mod safe;
 #[path = "../../../toolcrib-fetch/tests/support/mod.rs"]
 mod servers;
 mod signatures;

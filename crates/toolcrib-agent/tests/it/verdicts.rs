@@ -110,6 +110,11 @@ fn the_name_is_compared_before_anything_else() {
     }
 }
 
+/// The canonical form of a name as people write it.
+fn domain_of(text: &str) -> String {
+    toolcrib_core::agent::AgtDomain::from_input(text).expect("a name").as_str().to_owned()
+}
+
 #[test]
 fn names_with_unicode_are_compared_by_their_ascii_form() {
     let name = "xn--mnchen-3ya.agt";
@@ -119,6 +124,14 @@ fn names_with_unicode_are_compared_by_their_ascii_form() {
     let report = judged(&good);
     assert_verified(&report);
     assert!(report.has(codes::agent::DOMAIN_IDN), "look-alikes are pointed out");
+    // A homograph is verified, as the name that it is, and reported as one.
+    let lookalike = domain_of("p\u{430}ypal.agt");
+    let mut homograph = evidence(&signed(json!({"domain": lookalike})));
+    homograph.owner = Some(read_of(&lookalike, OwnerOutcome::Holder(owner())));
+    homograph.domain = lookalike;
+    let report = judged(&homograph);
+    assert_verified(&report);
+    assert!(report.has(codes::url::CONFUSABLE_HOST) && report.has(codes::url::MIXED_SCRIPT), "{:?}", report.findings);
     let mut unicode = evidence(&signed(json!({"domain": "münchen.agt"})));
     unicode.domain = name.to_owned();
     assert_failed(&judged(&unicode), AgentState::DomainMismatch, "agent.domain_malformed", None);

@@ -1,7 +1,7 @@
 //! The registry of Freename names (FNS): who holds a `.agt` name (.agt 1.0 §4 Verification, steps 7 and 8).
 //!
-//! All reads of one answer are made at one block number, so that the holder, the code of the registry and what a contract says about a
-//! signature belong together. What a node did is kept apart from what the registry said: a node that cannot be reached, limits the rate,
+//! All reads of one answer are made at one block, by its hash, so that the holder, the code of the registry and what a contract says about
+//! a signature belong together. A reorg between them is met by a second try, and then by an error. What a node did is kept apart from what the registry said: a node that cannot be reached, limits the rate,
 //! or disagrees with others gives an error and never an answer about the name. The number of the chain is checked by [`Chain`] before a
 //! node is asked anything else.
 
@@ -12,7 +12,7 @@ use alloy_sol_types::SolCall;
 
 use crate::Error;
 use crate::abi::{IERC721Owner, IERC1271};
-use crate::rpc::{BoundedCall, CallOutcome, Chain, is_out_of_gas};
+use crate::rpc::{BoundedCall, CallOutcome, Chain, Snapshot, is_out_of_gas};
 use crate::sign::{ERC1271_GAS, is_agreed_value};
 
 /// The chain on which holding a name counts. The registry has the same address on other chains, where tokens with the same ids may
@@ -53,8 +53,10 @@ pub enum ReadHeight {
 /// What was read about one name.
 #[derive(Debug)]
 pub struct FnsRead {
-    /// The block of all reads; `None` if no node gave one.
+    /// The block of all reads; `None` if no node gave one, or it was replaced before all of them were made.
     pub block: Option<u64>,
+    /// The hash of that block.
+    pub block_hash: Option<B256>,
     /// What the registry says about the holder.
     pub holder: Result<Holder, Error>,
     /// What a contract that holds the name says about the signature, if one was given and the name has a holder.
@@ -121,38 +123,46 @@ impl Fns {
 
     /// Reads who holds a token. `signed` is a digest and a signature that the holder is asked about if it is a contract (ERC-1271).
     pub async fn read(&self, token_id: U256, signed: Option<(B256, &[u8])>) -> FnsRead {
-        let block = match self.block().await {
-            Ok(block) => block,
-            Err(error) => return FnsRead { block: None, holder: Err(error), contract: None },
+        match self.read_once(token_id, signed).await {
+            // Reorgs of a block or two are common at the chain head, and the next block has an answer.
+            Err(Error::Reorg { .. }) => self.read_once(token_id, signed).await,
+            read => read,
+        }
+        .unwrap_or_else(|error| FnsRead { block: None, block_hash: None, holder: Err(error), contract: None })
+    }
+
+    async fn read_once(&self, token_id: U256, signed: Option<(B256, &[u8])>) -> Result<FnsRead, Error> {
+        let snapshot = match self.height {
+            ReadHeight::Latest => self.chain.snapshot().await?,
+            ReadHeight::Finalized => self.chain.finalized_snapshot().await?,
         };
-        let holder = self.owner_of(token_id, block).await;
+        let holder = match self.owner_of(token_id, &snapshot).await {
+            Err(reorg @ Error::Reorg { .. }) => return Err(reorg),
+            holder => holder,
+        };
         let contract = match (&holder, signed) {
             (Ok(Holder::Account(account)), Some((digest, signature))) => {
-                Some(self.ask_contract(*account, digest, signature, block).await)
+                Some(ask_contract(&snapshot, *account, digest, signature).await)
             }
             _ => None,
         };
-        FnsRead { block: Some(block), holder, contract }
-    }
-
-    async fn block(&self) -> Result<u64, Error> {
-        match self.height {
-            ReadHeight::Latest => self.chain.read_height().await,
-            ReadHeight::Finalized => match self.chain.finalized().await? {
-                Some(header) => Ok(header.number),
-                None => Err(Error::Refused { rpc_code: 0, message: "the node does not know the finalized block".to_owned() }),
-            },
+        if let Some(Err(Error::Reorg { number })) = contract {
+            return Err(Error::Reorg { number });
         }
+        if holder.is_ok() {
+            snapshot.confirm().await?;
+        }
+        Ok(FnsRead { block: Some(snapshot.number()), block_hash: Some(snapshot.hash()), holder, contract })
     }
 
-    async fn owner_of(&self, token_id: U256, block: u64) -> Result<Holder, Error> {
+    async fn owner_of(&self, token_id: U256, snapshot: &Snapshot<'_>) -> Result<Holder, Error> {
         // An address without code answers every call with nothing, which must not pass for an answer of the registry.
-        if self.chain.code_at(self.registry, block).await?.is_empty() {
+        if snapshot.code(self.registry).await?.is_empty() {
             return Ok(Holder::NoCode);
         }
         let data = IERC721Owner::ownerOfCall { tokenId: token_id }.abi_encode().into();
         let call = BoundedCall { to: self.registry, data, from: None, gas: Some(OWNER_OF_GAS), max_bytes: MAX_OWNER_OF_BYTES };
-        match self.chain.call_at(&call, block).await? {
+        match snapshot.call(&call).await? {
             CallOutcome::Returned(bytes) => Ok(read_owner(&bytes)),
             CallOutcome::Reverted(_) => Ok(Holder::NotMinted),
             CallOutcome::TooLarge => Ok(Holder::Malformed { reason: "ownerOf returns far more than 32 bytes" }),
@@ -160,21 +170,25 @@ impl Fns {
             CallOutcome::Halted(message) => Err(Error::Refused { rpc_code: 0, message }),
         }
     }
+}
 
-    async fn ask_contract(&self, account: Address, digest: B256, signature: &[u8], block: u64) -> Result<ContractAnswer, Error> {
-        let code = self.chain.code_at(account, block).await?;
-        if code.is_empty() || is_delegation(&code) {
-            return Ok(ContractAnswer::NotAContract);
-        }
-        let data =
-            IERC1271::isValidSignatureCall { hash: digest, signature: Bytes::copy_from_slice(signature) }.abi_encode().into();
-        let call = BoundedCall { to: account, data, from: None, gas: Some(ERC1271_GAS), max_bytes: 32 };
-        match self.chain.call_at(&call, block).await? {
-            CallOutcome::Returned(bytes) if is_agreed_value(&bytes) => Ok(ContractAnswer::Accepted),
-            CallOutcome::Returned(_) | CallOutcome::Reverted(_) | CallOutcome::TooLarge => Ok(ContractAnswer::Rejected),
-            CallOutcome::Halted(message) if is_out_of_gas(&message) => Ok(ContractAnswer::Rejected),
-            CallOutcome::Halted(message) => Err(Error::Refused { rpc_code: 0, message }),
-        }
+async fn ask_contract(
+    snapshot: &Snapshot<'_>,
+    account: Address,
+    digest: B256,
+    signature: &[u8],
+) -> Result<ContractAnswer, Error> {
+    let code = snapshot.code(account).await?;
+    if code.is_empty() || is_delegation(&code) {
+        return Ok(ContractAnswer::NotAContract);
+    }
+    let data = IERC1271::isValidSignatureCall { hash: digest, signature: Bytes::copy_from_slice(signature) }.abi_encode().into();
+    let call = BoundedCall { to: account, data, from: None, gas: Some(ERC1271_GAS), max_bytes: 32 };
+    match snapshot.call(&call).await? {
+        CallOutcome::Returned(bytes) if is_agreed_value(&bytes) => Ok(ContractAnswer::Accepted),
+        CallOutcome::Returned(_) | CallOutcome::Reverted(_) | CallOutcome::TooLarge => Ok(ContractAnswer::Rejected),
+        CallOutcome::Halted(message) if is_out_of_gas(&message) => Ok(ContractAnswer::Rejected),
+        CallOutcome::Halted(message) => Err(Error::Refused { rpc_code: 0, message }),
     }
 }
 

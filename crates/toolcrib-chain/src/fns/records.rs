@@ -1,6 +1,6 @@
 //! TXT records in the Freename registry (FNS): texts under the keys `record.TXT.0`, `record.TXT.1`, …
 //!
-//! All calls of one reading are made at the same block. Lists are decoded by hand: a general decoder believes lengths and offsets before it
+//! All calls of one reading are made at the same block, by its hash. Lists are decoded by hand: a general decoder believes lengths and offsets before it
 //! sees whether the bytes are there.
 
 use alloy_primitives::{Address, Bytes, U256};
@@ -8,7 +8,7 @@ use alloy_sol_types::{SolCall, sol};
 use toolcrib_core::agent::txt::{MAX_RECORDS, MAX_TOTAL_BYTES};
 
 use crate::Error;
-use crate::rpc::{BoundedCall, CallOutcome, Chain};
+use crate::rpc::{BoundedCall, CallOutcome, Chain, Snapshot};
 
 /// Most keys of one name. Names have keys for addresses, sites and profiles beside those for DNS.
 pub const MAX_KEYS: usize = 4096;
@@ -79,8 +79,22 @@ pub enum RecordsError {
 
 /// Reads the TXT records of a token at one block.
 pub async fn txt_records(chain: &Chain, registry: Address, token_id: U256) -> Result<TxtRecords, RecordsError> {
-    let block = chain.block_number().await?.saturating_sub(PIN_LAG);
-    let reader = Reader { chain, registry, block };
+    match read_once(chain, registry, token_id).await {
+        Err(RecordsError::Chain(Error::Reorg { .. })) => read_once(chain, registry, token_id).await,
+        read => read,
+    }
+}
+
+async fn read_once(chain: &Chain, registry: Address, token_id: U256) -> Result<TxtRecords, RecordsError> {
+    let snapshot = chain.snapshot_at(chain.block_number().await?.saturating_sub(PIN_LAG)).await?;
+    let records = read_at(&snapshot, registry, token_id).await?;
+    snapshot.confirm().await?;
+    Ok(records)
+}
+
+async fn read_at(snapshot: &Snapshot<'_>, registry: Address, token_id: U256) -> Result<TxtRecords, RecordsError> {
+    let block = snapshot.number();
+    let reader = Reader { snapshot, registry };
     let exists = IFnsRecords::existsCall { tokenId: token_id };
     let exists = reader.call("exists", exists.abi_encode(), 32).await?;
     match <[u8; 32]>::try_from(&exists[..]).map(U256::from_be_bytes) {
@@ -110,15 +124,14 @@ pub async fn txt_records(chain: &Chain, registry: Address, token_id: U256) -> Re
 }
 
 struct Reader<'a> {
-    chain: &'a Chain,
+    snapshot: &'a Snapshot<'a>,
     registry: Address,
-    block: u64,
 }
 
 impl Reader<'_> {
     async fn call(&self, function: &'static str, data: Vec<u8>, max_bytes: usize) -> Result<Bytes, RecordsError> {
         let call = BoundedCall { to: self.registry, data: data.into(), from: None, gas: Some(CALL_GAS), max_bytes };
-        match self.chain.call_at(&call, self.block).await? {
+        match self.snapshot.call(&call).await? {
             CallOutcome::Returned(bytes) if bytes.is_empty() => Err(RecordsError::NoCode),
             CallOutcome::Returned(bytes) => Ok(bytes),
             CallOutcome::TooLarge => Err(RecordsError::TooMuch),

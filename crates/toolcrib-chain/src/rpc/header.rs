@@ -9,7 +9,7 @@ use crate::Error;
 
 /// The most bytes of a block without its transactions: their hashes are 69 bytes each, and no chain of the table has ten thousand of them
 /// in a block.
-const MAX_HEADER_ANSWER: usize = 2 << 20;
+pub(super) const MAX_HEADER_ANSWER: usize = 2 << 20;
 
 /// The header of a block.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]

@@ -3,6 +3,7 @@
 //! [`Chain`] is a connected network. Its own reads are bounded in gas and bytes and keep apart what a contract did from what
 //! a node did; [`Chain::provider`] gives alloy's whole client, over the same nodes and limits, for everything else.
 
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Once};
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use alloy_primitives::{Address, B256, Bytes, U64, U256};
 use alloy_provider::{DynProvider, Provider, ProviderBuilder};
 use alloy_rpc_client::RpcClient;
 use alloy_rpc_types_eth::state::StateOverride;
-use alloy_rpc_types_eth::{BlockNumberOrTag, TransactionRequest};
+use alloy_rpc_types_eth::{BlockId, BlockNumberOrTag, TransactionRequest};
 use alloy_transport::TransportError;
 
 use crate::Error;
@@ -21,10 +22,12 @@ use crate::network::{Network, Source};
 mod header;
 mod node;
 mod pool;
+mod snapshot;
 
 pub use header::Header;
 pub use node::{NodeUrl, TransportFault};
 pub use pool::Retries;
+pub use snapshot::Snapshot;
 
 use node::Node;
 use pool::{MaxBytes, Only, Pool, Quorum, ReachedBy};
@@ -136,6 +139,8 @@ pub struct Chain {
     node_count: usize,
     /// The one node that is asked, instead of the preferred one.
     only: Option<usize>,
+    /// Whether a node refused to read a block by its hash (EIP-1898), so that snapshots ask by number at once.
+    is_numbered: Arc<AtomicBool>,
 }
 
 impl Chain {
@@ -168,8 +173,16 @@ impl Chain {
         let nodes = config.nodes.into_iter().map(|url| Node::new(url, client.clone(), spacing)).collect();
         let pool = Pool::new(nodes, config.network.chain_id, config.retries, config.max_answer_bytes);
         let provider = ProviderBuilder::default().connect_client(RpcClient::new(pool, is_loopback)).erased();
-        let nodes = shown.join(", ").into();
-        Ok(Self { network: config.network, provider, quorum: config.quorum, is_loopback, nodes, node_count, only: None })
+        Ok(Self {
+            network: config.network,
+            provider,
+            quorum: config.quorum,
+            is_loopback,
+            nodes: shown.join(", ").into(),
+            node_count,
+            only: None,
+            is_numbered: Arc::default(),
+        })
     }
 
     /// What is known about the network.
@@ -226,26 +239,8 @@ impl Chain {
         self.request("eth_getCode", (address, self.read_block().await?), MAX_CODE_ANSWER).await.map_err(Error::from_rpc)
     }
 
-    /// Returns the code at an address in the state after the block with this number.
-    pub async fn code_at(&self, address: Address, block: u64) -> Result<Bytes, Error> {
-        let block = BlockNumberOrTag::Number(block);
+    async fn code_in(&self, address: Address, block: BlockId) -> Result<Bytes, Error> {
         self.request("eth_getCode", (address, block), MAX_CODE_ANSWER).await.map_err(Error::from_rpc)
-    }
-
-    /// Returns the number of the block that reads of the newest state use: a little behind the newest where several nodes must agree.
-    pub async fn read_height(&self) -> Result<u64, Error> {
-        let Some(needed) = self.quorum else { return self.block_number().await };
-        let newest: U64 = self
-            .provider
-            .client()
-            .request_noparams("eth_blockNumber")
-            .map_meta(|mut meta| {
-                meta.extensions_mut().insert(ReachedBy(needed));
-                meta
-            })
-            .await
-            .map_err(Error::from_rpc)?;
-        Ok(newest.to::<u64>().saturating_sub(QUORUM_LAG))
     }
 
     /// One word of a contract's storage.
@@ -263,12 +258,12 @@ impl Chain {
 
     /// Like [`Self::call`], with parts of the state replaced for this call alone. Not every node can do that.
     pub async fn call_with(&self, call: &BoundedCall, overrides: StateOverride) -> Result<CallOutcome, Error> {
-        self.call_in(call, overrides, self.read_block().await?).await
+        self.call_in(call, overrides, self.read_block().await?.into()).await
     }
 
     /// Like [`Self::call`], in the state after the block with this number. Nodes forget the state of old blocks.
     pub async fn call_at(&self, call: &BoundedCall, block: u64) -> Result<CallOutcome, Error> {
-        self.call_in(call, StateOverride::default(), BlockNumberOrTag::Number(block)).await
+        self.call_in(call, StateOverride::default(), BlockId::number(block)).await
     }
 
     /// Executes init code as a deployment would, under a cap on gas and on the answer, and gives what it returns in place of code. Nothing
@@ -285,10 +280,10 @@ impl Chain {
     async fn run_code(&self, code: Bytes, gas: u64, max_bytes: usize, block: BlockNumberOrTag) -> Result<CallOutcome, Error> {
         let mut request = TransactionRequest::default().with_input(code);
         request.set_gas_limit(gas.saturating_add(self.network.call_overhead));
-        self.run_call(request, max_bytes, StateOverride::default(), block).await
+        self.run_call(request, max_bytes, StateOverride::default(), block.into()).await
     }
 
-    async fn call_in(&self, call: &BoundedCall, overrides: StateOverride, block: BlockNumberOrTag) -> Result<CallOutcome, Error> {
+    async fn call_in(&self, call: &BoundedCall, overrides: StateOverride, block: BlockId) -> Result<CallOutcome, Error> {
         let mut request = TransactionRequest::default().with_to(call.to).with_input(call.data.clone());
         if let Some(gas) = call.gas {
             request.set_gas_limit(gas.saturating_add(self.network.call_overhead));
@@ -304,7 +299,7 @@ impl Chain {
         request: TransactionRequest,
         max_bytes: usize,
         overrides: StateOverride,
-        block: BlockNumberOrTag,
+        block: BlockId,
     ) -> Result<CallOutcome, Error> {
         // Two digits for each byte, and what JSON-RPC puts around them.
         let limit = max_bytes.saturating_mul(2).saturating_add(1_024);
@@ -334,11 +329,19 @@ impl Chain {
     }
 
     async fn read_block(&self) -> Result<BlockNumberOrTag, Error> {
-        if self.quorum.is_none() {
-            return Ok(BlockNumberOrTag::Latest);
-        }
+        let Some(needed) = self.quorum else { return Ok(BlockNumberOrTag::Latest) };
+        let newest: U64 = self
+            .provider
+            .client()
+            .request_noparams("eth_blockNumber")
+            .map_meta(|mut meta| {
+                meta.extensions_mut().insert(ReachedBy(needed));
+                meta
+            })
+            .await
+            .map_err(Error::from_rpc)?;
         // Nodes are a block or two apart; they can agree only on a block that they all have.
-        Ok(BlockNumberOrTag::Number(self.read_height().await?))
+        Ok(BlockNumberOrTag::Number(newest.to::<u64>().saturating_sub(QUORUM_LAG)))
     }
 
     pub(crate) async fn request<P, R>(&self, method: &'static str, params: P, max_bytes: usize) -> Result<R, TransportError>

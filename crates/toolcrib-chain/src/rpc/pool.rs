@@ -32,6 +32,11 @@ pub(crate) struct ReachedBy(pub(crate) usize);
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Only(pub(crate) usize);
 
+/// Attached to a request for a block: nodes have to agree on its number and hash alone. The hash commits to the rest, and nodes of
+/// different kinds send different other fields.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BlockIdentity;
+
 /// The transport that alloy's client sees.
 #[derive(Clone, Debug)]
 pub(super) struct Pool(Arc<Shared>);
@@ -131,12 +136,13 @@ impl Shared {
 
     async fn by_quorum(&self, packet: RequestPacket, limit: usize, needed: usize) -> Result<ResponsePacket, TransportFault> {
         let answers = join_all(self.nodes.iter().map(|node| self.ask(node, &packet, limit))).await;
+        let is_identity = packet.requests().iter().any(|request| request.meta().extensions().get::<BlockIdentity>().is_some());
         let mut groups: Vec<(Vec<serde_json::Value>, ResponsePacket, usize)> = Vec::new();
         let mut fault = None;
         for answer in answers {
             match answer {
                 Ok(response) => {
-                    let key = comparable(&response);
+                    let key = comparable(&response, is_identity);
                     match groups.iter_mut().find(|(other, ..)| *other == key) {
                         Some((.., count)) => *count += 1,
                         None => groups.push((key, response, 1)),
@@ -237,11 +243,14 @@ fn is_rate_limit(error: &ErrorPayload) -> bool {
 }
 
 /// The parts of an answer that nodes must agree on: results and revert data, not the wording of errors.
-fn comparable(response: &ResponsePacket) -> Vec<serde_json::Value> {
+fn comparable(response: &ResponsePacket, is_identity: bool) -> Vec<serde_json::Value> {
     response
         .payloads()
         .map(|payload| match payload {
-            ResponsePayload::Success(value) => serde_json::from_str(value.get()).unwrap_or_default(),
+            ResponsePayload::Success(value) => match serde_json::from_str(value.get()).unwrap_or_default() {
+                serde_json::Value::Object(block) if is_identity => serde_json::json!([block.get("number"), block.get("hash")]),
+                value => value,
+            },
             ResponsePayload::Failure(error) => {
                 let data = error.as_revert_data().map(|data| data.to_string());
                 serde_json::json!({ "failed": data })

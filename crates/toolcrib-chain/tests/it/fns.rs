@@ -31,6 +31,24 @@ fn held_by(account: Address) -> Reply {
     hex(account.into_word())
 }
 
+fn hash(number: u64) -> B256 {
+    B256::left_padding_from(&number.to_be_bytes())
+}
+
+/// A block that the node has, as far as it is read.
+fn block(tag: &str, height: u64) -> Reply {
+    let number = if tag == "latest" { height } else { u64::from_str_radix(tag.trim_start_matches("0x"), 16).expect("a number") };
+    if number > height {
+        return Reply::Result(Value::Null);
+    }
+    Reply::Result(json!({"number": format!("{number:#x}"), "hash": hash(number)}))
+}
+
+/// The block of a read that is made by hash.
+fn by_hash(number: u64) -> Value {
+    json!({"blockHash": hash(number), "requireCanonical": true})
+}
+
 /// A node at block 100 with code everywhere, which answers calls as it is told.
 async fn node(call: impl Fn(Address) -> Reply + Send + Sync + 'static) -> FakeNode {
     node_at(100, |_| hex([0x60, 0x01]), call).await
@@ -44,6 +62,7 @@ async fn node_at(
     let to = |text: &Value| text.as_str().expect("an address").parse::<Address>().expect("an address");
     FakeNode::start(137, move |method, params| match method {
         "eth_blockNumber" => Reply::Result(json!(format!("{height:#x}"))),
+        "eth_getBlockByNumber" => block(params[0].as_str().expect("a block"), height),
         "eth_getCode" => code(to(&params[0])),
         "eth_call" => call(to(&params[0]["to"])),
         other => panic!("{other} is not asked"),
@@ -118,10 +137,11 @@ async fn only_polygon_counts() {
 async fn all_reads_are_made_at_one_block() {
     let node = node(|to| if to == FNS_REGISTRY { held_by(HOLDER) } else { hex([0; 32]) }).await;
     let read = fns(&[&node]).read(TOKEN, Some((DIGEST, &[1; 65]))).await;
-    assert_eq!(read.block, Some(100));
+    assert_eq!((read.block, read.block_hash), (Some(100), Some(hash(100))));
     let seen = node.seen();
+    assert_eq!((&seen[0]["method"], &seen[0]["params"][0]), (&json!("eth_getBlockByNumber"), &json!("latest")));
     let blocks: Vec<_> = seen.iter().skip(1).map(|request| request["params"][1].clone()).collect();
-    assert_eq!(blocks, vec![json!("0x64"); 4], "code, holder, code of the holder, signature");
+    assert_eq!(blocks, vec![by_hash(100); 4], "code, holder, code of the holder, signature");
     let gas = |request: &Value| request["params"][0]["gas"].as_str().is_some();
     assert!(seen.iter().filter(|request| request["method"] == "eth_call").all(gas), "gas is bounded");
 }
@@ -163,7 +183,7 @@ async fn the_finalized_block_can_be_read_instead() {
         let read = fns(&[&node]).with_height(ReadHeight::Finalized).read(TOKEN, None).await;
         (read.block, read.holder.map_err(|error| error.code().id()))
     };
-    let header = json!({"number": "0x50", "hash": B256::ZERO, "parentHash": B256::ZERO, "timestamp": "0x1"});
+    let header = json!({"number": "0x50", "hash": hash(0x50), "parentHash": B256::ZERO, "timestamp": "0x1"});
     assert_eq!(finalized(header).await, (Some(0x50), Ok(Holder::Account(HOLDER))));
     assert_eq!(finalized(Value::Null).await, (None, Err("chain.rpc_refused")), "the newest is not taken in its place");
 }

@@ -7,6 +7,7 @@ mod corpus;
 mod counterfactual;
 mod fake;
 mod fns;
+mod fns_reorgs;
 mod gas;
 mod kept;
 mod lying;

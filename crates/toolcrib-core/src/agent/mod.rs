@@ -8,6 +8,7 @@ pub mod capabilities;
 pub mod domain;
 pub mod draft;
 pub mod owner;
+pub mod place;
 pub mod pricing;
 pub mod protocols;
 pub mod signing;
@@ -306,6 +307,10 @@ fn check_domain(value: Value<'_>, text: &str, context: &mut Context) -> Option<A
                 context.report(
                     Finding::new(codes::agent::DOMAIN_IDN).at(value).message(format!("the domain displays as {shown}")).got(text),
                 );
+                // A name that passes for another deserves more than the hint.
+                for finding in url::display_host(text).findings {
+                    context.report(finding.at(value));
+                }
             }
             Some(domain)
         }

@@ -230,6 +230,22 @@ fn domains_are_canonical_and_must_be_the_ones_asked_for() {
     }
     malformed(&with!("domain": "münchen.agt"));
     check(&fixed(&with!("domain": "münchen.agt")), &[(code::DOMAIN_IDN, "/domain", Hint)]);
+    // Cyrillic letters among Latin ones, and a whole name that looks like ASCII: homographs.
+    for (name, expected) in [
+        ("p\u{430}ypal.agt", &[codes::url::MIXED_SCRIPT, codes::url::CONFUSABLE_HOST][..]),
+        ("\u{430}\u{440}\u{440}\u{4cf}\u{435}.agt", &[codes::url::CONFUSABLE_HOST]),
+    ] {
+        let domain = AgtDomain::from_input(name).expect(name);
+        let checked = parse::<AgentManifest>(with!("domain": domain.as_str()).as_bytes(), Mode::Consumer);
+        assert!(checked.conformant().is_some() && checked.has(code::DOMAIN_IDN), "{name}: {:?}", checked.findings);
+        for code in expected {
+            let warned = checked
+                .findings
+                .iter()
+                .any(|finding| (finding.code, finding.severity, finding.pointer.as_str()) == (*code, Warning, "/domain"));
+            assert!(warned, "{name} {code}: {:?}", checked.findings);
+        }
+    }
 
     let sealed = parse::<AgentManifest>(with!().as_bytes(), Mode::Consumer).into_result().expect("conformant");
     let asked = |name| AgtDomain::from_input(name).expect(name);

@@ -640,6 +640,11 @@ super::codes! {
         "The file cannot be opened, written or locked, or other users have access to it.",
         "check the permissions of the file and its folder",
     }
+    MEMORY_BUSY = "agent.memory_busy", Error, "Toolcrib state" {
+        "another process holds the memory of verified names",
+        "Writers take turns, and each needs milliseconds. The lock was held for so long that its holder hangs, or is stopped. What was verified is not written.",
+        "end the process that holds the lock file, and resolve the name again",
+    }
     MEMORY_FULL = "agent.memory_full", Error, "Toolcrib limits" {
         "the memory of verified names is full",
         "The number of names is bounded. Names that are remembered stay; a new one is not protected against rollback.",

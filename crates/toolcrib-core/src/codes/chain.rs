@@ -66,6 +66,11 @@ super::codes! {
         "A quorum read needs the same answer from a given number of nodes. They differed, or too few answered; a node may lag behind or lie.",
         "try again after a block, and replace the node that keeps differing",
     }
+    REORG = "chain.reorg", Error, "JSON-RPC" {
+        "the block was replaced between reads",
+        "Reads that belong together are made at one block, by its hash. The chain replaced that block before all of them were made (a reorg), or the node gives one block several hashes, and a second try met the same. Nothing is concluded from a mixture of two chains.",
+        "try again after a few blocks, or read the finalized block",
+    }
     NO_REGISTRY = "chain.no_registry", Error, "ERC-8257 Registry Deployment" {
         "no registry is known on this network",
         "The table lists no tool registry for this network.",

@@ -105,8 +105,13 @@ pub(crate) async fn agent_under(app: &App, uri: &Uri, prefix: &str, end: &str) -
 
 /// Everything that is shown of an agent.
 pub(crate) async fn shown(app: &App, view: &AgentView) -> Result<Agent, Refusal> {
-    let changes = app.index.agent_changes(&view.domain, SHOWN_CHANGES).await?;
-    Ok(Agent::of(view, &changes, app.now()))
+    let (now, changes) = (app.now(), app.index.agent_changes(&view.domain, SHOWN_CHANGES).await?);
+    let owner = view.verdict.as_ref().and_then(|verdict| verdict.owner);
+    let tools = match (view.facts(now), owner) {
+        (Some(facts), Some(owner)) => app.index.agent_tools(facts, owner).await?,
+        _ => Vec::new(),
+    };
+    Ok(Agent::of(view, &changes, &tools, now))
 }
 
 fn id(parameters: &Parameters, name: &str) -> Result<Option<String>, Refusal> {

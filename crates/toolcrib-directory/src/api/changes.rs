@@ -36,6 +36,10 @@ const STREAM_PAGE: usize = 100;
 /// Time between two signs of life of a stream. Proxies cut off what is silent for a minute.
 const HEARTBEAT: Duration = Duration::from_secs(15);
 
+/// What a change is about.
+const TOOL: &str = "tool";
+const AGENT: &str = "agent";
+
 /// A page of changes.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Changes {
@@ -47,23 +51,28 @@ pub(crate) struct Changes {
     pub(crate) has_more: bool,
 }
 
-/// A change of a tool.
+/// A change of a tool or of an agent.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Change")]
 pub(crate) struct ChangeView {
-    /// Its number.
+    /// Its number. Tools and agents share the numbers.
     pub(crate) seq: i64,
     /// When it was recorded.
     pub(crate) at: String,
-    /// The tool, as `eip155:<chain>/erc8257:<registry>/<id>`.
+    /// `tool` or `agent`.
+    pub(crate) subject: &'static str,
+    /// The tool, as `eip155:<chain>/erc8257:<registry>/<id>`, or the name of the agent.
     pub(crate) id: String,
-    /// The number of the registry's chain.
-    pub(crate) registry_chain: String,
-    /// The registry.
-    pub(crate) registry_addr: String,
+    /// The number of the registry's chain, for a tool.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) registry_chain: Option<String>,
+    /// The registry, for a tool.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) registry_addr: Option<String>,
     /// The tool's id there.
-    pub(crate) tool_id: String,
-    /// What changed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) tool_id: Option<String>,
+    /// What changed. Of agents: `listed` and `delisted` when a name comes onto the list or leaves it, `verification` when the verdict differs.
     pub(crate) kinds: Vec<&'static str>,
 }
 
@@ -96,15 +105,21 @@ pub(crate) async fn changes(
 }
 
 async fn shown(app: &App, change: Change) -> Result<ChangeView, Error> {
+    let (seq, at, kinds) = (change.seq, time(change.at), change.kinds.names().collect());
+    if let Some(domain) = app.index.agent_of(change.key).await? {
+        let id = domain.as_str().to_owned();
+        return Ok(ChangeView { seq, at, subject: AGENT, id, registry_chain: None, registry_addr: None, tool_id: None, kinds });
+    }
     let tool = app.index.reference(change.key).await?;
     Ok(ChangeView {
-        seq: change.seq,
-        at: time(change.at),
+        seq,
+        at,
+        subject: TOOL,
         id: tool.to_string(),
-        registry_chain: tool.chain.to_string(),
-        registry_addr: format!("{:#x}", tool.registry),
-        tool_id: tool.id.to_string(),
-        kinds: change.kinds.names().collect(),
+        registry_chain: Some(tool.chain.to_string()),
+        registry_addr: Some(format!("{:#x}", tool.registry)),
+        tool_id: Some(tool.id.to_string()),
+        kinds,
     })
 }
 
@@ -165,7 +180,9 @@ impl Open {
                 let mut events = String::new();
                 for change in changes {
                     let change = shown(&self.app, change).await.ok()?;
-                    events.push_str(&format!("id: {}\nevent: change\ndata: {}\n\n", change.seq, inert::to_string(&change)));
+                    // Clients that know tools alone listen for `change`.
+                    let event = if change.subject == TOOL { "change" } else { AGENT };
+                    events.push_str(&format!("id: {}\nevent: {event}\ndata: {}\n\n", change.seq, inert::to_string(&change)));
                 }
                 self.cursor = last;
                 return Some(Bytes::from(events));

@@ -78,7 +78,7 @@ pub(crate) fn metrics_page(app: &App) -> String {
         ("limit_buckets", "Callers that limits are counted for.", app.limiter.len() as u64),
     ];
     gauges.extend(app.metrics.queue_gauges(app.now()));
-    app.metrics.page(&gauges)
+    app.metrics.page(&gauges, app.now())
 }
 
 pub(crate) async fn openapi() -> Answer {

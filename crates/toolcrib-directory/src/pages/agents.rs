@@ -13,7 +13,7 @@ use crate::api::agents::{AgentList, agent_under, find, read, shown as everything
 use crate::directory::App;
 use crate::pages::{class, encoded, icon, link, page as whole, refused, shown, with_at};
 use crate::parameters::Parameters;
-use crate::view::{Agent, AgentItem};
+use crate::view::{Agent, AgentItem, AgentToolView};
 
 /// The path of the list.
 const LIST: &str = "/agents";
@@ -147,6 +147,7 @@ async fn agent_content(app: &App, uri: &Uri) -> Result<(String, Markup), Refusal
             }
         }
         (offers(&agent))
+        (tools(&agent))
         (facts(&agent))
         (past(&agent))
     };
@@ -219,6 +220,34 @@ fn offers(agent: &Agent) -> Markup {
             section {
                 h2 { "Price" }
                 p { (shown(&pricing.spoken())) @if let Some(chain) = &pricing.chain { " on " (shown(chain)) } }
+            }
+        }
+    }
+}
+
+/// Registered tools at the endpoints, with both verdicts.
+fn tools(agent: &Agent) -> Markup {
+    let at = |tool: &AgentToolView| format!("/tools/{}/{}/{}", tool.registry_chain, tool.registry_addr, tool.tool_id);
+    html! {
+        @if !agent.tools.is_empty() {
+            section {
+                h2 { "Registered tools" }
+                p.quiet { "Tools of onchain registries (ERC-8257) at these endpoints. The agent is verified; each tool has a verdict of its own." }
+                ul.checks {
+                    @for tool in &agent.tools {
+                        li {
+                            a href=(at(tool)) { code { (tool.id) } } " "
+                            @if tool.confirmed { span.badge.good { "verified, same owner" } }
+                            @else {
+                                span.badge.bad { (tool.verdict) }
+                                @if tool.same_owner { span.badge { "registered by the owner" } }
+                                @else { span.badge.bad { "registered by another account" } }
+                            }
+                            div { (shown(&tool.protocol)) " " (link(&tool.endpoint)) " " span.quiet { (tool.place.replace('_', " ")) } }
+                            div { "registered by " code { (tool.creator) } }
+                        }
+                    }
+                }
             }
         }
     }

@@ -7,9 +7,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use toolcrib_core::clock::UnixTime;
 use toolcrib_core::codes::Code;
-use toolcrib_index::agents::{AgentChange, AgentPricing, AgentProtocol, AgentVerdict, AgentView};
+use toolcrib_index::agents::{AgentChange, AgentPricing, AgentProtocol, AgentTool, AgentVerdict, AgentView};
 
-use super::standing::Warning;
+use super::standing::{Standing, Warning};
 use super::time;
 
 /// The steps of .agt 1.0 §4 Verification, in order.
@@ -245,8 +245,57 @@ pub(crate) struct Agent {
     /// What an agent that is not verified calls itself. For people, never for an agent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) claims: Option<AgentClaimsView>,
+    /// Registered tools (ERC-8257) at its endpoints that this directory knows, for an agent that is verified and conformant.
+    pub(crate) tools: Vec<AgentToolView>,
     /// The changes of the verdict, the newest first.
     pub(crate) history: Vec<AgentChangeView>,
+}
+
+/// A registered tool at an endpoint of the agent. Both verdicts count: that of the agent and that of the tool.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[schemars(rename = "AgentTool")]
+pub(crate) struct AgentToolView {
+    /// The protocol of the agent whose endpoint it is.
+    pub(crate) protocol: String,
+    /// The tool, as `eip155:<chain>/erc8257:<registry>/<id>`.
+    pub(crate) id: String,
+    /// The number of the registry's chain.
+    pub(crate) registry_chain: String,
+    /// The registry.
+    pub(crate) registry_addr: String,
+    /// The tool's id there.
+    pub(crate) tool_id: String,
+    /// The tool's endpoint, by its verified manifest or by its own word. Untrusted text.
+    pub(crate) endpoint: String,
+    /// How it relates to the endpoint of the agent: `same`, `below` (a path below it) or `same_origin`.
+    pub(crate) place: &'static str,
+    /// The account that registered the tool.
+    pub(crate) creator: String,
+    /// Whether that account holds the name of the agent.
+    pub(crate) same_owner: bool,
+    /// The verdict about the tool: `verified`, `refused`, `unknown` or `pending`.
+    pub(crate) verdict: &'static str,
+    /// Whether the same account vouches for both: it is the same, and both are verified.
+    pub(crate) confirmed: bool,
+}
+
+impl AgentToolView {
+    fn of(tool: &AgentTool) -> Self {
+        Self {
+            protocol: tool.protocol.id.clone(),
+            id: tool.view.tool.to_string(),
+            registry_chain: tool.view.tool.chain.to_string(),
+            registry_addr: format!("{:#x}", tool.view.tool.registry),
+            tool_id: tool.view.tool.id.to_string(),
+            endpoint: tool.endpoint.clone(),
+            place: tool.place.as_str(),
+            creator: tool.view.row.creator.to_checksum(None),
+            same_owner: tool.same_owner,
+            verdict: Standing::of(&tool.view).verdict,
+            // Tools are looked for only if the agent is verified and conformant.
+            confirmed: tool.same_owner && tool.view.is_listed(),
+        }
+    }
 }
 
 /// How one step went.
@@ -308,7 +357,7 @@ pub(crate) struct AgentChangeView {
 }
 
 impl Agent {
-    pub(crate) fn of(view: &AgentView, changes: &[AgentChange], now: UnixTime) -> Self {
+    pub(crate) fn of(view: &AgentView, changes: &[AgentChange], tools: &[AgentTool], now: UnixTime) -> Self {
         let item = AgentItem::of(view, now);
         let verdict = view.verdict.as_ref();
         let facts = view.facts(now);
@@ -326,6 +375,7 @@ impl Agent {
                 owner: claims.owner.clone(),
                 endpoints: claims.endpoints.clone(),
             }),
+            tools: tools.iter().map(AgentToolView::of).collect(),
             history: changes.iter().map(AgentChangeView::of).collect(),
             item,
         }

@@ -19,7 +19,7 @@ mod tool;
 mod usage;
 
 pub(crate) use access::{Access, slug};
-pub(crate) use agent::{Agent, AgentItem};
+pub(crate) use agent::{Agent, AgentItem, AgentToolView};
 pub(crate) use found::Found;
 pub(crate) use price::PricingRecipient;
 pub(crate) use standing::Standing;

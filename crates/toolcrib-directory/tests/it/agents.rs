@@ -9,8 +9,8 @@ use toolcrib_core::agent::AgtDomain;
 use toolcrib_core::clock::{Clock as _, UnixTime};
 use toolcrib_directory::mcp::PublicTools;
 use toolcrib_index::agents::{
-    AgentClaims, AgentFacts, AgentOptions, AgentPricing, AgentProtocol, AgentResolution, AgentStep, AgentVerdict, AgentWorker,
-    ResolveAgent,
+    AgentClaims, AgentFacts, AgentMemory, AgentOptions, AgentPricing, AgentProtocol, AgentResolution, AgentStep, AgentVerdict,
+    AgentWorker, ResolveAgent,
 };
 use toolcrib_index::listing::{Failure, FindingNote};
 use toolcrib_mcp::Server;
@@ -23,13 +23,13 @@ use crate::shelf::{Ask, NOW, Shelf, open};
 struct Scripted<F>(F);
 
 impl<F: Fn(&AgtDomain) -> AgentResolution + Send + Sync> ResolveAgent for Scripted<F> {
-    async fn resolve(&self, domain: &AgtDomain) -> AgentResolution {
+    async fn resolve(&self, domain: &AgtDomain, _: Option<&AgentMemory>) -> AgentResolution {
         (self.0)(domain)
     }
 }
 
 /// Lists names, resolves them once, and lets the directory see it.
-async fn stock<F>(shelf: &Shelf, names: &[&str], script: F)
+pub(crate) async fn stock<F>(shelf: &Shelf, names: &[&str], script: F)
 where
     F: Fn(&AgtDomain) -> AgentResolution + Send + Sync,
 {
@@ -41,7 +41,7 @@ where
     shelf.directory.refresh().await.expect("seen");
 }
 
-fn verdict(domain: &AgtDomain) -> AgentVerdict {
+pub(crate) fn verdict(domain: &AgtDomain) -> AgentVerdict {
     AgentVerdict {
         state: "manifest".to_owned(),
         verified: true,
@@ -75,13 +75,13 @@ fn verdict(domain: &AgtDomain) -> AgentVerdict {
     }
 }
 
-fn judged(verdict: AgentVerdict) -> AgentResolution {
+pub(crate) fn judged(verdict: AgentVerdict) -> AgentResolution {
     let report = json!({ "state": verdict.state, "verified": verdict.verified }).to_string();
     AgentResolution::Judged { verdict: Box::new(verdict), report }
 }
 
 /// One whose owner sold the name.
-fn sold(domain: &AgtDomain) -> AgentVerdict {
+pub(crate) fn sold(domain: &AgtDomain) -> AgentVerdict {
     let mut sold = verdict(domain);
     let code = "agent.owner_malformed".to_owned();
     (sold.verified, sold.state) = (false, "invalid-owner".to_owned());
@@ -92,7 +92,7 @@ fn sold(domain: &AgtDomain) -> AgentVerdict {
     sold
 }
 
-fn script(domain: &AgtDomain) -> AgentResolution {
+pub(crate) fn script(domain: &AgtDomain) -> AgentResolution {
     match domain.sld() {
         "sold" => judged(sold(domain)),
         "down" => AgentResolution::Unreachable { step: "txt".to_owned(), code: "fetch.dns_failed".to_owned() },

@@ -35,7 +35,7 @@ async fn changes_page_by_page() {
 }
 
 /// Reads a stream until `count` events are there.
-async fn events(body: Body, count: usize) -> Vec<(i64, Value)> {
+pub(crate) async fn events(body: Body, count: usize) -> Vec<(i64, Value)> {
     let mut stream = body.into_data_stream();
     let mut text = String::new();
     let read = async {

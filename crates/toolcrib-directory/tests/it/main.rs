@@ -1,5 +1,7 @@
 //! The directory on both engines.
 
+mod agent_feed;
+mod agent_tools;
 mod agents;
 mod calls;
 mod contract;

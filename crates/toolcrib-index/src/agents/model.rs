@@ -6,6 +6,7 @@ use toolcrib_core::agent::vocabulary::is_id;
 use toolcrib_core::agent::{AgtDomain, PricingModel};
 use toolcrib_core::clock::UnixTime;
 
+use super::memory::AgentMemory;
 use crate::listing::{Failure, FindingNote};
 
 /// Most protocols of one agent that are kept. The vocabulary has five; a few versions and custom ones of each.
@@ -31,8 +32,9 @@ const MAX_REPORT_BYTES: usize = 512 * 1024;
 
 /// Resolves names. The index uses nothing else to reach a network.
 pub trait ResolveAgent: Send + Sync {
-    /// Resolves a name and judges what came back. It never fails: what went wrong is part of the answer.
-    fn resolve(&self, domain: &AgtDomain) -> impl Future<Output = AgentResolution> + Send;
+    /// Resolves a name and judges what came back, also by what the index remembers of it. It never fails: what went wrong is part of the
+    /// answer.
+    fn resolve(&self, domain: &AgtDomain, remembered: Option<&AgentMemory>) -> impl Future<Output = AgentResolution> + Send;
 }
 
 /// The outcome of a resolution.

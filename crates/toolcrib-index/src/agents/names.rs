@@ -16,8 +16,10 @@ use toolcrib_core::clock::{Clock, UnixTime};
 use toolcrib_core::text::escape_for_display;
 use toolcrib_store::database::{Bulk, Column};
 
+use super::events::feed_key;
 use super::find::folded;
 use super::tables::COUNT_CHANGE;
+use crate::feed::{self, Kinds};
 use crate::{Error, Index};
 
 /// Most names of a list: many times the names that had legacy records, and as many as a resolver remembers. Hourly checks of all of them
@@ -217,6 +219,10 @@ impl Index {
         }
         if changes != NameChanges::default() {
             transaction.execute(COUNT_CHANGE, &[]).await?;
+            let added = added.into_iter().map(|name| (feed_key(name), Kinds::LISTED));
+            let left = left.iter().filter_map(|name| AgtDomain::parse(name).ok());
+            let events: Vec<_> = added.chain(left.map(|name| (feed_key(&name), Kinds::DELISTED))).collect();
+            feed::record(&mut transaction, &events, now).await?;
         }
         transaction.commit().await?;
         Ok(changes)

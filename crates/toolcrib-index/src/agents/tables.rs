@@ -2,6 +2,8 @@
 
 use toolcrib_store::Migration;
 
+use super::memory;
+
 /// `index_agent` has one row for each name that was ever listed: its place in the queue, and the columns that searches look at. It is
 /// small, because a search reads all of it. `index_agent_document` has what is shown.
 ///
@@ -14,7 +16,9 @@ use toolcrib_store::Migration;
 /// - `trouble`, `trouble_at`: the last resolution that failed, if it came after the last verdict.
 ///
 /// `index_agent_feed` has one row, which counts changes, so that kept answers are dropped.
-pub(crate) const MIGRATIONS: &[Migration] = &[Migration {
+pub(crate) const MIGRATIONS: &[Migration] = &[TABLES, memory::MIGRATION];
+
+const TABLES: Migration = Migration {
     version: 1,
     sql: "CREATE TABLE index_agent (domain TEXT NOT NULL PRIMARY KEY, listed BOOLEAN NOT NULL DEFAULT FALSE,
         added_at BIGINT NOT NULL DEFAULT 0, due_at BIGINT NOT NULL DEFAULT 0, leased_until BIGINT, lease BYTES,
@@ -29,7 +33,7 @@ pub(crate) const MIGRATIONS: &[Migration] = &[Migration {
         PRIMARY KEY (domain, number));
     CREATE TABLE index_agent_feed (id BIGINT NOT NULL PRIMARY KEY, last BIGINT NOT NULL);
     INSERT INTO index_agent_feed (id, last) VALUES (1, 0);",
-}];
+};
 
 /// Counts a change. Last before the commit: other writers wait from here on.
 pub(crate) const COUNT_CHANGE: &str = "UPDATE index_agent_feed SET last = last + 1 WHERE id = 1";

@@ -183,7 +183,7 @@ impl<R: ResolveAgent> AgentWorker<R> {
 
     async fn resolve(&self, job: AgentJob) -> Finished {
         let begun = self.clock.now();
-        let resolution = tokio::time::timeout(RESOLVE_TIME, self.resolver.resolve(&job.domain)).await;
+        let resolution = tokio::time::timeout(RESOLVE_TIME, self.resolver.resolve(&job.domain, job.remembered.as_ref())).await;
         let late =
             |_| AgentResolution::Unreachable { step: RESOLVE_STEP.to_owned(), code: codes::fetch::TOTAL_TIMEOUT.id().to_owned() };
         Finished { job, begun, resolution: resolution.unwrap_or_else(late) }

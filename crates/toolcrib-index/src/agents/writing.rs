@@ -10,11 +10,14 @@ use toolcrib_core::agent::pricing::is_amount;
 use toolcrib_core::clock::UnixTime;
 use toolcrib_store::database::{Bulk, Column, PerEngine, Row, Transaction, Value};
 
+use super::events::feed_key;
 use super::find::{folded, term};
+use super::memory::{self, AgentMemory};
 use super::model::{AgentResolution, AgentTrouble, AgentVerdict, bounded_report};
 use super::names::title;
 use super::tables::COUNT_CHANGE;
 use super::worker::{AgentOptions, AgentRound};
+use crate::feed::{self, Kinds};
 use crate::work::kept::json;
 use crate::work::pace::{grown, spread_by};
 use crate::{Error, Index};
@@ -29,6 +32,8 @@ pub(super) type Token = [u8; 16];
 #[derive(Clone, Debug)]
 pub(super) struct AgentJob {
     pub(super) domain: AgtDomain,
+    /// The newest manifest that was verified.
+    pub(super) remembered: Option<AgentMemory>,
     /// Resolutions in a row that did not find it verified.
     attempts: u32,
     /// The end of the lease, which tells two leases of one worker apart.
@@ -137,7 +142,11 @@ pub(super) async fn lease(
     let mut transaction = index.database().begin().await?;
     // Planned each time: see `fetch_made`.
     let rows = transaction.fetch_made(index.database().pick(LEASE).to_owned(), &values).await?;
-    let jobs = rows.iter().map(|row| AgentJob::read(row, leased_until)).collect::<Result<Vec<_>, _>>()?;
+    let mut jobs = rows.iter().map(|row| AgentJob::read(row, leased_until)).collect::<Result<Vec<_>, _>>()?;
+    if !jobs.is_empty() {
+        let mut remembered = memory::of_lease(&mut transaction, token).await?;
+        jobs.iter_mut().for_each(|job| job.remembered = remembered.remove(job.domain.as_str()));
+    }
     transaction.commit().await?;
     Ok(jobs)
 }
@@ -146,6 +155,7 @@ impl AgentJob {
     fn read(row: &Row, leased_until: i64) -> Result<Self, Error> {
         Ok(Self {
             domain: AgtDomain::parse(row.text(0)?).map_err(|_| Error::Corrupt { what: "name of an agent" })?,
+            remembered: None,
             attempts: u32::try_from(row.integer(1)?).unwrap_or(u32::MAX),
             leased_until,
             changes: row.integer(2)?,
@@ -183,6 +193,7 @@ struct JudgedRow {
     price: Option<i64>,
     document: String,
     report: Option<String>,
+    remember: Option<AgentMemory>,
     is_change: bool,
     is_news: bool,
 }
@@ -224,6 +235,7 @@ impl Prepared {
                     model: columns.model,
                     currency: columns.currency,
                     price: columns.price,
+                    remember: AgentMemory::of(&verdict, job.remembered.as_ref(), begun),
                     document: json(&verdict)?,
                     report: bounded_report(report),
                     answer,
@@ -238,6 +250,14 @@ impl Prepared {
         match self {
             Self::Judged(row) => &row.domain,
             Self::Unreached { domain, .. } => domain,
+        }
+    }
+
+    /// Whether the verdict differs from the one before.
+    const fn is_change(&self) -> bool {
+        match self {
+            Self::Judged(row) => row.is_change,
+            Self::Unreached { .. } => false,
         }
     }
 
@@ -348,6 +368,11 @@ pub(super) async fn write(
     if ours.iter().any(Prepared::is_news) {
         transaction.execute(COUNT_CHANGE, &[]).await?;
     }
+    let changed = ours.iter().filter(|row| row.is_change()).filter_map(|row| AgtDomain::parse(row.domain()).ok());
+    let events: Vec<_> = changed.map(|domain| (feed_key(&domain), Kinds::VERIFICATION)).collect();
+    if !events.is_empty() {
+        feed::record(&mut transaction, &events, now).await?;
+    }
     transaction.commit().await?;
     Ok(round)
 }
@@ -388,6 +413,9 @@ async fn write_judged(transaction: &mut Transaction, rows: &[&JudgedRow]) -> Res
     let documents = texts(rows, |row| &row.document);
     let columns = [Column::Texts(&domains), Column::Texts(&documents), Column::OptionalTexts(&reports)];
     transaction.insert_many(&DOCUMENT, &columns).await?;
+    let memories: Vec<_> =
+        rows.iter().filter_map(|row| row.remember.as_ref().map(|memory| (row.domain.as_str(), memory))).collect();
+    memory::write(transaction, &memories).await?;
     let changed: Vec<&JudgedRow> = rows.iter().copied().filter(|row| row.is_change).collect();
     if changed.is_empty() {
         return Ok(());

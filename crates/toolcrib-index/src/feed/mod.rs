@@ -76,8 +76,12 @@ impl Kinds {
     pub const FACTS: Self = Self(128);
     /// A use was proven.
     pub const USAGE: Self = Self(256);
+    /// An agent's name came onto the list.
+    pub const LISTED: Self = Self(512);
+    /// An agent's name left the list.
+    pub const DELISTED: Self = Self(1_024);
 
-    const NAMES: [(Self, &'static str); 9] = [
+    const NAMES: [(Self, &'static str); 11] = [
         (Self::REGISTERED, "registered"),
         (Self::METADATA, "metadata"),
         (Self::PREDICATE, "predicate"),
@@ -87,6 +91,8 @@ impl Kinds {
         (Self::VERIFICATION, "verification"),
         (Self::FACTS, "facts"),
         (Self::USAGE, "usage"),
+        (Self::LISTED, "listed"),
+        (Self::DELISTED, "delisted"),
     ];
 
     /// Both.
@@ -103,7 +109,7 @@ impl Kinds {
     /// Whether the chain changed the tool. Whoever looks at tools or imports them says what is shown as well, and nothing happened on the
     /// chain then.
     pub(crate) const fn is_of_chain(self) -> bool {
-        const SHOWN: Kinds = Kinds::VERIFICATION.and(Kinds::FACTS).and(Kinds::USAGE);
+        const SHOWN: Kinds = Kinds::VERIFICATION.and(Kinds::FACTS).and(Kinds::USAGE).and(Kinds::LISTED).and(Kinds::DELISTED);
         self.0 != 0 && self.0 & SHOWN.0 == 0
     }
 
@@ -120,7 +126,7 @@ pub struct Change {
     pub seq: i64,
     /// When it was recorded.
     pub at: UnixTime,
-    /// The tool.
+    /// The tool, or the name of an agent ([`crate::agents::feed_key`]).
     pub key: ToolKey,
     /// What changed.
     pub kinds: Kinds,

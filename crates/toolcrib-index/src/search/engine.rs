@@ -177,7 +177,8 @@ impl Search {
         loop {
             let changes = self.inner.index.changes(cursor, feed::MAX_PAGE).await?;
             if let Some(last) = changes.last() {
-                let mut keys: Vec<ToolKey> = changes.iter().map(|change| change.key).collect();
+                let keys = changes.iter().map(|change| change.key).filter(|key| !key.is_agent());
+                let mut keys: Vec<ToolKey> = keys.collect();
                 keys.sort();
                 keys.dedup();
                 let views = self.inner.index.tools(&keys).await?;

@@ -16,14 +16,14 @@ const REGISTRY: &str = "0x465ea4967479A96D4490d575b5a6cC2B4A4BEE65";
 const OUR_REGISTRY: &str = "0xdd2f026ed31bc76b22587fbbb039f0acb1833e0a";
 
 /// The second development account.
-const OTHER: &str = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8";
+pub(crate) const OTHER: &str = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8";
 
 fn draft(sandbox: &Sandbox, more: &[&str]) -> Ran {
     sandbox.run(&[&["agt", "new", "rain.agt", "--owner", CREATOR], more].concat())
 }
 
 /// A chain with the id of Polygon, and a token contract at the address of the registry, whose names the first account holds.
-fn polygon() -> World {
+pub(crate) fn polygon() -> World {
     let world = World::with(&["--chain-id", "137"]);
     let path = toolcrib_testkit::repository().join("contracts/artifacts/TestERC721.json");
     let artifact: Value = serde_json::from_slice(&std::fs::read(path).expect("an artifact")).expect("JSON");
@@ -34,16 +34,16 @@ fn polygon() -> World {
 }
 
 /// Calls a function of the registry from the first account: a selector and words.
-fn send(world: &World, selector: &str, words: &[String]) {
+pub(crate) fn send(world: &World, selector: &str, words: &[String]) {
     let data = format!("0x{selector}{}", words.concat());
     world.ask("eth_sendTransaction", &format!(r#"{{"from":"{CREATOR}","to":"{REGISTRY}","data":"{data}","gas":"0x300000"}}"#));
 }
 
-fn word(text: &str) -> String {
+pub(crate) fn word(text: &str) -> String {
     format!("{:0>64}", text.trim_start_matches("0x").to_lowercase())
 }
 
-fn token_id(sandbox: &Sandbox) -> String {
+pub(crate) fn token_id(sandbox: &Sandbox) -> String {
     let (code, envelope) = sandbox.run_json(&["agt", "token-id", "rain.agt"]);
     assert_eq!(code, 0);
     envelope["data"]["hex"].as_str().expect("hex").to_owned()

@@ -1,7 +1,9 @@
 //! Runs the real program and looks at what it prints, where, and with which exit code.
 
 mod agt;
+mod agt_index;
 mod agt_js;
+mod agt_tools;
 mod asking;
 mod calling;
 mod conformance;

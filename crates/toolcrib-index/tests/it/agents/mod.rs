@@ -1,6 +1,8 @@
-//! Agents: the list of names, the worker, and finding them, on both engines.
+//! Agents: the list, the work, the search, the feed, and what is remembered.
 
+mod events;
 mod find;
+mod memory;
 mod processes;
 mod scripted;
 mod work;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use toolcrib_core::agent::AgtDomain;
 use toolcrib_core::clock::{FixedClock, UnixTime};
 use toolcrib_index::Index;
-use toolcrib_index::agents::{AgentOptions, AgentResolution, AgentWorker, ResolveAgent};
+use toolcrib_index::agents::{AgentMemory, AgentOptions, AgentResolution, AgentWorker, ResolveAgent};
 use toolcrib_store::database::Value;
 use toolcrib_store::{Database, Location};
 
@@ -20,7 +20,7 @@ const NAMES: i64 = 400;
 struct Noting(Index);
 
 impl ResolveAgent for Noting {
-    async fn resolve(&self, domain: &AgtDomain) -> AgentResolution {
+    async fn resolve(&self, domain: &AgtDomain, _: Option<&AgentMemory>) -> AgentResolution {
         let sql = "INSERT INTO test_resolution (domain, process) VALUES ($1, $2)";
         let process = i64::from(std::process::id());
         self.0.database().execute(sql, &[Value::Text(domain.as_str()), Value::Integer(process)]).await.expect("noted");

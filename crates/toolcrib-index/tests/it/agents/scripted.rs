@@ -8,7 +8,7 @@ use toolcrib_core::agent::AgtDomain;
 use toolcrib_core::clock::{Clock, UnixTime};
 use toolcrib_index::Index;
 use toolcrib_index::agents::{
-    AgentFacts, AgentOptions, AgentProtocol, AgentResolution, AgentStep, AgentVerdict, AgentWorker, ResolveAgent,
+    AgentFacts, AgentMemory, AgentOptions, AgentProtocol, AgentResolution, AgentStep, AgentVerdict, AgentWorker, ResolveAgent,
 };
 use toolcrib_index::listing::Failure;
 
@@ -39,7 +39,7 @@ impl Clock for Hand {
 pub(crate) struct Scripted<F>(pub(crate) F);
 
 impl<F: Fn(&AgtDomain) -> AgentResolution + Send + Sync> ResolveAgent for Scripted<F> {
-    async fn resolve(&self, domain: &AgtDomain) -> AgentResolution {
+    async fn resolve(&self, domain: &AgtDomain, _: Option<&AgentMemory>) -> AgentResolution {
         (self.0)(domain)
     }
 }

@@ -7,7 +7,9 @@ use std::time::Instant;
 
 use toolcrib_core::agent::AgtDomain;
 use toolcrib_core::clock::Clock as _;
-use toolcrib_index::agents::{AgentOptions, AgentQuery, AgentResolution, AgentRound, AgentWorker, NamesFile, ResolveAgent};
+use toolcrib_index::agents::{
+    AgentMemory, AgentOptions, AgentQuery, AgentResolution, AgentRound, AgentWorker, NamesFile, ResolveAgent,
+};
 
 use super::scripted::{Hand, good, indexes, name, refused, set, unreachable, worker};
 
@@ -147,7 +149,7 @@ struct Gate {
 }
 
 impl ResolveAgent for Gate {
-    async fn resolve(&self, _: &AgtDomain) -> AgentResolution {
+    async fn resolve(&self, _: &AgtDomain, _: Option<&AgentMemory>) -> AgentResolution {
         self.begun.add_permits(1);
         let _ = self.open.acquire().await;
         refused("not-found", "agent.legacy")

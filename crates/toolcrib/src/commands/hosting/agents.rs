@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use toolcrib_agent::memory::Remembered;
 use toolcrib_agent::report::Stage;
 use toolcrib_agent::{AgentReport, AgentState, Resolver};
 use toolcrib_core::agent::AgtDomain;
@@ -12,7 +13,8 @@ use toolcrib_core::finding::Finding;
 use toolcrib_core::judge::{Check, Untrusted};
 use toolcrib_index::Index;
 use toolcrib_index::agents::{
-    AgentClaims, AgentFacts, AgentPricing, AgentProtocol, AgentResolution, AgentStep, AgentVerdict, NamesFile, ResolveAgent,
+    AgentClaims, AgentFacts, AgentMemory, AgentPricing, AgentProtocol, AgentResolution, AgentStep, AgentVerdict, NamesFile,
+    ResolveAgent,
 };
 use toolcrib_index::listing::{Failure as FailedStep, FindingNote};
 
@@ -90,7 +92,7 @@ fn agent_resolver(arguments: &AgentArgs) -> Result<Resolver, Failure> {
         trust_anchors: None,
         timeout: RESOLUTION_SECONDS,
     };
-    // An index keeps the verdicts of its names itself, and several processes may share it.
+    // An index remembers what it verified in its own database, which several processes may share.
     let policy = PolicyArgs {
         rollback: ReactionArg::Warn,
         downgrade: ReactionArg::Fail,
@@ -106,8 +108,14 @@ fn agent_resolver(arguments: &AgentArgs) -> Result<Resolver, Failure> {
 pub(crate) struct Connected(pub(crate) Resolver);
 
 impl ResolveAgent for Connected {
-    async fn resolve(&self, domain: &AgtDomain) -> AgentResolution {
-        resolution(&self.0.resolve(domain).await.report)
+    async fn resolve(&self, domain: &AgtDomain, remembered: Option<&AgentMemory>) -> AgentResolution {
+        let remembered = remembered.map(|memory| Remembered {
+            created_at: memory.created_at,
+            cid: memory.cid.clone(),
+            digest: memory.digest,
+            owner: memory.owner,
+        });
+        resolution(&self.0.resolve_by(domain, remembered.as_ref()).await.report)
     }
 }
 

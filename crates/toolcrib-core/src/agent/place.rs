@@ -1,0 +1,74 @@
+//! Where a registered tool answers, as seen from an endpoint of an agent.
+
+use serde::Serialize;
+
+use crate::url::HttpsUrl;
+
+/// How the endpoint of a tool relates to that of an agent. The closest comes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Place {
+    /// The same URL.
+    Same,
+    /// A URL below the path of the agent's endpoint.
+    Below,
+    /// Another URL of the same origin.
+    SameOrigin,
+}
+
+impl Place {
+    /// Compares two endpoints. `None` if they are of different origins.
+    pub fn of(agent: &HttpsUrl, tool: &HttpsUrl) -> Option<Self> {
+        if agent.origin() != tool.origin() {
+            return None;
+        }
+        // An empty path and the root are one resource (RFC 9110 §4.2.3).
+        let path = |url: &HttpsUrl| if url.path().is_empty() { "/".to_owned() } else { url.path().to_owned() };
+        let (above, below) = (path(agent), path(tool));
+        if above == below && agent.query() == tool.query() {
+            return Some(Self::Same);
+        }
+        let above = above.trim_end_matches('/');
+        // At the root everything would be below.
+        let is_below = !above.is_empty() && below.strip_prefix(above).is_some_and(|rest| rest.starts_with('/') && rest.len() > 1);
+        Some(if is_below { Self::Below } else { Self::SameOrigin })
+    }
+
+    /// The word for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Same => "same",
+            Self::Below => "below",
+            Self::SameOrigin => "same_origin",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn endpoints_are_compared_by_origin_path_and_query() {
+        let place = |agent: &str, tool: &str| {
+            let url = |text: &str| HttpsUrl::parse(text).expect("a URL");
+            Place::of(&url(agent), &url(tool)).map(Place::as_str)
+        };
+        let agent = "https://a.example/mcp";
+        for (tool, expected) in [
+            ("https://a.example/mcp", Some("same")),
+            ("https://A.example:443/mcp", Some("same")),
+            ("https://a.example/mcp?x=1", Some("same_origin")),
+            ("https://a.example/mcp/rain", Some("below")),
+            ("https://a.example/mcp/", Some("same_origin")),
+            ("https://a.example/mcpx", Some("same_origin")),
+            ("https://a.example/", Some("same_origin")),
+            ("https://a.example:444/mcp", None),
+            ("https://b.example/mcp", None),
+        ] {
+            assert_eq!(place(agent, tool), expected, "{tool}");
+        }
+        assert_eq!(place("https://a.example", "https://a.example/"), Some("same"));
+        assert_eq!(place("https://a.example/", "https://a.example/x"), Some("same_origin"), "at the root all would be below");
+    }
+}

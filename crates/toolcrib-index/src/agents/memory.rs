@@ -1,0 +1,106 @@
+//! What an index remembers of each name: the newest manifest that it verified.
+//!
+//! Every manifest that an owner ever signed stays valid, so an older one in the TXT record is noticed only by who remembers the newer one. The
+//! memory is in the database, so it survives restarts, and all processes of an index share it: it is read with a lease and written
+//! together with the verdict. It never gets older, and stays when the name leaves the list.
+
+use std::collections::HashMap;
+
+use alloy_primitives::{Address, B256};
+use toolcrib_core::clock::UnixTime;
+use toolcrib_store::Migration;
+use toolcrib_store::database::{Bulk, Column, Row, Transaction, Value};
+
+use super::model::AgentVerdict;
+use super::writing::Token;
+use crate::Error;
+
+pub(super) const MIGRATION: Migration = Migration {
+    version: 2,
+    sql: "CREATE TABLE index_agent_memory (domain TEXT NOT NULL PRIMARY KEY, created_at BIGINT NOT NULL, cid TEXT NOT NULL,
+        digest BYTES NOT NULL, owner BYTES NOT NULL);",
+};
+
+/// The newest verified manifest of a name. That there is one also says that the name had a manifest and not only legacy records.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AgentMemory {
+    /// Its `created_at`, or the time of the verification if that was earlier.
+    pub created_at: UnixTime,
+    /// Its CID.
+    pub cid: String,
+    /// The digest of its signed content.
+    pub digest: B256,
+    /// Its owner, who held the name then.
+    pub owner: Address,
+}
+
+/// What is remembered of the names that a worker holds.
+const OF_LEASE: &str = "SELECT m.domain, m.created_at, m.cid, m.digest, m.owner FROM index_agent_memory m
+    JOIN index_agent a ON a.domain = m.domain WHERE a.lease = $1";
+
+/// A result that is written late does not take the memory back.
+const REMEMBER: Bulk = Bulk {
+    table: "index_agent_memory",
+    columns: &["domain", "created_at", "cid", "digest", "owner"],
+    conflict: "ON CONFLICT (domain) DO UPDATE SET created_at = excluded.created_at, cid = excluded.cid, digest = excluded.digest,
+        owner = excluded.owner WHERE excluded.created_at >= index_agent_memory.created_at",
+};
+
+impl AgentMemory {
+    /// What a verdict adds to what is known; `None` if nothing.
+    pub(super) fn of(verdict: &AgentVerdict, known: Option<&Self>, begun: UnixTime) -> Option<Self> {
+        if !verdict.verified {
+            return None;
+        }
+        let new = Self {
+            // A time in the future would make every honest update look old.
+            created_at: verdict.created_at?.min(begun),
+            // CIDs are printable ASCII. What is not has no place in a column of text.
+            cid: verdict.cid.clone().filter(|cid| cid.bytes().all(|byte| byte.is_ascii_graphic()))?,
+            digest: verdict.content_digest?,
+            owner: verdict.owner?,
+        };
+        let is_known = known.is_some_and(|known| {
+            let is_same = (&known.cid, known.digest, known.owner) == (&new.cid, new.digest, new.owner);
+            is_same || new.created_at < known.created_at
+        });
+        (!is_known).then_some(new)
+    }
+
+    fn read(row: &Row) -> Result<Self, Error> {
+        const CORRUPT: Error = Error::Corrupt { what: "memory of an agent" };
+        Ok(Self {
+            created_at: UnixTime::from_seconds(row.integer(1)?),
+            cid: row.text(2)?.to_owned(),
+            digest: B256::try_from(row.bytes(3)?).map_err(|_| CORRUPT)?,
+            owner: Address::try_from(row.bytes(4)?).map_err(|_| CORRUPT)?,
+        })
+    }
+}
+
+/// Reads what is remembered of all names that a worker holds.
+pub(super) async fn of_lease(transaction: &mut Transaction, token: &Token) -> Result<HashMap<String, AgentMemory>, Error> {
+    let rows = transaction.fetch(OF_LEASE, &[Value::Bytes(token)]).await?;
+    rows.iter().map(|row| Ok((row.text(0)?.to_owned(), AgentMemory::read(row)?))).collect()
+}
+
+/// Writes what is to be remembered.
+pub(super) async fn write(transaction: &mut Transaction, memories: &[(&str, &AgentMemory)]) -> Result<(), Error> {
+    if memories.is_empty() {
+        return Ok(());
+    }
+    let domains: Vec<&str> = memories.iter().map(|(domain, _)| *domain).collect();
+    let times: Vec<i64> = memories.iter().map(|(_, memory)| memory.created_at.seconds()).collect();
+    let cids: Vec<&str> = memories.iter().map(|(_, memory)| memory.cid.as_str()).collect();
+    let digests: Vec<&[u8]> = memories.iter().map(|(_, memory)| memory.digest.as_slice()).collect();
+    let owners: Vec<&[u8]> = memories.iter().map(|(_, memory)| memory.owner.as_slice()).collect();
+    let columns = [
+        Column::Texts(&domains),
+        Column::Integers(&times),
+        Column::Texts(&cids),
+        Column::Bytes(&digests),
+        Column::Bytes(&owners),
+    ];
+    transaction.insert_many(&REMEMBER, &columns).await?;
+    Ok(())
+}

@@ -1,0 +1,95 @@
+//! Registered tools (ERC-8257) at the endpoints of an agent, as far as this index knows them.
+//!
+//! Tools are found in two ways: verified ones by their very endpoint, whoever registered them, and those that the owner of the agent
+//! registered, verified or not, by their origin. Nothing is fetched.
+
+use std::collections::BTreeSet;
+
+use alloy_primitives::Address;
+use toolcrib_core::agent::place::Place;
+use toolcrib_core::url::HttpsUrl;
+use toolcrib_store::database::Value;
+
+use super::model::{AgentFacts, AgentProtocol};
+use crate::model::{ToolKey, ToolView};
+use crate::tools::List;
+use crate::{Error, Index, text_key};
+
+/// Most tools with the same endpoint that are compared: as many as duplicates are named of a tool.
+const MAX_AT_ENDPOINT: i64 = 16;
+
+/// Most tools of the owner that are compared, the newest first.
+const MAX_OF_OWNER: usize = 200;
+
+/// Most tools that are shown of one agent.
+pub const MAX_AGENT_TOOLS: usize = 100;
+
+/// A registered tool at an endpoint of an agent.
+#[derive(Clone, Debug)]
+pub struct AgentTool {
+    /// The protocol of the agent.
+    pub protocol: AgentProtocol,
+    /// What is known about the tool.
+    pub view: ToolView,
+    /// The tool's endpoint, by its verified manifest or by its own word. Untrusted text.
+    pub endpoint: String,
+    /// How the endpoints relate.
+    pub place: Place,
+    /// Whether the account that registered the tool holds the name of the agent.
+    pub same_owner: bool,
+}
+
+const BY_ENDPOINT: &str = "SELECT t.registry, t.tool FROM index_listing l
+    JOIN index_tool t ON t.registry = l.registry AND t.tool = l.tool
+    WHERE l.endpoint_key = $1 AND t.deregistered_at IS NULL ORDER BY t.registered_at, t.registry, t.tool LIMIT $2";
+
+impl Index {
+    /// The registered tools at the endpoints of an agent, the closest of each endpoint first, at most [`MAX_AGENT_TOOLS`].
+    pub async fn agent_tools(&self, facts: &AgentFacts, owner: Address) -> Result<Vec<AgentTool>, Error> {
+        let endpoints: Vec<(&AgentProtocol, HttpsUrl)> =
+            facts.protocols.iter().filter_map(|protocol| Some((protocol, HttpsUrl::parse(&protocol.endpoint).ok()?))).collect();
+        if endpoints.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut keys = BTreeSet::new();
+        for (_, url) in &endpoints {
+            let values = [Value::Integer(text_key(url.normalized())), Value::Integer(MAX_AT_ENDPOINT)];
+            for row in self.database().fetch(BY_ENDPOINT, &values).await? {
+                keys.insert(ToolKey::from_columns(row.integer(0)?, row.bytes(1)?)?);
+            }
+        }
+        let own = List { creator: Some(owner), include_unverified: true, limit: MAX_OF_OWNER, ..List::default() };
+        let mut views = self.list(&own).await?.tools;
+        views.retain(|view| view.row.is_active());
+        for view in &views {
+            keys.remove(&view.row.key);
+        }
+        views.extend(self.tools(&keys.into_iter().collect::<Vec<_>>()).await?);
+        let mut found = Vec::new();
+        for (protocol, url) in &endpoints {
+            let mut here: Vec<AgentTool> = views.iter().filter_map(|view| AgentTool::of(protocol, url, view, owner)).collect();
+            here.sort_by_key(|tool| tool.place);
+            found.append(&mut here);
+        }
+        found.truncate(MAX_AGENT_TOOLS);
+        Ok(found)
+    }
+}
+
+impl AgentTool {
+    fn of(protocol: &AgentProtocol, url: &HttpsUrl, view: &ToolView, owner: Address) -> Option<Self> {
+        let listing = view.listing.as_ref()?;
+        let manifest = listing.manifest.as_ref().map(|manifest| &manifest.endpoint);
+        let endpoint = manifest.or_else(|| listing.claims.as_ref()?.endpoint.as_ref())?;
+        let place = Place::of(url, &HttpsUrl::parse(endpoint).ok()?)?;
+        let same_owner = view.row.creator == owner;
+        // Part of a hash was compared. Hosts are shared by many, so others' tools count at the very endpoint alone.
+        (same_owner || place == Place::Same).then(|| Self {
+            protocol: protocol.clone(),
+            view: view.clone(),
+            endpoint: endpoint.clone(),
+            place,
+            same_owner,
+        })
+    }
+}
