@@ -261,7 +261,7 @@ impl Cache {
         let older: Vec<i64> = match scope {
             Scope::Tool(place) => vec![self.before[place % PLACES].load(Ordering::Acquire)],
             Scope::All => self.recent.lock().unwrap_or_else(PoisonError::into_inner).iter().rev().copied().collect(),
-            Scope::Agents | Scope::Nothing => Vec::new(),
+            Scope::Agents | Scope::Agent | Scope::Nothing => Vec::new(),
         };
         let versions = std::iter::once(key.version).chain(older);
         versions.filter_map(|version| kept.get(&KeyRef { version, ..*key })).find(|entry| entry.etag.is_some())

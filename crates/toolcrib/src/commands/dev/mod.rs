@@ -114,7 +114,7 @@ impl Fair {
         let following = Following { chain: world.chain.clone(), registry: registry.address(), first_block: 0 };
         let verifier = verifier(&reach)?;
         let work = WorkOptions { poll: LOOK_POLL, ..WorkOptions::default() };
-        let doing = Doing { looks: 4, no_follow: false, checks: LogChecks::default() };
+        let doing = Doing { looks: 4, no_follow: false, keep_changes: 30, checks: LogChecks::default() };
         let engine = Engine::start(&index, &[following], verifier, &doing, work);
         Ok(Self { tools, engine, house })
     }
