@@ -156,7 +156,7 @@ impl Keys {
         }
         let row = match self.database.fetch_optional(FIND, &[Value::Bytes(&hash)]).await {
             Ok(row) => row,
-            // While the database does not answer, a key that was known counts, and so does one that was not.
+            // While the database does not answer, what was known about a key holds.
             Err(error) => {
                 let (_, record) = self.known.get(&hash).ok_or(error)?;
                 return Ok(record.filter(|record| record.is_good(now)).map(|record| (number, record)));

@@ -435,7 +435,7 @@ impl Part {
             let values = decoded(self.kept.values(order), self.reader.max_doc());
             // Everything that decides is in one number, which sorts many times as fast as asking columns for each comparison.
             let mut rows: Vec<u128> = (values.iter().zip(ranks).zip(0_u32..))
-                .map(|((value, rank), doc)| u128::from(*value) << 64 | u128::from(*rank) << 32 | u128::from(doc))
+                .map(|((value, rank), doc)| (u128::from(*value) << 64) | (u128::from(*rank) << 32) | u128::from(doc))
                 .collect();
             rows.sort_unstable_by(|a, b| b.cmp(a));
             rows.into_iter().map(|row| row as DocId).collect()

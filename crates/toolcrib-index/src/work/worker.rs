@@ -258,7 +258,11 @@ impl<L: Looks> Worker<L> {
         let keys: Vec<ToolKey> = jobs.iter().map(|job| job.key).collect();
         let views = self.queue.index().tools(&keys).await?;
         let mut views: HashMap<ToolKey, ToolView> = views.into_iter().map(|view| (view.row.key, view)).collect();
-        Ok(jobs.into_iter().map(|job| (views.remove(&job.key), job)).map(|(view, job)| (job, view)).collect())
+        let with_view = |job: Job| {
+            let view = views.remove(&job.key);
+            (job, view)
+        };
+        Ok(jobs.into_iter().map(with_view).collect())
     }
 
     /// Does a job. What goes wrong is said in the log, and the job comes back when its lease ends.

@@ -23,7 +23,7 @@ use self::samples::{Access, SAMPLES, Sample};
 use self::stage::Registered;
 use crate::clock::SystemClock;
 use crate::commands::discovery::Kept;
-use crate::commands::hosting::engine::{Doing, Engine, LogChecks};
+use crate::commands::hosting::engine::{Doing, Engine, KEEP_CHANGES_DAYS, LogChecks};
 use crate::commands::hosting::followed::Following;
 use crate::commands::hosting::house::{House, Plan};
 use crate::commands::trust::door::{Reach, verifier};
@@ -114,7 +114,7 @@ impl Fair {
         let following = Following { chain: world.chain.clone(), registry: registry.address(), first_block: 0 };
         let verifier = verifier(&reach)?;
         let work = WorkOptions { poll: LOOK_POLL, ..WorkOptions::default() };
-        let doing = Doing { looks: 4, no_follow: false, keep_changes: 30, checks: LogChecks::default() };
+        let doing = Doing { looks: 4, no_follow: false, keep_changes: KEEP_CHANGES_DAYS, checks: LogChecks::default() };
         let engine = Engine::start(&index, &[following], verifier, &doing, work);
         Ok(Self { tools, engine, house })
     }

@@ -22,6 +22,9 @@ use crate::outcome::Failure;
 /// Looks at once that one process may make. More only wait for the same network.
 pub(crate) const MAX_LOOKS: u16 = 256;
 
+/// Days for which the feed keeps every change, unless another number is given: readers may be away for a holiday.
+pub(crate) const KEEP_CHANGES_DAYS: u16 = 30;
+
 /// How often reports of payments that were not final are judged again: a few blocks.
 const PENDING_EVERY: Duration = Duration::from_secs(15);
 
@@ -41,7 +44,7 @@ pub(crate) struct Doing {
     #[arg(long)]
     pub(crate) no_follow: bool,
     /// Days for which the feed keeps every change; of older ones the newest of each tool
-    #[arg(long, value_name = "DAYS", default_value_t = 30, value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "DAYS", default_value_t = KEEP_CHANGES_DAYS, value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) keep_changes: u16,
     #[command(flatten)]
     pub(crate) checks: LogChecks,
