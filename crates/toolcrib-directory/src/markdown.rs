@@ -71,7 +71,7 @@ pub(crate) fn tool(tool: &Tool) -> String {
     if let Some(endpoint) = &tool.endpoint {
         let _ = writeln!(out, "- endpoint: {}", escaped(endpoint));
     }
-    let _ = writeln!(out, "- access: {}", access_text(standing.access_type, tool.access.as_ref()));
+    let _ = writeln!(out, "- access: {}", access_text(&standing.access_type, tool.access.as_ref()));
     for price in &tool.pricing_recipients {
         let _ = writeln!(out, "- price: {}", price_text(price));
     }

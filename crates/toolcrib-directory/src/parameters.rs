@@ -80,10 +80,10 @@ impl Parameters {
     /// One of some words.
     pub(crate) fn word<T>(&self, name: &str, words: &[(&str, T)]) -> Result<Option<T>, Refusal>
     where
-        T: Copy,
+        T: Clone,
     {
-        let Some(text) = self.text(name)? else { return Ok(None) };
-        let found = words.iter().find(|(word, _)| *word == text).map(|(_, value)| *value);
+        let Some(text) = self.formed(name)? else { return Ok(None) };
+        let found = words.iter().find(|(word, _)| *word == text).map(|(_, value)| value.clone());
         found.map(Some).ok_or_else(|| {
             let expected: Vec<_> = words.iter().map(|(word, _)| *word).collect();
             Refusal::parameter(name, format!("expected one of {}, got `{}`", expected.join(", "), echo(text)))

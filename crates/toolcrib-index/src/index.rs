@@ -9,6 +9,7 @@ use toolcrib_core::caip::ToolRef;
 use toolcrib_store::Database;
 
 use crate::model::{RegistryId, ToolKey};
+use crate::unreadable::Unreadable;
 use crate::work::{jobs_table, kept};
 use crate::{Error, agents, feed, follow, registries, tools, usage};
 
@@ -18,6 +19,7 @@ pub struct Index {
     database: Database,
     /// Registries are added and never removed or renumbered, so they are read once.
     known: Arc<RwLock<HashMap<RegistryId, (u64, Address)>>>,
+    unreadable: Arc<Unreadable>,
 }
 
 impl Index {
@@ -34,7 +36,7 @@ impl Index {
             ("index.agents", agents::MIGRATIONS),
         ];
         database.migrate_all(&modules).await?;
-        Ok(Self { database, known: Arc::default() })
+        Ok(Self { database, known: Arc::default(), unreadable: Arc::default() })
     }
 
     /// Makes the indexes that readers need, if they are not there: lists, creators, histories.
@@ -51,6 +53,15 @@ impl Index {
     /// The database.
     pub const fn database(&self) -> &Database {
         &self.database
+    }
+
+    /// How many rows were skipped since the start because they cannot be read. Each is named once in the log.
+    pub fn unreadable_rows(&self) -> u64 {
+        self.unreadable.count()
+    }
+
+    pub(crate) fn unreadable(&self) -> &Unreadable {
+        &self.unreadable
     }
 
     /// The number of a registry here.

@@ -15,6 +15,7 @@ pub mod model;
 mod registries;
 pub mod search;
 mod tools;
+mod unreadable;
 pub mod usage;
 pub mod work;
 

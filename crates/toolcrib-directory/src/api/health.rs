@@ -77,6 +77,7 @@ pub(crate) fn metrics_page(app: &App) -> String {
         ("image_cache_bytes", "Bytes of images that are kept.", app.images.weight()),
         ("limit_buckets", "Callers that limits are counted for.", app.limiter.len() as u64),
     ];
+        ("unreadable_rows", "Rows skipped since the start because they cannot be read.", app.index.unreadable_rows()),
     gauges.extend(app.metrics.queue_gauges(app.now()));
     app.metrics.page(&gauges)
 }

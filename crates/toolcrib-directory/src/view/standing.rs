@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 use toolcrib_core::codes;
-use toolcrib_index::listing::{FindingNote, Life, Listing, Verdict};
+use toolcrib_index::listing::{FindingNote, Life, Listing};
 use toolcrib_index::model::ToolView;
 
 use super::access::access_kind;
@@ -21,8 +21,9 @@ pub(crate) struct Standing {
     pub(crate) verified: bool,
     /// Whether the manifest also keeps every rule and limit.
     pub(crate) conformant: bool,
-    /// `verified`, `refused`, `unknown` (it could not be told) or `pending` (nobody has looked since it changed).
-    pub(crate) verdict: &'static str,
+    /// `verified`, `refused`, `unknown` (it could not be told) or `pending` (nobody has looked since it changed). Later versions may have
+    /// more words.
+    pub(crate) verdict: String,
     /// The four checks of ERC-8257 §7.
     pub(crate) checks: Vec<Check>,
     /// Where verification failed first.
@@ -33,10 +34,10 @@ pub(crate) struct Standing {
     pub(crate) checked_at: Option<String>,
     /// The trust tier that was verified here.
     pub(crate) tier: String,
-    /// How access is given: `open`, `nft_gated`, `token_gated`, `subscription` or `gated`.
-    pub(crate) access_type: &'static str,
-    /// `active`, `maybe_stale` or `retired`.
-    pub(crate) life: &'static str,
+    /// How access is given: `open`, `nft_gated`, `token_gated`, `subscription` or `gated`. Later versions may have more words.
+    pub(crate) access_type: String,
+    /// `active`, `maybe_stale` or `retired`. Later versions may have more words.
+    pub(crate) life: String,
     /// Whether the development world was involved: such a tool means nothing outside it.
     pub(crate) dev: bool,
     /// What to know before relying on it.
@@ -67,7 +68,7 @@ impl Standing {
             failed,
             checked_at: view.listing.as_ref().map(|listing| time(listing.checked_at)),
             tier: listing.map_or_else(|| "self-attested".to_owned(), |listing| listing.tier.clone()),
-            access_type: access_kind(view).as_str(),
+            access_type: access_kind(view).into(),
             life: life(view),
             dev: view.listing.as_ref().is_some_and(|listing| listing.dev),
             warnings: warnings(view),
@@ -120,26 +121,19 @@ impl Warning {
 /// The names of the four checks.
 pub(crate) const CHECKS: [&str; 4] = ["manifest_fetched", "origin_bound", "hash_matches", "creator_matches"];
 
-pub(crate) const fn verdict(listing: Option<&Listing>) -> &'static str {
-    match listing {
-        None => "pending",
-        Some(listing) => match listing.verdict {
-            Verdict::Verified => "verified",
-            Verdict::Refused => "refused",
-            Verdict::Unknown => "unknown",
-        },
-    }
+pub(crate) fn verdict(listing: Option<&Listing>) -> String {
+    listing.map_or("pending", |listing| listing.verdict.as_str()).to_owned()
 }
 
-pub(crate) fn life(view: &ToolView) -> &'static str {
-    if !view.row.is_active() {
-        return "retired";
-    }
-    match view.listing.as_ref().map(|listing| &listing.life) {
+pub(crate) fn life(view: &ToolView) -> String {
+    let word = match view.listing.as_ref().map(|listing| &listing.life) {
+        _ if !view.row.is_active() => "retired",
         Some(Life::MaybeStale) => "maybe_stale",
         Some(Life::Retired(_)) => "retired",
         Some(Life::Active) | None => "active",
-    }
+        Some(Life::Other { state, .. }) => state,
+    };
+    word.to_owned()
 }
 
 /// What to know before relying on a tool: the warnings of the last look, and that of ERC-8257 about predicates.

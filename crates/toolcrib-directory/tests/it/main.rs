@@ -12,6 +12,8 @@ mod keys;
 mod mcp;
 mod openapi;
 mod pages;
+mod readiness;
+mod rows;
 mod serving;
 mod shelf;
 

@@ -68,7 +68,7 @@ impl VerdictChange {
     pub(crate) fn of(listing: &Listing, at: UnixTime) -> Self {
         Self {
             at,
-            verdict: listing.verdict,
+            verdict: listing.verdict.clone(),
             conformant: listing.conformant,
             failed: listing.failed.clone(),
             manifest_hash: listing.manifest_hash,
@@ -81,13 +81,7 @@ impl VerdictChange {
     }
 
     fn read(row: &Row) -> Result<Self, Error> {
-        let corrupt = Error::Corrupt { what: "verdict" };
-        let verdict = match row.text(1)? {
-            "verified" => Verdict::Verified,
-            "refused" => Verdict::Refused,
-            "unknown" => Verdict::Unknown,
-            _ => return Err(corrupt),
-        };
+        let verdict = Verdict::from(row.text(1)?.to_owned());
         let failed = match (row.optional_text(4)?, row.optional_text(5)?) {
             (Some(step), Some(code)) => Some(Failure {
                 check: row.optional_integer(3)?.and_then(|check| u8::try_from(check).ok()),
@@ -103,14 +97,6 @@ impl VerdictChange {
             failed,
             manifest_hash: B256::try_from(row.bytes(6)?).map_err(|_| Error::Corrupt { what: "hash of a verdict" })?,
         })
-    }
-}
-
-const fn word(verdict: Verdict) -> &'static str {
-    match verdict {
-        Verdict::Verified => "verified",
-        Verdict::Refused => "refused",
-        Verdict::Unknown => "unknown",
     }
 }
 
@@ -325,7 +311,7 @@ pub(crate) async fn add_verdict(transaction: &mut Transaction, key: ToolKey, cha
         registry,
         tool,
         Value::Integer(change.at.seconds()),
-        Value::Text(word(change.verdict)),
+        Value::Text(change.verdict.as_str()),
         Value::Boolean(change.conformant),
         Value::OptionalInteger(failed.and_then(|failed| failed.check).map(i64::from)),
         Value::OptionalText(failed.map(|failed| failed.step.as_str())),

@@ -256,7 +256,7 @@ impl<L: Looks> Worker<L> {
     }
 
     async fn do_job(&self, job: &Job) -> Result<Done, Error> {
-        let Some(view) = self.queue.index().tools(&[job.key]).await?.pop() else {
+        let Some(view) = self.queue.index().tool_by_key(job.key).await? else {
             // A reorganisation took the tool away.
             return self.writer().forget(job).await;
         };

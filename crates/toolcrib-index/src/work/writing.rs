@@ -253,7 +253,13 @@ impl Queue {
             transaction.commit().await?;
             return Ok(true);
         };
-        let mut listing: Listing = serde_json::from_str(row.text(0)?).map_err(|_| Error::Corrupt { what: "listing" })?;
+        let name = || format!("{}/{}", key.registry.0, alloy_primitives::hex::encode(&*id));
+        let listing = row.text(0).map_err(Error::from).and_then(Listing::read);
+        let Some(mut listing) = self.index().unreadable().skip_named("index_listing", name, listing)? else {
+            // It stays as it is: whoever wrote it can read it. What this one has to do is to stop showing the tool.
+            record_and_commit(transaction, key, Kinds::VERIFICATION, now).await?;
+            return Ok(true);
+        };
         let endpoint = listing.manifest.as_ref().map(|manifest| text_key(&manifest.endpoint));
         let code = codes::verify::STALE.id().to_owned();
         listing.verdict = Verdict::Unknown;
