@@ -18,6 +18,10 @@ const MAX_ECHO_CHARS: usize = 80;
 /// Most details of one refusal: a caller mends a few at a time.
 const MAX_DETAILS: usize = 20;
 
+/// Seconds after which a search that is not ready is asked again. Words of a few thousand tools take one second, those of a million a
+/// minute; clients that wait longer than needed would see an outage that is over.
+const NOT_READY_SECONDS: u64 = 5;
+
 /// Why a request is not served.
 #[derive(Clone, Debug)]
 pub(crate) struct Refusal {
@@ -152,6 +156,9 @@ impl From<toolcrib_index::Error> for Refusal {
         } else {
             Self::new(StatusCode::INTERNAL_SERVER_ERROR, codes::directory::INTERNAL)
         }
+            toolcrib_index::Error::NotReady => {
+                return Self::new(StatusCode::SERVICE_UNAVAILABLE, codes::index::NOT_READY).retry_after(NOT_READY_SECONDS);
+            }
     }
 }
 

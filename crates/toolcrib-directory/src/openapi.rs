@@ -173,7 +173,10 @@ const fn reason(status: u16) -> &'static str {
         410 => "The changes after this cursor are no longer kept.",
         413 => "The body is too large.",
         429 => "Too many requests: see Retry-After.",
-        503 => "It cannot be told at the moment, or this directory runs without that part.",
+        503 => {
+            "It cannot be told at the moment: see Retry-After. Search answers so with the code index.not_ready until its words are built. \
+             Without Retry-After this directory runs without that part."
+        }
         _ => "A fault of the directory.",
     }
 }

@@ -52,7 +52,8 @@ pub(crate) async fn look(app: &App) -> Result<(), Error> {
     let _one = app.looking.lock().await;
     let last = app.index.last_change().await?;
     let seen = app.cache.last();
-    if app.search.cursor() < last || !app.has_looked.load(Ordering::Acquire) {
+    // Damage is found by searching, not by a change: it has to be repaired without one.
+    if app.search.cursor() < last || !app.search.is_ready() || !app.has_looked.load(Ordering::Acquire) {
         app.search.catch_up().await?;
     }
     if seen < 0 {

@@ -78,6 +78,9 @@ pub enum Error {
         /// The folder.
         folder: String,
     },
+    /// The search index was not built yet, or is being built again after damage.
+    #[error("search is not ready yet")]
+    NotReady,
     /// The search index cannot be read or written.
     #[error("the search index failed: {reason}")]
     Search {
@@ -111,6 +114,7 @@ impl Error {
             Self::NamesTooMany { .. } => codes::agent::LIST_TOO_LARGE,
             Self::File { .. } => codes::index::FILE,
             Self::SearchLocked { .. } => codes::index::SEARCH_LOCKED,
+            Self::NotReady => codes::index::NOT_READY,
             Self::Search { .. } => codes::index::SEARCH,
             Self::Embedding { .. } => codes::index::EMBEDDING,
         }
@@ -123,7 +127,9 @@ impl Error {
             Self::Chain(toolcrib_chain::Error::Transport { fault, .. }) => {
                 !matches!(fault, toolcrib_chain::rpc::TransportFault::WrongChain { .. })
             }
-            Self::Chain(toolcrib_chain::Error::Refused { .. }) | Self::LeaseLost | Self::Inconsistent { .. } => true,
+            Self::Chain(toolcrib_chain::Error::Refused { .. }) | Self::LeaseLost | Self::Inconsistent { .. } | Self::NotReady => {
+                true
+            }
             Self::Chain(_)
             | Self::Corrupt { .. }
             | Self::Cursor

@@ -41,6 +41,11 @@ super::codes! {
         "The index of words beside the database could not be read or written. It holds nothing that the database does not have.",
         "look for a full or read-only disk; then start again, or remove the folder: the index is made anew",
     }
+    NOT_READY = "index.not_ready", Error, "Toolcrib" {
+        "search is not ready yet",
+        "The index of words is built from the database when a process starts without one, or when its files were damaged. Until then an answer would be empty although tools exist.",
+        "try again after as many seconds as Retry-After says; lists and single tools are served meanwhile",
+    }
     SEARCH_LOCKED = "index.search_locked", Error, "Toolcrib" {
         "the search index is in use by another process",
         "Every process that searches keeps an index of words of its own. Two that write into one folder would undo each other's work.",

@@ -87,6 +87,7 @@ async fn forms_of_one_answer() {
 #[tokio::test(flavor = "multi_thread")]
 async fn every_answer_has_an_id_and_may_be_read_by_scripts() {
     let shelf = Shelf::one(open()).await;
+    shelf.directory.refresh().await.expect("built");
     for (place, status) in
         [("/api/v2/tools", 200), ("/nowhere", 404), ("/api/v2/tools?limit=x", 400), ("/", 200), ("/health", 200)]
     {
