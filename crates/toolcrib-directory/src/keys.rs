@@ -14,7 +14,7 @@ use toolcrib_store::database::{Row, Value};
 use toolcrib_store::{Database, Error, Migration};
 
 /// What every key begins with, so that scanners for leaked secrets find it.
-const PREFIX: &str = "tcd_";
+pub(crate) const PREFIX: &str = "tcd_";
 
 /// Longest text that is looked up as a key.
 const MAX_KEY_CHARS: usize = 200;
@@ -122,6 +122,7 @@ impl Keys {
             Value::Integer(i64::from(writes)),
         ];
         self.database.execute(ADD, &values).await?;
+        self.known.insert(hash(&key), (Instant::now(), Some(record.clone())));
         Ok(IssuedKey { key, record })
     }
 
@@ -142,9 +143,14 @@ impl Keys {
         self.database.execute(FORGET, &[Value::Integer(now.plus(-KEPT_AFTER).seconds())]).await
     }
 
+    /// Whether looking it up is known to be worth it, or costs nothing: it was good when it was last seen, or cannot be a key.
+    pub(crate) fn is_familiar(&self, key: &str) -> bool {
+        !has_form(key) || self.known.get(&hash(key)).is_some_and(|(at, record)| record.is_some() || at.elapsed() < REMEMBERED_FOR)
+    }
+
     /// Looks a key up. `None` when it is not good. The number tells keys apart without being one.
     pub async fn find(&self, key: &str, now: UnixTime) -> Result<Option<(u64, KeyRecord)>, Error> {
-        if key.len() > MAX_KEY_CHARS || !key.starts_with(PREFIX) {
+        if !has_form(key) {
             return Ok(None);
         }
         let hash = hash(key);
@@ -175,6 +181,10 @@ impl KeyRecord {
             writes: rate(5)?,
         })
     }
+}
+
+fn has_form(key: &str) -> bool {
+    key.len() <= MAX_KEY_CHARS && key.starts_with(PREFIX)
 }
 
 fn hash(key: &str) -> [u8; 32] {

@@ -109,7 +109,7 @@ impl Operation {
         } else {
             Vec::new()
         };
-        let refusals: &[u16] = if parameters.is_empty() { &[400, 429, 500, 503] } else { &[400, 404, 429, 500, 503] };
+        let refusals: &[u16] = if parameters.is_empty() { &[400, 401, 429, 500, 503] } else { &[400, 401, 404, 429, 500, 503] };
         Self { method, path, id, summary, parameters, body: None, success: 200, answer, refusals }
     }
 
@@ -166,11 +166,16 @@ impl Operation {
 const fn reason(status: u16) -> &'static str {
     match status {
         400 => "A parameter or the body cannot be read.",
-        401 => "There is no key, or it is not good.",
+        401 => {
+            "This directory needs a key (directory.key_missing), or the key is unknown, revoked or expired (directory.key_unknown)."
+        }
         404 => "There is no such tool or agent.",
         405 => "The address does not take that method.",
         409 => "The tool is deregistered.",
-        410 => "The changes after this cursor are no longer kept.",
+        410 => {
+            "The changes after this cursor are no longer kept (index.forgotten), or the cursor is beyond the last change \
+             (index.cursor_ahead): read everything again, then go on from `cursor` of this answer."
+        }
         413 => "The body is too large.",
         429 => "Too many requests: see Retry-After.",
         503 => {
@@ -373,7 +378,7 @@ fn operations() -> Vec<Operation> {
             "Another look at a tool, now",
             Answered::Json(of::<api::verify::Verification>),
         )
-        .refuses(&[400, 404, 409, 413, 429, 500, 503]),
+        .refuses(&[400, 401, 404, 409, 413, 429, 500, 503]),
         Operation::new(
             "post",
             "/api/v2/tools/usage",
@@ -382,7 +387,7 @@ fn operations() -> Vec<Operation> {
             Answered::Json(of::<api::usage::UsageReceipt>),
         )
         .body(usage_request())
-        .refuses(&[400, 413, 429, 500, 503]),
+        .refuses(&[400, 401, 413, 429, 500, 503]),
         Operation::new(
             "get",
             "/api/v2/agents",
@@ -452,9 +457,9 @@ fn operations() -> Vec<Operation> {
             ),
             query("limit", number(1, 1000, 100), "Changes of a page."),
         ])
-        .refuses(&[400, 410, 429, 500, 503]),
+        .refuses(&[400, 401, 410, 429, 500, 503]),
         Operation::new("get", "/api/v2/stats", "get_stats", "Counts of everything", Answered::Json(of::<api::stats::Stats>))
-            .refuses(&[429, 500, 503]),
+            .refuses(&[401, 429, 500, 503]),
         Operation::new(
             "get",
             "/api/v2/registries",
@@ -462,7 +467,7 @@ fn operations() -> Vec<Operation> {
             "Registries that are followed, their code, and how far",
             Answered::Json(of::<api::registries::Registries>),
         )
-        .refuses(&[429, 500, 503]),
+        .refuses(&[401, 429, 500, 503]),
         Operation::new(
             "get",
             "/api/v2/export",

@@ -16,6 +16,11 @@ super::codes! {
         "The change feed keeps a limited past. Whoever has been away for longer cannot know what changed meanwhile.",
         "read everything again, from an export or page by page, and go on from the cursor that comes with it",
     }
+    CURSOR_AHEAD = "index.cursor_ahead", Error, "Toolcrib" {
+        "this cursor is beyond the last change",
+        "The feed never gave out this number: the cursor is of another directory, or the database was restored from an older backup. What changed in between is not known.",
+        "read everything again, from an export or page by page, and go on from the `cursor` of this answer",
+    }
     EXPORT_VERSION = "index.export_version", Error, "Toolcrib" {
         "this is no export of an index that this program can read",
         "The first line of an export says what it is and in which version. Newer programs write newer versions.",
@@ -36,15 +41,15 @@ super::codes! {
         "A backup is made in a new file, for its owner alone.",
         "look at the path and its rights; a file that is there is never overwritten",
     }
-    SEARCH = "index.search", Error, "Toolcrib" {
-        "the search index failed",
-        "The index of words beside the database could not be read or written. It holds nothing that the database does not have.",
-        "look for a full or read-only disk; then start again, or remove the folder: the index is made anew",
-    }
     NOT_READY = "index.not_ready", Error, "Toolcrib" {
         "search is not ready yet",
         "The index of words is built from the database when a process starts without one, or when its files were damaged. Until then an answer would be empty although tools exist.",
         "try again after as many seconds as Retry-After says; lists and single tools are served meanwhile",
+    }
+    SEARCH = "index.search", Error, "Toolcrib" {
+        "the search index failed",
+        "The index of words beside the database could not be read or written. It holds nothing that the database does not have.",
+        "look for a full or read-only disk; then start again, or remove the folder: the index is made anew",
     }
     SEARCH_LOCKED = "index.search_locked", Error, "Toolcrib" {
         "the search index is in use by another process",
