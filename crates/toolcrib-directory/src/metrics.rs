@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use toolcrib_core::clock::UnixTime;
 use toolcrib_index::RegistryRow;
-use toolcrib_index::work::QueueState;
+use toolcrib_index::work::{Expired, QueueState};
 
 /// Upper ends of the buckets, in seconds: from a kept answer to a verification that is waited for.
 const BUCKETS: [f64; 10] = [0.0005, 0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 10.0];
@@ -32,6 +32,8 @@ pub(crate) struct Metrics {
     pub(crate) keys_issued: AtomicU64,
     pub(crate) looks_asked: AtomicU64,
     pub(crate) reports: [AtomicU64; 2],
+    expired: AtomicU64,
+    expiry_held: AtomicU64,
     /// The verification queue, as it was a few seconds ago.
     queue: Mutex<Option<(Instant, QueueState)>>,
     /// How far each registry was followed then.
@@ -150,6 +152,12 @@ impl Metrics {
         *self.refused.lock().unwrap_or_else(PoisonError::into_inner).entry(code).or_default() += 1;
     }
 
+    /// Listings whose time is over were ended or held back.
+    pub(crate) fn saw_expired(&self, expired: Expired) {
+        self.expired.fetch_add(expired.ended as u64, Ordering::Relaxed);
+        self.expiry_held.store(expired.held, Ordering::Relaxed);
+    }
+
     /// The queue was looked at.
     pub(crate) fn saw_queue(&self, state: QueueState) {
         *self.queue.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), state));
@@ -208,6 +216,7 @@ impl Metrics {
             ("poll_failures_total", "Looks at the change feed that failed.", load(&self.poll_failures)),
             ("keys_issued_total", "Keys that were given out.", load(&self.keys_issued)),
             ("looks_asked_total", "Verifications that were asked for.", load(&self.looks_asked)),
+            ("listings_expired_total", "Listings that this process ended because their time was over.", load(&self.expired)),
             ("usage_reports_unproven_total", "Usage reports that proved nothing.", load(&self.reports[0])),
             ("usage_reports_proven_total", "Usage reports that proved a call.", load(&self.reports[1])),
         ] {
@@ -215,7 +224,12 @@ impl Metrics {
             let _ = writeln!(page, "toolcrib_directory_{name} {count}");
         }
         let streams = u64::try_from(self.streams.load(Ordering::Relaxed)).unwrap_or_default();
-        for (name, help, value) in gauges.iter().copied().chain([("streams", "Streams that are open.", streams)]) {
+        let held = load(&self.expiry_held);
+        let own = [
+            ("streams", "Streams and exports that are open.", streams),
+            ("expiry_held", "Listings whose end is held back as a mass expiry, counted up to 10000.", held),
+        ];
+        for (name, help, value) in gauges.iter().copied().chain(own) {
             family(&mut page, &format!("toolcrib_directory_{name}"), "gauge", help);
             let _ = writeln!(page, "toolcrib_directory_{name} {value}");
         }

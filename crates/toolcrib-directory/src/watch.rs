@@ -29,8 +29,9 @@ pub(crate) async fn keep_looking(app: &App) {
     loop {
         if expired.is_none_or(|at| at.elapsed() >= EXPIRE_EVERY) {
             expired = Some(Instant::now());
-            if let Err(error) = app.queue.expire(app.now()).await {
-                tracing::warn!(code = %error.code(), "listings could not be ended");
+            match app.queue.expire().await {
+                Ok(expired) => app.metrics.saw_expired(expired),
+                Err(error) => tracing::warn!(code = %error.code(), "listings could not be ended"),
             }
         }
         if let Err(error) = look(app).await {

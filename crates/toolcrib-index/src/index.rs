@@ -10,7 +10,7 @@ use toolcrib_store::Database;
 
 use crate::model::{RegistryId, ToolKey};
 use crate::unreadable::Unreadable;
-use crate::work::{jobs_table, kept};
+use crate::work::{expiry, jobs_table, kept};
 use crate::{Error, agents, feed, follow, registries, tools, usage};
 
 /// An index in a database. Cheap to clone. Any number of processes may have the same one open.
@@ -32,6 +32,7 @@ impl Index {
             ("index.follow", follow::tables::MIGRATIONS),
             ("index.jobs", jobs_table::MIGRATIONS),
             ("index.work", kept::MIGRATIONS),
+            ("index.expiry", expiry::MIGRATIONS),
             ("index.usage", usage::MIGRATIONS),
             ("index.agents", agents::MIGRATIONS),
         ];

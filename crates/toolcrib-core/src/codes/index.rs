@@ -21,6 +21,11 @@ super::codes! {
         "The feed never gave out this number: the cursor is of another directory, or the database was restored from an older backup. What changed in between is not known.",
         "read everything again, from an export or page by page, and go on from the `cursor` of this answer",
     }
+    EXPIRY_HELD = "index.expiry_held", Warning, "Toolcrib" {
+        "too many listings would end at once",
+        "More than a tenth of all listings seem to be over within an hour, and no chain's newest block agrees that it is that late. A clock that is wrong looks like this, and so does a follower that stands still.",
+        "check the clock of the database and the followers; if the time is right, run `toolcrib index expire`",
+    }
     EXPORT_VERSION = "index.export_version", Error, "Toolcrib" {
         "this is no export of an index that this program can read",
         "The first line of an export says what it is and in which version. Newer programs write newer versions.",

@@ -6,6 +6,7 @@ use axum::http::StatusCode;
 use serde_json::json;
 use toolcrib_directory::mcp::PublicTools;
 use toolcrib_mcp::Server;
+use toolcrib_store::database::Value;
 
 use crate::clients::{Does, ERAS, Person, call, code, connect, data};
 use crate::shelf::{Ask, Reply, Shelf, Stock, open, path};
@@ -56,6 +57,38 @@ async fn a_search_that_is_not_built_is_not_empty() {
         let found = data(call(&client, "search_tools", json!({"query": "weather"})).await);
         assert_eq!(found["tools"].as_array().map(Vec::len), Some(1), "{found}");
         assert!(shelf.directory.metrics().contains("toolcrib_directory_search_ready 1\n"));
+    }
+}
+
+/// A directory whose clock is two days ahead ends no listing: the database says what the time is.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_directory_with_a_wrong_clock_ends_no_listing() {
+    for shelf in Shelf::each(open()).await {
+        let stock: Vec<Stock> = (1..=40).map(|id| Stock::good(id, "Weather")).collect();
+        shelf.put_all(&stock).await;
+        // In an hour, as the database counts. The clock of the directory is months ahead.
+        let ends = shelf.index.database().now().await.expect("a time") + 3_600;
+        assert!(shelf.now().seconds() > ends);
+        let watch = "INSERT INTO index_watch (registry, tool, expires_at, looks, memory)
+            SELECT registry, tool, $1, hash, '{}' FROM index_tool";
+        shelf.index.database().execute(watch, &[Value::Integer(ends)]).await.expect("watched");
+        let look = async || {
+            let (directory, begun) = (shelf.directory.clone(), std::time::Instant::now());
+            directory.run(tokio::time::sleep(std::time::Duration::from_millis(400))).await;
+            directory.refresh().await.expect("seen");
+            toolcrib_testkit::assert_not_hung(begun, "a look");
+        };
+        look().await;
+        assert_eq!(shelf.ids("/api/v2/tools?limit=200").await.len(), 40);
+        assert!(shelf.directory.metrics().contains("toolcrib_directory_expiry_held 0\n"));
+        // The database's clock says that all are over, and no chain agrees: a few go, the others are held back and counted.
+        let over = "UPDATE index_watch SET expires_at = $1";
+        shelf.index.database().execute(over, &[Value::Integer(ends - 7_200)]).await.expect("over");
+        look().await;
+        let metrics = shelf.directory.metrics();
+        assert!(metrics.contains("toolcrib_directory_expiry_held 30\n"), "{metrics}");
+        assert!(metrics.contains("toolcrib_directory_listings_expired_total 10\n"), "{metrics}");
+        assert_eq!(shelf.ids("/api/v2/tools?limit=200").await.len(), 30);
     }
 }
 

@@ -1,5 +1,6 @@
 //! Verification: a queue of tools to look at, and workers that do.
 
+pub(crate) mod expiry;
 mod groups;
 pub(crate) mod intake;
 pub(crate) mod jobs_table;
@@ -13,6 +14,7 @@ mod site;
 mod worker;
 mod writing;
 
+pub use expiry::Expired;
 pub use kept::{MAX_VERDICTS, VerdictChange};
 pub use look::{Live, Look, Looks, NameServers};
 pub use pace::WorkOptions;

@@ -211,7 +211,7 @@ impl<L: Looks> Worker<L> {
 
     async fn tidy(&self) -> Result<(), Error> {
         let now = self.clock.now();
-        self.queue.expire(now).await?;
+        self.queue.expire().await?;
         if now.seconds() - self.forgot_at.load(Ordering::Relaxed) >= FORGET_SECONDS {
             self.forgot_at.store(now.seconds(), Ordering::Relaxed);
             Turns::forget(self.queue.index(), now).await?;
@@ -221,7 +221,7 @@ impl<L: Looks> Worker<L> {
 
     /// Leases what is due once, and works until it is done.
     pub async fn round(&self) -> Result<Round, Error> {
-        self.queue.expire(self.clock.now()).await?;
+        self.queue.expire().await?;
         let jobs = self.lease(MAX_LEASE, MAX_LEASE).await?;
         let mut round = Round { leased: jobs.len(), ..Round::default() };
         let mut outcomes =

@@ -321,6 +321,9 @@ fn an_index_moves_as_text_and_as_a_backup() {
     sandbox.write("broken.ndjson", sandbox.read("export.ndjson").replacen("tide", "tire", 1));
     let (code, broken) = sandbox.run_json(&["index", "import", "broken.ndjson", "--store", "other.db"]);
     assert_eq!((code, broken["errors"][0]["code"].as_str()), (2, Some("index.export_damaged")));
+    let (code, ended) = sandbox.run_json(&["index", "expire", "--store", "copy.db"]);
+    assert_eq!((code, ended["data"]["ended"].as_u64(), ended["data"]["until"].is_string()), (0, Some(0), true), "{ended}");
+    sandbox.run(&["index", "expire", "--store", "nowhere.db"]).code(2);
     sandbox.run(&["index", "backup", "backup.db", "--store", "copy.db"]).code(0);
     sandbox.run(&["index", "backup", "backup.db", "--store", "copy.db"]).code(2);
     sandbox.run(&["index", "restore", "backup.db", "--store", "restored.db"]).code(0);

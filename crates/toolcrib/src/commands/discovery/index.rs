@@ -8,7 +8,9 @@ use clap::{Args, Subcommand};
 use serde_json::json;
 use toolcrib_core::clock::Clock as _;
 use toolcrib_core::codes;
+use toolcrib_core::time::format_rfc3339;
 use toolcrib_index::export::{self, Imported};
+use toolcrib_index::work::Queue;
 
 use super::{Kept, index_failure};
 use crate::clock::SystemClock;
@@ -33,6 +35,19 @@ pub(crate) enum IndexCommand {
     Backup(Backup),
     /// Read a backup of either engine into an empty index of either engine
     Restore(Import),
+    /// End listings that are over and held back, after you checked the clocks
+    #[command(
+        after_help = "Many listings that end within an hour look like a wrong clock, so that they are held back until a chain's newest block\n\
+        agrees with the database's clock (index.expiry_held). This command gives your agreement up to the database's time."
+    )]
+    Expire(Expire),
+}
+
+/// Arguments of `index expire`.
+#[derive(Args, Debug)]
+pub(crate) struct Expire {
+    #[command(flatten)]
+    pub(crate) kept: Kept,
 }
 
 /// Arguments of `index export`.
@@ -81,6 +96,22 @@ pub(crate) async fn run(command: &IndexCommand, printer: &mut Printer) -> Result
             let index = arguments.kept.open().await?;
             let done = export::restore(&index, &arguments.path, now).await.map_err(|error| index_failure(&error))?;
             tell(done, printer)
+        }
+        IndexCommand::Expire(arguments) => {
+            let queue = Queue::new(arguments.kept.open_existing().await?);
+            let failed = |error: toolcrib_index::Error| index_failure(&error);
+            let until = queue.agree_to_expiry().await.map_err(failed)?;
+            let mut ended = 0;
+            loop {
+                let expired = queue.expire().await.map_err(failed)?;
+                ended += expired.ended;
+                if expired.ended == 0 {
+                    break;
+                }
+            }
+            let until = format_rfc3339(until).unwrap_or_default();
+            printer.result(&format!("{ended} listings ended, as of {until}\n"))?;
+            Ok(Done::new(Exit::Yes, json!({ "ended": ended, "until": until })))
         }
         IndexCommand::Backup(arguments) => {
             if arguments.path.exists() {
