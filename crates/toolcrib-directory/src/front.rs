@@ -148,7 +148,7 @@ fn finish(headers: &mut HeaderMap, id: HeaderValue, level: Option<(Class, Rate, 
 type Counted = Option<(Class, Rate, Level)>;
 
 /// The key that a request shows: in its own header, or as the password or token of `Authorization`, which browsers and monitors send.
-fn given_key(headers: &HeaderMap) -> Option<String> {
+pub(crate) fn given_key(headers: &HeaderMap) -> Option<String> {
     if let Some(key) = headers.get(X_API_KEY).filter(|key| !key.is_empty()) {
         // One that is no text is none that was ever given out.
         return Some(key.to_str().unwrap_or("?").to_owned());
@@ -210,7 +210,7 @@ async fn admit(
 /// A key only adds: when its own limit is reached, what its address may do without one is left.
 fn count(app: &App, caller: Caller, route: Route) -> Result<(Caller, Counted), (Refusal, Counted)> {
     let class = match route {
-        Route::Usage | Route::Verify => Class::Write,
+        Route::Usage | Route::Verify | Route::Abuse => Class::Write,
         _ => Class::Read,
     };
     let anonymous = match (app.options.auth, class) {

@@ -28,17 +28,21 @@ const REMEMBERED_FOR: Duration = Duration::from_secs(10);
 /// Seconds that an expired key stays in the table, so that operators can see it.
 const KEPT_AFTER: i64 = 30 * 86_400;
 
-const MIGRATIONS: &[Migration] = &[Migration {
-    version: 1,
-    sql: "CREATE TABLE directory_key (hash BYTES NOT NULL PRIMARY KEY, name TEXT NOT NULL UNIQUE, created_at BIGINT NOT NULL,
+const MIGRATIONS: &[Migration] = &[
+    Migration {
+        version: 1,
+        sql: "CREATE TABLE directory_key (hash BYTES NOT NULL PRIMARY KEY, name TEXT NOT NULL UNIQUE, created_at BIGINT NOT NULL,
         expires_at BIGINT NOT NULL, revoked_at BIGINT, reads BIGINT NOT NULL, writes BIGINT NOT NULL);
     CREATE INDEX directory_key_expiry ON directory_key (expires_at);",
-}];
+    },
+    Migration { version: 2, sql: "ALTER TABLE directory_key ADD COLUMN admin BOOLEAN NOT NULL DEFAULT FALSE;" },
+];
 
-const ADD: &str = "INSERT INTO directory_key (hash, name, created_at, expires_at, reads, writes) VALUES ($1, $2, $3, $4, $5, $6)";
-const FIND: &str = "SELECT name, created_at, expires_at, revoked_at, reads, writes FROM directory_key WHERE hash = $1";
+const ADD: &str = "INSERT INTO directory_key (hash, name, created_at, expires_at, reads, writes, admin)
+    VALUES ($1, $2, $3, $4, $5, $6, $7)";
+const FIND: &str = "SELECT name, created_at, expires_at, revoked_at, reads, writes, admin FROM directory_key WHERE hash = $1";
 const LIST: &str =
-    "SELECT name, created_at, expires_at, revoked_at, reads, writes FROM directory_key ORDER BY created_at DESC, name
+    "SELECT name, created_at, expires_at, revoked_at, reads, writes, admin FROM directory_key ORDER BY created_at DESC, name
     LIMIT $1";
 const REVOKE: &str = "UPDATE directory_key SET revoked_at = $1 WHERE name = $2 AND revoked_at IS NULL";
 const FORGET: &str = "DELETE FROM directory_key WHERE expires_at < $1";
@@ -68,6 +72,8 @@ pub struct KeyRecord {
     pub reads: u32,
     /// Writes an hour.
     pub writes: u32,
+    /// Whether it may moderate.
+    pub admin: bool,
 }
 
 impl KeyRecord {
@@ -75,6 +81,19 @@ impl KeyRecord {
     pub fn is_good(&self, now: UnixTime) -> bool {
         self.revoked_at.is_none() && now < self.expires_at
     }
+}
+
+/// What a key may do, and for how long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeyTerms {
+    /// Reads an hour.
+    pub reads: u32,
+    /// Writes an hour.
+    pub writes: u32,
+    /// Seconds that it is good for.
+    pub seconds: i64,
+    /// Whether it may moderate.
+    pub admin: bool,
 }
 
 /// A key that was just issued: the only time that it is seen.
@@ -108,11 +127,18 @@ impl Keys {
         seconds: i64,
         now: UnixTime,
     ) -> Result<IssuedKey, Error> {
+        let terms = KeyTerms { reads, writes, seconds, admin: false };
+        self.issue_with(name, terms, now).await
+    }
+
+    /// Issues a key with these terms. Only the operator gives out keys that may moderate.
+    pub async fn issue_with(&self, name: Option<&str>, terms: KeyTerms, now: UnixTime) -> Result<IssuedKey, Error> {
+        let KeyTerms { reads, writes, seconds, admin } = terms;
         let mut random = [0; 36];
         fill(&mut random).map_err(|_| Error::Random)?;
         let key = format!("{PREFIX}{}", alloy_primitives::hex::encode(&random[..32]));
         let name = name.map_or_else(|| format!("instant-{}", alloy_primitives::hex::encode(&random[32..])), str::to_owned);
-        let record = KeyRecord { name, created_at: now, expires_at: now.plus(seconds), revoked_at: None, reads, writes };
+        let record = KeyRecord { name, created_at: now, expires_at: now.plus(seconds), revoked_at: None, reads, writes, admin };
         let values = [
             Value::Bytes(&hash(&key)),
             Value::Text(&record.name),
@@ -120,6 +146,7 @@ impl Keys {
             Value::Integer(record.expires_at.seconds()),
             Value::Integer(i64::from(reads)),
             Value::Integer(i64::from(writes)),
+            Value::Boolean(admin),
         ];
         self.database.execute(ADD, &values).await?;
         self.known.insert(hash(&key), (Instant::now(), Some(record.clone())));
@@ -179,6 +206,7 @@ impl KeyRecord {
             revoked_at: row.optional_integer(3)?.map(UnixTime::from_seconds),
             reads: rate(4)?,
             writes: rate(5)?,
+            admin: row.boolean(6)?,
         })
     }
 }

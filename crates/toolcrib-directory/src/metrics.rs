@@ -57,6 +57,7 @@ pub(crate) enum Route {
     ToolPart,
     Verify,
     Usage,
+    Abuse,
     Keys,
     Changes,
     Export,
@@ -69,13 +70,14 @@ pub(crate) enum Route {
 }
 
 impl Route {
-    const ALL: [Self; 15] = [
+    const ALL: [Self; 16] = [
         Self::List,
         Self::Search,
         Self::Tool,
         Self::ToolPart,
         Self::Verify,
         Self::Usage,
+        Self::Abuse,
         Self::Keys,
         Self::Changes,
         Self::Export,
@@ -95,6 +97,7 @@ impl Route {
             Self::ToolPart => "tool_part",
             Self::Verify => "verify",
             Self::Usage => "usage",
+            Self::Abuse => "abuse",
             Self::Keys => "keys",
             Self::Changes => "changes",
             Self::Export => "export",
@@ -120,6 +123,7 @@ impl Route {
                 _ if rest.starts_with("tools/") => match rest.matches('/').count() {
                     3 => Self::Tool,
                     _ if rest.ends_with("/verify") => Self::Verify,
+                    _ if rest.ends_with("/abuse") => Self::Abuse,
                     _ => Self::ToolPart,
                 },
                 _ => Self::Api,

@@ -47,8 +47,10 @@ impl Kinds {
     pub const FACTS: Self = Self(128);
     /// A use was proven.
     pub const USAGE: Self = Self(256);
+    /// The operator blocked or hid it, or does so no longer.
+    pub const MODERATION: Self = Self(512);
 
-    const NAMES: [(Self, &'static str); 9] = [
+    const NAMES: [(Self, &'static str); 10] = [
         (Self::REGISTERED, "registered"),
         (Self::METADATA, "metadata"),
         (Self::PREDICATE, "predicate"),
@@ -58,6 +60,7 @@ impl Kinds {
         (Self::VERIFICATION, "verification"),
         (Self::FACTS, "facts"),
         (Self::USAGE, "usage"),
+        (Self::MODERATION, "moderation"),
     ];
 
     /// Both.
@@ -74,7 +77,7 @@ impl Kinds {
     /// Whether the chain changed the tool. Whoever looks at tools or imports them says what is shown as well, and nothing happened on the
     /// chain then.
     pub(crate) const fn is_of_chain(self) -> bool {
-        const SHOWN: Kinds = Kinds::VERIFICATION.and(Kinds::FACTS).and(Kinds::USAGE);
+        const SHOWN: Kinds = Kinds::VERIFICATION.and(Kinds::FACTS).and(Kinds::USAGE).and(Kinds::MODERATION);
         self.0 != 0 && self.0 & SHOWN.0 == 0
     }
 

@@ -11,7 +11,7 @@ use toolcrib_store::Database;
 use crate::model::{RegistryId, ToolKey};
 use crate::unreadable::Unreadable;
 use crate::work::{expiry, jobs_table, kept};
-use crate::{Error, agents, feed, follow, registries, tools, usage};
+use crate::{Error, agents, feed, follow, moderation, registries, tools, usage};
 
 /// An index in a database. Cheap to clone. Any number of processes may have the same one open.
 #[derive(Clone, Debug)]
@@ -33,6 +33,7 @@ impl Index {
             ("index.jobs", jobs_table::MIGRATIONS),
             ("index.work", kept::MIGRATIONS),
             ("index.expiry", expiry::MIGRATIONS),
+            ("index.moderation", moderation::MIGRATIONS),
             ("index.usage", usage::MIGRATIONS),
             ("index.agents", agents::MIGRATIONS),
         ];

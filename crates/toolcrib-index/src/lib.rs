@@ -12,6 +12,7 @@ pub mod follow;
 mod index;
 pub mod listing;
 pub mod model;
+pub mod moderation;
 mod registries;
 pub mod search;
 mod tools;

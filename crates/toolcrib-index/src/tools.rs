@@ -10,6 +10,7 @@ use toolcrib_store::database::{Row, Transaction, Value};
 
 use crate::listing::{AccessKind, Listing};
 use crate::model::{At, IdBytes, RegistryId, ToolKey, ToolRow, ToolView, UsageTotals};
+use crate::moderation::Moderation;
 use crate::{Error, Index};
 
 /// `index_tool` is the fold over the events; only followers write it, but for `listed` and `access`, which workers keep so that lists need
@@ -143,13 +144,18 @@ pub const MAX_TOOLS: usize = 200;
 /// The columns of everything that is known about a tool, and the tables that they come from beside `index_tool t`.
 const VIEW: &str = "SELECT t.registry, t.tool, t.creator, t.uri, t.hash, t.predicate, t.registered_block, t.registered_at, t.updated_block,
     t.updated_at, t.deregistered_block, t.deregistered_at, t.events, l.document, u.paid_calls, u.payers, u.ranking_payers, u.volume,
-    u.signed_calls, u.last_at";
+    u.signed_calls, u.last_at, COALESCE(m.action, c.action), COALESCE(m.reason, c.reason), COALESCE(m.notice, c.notice),
+    COALESCE(m.at, c.at)";
 const TABLES: &str = "LEFT JOIN index_listing l ON l.registry = t.registry AND l.tool = t.tool
-    LEFT JOIN index_usage_total u ON u.registry = t.registry AND u.tool = t.tool";
+    LEFT JOIN index_usage_total u ON u.registry = t.registry AND u.tool = t.tool
+    LEFT JOIN index_moderation_tool m ON m.registry = t.registry AND m.tool = t.tool
+    LEFT JOIN index_moderation_creator c ON c.creator = t.creator";
 
 /// The same for the keys of a table `k`, which is gone through row by row.
 const KEYED: &str = "k CROSS JOIN index_tool t LEFT JOIN index_listing l ON l.registry = t.registry AND l.tool = t.tool
-    LEFT JOIN index_usage_total u ON u.registry = t.registry AND u.tool = t.tool WHERE t.registry = k.registry AND t.tool = k.tool";
+    LEFT JOIN index_usage_total u ON u.registry = t.registry AND u.tool = t.tool
+    LEFT JOIN index_moderation_tool m ON m.registry = t.registry AND m.tool = t.tool
+    LEFT JOIN index_moderation_creator c ON c.creator = t.creator WHERE t.registry = k.registry AND t.tool = k.tool";
 
 impl Index {
     /// Everything that is known about a tool. An error if its row cannot be read.
@@ -222,7 +228,8 @@ impl Index {
             let view = self.view(row).await;
             let view = self.unreadable().skip("index_tool", row, view)?;
             // One whose listing cannot be read is not shown as verified, whatever its row says.
-            tools.extend(view.filter(|view| list.include_unverified || view.listing.is_some()));
+            let view = view.filter(|view| list.include_unverified || view.listing.is_some());
+            tools.extend(view.filter(|view| view.moderation.is_none()));
         }
         Ok(Page { tools, next: last.filter(|_| rows.len() > limit) })
     }
@@ -265,7 +272,8 @@ impl Index {
             signed_calls: count(18)?,
             last_at: row.optional_integer(19)?.map(UnixTime::from_seconds),
         };
-        Ok(ToolView { tool, row: tool_row, listing, usage })
+        let moderation = Moderation::read(row, 20)?;
+        Ok(ToolView { tool, row: tool_row, listing, usage, moderation })
     }
 }
 

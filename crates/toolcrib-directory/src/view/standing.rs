@@ -5,6 +5,7 @@ use serde::Serialize;
 use toolcrib_core::codes;
 use toolcrib_index::listing::{FindingNote, Life, Listing};
 use toolcrib_index::model::ToolView;
+use toolcrib_index::moderation::Moderation;
 
 use super::access::access_kind;
 use super::{current, time};
@@ -21,7 +22,8 @@ pub(crate) struct Standing {
     pub(crate) verified: bool,
     /// Whether the manifest also keeps every rule and limit.
     pub(crate) conformant: bool,
-    /// `verified`, `refused`, `unknown` (it could not be told) or `pending` (nobody has looked since it changed). Later versions may have
+    /// `verified`, `refused`, `unknown` (it could not be told) or `pending` (nobody has looked since it changed), or `blocked` by the
+    /// operator. Later versions may have
     /// more words.
     pub(crate) verdict: String,
     /// The four checks of ERC-8257 §7.
@@ -42,6 +44,30 @@ pub(crate) struct Standing {
     pub(crate) dev: bool,
     /// What to know before relying on it.
     pub(crate) warnings: Vec<Warning>,
+    /// What the operator of this directory did to it, if anything.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) moderation: Option<ModerationView>,
+}
+
+/// What the operator did to a tool.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Moderation")]
+pub(crate) struct ModerationView {
+    /// `block`: its content is not shown; `hide`: it is left out of lists and search.
+    pub(crate) action: &'static str,
+    /// Why.
+    pub(crate) reason: String,
+    /// What is said in place of the content.
+    pub(crate) notice: String,
+    /// Since when.
+    pub(crate) at: String,
+}
+
+impl ModerationView {
+    fn of(moderation: &Moderation) -> Self {
+        let Moderation { action, reason, notice, at } = moderation.clone();
+        Self { action: action.as_str(), reason, notice, at: time(at) }
+    }
 }
 
 impl Standing {
@@ -63,7 +89,7 @@ impl Standing {
             id: view.tool.to_string(),
             verified: listing.is_some_and(|listing| listing.verified),
             conformant: listing.is_some_and(|listing| listing.verified && listing.conformant),
-            verdict: verdict(listing),
+            verdict: if view.is_blocked() { "blocked".to_owned() } else { verdict(listing) },
             checks: checks.collect(),
             failed,
             checked_at: view.listing.as_ref().map(|listing| time(listing.checked_at)),
@@ -72,6 +98,7 @@ impl Standing {
             life: life(view),
             dev: view.listing.as_ref().is_some_and(|listing| listing.dev),
             warnings: warnings(view),
+            moderation: view.moderation.as_ref().map(ModerationView::of),
         }
     }
 }

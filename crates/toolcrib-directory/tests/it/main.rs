@@ -10,6 +10,7 @@ mod images;
 mod keeping;
 mod keys;
 mod mcp;
+mod moderation;
 mod openapi;
 mod pages;
 mod readiness;

@@ -234,7 +234,7 @@ impl Inner {
         // Both are in the order of the keys; tools that no longer exist are missing.
         let mut views = views.iter().peekable();
         for key in keys {
-            let view = views.next_if(|view| view.row.key == *key);
+            let view = views.next_if(|view| view.row.key == *key).filter(|view| view.moderation.is_none());
             let (verified, unverified) = match view.map(|view| (view.is_listed(), self.document(view))) {
                 Some((true, document)) => (Some(document), None),
                 Some((false, document)) => (None, Some(document)),
@@ -247,7 +247,7 @@ impl Inner {
     }
 
     fn add(&self, views: &[ToolView]) -> Result<(), Error> {
-        for view in views {
+        for view in views.iter().filter(|view| view.moderation.is_none()) {
             let shelf = if view.is_listed() { &self.verified } else { &self.unverified };
             shelf.add(self.document(view))?;
         }
