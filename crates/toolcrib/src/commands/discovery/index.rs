@@ -12,6 +12,7 @@ use toolcrib_core::time::format_rfc3339;
 use toolcrib_index::export::{self, Imported};
 use toolcrib_index::work::Queue;
 
+use super::moderation::{self, Moderate, Moderation, Reports};
 use super::{Kept, index_failure};
 use crate::clock::SystemClock;
 use crate::outcome::{Done, Exit, Failure, Stop};
@@ -41,6 +42,12 @@ pub(crate) enum IndexCommand {
         agrees with the database's clock (index.expiry_held). This command gives your agreement up to the database's time."
     )]
     Expire(Expire),
+    /// Block or hide a tool or all tools of a creator, or undo it
+    Moderate(Moderate),
+    /// List what is blocked and hidden, or the log of decisions
+    Moderation(Moderation),
+    /// List or close reports of abuse
+    Reports(Reports),
 }
 
 /// Arguments of `index expire`.
@@ -97,6 +104,9 @@ pub(crate) async fn run(command: &IndexCommand, printer: &mut Printer) -> Result
             let done = export::restore(&index, &arguments.path, now).await.map_err(|error| index_failure(&error))?;
             tell(done, printer)
         }
+        IndexCommand::Moderate(arguments) => moderation::moderate(arguments, printer).await,
+        IndexCommand::Moderation(arguments) => moderation::moderation(arguments, printer).await,
+        IndexCommand::Reports(arguments) => moderation::reports(arguments, printer).await,
         IndexCommand::Expire(arguments) => {
             let queue = Queue::new(arguments.kept.open_existing().await?);
             let failed = |error: toolcrib_index::Error| index_failure(&error);

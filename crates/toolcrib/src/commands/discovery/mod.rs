@@ -2,6 +2,7 @@
 
 pub(crate) mod index;
 pub(crate) mod keys;
+mod moderation;
 mod show;
 pub(crate) mod source;
 pub(crate) mod tools;
