@@ -3,7 +3,7 @@ import createClient from "openapi-fetch";
 import type { paths } from "./generated/tools.js";
 
 const baseUrl = process.argv[2];
-const client = createClient<paths>({ baseUrl, headers: { "x-api-key": "somebody-elses-key" } });
+const client = createClient<paths>({ baseUrl });
 
 function check(holds: boolean, what: string): asserts holds {
   if (!holds) throw new Error(what);
@@ -47,6 +47,8 @@ const key = await client.POST("/api/v2/auth/keys");
 check(key.data !== undefined && key.response.status === 201 && key.data.api_key.length > 0, "keys");
 const withKey = await client.GET("/api/v2/tools", { headers: { "x-api-key": key.data.api_key } });
 check(withKey.response.status === 200, "a key that was just given out");
+const unknown = await client.GET("/api/v2/tools", { headers: { "x-api-key": "somebody-elses-key" } });
+check(unknown.response.status === 401, "a key of another directory");
 
 const missing = await client.GET("/api/v2/tools/{registry_chain}/{registry_addr}/{tool_id}", {
   params: { path: { ...path, tool_id: "999999999" } },

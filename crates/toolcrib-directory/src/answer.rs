@@ -21,6 +21,10 @@ const DISK_RETRY_SECONDS: u64 = 30;
 /// Most details of one refusal: a caller mends a few at a time.
 const MAX_DETAILS: usize = 20;
 
+/// Seconds after which a search that is not ready is asked again. Words of a few thousand tools take one second, those of a million a
+/// minute; clients that wait longer than needed would see an outage that is over.
+const NOT_READY_SECONDS: u64 = 5;
+
 /// Why a request is not served.
 #[derive(Clone, Debug)]
 pub(crate) struct Refusal {
@@ -28,6 +32,8 @@ pub(crate) struct Refusal {
     pub(crate) details: Vec<Detail>,
     /// Seconds for `Retry-After`.
     pub(crate) retry_after: Option<u64>,
+    /// From which change the feed goes on, for readers that have to begin again.
+    pub(crate) cursor: Option<i64>,
 }
 
 /// The body of every answer that is no success. `errors` is what clients of the public interface read; the rest says it in codes.
@@ -40,6 +46,10 @@ pub(crate) struct ErrorBody {
     pub(crate) code: &'static str,
     /// The same with codes.
     pub(crate) details: Vec<Detail>,
+    /// With the codes `index.cursor_ahead` and `index.forgotten` (status 410): where the change feed goes on after everything was read
+    /// again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) cursor: Option<String>,
 }
 
 /// One thing that is wrong.
@@ -58,20 +68,20 @@ pub(crate) struct Detail {
 
 impl Refusal {
     pub(crate) fn new(status: StatusCode, code: Code) -> Self {
-        Self { status, details: vec![detail(code, None, code.title().to_owned())], retry_after: None }
+        Self { status, details: vec![detail(code, None, code.title().to_owned())], retry_after: None, cursor: None }
     }
 
     /// A parameter that cannot be read.
     pub(crate) fn parameter(name: &str, message: impl Into<String>) -> Self {
         let message = format!("{name}: {}", message.into());
         let detail = detail(codes::directory::PARAMETER, Some(name.to_owned()), message);
-        Self { status: StatusCode::BAD_REQUEST, details: vec![detail], retry_after: None }
+        Self { status: StatusCode::BAD_REQUEST, details: vec![detail], retry_after: None, cursor: None }
     }
 
     pub(crate) fn cursor() -> Self {
         let code = codes::directory::CURSOR;
         let detail = detail(code, Some("cursor".to_owned()), code.title().to_owned());
-        Self { status: StatusCode::BAD_REQUEST, details: vec![detail], retry_after: None }
+        Self { status: StatusCode::BAD_REQUEST, details: vec![detail], retry_after: None, cursor: None }
     }
 
     pub(crate) fn not_found() -> Self {
@@ -86,6 +96,12 @@ impl Refusal {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, codes::directory::BUSY).retry_after(2)
     }
 
+    /// A cursor of the feed after which nothing can be told; `last` is the number of the last change. The reader has to begin again.
+    pub(crate) fn reset(code: Code, last: i64) -> Self {
+        let detail = detail(code, Some("cursor".to_owned()), code.title().to_owned());
+        Self { status: StatusCode::GONE, details: vec![detail], retry_after: None, cursor: Some(last) }
+    }
+
     /// What was found in a body.
     pub(crate) fn findings(findings: &[Finding]) -> Self {
         let details = findings.iter().take(MAX_DETAILS).map(|finding| {
@@ -93,7 +109,7 @@ impl Refusal {
             let parameter = Some(echo(&finding.pointer)).filter(|pointer| !pointer.is_empty());
             detail(finding.code, parameter, message)
         });
-        Self { status: StatusCode::BAD_REQUEST, details: details.collect(), retry_after: None }
+        Self { status: StatusCode::BAD_REQUEST, details: details.collect(), retry_after: None, cursor: None }
     }
 
     pub(crate) fn message(mut self, message: impl Into<String>) -> Self {
@@ -123,7 +139,7 @@ impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
         let code = self.details.first().map_or(codes::directory::INTERNAL.id(), |detail| detail.code);
         let errors = self.details.iter().map(|detail| detail.message.clone()).collect();
-        let body = ErrorBody { errors, code, details: self.details };
+        let body = ErrorBody { errors, code, details: self.details, cursor: self.cursor.map(|cursor| cursor.to_string()) };
         let mut response = json(self.status, &body);
         if let Some(seconds) = self.retry_after {
             response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
@@ -143,6 +159,9 @@ impl From<toolcrib_index::Error> for Refusal {
     fn from(error: toolcrib_index::Error) -> Self {
         match &error {
             toolcrib_index::Error::Cursor => return Self::cursor(),
+            toolcrib_index::Error::NotReady => {
+                return Self::new(StatusCode::SERVICE_UNAVAILABLE, codes::index::NOT_READY).retry_after(NOT_READY_SECONDS);
+            }
             toolcrib_index::Error::Forgotten { .. } => {
                 return Self::new(StatusCode::GONE, codes::index::FORGOTTEN).message(error.to_string());
             }

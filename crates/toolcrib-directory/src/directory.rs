@@ -28,11 +28,17 @@ use crate::metrics::Metrics;
 use crate::options::Options;
 use crate::{api, mcp, pages, watch as feed};
 
-/// Streams of changes and exports that are open at the same time at most: each may hold a page of answers.
+/// Streams of changes that are open at the same time at most: each may hold a page of answers.
 pub(crate) const MAX_STREAMS: usize = 500;
 
-/// Streams and exports of one client network at most: several agents behind one address, and one twenty-fifth of all.
+/// Streams of one client network at most: several agents behind one address, and one twenty-fifth of all.
 pub(crate) const MAX_STREAMS_PER_NETWORK: usize = 20;
+
+/// Exports at the same time at most: unlike streams, each reads the database all the time.
+pub(crate) const MAX_EXPORTS: usize = 100;
+
+/// Exports of one client network at most: one that was cut off may still be counted while its reader comes back.
+pub(crate) const MAX_EXPORTS_PER_NETWORK: usize = 4;
 
 /// Bytes of request bodies that are held at once. The largest that is taken is a usage report.
 const BODY_BYTES: usize = 64 * 1024 * 1024;
@@ -57,6 +63,7 @@ pub(crate) struct App {
     pub(crate) limiter: Limiter,
     pub(crate) metrics: Metrics,
     pub(crate) streams: Arc<Quota>,
+    pub(crate) exports: Arc<Quota>,
     pub(crate) bodies: BodyBudget,
     pub(crate) waiting: Semaphore,
     /// The last change that was seen, for those who wait for the next.
@@ -220,6 +227,7 @@ impl Builder {
             limiter: Limiter::new(),
             metrics: Metrics::default(),
             streams: Quota::new(MAX_STREAMS, MAX_STREAMS_PER_NETWORK),
+            exports: Quota::new(MAX_EXPORTS, MAX_EXPORTS_PER_NETWORK),
             bodies: BodyBudget::new(BODY_BYTES, 0),
             waiting: Semaphore::new(MAX_WAITING),
             news: watch::Sender::new(0),

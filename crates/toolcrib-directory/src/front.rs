@@ -24,6 +24,7 @@ use tracing::Instrument as _;
 use crate::answer::{ErrorCode, Refusal};
 use crate::cache::{Coding, Entry, Form, KeyRef};
 use crate::directory::App;
+use crate::keys;
 use crate::limits::{Class, Rate, Who};
 use crate::metrics::Route;
 use crate::options::Auth;
@@ -47,6 +48,10 @@ const PREFLIGHT_SECONDS: &str = "7200";
 
 /// Largest answer that is read whole to be kept. Lists of 200 tools stay far below.
 const MAX_ANSWER_BYTES: usize = 16 * 1024 * 1024;
+
+/// Lookups of keys that were not seen lately, for each address. Clients behind one address that all come back after a restart stay below,
+/// and 256 bits are not guessed.
+const UNFAMILIAR_KEYS: Rate = Rate::per_hour(3_600);
 
 /// Longest id that a caller may give his request.
 const MAX_REQUEST_ID_CHARS: usize = 64;
@@ -77,7 +82,8 @@ pub(crate) async fn front(State(app): State<Arc<App>>, mut request: Request, nex
     let mut level = None;
     let mut response = async {
         if request.method() == Method::OPTIONS && route != Route::Mcp {
-            return preflight();
+            // No route takes it, so that each refuses it with the methods that it does take.
+            return preflight(next.run(request).await);
         }
         // Only MCP in this process hands a request on to here that has been let in before.
         let known = request.extensions().get::<Caller>().copied();
@@ -144,19 +150,22 @@ fn finish(headers: &mut HeaderMap, id: HeaderValue, level: Option<(Class, Rate, 
 type Counted = Option<(Class, Rate, Level)>;
 
 /// The key that a request shows: in its own header, or as the password or token of `Authorization`, which browsers and monitors send.
-fn given_key(headers: &HeaderMap) -> Option<String> {
-    if let Some(key) = headers.get(X_API_KEY) {
-        return Some(key.to_str().unwrap_or_default().to_owned());
+pub(crate) fn given_key(headers: &HeaderMap) -> Option<String> {
+    if let Some(key) = headers.get(X_API_KEY).filter(|key| !key.is_empty()) {
+        // One that is no text is none that was ever given out.
+        return Some(key.to_str().unwrap_or("?").to_owned());
     }
     let (scheme, rest) = headers.get(AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
-    if scheme.eq_ignore_ascii_case("bearer") {
-        return Some(rest.trim().to_owned());
-    }
-    if !scheme.eq_ignore_ascii_case("basic") {
+    let key = if scheme.eq_ignore_ascii_case("bearer") {
+        rest.trim().to_owned()
+    } else if scheme.eq_ignore_ascii_case("basic") {
+        let pair = String::from_utf8(header::decode(rest.trim()).ok()?).ok()?;
+        pair.split_once(':')?.1.to_owned()
+    } else {
         return None;
-    }
-    let pair = String::from_utf8(header::decode(rest.trim()).ok()?).ok()?;
-    Some(pair.split_once(':')?.1.to_owned())
+    };
+    // Other credentials are for a proxy in front.
+    key.starts_with(keys::PREFIX).then_some(key)
 }
 
 /// Finds out who asks, and counts the request.
@@ -172,16 +181,25 @@ async fn admit(
     if route == Route::Other || (matches!(route, Route::Metrics | Route::Image) && !is_closed) {
         return Ok((caller, None));
     }
-    if let Some(key) = given {
+    // Whoever asks for a key may send the one that has expired.
+    if let Some(key) = given.filter(|_| route != Route::Keys) {
+        // Guessing is pointless, but a flood of guesses must not reach the database.
+        if !app.keys.is_familiar(key) {
+            let level = app.limiter.count(Who::at(address, Class::Lookup), UNFAMILIAR_KEYS);
+            if level.wait.is_some() {
+                return Err(too_often(Class::Lookup, UNFAMILIAR_KEYS, level));
+            }
+        }
         let found = app.keys.find(key, app.now()).await.map_err(|error| (error.into(), None))?;
-        caller.key = found.map(|(number, record)| (number, Rate::per_hour(record.reads), Rate::per_hour(record.writes)));
+        let Some((number, record)) = found else {
+            return Err((Refusal::new(StatusCode::UNAUTHORIZED, codes::directory::KEY_UNKNOWN), None));
+        };
+        caller.key = Some((number, Rate::per_hour(record.reads), Rate::per_hour(record.writes)));
     }
     if is_closed && route != Route::Keys && caller.key.is_none() {
-        // Guessing is pointless, but a flood of guesses should not reach the database.
         let level = app.limiter.count(Who::at(address, Class::Read), app.options.key_reads);
         if level.wait.is_none() {
-            let code = if given.is_some() { codes::directory::KEY_UNKNOWN } else { codes::directory::KEY_MISSING };
-            return Err((Refusal::new(StatusCode::UNAUTHORIZED, code), None));
+            return Err((Refusal::new(StatusCode::UNAUTHORIZED, codes::directory::KEY_MISSING), None));
         }
         return Err(too_often(Class::Read, app.options.key_reads, level));
     }
@@ -189,29 +207,53 @@ async fn admit(
     if matches!(route, Route::Keys | Route::Image) { Ok((caller, None)) } else { count(app, caller, route) }
 }
 
-/// Counts a request of somebody who is let in. What MCP sends is mostly questions.
+/// Counts an admitted request. What MCP sends is mostly questions.
+///
+/// A key only adds: when its own limit is reached, what its address may do without one is left.
 fn count(app: &App, caller: Caller, route: Route) -> Result<(Caller, Counted), (Refusal, Counted)> {
     let class = match route {
-        Route::Usage | Route::Verify => Class::Write,
+        Route::Usage | Route::Verify | Route::Abuse => Class::Write,
         _ => Class::Read,
     };
-    let (who, rate) = match (caller.key, class) {
-        (Some((number, reads, _)), Class::Read) => (Who::Key(number, class), reads),
-        (Some((number, _, writes)), _) => (Who::Key(number, class), writes),
-        (None, Class::Read) => match app.options.anonymous_reads {
-            Some(rate) => (Who::at(caller.address, class), rate),
+    let anonymous = match (app.options.auth, class) {
+        // Nothing is had there without a key.
+        (Auth::Required, _) => None,
+        (Auth::Open, Class::Read) => match app.options.anonymous_reads {
+            Some(rate) => Some(rate),
             None => return Ok((caller, None)),
         },
-        (None, _) => (Who::at(caller.address, class), app.options.anonymous_writes),
+        (Auth::Open, _) => Some(app.options.anonymous_writes),
     };
-    let mut level = app.limiter.count(who, rate);
-    if let (Some(_), Some(address), None) = (caller.key, caller.address, level.wait) {
-        let all = app.limiter.count(Who::keys_at(address, class), rate);
-        if all.wait.is_some() || all.remaining < level.remaining {
-            level = all;
+    let mut refused = None;
+    if let Some((number, reads, writes)) = caller.key {
+        let rate = if class == Class::Read { reads } else { writes };
+        let mut level = app.limiter.count(Who::Key(number, class), rate);
+        if let (Some(address), None) = (caller.address, level.wait) {
+            let all = app.limiter.count(Who::keys_at(address, class), rate);
+            if all.wait.is_some() || all.remaining < level.remaining {
+                level = all;
+            }
+        }
+        if level.wait.is_none() {
+            return Ok((caller, Some((class, rate, level))));
+        }
+        refused = Some((rate, level));
+    }
+    if let Some(rate) = anonymous {
+        let level = app.limiter.count(Who::at(caller.address, class), rate);
+        if level.wait.is_none() {
+            return Ok((caller, Some((class, rate, level))));
+        }
+        // Whichever has room sooner.
+        if refused.is_none_or(|(_, other)| level.wait < other.wait) {
+            refused = Some((rate, level));
         }
     }
-    if level.wait.is_some() { Err(too_often(class, rate, level)) } else { Ok((caller, Some((class, rate, level)))) }
+    match refused {
+        Some((rate, level)) => Err(too_often(class, rate, level)),
+        // Only a caller of this process who was admitted without a key is neither.
+        None => Ok((caller, None)),
+    }
 }
 
 fn too_often(class: Class, rate: Rate, level: Level) -> (Refusal, Counted) {
@@ -406,12 +448,13 @@ fn new_id() -> HeaderValue {
     HeaderValue::try_from(format!("{start:016x}-{count:x}")).unwrap_or(HeaderValue::from_static("none"))
 }
 
-/// The answer to OPTIONS, whether a browser asks before it calls or somebody is curious.
-fn preflight() -> Response {
+/// The answer to OPTIONS, made of the one that the route gives: whether a browser asks before it calls, or a client asks for methods.
+fn preflight(refused: Response) -> Response {
+    let Some(allow) = refused.headers().get(ALLOW).cloned() else { return refused };
     let mut response = StatusCode::NO_CONTENT.into_response();
     let headers = response.headers_mut();
-    headers.insert(ALLOW, HeaderValue::from_static("GET, HEAD, POST, OPTIONS"));
-    headers.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, HEAD, POST, OPTIONS"));
+    headers.insert(ALLOW, allow.clone());
+    headers.insert(ACCESS_CONTROL_ALLOW_METHODS, allow);
     headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static(ALLOWED_HEADERS));
     headers.insert(ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static(PREFLIGHT_SECONDS));
     response

@@ -14,7 +14,7 @@ use toolcrib_store::database::{Row, Value};
 use toolcrib_store::{Database, Error, Migration};
 
 /// What every key begins with, so that scanners for leaked secrets find it.
-const PREFIX: &str = "tcd_";
+pub(crate) const PREFIX: &str = "tcd_";
 
 /// Longest text that is looked up as a key.
 const MAX_KEY_CHARS: usize = 200;
@@ -28,17 +28,21 @@ const REMEMBERED_FOR: Duration = Duration::from_secs(10);
 /// Seconds that an expired key stays in the table, so that operators can see it.
 const KEPT_AFTER: i64 = 30 * 86_400;
 
-const MIGRATIONS: &[Migration] = &[Migration {
-    version: 1,
-    sql: "CREATE TABLE directory_key (hash BYTES NOT NULL PRIMARY KEY, name TEXT NOT NULL UNIQUE, created_at BIGINT NOT NULL,
+const MIGRATIONS: &[Migration] = &[
+    Migration {
+        version: 1,
+        sql: "CREATE TABLE directory_key (hash BYTES NOT NULL PRIMARY KEY, name TEXT NOT NULL UNIQUE, created_at BIGINT NOT NULL,
         expires_at BIGINT NOT NULL, revoked_at BIGINT, reads BIGINT NOT NULL, writes BIGINT NOT NULL);
     CREATE INDEX directory_key_expiry ON directory_key (expires_at);",
-}];
+    },
+    Migration { version: 2, sql: "ALTER TABLE directory_key ADD COLUMN admin BOOLEAN NOT NULL DEFAULT FALSE;" },
+];
 
-const ADD: &str = "INSERT INTO directory_key (hash, name, created_at, expires_at, reads, writes) VALUES ($1, $2, $3, $4, $5, $6)";
-const FIND: &str = "SELECT name, created_at, expires_at, revoked_at, reads, writes FROM directory_key WHERE hash = $1";
+const ADD: &str = "INSERT INTO directory_key (hash, name, created_at, expires_at, reads, writes, admin)
+    VALUES ($1, $2, $3, $4, $5, $6, $7)";
+const FIND: &str = "SELECT name, created_at, expires_at, revoked_at, reads, writes, admin FROM directory_key WHERE hash = $1";
 const LIST: &str =
-    "SELECT name, created_at, expires_at, revoked_at, reads, writes FROM directory_key ORDER BY created_at DESC, name
+    "SELECT name, created_at, expires_at, revoked_at, reads, writes, admin FROM directory_key ORDER BY created_at DESC, name
     LIMIT $1";
 const REVOKE: &str = "UPDATE directory_key SET revoked_at = $1 WHERE name = $2 AND revoked_at IS NULL";
 const FORGET: &str = "DELETE FROM directory_key WHERE expires_at < $1";
@@ -68,6 +72,8 @@ pub struct KeyRecord {
     pub reads: u32,
     /// Writes an hour.
     pub writes: u32,
+    /// Whether it may moderate.
+    pub admin: bool,
 }
 
 impl KeyRecord {
@@ -75,6 +81,19 @@ impl KeyRecord {
     pub fn is_good(&self, now: UnixTime) -> bool {
         self.revoked_at.is_none() && now < self.expires_at
     }
+}
+
+/// What a key may do, and for how long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeyTerms {
+    /// Reads an hour.
+    pub reads: u32,
+    /// Writes an hour.
+    pub writes: u32,
+    /// Seconds that it is good for.
+    pub seconds: i64,
+    /// Whether it may moderate.
+    pub admin: bool,
 }
 
 /// A key that was just issued: the only time that it is seen.
@@ -108,11 +127,18 @@ impl Keys {
         seconds: i64,
         now: UnixTime,
     ) -> Result<IssuedKey, Error> {
+        let terms = KeyTerms { reads, writes, seconds, admin: false };
+        self.issue_with(name, terms, now).await
+    }
+
+    /// Issues a key with these terms. Only the operator gives out keys that may moderate.
+    pub async fn issue_with(&self, name: Option<&str>, terms: KeyTerms, now: UnixTime) -> Result<IssuedKey, Error> {
+        let KeyTerms { reads, writes, seconds, admin } = terms;
         let mut random = [0; 36];
         fill(&mut random).map_err(|_| Error::Random)?;
         let key = format!("{PREFIX}{}", alloy_primitives::hex::encode(&random[..32]));
         let name = name.map_or_else(|| format!("instant-{}", alloy_primitives::hex::encode(&random[32..])), str::to_owned);
-        let record = KeyRecord { name, created_at: now, expires_at: now.plus(seconds), revoked_at: None, reads, writes };
+        let record = KeyRecord { name, created_at: now, expires_at: now.plus(seconds), revoked_at: None, reads, writes, admin };
         let values = [
             Value::Bytes(&hash(&key)),
             Value::Text(&record.name),
@@ -120,8 +146,10 @@ impl Keys {
             Value::Integer(record.expires_at.seconds()),
             Value::Integer(i64::from(reads)),
             Value::Integer(i64::from(writes)),
+            Value::Boolean(admin),
         ];
         self.database.execute(ADD, &values).await?;
+        self.known.insert(hash(&key), (Instant::now(), Some(record.clone())));
         Ok(IssuedKey { key, record })
     }
 
@@ -142,9 +170,14 @@ impl Keys {
         self.database.execute(FORGET, &[Value::Integer(now.plus(-KEPT_AFTER).seconds())]).await
     }
 
+    /// Whether looking it up is known to be worth it, or costs nothing: it was good when it was last seen, or cannot be a key.
+    pub(crate) fn is_familiar(&self, key: &str) -> bool {
+        !has_form(key) || self.known.get(&hash(key)).is_some_and(|(at, record)| record.is_some() || at.elapsed() < REMEMBERED_FOR)
+    }
+
     /// Looks a key up. `None` when it is not good. The number tells keys apart without being one.
     pub async fn find(&self, key: &str, now: UnixTime) -> Result<Option<(u64, KeyRecord)>, Error> {
-        if key.len() > MAX_KEY_CHARS || !key.starts_with(PREFIX) {
+        if !has_form(key) {
             return Ok(None);
         }
         let hash = hash(key);
@@ -180,8 +213,13 @@ impl KeyRecord {
             revoked_at: row.optional_integer(3)?.map(UnixTime::from_seconds),
             reads: rate(4)?,
             writes: rate(5)?,
+            admin: row.boolean(6)?,
         })
     }
+}
+
+fn has_form(key: &str) -> bool {
+    key.len() <= MAX_KEY_CHARS && key.starts_with(PREFIX)
 }
 
 fn hash(key: &str) -> [u8; 32] {

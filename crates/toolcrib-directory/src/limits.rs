@@ -59,6 +59,8 @@ pub(crate) enum Class {
     Write,
     Key,
     Image,
+    /// Looking up a key that was not seen lately.
+    Lookup,
 }
 
 impl Class {
@@ -68,6 +70,7 @@ impl Class {
             Self::Write => "write",
             Self::Key => "keys",
             Self::Image => "images",
+            Self::Lookup => "key-lookups",
         }
     }
 }

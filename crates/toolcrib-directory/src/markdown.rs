@@ -64,6 +64,10 @@ pub(crate) fn tool(tool: &Tool) -> String {
     if let Some(failed) = &standing.failed {
         let _ = writeln!(out, "- failed: {} at {}: {}", escaped(&failed.code), escaped(&failed.step), escaped(&failed.title));
     }
+    if let Some(moderation) = &standing.moderation {
+        let _ =
+            writeln!(out, "- moderation: {}, {} {}", moderation.action, escaped(&moderation.reason), escaped(&moderation.notice));
+    }
     let _ = writeln!(out, "- active: {} ({})", yes(registration.is_active), standing.life);
     let _ = writeln!(out, "- creator: {}", escaped(&registration.creator));
     let _ = writeln!(out, "- metadata: {}", escaped(&registration.metadata_uri));
@@ -71,7 +75,7 @@ pub(crate) fn tool(tool: &Tool) -> String {
     if let Some(endpoint) = &tool.endpoint {
         let _ = writeln!(out, "- endpoint: {}", escaped(endpoint));
     }
-    let _ = writeln!(out, "- access: {}", access_text(standing.access_type, tool.access.as_ref()));
+    let _ = writeln!(out, "- access: {}", access_text(&standing.access_type, tool.access.as_ref()));
     for price in &tool.pricing_recipients {
         let _ = writeln!(out, "- price: {}", price_text(price));
     }

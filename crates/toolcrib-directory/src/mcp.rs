@@ -58,9 +58,10 @@ impl Discovery for InProcess {
             // A router answers everything, with a status if nothing else.
             let Ok(response) = self.0.clone().oneshot(asked).await;
             let status = response.status();
+            let wait = response.headers().get(header::RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
             let body = to_bytes(response.into_body(), MAX_ANSWER_BYTES).await.map_err(|_| unreadable())?;
             if !status.is_success() {
-                return Err(refusal(status.as_u16(), &body));
+                return Err(refusal(status.as_u16(), wait, &body));
             }
             serde_json::from_slice(&body).map_err(|_| unreadable())
         };

@@ -14,7 +14,7 @@ use toolcrib_core::codes::Code;
 use toolcrib_index::RegistryRow;
 use toolcrib_index::agents::AgentCensus;
 use toolcrib_index::follow::Completeness;
-use toolcrib_index::work::QueueState;
+use toolcrib_index::work::{Expired, QueueState};
 
 /// Upper ends of the buckets, in seconds: from a kept answer to a verification that is waited for.
 const BUCKETS: [f64; 10] = [0.0005, 0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 10.0];
@@ -37,6 +37,8 @@ pub(crate) struct Metrics {
     pub(crate) keys_issued: AtomicU64,
     pub(crate) looks_asked: AtomicU64,
     pub(crate) reports: [AtomicU64; 2],
+    expired: AtomicU64,
+    expiry_held: AtomicU64,
     /// The verification queue, as it was a few seconds ago.
     queue: Mutex<Option<(Instant, QueueState)>>,
     /// How far each registry was followed then.
@@ -64,6 +66,7 @@ pub(crate) enum Route {
     ToolPart,
     Verify,
     Usage,
+    Abuse,
     Keys,
     Changes,
     Export,
@@ -76,13 +79,14 @@ pub(crate) enum Route {
 }
 
 impl Route {
-    const ALL: [Self; 15] = [
+    const ALL: [Self; 16] = [
         Self::List,
         Self::Search,
         Self::Tool,
         Self::ToolPart,
         Self::Verify,
         Self::Usage,
+        Self::Abuse,
         Self::Keys,
         Self::Changes,
         Self::Export,
@@ -102,6 +106,7 @@ impl Route {
             Self::ToolPart => "tool_part",
             Self::Verify => "verify",
             Self::Usage => "usage",
+            Self::Abuse => "abuse",
             Self::Keys => "keys",
             Self::Changes => "changes",
             Self::Export => "export",
@@ -127,6 +132,7 @@ impl Route {
                 _ if rest.starts_with("tools/") => match rest.matches('/').count() {
                     3 => Self::Tool,
                     _ if rest.ends_with("/verify") => Self::Verify,
+                    _ if rest.ends_with("/abuse") => Self::Abuse,
                     _ => Self::ToolPart,
                 },
                 _ => Self::Api,
@@ -157,6 +163,12 @@ impl Metrics {
     /// A request was refused.
     pub(crate) fn refused(&self, code: &'static str) {
         *self.refused.lock().unwrap_or_else(PoisonError::into_inner).entry(code).or_default() += 1;
+    }
+
+    /// Listings whose time is over were ended or held back.
+    pub(crate) fn saw_expired(&self, expired: Expired) {
+        self.expired.fetch_add(expired.ended as u64, Ordering::Relaxed);
+        self.expiry_held.store(expired.held, Ordering::Relaxed);
     }
 
     /// The queue was looked at.
@@ -228,6 +240,7 @@ impl Metrics {
             ("poll_failures_total", "Looks at the change feed that failed.", load(&self.poll_failures)),
             ("keys_issued_total", "Keys that were given out.", load(&self.keys_issued)),
             ("looks_asked_total", "Verifications that were asked for.", load(&self.looks_asked)),
+            ("listings_expired_total", "Listings that this process ended because their time was over.", load(&self.expired)),
             ("usage_reports_unproven_total", "Usage reports that proved nothing.", load(&self.reports[0])),
             ("usage_reports_proven_total", "Usage reports that proved a call.", load(&self.reports[1])),
         ] {
@@ -235,7 +248,12 @@ impl Metrics {
             let _ = writeln!(page, "toolcrib_directory_{name} {count}");
         }
         let streams = u64::try_from(self.streams.load(Ordering::Relaxed)).unwrap_or_default();
-        for (name, help, value) in gauges.iter().copied().chain([("streams", "Streams that are open.", streams)]) {
+        let held = load(&self.expiry_held);
+        let own = [
+            ("streams", "Streams and exports that are open.", streams),
+            ("expiry_held", "Listings whose end is held back as a mass expiry, counted up to 10000.", held),
+        ];
+        for (name, help, value) in gauges.iter().copied().chain(own) {
             family(&mut page, &format!("toolcrib_directory_{name}"), "gauge", help);
             let _ = writeln!(page, "toolcrib_directory_{name} {value}");
         }

@@ -109,7 +109,7 @@ impl Operation {
         } else {
             Vec::new()
         };
-        let refusals: &[u16] = if parameters.is_empty() { &[400, 429, 500, 503] } else { &[400, 404, 429, 500, 503] };
+        let refusals: &[u16] = if parameters.is_empty() { &[400, 401, 429, 500, 503] } else { &[400, 401, 404, 429, 500, 503] };
         Self { method, path, id, summary, parameters, body: None, success: 200, answer, refusals }
     }
 
@@ -136,7 +136,9 @@ impl Operation {
             queued["description"] = "Queued: the report will be at Location.".into();
             responses.insert("202".to_owned(), queued);
         }
-        for status in self.refusals {
+        // Parts of a tool are not shown while the operator blocks it; the tool itself says so, and a report about it is taken.
+        let is_part = self.path.contains("{tool_id}/") && self.id != "report_abuse";
+        for status in self.refusals.iter().chain(is_part.then_some(&451)) {
             let refusal = json!({
                 "description": reason(*status),
                 "content": { "application/json": { "schema": { "$ref": "#/components/schemas/Errors" } } },
@@ -166,14 +168,24 @@ impl Operation {
 const fn reason(status: u16) -> &'static str {
     match status {
         400 => "A parameter or the body cannot be read.",
-        401 => "There is no key, or it is not good.",
+        401 => {
+            "This directory needs a key (directory.key_missing), or the key is unknown, revoked or expired (directory.key_unknown)."
+        }
         404 => "There is no such tool or agent.",
         405 => "The address does not take that method.",
+        403 => "The key may not moderate.",
+        451 => "The operator blocked the tool: the message is the notice.",
         409 => "The tool is deregistered.",
-        410 => "The changes after this cursor are no longer kept.",
+        410 => {
+            "The changes after this cursor are no longer kept (index.forgotten), or the cursor is beyond the last change \
+             (index.cursor_ahead): read everything again, then go on from `cursor` of this answer."
+        }
         413 => "The body is too large.",
         429 => "Too many requests: see Retry-After.",
-        503 => "It cannot be told at the moment, or this directory runs without that part.",
+        503 => {
+            "It cannot be told at the moment: see Retry-After. Search answers so with the code index.not_ready until its words are built. \
+             Without Retry-After this directory runs without that part."
+        }
         _ => "A fault of the directory.",
     }
 }
@@ -370,7 +382,7 @@ fn operations() -> Vec<Operation> {
             "Another look at a tool, now",
             Answered::Json(of::<api::verify::Verification>),
         )
-        .refuses(&[400, 404, 409, 413, 429, 500, 503]),
+        .refuses(&[400, 401, 404, 409, 413, 429, 500, 503]),
         Operation::new(
             "post",
             "/api/v2/tools/usage",
@@ -379,7 +391,7 @@ fn operations() -> Vec<Operation> {
             Answered::Json(of::<api::usage::UsageReceipt>),
         )
         .body(usage_request())
-        .refuses(&[400, 413, 429, 500, 503]),
+        .refuses(&[400, 401, 413, 429, 500, 503]),
         Operation::new(
             "get",
             "/api/v2/agents",
@@ -424,6 +436,83 @@ fn operations() -> Vec<Operation> {
             "What the last resolution of a name concluded",
             Answered::Anything,
         ),
+        accepted(
+            Operation::new(
+                "post",
+                "/api/v2/tools/{registry_chain}/{registry_addr}/{tool_id}/abuse",
+                "report_abuse",
+                "Report a tool to the operator of this directory",
+                Answered::Json(of::<api::abuse::AbuseReceipt>),
+            )
+            .body(json!({
+                "type": "object", "required": ["reason"], "additionalProperties": false,
+                "properties": { "reason": { "enum": api::abuse::REASONS }, "details": { "type": "string", "maxLength": 2000 } },
+            }))
+            .refuses(&[400, 401, 404, 413, 429, 500, 503]),
+        ),
+        Operation::new(
+            "get",
+            "/api/v2/admin/moderation",
+            "list_moderation_rules",
+            "What is blocked and hidden. For keys that may moderate",
+            Answered::Json(of::<api::admin::Rules>),
+        )
+        .refuses(ADMIN),
+        Operation::new(
+            "post",
+            "/api/v2/admin/moderation",
+            "moderate",
+            "Block or hide a tool or all tools of a creator, or undo it. For keys that may moderate",
+            Answered::Json(of::<api::admin::Decided>),
+        )
+        .body(json!({
+            "type": "object", "required": ["action"], "additionalProperties": false,
+            "properties": {
+                "action": { "enum": ["block", "unblock", "hide", "unhide"] },
+                "tool": { "type": ["string", "null"], "description": "eip155:<chain>/erc8257:<registry>/<id>. This or a creator." },
+                "creator": { "type": ["string", "null"], "description": "The account whose tools are meant, those that come later included." },
+                "reason": { "type": "string", "maxLength": 1000, "description": "Why, for the public. Needed to block or hide." },
+                "notice": { "type": "string", "maxLength": 1000, "description": "What is shown in place of the content." },
+            },
+        }))
+        .refuses(&[400, 401, 403, 404, 413, 429, 500, 503]),
+        Operation::new(
+            "get",
+            "/api/v2/admin/log",
+            "list_moderation_log",
+            "Every decision, the newest first. For keys that may moderate",
+            Answered::Json(of::<api::admin::Log>),
+        )
+        .with([before(), query("limit", number(1, 200, 50), "Entries of a page.")])
+        .refuses(ADMIN),
+        Operation::new(
+            "get",
+            "/api/v2/admin/reports",
+            "list_abuse_reports",
+            "Reports of abuse, the newest first. For keys that may moderate",
+            Answered::Json(of::<api::admin::Reports>),
+        )
+        .with([
+            query("state", words(&["open", "closed"]), "Open ones unless said otherwise."),
+            before(),
+            query("limit", number(1, 200, 50), "Reports of a page."),
+        ])
+        .refuses(ADMIN),
+        Operation::new(
+            "post",
+            "/api/v2/admin/reports/{report}/close",
+            "close_abuse_report",
+            "Close a report. For keys that may moderate",
+            Answered::Json(of::<api::admin::Decided>),
+        )
+        .with([Parameter {
+            name: "report",
+            place: "path",
+            required: true,
+            schema: json!({ "type": "integer", "minimum": 1, "maximum": i64::MAX }),
+            about: "The number of the report.",
+        }])
+        .refuses(&[400, 401, 403, 413, 429, 500, 503]),
         created(
             Operation::new(
                 "post",
@@ -449,9 +538,9 @@ fn operations() -> Vec<Operation> {
             ),
             query("limit", number(1, 1000, 100), "Changes of a page."),
         ])
-        .refuses(&[400, 410, 429, 500, 503]),
+        .refuses(&[400, 401, 410, 429, 500, 503]),
         Operation::new("get", "/api/v2/stats", "get_stats", "Counts of everything", Answered::Json(of::<api::stats::Stats>))
-            .refuses(&[429, 500, 503]),
+            .refuses(&[401, 429, 500, 503]),
         Operation::new(
             "get",
             "/api/v2/registries",
@@ -459,7 +548,7 @@ fn operations() -> Vec<Operation> {
             "Registries that are followed, their code, and how far",
             Answered::Json(of::<api::registries::Registries>),
         )
-        .refuses(&[429, 500, 503]),
+        .refuses(&[401, 429, 500, 503]),
         Operation::new(
             "get",
             "/api/v2/export",
@@ -480,6 +569,22 @@ fn operations() -> Vec<Operation> {
         .refuses(&[]),
         Operation::new("get", "/metrics", "get_metrics", "Counts for Prometheus", Answered::Text).refuses(&[404]),
     ]
+}
+
+/// What operations of the operator refuse.
+const ADMIN: &[u16] = &[400, 401, 403, 429, 500, 503];
+
+fn before() -> Parameter {
+    query(
+        "before",
+        json!({ "type": "integer", "minimum": 1, "maximum": i64::MAX }),
+        "Only those below this number: `next` of the page before.",
+    )
+}
+
+const fn accepted(mut operation: Operation) -> Operation {
+    operation.success = 202;
+    operation
 }
 
 const fn created(mut operation: Operation) -> Operation {

@@ -13,9 +13,9 @@ pub struct Options {
     pub issues_keys: bool,
     /// How long an instant key is good for, in seconds.
     pub key_seconds: i64,
-    /// Reads of one key.
+    /// Reads of one key, beside those of its caller's address.
     pub key_reads: Rate,
-    /// Writes of one key.
+    /// Writes of one key, likewise.
     pub key_writes: Rate,
     /// Reads of one address without a key. `None`: as many as it likes.
     pub anonymous_reads: Option<Rate>,
@@ -51,10 +51,10 @@ pub struct Options {
 /// Who is answered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Auth {
-    /// Everybody; a key gives limits of one's own. Keys that are not known count as none, so that clients which must send one work.
+    /// All callers; a key adds to the limits of its caller's address. Unknown keys are refused.
     #[default]
     Open,
-    /// Whoever has a key.
+    /// Callers with a key.
     Required,
 }
 

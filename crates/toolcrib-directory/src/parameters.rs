@@ -45,7 +45,7 @@ impl Parameters {
         self.0.iter().filter(move |(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
-    /// The value of a parameter that stands at most once. An empty one is as good as none.
+    /// The value of a free text that stands at most once. An empty one is as good as none.
     pub(crate) fn text(&self, name: &str) -> Result<Option<&str>, Refusal> {
         let mut values = self.0.iter().filter(|(key, _)| key == name).map(|(_, value)| value.as_str());
         let first = values.next();
@@ -57,9 +57,7 @@ impl Parameters {
 
     /// A whole number within bounds.
     pub(crate) fn number(&self, name: &str, least: i64, most: i64) -> Result<Option<i64>, Refusal> {
-        // An empty number is a mistake, unlike an empty text.
-        let Some(text) = self.all(name).next() else { return Ok(None) };
-        self.text(name)?;
+        let Some(text) = self.formed(name)? else { return Ok(None) };
         let number = text.parse().ok().filter(|number| (least..=most).contains(number));
         let is_plain = !text.starts_with('+');
         number.filter(|_| is_plain).map(Some).ok_or_else(|| {
@@ -67,9 +65,15 @@ impl Parameters {
         })
     }
 
+    /// The value of a parameter that has a form. An empty one does not have it.
+    pub(crate) fn formed(&self, name: &str) -> Result<Option<&str>, Refusal> {
+        self.text(name)?;
+        Ok(self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str()))
+    }
+
     /// Yes or no.
     pub(crate) fn flag(&self, name: &str) -> Result<Option<bool>, Refusal> {
-        match self.text(name)? {
+        match self.formed(name)? {
             None => Ok(None),
             Some("true" | "1") => Ok(Some(true)),
             Some("false" | "0") => Ok(Some(false)),
@@ -80,10 +84,10 @@ impl Parameters {
     /// One of some words.
     pub(crate) fn word<T>(&self, name: &str, words: &[(&str, T)]) -> Result<Option<T>, Refusal>
     where
-        T: Copy,
+        T: Clone,
     {
-        let Some(text) = self.text(name)? else { return Ok(None) };
-        let found = words.iter().find(|(word, _)| *word == text).map(|(_, value)| *value);
+        let Some(text) = self.formed(name)? else { return Ok(None) };
+        let found = words.iter().find(|(word, _)| *word == text).map(|(_, value)| value.clone());
         found.map(Some).ok_or_else(|| {
             let expected: Vec<_> = words.iter().map(|(word, _)| *word).collect();
             Refusal::parameter(name, format!("expected one of {}, got `{}`", expected.join(", "), echo(text)))
@@ -92,7 +96,7 @@ impl Parameters {
 
     /// An account or a contract.
     pub(crate) fn address(&self, name: &str) -> Result<Option<Address>, Refusal> {
-        let Some(text) = self.text(name)? else { return Ok(None) };
+        let Some(text) = self.formed(name)? else { return Ok(None) };
         address(text).map(Some).ok_or_else(|| Refusal::parameter(name, "expected 0x and 40 hexadecimal digits"))
     }
 
@@ -117,7 +121,7 @@ impl Parameters {
     }
 
     fn decimal(&self, name: &str, expected: &str) -> Result<Option<u64>, Refusal> {
-        let Some(text) = self.text(name)? else { return Ok(None) };
+        let Some(text) = self.formed(name)? else { return Ok(None) };
         let amount = Amount::parse_units(text, 6).ok().and_then(|amount| u64::try_from(amount.get()).ok());
         amount.filter(|amount| i64::try_from(*amount).is_ok()).map(Some).ok_or_else(|| Refusal::parameter(name, expected))
     }
@@ -207,7 +211,11 @@ mod tests {
             let refusal = parameters(bad).number("limit", 1, 200).expect_err(bad);
             assert_eq!(refusal.details[0].parameter.as_deref(), Some("limit"), "{bad}");
         }
-        for bad in ["price=-1", "price=1e3", "price=.5", "price=0.0000001", "price=99999999999999999999"] {
+        for bad in ["creator=", "creator=&creator=0x1111111111111111111111111111111111111111", "creator=0x"] {
+            assert!(parameters(bad).address("creator").is_err(), "{bad}");
+        }
+        assert!(parameters("flag=").flag("flag").is_err() && parameters("sort=").word("sort", &[("a", 1)]).is_err());
+        for bad in ["price=", "price=-1", "price=1e3", "price=.5", "price=0.0000001", "price=99999999999999999999"] {
             assert!(parameters(bad).dollars("price").is_err(), "{bad}");
         }
         assert!(Parameters::of(&"/x?a=%ff".parse().expect("a URI")).is_err());

@@ -29,8 +29,9 @@ pub(crate) async fn keep_looking(app: &App) {
     loop {
         if expired.is_none_or(|at| at.elapsed() >= EXPIRE_EVERY) {
             expired = Some(Instant::now());
-            if let Err(error) = app.queue.expire(app.now()).await {
-                tracing::warn!(code = %error.code(), "listings could not be ended");
+            match app.queue.expire().await {
+                Ok(expired) => app.metrics.saw_expired(expired),
+                Err(error) => tracing::warn!(code = %error.code(), "listings could not be ended"),
             }
         }
         if let Err(error) = look(app).await {
@@ -52,7 +53,8 @@ pub(crate) async fn look(app: &App) -> Result<(), Error> {
     let _one = app.looking.lock().await;
     let last = app.index.last_change().await?;
     let seen = app.cache.last();
-    if app.search.cursor() < last || !app.has_looked.load(Ordering::Acquire) {
+    // Damage is found by searching, not by a change: it has to be repaired without one.
+    if app.search.cursor() < last || !app.search.is_ready() || !app.has_looked.load(Ordering::Acquire) {
         app.search.catch_up().await?;
     }
     if seen < 0 {

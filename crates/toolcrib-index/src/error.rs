@@ -88,6 +88,9 @@ pub enum Error {
         /// The folder.
         folder: String,
     },
+    /// The search index was not built yet, or is being built again after damage.
+    #[error("search is not ready yet")]
+    NotReady,
     /// The search index cannot be read or written.
     #[error("the search index failed: {reason}")]
     Search {
@@ -122,6 +125,7 @@ impl Error {
             Self::NamesTooMany { .. } => codes::agent::LIST_TOO_LARGE,
             Self::File { .. } => codes::index::FILE,
             Self::SearchLocked { .. } => codes::index::SEARCH_LOCKED,
+            Self::NotReady => codes::index::NOT_READY,
             Self::Search { .. } => codes::index::SEARCH,
             Self::Embedding { .. } => codes::index::EMBEDDING,
         }
@@ -137,7 +141,8 @@ impl Error {
             Self::Chain(toolcrib_chain::Error::Refused { .. })
             | Self::LeaseLost
             | Self::Inconsistent { .. }
-            | Self::Incomplete { .. } => true,
+            | Self::Incomplete { .. }
+            | Self::NotReady => true,
             Self::Chain(_)
             | Self::Corrupt { .. }
             | Self::Cursor

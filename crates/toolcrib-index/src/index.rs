@@ -10,8 +10,9 @@ use toolcrib_store::Database;
 
 use crate::agents::AgentTokens;
 use crate::model::{RegistryId, ToolKey};
-use crate::work::{jobs_table, kept};
-use crate::{Error, agents, feed, follow, registries, tools, usage};
+use crate::unreadable::Unreadable;
+use crate::work::{expiry, jobs_table, kept};
+use crate::{Error, agents, feed, follow, moderation, registries, tools, usage};
 
 /// An index in a database. Cheap to clone. Any number of processes may have the same one open.
 #[derive(Clone, Debug)]
@@ -22,6 +23,7 @@ pub struct Index {
     numbering: Arc<feed::Numbering>,
     /// Names of agents are added and never removed, so they are read once as well.
     agents: Arc<AgentTokens>,
+    unreadable: Arc<Unreadable>,
 }
 
 impl Index {
@@ -35,11 +37,19 @@ impl Index {
             ("index.completeness", follow::completeness::MIGRATIONS),
             ("index.jobs", jobs_table::MIGRATIONS),
             ("index.work", kept::MIGRATIONS),
+            ("index.expiry", expiry::MIGRATIONS),
+            ("index.moderation", moderation::MIGRATIONS),
             ("index.usage", usage::MIGRATIONS),
             ("index.agents", agents::MIGRATIONS),
         ];
         database.migrate_all(&modules).await?;
-        Ok(Self { database, known: Arc::default(), numbering: Arc::default(), agents: Arc::default() })
+        Ok(Self {
+            database,
+            known: Arc::default(),
+            numbering: Arc::default(),
+            agents: Arc::default(),
+            unreadable: Arc::default(),
+        })
     }
 
     /// Makes the indexes that readers need, if they are not there: lists, creators, histories.
@@ -64,6 +74,15 @@ impl Index {
 
     pub(crate) fn numbering(&self) -> &feed::Numbering {
         &self.numbering
+    }
+
+    /// How many rows were skipped since the start because they cannot be read. Each is named once in the log.
+    pub fn unreadable_rows(&self) -> u64 {
+        self.unreadable.count()
+    }
+
+    pub(crate) fn unreadable(&self) -> &Unreadable {
+        &self.unreadable
     }
 
     /// The number of a registry here.

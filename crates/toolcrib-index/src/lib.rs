@@ -12,9 +12,11 @@ pub mod follow;
 mod index;
 pub mod listing;
 pub mod model;
+pub mod moderation;
 mod registries;
 pub mod search;
 mod tools;
+mod unreadable;
 pub mod usage;
 pub mod work;
 

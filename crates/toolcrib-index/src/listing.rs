@@ -2,12 +2,16 @@
 //!
 //! A listing is plain data and is kept as JSON. It says for which configuration it holds, so that a change of the registration makes it
 //! old at once, without anybody having to touch it.
+//!
+//! Several versions of this program may share a database. Fields that are not known are passed over, and words that are not known are
+//! kept as they are; a new field needs a default, so that documents of the version before can be read.
 
 use alloy_primitives::{Address, B256};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use toolcrib_core::clock::UnixTime;
 
+use crate::Error;
 use crate::model::{ToolKey, ToolRow};
 
 /// What was derived about a tool.
@@ -32,6 +36,7 @@ pub struct Listing {
     /// Where verification failed first.
     pub failed: Option<Failure>,
     /// The codes of everything that was found, each once, worst first.
+    #[serde(default)]
     pub findings: Vec<FindingNote>,
     /// What the manifest says, for a tool that is verified and conformant. Its creator vouches for it; it is foreign text all the same.
     pub manifest: Option<ManifestFacts>,
@@ -42,14 +47,18 @@ pub struct Listing {
     /// Who may use it, from the chain.
     pub access: AccessFacts,
     /// Other registrations of the same metadata URI, at most [`MAX_DUPLICATES`].
+    #[serde(default)]
     pub same_uri: Vec<ToolKey>,
     /// Other registrations with the same endpoint, at most [`MAX_DUPLICATES`].
+    #[serde(default)]
     pub same_endpoint: Vec<ToolKey>,
     /// Whether somebody still means it.
     pub life: Life,
     /// How its server has been doing.
+    #[serde(default)]
     pub health: Health,
     /// Whether the development world was involved.
+    #[serde(default)]
     pub dev: bool,
 }
 
@@ -57,6 +66,11 @@ pub struct Listing {
 pub const MAX_DUPLICATES: usize = 16;
 
 impl Listing {
+    /// Reads what the database has.
+    pub(crate) fn read(document: &str) -> Result<Self, Error> {
+        serde_json::from_str(document).map_err(|_| Error::Corrupt { what: "listing" })
+    }
+
     /// Whether it makes a tool with this registration fit to be shown to agents.
     pub fn is_good_for(&self, row: &ToolRow) -> bool {
         self.verified && self.conformant && self.manifest_hash == row.manifest_hash && self.metadata_uri == row.metadata_uri
@@ -64,8 +78,8 @@ impl Listing {
 }
 
 /// The answer in a word.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(from = "String", into = "String")]
 pub enum Verdict {
     /// All four checks passed.
     Verified,
@@ -73,6 +87,37 @@ pub enum Verdict {
     Refused,
     /// It could not be told.
     Unknown,
+    /// A word of a later version of this program, kept as it is.
+    Other(String),
+}
+
+impl Verdict {
+    /// The word for it.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Verified => "verified",
+            Self::Refused => "refused",
+            Self::Unknown => "unknown",
+            Self::Other(word) => word,
+        }
+    }
+}
+
+impl From<String> for Verdict {
+    fn from(word: String) -> Self {
+        match word.as_str() {
+            "verified" => Self::Verified,
+            "refused" => Self::Refused,
+            "unknown" => Self::Unknown,
+            _ => Self::Other(word),
+        }
+    }
+}
+
+impl From<Verdict> for String {
+    fn from(verdict: Verdict) -> Self {
+        verdict.as_str().to_owned()
+    }
 }
 
 /// Where verification failed first.
@@ -105,6 +150,7 @@ pub struct ManifestFacts {
     /// What it does.
     pub description: String,
     /// Its tags.
+    #[serde(default)]
     pub tags: Vec<String>,
     /// Where it is called.
     pub endpoint: String,
@@ -123,8 +169,10 @@ pub struct ManifestFacts {
     /// JSON Schema of the output.
     pub outputs: Option<Value>,
     /// Names of the fields of both schemas, each once, for search.
+    #[serde(default)]
     pub fields: Vec<String>,
     /// Payment options, the preferred one first. Empty when nothing is said about a price.
+    #[serde(default)]
     pub prices: Vec<Price>,
     /// Seconds that its manifest may be relied on.
     pub max_age: Option<u64>,
@@ -178,14 +226,16 @@ pub struct AccessFacts {
     /// Whether the predicate says that it is one; `None` without a predicate.
     pub is_advertised: Option<bool>,
     /// Whether one requirement is enough, instead of all.
+    #[serde(default)]
     pub any: bool,
     /// What the predicate asks for.
+    #[serde(default)]
     pub requirements: Vec<RequirementFacts>,
 }
 
 /// How access is given, as the public interface has it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(from = "String", into = "String")]
 pub enum AccessKind {
     /// To everybody.
     Open,
@@ -197,26 +247,47 @@ pub enum AccessKind {
     Subscription,
     /// By a predicate that asks for something else, or does not say what.
     Gated,
+    /// A word of a later version of this program, kept as it is.
+    Other(String),
 }
 
 impl AccessKind {
-    /// Every kind.
-    pub const ALL: [Self; 5] = [Self::Open, Self::NftGated, Self::TokenGated, Self::Subscription, Self::Gated];
+    /// Every kind that this version knows, with its word.
+    pub const WORDS: [(&'static str, Self); 5] = [
+        ("open", Self::Open),
+        ("nft_gated", Self::NftGated),
+        ("token_gated", Self::TokenGated),
+        ("subscription", Self::Subscription),
+        ("gated", Self::Gated),
+    ];
 
     /// The word for it.
-    pub const fn as_str(self) -> &'static str {
+    pub fn as_str(&self) -> &str {
         match self {
             Self::Open => "open",
             Self::NftGated => "nft_gated",
             Self::TokenGated => "token_gated",
             Self::Subscription => "subscription",
             Self::Gated => "gated",
+            Self::Other(word) => word,
         }
     }
 
-    /// Reads the word.
+    /// Reads the word. `None` for one that this version does not know.
     pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.as_str() == text)
+        Self::WORDS.into_iter().find(|(word, _)| *word == text).map(|(_, kind)| kind)
+    }
+}
+
+impl From<String> for AccessKind {
+    fn from(word: String) -> Self {
+        Self::parse(&word).unwrap_or(Self::Other(word))
+    }
+}
+
+impl From<AccessKind> for String {
+    fn from(kind: AccessKind) -> Self {
+        kind.as_str().to_owned()
     }
 }
 
@@ -258,7 +329,7 @@ pub struct CollectionFacts {
 
 /// Whether somebody still means a registration.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", tag = "state", content = "cause")]
+#[serde(from = "LifeDocument", into = "LifeDocument")]
 pub enum Life {
     /// Yes, as far as one can see.
     Active,
@@ -266,6 +337,44 @@ pub enum Life {
     MaybeStale,
     /// No: deregistered, or nobody may use it.
     Retired(String),
+    /// A state of a later version of this program, kept as it is.
+    Other {
+        /// The word for it.
+        state: String,
+        /// What stands beside the word.
+        cause: Option<Value>,
+    },
+}
+
+/// A [`Life`] as it is written.
+#[derive(Serialize, Deserialize)]
+struct LifeDocument {
+    state: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    cause: Option<Value>,
+}
+
+impl From<LifeDocument> for Life {
+    fn from(LifeDocument { state, cause }: LifeDocument) -> Self {
+        match (state.as_str(), cause) {
+            ("active", None) => Self::Active,
+            ("maybe_stale", None) => Self::MaybeStale,
+            ("retired", Some(Value::String(cause))) => Self::Retired(cause),
+            (_, cause) => Self::Other { state, cause },
+        }
+    }
+}
+
+impl From<Life> for LifeDocument {
+    fn from(life: Life) -> Self {
+        let plain = |state: &str| Self { state: state.to_owned(), cause: None };
+        match life {
+            Life::Active => plain("active"),
+            Life::MaybeStale => plain("maybe_stale"),
+            Life::Retired(cause) => Self { state: "retired".to_owned(), cause: Some(cause.into()) },
+            Life::Other { state, cause } => Self { state, cause },
+        }
+    }
 }
 
 /// How a tool's server has been doing.
@@ -295,6 +404,32 @@ impl Health {
             "degraded"
         } else {
             "down"
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_of_later_versions_stay_as_they_are() {
+        fn back<T: serde::de::DeserializeOwned + Serialize>(text: &str) -> T {
+            let value: T = serde_json::from_str(text).expect("it can be read");
+            assert_eq!(serde_json::to_string(&value).expect("JSON"), text);
+            value
+        }
+        assert_eq!(back::<AccessKind>("\"nft_gated\""), AccessKind::NftGated);
+        assert_eq!(back::<AccessKind>("\"allowlist\""), AccessKind::Other("allowlist".to_owned()));
+        assert_eq!(back::<Verdict>("\"refused\""), Verdict::Refused);
+        assert_eq!(back::<Verdict>("\"disputed\"").as_str(), "disputed");
+        assert_eq!(back::<Life>(r#"{"state":"active"}"#), Life::Active);
+        assert_eq!(back::<Life>(r#"{"state":"retired","cause":"deregistered"}"#), Life::Retired("deregistered".to_owned()));
+        let paused = back::<Life>(r#"{"state":"paused","cause":{"until":7}}"#);
+        assert!(matches!(paused, Life::Other { state, .. } if state == "paused"));
+        assert_eq!(AccessKind::parse("allowlist"), None);
+        for (word, kind) in AccessKind::WORDS {
+            assert_eq!(kind.as_str(), word);
         }
     }
 }

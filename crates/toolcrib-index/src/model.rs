@@ -7,6 +7,7 @@ use toolcrib_core::clock::UnixTime;
 
 use crate::Error;
 use crate::listing::Listing;
+use crate::moderation::{Moderation, Restriction};
 
 /// A registry in this index: a small number for a chain and an address, the same for as long as the database lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -151,12 +152,21 @@ pub struct ToolView {
     pub listing: Option<Listing>,
     /// What was proven about its use.
     pub usage: UsageTotals,
+    /// What the operator says about it, if anything.
+    pub moderation: Option<Moderation>,
 }
 
 impl ToolView {
-    /// Whether it is shown to agents: registered, and verified and conformant for the configuration that the chain has now.
+    /// Whether a notice is shown in place of its content.
+    pub fn is_blocked(&self) -> bool {
+        self.moderation.as_ref().is_some_and(|moderation| moderation.action == Restriction::Block)
+    }
+
+    /// Whether it is shown to agents: registered, not moderated, and verified and conformant for the configuration that the chain has now.
     pub fn is_listed(&self) -> bool {
-        self.row.is_active() && self.listing.as_ref().is_some_and(|listing| listing.is_good_for(&self.row))
+        self.row.is_active()
+            && self.moderation.is_none()
+            && self.listing.as_ref().is_some_and(|listing| listing.is_good_for(&self.row))
     }
 }
 

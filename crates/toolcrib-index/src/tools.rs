@@ -10,6 +10,7 @@ use toolcrib_store::database::{Row, Transaction, Value};
 
 use crate::listing::{AccessKind, Listing};
 use crate::model::{At, IdBytes, RegistryId, ToolKey, ToolRow, ToolView, UsageTotals};
+use crate::moderation::Moderation;
 use crate::{Error, Index};
 
 /// `index_tool` is the fold over the events; only followers write it, but for `listed` and `access`, which workers keep so that lists need
@@ -63,7 +64,7 @@ impl List {
     /// The statement that reads it, and what it takes in.
     fn statement(&self, limit: usize) -> (String, Vec<Kept>) {
         let mut select = Select::default();
-        if let Some(access) = self.access {
+        if let Some(access) = &self.access {
             // The second half is what the index of those that were looked at asks for.
             select.and("t.access = ? AND t.access <> ''", Kept::Text(access.as_str().to_owned()));
         }
@@ -87,7 +88,7 @@ impl List {
         let order = format!("ORDER BY t.registered_at {direction}, t.registry {direction}, t.tool {direction} LIMIT {limit}");
         let Select { conditions, .. } = &select;
         // How `listed` is spelled says which index SQLite takes; PostgreSQL knows that all of them are the same.
-        let listed = match (self.include_unverified, self.creator, self.access) {
+        let listed = match (self.include_unverified, self.creator, &self.access) {
             (true, ..) => "TRUE",
             (false, Some(_), _) => "t.listed IS TRUE",
             (false, None, Some(_)) => "t.listed = TRUE",
@@ -143,23 +144,39 @@ pub const MAX_TOOLS: usize = 200;
 /// The columns of everything that is known about a tool, and the tables that they come from beside `index_tool t`.
 const VIEW: &str = "SELECT t.registry, t.tool, t.creator, t.uri, t.hash, t.predicate, t.registered_block, t.registered_at, t.updated_block,
     t.updated_at, t.deregistered_block, t.deregistered_at, t.events, l.document, u.paid_calls, u.payers, u.ranking_payers, u.volume,
-    u.signed_calls, u.last_at";
+    u.signed_calls, u.last_at, COALESCE(m.action, c.action), COALESCE(m.reason, c.reason), COALESCE(m.notice, c.notice),
+    COALESCE(m.at, c.at)";
 const TABLES: &str = "LEFT JOIN index_listing l ON l.registry = t.registry AND l.tool = t.tool
-    LEFT JOIN index_usage_total u ON u.registry = t.registry AND u.tool = t.tool";
+    LEFT JOIN index_usage_total u ON u.registry = t.registry AND u.tool = t.tool
+    LEFT JOIN index_moderation_tool m ON m.registry = t.registry AND m.tool = t.tool
+    LEFT JOIN index_moderation_creator c ON c.creator = t.creator";
 
 /// The same for the keys of a table `k`, which is gone through row by row.
 const KEYED: &str = "k CROSS JOIN index_tool t LEFT JOIN index_listing l ON l.registry = t.registry AND l.tool = t.tool
-    LEFT JOIN index_usage_total u ON u.registry = t.registry AND u.tool = t.tool WHERE t.registry = k.registry AND t.tool = k.tool";
+    LEFT JOIN index_usage_total u ON u.registry = t.registry AND u.tool = t.tool
+    LEFT JOIN index_moderation_tool m ON m.registry = t.registry AND m.tool = t.tool
+    LEFT JOIN index_moderation_creator c ON c.creator = t.creator WHERE t.registry = k.registry AND t.tool = k.tool";
 
 impl Index {
-    /// Everything that is known about a tool.
+    /// Everything that is known about a tool. An error if its row cannot be read.
     pub async fn tool(&self, tool: &ToolRef) -> Result<Option<ToolView>, Error> {
         let Some(registry) = self.registry_of(tool.chain, tool.registry).await? else { return Ok(None) };
-        let key = ToolKey { registry, id: tool.id };
-        Ok(self.tools(&[key]).await?.pop())
+        self.tool_by_key(ToolKey { registry, id: tool.id }).await
     }
 
-    /// Everything that is known about some tools, in the order of the keys and without those that do not exist.
+    /// The same by its key.
+    pub(crate) async fn tool_by_key(&self, key: ToolKey) -> Result<Option<ToolView>, Error> {
+        let id = key.id_bytes();
+        let sql = format!("{VIEW} FROM index_tool t {TABLES} WHERE t.registry = $1 AND t.tool = $2");
+        let rows = self.database().fetch_made(sql, &[Value::Integer(key.registry.0), Value::Bytes(&id)]).await?;
+        match rows.first() {
+            Some(row) => self.view(row).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Everything that is known about some tools, in the order of the keys and without those that do not exist or whose row cannot be
+    /// read.
     pub async fn tools(&self, keys: &[ToolKey]) -> Result<Vec<ToolView>, Error> {
         let mut found = HashMap::with_capacity(keys.len());
         for keys in keys.chunks(MAX_TOOLS) {
@@ -179,8 +196,10 @@ impl Index {
                 format!("WITH k (registry, tool) AS (VALUES {}) {VIEW} FROM {KEYED}", places.join(", "))
             };
             for row in self.database().fetch_made(sql, &values).await? {
-                let view = self.view(&row).await?;
-                found.insert(view.row.key, view);
+                let view = self.view(&row).await;
+                if let Some(view) = self.unreadable().skip("index_tool", &row, view)? {
+                    found.insert(view.row.key, view);
+                }
             }
         }
         Ok(keys.iter().filter_map(|key| found.get(key).cloned()).collect())
@@ -200,37 +219,50 @@ impl Index {
         } else {
             self.database().fetch_made(sql, &values).await?
         };
-        let mut tools = Vec::with_capacity(rows.len());
+        let (mut tools, mut last) = (Vec::with_capacity(rows.len()), None);
         for row in rows.iter().take(limit) {
-            tools.push(self.view(row).await?);
+            // The place comes from the row, whether the rest of it can be read or not.
+            if let Some(place) = self.unreadable().skip("index_tool", row, place(row))? {
+                last = Some(place);
+            }
+            let view = self.view(row).await;
+            let view = self.unreadable().skip("index_tool", row, view)?;
+            // One whose listing cannot be read is not shown as verified, whatever its row says.
+            let view = view.filter(|view| list.include_unverified || view.listing.is_some());
+            tools.extend(view.filter(|view| view.moderation.is_none()));
         }
-        let last = tools.last().filter(|_| rows.len() > limit);
-        let next = last.map(|last| Place { registered_at: last.row.registered.time, key: last.row.key });
-        Ok(Page { tools, next })
+        Ok(Page { tools, next: last.filter(|_| rows.len() > limit) })
     }
 
-    /// All tools, a part at a time and in the order of their keys: those after `after`, at most `limit`.
+    /// All tools, a part at a time and in the order of their keys: those after `after`, at most `limit`. Rows that cannot be read are
+    /// left out; there are none left when it gives nothing.
     pub async fn scan(&self, after: Option<ToolKey>, limit: usize) -> Result<Vec<ToolView>, Error> {
         let limit = limit.clamp(1, MAX_TOOLS);
-        let (condition, id) = match &after {
-            Some(key) => (" WHERE (t.registry, t.tool) > ($1, $2)", key.id_bytes()),
-            None => ("", IdBytes::of(U256::ZERO)),
-        };
-        let values: Vec<Value<'_>> = after.iter().flat_map(|key| [Value::Integer(key.registry.0), Value::Bytes(&id)]).collect();
-        let sql = format!("{VIEW} FROM index_tool t {TABLES}{condition} ORDER BY t.registry, t.tool LIMIT {limit}");
-        let rows = self.database().fetch_made(sql, &values).await?;
-        let mut tools = Vec::with_capacity(rows.len());
-        for row in &rows {
-            tools.push(self.view(row).await?);
+        let mut after = after.map(|key| (key.registry.0, key.id_bytes().to_vec()));
+        loop {
+            let condition = if after.is_some() { " WHERE (t.registry, t.tool) > ($1, $2)" } else { "" };
+            let values: Vec<Value<'_>> =
+                after.iter().flat_map(|(registry, id)| [Value::Integer(*registry), Value::Bytes(id)]).collect();
+            let sql = format!("{VIEW} FROM index_tool t {TABLES}{condition} ORDER BY t.registry, t.tool LIMIT {limit}");
+            let rows = self.database().fetch_made(sql, &values).await?;
+            let mut tools = Vec::with_capacity(rows.len());
+            for row in &rows {
+                let view = self.view(row).await;
+                tools.extend(self.unreadable().skip("index_tool", row, view)?);
+            }
+            match rows.last() {
+                Some(last) if tools.is_empty() => after = Some((last.integer(0)?, last.bytes(1)?.to_vec())),
+                _ => return Ok(tools),
+            }
         }
-        Ok(tools)
     }
 
+    /// A tool whose listing cannot be read has none: what the chain says about it is right all the same.
     async fn view(&self, row: &Row) -> Result<ToolView, Error> {
         let tool_row = read_row(row)?;
         let tool = self.reference(tool_row.key).await?;
-        let listing = row.optional_text(13)?.map(serde_json::from_str::<Listing>).transpose();
-        let listing = listing.map_err(|_| Error::Corrupt { what: "listing" })?;
+        let listing = row.optional_text(13).map_err(Error::from).and_then(|document| document.map(Listing::read).transpose());
+        let listing = self.unreadable().skip("index_listing", row, listing)?.flatten();
         let count = |column: usize| -> Result<u64, Error> { number(row.optional_integer(column)?.unwrap_or_default()) };
         let usage = UsageTotals {
             paid_calls: count(14)?,
@@ -240,7 +272,8 @@ impl Index {
             signed_calls: count(18)?,
             last_at: row.optional_integer(19)?.map(UnixTime::from_seconds),
         };
-        Ok(ToolView { tool, row: tool_row, listing, usage })
+        let moderation = Moderation::read(row, 20)?;
+        Ok(ToolView { tool, row: tool_row, listing, usage, moderation })
     }
 }
 
@@ -307,6 +340,12 @@ fn read_row(row: &Row) -> Result<ToolRow, Error> {
         deregistered,
         events: number(row.integer(12)?)?,
     })
+}
+
+/// The place of a row of [`VIEW`] in a list.
+fn place(row: &Row) -> Result<Place, Error> {
+    let key = ToolKey::from_columns(row.integer(0)?, row.bytes(1)?)?;
+    Ok(Place { registered_at: UnixTime::from_seconds(row.integer(7)?), key })
 }
 
 fn number(value: i64) -> Result<u64, Error> {

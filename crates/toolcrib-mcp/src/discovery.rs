@@ -142,7 +142,7 @@ const PARAMETERS: [&str; 23] = [
 ];
 
 /// What a status that is no success means. The body is used for a code of our vocabulary and for nothing else that it says.
-pub fn refusal(status: u16, body: &[u8]) -> Fault {
+pub fn refusal(status: u16, retry_after: Option<u64>, body: &[u8]) -> Fault {
     let document: Option<Json> = serde_json::from_slice(body).ok();
     let said = document.as_ref().and_then(|document| find_code(document)).and_then(Code::find);
     let fallback = match status {
@@ -152,6 +152,9 @@ pub fn refusal(status: u16, body: &[u8]) -> Fault {
         _ => code::DIRECTORY,
     };
     let mut details = json!({ "status": status });
+    if let Some(seconds) = retry_after {
+        details["retry_after_seconds"] = seconds.into();
+    }
     // Which parameter it was is worth knowing, if it is one of those that there are.
     let parameter = document.as_ref().and_then(|document| document.pointer("/details/0/parameter")).and_then(Json::as_str);
     if let Some(parameter) = parameter.filter(|name| PARAMETERS.contains(name)) {

@@ -8,16 +8,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::body::Body;
+use axum::body::{Body, to_bytes};
 use axum::extract::{Request, State};
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use futures_util::Stream;
-use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
+use rmcp::model::{ClientJsonRpcMessage, ErrorData, ServerJsonRpcMessage};
 use rmcp::transport::streamable_http_server::session::local::{LocalSessionManager, LocalSessionManagerError};
 use rmcp::transport::streamable_http_server::session::{ServerSseMessage, SessionId, SessionManager};
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
+use serde::de::IgnoredAny;
 use serde_json::json;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
@@ -95,7 +96,31 @@ pub fn http_router(toolbox: Arc<dyn Toolbox>, options: HttpOptions) -> Result<Ro
     let mut sessions = LocalSessionManager::default();
     sessions.session_config.keep_alive = Some(SESSION_IDLE);
     let service = StreamableHttpService::new(move || Ok(server.connection(None)), Arc::new(Sessions(sessions)), config);
-    Ok(Router::new().fallback_service(service).layer(middleware::from_fn_with_state(Arc::new(options.bearer), admit)))
+    Ok(Router::new()
+        .fallback_service(service)
+        .layer(middleware::from_fn(explain))
+        .layer(middleware::from_fn_with_state(Arc::new(options.bearer), admit)))
+}
+
+/// Answers a body that cannot be read as JSON-RPC 2.0 §5.1 says: the transport gives the status of another media type instead.
+async fn explain(request: Request, next: Next) -> Response {
+    let kind = request.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    if request.method() != Method::POST || !kind.starts_with("application/json") {
+        return next.run(request).await;
+    }
+    let (parts, body) = request.into_parts();
+    // One byte more than is taken, so that what is too long is refused as before.
+    let Ok(body) = to_bytes(body, MAX_MESSAGE_BYTES + 1).await else { return StatusCode::PAYLOAD_TOO_LARGE.into_response() };
+    let response = next.run(Request::from_parts(parts, Body::from(body.clone()))).await;
+    if response.status() != StatusCode::UNSUPPORTED_MEDIA_TYPE {
+        return response;
+    }
+    let is_json = serde_json::from_slice::<IgnoredAny>(&body).is_ok();
+    let error =
+        if is_json { ErrorData::invalid_request("Invalid Request", None) } else { ErrorData::parse_error("Parse error", None) };
+    let body = json!({ "jsonrpc": "2.0", "error": error, "id": null }).to_string();
+    let headers = [(header::CONTENT_TYPE, "application/json"), (header::CACHE_CONTROL, "no-store")];
+    (StatusCode::BAD_REQUEST, headers, Body::from(body)).into_response()
 }
 
 /// Lets requests with the right token through, or all if there is none, and says who they are from.

@@ -51,6 +51,16 @@ super::codes! {
         "Its operator gives them out by other means.",
         "ask the operator",
     }
+    NOT_ADMIN = "directory.not_admin", Error, "Toolcrib" {
+        "the key may not moderate",
+        "Blocking, hiding and reading reports is for the operator of the directory.",
+        "use a key that was made with toolcrib keys issue --admin",
+    }
+    BLOCKED = "directory.blocked", Error, "RFC 7725" {
+        "the operator of this directory blocked this tool",
+        "Its content is not shown here. What the registry says about it can be read from the chain.",
+        "read the notice; ask the operator if you think that it is wrong",
+    }
     RATE = "directory.rate", Error, "Tool Registry REST API; RFC 6585 §4" {
         "too many requests",
         "Every key and every address has a number of requests an hour, and so has every origin that the directory is asked to look at.",

@@ -16,6 +16,16 @@ super::codes! {
         "The change feed keeps a limited past. Whoever has been away for longer cannot know what changed meanwhile.",
         "read everything again, from an export or page by page, and go on from the cursor that comes with it",
     }
+    CURSOR_AHEAD = "index.cursor_ahead", Error, "Toolcrib" {
+        "this cursor is beyond the last change",
+        "The feed never gave out this number: the cursor is of another directory, or the database was restored from an older backup. What changed in between is not known.",
+        "read everything again, from an export or page by page, and go on from the `cursor` of this answer",
+    }
+    EXPIRY_HELD = "index.expiry_held", Warning, "Toolcrib" {
+        "too many listings would end at once",
+        "More than a tenth of all listings seem to be over within an hour, and no chain's newest block agrees that it is that late. A clock that is wrong looks like this, and so does a follower that stands still.",
+        "check the clock of the database and the followers; if the time is right, run `toolcrib index expire`",
+    }
     EXPORT_VERSION = "index.export_version", Error, "Toolcrib" {
         "this is no export of an index that this program can read",
         "The first line of an export says what it is and in which version. Newer programs write newer versions.",
@@ -35,6 +45,11 @@ super::codes! {
         "a file of the index could not be read or written",
         "A backup is made in a new file, for its owner alone.",
         "look at the path and its rights; a file that is there is never overwritten",
+    }
+    NOT_READY = "index.not_ready", Error, "Toolcrib" {
+        "search is not ready yet",
+        "The index of words is built from the database when a process starts without one, or when its files were damaged. Until then an answer would be empty although tools exist.",
+        "try again after as many seconds as Retry-After says; lists and single tools are served meanwhile",
     }
     SEARCH = "index.search", Error, "Toolcrib" {
         "the search index failed",

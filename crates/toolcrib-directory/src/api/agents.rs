@@ -115,9 +115,12 @@ pub(crate) async fn shown(app: &App, view: &AgentView) -> Result<Agent, Refusal>
 }
 
 fn id(parameters: &Parameters, name: &str) -> Result<Option<String>, Refusal> {
-    let id = word(parameters, name, MAX_WORD_CHARS)?;
-    if id.as_deref().is_some_and(|id| !is_id(id)) {
-        return Err(Refusal::parameter(name, "expected an id: lowercase letters and digits, joined by single hyphens"));
+    let Some(id) = parameters.formed(name)? else { return Ok(None) };
+    if id.len() > MAX_WORD_CHARS || !is_id(id) {
+        return Err(Refusal::parameter(
+            name,
+            "expected an id: at most 64 lowercase letters and digits, joined by single hyphens",
+        ));
     }
-    Ok(id)
+    Ok(Some(id.to_owned()))
 }

@@ -14,6 +14,7 @@ use futures_util::{StreamExt as _, stream};
 use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::time::timeout;
+use toolcrib_core::codes;
 use toolcrib_http::Hold;
 use toolcrib_index::Error;
 use toolcrib_index::feed::{Change, MAX_PAGE};
@@ -91,17 +92,27 @@ pub(crate) async fn changes(
     let limit = parameters.number("limit", 1, most)?.unwrap_or(DEFAULT_LIMIT);
     let limit = usize::try_from(limit).unwrap_or(1);
     let cursor = cursor.unwrap_or_default();
-    let last = app.index.last_change().await?;
-    if cursor > last {
-        return Err(Refusal::parameter("cursor", format!("it is beyond the last change, {last}")));
-    }
+    let (last, changes) = after(&app, cursor, limit).await?;
     let mut views = Vec::new();
-    for change in app.index.changes(cursor, limit).await? {
+    for change in changes {
         views.push(shown(&app, change).await?);
     }
     let next = views.last().map_or(cursor, |view| view.seq);
     let page = Changes { has_more: next < last, next: next.to_string(), changes: views };
     Ok(json(StatusCode::OK, &page))
+}
+
+/// The number of the last change, and changes after a cursor. A cursor that leads nowhere is refused with one that does.
+async fn after(app: &App, cursor: i64, limit: usize) -> Result<(i64, Vec<Change>), Refusal> {
+    let last = app.index.last_change().await?;
+    if cursor > last {
+        return Err(Refusal::reset(codes::index::CURSOR_AHEAD, last));
+    }
+    match app.index.changes(cursor, limit).await {
+        Ok(changes) => Ok((last, changes)),
+        Err(error @ Error::Forgotten { .. }) => Err(Refusal::reset(codes::index::FORGOTTEN, last).message(error.to_string())),
+        Err(error) => Err(error.into()),
+    }
 }
 
 async fn shown(app: &App, change: Change) -> Result<ChangeView, Error> {
@@ -136,13 +147,12 @@ async fn stream_from(app: Arc<App>, caller: Caller, cursor: Option<i64>, headers
         }
         None => cursor,
     };
-    let last = app.index.last_change().await?;
-    let cursor = seen.unwrap_or(last);
-    if cursor > last {
-        return Err(Refusal::parameter("cursor", format!("it is beyond the last change, {last}")));
-    }
+    let cursor = match seen {
+        Some(cursor) => cursor,
+        None => app.index.last_change().await?,
+    };
     // Said before the stream begins, as an answer that a client understands.
-    app.index.changes(cursor, 1).await?;
+    after(&app, cursor, 1).await?;
     let hold = app.streams.take(caller.network(), 1).ok_or_else(Refusal::busy)?;
     app.metrics.streams.fetch_add(1, Ordering::Relaxed);
     let open = Open { app, cursor, is_first: true, _hold: hold };

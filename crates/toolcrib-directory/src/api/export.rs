@@ -43,7 +43,7 @@ pub(crate) async fn export(State(app): State<Arc<App>>, Extension(caller): Exten
     let after = parameters.text("cursor")?.map(|text| place(text, Order::Oldest).ok_or_else(Refusal::cursor)).transpose()?;
     let include_unverified = parameters.flag("include_unverified")?.unwrap_or_default();
     let last = app.index.last_change().await?;
-    let hold = app.streams.take(caller.network(), 1).ok_or_else(Refusal::busy)?;
+    let hold = app.exports.take(caller.network(), 1).ok_or_else(Refusal::busy)?;
     app.metrics.streams.fetch_add(1, Ordering::Relaxed);
     let open = Open { app, after, include_unverified, is_done: false, _hold: hold };
     let lines = stream::unfold(open, |mut open| async move {

@@ -53,11 +53,12 @@ pub(crate) async fn ready(State(app): State<Arc<App>>) -> Answer {
     let status = match last {
         None => "the database does not answer",
         Some(_) if shown < 0 || is_silent => "the change feed is not being read",
+        Some(_) if !app.search.is_ready() => "search is being built",
         Some(last) if last - app.search.cursor() > MAX_LAG => "search is far behind",
         Some(_) => "ok",
     };
     let code = if status == "ok" { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    Ok(json(code, &Ready { status, shown, last_change: last }))
+    Ok(fresh_for(json(code, &Ready { status, shown, last_change: last }), "no-store"))
 }
 
 pub(crate) async fn metrics(State(app): State<Arc<App>>) -> Answer {
@@ -72,9 +73,11 @@ pub(crate) fn metrics_page(app: &App) -> String {
     let number = |value: i64| u64::try_from(value).unwrap_or_default();
     let mut gauges = vec![
         ("shown_change", "The last change that answers show.", number(app.cache.last())),
+        ("search_ready", "1 if search answers, 0 while it is being built.", u64::from(app.search.is_ready())),
         ("search_change", "The last change that search knows.", number(app.search.cursor())),
         ("cache_bytes", "Bytes of answers that are kept.", app.cache.weight()),
         ("image_cache_bytes", "Bytes of images that are kept.", app.images.weight()),
+        ("unreadable_rows", "Rows skipped since the start because they cannot be read.", app.index.unreadable_rows()),
         ("limit_buckets", "Callers that limits are counted for.", app.limiter.len() as u64),
     ];
     gauges.extend(app.metrics.queue_gauges(app.now()));

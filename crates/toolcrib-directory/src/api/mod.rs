@@ -9,16 +9,19 @@ use axum::http::header::ALLOW;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{MethodRouter, get, post};
+use serde::de::DeserializeOwned;
 use toolcrib_core::codes;
 use toolcrib_http::{BodyError, ReadBody};
 use toolcrib_index::model::ToolView;
 
-use crate::answer::Refusal;
+use crate::answer::{Refusal, echo};
 use crate::directory::App;
 use crate::front::Caller;
 use crate::parameters;
 
+pub(crate) mod abuse;
 pub(crate) mod activity;
+pub(crate) mod admin;
 pub(crate) mod agents;
 pub(crate) mod can_call;
 pub(crate) mod changes;
@@ -55,6 +58,11 @@ pub(crate) fn routes() -> Router<Arc<App>> {
         .route(&part("history"), reads(get(history::history)))
         .route(&part("can_call"), reads(get(can_call::can_call)))
         .route(&part("verify"), writes(post(verify::verify)))
+        .route(&part("abuse"), writes(post(abuse::abuse)))
+        .route("/api/v2/admin/moderation", both(get(admin::rules).post(admin::moderate)))
+        .route("/api/v2/admin/log", reads(get(admin::log)))
+        .route("/api/v2/admin/reports", reads(get(admin::reports)))
+        .route("/api/v2/admin/reports/{report}/close", writes(post(admin::close)))
         .route("/api/v2/agents", reads(get(agents::list)))
         .route("/api/v2/agents/{domain}", reads(get(agents::get)))
         .route("/api/v2/agents/{domain}/report", reads(get(agents::report)))
@@ -78,6 +86,10 @@ fn writes(router: MethodRouter<Arc<App>>) -> MethodRouter<Arc<App>> {
     router.fallback(|| async { not_allowed("POST, OPTIONS") })
 }
 
+fn both(router: MethodRouter<Arc<App>>) -> MethodRouter<Arc<App>> {
+    router.fallback(|| async { not_allowed("GET, HEAD, POST, OPTIONS") })
+}
+
 fn not_allowed(allow: &'static str) -> Response {
     let mut response = Refusal::new(StatusCode::METHOD_NOT_ALLOWED, codes::directory::METHOD).into_response();
     response.headers_mut().insert(ALLOW, HeaderValue::from_static(allow));
@@ -96,13 +108,43 @@ async fn read_body(app: &App, caller: Caller, headers: &HeaderMap, body: Body, m
     })
 }
 
-/// The tool that a path is about.
+/// Reads a body that is a document of JSON.
+async fn read_json<T: DeserializeOwned>(
+    app: &App,
+    caller: Caller,
+    headers: &HeaderMap,
+    body: Body,
+    most: usize,
+) -> Result<T, Refusal> {
+    let bytes = read_body(app, caller, headers, body, most).await?;
+    serde_json::from_slice(&bytes).map_err(|error| Refusal::parameter("body", echo(&error.to_string())))
+}
+
+/// The tool that a path is about. One that the operator blocked is refused with the notice.
 async fn tool_at(app: &App, uri: &Uri) -> Result<ToolView, Refusal> {
+    let view = tool_shown_at(app, uri).await?;
+    if !view.is_blocked() {
+        return Ok(view);
+    }
+    let refusal = Refusal::new(StatusCode::UNAVAILABLE_FOR_LEGAL_REASONS, codes::directory::BLOCKED);
+    match view.moderation.map(|moderation| moderation.notice).filter(|notice| !notice.is_empty()) {
+        Some(notice) => Err(refusal.message(notice)),
+        None => Err(refusal),
+    }
+}
+
+/// The tool that a path is about. One that the operator blocked comes without its content.
+async fn tool_shown_at(app: &App, uri: &Uri) -> Result<ToolView, Refusal> {
     tool_under(app, uri, TOOL_PREFIX).await
 }
 
 /// The tool that a path with this prefix is about.
 pub(crate) async fn tool_under(app: &App, uri: &Uri, prefix: &str) -> Result<ToolView, Refusal> {
     let tool = parameters::tool(uri, prefix)?.ok_or_else(Refusal::not_found)?;
-    app.index.tool(&tool).await?.ok_or_else(Refusal::not_found)
+    let mut view = app.index.tool(&tool).await?.ok_or_else(Refusal::not_found)?;
+    if view.is_blocked() {
+        view.listing = None;
+        view.row.metadata_uri.clear();
+    }
+    Ok(view)
 }

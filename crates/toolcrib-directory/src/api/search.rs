@@ -209,7 +209,8 @@ async fn with_views(app: &App, hits: Vec<(ToolKey, f32, Option<Explanation>)>) -
     let mut views = app.index.tools(&keys).await?.into_iter().peekable();
     let mut viewed = Vec::with_capacity(hits.len());
     for (key, score, explanation) in hits {
-        if let Some(view) = views.next_if(|view| view.row.key == key) {
+        // What the operator took out since its words were read is left out too.
+        if let Some(view) = views.next_if(|view| view.row.key == key).filter(|view| view.moderation.is_none()) {
             viewed.push((view, score, explanation));
         }
     }

@@ -7,7 +7,7 @@ use axum::http::{HeaderMap, StatusCode, Uri};
 use toolcrib_index::model::{ToolKey, ToolView};
 
 use crate::answer::{Answer, Refusal, body, fresh_for, json};
-use crate::api::tool_at;
+use crate::api::tool_shown_at;
 use crate::api::tools::FRESH;
 use crate::directory::App;
 use crate::front::wants_markdown;
@@ -15,7 +15,7 @@ use crate::markdown;
 use crate::view::{Duplicates, Tool};
 
 pub(crate) async fn get(State(app): State<Arc<App>>, uri: Uri, headers: HeaderMap) -> Answer {
-    let view = tool_at(&app, &uri).await?;
+    let view = tool_shown_at(&app, &uri).await?;
     let tool = shown(&app, &view).await?;
     let response = if wants_markdown(&headers) {
         body(StatusCode::OK, markdown::KIND, markdown::tool(&tool))

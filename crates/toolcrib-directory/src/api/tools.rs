@@ -69,7 +69,7 @@ fn order(parameters: &Parameters) -> Result<Order, Refusal> {
 
 /// A kind of access.
 pub(crate) fn access(parameters: &Parameters, name: &str) -> Result<Option<AccessKind>, Refusal> {
-    parameters.word(name, &AccessKind::ALL.map(|kind| (kind.as_str(), kind)))
+    parameters.word(name, &AccessKind::WORDS)
 }
 
 /// Whether the source that is asked for can have tools here.

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use axum::Router;
-use axum::http::header::{CONTENT_SECURITY_POLICY, HeaderValue, REFERRER_POLICY, X_FRAME_OPTIONS};
+use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderValue, REFERRER_POLICY, RETRY_AFTER, X_FRAME_OPTIONS};
 use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
@@ -86,17 +86,27 @@ fn respond(status: StatusCode, options: &Options, title: &str, content: &Markup)
 /// A refusal as a page.
 fn refused(options: &Options, refusal: Refusal) -> Response {
     let status = refusal.status;
+    let title = match status {
+        StatusCode::NOT_FOUND => "Not found",
+        StatusCode::SERVICE_UNAVAILABLE => "Not available right now",
+        _ => "That did not work",
+    };
     let content = html! {
-        h1 { @if status == StatusCode::NOT_FOUND { "Not found" } @else { "That did not work" } }
+        h1 { (title) }
         @for detail in &refusal.details { p { (shown(&detail.message)) } p.quiet { (detail.hint) } }
         p { a href="/" { "Search" } }
     };
-    let mut response = respond(status, options, "Not found", &content);
-    let code = refusal.into_response();
-    if let Some(code) = code.extensions().get::<crate::answer::ErrorCode>() {
+    let mut response = respond(status, options, title, &content);
+    let plain = refusal.into_response();
+    if let Some(code) = plain.extensions().get::<crate::answer::ErrorCode>() {
         response.extensions_mut().insert(*code);
     }
-    response.headers_mut().remove(axum::http::header::CACHE_CONTROL);
+    for name in [CACHE_CONTROL, RETRY_AFTER] {
+        match plain.headers().get(&name) {
+            Some(value) => response.headers_mut().insert(name, value.clone()),
+            None => response.headers_mut().remove(name),
+        };
+    }
     response
 }
 

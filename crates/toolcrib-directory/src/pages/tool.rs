@@ -49,7 +49,7 @@ async fn content(app: &App, uri: &Uri) -> Result<(String, Markup), Refusal> {
         (access(&tool))
         (facts(&tool))
         (schemas(&tool))
-        (past(&history))
+        @if !view.is_blocked() { (past(&history)) }
     };
     Ok((tool.display_name.clone(), content))
 }
@@ -71,6 +71,12 @@ fn head(tool: &Tool) -> Markup {
                     @if !tool.item.registration.is_active { span.badge.bad { "deregistered" } }
                     @else if standing.life != "active" { span.badge { (standing.life.replace('_', " ")) } }
                     @if standing.dev { span.badge.bad { "development" } }
+                }
+                @if let Some(moderation) = &standing.moderation {
+                    p.notice {
+                        @if moderation.action == "block" { "Blocked by the operator of this directory: " } @else { "Hidden by the operator of this directory: " }
+                        (shown(&moderation.reason)) @if !moderation.notice.is_empty() { " " (shown(&moderation.notice)) }
+                    }
                 }
                 @if let Some(description) = &tool.description { p { (shown(description)) } }
                 @for tag in tool.tags.iter().flatten() { span.tag { (shown(tag)) } " " }

@@ -130,7 +130,7 @@ pub(crate) struct Contract {
 /// How access is given. Before the first look the chain says only whether there is a predicate.
 pub(crate) fn access_kind(view: &ToolView) -> AccessKind {
     match &view.listing {
-        Some(listing) if listing.access.predicate == view.row.predicate => listing.access.kind,
+        Some(listing) if listing.access.predicate == view.row.predicate => listing.access.kind.clone(),
         _ if view.row.predicate.is_none() => AccessKind::Open,
         _ => AccessKind::Gated,
     }

@@ -3,8 +3,9 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 use toolcrib_core::codes;
-use toolcrib_index::listing::{FindingNote, Life, Listing, Verdict};
+use toolcrib_index::listing::{FindingNote, Life, Listing};
 use toolcrib_index::model::ToolView;
+use toolcrib_index::moderation::Moderation;
 
 use super::access::access_kind;
 use super::{current, time};
@@ -21,8 +22,10 @@ pub(crate) struct Standing {
     pub(crate) verified: bool,
     /// Whether the manifest also keeps every rule and limit.
     pub(crate) conformant: bool,
-    /// `verified`, `refused`, `unknown` (it could not be told) or `pending` (nobody has looked since it changed).
-    pub(crate) verdict: &'static str,
+    /// `verified`, `refused`, `unknown` (it could not be told) or `pending` (nobody has looked since it changed), or `blocked` by the
+    /// operator. Later versions may have
+    /// more words.
+    pub(crate) verdict: String,
     /// The four checks of ERC-8257 §7.
     pub(crate) checks: Vec<Check>,
     /// Where verification failed first.
@@ -33,14 +36,38 @@ pub(crate) struct Standing {
     pub(crate) checked_at: Option<String>,
     /// The trust tier that was verified here.
     pub(crate) tier: String,
-    /// How access is given: `open`, `nft_gated`, `token_gated`, `subscription` or `gated`.
-    pub(crate) access_type: &'static str,
-    /// `active`, `maybe_stale` or `retired`.
-    pub(crate) life: &'static str,
+    /// How access is given: `open`, `nft_gated`, `token_gated`, `subscription` or `gated`. Later versions may have more words.
+    pub(crate) access_type: String,
+    /// `active`, `maybe_stale` or `retired`. Later versions may have more words.
+    pub(crate) life: String,
     /// Whether the development world was involved: such a tool means nothing outside it.
     pub(crate) dev: bool,
     /// What to know before relying on it.
     pub(crate) warnings: Vec<Warning>,
+    /// What the operator of this directory did to it, if anything.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) moderation: Option<ModerationView>,
+}
+
+/// What the operator did to a tool.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Moderation")]
+pub(crate) struct ModerationView {
+    /// `block`: its content is not shown; `hide`: it is left out of lists and search.
+    pub(crate) action: &'static str,
+    /// Why.
+    pub(crate) reason: String,
+    /// What is said in place of the content.
+    pub(crate) notice: String,
+    /// Since when.
+    pub(crate) at: String,
+}
+
+impl ModerationView {
+    fn of(moderation: &Moderation) -> Self {
+        let Moderation { action, reason, notice, at } = moderation.clone();
+        Self { action: action.as_str(), reason, notice, at: time(at) }
+    }
 }
 
 impl Standing {
@@ -62,15 +89,16 @@ impl Standing {
             id: view.tool.to_string(),
             verified: listing.is_some_and(|listing| listing.verified),
             conformant: listing.is_some_and(|listing| listing.verified && listing.conformant),
-            verdict: verdict(listing),
+            verdict: if view.is_blocked() { "blocked".to_owned() } else { verdict(listing) },
             checks: checks.collect(),
             failed,
             checked_at: view.listing.as_ref().map(|listing| time(listing.checked_at)),
             tier: listing.map_or_else(|| "self-attested".to_owned(), |listing| listing.tier.clone()),
-            access_type: access_kind(view).as_str(),
+            access_type: access_kind(view).into(),
             life: life(view),
             dev: view.listing.as_ref().is_some_and(|listing| listing.dev),
             warnings: warnings(view),
+            moderation: view.moderation.as_ref().map(ModerationView::of),
         }
     }
 }
@@ -120,26 +148,19 @@ impl Warning {
 /// The names of the four checks.
 pub(crate) const CHECKS: [&str; 4] = ["manifest_fetched", "origin_bound", "hash_matches", "creator_matches"];
 
-pub(crate) const fn verdict(listing: Option<&Listing>) -> &'static str {
-    match listing {
-        None => "pending",
-        Some(listing) => match listing.verdict {
-            Verdict::Verified => "verified",
-            Verdict::Refused => "refused",
-            Verdict::Unknown => "unknown",
-        },
-    }
+pub(crate) fn verdict(listing: Option<&Listing>) -> String {
+    listing.map_or("pending", |listing| listing.verdict.as_str()).to_owned()
 }
 
-pub(crate) fn life(view: &ToolView) -> &'static str {
-    if !view.row.is_active() {
-        return "retired";
-    }
-    match view.listing.as_ref().map(|listing| &listing.life) {
+pub(crate) fn life(view: &ToolView) -> String {
+    let word = match view.listing.as_ref().map(|listing| &listing.life) {
+        _ if !view.row.is_active() => "retired",
         Some(Life::MaybeStale) => "maybe_stale",
         Some(Life::Retired(_)) => "retired",
         Some(Life::Active) | None => "active",
-    }
+        Some(Life::Other { state, .. }) => state,
+    };
+    word.to_owned()
 }
 
 /// What to know before relying on a tool: the warnings of the last look, and that of ERC-8257 about predicates.

@@ -102,7 +102,7 @@ pub(crate) struct Tool {
     /// `healthy`, `degraded`, `down` or `unknown`.
     pub(crate) health_status: &'static str,
     /// The same as `access_type`.
-    pub(crate) access_tier: &'static str,
+    pub(crate) access_tier: String,
     /// What it does. Foreign text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) description: Option<String>,
@@ -175,7 +175,7 @@ impl Tool {
         Self {
             display_name: display_name(view),
             health_status: health.status(),
-            access_tier: item.standing.access_type,
+            access_tier: item.standing.access_type.clone(),
             description: manifest.map(|manifest| manifest.description.clone()),
             tags: manifest.map(|manifest| manifest.tags.clone()),
             inputs: manifest.and_then(|manifest| manifest.inputs.clone()),

@@ -25,12 +25,19 @@ async fn changes_page_by_page() {
         assert_eq!(rest["changes"].as_array().map(Vec::len), Some(3));
         let end = shelf.get("/api/v2/changes?cursor=5").await.json();
         assert_eq!((end["next"].as_str(), end["has_more"].as_bool()), (Some("5"), Some(false)));
-        for bad in ["cursor=6", "cursor=-1", "cursor=x", "limit=0", "limit=1001"] {
+        // A cursor that leads nowhere says where to go on, as a page and as a stream.
+        for accept in ["application/json", "text/event-stream"] {
+            let ahead = Ask::get("/api/v2/changes?cursor=6").header("accept", accept).of(&shelf.router).await;
+            assert_eq!(ahead.status, StatusCode::GONE, "{accept}");
+            assert_eq!((ahead.json()["code"].as_str(), ahead.json()["cursor"].as_str()), (Some("index.cursor_ahead"), Some("5")));
+        }
+        for bad in ["cursor=", "cursor=-1", "cursor=x", "limit=0", "limit=1001"] {
             assert_eq!(shelf.get(&format!("/api/v2/changes?{bad}")).await.status, StatusCode::BAD_REQUEST, "{bad}");
         }
         shelf.index.database().execute("DELETE FROM index_change WHERE seq < 4", &[]).await.expect("deleted");
         let gone = shelf.get("/api/v2/changes?cursor=1").await;
         assert_eq!((gone.status, gone.json()["code"].as_str()), (StatusCode::GONE, Some("index.forgotten")));
+        assert_eq!(gone.json()["cursor"], "5", "where to go on");
     }
 }
 
@@ -75,9 +82,9 @@ async fn a_stream_goes_on_where_it_was_cut_off() {
         shelf.put(&Stock::good(4, "d")).await;
         let seen = reading.await.expect("read");
         assert_eq!(seen.iter().map(|(id, _)| *id).collect::<Vec<_>>(), [3, 4], "nothing twice, nothing lost");
-        for bad in ["x", "-1", "99"] {
+        for (bad, status) in [("x", StatusCode::BAD_REQUEST), ("-1", StatusCode::BAD_REQUEST), ("99", StatusCode::GONE)] {
             let reply = stream(Ask::get("/api/v2/changes")).header("last-event-id", bad).of(&shelf.router).await;
-            assert_eq!(reply.status, StatusCode::BAD_REQUEST, "{bad}");
+            assert_eq!(reply.status, status, "{bad}");
         }
         assert!(shelf.directory.metrics().contains("toolcrib_directory_streams 0"), "streams that ended are not counted");
     }
@@ -239,8 +246,21 @@ async fn one_address_cannot_hold_all_streams_and_exports() {
         assert!(held.len() <= 100, "an address has a share");
     }
     assert!(held.len() >= 10, "{}", held.len());
-    let reply = Ask::get("/api/v2/export").from("192.0.2.1").of(&shelf.router).await;
-    assert_eq!(reply.json()["code"], "directory.busy", "exports count too");
+    // Exports have places of their own, of which an address has a share too.
+    let export = |from: &str| Ask::get("/api/v2/export").from(from);
+    let mut exports = Vec::new();
+    let full = loop {
+        let response = export("192.0.2.1").send(&shelf.router).await;
+        if response.status() != StatusCode::OK {
+            break response;
+        }
+        exports.push(response);
+        assert!(exports.len() <= 100, "an address has a share");
+    };
+    assert_eq!((full.status(), exports.is_empty()), (StatusCode::SERVICE_UNAVAILABLE, false));
+    assert_eq!(export("192.0.2.2").of(&shelf.router).await.status, StatusCode::OK);
+    exports.pop();
+    assert_eq!(export("192.0.2.1").send(&shelf.router).await.status(), StatusCode::OK, "what ends makes room");
     // The same customer of an IPv6 network is the same, other addresses are not.
     let held_too: Vec<_> = [stream("2001:db8::1"), stream("192.0.2.2")].into_iter().collect();
     for ask in held_too {

@@ -148,6 +148,7 @@ async fn every_filter_alone_and_together() {
             "max_price=x",
             "tier=gold",
             "creator=0x12",
+            "creator=",
             "cursor=!",
             "registry_chain=nowhere",
             "include_details=maybe",

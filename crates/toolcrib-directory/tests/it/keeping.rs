@@ -87,6 +87,7 @@ async fn forms_of_one_answer() {
 #[tokio::test(flavor = "multi_thread")]
 async fn every_answer_has_an_id_and_may_be_read_by_scripts() {
     let shelf = Shelf::one(open()).await;
+    shelf.directory.refresh().await.expect("built");
     for (place, status) in
         [("/api/v2/tools", 200), ("/nowhere", 404), ("/api/v2/tools?limit=x", 400), ("/", 200), ("/health", 200)]
     {
@@ -102,6 +103,21 @@ async fn every_answer_has_an_id_and_may_be_read_by_scripts() {
         Ask::get("/api/v2/tools").method(Method::OPTIONS).header("origin", "https://x.example").of(&shelf.router).await;
     assert_eq!(preflight.status, StatusCode::NO_CONTENT);
     assert!(preflight.header("access-control-allow-headers").contains("X-API-KEY"));
+    for (place, allow) in [
+        ("/api/v2/tools", "GET, HEAD, OPTIONS"),
+        ("/api/v2/tools/search", "GET, HEAD, OPTIONS"),
+        (&path(1), "GET, HEAD, OPTIONS"),
+        ("/", "GET, HEAD, OPTIONS"),
+        ("/api/v2/tools/usage", "POST, OPTIONS"),
+        ("/api/v2/auth/keys", "POST, OPTIONS"),
+        (&format!("{}/verify", path(1)), "POST, OPTIONS"),
+    ] {
+        let reply = Ask::get(place).method(Method::OPTIONS).header("origin", "https://x.example").of(&shelf.router).await;
+        assert_eq!(reply.status, StatusCode::NO_CONTENT, "{place}");
+        assert_eq!((reply.header("allow"), reply.header("access-control-allow-methods")), (allow, allow), "{place}");
+    }
+    let nowhere = Ask::get("/api/v2/nothing").method(Method::OPTIONS).of(&shelf.router).await;
+    assert_eq!((nowhere.status, nowhere.header("allow")), (StatusCode::NOT_FOUND, ""));
     let method = Ask::post("/api/v2/tools", "").of(&shelf.router).await;
     assert_eq!((method.status, method.header("allow")), (StatusCode::METHOD_NOT_ALLOWED, "GET, HEAD, OPTIONS"));
     assert_eq!(method.json()["code"], "directory.method");

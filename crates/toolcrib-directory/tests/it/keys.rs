@@ -74,8 +74,73 @@ async fn where_keys_are_needed_only_good_ones_count() {
     }
 }
 
+/// A key only ever adds to what its address may do without it, and one that is not known is refused before anything is counted.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_open_directory_takes_any_key_and_limits_addresses() {
+async fn a_key_only_adds_and_an_unknown_one_is_refused() {
+    let options = Options { anonymous_reads: Some(Rate::per_hour(3)), key_reads: Rate::per_hour(2), ..Options::default() };
+    let shelf = Shelf::one(options).await;
+    shelf.put(&Stock::good(1, "Weather")).await;
+    let from = async |address: &str, key: Option<&str>| {
+        let mut ask = Ask::get("/api/v2/tools").from(address);
+        if let Some(key) = key {
+            ask = ask.header("x-api-key", key);
+        }
+        ask.of(&shelf.router).await
+    };
+    for unknown in ["somebody-elses-key", "tcd_", &format!("tcd_{}", "0".repeat(64))] {
+        for path in ["/api/v2/tools", "/api/v2/export", "/", "/api/v2/tools/search?query=x"] {
+            let reply = Ask::get(path).from("192.0.2.1").header("x-api-key", unknown).of(&shelf.router).await;
+            assert_eq!(reply.status, StatusCode::UNAUTHORIZED, "{path} {unknown:?}");
+            assert_eq!(reply.json()["code"], "directory.key_unknown", "{path} {unknown:?}");
+            assert!(reply.header("ratelimit").is_empty(), "nothing was counted: {path} {unknown:?}");
+        }
+    }
+    assert_eq!(Ask::post("/api/v2/auth/keys", "").from("192.0.2.1").header("x-api-key", "x").of(&shelf.router).await.status, 201);
+    // An empty one is none, and credentials that are no key of ours are somebody else's business, such as a proxy's.
+    let basic = format!("Basic {}", header::encode(b"anybody:password"));
+    for (name, value) in [("x-api-key", ""), ("authorization", "Bearer of-another-system"), ("authorization", basic.as_str())] {
+        let reply = Ask::get("/api/v2/stats").from("192.0.2.77").header(name, value).of(&shelf.router).await;
+        assert_eq!(reply.status, StatusCode::OK, "{name} {value}");
+    }
+    // A free key of two reads an hour, on an address of three: five altogether, and never two.
+    let key = Ask::post("/api/v2/auth/keys", "").from("192.0.2.9").of(&shelf.router).await;
+    let key = key.json()["api_key"].as_str().expect("a key").to_owned();
+    for turn in 0..5 {
+        assert_eq!(from("192.0.2.1", Some(&key)).await.status, StatusCode::OK, "{turn}");
+    }
+    let refused = from("192.0.2.1", Some(&key)).await;
+    assert_eq!((refused.status, refused.json()["code"].as_str()), (StatusCode::TOO_MANY_REQUESTS, Some("directory.rate")));
+    assert_eq!(refused.header("retry-after"), "1200", "the sooner of the two");
+    assert_eq!(from("192.0.2.1", None).await.status, StatusCode::TOO_MANY_REQUESTS);
+    // Where addresses are not limited, a key limits nobody.
+    let unlimited = Shelf::one(Options { key_reads: Rate::per_hour(1), ..open() }).await;
+    let key = Ask::post("/api/v2/auth/keys", "").from("192.0.2.9").of(&unlimited.router).await;
+    let key = key.json()["api_key"].as_str().expect("a key").to_owned();
+    for _ in 0..4 {
+        let reply = Ask::get("/api/v2/tools").from("192.0.2.1").header("x-api-key", &key).of(&unlimited.router).await;
+        assert_eq!(reply.status, StatusCode::OK);
+    }
+}
+
+/// A flood of guesses is slowed down, and does not keep the owner of a key out.
+#[tokio::test(flavor = "multi_thread")]
+async fn guesses_are_limited_by_themselves() {
+    let shelf = Shelf::one(Options { key_reads: Rate::per_hour(5), ..Options::default() }).await;
+    let key = Ask::post("/api/v2/auth/keys", "").from("192.0.2.1").of(&shelf.router).await;
+    let key = key.json()["api_key"].as_str().expect("a key").to_owned();
+    let with = async |key: &str| Ask::get("/api/v2/stats").from("192.0.2.1").header("x-api-key", key).of(&shelf.router).await;
+    let mut statuses = Vec::new();
+    for guess in 0..100_u64 {
+        statuses.push(with(&format!("tcd_{guess:064x}")).await.status);
+    }
+    assert_eq!(statuses[0], StatusCode::UNAUTHORIZED);
+    assert_eq!(statuses[99], StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!(with(&key).await.status, StatusCode::OK);
+    assert_eq!(Ask::get("/api/v2/stats").from("192.0.2.1").of(&shelf.router).await.status, StatusCode::OK);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_open_directory_limits_addresses() {
     let options = Options { anonymous_reads: Some(Rate::per_hour(3)), key_reads: Rate::per_hour(5), ..Options::default() };
     let shelf = Shelf::one(options).await;
     shelf.put(&Stock::good(1, "Weather")).await;
@@ -87,7 +152,7 @@ async fn an_open_directory_takes_any_key_and_limits_addresses() {
         ask.of(&shelf.router).await
     };
     for left in [2, 1, 0] {
-        let reply = from("192.0.2.1", Some("somebody-elses-key")).await;
+        let reply = from("192.0.2.1", None).await;
         assert_eq!(reply.status, StatusCode::OK);
         assert_eq!(reply.header("ratelimit-policy"), "\"read\";q=3;w=3600");
         assert!(reply.header("ratelimit").starts_with(&format!("\"read\";r={left};")), "{}", reply.header("ratelimit"));
@@ -101,6 +166,10 @@ async fn an_open_directory_takes_any_key_and_limits_addresses() {
     let key = reply.json()["api_key"].as_str().expect("a key").to_owned();
     for _ in 0..5 {
         assert_eq!(from("192.0.2.1", Some(&key)).await.status, StatusCode::OK);
+    }
+    assert_eq!(from("192.0.2.1", Some(&key)).await.status, StatusCode::TOO_MANY_REQUESTS);
+    for _ in 0..3 {
+        assert_eq!(from("192.0.2.3", Some(&key)).await.status, StatusCode::OK, "what the other address has without a key");
     }
     assert_eq!(from("192.0.2.3", Some(&key)).await.status, StatusCode::TOO_MANY_REQUESTS);
     // Keys are free, so another one from the same address has nothing left; elsewhere it has.

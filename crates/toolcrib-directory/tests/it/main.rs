@@ -12,9 +12,12 @@ mod images;
 mod keeping;
 mod keys;
 mod mcp;
+mod moderation;
 mod openapi;
 mod outage;
 mod pages;
+mod readiness;
+mod rows;
 mod serving;
 mod shelf;
 

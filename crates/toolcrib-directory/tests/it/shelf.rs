@@ -123,6 +123,12 @@ impl Shelf {
     }
 
     pub(crate) async fn put_all(&self, all: &[Stock]) {
+        self.write_all(all).await;
+        self.directory.refresh().await.expect("seen");
+    }
+
+    /// Writes tools as another process does: the directory is not told.
+    pub(crate) async fn write_all(&self, all: &[Stock]) {
         let mut transaction = self.index.database().begin().await.expect("a transaction");
         for stock in all {
             let id = self.key(stock.id).id_bytes();
@@ -179,7 +185,6 @@ impl Shelf {
         let changes: Vec<_> = all.iter().map(|stock| (self.key(stock.id), Kinds::REGISTERED)).collect();
         feed::record(&mut transaction, &changes, self.clock.now()).await.expect("recorded");
         transaction.commit().await.expect("committed");
-        self.directory.refresh().await.expect("seen");
     }
 
     pub(crate) async fn get(&self, path: &str) -> Reply {

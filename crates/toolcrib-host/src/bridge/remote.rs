@@ -55,7 +55,8 @@ impl Discovery for RemoteDirectory {
             return Err(Fault::new(code::DIRECTORY).message(format!("{} gave no answer: {cause}", self.url)));
         };
         if !(200..=299).contains(&response.status) {
-            return Err(refusal(response.status, response.body.as_bytes()));
+            let wait = response.header("retry-after").next().and_then(|seconds| seconds.parse().ok());
+            return Err(refusal(response.status, wait, response.body.as_bytes()));
         }
         serde_json::from_slice(response.body.as_bytes()).map_err(|_| unreadable())
     }

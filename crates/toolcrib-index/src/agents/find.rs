@@ -225,7 +225,10 @@ impl Index {
             Value::Integer(limit as i64 + 1),
         ]);
         let rows = self.database().fetch(FIND, &values).await?;
-        let agents = rows.iter().take(limit).map(read).collect::<Result<Vec<_>, _>>()?;
+        let mut agents = Vec::with_capacity(limit);
+        for row in rows.iter().take(limit) {
+            agents.extend(self.unreadable().skip("index_agent", row, read(row))?);
+        }
         let last = rows.get(limit - 1).filter(|_| rows.len() > limit);
         let next = last.map(|row| {
             Ok::<_, Error>(AgentCursor {
@@ -262,7 +265,11 @@ impl Index {
                 serde_json::from_str(row.text(1)?).map_err(|_| Error::Corrupt { what: "change of a verdict" })?;
             Ok(AgentChange { at: UnixTime::from_seconds(row.integer(0)?), answer })
         };
-        rows.iter().map(read).collect()
+        let mut changes = Vec::with_capacity(rows.len());
+        for row in &rows {
+            changes.extend(self.unreadable().skip_named("index_agent_change", || domain.to_string(), read(row))?);
+        }
+        Ok(changes)
     }
 
     /// How many names are listed, and how many of them are verified and conformant.

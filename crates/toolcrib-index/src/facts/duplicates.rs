@@ -34,16 +34,16 @@ pub(crate) async fn find(index: &Index, view: &ToolView, endpoint: Option<&str>)
     let mut found = Duplicates::default();
     let mut others = Vec::new();
     for row in index.database().fetch(SAME_URI, &[Value::Integer(text_key(uri)), Value::Text(uri), registry, tool, most]).await? {
-        let (key, creator) = read(&row)?;
+        let Some((key, creator)) = index.unreadable().skip("index_tool", &row, read(&row))? else { continue };
         found.same_uri.push(key);
         others.push(Registered { tool: index.reference(key).await?, creator, metadata_uri: uri.to_owned(), endpoint: None });
     }
     if let Some(endpoint) = endpoint {
         let values = [Value::Integer(text_key(endpoint)), registry, tool, most];
         for row in index.database().fetch(SAME_ENDPOINT, &values).await? {
-            let (key, creator) = read(&row)?;
+            let read = read(&row).and_then(|read| Ok((read, Listing::read(row.text(3)?)?)));
+            let Some(((key, creator), listing)) = index.unreadable().skip("index_listing", &row, read)? else { continue };
             // The key is a part of a hash.
-            let listing: Listing = serde_json::from_str(row.text(3)?).map_err(|_| Error::Corrupt { what: "listing" })?;
             if listing.manifest.is_some_and(|manifest| manifest.endpoint == endpoint) {
                 found.same_endpoint.push(key);
                 let (tool, endpoint) = (index.reference(key).await?, Some(endpoint.to_owned()));

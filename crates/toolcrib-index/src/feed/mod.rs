@@ -80,8 +80,10 @@ impl Kinds {
     pub const LISTED: Self = Self(512);
     /// An agent's name left the list.
     pub const DELISTED: Self = Self(1_024);
+    /// The operator blocked or hid it, or does so no longer.
+    pub const MODERATION: Self = Self(2_048);
 
-    const NAMES: [(Self, &'static str); 11] = [
+    const NAMES: [(Self, &'static str); 12] = [
         (Self::REGISTERED, "registered"),
         (Self::METADATA, "metadata"),
         (Self::PREDICATE, "predicate"),
@@ -93,6 +95,7 @@ impl Kinds {
         (Self::USAGE, "usage"),
         (Self::LISTED, "listed"),
         (Self::DELISTED, "delisted"),
+        (Self::MODERATION, "moderation"),
     ];
 
     /// Both.
@@ -109,7 +112,12 @@ impl Kinds {
     /// Whether the chain changed the tool. Whoever looks at tools or imports them says what is shown as well, and nothing happened on the
     /// chain then.
     pub(crate) const fn is_of_chain(self) -> bool {
-        const SHOWN: Kinds = Kinds::VERIFICATION.and(Kinds::FACTS).and(Kinds::USAGE).and(Kinds::LISTED).and(Kinds::DELISTED);
+        const SHOWN: Kinds = Kinds::VERIFICATION
+            .and(Kinds::FACTS)
+            .and(Kinds::USAGE)
+            .and(Kinds::LISTED)
+            .and(Kinds::DELISTED)
+            .and(Kinds::MODERATION);
         self.0 != 0 && self.0 & SHOWN.0 == 0
     }
 

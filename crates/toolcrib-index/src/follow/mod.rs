@@ -22,6 +22,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use toolcrib_chain::registry::{ChainLog, LogPage, Registry};
 use toolcrib_chain::rpc::{Chain, Header};
+use toolcrib_core::clock::UnixTime;
 use toolcrib_store::database::Value;
 
 use crate::model::RegistryId;
@@ -75,6 +76,9 @@ const CODE_EVERY: i64 = 1_000;
 
 /// Steps after which it is said again that a node is behind: ten minutes on public chains.
 const SAY_BEHIND: u64 = 300;
+
+/// Time between two notes of the newest block's time. Listings live for minutes at least.
+const NOTE_EVERY: Duration = Duration::from_secs(30);
 
 /// The longest pause after errors.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
@@ -160,6 +164,8 @@ pub struct Follower {
     code_at: Option<i64>,
     marks: Option<Marks>,
     audit: Audit,
+    /// When the time of the newest block was last noted.
+    noted: Option<Instant>,
     progress: watch::Sender<Progress>,
 }
 
@@ -188,6 +194,7 @@ impl Follower {
             code_at: None,
             marks: None,
             audit,
+            noted: None,
             progress: watch::Sender::default(),
         }
     }
@@ -324,6 +331,7 @@ impl Follower {
         let head = self.source.chain().head().await?;
         let marks = self.look(&head).await?;
         self.look_at_code(state.checkpoint).await?;
+        self.note_time(&head).await?;
         let checkpoint = signed(head.number)?;
         if state.has_begun() {
             if checkpoint < state.checkpoint {
@@ -381,6 +389,17 @@ impl Follower {
             progress.finalized = marks.finalized;
         });
         Ok(marks)
+    }
+
+    /// Notes the time of the newest block now and then: mass expiry of listings needs its agreement.
+    async fn note_time(&mut self, head: &Header) -> Result<(), Error> {
+        if self.noted.is_some_and(|at| at.elapsed() < NOTE_EVERY) {
+            return Ok(());
+        }
+        let registry = self.registry_id().await?;
+        self.index.note_chain_time(registry, signed(head.number)?, UnixTime::from_seconds(signed(head.time)?)).await?;
+        self.noted = Some(Instant::now());
+        Ok(())
     }
 
     /// Reads large ranges up to `end`, several ahead of the one that is being written.

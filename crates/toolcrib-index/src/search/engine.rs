@@ -65,6 +65,8 @@ struct Inner {
     format: String,
     held: Held,
     cursor: AtomicI64,
+    /// Whether it holds what the database held at some time. An empty answer means nothing before.
+    is_filled: AtomicBool,
     /// Whether everything must be read from the database: it was never filled, its past is gone, or its files turned out to be damaged.
     must_rebuild: AtomicBool,
     /// Whether writing failed, so that the writers must be opened again.
@@ -82,7 +84,7 @@ impl fmt::Debug for Inner {
 }
 
 impl Search {
-    /// Opens it. Until [`Search::catch_up`] it finds what a kept folder has, or nothing.
+    /// Opens it. Until [`Search::catch_up`] it finds what a kept folder has; without one it is not ready.
     pub async fn open(index: Index, options: SearchOptions) -> Result<Self, Error> {
         blocking(move || {
             let embedding = options.embedding.as_deref().map(Embedding::open).transpose()?;
@@ -109,6 +111,7 @@ impl Search {
                     format,
                     held: Held::default(),
                     cursor: AtomicI64::new(cursor.unwrap_or_default()),
+                    is_filled: AtomicBool::new(cursor.is_some()),
                     must_rebuild: AtomicBool::new(cursor.is_none()),
                     is_broken: AtomicBool::new(false),
                     is_prepared: AtomicBool::new(false),
@@ -153,6 +156,7 @@ impl Search {
         }
         let count = self.rebuild().await?;
         self.inner.must_rebuild.store(false, Ordering::Release);
+        self.inner.is_filled.store(true, Ordering::Release);
         Ok(count + self.apply_changes().await?)
     }
 
@@ -161,14 +165,24 @@ impl Search {
         self.inner.cursor.load(Ordering::Acquire)
     }
 
-    /// Searches. It takes up to some milliseconds of a processor and waits for nothing.
+    /// Whether it can be searched: it was filled once, and no damage was found since.
+    pub fn is_ready(&self) -> bool {
+        self.inner.is_filled.load(Ordering::Acquire)
+    }
+
+    /// Searches. It takes up to some milliseconds of a processor and waits for nothing. [`Error::NotReady`] until it was filled.
     pub fn run(&self, query: &SearchQuery) -> Result<SearchPage, Error> {
+        if !self.is_ready() {
+            return Err(Error::NotReady);
+        }
         let Inner { verified, unverified, held, embedding, .. } = &*self.inner;
         let answering = Answering { verified, unverified, held, embedding: embedding.as_ref() };
         // The engine panics on files that were damaged while they were open. What it reads is not changed by reading.
         catch_unwind(AssertUnwindSafe(|| answering.run(query))).unwrap_or_else(|_| {
+            tracing::error!("search index damaged, rebuilding");
             self.inner.must_rebuild.store(true, Ordering::Release);
-            Err(Error::Search { reason: "a file is damaged; the index is made anew".to_owned() })
+            self.inner.is_filled.store(false, Ordering::Release);
+            Err(Error::NotReady)
         })
     }
 
@@ -252,7 +266,7 @@ impl Inner {
         // Both are in the order of the keys; tools that no longer exist are missing.
         let mut views = views.iter().peekable();
         for key in keys {
-            let view = views.next_if(|view| view.row.key == *key);
+            let view = views.next_if(|view| view.row.key == *key).filter(|view| view.moderation.is_none());
             let (verified, unverified) = match view.map(|view| (view.is_listed(), self.document(view))) {
                 Some((true, document)) => (Some(document), None),
                 Some((false, document)) => (None, Some(document)),
@@ -265,7 +279,7 @@ impl Inner {
     }
 
     fn add(&self, views: &[ToolView]) -> Result<(), Error> {
-        for view in views {
+        for view in views.iter().filter(|view| view.moderation.is_none()) {
             let shelf = if view.is_listed() { &self.verified } else { &self.unverified };
             shelf.add(self.document(view))?;
         }

@@ -74,7 +74,7 @@ pub(super) fn labels(filters: &Filters) -> Vec<String> {
     let mut labels = Vec::new();
     labels.extend(chain.map(|chain| format!("{}{chain}", label::CHAIN)));
     labels.extend(tags.iter().take(MAX_TAGS).map(|tag| format!("{}{}", label::TAG, cut(tag.trim(), 64).to_lowercase())));
-    labels.extend(access.map(|access| format!("{}{}", label::ACCESS, access.as_str())));
+    labels.extend(access.as_ref().map(|access| format!("{}{}", label::ACCESS, access.as_str())));
     labels.extend(creator.map(|creator| format!("{}{creator:#x}", label::CREATOR)));
     labels.extend(asset.iter().map(|asset| format!("{}{}", label::ASSET, cut(asset, 256).to_ascii_lowercase())));
     labels.extend(protocol.iter().map(|protocol| format!("{}{}", label::PROTOCOL, cut(protocol, 64))));

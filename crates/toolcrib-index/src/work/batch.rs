@@ -12,7 +12,7 @@ use tokio::sync::{Semaphore, oneshot};
 use toolcrib_core::clock::UnixTime;
 use toolcrib_store::database::{Bulk, Column, Row, Transaction, Value};
 
-use super::kept::{MAX_VERDICTS, NEVER, VerdictChange, json, word};
+use super::kept::{MAX_VERDICTS, Until, VerdictChange, json};
 use super::queue::Job;
 use super::writing::Finding;
 use crate::feed::{self, Kinds};
@@ -103,9 +103,10 @@ async fn write_all(index: &Index, mut batch: Vec<Waiting>, now: UnixTime) {
     }
 }
 
-/// Rows are found by their keys, whatever the server believes about the size of a table.
+/// Rows are found by their keys, whatever the server believes about the size of a table. Last is the server's time, by which listings end.
 const SETTINGS: &str = "SELECT set_config('enable_seqscan', 'off', TRUE), set_config('enable_hashjoin', 'off', TRUE),
-    set_config('enable_mergejoin', 'off', TRUE), set_config('plan_cache_mode', 'force_generic_plan', TRUE)";
+    set_config('enable_mergejoin', 'off', TRUE), set_config('plan_cache_mode', 'force_generic_plan', TRUE),
+    CAST(FLOOR(EXTRACT(EPOCH FROM clock_timestamp())) AS BIGINT)";
 /// Locks the tools whose registration is the one that was verified.
 const LOCK: &str =
     "SELECT t.registry, t.tool FROM UNNEST($1::bigint[], $2::bytea[], $3::bigint[], $4::text[], $5::bytea[], $6::bytea[],
@@ -172,7 +173,8 @@ const CUT_VERDICTS: &str = "DELETE FROM index_verdict WHERE registry = $1 AND to
 /// Writes verdicts, in the order of their keys.
 async fn write(index: &Index, items: &[&Item], now: UnixTime) -> Result<Vec<Outcome>, Error> {
     let mut transaction = index.database().begin().await?;
-    transaction.fetch(SETTINGS, &[]).await?;
+    let rows = transaction.fetch(SETTINGS, &[]).await?;
+    let server_now = rows.first().ok_or(Error::Corrupt { what: "batch: no time" })?.integer(4)?;
     let locked = keys_of(&lock(&mut transaction, items).await?)?;
     let current: Vec<&Item> = items.iter().copied().filter(|item| locked.contains(&item.job.key)).collect();
     let held = if current.is_empty() { HashSet::new() } else { keys_of(&complete(&mut transaction, &current).await?)? };
@@ -180,7 +182,7 @@ async fn write(index: &Index, items: &[&Item], now: UnixTime) -> Result<Vec<Outc
     if ours.is_empty() {
         transaction.rollback().await?;
     } else {
-        keep(&mut transaction, &ours).await?;
+        keep(&mut transaction, &ours, server_now).await?;
         add_verdicts(&mut transaction, &ours).await?;
         let changes: Vec<(ToolKey, Kinds)> = ours
             .iter()
@@ -268,14 +270,14 @@ async fn complete(transaction: &mut Transaction, items: &[&Item]) -> Result<Vec<
 }
 
 /// Listing, what is remembered, report and evidence.
-async fn keep(transaction: &mut Transaction, items: &[&Item]) -> Result<(), Error> {
+async fn keep(transaction: &mut Transaction, items: &[&Item], server_now: i64) -> Result<(), Error> {
     let keys = Keys::of(items);
     let ids = keys.ids();
     let (registries, ids) = (Column::Integers(&keys.registries), Column::Bytes(&ids));
     let listed = [
         registries,
         ids,
-        Column::Booleans(&column(items, |item| item.finding.expires_at != NEVER)),
+        Column::Booleans(&column(items, |item| item.finding.until != Until::Never)),
         Column::Texts(&column(items, |item| item.finding.listing.access.kind.as_str())),
         Column::Integers(&column(items, |item| text_key(&item.row.metadata_uri))),
     ];
@@ -294,7 +296,7 @@ async fn keep(transaction: &mut Transaction, items: &[&Item]) -> Result<(), Erro
     let watches = [
         registries,
         ids,
-        Column::Integers(&column(items, |item| item.finding.expires_at)),
+        Column::Integers(&column(items, |item| item.finding.until.seconds(server_now))),
         Column::Bytes(&column(items, |item| item.finding.watch.looks.as_slice())),
         Column::Texts(&memories.iter().map(String::as_str).collect::<Vec<_>>()),
     ];
@@ -354,7 +356,7 @@ async fn add_verdicts(transaction: &mut Transaction, items: &[&Item]) -> Result<
         Column::Bytes(&keys.ids()),
         Column::Integers(&numbers),
         Column::Integers(&changes.iter().map(|change| change.at.seconds()).collect::<Vec<_>>()),
-        Column::Texts(&changes.iter().map(|change| word(change.verdict)).collect::<Vec<_>>()),
+        Column::Texts(&changes.iter().map(|change| change.verdict.as_str()).collect::<Vec<_>>()),
         Column::Booleans(&changes.iter().map(|change| change.conformant).collect::<Vec<_>>()),
         Column::OptionalIntegers(
             &changes

@@ -15,8 +15,9 @@ use toolcrib_core::drift::Snapshot;
 use toolcrib_core::evidence::{Evidence, MAX_FILE_BYTES};
 use toolcrib_core::judge::Report;
 use toolcrib_core::signals::Certificate;
+use toolcrib_store::Database;
 use toolcrib_store::Migration;
-use toolcrib_store::database::{Row, Transaction, Value};
+use toolcrib_store::database::{PerEngine, Row, Transaction, Value};
 
 use super::Queue;
 use crate::listing::{Failure, Listing, Verdict};
@@ -68,7 +69,7 @@ impl VerdictChange {
     pub(crate) fn of(listing: &Listing, at: UnixTime) -> Self {
         Self {
             at,
-            verdict: listing.verdict,
+            verdict: listing.verdict.clone(),
             conformant: listing.conformant,
             failed: listing.failed.clone(),
             manifest_hash: listing.manifest_hash,
@@ -81,13 +82,7 @@ impl VerdictChange {
     }
 
     pub(super) fn read(row: &Row) -> Result<Self, Error> {
-        let corrupt = Error::Corrupt { what: "verdict" };
-        let verdict = match row.text(1)? {
-            "verified" => Verdict::Verified,
-            "refused" => Verdict::Refused,
-            "unknown" => Verdict::Unknown,
-            _ => return Err(corrupt),
-        };
+        let verdict = Verdict::from(row.text(1)?.to_owned());
         let failed = match (row.optional_text(4)?, row.optional_text(5)?) {
             (Some(step), Some(code)) => Some(Failure {
                 check: row.optional_integer(3)?.and_then(|check| u8::try_from(check).ok()),
@@ -103,14 +98,6 @@ impl VerdictChange {
             failed,
             manifest_hash: B256::try_from(row.bytes(6)?).map_err(|_| Error::Corrupt { what: "hash of a verdict" })?,
         })
-    }
-}
-
-pub(super) const fn word(verdict: Verdict) -> &'static str {
-    match verdict {
-        Verdict::Verified => "verified",
-        Verdict::Refused => "refused",
-        Verdict::Unknown => "unknown",
     }
 }
 
@@ -173,6 +160,17 @@ impl From<&CertificateText> for Certificate {
 const WATCH: &str = "SELECT looks, memory FROM index_watch WHERE registry = $1 AND tool = $2";
 const KEEP_WATCH: &str = "INSERT INTO index_watch (registry, tool, expires_at, looks, memory) VALUES ($1, $2, $3, $4, $5)
     ON CONFLICT (registry, tool) DO UPDATE SET expires_at = excluded.expires_at, looks = excluded.looks, memory = excluded.memory";
+/// The same with seconds from now, by the database's clock.
+const KEEP_WATCH_FOR: PerEngine = PerEngine {
+    sqlite:
+        "INSERT INTO index_watch (registry, tool, expires_at, looks, memory)
+    VALUES ($1, $2, CAST(strftime('%s', 'now') AS INTEGER) + $3, $4, $5)
+    ON CONFLICT (registry, tool) DO UPDATE SET expires_at = excluded.expires_at, looks = excluded.looks, memory = excluded.memory",
+    postgres:
+        "INSERT INTO index_watch (registry, tool, expires_at, looks, memory)
+    VALUES ($1, $2, CAST(FLOOR(EXTRACT(EPOCH FROM clock_timestamp())) AS BIGINT) + $3, $4, $5)
+    ON CONFLICT (registry, tool) DO UPDATE SET expires_at = excluded.expires_at, looks = excluded.looks, memory = excluded.memory",
+};
 const KEEP_LOOKS: &str = "UPDATE index_watch SET looks = $3, memory = $4 WHERE registry = $1 AND tool = $2";
 const KEEP_LISTING: &str =
     "INSERT INTO index_listing (registry, tool, checked_at, endpoint_key, document) VALUES ($1, $2, $3, $4, $5)
@@ -264,21 +262,52 @@ pub(crate) async fn keep_listing(
     crate::usage::note_payees(transaction, key, listing).await
 }
 
+/// Until when a tool is listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Until {
+    /// As long as was said before.
+    Before,
+    /// It is not listed, so that nothing ends.
+    Never,
+    /// Until then.
+    At(UnixTime),
+    /// For so many seconds from now, by the database's clock: it is that one which ends listings.
+    For(i64),
+}
+
+impl Until {
+    /// The end in seconds, at this time of the database.
+    pub(super) const fn seconds(self, database_now: i64) -> i64 {
+        match self {
+            Self::Before | Self::Never => NEVER,
+            Self::At(at) => at.seconds(),
+            Self::For(seconds) => database_now.saturating_add(seconds),
+        }
+    }
+}
+
 /// Writes what is remembered, and until when the tool is listed.
 pub(crate) async fn keep_watch(
     transaction: &mut Transaction,
+    database: &Database,
     key: ToolKey,
     watch: &Watch,
-    expires_at: Option<i64>,
+    until: Until,
 ) -> Result<(), Error> {
     let id = key.id_bytes();
     let memory = json(&watch.memory)?;
     let (registry, tool) = (Value::Integer(key.registry.0), Value::Bytes(&id));
     let (looks, memory) = (Value::Bytes(&watch.looks), Value::Text(&memory));
-    match expires_at {
-        Some(at) => transaction.execute(KEEP_WATCH, &[registry, tool, Value::Integer(at), looks, memory]).await?,
-        None => transaction.execute(KEEP_LOOKS, &[registry, tool, looks, memory]).await?,
+    let (sql, time) = match until {
+        Until::Before => {
+            transaction.execute(KEEP_LOOKS, &[registry, tool, looks, memory]).await?;
+            return Ok(());
+        }
+        Until::Never => (KEEP_WATCH, NEVER),
+        Until::At(at) => (KEEP_WATCH, at.seconds()),
+        Until::For(seconds) => (database.pick(KEEP_WATCH_FOR), seconds),
     };
+    transaction.execute(sql, &[registry, tool, Value::Integer(time), looks, memory]).await?;
     Ok(())
 }
 
@@ -325,7 +354,7 @@ pub(crate) async fn add_verdict(transaction: &mut Transaction, key: ToolKey, cha
         registry,
         tool,
         Value::Integer(change.at.seconds()),
-        Value::Text(word(change.verdict)),
+        Value::Text(change.verdict.as_str()),
         Value::Boolean(change.conformant),
         Value::OptionalInteger(failed.and_then(|failed| failed.check).map(i64::from)),
         Value::OptionalText(failed.map(|failed| failed.step.as_str())),

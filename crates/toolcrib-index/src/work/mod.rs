@@ -1,6 +1,7 @@
 //! Verification: a queue of tools to look at, and workers that do.
 
 mod batch;
+pub(crate) mod expiry;
 mod groups;
 pub(crate) mod intake;
 pub(crate) mod jobs_table;
@@ -14,6 +15,7 @@ mod site;
 mod worker;
 mod writing;
 
+pub use expiry::Expired;
 pub use kept::{MAX_VERDICTS, VerdictChange};
 pub use look::{Live, Look, Looks, NameServers};
 pub use pace::WorkOptions;

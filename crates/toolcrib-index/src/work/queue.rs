@@ -7,11 +7,15 @@
 //!
 //! What is looked at and what is written is the worker's business.
 
-use toolcrib_core::clock::UnixTime;
+use std::sync::Arc;
+
+use toolcrib_core::clock::{Clock, UnixTime};
 use toolcrib_store::database::{PerEngine, Row, Transaction, Value};
 
+use super::expiry::Held;
 use super::groups::Lane;
 use super::jobs_table::{ASKED, CHANGED, SLOW};
+use super::kept::Until;
 use crate::model::{RegistryId, ToolKey};
 use crate::{Error, Index};
 
@@ -154,9 +158,18 @@ pub struct Wanted<'a> {
 }
 
 /// The verification queue of an index. Cheap to clone.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Queue {
     index: Index,
+    /// Stands for the database's clock, in tests.
+    clock: Option<Arc<dyn Clock + Send + Sync>>,
+    held: Arc<Held>,
+}
+
+impl std::fmt::Debug for Queue {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Queue").field("index", &self.index).finish_non_exhaustive()
+    }
 }
 
 const REQUEST: &str = "INSERT INTO index_job (registry, tool, due_at, priority, reason, attempts)
@@ -195,8 +208,31 @@ const COUNT_LEASED: &str =
 
 impl Queue {
     /// The queue of an index.
-    pub const fn new(index: Index) -> Self {
-        Self { index }
+    pub fn new(index: Index) -> Self {
+        Self { index, clock: None, held: Arc::default() }
+    }
+
+    /// The same with a clock in place of the database's, which says when listings end. For tests.
+    #[must_use]
+    pub fn with_clock(self, clock: impl Clock + Send + Sync + 'static) -> Self {
+        Self { clock: Some(Arc::new(clock)), ..self }
+    }
+
+    /// The time that ends listings, given the database's.
+    pub(super) fn time(&self, database: UnixTime) -> UnixTime {
+        self.clock.as_ref().map_or(database, |clock| clock.now())
+    }
+
+    /// Until when a tool is listed: a time by the clock of a worker, which shows `now`.
+    pub(super) fn listed_until(&self, expires_at: UnixTime, now: UnixTime) -> Until {
+        match self.clock {
+            Some(_) => Until::At(expires_at),
+            None => Until::For(expires_at.since(now)),
+        }
+    }
+
+    pub(super) fn held(&self) -> &Held {
+        &self.held
     }
 
     /// The index.

@@ -221,7 +221,7 @@ impl<L: Looks> Worker<L> {
 
     async fn tidy(&self) -> Result<(), Error> {
         let now = self.clock.now();
-        self.queue.expire(now).await?;
+        self.queue.expire().await?;
         // Verdicts get their numbers even while no directory reads the feed.
         self.queue.index().last_change().await?;
         if now.seconds() - self.forgot_at.load(Ordering::Relaxed) >= FORGET_SECONDS {
@@ -236,7 +236,7 @@ impl<L: Looks> Worker<L> {
 
     /// Leases what is due once, and works until it is done.
     pub async fn round(&self) -> Result<Round, Error> {
-        self.queue.expire(self.clock.now()).await?;
+        self.queue.expire().await?;
         let jobs = self.lease(MAX_LEASE, MAX_LEASE).await?;
         let mut round = Round { leased: jobs.len(), ..Round::default() };
         let mut outcomes = futures_util::stream::iter(jobs.into_iter().map(|(job, view)| self.work(job, view)))
@@ -281,6 +281,11 @@ impl<L: Looks> Worker<L> {
     }
 
     async fn do_job(&self, job: &Job, view: Option<ToolView>) -> Result<Done, Error> {
+        let view = match view {
+            Some(view) => Some(view),
+            // Not there, or not readable: an error tells the second from the first.
+            None => self.queue.index().tool_by_key(job.key).await?,
+        };
         let Some(view) = view else {
             // A reorganisation took the tool away.
             return self.writer().forget(job).await;

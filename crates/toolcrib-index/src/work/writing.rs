@@ -9,7 +9,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use toolcrib_core::clock::{Clock, UnixTime};
-use toolcrib_core::codes;
 use toolcrib_core::evidence::{Evidence, ToolState};
 use toolcrib_core::judge;
 use toolcrib_store::database::{Engine, Transaction, Value};
@@ -17,7 +16,7 @@ use toolcrib_store::database::{Engine, Transaction, Value};
 use super::batch::{Batches, Item, Outcome};
 use super::groups::{Groups, Lane, Turns};
 use super::jobs_table::SLOW;
-use super::kept::{self, Kept, NEVER, VerdictChange, Watch};
+use super::kept::{self, Kept, Until, VerdictChange, Watch};
 use super::look::Look;
 use super::pace::WorkOptions;
 use super::queue::{Job, Next, Queue, Reason};
@@ -25,16 +24,12 @@ use super::worker::Done;
 use crate::facts::health::{self, Answer};
 use crate::facts::{self, access, duplicates, notices};
 use crate::feed::{self, Kinds};
-use crate::listing::{Failure, Listing, Verdict};
+use crate::listing::Listing;
 use crate::model::{ToolKey, ToolRow, ToolView};
 use crate::{Error, text_key};
 
 /// How often what others got in the way of is written again.
 const WRITES: u32 = 6;
-
-/// Listings that are ended in one go because their time is over, and how many goes there are before other work has its turn.
-const MAX_EXPIRED: i64 = 100;
-const MAX_EXPIRED_GOES: usize = 10;
 
 /// Whoever writes down looks.
 pub(super) struct Writer<'w> {
@@ -52,10 +47,6 @@ const LIST: &str = "UPDATE index_tool SET listed = $11, access = $12, uri_key = 
 const HOLD: &str = "UPDATE index_tool SET access = COALESCE($11, access), uri_key = $12
     WHERE registry = $1 AND tool = $2 AND events = $3 AND uri = $4 AND hash = $5 AND creator = $6 AND predicate IS NOT DISTINCT FROM $7
         AND registered_block = $8 AND updated_block = $9 AND deregistered_block IS NOT DISTINCT FROM $10";
-const UNLIST: &str = "UPDATE index_tool SET listed = $3 WHERE registry = $1 AND tool = $2";
-const LISTING: &str = "SELECT document FROM index_listing WHERE registry = $1 AND tool = $2";
-const OVER: &str = "SELECT registry, tool FROM index_watch WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2";
-const END: &str = "UPDATE index_watch SET expires_at = $3 WHERE registry = $1 AND tool = $2 AND expires_at <= $4";
 
 impl Writer<'_> {
     /// Writes down a look, if it is still ours to write.
@@ -116,7 +107,7 @@ impl Writer<'_> {
         Ok(Finding {
             kept: Kept::of(&look.evidence, report)?,
             endpoint_key: endpoint.map(text_key),
-            expires_at: if is_good { expires_at.seconds() } else { NEVER },
+            until: if is_good { self.queue.listed_until(expires_at, self.clock.now()) } else { Until::Never },
             listing,
             watch,
             next,
@@ -129,7 +120,7 @@ impl Writer<'_> {
         let mut transaction = self.queue.index().database().begin().await?;
         // The tool before the job, as followers do: nobody waits for somebody who waits for him.
         let mut values = registration(row, &id);
-        let is_listed = Value::Boolean(finding.expires_at != NEVER);
+        let is_listed = Value::Boolean(finding.until != Until::Never);
         let access = Value::Text(finding.listing.access.kind.as_str());
         values.extend([is_listed, access, Value::Integer(text_key(&row.metadata_uri))]);
         if transaction.execute(LIST, &values).await? == 0 {
@@ -141,7 +132,8 @@ impl Writer<'_> {
             return Ok(Done::Lost);
         }
         kept::keep_listing(&mut transaction, job.key, &finding.listing, finding.endpoint_key).await?;
-        kept::keep_watch(&mut transaction, job.key, &finding.watch, Some(finding.expires_at)).await?;
+        let database = self.queue.index().database();
+        kept::keep_watch(&mut transaction, database, job.key, &finding.watch, finding.until).await?;
         finding.kept.write(&mut transaction, job.key).await?;
         let change = VerdictChange::of(&finding.listing, finding.listing.checked_at);
         kept::add_verdict(&mut transaction, job.key, &change).await?;
@@ -215,7 +207,8 @@ impl Writer<'_> {
             if let Some((watch, listing)) = freshened {
                 let endpoint = listing.manifest.as_ref().map(|manifest| text_key(&manifest.endpoint));
                 kept::keep_listing(&mut transaction, job.key, listing, endpoint).await?;
-                kept::keep_watch(&mut transaction, job.key, watch, None).await?;
+                let database = self.queue.index().database();
+                kept::keep_watch(&mut transaction, database, job.key, watch, Until::Before).await?;
             }
             record_and_commit(transaction, job.key, kinds, self.clock.now()).await?;
             Ok(Done::Kept)
@@ -232,62 +225,13 @@ impl Writer<'_> {
     }
 }
 
-impl Queue {
-    /// Ends listings whose time is over, and says how many. Workers do so all the time; whoever serves lists without a worker at hand may
-    /// do it too.
-    pub async fn expire(&self, now: UnixTime) -> Result<usize, Error> {
-        let mut ended = 0;
-        for _ in 0..MAX_EXPIRED_GOES {
-            let values = [Value::Integer(now.seconds()), Value::Integer(MAX_EXPIRED)];
-            let rows = self.index().database().fetch(OVER, &values).await?;
-            for row in &rows {
-                let key = ToolKey::from_columns(row.integer(0)?, row.bytes(1)?)?;
-                ended += usize::from(retry(|| self.end_listing(key, now)).await?);
-            }
-            if rows.len() < MAX_EXPIRED as usize {
-                break;
-            }
-        }
-        Ok(ended)
-    }
-
-    async fn end_listing(&self, key: ToolKey, now: UnixTime) -> Result<bool, Error> {
-        let id = key.id_bytes();
-        let (registry, tool) = (Value::Integer(key.registry.0), Value::Bytes(&id));
-        let mut transaction = self.index().database().begin().await?;
-        transaction.execute(UNLIST, &[registry, tool, Value::Boolean(false)]).await?;
-        let over = [registry, tool, Value::Integer(NEVER), Value::Integer(now.seconds())];
-        if transaction.execute(END, &over).await? == 0 {
-            // Somebody looked at it meanwhile, or ended it.
-            transaction.rollback().await?;
-            return Ok(false);
-        }
-        // Read after the row of the tool was locked.
-        let Some(row) = transaction.fetch_optional(LISTING, &[registry, tool]).await? else {
-            transaction.commit().await?;
-            return Ok(true);
-        };
-        let mut listing: Listing = serde_json::from_str(row.text(0)?).map_err(|_| Error::Corrupt { what: "listing" })?;
-        let endpoint = listing.manifest.as_ref().map(|manifest| text_key(&manifest.endpoint));
-        let code = codes::verify::STALE.id().to_owned();
-        listing.verdict = Verdict::Unknown;
-        listing.verified = false;
-        listing.failed = Some(Failure { check: None, step: "freshness".to_owned(), code });
-        kept::keep_listing(&mut transaction, key, &listing, endpoint).await?;
-        kept::add_verdict(&mut transaction, key, &VerdictChange::of(&listing, now)).await?;
-        record_and_commit(transaction, key, Kinds::VERIFICATION, now).await?;
-        Ok(true)
-    }
-}
-
 /// Everything that is written after a look.
 pub(super) struct Finding {
     pub(super) listing: Listing,
     pub(super) watch: Watch,
     pub(super) kept: Kept,
     pub(super) endpoint_key: Option<i64>,
-    /// [`NEVER`] for what is not listed.
-    pub(super) expires_at: i64,
+    pub(super) until: Until,
     pub(super) next: Option<Next>,
     pub(super) kinds: Kinds,
 }
@@ -322,7 +266,12 @@ fn registration<'a>(row: &'a ToolRow, id: &'a [u8]) -> Vec<Value<'a>> {
     ]
 }
 
-async fn record_and_commit(mut transaction: Transaction, key: ToolKey, kinds: Kinds, now: UnixTime) -> Result<(), Error> {
+pub(super) async fn record_and_commit(
+    mut transaction: Transaction,
+    key: ToolKey,
+    kinds: Kinds,
+    now: UnixTime,
+) -> Result<(), Error> {
     if kinds != Kinds::default() {
         feed::record(&mut transaction, &[(key, kinds)], now).await?;
     }
@@ -330,7 +279,7 @@ async fn record_and_commit(mut transaction: Transaction, key: ToolKey, kinds: Ki
 }
 
 /// Tries again what others got in the way of.
-async fn retry<T, F: Future<Output = Result<T, Error>>>(attempt: impl Fn() -> F) -> Result<T, Error> {
+pub(super) async fn retry<T, F: Future<Output = Result<T, Error>>>(attempt: impl Fn() -> F) -> Result<T, Error> {
     let mut tried = 1;
     loop {
         match attempt().await {

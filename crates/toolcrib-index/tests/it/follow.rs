@@ -467,6 +467,11 @@ async fn a_real_proxy_that_is_upgraded_is_seen() {
             let index = Index::open(place.database().await).await.expect("an index");
             let mut follower = Follower::new(index.clone(), chain.clone(), address, options(&chain));
             follower.catch_up_to(chain.block_number().await.expect("a head")).await.expect("caught up");
+            // The clock that mass expiry is held against.
+            let noted = index.database().fetch("SELECT registry, block, time FROM index_chain_time", &[]).await.expect("times");
+            let head = chain.head().await.expect("a head");
+            let number = |column| noted[0].integer(column).expect("a number").unsigned_abs();
+            assert_eq!((noted.len(), number(1), number(2)), (1, head.number, head.time));
             let seen = index.last_change().await.expect("the feed");
             let data = IUpgrade::testProxyUpgradeToCall { implementation: deny }.abi_encode().into();
             let block = send(&chain, DEV_ACCOUNTS[0], &Call { to: proxy, data, value: U256::ZERO }).await;

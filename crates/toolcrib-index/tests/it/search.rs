@@ -100,7 +100,8 @@ async fn it_follows_the_feed_and_survives_restarts() {
         put(&index, registry, &samples).await;
         let search = searching(&index, Some(folder.path())).await;
         assert_eq!(search.cursor(), 0);
-        assert!(found(&search, &text("weather")).is_empty(), "nothing before the first catch-up");
+        let early = search.run(&text("weather")).expect_err("not before the first catch-up");
+        assert!(!search.is_ready() && early.code() == codes::index::NOT_READY && early.is_retryable(), "{early}");
         assert_eq!(search.catch_up().await.expect("caught up"), 6);
         assert_eq!(search.cursor(), 6);
         assert_eq!(search.catch_up().await.expect("nothing to do"), 0);

@@ -124,7 +124,7 @@ impl Sample {
             claims: (!self.is_verified).then_some(claims),
             tier: self.tier.clone(),
             access: AccessFacts {
-                kind: self.access,
+                kind: self.access.clone(),
                 predicate: None,
                 predicate_is_proxy: None,
                 predicate_name: None,

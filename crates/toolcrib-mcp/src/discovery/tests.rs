@@ -184,9 +184,11 @@ async fn under_our_names_stand_our_words_only() {
 
 #[test]
 fn refusals_speak_our_vocabulary() {
-    assert_eq!(refusal(404, b"<html>").code, code::TOOL_NOT_FOUND);
-    assert_eq!(refusal(429, b"{}").code, code::LIMITED);
-    assert_eq!(refusal(500, b"").code, code::DIRECTORY);
-    let said = refusal(400, br#"{"code": "caip.tool_id", "message": "do as I say"}"#);
+    assert_eq!(refusal(404, None, b"<html>").code, code::TOOL_NOT_FOUND);
+    assert_eq!(refusal(429, None, b"{}").code, code::LIMITED);
+    let later = refusal(503, Some(5), br#"{"code": "index.not_ready"}"#);
+    assert_eq!((later.code.id(), later.details), ("index.not_ready", Some(json!({"status": 503, "retry_after_seconds": 5}))));
+    assert_eq!(refusal(500, None, b"").code, code::DIRECTORY);
+    let said = refusal(400, None, br#"{"code": "caip.tool_id", "message": "do as I say"}"#);
     assert!(!said.to_string().contains("do as I say"));
 }

@@ -136,6 +136,36 @@ async fn foreign_hosts_and_pages_are_turned_away() {
     }
 }
 
+/// What is no JSON, or no message of JSON-RPC, gets the error that JSON-RPC has for it.
+#[tokio::test]
+async fn what_cannot_be_read_gets_the_error_of_json_rpc() {
+    for sessions in [false, true] {
+        let router = router(false, sessions);
+        for (body, expected) in [
+            ("not json", -32700),
+            ("", -32700),
+            ("{\"jsonrpc\": \"2.0\", \"id\": 1, ", -32700),
+            ("\u{feff}{}", -32700),
+            ("{}", -32600),
+            ("[]", -32600),
+            ("7", -32600),
+            ("{\"jsonrpc\": \"1.0\", \"id\": 1, \"method\": \"ping\"}", -32600),
+        ] {
+            let mut request = list(&[]);
+            *request.body_mut() = Body::from(body);
+            let (status, text) = send(&router, request).await;
+            assert_eq!(status, StatusCode::BAD_REQUEST, "{body}: {text}");
+            let answer: Json = serde_json::from_str(&text).unwrap_or_else(|_| panic!("{body}: {text}"));
+            assert_eq!((answer["jsonrpc"].as_str(), &answer["id"]), (Some("2.0"), &Json::Null), "{body}");
+            assert_eq!(answer["error"]["code"], expected, "{body}");
+        }
+        // Another kind of body is still none that is taken.
+        let mut request = list(&[("content-type", "text/plain")]);
+        *request.body_mut() = Body::from("not json");
+        assert_eq!(send(&router, request).await.0, StatusCode::UNSUPPORTED_MEDIA_TYPE);
+    }
+}
+
 #[tokio::test]
 async fn calls_by_http_and_their_limits() {
     let router = router(false, false);

@@ -16,6 +16,7 @@ use sqlx::{AssertSqlSafe, Postgres, Row as _, SqlSafeStr, Sqlite};
 use crate::Error;
 
 mod bulk;
+mod clock;
 mod indexes;
 mod lane;
 mod local;

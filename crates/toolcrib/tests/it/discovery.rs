@@ -306,6 +306,49 @@ fn keys_are_issued_listed_and_revoked() {
 }
 
 #[test]
+fn an_operator_moderates_by_command() {
+    let sandbox = Sandbox::new();
+    filled(&sandbox);
+    let found = || {
+        let (_, found) = sandbox.run_json(&["tools", "search", "--query", "tides", "--store", "index.db"]);
+        names(&found, "results")
+    };
+    assert_eq!(found(), ["1"]);
+    let (_, list) = sandbox.run_json(&["tools", "list", "--store", "index.db"]);
+    let tool = list["data"]["tools"].as_array().expect("tools").iter().find(|tool| tool["tool_id"] == "1").expect("a tool");
+    let (id, creator) = (tool["id"].as_str().expect("an id").to_owned(), tool["creator"].as_str().expect("a creator").to_owned());
+    let run = |arguments: &[&str]| sandbox.run_json(&[&["index"], arguments, &["--store", "index.db"]].concat());
+    assert_eq!(run(&["moderate", "block", &id]).0, 2, "a reason is needed");
+    assert_eq!(run(&["moderate", "block", "seven", "--reason", "x"]).0, 2);
+    let (code, done) = run(&["moderate", "block", &id, "--reason", "malware", "--notice", "It steals keys."]);
+    assert_eq!((code, &done["data"]["changed"]), (0, &json!(true)), "{done}");
+    assert!(found().is_empty());
+    let shown = sandbox.run(&["tools", "get", &id, "--store", "index.db"]);
+    assert!(shown.stdout.contains("It steals keys."), "{}", shown.stdout);
+    let (_, rules) = run(&["moderation"]);
+    assert_eq!(
+        (rules["data"]["rules"][0]["subject"].as_str(), &rules["data"]["rules"][0]["action"]),
+        (Some(id.as_str()), &json!("block"))
+    );
+    // Rules are part of what an index holds.
+    sandbox.run(&["index", "export", "--store", "index.db", "--out", "moderated.ndjson"]).code(0);
+    sandbox.run(&["index", "import", "moderated.ndjson", "--store", "moderated.db"]).code(0);
+    let (_, copied) = sandbox.run_json(&["index", "moderation", "--store", "moderated.db"]);
+    assert_eq!(copied["data"]["rules"], rules["data"]["rules"]);
+    assert_eq!(run(&["moderate", "unblock", &id]).0, 0);
+    assert_eq!(run(&["moderate", "unblock", &id]).0, 1, "it was so already");
+    assert_eq!(found(), ["1"]);
+    assert_eq!(run(&["moderate", "hide", &creator, "--reason", "spam"]).0, 0);
+    assert!(found().is_empty());
+    let (_, log) = run(&["moderation", "--log"]);
+    let actions: Vec<_> = log["data"]["log"].as_array().expect("a log").iter().map(|entry| entry["action"].clone()).collect();
+    assert_eq!(actions, ["hide", "unblock", "block"]);
+    assert_eq!((run(&["reports"]).0, run(&["reports", "--close", "1"]).0), (0, 1));
+    let (_, issued) = sandbox.run_json(&["keys", "issue", "--admin", "--store", "index.db"]);
+    assert_eq!(issued["data"]["admin"], true);
+}
+
+#[test]
 fn an_index_moves_as_text_and_as_a_backup() {
     let sandbox = Sandbox::new();
     filled(&sandbox);
@@ -321,6 +364,9 @@ fn an_index_moves_as_text_and_as_a_backup() {
     sandbox.write("broken.ndjson", sandbox.read("export.ndjson").replacen("tide", "tire", 1));
     let (code, broken) = sandbox.run_json(&["index", "import", "broken.ndjson", "--store", "other.db"]);
     assert_eq!((code, broken["errors"][0]["code"].as_str()), (2, Some("index.export_damaged")));
+    let (code, ended) = sandbox.run_json(&["index", "expire", "--store", "copy.db"]);
+    assert_eq!((code, ended["data"]["ended"].as_u64(), ended["data"]["until"].is_string()), (0, Some(0), true), "{ended}");
+    sandbox.run(&["index", "expire", "--store", "nowhere.db"]).code(2);
     sandbox.run(&["index", "backup", "backup.db", "--store", "copy.db"]).code(0);
     sandbox.run(&["index", "backup", "backup.db", "--store", "copy.db"]).code(2);
     sandbox.run(&["index", "restore", "backup.db", "--store", "restored.db"]).code(0);

@@ -106,8 +106,14 @@ async fn drift_is_seen_and_so_is_its_repair() {
         is_broken.store(false, std::sync::atomic::Ordering::SeqCst);
         assert_eq!(stage.work(&world).await.written, 1);
         assert_eq!(stage.listed().await, [id]);
-        let words: Vec<_> =
-            stage.index.verdicts(stage.key(id), 10).await.expect("a history").iter().map(|change| change.verdict).collect();
+        let words: Vec<_> = stage
+            .index
+            .verdicts(stage.key(id), 10)
+            .await
+            .expect("a history")
+            .iter()
+            .map(|change| change.verdict.clone())
+            .collect();
         assert_eq!(words, [Verdict::Verified, Verdict::Refused, Verdict::Verified], "newest first");
         // Nothing new: nothing to tell.
         let before = stage.index.last_change().await.expect("a number");

@@ -88,7 +88,7 @@ async fn predicates_are_shown_as_the_chain_has_them() {
         assert!(listing.verified && has(&listing, "predicate.is_proxy"));
 
         let listing = stage.listing(denied).await;
-        assert_eq!((listing.access.is_advertised, listing.access.kind), (Some(true), AccessKind::Gated));
+        assert_eq!((listing.access.is_advertised, &listing.access.kind), (Some(true), &AccessKind::Gated));
         assert!(!has(&listing, "predicate.not_advertised"));
         assert_eq!(listing.life, Life::Retired("always_deny".to_owned()));
 

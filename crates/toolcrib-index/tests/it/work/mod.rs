@@ -1,6 +1,7 @@
 //! Looking at tools: real servers on loopback, a chain in this process, and both stores.
 
 mod checks;
+mod expiry;
 mod facts;
 mod fairness;
 mod hostile;
@@ -132,7 +133,7 @@ impl World {
             let index = Index::open(place.database().await).await.expect("an index");
             let row = index.add_registry(self.devchain.chain_id(), self.registry.address(), 0).await.expect("a registry");
             stages.push(Stage {
-                queue: Queue::new(index.clone()),
+                queue: Queue::new(index.clone()).with_clock(self.clock.clone()),
                 index,
                 registry: row.id,
                 clock: self.clock.clone(),

@@ -8,8 +8,11 @@ use clap::{Args, Subcommand};
 use serde_json::json;
 use toolcrib_core::clock::Clock as _;
 use toolcrib_core::codes;
+use toolcrib_core::time::format_rfc3339;
 use toolcrib_index::export::{self, Imported};
+use toolcrib_index::work::Queue;
 
+use super::moderation::{self, Moderate, Moderation, Reports};
 use super::{Kept, index_failure};
 use crate::clock::SystemClock;
 use crate::outcome::{Done, Exit, Failure, Stop};
@@ -45,6 +48,25 @@ pub(crate) enum IndexCommand {
         first missing log must be. History that left no trace in the state is not compared: `index rescan` reads all logs."
     )]
     Check(Box<super::check::Check>),
+    /// End listings that are over and held back, after you checked the clocks
+    #[command(
+        after_help = "Many listings that end within an hour look like a wrong clock, so that they are held back until a chain's newest block\n\
+        agrees with the database's clock (index.expiry_held). This command gives your agreement up to the database's time."
+    )]
+    Expire(Expire),
+    /// Block or hide a tool or all tools of a creator, or undo it
+    Moderate(Moderate),
+    /// List what is blocked and hidden, or the log of decisions
+    Moderation(Moderation),
+    /// List or close reports of abuse
+    Reports(Reports),
+}
+
+/// Arguments of `index expire`.
+#[derive(Args, Debug)]
+pub(crate) struct Expire {
+    #[command(flatten)]
+    pub(crate) kept: Kept,
 }
 
 /// Arguments of `index export`.
@@ -96,6 +118,25 @@ pub(crate) async fn run(command: &IndexCommand, printer: &mut Printer) -> Result
         }
         IndexCommand::Rescan(arguments) => super::check::rescan(arguments, printer).await,
         IndexCommand::Check(arguments) => super::check::check(arguments, printer).await,
+        IndexCommand::Moderate(arguments) => moderation::moderate(arguments, printer).await,
+        IndexCommand::Moderation(arguments) => moderation::moderation(arguments, printer).await,
+        IndexCommand::Reports(arguments) => moderation::reports(arguments, printer).await,
+        IndexCommand::Expire(arguments) => {
+            let queue = Queue::new(arguments.kept.open_existing().await?);
+            let failed = |error: toolcrib_index::Error| index_failure(&error);
+            let until = queue.agree_to_expiry().await.map_err(failed)?;
+            let mut ended = 0;
+            loop {
+                let expired = queue.expire().await.map_err(failed)?;
+                ended += expired.ended;
+                if expired.ended == 0 {
+                    break;
+                }
+            }
+            let until = format_rfc3339(until).unwrap_or_default();
+            printer.result(&format!("{ended} listings ended, as of {until}\n"))?;
+            Ok(Done::new(Exit::Yes, json!({ "ended": ended, "until": until })))
+        }
         IndexCommand::Backup(arguments) => {
             if arguments.path.exists() {
                 let what = format!("{} is already there", arguments.path.display());

@@ -4,7 +4,7 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use toolcrib_core::clock::{Clock as _, UnixTime};
 use toolcrib_core::codes;
-use toolcrib_directory::keys::{KeyRecord, Keys};
+use toolcrib_directory::keys::{KeyRecord, KeyTerms, Keys};
 
 use super::Kept;
 use crate::clock::SystemClock;
@@ -40,6 +40,9 @@ pub(crate) struct Issue {
     /// Days that it is good for
     #[arg(long, value_name = "N", default_value_t = 365, value_parser = clap::value_parser!(u32).range(1..=3650))]
     pub(crate) days: u32,
+    /// Let it moderate: block, hide, read reports of abuse
+    #[arg(long)]
+    pub(crate) admin: bool,
     #[command(flatten)]
     pub(crate) kept: Kept,
 }
@@ -70,7 +73,8 @@ pub(crate) async fn run(command: &KeysCommand, printer: &mut Printer) -> Result<
         KeysCommand::Issue(arguments) => {
             let keys = open(&arguments.kept, true).await?;
             let seconds = i64::from(arguments.days) * 86_400;
-            let issued = keys.issue(arguments.name.as_deref(), arguments.reads, arguments.writes, seconds, now).await;
+            let Issue { reads, writes, admin, .. } = *arguments;
+            let issued = keys.issue_with(arguments.name.as_deref(), KeyTerms { reads, writes, seconds, admin }, now).await;
             let issued = issued.map_err(|error| failure(&error))?;
             printer.note(&format!("{} is good until {}", shown(&issued.record.name), issued.record.expires_at))?;
             printer.result(&format!("{}\n", issued.key))?;
@@ -132,5 +136,6 @@ fn data(record: &KeyRecord, now: UnixTime) -> Value {
         "revoked_at": record.revoked_at,
         "reads": record.reads,
         "writes": record.writes,
+        "admin": record.admin,
     })
 }

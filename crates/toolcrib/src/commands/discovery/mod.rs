@@ -3,6 +3,7 @@
 mod check;
 pub(crate) mod index;
 pub(crate) mod keys;
+mod moderation;
 mod show;
 pub(crate) mod source;
 pub(crate) mod tools;

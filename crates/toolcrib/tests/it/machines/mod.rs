@@ -1,6 +1,7 @@
 //! Deployments as processes: followers, workers and directories that share a database, and what is left when some of them are killed.
 
 pub(crate) mod stage;
+mod versions;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;

@@ -1,0 +1,241 @@
+//! `/api/v2/admin/…`: what the operator blocks and hides, the log of it, and reports of abuse. For keys that may moderate.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::{Extension, State};
+use axum::http::{HeaderMap, StatusCode, Uri};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use toolcrib_core::caip::ToolRef;
+use toolcrib_core::codes;
+use toolcrib_index::moderation::{self, AbuseReport, Decision, LogEntry, MAX_TEXT_CHARS, Rule, Step, Subject};
+
+use crate::answer::{Answer, Refusal, json};
+use crate::api::{read_body, read_json};
+use crate::directory::App;
+use crate::front::{Caller, given_key};
+use crate::parameters::{Parameters, address};
+use crate::view::time;
+
+/// Largest body: two texts, escaped, and what they are about.
+const MAX_BYTES: usize = 32 * 1024;
+
+/// Rows of a page, unless another number is asked for.
+const DEFAULT_LIMIT: i64 = 50;
+
+/// A decision.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Wanted {
+    action: String,
+    tool: Option<String>,
+    creator: Option<String>,
+    #[serde(default)]
+    reason: String,
+    #[serde(default)]
+    notice: String,
+}
+
+/// What became of a decision.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Decided {
+    /// `false` when it was so already.
+    pub(crate) changed: bool,
+}
+
+/// The rules that hold.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Rules {
+    /// Those about creators first, the newest of each kind first.
+    pub(crate) rules: Vec<RuleView>,
+}
+
+/// A rule.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "ModerationRule")]
+pub(crate) struct RuleView {
+    /// A tool as `eip155:<chain>/erc8257:<registry>/<id>`, or the account of a creator.
+    pub(crate) subject: String,
+    /// `block` or `hide`.
+    pub(crate) action: &'static str,
+    /// Why, for the public.
+    pub(crate) reason: String,
+    /// What is shown in place of the content.
+    pub(crate) notice: String,
+    /// Since when.
+    pub(crate) at: String,
+}
+
+impl From<Rule> for RuleView {
+    fn from(rule: Rule) -> Self {
+        let moderation::Moderation { action, reason, notice, at } = rule.moderation;
+        Self { subject: rule.subject, action: action.as_str(), reason, notice, at: time(at) }
+    }
+}
+
+/// A page of the log.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Log {
+    /// The entries, the newest first.
+    pub(crate) entries: Vec<EntryView>,
+    /// `before` of the next page; absent at the end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) next: Option<i64>,
+}
+
+/// An entry of the log.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "ModerationEntry")]
+pub(crate) struct EntryView {
+    /// Its number.
+    pub(crate) number: i64,
+    /// When.
+    pub(crate) at: String,
+    /// Who: the name of a key, or `command line`.
+    pub(crate) actor: String,
+    /// `block`, `unblock`, `hide`, `unhide` or `close_report`.
+    pub(crate) action: String,
+    /// To what.
+    pub(crate) subject: String,
+    /// Why.
+    pub(crate) reason: String,
+    /// What is shown in place of the content.
+    pub(crate) notice: String,
+}
+
+impl From<LogEntry> for EntryView {
+    fn from(entry: LogEntry) -> Self {
+        let LogEntry { number, at, actor, action, subject, reason, notice } = entry;
+        Self { number, at: time(at), actor, action, subject, reason, notice }
+    }
+}
+
+/// A page of reports.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Reports {
+    /// The reports, the newest first.
+    pub(crate) reports: Vec<ReportView>,
+    /// `before` of the next page; absent at the end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) next: Option<i64>,
+}
+
+/// A report of abuse.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "AbuseReport")]
+pub(crate) struct ReportView {
+    /// Its number.
+    pub(crate) number: i64,
+    /// The tool.
+    pub(crate) tool: String,
+    /// When it came.
+    pub(crate) at: String,
+    /// The kind of abuse.
+    pub(crate) reason: String,
+    /// What the reporter says. Untrusted text.
+    pub(crate) details: String,
+    /// When it was closed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) closed_at: Option<String>,
+}
+
+impl From<AbuseReport> for ReportView {
+    fn from(report: AbuseReport) -> Self {
+        let AbuseReport { number, tool, at, reason, details, closed_at } = report;
+        Self { number, tool, at: time(at), reason, details, closed_at: closed_at.map(time) }
+    }
+}
+
+/// The name of the key, if it may moderate.
+async fn admitted(app: &App, headers: &HeaderMap) -> Result<String, Refusal> {
+    let Some(key) = given_key(headers) else {
+        return Err(Refusal::new(StatusCode::UNAUTHORIZED, codes::directory::KEY_MISSING));
+    };
+    match app.keys.find(&key, app.now()).await? {
+        Some((_, record)) if record.admin => Ok(record.name),
+        Some(_) => Err(Refusal::new(StatusCode::FORBIDDEN, codes::directory::NOT_ADMIN)),
+        None => Err(Refusal::new(StatusCode::UNAUTHORIZED, codes::directory::KEY_UNKNOWN)),
+    }
+}
+
+pub(crate) async fn rules(State(app): State<Arc<App>>, headers: HeaderMap) -> Answer {
+    admitted(&app, &headers).await?;
+    let rules = app.index.moderation_rules(moderation::MAX_PAGE).await?;
+    Ok(json(StatusCode::OK, &Rules { rules: rules.into_iter().map(RuleView::from).collect() }))
+}
+
+pub(crate) async fn moderate(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<Caller>,
+    headers: HeaderMap,
+    body: Body,
+) -> Answer {
+    let actor = admitted(&app, &headers).await?;
+    let wanted: Wanted = read_json(&app, caller, &headers, body, MAX_BYTES).await?;
+    let step = Step::WORDS.into_iter().find(|(word, _)| *word == wanted.action).map(|(_, step)| step);
+    let step = step.ok_or_else(|| Refusal::parameter("action", "expected block, unblock, hide or unhide"))?;
+    for (name, text) in [("reason", &wanted.reason), ("notice", &wanted.notice)] {
+        if text.chars().count() > MAX_TEXT_CHARS {
+            return Err(Refusal::parameter(name, format!("it is longer than {MAX_TEXT_CHARS} characters")));
+        }
+    }
+    if matches!(step, Step::Block | Step::Hide) && wanted.reason.trim().is_empty() {
+        return Err(Refusal::parameter("reason", "expected why, for the public and for the log"));
+    }
+    let subject = match (&wanted.tool, &wanted.creator) {
+        (Some(tool), None) => {
+            let malformed = |_| Refusal::parameter("tool", "expected eip155:<chain>/erc8257:<registry>/<id>");
+            let tool = ToolRef::parse(tool).map_err(malformed)?;
+            let view = app.index.tool(&tool).await?.ok_or_else(Refusal::not_found)?;
+            Subject::Tool(view.row.key)
+        }
+        (None, Some(creator)) => {
+            let malformed = || Refusal::parameter("creator", "expected 0x and 40 hexadecimal digits");
+            Subject::Creator(address(creator).ok_or_else(malformed)?)
+        }
+        _ => return Err(Refusal::parameter("tool", "expected a tool or a creator, and one of them")),
+    };
+    let decision = Decision { subject, step, reason: &wanted.reason, notice: &wanted.notice, actor: &actor };
+    let changed = app.index.moderate(&decision, app.now()).await?;
+    Ok(json(StatusCode::OK, &Decided { changed }))
+}
+
+pub(crate) async fn log(State(app): State<Arc<App>>, uri: Uri, headers: HeaderMap) -> Answer {
+    admitted(&app, &headers).await?;
+    let (before, limit) = page(&Parameters::of(&uri)?)?;
+    let entries = app.index.moderation_log(before, limit).await?;
+    let next = entries.last().map(|last| last.number).filter(|number| entries.len() as i64 == limit && *number > 1);
+    Ok(json(StatusCode::OK, &Log { entries: entries.into_iter().map(EntryView::from).collect(), next }))
+}
+
+pub(crate) async fn reports(State(app): State<Arc<App>>, uri: Uri, headers: HeaderMap) -> Answer {
+    admitted(&app, &headers).await?;
+    let parameters = Parameters::of(&uri)?;
+    let is_closed = parameters.word("state", &[("open", false), ("closed", true)])?.unwrap_or_default();
+    let (before, limit) = page(&parameters)?;
+    let reports = app.index.abuse_reports(is_closed, before, limit).await?;
+    let next = reports.last().map(|last| last.number).filter(|number| reports.len() as i64 == limit && *number > 1);
+    Ok(json(StatusCode::OK, &Reports { reports: reports.into_iter().map(ReportView::from).collect(), next }))
+}
+
+pub(crate) async fn close(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<Caller>,
+    uri: Uri,
+    headers: HeaderMap,
+    body: Body,
+) -> Answer {
+    let actor = admitted(&app, &headers).await?;
+    read_body(&app, caller, &headers, body, MAX_BYTES).await?;
+    let number = uri.path().strip_prefix("/api/v2/admin/reports/").and_then(|rest| rest.strip_suffix("/close"));
+    let number = number.and_then(|number| number.parse().ok());
+    let number: i64 = number.ok_or_else(|| Refusal::parameter("report", "expected the number of a report"))?;
+    let changed = app.index.close_report(number, &actor, app.now()).await?;
+    Ok(json(StatusCode::OK, &Decided { changed }))
+}
+
+fn page(parameters: &Parameters) -> Result<(Option<i64>, i64), Refusal> {
+    let before = parameters.number("before", 1, i64::MAX)?;
+    Ok((before, parameters.number("limit", 1, moderation::MAX_PAGE)?.unwrap_or(DEFAULT_LIMIT)))
+}

@@ -1,0 +1,102 @@
+//! A directory that is not ready says so, instead of answering as if there were no tools.
+
+use std::sync::Arc;
+
+use axum::http::StatusCode;
+use serde_json::json;
+use toolcrib_directory::mcp::PublicTools;
+use toolcrib_mcp::Server;
+use toolcrib_store::database::Value;
+
+use crate::clients::{Does, ERAS, Person, call, code, connect, data};
+use crate::shelf::{Ask, Reply, Shelf, Stock, open, path};
+
+/// Checks the headers of an answer that is to be asked for again.
+fn is_later(reply: &Reply, place: &str) {
+    assert_eq!(reply.status, StatusCode::SERVICE_UNAVAILABLE, "{place}: {}", reply.text());
+    assert_eq!(reply.header("cache-control"), "no-store", "{place}");
+    let seconds: u64 = reply.header("retry-after").parse().unwrap_or_else(|_| panic!("{place}: no Retry-After"));
+    assert!((1..=60).contains(&seconds), "{place}: {seconds}");
+}
+
+// req: API-001
+#[tokio::test(flavor = "multi_thread")]
+async fn a_search_that_is_not_built_is_not_empty() {
+    for shelf in Shelf::each(open()).await {
+        shelf.write_all(&[Stock::good(1, "Weather"), Stock::good(2, "Club").gated()]).await;
+        for place in ["/api/v2/tools/search?query=weather", "/api/v2/tools/search", "/api/v2/tools/search?collection=fine-apes"] {
+            let reply = shelf.get(place).await;
+            is_later(&reply, place);
+            assert_eq!(reply.json()["code"], "index.not_ready", "{place}");
+            let compact = Ask::get(place).header("accept", "text/markdown").of(&shelf.router).await;
+            is_later(&compact, place);
+        }
+        for place in ["/", "/?query=weather"] {
+            let page = shelf.get(place).await;
+            is_later(&page, place);
+            assert!(page.header("content-type").starts_with("text/html") && page.text().contains("not ready"), "{place}");
+            assert!(!page.text().contains("Nothing fits"), "{place}");
+        }
+        let ready = shelf.get("/ready").await;
+        assert_eq!((ready.status, ready.header("cache-control")), (StatusCode::SERVICE_UNAVAILABLE, "no-store"));
+        assert!(shelf.directory.metrics().contains("toolcrib_directory_search_ready 0\n"));
+        // What the database answers by itself is there.
+        assert_eq!(shelf.ids("/api/v2/tools").await, [2, 1]);
+        assert_eq!(shelf.get(&path(1)).await.status, StatusCode::OK);
+
+        let server = Server::new(Arc::new(PublicTools::new(shelf.router.clone()))).expect("a server");
+        let client = connect(&server, ERAS[1], Person::new(Does::IsNotAsked)).await;
+        let refused = call(&client, "search_tools", json!({"query": "weather"})).await;
+        assert_eq!(code(&refused), "index.not_ready");
+        assert!(format!("{refused:?}").contains("retry_after_seconds"), "{refused:?}");
+
+        shelf.directory.refresh().await.expect("built");
+        assert_eq!(shelf.ids("/api/v2/tools/search?query=weather").await, [1]);
+        assert_eq!(shelf.get("/").await.status, StatusCode::OK, "nothing of it was kept");
+        assert_eq!(shelf.get("/ready").await.status, StatusCode::OK);
+        let found = data(call(&client, "search_tools", json!({"query": "weather"})).await);
+        assert_eq!(found["tools"].as_array().map(Vec::len), Some(1), "{found}");
+        assert!(shelf.directory.metrics().contains("toolcrib_directory_search_ready 1\n"));
+    }
+}
+
+/// A directory whose clock is two days ahead ends no listing: the database says what the time is.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_directory_with_a_wrong_clock_ends_no_listing() {
+    for shelf in Shelf::each(open()).await {
+        let stock: Vec<Stock> = (1..=40).map(|id| Stock::good(id, "Weather")).collect();
+        shelf.put_all(&stock).await;
+        // In an hour, as the database counts. The clock of the directory is months ahead.
+        let ends = shelf.index.database().now().await.expect("a time") + 3_600;
+        assert!(shelf.now().seconds() > ends);
+        let watch = "INSERT INTO index_watch (registry, tool, expires_at, looks, memory)
+            SELECT registry, tool, $1, hash, '{}' FROM index_tool";
+        shelf.index.database().execute(watch, &[Value::Integer(ends)]).await.expect("watched");
+        let look = async || {
+            let (directory, begun) = (shelf.directory.clone(), std::time::Instant::now());
+            directory.run(tokio::time::sleep(std::time::Duration::from_millis(400))).await;
+            directory.refresh().await.expect("seen");
+            toolcrib_testkit::assert_not_hung(begun, "a look");
+        };
+        look().await;
+        assert_eq!(shelf.ids("/api/v2/tools?limit=200").await.len(), 40);
+        assert!(shelf.directory.metrics().contains("toolcrib_directory_expiry_held 0\n"));
+        // The database's clock says that all are over, and no chain agrees: a few go, the others are held back and counted.
+        let over = "UPDATE index_watch SET expires_at = $1";
+        shelf.index.database().execute(over, &[Value::Integer(ends - 7_200)]).await.expect("over");
+        look().await;
+        let metrics = shelf.directory.metrics();
+        assert!(metrics.contains("toolcrib_directory_expiry_held 30\n"), "{metrics}");
+        assert!(metrics.contains("toolcrib_directory_listings_expired_total 10\n"), "{metrics}");
+        assert_eq!(shelf.ids("/api/v2/tools?limit=200").await.len(), 30);
+    }
+}
+
+/// An empty directory is empty once it has looked.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_empty_directory_is_ready() {
+    let shelf = Shelf::one(open()).await;
+    shelf.directory.refresh().await.expect("built");
+    assert!(shelf.ids("/api/v2/tools/search?query=weather").await.is_empty());
+    assert_eq!(shelf.get("/ready").await.status, StatusCode::OK);
+}

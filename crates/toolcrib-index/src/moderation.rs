@@ -1,0 +1,379 @@
+//! What the operator blocks or hides, why, and what others report.
+//!
+//! A rule is about a tool or about all tools of a creator, those that come later included. A blocked tool is shown with a notice in place of
+//! its content; a hidden one is left out of lists and search and can still be asked for. Rules are joined to tools whenever those are read, so
+//! that no process has to be told. Every decision is in the log, and in the change feed of the tools that it touches.
+
+use alloy_primitives::Address;
+use serde::Serialize;
+use toolcrib_core::clock::UnixTime;
+use toolcrib_store::Migration;
+use toolcrib_store::database::{Row, Transaction, Value};
+
+use crate::feed::{self, Kinds};
+use crate::model::ToolKey;
+use crate::{Error, Index};
+
+pub(crate) const MIGRATIONS: &[Migration] = &[Migration {
+    version: 1,
+    sql: "CREATE TABLE index_moderation_tool (registry BIGINT NOT NULL, tool BYTES NOT NULL, action TEXT NOT NULL, reason TEXT NOT NULL,
+        notice TEXT NOT NULL, at BIGINT NOT NULL, PRIMARY KEY (registry, tool));
+    CREATE TABLE index_moderation_creator (creator BYTES NOT NULL PRIMARY KEY, action TEXT NOT NULL, reason TEXT NOT NULL,
+        notice TEXT NOT NULL, at BIGINT NOT NULL);
+    CREATE TABLE index_moderation_log (number BIGINT NOT NULL PRIMARY KEY, at BIGINT NOT NULL, actor TEXT NOT NULL, action TEXT NOT NULL,
+        subject TEXT NOT NULL, reason TEXT NOT NULL, notice TEXT NOT NULL);
+    CREATE TABLE index_abuse_report (number BIGINT NOT NULL PRIMARY KEY, registry BIGINT NOT NULL, tool BYTES NOT NULL, at BIGINT NOT NULL,
+        reason TEXT NOT NULL, details TEXT NOT NULL, closed_at BIGINT);
+    CREATE INDEX index_abuse_report_tool ON index_abuse_report (registry, tool);",
+}];
+
+/// Longest reason or notice, in characters: a few sentences.
+pub const MAX_TEXT_CHARS: usize = 1_000;
+
+/// Longest account of an abuse, in characters.
+pub const MAX_DETAILS_CHARS: usize = 2_000;
+
+/// Most open reports about one tool. More say nothing new, and must not fill the database.
+pub const MAX_OPEN_REPORTS: i64 = 50;
+
+/// Most rows of one page of rules, log entries or reports.
+pub const MAX_PAGE: i64 = 200;
+
+/// Changes of the feed that are recorded in one transaction: a creator may have many tools.
+const CHANGES: usize = 5_000;
+
+/// What is done to a tool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Restriction {
+    /// A notice is shown in place of its content.
+    Block,
+    /// It is left out of lists and search.
+    Hide,
+}
+
+impl Restriction {
+    /// The word for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Block => "block",
+            Self::Hide => "hide",
+        }
+    }
+
+    /// Reads the word. One of a later version counts as the stricter one.
+    fn read(word: &str) -> Self {
+        if word == "hide" { Self::Hide } else { Self::Block }
+    }
+}
+
+/// A rule as it holds for a tool.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Moderation {
+    /// What is done.
+    pub action: Restriction,
+    /// Why, for the public.
+    pub reason: String,
+    /// What is shown in place of the content.
+    pub notice: String,
+    /// Since when.
+    pub at: UnixTime,
+}
+
+impl Moderation {
+    /// Reads four columns from `first` on; all are empty without a rule.
+    pub(crate) fn read(row: &Row, first: usize) -> Result<Option<Self>, Error> {
+        let Some(action) = row.optional_text(first)? else { return Ok(None) };
+        let text = |column: usize| row.optional_text(column).map(|text| text.unwrap_or_default().to_owned());
+        Ok(Some(Self {
+            action: Restriction::read(action),
+            reason: text(first + 1)?,
+            notice: text(first + 2)?,
+            at: UnixTime::from_seconds(row.optional_integer(first + 3)?.unwrap_or_default()),
+        }))
+    }
+}
+
+/// What a rule is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// A tool.
+    Tool(ToolKey),
+    /// All tools of an account, those that come later included.
+    Creator(Address),
+}
+
+/// What the operator decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Block it.
+    Block,
+    /// Block it no longer.
+    Unblock,
+    /// Hide it.
+    Hide,
+    /// Hide it no longer.
+    Unhide,
+}
+
+impl Step {
+    /// Every step, with its word.
+    pub const WORDS: [(&'static str, Self); 4] =
+        [("block", Self::Block), ("unblock", Self::Unblock), ("hide", Self::Hide), ("unhide", Self::Unhide)];
+
+    /// The word for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Block => "block",
+            Self::Unblock => "unblock",
+            Self::Hide => "hide",
+            Self::Unhide => "unhide",
+        }
+    }
+
+    /// The restriction that it is about, and whether it sets it.
+    const fn restriction(self) -> (Restriction, bool) {
+        match self {
+            Self::Block => (Restriction::Block, true),
+            Self::Unblock => (Restriction::Block, false),
+            Self::Hide => (Restriction::Hide, true),
+            Self::Unhide => (Restriction::Hide, false),
+        }
+    }
+}
+
+/// A decision of the operator.
+#[derive(Clone, Copy, Debug)]
+pub struct Decision<'a> {
+    /// What it is about.
+    pub subject: Subject,
+    /// What is done.
+    pub step: Step,
+    /// Why, for the public.
+    pub reason: &'a str,
+    /// What is shown in place of the content.
+    pub notice: &'a str,
+    /// Who decides: the name of a key, or the command line.
+    pub actor: &'a str,
+}
+
+/// A rule that holds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Rule {
+    /// A tool by its reference, or a creator by its address.
+    pub subject: String,
+    /// What it says.
+    #[serde(flatten)]
+    pub moderation: Moderation,
+}
+
+/// An entry of the log.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LogEntry {
+    /// Its number, counted from 1.
+    pub number: i64,
+    /// When.
+    pub at: UnixTime,
+    /// Who.
+    pub actor: String,
+    /// What was done.
+    pub action: String,
+    /// To what.
+    pub subject: String,
+    /// Why.
+    pub reason: String,
+    /// What is shown in place of the content.
+    pub notice: String,
+}
+
+/// A report of abuse. What it says is untrusted text.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct AbuseReport {
+    /// Its number, counted from 1.
+    pub number: i64,
+    /// The tool, by its reference.
+    pub tool: String,
+    /// When it came.
+    pub at: UnixTime,
+    /// The kind of abuse.
+    pub reason: String,
+    /// What the reporter says.
+    pub details: String,
+    /// When the operator closed it.
+    pub closed_at: Option<UnixTime>,
+}
+
+const SET_TOOL: &str =
+    "INSERT INTO index_moderation_tool (registry, tool, action, reason, notice, at) VALUES ($1, $2, $3, $4, $5, $6)
+    ON CONFLICT (registry, tool) DO UPDATE SET action = excluded.action, reason = excluded.reason, notice = excluded.notice,
+        at = excluded.at";
+const SET_CREATOR: &str = "INSERT INTO index_moderation_creator (creator, action, reason, notice, at) VALUES ($1, $2, $3, $4, $5)
+    ON CONFLICT (creator) DO UPDATE SET action = excluded.action, reason = excluded.reason, notice = excluded.notice, at = excluded.at";
+const UNSET_TOOL: &str = "DELETE FROM index_moderation_tool WHERE registry = $1 AND tool = $2 AND action = $3";
+const UNSET_CREATOR: &str = "DELETE FROM index_moderation_creator WHERE creator = $1 AND action = $2";
+const LOG: &str = "INSERT INTO index_moderation_log (number, at, actor, action, subject, reason, notice)
+    SELECT COALESCE(MAX(number), 0) + 1, $1, $2, $3, $4, $5, $6 FROM index_moderation_log";
+const TOOLS_OF: &str = "SELECT registry, tool FROM index_tool WHERE creator = $1 ORDER BY registry, tool";
+const TOOL_RULES: &str =
+    "SELECT registry, tool, action, reason, notice, at FROM index_moderation_tool ORDER BY at DESC, registry, tool LIMIT $1";
+const CREATOR_RULES: &str =
+    "SELECT creator, action, reason, notice, at FROM index_moderation_creator ORDER BY at DESC, creator LIMIT $1";
+const ENTRIES: &str = "SELECT number, at, actor, action, subject, reason, notice FROM index_moderation_log WHERE number < $1
+    ORDER BY number DESC LIMIT $2";
+const ADD_REPORT: &str = "INSERT INTO index_abuse_report (number, registry, tool, at, reason, details)
+    SELECT COALESCE(MAX(number), 0) + 1, $1, $2, $3, $4, $5 FROM index_abuse_report RETURNING number";
+const OPEN_REPORTS: &str = "SELECT COUNT(*) FROM index_abuse_report WHERE registry = $1 AND tool = $2 AND closed_at IS NULL";
+const REPORTS: &str = "SELECT number, registry, tool, at, reason, details, closed_at FROM index_abuse_report
+    WHERE number < $1 AND (closed_at IS NOT NULL) = $2 ORDER BY number DESC LIMIT $3";
+const CLOSE: &str = "UPDATE index_abuse_report SET closed_at = $2 WHERE number = $1 AND closed_at IS NULL";
+
+impl Index {
+    /// Carries out a decision, and logs it. `false` when it changes nothing, and then nothing is logged.
+    pub async fn moderate(&self, decision: &Decision<'_>, now: UnixTime) -> Result<bool, Error> {
+        let (restriction, is_set) = decision.step.restriction();
+        let (action, at) = (Value::Text(restriction.as_str()), Value::Integer(now.seconds()));
+        let (reason, notice) = (Value::Text(decision.reason), Value::Text(decision.notice));
+        let mut transaction = self.database().begin().await?;
+        let (changed, keys) = match decision.subject {
+            Subject::Tool(key) => {
+                let id = key.id_bytes();
+                let (registry, tool) = (Value::Integer(key.registry.0), Value::Bytes(&id));
+                let changed = match is_set {
+                    true => transaction.execute(SET_TOOL, &[registry, tool, action, reason, notice, at]).await?,
+                    false => transaction.execute(UNSET_TOOL, &[registry, tool, action]).await?,
+                };
+                (changed, vec![key])
+            }
+            Subject::Creator(creator) => {
+                let account = Value::Bytes(creator.as_slice());
+                let changed = match is_set {
+                    true => transaction.execute(SET_CREATOR, &[account, action, reason, notice, at]).await?,
+                    false => transaction.execute(UNSET_CREATOR, &[account, action]).await?,
+                };
+                let rows = transaction.fetch(TOOLS_OF, &[account]).await?;
+                let keys =
+                    rows.iter().map(|row| ToolKey::from_columns(row.integer(0)?, row.bytes(1)?)).collect::<Result<_, _>>()?;
+                (changed, keys)
+            }
+        };
+        if changed == 0 {
+            transaction.rollback().await?;
+            return Ok(false);
+        }
+        let subject = self.subject(decision.subject).await?;
+        let entry = [at, Value::Text(decision.actor), Value::Text(decision.step.as_str()), Value::Text(&subject), reason, notice];
+        transaction.execute(LOG, &entry).await?;
+        self.tell(transaction, &keys, now).await?;
+        Ok(true)
+    }
+
+    /// Tells the feed, and commits. Of very many tools the rest is told afterwards: the rule holds from the first commit on.
+    async fn tell(&self, mut transaction: Transaction, keys: &[ToolKey], now: UnixTime) -> Result<(), Error> {
+        let changes: Vec<_> = keys.iter().map(|key| (*key, Kinds::MODERATION)).collect();
+        let mut parts = changes.chunks(CHANGES);
+        if let Some(first) = parts.next() {
+            feed::record(&mut transaction, first, now).await?;
+        }
+        transaction.commit().await?;
+        for part in parts {
+            let mut transaction = self.database().begin().await?;
+            feed::record(&mut transaction, part, now).await?;
+            transaction.commit().await?;
+        }
+        Ok(())
+    }
+
+    async fn subject(&self, subject: Subject) -> Result<String, Error> {
+        Ok(match subject {
+            Subject::Tool(key) => self.reference(key).await?.to_string(),
+            Subject::Creator(creator) => format!("{creator:#x}"),
+        })
+    }
+
+    /// The rules that hold, the newest of each kind first.
+    pub async fn moderation_rules(&self, limit: i64) -> Result<Vec<Rule>, Error> {
+        let limit = [Value::Integer(limit.clamp(1, MAX_PAGE))];
+        let mut rules = Vec::new();
+        for row in self.database().fetch(CREATOR_RULES, &limit).await? {
+            let creator = Address::try_from(row.bytes(0)?).map_err(|_| Error::Corrupt { what: "creator" })?;
+            let moderation = Moderation::read(&row, 1)?.ok_or(Error::Corrupt { what: "rule" })?;
+            rules.push(Rule { subject: self.subject(Subject::Creator(creator)).await?, moderation });
+        }
+        for row in self.database().fetch(TOOL_RULES, &limit).await? {
+            let key = ToolKey::from_columns(row.integer(0)?, row.bytes(1)?)?;
+            let moderation = Moderation::read(&row, 2)?.ok_or(Error::Corrupt { what: "rule" })?;
+            rules.push(Rule { subject: self.subject(Subject::Tool(key)).await?, moderation });
+        }
+        Ok(rules)
+    }
+
+    /// Decisions before a number, the newest first.
+    pub async fn moderation_log(&self, before: Option<i64>, limit: i64) -> Result<Vec<LogEntry>, Error> {
+        let values = [before.unwrap_or(i64::MAX), limit.clamp(1, MAX_PAGE)].map(Value::Integer);
+        let read = |row: &Row| {
+            let text = |column: usize| row.text(column).map(str::to_owned);
+            Ok(LogEntry {
+                number: row.integer(0)?,
+                at: UnixTime::from_seconds(row.integer(1)?),
+                actor: text(2)?,
+                action: text(3)?,
+                subject: text(4)?,
+                reason: text(5)?,
+                notice: text(6)?,
+            })
+        };
+        self.database().fetch(ENTRIES, &values).await?.iter().map(read).collect()
+    }
+
+    /// Takes a report of abuse, and gives its number. `None` when there are enough about this tool already.
+    pub async fn report_abuse(&self, key: ToolKey, reason: &str, details: &str, now: UnixTime) -> Result<Option<i64>, Error> {
+        let id = key.id_bytes();
+        let (registry, tool) = (Value::Integer(key.registry.0), Value::Bytes(&id));
+        let mut transaction = self.database().begin().await?;
+        let open = transaction.fetch_optional(OPEN_REPORTS, &[registry, tool]).await?;
+        if open.ok_or(Error::Corrupt { what: "count" })?.integer(0)? >= MAX_OPEN_REPORTS {
+            transaction.rollback().await?;
+            return Ok(None);
+        }
+        let values = [registry, tool, Value::Integer(now.seconds()), Value::Text(reason), Value::Text(details)];
+        let row = transaction.fetch_optional(ADD_REPORT, &values).await?.ok_or(Error::Corrupt { what: "report" })?;
+        let number = row.integer(0)?;
+        transaction.commit().await?;
+        Ok(Some(number))
+    }
+
+    /// Reports of abuse before a number, the newest first.
+    pub async fn abuse_reports(&self, is_closed: bool, before: Option<i64>, limit: i64) -> Result<Vec<AbuseReport>, Error> {
+        let limit = Value::Integer(limit.clamp(1, MAX_PAGE));
+        let values = [Value::Integer(before.unwrap_or(i64::MAX)), Value::Boolean(is_closed), limit];
+        let mut reports = Vec::new();
+        for row in self.database().fetch(REPORTS, &values).await? {
+            let key = ToolKey::from_columns(row.integer(1)?, row.bytes(2)?)?;
+            reports.push(AbuseReport {
+                number: row.integer(0)?,
+                tool: self.reference(key).await?.to_string(),
+                at: UnixTime::from_seconds(row.integer(3)?),
+                reason: row.text(4)?.to_owned(),
+                details: row.text(5)?.to_owned(),
+                closed_at: row.optional_integer(6)?.map(UnixTime::from_seconds),
+            });
+        }
+        Ok(reports)
+    }
+
+    /// Closes a report of abuse, and logs it. `false` when there is no open one with this number.
+    pub async fn close_report(&self, number: i64, actor: &str, now: UnixTime) -> Result<bool, Error> {
+        let mut transaction = self.database().begin().await?;
+        let at = Value::Integer(now.seconds());
+        if transaction.execute(CLOSE, &[Value::Integer(number), at]).await? == 0 {
+            transaction.rollback().await?;
+            return Ok(false);
+        }
+        let subject = format!("report {number}");
+        let entry =
+            [at, Value::Text(actor), Value::Text("close_report"), Value::Text(&subject), Value::Text(""), Value::Text("")];
+        transaction.execute(LOG, &entry).await?;
+        transaction.commit().await?;
+        Ok(true)
+    }
+}

@@ -1,0 +1,74 @@
+//! Rows that this program cannot read: skipped, named once in the log, and counted.
+//!
+//! One row that was damaged, or that a later version wrote in a way that this one does not know, must not take all others with it.
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use toolcrib_core::codes;
+use toolcrib_store::database::Row;
+
+use crate::Error;
+
+/// Most rows that are remembered by name, some 100 bytes each. Those beyond are counted again each time they are met.
+const MAX_NAMED: usize = 10_000;
+
+/// What was met so far.
+#[derive(Debug, Default)]
+pub(crate) struct Unreadable {
+    count: AtomicU64,
+    named: Mutex<HashSet<(&'static str, String)>>,
+}
+
+impl Unreadable {
+    /// How many rows were skipped since the start.
+    pub(crate) fn count(&self) -> u64 {
+        self.count.load(Ordering::Relaxed)
+    }
+
+    /// `None` for a value that cannot be read, which is noted. Other errors pass: a database that is away is no reason to skip rows.
+    pub(crate) fn skip<T>(&self, table: &'static str, row: &Row, read: Result<T, Error>) -> Result<Option<T>, Error> {
+        self.skip_named(table, || name(row), read)
+    }
+
+    /// The same for a row whose first columns do not name it.
+    pub(crate) fn skip_named<T>(
+        &self,
+        table: &'static str,
+        name: impl FnOnce() -> String,
+        read: Result<T, Error>,
+    ) -> Result<Option<T>, Error> {
+        match read {
+            Ok(value) => Ok(Some(value)),
+            Err(error) if error.code() == codes::store::CORRUPT => {
+                self.note(table, name(), &error);
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn note(&self, table: &'static str, name: String, error: &Error) {
+        let mut named = self.named.lock().unwrap_or_else(PoisonError::into_inner);
+        let row = (table, name);
+        if named.contains(&row) {
+            return;
+        }
+        self.count.fetch_add(1, Ordering::Relaxed);
+        tracing::error!(table, row = %row.1, code = error.code().id(), %error, "unreadable row skipped");
+        if named.len() < MAX_NAMED {
+            named.insert(row);
+        }
+    }
+}
+
+/// The first two columns, as far as they are a registry and a tool or a text.
+fn name(row: &Row) -> String {
+    if let Ok(text) = row.text(0) {
+        return text.to_owned();
+    }
+    let registry = row.integer(0).map_or_else(|_| "?".to_owned(), |registry| registry.to_string());
+    let tool = row.bytes(1).map_or_else(|_| "?".to_owned(), alloy_primitives::hex::encode);
+    format!("{registry}/{tool}")
+}
