@@ -68,14 +68,17 @@ impl AgentMemory {
     }
 
     fn read(row: &Row) -> Result<Self, Error> {
-        const CORRUPT: Error = Error::Corrupt { what: "memory of an agent" };
         Ok(Self {
             created_at: UnixTime::from_seconds(row.integer(1)?),
             cid: row.text(2)?.to_owned(),
-            digest: B256::try_from(row.bytes(3)?).map_err(|_| CORRUPT)?,
-            owner: Address::try_from(row.bytes(4)?).map_err(|_| CORRUPT)?,
+            digest: B256::try_from(row.bytes(3)?).map_err(corrupt)?,
+            owner: Address::try_from(row.bytes(4)?).map_err(corrupt)?,
         })
     }
+}
+
+fn corrupt<E>(_: E) -> Error {
+    Error::Corrupt { what: "memory of an agent" }
 }
 
 /// Reads what is remembered of all names that a worker holds.

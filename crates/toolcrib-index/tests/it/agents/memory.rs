@@ -7,7 +7,7 @@ use toolcrib_core::clock::{Clock as _, UnixTime};
 use toolcrib_index::Index;
 use toolcrib_index::agents::{AgentMemory, AgentOptions, AgentResolution, AgentWorker, ResolveAgent};
 
-use super::scripted::{Hand, NOW, good, indexes, name, refused, set, unreachable};
+use super::scripted::{Hand, NOW, good, indexes, name, set, unreachable};
 
 /// Resolves as it is told, and notes what it was told to remember.
 struct Noting {
@@ -57,7 +57,11 @@ async fn what_was_verified_is_remembered_across_processes() {
         // An older manifest that is verified all the same does not take the memory back.
         assert_eq!(made(check(&index, &clock, |domain| good(domain, 1_500, |_| ())).await.as_ref()), Some((2_000, "bafk2000")));
         // Neither does what is not verified, nor what could not be told.
-        let refusal = |_: &AgtDomain| refused("downgrade", "agent.downgrade");
+        let refusal = |domain: &AgtDomain| {
+            let AgentResolution::Judged { mut verdict, report } = good(domain, 3_000, |_| ()) else { panic!("a verdict") };
+            (verdict.verified, verdict.state) = (false, "invalid-owner".to_owned());
+            AgentResolution::Judged { verdict, report }
+        };
         assert_eq!(made(check(&other, &clock, refusal).await.as_ref()), Some((2_000, "bafk2000")));
         assert_eq!(made(check(&other, &clock, |_| unreachable()).await.as_ref()), Some((2_000, "bafk2000")));
         // A name that leaves the list and comes back is not a new one.
