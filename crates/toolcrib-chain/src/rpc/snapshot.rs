@@ -14,7 +14,7 @@ use serde::Deserialize;
 
 use super::header::MAX_HEADER_ANSWER;
 use super::node::TransportFault;
-use super::pool::{BlockIdentity, MaxBytes, Quorum};
+use super::pool::{BlockIdentity, MaxBytes, Only, Quorum};
 use super::{BoundedCall, CallOutcome, Chain};
 use crate::Error;
 
@@ -55,13 +55,16 @@ impl Chain {
     }
 
     async fn snapshot_of(&self, block: BlockNumberOrTag) -> Result<Option<Snapshot<'_>>, Error> {
-        let quorum = self.quorum;
+        let (quorum, only) = (self.quorum, self.only);
         let found: Option<Identity> = self
             .provider
             .client()
             .request("eth_getBlockByNumber", (block, false))
             .map_meta(|mut meta| {
                 meta.extensions_mut().insert(MaxBytes(MAX_HEADER_ANSWER));
+                if let Some(node) = only {
+                    meta.extensions_mut().insert(Only(node));
+                }
                 if let Some(needed) = quorum {
                     meta.extensions_mut().insert(Quorum(needed));
                     meta.extensions_mut().insert(BlockIdentity);
