@@ -546,3 +546,48 @@ async fn a_row_that_lacks_an_event_is_repaired_from_a_real_node() {
         }
     }
 }
+
+/// Receipts that do not account for a header prove that logs are missing, however long it takes. Without receipts a header alone does not
+/// stop the index for good.
+#[tokio::test]
+async fn receipts_decide_where_a_header_is_in_doubt() {
+    let lie = Lie::DropKind(ToolMetadataUpdated::SIGNATURE_HASH);
+    let and_in_receipts = move |world: &World, method: &str, params: &Value| {
+        if method != "eth_getBlockReceipts" {
+            return lie.fault()(world, method, params);
+        }
+        let number = world.blocks.iter().position(|block| params[0] == json!(block.hash))?;
+        let everybody: Vec<Address> = world.blocks[number].logs.iter().map(|log| log.address).collect();
+        Some(Reply::Result(json!([{ "logs": lie.tell(world, world.logs(number as u64, &everybody)) }])))
+    };
+    for (_place, index) in indexes().await {
+        let script = Script::start().await;
+        script.change(|world| {
+            grow_honestly(world, 20, 5);
+            world.grow(vec![updated(1, "https://new.example/", B256::repeat_byte(7))]);
+            world.fault = Some(Arc::new(and_in_receipts));
+        });
+        let chain = script.chain();
+        let mut options = options(&chain);
+        (options.numbering, options.doubt, options.audited_tools) = (true, Duration::ZERO, 0);
+        let mut following = Follower::new(index.clone(), chain, REGISTRY, options);
+        follow_for(&mut following, Duration::from_millis(300)).await;
+        let progress = *following.progress().borrow();
+        assert!(progress.incomplete && progress.checkpoint < 21 && progress.doubtful == 0, "{progress:?}");
+        let reason = completeness(&index).await.and_then(|known| known.reason).unwrap_or_default();
+        assert!(reason.contains("receipts"), "{reason}");
+
+        // A node that knows no receipts.
+        script.change(|world| world.fault = Some(lie.fault()));
+        catch_up(&mut following, &script).await;
+        let known = completeness(&index).await.expect("known");
+        assert!(known.doubtful > 0 && following.progress().borrow().doubtful > 0, "{known:?}");
+        assert!(!is_equal(&index, &script).await);
+
+        script.change(|world| world.fault = None);
+        let registry = index.registry_of(8_453, REGISTRY).await.expect("read").expect("followed");
+        index.request_rescan(registry, 0).await.expect("asked for");
+        catch_up(&mut following, &script).await;
+        compare(&index, &script, "after a rescan").await;
+    }
+}
