@@ -32,6 +32,8 @@ pub(super) struct Audit {
     pub(super) cursor: U256,
     /// When the next pass begins.
     pub(super) next_pass: Instant,
+    /// Whether this process has compared all tools once.
+    pub(super) is_compared: bool,
     /// Tools that differ.
     pub(super) wrong: BTreeSet<U256>,
     /// When they are looked at again, and how long the pause was.
@@ -66,6 +68,7 @@ impl Audit {
         Self {
             cursor: U256::ZERO,
             next_pass: now,
+            is_compared: false,
             wrong: BTreeSet::new(),
             recheck: (now, options.poll),
             counts: None,
@@ -286,7 +289,12 @@ impl Follower {
             }
             Some(_) => Ok(Step::Idle),
             None => {
-                if self.audit.may_be_incomplete && self.audit.wrong.is_empty() {
+                // After a restart only a comparison of all tools says that those which were wrong no longer are.
+                let is_compared = self.audit.is_compared
+                    || self.options.audited_tools == 0
+                    || self.audit.counts == Some(false)
+                    || self.state()?.highest.is_none();
+                if self.audit.may_be_incomplete && is_compared && self.audit.wrong.is_empty() {
                     self.index.set_complete(registry).await?;
                     self.audit.may_be_incomplete = false;
                     self.progress.send_modify(|progress| progress.incomplete = false);

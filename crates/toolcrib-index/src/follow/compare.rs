@@ -45,7 +45,7 @@ impl Follower {
                 self.progress.send_modify(|progress| progress.audited += u64::from(count));
             }
             if self.audit.cursor >= highest {
-                self.audit.cursor = U256::ZERO;
+                (self.audit.cursor, self.audit.is_compared) = (U256::ZERO, true);
                 self.audit.next_pass = Instant::now() + self.options.audit_every;
                 let registry = self.registry_id().await?;
                 self.index.set_audited(registry, self.options.clock.now()).await?;

@@ -54,8 +54,8 @@ const ADVANCE: &str = "UPDATE index_completeness SET rescan_from = $3 WHERE regi
 const INCOMPLETE: &str = "INSERT INTO index_completeness (registry, incomplete_since, reason) VALUES ($1, $2, $3)
     ON CONFLICT (registry) DO UPDATE SET incomplete_since = COALESCE(index_completeness.incomplete_since, excluded.incomplete_since),
         reason = excluded.reason";
-const COMPLETE: &str = "UPDATE index_completeness SET incomplete_since = NULL, reason = NULL
-    WHERE registry = $1 AND incomplete_since IS NOT NULL";
+const COMPLETE: &str = "UPDATE index_completeness SET incomplete_since = NULL, reason = NULL, wrong_tools = 0
+    WHERE registry = $1 AND (incomplete_since IS NOT NULL OR wrong_tools <> 0)";
 const FOUND: &str = "INSERT INTO index_completeness (registry, omitted, doubtful) VALUES ($1, $2, $3)
     ON CONFLICT (registry) DO UPDATE SET omitted = index_completeness.omitted + excluded.omitted,
         doubtful = index_completeness.doubtful + excluded.doubtful";

@@ -155,7 +155,7 @@ struct Seeded {
     head: u64,
 }
 
-async fn send(chain: &Chain, from: Address, call: &Call) -> u64 {
+pub(crate) async fn send(chain: &Chain, from: Address, call: &Call) -> u64 {
     let request = json!({ "from": from, "to": call.to, "data": call.data, "gas": "0x400000" });
     let hash: B256 = serde_json::from_value(dev(chain, "eth_sendTransaction", json!([request])).await).expect("a hash");
     loop {

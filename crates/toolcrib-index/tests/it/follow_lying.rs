@@ -13,14 +13,19 @@ use toolcrib_chain::abi::IToolRegistry::{AccessPredicateUpdated, ToolDeregistere
 use toolcrib_chain::predicate::UPGRADED_TOPIC;
 use toolcrib_chain::registry::Registry;
 use toolcrib_chain::rpc::Chain;
+use toolcrib_chain::wallet::DEV_ACCOUNTS;
 use toolcrib_index::Index;
 use toolcrib_index::follow::{Completeness, Difference, Follower, Progress, Step};
+use toolcrib_index::model::{RegistryId, ToolKey};
+use toolcrib_store::database::Value as Column;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
 use crate::fake::{Reply, config};
+use crate::follow::send;
 use crate::follow_forks::{catch_up, indexed, indexes, model, options, release};
+use crate::node::{Node, deploy};
 use crate::scripted::{Emitted, REGISTRY, Script, World, deregistered, gated, registered, updated, upgraded};
 
 /// Events of a registry that counts its tools from 1, as ERC-8257 asks for: up to three in a block.
@@ -493,5 +498,96 @@ async fn losses_of_the_past_are_found_by_comparing_tools() {
         compare(&index, &script, "compared").await;
         let progress = *following.progress().borrow();
         assert!(progress.audited > 0 && progress.missed > 0, "{progress:?}");
+    }
+}
+
+/// On real nodes, with the real registry: many tools are compared in one call, and a row that lacks an event gets it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_row_that_lacks_an_event_is_repaired_from_a_real_node() {
+    const LOSE: &str = "DELETE FROM index_event WHERE registry = 1 AND kind = 2";
+    const FORGET: &str =
+        "UPDATE index_tool SET uri = 'https://a.example/40', hash = $1, events = 1, updated_block = registered_block,
+        updated_at = registered_at WHERE registry = 1 AND tool = $2";
+    for node in Node::each(31_337).await {
+        let chain = node.chain().await;
+        let address = deploy(&chain, "ToolRegistry", &[]).await;
+        let registry = Registry::new(chain.clone(), address);
+        for n in 1..=90_u64 {
+            let hash = B256::from(U256::from(n));
+            send(&chain, DEV_ACCOUNTS[0], &registry.register(&format!("https://a.example/{n}"), hash, None)).await;
+        }
+        let id = U256::from(40);
+        send(&chain, DEV_ACCOUNTS[0], &registry.update(id, "https://b.example/", B256::repeat_byte(9))).await;
+        let block = send(&chain, DEV_ACCOUNTS[0], &registry.deregister(U256::from(7))).await;
+        for (_place, index) in indexes().await {
+            let mut options = options(&chain);
+            (options.numbering, options.largest_range) = (true, 10_000);
+            let mut following = Follower::new(index.clone(), chain.clone(), address, options);
+            following.catch_up_to(block).await.expect("caught up");
+            let key = ToolKey { registry: RegistryId(1), id };
+            let row = async || index.tools(&[key]).await.expect("read").remove(0).row;
+            let right = row().await;
+            assert_eq!((right.metadata_uri.as_str(), right.events), ("https://b.example/", 2));
+            let hash = B256::from(id);
+            assert_eq!(index.database().execute(LOSE, &[]).await.expect("lost"), 1);
+            let values = [Column::Bytes(hash.as_slice()), Column::Bytes(&key.id_bytes())];
+            assert_eq!(index.database().execute(FORGET, &values).await.expect("forgotten"), 1);
+            for _ in 0..200 {
+                follow_for(&mut following, Duration::from_millis(20)).await;
+                if row().await == right {
+                    break;
+                }
+            }
+            assert_eq!(row().await, right);
+            assert_eq!(index.events(key, None, 10).await.expect("a history").len(), 2);
+            let progress = *following.progress().borrow();
+            assert!(progress.missed > 0 && progress.audited >= 90 && progress.wrong_tools == 0, "{progress:?}");
+            assert_eq!(index.check(&registry).await.expect("a report").wrong, 0);
+        }
+    }
+}
+
+/// Receipts that do not account for a header prove that logs are missing, however long it takes. Without receipts a header alone does not
+/// stop the index for good.
+#[tokio::test]
+async fn receipts_decide_where_a_header_is_in_doubt() {
+    let lie = Lie::DropKind(ToolMetadataUpdated::SIGNATURE_HASH);
+    let and_in_receipts = move |world: &World, method: &str, params: &Value| {
+        if method != "eth_getBlockReceipts" {
+            return lie.fault()(world, method, params);
+        }
+        let number = world.blocks.iter().position(|block| params[0] == json!(block.hash))?;
+        let everybody: Vec<Address> = world.blocks[number].logs.iter().map(|log| log.address).collect();
+        Some(Reply::Result(json!([{ "logs": lie.tell(world, world.logs(number as u64, &everybody)) }])))
+    };
+    for (_place, index) in indexes().await {
+        let script = Script::start().await;
+        script.change(|world| {
+            grow_honestly(world, 20, 5);
+            world.grow(vec![updated(1, "https://new.example/", B256::repeat_byte(7))]);
+            world.fault = Some(Arc::new(and_in_receipts));
+        });
+        let chain = script.chain();
+        let mut options = options(&chain);
+        (options.numbering, options.doubt, options.audited_tools) = (true, Duration::ZERO, 0);
+        let mut following = Follower::new(index.clone(), chain, REGISTRY, options);
+        follow_for(&mut following, Duration::from_millis(300)).await;
+        let progress = *following.progress().borrow();
+        assert!(progress.incomplete && progress.checkpoint < 21 && progress.doubtful == 0, "{progress:?}");
+        let reason = completeness(&index).await.and_then(|known| known.reason).unwrap_or_default();
+        assert!(reason.contains("receipts"), "{reason}");
+
+        // A node that knows no receipts.
+        script.change(|world| world.fault = Some(lie.fault()));
+        catch_up(&mut following, &script).await;
+        let known = completeness(&index).await.expect("known");
+        assert!(known.doubtful > 0 && following.progress().borrow().doubtful > 0, "{known:?}");
+        assert!(!is_equal(&index, &script).await);
+
+        script.change(|world| world.fault = None);
+        let registry = index.registry_of(8_453, REGISTRY).await.expect("read").expect("followed");
+        index.request_rescan(registry, 0).await.expect("asked for");
+        catch_up(&mut following, &script).await;
+        compare(&index, &script, "after a rescan").await;
     }
 }
