@@ -273,8 +273,8 @@ pub(crate) struct AgentToolView {
     pub(crate) creator: String,
     /// Whether that account holds the name of the agent.
     pub(crate) same_owner: bool,
-    /// The verdict about the tool: `verified`, `refused`, `unknown` or `pending`.
-    pub(crate) verdict: &'static str,
+    /// The verdict about the tool: `verified`, `refused`, `unknown`, `pending` or `blocked`, or a word of a later version.
+    pub(crate) verdict: String,
     /// Whether the same account vouches for both: it is the same, and both are verified.
     pub(crate) confirmed: bool,
 }
