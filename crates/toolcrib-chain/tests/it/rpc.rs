@@ -195,11 +195,11 @@ async fn one_node_is_asked_alone_and_no_other_answers_for_it() {
     let down = FakeNode::start(8_453, |_, _| Reply::Http(503, Vec::new())).await;
     let chain = Chain::lazy(config(&[&first, &second, &down])).expect("a client");
     assert_eq!(chain.node_count(), 3);
-    let code = async |node: usize| chain.through(node).code_at(Address::ZERO, 1).await;
+    let code = async |node: usize| chain.through(node).code(Address::ZERO).await;
     for (node, expected) in [(0, 1), (1, 2), (4, 2)] {
         assert_eq!(code(node).await.expect("code")[..], [expected]);
     }
     assert_eq!(code(2).await.expect_err("it is down").code().id(), "chain.rpc_unreachable");
     // What one node was asked for does not change which one is preferred.
-    assert_eq!(chain.code_at(Address::ZERO, 1).await.expect("code")[..], [1]);
+    assert_eq!(chain.code(Address::ZERO).await.expect("code")[..], [1]);
 }

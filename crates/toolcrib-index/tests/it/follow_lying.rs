@@ -26,7 +26,7 @@ use crate::fake::{Reply, config};
 use crate::follow::send;
 use crate::follow_forks::{catch_up, indexed, indexes, model, options, release};
 use crate::node::{Node, deploy};
-use crate::scripted::{Emitted, REGISTRY, Script, World, deregistered, gated, registered, updated, upgraded};
+use crate::scripted::{Emitted, Fault, REGISTRY, Script, World, deregistered, gated, registered, updated, upgraded};
 
 /// Events of a registry that counts its tools from 1, as ERC-8257 asks for: up to three in a block.
 fn grow_honestly(world: &mut World, blocks: u64, seed: u64) {
@@ -107,7 +107,7 @@ impl Lie {
     }
 
     /// The fault that makes a node tell it in every answer about logs. It knows no receipts.
-    fn fault(self) -> Arc<dyn Fn(&World, &str, &Value) -> Option<Reply> + Send + Sync> {
+    fn fault(self) -> Fault {
         Arc::new(move |world: &World, method: &str, params: &Value| match method {
             "eth_getLogs" => Some(Reply::Result(json!(self.tell(world, world.asked_logs(&params[0]))))),
             "eth_getBlockReceipts" => Some(Reply::Error(-32_601, "the method does not exist".to_owned(), Value::Null)),

@@ -57,7 +57,7 @@ pub(crate) struct Block {
     pub(crate) logs: Vec<Emitted>,
 }
 
-type Fault = Arc<dyn Fn(&World, &str, &Value) -> Option<Reply> + Send + Sync>;
+pub(crate) type Fault = Arc<dyn Fn(&World, &str, &Value) -> Option<Reply> + Send + Sync>;
 
 /// The chain as the node sees it.
 #[derive(Default)]
