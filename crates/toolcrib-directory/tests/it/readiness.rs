@@ -19,7 +19,6 @@ fn is_later(reply: &Reply, place: &str) {
     assert!((1..=60).contains(&seconds), "{place}: {seconds}");
 }
 
-// req: API-001
 #[tokio::test(flavor = "multi_thread")]
 async fn a_search_that_is_not_built_is_not_empty() {
     for shelf in Shelf::each(open()).await {

@@ -84,6 +84,7 @@ impl Listed {
 
 /// The time is the database's, whatever a process believes: both engines have a clock that goes.
 #[tokio::test(flavor = "multi_thread")]
+#[expect(clippy::disallowed_methods, reason = "the database's clock is compared with the machine's")]
 async fn the_database_says_what_the_time_is() {
     for index in Listed::each(5, UnixTime::from_seconds(0)).await {
         #[expect(clippy::disallowed_methods, reason = "what the database's clock is compared with")]
