@@ -28,6 +28,9 @@ const SLOW_PROBES: u32 = 2;
 /// Time between two probes while the server is away.
 const PROBE_EVERY: Duration = Duration::from_millis(250);
 
+/// Time after a probe that found the server before the next one: one that is merely slow must not be made slower by new connections.
+const PROBE_PAUSE: Duration = Duration::from_secs(1);
+
 /// The pool of a server, and whether the server answers.
 pub(super) struct Server {
     pub(super) pool: PgPool,
@@ -54,6 +57,7 @@ impl Server {
             let server = Arc::clone(self);
             tokio::spawn(async move {
                 server.probe().await;
+                tokio::time::sleep(PROBE_PAUSE).await;
                 server.is_probed.store(false, Ordering::Release);
             });
         }
