@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use sqlx::postgres::{PgConnectOptions, PgPool};
-use sqlx::{ConnectOptions as _, Connection as _};
+use sqlx::{ConnectOptions as _, Connection as _, PgConnection};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
@@ -42,6 +42,11 @@ pub(super) struct Server {
 impl Server {
     pub(super) fn new(pool: PgPool, options: PgConnectOptions) -> Arc<Self> {
         Arc::new(Self { pool, options, away: watch::Sender::new(false), is_probed: AtomicBool::new(false) })
+    }
+
+    /// A connection beside the pool, for work that takes long.
+    pub(super) async fn connect(&self) -> Result<PgConnection, Error> {
+        Ok(self.options.connect().await?)
     }
 
     /// Waits for a call that uses the pool, as long as the server answers.
