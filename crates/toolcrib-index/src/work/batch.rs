@@ -22,8 +22,8 @@ use crate::{Error, Index, text_key};
 /// Verdicts of one transaction: enough for statements to cost little beside rows, few enough for locks to be held for milliseconds.
 const MAX_BATCH: usize = 64;
 
-/// Transactions of one worker at the same time: while the server works on one, the next is made ready.
-const LEADERS: usize = 2;
+/// Transactions of one worker at the same time: while one waits for the disk or for the server, others are made ready.
+const LEADERS: usize = 4;
 
 /// A verdict to write.
 pub(super) struct Item {

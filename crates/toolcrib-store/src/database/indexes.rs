@@ -88,7 +88,7 @@ impl Database {
         if bind_postgres(HOLD_NOW, &[Value::Text(module)]).fetch_optional(&mut *holding).await?.is_none() {
             return Ok(false);
         }
-        let mut connection = server.pool.acquire().await?.detach();
+        let mut connection = server.connect().await?;
         connection.execute("SET statement_timeout = 0; SET lock_timeout = 0").await?;
         for statement in statements(migration.sql)? {
             build_one(&mut connection, &statement).await?;

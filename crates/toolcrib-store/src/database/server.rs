@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use sqlx::postgres::{PgConnectOptions, PgPool};
-use sqlx::{ConnectOptions as _, Connection as _};
+use sqlx::{ConnectOptions as _, Connection as _, PgConnection};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
@@ -28,6 +28,9 @@ const SLOW_PROBES: u32 = 2;
 /// Time between two probes while the server is away.
 const PROBE_EVERY: Duration = Duration::from_millis(250);
 
+/// Time after a probe that found the server before the next one: one that is merely slow must not be made slower by new connections.
+const PROBE_PAUSE: Duration = Duration::from_secs(1);
+
 /// The pool of a server, and whether the server answers.
 pub(super) struct Server {
     pub(super) pool: PgPool,
@@ -39,6 +42,11 @@ pub(super) struct Server {
 impl Server {
     pub(super) fn new(pool: PgPool, options: PgConnectOptions) -> Arc<Self> {
         Arc::new(Self { pool, options, away: watch::Sender::new(false), is_probed: AtomicBool::new(false) })
+    }
+
+    /// A connection beside the pool, for work that takes long.
+    pub(super) async fn connect(&self) -> Result<PgConnection, Error> {
+        Ok(self.options.connect().await?)
     }
 
     /// Waits for a call that uses the pool, as long as the server answers.
@@ -54,6 +62,7 @@ impl Server {
             let server = Arc::clone(self);
             tokio::spawn(async move {
                 server.probe().await;
+                tokio::time::sleep(PROBE_PAUSE).await;
                 server.is_probed.store(false, Ordering::Release);
             });
         }
