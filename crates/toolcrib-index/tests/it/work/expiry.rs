@@ -87,7 +87,6 @@ impl Listed {
 #[expect(clippy::disallowed_methods, reason = "the database's clock is compared with the machine's")]
 async fn the_database_says_what_the_time_is() {
     for index in Listed::each(5, UnixTime::from_seconds(0)).await {
-        #[expect(clippy::disallowed_methods, reason = "what the database's clock is compared with")]
         let system = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970").as_secs();
         let now = index.index.database().now().await.expect("a time");
         assert!(now.abs_diff(i64::try_from(system).expect("a time")) < 60, "{now} {system}");
