@@ -12,9 +12,12 @@ use tokio::time::{Instant, sleep_until};
 use toolcrib_chain::network::LOCAL_CHAIN_ID;
 use toolcrib_chain::registry::Registry;
 use toolcrib_chain::wallet::{LocalWallet, Wallet};
+use toolcrib_core::clock::Clock as _;
 use toolcrib_core::codes;
+use toolcrib_directory::keys::Keys;
 use toolcrib_directory::{Options, Rate};
 use toolcrib_gate::{Authority, ConfiguredUrl, Gate, LocalSettlement, Origins, Server, Tls, Tools, Usage};
+use toolcrib_index::Index;
 use toolcrib_index::work::WorkOptions;
 use toolcrib_store::replay::{MemoryReplay, ReplayStore};
 
@@ -43,6 +46,12 @@ const RENEW_EVERY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// How often there may be tools to look at: somebody waits for them.
 const LOOK_POLL: Duration = Duration::from_millis(200);
+
+/// Requests an hour of the key that the sample tools report their use with: more than anybody sends by hand.
+const KEY_RATE: u32 = 1_000_000;
+
+/// How long that key is good, in seconds: longer than a development environment runs.
+const KEY_SECONDS: i64 = 365 * 24 * 60 * 60;
 
 /// Faults of tools that wait to be told. Beyond that they are dropped: the terminal is the slowest part.
 const MAX_FAULTS: usize = 64;
@@ -110,7 +119,8 @@ impl Fair {
         let reach = Reach { dev_ca: Some(authority.path().to_owned()) };
         let plan = Plan { images: Some(reach.open_for_images()?), ..plan() };
         let house = House::open(listen, &index, chains, plan).await?;
-        let tools = Booth::set_up(world, &registry, arguments.tools_port, &house, authority).await?;
+        let usage = usage(&index, &house).await?;
+        let tools = Booth::set_up(world, &registry, arguments.tools_port, &usage, authority).await?;
         let following = Following { chain: world.chain.clone(), registry: registry.address(), first_block: 0 };
         let verifier = verifier(&reach)?;
         let work = WorkOptions { poll: LOOK_POLL, ..WorkOptions::default() };
@@ -183,7 +193,7 @@ struct Booth {
 }
 
 impl Booth {
-    async fn set_up(world: &World, registry: &Registry, port: u16, house: &House, authority: Authority) -> Result<Self, Stop> {
+    async fn set_up(world: &World, registry: &Registry, port: u16, usage: &Usage, authority: Authority) -> Result<Self, Stop> {
         let tls = issue(&authority)?;
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let taken = |error: std::io::Error| {
@@ -200,7 +210,7 @@ impl Booth {
         let (mut servers, mut tools) = (Vec::new(), Vec::new());
         for sample in &SAMPLES {
             let registered = stage::register(registry, &world.wallet, sample, port).await?;
-            let server = server(sample, &registered, registry, &world.wallet, store.clone(), tell.clone(), house)?;
+            let server = server(sample, &registered, registry, &world.wallet, store.clone(), tell.clone(), usage)?;
             servers.push(server);
             let reference = registry.reference(registered.id).to_string();
             tools.push((sample, registered, reference));
@@ -303,7 +313,7 @@ fn server(
     creator: &LocalWallet,
     store: Arc<dyn ReplayStore>,
     tell: mpsc::Sender<String>,
-    house: &House,
+    usage: &Usage,
 ) -> Result<Server, Failure> {
     let manifest = registered.manifest.clone();
     let origin = manifest.endpoint().origin().to_string();
@@ -320,11 +330,17 @@ fn server(
     let tools = Tools::new(&origin).tool(tool).shared_store(store).clock(SystemClock).on_fault(move |fault| {
         let _ = tell.try_send(format!("{}: {} ({})", fault.slug, shown(fault.detail), fault.code));
     });
-    // An open directory takes any key.
+    tools.usage(usage.clone()).build().map_err(|errors| refused(&errors))
+}
+
+/// Where the tools report their use: to the directory, with a key of its own, since it refuses keys that it did not issue.
+async fn usage(index: &Index, house: &House) -> Result<Usage, Failure> {
+    let refused = |error: toolcrib_store::Error| Failure::new(error.code(), error.to_string());
+    let keys = Keys::open(index.database().clone()).await.map_err(refused)?;
+    let issued = keys.issue(Some("sample tools"), KEY_RATE, KEY_RATE, KEY_SECONDS, SystemClock.now()).await.map_err(refused)?;
     let unusable = |error: toolcrib_fetch::Error| Failure::new(error.code(), error.to_string());
     let reports = ConfiguredUrl::from_setting(&format!("{}/api/v2/tools/usage", house.url())).map_err(unusable)?;
-    let tools = tools.usage(Usage::new(reports, "development").map_err(unusable)?);
-    tools.build().map_err(|errors| refused(&errors))
+    Usage::new(reports, &issued.key).map_err(unusable)
 }
 
 fn refused(errors: &toolcrib_gate::SetupErrors) -> Failure {
