@@ -14,6 +14,7 @@ use tantivy::{DocId, Searcher, TERMINATED, Term};
 
 use crate::Error;
 use crate::model::ToolKey;
+use crate::search::common;
 use crate::search::cursor::Place;
 use crate::search::document::Fields;
 use crate::search::embedding::{Asked, Embedding};
@@ -23,7 +24,7 @@ use crate::search::held::{Held, Ranked, RankedHit};
 use crate::search::rank::Signals;
 use crate::search::shelf::{Order, Part, Shelf, Snapshot};
 use crate::search::spelling::{self, MAX_CORRECTED};
-use crate::search::words::Words;
+use crate::search::words::{Word, Words};
 use crate::search::{Cursor, Explanation, Facets, Filters, Hit, MAX_LIMIT, MAX_QUERY_CHARS, SearchPage, SearchQuery, Sort};
 
 /// Most hits of a search for words by relevance. Nobody reads further; whoever wants everything takes another order.
@@ -41,8 +42,23 @@ const EVERYWHERE_SHARE: u64 = 8;
 const NAME: f32 = 0.4;
 const DESCRIPTION: f32 = 0.3;
 
-/// What two words add when they are neighbours in both.
-const PAIR: f32 = 0.4;
+/// What two words add when they are neighbours in both, in this order.
+const PAIR: f32 = 0.3;
+
+/// What two words add when they are neighbours in both, in either order and with function words between them.
+const NEIGHBOURS: f32 = 0.3;
+
+/// What a function word counts. They tell near duplicates apart and find nothing by themselves.
+const FUNCTION_WORD: f32 = 0.15;
+
+/// What a word of asking counts.
+const REQUEST_WORD: f32 = 0.6;
+
+/// What a word with nearly the same meaning counts.
+const SYNONYM: f32 = 0.3;
+
+/// Most synonyms of all words of a query. Each is looked up in three fields.
+const MAX_SYNONYMS: usize = 48;
 
 /// What an identifier adds when it is written as in the tool.
 const WHOLE: f32 = 0.5;
@@ -55,9 +71,9 @@ const MISTAKE: f32 = 0.6;
 
 /// What nearness of meaning adds, as a part of what the best hit has by its words: for each deviation by which a hit is nearer than the
 /// others are on average. How near texts are to each other at all differs from model to model and from query to query; this does not.
-const MEANING: f64 = 0.1;
+const MEANING: f64 = 0.15;
 
-/// Most deviations that count: together they add half of what the best hit has.
+/// Most deviations that count: together they add three quarters of what the best hit has.
 const MAX_DEVIATIONS: f64 = 5.0;
 
 /// The least that counts as a deviation. Of few hits, or of hits that all mean the same, the smallest difference would be a large one.
@@ -293,6 +309,19 @@ struct Terms {
     /// Those that only add to the score of what was found: the same words in name and description, neighbours, and words that are everywhere.
     adding: Vec<(Term, f32)>,
     corrected: Vec<(String, String)>,
+    /// How many synonyms are among them.
+    synonyms: usize,
+}
+
+/// What a word of a query counts.
+fn weight_of(word: &Word) -> f32 {
+    if word.term.bytes().all(|byte| byte.is_ascii_digit()) {
+        NUMBER
+    } else if common::is_request(&word.plain) {
+        REQUEST_WORD
+    } else {
+        1.0
+    }
 }
 
 impl Terms {
@@ -302,14 +331,22 @@ impl Terms {
         let mut seen = HashSet::new();
         let last = words.parts.len().saturating_sub(1);
         let mut corrections = 0;
+        // A synonym that is in the query counts as itself.
+        let mut synonyms: HashSet<&str> = words.terms().collect();
         for (at, word) in words.parts.iter().enumerate() {
             if seen.len() >= MAX_WORDS || !seen.insert(word.term.as_str()) {
                 continue;
             }
-            let weight = if word.term.bytes().all(|byte| byte.is_ascii_digit()) { NUMBER } else { 1.0 };
+            if common::is_function(&word.plain) {
+                all.add_everywhere(fields, &word.term, FUNCTION_WORD);
+                continue;
+            }
+            let weight = weight_of(word);
             let found = all.add_word(searcher, fields, &word.term, weight, everywhere)?;
             let is_whole = all.find(searcher, fields.pairs, &word.plain, weight * WHOLE)?;
-            if found == 0 && !is_whole && corrections < MAX_CORRECTED {
+            // A word that has synonyms is spelled right.
+            let is_synonym = all.add_synonyms(searcher, fields, &word.term, found, weight, &mut synonyms)?;
+            if found == 0 && !is_whole && !is_synonym && corrections < MAX_CORRECTED {
                 corrections += 1;
                 for near in spelling::near(searcher, fields.text, &word.term, at == last)? {
                     let mistakes = i32::try_from(near.mistakes.max(1)).unwrap_or(1);
@@ -324,6 +361,12 @@ impl Terms {
                 all.adding.push((Term::from_field_text(fields.pairs, &pair), PAIR));
             }
         }
+        let mut neighbours = HashSet::new();
+        for two in words.neighbours().take(MAX_WORDS) {
+            if neighbours.insert(two.clone()) {
+                all.adding.push((Term::from_field_text(fields.neighbours, &two), NEIGHBOURS));
+            }
+        }
         for whole in words.wholes.iter().take(MAX_WORDS) {
             if pairs.insert(whole.clone()) {
                 all.find(searcher, fields.pairs, whole, WHOLE)?;
@@ -335,6 +378,42 @@ impl Terms {
             (all.finding, all.adding) = (finding, adding);
         }
         Ok(all)
+    }
+
+    /// Adds a word that finds nothing by itself.
+    fn add_everywhere(&mut self, fields: &Fields, word: &str, weight: f32) {
+        self.adding.push((Term::from_field_text(fields.text, word), weight));
+        self.adding.push((Term::from_field_text(fields.name, word), weight * NAME));
+        self.adding.push((Term::from_field_text(fields.description, word), weight * DESCRIPTION));
+    }
+
+    /// Adds what means nearly the same as a word that `found` tools have, and says whether a tool has any of it.
+    fn add_synonyms<'a>(
+        &mut self,
+        searcher: &Searcher,
+        fields: &Fields,
+        word: &str,
+        found: u64,
+        weight: f32,
+        seen: &mut HashSet<&'a str>,
+    ) -> Result<bool, Error> {
+        let before = self.synonyms;
+        for synonym in common::synonyms(word) {
+            if self.synonyms >= MAX_SYNONYMS || !seen.insert(synonym) {
+                continue;
+            }
+            let others = searcher.doc_freq(&Term::from_field_text(fields.text, synonym))?;
+            if others == 0 {
+                continue;
+            }
+            self.synonyms += 1;
+            // A rare synonym says no more than the word that was asked for.
+            let all = searcher.num_docs();
+            let rarity = |count: u64| (1.0 + (all.saturating_sub(count) as f32 + 0.5) / (count as f32 + 0.5)).ln();
+            let share = if found == 0 { 1.0 } else { (rarity(found) / rarity(others)).min(1.0) };
+            self.add_word(searcher, fields, synonym, weight * SYNONYM * share, EVERYWHERE)?;
+        }
+        Ok(self.synonyms > before)
     }
 
     /// Adds a word, and says how many tools have it.
@@ -559,7 +638,11 @@ impl Needed {
         let mut needed = Vec::new();
         let mut seen = HashSet::new();
         let last = words.parts.len().saturating_sub(1);
+        let is_content = words.parts.iter().any(|word| !common::is_function(&word.plain));
         for (at, word) in words.parts.iter().enumerate() {
+            if is_content && common::is_function(&word.plain) {
+                continue;
+            }
             if seen.len() >= MAX_WORDS || !seen.insert(word.term.as_str()) {
                 continue;
             }

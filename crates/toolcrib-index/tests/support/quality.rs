@@ -13,7 +13,7 @@ use toolcrib_store::{Database, Location};
 use crate::samples::{Sample, described, put};
 
 /// The sets of the corpus.
-pub(crate) const SETS: [&str; 2] = ["seal-tools", "bfcl-v4"];
+pub(crate) const SETS: [&str; 3] = ["seal-tools", "bfcl-v4", "metatool"];
 
 #[derive(Deserialize)]
 struct Tool {
