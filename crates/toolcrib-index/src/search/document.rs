@@ -26,6 +26,9 @@ const MAX_FIELDS: usize = 200;
 /// Most pairs of neighbours. Names and descriptions have at most so many.
 const MAX_PAIRS: usize = 120;
 
+/// The name of the field of neighbours.
+pub(super) const NEIGHBOURS: &str = "neighbours";
+
 /// Most labels of one kind, such as collections of a predicate.
 const MAX_LABELS: usize = 32;
 
@@ -102,7 +105,7 @@ impl Fields {
             name: schema.add_text_field("name", words()),
             description: schema.add_text_field("description", words()),
             pairs: schema.add_text_field("pairs", words()),
-            neighbours: schema.add_text_field("neighbours", words()),
+            neighbours: schema.add_text_field(NEIGHBOURS, words()),
             label: schema.add_text_field("label", TextOptions::default().set_indexing_options(raw())),
             facet: schema.add_text_field(column::FACET, TextOptions::default().set_fast("raw")),
             registry: schema.add_u64_field(column::REGISTRY, number()),

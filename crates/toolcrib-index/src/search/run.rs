@@ -16,7 +16,7 @@ use crate::Error;
 use crate::model::ToolKey;
 use crate::search::common;
 use crate::search::cursor::Place;
-use crate::search::document::Fields;
+use crate::search::document::{self, Fields};
 use crate::search::embedding::{Asked, Embedding};
 use crate::search::facets::Counter;
 use crate::search::filter::{Test, Wanted, labels};
@@ -53,6 +53,10 @@ const FUNCTION_WORD: f32 = 0.15;
 
 /// What a word of asking counts.
 const REQUEST_WORD: f32 = 0.6;
+
+/// How rare a word of asking counts as at most, as an inverse document frequency: as if one tool in seven had it. In a small directory it
+/// may be in one tool alone, and would outweigh what the request is about.
+const REQUEST_RARITY: f32 = 2.0;
 
 /// What a word with nearly the same meaning counts.
 const SYNONYM: f32 = 0.3;
@@ -313,15 +317,21 @@ struct Terms {
     synonyms: usize,
 }
 
-/// What a word of a query counts.
-fn weight_of(word: &Word) -> f32 {
+/// What a word of a query counts that `found` tools have.
+fn weight_of(word: &Word, searcher: &Searcher, found: u64) -> f32 {
     if word.term.bytes().all(|byte| byte.is_ascii_digit()) {
         NUMBER
     } else if common::is_request(&word.plain) {
-        REQUEST_WORD
+        REQUEST_WORD * (REQUEST_RARITY / rarity(searcher, found)).min(1.0)
     } else {
         1.0
     }
+}
+
+/// How rare a word is that `found` tools have: its inverse document frequency, of rounded counts as scores are.
+fn rarity(searcher: &Searcher, found: u64) -> f32 {
+    let (all, found) = (steady(searcher.num_docs()), steady(found));
+    (1.0 + (all.saturating_sub(found) as f32 + 0.5) / (found as f32 + 0.5)).ln()
 }
 
 impl Terms {
@@ -341,7 +351,7 @@ impl Terms {
                 all.add_everywhere(fields, &word.term, FUNCTION_WORD);
                 continue;
             }
-            let weight = weight_of(word);
+            let weight = weight_of(word, searcher, searcher.doc_freq(&Term::from_field_text(fields.text, &word.term))?);
             let found = all.add_word(searcher, fields, &word.term, weight, everywhere)?;
             let is_whole = all.find(searcher, fields.pairs, &word.plain, weight * WHOLE)?;
             // A word that has synonyms is spelled right.
@@ -408,9 +418,7 @@ impl Terms {
             }
             self.synonyms += 1;
             // A rare synonym says no more than the word that was asked for.
-            let all = searcher.num_docs();
-            let rarity = |count: u64| (1.0 + (all.saturating_sub(count) as f32 + 0.5) / (count as f32 + 0.5)).ln();
-            let share = if found == 0 { 1.0 } else { (rarity(found) / rarity(others)).min(1.0) };
+            let share = if found == 0 { 1.0 } else { (rarity(searcher, found) / rarity(searcher, others)).min(1.0) };
             self.add_word(searcher, fields, synonym, weight * SYNONYM * share, EVERYWHERE)?;
         }
         Ok(self.synonyms > before)
@@ -604,6 +612,10 @@ impl PartialOrd for Scored {
     }
 }
 
+/// Neighbours that a tool usually has. Fixed: their mean can be so small that one tool more moves its rounded value by a tenth, and with it
+/// the place of a cursor.
+const USUAL_NEIGHBOURS: u64 = 8;
+
 /// Statistics, rounded down to four bits: a few tools more or less leave scores as they are.
 struct Steady<'a>(&'a Searcher);
 
@@ -615,6 +627,9 @@ fn steady(count: u64) -> u64 {
 impl Bm25StatisticsProvider for Steady<'_> {
     fn total_num_tokens(&self, field: Field) -> tantivy::Result<u64> {
         let docs = self.0.total_num_docs()?;
+        if self.0.schema().get_field_name(field) == document::NEIGHBOURS {
+            return Ok(steady(docs) * USUAL_NEIGHBOURS);
+        }
         let tokens = self.0.total_num_tokens(field)?;
         // The mean is what counts: in eighths, and then as if it were of the rounded number.
         let mean = (tokens * 8).checked_div(docs).unwrap_or_default().max(1);
