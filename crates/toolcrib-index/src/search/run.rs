@@ -75,10 +75,13 @@ const MISTAKE: f32 = 0.6;
 
 /// What nearness of meaning adds, as a part of what the best hit has by its words: for each deviation by which a hit is nearer than the
 /// others are on average. How near texts are to each other at all differs from model to model and from query to query; this does not.
-const MEANING: f64 = 0.15;
+const MEANING: f64 = 0.2;
 
-/// Most deviations that count: together they add three quarters of what the best hit has.
+/// Most deviations that count: together they add as much as the best hit has.
 const MAX_DEVIATIONS: f64 = 5.0;
+
+/// Deviations from which a tool is found by its meaning alone, where the directory is so small that all of it is ranked.
+const MEANT_DEVIATIONS: f64 = 1.0;
 
 /// The least that counts as a deviation. Of few hits, or of hits that all mean the same, the smallest difference would be a large one.
 const MIN_DEVIATION: f64 = 0.05;
@@ -164,7 +167,21 @@ impl Answering<'_> {
         for (is_unverified, shelf) in self.shelves(query) {
             let snapshot = shelf.snapshot();
             let terms = Terms::of(words, &snapshot.searcher, &shelf.fields)?;
-            let found = best(&snapshot, &terms, &Wanted::of(&query.filters, &shelf.fields))?;
+            let wanted = Wanted::of(&query.filters, &shelf.fields);
+            let mut found = best(&snapshot, &terms, &wanted)?;
+            // In a small directory everything can be compared by meaning. Where no word fits nothing was asked for that is here.
+            if asked.is_some() && !found.is_empty() && snapshot.searcher.num_docs() <= MAX_RANKED as u64 {
+                add_others(&snapshot, &wanted, &mut found)?;
+            }
+            let mut hits: Vec<RankedHit> = rank_again(&snapshot.parts, &found, asked.as_ref());
+            let most = hits.iter().map(|hit| hit.text).fold(0.0, f32::max);
+            let is_meant =
+                |hit: &RankedHit| hit.meaning.is_some_and(|meaning| meaning >= (MEANING * MEANT_DEVIATIONS) as f32 * most);
+            let is_hit: Vec<bool> = found.iter().zip(&hits).map(|(found, hit)| found.score > 0.0 || is_meant(hit)).collect();
+            let mut kept = is_hit.iter();
+            found.retain(|_| kept.next() == Some(&true));
+            let mut kept = is_hit.iter();
+            hits.retain(|_| kept.next() == Some(&true));
             // With fewer than the most all that match were found.
             ranked.total = ranked.total.filter(|_| found.len() < MAX_RANKED).map(|total| total + found.len() as u64);
             if let Some(counter) = &mut counter {
@@ -172,7 +189,6 @@ impl Answering<'_> {
                     counter.add(part, found.iter().filter(|found| found.part == number).map(|found| found.doc))?;
                 }
             }
-            let mut hits: Vec<RankedHit> = rank_again(&snapshot.parts, &found, asked.as_ref());
             hits.sort_by(|a, b| b.score.total_cmp(&a.score).then_with(|| b.key.cmp(&a.key)));
             ranked.hits.append(&mut hits);
             if !is_unverified {
@@ -507,6 +523,18 @@ fn best(snapshot: &Snapshot, terms: &Terms, wanted: &Wanted) -> Result<Vec<Found
         }
     }
     Ok(found)
+}
+
+/// Adds every other tool that fits the filters, with nothing for its words.
+fn add_others(snapshot: &Snapshot, wanted: &Wanted, found: &mut Vec<Found>) -> Result<(), Error> {
+    let known: HashSet<(usize, DocId)> = found.iter().map(|found| (found.part, found.doc)).collect();
+    for (number, part) in snapshot.parts.iter().enumerate() {
+        let Some(test) = wanted.of_part(part)? else { continue };
+        let others = (0..part.reader.max_doc()).filter(|doc| test.has(*doc) && !known.contains(&(number, *doc)));
+        found.extend(others.map(|doc| Found { score: 0.0, part: number, doc }));
+    }
+    found.sort_unstable_by_key(|found| (found.part, found.doc));
+    Ok(())
 }
 
 fn keep(best: &mut BinaryHeap<Reverse<Scored>>, scored: Scored) {

@@ -625,6 +625,32 @@ async fn meaning_adds_to_words() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn meaning_alone_finds_tools_of_small_directories() {
+    let (index, registry) = in_memory().await;
+    let mut samples: Vec<Sample> = (1..5).map(|id| Sample::new(id, "outlook", "Tells what comes 🌙")).collect();
+    samples[0].tags = vec!["night".to_owned()];
+    samples.push(Sample::new(9, "umbrella", "🌧"));
+    put(&index, registry, &samples).await;
+    let model = tempfile::tempdir().expect("a folder");
+    write_embedding(model.path());
+    let plain = searching(&index, None).await;
+    plain.catch_up().await.expect("caught up");
+    assert!(!found(&plain, &text("outlook ☔")).contains(&9));
+    let options = SearchOptions { embedding: Some(model.path().to_owned()), ..SearchOptions::default() };
+    let search = Search::open(index.clone(), options).await.expect("search");
+    search.catch_up().await.expect("caught up");
+    let page = search.run(&SearchQuery { explain: true, ..text("outlook ☔") }).expect("a page");
+    assert_eq!((page.total, ids(&page).len()), (Some(5), 5));
+    let umbrella = page.hits.iter().find(|hit| hit.key.id.to::<u64>() == 9).expect("found by meaning");
+    let parts = umbrella.explanation.as_ref().expect("one");
+    assert!(parts.text == 0.0 && parts.meaning.is_some_and(|meaning| meaning > 0.0), "{parts:?}");
+    assert!(!found(&search, &text("outlook 🌙")).contains(&9), "what is not near is no hit");
+    let night = Filters { tags: vec!["night".to_owned()], ..Filters::default() };
+    assert_eq!(found(&search, &SearchQuery { filters: night, ..text("outlook ☔") }), [1], "filters hold");
+    assert!(found(&search, &text("☔")).is_empty(), "where no word fits there is nothing to rank by");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn many_search_while_it_is_fed() {
     let (index, registry) = in_memory().await;
     put(&index, registry, &some()).await;
