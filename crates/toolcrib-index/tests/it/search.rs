@@ -684,10 +684,11 @@ async fn many_search_while_it_is_fed() {
     assert_eq!(keys.len(), 25);
 }
 
-/// What each set must reach: what is promised for all requests, and a little below what was measured on each split.
-const QUALITY: [(&str, quality::Scores); 2] = [
-    ("seal-tools", quality::Scores { dev: 92.3, test: 92.8, all: 89.7 }),
-    ("bfcl-v4", quality::Scores { dev: 64.5, test: 62.4, all: 63.3 }),
+/// What each set must reach: a little below what was measured.
+const QUALITY: [(&str, quality::Scores); 3] = [
+    ("seal-tools", quality::Scores { dev: 93.0, test: 94.3, all: 93.8 }),
+    ("bfcl-v4", quality::Scores { dev: 64.6, test: 62.4, all: 63.3 }),
+    ("metatool", quality::Scores { dev: 60.6, test: 58.8, all: 59.5 }),
 ];
 
 #[tokio::test(flavor = "multi_thread")]
