@@ -1,4 +1,4 @@
-//! How well search finds tools, on two public sets of requests with known answers: nDCG@10, beside plain BM25 over one flat field (FTS5).
+//! How well search finds tools, on three public sets of requests with known answers: nDCG@10, beside plain BM25 over one flat field (FTS5).
 //!
 //! ```sh
 //! cargo run --release -p toolcrib-index --example search_quality -- $TOOLCRIB_CORPUS/retrieval [--dev] [--embedding DIR]
@@ -41,7 +41,8 @@ async fn main() {
             let splits = if is_dev_only { format!("{dev:7.2}") } else { format!("{dev:7.2} {test:7.2} {all:7.2}") };
             line(format!("{:12} {name:28} {splits}", set.name));
         };
-        show("FTS5, one flat field", quality::flat(&set).await);
+        show("FTS5, one flat field", quality::flat(&set, true).await);
+        show("FTS5, without stop words", quality::flat(&set, false).await);
         show("search", quality::ours(&set, None).await);
         if let Some(folder) = &embedding {
             show("search with embedding", quality::ours(&set, Some(folder)).await);

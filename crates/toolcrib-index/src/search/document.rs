@@ -26,6 +26,9 @@ const MAX_FIELDS: usize = 200;
 /// Most pairs of neighbours. Names and descriptions have at most so many.
 const MAX_PAIRS: usize = 120;
 
+/// The name of the field of neighbours.
+pub(super) const NEIGHBOURS: &str = "neighbours";
+
 /// Most labels of one kind, such as collections of a predicate.
 const MAX_LABELS: usize = 32;
 
@@ -70,6 +73,8 @@ pub(super) struct Fields {
     pub(super) description: Field,
     /// Pairs of neighbours, and identifiers whole.
     pub(super) pairs: Field,
+    /// Neighbours in either order, without function words.
+    pub(super) neighbours: Field,
     /// Everything that is filtered by.
     pub(super) label: Field,
     facet: Field,
@@ -100,6 +105,7 @@ impl Fields {
             name: schema.add_text_field("name", words()),
             description: schema.add_text_field("description", words()),
             pairs: schema.add_text_field("pairs", words()),
+            neighbours: schema.add_text_field(NEIGHBOURS, words()),
             label: schema.add_text_field("label", TextOptions::default().set_indexing_options(raw())),
             facet: schema.add_text_field(column::FACET, TextOptions::default().set_fast("raw")),
             registry: schema.add_u64_field(column::REGISTRY, number()),
@@ -175,6 +181,8 @@ impl Fields {
         document.add_text(self.name, lines(&mut name.terms()));
         document.add_text(self.description, lines(&mut description.terms()));
         document.add_text(self.text, lines(&mut name.terms().chain(description.terms()).chain(rest.terms())));
+        let neighbours: Vec<String> = name.neighbours().chain(description.neighbours()).take(MAX_PAIRS).collect();
+        document.add_text(self.neighbours, neighbours.join("\n"));
         let mut pairs: Vec<String> = name.pairs().chain(description.pairs()).take(MAX_PAIRS).collect();
         pairs.extend(name.wholes.into_iter().chain(description.wholes).chain(rest.wholes).take(MAX_PAIRS));
         pairs.push(format!("{:#x}", view.row.creator));

@@ -18,7 +18,7 @@ use crate::search::{SearchPage, SearchQuery};
 use crate::{Error, Index, MAX_TOOLS, feed};
 
 /// How documents are made. Whoever changes that changes this, and every index is made anew.
-const FORMAT: &str = "1";
+const FORMAT: &str = "2";
 
 /// Changes after which they are made durable, however many wait: a crash loses no more work than this.
 const COMMIT_CHANGES: usize = 20_000;
@@ -32,7 +32,7 @@ pub struct SearchOptions {
     /// The folder that the index of words is kept in, so that a restart goes on where it was. It belongs to one process at a time. Without one
     /// it is kept in memory and made anew at each start.
     pub folder: Option<PathBuf>,
-    /// A folder with a static embedding: one `*.safetensors` and `tokenizer.json`.
+    /// A folder with a static embedding: the unpacked package `wordllama`, or one `*.safetensors` and `tokenizer.json`.
     pub embedding: Option<PathBuf>,
     /// What is known about tools and creators from elsewhere.
     pub reputation: Option<Reputation>,
@@ -88,6 +88,9 @@ impl Search {
     pub async fn open(index: Index, options: SearchOptions) -> Result<Self, Error> {
         blocking(move || {
             let embedding = options.embedding.as_deref().map(Embedding::open).transpose()?;
+            if embedding.is_none() {
+                tracing::info!("no embedding given, search uses words alone");
+            }
             let format = match &embedding {
                 Some(embedding) => format!("{FORMAT} {}", embedding.fingerprint()),
                 None => FORMAT.to_owned(),

@@ -1,5 +1,6 @@
 //! Search, in process: an index of words beside the database, fed from the change feed and thrown away at will.
 
+mod common;
 mod cursor;
 mod document;
 mod embedding;

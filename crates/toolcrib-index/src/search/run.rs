@@ -14,8 +14,9 @@ use tantivy::{DocId, Searcher, TERMINATED, Term};
 
 use crate::Error;
 use crate::model::ToolKey;
+use crate::search::common;
 use crate::search::cursor::Place;
-use crate::search::document::Fields;
+use crate::search::document::{self, Fields};
 use crate::search::embedding::{Asked, Embedding};
 use crate::search::facets::Counter;
 use crate::search::filter::{Test, Wanted, labels};
@@ -23,7 +24,7 @@ use crate::search::held::{Held, Ranked, RankedHit};
 use crate::search::rank::Signals;
 use crate::search::shelf::{Order, Part, Shelf, Snapshot};
 use crate::search::spelling::{self, MAX_CORRECTED};
-use crate::search::words::Words;
+use crate::search::words::{Word, Words};
 use crate::search::{Cursor, Explanation, Facets, Filters, Hit, MAX_LIMIT, MAX_QUERY_CHARS, SearchPage, SearchQuery, Sort};
 
 /// Most hits of a search for words by relevance. Nobody reads further; whoever wants everything takes another order.
@@ -41,8 +42,27 @@ const EVERYWHERE_SHARE: u64 = 8;
 const NAME: f32 = 0.4;
 const DESCRIPTION: f32 = 0.3;
 
-/// What two words add when they are neighbours in both.
-const PAIR: f32 = 0.4;
+/// What two words add when they are neighbours in both, in this order.
+const PAIR: f32 = 0.3;
+
+/// What two words add when they are neighbours in both, in either order and with function words between them.
+const NEIGHBOURS: f32 = 0.3;
+
+/// What a function word counts. They tell near duplicates apart and find nothing by themselves.
+const FUNCTION_WORD: f32 = 0.15;
+
+/// What a word of asking counts.
+const REQUEST_WORD: f32 = 0.6;
+
+/// How rare a word of asking counts as at most, as an inverse document frequency: as if one tool in seven had it. In a small directory it
+/// may be in one tool alone, and would outweigh what the request is about.
+const REQUEST_RARITY: f32 = 2.0;
+
+/// What a word with nearly the same meaning counts.
+const SYNONYM: f32 = 0.3;
+
+/// Most synonyms of all words of a query. Each is looked up in three fields.
+const MAX_SYNONYMS: usize = 48;
 
 /// What an identifier adds when it is written as in the tool.
 const WHOLE: f32 = 0.5;
@@ -55,10 +75,13 @@ const MISTAKE: f32 = 0.6;
 
 /// What nearness of meaning adds, as a part of what the best hit has by its words: for each deviation by which a hit is nearer than the
 /// others are on average. How near texts are to each other at all differs from model to model and from query to query; this does not.
-const MEANING: f64 = 0.1;
+const MEANING: f64 = 0.2;
 
-/// Most deviations that count: together they add half of what the best hit has.
+/// Most deviations that count: together they add as much as the best hit has.
 const MAX_DEVIATIONS: f64 = 5.0;
+
+/// Deviations from which a tool is found by its meaning alone, where the directory is so small that all of it is ranked.
+const MEANT_DEVIATIONS: f64 = 1.0;
 
 /// The least that counts as a deviation. Of few hits, or of hits that all mean the same, the smallest difference would be a large one.
 const MIN_DEVIATION: f64 = 0.05;
@@ -144,7 +167,21 @@ impl Answering<'_> {
         for (is_unverified, shelf) in self.shelves(query) {
             let snapshot = shelf.snapshot();
             let terms = Terms::of(words, &snapshot.searcher, &shelf.fields)?;
-            let found = best(&snapshot, &terms, &Wanted::of(&query.filters, &shelf.fields))?;
+            let wanted = Wanted::of(&query.filters, &shelf.fields);
+            let mut found = best(&snapshot, &terms, &wanted)?;
+            // In a small directory everything can be compared by meaning. Where no word fits nothing was asked for that is here.
+            if asked.is_some() && !found.is_empty() && snapshot.searcher.num_docs() <= MAX_RANKED as u64 {
+                add_others(&snapshot, &wanted, &mut found)?;
+            }
+            let mut hits: Vec<RankedHit> = rank_again(&snapshot.parts, &found, asked.as_ref());
+            let most = hits.iter().map(|hit| hit.text).fold(0.0, f32::max);
+            let is_meant =
+                |hit: &RankedHit| hit.meaning.is_some_and(|meaning| meaning >= (MEANING * MEANT_DEVIATIONS) as f32 * most);
+            let is_hit: Vec<bool> = found.iter().zip(&hits).map(|(found, hit)| found.score > 0.0 || is_meant(hit)).collect();
+            let mut kept = is_hit.iter();
+            found.retain(|_| kept.next() == Some(&true));
+            let mut kept = is_hit.iter();
+            hits.retain(|_| kept.next() == Some(&true));
             // With fewer than the most all that match were found.
             ranked.total = ranked.total.filter(|_| found.len() < MAX_RANKED).map(|total| total + found.len() as u64);
             if let Some(counter) = &mut counter {
@@ -152,7 +189,6 @@ impl Answering<'_> {
                     counter.add(part, found.iter().filter(|found| found.part == number).map(|found| found.doc))?;
                 }
             }
-            let mut hits: Vec<RankedHit> = rank_again(&snapshot.parts, &found, asked.as_ref());
             hits.sort_by(|a, b| b.score.total_cmp(&a.score).then_with(|| b.key.cmp(&a.key)));
             ranked.hits.append(&mut hits);
             if !is_unverified {
@@ -293,6 +329,25 @@ struct Terms {
     /// Those that only add to the score of what was found: the same words in name and description, neighbours, and words that are everywhere.
     adding: Vec<(Term, f32)>,
     corrected: Vec<(String, String)>,
+    /// How many synonyms are among them.
+    synonyms: usize,
+}
+
+/// What a word of a query counts that `found` tools have.
+fn weight_of(word: &Word, searcher: &Searcher, found: u64) -> f32 {
+    if word.term.bytes().all(|byte| byte.is_ascii_digit()) {
+        NUMBER
+    } else if common::is_request(&word.plain) {
+        REQUEST_WORD * (REQUEST_RARITY / rarity(searcher, found)).min(1.0)
+    } else {
+        1.0
+    }
+}
+
+/// How rare a word is that `found` tools have: its inverse document frequency, of rounded counts as scores are.
+fn rarity(searcher: &Searcher, found: u64) -> f32 {
+    let (all, found) = (steady(searcher.num_docs()), steady(found));
+    (1.0 + (all.saturating_sub(found) as f32 + 0.5) / (found as f32 + 0.5)).ln()
 }
 
 impl Terms {
@@ -302,14 +357,22 @@ impl Terms {
         let mut seen = HashSet::new();
         let last = words.parts.len().saturating_sub(1);
         let mut corrections = 0;
+        // A synonym that is in the query counts as itself.
+        let mut synonyms: HashSet<&str> = words.terms().collect();
         for (at, word) in words.parts.iter().enumerate() {
             if seen.len() >= MAX_WORDS || !seen.insert(word.term.as_str()) {
                 continue;
             }
-            let weight = if word.term.bytes().all(|byte| byte.is_ascii_digit()) { NUMBER } else { 1.0 };
+            if common::is_function(&word.plain) {
+                all.add_everywhere(fields, &word.term, FUNCTION_WORD);
+                continue;
+            }
+            let weight = weight_of(word, searcher, searcher.doc_freq(&Term::from_field_text(fields.text, &word.term))?);
             let found = all.add_word(searcher, fields, &word.term, weight, everywhere)?;
             let is_whole = all.find(searcher, fields.pairs, &word.plain, weight * WHOLE)?;
-            if found == 0 && !is_whole && corrections < MAX_CORRECTED {
+            // A word that has synonyms is spelled right.
+            let is_synonym = all.add_synonyms(searcher, fields, &word.term, found, weight, &mut synonyms)?;
+            if found == 0 && !is_whole && !is_synonym && corrections < MAX_CORRECTED {
                 corrections += 1;
                 for near in spelling::near(searcher, fields.text, &word.term, at == last)? {
                     let mistakes = i32::try_from(near.mistakes.max(1)).unwrap_or(1);
@@ -324,6 +387,12 @@ impl Terms {
                 all.adding.push((Term::from_field_text(fields.pairs, &pair), PAIR));
             }
         }
+        let mut neighbours = HashSet::new();
+        for two in words.neighbours().take(MAX_WORDS) {
+            if neighbours.insert(two.clone()) {
+                all.adding.push((Term::from_field_text(fields.neighbours, &two), NEIGHBOURS));
+            }
+        }
         for whole in words.wholes.iter().take(MAX_WORDS) {
             if pairs.insert(whole.clone()) {
                 all.find(searcher, fields.pairs, whole, WHOLE)?;
@@ -335,6 +404,40 @@ impl Terms {
             (all.finding, all.adding) = (finding, adding);
         }
         Ok(all)
+    }
+
+    /// Adds a word that finds nothing by itself.
+    fn add_everywhere(&mut self, fields: &Fields, word: &str, weight: f32) {
+        self.adding.push((Term::from_field_text(fields.text, word), weight));
+        self.adding.push((Term::from_field_text(fields.name, word), weight * NAME));
+        self.adding.push((Term::from_field_text(fields.description, word), weight * DESCRIPTION));
+    }
+
+    /// Adds what means nearly the same as a word that `found` tools have, and says whether a tool has any of it.
+    fn add_synonyms<'a>(
+        &mut self,
+        searcher: &Searcher,
+        fields: &Fields,
+        word: &str,
+        found: u64,
+        weight: f32,
+        seen: &mut HashSet<&'a str>,
+    ) -> Result<bool, Error> {
+        let before = self.synonyms;
+        for synonym in common::synonyms(word) {
+            if self.synonyms >= MAX_SYNONYMS || !seen.insert(synonym) {
+                continue;
+            }
+            let others = searcher.doc_freq(&Term::from_field_text(fields.text, synonym))?;
+            if others == 0 {
+                continue;
+            }
+            self.synonyms += 1;
+            // A rare synonym says no more than the word that was asked for.
+            let share = if found == 0 { 1.0 } else { (rarity(searcher, found) / rarity(searcher, others)).min(1.0) };
+            self.add_word(searcher, fields, synonym, weight * SYNONYM * share, EVERYWHERE)?;
+        }
+        Ok(self.synonyms > before)
     }
 
     /// Adds a word, and says how many tools have it.
@@ -420,6 +523,18 @@ fn best(snapshot: &Snapshot, terms: &Terms, wanted: &Wanted) -> Result<Vec<Found
         }
     }
     Ok(found)
+}
+
+/// Adds every other tool that fits the filters, with nothing for its words.
+fn add_others(snapshot: &Snapshot, wanted: &Wanted, found: &mut Vec<Found>) -> Result<(), Error> {
+    let known: HashSet<(usize, DocId)> = found.iter().map(|found| (found.part, found.doc)).collect();
+    for (number, part) in snapshot.parts.iter().enumerate() {
+        let Some(test) = wanted.of_part(part)? else { continue };
+        let others = (0..part.reader.max_doc()).filter(|doc| test.has(*doc) && !known.contains(&(number, *doc)));
+        found.extend(others.map(|doc| Found { score: 0.0, part: number, doc }));
+    }
+    found.sort_unstable_by_key(|found| (found.part, found.doc));
+    Ok(())
 }
 
 fn keep(best: &mut BinaryHeap<Reverse<Scored>>, scored: Scored) {
@@ -525,6 +640,10 @@ impl PartialOrd for Scored {
     }
 }
 
+/// Neighbours that a tool usually has. Fixed: their mean can be so small that one tool more moves its rounded value by a tenth, and with it
+/// the place of a cursor.
+const USUAL_NEIGHBOURS: u64 = 8;
+
 /// Statistics, rounded down to four bits: a few tools more or less leave scores as they are.
 struct Steady<'a>(&'a Searcher);
 
@@ -536,6 +655,9 @@ fn steady(count: u64) -> u64 {
 impl Bm25StatisticsProvider for Steady<'_> {
     fn total_num_tokens(&self, field: Field) -> tantivy::Result<u64> {
         let docs = self.0.total_num_docs()?;
+        if self.0.schema().get_field_name(field) == document::NEIGHBOURS {
+            return Ok(steady(docs) * USUAL_NEIGHBOURS);
+        }
         let tokens = self.0.total_num_tokens(field)?;
         // The mean is what counts: in eighths, and then as if it were of the rounded number.
         let mean = (tokens * 8).checked_div(docs).unwrap_or_default().max(1);
@@ -559,7 +681,11 @@ impl Needed {
         let mut needed = Vec::new();
         let mut seen = HashSet::new();
         let last = words.parts.len().saturating_sub(1);
+        let is_content = words.parts.iter().any(|word| !common::is_function(&word.plain));
         for (at, word) in words.parts.iter().enumerate() {
+            if is_content && common::is_function(&word.plain) {
+                continue;
+            }
             if seen.len() >= MAX_WORDS || !seen.insert(word.term.as_str()) {
                 continue;
             }

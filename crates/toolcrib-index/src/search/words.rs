@@ -2,11 +2,13 @@
 //!
 //! Letters lose their accents and their case. Identifiers are taken apart (`getWeather`, `get_weather` and `weather.get` all have `weather`)
 //! and also kept whole, without what joins them. English endings are cut. Scripts without spaces become pairs of characters. Nothing is
-//! left out: tools are described in one sentence, so every word may be the one that matters.
+//! left out of the index: tools are described in one sentence, so every word may be the one that matters. Queries weigh their words.
 
 use tantivy::tokenizer::{Language, Stemmer, TextAnalyzer, Token, TokenStream, Tokenizer};
 use unicode_normalization::UnicodeNormalization as _;
 use unicode_normalization::char::is_combining_mark;
+
+use super::common;
 
 /// Longest term, in bytes. Longer ones are hashes or tricks; their start is enough to find them again.
 const MAX_TERM_BYTES: usize = 40;
@@ -55,6 +57,14 @@ impl Words {
         self.parts.iter().map(|word| word.term.as_str())
     }
 
+    /// Neighbours without the function words between them, in either order: `price of gold` and `gold price` have the same.
+    pub(super) fn neighbours(&self) -> impl Iterator<Item = String> {
+        let content: Vec<&str> =
+            self.parts.iter().filter(|word| !common::is_function(&word.plain)).map(|word| word.term.as_str()).collect();
+        let both = |two: &[&str]| format!("{} {}", two[0].min(two[1]), two[0].max(two[1]));
+        content.windows(2).filter(|two| two[0] != two[1]).map(both).collect::<Vec<_>>().into_iter()
+    }
+
     /// Neighbours in one term: they tell `file size` from `size of a file system`.
     pub(super) fn pairs(&self) -> impl Iterator<Item = String> {
         self.parts.windows(2).map(|two| format!("{} {}", two[0].term, two[1].term))
@@ -62,7 +72,7 @@ impl Words {
 }
 
 /// Cuts English endings. In one go, because a stemmer is made for each text.
-fn stems(words: &[String]) -> Vec<String> {
+pub(super) fn stems(words: &[String]) -> Vec<String> {
     let mut analyzer = TextAnalyzer::builder(Given).filter(Stemmer::new(Language::English)).build();
     let joined = words.join("\n");
     let mut terms = Vec::with_capacity(words.len());
@@ -282,6 +292,10 @@ mod tests {
         let words = Words::of("Calculates running prices", 1_000);
         assert_eq!(words.terms().collect::<Vec<_>>(), ["calcul", "run", "price"]);
         assert_eq!(words.pairs().collect::<Vec<_>>(), ["calcul run", "run price"]);
+        let neighbours = |text| Words::of(text, 1_000).neighbours().collect::<Vec<_>>();
+        assert_eq!(neighbours("the price of gold"), ["gold price"]);
+        assert_eq!(neighbours("gold price"), ["gold price"]);
+        assert!(neighbours("of the gold").is_empty() && neighbours("gold, gold").is_empty());
     }
 
     #[test]

@@ -273,6 +273,29 @@ async fn words_are_found_as_people_write_them() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn requests_in_small_directories_are_found_by_what_they_are_about() {
+    let same = |id, name: &str, text: &str| Sample { registered: 1_780_000_000, ..Sample::new(id, name, text) };
+    let samples = [
+        same(1, "helper", "Please tell me what you want, and I can help you with it."),
+        same(2, "cinema", "Film times at a theater."),
+        same(3, "gold", "Gold price of the day."),
+        same(4, "metal", "Price list, gold plating and other work."),
+        same(5, "you", "It is for me."),
+    ];
+    let (_index, _registry, search) = filled(&samples).await;
+    let first = |query: &str| found(&search, &text(query)).first().copied();
+    // The rarest words of the request are those that say least.
+    assert_eq!(first("Can you please help me with what I want: the price of gold?"), Some(3));
+    assert_eq!(first("I would like to see a movie with you"), Some(2), "a synonym");
+    assert!(!found(&search, &text("the movie for me")).contains(&5), "function words find nothing beside others");
+    assert_eq!(first("for me"), Some(5), "and are searched for when there is nothing else");
+    let page = search.run(&SearchQuery { explain: true, ..text("movie") }).expect("a page");
+    assert!(page.hits[0].explanation.as_ref().expect("one").corrected.is_empty(), "a word with synonyms is spelled right");
+    let newest = SearchQuery { sort: Sort::Newest, ..text("the price for gold") };
+    assert_eq!(found(&search, &newest), [4, 3], "function words are not needed in other orders");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn filters_hold_and_facets_count() {
     let (index, _registry, search) = filled(&some()).await;
     let other = index.add_registry(1, Address::repeat_byte(2), 0).await.expect("a registry").id;
@@ -589,8 +612,46 @@ async fn meaning_adds_to_words() {
     std::fs::write(model.path().join("tokenizer.json"), "{}").expect("written");
     let error = Search::open(index.clone(), with_model.clone()).await.expect_err("refused");
     assert_eq!(error.code(), codes::index::EMBEDDING);
+    // A known package is taken by the names of its files, and only with their hashes.
+    let package = model.path().join("wordllama/weights");
+    std::fs::create_dir_all(&package).expect("a folder");
+    std::fs::write(package.join("l2_supercat_256.safetensors"), "other bytes").expect("written");
+    let error = Search::open(index.clone(), with_model.clone()).await.expect_err("a file is missing");
+    assert!(error.to_string().contains("l2_supercat_tokenizer_config.json"), "{error}");
+    let tokenizers = model.path().join("wordllama/tokenizers");
+    std::fs::create_dir_all(&tokenizers).expect("a folder");
+    std::fs::write(tokenizers.join("l2_supercat_tokenizer_config.json"), "{}").expect("written");
+    let error = Search::open(index.clone(), with_model.clone()).await.expect_err("other hashes");
+    assert!(error.code() == codes::index::EMBEDDING && error.to_string().contains("SHA-256"), "{error}");
+    std::fs::remove_dir_all(model.path().join("wordllama")).expect("removed");
     std::fs::write(model.path().join("second.safetensors"), "").expect("written");
     assert_eq!(Search::open(index, with_model).await.expect_err("refused").code(), codes::index::EMBEDDING);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn meaning_alone_finds_tools_of_small_directories() {
+    let (index, registry) = in_memory().await;
+    let mut samples: Vec<Sample> = (1..5).map(|id| Sample::new(id, "outlook", "Tells what comes 🌙")).collect();
+    samples[0].tags = vec!["night".to_owned()];
+    samples.push(Sample::new(9, "umbrella", "🌧"));
+    put(&index, registry, &samples).await;
+    let model = tempfile::tempdir().expect("a folder");
+    write_embedding(model.path());
+    let plain = searching(&index, None).await;
+    plain.catch_up().await.expect("caught up");
+    assert!(!found(&plain, &text("outlook ☔")).contains(&9));
+    let options = SearchOptions { embedding: Some(model.path().to_owned()), ..SearchOptions::default() };
+    let search = Search::open(index.clone(), options).await.expect("search");
+    search.catch_up().await.expect("caught up");
+    let page = search.run(&SearchQuery { explain: true, ..text("outlook ☔") }).expect("a page");
+    assert_eq!((page.total, ids(&page).len()), (Some(5), 5));
+    let umbrella = page.hits.iter().find(|hit| hit.key.id.to::<u64>() == 9).expect("found by meaning");
+    let parts = umbrella.explanation.as_ref().expect("one");
+    assert!(parts.text == 0.0 && parts.meaning.is_some_and(|meaning| meaning > 0.0), "{parts:?}");
+    assert!(!found(&search, &text("outlook 🌙")).contains(&9), "what is not near is no hit");
+    let night = Filters { tags: vec!["night".to_owned()], ..Filters::default() };
+    assert_eq!(found(&search, &SearchQuery { filters: night, ..text("outlook ☔") }), [1], "filters hold");
+    assert!(found(&search, &text("☔")).is_empty(), "where no word fits there is nothing to rank by");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -627,10 +688,11 @@ async fn many_search_while_it_is_fed() {
     assert_eq!(keys.len(), 25);
 }
 
-/// What each set must reach: what is promised for all requests, and a little below what was measured on each split.
-const QUALITY: [(&str, quality::Scores); 2] = [
-    ("seal-tools", quality::Scores { dev: 92.3, test: 92.8, all: 89.7 }),
-    ("bfcl-v4", quality::Scores { dev: 64.5, test: 62.4, all: 63.3 }),
+/// What each set must reach: a little below what was measured.
+const QUALITY: [(&str, quality::Scores); 3] = [
+    ("seal-tools", quality::Scores { dev: 93.0, test: 94.3, all: 93.8 }),
+    ("bfcl-v4", quality::Scores { dev: 64.6, test: 62.4, all: 63.3 }),
+    ("metatool", quality::Scores { dev: 60.6, test: 58.8, all: 59.5 }),
 ];
 
 #[tokio::test(flavor = "multi_thread")]
@@ -638,7 +700,7 @@ async fn tools_are_found_better_than_by_plain_frequencies() {
     let Some(folder) = toolcrib_testkit::corpus("retrieval") else { return };
     for (name, least) in QUALITY {
         let set = quality::Set::read(&folder, name);
-        let (flat, ours) = (quality::flat(&set).await, quality::ours(&set, None).await);
+        let (flat, ours) = (quality::flat(&set, false).await, quality::ours(&set, None).await);
         assert!(ours.dev >= least.dev && ours.test >= least.test && ours.all >= least.all, "{name}: {ours:?}, least {least:?}");
         assert!(ours.dev > flat.dev + 1.0 && ours.test > flat.test + 1.0, "{name}: {ours:?} against {flat:?}");
     }

@@ -13,7 +13,7 @@ use toolcrib_store::{Database, Location};
 use crate::samples::{Sample, described, put};
 
 /// The sets of the corpus.
-pub(crate) const SETS: [&str; 2] = ["seal-tools", "bfcl-v4"];
+pub(crate) const SETS: [&str; 3] = ["seal-tools", "bfcl-v4", "metatool"];
 
 #[derive(Deserialize)]
 struct Tool {
@@ -86,8 +86,15 @@ async fn empty_index() -> Index {
     Index::open(Database::open(&location).await.expect("a database")).await.expect("an index")
 }
 
-/// Plain BM25 as SQLite has it.
-pub(crate) async fn flat(set: &Set) -> Scores {
+/// Fifty English words that plain BM25 is also measured without.
+const STOP_WORDS: [&str; 50] = [
+    "a", "an", "the", "this", "that", "these", "i", "me", "my", "you", "your", "it", "its", "we", "our", "they", "he", "she",
+    "and", "or", "but", "if", "of", "in", "on", "at", "by", "for", "with", "about", "to", "from", "as", "is", "are", "was", "be",
+    "do", "does", "have", "has", "can", "could", "will", "would", "what", "which", "how", "some", "any",
+];
+
+/// Plain BM25 as SQLite has it, with all words or without stop words.
+pub(crate) async fn flat(set: &Set, keeps_stop_words: bool) -> Scores {
     let index = empty_index().await;
     let database = index.database();
     database.execute("CREATE VIRTUAL TABLE flat USING fts5(text, tokenize = 'porter')", &[]).await.expect("FTS5");
@@ -104,8 +111,14 @@ pub(crate) async fn flat(set: &Set) -> Scores {
             .query
             .split(|c: char| !c.is_alphanumeric())
             .filter(|word| !word.is_empty())
-            .map(|word| format!("\"{}\"", word.to_lowercase()))
+            .map(str::to_lowercase)
+            .filter(|word| keeps_stop_words || !STOP_WORDS.contains(&word.as_str()))
+            .map(|word| format!("\"{word}\""))
             .collect();
+        if words.is_empty() {
+            found.push(Vec::new());
+            continue;
+        }
         let any = words.into_iter().collect::<Vec<_>>().join(" OR ");
         let sql = "SELECT rowid FROM flat WHERE flat MATCH $1 ORDER BY bm25(flat) LIMIT 10";
         let rows = database.fetch(sql, &[Value::Text(&any)]).await.expect("rows");

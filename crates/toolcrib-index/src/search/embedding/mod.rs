@@ -4,6 +4,7 @@
 //! text takes microseconds. None is bundled: those that exist come with terms of their own. The files are read with bounds on everything,
 //! as they may come from anywhere.
 
+mod package;
 mod tensors;
 mod tokenizer;
 mod wordpiece;
@@ -45,9 +46,16 @@ pub(super) struct Embedding {
 }
 
 impl Embedding {
-    /// Reads the files in a folder: one `*.safetensors` and `tokenizer.json`.
+    /// Reads the files in a folder: those of a known package, or one `*.safetensors` and `tokenizer.json`.
     pub(super) fn open(folder: &Path) -> Result<Self, Error> {
         let refuse = |reason: String| Error::Embedding { folder: folder.display().to_string(), reason };
+        if let Some(package) = package::find(folder) {
+            let tensors = read(&folder.join(package.tensors.path), tensors::MAX_BYTES).map_err(refuse)?;
+            let words = read(&folder.join(package.tokenizer.path), tokenizer::MAX_BYTES).map_err(refuse)?;
+            package.check(&tensors, &words).map_err(refuse)?;
+            tracing::info!(embedding = package.name, "embedding loaded, hashes match");
+            return Self::read(&tensors, &words).map_err(refuse);
+        }
         let entries = std::fs::read_dir(folder).map_err(|error| refuse(error.to_string()))?;
         let mut tables: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
         tables.retain(|path| path.extension().is_some_and(|extension| extension == "safetensors"));
@@ -56,6 +64,10 @@ impl Embedding {
         };
         let bytes = read(path, tensors::MAX_BYTES).map_err(refuse)?;
         let words = read(&folder.join("tokenizer.json"), tokenizer::MAX_BYTES).map_err(refuse)?;
+        match package::with_hashes(&bytes, &words) {
+            Some(package) => tracing::info!(embedding = package.name, "embedding loaded, hashes match"),
+            None => tracing::warn!(folder = %folder.display(), "embedding loaded, hashes are of no known package"),
+        }
         Self::read(&bytes, &words).map_err(refuse)
     }
 
