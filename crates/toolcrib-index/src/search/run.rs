@@ -414,14 +414,14 @@ impl Terms {
     }
 
     /// Adds what means nearly the same as a word that `found` tools have, and says whether a tool has any of it.
-    fn add_synonyms<'a>(
+    fn add_synonyms(
         &mut self,
         searcher: &Searcher,
         fields: &Fields,
         word: &str,
         found: u64,
         weight: f32,
-        seen: &mut HashSet<&'a str>,
+        seen: &mut HashSet<&str>,
     ) -> Result<bool, Error> {
         let before = self.synonyms;
         for synonym in common::synonyms(word) {
