@@ -15,7 +15,7 @@ use crate::inert;
 /// Longest piece of a request that an answer repeats, in characters.
 const MAX_ECHO_CHARS: usize = 80;
 
-/// When to try again while the disk takes no writes: somebody has to make room first.
+/// When to try again while the disk takes no writes: an operator has to make room first.
 const DISK_RETRY_SECONDS: u64 = 30;
 
 /// Most details of one refusal: a caller mends a few at a time.

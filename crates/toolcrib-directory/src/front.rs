@@ -181,7 +181,7 @@ async fn admit(
     if route == Route::Other || (matches!(route, Route::Metrics | Route::Image) && !is_closed) {
         return Ok((caller, None));
     }
-    // Whoever asks for a key may send the one that has expired.
+    // A caller that asks for a key may send one that has expired.
     if let Some(key) = given.filter(|_| route != Route::Keys) {
         // Guessing is pointless, but a flood of guesses must not reach the database.
         if !app.keys.is_familiar(key) {

@@ -321,7 +321,7 @@ impl Metrics {
                 "Logs that a node left out and that were found by asking again.",
                 |known| known.omitted,
             ),
-            ("registry_doubtful_blocks_total", "counter", "Blocks whose headers promise events that nobody gives.", |known| {
+            ("registry_doubtful_blocks_total", "counter", "Blocks whose headers promise events that no node gives.", |known| {
                 known.doubtful
             }),
         ];

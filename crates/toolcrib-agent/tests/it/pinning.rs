@@ -106,8 +106,8 @@ async fn a_pinning_service_pins_refuses_and_fails() {
     let pins = PinningService::new(client(), service.url.clone(), TOKEN, limits).expect("a token");
     let pinned = pins.pin(packed.root(), "exampleagent.agt").await.expect("pinned");
     assert_eq!((&pinned.cid, pinned.request.as_deref()), (packed.root(), Some("req-1")));
-    let stranger = PinningService::new(client(), service.url.clone(), "another", limits).expect("a token");
-    assert_eq!(stranger.pin(packed.root(), "exampleagent.agt").await.expect_err("denied").code(), a::PUBLISH_DENIED);
+    let another = PinningService::new(client(), service.url.clone(), "another", limits).expect("a token");
+    assert_eq!(another.pin(packed.root(), "exampleagent.agt").await.expect_err("denied").code(), a::PUBLISH_DENIED);
     drop(service);
     let Some(service) = Service::start("service.mjs", &[("TOKEN", TOKEN), ("FAIL", "1")]) else { return };
     let pins = PinningService::new(client(), service.url.clone(), TOKEN, limits).expect("a token");

@@ -50,7 +50,7 @@ impl Registry {
 }
 
 impl Header {
-    /// The chance that this header promises an event of one contract which does not exist, if nobody meant it to.
+    /// The chance that this header promises an event of one contract which does not exist, if no one made it do so.
     pub fn chance_of_false_promise(&self) -> f64 {
         let set: u32 = self.bloom.iter().map(|byte| byte.count_ones()).sum();
         (f64::from(set) / BLOOM_BITS).powi(BITS_OF_EVENT)

@@ -112,7 +112,7 @@ impl Counts {
     }
 }
 
-/// The counts, or older ones while somebody counts. Only the first caller waits for it.
+/// The counts, or older ones while they are being counted. Only the first caller waits for it.
 pub(crate) async fn counted(app: &App) -> Result<Arc<Stats>, Refusal> {
     let version = app.cache.last();
     if app.stats.last().is_none() {

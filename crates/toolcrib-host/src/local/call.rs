@@ -278,7 +278,7 @@ impl Host {
         Ok(record)
     }
 
-    /// Checks that every required credential of a tool is set. For callers that are about to ask a person: nobody has to decide about a call
+    /// Checks that every required credential of a tool is set. For callers that are about to ask a person, who should not decide about a call
     /// that cannot run.
     pub fn check_credentials(&self, tool: &str) -> Result<(), CallError> {
         let tools = self.tools();

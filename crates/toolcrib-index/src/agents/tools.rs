@@ -1,6 +1,6 @@
 //! Registered tools (ERC-8257) at the endpoints of an agent, as far as this index knows them.
 //!
-//! Tools are found in two ways: verified ones by their very endpoint, whoever registered them, and those that the owner of the agent
+//! Tools are found in two ways: verified ones by their very endpoint, of any creator, and those that the owner of the agent
 //! registered, verified or not, by their origin. Nothing is fetched.
 
 use std::collections::BTreeSet;

@@ -1,6 +1,6 @@
 //! Retention: of changes older than a window the newest of each tool is kept.
 //!
-//! Whoever reads the feed from its beginning learns of every tool, however long the feed has run. A reader that was away for longer than the
+//! A reader that begins at the start of the feed learns of every tool, however long the feed has run. A reader that was away for longer than the
 //! window is told so ([`Error::Forgotten`]) and reads everything anew, since it would miss what happened in between. Cursors of a reader
 //! that is on its way through the compacted part are those of changes that are kept, which is how the two are told apart.
 

@@ -210,7 +210,7 @@ impl Follower {
         row.map(|row| super::state::unsigned(row.integer(0)?)).transpose()
     }
 
-    /// Takes note of what asking again showed. An error when a header promises what nobody gives.
+    /// Takes note of what asking again showed. An error when a header promises what no node gives.
     pub(super) async fn take_note(&mut self, findings: Findings, place: Where) -> Result<(), Error> {
         if findings.omitted > 0 {
             self.caught(findings.omitted, place).await?;
@@ -261,7 +261,7 @@ impl Follower {
         self.index.request_rescan(registry, first_block).await
     }
 
-    /// Remembers that logs are missing, for metrics and for whoever looks at the index.
+    /// Remembers that logs are missing, for metrics and for operators.
     pub(super) async fn report_incomplete(&mut self, what: &'static str, from: u64, to: u64) -> Result<(), Error> {
         tracing::error!(registry = %self.source.registry().address(), chain = self.source.chain().chain_id(), from, to,
             code = toolcrib_core::codes::index::INCOMPLETE.id(), reason = what, "logs are missing; the index does not advance over them");

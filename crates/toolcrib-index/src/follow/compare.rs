@@ -111,7 +111,7 @@ impl Follower {
                 let (from, to) = (self.state()?.first_block, block);
                 self.report_incomplete("tools are not what the registry says", from, to).await?;
             } else {
-                // Whoever was silent about these may have been about more.
+                // A node that left these out may have left out more.
                 self.distrust().await?;
             }
         }

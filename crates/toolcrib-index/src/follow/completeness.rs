@@ -1,6 +1,6 @@
 //! Whether what nodes gave is everything, going by the numbers of tools alone, and what the index remembers about it.
 //!
-//! Three things are known about the logs of a registry without believing whoever gives them: tools are numbered from 1 without gaps, the
+//! Three things are known about the logs of a registry without believing the node that gives them: tools are numbered from 1 without gaps, the
 //! contract counts them, and headers say which events a block can have. `numbering` is the first, `reread` reads headers and receipts,
 //! `compare` reads the contract.
 
@@ -15,7 +15,7 @@ use super::state::unsigned;
 use crate::model::RegistryId;
 use crate::{Error, Index};
 
-/// `rescan_from` is the next block that is read again, `incomplete_since` when logs were first missing that nobody gave.
+/// `rescan_from` is the next block that is read again, `incomplete_since` when logs were first missing that no node gave.
 pub(crate) const MIGRATIONS: &[Migration] = &[Migration {
     version: 1,
     sql: "CREATE TABLE index_completeness (registry BIGINT NOT NULL PRIMARY KEY, rescan_from BIGINT, incomplete_since BIGINT,
@@ -36,7 +36,7 @@ pub struct Completeness {
     pub reason: Option<String>,
     /// Logs that a node had left out and that were found in another way.
     pub omitted: u64,
-    /// Blocks whose headers promised events that nobody gave and nobody could rule out.
+    /// Blocks whose headers promised events that no node gave and no node could rule out.
     pub doubtful: u64,
     /// Tools whose row is not what the registry says, when they were last compared.
     pub wrong_tools: u64,
@@ -128,7 +128,7 @@ impl Index {
     }
 }
 
-/// Moves a rescan on, unless somebody asked for an earlier block meanwhile.
+/// Moves a rescan on, unless an earlier block was asked for meanwhile.
 pub(super) async fn advance_rescan(
     transaction: &mut Transaction,
     registry: RegistryId,

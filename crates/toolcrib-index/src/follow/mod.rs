@@ -116,7 +116,7 @@ pub struct Progress {
     pub repeats: u64,
     /// Whether logs are missing that no node gives.
     pub incomplete: bool,
-    /// Blocks whose headers promised events that nobody gave and nobody could rule out.
+    /// Blocks whose headers promised events that no node gave and no node could rule out.
     pub doubtful: u64,
     /// Tools that were compared with the registry's state.
     pub audited: u64,

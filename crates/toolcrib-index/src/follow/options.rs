@@ -39,7 +39,7 @@ pub struct FollowOptions {
     pub audited_tools: u16,
     /// How often all tools are compared.
     pub audit_every: Duration,
-    /// For how long a block is asked for again whose header promises events that nobody gives and nobody can rule out. Anybody can emit logs
+    /// For how long a block is asked for again whose header promises events that no node gives and no node can rule out. Anybody can emit logs
     /// that make a header promise something, so this has an end; it is counted in the metrics then.
     pub doubt: Duration,
     /// The pause before a rescan is repeated in which answers contradicted each other. It doubles each time, up to a day.

@@ -59,7 +59,7 @@ impl Care {
 pub(super) struct Findings {
     /// Logs that the first answer did not have.
     pub(super) omitted: u64,
-    /// Blocks whose headers promise what nobody gives.
+    /// Blocks whose headers promise what no node gives.
     pub(super) unkept: Vec<Unkept>,
 }
 
@@ -70,7 +70,7 @@ impl Findings {
     }
 }
 
-/// A block whose header promises an event that nobody gives.
+/// A block whose header promises an event that no node gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Unkept {
     pub(super) block: u64,

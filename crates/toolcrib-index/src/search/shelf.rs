@@ -148,7 +148,7 @@ impl Shelf {
         if now != shown { self.refresh() } else { Ok(()) }
     }
 
-    /// Puts tools in order that were not yet, as after a start, before somebody waits for it.
+    /// Puts tools in order that were not yet, as after a start, before a reader waits for it.
     pub(super) fn prepare(&self) {
         self.snapshot().prepare();
     }
@@ -275,7 +275,7 @@ impl Snapshot {
         Ok(Self { searcher, parts })
     }
 
-    /// Sorts what was not sorted yet, before anybody asks, so that nobody waits for it. For a million tools it takes some tenths of a
+    /// Sorts what was not sorted yet, before the first request, so that no request waits for it. For a million tools it takes some tenths of a
     /// second.
     fn prepare(&self) {
         for part in &self.parts {
