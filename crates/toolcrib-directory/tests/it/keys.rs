@@ -96,7 +96,7 @@ async fn a_key_only_adds_and_an_unknown_one_is_refused() {
         }
     }
     assert_eq!(Ask::post("/api/v2/auth/keys", "").from("192.0.2.1").header("x-api-key", "x").of(&shelf.router).await.status, 201);
-    // An empty one is none, and credentials that are no key of ours are somebody else's business, such as a proxy's.
+    // An empty one is none, and credentials that are not a key of ours are for others, such as a proxy.
     let basic = format!("Basic {}", header::encode(b"anybody:password"));
     for (name, value) in [("x-api-key", ""), ("authorization", "Bearer of-another-system"), ("authorization", basic.as_str())] {
         let reply = Ask::get("/api/v2/stats").from("192.0.2.77").header(name, value).of(&shelf.router).await;
@@ -112,7 +112,7 @@ async fn a_key_only_adds_and_an_unknown_one_is_refused() {
     assert_eq!((refused.status, refused.json()["code"].as_str()), (StatusCode::TOO_MANY_REQUESTS, Some("directory.rate")));
     assert_eq!(refused.header("retry-after"), "1200", "the sooner of the two");
     assert_eq!(from("192.0.2.1", None).await.status, StatusCode::TOO_MANY_REQUESTS);
-    // Where addresses are not limited, a key limits nobody.
+    // Where addresses are not limited, a key limits no caller.
     let unlimited = Shelf::one(Options { key_reads: Rate::per_hour(1), ..open() }).await;
     let key = Ask::post("/api/v2/auth/keys", "").from("192.0.2.9").of(&unlimited.router).await;
     let key = key.json()["api_key"].as_str().expect("a key").to_owned();
