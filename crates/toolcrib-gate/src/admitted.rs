@@ -16,6 +16,7 @@ use async_trait::async_trait;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use serde_json::Value;
+use tokio::sync::oneshot;
 use toolcrib_core::clock::UnixTime;
 use toolcrib_core::codes;
 use toolcrib_core::x402::payment_id;
@@ -62,6 +63,20 @@ pub(crate) struct Admitted<'c> {
     pub(crate) seen: Seen,
 }
 
+/// What a call ends with.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    pub(crate) response: Response,
+    /// The receipt of a settlement whose intention and result are in the store. The caller does not wait until the receipt is too.
+    receipt: Option<(ReplayKey, Receipt)>,
+}
+
+impl From<Response> for Reply {
+    fn from(response: Response) -> Self {
+        Self { response, receipt: None }
+    }
+}
+
 /// A reserved signature.
 struct Held<'h> {
     store: &'h dyn ReplayStore,
@@ -91,15 +106,36 @@ impl Journal for Held<'_> {
 }
 
 impl Admitted<'_> {
-    pub(crate) async fn serve(&self, proven: Option<Proven>, input: Value, mut context: Context) -> Result<Response, Stop> {
+    /// Serves the call, and sends its answer as soon as everything that the caller may rely on is in the store.
+    pub(crate) async fn answer(
+        self,
+        proven: Option<Proven>,
+        input: Value,
+        context: Context,
+        caller: oneshot::Sender<Result<Response, Stop>>,
+    ) {
+        let (answer, receipt) = match self.serve(proven, input, context).await {
+            Ok(Reply { response, receipt }) => (Ok(response), receipt),
+            Err(stop) => (Err(stop), None),
+        };
+        // A caller who has left does not hear of it.
+        let _ = caller.send(answer);
+        if let Some((key, receipt)) = receipt {
+            let now = self.shared.clock.now();
+            let written = self.shared.used.store(now).settle_in_background(&key, &receipt, now).await;
+            self.receipt_written(written);
+        }
+    }
+
+    async fn serve(&self, proven: Option<Proven>, input: Value, mut context: Context) -> Result<Reply, Stop> {
         let Some(proven) = proven else {
             let ran = self.run(input, context).await?;
-            return Ok(answer::json(StatusCode::OK, ran.output, "no-store"));
+            return Ok(answer::json(StatusCode::OK, ran.output, "no-store").into());
         };
         let now = self.shared.clock.now();
         let store = &**self.shared.used.store(now);
         if proven.is_over {
-            return self.again(store, &proven, input, context).await;
+            return self.again(store, &proven, input, context).await.map(Reply::from);
         }
         let token = match proven.possession {
             Some(_) => None,
@@ -116,7 +152,7 @@ impl Admitted<'_> {
         };
         let ticket = match self.reserve(store, &proven.key, &reservation, now).await {
             Ok(Reserve::Reserved(ticket)) => ticket,
-            Ok(Reserve::AlreadyUsed { .. }) => return self.again(store, &proven, input, context).await,
+            Ok(Reserve::AlreadyUsed { .. }) => return self.again(store, &proven, input, context).await.map(Reply::from),
             Ok(Reserve::IdInUse) => return Err(Refusal::new(StatusCode::CONFLICT, codes::payment::ID_IN_USE).into()),
             Ok(Reserve::Full) => {
                 self.shared.tell(self.tool, codes::store::FULL, "the replay store is full");
@@ -135,7 +171,7 @@ impl Admitted<'_> {
             None => {
                 let ran = self.run(input, context).await?;
                 self.report(UsageProof::of_identity(&proven.payment), ran.took).await;
-                Ok(answer::json(StatusCode::OK, ran.output, PAID_CACHE_CONTROL))
+                Ok(answer::json(StatusCode::OK, ran.output, PAID_CACHE_CONTROL).into())
             }
             Some(charge) => {
                 context.paid = self.offer(&proven).map(|offer| Paid::of(offer, None));
@@ -174,7 +210,7 @@ impl Admitted<'_> {
     }
 
     /// A call that must pay, from the reservation on.
-    async fn charged(&self, held: &Held<'_>, charge: &Charge, input: Value, mut context: Context) -> Result<Response, Stop> {
+    async fn charged(&self, held: &Held<'_>, charge: &Charge, input: Value, mut context: Context) -> Result<Reply, Stop> {
         let due = self.due(held.proven)?;
         let Due { payment, offer, resource, extensions, .. } = due;
         let request = FacilitatorRequest { payment, offer, resource, extensions }.to_json();
@@ -202,8 +238,10 @@ impl Admitted<'_> {
         };
         if charge.first {
             let receipt = self.settle(held, charge, due, from_block, None).await?;
+            let written = held.store.settle(&held.proven.key, &receipt, self.shared.clock.now()).await;
+            self.receipt_written(written);
             context.paid = context.paid.map(|paid| Paid { transaction: Some(receipt.transaction), ..paid });
-            return self.rerun(held, &receipt, input, context).await;
+            return self.rerun(held, &receipt, input, context).await.map(Reply::from);
         }
         let Ran { output, took } = match self.run(input, context).await {
             Ok(ran) => ran,
@@ -215,7 +253,8 @@ impl Admitted<'_> {
         let result = StoredResult { status: StatusCode::OK.as_u16(), content_type: JSON.to_owned(), body: output };
         let receipt = self.settle(held, charge, due, from_block, Some(&result)).await?;
         self.report(UsageProof::of_settlement(&held.proven.payment, receipt.transaction), took).await;
-        Ok(self.reply(held.proven, result.body, receipt.transaction, Some(held)))
+        let response = self.reply(held.proven, result.body, receipt.transaction, Some(held));
+        Ok(Reply { response, receipt: Some((held.proven.key, receipt)) })
     }
 
     /// Runs a call that was paid for before, and keeps its output for whoever paid.

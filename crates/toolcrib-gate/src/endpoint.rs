@@ -12,6 +12,7 @@ use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::Response;
 use serde_json::{Value, json};
+use tokio::sync::oneshot;
 use toolcrib_core::codes;
 use toolcrib_core::json::{self as strict, Limits};
 use toolcrib_core::schema::{Echo, MAX_INSTANCE_DEPTH, Validator, Violation, to_serde};
@@ -118,23 +119,29 @@ async fn call(shared: Arc<Shared>, tool: &Arc<Served>, request: Request, seen: &
         body_hash = keccak256([body_hash.as_slice(), holder.as_slice()].concat());
     }
     drop(body);
+    let (caller, answer) = oneshot::channel();
     let running = {
         let (shared, tool, seen, span) = (shared.clone(), tool.clone(), seen.clone(), seen.span().clone());
         let serving = async move {
             let _permit = permit;
             let admitted = Admitted { shared: &shared, tool: &tool, data, body_hash, seen };
             match signed_in {
-                Some(signed) => admitted.serve_signed_in(&signed, input, context).await,
-                None => admitted.serve(proven, input, context).await,
+                Some(signed) => {
+                    // A caller who has left does not hear of it.
+                    let _ = caller.send(admitted.serve_signed_in(&signed, input, context).await);
+                }
+                None => admitted.answer(proven, input, context, caller).await,
             }
         };
         // Boxed, since a task moves its future several times, and this one is large.
         tokio::spawn(Box::pin(serving.instrument(span)))
     };
-    running.await.unwrap_or_else(|error| {
-        shared.tell(tool, codes::gate::PANICKED, &error.to_string());
-        Err(Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, codes::gate::PANICKED).into())
-    })
+    if let Ok(answer) = answer.await {
+        return answer;
+    }
+    let detail = running.await.err().map_or_else(String::new, |error| error.to_string());
+    shared.tell(tool, codes::gate::PANICKED, &detail);
+    Err(Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, codes::gate::PANICKED).into())
 }
 
 /// Reads the input strictly.

@@ -15,7 +15,7 @@ use crate::settle::{Due, Found, Journal as _, Outcome, Record};
 use crate::tools::Charge;
 
 impl Admitted<'_> {
-    /// Writes the intention down, moves the money, and writes down how that ended.
+    /// Writes the intention down, moves the money, and writes down how that ended, but for the receipt of a success.
     pub(super) async fn settle(
         &self,
         held: &Held<'_>,
@@ -40,7 +40,7 @@ impl Admitted<'_> {
         let outcome = charge.settle.settle(due, held).await;
         self.tool.metrics.settlement.observe(sent.elapsed());
         let (transaction, detail) = match outcome {
-            Outcome::Settled { transaction } => return Ok(self.settled(held, transaction).await),
+            Outcome::Settled { transaction } => return Ok(self.settled(held, transaction)),
             Outcome::Refused { reason } => {
                 self.release(held).await;
                 return Err(self.unpaid(held.proven, &reason));
@@ -55,7 +55,7 @@ impl Admitted<'_> {
         // The answer may be lost and the money there: the chain is asked before the caller is told that the outcome is unknown.
         let record = Record { reserved_at: held.reserved_at, from_block, transaction };
         match charge.settle.look_up(due, &record).await {
-            Found::Settled { transaction } => return Ok(self.settled(held, transaction).await),
+            Found::Settled { transaction } => return Ok(self.settled(held, transaction)),
             Found::Elsewhere { .. } => return Err(self.replayed(held).await),
             Found::Spent => {
                 self.release(held).await;
@@ -79,16 +79,18 @@ impl Admitted<'_> {
         Err(Stop::from(refusal).with_headers(|headers| answer::retry_token(headers, held.token)))
     }
 
-    /// Writes down that the money moved. A store that does not take it leaves the payment to reconciliation; the caller has paid.
-    async fn settled(&self, held: &Held<'_>, transaction: B256) -> Receipt {
+    fn settled(&self, held: &Held<'_>, transaction: B256) -> Receipt {
         if let Some(offer) = self.offer(held.proven) {
             self.tool.metrics.settled(offer);
         }
         let response = settled(held.proven, transaction).to_json(held.proven.caller.version).into_bytes();
-        let receipt = Receipt { transaction, response };
-        if let Err(error) = held.store.settle(&held.proven.key, &receipt, self.shared.clock.now()).await {
+        Receipt { transaction, response }
+    }
+
+    /// A store that did not take a receipt leaves the payment to reconciliation; the caller has paid.
+    pub(super) fn receipt_written(&self, written: Result<(), toolcrib_store::Error>) {
+        if let Err(error) = written {
             self.shared.tell(self.tool, codes::gate::REPLAY_UNAVAILABLE, &error.to_string());
         }
-        receipt
     }
 }

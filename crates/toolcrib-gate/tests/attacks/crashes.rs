@@ -33,7 +33,7 @@ enum Kill {
     AfterBroadcast,
 }
 
-const SETTLE_AFTER: [Kill; 10] = [
+const SETTLE_AFTER: [Kill; 11] = [
     Kill::At(Point::BeforeReserve),
     Kill::At(Point::Reserved),
     Kill::At(Point::Verified),
@@ -43,6 +43,7 @@ const SETTLE_AFTER: [Kill; 10] = [
     Kill::BeforeBroadcast,
     Kill::AfterBroadcast,
     Kill::At(Point::Settled),
+    Kill::At(Point::Answered),
     Kill::At(Point::Recorded),
 ];
 
@@ -95,7 +96,10 @@ async fn matrix(backend: Backend, on_anvil: bool) {
     let mut cases = Vec::new();
     for (settle_first, kills) in [(false, &SETTLE_AFTER[..]), (true, &SETTLE_FIRST[..])] {
         for (at, kill) in kills.iter().enumerate() {
-            let moves = matches!(kill, Kill::BeforeBroadcast | Kill::AfterBroadcast | Kill::At(Point::Begun | Point::Settled));
+            let moves = matches!(
+                kill,
+                Kill::BeforeBroadcast | Kill::AfterBroadcast | Kill::At(Point::Begun | Point::Settled | Point::Answered)
+            );
             if on_anvil && !moves {
                 continue;
             }
@@ -160,8 +164,14 @@ async fn run(case: Case) {
         Kill::At(_) => server.stopped().await,
         _ => held.recv().await.expect("the transaction comes"),
     }
-    server.kill().await;
-    assert!(connection.read(false).await.is_none(), "{case:?}: the caller has heard nothing");
+    if !case.settle_first && matches!(case.kill, Kill::At(Point::Answered | Point::Recorded)) {
+        let heard = connection.read(false).await.expect("the answer is sent before the receipt is written down");
+        assert_eq!((heard.status, heard.has_output()), (200, true), "{case:?}");
+        server.kill().await;
+    } else {
+        server.kill().await;
+        assert!(connection.read(false).await.is_none(), "{case:?}: the caller has heard nothing");
+    }
     holds.store(false, Ordering::SeqCst);
     let runs = ground.runs();
 
@@ -174,8 +184,9 @@ async fn run(case: Case) {
         }
     }
     let moved = charged().await;
-    let should_have = matches!(case.kill, Kill::AfterBroadcast | Kill::At(Point::Settled | Point::Recorded | Point::Kept))
-        || (case.settle_first && matches!(case.kill, Kill::At(Point::Handling | Point::Handled)));
+    let should_have =
+        matches!(case.kill, Kill::AfterBroadcast | Kill::At(Point::Settled | Point::Answered | Point::Recorded | Point::Kept))
+            || (case.settle_first && matches!(case.kill, Kill::At(Point::Handling | Point::Handled)));
     assert_eq!(moved, u64::from(should_have), "{case:?}");
     let is_open = matches!(case.kill, Kill::At(Point::Begun) | Kill::BeforeBroadcast);
 

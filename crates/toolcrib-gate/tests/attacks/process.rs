@@ -52,7 +52,9 @@ pub(crate) enum Point {
     Begun,
     /// The money has moved, and nobody has written that down.
     Settled,
-    /// It is written down, nobody was told.
+    /// The caller has its answer, and that the money has moved is not written down.
+    Answered,
+    /// It is written down; where it settles first, the caller was not told.
     Recorded,
     /// Where it settles first: the output is kept, nobody was told.
     Kept,
@@ -297,6 +299,13 @@ impl ReplayStore for Stopping {
 
     async fn settle(&self, key: &ReplayKey, receipt: &Receipt, now: UnixTime) -> Result<(), Error> {
         let settled = self.inner.settle(key, receipt, now).await;
+        self.stops.at(Point::Recorded).await;
+        settled
+    }
+
+    async fn settle_in_background(&self, key: &ReplayKey, receipt: &Receipt, now: UnixTime) -> Result<(), Error> {
+        self.stops.at(Point::Answered).await;
+        let settled = self.inner.settle_in_background(key, receipt, now).await;
         self.stops.at(Point::Recorded).await;
         settled
     }

@@ -11,6 +11,7 @@ mod malformed;
 mod metrics;
 mod open;
 mod paid;
+mod receipts;
 mod recipient;
 mod routes;
 mod settle;

@@ -14,9 +14,11 @@ use std::collections::HashSet;
 use std::fmt;
 use std::future::Future;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use alloy_primitives::B256;
 use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, timeout_at};
 use toolcrib_core::clock::UnixTime;
 
 use super::sql::{cost, is_small, signed};
@@ -34,6 +36,9 @@ const MOST: usize = (sql::MARGIN / 16) as usize;
 
 /// How often a lane lets other tasks run before it sends what it has, at most. It stops as soon as a round brings nothing.
 const GATHER_ROUNDS: usize = 8;
+
+/// How long a step that no caller waits for waits for others. Other processes may miss it for that long.
+const LATEST: Duration = Duration::from_millis(5);
 
 /// Steps that wait in a lane at most; who comes later waits before.
 const QUEUE: usize = 1_024;
@@ -92,9 +97,12 @@ impl Batches {
 
     /// Writes down that a payment was settled that was being settled. Gives whether it did.
     pub(super) async fn settle(&self, key: &ReplayKey, receipt: &Receipt, now: UnixTime) -> Result<bool, Error> {
-        receipt.check()?;
-        let step = Settling { id: key.to_bytes().to_vec(), receipt: receipt.clone(), now };
-        make(&self.soon, Soon::Settle(step)).await
+        make(&self.soon, Soon::Settle(Settling::new(key, receipt, now, false)?)).await
+    }
+
+    /// The same for a caller that waits for nothing: it is made with the next reservations, if some come soon.
+    pub(super) async fn settle_in_background(&self, key: &ReplayKey, receipt: &Receipt, now: UnixTime) -> Result<bool, Error> {
+        make(&self.soon, Soon::Settle(Settling::new(key, receipt, now, true)?)).await
     }
 }
 
@@ -118,6 +126,11 @@ trait Step: Sized + Send + Sync + 'static {
 
     /// What tells it from the others.
     fn mark(&self) -> &[u8];
+
+    /// Whether it is worth to wait a moment for steps of other calls, since no caller waits for this one.
+    fn may_wait(&self) -> bool {
+        false
+    }
 }
 
 fn start<S: Step>(database: &Database, limits: Limits) -> Option<mpsc::Sender<Job<S>>> {
@@ -158,9 +171,22 @@ async fn gather<S>(steps: &mut mpsc::Receiver<Job<S>>, jobs: &mut Vec<Job<S>>) {
     }
 }
 
+/// Waits while no caller waits for any of the steps, for a few milliseconds at most.
+async fn wait_for_others<S: Step>(steps: &mut mpsc::Receiver<Job<S>>, jobs: &mut Vec<Job<S>>) {
+    let until = Instant::now() + LATEST;
+    while jobs.len() < MOST && jobs.iter().all(|job| job.step.may_wait()) {
+        let most = MOST - jobs.len();
+        // At the end of the time, and when no more can come.
+        if !timeout_at(until, steps.recv_many(jobs, most)).await.is_ok_and(|received| received > 0) {
+            return;
+        }
+    }
+}
+
 async fn run<S: Step>(mut lane: Lane, room: i64, limits: Limits, mut steps: mpsc::Receiver<Job<S>>) {
     let mut jobs: Vec<Job<S>> = Vec::new();
     while steps.recv_many(&mut jobs, MOST).await > 0 {
+        wait_for_others(&mut steps, &mut jobs).await;
         gather(&mut steps, &mut jobs).await;
         jobs.retain(|job| !job.reply.is_closed());
         // Of two steps with one mark, the second takes the longer way, after the first.
@@ -208,6 +234,14 @@ struct Settling {
     id: Vec<u8>,
     receipt: Receipt,
     now: UnixTime,
+    may_wait: bool,
+}
+
+impl Settling {
+    fn new(key: &ReplayKey, receipt: &Receipt, now: UnixTime, may_wait: bool) -> Result<Self, Error> {
+        receipt.check()?;
+        Ok(Self { id: key.to_bytes().to_vec(), receipt: receipt.clone(), now, may_wait })
+    }
 }
 
 /// A step whose loss in a power failure is harmless: a reservation that is lost was not used, and a payment whose receipt is lost is still
@@ -269,6 +303,10 @@ impl Step for Soon {
             Self::Reserve(step) => &step.ticket.0,
             Self::Settle(step) => &step.id,
         }
+    }
+
+    fn may_wait(&self) -> bool {
+        matches!(self, Self::Settle(Settling { may_wait: true, .. }))
     }
 }
 

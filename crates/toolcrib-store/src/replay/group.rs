@@ -85,7 +85,18 @@ impl ReplayStore for SqlReplay {
         }
         let Some(writer) = &self.writer else { return self.steps.settle(key, receipt, now).await };
         let (key, receipt) = (*key, receipt.clone());
-        writer.change(move |steps| run_now(steps.settle(&key, &receipt, now))).await
+        writer.change_soon(move |steps| run_now(steps.settle(&key, &receipt, now))).await
+    }
+
+    async fn settle_in_background(&self, key: &ReplayKey, receipt: &Receipt, now: UnixTime) -> Result<(), Error> {
+        if let Some(batches) = &self.batches
+            && batches.settle_in_background(key, receipt, now).await?
+        {
+            return Ok(());
+        }
+        let Some(writer) = &self.writer else { return self.steps.settle(key, receipt, now).await };
+        let (key, receipt) = (*key, receipt.clone());
+        writer.change_soon(move |steps| run_now(steps.settle(&key, &receipt, now))).await
     }
 
     async fn consume(&self, key: &ReplayKey, ticket: Ticket) -> Result<(), Error> {

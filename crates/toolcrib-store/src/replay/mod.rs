@@ -81,6 +81,12 @@ pub trait ReplayStore: fmt::Debug + Send + Sync {
     /// and the result are still there, and the transfer is found on the chain.
     async fn settle(&self, key: &ReplayKey, receipt: &Receipt, now: UnixTime) -> Result<(), Error>;
 
+    /// Like [`settle`](Self::settle), for a gate whose caller has its answer already: a database writes it together with the next steps of
+    /// other calls, or by itself after a few milliseconds. Meanwhile the payment is `settling`.
+    async fn settle_in_background(&self, key: &ReplayKey, receipt: &Receipt, now: UnixTime) -> Result<(), Error> {
+        self.settle(key, receipt, now).await
+    }
+
     /// Writes down that a payment of nothing was used: `reserved` to `settled`, without a receipt.
     ///
     /// A reservation whose lease ends with it is used up by itself; a gate that reserves so saves this step.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use alloy_primitives::B256;
+use toolcrib_store::Error;
 use toolcrib_store::replay::{Kept, Limits, Receipt, ReplayStore, Reserve, Settlement, State};
 
 use crate::scenarios::result;
@@ -67,4 +68,49 @@ async fn steps_of_concurrent_calls_share_statements() {
     let (statements, rows, most) = (seen[0].integer(0).unwrap(), seen[0].integer(1).unwrap(), seen[0].integer(2).unwrap());
     assert_eq!(rows.unsigned_abs(), 3 * CALLS / 2, "three changes of each payment");
     assert!(statements < rows && most > 1, "{statements} statements for {rows} changes, {most} at most");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn receipts_that_no_caller_waits_for_are_written_with_reservations_or_soon_after() {
+    let Some(place) = Place::new(Backend::Postgres).await else { return };
+    let store = place.store(Limits::default()).await;
+    let sold = async |nonce| {
+        let Reserve::Reserved(ticket) = store.reserve(&key(nonce), &reservation(NOW), NOW).await.unwrap() else { panic!("new") };
+        let result = result(b"{}");
+        let settlement = Settlement { lease_until: at(90), note: b"n", result: Some(&result), from_block: None };
+        assert_eq!(store.begin_settlement(&key(nonce), ticket, &settlement).await.unwrap(), Kept::Yes);
+        Receipt { transaction: B256::repeat_byte(1), response: b"r".to_vec() }
+    };
+    let state = async |nonce| store.entry(&key(nonce)).await.unwrap().unwrap().state;
+    // Alone.
+    let receipt = sold(1).await;
+    store.settle_in_background(&key(1), &receipt, at(1)).await.unwrap();
+    assert_eq!(state(1).await, State::Settled);
+    // Twice is once; another receipt for the same payment is refused, and what is not being settled has none.
+    store.settle_in_background(&key(1), &receipt, at(1)).await.unwrap();
+    let other = Receipt { transaction: B256::repeat_byte(2), response: b"r".to_vec() };
+    assert!(matches!(store.settle_in_background(&key(1), &other, at(1)).await, Err(Error::OtherReceipt)));
+    assert!(store.settle_in_background(&key(77), &receipt, at(1)).await.is_err());
+
+    // A reservation takes it along: one statement, and no wait.
+    let receipt = sold(2).await;
+    let database = place.database().await;
+    database.execute("CREATE TABLE one_statement (at TEXT NOT NULL)", &[]).await.unwrap();
+    for statement in [
+        "CREATE FUNCTION note_statement() RETURNS trigger LANGUAGE plpgsql AS
+            $$ BEGIN INSERT INTO one_statement SELECT statement_timestamp()::text; RETURN NULL; END $$",
+        "CREATE TRIGGER noted_insert AFTER INSERT ON replay FOR EACH ROW EXECUTE FUNCTION note_statement()",
+        "CREATE TRIGGER noted_update AFTER UPDATE ON replay FOR EACH ROW EXECUTE FUNCTION note_statement()",
+    ] {
+        database.execute(statement, &[]).await.unwrap();
+    }
+    let (key_2, key_3) = (key(2), key(3));
+    let both = reservation(NOW);
+    let (settled, reserved) =
+        tokio::join!(store.settle_in_background(&key_2, &receipt, at(1)), store.reserve(&key_3, &both, NOW));
+    settled.unwrap();
+    assert!(matches!(reserved.unwrap(), Reserve::Reserved(_)));
+    let seen = database.fetch("SELECT COUNT(*), COUNT(DISTINCT at) FROM one_statement", &[]).await.unwrap();
+    assert_eq!((seen[0].integer(0).unwrap(), seen[0].integer(1).unwrap()), (2, 1), "two rows, one statement");
+    assert_eq!(state(2).await, State::Settled);
 }
