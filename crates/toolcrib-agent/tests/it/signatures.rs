@@ -86,13 +86,17 @@ fn other_bytes_than_the_canonical_ones_do_not_count() {
     };
     assert_verified(&signed(canonical.digest()));
     let pretty = serde_json::to_string_pretty(&serde_json::from_str::<Value>(&text).expect("JSON")).expect("JSON");
-    let with_field = canonical.as_str().replacen('}', r#","signature":""}"#, 1);
+    // `signature` is the last of the names, so this is the canonical form of the document with the field.
+    let with_field =
+        |value: &str| format!(r#"{},"signature":"{value}"}}"#, canonical.as_str().strip_suffix('}').expect("an object"));
+    let placeholder = format!("0x{}", "0".repeat(130));
     let characters = canonical.as_str().chars().count();
     let by_characters = [format!("\x19Ethereum Signed Message:\n{characters}").as_bytes(), canonical.as_bytes()].concat();
     for (digest, what) in [
         (eip191_hash_message(pretty.as_bytes()), "indented JSON"),
         (eip191_hash_message(text.as_bytes()), "the text as it is"),
-        (eip191_hash_message(with_field.as_bytes()), "with the signature field"),
+        (eip191_hash_message(with_field("").as_bytes()), "with an empty signature field"),
+        (eip191_hash_message(with_field(&placeholder).as_bytes()), "with a placeholder in the signature field"),
         (eip191_hash_message(keccak256(canonical.as_bytes())), "the hash of the canonical bytes, as draft 0.2 signs"),
         (keccak256(canonical.as_bytes()), "without the prefix"),
         (keccak256(by_characters), "characters counted instead of bytes"),

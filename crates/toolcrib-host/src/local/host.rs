@@ -344,6 +344,10 @@ fn is_executable(path: &Path) -> bool {
 
 /// Makes a folder that only its owner may use.
 fn private_folder(path: &Path) -> Result<(), HostError> {
+    // The usual case of every call.
+    if path.is_dir() {
+        return Ok(());
+    }
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);
     #[cfg(unix)]

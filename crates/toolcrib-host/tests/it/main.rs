@@ -9,6 +9,7 @@ mod local_formats;
 mod local_install;
 #[cfg(unix)]
 mod local_mcp_http;
+mod local_node;
 #[cfg(unix)]
 mod local_permissions;
 mod local_schema_cost;

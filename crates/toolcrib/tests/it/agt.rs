@@ -196,6 +196,51 @@ fn a_name_from_its_draft_to_a_transfer() {
     assert!(publish(&["--dry-run"]).code(2).stderr.contains("does not hold"));
 }
 
+/// Whether a terminal would do anything but show these characters.
+fn is_active(character: char) -> bool {
+    (character.is_control() && character != '\n') || matches!(character, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}')
+}
+
+// req: AGT-026
+#[test]
+fn terminals_only_show_the_texts_of_agents() {
+    const HOSTILE: &str = "Rain \u{1b}[31m\u{1b}]0;owned\u{7}\u{202e}gnp\u{200b}\u{9b}2J";
+    let world = polygon();
+    let sandbox = &world.sandbox;
+    let draft = serde_json::json!({
+        "agt": "1.0", "domain": "rain.agt", "owner": CREATOR, "created_at": "2026-11-01T09:00:00Z", "name": HOSTILE, "description": HOSTILE,
+    });
+    sandbox.write("draft.json", draft.to_string());
+    sandbox.write("signed.json", sandbox.run(&["agt", "sign", "draft.json", "--dev-account", "0", "-q"]).code(0).stdout);
+    let (_, packed) = sandbox.run_json(&["agt", "pack", "signed.json"]);
+    let record = packed["data"]["txt"].as_str().expect("a record").to_owned();
+    send(&world, "40c10f19", &[word(CREATOR), word(&token_id(sandbox))]);
+    // The words of the manifest are shown, and that is all that happens.
+    let shown = |arguments: &[&str], code: i32, expected: &str| {
+        let ran = sandbox.run(&[arguments, &["--rpc-url", &world.url]].concat()).code(code);
+        let text = format!("{}{}", ran.stdout, ran.stderr);
+        assert!(text.contains(expected) && !text.contains(is_active), "{arguments:?}: {text:?}");
+    };
+    let resolve = ["agt", "resolve", "rain.agt", "--source", "file:records.txt", "--content", "signed.json", "--no-memory"];
+    let escaped = "Rain \\u{1b}[31m";
+    sandbox.write("records.txt", format!("{record}\nagt-name={HOSTILE}\n"));
+    shown(&resolve, 0, escaped);
+    shown(&["agt", "verify", "signed.json", "--onchain"], 0, escaped);
+    // A manifest that is not the one that was signed, legacy records, and pointers that are no CIDs.
+    sandbox.write("signed.json", sandbox.read("signed.json").replacen("2026-11-01", "2026-11-02", 1));
+    shown(&["agt", "verify", "signed.json", "--onchain"], 1, escaped);
+    sandbox.write("records.txt", format!("agt-version=1\nagt-name={HOSTILE}\nagt-cap={HOSTILE}\nagt-endpoint-mcp={HOSTILE}\n"));
+    shown(&resolve, 1, escaped);
+    // The draft is a document, which only terminals get escaped; the changes are for people.
+    let migrate = ["agt", "migrate", "rain.agt", "--source", "file:records.txt", "--rpc-url", &world.url];
+    let changes = sandbox.run(&migrate).code(0).stderr;
+    assert!(changes.contains(escaped) && !changes.contains(is_active), "{changes:?}");
+    sandbox.write("records.txt", format!("agt-manifest=ipfs://{HOSTILE}\n"));
+    shown(&resolve, 1, "invalid-cid");
+    sandbox.write("records.txt", format!("agt-manifest={HOSTILE}\n"));
+    shown(&resolve, 1, "invalid-cid");
+}
+
 #[test]
 fn other_formats_and_back() {
     let sandbox = Sandbox::new();

@@ -2,8 +2,8 @@
 //
 // Two contracts are served. Handlers of the documentation are named exports `fn(args, context)` with `context.config`,
 // `context.dataDir`. Handlers of the code are members of an export `handlers`, called as `fn(args, values)` with all credentials and
-// settings as members. The second argument satisfies both: values are its own members, `config` and the others are hidden ones.
-import { createInterface } from 'node:readline';
+// settings as members. The second argument satisfies both: values are its own members, `config` and the others are hidden ones. It is a
+// plain object, since handlers pass it on to libraries that copy, wrap or check it.
 import { pathToFileURL } from 'node:url';
 import { format } from 'node:util';
 
@@ -27,7 +27,7 @@ let stopping;
 
 // Loads the module with the first call, so that a module that fails answers instead of ending the process.
 function load(values) {
-  loaded ??= (async () => {
+  loaded = (async () => {
     const module = await import(pathToFileURL(entry).href);
     const exports = module.default && typeof module.default === 'object' ? { ...module.default, ...module } : module;
     await exports.init?.(logger, { getService: (name) => services.get(name), registerService: (name, value) => services.set(name, value) });
@@ -44,7 +44,7 @@ function handlerOf(exports, name) {
   return Object.hasOwn(exports, name) ? exports[name] : undefined;
 }
 
-function contextOf(call, signal) {
+function contextOf(call, signalOf) {
   const values = { ...call.settings, ...call.credentials };
   const hidden = {
     config: values,
@@ -53,25 +53,27 @@ function contextOf(call, signal) {
     deadlineMs: call.context.deadlineMs,
     log: (...args) => send({ id: call.id, log: format(...args) }),
     progress: (progress, total, message) => send({ id: call.id, progress, total, message }),
-    signal,
   };
   const context = { ...values };
   for (const [name, value] of Object.entries(hidden)) {
     if (!Object.hasOwn(context, name)) Object.defineProperty(context, name, { value, enumerable: false });
   }
+  // Most handlers have no use for it.
+  if (!Object.hasOwn(context, 'signal')) Object.defineProperty(context, 'signal', { get: signalOf, enumerable: false });
   return context;
 }
 
 const running = new Map();
 
 async function answer(call) {
-  const abort = new AbortController();
-  running.set(call.id, abort);
+  let made;
+  const controller = () => (made ??= new AbortController());
+  running.set(call.id, controller);
   try {
-    const context = contextOf(call, abort.signal);
+    const context = contextOf(call, () => controller().signal);
     let exports;
     try {
-      exports = await load({ ...context });
+      exports = await (loaded ?? load({ ...context }));
     } catch (error) {
       loaded = undefined;
       console.error(error);
@@ -103,22 +105,44 @@ function sendSafely(id, message) {
 
 process.on('unhandledRejection', (error) => console.error('unhandled rejection:', error));
 
-async function stop() {
-  try {
-    await stopping?.();
-  } finally {
-    process.exit(0);
-  }
+// Runs the hook once, though the end of the input and a signal may both ask for it.
+let ending;
+function stop() {
+  ending ??= (async () => {
+    try {
+      await stopping?.();
+    } finally {
+      process.exit(0);
+    }
+  })();
 }
 process.on('SIGTERM', stop);
 
-createInterface({ input: process.stdin, crlfDelay: Infinity })
-  .on('line', (line) => {
-    const message = JSON.parse(line);
-    if (message.cancel !== undefined) {
-      running.get(message.cancel)?.abort();
-      return;
+function take(line) {
+  const message = JSON.parse(line);
+  if (message.cancel !== undefined) {
+    running.get(message.cancel)?.().abort();
+    return;
+  }
+  answer(message).then((reply) => sendSafely(message.id, reply));
+}
+
+// Lines end at line feeds alone: `node:readline` also ends them at U+2028 and U+2029, which JSON leaves as they are in strings.
+const LINE_FEED = 0x0a;
+// The parts of a line whose end has not come yet. One that never ends is no call.
+let parts = [];
+process.stdin
+  .on('data', (chunk) => {
+    // Text if a handler has set an encoding.
+    let rest = typeof chunk === 'string' ? Buffer.from(chunk) : chunk;
+    for (let end = rest.indexOf(LINE_FEED); end >= 0; end = rest.indexOf(LINE_FEED)) {
+      parts.push(rest.subarray(0, end));
+      rest = rest.subarray(end + 1);
+      const line = parts.length === 1 ? parts[0] : Buffer.concat(parts);
+      parts = [];
+      take(line.toString());
     }
-    answer(message).then((reply) => sendSafely(message.id, reply));
+    if (rest.length > 0) parts.push(rest);
   })
+  .on('end', stop)
   .on('close', stop);
