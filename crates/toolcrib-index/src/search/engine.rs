@@ -18,7 +18,7 @@ use crate::search::{SearchPage, SearchQuery};
 use crate::{Error, Index, MAX_TOOLS, feed};
 
 /// How documents are made. Whoever changes that changes this, and every index is made anew.
-const FORMAT: &str = "2";
+const FORMAT: &str = "3";
 
 /// Changes after which they are made durable, however many wait: a crash loses no more work than this.
 const COMMIT_CHANGES: usize = 20_000;
