@@ -88,9 +88,6 @@ impl Search {
     pub async fn open(index: Index, options: SearchOptions) -> Result<Self, Error> {
         blocking(move || {
             let embedding = options.embedding.as_deref().map(Embedding::open).transpose()?;
-            if embedding.is_none() {
-                tracing::info!("no embedding given, search uses words alone");
-            }
             let format = match &embedding {
                 Some(embedding) => format!("{FORMAT} {}", embedding.fingerprint()),
                 None => FORMAT.to_owned(),

@@ -178,7 +178,10 @@ fn search(arguments: &SearchTools) -> Question<'_> {
         query.push(("explain", "true".to_owned()));
     }
     arguments.page.add(&mut query);
-    let columns = &["name", "description", "access_type", "registry_chain", "registry_addr", "tool_id"];
+    let columns: &[&str] = match arguments.explain {
+        true => &["name", "tool_id", "score", "explanation"],
+        false => &["name", "description", "access_type", "registry_chain", "registry_addr", "tool_id"],
+    };
     Question { path: "/api/v2/tools/search".to_owned(), query, rows: Some("results"), columns }
 }
 
