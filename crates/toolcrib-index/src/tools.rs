@@ -259,6 +259,31 @@ impl Index {
         }
     }
 
+    /// The same within a transaction that reads, and the key of the last row: `None` at the end. Registries must be known before it began.
+    #[cfg(feature = "parquet")]
+    pub(crate) async fn scan_within(
+        &self,
+        transaction: &mut Transaction,
+        after: Option<ToolKey>,
+    ) -> Result<Option<(Vec<ToolView>, ToolKey)>, Error> {
+        let condition = if after.is_some() { " WHERE (t.registry, t.tool) > ($1, $2)" } else { "" };
+        let id = after.map(|key| key.id_bytes());
+        let values: Vec<Value<'_>> = match (&after, &id) {
+            (Some(key), Some(id)) => vec![Value::Integer(key.registry.0), Value::Bytes(id)],
+            _ => Vec::new(),
+        };
+        let sql = format!("{VIEW} FROM index_tool t {TABLES}{condition} ORDER BY t.registry, t.tool LIMIT {MAX_TOOLS}");
+        let rows = transaction.fetch_made(sql, &values).await?;
+        let Some(last) = rows.last() else { return Ok(None) };
+        let last = ToolKey::from_columns(last.integer(0)?, last.bytes(1)?)?;
+        let mut tools = Vec::with_capacity(rows.len());
+        for row in &rows {
+            let view = self.view(row).await;
+            tools.extend(self.unreadable().skip("index_tool", row, view)?);
+        }
+        Ok(Some((tools, last)))
+    }
+
     /// A tool whose listing cannot be read has none: what the chain says about it is right all the same.
     async fn view(&self, row: &Row) -> Result<ToolView, Error> {
         let tool_row = read_row(row)?;
