@@ -107,7 +107,7 @@ pub fn mcp_clients() -> Option<PathBuf> {
         .filter(|folder| needed.iter().all(|path| exists("mcp-clients", &folder.join("node_modules"), path)))
 }
 
-/// The folder `interop/duckdb` with DuckDB installed.
+/// The folder `interop/duckdb` with `DuckDB` installed.
 #[must_use]
 pub fn duckdb() -> Option<PathBuf> {
     found("duckdb", "TOOLCRIB_DUCKDB", Some(repository().join("interop/duckdb")))

@@ -1,4 +1,4 @@
-//! Tools, verdicts, prices and usage as Parquet files, for DuckDB and its like.
+//! Tools, verdicts, prices and usage as Parquet files, for `DuckDB` and its like.
 //!
 //! An export is a folder that appears all at once, with one file for each table and `export.json`, which says what it is. All files show one
 //! moment. Rows are read by pages and written by groups, so memory does not grow with the index: some megabytes for each file, and in an

@@ -1,4 +1,4 @@
-//! Parquet files of an index: what DuckDB reads in them is what the store has, on both engines.
+//! Parquet files of an index: what `DuckDB` reads in them is what the store has, on both engines.
 
 use std::fs::File;
 use std::path::Path;
@@ -103,7 +103,7 @@ async fn history(index: &Index, registry: RegistryId) {
     transaction.commit().await.expect("committed");
 }
 
-/// What DuckDB reads in an export.
+/// What `DuckDB` reads in an export.
 fn duckdb(folder: &Path) -> Option<Json> {
     let duckdb = toolcrib_testkit::duckdb()?;
     let output = Command::new(duckdb.join("venv/bin/python")).arg(duckdb.join("read.py")).arg(folder).output().expect("it runs");
