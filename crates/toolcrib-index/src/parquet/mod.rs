@@ -56,7 +56,7 @@ pub struct Exported {
 }
 
 /// Writes an export into a folder that must not exist, and appears when everything is written. With `since` only what changed after that
-/// change; [`Error::Forgotten`] if the feed no longer says what did.
+/// change; [`Error::Forgotten`] if the feed no longer says what did, and [`Error::Cursor`] if it is not there yet.
 pub async fn export(index: &Index, folder: &Path, since: Option<i64>, now: UnixTime) -> Result<Exported, Error> {
     if folder.symlink_metadata().is_ok() {
         return Err(failed(std::io::ErrorKind::AlreadyExists.into()));
@@ -66,10 +66,13 @@ pub async fn export(index: &Index, folder: &Path, since: Option<i64>, now: UnixT
     let making = tempfile::Builder::new().prefix(".parquet-").tempdir_in(parent).map_err(failed)?;
     // Before the transaction, which must not ask for another connection; and so that committed changes have numbers.
     index.look_again().await?;
-    let mut cursor = index.last_change().await?;
+    index.last_change().await?;
     let mut transaction = index.database().begin_reading().await?;
     // What has a number in this moment is in the tables in this moment.
-    cursor = cursor.max(feed::last(&mut transaction).await?);
+    let cursor = feed::last(&mut transaction).await?;
+    if since.is_some_and(|since| since > cursor) {
+        return Err(Error::Cursor);
+    }
     let changed = match since {
         Some(since) => Some(changed_tools(&mut transaction, since).await?),
         None => None,
