@@ -19,6 +19,7 @@ use std::io::{Error as IoError, Write as _};
 use std::path::Path;
 
 use serde::Serialize;
+use tempfile::TempDir;
 use toolcrib_core::clock::UnixTime;
 use toolcrib_store::database::Transaction;
 
@@ -82,16 +83,25 @@ pub async fn export(index: &Index, folder: &Path, since: Option<i64>, now: UnixT
     export.write(index, &mut transaction, changed.as_ref()).await?;
     transaction.commit().await?;
     exported.rows = export.end()?;
+    publish(making, folder, parent, &exported)?;
+    Ok(exported)
+}
+
+/// Describes the files of a folder, and gives it its name when all of it is on disk.
+fn publish(making: TempDir, folder: &Path, parent: &Path, exported: &Exported) -> Result<(), Error> {
     let mut description = File::create_new(making.path().join(DESCRIPTION)).map_err(failed)?;
-    let text = serde_json::to_string_pretty(&exported).map_err(|error| failed(error.into()))?;
+    let text = serde_json::to_string_pretty(exported).map_err(|error| failed(error.into()))?;
     description.write_all(text.as_bytes()).and_then(|()| description.write_all(b"\n")).map_err(failed)?;
     description.sync_all().map_err(failed)?;
+    // Names of files are part of their folder.
+    #[cfg(unix)]
+    File::open(making.path()).and_then(|making| making.sync_all()).map_err(failed)?;
     std::fs::rename(making.path(), folder).map_err(failed)?;
     // What was renamed is not removed.
     let _ = making.keep();
     #[cfg(unix)]
     File::open(parent).and_then(|parent| parent.sync_all()).map_err(failed)?;
-    Ok(exported)
+    Ok(())
 }
 
 fn failed(error: IoError) -> Error {

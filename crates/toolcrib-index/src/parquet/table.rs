@@ -56,7 +56,7 @@ impl<'c> From<&'c String> for Cell<'c> {
     }
 }
 
-impl<'c, T: Into<Cell<'c>>> From<Option<T>> for Cell<'c> {
+impl<T: Into<Self>> From<Option<T>> for Cell<'_> {
     fn from(value: Option<T>) -> Self {
         value.map_or(Self::Nothing, Into::into)
     }
