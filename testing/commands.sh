@@ -130,6 +130,12 @@ keychain() {
         cargo test --locked -p toolcrib --features keychain --test it local_secrets
 }
 
+# The feature that is off by default, with DuckDB as the reader.
+parquet() {
+    cargo clippy --locked -p toolcrib-index -p toolcrib --features toolcrib/parquet --all-targets -- -D warnings &&
+        cargo test --locked -p toolcrib-index -p toolcrib --features toolcrib/parquet --no-fail-fast --lib --test it parquet
+}
+
 # The advisory database is a git repository, which some networks do not reach; that says nothing about our dependencies. A database that
 # is given, by TOOLCRIB_ADVISORY_DB or `db-path` in deny.toml, must be there and readable: otherwise the step fails.
 advisories() {

@@ -112,6 +112,8 @@ const TABLES: &[Table] = &[
         payer Bytes, nonce Bytes, seller Bytes, amount Bytes, transaction_hash OptionalBytes, at Integer, reported_at Integer,
         latency_ms OptionalInteger),
     table!(index_usage_payer: registry Integer, tool Bytes, payer Bytes;),
+    table!(index_creator_payer: creator Bytes, payer Bytes;),
+    table!(index_creator_total: creator Bytes; payers Integer),
     table!(index_usage_pending: id Text; registry Integer, tool Bytes, chain Integer, caller Bytes, transaction_hash Bytes,
         latency_ms OptionalInteger, reported_at Integer, tries Integer, next_at Integer),
     table!(index_usage_total: registry Integer, tool Bytes; paid_calls Integer, payers Integer, ranking_payers Integer, volume Integer,

@@ -113,7 +113,8 @@ impl Index {
         Ok(self.registry_of(tool.chain, tool.registry).await?.map(|registry| ToolKey { registry, id: tool.id }))
     }
 
-    async fn look_again(&self) -> Result<(), Error> {
+    /// Reads which registries there are.
+    pub(crate) async fn look_again(&self) -> Result<(), Error> {
         let rows = self.registries().await?;
         let mut known = self.known.write().await;
         known.extend(rows.into_iter().map(|row| (row.id, (row.chain, row.address))));

@@ -13,6 +13,8 @@ mod index;
 pub mod listing;
 pub mod model;
 pub mod moderation;
+#[cfg(feature = "parquet")]
+pub mod parquet;
 mod registries;
 pub mod search;
 mod tools;

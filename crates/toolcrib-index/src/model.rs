@@ -133,6 +133,9 @@ pub struct UsageTotals {
     pub payers: u64,
     /// Different accounts that paid, without the creator and the recipients: what ranking goes by.
     pub ranking_payers: u64,
+    /// Different accounts that paid any tool of its creator, without the creator and the recipients of its tools.
+    #[serde(default)]
+    pub creator_payers: u64,
     /// What was paid, in millionths of a dollar, for tokens of the pinned table alone.
     pub volume: u64,
     /// Signatures over nothing: they name no tool and cost nothing, so they never rank.

@@ -233,6 +233,8 @@ impl Index {
         let (restriction, is_set) = decision.step.restriction();
         let (action, at) = (Value::Text(restriction.as_str()), Value::Integer(now.seconds()));
         let (reason, notice) = (Value::Text(decision.reason), Value::Text(decision.notice));
+        // Before the transaction: it may ask the database, and one in memory has one connection.
+        let subject = self.subject(decision.subject).await?;
         let mut transaction = self.database().begin().await?;
         let (changed, keys) = match decision.subject {
             Subject::Tool(key) => {
@@ -260,7 +262,6 @@ impl Index {
             transaction.rollback().await?;
             return Ok(false);
         }
-        let subject = self.subject(decision.subject).await?;
         let entry = [at, Value::Text(decision.actor), Value::Text(decision.step.as_str()), Value::Text(&subject), reason, notice];
         transaction.execute(LOG, &entry).await?;
         self.tell(transaction, &keys, now).await?;

@@ -145,17 +145,19 @@ pub const MAX_TOOLS: usize = 200;
 const VIEW: &str = "SELECT t.registry, t.tool, t.creator, t.uri, t.hash, t.predicate, t.registered_block, t.registered_at, t.updated_block,
     t.updated_at, t.deregistered_block, t.deregistered_at, t.events, l.document, u.paid_calls, u.payers, u.ranking_payers, u.volume,
     u.signed_calls, u.last_at, COALESCE(m.action, c.action), COALESCE(m.reason, c.reason), COALESCE(m.notice, c.notice),
-    COALESCE(m.at, c.at)";
+    COALESCE(m.at, c.at), cp.payers";
 const TABLES: &str = "LEFT JOIN index_listing l ON l.registry = t.registry AND l.tool = t.tool
     LEFT JOIN index_usage_total u ON u.registry = t.registry AND u.tool = t.tool
     LEFT JOIN index_moderation_tool m ON m.registry = t.registry AND m.tool = t.tool
-    LEFT JOIN index_moderation_creator c ON c.creator = t.creator";
+    LEFT JOIN index_moderation_creator c ON c.creator = t.creator
+    LEFT JOIN index_creator_total cp ON cp.creator = t.creator";
 
 /// The same for the keys of a table `k`, which is gone through row by row.
 const KEYED: &str = "k CROSS JOIN index_tool t LEFT JOIN index_listing l ON l.registry = t.registry AND l.tool = t.tool
     LEFT JOIN index_usage_total u ON u.registry = t.registry AND u.tool = t.tool
     LEFT JOIN index_moderation_tool m ON m.registry = t.registry AND m.tool = t.tool
-    LEFT JOIN index_moderation_creator c ON c.creator = t.creator WHERE t.registry = k.registry AND t.tool = k.tool";
+    LEFT JOIN index_moderation_creator c ON c.creator = t.creator
+    LEFT JOIN index_creator_total cp ON cp.creator = t.creator WHERE t.registry = k.registry AND t.tool = k.tool";
 
 impl Index {
     /// Everything that is known about a tool. An error if its row cannot be read.
@@ -257,6 +259,31 @@ impl Index {
         }
     }
 
+    /// The same within a transaction that reads, and the key of the last row: `None` at the end. Registries must be known before it began.
+    #[cfg(feature = "parquet")]
+    pub(crate) async fn scan_within(
+        &self,
+        transaction: &mut Transaction,
+        after: Option<ToolKey>,
+    ) -> Result<Option<(Vec<ToolView>, ToolKey)>, Error> {
+        let condition = if after.is_some() { " WHERE (t.registry, t.tool) > ($1, $2)" } else { "" };
+        let id = after.map(|key| key.id_bytes());
+        let values: Vec<Value<'_>> = match (&after, &id) {
+            (Some(key), Some(id)) => vec![Value::Integer(key.registry.0), Value::Bytes(id)],
+            _ => Vec::new(),
+        };
+        let sql = format!("{VIEW} FROM index_tool t {TABLES}{condition} ORDER BY t.registry, t.tool LIMIT {MAX_TOOLS}");
+        let rows = transaction.fetch_made(sql, &values).await?;
+        let Some(last) = rows.last() else { return Ok(None) };
+        let last = ToolKey::from_columns(last.integer(0)?, last.bytes(1)?)?;
+        let mut tools = Vec::with_capacity(rows.len());
+        for row in &rows {
+            let view = self.view(row).await;
+            tools.extend(self.unreadable().skip("index_tool", row, view)?);
+        }
+        Ok(Some((tools, last)))
+    }
+
     /// A tool whose listing cannot be read has none: what the chain says about it is right all the same.
     async fn view(&self, row: &Row) -> Result<ToolView, Error> {
         let tool_row = read_row(row)?;
@@ -268,6 +295,7 @@ impl Index {
             paid_calls: count(14)?,
             payers: count(15)?,
             ranking_payers: count(16)?,
+            creator_payers: count(24)?,
             volume: count(17)?,
             signed_calls: count(18)?,
             last_at: row.optional_integer(19)?.map(UnixTime::from_seconds),

@@ -107,6 +107,13 @@ pub fn mcp_clients() -> Option<PathBuf> {
         .filter(|folder| needed.iter().all(|path| exists("mcp-clients", &folder.join("node_modules"), path)))
 }
 
+/// The folder `interop/duckdb` with `DuckDB` installed.
+#[must_use]
+pub fn duckdb() -> Option<PathBuf> {
+    found("duckdb", "TOOLCRIB_DUCKDB", Some(repository().join("interop/duckdb")))
+        .filter(|folder| exists("duckdb", folder, "venv/bin/python"))
+}
+
 /// The folder of an IPFS gateway by other authors, with its packages.
 #[must_use]
 pub fn helia() -> Option<PathBuf> {

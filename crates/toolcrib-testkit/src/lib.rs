@@ -6,7 +6,7 @@ mod skip;
 mod timing;
 
 pub use inputs::{
-    agt_js, agt_pin, anvil, cast, corpus, embedding, foreign_rust_client, helia, interop, mcp_clients, named, newer_node,
+    agt_js, agt_pin, anvil, cast, corpus, duckdb, embedding, foreign_rust_client, helia, interop, mcp_clients, named, newer_node,
     postgres, project_builds, repository, safe, viem,
 };
 pub use secret_service::SecretService;

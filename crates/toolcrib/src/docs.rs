@@ -74,7 +74,8 @@ fn commands_page() -> String {
             ```toml\ncolor = \"auto\"         # auto, always, never\nformat = \"human\"       # human, json, sarif, github\n\
             deny_warnings = false  # true: warnings make lint and validate answer no\n\
             as = \"producer\"        # producer, consumer\n\
-            directory = \"https://…\"  # the directory that tools asks; in the user's file alone\n```\n";
+            directory = \"https://…\"  # the directory that tools asks; in the user's file alone\n\
+            embedding = \"/…\"        # the folder of a static embedding for searches; in the user's file alone\n```\n";
     out += "\n## Environment\n\n| Variable | Meaning |\n|---|---|\n";
     for (name, meaning) in env::DOCUMENTED {
         let _ = writeln!(out, "| `{name}` | {meaning} |");

@@ -42,6 +42,9 @@ pub(crate) const TOOLCRIB_INDEX: &str = "TOOLCRIB_INDEX";
 /// The directory that `tools` asks, unless `--directory` or `--store` says otherwise. The setting `directory`.
 pub(crate) const TOOLCRIB_DIRECTORY: &str = "TOOLCRIB_DIRECTORY";
 
+/// The folder of a static embedding, unless `directory --embedding` says otherwise. The setting `embedding`.
+pub(crate) const TOOLCRIB_EMBEDDING: &str = "TOOLCRIB_EMBEDDING";
+
 /// The key for that directory.
 pub(crate) const TOOLCRIB_API_KEY: &str = "TOOLCRIB_API_KEY";
 
@@ -65,6 +68,12 @@ pub(crate) const TOOLCRIB_TSIG_KEY: &str = "TOOLCRIB_TSIG_KEY";
 
 /// Where wallets and unfinished work lie: `$XDG_STATE_HOME/toolcrib`.
 pub(crate) const XDG_STATE_HOME: &str = "XDG_STATE_HOME";
+
+/// Where data of the user lies: `$XDG_DATA_HOME/toolcrib`.
+pub(crate) const XDG_DATA_HOME: &str = "XDG_DATA_HOME";
+
+/// Where data of the machine lies, separated by colons: `toolcrib` in each of them.
+pub(crate) const XDG_DATA_DIRS: &str = "XDG_DATA_DIRS";
 
 /// Any value but the empty one turns colours off (<https://no-color.org>), unless `color` is set some other way.
 pub(crate) const NO_COLOR: &str = "NO_COLOR";
@@ -99,6 +108,7 @@ pub(crate) const DOCUMENTED: &[(&str, &str)] = &[
     (TOOLCRIB_STORE, "where `serve` keeps used payments, unless `--store` is given: `memory`, `sqlite:PATH` or a PostgreSQL URL"),
     (TOOLCRIB_INDEX, "the database of an index, unless `--store` is given: `sqlite:PATH` or a PostgreSQL URL"),
     (TOOLCRIB_DIRECTORY, "setting `directory`: the directory that `tools` asks, unless `--directory` or `--store` is given"),
+    (TOOLCRIB_EMBEDDING, "setting `embedding`: the folder of a static embedding, unless `directory --embedding` is given"),
     (TOOLCRIB_API_KEY, "the key for that directory"),
     (TOOLCRIB_MCP_TOKEN, "the token that whoever uses `mcp --listen` has to show"),
     (TOOLCRIB_TOOLS, "folders with local tools, separated as in `PATH`, unless `--tools` is given"),
@@ -107,6 +117,8 @@ pub(crate) const DOCUMENTED: &[(&str, &str)] = &[
     (TOOLCRIB_PIN_TOKEN, "the bearer token of the node or service of `agt publish --pin`"),
     (TOOLCRIB_TSIG_KEY, "the key of `agt publish --txt update:SERVER`: `hmac-sha256:<name>:<base64>`"),
     (XDG_STATE_HOME, "wallets and unfinished work are in `$XDG_STATE_HOME/toolcrib`"),
+    (XDG_DATA_HOME, "an embedding is looked for in `$XDG_DATA_HOME/toolcrib/embedding` (default: `$HOME/.local/share`)"),
+    (XDG_DATA_DIRS, "then in `toolcrib/embedding` of each of these (default: `/usr/local/share:/usr/share`)"),
     (NO_COLOR, "any value but the empty one turns colours off, unless `color` is set"),
     (TERM, "a terminal called `dumb` gets no colours"),
     (XDG_CONFIG_HOME, "user settings are in `$XDG_CONFIG_HOME/toolcrib/config.toml`"),

@@ -49,6 +49,8 @@ pub(crate) struct Settings {
     pub(crate) spend: Setting<SpendPolicy>,
     /// The directory that is asked for tools.
     pub(crate) directory: Setting<Option<String>>,
+    /// The folder of a static embedding for search.
+    pub(crate) embedding: Setting<Option<PathBuf>>,
     /// Networks beside the built-in ones: the user's, then the project's.
     pub(crate) networks: Vec<Custom>,
     /// The files that were looked at, and whether they were there.
@@ -131,6 +133,11 @@ pub(crate) fn resolve(flags: Flags) -> Result<Settings, Failure> {
                 let what = format!("{}: the directory is taken from the user's own file alone", path.display());
                 return Err(Failure::new(codes::cli::SETTINGS, what));
             }
+            // Nor have a directory read what a folder brings along.
+            if file.embedding.is_some() {
+                let what = format!("{}: the embedding is taken from the user's own file alone", path.display());
+                return Err(Failure::new(codes::cli::SETTINGS, what));
+            }
             project_networks = networks::read(std::mem::take(&mut file.networks), &path, true)?;
             layers.push((Origin::ProjectFile(path.clone()), file));
         }
@@ -182,6 +189,7 @@ pub(crate) fn resolve(flags: Flags) -> Result<Settings, Failure> {
         ),
         spend,
         directory: directory(&layers)?,
+        embedding: embedding(&layers),
         networks: user_networks,
         files,
     })
@@ -208,6 +216,8 @@ struct File {
     /// In the user's file only.
     directory: Option<String>,
     /// In the user's file only.
+    embedding: Option<PathBuf>,
+    /// In the user's file only.
     spend: Option<SpendPolicy>,
     #[serde(default)]
     networks: Entries,
@@ -223,6 +233,18 @@ fn directory(layers: &[(Origin, File)]) -> Result<Setting<Option<String>>, Failu
         Some((origin, url)) => Setting { value: Some(url), origin },
         None => Setting { value: None, origin: Origin::Default },
     })
+}
+
+/// The folder of an embedding, if one is named. A path need not be Unicode.
+fn embedding(layers: &[(Origin, File)]) -> Setting<Option<PathBuf>> {
+    if let Some(path) = env::var_os(names::TOOLCRIB_EMBEDDING).filter(|path| !path.is_empty()) {
+        return Setting { value: Some(path.into()), origin: Origin::Environment(names::TOOLCRIB_EMBEDDING) };
+    }
+    let in_file = layers.iter().find_map(|(origin, file)| Some((origin.clone(), file.embedding.clone()?)));
+    match in_file {
+        Some((origin, path)) => Setting { value: Some(path), origin },
+        None => Setting { value: None, origin: Origin::Default },
+    }
 }
 
 fn decide<T: Copy>(
@@ -263,6 +285,18 @@ pub(crate) fn user_file() -> Option<PathBuf> {
         .or_else(|| if cfg!(windows) { absolute(names::APPDATA) } else { None })
         .or_else(|| absolute(names::HOME).map(|home| home.join(".config")))?;
     Some(base.join("toolcrib").join("config.toml"))
+}
+
+/// The folders of data, the user's before those of the machine. Relative paths are ignored, as the XDG specification asks.
+pub(crate) fn data_folders() -> Vec<PathBuf> {
+    let absolute = |name: &str| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let own = absolute(names::XDG_DATA_HOME)
+        .or_else(|| if cfg!(windows) { absolute(names::APPDATA) } else { None })
+        .or_else(|| absolute(names::HOME).map(|home| home.join(".local/share")));
+    let usual = if cfg!(windows) { "" } else { "/usr/local/share:/usr/share" };
+    let all = env::var_os(names::XDG_DATA_DIRS).filter(|all| !all.is_empty()).unwrap_or_else(|| usual.into());
+    let machine = env::split_paths(&all).filter(|path| path.is_absolute());
+    own.into_iter().chain(machine).map(|folder| folder.join("toolcrib")).collect()
 }
 
 /// Reads a settings file. `None` when there is none.

@@ -8,8 +8,8 @@ super::codes! {
     }
     EMBEDDING = "index.embedding", Error, "Toolcrib" {
         "the embedding file cannot be used",
-        "The folder must hold one file of vectors (*.safetensors, one matrix of 16 or 32 bit numbers) and the tokenizer that goes with it (tokenizer.json).",
-        "point to a folder with both files, or leave the setting out: search works without",
+        "The folder must hold a known package with the hashes that it has (wordllama 0.4.0.post1), or one file of vectors (*.safetensors, one matrix of 16 or 32 bit numbers) and the tokenizer that goes with it (tokenizer.json).",
+        "install the package again, point to a folder with both files, or remove the folder or the setting: search works without",
     }
     FORGOTTEN = "index.forgotten", Error, "Toolcrib" {
         "the changes after this cursor are no longer kept",

@@ -2,6 +2,7 @@
 
 use alloy_primitives::Address;
 use axum::http::StatusCode;
+use serde_json::Value as Json;
 
 use crate::shelf::{Shelf, Stock, USDC, open, path};
 
@@ -184,7 +185,15 @@ async fn search_goes_page_by_page_and_explains_itself() {
         }
         assert_eq!(seen, ["9", "5", "4", "3", "2", "1"]);
         let reply = shelf.get("/api/v2/tools/search?query=weather&facets=true&explain=true").await.json();
-        assert!(reply["results"][0]["explanation"]["text"].is_number(), "{reply}");
+        let results = reply["results"].as_array().expect("results");
+        assert!(!results.is_empty());
+        for result in results {
+            let parts = result["explanation"].as_object().expect("an explanation");
+            let named = ["text", "trust", "usage", "creator", "health", "age", "recency", "reputation"];
+            assert!(named.iter().all(|name| parts[*name].is_number()), "{result}");
+            let (sum, score) = (parts.values().filter_map(Json::as_f64).sum::<f64>(), result["score"].as_f64().expect("a score"));
+            assert!((sum - score).abs() < 1e-4 * score.max(1.0), "the parts are the score: {sum} and {score}");
+        }
         assert!(reply["facets"]["tags"].as_array().is_some_and(|tags| !tags.is_empty()), "{reply}");
         let light = shelf.get("/api/v2/tools/search?include_details=false&tags=art").await.json();
         assert!(light["results"][0].get("pricing_recipients").is_none() && light["results"][0].get("access").is_none());

@@ -57,7 +57,7 @@ pub(super) mod column {
     pub(in crate::search) const REGISTERED: &str = "registered";
     pub(in crate::search) const PAYERS: &str = "payers";
     pub(in crate::search) const MERIT: &str = "merit";
-    pub(in crate::search) const SIGNALS: &str = "signals";
+    pub(in crate::search) const SIGNALS: [&str; 2] = ["signals0", "signals1"];
     pub(in crate::search) const PRICE: &str = "price";
     pub(in crate::search) const FACET: &str = "facet";
 }
@@ -83,7 +83,7 @@ pub(super) struct Fields {
     registered: Field,
     payers: Field,
     merit: Field,
-    signals: Field,
+    signals: [Field; 2],
     price: Field,
     vector: Vec<Field>,
 }
@@ -113,7 +113,7 @@ impl Fields {
             registered: schema.add_u64_field(column::REGISTERED, number()),
             payers: schema.add_u64_field(column::PAYERS, number()),
             merit: schema.add_u64_field(column::MERIT, number()),
-            signals: schema.add_u64_field(column::SIGNALS, number()),
+            signals: column::SIGNALS.map(|name| schema.add_u64_field(name, number())),
             price: schema.add_u64_field(column::PRICE, number()),
             vector: match has_vectors {
                 true => COLUMNS.iter().map(|name| schema.add_u64_field(name, number())).collect(),
@@ -145,7 +145,9 @@ impl Fields {
         document.add_u64(self.registered, sortable_time(view.row.registered.time.seconds()));
         document.add_u64(self.payers, view.usage.ranking_payers);
         document.add_u64(self.merit, signals.merit());
-        document.add_u64(self.signals, signals.pack());
+        for (field, packed) in self.signals.into_iter().zip(signals.pack()) {
+            document.add_u64(field, packed);
+        }
         let texts = match view.listing.as_ref().and_then(|listing| listing.manifest.as_ref()).filter(|_| view.is_listed()) {
             Some(manifest) => {
                 if let Some(price) = price(manifest) {

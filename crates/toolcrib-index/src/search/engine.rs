@@ -18,7 +18,7 @@ use crate::search::{SearchPage, SearchQuery};
 use crate::{Error, Index, MAX_TOOLS, feed};
 
 /// How documents are made. Whoever changes that changes this, and every index is made anew.
-const FORMAT: &str = "2";
+const FORMAT: &str = "3";
 
 /// Changes after which they are made durable, however many wait: a crash loses no more work than this.
 const COMMIT_CHANGES: usize = 20_000;
@@ -88,9 +88,6 @@ impl Search {
     pub async fn open(index: Index, options: SearchOptions) -> Result<Self, Error> {
         blocking(move || {
             let embedding = options.embedding.as_deref().map(Embedding::open).transpose()?;
-            if embedding.is_none() {
-                tracing::info!("no embedding given, search uses words alone");
-            }
             let format = match &embedding {
                 Some(embedding) => format!("{FORMAT} {}", embedding.fingerprint()),
                 None => FORMAT.to_owned(),

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::model::ToolKey;
+use crate::search::rank::{Packed, Signals};
 use crate::search::{Explanation, Facets};
 
 /// Most searches whose hits are held: those that were asked for last. Each takes some 20 kB at most.
@@ -31,23 +32,13 @@ pub(super) struct RankedHit {
     pub(super) score: f32,
     pub(super) text: f32,
     pub(super) meaning: Option<f32>,
-    /// Packed signals.
-    pub(super) signals: u64,
+    pub(super) signals: Packed,
 }
 
 impl RankedHit {
     pub(super) fn explanation(&self, corrected: &[(String, String)]) -> Explanation {
         let base = self.text + self.meaning.unwrap_or_default();
-        let added = super::rank::Signals::unpack(self.signals).added_to(base);
-        Explanation {
-            text: self.text,
-            meaning: self.meaning,
-            trust: added.trust,
-            usage: added.usage,
-            health: added.health,
-            standing: added.standing,
-            corrected: corrected.to_vec(),
-        }
+        Explanation::new(self.text, self.meaning, Signals::unpack(self.signals).added_to(base), corrected)
     }
 }
 

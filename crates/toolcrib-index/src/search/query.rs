@@ -6,6 +6,7 @@ use serde::Serialize;
 use crate::listing::AccessKind;
 use crate::model::ToolKey;
 use crate::search::Cursor;
+use crate::search::rank::Signals;
 
 /// Longest text that is searched for, in characters. Requests of agents are a paragraph; beyond it words only repeat.
 pub const MAX_QUERY_CHARS: usize = 1_000;
@@ -106,14 +107,35 @@ pub struct Explanation {
     pub meaning: Option<f32>,
     /// What trust adds.
     pub trust: f32,
-    /// What proven use adds.
+    /// What accounts that paid it add.
     pub usage: f32,
+    /// What accounts that paid any tool of its creator add.
+    pub creator: f32,
     /// What health adds.
     pub health: f32,
-    /// What age and creator add.
-    pub standing: f32,
+    /// What the age of its registration adds.
+    pub age: f32,
+    /// What its last update adds.
+    pub recency: f32,
+    /// What a reputation from outside adds, or half of that where nobody gives one.
+    pub reputation: f32,
     /// Words of the query that were found only after a letter was changed, with what they were taken for.
     pub corrected: Vec<(String, String)>,
+}
+
+impl Explanation {
+    /// Of what the words are worth, what nearness of meaning adds, and what signals add to both.
+    pub(super) fn new(text: f32, meaning: Option<f32>, signals: Signals, corrected: &[(String, String)]) -> Self {
+        let Signals { trust, usage, creator, health, age, recency, reputation } = signals;
+        Self { text, meaning, trust, usage, creator, health, age, recency, reputation, corrected: corrected.to_vec() }
+    }
+
+    /// All parts together: the score.
+    #[must_use]
+    pub fn sum(&self) -> f32 {
+        let Self { text, meaning, trust, usage, creator, health, age, recency, reputation, .. } = self;
+        text + meaning.unwrap_or_default() + (trust + usage + creator + health + age + recency + reputation)
+    }
 }
 
 /// Counts of hits.

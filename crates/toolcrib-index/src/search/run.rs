@@ -21,7 +21,7 @@ use crate::search::embedding::{Asked, Embedding};
 use crate::search::facets::Counter;
 use crate::search::filter::{Test, Wanted, labels};
 use crate::search::held::{Held, Ranked, RankedHit};
-use crate::search::rank::Signals;
+use crate::search::rank::{Packed, Signals};
 use crate::search::shelf::{Order, Part, Shelf, Snapshot};
 use crate::search::spelling::{self, MAX_CORRECTED};
 use crate::search::words::{Word, Words};
@@ -269,15 +269,7 @@ impl Answering<'_> {
         });
         let hits = given.iter().map(|given| {
             let added = Signals::unpack(given.signals).added_to(1.0);
-            let explanation = Explanation {
-                text: 0.0,
-                meaning: None,
-                trust: added.trust,
-                usage: added.usage,
-                health: added.health,
-                standing: added.standing,
-                corrected: Vec::new(),
-            };
+            let explanation = Explanation::new(0.0, None, added, &[]);
             Hit { key: given.place.1, score: added.sum(), explanation: query.explain.then_some(explanation) }
         });
         Ok(SearchPage { hits: hits.collect(), next, total, facets: counter.map(Counter::finish) })
@@ -288,7 +280,7 @@ impl Answering<'_> {
 struct Given {
     place: (u64, ToolKey),
     is_unverified: bool,
-    signals: u64,
+    signals: Packed,
 }
 
 /// A hit by its words.

@@ -22,6 +22,7 @@ use crate::Error;
 use crate::model::ToolKey;
 use crate::search::document::{Fields, column, key_of};
 use crate::search::embedding::{COLUMNS, DIMENSIONS, Vector};
+use crate::search::rank::Packed;
 use crate::search::words::{GIVEN, Given};
 
 /// Memory of the writer before it begins a new segment, in bytes. Little more than the least that the engine takes: changes come a few at a
@@ -301,7 +302,7 @@ struct Kept {
     registered: Values,
     payers: Values,
     merit: Values,
-    signals: Values,
+    signals: [Values; 2],
     price: Column<u64>,
     vector: Vec<Column<u64>>,
     orders: [OnceLock<Vec<DocId>>; 3],
@@ -334,6 +335,7 @@ impl Kept {
             Ok::<_, TantivyError>(column.unwrap_or_else(|| Column::build_empty_column(reader.max_doc())))
         };
         let [id0, id1, id2, id3] = column::ID;
+        let [first, second] = column::SIGNALS;
         let has_vectors = reader.schema().get_field(COLUMNS[0]).is_ok();
         Ok(Self {
             registry: values(column::REGISTRY)?,
@@ -341,7 +343,7 @@ impl Kept {
             registered: values(column::REGISTERED)?,
             payers: values(column::PAYERS)?,
             merit: values(column::MERIT)?,
-            signals: values(column::SIGNALS)?,
+            signals: [values(first)?, values(second)?],
             price: optional(column::PRICE)?,
             vector: if has_vectors { COLUMNS.iter().map(|name| optional(name)).collect::<Result<_, _>>()? } else { Vec::new() },
             orders: Default::default(),
@@ -405,8 +407,8 @@ impl Part {
     }
 
     /// Its packed signals.
-    pub(super) fn signals(&self, doc: DocId) -> u64 {
-        self.kept.signals.get_val(doc)
+    pub(super) fn signals(&self, doc: DocId) -> Packed {
+        self.kept.signals.each_ref().map(|column| column.get_val(doc))
     }
 
     /// Its price, if it has one.

@@ -5,6 +5,7 @@ use toolcrib_core::clock::UnixTime;
 use toolcrib_core::codes::{Code, usage as code};
 use toolcrib_store::database::Value;
 
+use super::creator;
 use crate::feed::{self, Kinds};
 use crate::model::ToolKey;
 use crate::{Error, Index};
@@ -127,7 +128,12 @@ async fn write(index: &Index, id: &str, call: &Call, now: UnixTime) -> Result<bo
             Value::Integer(call.at.seconds()),
         ];
         transaction.execute(TOTAL, &sums).await?;
-        feed::record(&mut transaction, &[(call.key, Kinds::USAGE)], now).await?;
+        let mut changes = vec![(call.key, Kinds::USAGE)];
+        if new_payers > 0 {
+            let others = creator::count(&mut transaction, call).await?;
+            changes.extend(others.into_iter().map(|key| (key, Kinds::FACTS)));
+        }
+        feed::record(&mut transaction, &changes, now).await?;
     }
     transaction.commit().await?;
     Ok(true)

@@ -4,7 +4,7 @@
 //! recipient of the tool's verified manifest and for at least its price; once, for one tool, ever. One report stands for one call. A
 //! signature over nothing names no tool and costs nothing: it is counted apart and never ranks.
 //!
-//! `settlement.rs` judges payments and `signed.rs` signatures, `count.rs` writes, `pending.rs` keeps what is not final yet, `payee.rs`
+//! `settlement.rs` judges payments and `signed.rs` signatures, `count.rs` and `creator.rs` write, `pending.rs` keeps what is not final yet, `payee.rs`
 //! knows who is paid through whom, and `activity.rs` reads. What is left out: who may send reports and how many, which is the directory's.
 
 use alloy_primitives::keccak256;
@@ -22,12 +22,14 @@ use crate::{Chains, Error, Index};
 
 mod activity;
 mod count;
+mod creator;
 mod payee;
 mod pending;
 mod settlement;
 mod signed;
 
 pub use activity::{Activity, MAX_ACTIVITY, PaymentStats};
+pub(crate) use creator::doublings;
 pub(crate) use payee::note_many;
 pub use payee::note_payees;
 pub use pending::{MAX_PENDING_PER_TOOL, NOT_FOUND_SECONDS, PENDING_BATCH, PENDING_SECONDS, settle_pending};
@@ -40,9 +42,12 @@ use pending::Wait;
 /// `index_usage` has a row for each call that was proven. `claim` is the hash of what counts once: chain, token, payer and nonce, and the
 /// tool too where nothing was paid. `counts` is false for what a tool's owner paid. `index_usage_payer` has a row for each account that paid
 /// a tool, so that different payers are counted without reading them all. `index_payee` says which tools are paid through an account.
-pub(crate) const MIGRATIONS: &[Migration] = &[Migration {
-    version: 1,
-    sql: "CREATE TABLE index_usage (id TEXT NOT NULL PRIMARY KEY, claim BYTES NOT NULL UNIQUE, registry BIGINT NOT NULL,
+///
+/// `index_creator_payer` has a row for each account that paid any tool of a creator, and `index_creator_total` their number.
+pub(crate) const MIGRATIONS: &[Migration] = &[
+    Migration {
+        version: 1,
+        sql: "CREATE TABLE index_usage (id TEXT NOT NULL PRIMARY KEY, claim BYTES NOT NULL UNIQUE, registry BIGINT NOT NULL,
         tool BYTES NOT NULL, paid BOOLEAN NOT NULL, counts BOOLEAN NOT NULL, chain BIGINT NOT NULL, token BYTES NOT NULL, payer BYTES NOT NULL,
         nonce BYTES NOT NULL, seller BYTES NOT NULL, amount BYTES NOT NULL, transaction_hash BYTES, at BIGINT NOT NULL,
         reported_at BIGINT NOT NULL, latency_ms BIGINT);
@@ -56,7 +61,19 @@ pub(crate) const MIGRATIONS: &[Migration] = &[Migration {
     CREATE TABLE index_payee (chain BIGINT NOT NULL, token BYTES NOT NULL, recipient BYTES NOT NULL, registry BIGINT NOT NULL,
         tool BYTES NOT NULL, PRIMARY KEY (chain, token, recipient, registry, tool));
     CREATE INDEX index_payee_tool ON index_payee (registry, tool);",
-}];
+    },
+    Migration {
+        version: 2,
+        sql: "CREATE TABLE index_creator_payer (creator BYTES NOT NULL, payer BYTES NOT NULL, PRIMARY KEY (creator, payer)) WITHOUT ROWID;
+    CREATE TABLE index_creator_total (creator BYTES NOT NULL PRIMARY KEY, payers BIGINT NOT NULL) WITHOUT ROWID;
+    INSERT INTO index_creator_payer (creator, payer) SELECT DISTINCT t.creator, u.payer FROM index_usage_payer u
+        JOIN index_tool t ON t.registry = u.registry AND t.tool = u.tool
+        WHERE u.payer <> t.creator AND NOT EXISTS (SELECT 1 FROM index_payee p
+            JOIN index_tool o ON o.registry = p.registry AND o.tool = p.tool
+            WHERE p.recipient = u.payer AND o.creator = t.creator);
+    INSERT INTO index_creator_total (creator, payers) SELECT creator, COUNT(*) FROM index_creator_payer GROUP BY creator;",
+    },
+];
 
 /// What became of a report.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,6 +8,9 @@ mod follow;
 mod follow_forks;
 mod follow_lease;
 mod follow_lying;
+#[cfg(feature = "parquet")]
+mod parquet;
+mod ranking;
 mod scripted;
 mod search;
 mod stage;

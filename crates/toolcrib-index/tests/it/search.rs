@@ -224,8 +224,7 @@ async fn use_trust_and_health_decide_between_equals() {
     assert_eq!(ids(&page), [2, 3, 4, 1, 6, 5, 7], "what does not fit is last, however much it is used");
     for hit in &page.hits {
         let parts = hit.explanation.as_ref().expect("an explanation");
-        let sum = parts.text + parts.trust + parts.usage + parts.health + parts.standing;
-        assert!((sum - hit.score).abs() < 1e-3, "{parts:?}");
+        assert!((parts.sum() - hit.score).abs() < 1e-3, "{parts:?}");
         assert_eq!(parts.meaning, None);
         assert!(parts.corrected.is_empty());
     }
@@ -572,7 +571,7 @@ async fn reputation_from_outside_counts() {
 }
 
 /// A model of three pieces, of which two mean nearly the same.
-fn write_embedding(folder: &Path) {
+pub(crate) fn write_embedding(folder: &Path) {
     let header = r#"{"m":{"dtype":"F32","shape":[4,2],"data_offsets":[0,32]}}"#;
     let rows: [f32; 8] = [0.0, 0.0, 1.0, 0.0, 0.9, 0.1, 0.0, 1.0];
     let mut table = (header.len() as u64).to_le_bytes().to_vec();

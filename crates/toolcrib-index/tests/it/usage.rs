@@ -12,7 +12,9 @@ use toolcrib_core::x402::recipient::EndpointBinding;
 use toolcrib_core::x402::usage::{Subject, Submission, UsageProof};
 use toolcrib_core::x402::{Authorization, Signature, Spelling};
 use toolcrib_devchain::accounts::dev_signers;
+use toolcrib_index::feed::Kinds;
 use toolcrib_index::model::{ToolKey, UsageTotals};
+use toolcrib_index::search::{Search, SearchOptions, SearchQuery};
 use toolcrib_index::usage::{self, NOT_FOUND_SECONDS, PENDING_SECONDS, Receipt, SKEW_SECONDS};
 use toolcrib_index::{Chains, Index};
 
@@ -414,5 +416,71 @@ async fn signatures_over_nothing_never_rank() {
         shop.refused(&signed(stage, 1, alice(), at(&|a| a.valid_after = time + SKEW_SECONDS + 60)), code::OUT_OF_TIME).await;
         let money = signed(stage, 1, alice(), authorization(from, CREATOR, 5));
         shop.refused(&money, code::VALUE_NOT_ZERO).await;
+    }
+}
+
+/// What search says that the creator's activity is worth for a tool.
+async fn creator_share(search: &Search, key: ToolKey) -> f32 {
+    search.catch_up().await.expect("caught up");
+    let page = search.run(&SearchQuery { limit: 20, explain: true, ..SearchQuery::default() }).expect("a page");
+    let hit = page.hits.into_iter().find(|hit| hit.key == key).expect("listed");
+    hit.explanation.expect("an explanation").creator
+}
+
+// req: IDX-009
+#[tokio::test(flavor = "multi_thread")]
+async fn creators_are_known_by_the_accounts_that_paid_any_of_their_tools() {
+    for stage in Stage::each().await {
+        let (carol, owner) = (&dev_signers()[3], &dev_signers()[4]);
+        let till = carol.address();
+        let to_first = stage.pay(alice(), CREATOR, PRICE).await;
+        let to_second = stage.pay(alice(), till, PRICE).await;
+        let of_bob = stage.pay(bob(), CREATOR, PRICE).await;
+        let of_till = stage.pay(carol, CREATOR, PRICE).await;
+        let to_self = stage.pay(owner, owner.address(), PRICE).await;
+        for shop in Shop::each(&stage).await {
+            let token = stage.token.address;
+            let second = put(&shop.index, &Sold::new(2, CREATOR, token).to(token, till, PRICE)).await;
+            put(&shop.index, &Sold::new(3, owner.address(), token)).await;
+            let search = Search::open(shop.index.clone(), SearchOptions::default()).await.expect("search");
+            assert_eq!(creator_share(&search, second).await, 0.0);
+            let mut last = shop.index.last_change().await.expect("a number");
+            let mut seen = async || {
+                let changes = shop.index.changes(last, 10).await.expect("changes");
+                last = shop.index.last_change().await.expect("a number");
+                let mut all: Vec<_> = changes.iter().map(|change| (change.key.id.to::<u64>(), change.kinds)).collect();
+                all.sort_by_key(|(id, _)| *id);
+                all
+            };
+            let payers = async |id| shop.totals(id).await.creator_payers;
+
+            assert!(shop.submit(&paid(1, alice().address(), to_first)).await.verified);
+            assert_eq!((payers(1).await, payers(2).await, payers(3).await), (1, 1, 0));
+            assert_eq!(seen().await, [(1, Kinds::USAGE), (2, Kinds::FACTS)], "the other tool is worth more");
+            let one = creator_share(&search, second).await;
+            assert!(one > 0.0, "search learns of it");
+
+            assert!(shop.submit(&paid(2, alice().address(), to_second)).await.verified);
+            assert_eq!((payers(1).await, payers(2).await, shop.totals(2).await.ranking_payers), (1, 1, 1), "each account once");
+            assert_eq!(seen().await, [(2, Kinds::USAGE)]);
+            assert_eq!(creator_share(&search, second).await, one);
+
+            assert!(shop.submit(&paid(1, bob().address(), of_bob)).await.verified);
+            assert_eq!((payers(1).await, payers(2).await), (2, 2));
+            assert_eq!(seen().await, [(1, Kinds::USAGE), (2, Kinds::FACTS)]);
+            let two = creator_share(&search, second).await;
+            assert!(two > one);
+
+            // Nobody raises himself: not the recipient of another tool of the creator, and not the creator.
+            assert!(shop.submit(&paid(1, till, of_till)).await.verified);
+            assert_eq!((payers(1).await, payers(2).await), (2, 2));
+            assert_eq!(seen().await, [(1, Kinds::USAGE)]);
+            shop.refused(&paid(3, owner.address(), to_self), code::SELF_PAYMENT).await;
+            assert_eq!(payers(3).await, 0);
+
+            // What the feed led to is what the database says.
+            let fresh = Search::open(shop.index.clone(), SearchOptions::default()).await.expect("search");
+            assert_eq!(creator_share(&fresh, second).await, two);
+        }
     }
 }

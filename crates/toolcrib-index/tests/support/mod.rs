@@ -1,6 +1,8 @@
 //! Tools that are written straight into the tables of an index, as followers and workers leave them.
 #![allow(dead_code, clippy::allow_attributes, reason = "tests, examples and benchmarks each use a part")]
 
+use std::collections::BTreeMap;
+
 use alloy_primitives::{Address, B256, U256};
 use serde_json::{Value, json};
 use toolcrib_core::clock::UnixTime;
@@ -27,7 +29,11 @@ pub(crate) struct Sample {
     pub(crate) origin: String,
     pub(crate) creator: Address,
     pub(crate) registered: i64,
+    /// The registration if it was never changed.
+    pub(crate) updated: Option<i64>,
     pub(crate) payers: u64,
+    /// Accounts that paid any tool of the creator; those of the sample that has most count.
+    pub(crate) creator_payers: u64,
     pub(crate) is_verified: bool,
     pub(crate) tier: String,
     pub(crate) access: AccessKind,
@@ -50,7 +56,9 @@ impl Sample {
             origin: "https://tools.example".to_owned(),
             creator: Address::repeat_byte(0xc1),
             registered: NOW.seconds() - 1_000_000 + i64::try_from(id).expect("small"),
+            updated: None,
             payers: 0,
+            creator_payers: 0,
             is_verified: true,
             tier: "self-attested".to_owned(),
             access: AccessKind::Open,
@@ -178,6 +186,11 @@ const USAGE: Bulk = Bulk {
     conflict: "ON CONFLICT (registry, tool) DO UPDATE SET paid_calls = excluded.paid_calls, payers = excluded.payers,
         ranking_payers = excluded.ranking_payers",
 };
+const CREATOR: Bulk = Bulk {
+    table: "index_creator_total",
+    columns: &["creator", "payers"],
+    conflict: "ON CONFLICT (creator) DO UPDATE SET payers = excluded.payers",
+};
 
 /// Writes tools in one transaction, and records the changes.
 pub(crate) async fn put(index: &Index, registry: RegistryId, samples: &[Sample]) {
@@ -191,6 +204,7 @@ pub(crate) async fn put(index: &Index, registry: RegistryId, samples: &[Sample])
     let uris: Vec<&str> = uris.iter().map(String::as_str).collect();
     let hashes: Vec<&[u8]> = vec![&[0; 32]; count];
     let times: Vec<i64> = samples.iter().map(|sample| sample.registered).collect();
+    let updates: Vec<i64> = samples.iter().map(|sample| sample.updated.unwrap_or(sample.registered)).collect();
     let zeros = vec![0; count];
     let ones = vec![1; count];
     let listed: Vec<bool> = samples.iter().map(|sample| sample.is_verified).collect();
@@ -209,7 +223,7 @@ pub(crate) async fn put(index: &Index, registry: RegistryId, samples: &[Sample])
         Column::Integers(&zeros),
         Column::Integers(&times),
         Column::Integers(&zeros),
-        Column::Integers(&times),
+        Column::Integers(&updates),
         Column::Integers(&ones),
         Column::Booleans(&listed),
         Column::Texts(&access),
@@ -227,6 +241,13 @@ pub(crate) async fn put(index: &Index, registry: RegistryId, samples: &[Sample])
         Column::Integers(&zeros),
     ];
     transaction.insert_many(&USAGE, &columns).await.expect("usage");
+    let mut paid = BTreeMap::new();
+    for sample in samples.iter().filter(|sample| sample.creator_payers > 0) {
+        let most: &mut i64 = paid.entry(sample.creator).or_default();
+        *most = (*most).max(i64::try_from(sample.creator_payers).expect("small"));
+    }
+    let (creators, payers): (Vec<&[u8]>, Vec<i64>) = paid.iter().map(|(creator, payers)| (creator.as_slice(), *payers)).unzip();
+    transaction.insert_many(&CREATOR, &[Column::Bytes(&creators), Column::Integers(&payers)]).await.expect("creators");
     let changes: Vec<_> = samples.iter().map(|sample| (sample.key(registry), Kinds::REGISTERED)).collect();
     feed::record(&mut transaction, &changes, NOW).await.expect("recorded");
     transaction.commit().await.expect("committed");

@@ -11,7 +11,7 @@ use crate::settings::{Origin, Settings};
 
 /// Runs the command.
 pub(crate) fn run(settings: &Settings, printer: &mut Printer) -> Result<Done, Stop> {
-    let Settings { color, format, deny_warnings, role, spend, directory, networks, files } = settings;
+    let Settings { color, format, deny_warnings, role, spend, directory, embedding, networks, files } = settings;
     let mut rows: Vec<(String, Value, &Origin)> = vec![
         ("color".to_owned(), json!(word(&color.value)), &color.origin),
         ("format".to_owned(), json!(word(&format.value)), &format.origin),
@@ -20,6 +20,9 @@ pub(crate) fn run(settings: &Settings, printer: &mut Printer) -> Result<Done, St
     ];
     if let Some(url) = &directory.value {
         rows.push(("directory".to_owned(), json!(url), &directory.origin));
+    }
+    if let Some(path) = &embedding.value {
+        rows.push(("embedding".to_owned(), json!(path.display().to_string()), &embedding.origin));
     }
     // Amounts always, lists where there is something on them.
     if let Value::Object(limits) = json!(spend.value) {

@@ -95,6 +95,12 @@ fn a_store_of_ones_own_is_a_directory() {
     let sandbox = Sandbox::new();
     filled(&sandbox);
     let store = ["--store", "index.db"];
+    let explained = sandbox.run(&[&["tools", "search", "--query", "tides", "--explain"][..], &store].concat()).code(0).stdout;
+    let lines: Vec<Vec<&str>> = explained.lines().map(|line| line.split_whitespace().collect()).collect();
+    let parts = ["TEXT", "MEANING", "TRUST", "USAGE", "CREATOR", "HEALTH", "AGE", "RECENCY", "REPUTATION"];
+    assert_eq!(lines[0], [&["NAME", "TOOL_ID", "SCORE"][..], &parts].concat());
+    let numbers: Vec<f64> = lines[1][2..].iter().map(|number| number.parse().expect("a number")).collect();
+    assert!(numbers[0] > 0.1 && (numbers[0] - numbers[1..].iter().sum::<f64>()).abs() < 0.006, "they add up: {explained}");
     let search = ["tools", "search", "--query", "tides", "--access-type", "open"];
     let (code, found) = sandbox.run_json(&[&search[..], &store].concat());
     assert_eq!((code, names(&found, "results")), (0, vec!["1".to_owned()]));
@@ -196,6 +202,37 @@ fn a_directory_behind_a_url_answers_the_same() {
     // Somebody else's folder does not learn the user's key.
     sandbox.write("toolcrib.toml", "directory = \"http://127.0.0.1:1\"\n");
     sandbox.run(&["tools", "list"]).code(2);
+}
+
+#[test]
+fn parquet_files_are_written_by_builds_that_can() {
+    let sandbox = Sandbox::new();
+    filled(&sandbox);
+    let write = |folder: &str, options: &[&str]| {
+        let usual = ["index", "parquet", folder, "--store", "index.db"];
+        sandbox.run_json(&[&usual[..], options].concat())
+    };
+    let (code, done) = write("first", &[]);
+    if cfg!(not(feature = "parquet")) {
+        assert_eq!((code, done["errors"][0]["code"].as_str()), (2, Some("cli.usage")), "{done}");
+        assert!(!sandbox.path().join("first").exists());
+        return;
+    }
+    assert_eq!((code, &done["data"]["rows"]["tools"], &done["data"]["since"]), (0, &json!(2), &Json::Null), "{done}");
+    let described: Json = serde_json::from_str(&sandbox.read("first/export.json")).expect("JSON");
+    assert_eq!(described, done["data"]);
+    let (code, again) = write("first", &[]);
+    assert_eq!((code, again["errors"][0]["code"].as_str()), (2, Some("cli.exists")), "{again}");
+    let cursor = done["data"]["cursor"].to_string();
+    let (code, nothing) = write("second", &["--since", &cursor]);
+    assert_eq!(
+        (code, &nothing["data"]["rows"]["tools"], &nothing["data"]["rows"]["changed"]),
+        (0, &json!(0), &json!(0)),
+        "{nothing}"
+    );
+    let (code, ahead) = write("third", &["--since", "999"]);
+    assert_eq!((code, ahead["errors"][0]["code"].as_str()), (2, Some("index.cursor")), "a cursor of another index: {ahead}");
+    assert_eq!(write("fourth", &["--since", "-1"]).0, 2);
 }
 
 /// A server that gives one answer to everybody, and what the first of them sent.

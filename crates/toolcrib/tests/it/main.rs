@@ -12,6 +12,7 @@ mod custom_networks;
 mod databases;
 mod dev;
 mod discovery;
+mod embedding;
 mod fix;
 mod formats;
 mod hash;

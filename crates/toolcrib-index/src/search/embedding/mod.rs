@@ -9,6 +9,7 @@ mod tensors;
 mod tokenizer;
 mod wordpiece;
 
+use std::io::Read as _;
 use std::path::Path;
 
 use crate::Error;
@@ -150,11 +151,18 @@ fn parts(text: &str) -> impl Iterator<Item = &str> {
 /// Reads a file that is not larger than allowed.
 fn read(path: &Path, most: u64) -> Result<Vec<u8>, String> {
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let size = std::fs::metadata(path).map_err(|error| format!("{name}: {error}"))?.len();
-    if size > most {
-        return Err(format!("{name} has {size} bytes; at most {most} are read"));
+    let failed = |error: std::io::Error| format!("{name}: {error}");
+    let metadata = std::fs::metadata(path).map_err(failed)?;
+    // A pipe would be waited for, and a device has no end.
+    if !metadata.is_file() {
+        return Err(format!("{name} is not a file"));
     }
-    std::fs::read(path).map_err(|error| format!("{name}: {error}"))
+    let mut bytes = Vec::new();
+    std::fs::File::open(path).and_then(|file| file.take(most + 1).read_to_end(&mut bytes)).map_err(failed)?;
+    if bytes.len() as u64 > most {
+        return Err(format!("{name} has {} bytes; at most {most} are read", metadata.len()));
+    }
+    Ok(bytes)
 }
 
 /// A direction: numbers of eight bits, of which only the ratio matters.

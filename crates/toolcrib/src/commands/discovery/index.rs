@@ -26,6 +26,12 @@ pub(crate) enum IndexCommand {
         after_help = "Others may write meanwhile: the export shows one moment. It is read again by `index import`, on either engine."
     )]
     Export(Export),
+    /// Write tools, verdicts, prices and usage as Parquet files
+    #[command(
+        after_help = "For DuckDB and other programs that analyse tables: docs/parquet.md has the columns. Others may write meanwhile: all files\n\
+        show one moment, and the folder appears when everything is written. Only in builds with the feature `parquet`."
+    )]
+    Parquet(ParquetExport),
     /// Read an export into an index, all of it or nothing
     #[command(
         after_help = "Rows that are there stay as they are, so importing twice is importing once. The index has to be empty, or the one\n\
@@ -79,6 +85,19 @@ pub(crate) struct Export {
     pub(crate) kept: Kept,
 }
 
+/// Arguments of `index parquet`.
+#[derive(Args, Debug)]
+pub(crate) struct ParquetExport {
+    /// The folder to make; one that is there is never overwritten
+    #[arg(value_name = "FOLDER")]
+    pub(crate) folder: PathBuf,
+    /// Only tools that changed after this cursor of an export or of the feed
+    #[arg(long, value_name = "CURSOR", value_parser = clap::value_parser!(i64).range(0..))]
+    pub(crate) since: Option<i64>,
+    #[command(flatten)]
+    pub(crate) kept: Kept,
+}
+
 /// Arguments of `index import` and `index restore`.
 #[derive(Args, Debug)]
 pub(crate) struct Import {
@@ -104,6 +123,7 @@ pub(crate) async fn run(command: &IndexCommand, printer: &mut Printer) -> Result
     let now = SystemClock.now();
     match command {
         IndexCommand::Export(arguments) => write(arguments, printer).await,
+        IndexCommand::Parquet(arguments) => parquet(arguments, printer).await,
         IndexCommand::Import(arguments) => {
             let file = fs::File::open(&arguments.path).map_err(|error| unreadable(&arguments.path, &error))?;
             let index = arguments.kept.open().await?;
@@ -180,6 +200,29 @@ async fn write(arguments: &Export, printer: &mut Printer) -> Result<Done, Stop> 
     };
     printer.note(&format!("{rows} rows"))?;
     Ok(Done::new(Exit::Yes, json!({ "rows": rows })))
+}
+
+#[cfg(feature = "parquet")]
+async fn parquet(arguments: &ParquetExport, printer: &mut Printer) -> Result<Done, Stop> {
+    if arguments.folder.exists() {
+        let what = format!("{} is already there", arguments.folder.display());
+        return Err(Failure::new(codes::cli::EXISTS, what).into());
+    }
+    let index = arguments.kept.open_existing().await?;
+    let done = toolcrib_index::parquet::export(&index, &arguments.folder, arguments.since, SystemClock.now()).await;
+    let done = done.map_err(|error| index_failure(&error))?;
+    for (name, rows) in &done.rows {
+        printer.result(&format!("{name}.parquet  {rows} rows\n"))?;
+    }
+    printer.result(&format!("cursor {}\n", done.cursor))?;
+    Ok(Done::new(Exit::Yes, json!(done)))
+}
+
+#[cfg(not(feature = "parquet"))]
+async fn parquet(_: &ParquetExport, _: &mut Printer) -> Result<Done, Stop> {
+    let what = "this build cannot write Parquet files";
+    let hint = "build one with `cargo install --path crates/toolcrib --features parquet`";
+    Err(Failure::new(codes::cli::USAGE, what).hint(hint).into())
 }
 
 fn tell(done: Imported, printer: &mut Printer) -> Result<Done, Stop> {

@@ -42,7 +42,7 @@ pub(crate) struct Question<'q> {
     pub(crate) query: Vec<(&'q str, String)>,
     /// The member of the answer that has the rows, if it is a list.
     pub(crate) rows: Option<&'static str>,
-    /// The columns of a table.
+    /// The columns of a table. A point leads to a member of a member.
     pub(crate) columns: &'static [&'static str],
 }
 
@@ -122,14 +122,16 @@ fn inert(value: &Value) -> String {
 
 fn table(rows: &[Value], columns: &[&str], fields: &[String]) -> String {
     let columns: Vec<&str> = if fields.is_empty() { columns.to_vec() } else { fields.iter().map(String::as_str).collect() };
-    let cells: Vec<Vec<String>> = rows.iter().map(|row| columns.iter().map(|column| cell(&row[*column])).collect()).collect();
-    let widths: Vec<usize> = columns
+    let cells: Vec<Vec<String>> =
+        rows.iter().map(|row| columns.iter().map(|column| cell(member(row, column))).collect()).collect();
+    let head: Vec<String> =
+        columns.iter().map(|column| shown(&column.rsplit('.').next().unwrap_or_default().to_uppercase())).collect();
+    let widths: Vec<usize> = head
         .iter()
         .enumerate()
-        .map(|(n, column)| cells.iter().map(|row| row[n].width()).chain([column.width()]).max().unwrap_or_default())
+        .map(|(n, name)| cells.iter().map(|row| row[n].width()).chain([name.width()]).max().unwrap_or_default())
         .collect();
     let mut out = String::new();
-    let head: Vec<String> = columns.iter().map(|column| shown(&column.to_uppercase())).collect();
     if rows.is_empty() {
         return out;
     }
@@ -145,10 +147,16 @@ fn table(rows: &[Value], columns: &[&str], fields: &[String]) -> String {
     out
 }
 
+/// A member, or a member of a member.
+fn member<'v>(row: &'v Value, path: &str) -> &'v Value {
+    path.split('.').fold(row, |value, name| &value[name])
+}
+
 fn cell(value: &Value) -> String {
     let text = match value {
         Value::Null => String::new(),
         Value::String(text) => text.clone(),
+        Value::Number(number) if number.is_f64() => format!("{:.3}", number.as_f64().unwrap_or_default()),
         other => other.to_string(),
     };
     let text = shown(&text);
@@ -193,6 +201,8 @@ mod tests {
         assert_eq!(places, [3, 2, 2]);
         assert_eq!(table(&rows, &["name"], &["tool_id".to_owned()]).lines().next(), Some("TOOL_ID"));
         assert_eq!(table(&[], &["name"], &[]), "");
+        let deep = [json!({ "parts": { "text": 1.23456, "more": null } }), json!({ "parts": "none" })];
+        assert_eq!(table(&deep, &["parts.text", "parts.more", "gone.too"], &[]), "TEXT   MORE  TOO\n1.235\n\n");
     }
 
     #[test]

@@ -49,7 +49,7 @@ pub(crate) struct SearchTools {
     /// `relevance`, `newest` or `most_used`
     #[arg(long, value_name = "ORDER")]
     pub(crate) sort_by: Option<String>,
-    /// Say how each score came about
+    /// Show what each part adds to the score: words, meaning, and each ranking signal
     #[arg(long)]
     pub(crate) explain: bool,
     #[command(flatten)]
@@ -178,7 +178,23 @@ fn search(arguments: &SearchTools) -> Question<'_> {
         query.push(("explain", "true".to_owned()));
     }
     arguments.page.add(&mut query);
-    let columns = &["name", "description", "access_type", "registry_chain", "registry_addr", "tool_id"];
+    let columns: &[&str] = match arguments.explain {
+        true => &[
+            "name",
+            "tool_id",
+            "score",
+            "explanation.text",
+            "explanation.meaning",
+            "explanation.trust",
+            "explanation.usage",
+            "explanation.creator",
+            "explanation.health",
+            "explanation.age",
+            "explanation.recency",
+            "explanation.reputation",
+        ],
+        false => &["name", "description", "access_type", "registry_chain", "registry_addr", "tool_id"],
+    };
     Question { path: "/api/v2/tools/search".to_owned(), query, rows: Some("results"), columns }
 }
 

@@ -13,12 +13,13 @@ use super::agents::AgentArgs;
 use super::engine::{Doing, Engine};
 use super::followed::Followed;
 use super::house::{House, Plan};
-use super::{logging, told_to_stop};
+use super::{embedding, logging, told_to_stop};
 use crate::commands::discovery::{Kept, index_failure};
 use crate::commands::serving::header_name;
 use crate::commands::trust::door::{Reach, verifier};
 use crate::outcome::{Done, Exit, Failure, Stop};
 use crate::printer::{Printer, shown};
+use crate::settings::Settings;
 
 /// Arguments of `directory`.
 #[derive(Args, Clone, Debug)]
@@ -34,7 +35,8 @@ pub(crate) struct Serve {
     /// The folder of this process's own index of words, which makes restarts quick [default: in memory]
     #[arg(long, value_name = "FOLDER")]
     pub(crate) search: Option<PathBuf>,
-    /// A folder with a static embedding (one `*.safetensors` and `tokenizer.json`), for searches by meaning
+    /// A folder with a static embedding, for searches by meaning: the unpacked package `wordllama`, or one `*.safetensors` and
+    /// `tokenizer.json` [setting: `embedding`] [env: `TOOLCRIB_EMBEDDING`] [default: `toolcrib/embedding` in the data folders]
     #[arg(long, value_name = "FOLDER")]
     pub(crate) embedding: Option<PathBuf>,
     /// Answer only those who have a key
@@ -75,7 +77,7 @@ pub(crate) struct Serve {
 }
 
 impl Serve {
-    fn plan(&self) -> Result<Plan, Failure> {
+    fn plan(&self, embedding: Option<PathBuf>) -> Result<Plan, Failure> {
         let mut options = Options::default();
         if self.require_key {
             options.auth = Auth::Required;
@@ -91,7 +93,7 @@ impl Serve {
         }
         Ok(Plan {
             search: self.search.clone(),
-            embedding: self.embedding.clone(),
+            embedding,
             options,
             images: Some(self.reach.open_for_images()?),
             hosts: self.hosts.clone(),
@@ -101,11 +103,12 @@ impl Serve {
 }
 
 /// Serves until Ctrl-C.
-pub(crate) async fn run(arguments: &Serve, printer: &mut Printer) -> Result<Done, Stop> {
+pub(crate) async fn run(arguments: &Serve, settings: &Settings, printer: &mut Printer) -> Result<Done, Stop> {
     #[cfg(target_os = "linux")]
     crate::descriptors::prepare(printer)?;
     logging::begin(printer);
-    let plan = arguments.plan()?;
+    let embedding = embedding::find(arguments.embedding.as_deref(), settings, printer)?;
+    let plan = arguments.plan(embedding.clone())?;
     if arguments.with_index {
         arguments.doing.check(arguments.agents.agt.is_some())?;
     }
@@ -128,8 +131,10 @@ pub(crate) async fn run(arguments: &Serve, printer: &mut Printer) -> Result<Done
     let address = house.address;
     printer.result(&format!("directory http://{address}\nmcp http://{address}/mcp\nindex {}\n", shown(&location.to_string())))?;
     printer.flush()?;
-    let data =
-        json!({ "url": format!("http://{address}"), "mcp": format!("http://{address}/mcp"), "store": location.to_string() });
+    let data = json!({
+        "url": format!("http://{address}"), "mcp": format!("http://{address}/mcp"), "store": location.to_string(),
+        "embedding": embedding.map(|folder| folder.display().to_string()),
+    });
     printer.event(&json!({ "event": "ready", "data": data }))?;
 
     let failing = async {

@@ -2,6 +2,7 @@
 
 pub(crate) mod agents;
 pub(crate) mod directory;
+pub(crate) mod embedding;
 pub(crate) mod engine;
 pub(crate) mod followed;
 pub(crate) mod house;
