@@ -252,7 +252,17 @@ impl Exporter {
     /// Begins an export.
     pub async fn new(index: &Index, now: UnixTime) -> Result<Self, Error> {
         let transaction = index.database().begin_reading().await?;
-        Ok(Self { transaction, index: index.clone(), sum: Sum::default(), table: 0, after: None, wishes: None, now, rows: 0, state: State::Begun })
+        Ok(Self {
+            transaction,
+            index: index.clone(),
+            sum: Sum::default(),
+            table: 0,
+            after: None,
+            wishes: None,
+            now,
+            rows: 0,
+            state: State::Begun,
+        })
     }
 
     /// The next lines, some hundred at a time; `None` after the last.

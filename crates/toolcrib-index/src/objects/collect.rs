@@ -41,7 +41,8 @@ const OLD: &str = "SELECT at, reference FROM index_object WHERE condemned_at IS 
     ORDER BY at, reference LIMIT $4";
 /// Of the references between two places. The length is said for the index, which has references alone. A row that was claimed meanwhile has
 /// another time.
-const CONDEMN: &str = "UPDATE index_object SET condemned_at = $1 WHERE condemned_at IS NULL AND at < $2 AND (at, reference) > ($3, $4)
+const CONDEMN: &str =
+    "UPDATE index_object SET condemned_at = $1 WHERE condemned_at IS NULL AND at < $2 AND (at, reference) > ($3, $4)
     AND (at, reference) <= ($5, $6)
     AND NOT EXISTS (SELECT 1 FROM index_evidence e WHERE e.bytes = index_object.reference AND length(e.bytes) = 36)";
 const CONDEMNED: &str =
@@ -62,7 +63,8 @@ impl Index {
         for _ in 0..MAX_PAGES {
             let now = self.database().now().await?;
             let (at, reference) = place.take().unwrap_or((i64::MIN, Vec::new()));
-            let (before, from) = (Value::Integer(now - store.options.grace_seconds), [Value::Integer(at), Value::Bytes(&reference)]);
+            let (before, from) =
+                (Value::Integer(now - store.options.grace_seconds), [Value::Integer(at), Value::Bytes(&reference)]);
             let old = self.database().fetch(OLD, &[before, from[0], from[1], Value::Integer(PAGE)]).await?;
             let Some(last) = old.last() else { break };
             let last = (last.integer(0)?, last.bytes(1)?.to_vec());

@@ -48,10 +48,8 @@ pub(crate) const MIGRATIONS: &[Migration] = &[Migration {
 }];
 
 /// Which rows refer to an object, for collecting.
-pub(crate) const INDEXES: &[Migration] = &[Migration {
-    version: 1,
-    sql: "CREATE INDEX index_evidence_object ON index_evidence (bytes) WHERE length(bytes) = 36;",
-}];
+pub(crate) const INDEXES: &[Migration] =
+    &[Migration { version: 1, sql: "CREATE INDEX index_evidence_object ON index_evidence (bytes) WHERE length(bytes) = 36;" }];
 
 /// How long a verdict waits for the object store before its evidence goes into the database.
 const PUT_TIMEOUT: Duration = Duration::from_secs(5);

@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use tantivy::columnar::{Column, ColumnValues};
 use tantivy::directory::error::{LockError, OpenDirectoryError};
 use tantivy::directory::{Directory as _, INDEX_WRITER_LOCK, MmapDirectory, RamDirectory};
-use tantivy::indexer::IndexWriterOptions;
 use tantivy::index::SegmentComponent;
+use tantivy::indexer::IndexWriterOptions;
 use tantivy::schema::IndexRecordOption;
 use tantivy::store::Compressor;
 use tantivy::{

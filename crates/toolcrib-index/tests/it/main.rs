@@ -10,6 +10,7 @@ mod follow_lease;
 mod follow_lying;
 mod scripted;
 mod search;
+mod snapshots;
 mod stage;
 mod usage;
 mod usage_lying_node;
@@ -30,6 +31,8 @@ mod lying;
 mod node;
 #[path = "../support/quality.rs"]
 mod quality;
+#[path = "../../../toolcrib-store/tests/support/s3.rs"]
+mod s3;
 #[path = "../support/mod.rs"]
 mod samples;
 #[path = "../../../toolcrib-fetch/tests/support/mod.rs"]

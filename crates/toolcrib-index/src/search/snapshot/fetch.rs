@@ -40,7 +40,12 @@ pub(in crate::search) async fn fetch(
             Ok(Ok(Ok(staged))) => return Ok(Some(staged)),
             Ok(Ok(Err(unfit))) if unfit.code == codes::objects::SNAPSHOT_DAMAGED && tried < TRIES => tried += 1,
             Ok(Ok(Err(Unfit { code, reason }))) => {
-                tracing::warn!(code = code.id(), reason, hint = code.info().hint, "no search snapshot used, building from the database");
+                tracing::warn!(
+                    code = code.id(),
+                    reason,
+                    hint = code.info().hint,
+                    "no search snapshot used, building from the database"
+                );
                 return Ok(None);
             }
             Ok(Err(error @ (Error::Store(_) | Error::Corrupt { .. }))) => return Err(error),
@@ -50,7 +55,11 @@ pub(in crate::search) async fn fetch(
             }
             Err(_) => {
                 let code = codes::objects::UNAVAILABLE;
-                tracing::warn!(code = code.id(), seconds = LIMIT.as_secs(), "search snapshot too slow, building from the database");
+                tracing::warn!(
+                    code = code.id(),
+                    seconds = LIMIT.as_secs(),
+                    "search snapshot too slow, building from the database"
+                );
                 return Ok(None);
             }
         }

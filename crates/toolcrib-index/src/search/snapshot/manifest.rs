@@ -93,7 +93,8 @@ pub(super) const fn damaged(reason: &'static str) -> Unfit {
 /// Identifies a change.
 fn mark(change: &Change) -> String {
     let kinds: Vec<_> = change.kinds.names().collect();
-    let text = format!("{} {} {} {:#x} {}", change.seq, change.at.seconds(), change.key.registry.0, change.key.id, kinds.join(" "));
+    let text =
+        format!("{} {} {} {:#x} {}", change.seq, change.at.seconds(), change.key.registry.0, change.key.id, kinds.join(" "));
     name_of(&hash_of(text.as_bytes()))
 }
 
@@ -139,7 +140,8 @@ impl Manifest {
         }
         let mut seen = HashSet::new();
         for file in &self.files {
-            let is_known = [VERIFIED, UNVERIFIED].contains(&file.part.as_str()) && is_ours(&file.name) && !file.name.starts_with('.');
+            let is_known =
+                [VERIFIED, UNVERIFIED].contains(&file.part.as_str()) && is_ours(&file.name) && !file.name.starts_with('.');
             if !is_known || !seen.insert((&file.part, &file.name)) || hash(&file.sha256).is_none() {
                 return Err(damaged("it names a file that the engine does not write"));
             }

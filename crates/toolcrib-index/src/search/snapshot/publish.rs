@@ -225,8 +225,7 @@ fn hash_file(path: &PathBuf) -> Result<(u64, String), Error> {
 /// Files that the snapshot before had, or had retired, and that this one does not have, with the time of that.
 fn gone(before: Option<&Manifest>, manifest: &Manifest) -> BTreeMap<String, i64> {
     let Some(before) = before else { return BTreeMap::new() };
-    let mut gone: BTreeMap<String, i64> =
-        before.files.iter().map(|file| (file.sha256.clone(), manifest.published_at)).collect();
+    let mut gone: BTreeMap<String, i64> = before.files.iter().map(|file| (file.sha256.clone(), manifest.published_at)).collect();
     gone.extend(before.retired.iter().map(|retired| (retired.sha256.clone(), retired.since)));
     for file in &manifest.files {
         gone.remove(&file.sha256);
@@ -249,7 +248,8 @@ fn dropped(before: Option<&Manifest>, manifest: &Manifest) -> BTreeSet<String> {
 /// Removes files that no snapshot needs: those whose time is over, those of publishers that died, and snapshots of formats that are no longer
 /// published.
 async fn prune(place: &Place, manifest: &Manifest, dropped: &BTreeSet<String>, grace: i64) -> Result<(), Error> {
-    let kept: BTreeSet<String> = manifest.files.iter().map(File::key).chain(manifest.retired.iter().map(|r| key_of(&r.sha256))).collect();
+    let kept: BTreeSet<String> =
+        manifest.files.iter().map(File::key).chain(manifest.retired.iter().map(|r| key_of(&r.sha256))).collect();
     let dropped: BTreeSet<String> = dropped.iter().map(|sha256| key_of(sha256)).collect();
     let mut listed = std::pin::pin!(place.objects.list("files"));
     while let Some(entry) = listed.try_next().await? {
