@@ -130,7 +130,7 @@ pub fn safe() -> Option<PathBuf> {
         .filter(|folder| exists("safe", folder, "node_modules/@safe-global/safe-contracts"))
 }
 
-/// A service that speaks S3 and honours conditions, from a PyPI package.
+/// A service that speaks S3 and honours conditions, from a Python package.
 #[must_use]
 pub fn moto() -> Option<PathBuf> {
     let usual = repository().join("interop/objects/venv/bin/moto_server");

@@ -39,7 +39,7 @@ fn free_port() -> u16 {
 impl Service {
     /// Honours conditions, and takes any signature. `None`, recorded as a skip, where it is not installed.
     pub(crate) fn moto() -> Option<Self> {
-        let program = toolcrib_testkit::inputs::moto()?;
+        let program = toolcrib_testkit::moto()?;
         let service = Self::start(|port, _| {
             let mut command = Command::new(&program);
             command.args(["-H", "127.0.0.1", "-p", &port.to_string()]);
@@ -52,7 +52,7 @@ impl Service {
 
     /// Checks signatures, and ignores conditions.
     pub(crate) fn s3rver() -> Option<Self> {
-        let script = toolcrib_testkit::inputs::s3rver()?;
+        let script = toolcrib_testkit::s3rver()?;
         Some(Self::start(|port, folder| {
             let mut command = Command::new("node");
             command.arg(&script).args(["--directory"]).arg(folder).args(["--address", "127.0.0.1", "--port", &port.to_string()]);
