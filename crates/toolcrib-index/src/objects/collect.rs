@@ -120,3 +120,83 @@ impl Index {
         Ok(deleted)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, SystemTime};
+
+    use toolcrib_store::objects::{Objects, ObjectsLocation};
+    use toolcrib_store::{Database, Location};
+
+    use super::*;
+    use crate::objects::{KeeperOptions, Put, claim};
+
+    async fn index(folder: &std::path::Path) -> Index {
+        let objects = Objects::open(&ObjectsLocation::folder(folder), |_| None).unwrap();
+        let database = Database::open(&Location::memory()).await.unwrap();
+        Index::open(database).await.unwrap().with_objects(objects, KeeperOptions::default()).await.unwrap()
+    }
+
+    async fn claims(index: &Index, put: Put) -> bool {
+        let mut transaction = index.database().begin().await.unwrap();
+        let is_claimed = claim(&mut transaction, put).await.unwrap();
+        transaction.commit().await.unwrap();
+        is_claimed
+    }
+
+    fn file(index: &Index, folder: &std::path::Path, identity: [u8; 16], put: Put) -> std::path::PathBuf {
+        assert!(index.evidence_objects().is_some());
+        folder.join(alloy_primitives::hex::encode(identity)).join(put.reference.key())
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "files have the system's times")]
+    fn grow_old(file: &std::path::Path) {
+        let file = std::fs::File::options().append(true).open(file).unwrap();
+        file.set_modified(SystemTime::now() - Duration::from_secs(10 * 24 * 3_600)).unwrap();
+    }
+
+    /// A writer that puts an object and then sleeps through its collection.
+    #[tokio::test]
+    async fn an_object_that_was_collected_cannot_be_claimed() {
+        let folder = tempfile::tempdir().unwrap();
+        let index = index(folder.path()).await;
+        let identity = index.identity().await.unwrap();
+        let put = index.put_bundle(b"{}", "{}").await.unwrap().unwrap();
+        let object = file(&index, folder.path(), identity, put);
+        assert_eq!(index.collect_orphans().await.unwrap(), Collected::default(), "it is new");
+        grow_old(&object);
+        assert_eq!(index.collect_orphans().await.unwrap(), Collected { deleted: 1, forgotten: 0 });
+        assert!(!object.exists());
+        assert!(!claims(&index, put).await, "the mark says so");
+        // The same content again is written, and is kept in the database as long as the mark is there.
+        let again = index.put_bundle(b"{}", "{}").await.unwrap().unwrap();
+        assert_eq!(again.reference, put.reference);
+        assert!(object.exists() && !claims(&index, again).await);
+        index.database().execute("UPDATE index_object SET condemned_at = 0", &[]).await.unwrap();
+        assert_eq!(index.collect_objects().await.unwrap(), Collected { deleted: 0, forgotten: 1 });
+        // By then whoever put the one that was deleted is too late, without a mark.
+        let late = Put { claim_until: index.database().now().await.unwrap() - 1, ..put };
+        assert!(!claims(&index, late).await);
+        assert!(claims(&index, again).await);
+        // What is claimed is not collected before its time, and no orphan either.
+        grow_old(&object);
+        assert_eq!(index.collect_orphans().await.unwrap(), Collected::default());
+        assert_eq!(index.collect_objects().await.unwrap(), Collected::default());
+        assert!(object.exists());
+    }
+
+    #[tokio::test]
+    async fn a_collection_that_was_cut_off_is_ended_by_the_next() {
+        let folder = tempfile::tempdir().unwrap();
+        let index = index(folder.path()).await;
+        let identity = index.identity().await.unwrap();
+        let put = index.put_bundle(b"{}", "{}").await.unwrap().unwrap();
+        assert!(claims(&index, put).await);
+        // Condemned, and the process died before it deleted.
+        index.database().execute("UPDATE index_object SET condemned_at = 1", &[]).await.unwrap();
+        assert!(!claims(&index, put).await);
+        assert_eq!(index.collect_objects().await.unwrap().deleted, 1);
+        assert!(!file(&index, folder.path(), identity, put).exists());
+        assert!(!claims(&index, put).await);
+    }
+}

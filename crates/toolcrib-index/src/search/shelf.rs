@@ -137,8 +137,8 @@ impl Shelf {
                 let target = folder.join(path);
                 let is_linked = self.folder.as_ref().is_some_and(|from| std::fs::hard_link(from.join(path), &target).is_ok());
                 if !is_linked {
-                    let bytes = index.directory().open_read(path).map_err(TantivyError::from)?.read_bytes()?;
-                    std::fs::write(&target, bytes.as_slice())?;
+                    // Not `open_read`, which leaves out the checksum at the end of a file.
+                    std::fs::write(&target, index.directory().atomic_read(path).map_err(TantivyError::from)?)?;
                 }
             }
         }
@@ -290,7 +290,12 @@ fn open_copy(folder: &Path, fields: &Fields, format: &str) -> Result<(Index, Opt
     directory.atomic_write(Path::new(MANAGED), &managed(&names)?)?;
     match catch_unwind(AssertUnwindSafe(|| open_kept(&directory, fields, format))) {
         Ok(Ok(Some((index, cursor)))) => Ok((index, Some(cursor))),
-        _ => Ok((create(RamDirectory::create(), fields)?, None)),
+        other => {
+            let error = other.ok().and_then(Result::err).map(|error| error.to_string());
+            let code = toolcrib_core::codes::objects::SNAPSHOT_DAMAGED;
+            tracing::warn!(code = code.id(), error, "the search snapshot cannot be opened, building from the database");
+            Ok((create(RamDirectory::create(), fields)?, None))
+        }
     }
 }
 

@@ -427,6 +427,7 @@ async fn on_a_small_disk() {
     assert!(matches!(&error, Error::Objects(_)) && error.is_retryable());
     let node = search_in(&index, None, Some(&objects)).await;
     assert_eq!((node.start(), node.cursor()), (SearchStart::Snapshot, 3), "the one before");
+    drop(file);
     std::fs::remove_file(filler).expect("room");
     assert!(matches!(publisher(&search, &objects).step().await.expect("a step"), Published::Done { cursor: 4, .. }));
 }

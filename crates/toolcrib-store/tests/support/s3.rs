@@ -13,7 +13,7 @@ use toolcrib_store::objects::{Error, Objects, ObjectsLocation};
 
 pub(crate) const BUCKET: &str = "toolcrib-test";
 
-/// The credentials that s3rver takes. The secret is searched for in texts of errors.
+/// The credentials that s3rver takes.
 pub(crate) const KEY: &str = "S3RVER";
 pub(crate) const SECRET: &str = "S3RVER";
 
@@ -50,7 +50,24 @@ impl Service {
         Some(service)
     }
 
-    /// Checks signatures, and ignores conditions.
+    /// The same, after it was told to check signatures; with a key and its secret.
+    pub(crate) fn moto_with_account() -> Option<(Self, String, String)> {
+        let program = toolcrib_testkit::moto()?;
+        let service = Self::start(|port, _| {
+            let mut command = Command::new(&program);
+            command.args(["-H", "127.0.0.1", "-p", &port.to_string()]);
+            command
+        });
+        let python = program.with_file_name("python");
+        let script = toolcrib_testkit::repository().join("interop/objects/account.py");
+        let endpoint = format!("http://127.0.0.1:{}", service.port);
+        let output = Command::new(python).arg(script).args([&endpoint, BUCKET]).output().expect("an account");
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let (key, secret) = said.trim().split_once(' ').unwrap_or_else(|| panic!("{output:?}"));
+        Some((service, key.to_owned(), secret.to_owned()))
+    }
+
+    /// Another implementation: it knows its keys, checks no signature of version 4, and ignores conditions.
     pub(crate) fn s3rver() -> Option<Self> {
         let script = toolcrib_testkit::s3rver()?;
         Some(Self::start(|port, folder| {

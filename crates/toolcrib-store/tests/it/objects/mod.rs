@@ -106,6 +106,20 @@ async fn a_service_with_conditions() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_service_that_checks_signatures() {
+    let Some((service, key, secret)) = Service::moto_with_account() else { return };
+    let setting = format!("s3://{BUCKET}/x?endpoint=http://127.0.0.1:{}", service.port);
+    let objects = open(&setting, &key, &secret).unwrap();
+    behaves(&objects).await;
+    compares(&objects).await;
+    let wrong = open(&setting, &key, "wrong-and-secret").unwrap();
+    for error in [wrong.put("a", "b").await.unwrap_err(), wrong.get("large", 100).await.unwrap_err()] {
+        assert_eq!(error.code().id(), "objects.refused", "{error}");
+        assert!(!format!("{error} {error:?}").contains("wrong-and-secret"), "{error:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_implementation() {
     let Some(service) = Service::s3rver() else { return };
     let objects = service.objects("some/prefix");
     objects.put("a/b", "first").await.unwrap();
@@ -120,12 +134,10 @@ async fn a_service_that_checks_signatures() {
     objects.delete("a/b").await.unwrap();
     assert_eq!(objects.get("a/b", 100).await.unwrap(), None);
 
-    let secret = "wrong-and-secret";
     let setting = format!("s3://{BUCKET}/x?endpoint=http://127.0.0.1:{}", service.port);
-    let wrong = open(&setting, KEY, secret).unwrap();
+    let wrong = open(&setting, "NOBODY", SECRET).unwrap();
     for error in [wrong.put("a", "b").await.unwrap_err(), wrong.get("large", 100).await.unwrap_err()] {
         assert_eq!(error.code().id(), "objects.refused", "{error}");
-        assert!(!format!("{error} {error:?}").contains(secret), "{error:?}");
     }
     let missing = open(&setting.replace(BUCKET, "no-such-bucket"), KEY, SECRET).unwrap();
     for error in [missing.put("a", "b").await.unwrap_err(), missing.get("a", 100).await.unwrap_err()] {
