@@ -15,6 +15,9 @@ use crate::inert;
 /// Longest piece of a request that an answer repeats, in characters.
 const MAX_ECHO_CHARS: usize = 80;
 
+/// When to try again after an object could not be read: a new verification of its tool takes seconds.
+const OBJECT_RETRY_SECONDS: u64 = 30;
+
 /// When to try again while the disk takes no writes: an operator has to make room first.
 const DISK_RETRY_SECONDS: u64 = 30;
 
@@ -161,6 +164,11 @@ impl From<toolcrib_index::Error> for Refusal {
             toolcrib_index::Error::Cursor => return Self::cursor(),
             toolcrib_index::Error::NotReady => {
                 return Self::new(StatusCode::SERVICE_UNAVAILABLE, codes::index::NOT_READY).retry_after(NOT_READY_SECONDS);
+            }
+            // What is lost was asked for again. The text has a key of the store, which is nobody's business.
+            toolcrib_index::Error::Objects(error) => {
+                tracing::warn!(code = %error.code(), error = %escape_for_display(&error.to_string()), "an object could not be read");
+                return Self::new(StatusCode::SERVICE_UNAVAILABLE, error.code()).retry_after(OBJECT_RETRY_SECONDS);
             }
             toolcrib_index::Error::Forgotten { .. } => {
                 return Self::new(StatusCode::GONE, codes::index::FORGOTTEN).message(error.to_string());

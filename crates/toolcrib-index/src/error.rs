@@ -9,6 +9,12 @@ pub enum Error {
     /// The database.
     #[error(transparent)]
     Store(#[from] toolcrib_store::Error),
+    /// The object store, or an object in it.
+    #[error(transparent)]
+    Objects(#[from] toolcrib_store::objects::Error),
+    /// Evidence is in an object store, and this process was given none.
+    #[error("the evidence is in an object store that this process was not given")]
+    ObjectsUnset,
     /// A node, or what it said.
     #[error(transparent)]
     Chain(#[from] toolcrib_chain::Error),
@@ -113,6 +119,8 @@ impl Error {
         match self {
             Self::Store(error) => error.code(),
             Self::Chain(error) => error.code(),
+            Self::Objects(error) => error.code(),
+            Self::ObjectsUnset => codes::objects::UNSET,
             Self::Corrupt { .. } => codes::store::CORRUPT,
             Self::Cursor => codes::index::CURSOR,
             Self::LeaseLost => codes::index::LEASE_LOST,
@@ -135,6 +143,7 @@ impl Error {
     pub const fn is_retryable(&self) -> bool {
         match self {
             Self::Store(error) => error.is_retryable(),
+            Self::Objects(error) => error.is_retryable(),
             Self::Chain(toolcrib_chain::Error::Transport { fault, .. }) => {
                 !matches!(fault, toolcrib_chain::rpc::TransportFault::WrongChain { .. })
             }
@@ -153,6 +162,7 @@ impl Error {
             | Self::ImportConflict { .. }
             | Self::Forgotten { .. }
             | Self::NamesTooMany { .. }
+            | Self::ObjectsUnset
             | Self::Search { .. }
             | Self::SearchLocked { .. } => false,
         }

@@ -23,8 +23,10 @@ use toolcrib_store::{Database, Location};
 
 use crate::feed::{self, Kinds};
 use crate::model::ToolKey;
+use crate::objects::Reference;
 use crate::work::intake::{self, Wish, Wishes};
 use crate::work::jobs_table::CHANGED;
+use crate::work::kept::pack;
 use crate::{Error, Index, agents};
 
 /// The name in the first line.
@@ -228,6 +230,8 @@ impl Sum {
 #[derive(Debug)]
 pub struct Exporter {
     transaction: Transaction,
+    /// For evidence that is in an object store: an export has it all.
+    index: Index,
     sum: Sum,
     /// The table that is being read, and the key of its last row.
     table: usize,
@@ -250,7 +254,17 @@ impl Exporter {
     /// Begins an export.
     pub async fn new(index: &Index, now: UnixTime) -> Result<Self, Error> {
         let transaction = index.database().begin_reading().await?;
-        Ok(Self { transaction, sum: Sum::default(), table: 0, after: None, wishes: None, now, rows: 0, state: State::Begun })
+        Ok(Self {
+            transaction,
+            index: index.clone(),
+            sum: Sum::default(),
+            table: 0,
+            after: None,
+            wishes: None,
+            now,
+            rows: 0,
+            state: State::Begun,
+        })
     }
 
     /// The next lines, some hundred at a time; `None` after the last.
@@ -295,23 +309,45 @@ impl Exporter {
         }
         let is_last = rows.len() < table.page();
         let mut last = None;
-        for cells in rows {
+        for mut cells in rows {
+            let key = cells[..table.key].to_vec();
+            if !self.inline(table, &mut cells).await? {
+                last = Some(key);
+                continue;
+            }
             let fields: Map<_, _> =
                 table.columns.iter().zip(&cells).map(|(column, cell)| ((*column).to_owned(), cell.to_json())).collect();
             self.sum.line(&json!({ "table": table.name, "row": fields }), out);
             self.rows += 1;
-            last = Some(cells);
+            last = Some(key);
         }
         if is_last {
             self.table += 1;
             self.after = None;
         } else {
-            self.after = last.map(|mut cells| {
-                cells.truncate(table.key);
-                cells
-            });
+            self.after = last;
         }
         Ok(())
+    }
+
+    /// Puts evidence and reports that are objects in the place of their references. `false` when the object is lost, and the row with it.
+    async fn inline(&self, table: &Table, cells: &mut [Cell]) -> Result<bool, Error> {
+        let reference = match (table.name, cells.last()) {
+            ("index_evidence", Some(Cell::Bytes(bytes))) => Reference::read(bytes),
+            ("index_report", Some(Cell::Text(document))) => Reference::read_text(document),
+            _ => None,
+        };
+        let (Some(reference), Some(cell)) = (reference, cells.last_mut()) else { return Ok(true) };
+        match self.index.bundle(reference).await {
+            Ok(bundle) if table.name == "index_evidence" => *cell = Cell::Bytes(pack(&bundle.evidence)?),
+            Ok(bundle) => *cell = Cell::Text(bundle.report),
+            Err(Error::Objects(error)) if error.is_lost() => {
+                tracing::warn!(code = error.code().id(), %error, "evidence is left out of the export");
+                return Ok(false);
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(true)
     }
 
     /// A page of jobs, with those that the feed asks for, in the order of keys.
@@ -639,7 +675,7 @@ pub async fn restore(index: &Index, path: &Path, now: UnixTime) -> Result<Import
     if !input.fill_buf().map_err(failed)?.starts_with(SQLITE) {
         return import(index, &mut input, now).await;
     }
-    let copied = Index::open(Database::open(&Location::file(path)).await?).await?;
+    let copied = Index::open(Database::open(&Location::file(path)).await?).await?.with_objects_of(index).await?;
     let mut exporter = Exporter::new(&copied, now).await?;
     let mut importer = Importer::new(index).await?;
     let mut number = 0;

@@ -10,9 +10,10 @@ use toolcrib_store::Database;
 
 use crate::agents::AgentTokens;
 use crate::model::{RegistryId, ToolKey};
+use crate::objects::EvidenceObjects;
 use crate::unreadable::Unreadable;
 use crate::work::{expiry, jobs_table, kept};
-use crate::{Error, agents, feed, follow, moderation, registries, tools, usage};
+use crate::{Error, agents, feed, follow, lease, moderation, objects, registries, tools, usage};
 
 /// An index in a database. Cheap to clone. Any number of processes may have the same one open.
 #[derive(Clone, Debug)]
@@ -24,6 +25,7 @@ pub struct Index {
     /// Names of agents are added and never removed, so they are read once as well.
     agents: Arc<AgentTokens>,
     unreadable: Arc<Unreadable>,
+    objects: Option<Arc<EvidenceObjects>>,
 }
 
 impl Index {
@@ -41,6 +43,8 @@ impl Index {
             ("index.moderation", moderation::MIGRATIONS),
             ("index.usage", usage::MIGRATIONS),
             ("index.agents", agents::MIGRATIONS),
+            ("index.lease", lease::MIGRATIONS),
+            ("index.objects", objects::MIGRATIONS),
         ];
         database.migrate_all(&modules).await?;
         Ok(Self {
@@ -49,6 +53,7 @@ impl Index {
             numbering: Arc::default(),
             agents: Arc::default(),
             unreadable: Arc::default(),
+            objects: None,
         })
     }
 
@@ -79,6 +84,14 @@ impl Index {
     /// How many rows were skipped since the start because they cannot be read. Each is named once in the log.
     pub fn unreadable_rows(&self) -> u64 {
         self.unreadable.count()
+    }
+
+    pub(crate) fn with_evidence(self, objects: EvidenceObjects) -> Self {
+        Self { objects: Some(Arc::new(objects)), ..self }
+    }
+
+    pub(crate) fn evidence_objects(&self) -> Option<&EvidenceObjects> {
+        self.objects.as_deref()
     }
 
     pub(crate) fn unreadable(&self) -> &Unreadable {

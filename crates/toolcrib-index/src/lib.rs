@@ -10,9 +10,11 @@ pub mod facts;
 pub mod feed;
 pub mod follow;
 mod index;
+mod lease;
 pub mod listing;
 pub mod model;
 pub mod moderation;
+pub mod objects;
 #[cfg(feature = "parquet")]
 pub mod parquet;
 mod registries;

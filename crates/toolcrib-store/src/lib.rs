@@ -2,6 +2,8 @@
 
 pub mod database;
 mod error;
+#[cfg(feature = "objects")]
+pub mod objects;
 pub mod replay;
 
 pub use database::{Database, Location, Migration};

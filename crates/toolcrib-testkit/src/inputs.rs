@@ -137,6 +137,21 @@ pub fn safe() -> Option<PathBuf> {
         .filter(|folder| exists("safe", folder, "node_modules/@safe-global/safe-contracts"))
 }
 
+/// A service that speaks S3 and honours conditions, from a Python package.
+#[must_use]
+pub fn moto() -> Option<PathBuf> {
+    let usual = repository().join("interop/objects/venv/bin/moto_server");
+    // The file that an installation ends with: one that is under way is not used.
+    let is_installed = repository().join("interop/objects/venv/installed").exists();
+    found("object-stores", "TOOLCRIB_MOTO", is_installed.then_some(usual))
+}
+
+/// A service that speaks S3 and checks signatures, from an npm package: the script that Node runs.
+#[must_use]
+pub fn s3rver() -> Option<PathBuf> {
+    found("object-stores", "TOOLCRIB_S3RVER", Some(repository().join("interop/objects/node_modules/s3rver/bin/s3rver.js")))
+}
+
 /// Leave to build generated projects. They are workspaces of their own, with features of their own, so a cold target folder compiles
 /// most crates again for them.
 #[must_use]

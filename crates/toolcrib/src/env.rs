@@ -39,6 +39,14 @@ pub(crate) const TOOLCRIB_STORE: &str = "TOOLCRIB_STORE";
 /// The database of an index, unless `--store` says otherwise: `memory`, `sqlite:PATH` or a PostgreSQL URL.
 pub(crate) const TOOLCRIB_INDEX: &str = "TOOLCRIB_INDEX";
 
+/// Where evidence, reports and search snapshots of an index are kept as objects, unless `--objects` says otherwise.
+pub(crate) const TOOLCRIB_OBJECTS: &str = "TOOLCRIB_OBJECTS";
+
+/// The key of the object store, its secret, and the token of a session, as all clients of S3 name them.
+pub(crate) const AWS_ACCESS_KEY_ID: &str = "AWS_ACCESS_KEY_ID";
+pub(crate) const AWS_SECRET_ACCESS_KEY: &str = "AWS_SECRET_ACCESS_KEY";
+pub(crate) const AWS_SESSION_TOKEN: &str = "AWS_SESSION_TOKEN";
+
 /// The directory that `tools` asks, unless `--directory` or `--store` says otherwise. The setting `directory`.
 pub(crate) const TOOLCRIB_DIRECTORY: &str = "TOOLCRIB_DIRECTORY";
 
@@ -107,6 +115,13 @@ pub(crate) const DOCUMENTED: &[(&str, &str)] = &[
     (TOOLCRIB_SIGN_IN_KEY, "the secret of `serve` for sign-in challenges; servers behind one origin share it (default: random)"),
     (TOOLCRIB_STORE, "where `serve` keeps used payments, unless `--store` is given: `memory`, `sqlite:PATH` or a PostgreSQL URL"),
     (TOOLCRIB_INDEX, "the database of an index, unless `--store` is given: `sqlite:PATH` or a PostgreSQL URL"),
+    (TOOLCRIB_OBJECTS, "where evidence, reports and search snapshots are kept as objects, unless `--objects` is given"),
+    (
+        AWS_ACCESS_KEY_ID,
+        "the key of an object store of S3; `AWS_SECRET_ACCESS_KEY`, `AWS_SESSION_TOKEN`, `AWS_REGION`, `AWS_ENDPOINT_URL` and other usual variables are read as well",
+    ),
+    (AWS_SECRET_ACCESS_KEY, "the secret of that key"),
+    (AWS_SESSION_TOKEN, "the token of a session, for temporary credentials"),
     (TOOLCRIB_DIRECTORY, "setting `directory`: the directory that `tools` asks, unless `--directory` or `--store` is given"),
     (TOOLCRIB_EMBEDDING, "setting `embedding`: the folder of a static embedding, unless `directory --embedding` is given"),
     (TOOLCRIB_API_KEY, "the key for that directory"),

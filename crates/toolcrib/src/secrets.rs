@@ -29,6 +29,9 @@ const SECRET: [&str; 14] = [
     env::RPC_URL,
 ];
 
+/// Variables that are secrets of an object store.
+const OBJECT_SECRET: [&str; 3] = [env::AWS_ACCESS_KEY_ID, env::AWS_SECRET_ACCESS_KEY, env::AWS_SESSION_TOKEN];
+
 /// The descriptor of the file, in the process that was started again.
 const FILE: &str = "TOOLCRIB_SECRETS_FD";
 
@@ -60,9 +63,17 @@ pub(crate) fn protect(arguments: &[OsString]) {
 /// Whether a variable is a secret: one of ours, the node of one chain, or one that an argument names.
 fn is_secret(name: &str, arguments: &[OsString]) -> bool {
     SECRET.contains(&name)
+        || (OBJECT_SECRET.contains(&name) && uses_objects(arguments))
         || name.starts_with(env::TOOLCRIB_SECRET)
         || name.strip_prefix(env::RPC_URL).is_some_and(|rest| rest.starts_with('_'))
         || is_named(name, arguments)
+}
+
+/// Whether this process opens an object store. Others may need credentials of S3 for what they start.
+fn uses_objects(arguments: &[OsString]) -> bool {
+    const OPTION: &str = "--objects";
+    let is_said = |argument: &OsString| argument.to_str().is_some_and(|text| text == OPTION || text.starts_with("--objects="));
+    arguments.iter().any(is_said) || std::env::var_os(env::TOOLCRIB_OBJECTS).is_some()
 }
 
 /// Whether `--facilitator-auth-env HEADER=NAME` names a variable.

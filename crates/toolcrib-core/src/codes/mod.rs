@@ -32,6 +32,7 @@ pub mod json;
 pub mod local;
 pub mod manifest;
 pub mod mcp;
+pub mod objects;
 pub mod payment;
 pub mod permission;
 pub mod pin;
@@ -157,6 +158,7 @@ pub fn all() -> impl Iterator<Item = Code> {
         pin::ALL,
         drift::ALL,
         x402::ALL,
+        objects::ALL,
         payment::ALL,
         settlement::ALL,
         sign_in::ALL,

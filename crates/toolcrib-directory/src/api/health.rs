@@ -10,6 +10,7 @@ use axum::http::StatusCode;
 use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::time::timeout;
+use toolcrib_index::search::SearchStart;
 
 use crate::answer::{Answer, Refusal, body, fresh_for, json};
 use crate::directory::App;
@@ -80,6 +81,24 @@ pub(crate) fn metrics_page(app: &App) -> String {
         ("unreadable_rows", "Rows skipped since the start because they cannot be read.", app.index.unreadable_rows()),
         ("limit_buckets", "Callers that limits are counted for.", app.limiter.len() as u64),
     ];
+    gauges.push((
+        "search_from_snapshot",
+        "1 if search began with a snapshot.",
+        u64::from(app.search.start() == SearchStart::Snapshot),
+    ));
+    if let Some(counts) = app.index.object_counts() {
+        gauges.extend([
+            ("objects_written", "Objects written to the object store since the start.", counts.written),
+            ("objects_read", "Objects read from the object store since the start.", counts.read),
+            ("objects_failed", "Requests to the object store that failed since the start.", counts.failed),
+            (
+                "objects_kept_in_database",
+                "Evidence kept in the database because the object store failed, since the start.",
+                counts.kept_in_database,
+            ),
+            ("objects_lost", "Objects found missing or damaged since the start.", counts.lost),
+        ]);
+    }
     gauges.extend(app.metrics.queue_gauges(app.now()));
     app.metrics.page(&gauges, app.now())
 }

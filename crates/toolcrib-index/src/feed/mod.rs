@@ -147,6 +147,7 @@ const LAST: &str = "SELECT last FROM index_feed WHERE id = 1";
 /// Rows have at most [`PER_ROW`] changes, so the last number of a row that has wanted ones is below a bound, and no more is read.
 const AFTER: &str = "SELECT first, seq, at, changes FROM index_change WHERE seq > $1 AND seq < $3 AND first <= $2 ORDER BY seq";
 const ROWS: &str = "SELECT first, seq, at, changes FROM index_change WHERE seq > $1 AND seq <= $2 ORDER BY seq";
+const ROW_OF: &str = "SELECT first, seq, at, changes FROM index_change WHERE seq >= $1 AND first <= $1 ORDER BY seq LIMIT 1";
 const OLDEST: &str = "SELECT MIN(first) FROM index_change";
 /// Most changes of one row: a few kilobytes, and a page is a few rows.
 const PER_ROW: usize = 500;
@@ -208,6 +209,14 @@ impl Index {
         let mut rest = self.complete_changes(compacted.cursor, limit - compacted.changes.len()).await?;
         compacted.changes.append(&mut rest);
         Ok(compacted.changes)
+    }
+
+    /// One change, if it is still kept.
+    pub(crate) async fn change(&self, seq: i64) -> Result<Option<Change>, Error> {
+        if let Some(row) = self.database().fetch_optional(ROW_OF, &[Value::Integer(seq)]).await? {
+            return Ok(read(&row)?.find(|change| change.seq == seq));
+        }
+        self.newest_change(seq).await
     }
 
     /// Changes of the part that has every one of them.

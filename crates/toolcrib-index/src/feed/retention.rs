@@ -32,6 +32,7 @@ const ADVANCE: &str = "UPDATE index_feed SET compacted = $2 WHERE id = 1 AND com
 
 const COMPACTED: &str = "SELECT compacted FROM index_feed WHERE id = 1";
 const KEPT: &str = "SELECT seq FROM index_change_newest WHERE seq = $1";
+const ONE: &str = "SELECT registry, tool, seq, at, kinds FROM index_change_newest WHERE seq = $1";
 const AFTER: &str = "SELECT registry, tool, seq, at, kinds FROM index_change_newest WHERE seq > $1 ORDER BY seq LIMIT $2";
 
 /// A part of the compacted changes.
@@ -95,6 +96,11 @@ impl Index {
         }
         transaction.commit().await?;
         Ok(count)
+    }
+
+    /// A change of the compacted part, if it is the newest of its tool.
+    pub(super) async fn newest_change(&self, seq: i64) -> Result<Option<Change>, Error> {
+        self.database().fetch_optional(ONE, &[Value::Integer(seq)]).await?.as_ref().map(read_newest).transpose()
     }
 
     /// The compacted changes after `cursor`.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
@@ -13,7 +13,8 @@ use crate::search::document::Fields;
 use crate::search::embedding::Embedding;
 use crate::search::held::Held;
 use crate::search::run::Answering;
-use crate::search::shelf::Shelf;
+use crate::search::shelf::{From, Shelf, install};
+use crate::search::snapshot::{Snapshots, fetch};
 use crate::search::{SearchPage, SearchQuery};
 use crate::{Error, Index, MAX_TOOLS, feed};
 
@@ -34,19 +35,87 @@ pub struct SearchOptions {
     pub folder: Option<PathBuf>,
     /// A folder with a static embedding: the unpacked package `wordllama`, or one `*.safetensors` and `tokenizer.json`.
     pub embedding: Option<PathBuf>,
+    /// Snapshots in an object store: a process without a kept index begins with the newest instead of reading the whole database.
+    pub snapshots: Option<Snapshots>,
     /// What is known about tools and creators from elsewhere.
     pub reputation: Option<Reputation>,
 }
 
 impl fmt::Debug for SearchOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { folder, embedding, reputation } = self;
+        let Self { folder, embedding, snapshots, reputation } = self;
         let reputation = reputation.as_ref().map(|_| "a function");
         f.debug_struct("SearchOptions")
             .field("folder", folder)
             .field("embedding", embedding)
+            .field("snapshots", snapshots)
             .field("reputation", &reputation)
             .finish()
+    }
+}
+
+/// What search began with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SearchStart {
+    /// Its own folder.
+    Folder,
+    /// A snapshot of another process.
+    Snapshot,
+    /// Nothing: it reads the database.
+    Database,
+}
+
+impl SearchStart {
+    /// The word for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Folder => "folder",
+            Self::Snapshot => "snapshot",
+            Self::Database => "database",
+        }
+    }
+}
+
+/// The two parts of a search index, which are folders of these names.
+pub(super) const VERIFIED: &str = "verified";
+pub(super) const UNVERIFIED: &str = "unverified";
+
+/// Both parts, and up to which change they are filled.
+struct Opened {
+    verified: Shelf,
+    unverified: Shelf,
+    cursor: Option<i64>,
+}
+
+impl Opened {
+    /// Opens both. A staged folder is read into memory where there is no folder of one's own.
+    fn open(folder: Option<&Path>, staged: Option<&Path>, fields: &Arc<Fields>, format: &str) -> Result<Self, Error> {
+        let open = |name: &str| {
+            let (folder, staged) = (folder.map(|folder| folder.join(name)), staged.map(|staged| staged.join(name)));
+            let from = match (&folder, &staged) {
+                (Some(folder), _) => From::Folder(folder),
+                (None, Some(staged)) => From::Copy(staged),
+                (None, None) => From::Memory,
+            };
+            Shelf::open(from, fields, format)
+        };
+        let (verified, cursor) = open(VERIFIED)?;
+        let (unverified, other) = open(UNVERIFIED)?;
+        // They are committed one after the other; what only one has is applied again.
+        Ok(Self { verified, unverified, cursor: cursor.zip(other).map(|(cursor, other)| cursor.min(other)) })
+    }
+
+    /// Whether the feed goes on from its place. Otherwise it is of the past, and stays in use until something newer is there.
+    async fn is_followed(&self, index: &Index) -> Result<bool, Error> {
+        let Some(cursor) = self.cursor else { return Ok(false) };
+        let is_beyond = cursor > index.last_change().await?;
+        match index.changes(cursor, 1).await {
+            Ok(_) if !is_beyond => return Ok(true),
+            Ok(_) | Err(Error::Forgotten { .. }) => {}
+            Err(error) => return Err(error),
+        }
+        tracing::info!(cursor, is_beyond, "the search index does not fit the change feed and is made anew");
+        Ok(false)
     }
 }
 
@@ -63,6 +132,7 @@ struct Inner {
     embedding: Option<Embedding>,
     reputation: Option<Reputation>,
     format: String,
+    start: SearchStart,
     held: Held,
     cursor: AtomicI64,
     /// Whether it holds what the database held at some time. An empty answer means nothing before.
@@ -86,38 +156,92 @@ impl fmt::Debug for Inner {
 impl Search {
     /// Opens it. Until [`Search::catch_up`] it finds what a kept folder has; without one it is not ready.
     pub async fn open(index: Index, options: SearchOptions) -> Result<Self, Error> {
-        blocking(move || {
-            let embedding = options.embedding.as_deref().map(Embedding::open).transpose()?;
+        let SearchOptions { folder, embedding, snapshots, reputation } = options;
+        let kept = folder.clone();
+        let (embedding, format, fields, mut opened) = blocking(move || {
+            let embedding = embedding.as_deref().map(Embedding::open).transpose()?;
             let format = match &embedding {
                 Some(embedding) => format!("{FORMAT} {}", embedding.fingerprint()),
                 None => FORMAT.to_owned(),
             };
             let fields = Arc::new(Fields::new(embedding.is_some()));
-            let open = |name: &str| {
-                let folder = options.folder.as_ref().map(|folder| folder.join(name));
-                Shelf::open(folder.as_deref(), &fields, &format)
-            };
-            let (verified, cursor) = open("verified")?;
-            let (unverified, other) = open("unverified")?;
-            // They are committed one after the other; what only one has is applied again.
-            let cursor = cursor.zip(other).map(|(cursor, other)| cursor.min(other));
-            Ok(Self {
-                inner: Arc::new(Inner {
-                    index,
-                    verified,
-                    unverified,
-                    embedding,
-                    reputation: options.reputation,
-                    format,
-                    held: Held::default(),
-                    cursor: AtomicI64::new(cursor.unwrap_or_default()),
-                    is_filled: AtomicBool::new(cursor.is_some()),
-                    must_rebuild: AtomicBool::new(cursor.is_none()),
-                    is_broken: AtomicBool::new(false),
-                    is_prepared: AtomicBool::new(false),
-                    feeding: Mutex::default(),
-                }),
+            let opened = Opened::open(kept.as_deref(), None, &fields, &format)?;
+            Ok((embedding, format, fields, opened))
+        })
+        .await?;
+        let mut start = if opened.is_followed(&index).await? { SearchStart::Folder } else { SearchStart::Database };
+        if let (SearchStart::Database, Some(snapshots)) = (start, snapshots)
+            && let Some(staged) = fetch(&index, &snapshots, &format, &fields.schema, folder.as_deref()).await?
+        {
+            // It holds the locks of its folders.
+            drop(opened);
+            let (fields, format) = (Arc::clone(&fields), format.clone());
+            opened = blocking(move || {
+                if let Some(folder) = &folder {
+                    for name in [UNVERIFIED, VERIFIED] {
+                        install(&folder.join(name), &staged.path().join(name))?;
+                    }
+                }
+                Opened::open(folder.as_deref(), Some(staged.path()), &fields, &format)
             })
+            .await?;
+            if opened.cursor.is_some() {
+                start = SearchStart::Snapshot;
+            }
+        }
+        let Opened { verified, unverified, cursor } = opened;
+        Ok(Self {
+            inner: Arc::new(Inner {
+                index,
+                verified,
+                unverified,
+                embedding,
+                reputation,
+                format,
+                start,
+                held: Held::default(),
+                cursor: AtomicI64::new(cursor.unwrap_or_default()),
+                is_filled: AtomicBool::new(cursor.is_some()),
+                must_rebuild: AtomicBool::new(start == SearchStart::Database),
+                is_broken: AtomicBool::new(false),
+                is_prepared: AtomicBool::new(false),
+                feeding: Mutex::default(),
+            }),
+        })
+    }
+
+    /// What it began with.
+    pub fn start(&self) -> SearchStart {
+        self.inner.start
+    }
+
+    pub(super) fn index(&self) -> &Index {
+        &self.inner.index
+    }
+
+    pub(super) fn format(&self) -> &str {
+        &self.inner.format
+    }
+
+    pub(super) fn schema(&self) -> &tantivy::schema::Schema {
+        &self.inner.verified.fields.schema
+    }
+
+    /// The folder that it is kept in, if it is kept.
+    pub(super) fn folder(&self) -> Option<&Path> {
+        self.inner.verified.folder().and_then(Path::parent)
+    }
+
+    /// Puts the files of both parts into an empty folder, and says up to which change they are filled, and how many tools they have.
+    pub(super) async fn stage(&self, folder: PathBuf) -> Result<(i64, u64), Error> {
+        // Nothing is committed meanwhile, so both parts and the cursor belong together.
+        let _feeding = self.inner.feeding.lock().await;
+        let inner = Arc::clone(&self.inner);
+        blocking(move || {
+            inner.verified.stage(&folder.join(VERIFIED))?;
+            inner.unverified.stage(&folder.join(UNVERIFIED))?;
+            let count = |shelf: &Shelf| shelf.snapshot().searcher.num_docs();
+            Ok((inner.cursor.load(Ordering::Acquire), count(&inner.verified) + count(&inner.unverified)))
         })
         .await
     }
@@ -293,6 +417,6 @@ impl Inner {
 }
 
 /// Runs what takes a processor or a disk beside the asynchronous tasks.
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, Error> + Send + 'static) -> Result<T, Error> {
+pub(super) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, Error> + Send + 'static) -> Result<T, Error> {
     tokio::task::spawn_blocking(work).await.map_err(|error| Error::Search { reason: error.to_string() })?
 }

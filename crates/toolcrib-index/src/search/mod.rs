@@ -12,11 +12,13 @@ mod query;
 mod rank;
 mod run;
 mod shelf;
+mod snapshot;
 mod spelling;
 mod words;
 
 pub use cursor::Cursor;
-pub use engine::{Reputation, Search, SearchOptions};
+pub use engine::{Reputation, Search, SearchOptions, SearchStart};
 pub use facets::MAX_COUNTED;
 pub use query::{Explanation, Facet, Facets, Filters, Hit, MAX_LIMIT, MAX_QUERY_CHARS, SearchPage, SearchQuery, Sort};
 pub use run::MAX_RANKED;
+pub use snapshot::{PublishOptions, Published, Publisher, Snapshots};

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use tantivy::columnar::{Column, ColumnValues};
 use tantivy::directory::error::{LockError, OpenDirectoryError};
 use tantivy::directory::{Directory as _, INDEX_WRITER_LOCK, MmapDirectory, RamDirectory};
+use tantivy::index::SegmentComponent;
 use tantivy::indexer::IndexWriterOptions;
 use tantivy::schema::IndexRecordOption;
 use tantivy::store::Compressor;
@@ -39,9 +40,17 @@ const MAX_BITS: usize = 64;
 const LOCK_TRIES: usize = 21;
 const LOCK_PAUSE: Duration = Duration::from_millis(100);
 
+/// How often a folder is staged anew because segments were merged meanwhile.
+const STAGE_TRIES: usize = 5;
+
+/// Files of the engine: what an index has, and which files it looks after.
+pub(super) const META: &str = "meta.json";
+const MANAGED: &str = ".managed.json";
+
 /// An index of words.
 pub(super) struct Shelf {
     pub(super) fields: Arc<Fields>,
+    folder: Option<PathBuf>,
     reader: IndexReader,
     /// `None` after one could not be opened again.
     writer: Mutex<Option<IndexWriter>>,
@@ -66,10 +75,10 @@ impl Shelf {
     ///
     /// A folder that is in use is tried again for a moment: a process that is ending may still hold it, and so does a child
     /// that another thread is starting, until it runs its own program.
-    pub(super) fn open(folder: Option<&Path>, fields: &Arc<Fields>, format: &str) -> Result<(Self, Option<i64>), Error> {
+    pub(super) fn open(from: From<'_>, fields: &Arc<Fields>, format: &str) -> Result<(Self, Option<i64>), Error> {
         let mut tries = LOCK_TRIES;
         loop {
-            match Self::open_now(folder, Arc::clone(fields), format) {
+            match Self::open_now(from, Arc::clone(fields), format) {
                 Err(Error::SearchLocked { .. }) if tries > 1 => {
                     tries -= 1;
                     std::thread::sleep(LOCK_PAUSE);
@@ -79,20 +88,63 @@ impl Shelf {
         }
     }
 
-    fn open_now(folder: Option<&Path>, fields: Arc<Fields>, format: &str) -> Result<(Self, Option<i64>), Error> {
-        let (index, cursor) = match folder {
-            None => (create(RamDirectory::create(), &fields)?, None),
-            Some(folder) => open_folder(folder, &fields, format)?,
+    fn open_now(from: From<'_>, fields: Arc<Fields>, format: &str) -> Result<(Self, Option<i64>), Error> {
+        let (folder, (index, cursor)) = match from {
+            From::Memory => (None, (create(RamDirectory::create(), &fields)?, None)),
+            From::Copy(folder) => (None, open_copy(folder, &fields, format)?),
+            From::Folder(folder) => (Some(folder), open_folder(folder, &fields, format)?),
         };
         let writer = open_writer(&index).map_err(|error| locked(error, folder))?;
         let reader = index.reader_builder().reload_policy(ReloadPolicy::Manual).try_into()?;
         let snapshot = Snapshot::of(reader.searcher(), &HashMap::new())?;
-        Ok((Self { fields, reader, writer: Mutex::new(Some(writer)), current: RwLock::new(Arc::new(snapshot)) }, cursor))
+        let folder = folder.map(Path::to_owned);
+        Ok((Self { fields, folder, reader, writer: Mutex::new(Some(writer)), current: RwLock::new(Arc::new(snapshot)) }, cursor))
+    }
+
+    /// The folder that it is kept in, if it is kept.
+    pub(super) fn folder(&self) -> Option<&Path> {
+        self.folder.as_deref()
     }
 
     /// What can be found now.
     pub(super) fn snapshot(&self) -> Arc<Snapshot> {
         Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Puts the files of what was last committed into an empty folder: as links where that is possible. Nothing is committed meanwhile, but
+    /// segments may be merged, which replaces files.
+    pub(super) fn stage(&self, folder: &Path) -> Result<(), Error> {
+        let index = self.reader.searcher().index().clone();
+        let mut tries = STAGE_TRIES;
+        loop {
+            std::fs::create_dir(folder)?;
+            match self.stage_now(&index, folder) {
+                Err(_) if tries > 1 => {
+                    tries -= 1;
+                    std::fs::remove_dir_all(folder)?;
+                }
+                done => return done,
+            }
+        }
+    }
+
+    fn stage_now(&self, index: &Index, folder: &Path) -> Result<(), Error> {
+        let meta = index.load_metas()?;
+        let all = index.directory().list_managed_files();
+        for segment in &meta.segments {
+            let (id, deleted) = (segment.id().uuid_string(), segment.relative_path(SegmentComponent::Delete));
+            let of_segment = all.iter().filter(|path| path.to_str().is_some_and(|name| name.starts_with(&id)));
+            for path in of_segment.filter(|path| path.extension().is_none_or(|kind| kind != "del") || **path == deleted) {
+                let target = folder.join(path);
+                let is_linked = self.folder.as_ref().is_some_and(|from| std::fs::hard_link(from.join(path), &target).is_ok());
+                if !is_linked {
+                    // Not `open_read`, which leaves out the checksum at the end of a file.
+                    std::fs::write(&target, index.directory().atomic_read(path).map_err(TantivyError::from)?)?;
+                }
+            }
+        }
+        let meta = serde_json::to_vec(&meta).map_err(|_| Error::Corrupt { what: "search index" })?;
+        Ok(std::fs::write(folder.join(META), meta)?)
     }
 
     /// Replaces a tool; without a document it is gone. Seen after the next commit.
@@ -179,6 +231,75 @@ fn create(directory: impl Into<Box<dyn tantivy::Directory>>, fields: &Fields) ->
     Ok(index)
 }
 
+/// Where an index of words comes from.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum From<'f> {
+    /// It begins empty, in memory.
+    Memory,
+    /// It is in memory, with what a folder has.
+    Copy(&'f Path),
+    /// It is in a folder.
+    Folder(&'f Path),
+}
+
+/// Replaces what is in a folder by staged files. Until the last of them is there, which is renamed, the folder has no index.
+pub(super) fn install(folder: &Path, staged: &Path) -> Result<(), Error> {
+    std::fs::create_dir_all(folder)?;
+    let directory =
+        MmapDirectory::open(folder).map_err(|error: OpenDirectoryError| Error::Search { reason: error.to_string() })?;
+    let _lock = directory
+        .acquire_lock(&INDEX_WRITER_LOCK)
+        .map_err(|error| locked(TantivyError::LockFailure(error, None), Some(folder)))?;
+    std::fs::remove_file(folder.join(META)).or_else(missing_is_fine)?;
+    remove_ours(folder)?;
+    let names = names_in(staged)?;
+    std::fs::write(folder.join(MANAGED), managed(&names)?)?;
+    for name in names.iter().filter(|name| *name != META) {
+        std::fs::rename(staged.join(name), folder.join(name))?;
+    }
+    std::fs::File::open(folder)?.sync_all()?;
+    std::fs::rename(staged.join(META), folder.join(META))?;
+    Ok(std::fs::File::open(folder)?.sync_all()?)
+}
+
+fn missing_is_fine(error: std::io::Error) -> std::io::Result<()> {
+    if error.kind() == std::io::ErrorKind::NotFound { Ok(()) } else { Err(error) }
+}
+
+/// The names of the files in a folder.
+pub(super) fn names_in(folder: &Path) -> std::io::Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(folder)? {
+        names.extend(entry?.file_name().into_string());
+    }
+    names.sort();
+    Ok(names)
+}
+
+/// What the engine writes about the files that it looks after: those that are not in it are never removed.
+fn managed(names: &[String]) -> Result<Vec<u8>, Error> {
+    serde_json::to_vec(names).map_err(|_| Error::Corrupt { what: "search index" })
+}
+
+/// Reads what a folder has into memory.
+fn open_copy(folder: &Path, fields: &Fields, format: &str) -> Result<(Index, Option<i64>), Error> {
+    let directory = RamDirectory::create();
+    let names = names_in(folder)?;
+    for name in &names {
+        directory.atomic_write(Path::new(name), &std::fs::read(folder.join(name))?)?;
+    }
+    directory.atomic_write(Path::new(MANAGED), &managed(&names)?)?;
+    match catch_unwind(AssertUnwindSafe(|| open_kept(&directory, fields, format))) {
+        Ok(Ok(Some((index, cursor)))) => Ok((index, Some(cursor))),
+        other => {
+            let error = other.ok().and_then(Result::err).map(|error| error.to_string());
+            let code = toolcrib_core::codes::objects::SNAPSHOT_DAMAGED;
+            tracing::warn!(code = code.id(), error, "the search snapshot cannot be opened, building from the database");
+            Ok((create(RamDirectory::create(), fields)?, None))
+        }
+    }
+}
+
 fn open_folder(folder: &Path, fields: &Fields, format: &str) -> Result<(Index, Option<i64>), Error> {
     let io = |error: std::io::Error| Error::Search { reason: format!("{}: {error}", folder.display()) };
     std::fs::create_dir_all(folder).map_err(io)?;
@@ -195,19 +316,21 @@ fn open_folder(folder: &Path, fields: &Fields, format: &str) -> Result<(Index, O
         Ok(None) => {}
         Err(error) => tracing::warn!(folder = %folder.display(), %error, "the search index is unreadable and made anew"),
     }
-    for entry in std::fs::read_dir(folder).map_err(io)? {
-        let entry = entry.map_err(io)?;
-        if entry.file_name().to_str().is_some_and(is_ours) {
-            std::fs::remove_file(entry.path()).map_err(io)?;
-        }
-    }
+    remove_ours(folder).map_err(io)?;
     let directory =
         MmapDirectory::open(folder).map_err(|error: OpenDirectoryError| Error::Search { reason: error.to_string() })?;
     Ok((create(directory, fields)?, None))
 }
 
-/// What is in the folder, if it can be read and is of this format.
-fn open_kept(directory: &MmapDirectory, fields: &Fields, format: &str) -> Result<Option<(Index, i64)>, Error> {
+fn remove_ours(folder: &Path) -> std::io::Result<()> {
+    for name in names_in(folder)?.iter().filter(|name| is_ours(name)) {
+        std::fs::remove_file(folder.join(name))?;
+    }
+    Ok(())
+}
+
+/// What is in a directory, if it can be read and is of this format.
+fn open_kept<D: tantivy::Directory + Clone>(directory: &D, fields: &Fields, format: &str) -> Result<Option<(Index, i64)>, Error> {
     if !Index::exists(directory).map_err(TantivyError::from)? {
         return Ok(None);
     }
@@ -229,11 +352,11 @@ fn open_kept(directory: &MmapDirectory, fields: &Fields, format: &str) -> Result
 }
 
 /// Whether a file is one that the engine writes. Nothing else in a folder is ever removed.
-fn is_ours(name: &str) -> bool {
+pub(super) fn is_ours(name: &str) -> bool {
     let is_segment = |name: &str| {
         name.split_once('.').is_some_and(|(id, _)| id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit()))
     };
-    name == "meta.json" || name == ".managed.json" || is_segment(name)
+    name == META || name == MANAGED || is_segment(name)
 }
 
 fn locked(error: TantivyError, folder: Option<&Path>) -> Error {
@@ -245,13 +368,13 @@ fn locked(error: TantivyError, folder: Option<&Path>) -> Error {
     }
 }
 
-impl From<TantivyError> for Error {
+impl std::convert::From<TantivyError> for Error {
     fn from(error: TantivyError) -> Self {
         Self::Search { reason: error.to_string() }
     }
 }
 
-impl From<std::io::Error> for Error {
+impl std::convert::From<std::io::Error> for Error {
     fn from(error: std::io::Error) -> Self {
         Self::Search { reason: error.to_string() }
     }

@@ -17,7 +17,7 @@ use super::queue::Job;
 use super::writing::Finding;
 use crate::feed::{self, Kinds};
 use crate::model::{IdBytes, ToolKey, ToolRow};
-use crate::{Error, Index, text_key};
+use crate::{Error, Index, objects, text_key};
 
 /// Verdicts of one transaction: enough for statements to cost little beside rows, few enough for locks to be held for milliseconds.
 const MAX_BATCH: usize = 64;
@@ -302,8 +302,17 @@ async fn keep(transaction: &mut Transaction, items: &[&Item], server_now: i64) -
     ];
     transaction.insert_many(&WATCH, &watches).await?;
     let times = column(items, |item| item.finding.kept.at.seconds());
-    let reports =
-        [registries, ids, Column::Integers(&times), Column::Texts(&column(items, |item| item.finding.kept.report.as_str()))];
+    let puts: Vec<_> = items.iter().filter_map(|item| item.finding.kept.object).collect();
+    let claimed = objects::claim_many(transaction, &puts).await?;
+    let rows: Vec<_> = items
+        .iter()
+        .map(|item| {
+            let kept = &item.finding.kept;
+            kept.row(kept.object.map(|put| put.reference).filter(|reference| claimed.contains(reference)).as_ref())
+        })
+        .collect();
+    let documents: Vec<&str> = rows.iter().map(|(_, report)| &**report).collect();
+    let reports = [registries, ids, Column::Integers(&times), Column::Texts(&documents)];
     transaction.insert_many(&REPORT, &reports).await?;
     let verified = column(items, |item| item.finding.kept.is_verified);
     for (sql, is_needed) in [(FORGET_VERIFIED, verified.contains(&true)), (KEEP_VERIFIED, verified.contains(&false))] {
@@ -317,7 +326,7 @@ async fn keep(transaction: &mut Transaction, items: &[&Item], server_now: i64) -
         Column::Integers(&vec![0; items.len()]),
         Column::Integers(&times),
         Column::Booleans(&verified),
-        Column::Bytes(&column(items, |item| item.finding.kept.evidence.as_slice())),
+        Column::Bytes(&rows.iter().map(|(evidence, _)| &**evidence).collect::<Vec<_>>()),
     ];
     transaction.insert_many(&EVIDENCE, &evidence).await?;
     Ok(())

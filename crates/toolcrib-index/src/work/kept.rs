@@ -3,6 +3,7 @@
 //! `index_watch` has one row for each tool that was looked at. `looks` is a ring of the newest looks, two bytes each. `index_verdict` gets
 //! a row when the answer changes and loses none but the oldest of very restless tools.
 
+use std::borrow::Cow;
 use std::io::{Read as _, Write as _};
 
 use alloy_primitives::B256;
@@ -22,6 +23,7 @@ use toolcrib_store::database::{PerEngine, Row, Transaction, Value};
 use super::Queue;
 use crate::listing::{Failure, Listing, Verdict};
 use crate::model::ToolKey;
+use crate::objects::{self, Bundle, Put, Reference};
 use crate::{Error, Index};
 
 pub(crate) const MIGRATIONS: &[Migration] = &[Migration {
@@ -202,7 +204,12 @@ impl Queue {
     pub async fn report(&self, key: ToolKey) -> Result<Option<String>, Error> {
         let id = key.id_bytes();
         let row = self.index().database().fetch_optional(REPORT, &[Value::Integer(key.registry.0), Value::Bytes(&id)]).await?;
-        Ok(row.map(|row| row.text(0).map(str::to_owned)).transpose()?)
+        let Some(row) = row else { return Ok(None) };
+        let document = row.text(0)?;
+        match Reference::read_text(document) {
+            Some(reference) => Ok(Some(self.bundle(key, reference).await?.report)),
+            None => Ok(Some(document.to_owned())),
+        }
     }
 
     /// The evidence of the look that a tool's listing comes from, as JSON.
@@ -219,7 +226,25 @@ impl Queue {
         let id = key.id_bytes();
         let values = [Value::Integer(key.registry.0), Value::Bytes(&id), Value::Integer(kind)];
         let row = self.index().database().fetch_optional(EVIDENCE, &values).await?;
-        row.map(|row| unpack(row.bytes(0)?)).transpose()
+        let Some(row) = row else { return Ok(None) };
+        let bytes = row.bytes(0)?;
+        match Reference::read(bytes) {
+            Some(reference) => Ok(Some(self.bundle(key, reference).await?.evidence)),
+            None => unpack(bytes).map(Some),
+        }
+    }
+
+    /// Evidence and report of a tool behind a reference. An object that is lost asks for a new verification: the listing goes on meanwhile.
+    async fn bundle(&self, key: ToolKey, reference: Reference) -> Result<Bundle, Error> {
+        let read = self.index().bundle(reference).await;
+        if let Err(Error::Objects(error)) = &read
+            && error.is_lost()
+        {
+            tracing::warn!(code = error.code().id(), %error, "evidence lost, a new verification was asked for");
+            let now = UnixTime::from_seconds(self.index().database().now().await?);
+            self.request(key, now).await?;
+        }
+        read
     }
 }
 
@@ -317,25 +342,39 @@ pub(crate) struct Kept {
     pub(super) is_verified: bool,
     pub(super) report: String,
     pub(super) evidence: Vec<u8>,
+    /// Where both are as well, if the object store took them.
+    pub(super) object: Option<Put>,
 }
 
 impl Kept {
-    pub(crate) fn of(evidence: &Evidence, report: &Report) -> Result<Self, Error> {
-        Ok(Self {
-            at: evidence.gathered_at,
-            is_verified: report.verified,
-            report: json(report)?,
-            evidence: pack(&serde_json::to_vec(evidence).map_err(|_| Error::Corrupt { what: "evidence" })?)?,
-        })
+    /// Makes it ready, and puts it into the object store if there is one.
+    pub(crate) async fn of(index: &Index, evidence: &Evidence, report: &Report) -> Result<Self, Error> {
+        let (at, is_verified, report) = (evidence.gathered_at, report.verified, json(report)?);
+        let evidence = serde_json::to_vec(evidence).map_err(|_| Error::Corrupt { what: "evidence" })?;
+        let object = index.put_bundle(&evidence, &report).await?;
+        Ok(Self { at, is_verified, report, evidence: pack(&evidence)?, object })
+    }
+
+    /// What the rows get: the reference that the transaction has claimed, or everything itself.
+    pub(super) fn row(&self, claimed: Option<&Reference>) -> (Cow<'_, [u8]>, Cow<'_, str>) {
+        match claimed {
+            Some(reference) => (reference.0.to_vec().into(), reference.text().into()),
+            None => (self.evidence.as_slice().into(), self.report.as_str().into()),
+        }
     }
 
     pub(crate) async fn write(&self, transaction: &mut Transaction, key: ToolKey) -> Result<(), Error> {
         let id = key.id_bytes();
         let (registry, tool, at) = (Value::Integer(key.registry.0), Value::Bytes(&id), Value::Integer(self.at.seconds()));
-        transaction.execute(KEEP_REPORT, &[registry, tool, at, Value::Text(&self.report)]).await?;
+        let claimed = match self.object {
+            Some(put) if objects::claim(transaction, put).await? => Some(put.reference),
+            _ => None,
+        };
+        let (evidence, report) = self.row(claimed.as_ref());
+        transaction.execute(KEEP_REPORT, &[registry, tool, at, Value::Text(&report)]).await?;
         let older = if self.is_verified { FORGET_VERIFIED } else { KEEP_VERIFIED };
         transaction.execute(older, &[registry, tool]).await?;
-        let values = [registry, tool, at, Value::Boolean(self.is_verified), Value::Bytes(&self.evidence)];
+        let values = [registry, tool, at, Value::Boolean(self.is_verified), Value::Bytes(&evidence)];
         transaction.execute(KEEP_EVIDENCE, &values).await?;
         Ok(())
     }
@@ -371,13 +410,13 @@ pub(crate) fn json(value: &impl Serialize) -> Result<String, Error> {
 }
 
 /// Compresses. Evidence is mostly certificates and JSON, which shrink to a third.
-fn pack(bytes: &[u8]) -> Result<Vec<u8>, Error> {
+pub(crate) fn pack(bytes: &[u8]) -> Result<Vec<u8>, Error> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
     encoder.write_all(bytes).and_then(|()| encoder.finish()).map_err(|_| Error::Corrupt { what: "evidence" })
 }
 
 /// Decompresses, up to the size of an evidence file.
-fn unpack(bytes: &[u8]) -> Result<Vec<u8>, Error> {
+pub(crate) fn unpack(bytes: &[u8]) -> Result<Vec<u8>, Error> {
     let limit = MAX_FILE_BYTES as u64;
     let mut unpacked = Vec::new();
     let read = GzDecoder::new(bytes).take(limit + 1).read_to_end(&mut unpacked);

@@ -105,7 +105,7 @@ impl Writer<'_> {
             kinds = shown.and(Kinds::UPGRADED);
         }
         Ok(Finding {
-            kept: Kept::of(&look.evidence, report)?,
+            kept: Kept::of(self.queue.index(), &look.evidence, report).await?,
             endpoint_key: endpoint.map(text_key),
             until: if is_good { self.queue.listed_until(expires_at, self.clock.now()) } else { Until::Never },
             listing,

@@ -13,6 +13,7 @@ mod parquet;
 mod ranking;
 mod scripted;
 mod search;
+mod snapshots;
 mod stage;
 mod usage;
 mod usage_lying_node;
@@ -33,6 +34,8 @@ mod lying;
 mod node;
 #[path = "../support/quality.rs"]
 mod quality;
+#[path = "../../../toolcrib-store/tests/support/s3.rs"]
+mod s3;
 #[path = "../support/mod.rs"]
 mod samples;
 #[path = "../../../toolcrib-fetch/tests/support/mod.rs"]

@@ -7,6 +7,8 @@ mod bulk;
 mod database;
 mod flat;
 mod model;
+#[cfg(feature = "objects")]
+mod objects;
 mod payment_ids;
 mod processes;
 mod room;

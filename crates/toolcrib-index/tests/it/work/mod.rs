@@ -7,6 +7,7 @@ mod fairness;
 mod hostile;
 mod intake;
 mod leases;
+mod objects;
 mod polite;
 mod processes;
 mod scripted;
@@ -32,9 +33,11 @@ use toolcrib_fetch::Limits;
 use toolcrib_index::feed::{self, Kinds};
 use toolcrib_index::listing::Listing;
 use toolcrib_index::model::{RegistryId, ToolKey, ToolView};
+use toolcrib_index::objects::KeeperOptions;
 use toolcrib_index::work::{Live, Queue, Round, WorkOptions, Worker};
 use toolcrib_index::{Chains, Index, text_key};
 use toolcrib_store::database::Value;
+use toolcrib_store::objects::Objects;
 use toolcrib_verify::Verifier;
 
 use crate::databases::{Backend, Place};
@@ -194,6 +197,12 @@ pub(crate) async fn put(index: &Index, key: ToolKey, tool: &Followed<'_>, kinds:
 }
 
 impl Stage {
+    /// The same with an object store for evidence.
+    pub(crate) async fn with_objects(self, objects: Objects) -> Self {
+        let index = self.index.clone().with_objects(objects, KeeperOptions::default()).await.expect("an identity");
+        Self { queue: Queue::new(index.clone()).with_clock(self.clock.clone()), index, ..self }
+    }
+
     pub(crate) fn key(&self, id: U256) -> ToolKey {
         ToolKey { registry: self.registry, id }
     }

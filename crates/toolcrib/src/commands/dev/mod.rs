@@ -111,7 +111,7 @@ struct Fair {
 impl Fair {
     async fn set_up(world: &World, arguments: &Dev) -> Result<Self, Stop> {
         let registry = Registry::of(world.chain.clone()).map_err(failed)?;
-        let index = Kept { store: Some("memory".to_owned()) }.open().await?;
+        let index = Kept { store: Some("memory".to_owned()), ..Kept::default() }.open().await?;
         let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, arguments.directory_port));
         let chains = [world.chain.clone()].into_iter().collect();
         let unusable = |error: toolcrib_gate::AuthorityError| Failure::new(error.code(), error.to_string());

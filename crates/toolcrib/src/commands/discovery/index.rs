@@ -60,6 +60,12 @@ pub(crate) enum IndexCommand {
         agrees with the database's clock (index.expiry_held). This command gives your agreement up to the database's time."
     )]
     Expire(Expire),
+    /// Show where evidence is, or move it between database and object store
+    #[command(
+        after_help = "A running `index` with --objects moves evidence into the object store by itself. Before you take --objects away, move it\n\
+        back with `--move-to database`, or let the next verifications replace it."
+    )]
+    Objects(super::objects::ObjectsArgs),
     /// Block or hide a tool or all tools of a creator, or undo it
     Moderate(Moderate),
     /// List what is blocked and hidden, or the log of decisions
@@ -138,6 +144,7 @@ pub(crate) async fn run(command: &IndexCommand, printer: &mut Printer) -> Result
         }
         IndexCommand::Rescan(arguments) => super::check::rescan(arguments, printer).await,
         IndexCommand::Check(arguments) => super::check::check(arguments, printer).await,
+        IndexCommand::Objects(arguments) => super::objects::run(arguments, printer).await,
         IndexCommand::Moderate(arguments) => moderation::moderate(arguments, printer).await,
         IndexCommand::Moderation(arguments) => moderation::moderation(arguments, printer).await,
         IndexCommand::Reports(arguments) => moderation::reports(arguments, printer).await,

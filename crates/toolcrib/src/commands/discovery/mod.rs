@@ -4,6 +4,7 @@ mod check;
 pub(crate) mod index;
 pub(crate) mod keys;
 mod moderation;
+mod objects;
 mod show;
 pub(crate) mod source;
 pub(crate) mod tools;
@@ -13,6 +14,8 @@ use std::path::Path;
 use clap::Args;
 use toolcrib_core::codes;
 use toolcrib_index::Index;
+use toolcrib_index::objects::KeeperOptions;
+use toolcrib_store::objects::{Objects, ObjectsLocation};
 use toolcrib_store::{Database, Location};
 
 use crate::env;
@@ -27,6 +30,10 @@ pub(crate) struct Kept {
     /// password [env: `TOOLCRIB_INDEX`] [default: `index.db` in the user's state folder]
     #[arg(long, value_name = "PATH")]
     pub(crate) store: Option<String>,
+    /// Keep evidence, reports and search snapshots as objects: `file:///PATH`, or `s3://BUCKET/PREFIX?endpoint=URL&region=NAME` with credentials
+    /// from the environment [env: `TOOLCRIB_OBJECTS`] [default: evidence in the database, no snapshots]
+    #[arg(long, value_name = "URL")]
+    pub(crate) objects: Option<String>,
 }
 
 impl Kept {
@@ -37,12 +44,30 @@ impl Kept {
 
     /// Opens the index, and makes it if it is not there.
     pub(crate) async fn open(&self) -> Result<Index, Failure> {
-        Index::open(self.database(true).await?).await.map_err(|error| index_failure(&error))
+        self.index(true).await
     }
 
     /// Opens an index that must be there.
     pub(crate) async fn open_existing(&self) -> Result<Index, Failure> {
-        Index::open(self.database(false).await?).await.map_err(|error| index_failure(&error))
+        self.index(false).await
+    }
+
+    async fn index(&self, may_be_made: bool) -> Result<Index, Failure> {
+        let failed = |error: toolcrib_index::Error| index_failure(&error);
+        let objects = self.objects()?;
+        let index = Index::open(self.database(may_be_made).await?).await.map_err(failed)?;
+        match objects {
+            Some(objects) => index.with_objects(objects, KeeperOptions::default()).await.map_err(failed),
+            None => Ok(index),
+        }
+    }
+
+    /// Opens the object store, if one is named.
+    pub(crate) fn objects(&self) -> Result<Option<Objects>, Failure> {
+        let failed = |error: toolcrib_store::objects::Error| Failure::new(error.code(), error.to_string());
+        let Some(setting) = self.objects.clone().or_else(|| secrets::var(env::TOOLCRIB_OBJECTS)) else { return Ok(None) };
+        let location = ObjectsLocation::parse(&setting).map_err(failed)?;
+        Objects::open(&location, secrets::var).map(Some).map_err(failed)
     }
 
     /// Opens the database.

@@ -13,6 +13,7 @@ use super::agents::AgentArgs;
 use super::engine::{Doing, Engine};
 use super::followed::Followed;
 use super::house::{House, Plan};
+use super::snapshots::SnapshotArgs;
 use super::{embedding, logging, told_to_stop};
 use crate::commands::discovery::{Kept, index_failure};
 use crate::commands::serving::header_name;
@@ -39,6 +40,8 @@ pub(crate) struct Serve {
     /// `tokenizer.json` [setting: `embedding`] [env: `TOOLCRIB_EMBEDDING`] [default: `toolcrib/embedding` in the data folders]
     #[arg(long, value_name = "FOLDER")]
     pub(crate) embedding: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) snapshots: SnapshotArgs,
     /// Answer only those who have a key
     #[arg(long)]
     pub(crate) require_key: bool,
@@ -94,6 +97,8 @@ impl Serve {
         Ok(Plan {
             search: self.search.clone(),
             embedding,
+            objects: self.kept.objects()?,
+            snapshots: Some(self.snapshots),
             options,
             images: Some(self.reach.open_for_images()?),
             hosts: self.hosts.clone(),

@@ -11,11 +11,12 @@ use toolcrib_core::judge::Policy;
 use toolcrib_index::agents::{AgentOptions, AgentWorker, follow_names};
 use toolcrib_index::follow::{FollowOptions, Follower, Progress};
 use toolcrib_index::work::{Live, Queue, WorkOptions, Worker};
-use toolcrib_index::{Chains, Error, Index, usage};
+use toolcrib_index::{Chains, Error, Index, objects, usage};
 use toolcrib_verify::Verifier;
 
 use super::agents::ListedAgents;
 use super::followed::Following;
+use super::snapshots::Publishing;
 use crate::clock::SystemClock;
 use crate::outcome::Failure;
 
@@ -134,7 +135,23 @@ impl Engine {
             let (index, stopped) = (index.clone(), engine.stopped());
             engine.tasks.spawn(settle(index, chains, stopped));
         }
+        if index.object_counts().is_some() {
+            let (index, stopped) = (index.clone(), engine.stopped());
+            engine.tasks.spawn(async move {
+                objects::keep(index, stopped).await;
+                Ok(())
+            });
+        }
         engine
+    }
+
+    /// Also keeps search for its snapshots.
+    pub(crate) fn add_publishing(&mut self, publishing: Publishing) {
+        let stopped = self.stopped();
+        self.tasks.spawn(async move {
+            publishing.run(stopped).await;
+            Ok(())
+        });
     }
 
     /// Also resolves the names of a list, again and again.

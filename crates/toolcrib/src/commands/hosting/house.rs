@@ -7,10 +7,12 @@ use tokio::net::TcpListener;
 use toolcrib_core::codes;
 use toolcrib_directory::{Directory, Options};
 use toolcrib_fetch::Untrusted;
-use toolcrib_index::search::{Search, SearchOptions};
+use toolcrib_index::search::{Publisher, Search, SearchOptions, Snapshots};
 use toolcrib_index::work::Queue;
 use toolcrib_index::{Chains, Index};
+use toolcrib_store::objects::Objects;
 
+use super::snapshots::SnapshotArgs;
 use crate::clock::SystemClock;
 use crate::commands::discovery::index_failure;
 use crate::outcome::Failure;
@@ -22,6 +24,10 @@ pub(crate) struct Plan {
     pub(crate) search: Option<PathBuf>,
     /// A static embedding.
     pub(crate) embedding: Option<PathBuf>,
+    /// Where search snapshots are.
+    pub(crate) objects: Option<Objects>,
+    /// When they are published.
+    pub(crate) snapshots: Option<SnapshotArgs>,
     /// How it behaves.
     pub(crate) options: Options,
     /// What fetches images of tools; without one there are placeholders.
@@ -36,6 +42,7 @@ pub(crate) struct Plan {
 #[derive(Debug)]
 pub(crate) struct House {
     directory: Directory,
+    publisher: Option<Publisher>,
     listener: TcpListener,
     /// Where it listens.
     pub(crate) address: SocketAddr,
@@ -55,8 +62,10 @@ impl House {
         };
         let listener = TcpListener::bind(listen).await.map_err(taken)?;
         let address = listener.local_addr().map_err(taken)?;
-        let options = SearchOptions { folder: plan.search, embedding: plan.embedding, ..SearchOptions::default() };
+        let snapshots = plan.objects.clone().map(Snapshots::new);
+        let options = SearchOptions { folder: plan.search, embedding: plan.embedding, snapshots, ..SearchOptions::default() };
         let search = Search::open(index.clone(), options).await.map_err(|error| index_failure(&error))?;
+        let publisher = plan.snapshots.and_then(|snapshots| snapshots.publisher(&search, plan.objects.as_ref()));
         let directory = Directory::builder(index.clone(), search, Queue::new(index.clone()), chains, SystemClock);
         let directory = match plan.images {
             Some(client) => directory.images(client),
@@ -67,18 +76,27 @@ impl House {
         hosts.extend([address.ip().to_string(), "localhost".to_owned()].map(|host| format!("{host}:{}", address.port())));
         let unusable = |error: toolcrib_mcp::SetupError| Failure::new(codes::cli::USAGE, error.to_string());
         let directory = directory.with_mcp(hosts, plan.origins).map_err(unusable)?;
-        Ok(Self { directory, listener, address })
+        Ok(Self { directory, publisher, listener, address })
     }
 
     /// Serves until `stop`, and then until every answer is given.
     pub(crate) async fn serve(self, stop: impl Future<Output = ()> + Send) {
-        let Self { directory, listener, .. } = self;
-        let (ended, end) = tokio::sync::oneshot::channel::<()>();
-        let looking = directory.run(async move { drop(end.await) });
+        let Self { directory, publisher, listener, .. } = self;
+        let (ended, end) = tokio::sync::watch::channel(());
+        let has_ended = || {
+            let mut end = end.clone();
+            async move { while end.changed().await.is_ok() {} }
+        };
+        let looking = directory.run(has_ended());
+        let publishing = async {
+            if let Some(publisher) = publisher {
+                publisher.run(has_ended()).await;
+            }
+        };
         let serving = async {
             directory.serve(listener, stop).await;
             drop(ended);
         };
-        tokio::join!(serving, looking);
+        tokio::join!(serving, looking, publishing);
     }
 }

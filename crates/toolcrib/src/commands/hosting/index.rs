@@ -9,6 +9,7 @@ use toolcrib_index::work::WorkOptions;
 use super::agents::AgentArgs;
 use super::engine::{Doing, Engine};
 use super::followed::Followed;
+use super::snapshots::PublishArgs;
 use super::{logging, told_to_stop};
 use crate::commands::discovery::{Kept, index_failure};
 use crate::commands::trust::door::{Reach, verifier};
@@ -28,6 +29,8 @@ pub(crate) struct Run {
     #[command(flatten)]
     pub(crate) doing: Doing,
     #[command(flatten)]
+    pub(crate) publish: PublishArgs,
+    #[command(flatten)]
     pub(crate) agents: AgentArgs,
     #[command(flatten)]
     pub(crate) reach: Reach,
@@ -42,9 +45,13 @@ pub(crate) async fn run(arguments: &Run, printer: &mut Printer) -> Result<Done, 
     arguments.doing.check(arguments.agents.agt.is_some())?;
     let followings = arguments.followed.resolve(printer)?;
     let (index, location) = (arguments.kept.open().await?, arguments.kept.location()?);
+    let publishing = arguments.publish.start(&index, arguments.kept.objects()?.as_ref()).await?;
     let verifier = verifier(&arguments.reach)?;
     let agents = arguments.agents.prepare(&index, printer).await?;
     let mut engine = Engine::start(&index, &followings, verifier, &arguments.doing, WorkOptions::default());
+    if let Some(publishing) = publishing {
+        engine.add_publishing(publishing);
+    }
     printer.result(&format!("index {}\n", shown(&location.to_string())))?;
     let does = if arguments.doing.no_follow { "verifying" } else { "following" };
     for following in &followings {

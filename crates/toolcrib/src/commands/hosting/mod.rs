@@ -8,6 +8,7 @@ pub(crate) mod followed;
 pub(crate) mod house;
 pub(crate) mod index;
 pub(crate) mod logging;
+mod snapshots;
 
 use std::time::Duration;
 

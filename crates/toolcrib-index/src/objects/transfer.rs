@@ -1,0 +1,173 @@
+//! Moving evidence that is there between database and object store.
+//!
+//! Each row is changed only if it still holds what was read, so that a verification that ends meanwhile wins.
+
+use toolcrib_store::database::{Row, Value};
+use toolcrib_store::objects;
+
+use super::{Reference, claim};
+use crate::model::ToolKey;
+use crate::work::kept::{pack, unpack};
+use crate::{Error, Index};
+
+/// Rows that are read at once: each may have megabytes.
+const PAGE: i64 = 16;
+
+/// Where evidence is to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// In the object store.
+    ToObjects,
+    /// In the database.
+    ToDatabase,
+}
+
+/// Where evidence is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Placement {
+    /// Rows with the evidence itself.
+    pub in_database: u64,
+    /// Rows with a reference to an object.
+    pub in_objects: u64,
+}
+
+const COUNT: &str = "SELECT (SELECT COUNT(*) FROM index_evidence WHERE length(bytes) <> 36), (SELECT COUNT(*) FROM index_evidence WHERE length(bytes) = 36)";
+const IN_DATABASE: &str = "SELECT e.registry, e.tool, e.kind, e.bytes, r.document FROM index_evidence e
+    LEFT JOIN index_report r ON r.registry = e.registry AND r.tool = e.tool
+    WHERE (e.registry, e.tool, e.kind) > ($1, $2, $3) AND length(e.bytes) <> 36 ORDER BY e.registry, e.tool, e.kind LIMIT $4";
+const IN_OBJECTS: &str = "SELECT e.registry, e.tool, e.kind, e.bytes, r.document FROM index_evidence e
+    LEFT JOIN index_report r ON r.registry = e.registry AND r.tool = e.tool
+    WHERE (e.registry, e.tool, e.kind) > ($1, $2, $3) AND length(e.bytes) = 36 ORDER BY e.registry, e.tool, e.kind LIMIT $4";
+const MOVE: &str = "UPDATE index_evidence SET bytes = $5 WHERE registry = $1 AND tool = $2 AND kind = $3 AND bytes = $4";
+const MOVE_REPORT: &str = "UPDATE index_report SET document = $4 WHERE registry = $1 AND tool = $2 AND document = $3";
+
+/// A row of evidence, and the report of the same tool.
+struct Evidence {
+    key: ToolKey,
+    kind: i64,
+    bytes: Vec<u8>,
+    document: Option<String>,
+}
+
+impl Evidence {
+    fn read(row: &Row) -> Result<Self, Error> {
+        Ok(Self {
+            key: ToolKey::from_columns(row.integer(0)?, row.bytes(1)?)?,
+            kind: row.integer(2)?,
+            bytes: row.bytes(3)?.to_vec(),
+            document: row.optional_text(4)?.map(str::to_owned),
+        })
+    }
+
+    /// The report belongs to the newest evidence, which has kind 0.
+    fn report(&self) -> Option<&str> {
+        self.document.as_deref().filter(|_| self.kind == 0)
+    }
+}
+
+impl Index {
+    /// Counts where evidence is. It reads all rows.
+    pub async fn evidence_placement(&self) -> Result<Placement, Error> {
+        let row = self.database().fetch_optional(COUNT, &[]).await?.ok_or(Error::Corrupt { what: "count" })?;
+        Ok(Placement { in_database: row.integer(0)?.unsigned_abs(), in_objects: row.integer(1)?.unsigned_abs() })
+    }
+
+    /// Moves evidence and reports, at most `most` rows after a place; gives how many there were and the place to go on from, if there are
+    /// more. What cannot be moved stays where it is: an object that is lost has nothing to move.
+    pub async fn transfer_evidence(
+        &self,
+        direction: Direction,
+        after: Option<TransferPlace>,
+        most: u64,
+    ) -> Result<(u64, Option<TransferPlace>), Error> {
+        let mut place = after.unwrap_or_default();
+        let mut moved = 0;
+        while moved < most {
+            let sql = if direction == Direction::ToObjects { IN_DATABASE } else { IN_OBJECTS };
+            let values =
+                [Value::Integer(place.registry), Value::Bytes(&place.tool), Value::Integer(place.kind), Value::Integer(PAGE)];
+            let rows = self.database().fetch(sql, &values).await?;
+            for row in &rows {
+                let evidence = Evidence::read(row)?;
+                place = TransferPlace {
+                    registry: evidence.key.registry.0,
+                    tool: evidence.key.id_bytes().to_vec(),
+                    kind: evidence.kind,
+                };
+                moved += u64::from(match direction {
+                    Direction::ToObjects => self.to_objects(&evidence).await?,
+                    Direction::ToDatabase => self.to_database(&evidence).await?,
+                });
+            }
+            if rows.len() < PAGE as usize {
+                return Ok((moved, None));
+            }
+        }
+        Ok((moved, Some(place)))
+    }
+
+    async fn to_objects(&self, evidence: &Evidence) -> Result<bool, Error> {
+        let Ok(unpacked) = unpack(&evidence.bytes) else { return Ok(false) };
+        let report = evidence.report().filter(|document| Reference::read_text(document).is_none());
+        // The report of evidence that is not the newest is not kept: an empty one stands for it.
+        let away = || objects::Error::Unavailable { detail: "it failed a moment ago".to_owned() };
+        let put = self.put_bundle(&unpacked, report.unwrap_or("null")).await?.ok_or_else(away)?;
+        let mut transaction = self.database().begin().await?;
+        if !claim(&mut transaction, put).await? {
+            transaction.rollback().await?;
+            return Ok(false);
+        }
+        let id = evidence.key.id_bytes();
+        let (registry, tool, kind) = (Value::Integer(evidence.key.registry.0), Value::Bytes(&id), Value::Integer(evidence.kind));
+        let values = [registry, tool, kind, Value::Bytes(&evidence.bytes), Value::Bytes(&put.reference.0)];
+        if transaction.execute(MOVE, &values).await? == 0 {
+            transaction.rollback().await?;
+            return Ok(false);
+        }
+        if let Some(report) = report {
+            let text = put.reference.text();
+            transaction.execute(MOVE_REPORT, &[registry, tool, Value::Text(report), Value::Text(&text)]).await?;
+        }
+        transaction.commit().await?;
+        Ok(true)
+    }
+
+    async fn to_database(&self, evidence: &Evidence) -> Result<bool, Error> {
+        let Some(reference) = Reference::read(&evidence.bytes) else { return Ok(false) };
+        let bundle = match self.bundle(reference).await {
+            Ok(bundle) => bundle,
+            Err(Error::Objects(error)) if error.is_lost() => return Ok(false),
+            Err(error) => return Err(error),
+        };
+        let packed = pack(&bundle.evidence)?;
+        let mut transaction = self.database().begin().await?;
+        let id = evidence.key.id_bytes();
+        let (registry, tool, kind) = (Value::Integer(evidence.key.registry.0), Value::Bytes(&id), Value::Integer(evidence.kind));
+        let values = [registry, tool, kind, Value::Bytes(&evidence.bytes), Value::Bytes(&packed)];
+        if transaction.execute(MOVE, &values).await? == 0 {
+            transaction.rollback().await?;
+            return Ok(false);
+        }
+        let text = reference.text();
+        if evidence.report() == Some(text.as_str()) {
+            let values = [registry, tool, Value::Text(&text), Value::Text(&bundle.report)];
+            transaction.execute(MOVE_REPORT, &values).await?;
+        }
+        transaction.commit().await?;
+        Ok(true)
+    }
+}
+
+/// A place among the rows of evidence, in the order of keys.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TransferPlace {
+    registry: i64,
+    tool: Vec<u8>,
+    kind: i64,
+}
+
+impl Default for TransferPlace {
+    fn default() -> Self {
+        Self { registry: -1, tool: Vec::new(), kind: -1 }
+    }
+}

@@ -1,0 +1,96 @@
+//! Publishing search snapshots.
+
+use std::future::Future;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use toolcrib_core::codes;
+use toolcrib_index::Index;
+use toolcrib_index::search::{PublishOptions, Publisher, Search, SearchOptions, Snapshots};
+use toolcrib_store::objects::Objects;
+
+use crate::commands::discovery::index_failure;
+use crate::outcome::Failure;
+
+/// Seconds between two snapshots, unless another number is given: a new node has a quarter of an hour of changes to apply.
+const SNAPSHOT_EVERY: u32 = 900;
+
+/// How often a process that serves nothing feeds its search: snapshots are minutes apart.
+const FEED_EVERY: Duration = Duration::from_secs(5);
+
+/// When search snapshots are published.
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct SnapshotArgs {
+    /// Publish a search snapshot to --objects so many seconds after the last one, if there were changes; one process of a database does; 0 for
+    /// none
+    #[arg(long, value_name = "SECONDS", default_value_t = SNAPSHOT_EVERY)]
+    pub(crate) snapshot_every: u32,
+}
+
+impl SnapshotArgs {
+    /// What publishes snapshots of a search, if there is an object store.
+    pub(crate) fn publisher(self, search: &Search, objects: Option<&Objects>) -> Option<Publisher> {
+        let objects = objects.filter(|_| self.snapshot_every > 0)?;
+        let options = PublishOptions { every_seconds: i64::from(self.snapshot_every), ..PublishOptions::default() };
+        Some(Publisher::new(search.clone(), Snapshots::new(objects.clone()), options))
+    }
+}
+
+/// Search in a process that serves nothing, for its snapshots alone.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct PublishArgs {
+    /// Keep an index of words in this folder and publish snapshots of it, so that directories start quickly; needs --objects
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) search: Option<PathBuf>,
+    /// The embedding of the directories, if they have one
+    #[arg(long, value_name = "FOLDER", requires = "search")]
+    pub(crate) embedding: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) snapshots: SnapshotArgs,
+}
+
+impl PublishArgs {
+    /// Feeds search and publishes snapshots of it, as a task that ends when told to. `None` when that was not asked for.
+    pub(crate) async fn start(&self, index: &Index, objects: Option<&Objects>) -> Result<Option<Publishing>, Failure> {
+        let Some(folder) = &self.search else { return Ok(None) };
+        let Some(objects) = objects.filter(|_| self.snapshots.snapshot_every > 0) else {
+            let what = "--search keeps an index of words to publish snapshots of it, which needs an object store";
+            return Err(Failure::new(codes::cli::USAGE, what).hint("give --objects, and a --snapshot-every above 0"));
+        };
+        let options = SearchOptions {
+            folder: Some(folder.clone()),
+            embedding: self.embedding.clone(),
+            snapshots: Some(Snapshots::new(objects.clone())),
+            ..SearchOptions::default()
+        };
+        let search = Search::open(index.clone(), options).await.map_err(|error| index_failure(&error))?;
+        let Some(publisher) = self.snapshots.publisher(&search, Some(objects)) else { return Ok(None) };
+        Ok(Some(Publishing { search, publisher }))
+    }
+}
+
+/// Search that is fed, and published.
+#[derive(Debug)]
+pub(crate) struct Publishing {
+    search: Search,
+    publisher: Publisher,
+}
+
+impl Publishing {
+    /// Goes on until told to stop.
+    pub(crate) async fn run(self, stopped: impl Future<Output = ()> + Send) {
+        let feeding = async {
+            loop {
+                if let Err(error) = self.search.catch_up().await {
+                    tracing::warn!(code = error.code().id(), %error, "search could not be fed, retrying");
+                }
+                tokio::time::sleep(FEED_EVERY).await;
+            }
+        };
+        tokio::select! {
+            () = feeding => {}
+            () = self.publisher.run(stopped) => {}
+        }
+    }
+}
