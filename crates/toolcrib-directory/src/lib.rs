@@ -17,6 +17,8 @@ mod openapi;
 mod options;
 mod pages;
 mod parameters;
+mod reader;
+mod routing;
 mod serving;
 mod view;
 mod watch;

@@ -14,6 +14,7 @@ pub mod listing;
 pub mod model;
 pub mod moderation;
 mod registries;
+pub mod replicas;
 pub mod search;
 mod tools;
 mod unreadable;

@@ -1,8 +1,5 @@
 //! `GET …/activity`: calls that were proven.
 
-use std::sync::Arc;
-
-use axum::extract::State;
 use axum::http::{StatusCode, Uri};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -12,9 +9,9 @@ use toolcrib_index::usage::Activity;
 use crate::answer::{Answer, fresh_for, json};
 use crate::api::tool_at;
 use crate::api::tools::FRESH;
-use crate::directory::App;
 use crate::parameters::Parameters;
 use crate::view::{manifest, time};
+use crate::reader::Reader;
 
 /// Calls of a page, unless another number is asked for.
 const DEFAULT_LIMIT: i64 = 25;
@@ -66,7 +63,7 @@ pub(crate) struct ActivityEvent {
     pub(crate) candidate_tool_slugs: Vec<String>,
 }
 
-pub(crate) async fn activity(State(app): State<Arc<App>>, uri: Uri) -> Answer {
+pub(crate) async fn activity(app: Reader, uri: Uri) -> Answer {
     let parameters = Parameters::of(&uri)?;
     let with_owner = parameters.flag("include_creator_payments")?.unwrap_or_default();
     let limit = parameters.number("limit", 1, MAX_LIMIT)?.unwrap_or(DEFAULT_LIMIT);

@@ -1,8 +1,5 @@
 //! `GET …/history`: what the registry said about a tool from the beginning, and the answers that it got here.
 
-use std::sync::Arc;
-
-use axum::extract::State;
 use axum::http::{StatusCode, Uri};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -12,9 +9,9 @@ use toolcrib_index::model::ToolKey;
 use crate::answer::{Answer, Refusal, fresh_for, json};
 use crate::api::tool_at;
 use crate::api::tools::FRESH;
-use crate::directory::App;
 use crate::parameters::Parameters;
 use crate::view::time;
+use crate::reader::Reader;
 
 /// Events of a page, unless another number is asked for.
 const DEFAULT_LIMIT: i64 = 100;
@@ -63,7 +60,7 @@ pub(crate) struct HistoryEvent {
     pub(crate) implementation: Option<String>,
 }
 
-pub(crate) async fn history(State(app): State<Arc<App>>, uri: Uri) -> Answer {
+pub(crate) async fn history(app: Reader, uri: Uri) -> Answer {
     let parameters = Parameters::of(&uri)?;
     let limit = parameters.number("limit", 1, MAX_LIMIT)?.unwrap_or(DEFAULT_LIMIT);
     let after = parameters.text("cursor")?.map(|text| place(text).ok_or_else(Refusal::cursor)).transpose()?;
@@ -75,7 +72,7 @@ pub(crate) async fn history(State(app): State<Arc<App>>, uri: Uri) -> Answer {
 
 /// Events after a place, at most so many, and where it goes on.
 pub(crate) async fn events(
-    app: &App,
+    app: &Reader,
     key: ToolKey,
     after: Option<EventPlace>,
     limit: usize,

@@ -1,10 +1,7 @@
 //! `GET /api/v2/tools/search`: tools by words and filters.
 
 use std::collections::HashMap;
-use std::sync::Arc;
-
 use alloy_primitives::Address;
-use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, Uri};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -17,11 +14,11 @@ use toolcrib_index::search::{Cursor, Explanation, Facets, Filters, MAX_QUERY_CHA
 
 use crate::answer::{Answer, Refusal, body, fresh_for, json};
 use crate::api::tools::{DEFAULT_LIMIT, FRESH, MAX_LIMIT, access, source};
-use crate::directory::App;
 use crate::front::wants_markdown;
 use crate::markdown;
 use crate::parameters::{self, Parameters};
 use crate::view::{self, Found};
+use crate::reader::Reader;
 
 /// Most tags of one search: a manifest has no more.
 const MAX_TAGS: usize = 16;
@@ -65,7 +62,7 @@ pub(crate) struct Asked {
     is_possible: bool,
 }
 
-pub(crate) async fn search(State(app): State<Arc<App>>, uri: Uri, headers: HeaderMap) -> Answer {
+pub(crate) async fn search(app: Reader, uri: Uri, headers: HeaderMap) -> Answer {
     let parameters = Parameters::of(&uri)?;
     let asked = read(&app, &parameters).await?;
     let results = run(&app, &asked).await?;
@@ -79,7 +76,7 @@ pub(crate) async fn search(State(app): State<Arc<App>>, uri: Uri, headers: Heade
 }
 
 /// Reads what is asked for.
-pub(crate) async fn read(app: &App, parameters: &Parameters) -> Result<Asked, Refusal> {
+pub(crate) async fn read(app: &Reader, parameters: &Parameters) -> Result<Asked, Refusal> {
     let text = word(parameters, "query", MAX_QUERY_CHARS)?;
     let mut filters = Filters {
         chain: parameters.chain("registry_chain")?,
@@ -144,7 +141,7 @@ fn tier(parameters: &Parameters) -> Result<Option<String>, Refusal> {
 }
 
 /// The collection with this name, among those that tools are gated by.
-async fn collection(app: &App, name: &str) -> Result<Option<Address>, Refusal> {
+async fn collection(app: &Reader, name: &str) -> Result<Option<Address>, Refusal> {
     let wanted = view::slug(name);
     let filters = Filters { access: Some(AccessKind::NftGated), ..Filters::default() };
     let mut query = SearchQuery { filters, limit: MAX_CANDIDATES, include_unverified: true, ..SearchQuery::default() };
@@ -169,7 +166,7 @@ async fn collection(app: &App, name: &str) -> Result<Option<Address>, Refusal> {
 }
 
 /// Runs a search and reads what was found.
-pub(crate) async fn run(app: &App, asked: &Asked) -> Result<SearchResults, Refusal> {
+pub(crate) async fn run(app: &Reader, asked: &Asked) -> Result<SearchResults, Refusal> {
     if !asked.is_possible {
         let facets = asked.query.facets.then(Facets::default);
         return Ok(SearchResults { results: Vec::new(), next: None, total: Some(0), partial: false, facets });
@@ -204,7 +201,7 @@ struct Gathered {
 }
 
 /// What is known about hits. A tool that went meanwhile is left out.
-async fn with_views(app: &App, hits: Vec<(ToolKey, f32, Option<Explanation>)>) -> Result<Vec<Viewed>, Refusal> {
+async fn with_views(app: &Reader, hits: Vec<(ToolKey, f32, Option<Explanation>)>) -> Result<Vec<Viewed>, Refusal> {
     let keys: Vec<_> = hits.iter().map(|(key, ..)| *key).collect();
     let mut views = app.index.tools(&keys).await?.into_iter().peekable();
     let mut viewed = Vec::with_capacity(hits.len());
@@ -219,7 +216,7 @@ async fn with_views(app: &App, hits: Vec<(ToolKey, f32, Option<Explanation>)>) -
 
 /// Hits that a wallet may use. The chain is asked about at most [`MAX_CANDIDATES`]; each round asks for as many as still fit on the page,
 /// so that the cursor is always right.
-async fn usable(app: &App, query: &SearchQuery, wallet: Address) -> Result<Gathered, Refusal> {
+async fn usable(app: &Reader, query: &SearchQuery, wallet: Address) -> Result<Gathered, Refusal> {
     let mut query = query.clone();
     let limit = query.limit;
     let mut gathered = Gathered { hits: Vec::new(), next: None, total: None, facets: None, partial: false };

@@ -1,9 +1,6 @@
 //! `GET /api/v2/tools`: tools by the time of their registration.
 
-use std::sync::Arc;
-
 use alloy_primitives::U256;
-use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, Uri};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -13,11 +10,11 @@ use toolcrib_index::model::{RegistryId, ToolKey};
 use toolcrib_index::{List, Order, Page, Place};
 
 use crate::answer::{Answer, Refusal, body, fresh_for, json};
-use crate::directory::App;
 use crate::front::wants_markdown;
 use crate::markdown;
 use crate::parameters::Parameters;
 use crate::view::ToolItem;
+use crate::reader::Reader;
 
 /// Tools of a page, unless another number is asked for.
 pub(crate) const DEFAULT_LIMIT: i64 = 20;
@@ -37,7 +34,7 @@ pub(crate) struct ToolList {
     pub(crate) next: Option<String>,
 }
 
-pub(crate) async fn list(State(app): State<Arc<App>>, uri: Uri, headers: HeaderMap) -> Answer {
+pub(crate) async fn list(app: Reader, uri: Uri, headers: HeaderMap) -> Answer {
     let parameters = Parameters::of(&uri)?;
     let order = order(&parameters)?;
     let page = page(&app, &parameters, order).await?;
@@ -49,7 +46,7 @@ pub(crate) async fn list(State(app): State<Arc<App>>, uri: Uri, headers: HeaderM
     Ok(fresh_for(json(StatusCode::OK, &list), FRESH))
 }
 
-async fn page(app: &App, parameters: &Parameters, order: Order) -> Result<Page, Refusal> {
+async fn page(app: &Reader, parameters: &Parameters, order: Order) -> Result<Page, Refusal> {
     let access = access(parameters, "type")?;
     let has_tools = source(parameters)?;
     let limit = parameters.number("limit", 1, MAX_LIMIT)?.unwrap_or(DEFAULT_LIMIT);

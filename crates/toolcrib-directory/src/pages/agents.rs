@@ -1,8 +1,5 @@
 //! The list of agents, and the page of one: the steps with reasons, who holds the name, what it speaks and what it costs.
 
-use std::sync::Arc;
-
-use axum::extract::State;
 use axum::http::Uri;
 use axum::response::Response;
 use maud::{Markup, html};
@@ -10,10 +7,10 @@ use toolcrib_core::agent::PricingModel;
 
 use crate::answer::Refusal;
 use crate::api::agents::{AgentList, agent_under, find, read, shown as everything};
-use crate::directory::App;
 use crate::pages::{class, encoded, icon, link, page as whole, refused, shown, with_at};
 use crate::parameters::Parameters;
 use crate::view::{Agent, AgentItem, AgentToolView};
+use crate::reader::Reader;
 
 /// The path of the list.
 const LIST: &str = "/agents";
@@ -29,21 +26,21 @@ const STEPS: [(&str, &str); 8] = [
     ("Holder is the owner", "The holder is the owner that the manifest names."),
 ];
 
-pub(super) async fn list(State(app): State<Arc<App>>, uri: Uri) -> Response {
+pub(super) async fn list(app: Reader, uri: Uri) -> Response {
     match list_content(&app, &uri).await {
         Ok(content) => whole(&app.options, &format!("Agents \u{b7} {}", app.options.title), &content),
         Err(refusal) => refused(&app.options, refusal),
     }
 }
 
-pub(super) async fn page(State(app): State<Arc<App>>, uri: Uri) -> Response {
+pub(super) async fn page(app: Reader, uri: Uri) -> Response {
     match agent_content(&app, &uri).await {
         Ok((title, content)) => whole(&app.options, &format!("{title} \u{b7} {}", app.options.title), &content),
         Err(refusal) => refused(&app.options, refusal),
     }
 }
 
-async fn list_content(app: &App, uri: &Uri) -> Result<Markup, Refusal> {
+async fn list_content(app: &Reader, uri: &Uri) -> Result<Markup, Refusal> {
     let parameters = Parameters::of(uri)?;
     let query = read(&parameters)?;
     let found = find(app, &query).await?;
@@ -134,7 +131,7 @@ fn badges(agent: &AgentItem) -> Markup {
     }
 }
 
-async fn agent_content(app: &App, uri: &Uri) -> Result<(String, Markup), Refusal> {
+async fn agent_content(app: &Reader, uri: &Uri) -> Result<(String, Markup), Refusal> {
     let view = agent_under(app, uri, "/agents/", "").await?;
     let agent = everything(app, &view).await?;
     let content = html! {

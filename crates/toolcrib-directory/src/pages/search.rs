@@ -1,8 +1,5 @@
 //! The search page.
 
-use std::sync::Arc;
-
-use axum::extract::State;
 use axum::http::Uri;
 use axum::response::Response;
 use maud::{Markup, html};
@@ -11,22 +8,22 @@ use toolcrib_index::search::{Facet, Facets};
 use crate::answer::Refusal;
 use crate::api::search::{SearchResults, read, run};
 use crate::api::stats;
-use crate::directory::App;
 use crate::pages::{address, icon, page as whole, refused, shown, with};
 use crate::parameters::Parameters;
 use crate::view::Found;
+use crate::reader::Reader;
 
 /// Values of one facet that are shown.
 const MAX_VALUES: usize = 12;
 
-pub(super) async fn page(State(app): State<Arc<App>>, uri: Uri) -> Response {
+pub(super) async fn page(app: Reader, uri: Uri) -> Response {
     match content(&app, &uri).await {
         Ok(content) => whole(&app.options, &format!("{}: tools for agents", app.options.title), &content),
         Err(refusal) => refused(&app.options, refusal),
     }
 }
 
-async fn content(app: &App, uri: &Uri) -> Result<Markup, Refusal> {
+async fn content(app: &Reader, uri: &Uri) -> Result<Markup, Refusal> {
     let parameters = Parameters::of(uri)?;
     let mut asked = read(app, &parameters).await?;
     asked.query.facets = true;

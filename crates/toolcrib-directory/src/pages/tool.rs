@@ -1,8 +1,5 @@
 //! The page of a tool: the four checks with reasons, what it costs, who may use it, what to know, and what happened.
 
-use std::sync::Arc;
-
-use axum::extract::State;
 use axum::http::Uri;
 use axum::response::Response;
 use maud::{Markup, html};
@@ -11,9 +8,9 @@ use crate::answer::Refusal;
 use crate::api::history::{HistoryEvent, events};
 use crate::api::tool::shown as everything;
 use crate::api::tool_under;
-use crate::directory::App;
 use crate::pages::{address, class, icon, link, page as whole, refused, shown};
 use crate::view::Tool;
+use crate::reader::Reader;
 
 /// Events that are shown. The rest is behind the API.
 const MAX_EVENTS: usize = 50;
@@ -25,14 +22,14 @@ const CHECKS: [(&str, &str); 4] = [
     ("The creator matches", "The manifest names the account that registered it."),
 ];
 
-pub(super) async fn page(State(app): State<Arc<App>>, uri: Uri) -> Response {
+pub(super) async fn page(app: Reader, uri: Uri) -> Response {
     match content(&app, &uri).await {
         Ok((title, content)) => whole(&app.options, &format!("{title} \u{b7} {}", app.options.title), &content),
         Err(refusal) => refused(&app.options, refusal),
     }
 }
 
-async fn content(app: &App, uri: &Uri) -> Result<(String, Markup), Refusal> {
+async fn content(app: &Reader, uri: &Uri) -> Result<(String, Markup), Refusal> {
     let view = tool_under(app, uri, "/tools/").await?;
     let tool = everything(app, &view).await?;
     let (history, _) = events(app, view.row.key, None, MAX_EVENTS).await?;
