@@ -183,7 +183,9 @@ impl From<toolcrib_index::Error> for Refusal {
         }
         tracing::warn!(code = %error.code(), error = %escape_for_display(&error.to_string()), "the index could not tell");
         if error.code() == codes::store::DISK {
-            return Self::new(StatusCode::SERVICE_UNAVAILABLE, codes::store::DISK).retry_after(DISK_RETRY_SECONDS).caused_by(&error);
+            return Self::new(StatusCode::SERVICE_UNAVAILABLE, codes::store::DISK)
+                .retry_after(DISK_RETRY_SECONDS)
+                .caused_by(&error);
         }
         let passes = [codes::store::BUSY, codes::store::LOST].contains(&error.code());
         let refusal = if passes || matches!(error, toolcrib_index::Error::Chain(_)) {

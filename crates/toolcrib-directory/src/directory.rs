@@ -147,7 +147,17 @@ impl Directory {
         chains: Chains,
         clock: impl Clock + Send + Sync + 'static,
     ) -> Builder {
-        Builder { index, replicas: None, search, chains, clock: Arc::new(clock), queue, options: Options::default(), client: None, mcp: None }
+        Builder {
+            index,
+            replicas: None,
+            search,
+            chains,
+            clock: Arc::new(clock),
+            queue,
+            options: Options::default(),
+            client: None,
+            mcp: None,
+        }
     }
 
     /// The same directory with its tools for models at `/mcp`, as [`mcp::router`] makes them.

@@ -39,8 +39,7 @@ const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 
 /// What scripts in browsers may send. Credentials of browsers are never asked for, so every origin may ask.
-const ALLOWED_HEADERS: &str =
-    "Content-Type, Accept, X-API-KEY, If-None-Match, Last-Event-ID, X-Feed-Cursor, X-Request-Id, Mcp-Session-Id, MCP-Protocol-Version";
+const ALLOWED_HEADERS: &str = "Content-Type, Accept, X-API-KEY, If-None-Match, Last-Event-ID, X-Feed-Cursor, X-Request-Id, Mcp-Session-Id, MCP-Protocol-Version";
 /// What scripts in browsers may read.
 const EXPOSED_HEADERS: &str =
     "ETag, Retry-After, RateLimit, RateLimit-Policy, X-Request-Id, X-Feed-Cursor, Location, Age, Cache-Status";

@@ -255,7 +255,11 @@ impl Metrics {
             ("images_failed_total", "Images that could not be fetched, or are not served.", load(&self.images_failed)),
             ("images_limited_total", "Images that a limit kept from being fetched.", load(&self.images_limited)),
             ("stale_answers_total", "Answers given out of date because the database did not answer.", load(&self.stale)),
-            ("replica_failures_total", "Requests that a read replica was given and did not answer.", load(&self.replica_failures)),
+            (
+                "replica_failures_total",
+                "Requests that a read replica was given and did not answer.",
+                load(&self.replica_failures),
+            ),
             ("poll_failures_total", "Looks at the change feed that failed.", load(&self.poll_failures)),
             ("keys_issued_total", "Keys that were given out.", load(&self.keys_issued)),
             ("looks_asked_total", "Verifications that were asked for.", load(&self.looks_asked)),
@@ -317,7 +321,12 @@ impl Metrics {
             return;
         }
         let reads = self.database_reads.lock().unwrap_or_else(PoisonError::into_inner);
-        family(page, "toolcrib_directory_database_reads_total", "counter", "Requests answered from each database; replica 0 is the primary.");
+        family(
+            page,
+            "toolcrib_directory_database_reads_total",
+            "counter",
+            "Requests answered from each database; replica 0 is the primary.",
+        );
         for (number, count) in reads.iter() {
             let _ = writeln!(page, "toolcrib_directory_database_reads_total{{replica=\"{number}\"}} {count}");
         }

@@ -76,7 +76,10 @@ pub(crate) async fn look(app: &App) -> Result<(), Error> {
 /// Sees how the rest of the deployment is doing, now and then: how long the queue is, which is counted up to a number and so stays cheap,
 /// and how far followers are.
 async fn look_around(app: &App) {
-    if !app.options.serves_metrics || app.metrics.queue().is_some_and(|(at, _)| at.elapsed() < QUEUE_EVERY) {
+    if !app.options.serves_metrics
+        || !app.replicas.has_primary()
+        || app.metrics.queue().is_some_and(|(at, _)| at.elapsed() < QUEUE_EVERY)
+    {
         return;
     }
     match app.primary.queue_state(app.now()).await {

@@ -39,6 +39,9 @@ pub(crate) const TOOLCRIB_STORE: &str = "TOOLCRIB_STORE";
 /// The database of an index, unless `--store` says otherwise: `memory`, `sqlite:PATH` or a PostgreSQL URL.
 pub(crate) const TOOLCRIB_INDEX: &str = "TOOLCRIB_INDEX";
 
+/// Read replicas of that database, separated by spaces, unless `--read-store` says otherwise. The setting `read_stores`.
+pub(crate) const TOOLCRIB_READ_STORES: &str = "TOOLCRIB_READ_STORES";
+
 /// The directory that `tools` asks, unless `--directory` or `--store` says otherwise. The setting `directory`.
 pub(crate) const TOOLCRIB_DIRECTORY: &str = "TOOLCRIB_DIRECTORY";
 
@@ -98,6 +101,10 @@ pub(crate) const DOCUMENTED: &[(&str, &str)] = &[
     (TOOLCRIB_SIGN_IN_KEY, "the secret of `serve` for sign-in challenges; servers behind one origin share it (default: random)"),
     (TOOLCRIB_STORE, "where `serve` keeps used payments, unless `--store` is given: `memory`, `sqlite:PATH` or a PostgreSQL URL"),
     (TOOLCRIB_INDEX, "the database of an index, unless `--store` is given: `sqlite:PATH` or a PostgreSQL URL"),
+    (
+        TOOLCRIB_READ_STORES,
+        "setting `read_stores`: read replicas of that database, separated by spaces, unless `--read-store` is given",
+    ),
     (TOOLCRIB_DIRECTORY, "setting `directory`: the directory that `tools` asks, unless `--directory` or `--store` is given"),
     (TOOLCRIB_API_KEY, "the key for that directory"),
     (TOOLCRIB_MCP_TOKEN, "the token that whoever uses `mcp --listen` has to show"),

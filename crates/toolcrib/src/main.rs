@@ -113,7 +113,7 @@ fn run(cli: Cli) -> Exit {
             None => reach_at_once(commands::hosting::index::run(&arguments.run, &mut printer)),
         },
         Command::Keys(command) => reach(commands::discovery::keys::run(&command, &mut printer)),
-        Command::Directory(arguments) => reach_at_once(commands::hosting::directory::run(&arguments, &mut printer)),
+        Command::Directory(arguments) => reach_at_once(commands::hosting::directory::run(&arguments, &settings, &mut printer)),
         Command::Dev(arguments) => reach_at_once(commands::dev::run(&arguments, &mut printer)),
         Command::Devchain(arguments) => reach(commands::dev::chain::run(&arguments, &mut printer)),
         Command::Contracts(command) => reach(commands::onchain::contracts::run(&command, &mut printer)),

@@ -12,7 +12,7 @@ use std::sync::OnceLock;
 use crate::env;
 
 /// Variables that are secrets, or URLs that often hold one, by how their names begin.
-const SECRET: [&str; 14] = [
+const SECRET: [&str; 15] = [
     env::TOOLCRIB_PRIVATE_KEY,
     env::TOOLCRIB_PASSWORD,
     env::TOOLCRIB_WEBHOOK,
@@ -21,6 +21,7 @@ const SECRET: [&str; 14] = [
     env::TOOLCRIB_SIGN_IN_KEY,
     env::TOOLCRIB_STORE,
     env::TOOLCRIB_INDEX,
+    env::TOOLCRIB_READ_STORES,
     env::TOOLCRIB_API_KEY,
     env::TOOLCRIB_PIN_TOKEN,
     env::TOOLCRIB_TSIG_KEY,

@@ -16,8 +16,8 @@ use crate::api::search::word;
 use crate::api::tools::{DEFAULT_LIMIT, FRESH, MAX_LIMIT};
 use crate::inert;
 use crate::parameters::{Parameters, decoded};
-use crate::view::{Agent, AgentItem};
 use crate::reader::Reader;
+use crate::view::{Agent, AgentItem};
 
 /// What every path of an agent begins with.
 const AGENT_PREFIX: &str = "/api/v2/agents/";

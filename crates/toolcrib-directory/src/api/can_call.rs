@@ -10,8 +10,8 @@ use toolcrib_index::model::ToolView;
 use crate::answer::{Answer, Refusal, fresh_for, json};
 use crate::api::tool_at;
 use crate::parameters::Parameters;
-use crate::view::{dollars, manifest};
 use crate::reader::Reader;
+use crate::view::{dollars, manifest};
 
 /// Whether a call would be served.
 #[derive(Debug, Serialize, JsonSchema)]

@@ -22,8 +22,8 @@ use crate::answer::{Answer, Refusal, body, json};
 use crate::front::Caller;
 use crate::inert;
 use crate::parameters::Parameters;
-use crate::view::time;
 use crate::reader::Reader;
+use crate::view::time;
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
@@ -76,12 +76,7 @@ pub(crate) struct ChangeView {
     pub(crate) kinds: Vec<&'static str>,
 }
 
-pub(crate) async fn changes(
-    app: Reader,
-    Extension(caller): Extension<Caller>,
-    uri: Uri,
-    headers: HeaderMap,
-) -> Answer {
+pub(crate) async fn changes(app: Reader, Extension(caller): Extension<Caller>, uri: Uri, headers: HeaderMap) -> Answer {
     let parameters = Parameters::of(&uri)?;
     let cursor = parameters.number("cursor", 0, i64::MAX)?;
     if wants_stream(&headers) {

@@ -20,9 +20,9 @@ use crate::api::tools::{cursor, place};
 use crate::front::Caller;
 use crate::inert;
 use crate::parameters::Parameters;
+use crate::reader::Reader;
 use crate::routing::X_FEED_CURSOR;
 use crate::view::ToolItem;
-use crate::reader::Reader;
 
 /// Tools that are read at once: what is held for a reader who is slow.
 const PAGE: usize = 100;

@@ -10,8 +10,8 @@ use crate::answer::{Answer, Refusal, fresh_for, json};
 use crate::api::tool_at;
 use crate::api::tools::FRESH;
 use crate::parameters::Parameters;
-use crate::view::time;
 use crate::reader::Reader;
+use crate::view::time;
 
 /// Events of a page, unless another number is asked for.
 const DEFAULT_LIMIT: i64 = 100;

@@ -7,8 +7,8 @@ use toolcrib_core::clock::UnixTime;
 use toolcrib_index::RegistryRow;
 
 use crate::answer::{Answer, fresh_for, json};
-use crate::view::time;
 use crate::reader::Reader;
+use crate::view::time;
 
 /// The registries.
 #[derive(Debug, Serialize, JsonSchema)]

@@ -1,11 +1,11 @@
 //! `GET /api/v2/tools/search`: tools by words and filters.
 
-use std::collections::HashMap;
 use alloy_primitives::Address;
 use axum::http::{HeaderMap, StatusCode, Uri};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
+use std::collections::HashMap;
 use toolcrib_core::tool::Tier;
 use toolcrib_index::access::{MAX_CANDIDATES, May, callable};
 use toolcrib_index::listing::AccessKind;
@@ -17,8 +17,8 @@ use crate::api::tools::{DEFAULT_LIMIT, FRESH, MAX_LIMIT, access, source};
 use crate::front::wants_markdown;
 use crate::markdown;
 use crate::parameters::{self, Parameters};
-use crate::view::{self, Found};
 use crate::reader::Reader;
+use crate::view::{self, Found};
 
 /// Most tags of one search: a manifest has no more.
 const MAX_TAGS: usize = 16;

@@ -12,8 +12,8 @@ use toolcrib_index::Index;
 use toolcrib_store::database::Row;
 
 use crate::answer::{Answer, Refusal, fresh_for, json};
-use crate::view::dollars;
 use crate::reader::Reader;
+use crate::view::dollars;
 
 /// For how long counts are kept at least.
 const KEPT_FOR: Duration = Duration::from_secs(10);

@@ -8,8 +8,8 @@ use crate::api::tool_shown_at;
 use crate::api::tools::FRESH;
 use crate::front::wants_markdown;
 use crate::markdown;
-use crate::view::{Duplicates, Tool};
 use crate::reader::Reader;
+use crate::view::{Duplicates, Tool};
 
 pub(crate) async fn get(app: Reader, uri: Uri, headers: HeaderMap) -> Answer {
     let view = tool_shown_at(&app, &uri).await?;

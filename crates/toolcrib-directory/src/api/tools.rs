@@ -13,8 +13,8 @@ use crate::answer::{Answer, Refusal, body, fresh_for, json};
 use crate::front::wants_markdown;
 use crate::markdown;
 use crate::parameters::Parameters;
-use crate::view::ToolItem;
 use crate::reader::Reader;
+use crate::view::ToolItem;
 
 /// Tools of a page, unless another number is asked for.
 pub(crate) const DEFAULT_LIMIT: i64 = 20;

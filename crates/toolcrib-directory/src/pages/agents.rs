@@ -9,8 +9,8 @@ use crate::answer::Refusal;
 use crate::api::agents::{AgentList, agent_under, find, read, shown as everything};
 use crate::pages::{class, encoded, icon, link, page as whole, refused, shown, with_at};
 use crate::parameters::Parameters;
-use crate::view::{Agent, AgentItem, AgentToolView};
 use crate::reader::Reader;
+use crate::view::{Agent, AgentItem, AgentToolView};
 
 /// The path of the list.
 const LIST: &str = "/agents";

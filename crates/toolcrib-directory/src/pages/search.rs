@@ -10,8 +10,8 @@ use crate::api::search::{SearchResults, read, run};
 use crate::api::stats;
 use crate::pages::{address, icon, page as whole, refused, shown, with};
 use crate::parameters::Parameters;
-use crate::view::Found;
 use crate::reader::Reader;
+use crate::view::Found;
 
 /// Values of one facet that are shown.
 const MAX_VALUES: usize = 12;

@@ -9,8 +9,8 @@ use crate::api::history::{HistoryEvent, events};
 use crate::api::tool::shown as everything;
 use crate::api::tool_under;
 use crate::pages::{address, class, icon, link, page as whole, refused, shown};
-use crate::view::Tool;
 use crate::reader::Reader;
+use crate::view::Tool;
 
 /// Events that are shown. The rest is behind the API.
 const MAX_EVENTS: usize = 50;

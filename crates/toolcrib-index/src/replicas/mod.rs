@@ -30,8 +30,7 @@ pub(crate) const MIGRATIONS: &[Migration] = &[Migration {
     sql: "CREATE TABLE index_replication (id BIGINT NOT NULL PRIMARY KEY, identity BYTES NOT NULL, beat BIGINT NOT NULL);",
 }];
 
-const IDENTIFY: &str =
-    "INSERT INTO index_replication (id, identity, beat) VALUES (1, $1, 0) ON CONFLICT (id) DO NOTHING";
+const IDENTIFY: &str = "INSERT INTO index_replication (id, identity, beat) VALUES (1, $1, 0) ON CONFLICT (id) DO NOTHING";
 const IDENTITY: &str = "SELECT identity FROM index_replication WHERE id = 1";
 /// Replicas are those of PostgreSQL, so these need no other spelling.
 const SAMPLE: &str = "SELECT f.last, r.beat, CAST(FLOOR(EXTRACT(EPOCH FROM clock_timestamp()) * 1000) AS BIGINT)

@@ -242,7 +242,15 @@ impl Replica {
         let lag_ms = age.map(|age| u64::try_from(age.as_millis()).unwrap_or(u64::MAX));
         match status.state.code() {
             Some(code) => {
-                tracing::warn!(replica, name, code = code.id(), watermark = status.watermark, lag_ms, "read replica not used: {}", code.title());
+                tracing::warn!(
+                    replica,
+                    name,
+                    code = code.id(),
+                    watermark = status.watermark,
+                    lag_ms,
+                    "read replica not used: {}",
+                    code.title()
+                );
             }
             None => tracing::info!(replica, name, watermark = status.watermark, lag_ms, "read replica in use"),
         }

@@ -8,6 +8,7 @@ mod follow;
 mod follow_forks;
 mod follow_lease;
 mod follow_lying;
+mod replicas;
 mod scripted;
 mod search;
 mod stage;

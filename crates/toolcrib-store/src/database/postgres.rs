@@ -24,7 +24,8 @@ const TRUSTED_IDLE: Duration = Duration::from_secs(2);
 const SESSION: &str = "SET lock_timeout = '5s'; SET statement_timeout = '15s'; SET idle_in_transaction_session_timeout = '15s'";
 
 /// The same for connections to a replica. A transaction that is open for long would hold back the replay of the log, or be cancelled by it.
-const REPLICA_SESSION: &str = "SET default_transaction_read_only = on; SET statement_timeout = '15s'; SET idle_in_transaction_session_timeout = '15s'";
+const REPLICA_SESSION: &str =
+    "SET default_transaction_read_only = on; SET statement_timeout = '15s'; SET idle_in_transaction_session_timeout = '15s'";
 
 pub(super) async fn open(url: &str, connections: u32) -> Result<Pools, Error> {
     let options = options(url)?;

@@ -18,7 +18,11 @@ impl Database {
         let location::Kind::Postgres { url, connections } = location.kind() else {
             return Err(Error::Location { reason: "only PostgreSQL has read replicas; write postgres://…" });
         };
-        Ok(Self { pools: Pools::Postgres(postgres::open_replica(url, *connections)?), name: location.to_string().into(), file: None })
+        Ok(Self {
+            pools: Pools::Postgres(postgres::open_replica(url, *connections)?),
+            name: location.to_string().into(),
+            file: None,
+        })
     }
 
     /// What the database is called in logs: never with a password.

@@ -13,12 +13,14 @@ use super::agents::AgentArgs;
 use super::engine::{Doing, Engine};
 use super::followed::Followed;
 use super::house::{House, Plan};
+use super::reading::ReadArgs;
 use super::{logging, told_to_stop};
 use crate::commands::discovery::{Kept, index_failure};
 use crate::commands::serving::header_name;
 use crate::commands::trust::door::{Reach, verifier};
 use crate::outcome::{Done, Exit, Failure, Stop};
 use crate::printer::{Printer, shown};
+use crate::settings::Settings;
 
 /// Arguments of `directory`.
 #[derive(Args, Clone, Debug)]
@@ -31,6 +33,8 @@ pub(crate) struct Serve {
     pub(crate) with_index: bool,
     #[command(flatten)]
     pub(crate) kept: Kept,
+    #[command(flatten)]
+    pub(crate) reading: ReadArgs,
     /// The folder of this process's own index of words, which makes restarts quick [default: in memory]
     #[arg(long, value_name = "FOLDER")]
     pub(crate) search: Option<PathBuf>,
@@ -96,22 +100,24 @@ impl Serve {
             images: Some(self.reach.open_for_images()?),
             hosts: self.hosts.clone(),
             origins: self.origins.clone(),
+            replicas: None,
         })
     }
 }
 
 /// Serves until Ctrl-C.
-pub(crate) async fn run(arguments: &Serve, printer: &mut Printer) -> Result<Done, Stop> {
+pub(crate) async fn run(arguments: &Serve, settings: &Settings, printer: &mut Printer) -> Result<Done, Stop> {
     #[cfg(target_os = "linux")]
     crate::descriptors::prepare(printer)?;
     logging::begin(printer);
-    let plan = arguments.plan()?;
+    let mut plan = arguments.plan()?;
     if arguments.with_index {
         arguments.doing.check(arguments.agents.agt.is_some())?;
     }
     let followings = arguments.followed.resolve(printer)?;
     let (index, location) = (arguments.kept.open().await?, arguments.kept.location()?);
     let chains: Chains = followings.iter().map(|following| following.chain.clone()).collect();
+    plan.replicas = Some(arguments.reading.open(&index, settings).await?);
     let house = House::open(arguments.listen, &index, chains, plan).await?;
     let mut engine = match arguments.with_index {
         true => {
