@@ -29,6 +29,7 @@ use crate::limits::{Class, Rate, Who};
 use crate::metrics::Route;
 use crate::options::Auth;
 use crate::routing::{self, Outdated, asked_cursor};
+use crate::surrogate::{CACHE_TAG, SURROGATE_KEY, is_shared, label, make_private};
 
 const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const X_API_KEY: HeaderName = HeaderName::from_static("x-api-key");
@@ -116,6 +117,13 @@ pub(crate) async fn front(State(app): State<Arc<App>>, mut request: Request, nex
         if let Some(age) = app.replicas.stale_seconds().filter(|_| is_success && route.is_of_database()) {
             app.metrics.stale.fetch_add(1, Ordering::Relaxed);
             mark_stale(response.headers_mut(), age);
+        }
+        // What somebody with a key is given may be what others are not.
+        if given.is_some() || app.options.auth == Auth::Required {
+            make_private(response.headers_mut());
+        } else if is_shared(response.headers()) {
+            // A limit is that of one caller, and the answer goes to many.
+            level = None;
         }
         response
     }
@@ -277,7 +285,9 @@ async fn answer(app: &Arc<App>, mut request: Request, next: Next) -> Response {
     };
     // Whoever wants to see a change that is not shown yet gets an answer of his own.
     let is_ahead = asked_cursor(request.headers()).is_some_and(|cursor| cursor > app.cache.last());
-    let Some(scope) = scope.filter(|_| !is_ahead) else { return routing::run(app, request, next).await };
+    let Some(scope) = scope.filter(|_| !is_ahead) else {
+        return label(routing::run(app, request, next).await, app.options.shared_max_age);
+    };
     let form = Form { is_markdown: wants_markdown(request.headers()), coding: coding(request.headers()) };
     let uri = request.uri().clone();
     let address = uri.path_and_query().map_or("/", |address| address.as_str());
@@ -297,7 +307,7 @@ async fn answer(app: &Arc<App>, mut request: Request, next: Next) -> Response {
             headers.insert(ACCEPT_ENCODING, HeaderValue::from_static(form.coding.accepted()));
             let last_known = app.cache.last_known(&key, scope);
             let render = async {
-                let response = routing::run(app, request, next).await;
+                let response = label(routing::run(app, request, next).await, app.options.shared_max_age);
                 let is_outdated = response.extensions().get::<Outdated>().is_some();
                 let mut made = entry(response, form).await;
                 made.is_stale = is_outdated && made.etag.is_some();
@@ -384,6 +394,8 @@ fn mark_stale(headers: &mut HeaderMap, age: u64) {
     let status = format!("toolcrib; hit; ttl=-{}; detail=database-unavailable", age.max(1));
     headers.extend(HeaderValue::try_from(status).ok().map(|status| (CACHE_STATUS, status)));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.remove(SURROGATE_KEY);
+    headers.remove(CACHE_TAG);
 }
 
 /// Whether a list of tags has this one. Weak ones are compared by their text (RFC 9110 §13.1.2).

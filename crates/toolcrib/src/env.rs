@@ -42,6 +42,9 @@ pub(crate) const TOOLCRIB_INDEX: &str = "TOOLCRIB_INDEX";
 /// Read replicas of that database, separated by spaces, unless `--read-store` says otherwise. The setting `read_stores`.
 pub(crate) const TOOLCRIB_READ_STORES: &str = "TOOLCRIB_READ_STORES";
 
+/// Where `index purge` tells a cache what to drop, unless `--url` is given.
+pub(crate) const TOOLCRIB_PURGE_URL: &str = "TOOLCRIB_PURGE_URL";
+
 /// The directory that `tools` asks, unless `--directory` or `--store` says otherwise. The setting `directory`.
 pub(crate) const TOOLCRIB_DIRECTORY: &str = "TOOLCRIB_DIRECTORY";
 
@@ -105,6 +108,7 @@ pub(crate) const DOCUMENTED: &[(&str, &str)] = &[
         TOOLCRIB_READ_STORES,
         "setting `read_stores`: read replicas of that database, separated by spaces, unless `--read-store` is given",
     ),
+    (TOOLCRIB_PURGE_URL, "where `index purge` tells a cache what to drop, unless `--url` is given"),
     (TOOLCRIB_DIRECTORY, "setting `directory`: the directory that `tools` asks, unless `--directory` or `--store` is given"),
     (TOOLCRIB_API_KEY, "the key for that directory"),
     (TOOLCRIB_MCP_TOKEN, "the token that whoever uses `mcp --listen` has to show"),

@@ -11,6 +11,7 @@ use crate::api::tool_at;
 use crate::api::tools::FRESH;
 use crate::parameters::Parameters;
 use crate::reader::Reader;
+use crate::surrogate::{depends, of_views};
 use crate::view::{manifest, time};
 
 /// Calls of a page, unless another number is asked for.
@@ -73,7 +74,7 @@ pub(crate) async fn activity(app: Reader, uri: Uri) -> Answer {
     let (calls, has_more) = app.index.activity(view.row.key, with_owner, most, from).await?;
     let activity = calls.into_iter().map(|call| event(call, &view)).collect();
     let list = ActivityList { activity, next: has_more.then(|| (offset + limit).to_string()) };
-    Ok(fresh_for(json(StatusCode::OK, &list), FRESH))
+    Ok(depends(fresh_for(json(StatusCode::OK, &list), FRESH), of_views([&view])))
 }
 
 fn event(call: Activity, view: &ToolView) -> ActivityEvent {

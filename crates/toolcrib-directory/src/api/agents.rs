@@ -17,6 +17,7 @@ use crate::api::tools::{DEFAULT_LIMIT, FRESH, MAX_LIMIT};
 use crate::inert;
 use crate::parameters::{Parameters, decoded};
 use crate::reader::Reader;
+use crate::surrogate::{AGENTS, LISTS, agent_key, depends};
 use crate::view::{Agent, AgentItem};
 
 /// What every path of an agent begins with.
@@ -41,12 +42,13 @@ pub(crate) struct AgentList {
 pub(crate) async fn list(app: Reader, uri: Uri) -> Answer {
     let parameters = Parameters::of(&uri)?;
     let page = find(&app, &read(&parameters)?).await?;
-    Ok(fresh_for(json(StatusCode::OK, &page), FRESH))
+    Ok(depends(fresh_for(json(StatusCode::OK, &page), FRESH), [AGENTS.to_owned()]))
 }
 
 pub(crate) async fn get(app: Reader, uri: Uri) -> Answer {
     let view = agent_under(&app, &uri, AGENT_PREFIX, "").await?;
-    Ok(fresh_for(json(StatusCode::OK, &shown(&app, &view).await?), FRESH))
+    let keys = agent_keys(&view);
+    Ok(depends(fresh_for(json(StatusCode::OK, &shown(&app, &view).await?), FRESH), keys))
 }
 
 pub(crate) async fn report(app: Reader, uri: Uri) -> Answer {
@@ -56,7 +58,12 @@ pub(crate) async fn report(app: Reader, uri: Uri) -> Answer {
     let corrupt = |_| Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, codes::store::CORRUPT);
     // Quotes untrusted text, so it is written again in the form that does nothing.
     let report: Value = serde_json::from_str(&text).map_err(corrupt)?;
-    Ok(fresh_for(body(StatusCode::OK, "application/json", inert::to_vec(&report)), FRESH))
+    Ok(depends(fresh_for(body(StatusCode::OK, "application/json", inert::to_vec(&report)), FRESH), agent_keys(&view)))
+}
+
+/// What an answer about an agent depends on: the agent, and the tools at its endpoints.
+pub(crate) fn agent_keys(view: &AgentView) -> [String; 2] {
+    [agent_key(view.domain.as_str()), LISTS.to_owned()]
 }
 
 /// Reads what is asked for.

@@ -11,6 +11,7 @@ use crate::api::tool_at;
 use crate::api::tools::FRESH;
 use crate::parameters::Parameters;
 use crate::reader::Reader;
+use crate::surrogate::{depends, of_views};
 use crate::view::time;
 
 /// Events of a page, unless another number is asked for.
@@ -67,7 +68,7 @@ pub(crate) async fn history(app: Reader, uri: Uri) -> Answer {
     let view = tool_at(&app, &uri).await?;
     let (events, next) = events(&app, view.row.key, after, usize::try_from(limit).unwrap_or(1)).await?;
     let next = next.map(|next| format!("{}.{}", next.block, next.log_index));
-    Ok(fresh_for(json(StatusCode::OK, &History { events, next }), FRESH))
+    Ok(depends(fresh_for(json(StatusCode::OK, &History { events, next }), FRESH), of_views([&view])))
 }
 
 /// Events after a place, at most so many, and where it goes on.

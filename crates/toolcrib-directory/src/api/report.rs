@@ -10,13 +10,15 @@ use crate::api::tool_at;
 use crate::api::tools::FRESH;
 use crate::inert;
 use crate::reader::Reader;
+use crate::surrogate::{depends, of_views};
 
 pub(crate) async fn report(app: Reader, uri: Uri) -> Answer {
     let view = tool_at(&app, &uri).await?;
     let text = app.queue().report(view.row.key).await?.ok_or_else(not_looked_at)?;
     // Quotes foreign text, so it is written again in the form that does nothing.
     let report: Value = serde_json::from_str(&text).map_err(|_| corrupt())?;
-    Ok(fresh_for(body(StatusCode::OK, "application/json", inert::to_vec(&report)), FRESH))
+    let response = fresh_for(body(StatusCode::OK, "application/json", inert::to_vec(&report)), FRESH);
+    Ok(depends(response, of_views([&view])))
 }
 
 pub(crate) async fn evidence(app: Reader, uri: Uri) -> Answer {
@@ -26,7 +28,7 @@ pub(crate) async fn evidence(app: Reader, uri: Uri) -> Answer {
     let mut response = fresh_for(body(StatusCode::OK, "application/json", bytes), FRESH);
     let name = HeaderValue::from_static("attachment; filename=\"evidence.json\"");
     response.headers_mut().insert(CONTENT_DISPOSITION, name);
-    Ok(response)
+    Ok(depends(response, of_views([&view])))
 }
 
 fn not_looked_at() -> Refusal {

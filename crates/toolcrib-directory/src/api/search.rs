@@ -18,6 +18,7 @@ use crate::front::wants_markdown;
 use crate::markdown;
 use crate::parameters::{self, Parameters};
 use crate::reader::Reader;
+use crate::surrogate::{SEARCH, depends, of_views};
 use crate::view::{self, Found};
 
 /// Most tags of one search: a manifest has no more.
@@ -51,6 +52,10 @@ pub(crate) struct SearchResults {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Value>")]
     pub(crate) facets: Option<Facets>,
+    /// What shared caches purge it by.
+    #[serde(skip)]
+    #[schemars(skip)]
+    pub(crate) keys: Vec<String>,
 }
 
 /// A search that can be run.
@@ -71,8 +76,10 @@ pub(crate) async fn search(app: Reader, uri: Uri, headers: HeaderMap) -> Answer 
     } else {
         json(StatusCode::OK, &results)
     };
-    let is_private = asked.callable_by.is_some();
-    Ok(fresh_for(response, if is_private { "no-store" } else { FRESH }))
+    if asked.callable_by.is_some() {
+        return Ok(fresh_for(response, "no-store"));
+    }
+    Ok(depends(fresh_for(response, FRESH), results.keys))
 }
 
 /// Reads what is asked for.
@@ -169,7 +176,7 @@ async fn collection(app: &Reader, name: &str) -> Result<Option<Address>, Refusal
 pub(crate) async fn run(app: &Reader, asked: &Asked) -> Result<SearchResults, Refusal> {
     if !asked.is_possible {
         let facets = asked.query.facets.then(Facets::default);
-        return Ok(SearchResults { results: Vec::new(), next: None, total: Some(0), partial: false, facets });
+        return Ok(SearchResults { results: Vec::new(), next: None, total: Some(0), partial: false, facets, keys: vec![SEARCH.to_owned()] });
     }
     let Gathered { hits, next, total, facets, partial } = match asked.callable_by {
         None => {
@@ -181,13 +188,14 @@ pub(crate) async fn run(app: &Reader, asked: &Asked) -> Result<SearchResults, Re
     };
     let used: Vec<_> = hits.iter().map(|(view, ..)| (view.row.key, view.usage)).collect();
     let stats = app.index.payment_stats(&used, app.now()).await?;
+    let keys = of_views(hits.iter().map(|(view, ..)| view)).chain([SEARCH.to_owned()]).collect();
     let mut stats = stats.into_iter();
     let results = hits.into_iter().map(|(view, score, explanation)| {
         let mut found = Found::of(&view, asked.is_whole, stats.next(), score);
         found.explanation = explanation;
         found
     });
-    Ok(SearchResults { results: results.collect(), next: next.map(|next| next.to_string()), total, partial, facets })
+    Ok(SearchResults { results: results.collect(), next: next.map(|next| next.to_string()), total, partial, facets, keys })
 }
 
 type Viewed = (ToolView, f32, Option<Explanation>);

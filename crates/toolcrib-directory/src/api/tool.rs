@@ -9,6 +9,7 @@ use crate::api::tools::FRESH;
 use crate::front::wants_markdown;
 use crate::markdown;
 use crate::reader::Reader;
+use crate::surrogate::{depends, of_views};
 use crate::view::{Duplicates, Tool};
 
 pub(crate) async fn get(app: Reader, uri: Uri, headers: HeaderMap) -> Answer {
@@ -19,7 +20,7 @@ pub(crate) async fn get(app: Reader, uri: Uri, headers: HeaderMap) -> Answer {
     } else {
         json(StatusCode::OK, &tool)
     };
-    Ok(fresh_for(response, FRESH))
+    Ok(depends(fresh_for(response, FRESH), of_views([&view])))
 }
 
 /// Everything that is shown of a tool.

@@ -14,6 +14,7 @@ use crate::front::wants_markdown;
 use crate::markdown;
 use crate::parameters::Parameters;
 use crate::reader::Reader;
+use crate::surrogate::{LISTS, creator_key, depends, of_views};
 use crate::view::ToolItem;
 
 /// Tools of a page, unless another number is asked for.
@@ -39,11 +40,14 @@ pub(crate) async fn list(app: Reader, uri: Uri, headers: HeaderMap) -> Answer {
     let order = order(&parameters)?;
     let page = page(&app, &parameters, order).await?;
     let next = page.next.map(|next| cursor(next, order));
-    if wants_markdown(&headers) {
-        return Ok(fresh_for(body(StatusCode::OK, markdown::KIND, markdown::list(&page.tools, next.as_deref())), FRESH));
-    }
-    let list = ToolList { tools: page.tools.iter().map(ToolItem::of).collect(), next };
-    Ok(fresh_for(json(StatusCode::OK, &list), FRESH))
+    let scope = parameters.address("creator")?.map_or_else(|| LISTS.to_owned(), creator_key);
+    let keys: Vec<String> = of_views(&page.tools).chain([scope]).collect();
+    let response = if wants_markdown(&headers) {
+        body(StatusCode::OK, markdown::KIND, markdown::list(&page.tools, next.as_deref()))
+    } else {
+        json(StatusCode::OK, &ToolList { tools: page.tools.iter().map(ToolItem::of).collect(), next })
+    };
+    Ok(depends(fresh_for(response, FRESH), keys))
 }
 
 async fn page(app: &Reader, parameters: &Parameters, order: Order) -> Result<Page, Refusal> {

@@ -6,10 +6,11 @@ use maud::{Markup, html};
 use toolcrib_core::agent::PricingModel;
 
 use crate::answer::Refusal;
-use crate::api::agents::{AgentList, agent_under, find, read, shown as everything};
+use crate::api::agents::{AgentList, agent_keys, agent_under, find, read, shown as everything};
 use crate::pages::{class, encoded, icon, link, page as whole, refused, shown, with_at};
 use crate::parameters::Parameters;
 use crate::reader::Reader;
+use crate::surrogate::{AGENTS, depends};
 use crate::view::{Agent, AgentItem, AgentToolView};
 
 /// The path of the list.
@@ -28,14 +29,18 @@ const STEPS: [(&str, &str); 8] = [
 
 pub(super) async fn list(app: Reader, uri: Uri) -> Response {
     match list_content(&app, &uri).await {
-        Ok(content) => whole(&app.options, &format!("Agents \u{b7} {}", app.options.title), &content),
+        Ok(content) => {
+            depends(whole(&app.options, &format!("Agents \u{b7} {}", app.options.title), &content), [AGENTS.to_owned()])
+        }
         Err(refusal) => refused(&app.options, refusal),
     }
 }
 
 pub(super) async fn page(app: Reader, uri: Uri) -> Response {
     match agent_content(&app, &uri).await {
-        Ok((title, content)) => whole(&app.options, &format!("{title} \u{b7} {}", app.options.title), &content),
+        Ok((title, content, keys)) => {
+            depends(whole(&app.options, &format!("{title} \u{b7} {}", app.options.title), &content), keys)
+        }
         Err(refusal) => refused(&app.options, refusal),
     }
 }
@@ -131,7 +136,7 @@ fn badges(agent: &AgentItem) -> Markup {
     }
 }
 
-async fn agent_content(app: &Reader, uri: &Uri) -> Result<(String, Markup), Refusal> {
+async fn agent_content(app: &Reader, uri: &Uri) -> Result<(String, Markup, [String; 2]), Refusal> {
     let view = agent_under(app, uri, "/agents/", "").await?;
     let agent = everything(app, &view).await?;
     let content = html! {
@@ -148,7 +153,7 @@ async fn agent_content(app: &Reader, uri: &Uri) -> Result<(String, Markup), Refu
         (facts(&agent))
         (past(&agent))
     };
-    Ok((agent.item.display_name().to_owned(), content))
+    Ok((agent.item.display_name().to_owned(), content, agent_keys(&view)))
 }
 
 fn head(agent: &Agent) -> Markup {

@@ -11,6 +11,7 @@ use crate::api::stats;
 use crate::pages::{address, icon, page as whole, refused, shown, with};
 use crate::parameters::Parameters;
 use crate::reader::Reader;
+use crate::surrogate::depends;
 use crate::view::Found;
 
 /// Values of one facet that are shown.
@@ -18,12 +19,14 @@ const MAX_VALUES: usize = 12;
 
 pub(super) async fn page(app: Reader, uri: Uri) -> Response {
     match content(&app, &uri).await {
-        Ok(content) => whole(&app.options, &format!("{}: tools for agents", app.options.title), &content),
+        Ok((content, keys)) => {
+            depends(whole(&app.options, &format!("{}: tools for agents", app.options.title), &content), keys)
+        }
         Err(refusal) => refused(&app.options, refusal),
     }
 }
 
-async fn content(app: &Reader, uri: &Uri) -> Result<Markup, Refusal> {
+async fn content(app: &Reader, uri: &Uri) -> Result<(Markup, Vec<String>), Refusal> {
     let parameters = Parameters::of(uri)?;
     let mut asked = read(app, &parameters).await?;
     asked.query.facets = true;
@@ -31,7 +34,7 @@ async fn content(app: &Reader, uri: &Uri) -> Result<Markup, Refusal> {
     let stats = stats::counted(app).await?;
     let words = parameters.text("query")?.unwrap_or_default();
     let includes_unverified = asked.query.include_unverified;
-    Ok(html! {
+    let content = html! {
         section.hero {
             h1 { "Find a tool" }
             p.quiet { (stats.listed) " verified tools of " (stats.tools) " registrations on " (stats.chains.len()) @if stats.chains.len() == 1 { " chain" } @else { " chains" } }
@@ -48,7 +51,8 @@ async fn content(app: &Reader, uri: &Uri) -> Result<Markup, Refusal> {
             @if let Some(facets) = &results.facets { (sidebar(facets, uri)) }
             section.results { (found(&results, uri)) }
         }
-    })
+    };
+    Ok((content, results.keys))
 }
 
 fn found(results: &SearchResults, uri: &Uri) -> Markup {

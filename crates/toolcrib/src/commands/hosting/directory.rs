@@ -62,6 +62,9 @@ pub(crate) struct Serve {
     /// What stands at the top of pages
     #[arg(long, value_name = "TEXT")]
     pub(crate) title: Option<String>,
+    /// Let shared caches keep answers for so many seconds; only where `index purge` tells them what changed
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=2_592_000))]
+    pub(crate) cdn_max_age: Option<u32>,
     /// Do not serve `/metrics`
     #[arg(long)]
     pub(crate) no_metrics: bool,
@@ -86,6 +89,7 @@ impl Serve {
         }
         options.issues_keys = !self.no_instant_keys;
         options.serves_metrics = !self.no_metrics;
+        options.shared_max_age = self.cdn_max_age;
         options.ipfs_gateway.clone_from(&self.ipfs_gateway);
         if let Some(title) = &self.title {
             options.title.clone_from(title);

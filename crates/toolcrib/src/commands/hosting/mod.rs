@@ -7,6 +7,7 @@ pub(crate) mod followed;
 pub(crate) mod house;
 pub(crate) mod index;
 pub(crate) mod logging;
+pub(crate) mod purge;
 mod reading;
 
 use std::time::Duration;
