@@ -17,10 +17,8 @@ use toolcrib_store::database::Value;
 
 use crate::surrogate::{ALL, keys_of_agent, keys_of_tool};
 
-const MIGRATIONS: &[Migration] = &[Migration {
-    version: 1,
-    sql: "CREATE TABLE directory_purge (name TEXT NOT NULL PRIMARY KEY, cursor BIGINT NOT NULL);",
-}];
+const MIGRATIONS: &[Migration] =
+    &[Migration { version: 1, sql: "CREATE TABLE directory_purge (name TEXT NOT NULL PRIMARY KEY, cursor BIGINT NOT NULL);" }];
 
 const FIND: &str = "SELECT cursor FROM directory_purge WHERE name = $1";
 const BEGIN: &str = "INSERT INTO directory_purge (name, cursor) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING";

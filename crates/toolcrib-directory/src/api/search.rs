@@ -176,7 +176,14 @@ async fn collection(app: &Reader, name: &str) -> Result<Option<Address>, Refusal
 pub(crate) async fn run(app: &Reader, asked: &Asked) -> Result<SearchResults, Refusal> {
     if !asked.is_possible {
         let facets = asked.query.facets.then(Facets::default);
-        return Ok(SearchResults { results: Vec::new(), next: None, total: Some(0), partial: false, facets, keys: vec![SEARCH.to_owned()] });
+        return Ok(SearchResults {
+            results: Vec::new(),
+            next: None,
+            total: Some(0),
+            partial: false,
+            facets,
+            keys: vec![SEARCH.to_owned()],
+        });
     }
     let Gathered { hits, next, total, facets, partial } = match asked.callable_by {
         None => {

@@ -19,9 +19,7 @@ const MAX_VALUES: usize = 12;
 
 pub(super) async fn page(app: Reader, uri: Uri) -> Response {
     match content(&app, &uri).await {
-        Ok((content, keys)) => {
-            depends(whole(&app.options, &format!("{}: tools for agents", app.options.title), &content), keys)
-        }
+        Ok((content, keys)) => depends(whole(&app.options, &format!("{}: tools for agents", app.options.title), &content), keys),
         Err(refusal) => refused(&app.options, refusal),
     }
 }

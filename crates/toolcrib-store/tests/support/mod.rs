@@ -82,6 +82,11 @@ impl Place {
         Self { backend: Backend::SqliteFile, setting: format!("sqlite:{}", path.display()), _folder: None }
     }
 
+    /// The same place once more.
+    pub(crate) fn again(other: &Self) -> Self {
+        Self { backend: other.backend, setting: other.setting.clone(), _folder: None }
+    }
+
     /// A schema of a server that is not shared.
     pub(crate) async fn on(server: &Server) -> Self {
         Self { backend: Backend::Postgres, setting: server.schema().await, _folder: None }

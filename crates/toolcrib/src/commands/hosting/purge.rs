@@ -69,7 +69,8 @@ impl Purge {
     fn cache(&self) -> Result<Cache, Failure> {
         let unusable = |error: toolcrib_fetch::Error| Failure::new(error.code(), error.to_string());
         let url = self.url.clone().or_else(|| secrets::var(env::TOOLCRIB_PURGE_URL));
-        let url = url.ok_or_else(|| Failure::new(codes::cli::USAGE, "no cache is named").hint("give --url or TOOLCRIB_PURGE_URL"))?;
+        let url =
+            url.ok_or_else(|| Failure::new(codes::cli::USAGE, "no cache is named").hint("give --url or TOOLCRIB_PURGE_URL"))?;
         let pair = |flag: &str, text: &str| {
             let pair = text.split_once('=').map(|(name, rest)| (name.to_owned(), rest.to_owned()));
             pair.ok_or_else(|| Failure::new(codes::cli::USAGE, format!("{flag} takes the name of a header, `=` and what it is")))
