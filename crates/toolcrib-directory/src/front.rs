@@ -112,14 +112,15 @@ pub(crate) async fn front(State(app): State<Arc<App>>, mut request: Request, nex
                 return response;
             }
         }
+        // What somebody with a key is given may be what others are not, and who names a change gets an answer of his own.
+        let is_personal = given.is_some() || app.options.auth == Auth::Required || asked_cursor(request.headers()).is_some();
         let mut response = answer(&app, request, next).await;
         let is_success = response.status().is_success() || response.status() == StatusCode::NOT_MODIFIED;
         if let Some(age) = app.replicas.stale_seconds().filter(|_| is_success && route.is_of_database()) {
             app.metrics.stale.fetch_add(1, Ordering::Relaxed);
             mark_stale(response.headers_mut(), age);
         }
-        // What somebody with a key is given may be what others are not.
-        if given.is_some() || app.options.auth == Auth::Required {
+        if is_personal {
             make_private(response.headers_mut());
         } else if is_shared(response.headers()) {
             // A limit is that of one caller, and the answer goes to many.

@@ -19,7 +19,7 @@ use std::collections::BTreeSet;
 
 use alloy_primitives::{Address, hex, keccak256};
 use axum::http::HeaderName;
-use axum::http::header::{CACHE_CONTROL, HeaderMap, HeaderValue};
+use axum::http::header::{CACHE_CONTROL, HeaderMap, HeaderValue, VARY};
 use axum::response::Response;
 use toolcrib_core::caip::ToolRef;
 use toolcrib_index::feed::Kinds;
@@ -113,6 +113,8 @@ pub(crate) fn label(mut response: Response, shared_max_age: Option<u32>) -> Resp
     keys.truncate(MAX_KEYS - 1);
     keys.push(ALL.to_owned());
     let headers = response.headers_mut();
+    // Also of answers that are not kept here: there may be another form of each.
+    headers.insert(VARY, HeaderValue::from_static("Accept, Accept-Encoding"));
     for (name, separator) in [(SURROGATE_KEY, " "), (CACHE_TAG, ",")] {
         // Keys are made of letters, digits and hyphens.
         headers.extend(HeaderValue::try_from(keys.join(separator)).ok().map(|value| (name, value)));

@@ -200,7 +200,7 @@ async fn what_a_cache_holds_disappears_after_a_change() {
             assert!(first.header("cache-control").contains("s-maxage=600"), "{path}: {:?}", first.headers);
             assert!(!first.headers.contains_key("ratelimit"), "the limit of one caller is not told to others");
             let again = cdn.get(path).await;
-            assert_eq!((again.header("x-cdn"), again.body), ("hit", first.body), "{path}");
+            assert_eq!((again.header("x-cdn"), &again.body), ("hit", &first.body), "{path}");
         }
         let purger = Purger::open(shelf.index.clone(), cdn.clone(), options(Duration::from_millis(400))).await.expect("a purger");
         let purging = tokio::spawn(purger.run(std::future::pending()));
