@@ -37,6 +37,8 @@ pub(crate) struct Refusal {
     pub(crate) retry_after: Option<u64>,
     /// From which change the feed goes on, for readers that have to begin again.
     pub(crate) cursor: Option<i64>,
+    /// What went wrong behind it, if it is no fault of the request.
+    pub(crate) cause: Option<Code>,
 }
 
 /// The body of every answer that is no success. `errors` is what clients of the public interface read; the rest says it in codes.
@@ -71,20 +73,20 @@ pub(crate) struct Detail {
 
 impl Refusal {
     pub(crate) fn new(status: StatusCode, code: Code) -> Self {
-        Self { status, details: vec![detail(code, None, code.title().to_owned())], retry_after: None, cursor: None }
+        Self { status, details: vec![detail(code, None, code.title().to_owned())], retry_after: None, cursor: None, cause: None }
     }
 
     /// A parameter that cannot be read.
     pub(crate) fn parameter(name: &str, message: impl Into<String>) -> Self {
         let message = format!("{name}: {}", message.into());
         let detail = detail(codes::directory::PARAMETER, Some(name.to_owned()), message);
-        Self { status: StatusCode::BAD_REQUEST, details: vec![detail], retry_after: None, cursor: None }
+        Self { status: StatusCode::BAD_REQUEST, details: vec![detail], retry_after: None, cursor: None, cause: None }
     }
 
     pub(crate) fn cursor() -> Self {
         let code = codes::directory::CURSOR;
         let detail = detail(code, Some("cursor".to_owned()), code.title().to_owned());
-        Self { status: StatusCode::BAD_REQUEST, details: vec![detail], retry_after: None, cursor: None }
+        Self { status: StatusCode::BAD_REQUEST, details: vec![detail], retry_after: None, cursor: None, cause: None }
     }
 
     pub(crate) fn not_found() -> Self {
@@ -102,7 +104,7 @@ impl Refusal {
     /// A cursor of the feed after which nothing can be told; `last` is the number of the last change. The reader has to begin again.
     pub(crate) fn reset(code: Code, last: i64) -> Self {
         let detail = detail(code, Some("cursor".to_owned()), code.title().to_owned());
-        Self { status: StatusCode::GONE, details: vec![detail], retry_after: None, cursor: Some(last) }
+        Self { status: StatusCode::GONE, details: vec![detail], retry_after: None, cursor: Some(last), cause: None }
     }
 
     /// What was found in a body.
@@ -112,13 +114,18 @@ impl Refusal {
             let parameter = Some(echo(&finding.pointer)).filter(|pointer| !pointer.is_empty());
             detail(finding.code, parameter, message)
         });
-        Self { status: StatusCode::BAD_REQUEST, details: details.collect(), retry_after: None, cursor: None }
+        Self { status: StatusCode::BAD_REQUEST, details: details.collect(), retry_after: None, cursor: None, cause: None }
     }
 
     pub(crate) fn message(mut self, message: impl Into<String>) -> Self {
         if let Some(first) = self.details.first_mut() {
             first.message = message.into();
         }
+        self
+    }
+
+    fn caused_by(mut self, error: &toolcrib_index::Error) -> Self {
+        self.cause = Some(error.code());
         self
     }
 
@@ -149,6 +156,9 @@ impl IntoResponse for Refusal {
         }
         response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
         response.extensions_mut().insert(ErrorCode(code));
+        if let Some(cause) = self.cause {
+            response.extensions_mut().insert(Cause(cause));
+        }
         response
     }
 }
@@ -156,6 +166,10 @@ impl IntoResponse for Refusal {
 /// The code of an answer that refuses, for logs and counts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ErrorCode(pub(crate) &'static str);
+
+/// What went wrong behind an answer that refuses.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cause(pub(crate) Code);
 
 /// What the index could not tell is never the caller's fault, but for a cursor. Its text stays here.
 impl From<toolcrib_index::Error> for Refusal {
@@ -177,14 +191,17 @@ impl From<toolcrib_index::Error> for Refusal {
         }
         tracing::warn!(code = %error.code(), error = %escape_for_display(&error.to_string()), "the index could not tell");
         if error.code() == codes::store::DISK {
-            return Self::new(StatusCode::SERVICE_UNAVAILABLE, codes::store::DISK).retry_after(DISK_RETRY_SECONDS);
+            return Self::new(StatusCode::SERVICE_UNAVAILABLE, codes::store::DISK)
+                .retry_after(DISK_RETRY_SECONDS)
+                .caused_by(&error);
         }
         let passes = [codes::store::BUSY, codes::store::LOST].contains(&error.code());
-        if passes || matches!(error, toolcrib_index::Error::Chain(_)) {
+        let refusal = if passes || matches!(error, toolcrib_index::Error::Chain(_)) {
             Self::unavailable()
         } else {
             Self::new(StatusCode::INTERNAL_SERVER_ERROR, codes::directory::INTERNAL)
-        }
+        };
+        refusal.caused_by(&error)
     }
 }
 

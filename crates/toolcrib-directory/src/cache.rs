@@ -200,6 +200,14 @@ impl Cache {
         }
     }
 
+    /// The number of the last change of the tool that a path is about, or of everything when nothing is known of it.
+    pub(crate) fn tool_version(&self, path: &str) -> Option<i64> {
+        let rest = ["/api/v2/tools/", "/tools/", "/images/"].iter().find_map(|prefix| path.strip_prefix(prefix))?;
+        let mut parts = rest.splitn(4, '/');
+        let (chain, registry, id) = (parts.next()?, parts.next()?, parts.next()?);
+        Some(self.version(Scope::Tool(place(chain, registry, id))))
+    }
+
     /// The version of what a scope covers.
     pub(crate) fn version(&self, scope: Scope) -> i64 {
         match scope {

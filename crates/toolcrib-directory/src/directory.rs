@@ -8,9 +8,11 @@ use std::sync::atomic::{AtomicBool, AtomicI64};
 use axum::Router;
 use axum::middleware::from_fn_with_state;
 use tokio::sync::{Mutex, Semaphore, watch};
+use toolcrib_core::caip::ToolRef;
 use toolcrib_core::clock::{Clock, UnixTime};
 use toolcrib_fetch::{Concurrency, Untrusted};
 use toolcrib_http::{BodyBudget, Quota};
+use toolcrib_index::replicas::Replicas;
 use toolcrib_index::search::{Search, SearchPage, SearchQuery};
 use toolcrib_index::work::Queue;
 use toolcrib_index::{Chains, Index};
@@ -51,7 +53,9 @@ const MIN_COMPRESSED_BYTES: u64 = 512;
 
 /// Everything that handlers share.
 pub(crate) struct App {
-    pub(crate) index: Index,
+    /// The database that is written. What may be read elsewhere is read through a [`Reader`](crate::reader::Reader).
+    pub(crate) primary: Index,
+    pub(crate) replicas: Replicas,
     pub(crate) search: Search,
     pub(crate) chains: Chains,
     pub(crate) clock: Arc<dyn Clock + Send + Sync>,
@@ -71,6 +75,8 @@ pub(crate) struct App {
     /// Seconds of the last look at the feed that went well.
     pub(crate) looked_at: AtomicI64,
     pub(crate) has_looked: AtomicBool,
+    /// A change that lists must show: what an operator decided here a moment ago.
+    pub(crate) wanted: AtomicI64,
     /// One look at a time.
     pub(crate) looking: Mutex<()>,
     pub(crate) stats: Arc<api::stats::Counts>,
@@ -79,6 +85,13 @@ pub(crate) struct App {
 impl App {
     pub(crate) fn now(&self) -> UnixTime {
         self.clock.now()
+    }
+
+    /// Something about a tool was written here: whoever reads it from now on sees it. Gives the number of the last change.
+    pub(crate) async fn wrote(&self, tool: &ToolRef) -> Result<i64, toolcrib_index::Error> {
+        let last = self.primary.last_change().await?;
+        self.cache.changed(tool.chain, &format!("{:#x}", tool.registry), &tool.id.to_string(), last);
+        Ok(last)
     }
 
     /// Searches, on a thread where it keeps nobody else waiting: long requests over many tools take tens of milliseconds.
@@ -105,6 +118,7 @@ impl fmt::Debug for Directory {
 /// A directory that is being put together.
 pub struct Builder {
     index: Index,
+    replicas: Option<Replicas>,
     search: Search,
     chains: Chains,
     clock: Arc<dyn Clock + Send + Sync>,
@@ -133,7 +147,17 @@ impl Directory {
         chains: Chains,
         clock: impl Clock + Send + Sync + 'static,
     ) -> Builder {
-        Builder { index, search, chains, clock: Arc::new(clock), queue, options: Options::default(), client: None, mcp: None }
+        Builder {
+            index,
+            replicas: None,
+            search,
+            chains,
+            clock: Arc::new(clock),
+            queue,
+            options: Options::default(),
+            client: None,
+            mcp: None,
+        }
     }
 
     /// The same directory with its tools for models at `/mcp`, as [`mcp::router`] makes them.
@@ -202,6 +226,13 @@ impl Builder {
         self
     }
 
+    /// Reads from these replicas of the index where that is right.
+    #[must_use]
+    pub fn replicas(mut self, replicas: Replicas) -> Self {
+        self.replicas = Some(replicas);
+        self
+    }
+
     /// What answers at `/mcp`.
     #[must_use]
     pub fn mount_mcp(mut self, mcp: Router) -> Self {
@@ -211,11 +242,13 @@ impl Builder {
 
     /// Opens the table of keys, and puts it together.
     pub async fn build(self) -> Result<Directory, toolcrib_index::Error> {
-        let keys = Keys::open(self.index.database().clone()).await?;
+        let replicas = self.replicas.unwrap_or_else(|| Replicas::none(self.index.clone()));
+        let keys = Keys::open(self.index.database().clone()).await?.or_read(replicas.clone());
         let cache = Cache::new(self.options.cache_bytes);
         let images = Images::new(self.client, self.options.image_cache_bytes);
         let app = App {
-            index: self.index,
+            primary: self.index,
+            replicas,
             search: self.search,
             chains: self.chains,
             clock: self.clock,
@@ -233,6 +266,7 @@ impl Builder {
             news: watch::Sender::new(0),
             looked_at: AtomicI64::new(0),
             has_looked: AtomicBool::new(false),
+            wanted: AtomicI64::new(0),
             looking: Mutex::new(()),
             stats: Arc::default(),
         };

@@ -28,6 +28,8 @@ use crate::keys;
 use crate::limits::{Class, Rate, Who};
 use crate::metrics::Route;
 use crate::options::Auth;
+use crate::routing::{self, Outdated, asked_cursor};
+use crate::surrogate::{CACHE_TAG, SURROGATE_KEY, is_shared, label, make_private};
 
 const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const X_API_KEY: HeaderName = HeaderName::from_static("x-api-key");
@@ -38,8 +40,7 @@ const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 
 /// What scripts in browsers may send. Credentials of browsers are never asked for, so every origin may ask.
-const ALLOWED_HEADERS: &str =
-    "Content-Type, Accept, X-API-KEY, If-None-Match, Last-Event-ID, X-Request-Id, Mcp-Session-Id, MCP-Protocol-Version";
+const ALLOWED_HEADERS: &str = "Content-Type, Accept, X-API-KEY, If-None-Match, Last-Event-ID, X-Feed-Cursor, X-Request-Id, Mcp-Session-Id, MCP-Protocol-Version";
 /// What scripts in browsers may read.
 const EXPOSED_HEADERS: &str =
     "ETag, Retry-After, RateLimit, RateLimit-Policy, X-Request-Id, X-Feed-Cursor, Location, Age, Cache-Status";
@@ -111,7 +112,21 @@ pub(crate) async fn front(State(app): State<Arc<App>>, mut request: Request, nex
                 return response;
             }
         }
-        answer(&app, request, next).await
+        // What somebody with a key is given may be what others are not, and who names a change gets an answer of his own.
+        let is_personal = given.is_some() || app.options.auth == Auth::Required || asked_cursor(request.headers()).is_some();
+        let mut response = answer(&app, request, next).await;
+        let is_success = response.status().is_success() || response.status() == StatusCode::NOT_MODIFIED;
+        if let Some(age) = app.replicas.stale_seconds().filter(|_| is_success && route.is_of_database()) {
+            app.metrics.stale.fetch_add(1, Ordering::Relaxed);
+            mark_stale(response.headers_mut(), age);
+        }
+        if is_personal {
+            make_private(response.headers_mut());
+        } else if is_shared(response.headers()) {
+            // A limit is that of one caller, and the answer goes to many.
+            level = None;
+        }
+        response
     }
     .instrument(span.clone())
     .await;
@@ -269,7 +284,11 @@ async fn answer(app: &Arc<App>, mut request: Request, next: Next) -> Response {
     } else {
         None
     };
-    let Some(scope) = scope else { return next.run(request).await };
+    // Whoever wants to see a change that is not shown yet gets an answer of his own.
+    let is_ahead = asked_cursor(request.headers()).is_some_and(|cursor| cursor > app.cache.last());
+    let Some(scope) = scope.filter(|_| !is_ahead) else {
+        return label(routing::run(app, request, next).await, app.options.shared_max_age);
+    };
     let form = Form { is_markdown: wants_markdown(request.headers()), coding: coding(request.headers()) };
     let uri = request.uri().clone();
     let address = uri.path_and_query().map_or("/", |address| address.as_str());
@@ -289,7 +308,10 @@ async fn answer(app: &Arc<App>, mut request: Request, next: Next) -> Response {
             headers.insert(ACCEPT_ENCODING, HeaderValue::from_static(form.coding.accepted()));
             let last_known = app.cache.last_known(&key, scope);
             let render = async {
-                let made = entry(next.run(request).await, form).await;
+                let response = label(routing::run(app, request, next).await, app.options.shared_max_age);
+                let is_outdated = response.extensions().get::<Outdated>().is_some();
+                let mut made = entry(response, form).await;
+                made.is_stale = is_outdated && made.etag.is_some();
                 match last_known {
                     Some(last) if made.is_outage => {
                         app.metrics.stale.fetch_add(1, Ordering::Relaxed);
@@ -351,13 +373,7 @@ fn respond(entry: &Entry, is_head: bool, known: Option<&HeaderValue>) -> Respons
     let mut response = Response::new(Body::empty());
     *response.headers_mut() = entry.headers.clone();
     if entry.is_stale {
-        let age = entry.made.elapsed().as_secs();
-        let headers = response.headers_mut();
-        headers.insert(AGE, HeaderValue::from(age));
-        // RFC 9211: a negative time to live says that it is over.
-        let status = format!("toolcrib; hit; ttl=-{}; detail=database-unavailable", age.max(1));
-        headers.extend(HeaderValue::try_from(status).ok().map(|status| (CACHE_STATUS, status)));
-        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        mark_stale(response.headers_mut(), entry.made.elapsed().as_secs());
     }
     if is_known {
         *response.status_mut() = StatusCode::NOT_MODIFIED;
@@ -370,6 +386,17 @@ fn respond(entry: &Entry, is_head: bool, known: Option<&HeaderValue>) -> Respons
         *response.body_mut() = Body::from(entry.body.clone());
     }
     response
+}
+
+/// Says that an answer may be out of date by so many seconds.
+fn mark_stale(headers: &mut HeaderMap, age: u64) {
+    headers.insert(AGE, HeaderValue::from(age));
+    // RFC 9211: a negative time to live says that it is over.
+    let status = format!("toolcrib; hit; ttl=-{}; detail=database-unavailable", age.max(1));
+    headers.extend(HeaderValue::try_from(status).ok().map(|status| (CACHE_STATUS, status)));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.remove(SURROGATE_KEY);
+    headers.remove(CACHE_TAG);
 }
 
 /// Whether a list of tags has this one. Weak ones are compared by their text (RFC 9110 §13.1.2).

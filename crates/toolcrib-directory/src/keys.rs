@@ -10,6 +10,7 @@ use quick_cache::sync::Cache;
 use sha2::{Digest as _, Sha256};
 use tokio::time::{Duration, Instant};
 use toolcrib_core::clock::UnixTime;
+use toolcrib_index::replicas::Replicas;
 use toolcrib_store::database::{Row, Value};
 use toolcrib_store::{Database, Error, Migration};
 
@@ -54,6 +55,8 @@ type Known = Cache<[u8; 32], (Instant, Option<KeyRecord>)>;
 #[derive(Clone, Debug)]
 pub struct Keys {
     database: Database,
+    /// What is asked while the database does not answer.
+    replicas: Option<Replicas>,
     known: Arc<Known>,
 }
 
@@ -115,7 +118,12 @@ impl Keys {
     /// Opens the keys in a database, and makes their table if it is not there.
     pub async fn open(database: Database) -> Result<Self, Error> {
         database.migrate("directory.keys", MIGRATIONS).await?;
-        Ok(Self { database, known: Arc::new(Cache::new(MAX_REMEMBERED)) })
+        Ok(Self { database, replicas: None, known: Arc::new(Cache::new(MAX_REMEMBERED)) })
+    }
+
+    /// Looks keys up in a replica while the database does not answer. A key that was issued or revoked a moment before may be missed then.
+    pub(crate) fn or_read(self, replicas: Replicas) -> Self {
+        Self { replicas: Some(replicas), ..self }
     }
 
     /// Issues a key. Without a name it gets one.
@@ -190,14 +198,22 @@ impl Keys {
         let row = match self.database.fetch_optional(FIND, &[Value::Bytes(&hash)]).await {
             Ok(row) => row,
             // While the database does not answer, what was known about a key holds.
-            Err(error) => {
-                let (_, record) = self.known.get(&hash).ok_or(error)?;
-                return Ok(record.filter(|record| record.is_good(now)).map(|record| (number, record)));
-            }
+            Err(error) => match self.known.get(&hash) {
+                Some((_, record)) => return Ok(record.filter(|record| record.is_good(now)).map(|record| (number, record))),
+                // One that a replica does not have may be new: only the primary knows.
+                None => Some(self.find_in_replica(&hash).await.ok_or(error)?),
+            },
         };
         let record = row.as_ref().map(KeyRecord::read).transpose()?;
         self.known.insert(hash, (Instant::now(), record.clone()));
         Ok(record.filter(|record| record.is_good(now)).map(|record| (number, record)))
+    }
+}
+
+impl Keys {
+    async fn find_in_replica(&self, hash: &[u8; 32]) -> Option<Row> {
+        let replica = self.replicas.as_ref()?.newest()?;
+        replica.index().database().fetch_optional(FIND, &[Value::Bytes(hash)]).await.ok().flatten()
     }
 }
 

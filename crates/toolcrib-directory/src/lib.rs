@@ -17,7 +17,11 @@ mod openapi;
 mod options;
 mod pages;
 mod parameters;
+pub mod purge;
+mod reader;
+mod routing;
 mod serving;
+pub mod surrogate;
 mod view;
 mod watch;
 

@@ -14,6 +14,7 @@ use toolcrib_core::codes::Code;
 use toolcrib_index::RegistryRow;
 use toolcrib_index::agents::AgentCensus;
 use toolcrib_index::follow::Completeness;
+use toolcrib_index::replicas::{ReplicaReport, ReplicaState};
 use toolcrib_index::work::{Expired, QueueState};
 
 /// Upper ends of the buckets, in seconds: from a kept answer to a verification that is waited for.
@@ -34,6 +35,10 @@ pub(crate) struct Metrics {
     pub(crate) poll_failures: AtomicU64,
     /// Answers that were given out of date because the database did not answer.
     pub(crate) stale: AtomicU64,
+    /// Requests that a replica was given and did not answer.
+    pub(crate) replica_failures: AtomicU64,
+    /// Requests that each replica answered, and under 0 those of the primary.
+    database_reads: Mutex<BTreeMap<usize, u64>>,
     pub(crate) keys_issued: AtomicU64,
     pub(crate) looks_asked: AtomicU64,
     pub(crate) reports: [AtomicU64; 2],
@@ -119,6 +124,14 @@ impl Route {
         }
     }
 
+    /// Whether answers show what is in the database, and reading it is all that they do.
+    pub(crate) const fn is_of_database(self) -> bool {
+        matches!(
+            self,
+            Self::List | Self::Search | Self::Tool | Self::ToolPart | Self::Changes | Self::Export | Self::Api | Self::Page
+        )
+    }
+
     /// The route of a path.
     pub(crate) fn of(path: &str) -> Self {
         if let Some(rest) = path.strip_prefix("/api/v2/") {
@@ -165,6 +178,11 @@ impl Metrics {
         *self.refused.lock().unwrap_or_else(PoisonError::into_inner).entry(code).or_default() += 1;
     }
 
+    /// A request was answered from a replica, or from the primary, which is 0.
+    pub(crate) fn read_from(&self, database: usize) {
+        *self.database_reads.lock().unwrap_or_else(PoisonError::into_inner).entry(database).or_default() += 1;
+    }
+
     /// Listings whose time is over were ended or held back.
     pub(crate) fn saw_expired(&self, expired: Expired) {
         self.expired.fetch_add(expired.ended as u64, Ordering::Relaxed);
@@ -208,7 +226,7 @@ impl Metrics {
     }
 
     /// The page.
-    pub(crate) fn page(&self, gauges: &[(&str, &str, u64)], now: UnixTime) -> String {
+    pub(crate) fn page(&self, gauges: &[(&str, &str, u64)], replicas: &[ReplicaReport], now: UnixTime) -> String {
         let mut page = String::with_capacity(8 * 1024);
         family(&mut page, "toolcrib_directory_requests_total", "counter", "Requests that were answered.");
         for route in Route::ALL {
@@ -237,6 +255,11 @@ impl Metrics {
             ("images_failed_total", "Images that could not be fetched, or are not served.", load(&self.images_failed)),
             ("images_limited_total", "Images that a limit kept from being fetched.", load(&self.images_limited)),
             ("stale_answers_total", "Answers given out of date because the database did not answer.", load(&self.stale)),
+            (
+                "replica_failures_total",
+                "Requests that a read replica was given and did not answer.",
+                load(&self.replica_failures),
+            ),
             ("poll_failures_total", "Looks at the change feed that failed.", load(&self.poll_failures)),
             ("keys_issued_total", "Keys that were given out.", load(&self.keys_issued)),
             ("looks_asked_total", "Verifications that were asked for.", load(&self.looks_asked)),
@@ -257,6 +280,7 @@ impl Metrics {
             family(&mut page, &format!("toolcrib_directory_{name}"), "gauge", help);
             let _ = writeln!(page, "toolcrib_directory_{name} {value}");
         }
+        self.replicas(&mut page, replicas);
         self.chains(&mut page);
         self.agents(&mut page, now);
         page
@@ -288,6 +312,44 @@ impl Metrics {
         ] {
             family(page, &format!("toolcrib_directory_{name}"), "gauge", help);
             let _ = writeln!(page, "toolcrib_directory_{name} {value}");
+        }
+    }
+
+    /// How the read replicas are, where there are any. An operator names them, so there are few.
+    fn replicas(&self, page: &mut String, replicas: &[ReplicaReport]) {
+        if replicas.is_empty() {
+            return;
+        }
+        let reads = self.database_reads.lock().unwrap_or_else(PoisonError::into_inner);
+        family(
+            page,
+            "toolcrib_directory_database_reads_total",
+            "counter",
+            "Requests answered from each database; replica 0 is the primary.",
+        );
+        for (number, count) in reads.iter() {
+            let _ = writeln!(page, "toolcrib_directory_database_reads_total{{replica=\"{number}\"}} {count}");
+        }
+        drop(reads);
+        type Number = fn(&ReplicaReport) -> f64;
+        let gauges: [(&str, &str, Number); 3] = [
+            ("replica_usable", "1 if requests are answered from the replica.", |report| {
+                f64::from(u8::from(report.state == ReplicaState::Usable))
+            }),
+            ("replica_watermark", "The last change that the replica has.", |report| report.watermark as f64),
+            ("replica_age_seconds", "How old the state of the replica is.", |report| report.age.as_secs_f64()),
+        ];
+        for (name, help, number) in gauges {
+            family(page, &format!("toolcrib_directory_{name}"), "gauge", help);
+            for report in replicas {
+                let _ = writeln!(page, "toolcrib_directory_{name}{{replica=\"{}\"}} {}", report.number, number(report));
+            }
+        }
+        family(page, "toolcrib_directory_replica_fault", "gauge", "Why a replica is not used, by code.");
+        for report in replicas {
+            if let Some(code) = report.state.code() {
+                let _ = writeln!(page, "toolcrib_directory_replica_fault{{replica=\"{}\",code=\"{code}\"}} 1", report.number);
+            }
         }
     }
 

@@ -46,6 +46,9 @@ pub struct Options {
     pub title: String,
     /// Whether `/metrics` is served beside everything else.
     pub serves_metrics: bool,
+    /// How many seconds shared caches may keep answers that name what they depend on (`surrogate`). Set it only where something purges
+    /// the cache by the change feed. `None`: they keep them as browsers do, for seconds.
+    pub shared_max_age: Option<u32>,
 }
 
 /// Who is answered.
@@ -96,6 +99,7 @@ impl Default for Options {
             ipfs_gateway: None,
             title: "Toolcrib".to_owned(),
             serves_metrics: true,
+            shared_max_age: None,
         }
     }
 }

@@ -6,7 +6,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
-use toolcrib_index::{Error, feed};
+use toolcrib_index::replicas::Observation;
+use toolcrib_index::{Error, Index, feed};
 
 use crate::directory::App;
 
@@ -51,20 +52,20 @@ pub(crate) async fn keep_looking(app: &App) {
 /// Looks once.
 pub(crate) async fn look(app: &App) -> Result<(), Error> {
     let _one = app.looking.lock().await;
-    let last = app.index.last_change().await?;
     let seen = app.cache.last();
+    let Observation { watermark: last, source } = app.replicas.observe(seen.max(app.wanted.load(Ordering::Acquire))).await?;
     // Damage is found by searching, not by a change: it has to be repaired without one.
     if app.search.cursor() < last || !app.search.is_ready() || !app.has_looked.load(Ordering::Acquire) {
-        app.search.catch_up().await?;
+        app.search.catch_up_from(&source).await?;
     }
     if seen < 0 {
         // Nothing is kept yet. What is rendered from here on knows everything up to here.
         app.cache.all_changed(last);
     } else if seen < last {
-        drop_changed(app, seen, last).await?;
+        drop_changed(app, &source, seen, last).await?;
     }
     app.cache.reached(last);
-    app.cache.agents_reached(app.index.last_agent_change().await?);
+    app.cache.agents_reached(source.last_agent_change().await?);
     app.news.send_if_modified(|news| std::mem::replace(news, last) != last);
     app.looked_at.store(app.now().seconds(), Ordering::Release);
     app.has_looked.store(true, Ordering::Release);
@@ -75,36 +76,39 @@ pub(crate) async fn look(app: &App) -> Result<(), Error> {
 /// Sees how the rest of the deployment is doing, now and then: how long the queue is, which is counted up to a number and so stays cheap,
 /// and how far followers are.
 async fn look_around(app: &App) {
-    if !app.options.serves_metrics || app.metrics.queue().is_some_and(|(at, _)| at.elapsed() < QUEUE_EVERY) {
+    if !app.options.serves_metrics
+        || !app.replicas.has_primary()
+        || app.metrics.queue().is_some_and(|(at, _)| at.elapsed() < QUEUE_EVERY)
+    {
         return;
     }
-    match app.index.queue_state(app.now()).await {
+    match app.primary.queue_state(app.now()).await {
         Ok(state) => app.metrics.saw_queue(state),
         Err(error) => tracing::warn!(code = %error.code(), "the verification queue could not be counted"),
     }
-    match app.index.agent_census(app.now()).await {
+    match app.primary.agent_census(app.now()).await {
         Ok(census) => app.metrics.saw_agents(census),
         Err(error) => tracing::warn!(code = %error.code(), "the agents could not be counted"),
     }
-    match app.index.registries().await {
+    match app.primary.registries().await {
         Ok(rows) => app.metrics.saw_registries(rows),
         Err(error) => tracing::warn!(code = %error.code(), "the registries could not be read"),
     }
-    match app.index.completeness().await {
+    match app.primary.completeness().await {
         Ok(rows) => app.metrics.saw_completeness(rows),
         Err(error) => tracing::warn!(code = %error.code(), "the completeness of registries could not be read"),
     }
 }
 
 /// Marks the tools that changed after `seen`, up to `last`.
-async fn drop_changed(app: &App, seen: i64, last: i64) -> Result<(), Error> {
+async fn drop_changed(app: &App, source: &Index, seen: i64, last: i64) -> Result<(), Error> {
     if last.saturating_sub(seen) > MAX_CHANGES as i64 {
         app.cache.all_changed(last);
         return Ok(());
     }
     let mut cursor = seen;
     while cursor < last {
-        let changes = match app.index.changes(cursor, feed::MAX_PAGE).await {
+        let changes = match source.changes(cursor, feed::MAX_PAGE).await {
             Ok(changes) => changes,
             Err(Error::Forgotten { .. }) => {
                 app.cache.all_changed(last);
@@ -119,7 +123,7 @@ async fn drop_changed(app: &App, seen: i64, last: i64) -> Result<(), Error> {
             if change.key.is_agent() {
                 continue;
             }
-            let tool = app.index.reference(change.key).await?;
+            let tool = source.reference(change.key).await?;
             app.cache.changed(tool.chain, &format!("{:#x}", tool.registry), &tool.id.to_string(), change.seq);
         }
     }

@@ -7,13 +7,14 @@ use alloy_primitives::Address;
 use tokio::sync::RwLock;
 use toolcrib_core::caip::ToolRef;
 use toolcrib_store::Database;
+use toolcrib_store::database::Module;
 
 use crate::agents::AgentTokens;
 use crate::model::{RegistryId, ToolKey};
 use crate::objects::EvidenceObjects;
 use crate::unreadable::Unreadable;
 use crate::work::{expiry, jobs_table, kept};
-use crate::{Error, agents, feed, follow, lease, moderation, objects, registries, tools, usage};
+use crate::{Error, agents, feed, follow, lease, moderation, objects, registries, replicas, tools, usage};
 
 /// An index in a database. Cheap to clone. Any number of processes may have the same one open.
 #[derive(Clone, Debug)]
@@ -26,27 +27,32 @@ pub struct Index {
     agents: Arc<AgentTokens>,
     unreadable: Arc<Unreadable>,
     objects: Option<Arc<EvidenceObjects>>,
+    /// A replica is only read: what it has without a number gets none here.
+    is_replica: bool,
 }
+
+/// The tables of an index.
+pub(crate) const MODULES: &[Module<'static>] = &[
+    ("index.registries", registries::MIGRATIONS),
+    ("index.tools", tools::MIGRATIONS),
+    ("index.feed", feed::MIGRATIONS),
+    ("index.follow", follow::tables::MIGRATIONS),
+    ("index.completeness", follow::completeness::MIGRATIONS),
+    ("index.jobs", jobs_table::MIGRATIONS),
+    ("index.work", kept::MIGRATIONS),
+    ("index.expiry", expiry::MIGRATIONS),
+    ("index.moderation", moderation::MIGRATIONS),
+    ("index.usage", usage::MIGRATIONS),
+    ("index.agents", agents::MIGRATIONS),
+    ("index.replication", replicas::MIGRATIONS),
+    ("index.lease", lease::MIGRATIONS),
+    ("index.objects", objects::MIGRATIONS),
+];
 
 impl Index {
     /// Opens the index in a database, and makes its tables if they are not there.
     pub async fn open(database: Database) -> Result<Self, Error> {
-        let modules = [
-            ("index.registries", registries::MIGRATIONS),
-            ("index.tools", tools::MIGRATIONS),
-            ("index.feed", feed::MIGRATIONS),
-            ("index.follow", follow::tables::MIGRATIONS),
-            ("index.completeness", follow::completeness::MIGRATIONS),
-            ("index.jobs", jobs_table::MIGRATIONS),
-            ("index.work", kept::MIGRATIONS),
-            ("index.expiry", expiry::MIGRATIONS),
-            ("index.moderation", moderation::MIGRATIONS),
-            ("index.usage", usage::MIGRATIONS),
-            ("index.agents", agents::MIGRATIONS),
-            ("index.lease", lease::MIGRATIONS),
-            ("index.objects", objects::MIGRATIONS),
-        ];
-        database.migrate_all(&modules).await?;
+        database.migrate_all(MODULES).await?;
         Ok(Self {
             database,
             known: Arc::default(),
@@ -54,7 +60,18 @@ impl Index {
             agents: Arc::default(),
             unreadable: Arc::default(),
             objects: None,
+            is_replica: false,
         })
+    }
+
+    /// The same index as a replica has it. Nothing is asked of it and nothing is written.
+    pub(crate) fn on_replica(&self, replica: Database) -> Self {
+        Self { database: replica, numbering: Arc::default(), is_replica: true, ..self.clone() }
+    }
+
+    /// Whether it is read from a replica.
+    pub(crate) const fn is_replica(&self) -> bool {
+        self.is_replica
     }
 
     /// Makes the indexes that readers need, if they are not there: lists, creators, histories.

@@ -18,6 +18,7 @@ pub mod objects;
 #[cfg(feature = "parquet")]
 pub mod parquet;
 mod registries;
+pub mod replicas;
 pub mod search;
 mod tools;
 mod unreadable;

@@ -46,6 +46,11 @@ pub(crate) const TOOLCRIB_OBJECTS: &str = "TOOLCRIB_OBJECTS";
 pub(crate) const AWS_ACCESS_KEY_ID: &str = "AWS_ACCESS_KEY_ID";
 pub(crate) const AWS_SECRET_ACCESS_KEY: &str = "AWS_SECRET_ACCESS_KEY";
 pub(crate) const AWS_SESSION_TOKEN: &str = "AWS_SESSION_TOKEN";
+/// Read replicas of that database, separated by spaces, unless `--read-store` says otherwise. The setting `read_stores`.
+pub(crate) const TOOLCRIB_READ_STORES: &str = "TOOLCRIB_READ_STORES";
+
+/// Where `index purge` tells a cache what to drop, unless `--url` is given.
+pub(crate) const TOOLCRIB_PURGE_URL: &str = "TOOLCRIB_PURGE_URL";
 
 /// The directory that `tools` asks, unless `--directory` or `--store` says otherwise. The setting `directory`.
 pub(crate) const TOOLCRIB_DIRECTORY: &str = "TOOLCRIB_DIRECTORY";
@@ -122,6 +127,11 @@ pub(crate) const DOCUMENTED: &[(&str, &str)] = &[
     ),
     (AWS_SECRET_ACCESS_KEY, "the secret of that key"),
     (AWS_SESSION_TOKEN, "the token of a session, for temporary credentials"),
+    (
+        TOOLCRIB_READ_STORES,
+        "setting `read_stores`: read replicas of that database, separated by spaces, unless `--read-store` is given",
+    ),
+    (TOOLCRIB_PURGE_URL, "where `index purge` tells a cache what to drop, unless `--url` is given"),
     (TOOLCRIB_DIRECTORY, "setting `directory`: the directory that `tools` asks, unless `--directory` or `--store` is given"),
     (TOOLCRIB_EMBEDDING, "setting `embedding`: the folder of a static embedding, unless `directory --embedding` is given"),
     (TOOLCRIB_API_KEY, "the key for that directory"),

@@ -12,7 +12,7 @@ use std::sync::OnceLock;
 use crate::env;
 
 /// Variables that are secrets, or URLs that often hold one, by how their names begin.
-const SECRET: [&str; 14] = [
+const SECRET: [&str; 16] = [
     env::TOOLCRIB_PRIVATE_KEY,
     env::TOOLCRIB_PASSWORD,
     env::TOOLCRIB_WEBHOOK,
@@ -21,6 +21,8 @@ const SECRET: [&str; 14] = [
     env::TOOLCRIB_SIGN_IN_KEY,
     env::TOOLCRIB_STORE,
     env::TOOLCRIB_INDEX,
+    env::TOOLCRIB_READ_STORES,
+    env::TOOLCRIB_PURGE_URL,
     env::TOOLCRIB_API_KEY,
     env::TOOLCRIB_PIN_TOKEN,
     env::TOOLCRIB_TSIG_KEY,
@@ -76,13 +78,15 @@ fn uses_objects(arguments: &[OsString]) -> bool {
     arguments.iter().any(is_said) || std::env::var_os(env::TOOLCRIB_OBJECTS).is_some()
 }
 
-/// Whether `--facilitator-auth-env HEADER=NAME` names a variable.
+/// Whether an option that takes `HEADER=NAME` names a variable.
 fn is_named(name: &str, arguments: &[OsString]) -> bool {
-    const OPTION: &str = "--facilitator-auth-env";
+    const OPTIONS: [&str; 2] = ["--facilitator-auth-env", "--header-env"];
     let names = |text: &str| text.split_once('=').is_some_and(|(_, variable)| variable == name);
     let texts: Vec<_> = arguments.iter().filter_map(|argument| argument.to_str()).collect();
-    texts.iter().any(|text| text.strip_prefix(OPTION).and_then(|rest| rest.strip_prefix('=')).is_some_and(names))
-        || texts.windows(2).any(|pair| pair[0] == OPTION && names(pair[1]))
+    OPTIONS.into_iter().any(|option| {
+        texts.iter().any(|text| text.strip_prefix(option).and_then(|rest| rest.strip_prefix('=')).is_some_and(names))
+            || texts.windows(2).any(|pair| pair[0] == option && names(pair[1]))
+    })
 }
 
 #[cfg(test)]

@@ -9,11 +9,13 @@ use clap::ValueEnum;
 use serde::Deserialize;
 use toolcrib_client::SpendPolicy;
 use toolcrib_core::codes;
+use toolcrib_store::Location;
 
 use crate::cli::{Color, Format, Role, word};
 use crate::env as names;
 use crate::networks::{self, Custom, Entries};
 use crate::outcome::Failure;
+use crate::secrets;
 
 /// The name of the project file, looked for in the working folder and those above it.
 pub(crate) const PROJECT_FILE: &str = "toolcrib.toml";
@@ -51,6 +53,8 @@ pub(crate) struct Settings {
     pub(crate) directory: Setting<Option<String>>,
     /// The folder of a static embedding for search.
     pub(crate) embedding: Setting<Option<PathBuf>>,
+    /// Read replicas of an index's database.
+    pub(crate) read_stores: Setting<Vec<Location>>,
     /// Networks beside the built-in ones: the user's, then the project's.
     pub(crate) networks: Vec<Custom>,
     /// The files that were looked at, and whether they were there.
@@ -138,6 +142,11 @@ pub(crate) fn resolve(flags: Flags) -> Result<Settings, Failure> {
                 let what = format!("{}: the embedding is taken from the user's own file alone", path.display());
                 return Err(Failure::new(codes::cli::SETTINGS, what));
             }
+            // Nor choose what the directory of the user tells others.
+            if file.read_stores.is_some() {
+                let what = format!("{}: read replicas are taken from the user's own file alone", path.display());
+                return Err(Failure::new(codes::cli::SETTINGS, what));
+            }
             project_networks = networks::read(std::mem::take(&mut file.networks), &path, true)?;
             layers.push((Origin::ProjectFile(path.clone()), file));
         }
@@ -190,6 +199,7 @@ pub(crate) fn resolve(flags: Flags) -> Result<Settings, Failure> {
         spend,
         directory: directory(&layers)?,
         embedding: embedding(&layers),
+        read_stores: read_stores(&layers)?,
         networks: user_networks,
         files,
     })
@@ -219,8 +229,32 @@ struct File {
     embedding: Option<PathBuf>,
     /// In the user's file only.
     spend: Option<SpendPolicy>,
+    /// In the user's file only.
+    read_stores: Option<Vec<String>>,
     #[serde(default)]
     networks: Entries,
+}
+
+/// Reads the URL of a read replica. The text is not repeated, since it may hold a password.
+pub(crate) fn read_store(text: &str) -> Result<Location, Failure> {
+    let location = Location::parse(text).map_err(|error| Failure::new(error.code(), error.to_string()))?;
+    if location.is_shared() {
+        return Ok(location);
+    }
+    Err(Failure::new(codes::store::LOCATION, "a read replica is a PostgreSQL server").hint("write postgres://USER@HOST/DATABASE"))
+}
+
+/// The read replicas, if some are named.
+fn read_stores(layers: &[(Origin, File)]) -> Result<Setting<Vec<Location>>, Failure> {
+    let (stores, origin) = match secrets::var(names::TOOLCRIB_READ_STORES) {
+        Some(text) => (text.split_whitespace().map(str::to_owned).collect(), Origin::Environment(names::TOOLCRIB_READ_STORES)),
+        None => {
+            let in_file = layers.iter().find_map(|(origin, file)| Some((file.read_stores.clone()?, origin.clone())));
+            in_file.unwrap_or((Vec::new(), Origin::Default))
+        }
+    };
+    let value = stores.iter().map(|store| read_store(store)).collect::<Result<_, _>>()?;
+    Ok(Setting { value, origin })
 }
 
 /// The directory that is asked, if one is named.

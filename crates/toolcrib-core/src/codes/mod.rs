@@ -38,6 +38,7 @@ pub mod permission;
 pub mod pin;
 pub mod predicate;
 pub mod probe;
+pub mod replica;
 pub mod sandbox;
 pub mod schema;
 pub mod secret;
@@ -174,6 +175,7 @@ pub fn all() -> impl Iterator<Item = Code> {
         directory::ALL,
         mcp::ALL,
         store::ALL,
+        replica::ALL,
         call::ALL,
         spend::ALL,
     ]

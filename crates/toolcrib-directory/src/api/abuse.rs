@@ -13,6 +13,7 @@ use crate::answer::{Answer, Refusal, json};
 use crate::api::{read_json, tool_shown_at};
 use crate::directory::App;
 use crate::front::Caller;
+use crate::reader::Reader;
 
 /// Largest body: the longest account, escaped.
 const MAX_BYTES: usize = 32 * 1024;
@@ -53,8 +54,8 @@ pub(crate) async fn abuse(
     if details.chars().count() > MAX_DETAILS_CHARS {
         return Err(Refusal::parameter("details", format!("it is longer than {MAX_DETAILS_CHARS} characters")));
     }
-    let view = tool_shown_at(&app, &uri).await?;
-    let report = app.index.report_abuse(view.row.key, &reason, &details, app.now()).await?;
+    let view = tool_shown_at(&Reader::of_primary(&app), &uri).await?;
+    let report = app.primary.report_abuse(view.row.key, &reason, &details, app.now()).await?;
     let status = if report.is_some() { "received" } else { "known" };
     Ok(json(StatusCode::ACCEPTED, &AbuseReceipt { status, report }))
 }

@@ -1,8 +1,5 @@
 //! `GET …/activity`: calls that were proven.
 
-use std::sync::Arc;
-
-use axum::extract::State;
 use axum::http::{StatusCode, Uri};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -12,8 +9,9 @@ use toolcrib_index::usage::Activity;
 use crate::answer::{Answer, fresh_for, json};
 use crate::api::tool_at;
 use crate::api::tools::FRESH;
-use crate::directory::App;
 use crate::parameters::Parameters;
+use crate::reader::Reader;
+use crate::surrogate::{depends, of_views};
 use crate::view::{manifest, time};
 
 /// Calls of a page, unless another number is asked for.
@@ -66,7 +64,7 @@ pub(crate) struct ActivityEvent {
     pub(crate) candidate_tool_slugs: Vec<String>,
 }
 
-pub(crate) async fn activity(State(app): State<Arc<App>>, uri: Uri) -> Answer {
+pub(crate) async fn activity(app: Reader, uri: Uri) -> Answer {
     let parameters = Parameters::of(&uri)?;
     let with_owner = parameters.flag("include_creator_payments")?.unwrap_or_default();
     let limit = parameters.number("limit", 1, MAX_LIMIT)?.unwrap_or(DEFAULT_LIMIT);
@@ -76,7 +74,7 @@ pub(crate) async fn activity(State(app): State<Arc<App>>, uri: Uri) -> Answer {
     let (calls, has_more) = app.index.activity(view.row.key, with_owner, most, from).await?;
     let activity = calls.into_iter().map(|call| event(call, &view)).collect();
     let list = ActivityList { activity, next: has_more.then(|| (offset + limit).to_string()) };
-    Ok(fresh_for(json(StatusCode::OK, &list), FRESH))
+    Ok(depends(fresh_for(json(StatusCode::OK, &list), FRESH), of_views([&view])))
 }
 
 fn event(call: Activity, view: &ToolView) -> ActivityEvent {

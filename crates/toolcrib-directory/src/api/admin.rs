@@ -1,6 +1,7 @@
 //! `/api/v2/admin/…`: what the operator blocks and hides, the log of it, and reports of abuse. For keys that may moderate.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use axum::body::Body;
 use axum::extract::{Extension, State};
@@ -16,7 +17,9 @@ use crate::api::{read_body, read_json};
 use crate::directory::App;
 use crate::front::{Caller, given_key};
 use crate::parameters::{Parameters, address};
+use crate::routing::shows;
 use crate::view::time;
+use crate::watch as feed;
 
 /// Largest body: two texts, escaped, and what they are about.
 const MAX_BYTES: usize = 32 * 1024;
@@ -161,7 +164,7 @@ async fn admitted(app: &App, headers: &HeaderMap) -> Result<String, Refusal> {
 
 pub(crate) async fn rules(State(app): State<Arc<App>>, headers: HeaderMap) -> Answer {
     admitted(&app, &headers).await?;
-    let rules = app.index.moderation_rules(moderation::MAX_PAGE).await?;
+    let rules = app.primary.moderation_rules(moderation::MAX_PAGE).await?;
     Ok(json(StatusCode::OK, &Rules { rules: rules.into_iter().map(RuleView::from).collect() }))
 }
 
@@ -187,7 +190,7 @@ pub(crate) async fn moderate(
         (Some(tool), None) => {
             let malformed = |_| Refusal::parameter("tool", "expected eip155:<chain>/erc8257:<registry>/<id>");
             let tool = ToolRef::parse(tool).map_err(malformed)?;
-            let view = app.index.tool(&tool).await?.ok_or_else(Refusal::not_found)?;
+            let view = app.primary.tool(&tool).await?.ok_or_else(Refusal::not_found)?;
             Subject::Tool(view.row.key)
         }
         (None, Some(creator)) => {
@@ -197,14 +200,20 @@ pub(crate) async fn moderate(
         _ => return Err(Refusal::parameter("tool", "expected a tool or a creator, and one of them")),
     };
     let decision = Decision { subject, step, reason: &wanted.reason, notice: &wanted.notice, actor: &actor };
-    let changed = app.index.moderate(&decision, app.now()).await?;
-    Ok(json(StatusCode::OK, &Decided { changed }))
+    let changed = app.primary.moderate(&decision, app.now()).await?;
+    let cursor = app.primary.last_change().await?;
+    // Lists show it before the operator looks at one. That replicas have it is not waited for: they are read again when they do.
+    app.wanted.fetch_max(cursor, Ordering::AcqRel);
+    if let Err(error) = feed::look(&app).await {
+        tracing::warn!(code = error.code().id(), "lists show the decision after the next look at the feed");
+    }
+    Ok(shows(json(StatusCode::OK, &Decided { changed }), Some(cursor)))
 }
 
 pub(crate) async fn log(State(app): State<Arc<App>>, uri: Uri, headers: HeaderMap) -> Answer {
     admitted(&app, &headers).await?;
     let (before, limit) = page(&Parameters::of(&uri)?)?;
-    let entries = app.index.moderation_log(before, limit).await?;
+    let entries = app.primary.moderation_log(before, limit).await?;
     let next = entries.last().map(|last| last.number).filter(|number| entries.len() as i64 == limit && *number > 1);
     Ok(json(StatusCode::OK, &Log { entries: entries.into_iter().map(EntryView::from).collect(), next }))
 }
@@ -214,7 +223,7 @@ pub(crate) async fn reports(State(app): State<Arc<App>>, uri: Uri, headers: Head
     let parameters = Parameters::of(&uri)?;
     let is_closed = parameters.word("state", &[("open", false), ("closed", true)])?.unwrap_or_default();
     let (before, limit) = page(&parameters)?;
-    let reports = app.index.abuse_reports(is_closed, before, limit).await?;
+    let reports = app.primary.abuse_reports(is_closed, before, limit).await?;
     let next = reports.last().map(|last| last.number).filter(|number| reports.len() as i64 == limit && *number > 1);
     Ok(json(StatusCode::OK, &Reports { reports: reports.into_iter().map(ReportView::from).collect(), next }))
 }
@@ -231,7 +240,7 @@ pub(crate) async fn close(
     let number = uri.path().strip_prefix("/api/v2/admin/reports/").and_then(|rest| rest.strip_suffix("/close"));
     let number = number.and_then(|number| number.parse().ok());
     let number: i64 = number.ok_or_else(|| Refusal::parameter("report", "expected the number of a report"))?;
-    let changed = app.index.close_report(number, &actor, app.now()).await?;
+    let changed = app.primary.close_report(number, &actor, app.now()).await?;
     Ok(json(StatusCode::OK, &Decided { changed }))
 }
 

@@ -2,9 +2,6 @@
 //!
 //! Only listed names are known. Nothing is resolved for callers, so that callers cannot make the directory ask other servers.
 
-use std::sync::Arc;
-
-use axum::extract::State;
 use axum::http::{StatusCode, Uri};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -17,9 +14,10 @@ use toolcrib_index::agents::{AgentCursor, AgentPage, AgentQuery, AgentView, MAX_
 use crate::answer::{Answer, Refusal, body, fresh_for, json};
 use crate::api::search::word;
 use crate::api::tools::{DEFAULT_LIMIT, FRESH, MAX_LIMIT};
-use crate::directory::App;
 use crate::inert;
 use crate::parameters::{Parameters, decoded};
+use crate::reader::Reader;
+use crate::surrogate::{AGENTS, LISTS, agent_key, depends};
 use crate::view::{Agent, AgentItem};
 
 /// What every path of an agent begins with.
@@ -41,25 +39,31 @@ pub(crate) struct AgentList {
     pub(crate) next: Option<String>,
 }
 
-pub(crate) async fn list(State(app): State<Arc<App>>, uri: Uri) -> Answer {
+pub(crate) async fn list(app: Reader, uri: Uri) -> Answer {
     let parameters = Parameters::of(&uri)?;
     let page = find(&app, &read(&parameters)?).await?;
-    Ok(fresh_for(json(StatusCode::OK, &page), FRESH))
+    Ok(depends(fresh_for(json(StatusCode::OK, &page), FRESH), [AGENTS.to_owned()]))
 }
 
-pub(crate) async fn get(State(app): State<Arc<App>>, uri: Uri) -> Answer {
+pub(crate) async fn get(app: Reader, uri: Uri) -> Answer {
     let view = agent_under(&app, &uri, AGENT_PREFIX, "").await?;
-    Ok(fresh_for(json(StatusCode::OK, &shown(&app, &view).await?), FRESH))
+    let keys = agent_keys(&view);
+    Ok(depends(fresh_for(json(StatusCode::OK, &shown(&app, &view).await?), FRESH), keys))
 }
 
-pub(crate) async fn report(State(app): State<Arc<App>>, uri: Uri) -> Answer {
+pub(crate) async fn report(app: Reader, uri: Uri) -> Answer {
     let view = agent_under(&app, &uri, AGENT_PREFIX, "/report").await?;
     let text = app.index.agent_report(&view.domain).await?;
     let text = text.ok_or_else(|| Refusal::new(StatusCode::NOT_FOUND, codes::directory::NOT_LOOKED_AT))?;
     let corrupt = |_| Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, codes::store::CORRUPT);
     // Quotes untrusted text, so it is written again in the form that does nothing.
     let report: Value = serde_json::from_str(&text).map_err(corrupt)?;
-    Ok(fresh_for(body(StatusCode::OK, "application/json", inert::to_vec(&report)), FRESH))
+    Ok(depends(fresh_for(body(StatusCode::OK, "application/json", inert::to_vec(&report)), FRESH), agent_keys(&view)))
+}
+
+/// What an answer about an agent depends on: the agent, and the tools at its endpoints.
+pub(crate) fn agent_keys(view: &AgentView) -> [String; 2] {
+    [agent_key(view.domain.as_str()), LISTS.to_owned()]
 }
 
 /// Reads what is asked for.
@@ -86,7 +90,7 @@ pub(crate) fn read(parameters: &Parameters) -> Result<AgentQuery, Refusal> {
 }
 
 /// Finds agents, as they are shown.
-pub(crate) async fn find(app: &App, query: &AgentQuery) -> Result<AgentList, Refusal> {
+pub(crate) async fn find(app: &Reader, query: &AgentQuery) -> Result<AgentList, Refusal> {
     let now = app.now();
     let AgentPage { agents, next } = app.index.find_agents(query, now).await?;
     let agents = agents.iter().map(|view| AgentItem::of(view, now)).collect();
@@ -94,7 +98,7 @@ pub(crate) async fn find(app: &App, query: &AgentQuery) -> Result<AgentList, Ref
 }
 
 /// The agent that a path is about, between `prefix` and `end`. Names that are not in the list are not found.
-pub(crate) async fn agent_under(app: &App, uri: &Uri, prefix: &str, end: &str) -> Result<AgentView, Refusal> {
+pub(crate) async fn agent_under(app: &Reader, uri: &Uri, prefix: &str, end: &str) -> Result<AgentView, Refusal> {
     let segment = uri.path().strip_prefix(prefix).and_then(|rest| rest.strip_suffix(end)).unwrap_or_default();
     let malformed = |message: &str| Refusal::new(StatusCode::BAD_REQUEST, codes::agent::DOMAIN_MALFORMED).message(message);
     let text = decoded(segment, false).ok_or_else(|| malformed("the name is not encoded as UTF-8"))?;
@@ -104,7 +108,7 @@ pub(crate) async fn agent_under(app: &App, uri: &Uri, prefix: &str, end: &str) -
 }
 
 /// Everything that is shown of an agent.
-pub(crate) async fn shown(app: &App, view: &AgentView) -> Result<Agent, Refusal> {
+pub(crate) async fn shown(app: &Reader, view: &AgentView) -> Result<Agent, Refusal> {
     let (now, changes) = (app.now(), app.index.agent_changes(&view.domain, SHOWN_CHANGES).await?);
     let owner = view.verdict.as_ref().and_then(|verdict| verdict.owner);
     let tools = match (view.facts(now), owner) {

@@ -1,8 +1,5 @@
 //! `GET …/can_call`: whether a wallet may use a tool, and whether a budget is enough.
 
-use std::sync::Arc;
-
-use axum::extract::State;
 use axum::http::{StatusCode, Uri};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -12,8 +9,8 @@ use toolcrib_index::model::ToolView;
 
 use crate::answer::{Answer, Refusal, fresh_for, json};
 use crate::api::tool_at;
-use crate::directory::App;
 use crate::parameters::Parameters;
+use crate::reader::Reader;
 use crate::view::{dollars, manifest};
 
 /// Whether a call would be served.
@@ -33,7 +30,7 @@ pub(crate) struct CanCall {
     pub(crate) reasons: Vec<&'static str>,
 }
 
-pub(crate) async fn can_call(State(app): State<Arc<App>>, uri: Uri) -> Answer {
+pub(crate) async fn can_call(app: Reader, uri: Uri) -> Answer {
     let parameters = Parameters::of(&uri)?;
     let wallet =
         parameters.address("wallet")?.ok_or_else(|| Refusal::parameter("wallet", "expected the account that would call"))?;

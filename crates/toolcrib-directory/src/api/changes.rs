@@ -1,12 +1,11 @@
 //! `GET /api/v2/changes`: the change feed, page by page or as a stream of events.
 
 use std::convert::Infallible;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
-use axum::extract::{Extension, State};
+use axum::extract::Extension;
 use axum::http::header::{ACCEPT, CACHE_CONTROL, HeaderName, HeaderValue};
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::Response;
@@ -20,10 +19,10 @@ use toolcrib_index::Error;
 use toolcrib_index::feed::{Change, MAX_PAGE};
 
 use crate::answer::{Answer, Refusal, body, json};
-use crate::directory::App;
 use crate::front::Caller;
 use crate::inert;
 use crate::parameters::Parameters;
+use crate::reader::Reader;
 use crate::view::time;
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
@@ -77,12 +76,7 @@ pub(crate) struct ChangeView {
     pub(crate) kinds: Vec<&'static str>,
 }
 
-pub(crate) async fn changes(
-    State(app): State<Arc<App>>,
-    Extension(caller): Extension<Caller>,
-    uri: Uri,
-    headers: HeaderMap,
-) -> Answer {
+pub(crate) async fn changes(app: Reader, Extension(caller): Extension<Caller>, uri: Uri, headers: HeaderMap) -> Answer {
     let parameters = Parameters::of(&uri)?;
     let cursor = parameters.number("cursor", 0, i64::MAX)?;
     if wants_stream(&headers) {
@@ -103,8 +97,12 @@ pub(crate) async fn changes(
 }
 
 /// The number of the last change, and changes after a cursor. A cursor that leads nowhere is refused with one that does.
-async fn after(app: &App, cursor: i64, limit: usize) -> Result<(i64, Vec<Change>), Refusal> {
+async fn after(app: &Reader, cursor: i64, limit: usize) -> Result<(i64, Vec<Change>), Refusal> {
     let last = app.index.last_change().await?;
+    // Another node may have told the reader of changes that this replica does not have yet. Only the primary knows whether there are any.
+    if cursor > last && !app.replicas.is_empty() && cursor <= app.primary.last_change().await? {
+        return Ok((last, Vec::new()));
+    }
     if cursor > last {
         return Err(Refusal::reset(codes::index::CURSOR_AHEAD, last));
     }
@@ -115,7 +113,7 @@ async fn after(app: &App, cursor: i64, limit: usize) -> Result<(i64, Vec<Change>
     }
 }
 
-async fn shown(app: &App, change: Change) -> Result<ChangeView, Error> {
+async fn shown(app: &Reader, change: Change) -> Result<ChangeView, Error> {
     let (seq, at, kinds) = (change.seq, time(change.at), change.kinds.names().collect());
     if let Some(domain) = app.index.agent_of(change.key).await? {
         let id = domain.as_str().to_owned();
@@ -139,7 +137,7 @@ fn wants_stream(headers: &HeaderMap) -> bool {
 }
 
 /// A stream that goes on from the event that the caller saw last, from a cursor, or from now.
-async fn stream_from(app: Arc<App>, caller: Caller, cursor: Option<i64>, headers: &HeaderMap) -> Answer {
+async fn stream_from(app: Reader, caller: Caller, cursor: Option<i64>, headers: &HeaderMap) -> Answer {
     let seen = match headers.get(LAST_EVENT_ID) {
         Some(id) => {
             let id = id.to_str().ok().and_then(|id| id.parse().ok()).filter(|id: &i64| *id >= 0);
@@ -170,7 +168,7 @@ async fn stream_from(app: Arc<App>, caller: Caller, cursor: Option<i64>, headers
 
 /// A stream that is open.
 struct Open {
-    app: Arc<App>,
+    app: Reader,
     cursor: i64,
     is_first: bool,
     _hold: Hold,
@@ -184,6 +182,7 @@ impl Open {
         }
         let mut news = self.app.news.subscribe();
         loop {
+            self.app = self.app.refreshed();
             let changes = self.app.index.changes(self.cursor, STREAM_PAGE).await.ok()?;
             if let Some(last) = changes.last() {
                 let last = last.seq;

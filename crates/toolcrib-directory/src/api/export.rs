@@ -3,12 +3,11 @@
 //! Every line has the cursor of its place, so that whoever is cut off goes on from the last line he has. The header `X-Feed-Cursor` is the
 //! change from which the feed tells what happened since the export began.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use axum::body::{Body, Bytes};
-use axum::extract::{Extension, State};
-use axum::http::header::{HeaderName, HeaderValue};
+use axum::extract::Extension;
+use axum::http::header::HeaderValue;
 use axum::http::{StatusCode, Uri};
 use futures_util::{StreamExt as _, stream};
 use schemars::JsonSchema;
@@ -18,13 +17,12 @@ use toolcrib_index::{List, Order, Place};
 
 use crate::answer::{Answer, Refusal, body};
 use crate::api::tools::{cursor, place};
-use crate::directory::App;
 use crate::front::Caller;
 use crate::inert;
 use crate::parameters::Parameters;
+use crate::reader::Reader;
+use crate::routing::X_FEED_CURSOR;
 use crate::view::ToolItem;
-
-const X_FEED_CURSOR: HeaderName = HeaderName::from_static("x-feed-cursor");
 
 /// Tools that are read at once: what is held for a reader who is slow.
 const PAGE: usize = 100;
@@ -38,11 +36,12 @@ pub(crate) struct ExportLine {
     pub(crate) cursor: String,
 }
 
-pub(crate) async fn export(State(app): State<Arc<App>>, Extension(caller): Extension<Caller>, uri: Uri) -> Answer {
+pub(crate) async fn export(app: Reader, Extension(caller): Extension<Caller>, uri: Uri) -> Answer {
     let parameters = Parameters::of(&uri)?;
     let after = parameters.text("cursor")?.map(|text| place(text, Order::Oldest).ok_or_else(Refusal::cursor)).transpose()?;
     let include_unverified = parameters.flag("include_unverified")?.unwrap_or_default();
-    let last = app.index.last_change().await?;
+    // What is read from here on, in whichever database, shows this change and those before it.
+    let last = if app.replicas.is_empty() { app.index.last_change().await? } else { app.cache.last().max(0) };
     let hold = app.exports.take(caller.network(), 1).ok_or_else(Refusal::busy)?;
     app.metrics.streams.fetch_add(1, Ordering::Relaxed);
     let open = Open { app, after, include_unverified, is_done: false, _hold: hold };
@@ -58,7 +57,7 @@ pub(crate) async fn export(State(app): State<Arc<App>>, Extension(caller): Exten
 
 /// An export that is under way.
 struct Open {
-    app: Arc<App>,
+    app: Reader,
     after: Option<Place>,
     include_unverified: bool,
     is_done: bool,

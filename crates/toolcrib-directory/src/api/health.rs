@@ -10,6 +10,8 @@ use axum::http::StatusCode;
 use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::time::timeout;
+use toolcrib_core::codes::Code;
+use toolcrib_index::replicas::{ReplicaReport, ReplicaState};
 use toolcrib_index::search::SearchStart;
 
 use crate::answer::{Answer, Refusal, body, fresh_for, json};
@@ -21,6 +23,9 @@ const READY_TIME: Duration = Duration::from_secs(2);
 
 /// Seconds since the last look at the feed after which answers count as old.
 const MAX_SILENCE: i64 = 30;
+
+/// What is said while the primary does not answer and replicas do.
+const READ_ONLY: &str = "the primary does not answer; read replicas do";
 
 /// Changes that search may be behind.
 const MAX_LAG: i64 = 10_000;
@@ -39,8 +44,40 @@ pub(crate) struct Ready {
     pub(crate) status: &'static str,
     /// The number of the last change that answers show.
     pub(crate) shown: i64,
-    /// The number of the last change.
+    /// The number of the last change; `null` while the primary does not answer.
     pub(crate) last_change: Option<i64>,
+    /// The read replicas, where there are any.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) replicas: Vec<ReplicaView>,
+}
+
+/// A read replica, as this node sees it. Its host is in the log alone, since anyone may ask.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "ReadReplica")]
+pub(crate) struct ReplicaView {
+    /// Its place among the replicas of the settings, counted from 1.
+    pub(crate) number: usize,
+    /// Whether requests are answered from it.
+    pub(crate) usable: bool,
+    /// Why not, as a code; absent before the first probe too.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) code: Option<&'static str>,
+    /// The number of the last change that it has.
+    pub(crate) watermark: i64,
+    /// How old its state is, in milliseconds.
+    pub(crate) age_ms: u64,
+}
+
+impl From<ReplicaReport> for ReplicaView {
+    fn from(report: ReplicaReport) -> Self {
+        Self {
+            number: report.number,
+            usable: report.state == ReplicaState::Usable,
+            code: report.state.code().map(Code::id),
+            watermark: report.watermark,
+            age_ms: u64::try_from(report.age.as_millis()).unwrap_or(u64::MAX),
+        }
+    }
 }
 
 pub(crate) async fn health() -> Answer {
@@ -48,18 +85,21 @@ pub(crate) async fn health() -> Answer {
 }
 
 pub(crate) async fn ready(State(app): State<Arc<App>>) -> Answer {
-    let last = timeout(READY_TIME, app.index.last_change()).await.ok().and_then(Result::ok);
+    let last = timeout(READY_TIME, app.primary.last_change()).await.ok().and_then(Result::ok);
     let shown = app.cache.last();
+    let replicas = app.replicas.reports().into_iter().map(ReplicaView::from).collect();
     let is_silent = app.now().seconds() - app.looked_at.load(Ordering::Acquire) > MAX_SILENCE;
     let status = match last {
-        None => "the database does not answer",
-        Some(_) if shown < 0 || is_silent => "the change feed is not being read",
-        Some(_) if !app.search.is_ready() => "search is being built",
+        None if app.replicas.newest().is_none() => "the database does not answer",
+        _ if shown < 0 || is_silent => "the change feed is not being read",
+        _ if !app.search.is_ready() => "search is being built",
+        // Writes fail, and reads go on: requests may still be sent here.
+        None => READ_ONLY,
         Some(last) if last - app.search.cursor() > MAX_LAG => "search is far behind",
         Some(_) => "ok",
     };
-    let code = if status == "ok" { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    Ok(fresh_for(json(code, &Ready { status, shown, last_change: last }), "no-store"))
+    let code = if matches!(status, "ok" | READ_ONLY) { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    Ok(fresh_for(json(code, &Ready { status, shown, last_change: last, replicas }), "no-store"))
 }
 
 pub(crate) async fn metrics(State(app): State<Arc<App>>) -> Answer {
@@ -78,7 +118,7 @@ pub(crate) fn metrics_page(app: &App) -> String {
         ("search_change", "The last change that search knows.", number(app.search.cursor())),
         ("cache_bytes", "Bytes of answers that are kept.", app.cache.weight()),
         ("image_cache_bytes", "Bytes of images that are kept.", app.images.weight()),
-        ("unreadable_rows", "Rows skipped since the start because they cannot be read.", app.index.unreadable_rows()),
+        ("unreadable_rows", "Rows skipped since the start because they cannot be read.", app.primary.unreadable_rows()),
         ("limit_buckets", "Callers that limits are counted for.", app.limiter.len() as u64),
     ];
     gauges.push((
@@ -100,7 +140,7 @@ pub(crate) fn metrics_page(app: &App) -> String {
         ]);
     }
     gauges.extend(app.metrics.queue_gauges(app.now()));
-    app.metrics.page(&gauges, app.now())
+    app.metrics.page(&gauges, &app.replicas.reports(), app.now())
 }
 
 pub(crate) async fn openapi() -> Answer {

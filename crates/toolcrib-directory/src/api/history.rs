@@ -1,8 +1,5 @@
 //! `GET …/history`: what the registry said about a tool from the beginning, and the answers that it got here.
 
-use std::sync::Arc;
-
-use axum::extract::State;
 use axum::http::{StatusCode, Uri};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -12,8 +9,9 @@ use toolcrib_index::model::ToolKey;
 use crate::answer::{Answer, Refusal, fresh_for, json};
 use crate::api::tool_at;
 use crate::api::tools::FRESH;
-use crate::directory::App;
 use crate::parameters::Parameters;
+use crate::reader::Reader;
+use crate::surrogate::{depends, of_views};
 use crate::view::time;
 
 /// Events of a page, unless another number is asked for.
@@ -63,19 +61,19 @@ pub(crate) struct HistoryEvent {
     pub(crate) implementation: Option<String>,
 }
 
-pub(crate) async fn history(State(app): State<Arc<App>>, uri: Uri) -> Answer {
+pub(crate) async fn history(app: Reader, uri: Uri) -> Answer {
     let parameters = Parameters::of(&uri)?;
     let limit = parameters.number("limit", 1, MAX_LIMIT)?.unwrap_or(DEFAULT_LIMIT);
     let after = parameters.text("cursor")?.map(|text| place(text).ok_or_else(Refusal::cursor)).transpose()?;
     let view = tool_at(&app, &uri).await?;
     let (events, next) = events(&app, view.row.key, after, usize::try_from(limit).unwrap_or(1)).await?;
     let next = next.map(|next| format!("{}.{}", next.block, next.log_index));
-    Ok(fresh_for(json(StatusCode::OK, &History { events, next }), FRESH))
+    Ok(depends(fresh_for(json(StatusCode::OK, &History { events, next }), FRESH), of_views([&view])))
 }
 
 /// Events after a place, at most so many, and where it goes on.
 pub(crate) async fn events(
-    app: &App,
+    app: &Reader,
     key: ToolKey,
     after: Option<EventPlace>,
     limit: usize,

@@ -18,6 +18,7 @@ use crate::answer::{Refusal, echo};
 use crate::directory::App;
 use crate::front::Caller;
 use crate::parameters;
+use crate::reader::Reader;
 
 pub(crate) mod abuse;
 pub(crate) mod activity;
@@ -121,7 +122,7 @@ async fn read_json<T: DeserializeOwned>(
 }
 
 /// The tool that a path is about. One that the operator blocked is refused with the notice.
-async fn tool_at(app: &App, uri: &Uri) -> Result<ToolView, Refusal> {
+async fn tool_at(app: &Reader, uri: &Uri) -> Result<ToolView, Refusal> {
     let view = tool_shown_at(app, uri).await?;
     if !view.is_blocked() {
         return Ok(view);
@@ -134,12 +135,12 @@ async fn tool_at(app: &App, uri: &Uri) -> Result<ToolView, Refusal> {
 }
 
 /// The tool that a path is about. One that the operator blocked comes without its content.
-async fn tool_shown_at(app: &App, uri: &Uri) -> Result<ToolView, Refusal> {
+async fn tool_shown_at(app: &Reader, uri: &Uri) -> Result<ToolView, Refusal> {
     tool_under(app, uri, TOOL_PREFIX).await
 }
 
 /// The tool that a path with this prefix is about.
-pub(crate) async fn tool_under(app: &App, uri: &Uri, prefix: &str) -> Result<ToolView, Refusal> {
+pub(crate) async fn tool_under(app: &Reader, uri: &Uri, prefix: &str) -> Result<ToolView, Refusal> {
     let tool = parameters::tool(uri, prefix)?.ok_or_else(Refusal::not_found)?;
     let mut view = app.index.tool(&tool).await?.ok_or_else(Refusal::not_found)?;
     if view.is_blocked() {

@@ -1,8 +1,5 @@
 //! `GET /api/v2/registries`: which registries are followed, their code, and how far.
 
-use std::sync::Arc;
-
-use axum::extract::State;
 use axum::http::StatusCode;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -10,7 +7,7 @@ use toolcrib_core::clock::UnixTime;
 use toolcrib_index::RegistryRow;
 
 use crate::answer::{Answer, fresh_for, json};
-use crate::directory::App;
+use crate::reader::Reader;
 use crate::view::time;
 
 /// The registries.
@@ -43,7 +40,7 @@ pub(crate) struct Registry {
     pub(crate) lag: Option<u64>,
 }
 
-pub(crate) async fn registries(State(app): State<Arc<App>>) -> Answer {
+pub(crate) async fn registries(app: Reader) -> Answer {
     let registries = app.index.registries().await?.into_iter().map(registry).collect();
     Ok(fresh_for(json(StatusCode::OK, &Registries { registries }), "public, max-age=2"))
 }

@@ -1,8 +1,5 @@
 //! `GET …/report` and `GET …/evidence`: what the last look concluded, and what it saw.
 
-use std::sync::Arc;
-
-use axum::extract::State;
 use axum::http::header::{CONTENT_DISPOSITION, HeaderValue};
 use axum::http::{StatusCode, Uri};
 use serde_json::Value;
@@ -11,25 +8,27 @@ use toolcrib_core::codes;
 use crate::answer::{Answer, Refusal, body, fresh_for};
 use crate::api::tool_at;
 use crate::api::tools::FRESH;
-use crate::directory::App;
 use crate::inert;
+use crate::reader::Reader;
+use crate::surrogate::{depends, of_views};
 
-pub(crate) async fn report(State(app): State<Arc<App>>, uri: Uri) -> Answer {
+pub(crate) async fn report(app: Reader, uri: Uri) -> Answer {
     let view = tool_at(&app, &uri).await?;
-    let text = app.queue.report(view.row.key).await?.ok_or_else(not_looked_at)?;
+    let text = app.queue().report(view.row.key).await?.ok_or_else(not_looked_at)?;
     // Quotes foreign text, so it is written again in the form that does nothing.
     let report: Value = serde_json::from_str(&text).map_err(|_| corrupt())?;
-    Ok(fresh_for(body(StatusCode::OK, "application/json", inert::to_vec(&report)), FRESH))
+    let response = fresh_for(body(StatusCode::OK, "application/json", inert::to_vec(&report)), FRESH);
+    Ok(depends(response, of_views([&view])))
 }
 
-pub(crate) async fn evidence(State(app): State<Arc<App>>, uri: Uri) -> Answer {
+pub(crate) async fn evidence(app: Reader, uri: Uri) -> Answer {
     let view = tool_at(&app, &uri).await?;
-    let bytes = app.queue.evidence(view.row.key).await?.ok_or_else(not_looked_at)?;
+    let bytes = app.queue().evidence(view.row.key).await?.ok_or_else(not_looked_at)?;
     // Byte for byte, so that it can be judged again. Nobody should look at it in a browser.
     let mut response = fresh_for(body(StatusCode::OK, "application/json", bytes), FRESH);
     let name = HeaderValue::from_static("attachment; filename=\"evidence.json\"");
     response.headers_mut().insert(CONTENT_DISPOSITION, name);
-    Ok(response)
+    Ok(depends(response, of_views([&view])))
 }
 
 fn not_looked_at() -> Refusal {

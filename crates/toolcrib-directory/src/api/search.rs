@@ -1,14 +1,11 @@
 //! `GET /api/v2/tools/search`: tools by words and filters.
 
-use std::collections::HashMap;
-use std::sync::Arc;
-
 use alloy_primitives::Address;
-use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, Uri};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
+use std::collections::HashMap;
 use toolcrib_core::tool::Tier;
 use toolcrib_index::access::{MAX_CANDIDATES, May, callable};
 use toolcrib_index::listing::AccessKind;
@@ -17,10 +14,11 @@ use toolcrib_index::search::{Cursor, Explanation, Facets, Filters, MAX_QUERY_CHA
 
 use crate::answer::{Answer, Refusal, body, fresh_for, json};
 use crate::api::tools::{DEFAULT_LIMIT, FRESH, MAX_LIMIT, access, source};
-use crate::directory::App;
 use crate::front::wants_markdown;
 use crate::markdown;
 use crate::parameters::{self, Parameters};
+use crate::reader::Reader;
+use crate::surrogate::{SEARCH, depends, of_views};
 use crate::view::{self, Found};
 
 /// Most tags of one search: a manifest has no more.
@@ -54,6 +52,10 @@ pub(crate) struct SearchResults {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Value>")]
     pub(crate) facets: Option<Facets>,
+    /// What shared caches purge it by.
+    #[serde(skip)]
+    #[schemars(skip)]
+    pub(crate) keys: Vec<String>,
 }
 
 /// A search that can be run.
@@ -65,7 +67,7 @@ pub(crate) struct Asked {
     is_possible: bool,
 }
 
-pub(crate) async fn search(State(app): State<Arc<App>>, uri: Uri, headers: HeaderMap) -> Answer {
+pub(crate) async fn search(app: Reader, uri: Uri, headers: HeaderMap) -> Answer {
     let parameters = Parameters::of(&uri)?;
     let asked = read(&app, &parameters).await?;
     let results = run(&app, &asked).await?;
@@ -74,12 +76,14 @@ pub(crate) async fn search(State(app): State<Arc<App>>, uri: Uri, headers: Heade
     } else {
         json(StatusCode::OK, &results)
     };
-    let is_private = asked.callable_by.is_some();
-    Ok(fresh_for(response, if is_private { "no-store" } else { FRESH }))
+    if asked.callable_by.is_some() {
+        return Ok(fresh_for(response, "no-store"));
+    }
+    Ok(depends(fresh_for(response, FRESH), results.keys))
 }
 
 /// Reads what is asked for.
-pub(crate) async fn read(app: &App, parameters: &Parameters) -> Result<Asked, Refusal> {
+pub(crate) async fn read(app: &Reader, parameters: &Parameters) -> Result<Asked, Refusal> {
     let text = word(parameters, "query", MAX_QUERY_CHARS)?;
     let mut filters = Filters {
         chain: parameters.chain("registry_chain")?,
@@ -144,7 +148,7 @@ fn tier(parameters: &Parameters) -> Result<Option<String>, Refusal> {
 }
 
 /// The collection with this name, among those that tools are gated by.
-async fn collection(app: &App, name: &str) -> Result<Option<Address>, Refusal> {
+async fn collection(app: &Reader, name: &str) -> Result<Option<Address>, Refusal> {
     let wanted = view::slug(name);
     let filters = Filters { access: Some(AccessKind::NftGated), ..Filters::default() };
     let mut query = SearchQuery { filters, limit: MAX_CANDIDATES, include_unverified: true, ..SearchQuery::default() };
@@ -169,10 +173,17 @@ async fn collection(app: &App, name: &str) -> Result<Option<Address>, Refusal> {
 }
 
 /// Runs a search and reads what was found.
-pub(crate) async fn run(app: &App, asked: &Asked) -> Result<SearchResults, Refusal> {
+pub(crate) async fn run(app: &Reader, asked: &Asked) -> Result<SearchResults, Refusal> {
     if !asked.is_possible {
         let facets = asked.query.facets.then(Facets::default);
-        return Ok(SearchResults { results: Vec::new(), next: None, total: Some(0), partial: false, facets });
+        return Ok(SearchResults {
+            results: Vec::new(),
+            next: None,
+            total: Some(0),
+            partial: false,
+            facets,
+            keys: vec![SEARCH.to_owned()],
+        });
     }
     let Gathered { hits, next, total, facets, partial } = match asked.callable_by {
         None => {
@@ -184,13 +195,14 @@ pub(crate) async fn run(app: &App, asked: &Asked) -> Result<SearchResults, Refus
     };
     let used: Vec<_> = hits.iter().map(|(view, ..)| (view.row.key, view.usage)).collect();
     let stats = app.index.payment_stats(&used, app.now()).await?;
+    let keys = of_views(hits.iter().map(|(view, ..)| view)).chain([SEARCH.to_owned()]).collect();
     let mut stats = stats.into_iter();
     let results = hits.into_iter().map(|(view, score, explanation)| {
         let mut found = Found::of(&view, asked.is_whole, stats.next(), score);
         found.explanation = explanation;
         found
     });
-    Ok(SearchResults { results: results.collect(), next: next.map(|next| next.to_string()), total, partial, facets })
+    Ok(SearchResults { results: results.collect(), next: next.map(|next| next.to_string()), total, partial, facets, keys })
 }
 
 type Viewed = (ToolView, f32, Option<Explanation>);
@@ -204,7 +216,7 @@ struct Gathered {
 }
 
 /// What is known about hits. A tool that went meanwhile is left out.
-async fn with_views(app: &App, hits: Vec<(ToolKey, f32, Option<Explanation>)>) -> Result<Vec<Viewed>, Refusal> {
+async fn with_views(app: &Reader, hits: Vec<(ToolKey, f32, Option<Explanation>)>) -> Result<Vec<Viewed>, Refusal> {
     let keys: Vec<_> = hits.iter().map(|(key, ..)| *key).collect();
     let mut views = app.index.tools(&keys).await?.into_iter().peekable();
     let mut viewed = Vec::with_capacity(hits.len());
@@ -219,7 +231,7 @@ async fn with_views(app: &App, hits: Vec<(ToolKey, f32, Option<Explanation>)>) -
 
 /// Hits that a wallet may use. The chain is asked about at most [`MAX_CANDIDATES`]; each round asks for as many as still fit on the page,
 /// so that the cursor is always right.
-async fn usable(app: &App, query: &SearchQuery, wallet: Address) -> Result<Gathered, Refusal> {
+async fn usable(app: &Reader, query: &SearchQuery, wallet: Address) -> Result<Gathered, Refusal> {
     let mut query = query.clone();
     let limit = query.limit;
     let mut gathered = Gathered { hits: Vec::new(), next: None, total: None, facets: None, partial: false };

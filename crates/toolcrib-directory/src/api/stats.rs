@@ -4,7 +4,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use axum::extract::State;
 use axum::http::StatusCode;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -13,7 +12,7 @@ use toolcrib_index::Index;
 use toolcrib_store::database::Row;
 
 use crate::answer::{Answer, Refusal, fresh_for, json};
-use crate::directory::App;
+use crate::reader::Reader;
 use crate::view::dollars;
 
 /// For how long counts are kept at least.
@@ -63,7 +62,7 @@ pub(crate) struct ChainStats {
     pub(crate) listed: u64,
 }
 
-pub(crate) async fn stats(State(app): State<Arc<App>>) -> Answer {
+pub(crate) async fn stats(app: Reader) -> Answer {
     let stats = counted(&app).await?;
     Ok(fresh_for(json(StatusCode::OK, &*stats), "public, max-age=10"))
 }
@@ -113,7 +112,7 @@ impl Counts {
 }
 
 /// The counts, or older ones while they are being counted. Only the first caller waits for it.
-pub(crate) async fn counted(app: &App) -> Result<Arc<Stats>, Refusal> {
+pub(crate) async fn counted(app: &Reader) -> Result<Arc<Stats>, Refusal> {
     let version = app.cache.last();
     if app.stats.last().is_none() {
         let _first = app.stats.first.lock().await;

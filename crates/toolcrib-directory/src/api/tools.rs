@@ -1,9 +1,6 @@
 //! `GET /api/v2/tools`: tools by the time of their registration.
 
-use std::sync::Arc;
-
 use alloy_primitives::U256;
-use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, Uri};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -13,10 +10,11 @@ use toolcrib_index::model::{RegistryId, ToolKey};
 use toolcrib_index::{List, Order, Page, Place};
 
 use crate::answer::{Answer, Refusal, body, fresh_for, json};
-use crate::directory::App;
 use crate::front::wants_markdown;
 use crate::markdown;
 use crate::parameters::Parameters;
+use crate::reader::Reader;
+use crate::surrogate::{LISTS, creator_key, depends, of_views};
 use crate::view::ToolItem;
 
 /// Tools of a page, unless another number is asked for.
@@ -37,19 +35,22 @@ pub(crate) struct ToolList {
     pub(crate) next: Option<String>,
 }
 
-pub(crate) async fn list(State(app): State<Arc<App>>, uri: Uri, headers: HeaderMap) -> Answer {
+pub(crate) async fn list(app: Reader, uri: Uri, headers: HeaderMap) -> Answer {
     let parameters = Parameters::of(&uri)?;
     let order = order(&parameters)?;
     let page = page(&app, &parameters, order).await?;
     let next = page.next.map(|next| cursor(next, order));
-    if wants_markdown(&headers) {
-        return Ok(fresh_for(body(StatusCode::OK, markdown::KIND, markdown::list(&page.tools, next.as_deref())), FRESH));
-    }
-    let list = ToolList { tools: page.tools.iter().map(ToolItem::of).collect(), next };
-    Ok(fresh_for(json(StatusCode::OK, &list), FRESH))
+    let scope = parameters.address("creator")?.map_or_else(|| LISTS.to_owned(), creator_key);
+    let keys: Vec<String> = of_views(&page.tools).chain([scope]).collect();
+    let response = if wants_markdown(&headers) {
+        body(StatusCode::OK, markdown::KIND, markdown::list(&page.tools, next.as_deref()))
+    } else {
+        json(StatusCode::OK, &ToolList { tools: page.tools.iter().map(ToolItem::of).collect(), next })
+    };
+    Ok(depends(fresh_for(response, FRESH), keys))
 }
 
-async fn page(app: &App, parameters: &Parameters, order: Order) -> Result<Page, Refusal> {
+async fn page(app: &Reader, parameters: &Parameters, order: Order) -> Result<Page, Refusal> {
     let access = access(parameters, "type")?;
     let has_tools = source(parameters)?;
     let limit = parameters.number("limit", 1, MAX_LIMIT)?.unwrap_or(DEFAULT_LIMIT);

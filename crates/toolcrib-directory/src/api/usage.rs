@@ -17,6 +17,7 @@ use crate::answer::{Answer, Refusal, json};
 use crate::api::read_body;
 use crate::directory::App;
 use crate::front::Caller;
+use crate::routing::shows;
 
 /// What became of a report.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -47,12 +48,16 @@ pub(crate) async fn report(
         let errors: Vec<_> = findings.into_iter().filter(|finding| finding.severity == Severity::Error).collect();
         return Err(Refusal::findings(&errors));
     };
-    let receipt = submit(&app.index, &app.chains, &submission, app.now()).await?;
+    let receipt = submit(&app.primary, &app.chains, &submission, app.now()).await?;
     app.metrics.reports[usize::from(receipt.verified)].fetch_add(1, Ordering::Relaxed);
     // A report that names no tool, or two, is a fault of the request; everything else is an answer about the call.
     if let Some(code) = receipt.code.filter(|code| is_request_fault(*code)) {
         return Err(Refusal::new(StatusCode::BAD_REQUEST, code));
     }
+    let cursor = match &receipt.tool {
+        Some(tool) => Some(app.wrote(tool).await?),
+        None => None,
+    };
     let receipt = UsageReceipt {
         id: receipt.id,
         verified: receipt.verified,
@@ -60,7 +65,7 @@ pub(crate) async fn report(
         code: receipt.code.map(Code::id),
         reason: receipt.code.map(Code::title),
     };
-    Ok(json(StatusCode::OK, &receipt))
+    Ok(shows(json(StatusCode::OK, &receipt), cursor))
 }
 
 fn is_request_fault(code: Code) -> bool {

@@ -24,6 +24,8 @@ use crate::api::{read_body, tool_at};
 use crate::directory::App;
 use crate::front::Caller;
 use crate::limits::Who;
+use crate::reader::Reader;
+use crate::routing::shows;
 use crate::view::{Standing, current};
 
 /// How long the outcome is waited for.
@@ -55,7 +57,7 @@ pub(crate) async fn verify(
     body: Body,
 ) -> Answer {
     read_body(&app, caller, &headers, body, MAX_BYTES).await?;
-    let view = tool_at(&app, &uri).await?;
+    let view = tool_at(&Reader::of_primary(&app), &uri).await?;
     if !view.row.is_active() {
         let refusal = Refusal::new(StatusCode::CONFLICT, codes::directory::NOT_FOUND);
         return Err(refusal.message("the tool is deregistered: there is nothing to look at"));
@@ -78,9 +80,10 @@ pub(crate) async fn verify(
     let begun = Instant::now();
     while begun.elapsed() < WAIT {
         sleep(EVERY).await;
-        let seen = app.index.tools(&[view.row.key]).await?.pop().ok_or_else(Refusal::not_found)?;
+        let seen = app.primary.tools(&[view.row.key]).await?.pop().ok_or_else(Refusal::not_found)?;
         if seen.listing.as_ref().map(|listing| listing.checked_at) != before && current(&seen).is_some() {
-            return Ok(answer(&seen, "done", StatusCode::OK));
+            let cursor = app.wrote(&seen.tool).await?;
+            return Ok(shows(answer(&seen, "done", StatusCode::OK), Some(cursor)));
         }
     }
     Ok(queued(&view, &uri))

@@ -5,18 +5,16 @@
 //! proxy: an address names a tool of the index, and only what a verified manifest says is fetched. Bytes are served only if they are a
 //! raster image by their own first bytes; in every other case there is a placeholder of ours, and nothing that a server said.
 
-use std::sync::Arc;
-
 use axum::body::Bytes;
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, ETAG, HeaderName, HeaderValue, IF_NONE_MATCH};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 
 use crate::answer::{Answer, Refusal, body};
 use crate::api::tool_under;
-use crate::directory::App;
 use crate::front::{Caller, matches};
+use crate::reader::Reader;
 
 mod raster;
 mod source;
@@ -45,12 +43,12 @@ const FRESH: &str = "public, max-age=3600";
 const FRESH_PLACEHOLDER: &str = "public, max-age=60";
 
 /// `GET /images/{registry_chain}/{registry_addr}/{tool_id}/{icon|featured}`
-pub(crate) async fn image(State(app): State<Arc<App>>, request: Request) -> Answer {
+pub(crate) async fn image(app: Reader, request: Request) -> Answer {
     let which = request.uri().path().rsplit('/').next().and_then(Which::parse).ok_or_else(Refusal::not_found)?;
     let view = tool_under(&app, request.uri(), PREFIX).await?;
     let visitor = request.extensions().get::<Caller>().and_then(|caller| caller.address);
     let outcome = match Source::of(&view, which, app.options.ipfs_gateway.as_deref()) {
-        Some(Source::Server(url)) => store::image(&app, visitor, view.tool.chain, url).await,
+        Some(Source::Server(url)) => store::image(app.shared(), visitor, view.tool.chain, url).await,
         Some(Source::Inline(bytes)) => store::checked(Bytes::from(bytes)).ok_or(Missing::Failed),
         None => Err(Missing::Failed),
     };

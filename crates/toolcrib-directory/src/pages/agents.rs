@@ -1,18 +1,16 @@
 //! The list of agents, and the page of one: the steps with reasons, who holds the name, what it speaks and what it costs.
 
-use std::sync::Arc;
-
-use axum::extract::State;
 use axum::http::Uri;
 use axum::response::Response;
 use maud::{Markup, html};
 use toolcrib_core::agent::PricingModel;
 
 use crate::answer::Refusal;
-use crate::api::agents::{AgentList, agent_under, find, read, shown as everything};
-use crate::directory::App;
+use crate::api::agents::{AgentList, agent_keys, agent_under, find, read, shown as everything};
 use crate::pages::{class, encoded, icon, link, page as whole, refused, shown, with_at};
 use crate::parameters::Parameters;
+use crate::reader::Reader;
+use crate::surrogate::{AGENTS, depends};
 use crate::view::{Agent, AgentItem, AgentToolView};
 
 /// The path of the list.
@@ -29,21 +27,25 @@ const STEPS: [(&str, &str); 8] = [
     ("Holder is the owner", "The holder is the owner that the manifest names."),
 ];
 
-pub(super) async fn list(State(app): State<Arc<App>>, uri: Uri) -> Response {
+pub(super) async fn list(app: Reader, uri: Uri) -> Response {
     match list_content(&app, &uri).await {
-        Ok(content) => whole(&app.options, &format!("Agents \u{b7} {}", app.options.title), &content),
+        Ok(content) => {
+            depends(whole(&app.options, &format!("Agents \u{b7} {}", app.options.title), &content), [AGENTS.to_owned()])
+        }
         Err(refusal) => refused(&app.options, refusal),
     }
 }
 
-pub(super) async fn page(State(app): State<Arc<App>>, uri: Uri) -> Response {
+pub(super) async fn page(app: Reader, uri: Uri) -> Response {
     match agent_content(&app, &uri).await {
-        Ok((title, content)) => whole(&app.options, &format!("{title} \u{b7} {}", app.options.title), &content),
+        Ok((title, content, keys)) => {
+            depends(whole(&app.options, &format!("{title} \u{b7} {}", app.options.title), &content), keys)
+        }
         Err(refusal) => refused(&app.options, refusal),
     }
 }
 
-async fn list_content(app: &App, uri: &Uri) -> Result<Markup, Refusal> {
+async fn list_content(app: &Reader, uri: &Uri) -> Result<Markup, Refusal> {
     let parameters = Parameters::of(uri)?;
     let query = read(&parameters)?;
     let found = find(app, &query).await?;
@@ -134,7 +136,7 @@ fn badges(agent: &AgentItem) -> Markup {
     }
 }
 
-async fn agent_content(app: &App, uri: &Uri) -> Result<(String, Markup), Refusal> {
+async fn agent_content(app: &Reader, uri: &Uri) -> Result<(String, Markup, [String; 2]), Refusal> {
     let view = agent_under(app, uri, "/agents/", "").await?;
     let agent = everything(app, &view).await?;
     let content = html! {
@@ -151,7 +153,7 @@ async fn agent_content(app: &App, uri: &Uri) -> Result<(String, Markup), Refusal
         (facts(&agent))
         (past(&agent))
     };
-    Ok((agent.item.display_name().to_owned(), content))
+    Ok((agent.item.display_name().to_owned(), content, agent_keys(&view)))
 }
 
 fn head(agent: &Agent) -> Markup {

@@ -15,7 +15,7 @@ use toolcrib_core::text::escape_for_display;
 use toolcrib_core::url::image::LinkKind;
 use toolcrib_core::url::{HttpsUrl, display_host};
 
-use crate::answer::{Answer, Refusal, body, fresh_for};
+use crate::answer::{Answer, Cause, ErrorCode, Refusal, body, fresh_for};
 use crate::api::reads;
 use crate::api::tools::FRESH;
 use crate::directory::App;
@@ -98,8 +98,11 @@ fn refused(options: &Options, refusal: Refusal) -> Response {
     };
     let mut response = respond(status, options, title, &content);
     let plain = refusal.into_response();
-    if let Some(code) = plain.extensions().get::<crate::answer::ErrorCode>() {
+    if let Some(code) = plain.extensions().get::<ErrorCode>() {
         response.extensions_mut().insert(*code);
+    }
+    if let Some(cause) = plain.extensions().get::<Cause>() {
+        response.extensions_mut().insert(*cause);
     }
     for name in [CACHE_CONTROL, RETRY_AFTER] {
         match plain.headers().get(&name) {

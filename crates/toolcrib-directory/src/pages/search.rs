@@ -1,8 +1,5 @@
 //! The search page.
 
-use std::sync::Arc;
-
-use axum::extract::State;
 use axum::http::Uri;
 use axum::response::Response;
 use maud::{Markup, html};
@@ -11,22 +8,23 @@ use toolcrib_index::search::{Facet, Facets};
 use crate::answer::Refusal;
 use crate::api::search::{SearchResults, read, run};
 use crate::api::stats;
-use crate::directory::App;
 use crate::pages::{address, icon, page as whole, refused, shown, with};
 use crate::parameters::Parameters;
+use crate::reader::Reader;
+use crate::surrogate::depends;
 use crate::view::Found;
 
 /// Values of one facet that are shown.
 const MAX_VALUES: usize = 12;
 
-pub(super) async fn page(State(app): State<Arc<App>>, uri: Uri) -> Response {
+pub(super) async fn page(app: Reader, uri: Uri) -> Response {
     match content(&app, &uri).await {
-        Ok(content) => whole(&app.options, &format!("{}: tools for agents", app.options.title), &content),
+        Ok((content, keys)) => depends(whole(&app.options, &format!("{}: tools for agents", app.options.title), &content), keys),
         Err(refusal) => refused(&app.options, refusal),
     }
 }
 
-async fn content(app: &App, uri: &Uri) -> Result<Markup, Refusal> {
+async fn content(app: &Reader, uri: &Uri) -> Result<(Markup, Vec<String>), Refusal> {
     let parameters = Parameters::of(uri)?;
     let mut asked = read(app, &parameters).await?;
     asked.query.facets = true;
@@ -34,7 +32,7 @@ async fn content(app: &App, uri: &Uri) -> Result<Markup, Refusal> {
     let stats = stats::counted(app).await?;
     let words = parameters.text("query")?.unwrap_or_default();
     let includes_unverified = asked.query.include_unverified;
-    Ok(html! {
+    let content = html! {
         section.hero {
             h1 { "Find a tool" }
             p.quiet { (stats.listed) " verified tools of " (stats.tools) " registrations on " (stats.chains.len()) @if stats.chains.len() == 1 { " chain" } @else { " chains" } }
@@ -51,7 +49,8 @@ async fn content(app: &App, uri: &Uri) -> Result<Markup, Refusal> {
             @if let Some(facets) = &results.facets { (sidebar(facets, uri)) }
             section.results { (found(&results, uri)) }
         }
-    })
+    };
+    Ok((content, results.keys))
 }
 
 fn found(results: &SearchResults, uri: &Uri) -> Markup {

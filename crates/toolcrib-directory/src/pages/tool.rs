@@ -1,8 +1,5 @@
 //! The page of a tool: the four checks with reasons, what it costs, who may use it, what to know, and what happened.
 
-use std::sync::Arc;
-
-use axum::extract::State;
 use axum::http::Uri;
 use axum::response::Response;
 use maud::{Markup, html};
@@ -11,8 +8,9 @@ use crate::answer::Refusal;
 use crate::api::history::{HistoryEvent, events};
 use crate::api::tool::shown as everything;
 use crate::api::tool_under;
-use crate::directory::App;
 use crate::pages::{address, class, icon, link, page as whole, refused, shown};
+use crate::reader::Reader;
+use crate::surrogate::{depends, tool_key};
 use crate::view::Tool;
 
 /// Events that are shown. The rest is behind the API.
@@ -25,14 +23,16 @@ const CHECKS: [(&str, &str); 4] = [
     ("The creator matches", "The manifest names the account that registered it."),
 ];
 
-pub(super) async fn page(State(app): State<Arc<App>>, uri: Uri) -> Response {
+pub(super) async fn page(app: Reader, uri: Uri) -> Response {
     match content(&app, &uri).await {
-        Ok((title, content)) => whole(&app.options, &format!("{title} \u{b7} {}", app.options.title), &content),
+        Ok((title, content, key)) => {
+            depends(whole(&app.options, &format!("{title} \u{b7} {}", app.options.title), &content), [key])
+        }
         Err(refusal) => refused(&app.options, refusal),
     }
 }
 
-async fn content(app: &App, uri: &Uri) -> Result<(String, Markup), Refusal> {
+async fn content(app: &Reader, uri: &Uri) -> Result<(String, Markup, String), Refusal> {
     let view = tool_under(app, uri, "/tools/").await?;
     let tool = everything(app, &view).await?;
     let (history, _) = events(app, view.row.key, None, MAX_EVENTS).await?;
@@ -51,7 +51,7 @@ async fn content(app: &App, uri: &Uri) -> Result<(String, Markup), Refusal> {
         (schemas(&tool))
         @if !view.is_blocked() { (past(&history)) }
     };
-    Ok((tool.display_name.clone(), content))
+    Ok((tool.display_name.clone(), content, tool_key(&view.tool)))
 }
 
 fn head(tool: &Tool) -> Markup {

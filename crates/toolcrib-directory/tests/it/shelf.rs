@@ -19,9 +19,11 @@ use toolcrib_index::listing::{
     RequirementFacts, Verdict,
 };
 use toolcrib_index::model::{RegistryId, ToolKey};
+use toolcrib_index::replicas::{ReplicaLimits, Replicas};
 use toolcrib_index::search::{Search, SearchOptions};
 use toolcrib_index::work::Queue;
 use toolcrib_index::{Chains, Index, text_key};
+use toolcrib_store::Location;
 use toolcrib_store::database::Value;
 use tower::ServiceExt as _;
 
@@ -83,20 +85,33 @@ impl Shelf {
     /// One that fetches images with this client.
     pub(crate) async fn with_images(options: Options, client: Untrusted) -> Self {
         let place = Place::new(Backend::SqliteFile).await.expect("a place");
-        Self::built(place, options, Chains::default(), Some(client), SearchOptions::default()).await
+        Self::built(place, options, Chains::default(), Some(client), SearchOptions::default(), None).await
     }
 
     /// One whose words are in a folder.
     pub(crate) async fn with_words(place: Place, folder: &std::path::Path) -> Self {
         let search = SearchOptions { folder: Some(folder.to_owned()), ..SearchOptions::default() };
-        Self::built(place, open(), Chains::default(), None, search).await
+        Self::built(place, open(), Chains::default(), None, search, None).await
     }
 
     pub(crate) async fn over(place: Place, options: Options, chains: Chains) -> Self {
-        Self::built(place, options, chains, None, SearchOptions::default()).await
+        Self::built(place, options, chains, None, SearchOptions::default(), None).await
     }
 
-    async fn built(place: Place, options: Options, chains: Chains, client: Option<Untrusted>, search: SearchOptions) -> Self {
+    /// One that reads from replicas.
+    pub(crate) async fn reading(place: Place, replicas: &[Location], limits: ReplicaLimits) -> Self {
+        let (chains, search) = (Chains::default(), SearchOptions::default());
+        Self::built(place, open(), chains, None, search, Some((replicas, limits))).await
+    }
+
+    async fn built(
+        place: Place,
+        options: Options,
+        chains: Chains,
+        client: Option<Untrusted>,
+        search: SearchOptions,
+        replicas: Option<(&[Location], ReplicaLimits)>,
+    ) -> Self {
         let index = Index::open(place.database().await).await.expect("an index");
         index.prepare_reading().await.expect("indexes");
         let registry = index.add_registry(CHAIN, REGISTRY, 1).await.expect("a registry").id;
@@ -106,6 +121,10 @@ impl Shelf {
         let builder = Directory::builder(index.clone(), search, queue, chains, clock.clone());
         let builder = match client {
             Some(client) => builder.images(client),
+            None => builder,
+        };
+        let builder = match replicas {
+            Some((places, limits)) => builder.replicas(Replicas::open(index.clone(), places, limits).await.expect("replicas")),
             None => builder,
         };
         let directory = builder.options(options).build().await.expect("a directory");

@@ -126,10 +126,10 @@ struct Done {
 
 impl Index {
     /// Numbers what is pending, and gives the number of the last change. Where that fails, such as on a database that takes no writes,
-    /// readers get what has numbers.
+    /// readers get what has numbers. On a replica nothing is numbered: that is done where it can be written.
     pub(crate) async fn number_changes(&self, wanted: Wanted) -> Result<i64, Error> {
         let database = self.database();
-        if database.engine() == Engine::Sqlite {
+        if database.engine() == Engine::Sqlite || self.is_replica() {
             return last_of(database.fetch_optional(LAST, &[]).await?.as_ref());
         }
         let sql = match wanted {

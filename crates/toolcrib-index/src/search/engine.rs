@@ -248,12 +248,18 @@ impl Search {
 
     /// Applies all changes that are not in it yet, and says how many. The first time everything is read from the database.
     pub async fn catch_up(&self) -> Result<usize, Error> {
+        self.catch_up_from(&self.inner.index).await
+    }
+
+    /// The same from a replica of the index. All of one call comes from it: documents of a replica that is behind the one that the changes
+    /// were read from would be taken for the newest.
+    pub async fn catch_up_from(&self, index: &Index) -> Result<usize, Error> {
         let _feeding = self.inner.feeding.lock().await;
         if self.inner.is_broken.load(Ordering::Acquire) {
             self.undo().await?;
             self.inner.is_broken.store(false, Ordering::Release);
         }
-        let fed = self.feed().await;
+        let fed = self.feed(index).await;
         if !self.inner.is_prepared.swap(true, Ordering::AcqRel) {
             // Beside everything else: a search that comes before waits for the one order that it needs.
             let inner = Arc::clone(&self.inner);
@@ -268,9 +274,9 @@ impl Search {
         fed
     }
 
-    async fn feed(&self) -> Result<usize, Error> {
+    async fn feed(&self, index: &Index) -> Result<usize, Error> {
         if !self.inner.must_rebuild.load(Ordering::Acquire) {
-            match self.apply_changes().await {
+            match self.apply_changes(index).await {
                 Err(Error::Forgotten { cursor, oldest }) => {
                     tracing::info!(cursor, oldest, "the search index is older than the change feed and made anew");
                     self.inner.must_rebuild.store(true, Ordering::Release);
@@ -278,10 +284,10 @@ impl Search {
                 other => return other,
             }
         }
-        let count = self.rebuild().await?;
+        let count = self.rebuild(index).await?;
         self.inner.must_rebuild.store(false, Ordering::Release);
         self.inner.is_filled.store(true, Ordering::Release);
-        Ok(count + self.apply_changes().await?)
+        Ok(count + self.apply_changes(index).await?)
     }
 
     /// The number of the last change that is in it. Zero as long as it was never filled.
@@ -310,16 +316,16 @@ impl Search {
         })
     }
 
-    async fn apply_changes(&self) -> Result<usize, Error> {
+    async fn apply_changes(&self, index: &Index) -> Result<usize, Error> {
         let (mut applied, mut waiting, mut cursor) = (0, 0, self.cursor());
         loop {
-            let changes = self.inner.index.changes(cursor, feed::MAX_PAGE).await?;
+            let changes = index.changes(cursor, feed::MAX_PAGE).await?;
             if let Some(last) = changes.last() {
                 let keys = changes.iter().map(|change| change.key).filter(|key| !key.is_agent());
                 let mut keys: Vec<ToolKey> = keys.collect();
                 keys.sort();
                 keys.dedup();
-                let views = self.inner.index.tools(&keys).await?;
+                let views = index.tools(&keys).await?;
                 let inner = Arc::clone(&self.inner);
                 blocking(move || inner.replace(&keys, &views)).await?;
                 cursor = last.seq;
@@ -342,9 +348,9 @@ impl Search {
         }
     }
 
-    async fn rebuild(&self) -> Result<usize, Error> {
+    async fn rebuild(&self, index: &Index) -> Result<usize, Error> {
         // Before the first tool is read: what changes meanwhile is applied again.
-        let cursor = self.inner.index.last_change().await?;
+        let cursor = index.last_change().await?;
         // What an attempt that failed has left.
         self.undo().await?;
         let inner = Arc::clone(&self.inner);
@@ -355,7 +361,7 @@ impl Search {
         .await?;
         let (mut count, mut after) = (0, None);
         loop {
-            let views = self.inner.index.scan(after, MAX_TOOLS).await?;
+            let views = index.scan(after, MAX_TOOLS).await?;
             let Some(last) = views.last() else { break };
             after = Some(last.row.key);
             count += views.len();

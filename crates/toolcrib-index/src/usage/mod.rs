@@ -86,6 +86,8 @@ pub struct Receipt {
     pub verification_type: &'static str,
     /// Why it was not counted, or not yet.
     pub code: Option<Code>,
+    /// The tool that it counts for, if it is one that is known.
+    pub tool: Option<ToolRef>,
 }
 
 /// What a look at a proof came to.
@@ -106,11 +108,11 @@ pub async fn submit(index: &Index, chains: &Chains, report: &Submission, now: Un
     };
     let view = match named {
         Ok(view) => view,
-        Err(code) => return Ok(receipt(id_of(None, &report.proof), &report.proof, Some(code))),
+        Err(code) => return Ok(receipt(id_of(None, &report.proof), &report.proof, Some(code), None)),
     };
     let id = id_of(Some(&view.tool), &report.proof);
     if let Some(counts) = count::known(index, &id).await? {
-        return Ok(receipt(id, &report.proof, (!counts).then_some(code::SELF_PAYMENT)));
+        return Ok(receipt(id, &report.proof, (!counts).then_some(code::SELF_PAYMENT), Some(view.tool)));
     }
     let code = match &report.proof {
         UsageProof::Settlement { caller, transaction, chain } => {
@@ -130,11 +132,11 @@ pub async fn submit(index: &Index, chains: &Chains, report: &Submission, now: Un
             Judged::Refused(code) | Judged::Later(code) => Some(code),
         },
     };
-    Ok(receipt(id, &report.proof, code))
+    Ok(receipt(id, &report.proof, code, Some(view.tool)))
 }
 
-fn receipt(id: String, proof: &UsageProof, code: Option<Code>) -> Receipt {
-    Receipt { id, verified: code.is_none(), verification_type: proof.verification_type(), code }
+fn receipt(id: String, proof: &UsageProof, code: Option<Code>, tool: Option<ToolRef>) -> Receipt {
+    Receipt { id, verified: code.is_none(), verification_type: proof.verification_type(), code, tool }
 }
 
 /// The id of a report: a hash of the tool and of what names the call, and of nothing that may differ when it is sent again.

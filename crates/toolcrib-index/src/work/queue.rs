@@ -218,6 +218,12 @@ impl Queue {
         Self { clock: Some(Arc::new(clock)), ..self }
     }
 
+    /// The same queue as it is read from this index, such as one on a replica.
+    #[must_use]
+    pub fn on(&self, index: Index) -> Self {
+        Self { index, ..self.clone() }
+    }
+
     /// The time that ends listings, given the database's.
     pub(super) fn time(&self, database: UnixTime) -> UnixTime {
         self.clock.as_ref().map_or(database, |clock| clock.now())

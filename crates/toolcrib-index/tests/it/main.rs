@@ -11,6 +11,7 @@ mod follow_lying;
 #[cfg(feature = "parquet")]
 mod parquet;
 mod ranking;
+mod replicas;
 mod scripted;
 mod search;
 mod snapshots;

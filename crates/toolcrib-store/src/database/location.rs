@@ -71,6 +71,14 @@ impl Location {
         self
     }
 
+    /// Whether it holds a password, and so must not be an argument, which every user of the machine can see.
+    pub fn has_password(&self) -> bool {
+        let Kind::Postgres { url, .. } = &self.0 else { return false };
+        let rest = url.split_once("://").map_or("", |(_, rest)| rest);
+        // A password may contain anything that nobody escaped: whatever is before the last at sign counts.
+        rest.rsplit_once('@').is_some_and(|(user, _)| user.contains(':')) || url.contains("password=")
+    }
+
     pub(super) const fn kind(&self) -> &Kind {
         &self.0
     }
@@ -138,6 +146,21 @@ mod tests {
         check("postgres://user:hidden/gate", "postgres://…");
         check("postgres://user:hid den@db/gate", "postgres://db/gate");
         check("postgres://[::1]:5432/gate", "postgres://[::1]:5432/gate");
+    }
+
+    #[test]
+    fn a_password_is_found_wherever_it_is() {
+        for (setting, has_password) in [
+            ("postgres://user:hidden@db/gate", true),
+            ("postgres://db/gate?user=a&password=hidden", true),
+            ("postgres://user:hid@den/x@db/gate", true),
+            ("postgres://user@db:5432/gate", false),
+            ("postgres://db:5432/gate", false),
+            ("postgres:///gate?host=/run/postgresql", false),
+            ("sqlite:/a:b@c", false),
+        ] {
+            assert_eq!(Location::parse(setting).unwrap().has_password(), has_password, "{setting}");
+        }
     }
 
     #[test]

@@ -23,6 +23,7 @@ mod local;
 mod location;
 mod migrate;
 mod postgres;
+mod replica;
 mod server;
 mod sqlite;
 mod writer;

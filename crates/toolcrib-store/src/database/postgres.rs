@@ -4,6 +4,7 @@
 //! `synchronous_commit`, which operators set as strong as their replicas allow; it is not touched here.
 
 use std::str::FromStr as _;
+use std::sync::Arc;
 use std::time::Duration;
 
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
@@ -22,12 +23,29 @@ const TRUSTED_IDLE: Duration = Duration::from_secs(2);
 /// A stuck peer must hold up nobody: waiting for a row ends, and so does a transaction whose process went away without a word.
 const SESSION: &str = "SET lock_timeout = '5s'; SET statement_timeout = '15s'; SET idle_in_transaction_session_timeout = '15s'";
 
+/// The same for connections to a replica. A transaction that is open for long would hold back the replay of the log, or be cancelled by it.
+const REPLICA_SESSION: &str =
+    "SET default_transaction_read_only = on; SET statement_timeout = '15s'; SET idle_in_transaction_session_timeout = '15s'";
+
 pub(super) async fn open(url: &str, connections: u32) -> Result<Pools, Error> {
-    // What the driver says about a URL that it cannot read may repeat parts of it.
-    let options = PgConnectOptions::from_str(url).map_err(|_| Error::Location { reason: "the PostgreSQL URL cannot be read" })?;
-    let options = options.application_name("toolcrib").disable_statement_logging();
+    let options = options(url)?;
     // A pool would go on trying for its whole timeout; whoever starts a program wants to know at once.
     options.connect().await?.close().await?;
+    Ok(Pools::Postgres(lazy(options, connections, SESSION)))
+}
+
+/// A server that is only read. Nothing is asked of it yet.
+pub(super) fn open_replica(url: &str, connections: u32) -> Result<Arc<Server>, Error> {
+    Ok(lazy(options(url)?, connections, REPLICA_SESSION))
+}
+
+fn options(url: &str) -> Result<PgConnectOptions, Error> {
+    // What the driver says about a URL that it cannot read may repeat parts of it.
+    let options = PgConnectOptions::from_str(url).map_err(|_| Error::Location { reason: "the PostgreSQL URL cannot be read" })?;
+    Ok(options.application_name("toolcrib").disable_statement_logging())
+}
+
+fn lazy(options: PgConnectOptions, connections: u32, session: &'static str) -> Arc<Server> {
     let pool = PgPoolOptions::new()
         .max_connections(connections)
         .acquire_timeout(ACQUIRE_TIMEOUT)
@@ -40,7 +58,7 @@ pub(super) async fn open(url: &str, connections: u32) -> Result<Pools, Error> {
                 Ok(true)
             })
         })
-        .after_connect(|connection, _| Box::pin(async move { connection.execute(SESSION).await.map(drop) }))
+        .after_connect(move |connection, _| Box::pin(async move { connection.execute(session).await.map(drop) }))
         .connect_lazy_with(options.clone());
-    Ok(Pools::Postgres(Server::new(pool, options)))
+    Server::new(pool, options)
 }

@@ -82,6 +82,11 @@ impl Place {
         Self { backend: Backend::SqliteFile, setting: format!("sqlite:{}", path.display()), _folder: None }
     }
 
+    /// The same place once more.
+    pub(crate) fn again(other: &Self) -> Self {
+        Self { backend: other.backend, setting: other.setting.clone(), _folder: None }
+    }
+
     /// A schema of a server that is not shared.
     pub(crate) async fn on(server: &Server) -> Self {
         Self { backend: Backend::Postgres, setting: server.schema().await, _folder: None }
@@ -125,7 +130,7 @@ static SCHEMA: AtomicU32 = AtomicU32::new(0);
 /// Makes the cluster as somebody who is not root, starts the server, and stops it when its input ends.
 const KEEPER: &str = r#"
 set -e
-folder=$1 binaries=$2 port=$3; shift 3
+folder=$1 binaries=$2 port=$3 source=$4 source_port=$5; shift 5
 if [ "$(id -u)" = 0 ]; then
     owner=nobody; getent passwd postgres >/dev/null && owner=postgres
     chown -R "$owner" "$folder"
@@ -134,13 +139,29 @@ else
     as() { "$@"; }
 fi
 cd "$folder"
-as "$binaries/initdb" -D data -U toolcrib --pwfile=password --auth-local=trust --auth-host=scram-sha-256 -E UTF8 --locale=C --no-sync >initdb.log 2>&1
+if [ -n "$source" ]; then
+    as "$binaries/pg_basebackup" -D data -R -X stream -c fast -h "$source" -p "$source_port" -U toolcrib --no-sync >initdb.log 2>&1
+else
+    as "$binaries/initdb" -D data -U toolcrib --pwfile=password --auth-local=trust --auth-host=scram-sha-256 -E UTF8 --locale=C --no-sync >initdb.log 2>&1
+fi
+all() {
+    postmaster=$(head -n 1 data/postmaster.pid)
+    echo "$postmaster" $(cat "/proc/$postmaster/task/$postmaster/children")
+}
 start() {
     as "$binaries/postgres" -D data -k "$folder" -p "$port" -c listen_addresses=127.0.0.1 -c max_connections=200 >server.log 2>&1 </dev/null &
 }
 start
 while read -r command; do
     case $command in
+    kill)
+        segment=$(sed -n 7p data/postmaster.pid | { read -r key id; echo "$id"; })
+        kill -KILL $(all)
+        wait
+        ipcrm -m "$segment" 2>/dev/null || true
+        ;;
+    freeze) kill -STOP $(all) ;;
+    thaw) kill -CONT $(all) ;;
     stop)
         kill -QUIT "$(head -n 1 data/postmaster.pid)"
         wait
@@ -149,6 +170,7 @@ while read -r command; do
     esac
 done
 # Not the last background process: that is the shell that started the server.
+kill -CONT $(all) 2>/dev/null || true
 kill -INT "$(head -n 1 data/postmaster.pid)" || true
 wait || true
 rm -rf "$folder"
@@ -162,13 +184,49 @@ impl Server {
     /// If it is installed and does not start: that is a failure, not a missing input.
     pub(crate) fn shared() -> Option<&'static Self> {
         let binaries = toolcrib_testkit::postgres()?;
-        Some(SERVER.get_or_init(|| Self::start(&binaries).unwrap_or_else(|reason| panic!("PostgreSQL: {reason}"))))
+        Some(SERVER.get_or_init(|| Self::start(&binaries, None).unwrap_or_else(|reason| panic!("PostgreSQL: {reason}"))))
     }
 
     /// A server of the test's own, which it may stop. `None` as for [`shared`](Self::shared).
     pub(crate) fn own() -> Option<Self> {
         let binaries = toolcrib_testkit::postgres()?;
-        Some(Self::start(&binaries).unwrap_or_else(|reason| panic!("PostgreSQL: {reason}")))
+        Some(Self::start(&binaries, None).unwrap_or_else(|reason| panic!("PostgreSQL: {reason}")))
+    }
+
+    /// A server that follows this one: a copy, and then everything that is written here.
+    pub(crate) fn replica(&self) -> Self {
+        let binaries = toolcrib_testkit::postgres().expect("it runs");
+        Self::start(&binaries, Some(self)).unwrap_or_else(|reason| panic!("PostgreSQL: {reason}"))
+    }
+
+    /// The setting of the same schema at another server.
+    pub(crate) fn setting_at(&self, setting: &str, other: &Self) -> String {
+        assert!(setting.contains(&self.place()), "{setting} is not at this server");
+        setting.replace(&self.place(), &other.place())
+    }
+
+    /// Runs a statement that gives nothing or one row, as the owner of the server does.
+    pub(crate) async fn admin(&self, sql: &'static str) {
+        let url = format!("postgres://toolcrib@{}/postgres", self.place());
+        let database = Database::open(&Location::postgres(url).expect("a URL").connections(1)).await.expect("the server");
+        database.fetch(sql, &[]).await.expect("done");
+        database.close().await;
+    }
+
+    /// Kills all processes of the server at once, and waits until nothing answers any more.
+    pub(crate) fn kill(&mut self) {
+        self.tell("kill");
+        self.wait_for(false);
+    }
+
+    /// Stops all processes of the server, or lets them go on: connections stay open and nothing answers.
+    pub(crate) fn freeze(&mut self, is_frozen: bool) {
+        self.tell(if is_frozen { "freeze" } else { "thaw" });
+    }
+
+    /// Where it listens, as in URLs.
+    fn place(&self) -> String {
+        format!("{}:{}", self.folder.display().to_string().replace('/', "%2F"), self.port)
     }
 
     /// Ends the server as a crash does, and waits until nothing answers any more.
@@ -203,7 +261,7 @@ impl Server {
         SERVER.get()
     }
 
-    fn start(binaries: &Path) -> Result<Self, String> {
+    fn start(binaries: &Path, source: Option<&Self>) -> Result<Self, String> {
         let folder = tempfile::Builder::new().prefix("toolcrib-pg-").tempdir().map_err(|error| error.to_string())?.keep();
         std::fs::write(folder.join("password"), PASSWORD).map_err(|error| error.to_string())?;
         let port = {
@@ -215,13 +273,15 @@ impl Server {
             .arg(&folder)
             .arg(binaries)
             .arg(port.to_string())
+            .arg(source.map(|source| source.folder.clone()).unwrap_or_default())
+            .arg(source.map(|source| source.port.to_string()).unwrap_or_default())
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
             .map_err(|error| error.to_string())?;
         let begun = Instant::now();
-        while !std::fs::read_to_string(folder.join("server.log")).is_ok_and(|log| log.contains("ready to accept connections")) {
+        while !std::fs::read_to_string(folder.join("server.log")).is_ok_and(|log| log.contains("ready to accept")) {
             let ended = keeper.try_wait().map_err(|error| error.to_string())?.is_some();
             if ended || begun.elapsed() > Duration::from_secs(120) {
                 let log = |name| std::fs::read_to_string(folder.join(name)).unwrap_or_default();
@@ -241,8 +301,7 @@ impl Server {
     /// The URL of a new, empty schema.
     async fn schema(&self) -> String {
         let name = format!("t{}_{}", std::process::id(), SCHEMA.fetch_add(1, Ordering::Relaxed));
-        let socket: String = self.folder.display().to_string().replace('/', "%2F");
-        let base = format!("postgres://toolcrib@{socket}:{}/postgres", self.port);
+        let base = format!("postgres://toolcrib@{}/postgres", self.place());
         let database = Database::open(&Location::postgres(&base).expect("a URL").connections(1)).await.expect("the server");
         // The name is ours; statements take no names as values.
         let statement: &'static str = Box::leak(format!("CREATE SCHEMA {name}").into_boxed_str());

@@ -11,7 +11,7 @@ use crate::settings::{Origin, Settings};
 
 /// Runs the command.
 pub(crate) fn run(settings: &Settings, printer: &mut Printer) -> Result<Done, Stop> {
-    let Settings { color, format, deny_warnings, role, spend, directory, embedding, networks, files } = settings;
+    let Settings { color, format, deny_warnings, role, spend, directory, embedding, read_stores, networks, files } = settings;
     let mut rows: Vec<(String, Value, &Origin)> = vec![
         ("color".to_owned(), json!(word(&color.value)), &color.origin),
         ("format".to_owned(), json!(word(&format.value)), &format.origin),
@@ -23,6 +23,11 @@ pub(crate) fn run(settings: &Settings, printer: &mut Printer) -> Result<Done, St
     }
     if let Some(path) = &embedding.value {
         rows.push(("embedding".to_owned(), json!(path.display().to_string()), &embedding.origin));
+    }
+    if !read_stores.value.is_empty() {
+        // Host and database alone.
+        let stores: Vec<_> = read_stores.value.iter().map(ToString::to_string).collect();
+        rows.push(("read_stores".to_owned(), json!(stores), &read_stores.origin));
     }
     // Amounts always, lists where there is something on them.
     if let Value::Object(limits) = json!(spend.value) {

@@ -99,7 +99,7 @@ fn check_refused(settings: &str, expected: &str) {
 fn a_file_that_makes_no_sense_is_named_with_the_key() {
     check_refused(
         "color = \"never\"\ncolour = \"never\"\n",
-        "line 2: unknown field `colour`, expected one of `color`, `format`, `deny_warnings`, `as`, `directory`, `embedding`, `spend`, `networks`",
+        "line 2: unknown field `colour`, expected one of `color`, `format`, `deny_warnings`, `as`, `directory`, `embedding`, `spend`, `read_stores`, `networks`",
     );
     check_refused("as = \"author\"\n", "line 1: unknown variant `author`, expected `producer` or `consumer`");
     check_refused("deny_warnings = \"yes\"\n", "line 1: invalid type: string \"yes\", expected a boolean");

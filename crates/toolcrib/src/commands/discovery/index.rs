@@ -15,6 +15,7 @@ use toolcrib_index::work::Queue;
 use super::moderation::{self, Moderate, Moderation, Reports};
 use super::{Kept, index_failure};
 use crate::clock::SystemClock;
+use crate::commands::hosting::purge;
 use crate::outcome::{Done, Exit, Failure, Stop};
 use crate::printer::Printer;
 
@@ -72,6 +73,15 @@ pub(crate) enum IndexCommand {
     Moderation(Moderation),
     /// List or close reports of abuse
     Reports(Reports),
+    /// Tell the cache before a directory what changed, until Ctrl-C
+    #[command(
+        after_help = "Directories that run with --cdn-max-age name in Surrogate-Key and Cache-Tag what their answers show. This command follows\n\
+        the change feed and posts the keys of what changed, each at least once from a cursor in the database.\n\n\
+        Examples:\n  \
+        toolcrib index purge --url https://api.cloudflare.com/client/v4/zones/ZONE/purge_cache --header-env Authorization=CDN_TOKEN\n  \
+        toolcrib index purge --url https://api.fastly.com/service/ID/purge --body '' --header 'Surrogate-Key={spaces}' --header-env Fastly-Key=CDN_TOKEN"
+    )]
+    Purge(Box<purge::Purge>),
 }
 
 /// Arguments of `index expire`.
@@ -148,6 +158,7 @@ pub(crate) async fn run(command: &IndexCommand, printer: &mut Printer) -> Result
         IndexCommand::Moderate(arguments) => moderation::moderate(arguments, printer).await,
         IndexCommand::Moderation(arguments) => moderation::moderation(arguments, printer).await,
         IndexCommand::Reports(arguments) => moderation::reports(arguments, printer).await,
+        IndexCommand::Purge(arguments) => purge::run(arguments, printer).await,
         IndexCommand::Expire(arguments) => {
             let queue = Queue::new(arguments.kept.open_existing().await?);
             let failed = |error: toolcrib_index::Error| index_failure(&error);

@@ -13,6 +13,7 @@ use super::agents::AgentArgs;
 use super::engine::{Doing, Engine};
 use super::followed::Followed;
 use super::house::{House, Plan};
+use super::reading::ReadArgs;
 use super::snapshots::SnapshotArgs;
 use super::{embedding, logging, told_to_stop};
 use crate::commands::discovery::{Kept, index_failure};
@@ -33,6 +34,8 @@ pub(crate) struct Serve {
     pub(crate) with_index: bool,
     #[command(flatten)]
     pub(crate) kept: Kept,
+    #[command(flatten)]
+    pub(crate) reading: ReadArgs,
     /// The folder of this process's own index of words, which makes restarts quick [default: in memory]
     #[arg(long, value_name = "FOLDER")]
     pub(crate) search: Option<PathBuf>,
@@ -63,6 +66,9 @@ pub(crate) struct Serve {
     /// What stands at the top of pages
     #[arg(long, value_name = "TEXT")]
     pub(crate) title: Option<String>,
+    /// Let shared caches keep answers for so many seconds; only where `index purge` tells them what changed
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=2_592_000))]
+    pub(crate) cdn_max_age: Option<u32>,
     /// Do not serve `/metrics`
     #[arg(long)]
     pub(crate) no_metrics: bool,
@@ -87,6 +93,7 @@ impl Serve {
         }
         options.issues_keys = !self.no_instant_keys;
         options.serves_metrics = !self.no_metrics;
+        options.shared_max_age = self.cdn_max_age;
         options.ipfs_gateway.clone_from(&self.ipfs_gateway);
         if let Some(title) = &self.title {
             options.title.clone_from(title);
@@ -103,6 +110,7 @@ impl Serve {
             images: Some(self.reach.open_for_images()?),
             hosts: self.hosts.clone(),
             origins: self.origins.clone(),
+            replicas: None,
         })
     }
 }
@@ -113,13 +121,14 @@ pub(crate) async fn run(arguments: &Serve, settings: &Settings, printer: &mut Pr
     crate::descriptors::prepare(printer)?;
     logging::begin(printer);
     let embedding = embedding::find(arguments.embedding.as_deref(), settings, printer)?;
-    let plan = arguments.plan(embedding.clone())?;
+    let mut plan = arguments.plan(embedding.clone())?;
     if arguments.with_index {
         arguments.doing.check(arguments.agents.agt.is_some())?;
     }
     let followings = arguments.followed.resolve(printer)?;
     let (index, location) = (arguments.kept.open().await?, arguments.kept.location()?);
     let chains: Chains = followings.iter().map(|following| following.chain.clone()).collect();
+    plan.replicas = Some(arguments.reading.open(&index, settings).await?);
     let house = House::open(arguments.listen, &index, chains, plan).await?;
     let mut engine = match arguments.with_index {
         true => {

@@ -7,6 +7,7 @@ use tokio::net::TcpListener;
 use toolcrib_core::codes;
 use toolcrib_directory::{Directory, Options};
 use toolcrib_fetch::Untrusted;
+use toolcrib_index::replicas::Replicas;
 use toolcrib_index::search::{Publisher, Search, SearchOptions, Snapshots};
 use toolcrib_index::work::Queue;
 use toolcrib_index::{Chains, Index};
@@ -36,6 +37,8 @@ pub(crate) struct Plan {
     pub(crate) hosts: Vec<String>,
     /// The pages of others that may use its MCP server.
     pub(crate) origins: Vec<String>,
+    /// Where it reads beside the primary.
+    pub(crate) replicas: Option<Replicas>,
 }
 
 /// A directory on its socket.
@@ -69,6 +72,10 @@ impl House {
         let directory = Directory::builder(index.clone(), search, Queue::new(index.clone()), chains, SystemClock);
         let directory = match plan.images {
             Some(client) => directory.images(client),
+            None => directory,
+        };
+        let directory = match plan.replicas {
+            Some(replicas) => directory.replicas(replicas),
             None => directory,
         };
         let directory = directory.options(plan.options).build().await.map_err(|error| index_failure(&error))?;

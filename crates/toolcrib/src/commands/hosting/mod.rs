@@ -8,6 +8,8 @@ pub(crate) mod followed;
 pub(crate) mod house;
 pub(crate) mod index;
 pub(crate) mod logging;
+pub(crate) mod purge;
+mod reading;
 mod snapshots;
 
 use std::time::Duration;
