@@ -12,7 +12,7 @@ use crate::agents::AgentTokens;
 use crate::model::{RegistryId, ToolKey};
 use crate::unreadable::Unreadable;
 use crate::work::{expiry, jobs_table, kept};
-use crate::{Error, agents, feed, follow, moderation, registries, tools, usage};
+use crate::{Error, agents, bazaar, feed, follow, moderation, registries, tools, usage};
 
 /// An index in a database. Cheap to clone. Any number of processes may have the same one open.
 #[derive(Clone, Debug)]
@@ -41,6 +41,7 @@ impl Index {
             ("index.moderation", moderation::MIGRATIONS),
             ("index.usage", usage::MIGRATIONS),
             ("index.agents", agents::MIGRATIONS),
+            ("index.bazaar", bazaar::MIGRATIONS),
         ];
         database.migrate_all(&modules).await?;
         Ok(Self {

@@ -175,12 +175,12 @@ fn url(item: Object<'_>) -> Option<HttpsUrl> {
     let resource = item.get("resource")?;
     let text = resource.as_str().or_else(|| resource.get("url")?.as_str())?;
     let url = HttpsUrl::parse(text).ok()?;
-    match url.fragment() {
-        None => Some(url),
-        Some(fragment) => {
-            let text = url.normalized();
-            HttpsUrl::parse(&text[..text.len() - fragment.len() - 1]).ok()
-        }
+    let text = url.normalized();
+    let end = url.fragment().map_or(text.len(), |fragment| text.len() - fragment.len() - 1);
+    // The same resource is written with and without the slash of the root.
+    match (url.path(), url.query()) {
+        ("", None) => HttpsUrl::parse(&format!("{}/", &text[..end])).ok(),
+        _ => HttpsUrl::parse(&text[..end]).ok(),
     }
 }
 

@@ -16,6 +16,7 @@ pub use access::MAX_REQUIREMENTS;
 pub use collection::{CollectionProvider, MAX_COLLECTIONS, Provided};
 pub use life::{ALWAYS_DENY, DEREGISTERED, STALE_SECONDS};
 pub use manifest::MAX_FIELDS;
+pub(crate) use manifest::listed_price;
 pub use notices::{MAX_NOTICES, NOTICE_SECONDS};
 use toolcrib_core::clock::UnixTime;
 use toolcrib_core::codes;

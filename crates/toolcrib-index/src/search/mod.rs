@@ -18,5 +18,5 @@ mod words;
 pub use cursor::Cursor;
 pub use engine::{Reputation, Search, SearchOptions};
 pub use facets::MAX_COUNTED;
-pub use query::{Explanation, Facet, Facets, Filters, Hit, MAX_LIMIT, MAX_QUERY_CHARS, SearchPage, SearchQuery, Sort};
+pub use query::{Explanation, Facet, Facets, Filters, Hit, MAX_LIMIT, MAX_QUERY_CHARS, SearchPage, SearchQuery, Sort, Source};
 pub use run::MAX_RANKED;
