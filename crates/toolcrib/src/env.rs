@@ -39,6 +39,12 @@ pub(crate) const TOOLCRIB_STORE: &str = "TOOLCRIB_STORE";
 /// The database of an index, unless `--store` says otherwise: `memory`, `sqlite:PATH` or a PostgreSQL URL.
 pub(crate) const TOOLCRIB_INDEX: &str = "TOOLCRIB_INDEX";
 
+/// Facilitators whose catalogues an index follows, separated by commas, unless `--bazaar` says otherwise: such a URL may hold a key.
+pub(crate) const TOOLCRIB_BAZAAR: &str = "TOOLCRIB_BAZAAR";
+
+/// The key for the service that `--collections` names.
+pub(crate) const TOOLCRIB_COLLECTIONS_KEY: &str = "TOOLCRIB_COLLECTIONS_KEY";
+
 /// The directory that `tools` asks, unless `--directory` or `--store` says otherwise. The setting `directory`.
 pub(crate) const TOOLCRIB_DIRECTORY: &str = "TOOLCRIB_DIRECTORY";
 
@@ -98,6 +104,8 @@ pub(crate) const DOCUMENTED: &[(&str, &str)] = &[
     (TOOLCRIB_SIGN_IN_KEY, "the secret of `serve` for sign-in challenges; servers behind one origin share it (default: random)"),
     (TOOLCRIB_STORE, "where `serve` keeps used payments, unless `--store` is given: `memory`, `sqlite:PATH` or a PostgreSQL URL"),
     (TOOLCRIB_INDEX, "the database of an index, unless `--store` is given: `sqlite:PATH` or a PostgreSQL URL"),
+    (TOOLCRIB_BAZAAR, "facilitators whose catalogues an index follows, separated by commas, unless `--bazaar` is given"),
+    (TOOLCRIB_COLLECTIONS_KEY, "the key for the service that `--collections` names"),
     (TOOLCRIB_DIRECTORY, "setting `directory`: the directory that `tools` asks, unless `--directory` or `--store` is given"),
     (TOOLCRIB_API_KEY, "the key for that directory"),
     (TOOLCRIB_MCP_TOKEN, "the token that whoever uses `mcp --listen` has to show"),

@@ -12,7 +12,7 @@ use std::sync::OnceLock;
 use crate::env;
 
 /// Variables that are secrets, or URLs that often hold one, by how their names begin.
-const SECRET: [&str; 14] = [
+const SECRET: [&str; 16] = [
     env::TOOLCRIB_PRIVATE_KEY,
     env::TOOLCRIB_PASSWORD,
     env::TOOLCRIB_WEBHOOK,
@@ -22,6 +22,8 @@ const SECRET: [&str; 14] = [
     env::TOOLCRIB_STORE,
     env::TOOLCRIB_INDEX,
     env::TOOLCRIB_API_KEY,
+    env::TOOLCRIB_BAZAAR,
+    env::TOOLCRIB_COLLECTIONS_KEY,
     env::TOOLCRIB_PIN_TOKEN,
     env::TOOLCRIB_TSIG_KEY,
     env::TOOLCRIB_MCP_TOKEN,

@@ -32,6 +32,9 @@ const LEASE_SECONDS: i64 = 60;
 /// The pause after a probe that our own network spoilt. Each one after it is twice as long, up to the interval.
 const UNCLEAR_SECONDS: i64 = 300;
 
+/// Probes in a row after which it is not our own network any more: over half an hour apart, and others are answered meanwhile.
+const UNCLEAR_ATTEMPTS: u32 = 3;
+
 /// What a POST carries: an object without arguments.
 const NOTHING: &[u8] = b"{}";
 
@@ -219,7 +222,8 @@ impl Prober {
         }
         let exchange = self.ask(&url, is_post).await;
         origins::leave(&self.index, &origin, &self.token, self.options.origin_pause, self.clock.now()).await?;
-        if exchange.failure.as_ref().is_some_and(|failure| codes::fetch::is_transient(failure.code)) {
+        let is_unclear = exchange.failure.as_ref().is_some_and(|failure| codes::fetch::is_transient(failure.code));
+        if is_unclear && job.attempts < UNCLEAR_ATTEMPTS {
             return Ok(Outcome::Unclear);
         }
         Ok(Outcome::Facts(facts(&exchange, is_post, now)))

@@ -121,6 +121,23 @@ impl Index {
         Ok(self.tools_at_resources(std::slice::from_ref(resource)).await?.pop())
     }
 
+    /// Tools that may be called where some of these resources are, whether they are verified or not.
+    pub async fn tools_beside(&self, resources: &[ToolKey]) -> Result<Vec<ToolKey>, Error> {
+        let ids: Vec<String> = resources.iter().filter_map(ToolKey::resource).map(|id| id.to_string()).collect();
+        let mut tools = Vec::new();
+        for part in ids.chunks(MAX_TOOLS) {
+            let sql = format!(
+                "SELECT l.registry, l.tool FROM index_bazaar_resource r JOIN index_listing l ON l.endpoint_key = r.endpoint_key
+                WHERE r.id IN ({})",
+                part.join(", ")
+            );
+            for row in self.database().fetch_made(sql, &[]).await? {
+                tools.push(ToolKey::from_columns(row.integer(0)?, row.bytes(1)?)?);
+            }
+        }
+        Ok(tools)
+    }
+
     async fn resources_by(&self, ids: impl Iterator<Item = i64>) -> Result<Vec<ResourceView>, Error> {
         let ids: Vec<i64> = ids.take(MAX_TOOLS).collect();
         if ids.is_empty() {
