@@ -162,7 +162,11 @@ fn access(tool: &Tool) -> Markup {
                             @for requirement in &access.requirements {
                                 li {
                                     (shown(&requirement.meaning)) " " (shown(&requirement.label))
-                                    @if let Some(collection) = &requirement.collection { " \u{201c}" (shown(&collection.name)) "\u{201d}" }
+                                    @if let Some(collection) = &requirement.collection {
+                                        " \u{201c}" (shown(&collection.name)) "\u{201d}"
+                                        @if let Some(price) = &collection.floor_price { ", floor price " (shown(price)) }
+                                        @if let Some(image) = &collection.image_url { ", image " (link(image)) }
+                                    }
                                     @if let Some(contract) = requirement.collection_address.as_ref().or(requirement.token_address.as_ref()) { " " code { (contract) } }
                                 }
                             }

@@ -118,6 +118,13 @@ enum Outcome {
     Unclear,
 }
 
+/// What became of a job.
+struct Step {
+    /// Whether its outcome was written, which it is not when another prober has the lease; `None` when it was postponed.
+    is_probed: Option<bool>,
+    is_change: bool,
+}
+
 impl Prober {
     /// Probes through this client.
     pub fn new(
@@ -149,32 +156,33 @@ impl Prober {
     pub async fn round(&self) -> Result<ProbeRound, Error> {
         let jobs = self.lease().await?;
         let mut round = ProbeRound { leased: jobs.len(), ..ProbeRound::default() };
-        let mut outcomes = stream::iter(jobs.into_iter().map(|job| async {
-            let outcome = self.probe(&job).await;
-            (job, outcome)
-        }))
-        .buffer_unordered(self.options.probes.max(1));
-        while let Some((job, outcome)) = outcomes.next().await {
-            match outcome? {
-                Outcome::Facts(facts) => {
-                    let is_change = !job.last.as_ref().is_some_and(|last| last.is_same(&facts));
-                    if self.write(&job, &facts, is_change).await? {
-                        round.probed += 1;
-                        round.changed += usize::from(is_change);
-                    }
-                }
-                Outcome::Turn(at) => {
-                    self.postpone(&job, at, job.attempts).await?;
-                    round.postponed += 1;
-                }
-                Outcome::Unclear => {
-                    let pause = grown(UNCLEAR_SECONDS, job.attempts, self.options.probe_interval);
-                    self.postpone(&job, self.clock.now().plus(pause), job.attempts.saturating_add(1)).await?;
-                    round.postponed += 1;
-                }
-            }
+        // Each writes its own outcome: one that is in the middle of something may hold what the database waits for.
+        let mut steps = stream::iter(jobs.into_iter().map(|job| self.step(job))).buffer_unordered(self.options.probes.max(1));
+        while let Some(step) = steps.next().await {
+            let Step { is_probed, is_change } = step?;
+            round.probed += usize::from(is_probed == Some(true));
+            round.postponed += usize::from(is_probed.is_none());
+            round.changed += usize::from(is_change);
         }
         Ok(round)
+    }
+
+    /// Probes a resource and writes the outcome.
+    async fn step(&self, job: Job) -> Result<Step, Error> {
+        let (at, attempts) = match self.probe(&job).await? {
+            Outcome::Facts(facts) => {
+                let is_change = !job.last.as_ref().is_some_and(|last| last.is_same(&facts));
+                let is_probed = self.write(&job, &facts, is_change).await?;
+                return Ok(Step { is_probed: Some(is_probed), is_change: is_probed && is_change });
+            }
+            Outcome::Turn(at) => (at, job.attempts),
+            Outcome::Unclear => {
+                let pause = grown(UNCLEAR_SECONDS, job.attempts, self.options.probe_interval);
+                (self.clock.now().plus(pause), job.attempts.saturating_add(1))
+            }
+        };
+        self.postpone(&job, at, attempts).await?;
+        Ok(Step { is_probed: None, is_change: false })
     }
 
     async fn lease(&self) -> Result<Vec<Job>, Error> {

@@ -180,11 +180,14 @@ impl CatalogueFollower {
 
     async fn lease<'f>(&self, facilitator: &'f Facilitator) -> Result<Option<Lease<'f>>, Error> {
         let now = self.clock.now();
-        let (key, database) = (Value::Bytes(facilitator.key.as_slice()), self.index.database());
-        database.execute(ADD, &[key, Value::Text(&facilitator.origin()), Value::Integer(now.seconds())]).await?;
+        let key = Value::Bytes(facilitator.key.as_slice());
+        let mut transaction = self.index.database().begin().await?;
+        transaction.execute(ADD, &[key, Value::Text(&facilitator.origin()), Value::Integer(now.seconds())]).await?;
         let until = Value::Integer(now.plus(LEASE_SECONDS).seconds());
         let values = [until, Value::Bytes(&self.token), key, Value::Integer(now.seconds())];
-        let Some(row) = database.fetch_optional(LEASE, &values).await? else { return Ok(None) };
+        let row = transaction.fetch_optional(LEASE, &values).await?;
+        transaction.commit().await?;
+        let Some(row) = row else { return Ok(None) };
         let attempts = u32::try_from(row.integer(2)?).unwrap_or(u32::MAX);
         Ok(Some(Lease { facilitator, id: row.integer(0)?, walk: row.integer(1)?, attempts }))
     }

@@ -1,4 +1,4 @@
-//! Images and floor prices from a service with the OpenSea API v2.
+//! Images and floor prices from a service with the `OpenSea` API v2.
 //!
 //! Three requests lead from a contract to both: the contract's collection, the collection's image, and its statistics. What came is kept for an
 //! hour and shown for a day when the service does not answer; a service that fails, limits or is slow is left alone for a while, so that it
@@ -61,7 +61,7 @@ const CHAINS: [(u64, &str); 8] = [
     (143, "monad"),
 ];
 
-/// A service with the OpenSea API v2.
+/// A service with the `OpenSea` API v2.
 pub struct OpenSea {
     client: Configured,
     url: ConfiguredUrl,

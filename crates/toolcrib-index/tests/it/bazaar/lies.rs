@@ -49,7 +49,13 @@ async fn pages_that_repeat_and_totals_that_lie() {
     })
     .await;
     ends(WalkEnd::Early(code::TOTAL), |behaviour| behaviour.total = Some(Some(json!(1_000_000)))).await;
-    ends(WalkEnd::Early(code::TOTAL), |behaviour| behaviour.items.truncate(0)).await;
+    // An empty catalogue is one; it takes more than one walk to believe it.
+    ends(WalkEnd::Complete, |behaviour| behaviour.items.truncate(0)).await;
+    ends(WalkEnd::Early(code::TOTAL), |behaviour| {
+        behaviour.items.truncate(20);
+        behaviour.total = Some(Some(json!(50)));
+    })
+    .await;
     // A total that is too small ends nothing: all pages are read.
     for (walk, pages) in after(|behaviour| behaviour.total = Some(Some(json!(3)))).await {
         assert_eq!((walk.end, walk.items, pages), (WalkEnd::Complete, 50, 4));

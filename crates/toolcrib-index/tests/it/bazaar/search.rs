@@ -39,8 +39,11 @@ async fn resources_are_found_by_those_who_ask_for_them() {
         assert_eq!(find(Some(Source::Onchain), true), [tool.key(registry)]);
         assert_eq!(find(None, true)[..2], [tool.key(registry), resource], "after what is verified");
         assert_eq!(find(Some(Source::Bazaar), true)[0], resource);
+        let filters =
+            Filters { source: Some(Source::Bazaar), chain: Some(8453), tags: vec!["weather".to_owned()], ..Filters::default() };
         let rain = SearchQuery {
             text: Some("rain in a town".to_owned()),
+            filters,
             limit: 10,
             include_unverified: true,
             ..SearchQuery::default()

@@ -1,4 +1,4 @@
-//! Images and floor prices from a service with the OpenSea API v2: recorded answers, and every way in which it fails.
+//! Images and floor prices from a service with the `OpenSea` API v2: recorded answers, and every way in which it fails.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
