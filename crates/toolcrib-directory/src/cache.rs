@@ -19,6 +19,8 @@ use quick_cache::sync::{Cache as Kept, DefaultLifecycle};
 use quick_cache::{DefaultHashBuilder, Equivalent, Weighter};
 use tokio::time::Instant;
 
+use crate::view::BAZAAR;
+
 /// Places of the table of versions: half a megabyte.
 const PLACES: usize = 65_536;
 
@@ -180,7 +182,8 @@ impl Cache {
                 _ => {
                     let mut parts = rest.strip_prefix('/')?.splitn(4, '/');
                     let (chain, registry, id) = (parts.next()?, parts.next()?, parts.next()?);
-                    parts.next().is_none().then(|| Scope::Tool(place(chain, registry, id)))
+                    // What is shown of a resource also depends on the tool that is called there.
+                    (parts.next().is_none() && registry != BAZAAR).then(|| Scope::Tool(place(chain, registry, id)))
                 }
             };
         }
@@ -191,7 +194,7 @@ impl Cache {
         if let Some(rest) = path.strip_prefix("/tools/") {
             let mut parts = rest.splitn(3, '/');
             let (chain, registry, id) = (parts.next()?, parts.next()?, parts.next()?);
-            return Some(Scope::Tool(place(chain, registry, id)));
+            return (registry != BAZAAR).then(|| Scope::Tool(place(chain, registry, id)));
         }
         match path {
             "/" => Some(Scope::All),

@@ -6,10 +6,9 @@
 use std::fmt::Write as _;
 
 use toolcrib_core::text::escape_for_display;
-use toolcrib_index::model::ToolView;
 
 use crate::api::search::SearchResults;
-use crate::view::{self, Access, PricingRecipient, Standing, Tool};
+use crate::view::{self, Access, Listed, PricingRecipient, Resource, Standing, Tool, ToolItem};
 
 /// The type of such an answer.
 pub(crate) const KIND: &str = "text/markdown; charset=utf-8";
@@ -21,12 +20,20 @@ const NOTE: &str =
 const MAX_DESCRIPTION_CHARS: usize = 160;
 
 /// A list of tools.
-pub(crate) fn list(tools: &[ToolView], next: Option<&str>) -> String {
+pub(crate) fn list(tools: &[Listed], next: Option<&str>) -> String {
     let mut out = String::from("# Tools\n\n");
     out.push_str(NOTE);
-    for view in tools {
-        let description = view::manifest(view).map(|manifest| manifest.description.as_str()).unwrap_or_default();
-        line(&mut out, &view::display_name(view), description, &Standing::of(view));
+    for listed in tools {
+        match listed {
+            Listed::Tool(view) => {
+                let description = view::manifest(view).map(|manifest| manifest.description.as_str()).unwrap_or_default();
+                line(&mut out, &view::display_name(view), description, &Standing::of(view));
+            }
+            Listed::Resource(view) => {
+                let description = view.claim().and_then(|claim| claim.description.as_deref()).unwrap_or_default();
+                line(&mut out, &view.name(), description, &ToolItem::of_resource(view).standing);
+            }
+        }
     }
     end(&mut out, tools.is_empty(), next);
     out
@@ -49,6 +56,25 @@ pub(crate) fn search(results: &SearchResults) -> String {
     out
 }
 
+/// What facilitators claim about a resource, and what it answered itself.
+fn bazaar(out: &mut String, resource: &Resource) {
+    if let Some(onchain) = &resource.onchain {
+        let _ = writeln!(out, "- in the Bazaar: {}, called where {} is", escaped(&resource.id), escaped(onchain));
+    }
+    for claim in &resource.claims {
+        let agrees = match claim.agrees_with_probe {
+            Some(true) => "; the resource says the same",
+            Some(false) => "; the resource says something else",
+            None => "; not confirmed",
+        };
+        let prices: Vec<String> = claim.prices.iter().map(price_text).collect();
+        let _ = writeln!(out, "- claimed by {}: {}{agrees}", escaped(&claim.facilitator), prices.join(", "));
+    }
+    if let Some(probe) = &resource.probe {
+        let _ = writeln!(out, "- probe: {} at {}", escaped(&probe.state.replace('_', " ")), probe.at);
+    }
+}
+
 /// A tool.
 pub(crate) fn tool(tool: &Tool) -> String {
     let standing = &tool.item.standing;
@@ -69,9 +95,18 @@ pub(crate) fn tool(tool: &Tool) -> String {
             writeln!(out, "- moderation: {}, {} {}", moderation.action, escaped(&moderation.reason), escaped(&moderation.notice));
     }
     let _ = writeln!(out, "- active: {} ({})", yes(registration.is_active), standing.life);
-    let _ = writeln!(out, "- creator: {}", escaped(&registration.creator));
-    let _ = writeln!(out, "- metadata: {}", escaped(&registration.metadata_uri));
-    let _ = writeln!(out, "- hash: {}", registration.manifest_hash);
+    let _ = writeln!(out, "- source: {}", escaped(standing.source));
+    // Resources of the Bazaar have none of these.
+    for (name, value) in
+        [("creator", &registration.creator), ("metadata", &registration.metadata_uri), ("hash", &registration.manifest_hash)]
+    {
+        if !value.is_empty() {
+            let _ = writeln!(out, "- {name}: {}", escaped(value));
+        }
+    }
+    if let Some(resource) = &tool.bazaar {
+        bazaar(&mut out, resource);
+    }
     if let Some(endpoint) = &tool.endpoint {
         let _ = writeln!(out, "- endpoint: {}", escaped(endpoint));
     }

@@ -13,6 +13,7 @@ use toolcrib_core::clock::UnixTime;
 use toolcrib_core::codes::Code;
 use toolcrib_index::RegistryRow;
 use toolcrib_index::agents::AgentCensus;
+use toolcrib_index::bazaar::{BazaarCensus, FacilitatorState};
 use toolcrib_index::follow::Completeness;
 use toolcrib_index::replicas::{ReplicaReport, ReplicaState};
 use toolcrib_index::work::{Expired, QueueState};
@@ -52,6 +53,8 @@ pub(crate) struct Metrics {
     completeness: Mutex<Vec<Completeness>>,
     /// The checks of agents, as they were then.
     agents: Mutex<Option<AgentCensus>>,
+    /// The resources of the Bazaar, likewise.
+    bazaar: Mutex<Option<BazaarCensus>>,
 }
 
 #[derive(Debug, Default)]
@@ -209,6 +212,11 @@ impl Metrics {
         *self.agents.lock().unwrap_or_else(PoisonError::into_inner) = Some(census);
     }
 
+    /// The resources of the Bazaar were counted.
+    pub(crate) fn saw_bazaar(&self, census: BazaarCensus) {
+        *self.bazaar.lock().unwrap_or_else(PoisonError::into_inner) = Some(census);
+    }
+
     /// The queue, and when it was looked at.
     pub(crate) fn queue(&self) -> Option<(Instant, QueueState)> {
         *self.queue.lock().unwrap_or_else(PoisonError::into_inner)
@@ -283,6 +291,7 @@ impl Metrics {
         self.replicas(&mut page, replicas);
         self.chains(&mut page);
         self.agents(&mut page, now);
+        self.bazaar(&mut page, now);
         page
     }
 
@@ -349,6 +358,43 @@ impl Metrics {
         for report in replicas {
             if let Some(code) = report.state.code() {
                 let _ = writeln!(page, "toolcrib_directory_replica_fault{{replica=\"{}\",code=\"{code}\"}} 1", report.number);
+            }
+        }
+    }
+
+    /// How following the Bazaar is doing, where a facilitator is configured.
+    fn bazaar(&self, page: &mut String, now: UnixTime) {
+        let census = self.bazaar.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(census) = census.as_ref().filter(|census| !census.facilitators.is_empty()) else { return };
+        for (name, help, value) in [
+            ("bazaar_resources", "Resources that facilitators list.", census.listed),
+            ("bazaar_probed", "Resources among them that were asked what they cost.", census.probed),
+            ("bazaar_due", "Resources that wait for a probe.", census.due),
+        ] {
+            family(page, &format!("toolcrib_directory_{name}"), "gauge", help);
+            let _ = writeln!(page, "toolcrib_directory_{name} {value}");
+        }
+        let ago = |at: Option<UnixTime>| at.and_then(|at| u64::try_from(now.since(at)).ok());
+        type Value = fn(&FacilitatorState, &dyn Fn(Option<UnixTime>) -> Option<u64>) -> Option<u64>;
+        let families: [(&str, &str, Value); 5] = [
+            ("bazaar_facilitator_resources", "Resources that a facilitator lists.", |state, _| Some(state.resources)),
+            ("bazaar_facilitator_items", "Items of the last walk through its catalogue.", |state, _| Some(state.items)),
+            ("bazaar_facilitator_skipped", "Items of the last walk that were skipped.", |state, _| Some(state.skipped)),
+            ("bazaar_facilitator_failed", "Whether the last walk was not complete.", |state, _| {
+                Some(u64::from(!state.outcome.is_empty()))
+            }),
+            ("bazaar_facilitator_complete_seconds", "How long ago a walk was last complete.", |state, ago| {
+                ago(state.completed_at)
+            }),
+        ];
+        for (name, help, value) in families {
+            family(page, &format!("toolcrib_directory_{name}"), "gauge", help);
+            for (number, state) in census.facilitators.iter().enumerate() {
+                // Two may have one origin. Origins have no characters that a label could not have.
+                let labels = format!("number=\"{}\",facilitator=\"{}\"", number + 1, state.facilitator);
+                if let Some(value) = value(state, &ago) {
+                    let _ = writeln!(page, "toolcrib_directory_{name}{{{labels}}} {value}");
+                }
             }
         }
     }

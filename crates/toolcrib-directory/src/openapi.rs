@@ -195,13 +195,13 @@ fn tool_path() -> Vec<Parameter> {
     vec![
         path(
             "registry_chain",
-            json!({ "type": "string", "pattern": "^[1-9][0-9]{0,18}$" }),
+            json!({ "type": "string", "pattern": "^(0|[1-9][0-9]{0,18})$" }),
             "The number of the registry's chain.",
         ),
         path(
             "registry_addr",
-            json!({ "type": "string", "pattern": "^0x[0-9a-fA-F]{40}$" }),
-            "The registry. The sources x402_bazaar and x402_bankr have no tools here.",
+            json!({ "type": "string", "pattern": "^(0x[0-9a-fA-F]{40}|x402_bazaar)$" }),
+            "The registry, or x402_bazaar for a resource that a facilitator lists.",
         ),
         path("tool_id", json!({ "type": "string", "pattern": "^[1-9][0-9]{0,77}$" }), "The tool's id, in decimal digits."),
     ]
@@ -269,7 +269,7 @@ fn operations() -> Vec<Operation> {
         .with([
             query("sort_by", words(&["newest", "oldest"]), "The order; newest first unless said otherwise."),
             query("type", words(&ACCESS), "Only tools with this kind of access."),
-            query("source", words(&SOURCES), "Only tools from this source. Here all come from registries."),
+            query("source", words(&SOURCES), "Only tools from this source. Without it registered tools, and with include_unverified resources of the x402 Bazaar too."),
             query("creator", address(), "Only tools of this creator."),
             unverified(),
             limit(),
@@ -288,7 +288,7 @@ fn operations() -> Vec<Operation> {
             query("tags", json!({ "type": "array", "items": text(), "maxItems": 16 }), "Only tools with all of these tags."),
             query("access_type", words(&ACCESS), "Only tools with this kind of access."),
             query("creator", address(), "Only tools of this creator."),
-            query("source", words(&SOURCES), "Only tools from this source."),
+            query("source", words(&SOURCES), "Only tools from this source. Resources of x402_bazaar are never verified."),
             query(
                 "collection",
                 json!({ "type": "string", "maxLength": 300 }),

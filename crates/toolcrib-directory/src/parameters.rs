@@ -10,6 +10,7 @@ use toolcrib_core::money::Amount;
 use toolcrib_core::x402::network;
 
 use crate::answer::{Refusal, echo};
+use crate::view::BAZAAR;
 
 /// Bytes of a query at most. Common servers and proxies take request lines of 8 KiB.
 pub(crate) const MAX_QUERY_BYTES: usize = 8 * 1024;
@@ -146,8 +147,18 @@ pub(crate) fn tool(uri: &Uri, prefix: &str) -> Result<Option<ToolRef>, Refusal> 
     Ok(Some(tool))
 }
 
-/// Sources of the public interface that no registry is behind. Nothing comes from there.
-pub(crate) const SOURCES: [&str; 2] = ["x402_bazaar", "x402_bankr"];
+/// Sources of the public interface that no registry is behind.
+pub(crate) const SOURCES: [&str; 2] = [BAZAAR, "x402_bankr"];
+
+/// The number of the resource that a path such as `/api/v2/tools/8453/x402_bazaar/7` is about, after `prefix`. `None` for another path.
+/// The chain is any number: a resource has none of its own.
+pub(crate) fn resource(uri: &Uri, prefix: &str) -> Option<i64> {
+    let mut parts = uri.path().strip_prefix(prefix)?.split('/');
+    let (chain, source, id) = (parts.next()?, parts.next()?, parts.next()?);
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let is_plain = is_number(chain) && source == BAZAAR && is_number(id) && !id.starts_with('0');
+    (is_plain && parts.next().is_none()).then(|| id.parse().ok()).flatten()
+}
 
 fn chain_number(text: &str) -> Option<u64> {
     let is_plain = text.bytes().all(|byte| byte.is_ascii_digit()) && !text.starts_with('0');
@@ -230,6 +241,18 @@ mod tests {
         let found = of(&format!("/t/8453/{address}/7/activity")).expect("a path").expect("a tool");
         assert_eq!(found.to_string(), "eip155:8453/erc8257:0x265bb2dbfc0a8165c9a1941eb1372f349bad2cf1/7");
         assert!(of("/t/8453/x402_bazaar/7").expect("a path").is_none());
+        let number = |path: &str| resource(&path.parse().expect("a URI"), "/t/");
+        assert_eq!((number("/t/8453/x402_bazaar/7"), number("/t/0/x402_bazaar/12")), (Some(7), Some(12)));
+        for other in [
+            "/t/8453/x402_bankr/7",
+            "/t/x/x402_bazaar/7",
+            "/t/8453/x402_bazaar/07",
+            "/t/8453/x402_bazaar/7/report",
+            "/t/8453/x402_bazaar/",
+        ] {
+            assert_eq!(number(other), None, "{other}");
+        }
+        assert_eq!(number(&format!("/t/1/x402_bazaar/{}", "9".repeat(30))), None);
         for (path, name) in [
             (format!("/t/base/{address}/7"), "registry_chain"),
             (format!("/t/08453/{address}/7"), "registry_chain"),

@@ -15,7 +15,7 @@ use toolcrib_index::{Error, Index};
 use toolcrib_store::Migration;
 use toolcrib_store::database::Value;
 
-use crate::surrogate::{ALL, keys_of_agent, keys_of_tool};
+use crate::surrogate::{ALL, keys_of_agent, keys_of_resource, keys_of_tool, tool_key};
 
 const MIGRATIONS: &[Migration] =
     &[Migration { version: 1, sql: "CREATE TABLE directory_purge (name TEXT NOT NULL PRIMARY KEY, cursor BIGINT NOT NULL);" }];
@@ -155,11 +155,16 @@ impl<T: TellCache> Purger<T> {
     }
 
     async fn keys_of(&self, changes: &[Change]) -> Result<BTreeSet<String>, Error> {
-        let tools: BTreeSet<ToolKey> = changes.iter().map(|change| change.key).filter(|key| !key.is_agent()).collect();
-        let tools: Vec<ToolKey> = tools.into_iter().collect();
+        let changed: BTreeSet<ToolKey> = changes.iter().map(|change| change.key).filter(|key| !key.is_agent()).collect();
+        let (resources, tools): (Vec<ToolKey>, Vec<ToolKey>) = changed.into_iter().partition(|key| key.resource().is_some());
         let views = self.index.tools(&tools).await?;
         let mut keys = BTreeSet::new();
-        for change in changes {
+        // What shows a tool says whether a facilitator lists its endpoint too.
+        for key in self.index.tools_beside(&resources).await? {
+            keys.insert(tool_key(&self.index.reference(key).await?));
+        }
+        keys.extend(resources.iter().filter_map(|key| key.resource()).flat_map(keys_of_resource));
+        for change in changes.iter().filter(|change| change.key.resource().is_none()) {
             if let Some(domain) = self.index.agent_of(change.key).await? {
                 keys.extend(keys_of_agent(domain.as_str()));
                 continue;

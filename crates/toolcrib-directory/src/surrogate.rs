@@ -10,6 +10,7 @@
 //! | `c-…` | lists of one creator | changes that make a tool of the account appear, move or disappear |
 //! | `lists` | lists of all tools, and agents, which show tools at their endpoints | such changes of any tool |
 //! | `search` | searches and the start page | such changes of any tool |
+//! | `r-…` | what shows a resource of the Bazaar: its page, and each list and search with it in | each change of the resource |
 //! | `agents` | lists of agents | each change of an agent |
 //! | `a-…` | one agent | each change of the agent |
 //!
@@ -26,6 +27,7 @@ use toolcrib_index::feed::Kinds;
 use toolcrib_index::model::ToolView;
 
 use crate::api::tools::FRESH;
+use crate::view::Listed;
 
 /// Every answer with keys.
 pub const ALL: &str = "all";
@@ -76,6 +78,16 @@ pub fn agent_key(domain: &str) -> String {
     hashed('a', domain)
 }
 
+/// The key of what shows a resource of the Bazaar.
+pub(crate) fn resource_key(id: i64) -> String {
+    hashed('r', &id.to_string())
+}
+
+/// The keys that a change of a resource of the Bazaar makes old.
+pub(crate) fn keys_of_resource(id: i64) -> BTreeSet<String> {
+    BTreeSet::from([resource_key(id), LISTS.to_owned(), SEARCH.to_owned()])
+}
+
 /// The keys that a change of a tool makes old.
 pub fn keys_of_tool(tool: &ToolRef, kinds: Kinds, creator: Option<Address>) -> BTreeSet<String> {
     let mut keys = BTreeSet::from([tool_key(tool)]);
@@ -104,6 +116,14 @@ pub(crate) fn depends(mut response: Response, keys: impl IntoIterator<Item = Str
 /// The keys of tools.
 pub(crate) fn of_views<'a>(views: impl IntoIterator<Item = &'a ToolView>) -> impl Iterator<Item = String> {
     views.into_iter().map(|view| tool_key(&view.tool))
+}
+
+/// The keys of what is in a list.
+pub(crate) fn of_listed<'a>(listed: impl IntoIterator<Item = &'a Listed>) -> impl Iterator<Item = String> {
+    listed.into_iter().map(|listed| match listed {
+        Listed::Tool(view) => tool_key(&view.tool),
+        Listed::Resource(view) => resource_key(view.id),
+    })
 }
 
 /// Names what an answer depends on, and lets shared caches keep it for so many seconds.

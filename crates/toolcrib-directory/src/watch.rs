@@ -90,6 +90,10 @@ async fn look_around(app: &App) {
         Ok(census) => app.metrics.saw_agents(census),
         Err(error) => tracing::warn!(code = %error.code(), "the agents could not be counted"),
     }
+    match app.primary.bazaar_census(app.now()).await {
+        Ok(census) => app.metrics.saw_bazaar(census),
+        Err(error) => tracing::warn!(code = %error.code(), "the resources of the Bazaar could not be counted"),
+    }
     match app.primary.registries().await {
         Ok(rows) => app.metrics.saw_registries(rows),
         Err(error) => tracing::warn!(code = %error.code(), "the registries could not be read"),
@@ -118,13 +122,23 @@ async fn drop_changed(app: &App, source: &Index, seen: i64, last: i64) -> Result
         };
         let Some(newest) = changes.last() else { break };
         cursor = newest.seq;
+        let mut resources = Vec::new();
         for change in changes {
             // What is kept of agents is dropped by their own number.
             if change.key.is_agent() {
                 continue;
             }
+            if change.key.resource().is_some() {
+                resources.push(change.key);
+                continue;
+            }
             let tool = source.reference(change.key).await?;
             app.cache.changed(tool.chain, &format!("{:#x}", tool.registry), &tool.id.to_string(), change.seq);
+        }
+        // What is kept of a tool says whether a facilitator lists its endpoint too.
+        for key in source.tools_beside(&resources).await? {
+            let tool = source.reference(key).await?;
+            app.cache.changed(tool.chain, &format!("{:#x}", tool.registry), &tool.id.to_string(), cursor);
         }
     }
     Ok(())

@@ -14,7 +14,7 @@ use crate::model::{RegistryId, ToolKey};
 use crate::objects::EvidenceObjects;
 use crate::unreadable::Unreadable;
 use crate::work::{expiry, jobs_table, kept};
-use crate::{Error, agents, feed, follow, lease, moderation, objects, registries, replicas, tools, usage};
+use crate::{Error, agents, bazaar, feed, follow, lease, moderation, objects, registries, replicas, tools, usage};
 
 /// An index in a database. Cheap to clone. Any number of processes may have the same one open.
 #[derive(Clone, Debug)]
@@ -47,6 +47,7 @@ pub(crate) const MODULES: &[Module<'static>] = &[
     ("index.replication", replicas::MIGRATIONS),
     ("index.lease", lease::MIGRATIONS),
     ("index.objects", objects::MIGRATIONS),
+    ("index.bazaar", bazaar::MIGRATIONS),
 ];
 
 impl Index {

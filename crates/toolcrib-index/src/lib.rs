@@ -3,6 +3,7 @@
 
 pub mod access;
 pub mod agents;
+pub mod bazaar;
 mod chains;
 mod error;
 pub mod export;

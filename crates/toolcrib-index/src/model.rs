@@ -25,12 +25,21 @@ pub struct ToolKey {
 impl RegistryId {
     /// Where the change feed has agents: registries are numbered from 1, and the id is the token of the name.
     pub const AGENTS: Self = Self(0);
+
+    /// Where the change feed and search have resources of the Bazaar: after all registries, and the id is the number of the resource. There
+    /// are never so many registries, and the number still takes few bits in columns of the search index.
+    pub const BAZAAR: Self = Self(1 << 20);
 }
 
 impl ToolKey {
     /// Whether it is the name of an agent and not a tool.
     pub const fn is_agent(&self) -> bool {
         self.registry.0 == RegistryId::AGENTS.0
+    }
+
+    /// The number of a resource of the Bazaar; `None` for a tool of a registry and for an agent.
+    pub fn resource(&self) -> Option<i64> {
+        (self.registry == RegistryId::BAZAAR).then(|| i64::try_from(self.id).ok()).flatten()
     }
 
     /// The id as the database has it.

@@ -16,6 +16,7 @@ use toolcrib_core::caip::ToolRef;
 use toolcrib_core::codes::{Code, mcp as code};
 
 mod agents;
+mod resources;
 mod specs;
 
 pub use agents::{AGENT_NAMES, AgentTools};
@@ -115,7 +116,7 @@ fn encode(text: &str, out: &mut String) {
 }
 
 /// Parameters that requests to directories have.
-const PARAMETERS: [&str; 23] = [
+const PARAMETERS: [&str; 24] = [
     "query",
     "registry_chain",
     "registry_addr",
@@ -139,6 +140,7 @@ const PARAMETERS: [&str; 23] = [
     "pricing",
     "currency",
     "verified",
+    "source",
 ];
 
 /// What a status that is no success means. The body is used for a code of our vocabulary and for nothing else that it says.
@@ -203,6 +205,10 @@ impl DiscoveryTools {
 
     async fn search(&self, arguments: &Map<String, Json>, asker: &Asker) -> Result<Reply, Fault> {
         let mut query = Vec::new();
+        let is_bazaar = arguments.get("source").and_then(Json::as_str) == Some(resources::BAZAAR);
+        if is_bazaar {
+            query.push(("source", resources::BAZAAR.to_owned()));
+        }
         for name in ["query", "access_type", "collection", "asset", "protocol", "tier", "sort_by", "min_price", "max_price"] {
             if let Some(text) = arguments.get(name).and_then(Json::as_str).filter(|text| !text.is_empty()) {
                 query.push((name, text.to_owned()));
@@ -223,7 +229,8 @@ impl DiscoveryTools {
         let limit = arguments.get("limit").and_then(Json::as_i64).unwrap_or(DEFAULT_TOOLS).clamp(1, MAX_TOOLS);
         query.push(("limit", limit.to_string()));
         let found = self.directory.ask(&RestRequest::search(query), asker).await?;
-        let mut answer = json!({ "note": NOTE, "tools": listed(&found)? });
+        let tools = if is_bazaar { resources::listed(&found)? } else { listed(&found)? };
+        let mut answer = json!({ "note": NOTE, "tools": tools });
         if let Some(next) = found.get("next").and_then(Json::as_str).filter(|next| next.len() <= CURSOR_BYTES) {
             answer["next_cursor"] = words::seal_cursor(next).into();
         }
@@ -232,6 +239,10 @@ impl DiscoveryTools {
     }
 
     async fn tool(&self, arguments: &Map<String, Json>, asker: &Asker) -> Result<Reply, Fault> {
+        if let Some(number) = resources::read(arguments) {
+            let found = self.directory.ask(&resources::request(number), asker).await?;
+            return Ok(Reply::data(json!({ "note": NOTE, "tool": resources::whole(&found, number) })));
+        }
         let tool = read_tool(arguments)?;
         let found = self.directory.ask(&RestRequest::tool(&tool), asker).await?;
         let mut answer = json!({ "note": NOTE });

@@ -40,6 +40,8 @@ pub(crate) const TIER: Form = Form::OneOf(&["self-attested", "hardware-attested"
 pub(crate) const ACCESS: Form = Form::OneOf(&["open", "nft_gated", "token_gated", "subscription", "gated"]);
 pub(crate) const LIFE: Form = Form::OneOf(&["active", "maybe_stale", "retired"]);
 pub(crate) const HEALTH: Form = Form::OneOf(&["unknown", "healthy", "degraded", "down"]);
+pub(crate) const PROBE: Form =
+    Form::OneOf(&["challenges", "serves", "refuses", "redirects", "fails", "missing", "no_answer", "not_probed"]);
 pub(crate) const PROTOCOL: Form = Form::OneOf(&["x402"]);
 pub(crate) const SYMBOL: Form = Form::OneOf(&["USDC", "ETH", "WETH"]);
 pub(crate) const LOOK: Form = Form::OneOf(&["recent", "queued", "done"]);
@@ -149,6 +151,7 @@ mod tests {
             ACCESS,
             LIFE,
             HEALTH,
+            PROBE,
             PROTOCOL,
             SYMBOL,
             LOOK,

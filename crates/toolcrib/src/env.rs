@@ -51,6 +51,11 @@ pub(crate) const TOOLCRIB_READ_STORES: &str = "TOOLCRIB_READ_STORES";
 
 /// Where `index purge` tells a cache what to drop, unless `--url` is given.
 pub(crate) const TOOLCRIB_PURGE_URL: &str = "TOOLCRIB_PURGE_URL";
+/// Facilitators whose catalogues an index follows, separated by commas, unless `--bazaar` says otherwise: such a URL may hold a key.
+pub(crate) const TOOLCRIB_BAZAAR: &str = "TOOLCRIB_BAZAAR";
+
+/// The key for the service that `--collections` names.
+pub(crate) const TOOLCRIB_COLLECTIONS_KEY: &str = "TOOLCRIB_COLLECTIONS_KEY";
 
 /// The directory that `tools` asks, unless `--directory` or `--store` says otherwise. The setting `directory`.
 pub(crate) const TOOLCRIB_DIRECTORY: &str = "TOOLCRIB_DIRECTORY";
@@ -132,6 +137,8 @@ pub(crate) const DOCUMENTED: &[(&str, &str)] = &[
         "setting `read_stores`: read replicas of that database, separated by spaces, unless `--read-store` is given",
     ),
     (TOOLCRIB_PURGE_URL, "where `index purge` tells a cache what to drop, unless `--url` is given"),
+    (TOOLCRIB_BAZAAR, "facilitators whose catalogues an index follows, separated by commas, unless `--bazaar` is given"),
+    (TOOLCRIB_COLLECTIONS_KEY, "the key for the service that `--collections` names"),
     (TOOLCRIB_DIRECTORY, "setting `directory`: the directory that `tools` asks, unless `--directory` or `--store` is given"),
     (TOOLCRIB_EMBEDDING, "setting `embedding`: the folder of a static embedding, unless `directory --embedding` is given"),
     (TOOLCRIB_API_KEY, "the key for that directory"),

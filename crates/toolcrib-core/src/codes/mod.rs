@@ -13,6 +13,7 @@ pub mod amount;
 pub mod attestation;
 pub mod audit;
 pub mod author;
+pub mod bazaar;
 pub mod caip;
 pub mod call;
 pub mod chain;
@@ -143,6 +144,7 @@ pub fn all() -> impl Iterator<Item = Code> {
         tool::ALL,
         attestation::ALL,
         agent::ALL,
+        bazaar::ALL,
         local::ALL,
         host::ALL,
         sandbox::ALL,

@@ -13,12 +13,13 @@
 //! - `payment`, `signature`, [`erc6492`]: what a caller sends back. `check`: a payment beside an offer, as far as neither key nor chain is
 //!   needed. `nonce`: a nonce that commits to one call. `recipient`: a recipient that commits to one endpoint.
 //! - `receipt`, `facilitator`: what came of it, from a server or from whoever settles. `usage`: what is told of it later.
-//! - `paywall`: the answer 402 in both versions.
+//! - `paywall`: the answer 402 in both versions. `catalogue`: what a facilitator lists.
 //!
 //! Nothing here sends, signs, recovers or pays.
 
 mod answer;
 pub mod asset;
+mod catalogue;
 mod check;
 mod compare;
 pub mod erc6492;
@@ -45,6 +46,9 @@ use alloy_primitives::Address;
 use serde::{Serialize, Serializer};
 
 pub use answer::{ChallengeReading, Method, ProbeAnswer, read_answer};
+pub use catalogue::{
+    BadItem, CatalogueItem, CataloguePage, ItemAccess, MAX_CATALOGUE_BYTES, MAX_CATALOGUE_ITEMS, MAX_ITEM_BYTES, read_catalogue,
+};
 pub use check::{ReplayKey, TimePolicy, check_payment, match_offers};
 pub use compare::compare;
 pub use facilitator::{

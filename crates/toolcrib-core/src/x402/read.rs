@@ -11,7 +11,7 @@ use crate::checked::Context;
 use crate::codes::{self, Code, x402 as code};
 use crate::finding::{Finding, Findings, Mode, Severity};
 use crate::hex::{self, Hex};
-use crate::json::{self, Kind, Limits, Object, Value};
+use crate::json::{self, Array, Kind, Limits, Object, Value};
 use crate::money::{self, Amount};
 
 /// Reads the body of an answer, where version 1 belongs.
@@ -35,6 +35,18 @@ pub fn read_header(value: &str) -> Reading {
 /// there, as `x402Version` says.
 pub fn read_json(bytes: &[u8]) -> Reading {
     read(bytes, Place::Anywhere)
+}
+
+/// Reads offers of either version outside a challenge, each by itself: those that lack an essential part are left out, and nothing is
+/// reported. Which version an offer is of shows in its network, since catalogues mix them.
+pub(super) fn read_offers(list: Array<'_>) -> Vec<Offer> {
+    let read = |element: Value<'_>| {
+        let entry = element.as_object()?;
+        let is_chain = entry.get("network")?.as_str()?.contains(':');
+        let mut reader = Reader::new(&CHALLENGE);
+        if is_chain { v2::read_offer(&mut reader, entry) } else { v1::read_offer(&mut reader, entry) }
+    };
+    list.iter().take(MAX_OFFERS).filter_map(read).collect()
 }
 
 /// Where a challenge stands, and so which version it should have.

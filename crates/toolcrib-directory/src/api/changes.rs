@@ -23,7 +23,7 @@ use crate::front::Caller;
 use crate::inert;
 use crate::parameters::Parameters;
 use crate::reader::Reader;
-use crate::view::time;
+use crate::view::{BAZAAR, time};
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
@@ -39,6 +39,7 @@ const HEARTBEAT: Duration = Duration::from_secs(15);
 /// What a change is about.
 const TOOL: &str = "tool";
 const AGENT: &str = "agent";
+const RESOURCE: &str = "resource";
 
 /// A page of changes.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -55,13 +56,13 @@ pub(crate) struct Changes {
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Change")]
 pub(crate) struct ChangeView {
-    /// Its number. Tools and agents share the numbers.
+    /// Its number. Tools, agents and resources of the Bazaar share the numbers.
     pub(crate) seq: i64,
     /// When it was recorded.
     pub(crate) at: String,
-    /// `tool` or `agent`.
+    /// `tool`, `agent`, or `resource` for a resource of the Bazaar.
     pub(crate) subject: &'static str,
-    /// The tool, as `eip155:<chain>/erc8257:<registry>/<id>`, or the name of the agent.
+    /// The tool, as `eip155:<chain>/erc8257:<registry>/<id>`, the name of the agent, or `x402_bazaar/<number>`.
     pub(crate) id: String,
     /// The number of the registry's chain, for a tool.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -118,6 +119,11 @@ async fn shown(app: &Reader, change: Change) -> Result<ChangeView, Error> {
     if let Some(domain) = app.index.agent_of(change.key).await? {
         let id = domain.as_str().to_owned();
         return Ok(ChangeView { seq, at, subject: AGENT, id, registry_chain: None, registry_addr: None, tool_id: None, kinds });
+    }
+    if let Some(number) = change.key.resource() {
+        let id = format!("{BAZAAR}/{number}");
+        let (registry_addr, tool_id) = (Some(BAZAAR.to_owned()), Some(number.to_string()));
+        return Ok(ChangeView { seq, at, subject: RESOURCE, id, registry_chain: None, registry_addr, tool_id, kinds });
     }
     let tool = app.index.reference(change.key).await?;
     Ok(ChangeView {
@@ -190,7 +196,7 @@ impl Open {
                 for change in changes {
                     let change = shown(&self.app, change).await.ok()?;
                     // Clients that know tools alone listen for `change`.
-                    let event = if change.subject == TOOL { "change" } else { AGENT };
+                    let event = if change.subject == TOOL { "change" } else { change.subject };
                     events.push_str(&format!("id: {}\nevent: {event}\ndata: {}\n\n", change.seq, inert::to_string(&change)));
                 }
                 self.cursor = last;

@@ -10,16 +10,17 @@ use toolcrib_core::tool::Tier;
 use toolcrib_index::access::{MAX_CANDIDATES, May, callable};
 use toolcrib_index::listing::AccessKind;
 use toolcrib_index::model::{ToolKey, ToolView};
-use toolcrib_index::search::{Cursor, Explanation, Facets, Filters, MAX_QUERY_CHARS, SearchPage, SearchQuery, Sort};
+use toolcrib_index::search::{Cursor, Explanation, Facets, Filters, MAX_QUERY_CHARS, SearchPage, SearchQuery, Sort, Source};
 
 use crate::answer::{Answer, Refusal, body, fresh_for, json};
-use crate::api::tools::{DEFAULT_LIMIT, FRESH, MAX_LIMIT, access, source};
+use crate::api::tool::beside;
+use crate::api::tools::{DEFAULT_LIMIT, FRESH, MAX_LIMIT, Sources, access};
 use crate::front::wants_markdown;
 use crate::markdown;
 use crate::parameters::{self, Parameters};
 use crate::reader::Reader;
-use crate::surrogate::{SEARCH, depends, of_views};
-use crate::view::{self, Found};
+use crate::surrogate::{SEARCH, depends, of_listed};
+use crate::view::{self, Found, Listed};
 
 /// Most tags of one search: a manifest has no more.
 const MAX_TAGS: usize = 16;
@@ -97,6 +98,7 @@ pub(crate) async fn read(app: &Reader, parameters: &Parameters) -> Result<Asked,
         tier: tier(parameters)?,
         collection: None,
         origin: word(parameters, "origin", MAX_WORD_CHARS)?,
+        source: None,
     };
     if filters.min_price.zip(filters.max_price).is_some_and(|(least, most)| least > most) {
         return Err(Refusal::parameter("min_price", "it is above max_price"));
@@ -105,12 +107,27 @@ pub(crate) async fn read(app: &Reader, parameters: &Parameters) -> Result<Asked,
     let sort = parameters.word("sort_by", &sorts)?.unwrap_or_default();
     let limit = parameters.number("limit", 1, MAX_LIMIT)?.unwrap_or(DEFAULT_LIMIT);
     let cursor = parameters.text("cursor")?.map(Cursor::parse).transpose().map_err(|_| Refusal::cursor())?;
-    let include_unverified = parameters.flag("include_unverified")?.unwrap_or_default();
+    let mut include_unverified = parameters.flag("include_unverified")?.unwrap_or_default();
     let facets = parameters.flag("facets")?.unwrap_or_default();
     let explain = parameters.flag("explain")?.unwrap_or_default();
     let is_whole = parameters.flag("include_details")?.unwrap_or(true);
     let callable_by = parameters.address("callable_by")?;
-    let mut is_possible = source(parameters)?;
+    let mut is_possible = true;
+    match Sources::of(parameters, include_unverified)? {
+        Sources { onchain: true, bazaar: true } => {}
+        // Among what is verified there is nothing else.
+        Sources { onchain: true, bazaar: false } => filters.source = include_unverified.then_some(Source::Onchain),
+        Sources { onchain: false, bazaar: true } => {
+            filters.source = Some(Source::Bazaar);
+            include_unverified = true;
+        }
+        Sources { onchain: false, bazaar: false } => is_possible = false,
+    }
+    if callable_by.is_some() {
+        // What a wallet may use is for chains to say, and no chain knows of resources.
+        is_possible &= filters.source != Some(Source::Bazaar);
+        filters.source = include_unverified.then_some(Source::Onchain);
+    }
     if let Some(name) = word(parameters, "collection", MAX_WORD_CHARS)? {
         filters.collection = match parameters::address(&name) {
             Some(address) => Some(address),
@@ -193,19 +210,23 @@ pub(crate) async fn run(app: &Reader, asked: &Asked) -> Result<SearchResults, Re
         }
         Some(wallet) => usable(app, &asked.query, wallet).await?,
     };
-    let used: Vec<_> = hits.iter().map(|(view, ..)| (view.row.key, view.usage)).collect();
-    let stats = app.index.payment_stats(&used, app.now()).await?;
-    let keys = of_views(hits.iter().map(|(view, ..)| view)).chain([SEARCH.to_owned()]).collect();
-    let mut stats = stats.into_iter();
-    let results = hits.into_iter().map(|(view, score, explanation)| {
-        let mut found = Found::of(&view, asked.is_whole, stats.next(), score);
+    let keys = of_listed(hits.iter().map(|(listed, ..)| listed)).chain([SEARCH.to_owned()]).collect();
+    let tools: Vec<ToolView> = hits.iter().filter_map(|(listed, ..)| listed.tool().cloned()).collect();
+    let used: Vec<_> = tools.iter().map(|view| (view.row.key, view.usage)).collect();
+    let mut stats = app.index.payment_stats(&used, app.now()).await?.into_iter();
+    let beside = beside(app, &tools).await?;
+    let results = hits.into_iter().map(|(listed, score, explanation)| {
+        let mut found = match &listed {
+            Listed::Tool(view) => Found::of(view, asked.is_whole, stats.next(), score).beside(beside.get(&view.row.key)),
+            Listed::Resource(view) => Found::of_resource(view, asked.is_whole, score),
+        };
         found.explanation = explanation;
         found
     });
     Ok(SearchResults { results: results.collect(), next: next.map(|next| next.to_string()), total, partial, facets, keys })
 }
 
-type Viewed = (ToolView, f32, Option<Explanation>);
+type Viewed = (Listed, f32, Option<Explanation>);
 
 struct Gathered {
     hits: Vec<Viewed>,
@@ -217,16 +238,14 @@ struct Gathered {
 
 /// What is known about hits. A tool that went meanwhile is left out.
 async fn with_views(app: &Reader, hits: Vec<(ToolKey, f32, Option<Explanation>)>) -> Result<Vec<Viewed>, Refusal> {
-    let keys: Vec<_> = hits.iter().map(|(key, ..)| *key).collect();
-    let mut views = app.index.tools(&keys).await?.into_iter().peekable();
-    let mut viewed = Vec::with_capacity(hits.len());
-    for (key, score, explanation) in hits {
-        // What the operator took out since its words were read is left out too.
-        if let Some(view) = views.next_if(|view| view.row.key == key).filter(|view| view.moderation.is_none()) {
-            viewed.push((view, score, explanation));
-        }
-    }
-    Ok(viewed)
+    let (resources, tools): (Vec<ToolKey>, Vec<ToolKey>) =
+        hits.iter().map(|(key, ..)| *key).partition(|key| key.resource().is_some());
+    // What the operator took out since its words were read is left out too.
+    let tools = app.index.tools(&tools).await?.into_iter().filter(|view| view.moderation.is_none());
+    let tools = tools.map(|view| Listed::Tool(Box::new(view)));
+    let resources = app.index.resources(&resources).await?.into_iter().map(|view| Listed::Resource(Box::new(view)));
+    let mut listed: HashMap<ToolKey, Listed> = tools.chain(resources).map(|listed| (listed.key(), listed)).collect();
+    Ok(hits.into_iter().filter_map(|(key, score, explanation)| Some((listed.remove(&key)?, score, explanation))).collect())
 }
 
 /// Hits that a wallet may use. The chain is asked about at most [`MAX_CANDIDATES`]; each round asks for as many as still fit on the page,
@@ -246,11 +265,11 @@ async fn usable(app: &Reader, query: &SearchQuery, wallet: Address) -> Result<Ga
         asked += hits.len();
         let found = hits.into_iter().map(|hit| (hit.key, hit.score, hit.explanation)).collect();
         let viewed = with_views(app, found).await?;
-        let keys: Vec<ToolKey> = viewed.iter().map(|(view, ..)| view.row.key).collect();
+        let keys: Vec<ToolKey> = viewed.iter().map(|(listed, ..)| listed.key()).collect();
         let may = callable(&app.index, &app.chains, wallet, &keys, None).await?;
         let may: HashMap<ToolKey, May> = may.answers.iter().map(|answer| (answer.key, answer.callable())).collect();
         for hit in viewed {
-            match may.get(&hit.0.row.key) {
+            match may.get(&hit.0.key()) {
                 Some(May::Yes) => gathered.hits.push(hit),
                 Some(May::No) => {}
                 Some(May::Unknown) | None => gathered.partial = true,

@@ -1,21 +1,26 @@
 //! `GET /api/v2/tools`: tools by the time of their registration.
 
+use std::cmp::Reverse;
+
 use alloy_primitives::U256;
 use axum::http::{HeaderMap, StatusCode, Uri};
 use schemars::JsonSchema;
 use serde::Serialize;
 use toolcrib_core::clock::UnixTime;
+use toolcrib_index::bazaar::ResourceList;
 use toolcrib_index::listing::AccessKind;
-use toolcrib_index::model::{RegistryId, ToolKey};
+use toolcrib_index::model::{RegistryId, ToolKey, ToolView};
+use toolcrib_index::search::Source;
 use toolcrib_index::{List, Order, Page, Place};
 
 use crate::answer::{Answer, Refusal, body, fresh_for, json};
+use crate::api::tool::beside;
 use crate::front::wants_markdown;
 use crate::markdown;
 use crate::parameters::Parameters;
 use crate::reader::Reader;
-use crate::surrogate::{LISTS, creator_key, depends, of_views};
-use crate::view::ToolItem;
+use crate::surrogate::{LISTS, creator_key, depends, of_listed};
+use crate::view::{Listed, ToolItem};
 
 /// Tools of a page, unless another number is asked for.
 pub(crate) const DEFAULT_LIMIT: i64 = 20;
@@ -38,30 +43,70 @@ pub(crate) struct ToolList {
 pub(crate) async fn list(app: Reader, uri: Uri, headers: HeaderMap) -> Answer {
     let parameters = Parameters::of(&uri)?;
     let order = order(&parameters)?;
-    let page = page(&app, &parameters, order).await?;
-    let next = page.next.map(|next| cursor(next, order));
+    let (listed, next) = page(&app, &parameters, order).await?;
+    let next = next.map(|next| cursor(next, order));
     let scope = parameters.address("creator")?.map_or_else(|| LISTS.to_owned(), creator_key);
-    let keys: Vec<String> = of_views(&page.tools).chain([scope]).collect();
+    let keys: Vec<String> = of_listed(&listed).chain([scope]).collect();
     let response = if wants_markdown(&headers) {
-        body(StatusCode::OK, markdown::KIND, markdown::list(&page.tools, next.as_deref()))
+        body(StatusCode::OK, markdown::KIND, markdown::list(&listed, next.as_deref()))
     } else {
-        json(StatusCode::OK, &ToolList { tools: page.tools.iter().map(ToolItem::of).collect(), next })
+        json(StatusCode::OK, &ToolList { tools: items(&app, &listed).await?, next })
     };
     Ok(depends(fresh_for(response, FRESH), keys))
 }
 
-async fn page(app: &Reader, parameters: &Parameters, order: Order) -> Result<Page, Refusal> {
+/// What is shown in a list.
+async fn items(app: &Reader, listed: &[Listed]) -> Result<Vec<ToolItem>, Refusal> {
+    let tools: Vec<ToolView> = listed.iter().filter_map(|listed| listed.tool().cloned()).collect();
+    let beside = beside(app, &tools).await?;
+    let item = |listed: &Listed| match listed {
+        Listed::Tool(view) => ToolItem::of(view).beside(beside.get(&view.row.key)),
+        Listed::Resource(view) => ToolItem::of_resource(view),
+    };
+    Ok(listed.iter().map(item).collect())
+}
+
+/// A part of the list of both sources, and where it goes on.
+async fn page(app: &Reader, parameters: &Parameters, order: Order) -> Result<(Vec<Listed>, Option<Place>), Refusal> {
     let access = access(parameters, "type")?;
-    let has_tools = source(parameters)?;
-    let limit = parameters.number("limit", 1, MAX_LIMIT)?.unwrap_or(DEFAULT_LIMIT);
     let include_unverified = parameters.flag("include_unverified")?.unwrap_or_default();
+    let sources = Sources::of(parameters, include_unverified)?;
+    let limit = parameters.number("limit", 1, MAX_LIMIT)?.unwrap_or(DEFAULT_LIMIT);
     let creator = parameters.address("creator")?;
     let after = parameters.text("cursor")?.map(|text| place(text, order).ok_or_else(Refusal::cursor)).transpose()?;
-    if !has_tools {
-        return Ok(Page { tools: Vec::new(), next: None });
-    }
     let limit = usize::try_from(limit).unwrap_or(1);
-    Ok(app.index.list(&List { order, access, registry: None, creator, include_unverified, after, limit }).await?)
+    // Everybody may pay, and nobody registered anything.
+    let has_resources = sources.bazaar && creator.is_none() && access.as_ref().is_none_or(|kind| *kind == AccessKind::Open);
+    let (mut listed, mut ends) = (Vec::new(), Vec::new());
+    if sources.onchain {
+        let Page { tools, next } =
+            app.index.list(&List { order, access, registry: None, creator, include_unverified, after, limit }).await?;
+        listed.extend(tools.into_iter().map(|view| Listed::Tool(Box::new(view))));
+        ends.extend(next);
+    }
+    if has_resources {
+        let page = app.index.list_resources(&ResourceList { order, after, limit }).await?;
+        listed.extend(page.resources.into_iter().map(|view| Listed::Resource(Box::new(view))));
+        ends.extend(page.last.filter(|_| page.has_more));
+    }
+    Ok(merged(listed, ends, order, limit))
+}
+
+/// The first of two lists, in their common order. `ends` are where lists go on that have more: what is beyond one of them comes later.
+fn merged(mut listed: Vec<Listed>, ends: Vec<Place>, order: Order, limit: usize) -> (Vec<Listed>, Option<Place>) {
+    let rank = |place: &Place| {
+        let rank = (place.registered_at, place.key);
+        if order == Order::Newest { (Some(Reverse(rank)), None) } else { (None, Some(rank)) }
+    };
+    listed.sort_by_key(|listed| rank(&listed.place()));
+    let end = ends.into_iter().min_by_key(&rank);
+    if let Some(end) = end {
+        listed.retain(|listed| rank(&listed.place()) <= rank(&end));
+    }
+    let is_cut = listed.len() > limit;
+    listed.truncate(limit);
+    let next = if is_cut { listed.last().map(Listed::place) } else { end };
+    (listed, next)
 }
 
 fn order(parameters: &Parameters) -> Result<Order, Refusal> {
@@ -73,9 +118,24 @@ pub(crate) fn access(parameters: &Parameters, name: &str) -> Result<Option<Acces
     parameters.word(name, &AccessKind::WORDS)
 }
 
-/// Whether the source that is asked for can have tools here.
-pub(crate) fn source(parameters: &Parameters) -> Result<bool, Refusal> {
-    Ok(parameters.word("source", &[("onchain", true), ("x402_bazaar", false), ("x402_bankr", false)])?.unwrap_or(true))
+/// Which sources are asked for. The public interface gives all of them unless one is named; resources of the Bazaar are never verified, so
+/// here they come with what is not verified, or when they are asked for by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Sources {
+    pub(crate) onchain: bool,
+    pub(crate) bazaar: bool,
+}
+
+impl Sources {
+    pub(crate) fn of(parameters: &Parameters, include_unverified: bool) -> Result<Self, Refusal> {
+        let known = [
+            (Source::Onchain.as_str(), Self { onchain: true, bazaar: false }),
+            (Source::Bazaar.as_str(), Self { onchain: false, bazaar: true }),
+            // Nothing comes from there.
+            ("x402_bankr", Self { onchain: false, bazaar: false }),
+        ];
+        Ok(parameters.word("source", &known)?.unwrap_or(Self { onchain: true, bazaar: include_unverified }))
+    }
 }
 
 /// A place in a list as text: letters, digits and dots.

@@ -23,6 +23,7 @@ use crate::images;
 use crate::options::Options;
 
 mod agents;
+mod resource;
 mod search;
 mod tool;
 
@@ -65,7 +66,7 @@ fn respond(status: StatusCode, options: &Options, title: &str, content: &Markup)
             body {
                 header {
                     a.brand href="/" { (shown(&options.title)) }
-                    nav { a href="/?include_unverified=true" { "All registrations" } a href="/agents" { "Agents" } a href="/openapi.json" { "API" } }
+                    nav { a href="/?include_unverified=true" { "All registrations" } a href="/?source=x402_bazaar" { "x402 Bazaar" } a href="/agents" { "Agents" } a href="/openapi.json" { "API" } }
                 }
                 main { (content) }
                 footer {

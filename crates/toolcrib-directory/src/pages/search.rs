@@ -3,7 +3,7 @@
 use axum::http::Uri;
 use axum::response::Response;
 use maud::{Markup, html};
-use toolcrib_index::search::{Facet, Facets};
+use toolcrib_index::search::{Facet, Facets, Source};
 
 use crate::answer::Refusal;
 use crate::api::search::{SearchResults, read, run};
@@ -12,7 +12,7 @@ use crate::pages::{address, icon, page as whole, refused, shown, with};
 use crate::parameters::Parameters;
 use crate::reader::Reader;
 use crate::surrogate::depends;
-use crate::view::Found;
+use crate::view::{BAZAAR, Found};
 
 /// Values of one facet that are shown.
 const MAX_VALUES: usize = 12;
@@ -32,6 +32,7 @@ async fn content(app: &Reader, uri: &Uri) -> Result<(Markup, Vec<String>), Refus
     let stats = stats::counted(app).await?;
     let words = parameters.text("query")?.unwrap_or_default();
     let includes_unverified = asked.query.include_unverified;
+    let source = asked.query.filters.source.map(Source::as_str);
     let content = html! {
         section.hero {
             h1 { "Find a tool" }
@@ -39,10 +40,13 @@ async fn content(app: &Reader, uri: &Uri) -> Result<(Markup, Vec<String>), Refus
             form action="/" method="get" role="search" {
                 input type="search" name="query" value=(shown(words)) maxlength="1000" placeholder="What should it do?" aria-label="Search";
                 @if includes_unverified { input type="hidden" name="include_unverified" value="true"; }
+                @if let Some(source) = source { input type="hidden" name="source" value=(source); }
                 button type="submit" { "Search" }
             }
         }
-        @if includes_unverified {
+        @if source == Some(BAZAAR) {
+            p.notice { "Facilitators list these resources. They are in no registry, and nothing about them is vouched for." }
+        } @else if includes_unverified {
             p.notice { "Registrations that did not pass are shown too. Nothing about those is vouched for." }
         }
         div.columns {
@@ -83,7 +87,8 @@ fn card(found: &Found) -> Markup {
                 @if let Some(failed) = &found.standing.failed { p.description { "Failed: " (shown(&failed.title)) } }
                 p.quiet {
                     @if !found.endpoint_domain.is_empty() { (shown(&found.endpoint_domain)) " \u{b7} " }
-                    "chain " (found.registry_chain) " \u{b7} #" (found.tool_id)
+                    @if found.standing.source == BAZAAR { "x402 Bazaar" } @else { "chain " (found.registry_chain) } " \u{b7} #" (found.tool_id)
+                    @if found.standing.also_in_bazaar.is_some() { " \u{b7} also in the x402 Bazaar" }
                 }
             }
         }

@@ -6,12 +6,16 @@ use maud::{Markup, html};
 
 use crate::answer::Refusal;
 use crate::api::history::{HistoryEvent, events};
-use crate::api::tool::shown as everything;
+use crate::api::tool::{resource, shown as everything};
 use crate::api::tool_under;
 use crate::pages::{address, class, icon, link, page as whole, refused, shown};
+use crate::parameters;
 use crate::reader::Reader;
-use crate::surrogate::{depends, tool_key};
+use crate::surrogate::{depends, resource_key, tool_key};
 use crate::view::Tool;
+
+/// What paths of pages begin with.
+const PREFIX: &str = "/tools/";
 
 /// Events that are shown. The rest is behind the API.
 const MAX_EVENTS: usize = 50;
@@ -33,7 +37,11 @@ pub(super) async fn page(app: Reader, uri: Uri) -> Response {
 }
 
 async fn content(app: &Reader, uri: &Uri) -> Result<(String, Markup, String), Refusal> {
-    let view = tool_under(app, uri, "/tools/").await?;
+    if let Some(id) = parameters::resource(uri, PREFIX) {
+        let tool = resource(app, id).await?;
+        return Ok((tool.display_name.clone(), super::resource::content(&tool), resource_key(id)));
+    }
+    let view = tool_under(app, uri, PREFIX).await?;
     let tool = everything(app, &view).await?;
     let (history, _) = events(app, view.row.key, None, MAX_EVENTS).await?;
     let content = html! {
@@ -46,6 +54,7 @@ async fn content(app: &Reader, uri: &Uri) -> Result<(String, Markup, String), Re
             }
         }
         (price(&tool))
+        @if let Some(resource) = &tool.bazaar { (super::resource::claims(resource)) }
         (access(&tool))
         (facts(&tool))
         (schemas(&tool))
@@ -116,11 +125,11 @@ fn checks(tool: &Tool) -> Markup {
     }
 }
 
-fn price(tool: &Tool) -> Markup {
+pub(super) fn price(tool: &Tool) -> Markup {
     html! {
         section {
             h2 { "Price" }
-            @if tool.pricing_recipients.is_empty() { p { @if tool.endpoint.is_some() { "The manifest names no price." } @else { "Not known." } } }
+            @if tool.pricing_recipients.is_empty() { p { @if tool.item.standing.verified { "The manifest names no price." } @else { "Not known." } } }
             @else {
                 ul {
                     @for price in &tool.pricing_recipients {
@@ -153,7 +162,11 @@ fn access(tool: &Tool) -> Markup {
                             @for requirement in &access.requirements {
                                 li {
                                     (shown(&requirement.meaning)) " " (shown(&requirement.label))
-                                    @if let Some(collection) = &requirement.collection { " \u{201c}" (shown(&collection.name)) "\u{201d}" }
+                                    @if let Some(collection) = &requirement.collection {
+                                        " \u{201c}" (shown(&collection.name)) "\u{201d}"
+                                        @if let Some(price) = &collection.floor_price { ", floor price " (shown(price)) }
+                                        @if let Some(image) = &collection.image_url { ", image " (link(image)) }
+                                    }
                                     @if let Some(contract) = requirement.collection_address.as_ref().or(requirement.token_address.as_ref()) { " " code { (contract) } }
                                 }
                             }
@@ -195,7 +208,7 @@ fn facts(tool: &Tool) -> Markup {
 }
 
 /// Links to other tools here.
-fn names(ids: &[String]) -> Markup {
+pub(super) fn names(ids: &[String]) -> Markup {
     html! {
         @for id in ids {
             @match toolcrib_core::caip::ToolRef::parse(id) {
@@ -206,7 +219,7 @@ fn names(ids: &[String]) -> Markup {
     }
 }
 
-fn schemas(tool: &Tool) -> Markup {
+pub(super) fn schemas(tool: &Tool) -> Markup {
     html! {
         @for (title, schema) in [("Input", &tool.inputs), ("Output", &tool.outputs)] {
             @if let Some(schema) = schema {

@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
+use toolcrib_index::bazaar::ResourceView;
 use toolcrib_index::model::ToolView;
 use toolcrib_index::search::Explanation;
 use toolcrib_index::usage::PaymentStats;
@@ -12,7 +13,7 @@ use super::price::{PricingRecipient, prices};
 use super::standing::Standing;
 use super::tool::Registration;
 use super::usage::{PaymentView, Usage};
-use super::{display_name, manifest, short};
+use super::{display_name, manifest, resource, short};
 use crate::images::{self, Which};
 
 /// A tool that was found.
@@ -94,5 +95,11 @@ impl Found {
             score,
             explanation: None,
         }
+    }
+
+    /// Notes the resource of the Bazaar with the same endpoint.
+    pub(crate) fn beside(mut self, resource: Option<&ResourceView>) -> Self {
+        self.standing.also_in_bazaar = resource.map(resource::id);
+        self
     }
 }

@@ -7,13 +7,16 @@ use toolcrib_core::clock::UnixTime;
 use toolcrib_core::money::Amount;
 use toolcrib_core::time::format_rfc3339;
 use toolcrib_core::url::{HttpsUrl, display_host};
+use toolcrib_index::Place;
+use toolcrib_index::bazaar::ResourceView;
 use toolcrib_index::listing::{Listing, ManifestFacts};
-use toolcrib_index::model::ToolView;
+use toolcrib_index::model::{ToolKey, ToolView};
 
 mod access;
 mod agent;
 mod found;
 mod price;
+mod resource;
 mod standing;
 mod tool;
 mod usage;
@@ -22,8 +25,42 @@ pub(crate) use access::{Access, slug};
 pub(crate) use agent::{Agent, AgentItem, AgentToolView};
 pub(crate) use found::Found;
 pub(crate) use price::PricingRecipient;
+pub(crate) use resource::{BAZAAR, Resource};
 pub(crate) use standing::Standing;
 pub(crate) use tool::{Duplicates, Tool, ToolItem};
+
+/// A tool of a registry, or a resource of the Bazaar.
+#[derive(Clone, Debug)]
+pub(crate) enum Listed {
+    Tool(Box<ToolView>),
+    Resource(Box<ResourceView>),
+}
+
+impl Listed {
+    /// The tool, if it is one.
+    pub(crate) const fn tool(&self) -> Option<&ToolView> {
+        match self {
+            Self::Tool(view) => Some(view),
+            Self::Resource(_) => None,
+        }
+    }
+
+    /// Its key in the index.
+    pub(crate) const fn key(&self) -> ToolKey {
+        match self {
+            Self::Tool(view) => view.row.key,
+            Self::Resource(view) => view.key(),
+        }
+    }
+
+    /// Where it is in a list.
+    pub(crate) const fn place(&self) -> Place {
+        match self {
+            Self::Tool(view) => Place { registered_at: view.row.registered.time, key: view.row.key },
+            Self::Resource(view) => Place { registered_at: view.first_seen_at, key: view.key() },
+        }
+    }
+}
 
 /// A moment as text.
 pub(crate) fn time(at: UnixTime) -> String {

@@ -47,7 +47,11 @@ impl PricingRecipient {
 }
 
 pub(super) fn prices(view: &ToolView) -> Vec<PricingRecipient> {
-    let since = time(view.row.updated.time);
+    manifest(view).map(|manifest| recipients(&manifest.prices, &time(view.row.updated.time))).unwrap_or_default()
+}
+
+/// Payment options that hold since a time.
+pub(super) fn recipients(prices: &[Price], since: &str) -> Vec<PricingRecipient> {
     let one = |price: &Price| PricingRecipient {
         recipient: price.recipient.rsplit(':').next().unwrap_or_default().to_owned(),
         payment_chain: price
@@ -56,11 +60,11 @@ pub(super) fn prices(view: &ToolView) -> Vec<PricingRecipient> {
         asset: price.token.map_or_else(|| price.asset.clone(), |token| format!("{token:#x}")),
         protocol: price.protocol.clone(),
         amount_per_call: price.amount.clone(),
-        created_at: since.clone(),
+        created_at: since.to_owned(),
         asset_symbol: price.symbol.clone(),
         asset_decimals: price.decimals,
         amount_per_call_usd: price.micro_usd.map(dollars),
         asset_id: price.asset.clone(),
     };
-    manifest(view).into_iter().flat_map(|manifest| &manifest.prices).map(one).collect()
+    prices.iter().map(one).collect()
 }

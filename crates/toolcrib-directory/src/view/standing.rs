@@ -6,6 +6,7 @@ use toolcrib_core::codes;
 use toolcrib_index::listing::{FindingNote, Life, Listing};
 use toolcrib_index::model::ToolView;
 use toolcrib_index::moderation::Moderation;
+use toolcrib_index::search::Source;
 
 use super::access::access_kind;
 use super::{current, time};
@@ -16,14 +17,16 @@ pub(crate) const NOT_ADVERTISED: &str = "predicate does not advertise IAccessPre
 /// How a tool stands.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub(crate) struct Standing {
-    /// Its name everywhere: `eip155:<chain>/erc8257:<registry>/<id>`.
+    /// Its name everywhere: `eip155:<chain>/erc8257:<registry>/<id>`, or `x402_bazaar/<number>`.
     pub(crate) id: String,
+    /// `onchain` for tools of a registry, `x402_bazaar` for resources that a facilitator lists.
+    pub(crate) source: &'static str,
     /// Whether all four checks passed for what the registry says now.
     pub(crate) verified: bool,
     /// Whether the manifest also keeps every rule and limit.
     pub(crate) conformant: bool,
     /// `verified`, `refused`, `unknown` (it could not be told) or `pending` (nobody has looked since it changed), or `blocked` by the
-    /// operator. Later versions may have
+    /// operator. A resource of the Bazaar is `unverified`. Later versions may have
     /// more words.
     pub(crate) verdict: String,
     /// The four checks of ERC-8257 §7.
@@ -47,6 +50,9 @@ pub(crate) struct Standing {
     /// What the operator of this directory did to it, if anything.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) moderation: Option<ModerationView>,
+    /// The resource of the Bazaar with the same endpoint, as `x402_bazaar/<number>`: a facilitator lists this verified tool too.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) also_in_bazaar: Option<String>,
 }
 
 /// What the operator did to a tool.
@@ -87,6 +93,7 @@ impl Standing {
         });
         Self {
             id: view.tool.to_string(),
+            source: Source::Onchain.as_str(),
             verified: listing.is_some_and(|listing| listing.verified),
             conformant: listing.is_some_and(|listing| listing.verified && listing.conformant),
             verdict: if view.is_blocked() { "blocked".to_owned() } else { verdict(listing) },
@@ -99,6 +106,7 @@ impl Standing {
             dev: view.listing.as_ref().is_some_and(|listing| listing.dev),
             warnings: warnings(view),
             moderation: view.moderation.as_ref().map(ModerationView::of),
+            also_in_bazaar: None,
         }
     }
 }

@@ -4,10 +4,12 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 use toolcrib_core::caip::ToolRef;
+use toolcrib_index::bazaar::ResourceView;
 use toolcrib_index::model::ToolView;
 
 use super::access::Access;
 use super::price::{PricingRecipient, prices};
+use super::resource::{Resource, id};
 use super::standing::{Standing, Warning};
 use super::usage::Usage;
 use super::{current, display_name, domain, manifest, time};
@@ -33,6 +35,12 @@ impl ToolItem {
             standing: Standing::of(view),
             name: manifest(view).map(|manifest| manifest.name.clone()),
         }
+    }
+
+    /// Notes the resource of the Bazaar with the same endpoint.
+    pub(crate) fn beside(mut self, resource: Option<&ResourceView>) -> Self {
+        self.standing.also_in_bazaar = resource.map(id);
+        self
     }
 }
 
@@ -163,6 +171,9 @@ pub(crate) struct Tool {
     /// When it was deregistered.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) deregistered_at: Option<String>,
+    /// What facilitators claim about it, and what it answered: for resources of the Bazaar, and for verified tools that are among them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) bazaar: Option<Resource>,
 }
 
 impl Tool {
@@ -204,6 +215,7 @@ impl Tool {
             },
             expires_at: listing.map(|listing| time(listing.expires_at)),
             deregistered_at: view.row.deregistered.map(|at| time(at.time)),
+            bazaar: None,
             item,
         }
     }

@@ -26,6 +26,11 @@ pub(crate) struct Usage {
 }
 
 impl Usage {
+    /// Nothing was proven.
+    pub(super) fn none() -> Self {
+        Self { paid_calls: 0, payers: 0, ranking_payers: 0, volume_usd: dollars(0), signed_calls: 0, last_at: None }
+    }
+
     pub(super) fn of(view: &ToolView) -> Self {
         let usage = &view.usage;
         Self {

@@ -3,6 +3,7 @@
 mod agent_feed;
 mod agent_tools;
 mod agents;
+mod bazaar;
 mod calls;
 mod cdn;
 mod contract;

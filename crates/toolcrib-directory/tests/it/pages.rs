@@ -75,3 +75,27 @@ async fn the_tier_that_is_shown_is_the_one_that_was_verified() {
     }
     assert_eq!(shelf.ids("/api/v2/tools/search?tier=hardware-attested").await, [1]);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn floor_price_and_image_of_a_collection_are_shown_where_they_are_known() {
+    let shelf = Shelf::one(open()).await;
+    let known = Stock::good(2, "Known").gated().with(|_, listing| {
+        let collection = listing.access.requirements[0].collection.as_mut().expect("a collection");
+        collection.floor_price = Some("0.045 ETH".to_owned());
+        collection.image = Some("https://img.example/apes.png".to_owned());
+    });
+    shelf.put_all(&[Stock::good(1, "Unknown").gated(), known]).await;
+    let page_of = async |id| shelf.get(&page(id)).await.text();
+    assert!(!page_of(1).await.contains("floor price"), "nothing is invented");
+    let shown = page_of(2).await;
+    assert!(shown.contains("floor price 0.045 ETH") && shown.contains("https://img.example/apes.png"), "{shown}");
+    let tool = |id| {
+        let shelf = &shelf;
+        async move { shelf.get(&path(id)).await.json()["access"]["requirements"][0]["collection"].clone() }
+    };
+    assert_eq!(
+        (tool(2).await["floor_price"].as_str(), tool(2).await["image_url"].as_str()),
+        (Some("0.045 ETH"), Some("https://img.example/apes.png"))
+    );
+    assert!(tool(1).await.get("image_url").is_none() && tool(1).await.get("floor_price").is_none());
+}

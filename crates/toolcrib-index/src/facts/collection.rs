@@ -32,7 +32,8 @@ const MAX_REMEMBERED: usize = 4_096;
 const NAME: [u8; 4] = [0x06, 0xfd, 0xde, 0x03];
 const SYMBOL: [u8; 4] = [0x95, 0xd8, 0x9b, 0x41];
 
-/// Somebody who knows pictures and floor prices of collections. The index knows none.
+/// Somebody who knows pictures and floor prices of collections. The index knows none, and asks at each look: whoever provides them remembers
+/// them for as long as they are true, and answers in seconds.
 pub trait CollectionProvider: fmt::Debug + Send + Sync {
     /// What it knows about a collection.
     fn collection(&self, chain: u64, contract: Address) -> BoxFuture<'_, Option<Provided>>;
@@ -47,8 +48,11 @@ pub struct Provided {
     pub floor_price: Option<String>,
 }
 
+/// Name and symbol of a contract.
+type Names = (Option<String>, Option<String>);
+
 /// What is remembered, and until when.
-type Known = HashMap<(u64, Address), (CollectionFacts, UnixTime)>;
+type Known = HashMap<(u64, Address), (Names, UnixTime)>;
 
 /// Reads collections, and remembers them for a while. Clones share what they know.
 #[derive(Clone, Debug, Default)]
@@ -67,36 +71,37 @@ impl Collections {
         let mut found = BTreeMap::new();
         for contract in contracts.iter().take(MAX_COLLECTIONS) {
             let key = (chain.chain_id(), *contract);
-            let known = self.lock().get(&key).filter(|(_, until)| now < *until).map(|(facts, _)| facts.clone());
-            let facts = match known {
-                Some(facts) => facts,
+            let known = self.lock().get(&key).filter(|(_, until)| now < *until).map(|(names, _)| names.clone());
+            let (name, symbol) = match known {
+                Some(names) => names,
                 None => {
-                    let facts = self.ask(chain, *contract).await;
+                    let names = (text(chain, *contract, NAME).await, text(chain, *contract, SYMBOL).await);
                     let mut known = self.lock();
                     if known.len() >= MAX_REMEMBERED {
                         known.clear();
                     }
-                    known.insert(key, (facts.clone(), now.plus(REMEMBERED_SECONDS)));
-                    facts
+                    known.insert(key, (names.clone(), now.plus(REMEMBERED_SECONDS)));
+                    names
                 }
             };
+            let Provided { image, floor_price } = self.provided(chain.chain_id(), *contract).await;
+            let facts = CollectionFacts { name, symbol, image, floor_price };
             found.insert(*contract, facts);
         }
         found
     }
 
-    async fn ask(&self, chain: &Chain, contract: Address) -> CollectionFacts {
+    /// What the provider knows, as it may be shown.
+    async fn provided(&self, chain: u64, contract: Address) -> Provided {
         let provided = match &self.provider {
-            Some(provider) => provider.collection(chain.chain_id(), contract).await.unwrap_or_default(),
+            Some(provider) => provider.collection(chain, contract).await.unwrap_or_default(),
             None => Provided::default(),
         };
         let shown = |uri: &String| {
             matches!(ImageUri::classify(uri), ImageKind::Https(_) | ImageKind::Ipfs)
                 && uri.len() <= toolcrib_core::url::MAX_URL_BYTES
         };
-        CollectionFacts {
-            name: text(chain, contract, NAME).await,
-            symbol: text(chain, contract, SYMBOL).await,
+        Provided {
             image: provided.image.filter(shown),
             floor_price: provided.floor_price.map(|price| Untrusted::new(&price).to_string()),
         }

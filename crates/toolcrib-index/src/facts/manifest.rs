@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use alloy_primitives::U256;
+use alloy_primitives::{Address, U256};
 use toolcrib_core::canon::Sealed;
 use toolcrib_core::json::Value;
+use toolcrib_core::money::Amount;
 use toolcrib_core::schema::to_serde;
 use toolcrib_core::tool::{Price as ManifestPrice, ToolManifest};
 use toolcrib_core::url::image::{ImageKind, ImageUri};
@@ -54,13 +55,24 @@ fn image(uri: &str) -> Option<String> {
     (shown && uri.len() <= MAX_IMAGE_BYTES).then(|| uri.to_owned())
 }
 
-/// A price. Symbol and decimals come from our table: a token can call itself anything.
 fn price(price: &ManifestPrice) -> Price {
-    let (chain, token) = (price.asset.evm_chain_id(), price.asset.evm_address());
+    let (asset, recipient) = (price.asset.as_str().to_owned(), price.recipient.as_str().to_owned());
+    listed_price(price.amount, asset, recipient, price.protocol.clone(), price.asset.evm_chain_id(), price.asset.evm_address())
+}
+
+/// A price. Symbol and decimals come from our table: a token can call itself anything.
+pub(crate) fn listed_price(
+    amount: Amount,
+    asset: String,
+    recipient: String,
+    protocol: String,
+    chain: Option<u64>,
+    token: Option<Address>,
+) -> Price {
     let known = chain.zip(token).and_then(|(chain, token)| asset::find(chain, token));
     // Every token of the table is a dollar.
     let micro_usd = known.and_then(|known| {
-        let amount = price.amount.get();
+        let amount = amount.get();
         let scaled = match known.decimals.checked_sub(6) {
             Some(more) => amount / U256::from(10).pow(U256::from(more)),
             None => amount.checked_mul(U256::from(10).pow(U256::from(6 - known.decimals)))?,
@@ -68,10 +80,10 @@ fn price(price: &ManifestPrice) -> Price {
         u64::try_from(scaled).ok()
     });
     Price {
-        amount: price.amount.to_string(),
-        asset: price.asset.as_str().to_owned(),
-        recipient: price.recipient.as_str().to_owned(),
-        protocol: price.protocol.clone(),
+        amount: amount.to_string(),
+        asset,
+        recipient,
+        protocol,
         chain,
         token,
         symbol: known.map(|known| known.symbol.to_owned()),

@@ -11,12 +11,15 @@ pub(crate) mod health;
 pub(crate) mod life;
 pub(crate) mod manifest;
 pub(crate) mod notices;
+mod opensea;
 
 pub use access::MAX_REQUIREMENTS;
 pub use collection::{CollectionProvider, MAX_COLLECTIONS, Provided};
 pub use life::{ALWAYS_DENY, DEREGISTERED, STALE_SECONDS};
 pub use manifest::MAX_FIELDS;
+pub(crate) use manifest::listed_price;
 pub use notices::{MAX_NOTICES, NOTICE_SECONDS};
+pub use opensea::OpenSea;
 use toolcrib_core::clock::UnixTime;
 use toolcrib_core::codes;
 use toolcrib_core::finding::{Finding, Severity};

@@ -76,9 +76,9 @@ impl Kinds {
     pub const FACTS: Self = Self(128);
     /// A use was proven.
     pub const USAGE: Self = Self(256);
-    /// An agent's name came onto the list.
+    /// An agent's name came onto the list, or a facilitator lists a resource.
     pub const LISTED: Self = Self(512);
-    /// An agent's name left the list.
+    /// An agent's name left the list, or no facilitator lists the resource any more.
     pub const DELISTED: Self = Self(1_024);
     /// The operator blocked or hid it, or does so no longer.
     pub const MODERATION: Self = Self(2_048);

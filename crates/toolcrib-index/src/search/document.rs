@@ -1,12 +1,15 @@
 //! What is kept of a tool for search: terms, labels to filter by, and columns to sort by. No text: that is in the database.
 
-use alloy_primitives::U256;
+use alloy_primitives::{Address, U256};
 use serde_json::Value;
 use tantivy::schema::{Field, IndexRecordOption, NumericOptions, Schema, TextFieldIndexing, TextOptions};
 use tantivy::{TantivyDocument, Term};
+use toolcrib_core::url::HttpsUrl;
 
-use crate::listing::ManifestFacts;
+use crate::bazaar::ResourceView;
+use crate::listing::{AccessKind, ManifestFacts};
 use crate::model::{RegistryId, ToolKey, ToolView};
+use crate::search::Source;
 use crate::search::embedding::{COLUMNS, Embedding};
 use crate::search::rank::{Signals, TIERS};
 use crate::search::words::{GIVEN, Words};
@@ -48,6 +51,7 @@ pub(super) mod label {
     pub(in crate::search) const ORIGIN: &str = "origin:";
     /// A tier, and all below it.
     pub(in crate::search) const AT_LEAST: &str = "at-least:";
+    pub(in crate::search) const SOURCE: &str = "source:";
 }
 
 /// Names of the columns.
@@ -132,8 +136,42 @@ impl Fields {
 
     /// The document of a tool.
     pub(super) fn document(&self, view: &ToolView, embedding: Option<&Embedding>, reputation: Option<f32>) -> TantivyDocument {
+        let manifest = view.listing.as_ref().and_then(|listing| listing.manifest.as_ref()).filter(|_| view.is_listed());
+        self.entry(
+            Entry {
+                key: view.row.key,
+                registered: view.row.registered.time.seconds(),
+                payers: view.usage.ranking_payers,
+                signals: Signals::of(view, reputation),
+                price: manifest.and_then(price),
+                texts: manifest.map_or_else(|| Texts::of_claims(view), Texts::of_manifest),
+                creator: Some(view.row.creator),
+                labels: labels(view),
+            },
+            embedding,
+        )
+    }
+
+    /// The document of a resource of the Bazaar. It has no signals of trust or use: nothing about it is proven.
+    pub(super) fn resource(&self, view: &ResourceView, embedding: Option<&Embedding>) -> TantivyDocument {
+        self.entry(
+            Entry {
+                key: view.key(),
+                registered: view.first_seen_at.seconds(),
+                payers: 0,
+                signals: Signals::default(),
+                price: view.prices().iter().filter_map(|price| price.micro_usd).min(),
+                texts: Texts::of_resource(view),
+                creator: None,
+                labels: resource_labels(view),
+            },
+            embedding,
+        )
+    }
+
+    fn entry(&self, entry: Entry, embedding: Option<&Embedding>) -> TantivyDocument {
+        let Entry { key, registered, payers, signals, price, texts, creator, labels } = entry;
         let mut document = TantivyDocument::default();
-        let key = view.row.key;
         let mut bytes = key.registry.0.to_be_bytes().to_vec();
         bytes.extend_from_slice(&key.id.to_be_bytes::<32>());
         document.add_bytes(self.key, &bytes);
@@ -141,24 +179,17 @@ impl Fields {
         for (field, limb) in self.id.into_iter().zip(key.id.into_limbs()) {
             document.add_u64(field, limb);
         }
-        let signals = Signals::of(view, reputation);
-        document.add_u64(self.registered, sortable_time(view.row.registered.time.seconds()));
-        document.add_u64(self.payers, view.usage.ranking_payers);
+        document.add_u64(self.registered, sortable_time(registered));
+        document.add_u64(self.payers, payers);
         document.add_u64(self.merit, signals.merit());
         for (field, packed) in self.signals.into_iter().zip(signals.pack()) {
             document.add_u64(field, packed);
         }
-        let texts = match view.listing.as_ref().and_then(|listing| listing.manifest.as_ref()).filter(|_| view.is_listed()) {
-            Some(manifest) => {
-                if let Some(price) = price(manifest) {
-                    document.add_u64(self.price, price);
-                }
-                Texts::of_manifest(manifest)
-            }
-            None => Texts::of_claims(view),
-        };
-        self.add_words(&mut document, &texts, view);
-        for label in labels(view) {
+        if let Some(price) = price {
+            document.add_u64(self.price, price);
+        }
+        self.add_words(&mut document, &texts, creator);
+        for label in labels {
             document.add_text(self.label, &label);
             let is_counted = [label::TAG, label::CHAIN, label::ACCESS, label::TIER, label::PROTOCOL];
             if is_counted.iter().any(|kind| label.starts_with(kind)) {
@@ -175,7 +206,7 @@ impl Fields {
         document
     }
 
-    fn add_words(&self, document: &mut TantivyDocument, texts: &Texts, view: &ToolView) {
+    fn add_words(&self, document: &mut TantivyDocument, texts: &Texts, creator: Option<Address>) {
         let name = Words::of(&texts.name, MAX_PART_CHARS);
         let description = Words::of(&texts.description, MAX_PART_CHARS);
         let rest = Words::of(&texts.rest, 2 * MAX_PART_CHARS + MAX_SCHEMA_CHARS);
@@ -187,9 +218,21 @@ impl Fields {
         document.add_text(self.neighbours, neighbours.join("\n"));
         let mut pairs: Vec<String> = name.pairs().chain(description.pairs()).take(MAX_PAIRS).collect();
         pairs.extend(name.wholes.into_iter().chain(description.wholes).chain(rest.wholes).take(MAX_PAIRS));
-        pairs.push(format!("{:#x}", view.row.creator));
+        pairs.extend(creator.map(|creator| format!("{creator:#x}")));
         document.add_text(self.pairs, pairs.join("\n"));
     }
+}
+
+/// What is kept of a tool or a resource.
+struct Entry {
+    key: ToolKey,
+    registered: i64,
+    payers: u64,
+    signals: Signals,
+    price: Option<u64>,
+    texts: Texts,
+    creator: Option<Address>,
+    labels: Vec<String>,
 }
 
 /// The texts of a tool.
@@ -226,6 +269,22 @@ impl Texts {
         let rest = format!("{} {}", cut(endpoint.unwrap_or_default(), MAX_PART_CHARS), cut(uri, MAX_PART_CHARS));
         Self { name: name.unwrap_or_default(), description: String::new(), rest }
     }
+
+    /// A resource is found by what its catalogue says: only those who ask for catalogues or for what is not verified find it.
+    fn of_resource(view: &ResourceView) -> Self {
+        let claim = view.claim();
+        let mut rest = claim.map(|claim| claim.tags.join(" ")).unwrap_or_default();
+        let mut left = MAX_SCHEMA_CHARS;
+        for shape in claim.into_iter().flat_map(|claim| [&claim.input, &claim.output]).flatten() {
+            add_descriptions(shape, 0, &mut left, &mut rest);
+        }
+        rest.push(' ');
+        rest.push_str(cut(view.url.split_once("://").map_or("", |(_, place)| place), MAX_PART_CHARS));
+        rest.push(' ');
+        rest.push_str(view.tool.as_deref().unwrap_or_default());
+        let description = claim.and_then(|claim| claim.description.clone()).unwrap_or_default();
+        Self { name: view.name(), description, rest }
+    }
 }
 
 /// The descriptions of fields, wherever they are.
@@ -258,7 +317,11 @@ fn add_descriptions(schema: &Value, depth: usize, left: &mut usize, text: &mut S
 
 /// What a tool can be filtered by.
 fn labels(view: &ToolView) -> Vec<String> {
-    let mut labels = vec![format!("{}{}", label::CHAIN, view.tool.chain), format!("{}{:#x}", label::CREATOR, view.row.creator)];
+    let mut labels = vec![
+        format!("{}{}", label::CHAIN, view.tool.chain),
+        format!("{}{:#x}", label::CREATOR, view.row.creator),
+        format!("{}{}", label::SOURCE, Source::Onchain.as_str()),
+    ];
     let Some(listing) = &view.listing else { return labels };
     labels.push(format!("{}{}", label::ACCESS, listing.access.kind.as_str()));
     let collections = listing.access.requirements.iter().filter_map(|requirement| requirement.contract);
@@ -273,6 +336,28 @@ fn labels(view: &ToolView) -> Vec<String> {
         labels.push(format!("{}{}", label::PROTOCOL, cut(&price.protocol, 64)));
     }
     labels.push(format!("{}{}", label::ORIGIN, cut(&manifest.origin, 300).to_ascii_lowercase()));
+    labels.sort();
+    labels.dedup();
+    labels
+}
+
+/// What a resource can be filtered by: where its offers are paid, and which assets they ask for, as the resource itself or its catalogue says.
+fn resource_labels(view: &ResourceView) -> Vec<String> {
+    let mut labels =
+        vec![format!("{}{}", label::SOURCE, Source::Bazaar.as_str()), format!("{}{}", label::ACCESS, AccessKind::Open.as_str())];
+    let claim = view.claim();
+    let tags = claim.iter().flat_map(|claim| &claim.tags).take(MAX_LABELS);
+    labels.extend(tags.map(|tag| format!("{}{}", label::TAG, cut(tag, 64).to_lowercase())));
+    let claimed = claim.map_or(&[][..], |claim| &claim.prices);
+    let prices = if view.prices().is_empty() { claimed } else { view.prices() };
+    for price in prices.iter().take(MAX_LABELS) {
+        labels.extend(price.chain.map(|chain| format!("{}{chain}", label::CHAIN)));
+        labels.push(format!("{}{}", label::ASSET, cut(&price.asset, 256).to_ascii_lowercase()));
+        labels.push(format!("{}{}", label::PROTOCOL, cut(&price.protocol, 64)));
+    }
+    if let Ok(url) = HttpsUrl::parse(&view.url) {
+        labels.push(format!("{}{}", label::ORIGIN, url.origin()));
+    }
     labels.sort();
     labels.dedup();
     labels

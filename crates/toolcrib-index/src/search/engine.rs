@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use tokio::sync::Mutex;
 
-use crate::model::{ToolKey, ToolView};
+use crate::bazaar::ResourceView;
+use crate::model::{RegistryId, ToolKey, ToolView};
 use crate::search::document::Fields;
 use crate::search::embedding::Embedding;
 use crate::search::held::Held;
@@ -325,9 +326,15 @@ impl Search {
                 let mut keys: Vec<ToolKey> = keys.collect();
                 keys.sort();
                 keys.dedup();
+                let resources = keys.split_off(keys.partition_point(|key| key.registry < RegistryId::BAZAAR));
                 let views = index.tools(&keys).await?;
+                let listed = index.resources_for_search(&resources).await?;
                 let inner = Arc::clone(&self.inner);
-                blocking(move || inner.replace(&keys, &views)).await?;
+                blocking(move || {
+                    inner.replace(&keys, &views)?;
+                    inner.replace_resources(&resources, &listed)
+                })
+                .await?;
                 cursor = last.seq;
                 waiting += changes.len();
                 applied += changes.len();
@@ -367,6 +374,14 @@ impl Search {
             count += views.len();
             let inner = Arc::clone(&self.inner);
             blocking(move || inner.add(&views)).await?;
+        }
+        let mut after = Some(0);
+        while let Some(last) = after {
+            let (views, next) = self.inner.index.scan_resources(last, MAX_TOOLS).await?;
+            after = next;
+            count += views.len();
+            let inner = Arc::clone(&self.inner);
+            blocking(move || inner.add_resources(&views)).await?;
         }
         self.commit(cursor).await?;
         Ok(count)
@@ -414,6 +429,20 @@ impl Inner {
             shelf.add(self.document(view))?;
         }
         Ok(())
+    }
+
+    /// Replaces resources by what they are now. They are never among what is verified.
+    fn replace_resources(&self, keys: &[ToolKey], views: &[ResourceView]) -> Result<(), Error> {
+        let mut views = views.iter().peekable();
+        for key in keys {
+            let view = views.next_if(|view| view.key() == *key);
+            self.unverified.replace(*key, view.map(|view| self.unverified.fields.resource(view, self.embedding.as_ref())))?;
+        }
+        Ok(())
+    }
+
+    fn add_resources(&self, views: &[ResourceView]) -> Result<(), Error> {
+        views.iter().try_for_each(|view| self.unverified.add(self.unverified.fields.resource(view, self.embedding.as_ref())))
     }
 
     fn document(&self, view: &ToolView) -> tantivy::TantivyDocument {

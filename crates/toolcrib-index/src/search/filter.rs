@@ -70,7 +70,8 @@ impl Wanted {
 
 /// The labels that a hit must have. Each is cut as those of tools are, before anything else is done with it.
 pub(super) fn labels(filters: &Filters) -> Vec<String> {
-    let Filters { chain, tags, access, creator, asset, protocol, tier, collection, origin, min_price: _, max_price: _ } = filters;
+    let Filters { chain, tags, access, creator, asset, protocol, tier, collection, origin, source, min_price: _, max_price: _ } =
+        filters;
     let mut labels = Vec::new();
     labels.extend(chain.map(|chain| format!("{}{chain}", label::CHAIN)));
     labels.extend(tags.iter().take(MAX_TAGS).map(|tag| format!("{}{}", label::TAG, cut(tag.trim(), 64).to_lowercase())));
@@ -81,6 +82,7 @@ pub(super) fn labels(filters: &Filters) -> Vec<String> {
     labels.extend(tier.iter().map(|tier| format!("{}{}", label::AT_LEAST, cut(tier, 64))));
     labels.extend(collection.map(|collection| format!("{}{collection:#x}", label::COLLECTION)));
     labels.extend(origin.iter().map(|origin| format!("{}{}", label::ORIGIN, cut(origin, 300).to_ascii_lowercase())));
+    labels.extend(source.map(|source| format!("{}{}", label::SOURCE, source.as_str())));
     labels
 }
 

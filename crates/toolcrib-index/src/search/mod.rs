@@ -19,6 +19,6 @@ mod words;
 pub use cursor::Cursor;
 pub use engine::{Reputation, Search, SearchOptions, SearchStart};
 pub use facets::MAX_COUNTED;
-pub use query::{Explanation, Facet, Facets, Filters, Hit, MAX_LIMIT, MAX_QUERY_CHARS, SearchPage, SearchQuery, Sort};
+pub use query::{Explanation, Facet, Facets, Filters, Hit, MAX_LIMIT, MAX_QUERY_CHARS, SearchPage, SearchQuery, Sort, Source};
 pub use run::MAX_RANKED;
 pub use snapshot::{PublishOptions, Published, Publisher, Snapshots};

@@ -35,6 +35,25 @@ pub struct SearchQuery {
     pub explain: bool,
 }
 
+/// Where tools come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Source {
+    /// A registry.
+    Onchain,
+    /// The catalogue of a facilitator.
+    Bazaar,
+}
+
+impl Source {
+    /// The word of the public interface for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Onchain => "onchain",
+            Self::Bazaar => "x402_bazaar",
+        }
+    }
+}
+
 /// What must hold of every hit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filters {
@@ -60,6 +79,9 @@ pub struct Filters {
     pub collection: Option<Address>,
     /// Only these origins.
     pub origin: Option<String>,
+    /// Only what comes from there. Resources of the Bazaar are never verified, so they are found together with
+    /// [`SearchQuery::include_unverified`] alone.
+    pub source: Option<Source>,
 }
 
 /// The order of hits.

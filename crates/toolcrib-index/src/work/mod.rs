@@ -7,7 +7,7 @@ pub(crate) mod intake;
 pub(crate) mod jobs_table;
 pub(crate) mod kept;
 mod look;
-mod origins;
+pub(crate) mod origins;
 mod outage;
 pub(crate) mod pace;
 mod queue;

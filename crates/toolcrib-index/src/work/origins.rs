@@ -8,7 +8,6 @@ use toolcrib_core::clock::UnixTime;
 use toolcrib_core::url::HttpsUrl;
 use toolcrib_store::database::{PerEngine, Value};
 
-use super::queue::{Job, Reason};
 use crate::{Error, Index};
 
 /// The furthest turn that is given out. An origin with more tools than that takes them in several rounds.
@@ -48,15 +47,31 @@ pub(crate) fn origin_of(metadata_uri: &str) -> Option<String> {
     HttpsUrl::parse(metadata_uri).ok().map(|url| url.origin().to_string())
 }
 
-/// Takes the turn at an origin for at most `hold` seconds. Whoever somebody waits for does not queue behind the others.
-pub(crate) async fn take(index: &Index, origin: &str, job: &Job, hold: i64, pause: i64, now: UnixTime) -> Result<Turn, Error> {
+/// Who asks for a turn.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Holder<'a> {
+    /// The secret of the worker.
+    pub(crate) token: &'a [u8],
+    /// Whether somebody waits for the answer, and so does not queue behind the others.
+    pub(crate) is_requested: bool,
+}
+
+/// Takes the turn at an origin for at most `hold` seconds.
+pub(crate) async fn take(
+    index: &Index,
+    origin: &str,
+    holder: Holder<'_>,
+    hold: i64,
+    pause: i64,
+    now: UnixTime,
+) -> Result<Turn, Error> {
     let until = now.plus(hold).seconds();
-    let values = [Value::Text(origin), Value::Integer(until), Value::Bytes(job.token()), Value::Integer(now.seconds())];
+    let values = [Value::Text(origin), Value::Integer(until), Value::Bytes(holder.token), Value::Integer(now.seconds())];
     if index.database().execute(index.database().pick(TAKE), &values).await? == 1 {
         return Ok(Turn::Now);
     }
     let soon = now.plus(pause + 1);
-    if job.reason == Reason::Requested {
+    if holder.is_requested {
         return Ok(Turn::At(soon));
     }
     let last = now.plus(MAX_WAIT).seconds();
@@ -69,8 +84,8 @@ pub(crate) async fn take(index: &Index, origin: &str, job: &Job, hold: i64, paus
 }
 
 /// Leaves an origin. Clocks count whole seconds, so that one more makes the pause at least as long as it is meant to be.
-pub(crate) async fn leave(index: &Index, origin: &str, job: &Job, pause: i64, now: UnixTime) -> Result<(), Error> {
-    let values = [Value::Text(origin), Value::Bytes(job.token()), Value::Integer(now.plus(pause + 1).seconds())];
+pub(crate) async fn leave(index: &Index, origin: &str, token: &[u8], pause: i64, now: UnixTime) -> Result<(), Error> {
+    let values = [Value::Text(origin), Value::Bytes(token), Value::Integer(now.plus(pause + 1).seconds())];
     index.database().execute(index.database().pick(LEAVE), &values).await?;
     Ok(())
 }

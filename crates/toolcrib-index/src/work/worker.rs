@@ -22,10 +22,10 @@ use toolcrib_core::judge::Policy;
 use super::batch::Batches;
 use super::groups::{Lane, Turns};
 use super::look::{Look, Looks};
-use super::origins::{self, Turn};
+use super::origins::{self, Holder, Turn};
 use super::outage::Outage;
 use super::pace::{GRACE, WorkOptions};
-use super::queue::{Job, MAX_LEASE, Queue, Wanted};
+use super::queue::{Job, MAX_LEASE, Queue, Reason, Wanted};
 use super::writing::Writer;
 use crate::Error;
 use crate::facts::health::Answer;
@@ -297,7 +297,8 @@ impl<L: Looks> Worker<L> {
         let origin = origins::origin_of(&view.row.metadata_uri);
         if let Some(origin) = &origin {
             let now = self.clock.now();
-            let turn = origins::take(self.queue.index(), origin, job, LEASE_SECONDS, self.options.pause, now).await?;
+            let holder = Holder { token: job.token(), is_requested: job.reason == Reason::Requested };
+            let turn = origins::take(self.queue.index(), origin, holder, LEASE_SECONDS, self.options.pause, now).await?;
             if let Turn::At(at) = turn {
                 self.queue.postpone(job, at).await?;
                 return Ok(Done::Postponed);
@@ -311,7 +312,7 @@ impl<L: Looks> Worker<L> {
         };
         let look = tokio::time::timeout(Duration::from_secs(LOOK_SECONDS), look).await;
         if let Some(origin) = &origin {
-            origins::leave(self.queue.index(), origin, job, self.options.pause, self.clock.now()).await?;
+            origins::leave(self.queue.index(), origin, job.token(), self.options.pause, self.clock.now()).await?;
         }
         match look {
             Ok(Ok(None)) => self.writer().defer(job, &view).await,

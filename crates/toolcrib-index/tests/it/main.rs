@@ -2,6 +2,7 @@
 
 mod access;
 mod agents;
+mod bazaar;
 mod export;
 mod feed;
 mod follow;

@@ -1,6 +1,7 @@
 //! Looking at tools: real servers on loopback, a chain in this process, and both stores.
 
 mod checks;
+mod collections;
 mod expiry;
 mod facts;
 mod fairness;

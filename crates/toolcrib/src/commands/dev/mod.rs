@@ -125,7 +125,7 @@ impl Fair {
         let verifier = verifier(&reach)?;
         let work = WorkOptions { poll: LOOK_POLL, ..WorkOptions::default() };
         let doing = Doing { looks: 4, no_follow: false, keep_changes: KEEP_CHANGES_DAYS, checks: LogChecks::default() };
-        let engine = Engine::start(&index, &[following], verifier, &doing, work);
+        let engine = Engine::start(&index, &[following], verifier, None, &doing, work);
         Ok(Self { tools, engine, house })
     }
 

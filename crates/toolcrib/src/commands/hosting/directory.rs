@@ -10,6 +10,8 @@ use toolcrib_index::Chains;
 use toolcrib_index::work::WorkOptions;
 
 use super::agents::AgentArgs;
+use super::bazaar::BazaarArgs;
+use super::collections::CollectionArgs;
 use super::engine::{Doing, Engine};
 use super::followed::Followed;
 use super::house::{House, Plan};
@@ -79,6 +81,10 @@ pub(crate) struct Serve {
     #[command(flatten)]
     pub(crate) agents: AgentArgs,
     #[command(flatten)]
+    pub(crate) bazaar: BazaarArgs,
+    #[command(flatten)]
+    pub(crate) collections: CollectionArgs,
+    #[command(flatten)]
     pub(crate) reach: Reach,
     /// Stop after so many seconds, instead of waiting for Ctrl-C
     #[arg(long, value_name = "SECONDS")]
@@ -123,7 +129,7 @@ pub(crate) async fn run(arguments: &Serve, settings: &Settings, printer: &mut Pr
     let embedding = embedding::find(arguments.embedding.as_deref(), settings, printer)?;
     let mut plan = arguments.plan(embedding.clone())?;
     if arguments.with_index {
-        arguments.doing.check(arguments.agents.agt.is_some())?;
+        arguments.doing.check(arguments.agents.agt.is_some() || arguments.bazaar.is_said())?;
     }
     let followings = arguments.followed.resolve(printer)?;
     let (index, location) = (arguments.kept.open().await?, arguments.kept.location()?);
@@ -134,9 +140,13 @@ pub(crate) async fn run(arguments: &Serve, settings: &Settings, printer: &mut Pr
         true => {
             let verifier = verifier(&arguments.reach)?;
             let agents = arguments.agents.prepare(&index, printer).await?;
-            let mut engine = Engine::start(&index, &followings, verifier, &arguments.doing, WorkOptions::default());
+            let (bazaar, collections) = (arguments.bazaar.prepare()?, arguments.collections.provider()?);
+            let mut engine = Engine::start(&index, &followings, verifier, collections, &arguments.doing, WorkOptions::default());
             if let Some(agents) = agents {
                 engine.add_agents(&index, agents).map_err(|error| index_failure(&error))?;
+            }
+            if let Some(bazaar) = bazaar {
+                engine.add_bazaar(&index, bazaar, arguments.reach.open()?).map_err(|error| index_failure(&error))?;
             }
             Some(engine)
         }

@@ -8,13 +8,17 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use toolcrib_core::codes;
 use toolcrib_core::judge::Policy;
+use toolcrib_fetch::Untrusted;
 use toolcrib_index::agents::{AgentOptions, AgentWorker, follow_names};
+use toolcrib_index::bazaar::{CatalogueFollower, Prober};
+use toolcrib_index::facts::CollectionProvider;
 use toolcrib_index::follow::{FollowOptions, Follower, Progress};
 use toolcrib_index::work::{Live, Queue, WorkOptions, Worker};
 use toolcrib_index::{Chains, Error, Index, objects, usage};
 use toolcrib_verify::Verifier;
 
 use super::agents::ListedAgents;
+use super::bazaar::Followed;
 use super::followed::Following;
 use super::snapshots::Publishing;
 use crate::clock::SystemClock;
@@ -83,9 +87,9 @@ impl LogChecks {
 }
 
 impl Doing {
-    /// Refuses to do nothing. `has_agents` says whether there is a list of names to resolve.
-    pub(crate) fn check(&self, has_agents: bool) -> Result<(), Failure> {
-        if self.no_follow && self.looks == 0 && !has_agents {
+    /// Refuses to do nothing. `has_more` says whether there is a list of names to resolve, or a catalogue to follow.
+    pub(crate) fn check(&self, has_more: bool) -> Result<(), Failure> {
+        if self.no_follow && self.looks == 0 && !has_more {
             let what = "--no-follow and --looks 0 together leave nothing to do";
             return Err(Failure::new(codes::cli::USAGE, what).hint("leave one of them out"));
         }
@@ -104,7 +108,14 @@ pub(crate) struct Engine {
 
 impl Engine {
     /// Starts everything that was asked for.
-    pub(crate) fn start(index: &Index, followings: &[Following], verifier: Verifier, doing: &Doing, work: WorkOptions) -> Self {
+    pub(crate) fn start(
+        index: &Index,
+        followings: &[Following],
+        verifier: Verifier,
+        collections: Option<Arc<dyn CollectionProvider>>,
+        doing: &Doing,
+        work: WorkOptions,
+    ) -> Self {
         let (stop, _) = watch::channel(false);
         let chains: Chains = followings.iter().map(|following| following.chain.clone()).collect();
         let mut engine = Self { tasks: JoinSet::new(), stop, progress: Vec::new() };
@@ -125,7 +136,10 @@ impl Engine {
         if doing.looks > 0 {
             let keep_changes = Some(i64::from(doing.keep_changes) * 86_400);
             let options = WorkOptions { at_once: usize::from(doing.looks), keep_changes, ..work };
-            let looks = Live::new(verifier, chains.clone(), Policy::default());
+            let mut looks = Live::new(verifier, chains.clone(), Policy::default());
+            if let Some(provider) = collections {
+                looks = looks.collections(provider);
+            }
             let worker = Worker::new(Queue::new(index.clone()), looks, Arc::new(SystemClock), options);
             let stopped = engine.stopped();
             engine.tasks.spawn(async move {
@@ -169,6 +183,26 @@ impl Engine {
             follow_names(index, file, Arc::new(SystemClock), NAMES_EVERY, stopped).await;
             Ok(())
         });
+        Ok(())
+    }
+
+    /// Also follows catalogues of facilitators, and probes what they list.
+    pub(crate) fn add_bazaar(&mut self, index: &Index, followed: Followed, untrusted: Untrusted) -> Result<(), Error> {
+        let Followed { facilitators, client, options, is_probing } = followed;
+        let follower = CatalogueFollower::new(index.clone(), facilitators, client, Arc::new(SystemClock), options)?;
+        let stopped = self.stopped();
+        self.tasks.spawn(async move {
+            follower.run(stopped).await;
+            Ok(())
+        });
+        if is_probing {
+            let prober = Prober::new(index.clone(), untrusted, Arc::new(SystemClock), options)?;
+            let stopped = self.stopped();
+            self.tasks.spawn(async move {
+                prober.run(stopped).await;
+                Ok(())
+            });
+        }
         Ok(())
     }
 

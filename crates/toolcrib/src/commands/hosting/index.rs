@@ -7,6 +7,8 @@ use serde_json::json;
 use toolcrib_index::work::WorkOptions;
 
 use super::agents::AgentArgs;
+use super::bazaar::BazaarArgs;
+use super::collections::CollectionArgs;
 use super::engine::{Doing, Engine};
 use super::followed::Followed;
 use super::snapshots::PublishArgs;
@@ -33,6 +35,10 @@ pub(crate) struct Run {
     #[command(flatten)]
     pub(crate) agents: AgentArgs,
     #[command(flatten)]
+    pub(crate) bazaar: BazaarArgs,
+    #[command(flatten)]
+    pub(crate) collections: CollectionArgs,
+    #[command(flatten)]
     pub(crate) reach: Reach,
     /// Stop after so many seconds, instead of waiting for Ctrl-C
     #[arg(long, value_name = "SECONDS")]
@@ -42,13 +48,14 @@ pub(crate) struct Run {
 /// Follows and verifies until Ctrl-C.
 pub(crate) async fn run(arguments: &Run, printer: &mut Printer) -> Result<Done, Stop> {
     logging::begin(printer);
-    arguments.doing.check(arguments.agents.agt.is_some())?;
+    arguments.doing.check(arguments.agents.agt.is_some() || arguments.bazaar.is_said())?;
     let followings = arguments.followed.resolve(printer)?;
     let (index, location) = (arguments.kept.open().await?, arguments.kept.location()?);
     let publishing = arguments.publish.start(&index, arguments.kept.objects()?.as_ref()).await?;
     let verifier = verifier(&arguments.reach)?;
     let agents = arguments.agents.prepare(&index, printer).await?;
-    let mut engine = Engine::start(&index, &followings, verifier, &arguments.doing, WorkOptions::default());
+    let (bazaar, collections) = (arguments.bazaar.prepare()?, arguments.collections.provider()?);
+    let mut engine = Engine::start(&index, &followings, verifier, collections, &arguments.doing, WorkOptions::default());
     if let Some(publishing) = publishing {
         engine.add_publishing(publishing);
     }
@@ -61,6 +68,12 @@ pub(crate) async fn run(arguments: &Run, printer: &mut Printer) -> Result<Done, 
     if let Some(agents) = agents {
         printer.result(&format!("resolving {} .agt names\n", agents.count))?;
         engine.add_agents(&index, agents).map_err(|error| index_failure(&error))?;
+    }
+    if let Some(bazaar) = bazaar {
+        for facilitator in &bazaar.facilitators {
+            printer.result(&format!("following the catalogue of {}\n", shown(&facilitator.origin())))?;
+        }
+        engine.add_bazaar(&index, bazaar, arguments.reach.open()?).map_err(|error| index_failure(&error))?;
     }
     printer.flush()?;
     let chains: Vec<_> = followings.iter().map(|following| following.chain.chain_id()).collect();

@@ -1,6 +1,8 @@
 //! Commands that run for long and serve others: the index and the directory.
 
 pub(crate) mod agents;
+pub(crate) mod bazaar;
+pub(crate) mod collections;
 pub(crate) mod directory;
 pub(crate) mod embedding;
 pub(crate) mod engine;

@@ -1,0 +1,245 @@
+//! Reading what is known about resources.
+
+use std::collections::HashMap;
+
+use toolcrib_core::clock::UnixTime;
+use toolcrib_core::url::HttpsUrl;
+use toolcrib_store::database::{Row, Value};
+
+use super::model::{ClaimView, ResourceView, comparable};
+use crate::model::{RegistryId, ToolKey, ToolView};
+use crate::{Error, Index, MAX_TOOLS, Order, Place, text_key};
+
+/// A list of resources to read.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ResourceList {
+    /// In which order.
+    pub order: Order,
+    /// Only what comes after this place.
+    pub after: Option<Place>,
+    /// At most so many.
+    pub limit: usize,
+}
+
+/// A part of a list of resources.
+#[derive(Clone, Debug)]
+pub struct ResourcePage {
+    /// The resources. Those whose endpoint a verified tool has are left out.
+    pub resources: Vec<ResourceView>,
+    /// Where each row was that was read, those that were left out too, and so where the list continues.
+    pub last: Option<Place>,
+    /// Whether there is more.
+    pub has_more: bool,
+}
+
+const COLUMNS: &str = "id, url, tool_name, first_seen_at, updated_at, probe";
+
+impl Index {
+    /// A part of the list of resources.
+    pub async fn list_resources(&self, list: &ResourceList) -> Result<ResourcePage, Error> {
+        let limit = list.limit.clamp(1, MAX_TOOLS);
+        let (sign, direction) = match list.order {
+            Order::Newest => ("<", "DESC"),
+            Order::Oldest => (">", "ASC"),
+        };
+        let (condition, values) = match list.after {
+            None => (String::new(), Vec::new()),
+            Some(after) => {
+                let values =
+                    vec![Value::Integer(after.registered_at.seconds()), Value::Integer(number_after(&after, list.order))];
+                (format!(" AND (first_seen_at, id) {sign} ($1, $2)"), values)
+            }
+        };
+        let sql = format!(
+            "SELECT {COLUMNS} FROM index_bazaar_resource WHERE listed{condition}
+            ORDER BY first_seen_at {direction}, id {direction} LIMIT {}",
+            limit + 1
+        );
+        let rows = self.database().fetch_made(sql, &values).await?;
+        let last = match rows.iter().take(limit).next_back() {
+            Some(row) => {
+                let registered_at = UnixTime::from_seconds(row.integer(3)?);
+                Some(Place { registered_at, key: ResourceView::key_of(row.integer(0)?) })
+            }
+            None => None,
+        };
+        let resources = self.resource_views(rows.iter().take(limit)).await?;
+        Ok(ResourcePage { resources: self.without_tools(resources).await?, last, has_more: rows.len() > limit })
+    }
+
+    /// What is known about the resources among these keys, in their order. Those that no facilitator lists are missing, and those whose
+    /// endpoint a verified tool has: the tool is shown then.
+    pub async fn resources(&self, keys: &[ToolKey]) -> Result<Vec<ResourceView>, Error> {
+        let found = self.resources_by(keys.iter().filter_map(ToolKey::resource)).await?;
+        self.without_tools(found).await
+    }
+
+    /// The same with those whose endpoint a verified tool has: which those are changes without the resource.
+    pub(crate) async fn resources_for_search(&self, keys: &[ToolKey]) -> Result<Vec<ResourceView>, Error> {
+        let mut found = Vec::new();
+        for part in keys.chunks(MAX_TOOLS) {
+            found.extend(self.resources_by(part.iter().filter_map(ToolKey::resource)).await?);
+        }
+        Ok(found)
+    }
+
+    /// One resource, listed beside a tool or not.
+    pub async fn resource(&self, id: i64) -> Result<Option<ResourceView>, Error> {
+        Ok(self.resources_by([id].into_iter()).await?.pop())
+    }
+
+    /// Resources in the order of their numbers, a part at a time: those after `after`.
+    pub(crate) async fn scan_resources(&self, after: i64, limit: usize) -> Result<(Vec<ResourceView>, Option<i64>), Error> {
+        let sql = format!(
+            "SELECT {COLUMNS} FROM index_bazaar_resource WHERE listed AND id > $1 ORDER BY id LIMIT {}",
+            limit.clamp(1, MAX_TOOLS)
+        );
+        let rows = self.database().fetch_made(sql, &[Value::Integer(after)]).await?;
+        let last = rows.last().map(|row| row.integer(0)).transpose()?;
+        Ok((self.resource_views(rows.iter()).await?, last))
+    }
+
+    /// The resources that are called at these endpoints, by endpoint as it was given.
+    pub async fn resources_at(&self, endpoints: &[&str]) -> Result<HashMap<String, ResourceView>, Error> {
+        let urls: Vec<(&str, String)> =
+            endpoints.iter().filter_map(|endpoint| Some((*endpoint, comparable(&HttpsUrl::parse(endpoint).ok()?)))).collect();
+        if urls.is_empty() {
+            return Ok(HashMap::new());
+        }
+        let keys = urls.iter().map(|(_, url)| text_key(url).to_string()).collect::<Vec<_>>().join(", ");
+        let sql = format!(
+            "SELECT {COLUMNS} FROM index_bazaar_resource WHERE listed AND endpoint_key IN ({keys}) ORDER BY id LIMIT {MAX_TOOLS}"
+        );
+        let rows = self.database().fetch_made(sql, &[]).await?;
+        let views = self.resource_views(rows.iter()).await?;
+        let at = |url: &str| views.iter().find(|view| view.url == url && view.tool.is_none()).cloned();
+        Ok(urls.into_iter().filter_map(|(endpoint, url)| Some((endpoint.to_owned(), at(&url)?))).collect())
+    }
+
+    /// The verified tool that is called at the URL of a resource.
+    pub async fn tool_at_resource(&self, resource: &ResourceView) -> Result<Option<ToolView>, Error> {
+        Ok(self.tools_at_resources(std::slice::from_ref(resource)).await?.pop())
+    }
+
+    /// Tools that may be called where some of these resources are, whether they are verified or not.
+    pub async fn tools_beside(&self, resources: &[ToolKey]) -> Result<Vec<ToolKey>, Error> {
+        let ids: Vec<String> = resources.iter().filter_map(ToolKey::resource).map(|id| id.to_string()).collect();
+        let mut tools = Vec::new();
+        for part in ids.chunks(MAX_TOOLS) {
+            let sql = format!(
+                "SELECT l.registry, l.tool FROM index_bazaar_resource r JOIN index_listing l ON l.endpoint_key = r.endpoint_key
+                WHERE r.id IN ({})",
+                part.join(", ")
+            );
+            for row in self.database().fetch_made(sql, &[]).await? {
+                tools.push(ToolKey::from_columns(row.integer(0)?, row.bytes(1)?)?);
+            }
+        }
+        Ok(tools)
+    }
+
+    async fn resources_by(&self, ids: impl Iterator<Item = i64>) -> Result<Vec<ResourceView>, Error> {
+        let ids: Vec<i64> = ids.take(MAX_TOOLS).collect();
+        if ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        let list = ids.iter().map(i64::to_string).collect::<Vec<_>>().join(", ");
+        let sql = format!("SELECT {COLUMNS} FROM index_bazaar_resource WHERE listed AND id IN ({list})");
+        let rows = self.database().fetch_made(sql, &[]).await?;
+        let mut views: HashMap<i64, ResourceView> =
+            self.resource_views(rows.iter()).await?.into_iter().map(|view| (view.id, view)).collect();
+        Ok(ids.iter().filter_map(|id| views.remove(id)).collect())
+    }
+
+    /// Rows with what facilitators claim. One without a claim is not shown: another process is unlisting it.
+    async fn resource_views(&self, rows: impl Iterator<Item = &Row>) -> Result<Vec<ResourceView>, Error> {
+        let mut views = Vec::new();
+        for row in rows {
+            views.extend(self.unreadable().skip_named("index_bazaar_resource", || name(row), read(row))?);
+        }
+        if views.is_empty() {
+            return Ok(views);
+        }
+        let list = views.iter().map(|view| view.id.to_string()).collect::<Vec<_>>().join(", ");
+        let sql = format!(
+            "SELECT e.resource, f.origin, e.seen_at, e.claim FROM index_bazaar_entry e
+            JOIN index_bazaar_facilitator f ON f.id = e.facilitator WHERE e.resource IN ({list}) ORDER BY e.facilitator"
+        );
+        let mut claims: HashMap<i64, Vec<ClaimView>> = HashMap::new();
+        for row in self.database().fetch_made(sql, &[]).await? {
+            let claim = serde_json::from_str(row.text(3)?).map_err(|_| Error::Corrupt { what: "claim about a resource" });
+            let Some(claim) = self.unreadable().skip_named("index_bazaar_entry", || name(&row), claim)? else { continue };
+            let seen_at = UnixTime::from_seconds(row.integer(2)?);
+            claims.entry(row.integer(0)?).or_default().push(ClaimView { facilitator: row.text(1)?.to_owned(), seen_at, claim });
+        }
+        for view in &mut views {
+            view.claims = claims.remove(&view.id).unwrap_or_default();
+        }
+        views.retain(|view| !view.claims.is_empty());
+        Ok(views)
+    }
+
+    /// Leaves out resources whose endpoint a verified tool has.
+    async fn without_tools(&self, mut resources: Vec<ResourceView>) -> Result<Vec<ResourceView>, Error> {
+        let tools = self.tools_at_resources(&resources).await?;
+        let endpoints: Vec<String> = tools.iter().filter_map(endpoint).collect();
+        resources.retain(|view| view.tool.is_some() || !endpoints.contains(&view.url));
+        Ok(resources)
+    }
+
+    /// The verified tools that are called where some of these resources are. What is not verified takes nobody's place: anybody can claim an
+    /// endpoint.
+    async fn tools_at_resources(&self, resources: &[ResourceView]) -> Result<Vec<ToolView>, Error> {
+        let urls: Vec<&str> = resources.iter().filter(|view| view.tool.is_none()).map(|view| view.url.as_str()).collect();
+        if urls.is_empty() {
+            return Ok(Vec::new());
+        }
+        // Endpoints are kept as manifests write them, and the root is written in two ways.
+        let roots = urls.iter().filter_map(|url| url.strip_suffix('/'));
+        let keys = urls.iter().copied().chain(roots).map(|url| text_key(url).to_string()).collect::<Vec<_>>().join(", ");
+        let sql = format!(
+            "SELECT l.registry, l.tool FROM index_listing l JOIN index_tool t ON t.registry = l.registry AND t.tool = l.tool
+            WHERE l.endpoint_key IN ({keys}) AND t.listed ORDER BY l.registry, l.tool LIMIT {MAX_TOOLS}"
+        );
+        let rows = self.database().fetch_made(sql, &[]).await?;
+        let keys = rows.iter().map(|row| ToolKey::from_columns(row.integer(0)?, row.bytes(1)?)).collect::<Result<Vec<_>, _>>()?;
+        let mut tools = self.tools(&keys).await?;
+        // Keys are parts of hashes.
+        tools.retain(|tool| tool.is_listed() && endpoint(tool).is_some_and(|endpoint| urls.contains(&endpoint.as_str())));
+        Ok(tools)
+    }
+}
+
+/// The endpoint of a verified tool, as URLs are compared.
+fn endpoint(tool: &ToolView) -> Option<String> {
+    let manifest = tool.listing.as_ref()?.manifest.as_ref()?;
+    HttpsUrl::parse(&manifest.endpoint).ok().map(|url| comparable(&url))
+}
+
+/// The number of a resource at or before which nothing of the same second is left.
+fn number_after(after: &Place, order: Order) -> i64 {
+    match (after.key.resource(), order) {
+        (Some(id), _) => id,
+        // Resources come after all registries, and so before them in the other direction.
+        (None, Order::Newest) => 0,
+        (None, Order::Oldest) if after.key.registry < RegistryId::BAZAAR => 0,
+        (None, Order::Oldest) => i64::MAX,
+    }
+}
+
+fn name(row: &Row) -> String {
+    row.integer(0).map_or_else(|_| "?".to_owned(), |id| id.to_string())
+}
+
+fn read(row: &Row) -> Result<ResourceView, Error> {
+    let probe = row.optional_text(5)?.map(serde_json::from_str).transpose();
+    Ok(ResourceView {
+        id: row.integer(0)?,
+        url: row.text(1)?.to_owned(),
+        tool: Some(row.text(2)?).filter(|name| !name.is_empty()).map(str::to_owned),
+        first_seen_at: UnixTime::from_seconds(row.integer(3)?),
+        updated_at: UnixTime::from_seconds(row.integer(4)?),
+        claims: Vec::new(),
+        probe: probe.map_err(|_| Error::Corrupt { what: "probe of a resource" })?,
+    })
+}

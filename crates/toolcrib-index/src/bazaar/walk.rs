@@ -1,0 +1,304 @@
+//! Walking through the catalogues of facilitators.
+//!
+//! A walk asks for page after page, by as many items as came, until a page is empty. Each page is one transaction that shows the lease, so
+//! a process that lost it writes nothing. A walk that another process takes over begins anew: a catalogue is a few hundred requests.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use alloy_primitives::{B256, keccak256};
+use futures_util::FutureExt as _;
+use toolcrib_core::clock::Clock;
+use toolcrib_core::codes::{self, Code};
+use toolcrib_core::x402::{BadItem, CatalogueItem};
+use toolcrib_fetch::{Configured, ConfiguredUrl};
+use toolcrib_store::database::Value;
+
+use super::options::BazaarOptions;
+use super::page::{self, PageAnswer};
+use super::{Token, token};
+use crate::{Error, Index};
+
+mod sweep;
+mod writing;
+
+use writing::Written;
+
+/// Length of a lease in seconds. It is renewed with every page, which takes at most half of it.
+const LEASE_SECONDS: i64 = 90;
+
+/// The longest `Retry-After` that is waited for: a day.
+const MAX_RETRY_AFTER: i64 = 86_400;
+
+/// Bad items that are named in the log once each, by hash. The others are counted.
+const MAX_NAMED: usize = 1_000;
+
+/// How much fewer items are asked for when a page was too large.
+const FEWER: usize = 4;
+
+/// A facilitator whose catalogue is followed.
+#[derive(Clone, Debug)]
+pub struct Facilitator {
+    url: ConfiguredUrl,
+    key: B256,
+}
+
+impl Facilitator {
+    /// Reads a facilitator's URL **from settings**, as [`ConfiguredUrl::from_setting`] does.
+    pub fn from_setting(text: &str) -> Result<Self, toolcrib_fetch::Error> {
+        let url = ConfiguredUrl::from_setting(text)?;
+        Ok(Self { url, key: keccak256(text.trim_end_matches('/')) })
+    }
+
+    /// Scheme, host and port. The rest may hold a secret and is not shown.
+    pub fn origin(&self) -> String {
+        self.url.origin()
+    }
+}
+
+/// How a walk ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WalkEnd {
+    /// With an empty page, after at least as many items as the facilitator says there are.
+    Complete,
+    /// Before its end, for a reason with this code. What was known stays.
+    Early(Code),
+    /// This process was told to stop, or another one took over.
+    Interrupted,
+}
+
+/// What a walk did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Walk {
+    /// How it ended.
+    pub end: WalkEnd,
+    /// Pages that came.
+    pub pages: usize,
+    /// Items in them.
+    pub items: usize,
+    /// Items that were skipped, because they are bad or too many.
+    pub skipped: usize,
+    /// Resources that are listed since.
+    pub added: usize,
+    /// Resources of which something else is claimed since.
+    pub changed: usize,
+    /// Resources that are not listed any more since.
+    pub removed: usize,
+}
+
+/// Follows the catalogues of facilitators.
+pub struct CatalogueFollower {
+    index: Index,
+    facilitators: Vec<Facilitator>,
+    client: Configured,
+    clock: Arc<dyn Clock + Send + Sync>,
+    options: BazaarOptions,
+    token: Token,
+    named: Mutex<HashSet<B256>>,
+}
+
+impl fmt::Debug for CatalogueFollower {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { facilitators, options, .. } = self;
+        f.debug_struct("CatalogueFollower").field("facilitators", facilitators).field("options", options).finish_non_exhaustive()
+    }
+}
+
+/// A facilitator that this process walks through.
+struct Lease<'f> {
+    facilitator: &'f Facilitator,
+    id: i64,
+    walk: i64,
+    attempts: u32,
+}
+
+const ADD: &str = "INSERT INTO index_bazaar_facilitator (key, origin, due_at) VALUES ($1, $2, $3) ON CONFLICT (key) DO NOTHING";
+const LEASE: &str = "UPDATE index_bazaar_facilitator SET leased_until = $1, lease = $2, walk = walk + 1
+    WHERE key = $3 AND due_at <= $4 AND (leased_until IS NULL OR leased_until <= $4) RETURNING id, walk, attempts";
+
+impl CatalogueFollower {
+    /// Follows these facilitators.
+    pub fn new(
+        index: Index,
+        facilitators: Vec<Facilitator>,
+        client: Configured,
+        clock: Arc<dyn Clock + Send + Sync>,
+        options: BazaarOptions,
+    ) -> Result<Self, Error> {
+        Ok(Self { index, facilitators, client, clock, options, token: token()?, named: Mutex::default() })
+    }
+
+    /// Follows until `shutdown`. A walk that was begun ends with its page.
+    pub async fn run(&self, shutdown: impl Future<Output = ()> + Send) {
+        let mut shutdown = std::pin::pin!(shutdown.fuse());
+        loop {
+            tokio::select! {
+                biased;
+                () = &mut shutdown => return,
+                walked = self.round() => if let Err(error) = walked {
+                    tracing::warn!(code = error.code().id(), %error, "catalogues could not be followed, retrying");
+                },
+            }
+            tokio::select! {
+                () = &mut shutdown => return,
+                () = tokio::time::sleep(self.options.poll) => {}
+            }
+        }
+    }
+
+    /// Walks through every catalogue that is due, and unlists what is gone.
+    pub async fn round(&self) -> Result<Vec<(String, Walk)>, Error> {
+        let mut walks = Vec::new();
+        for facilitator in &self.facilitators {
+            let Some(lease) = self.lease(facilitator).await? else { continue };
+            let mut state = self.walk(&lease).await?;
+            self.finish(&lease, &mut state).await?;
+            let Walk { end, items, skipped, added, changed, removed, .. } = state.walk;
+            let facilitator = facilitator.origin();
+            match end {
+                WalkEnd::Complete => {
+                    tracing::info!(facilitator, items, skipped, added, changed, removed, "catalogue read");
+                }
+                WalkEnd::Early(code) => {
+                    tracing::warn!(
+                        facilitator,
+                        code = code.id(),
+                        items,
+                        skipped,
+                        added,
+                        changed,
+                        "catalogue not read to its end"
+                    );
+                }
+                WalkEnd::Interrupted => tracing::info!(facilitator, "another process follows this catalogue now"),
+            }
+            walks.push((facilitator, state.walk));
+        }
+        Ok(walks)
+    }
+
+    async fn lease<'f>(&self, facilitator: &'f Facilitator) -> Result<Option<Lease<'f>>, Error> {
+        let now = self.clock.now();
+        let key = Value::Bytes(facilitator.key.as_slice());
+        let mut transaction = self.index.database().begin().await?;
+        transaction.execute(ADD, &[key, Value::Text(&facilitator.origin()), Value::Integer(now.seconds())]).await?;
+        let until = Value::Integer(now.plus(LEASE_SECONDS).seconds());
+        let values = [until, Value::Bytes(&self.token), key, Value::Integer(now.seconds())];
+        let row = transaction.fetch_optional(LEASE, &values).await?;
+        transaction.commit().await?;
+        let Some(row) = row else { return Ok(None) };
+        let attempts = u32::try_from(row.integer(2)?).unwrap_or(u32::MAX);
+        Ok(Some(Lease { facilitator, id: row.integer(0)?, walk: row.integer(1)?, attempts }))
+    }
+
+    /// Reads pages until the end.
+    async fn walk(&self, lease: &Lease<'_>) -> Result<WalkState, Error> {
+        let mut state = WalkState::new(self.options.page_items);
+        loop {
+            if state.walk.pages >= self.options.max_pages || state.walk.items >= self.options.max_items {
+                return Ok(state.ended(WalkEnd::Early(codes::bazaar::TOO_MANY)));
+            }
+            let (limit, offset) = (state.limit, state.walk.items);
+            match page::ask(&self.client, &lease.facilitator.url, limit, offset, self.options.page_limits).await {
+                PageAnswer::Failed { code, retry_after } => {
+                    state.retry_after = retry_after;
+                    return Ok(state.ended(WalkEnd::Early(code)));
+                }
+                PageAnswer::TooLarge if limit > 1 => state.limit = (limit / FEWER).max(1),
+                PageAnswer::TooLarge => {
+                    // One item alone is too large: the others are behind it.
+                    state.walk.pages += 1;
+                    state.walk.items += 1;
+                    state.walk.skipped += 1;
+                }
+                PageAnswer::Page(page) => {
+                    state.total = page.total.or(state.total);
+                    if page.items.is_empty() {
+                        return Ok(state.ended_or(codes::bazaar::TOTAL));
+                    }
+                    state.walk.pages += 1;
+                    let Some(items) = self.news(&mut state, page.items) else {
+                        // All of it is there, or the server ignores offsets.
+                        return Ok(state.ended_or(codes::bazaar::REPEATS));
+                    };
+                    match writing::page(&self.index, lease, &self.token, &items, &self.options, self.clock.now()).await? {
+                        Some(written) => state.count(written),
+                        None => return Ok(state.ended(WalkEnd::Interrupted)),
+                    }
+                }
+            }
+            tokio::time::sleep(self.options.page_pause).await;
+        }
+    }
+
+    /// The items of a page that this walk has not met; `None` when it has met all of them.
+    fn news(&self, state: &mut WalkState, items: Vec<Result<CatalogueItem, BadItem>>) -> Option<Vec<CatalogueItem>> {
+        let (count, mut news, mut is_new) = (items.len(), Vec::new(), false);
+        for item in items {
+            let hash = item.as_ref().map_or_else(|bad| bad.hash, CatalogueItem::identity);
+            if !state.seen.insert(hash) {
+                continue;
+            }
+            is_new = true;
+            match item {
+                Ok(item) => news.push(item),
+                Err(bad) => {
+                    state.walk.skipped += 1;
+                    self.name(bad);
+                }
+            }
+        }
+        if is_new {
+            state.walk.items += count;
+        }
+        is_new.then_some(news)
+    }
+
+    /// Names a bad item in the log, once.
+    fn name(&self, bad: BadItem) {
+        let mut named = self.named.lock().unwrap_or_else(PoisonError::into_inner);
+        if named.len() < MAX_NAMED && named.insert(bad.hash) {
+            tracing::warn!(code = bad.code.id(), item = %bad.hash, "catalogue item skipped");
+        }
+    }
+}
+
+/// Where a walk is.
+struct WalkState {
+    walk: Walk,
+    /// Items to ask for.
+    limit: usize,
+    total: Option<u64>,
+    /// Hashes of everything that this walk has met.
+    seen: HashSet<B256>,
+    retry_after: Option<i64>,
+}
+
+impl WalkState {
+    fn new(limit: usize) -> Self {
+        let walk = Walk { end: WalkEnd::Interrupted, pages: 0, items: 0, skipped: 0, added: 0, changed: 0, removed: 0 };
+        Self { walk, limit: limit.max(1), total: None, seen: HashSet::new(), retry_after: None }
+    }
+
+    fn ended(mut self, end: WalkEnd) -> Self {
+        self.walk.end = end;
+        self
+    }
+
+    /// Complete if as many items came as the facilitator says there are, and ended early for this reason otherwise. Without a number, an
+    /// empty page is an end and a page that repeats is none.
+    fn ended_or(self, code: Code) -> Self {
+        let is_whole = match self.total {
+            Some(total) => self.walk.items as u64 >= total,
+            None => code != codes::bazaar::REPEATS,
+        };
+        self.ended(if is_whole { WalkEnd::Complete } else { WalkEnd::Early(code) })
+    }
+
+    fn count(&mut self, written: Written) {
+        self.walk.added += written.added;
+        self.walk.changed += written.changed;
+        self.walk.skipped += written.refused;
+    }
+}

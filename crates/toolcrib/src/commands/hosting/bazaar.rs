@@ -1,0 +1,68 @@
+//! The x402 Bazaar of an index: facilitators whose catalogues are followed.
+
+use clap::Args;
+use toolcrib_fetch::Configured;
+use toolcrib_index::bazaar::{BazaarOptions, Facilitator};
+
+use crate::clock::SystemClock;
+use crate::env;
+use crate::outcome::Failure;
+use crate::secrets;
+
+/// Most facilitators. Each walk takes minutes, and one process walks through one catalogue after the other.
+const MAX_FACILITATORS: usize = 32;
+
+/// Which facilitators an index follows.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct BazaarArgs {
+    /// Also list what this x402 facilitator lists at URL/discovery/resources, never as verified; repeatable. A URL with a key belongs into
+    /// the variable, separated by commas [env: `TOOLCRIB_BAZAAR`]
+    #[arg(long = "bazaar", value_name = "URL")]
+    pub(crate) facilitators: Vec<String>,
+    /// Resources of the Bazaar that are asked for their price at once, and at most each second; 0 leaves that to other processes
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u8).range(0..=64))]
+    pub(crate) bazaar_probes: u8,
+}
+
+/// What is followed, and how.
+#[derive(Debug)]
+pub(crate) struct Followed {
+    pub(crate) facilitators: Vec<Facilitator>,
+    pub(crate) client: Configured,
+    pub(crate) options: BazaarOptions,
+    pub(crate) is_probing: bool,
+}
+
+impl BazaarArgs {
+    /// The URLs of flags, or of the variable where there are none.
+    fn urls(&self) -> Vec<String> {
+        if !self.facilitators.is_empty() {
+            return self.facilitators.clone();
+        }
+        let setting = secrets::var(env::TOOLCRIB_BAZAAR).unwrap_or_default();
+        setting.split(',').map(str::trim).filter(|url| !url.is_empty()).map(str::to_owned).collect()
+    }
+
+    /// Whether there is a facilitator.
+    pub(crate) fn is_said(&self) -> bool {
+        !self.urls().is_empty()
+    }
+
+    /// Reads the URLs. `None` without any.
+    pub(crate) fn prepare(&self) -> Result<Option<Followed>, Failure> {
+        let urls = self.urls();
+        if urls.is_empty() {
+            return Ok(None);
+        }
+        if urls.len() > MAX_FACILITATORS {
+            let what = format!("{} facilitators are more than {MAX_FACILITATORS}", urls.len());
+            return Err(Failure::new(toolcrib_core::codes::cli::USAGE, what));
+        }
+        // The URL may hold a key: an error says what is wrong and not where.
+        let failed = |error: toolcrib_fetch::Error| Failure::new(error.code(), format!("--bazaar: {error}"));
+        let facilitators = urls.iter().map(|url| Facilitator::from_setting(url)).collect::<Result<_, _>>().map_err(failed)?;
+        let client = Configured::builder(SystemClock).build().map_err(failed)?;
+        let options = BazaarOptions { probes: usize::from(self.bazaar_probes), ..BazaarOptions::default() };
+        Ok(Some(Followed { facilitators, client, options, is_probing: self.bazaar_probes > 0 }))
+    }
+}
