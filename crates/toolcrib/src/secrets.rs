@@ -12,7 +12,7 @@ use std::sync::OnceLock;
 use crate::env;
 
 /// Variables that are secrets, or URLs that often hold one, by how their names begin.
-const SECRET: [&str; 16] = [
+const SECRET: [&str; 18] = [
     env::TOOLCRIB_PRIVATE_KEY,
     env::TOOLCRIB_PASSWORD,
     env::TOOLCRIB_WEBHOOK,

@@ -126,7 +126,7 @@ pub(crate) fn metrics_page(app: &App) -> String {
         "1 if search began with a snapshot.",
         u64::from(app.search.start() == SearchStart::Snapshot),
     ));
-    if let Some(counts) = app.index.object_counts() {
+    if let Some(counts) = app.primary.object_counts() {
         gauges.extend([
             ("objects_written", "Objects written to the object store since the start.", counts.written),
             ("objects_read", "Objects read from the object store since the start.", counts.read),

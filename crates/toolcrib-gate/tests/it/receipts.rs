@@ -52,7 +52,7 @@ impl Settle for Locking {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_answer_does_not_wait_for_the_receipt_and_the_server_does() {
     let folder = tempfile::tempdir().expect("a folder");
-    let location = Location::file(&folder.path().join("gate.db"));
+    let location = Location::file(folder.path().join("gate.db"));
     let open = async || Database::open(&location).await.expect("a database");
     let store = Arc::new(SqlReplay::open(open().await, Limits::default()).await.expect("a store"));
     let settle = Arc::new(Locking { database: open().await, lock: Mutex::default(), key: Mutex::default() });
