@@ -10,10 +10,10 @@ use super::count::Call;
 use crate::Error;
 use crate::model::ToolKey;
 
-/// Most other tools that are announced at a doubling. A creator of more is a platform or spam; the others are read anew when they change.
+/// Most other tools that the feed names at a doubling. The tools of larger creators get the new number when they change.
 const MAX_ANNOUNCED: i64 = 10_000;
 
-/// A recipient of one of the creator's tools may pay another of them: nothing of that leaves the house.
+/// The payer may be the recipient of another tool of the creator: such a payment does not count.
 const PAYER: &str = "INSERT INTO index_creator_payer (creator, payer) SELECT t.creator, $3 FROM index_tool t
     WHERE t.registry = $1 AND t.tool = $2 AND t.creator <> $3 AND NOT EXISTS (SELECT 1 FROM index_payee p
         JOIN index_tool o ON o.registry = p.registry AND o.tool = p.tool

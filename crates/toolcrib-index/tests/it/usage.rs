@@ -471,14 +471,14 @@ async fn creators_are_known_by_the_accounts_that_paid_any_of_their_tools() {
             let two = creator_share(&search, second).await;
             assert!(two > one);
 
-            // Nobody raises himself: not the recipient of another tool of the creator, and not the creator.
+            // A creator cannot raise its own number, neither by paying itself nor through the recipient of another of its tools.
             assert!(shop.submit(&paid(1, till, of_till)).await.verified);
             assert_eq!((payers(1).await, payers(2).await), (2, 2));
             assert_eq!(seen().await, [(1, Kinds::USAGE)]);
             shop.refused(&paid(3, owner.address(), to_self), code::SELF_PAYMENT).await;
             assert_eq!(payers(3).await, 0);
 
-            // What the feed led to is what the database says.
+            // A rebuilt search index agrees with one that followed the feed.
             let fresh = Search::open(shop.index.clone(), SearchOptions::default()).await.expect("search");
             assert_eq!(creator_share(&fresh, second).await, two);
         }
