@@ -28,10 +28,13 @@ mod local_settings;
 mod machines;
 mod networks;
 mod new;
+mod objects;
 mod onchain;
 mod pinned;
 mod publish;
 mod recovery;
+#[path = "../../../toolcrib-store/tests/support/s3.rs"]
+mod s3;
 mod schema;
 mod serving;
 mod settings;
