@@ -187,6 +187,7 @@ impl Directory {
     pub async fn run(&self, stop: impl Future<Output = ()> + Send) {
         tokio::select! {
             () = feed::keep_looking(&self.app) => {}
+            () = self.app.replicas.watch() => {}
             () = stop => {}
         }
     }

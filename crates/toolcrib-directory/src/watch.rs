@@ -53,16 +53,29 @@ pub(crate) async fn keep_looking(app: &App) {
 pub(crate) async fn look(app: &App) -> Result<(), Error> {
     let _one = app.looking.lock().await;
     let seen = app.cache.last();
-    let Observation { watermark: last, source } = app.replicas.observe(seen.max(app.wanted.load(Ordering::Acquire))).await?;
+    let observation = app.replicas.observe(seen.max(app.wanted.load(Ordering::Acquire))).await?;
+    let Some(replica) = observation.replica.clone() else { return show(app, &observation, seen).await };
+    tokio::select! {
+        shown = show(app, &observation, seen) => shown,
+        // The next look reads from another one.
+        () = replica.broken() => {
+            Err(toolcrib_store::Error::Lost { detail: "the read replica failed meanwhile".to_owned() }.into())
+        }
+    }
+}
+
+/// Shows what was observed.
+async fn show(app: &App, observation: &Observation, seen: i64) -> Result<(), Error> {
+    let (last, source) = (observation.watermark, &observation.source);
     // Damage is found by searching, not by a change: it has to be repaired without one.
     if app.search.cursor() < last || !app.search.is_ready() || !app.has_looked.load(Ordering::Acquire) {
-        app.search.catch_up_from(&source).await?;
+        app.search.catch_up_from(source).await?;
     }
     if seen < 0 {
         // Nothing is kept yet. What is rendered from here on knows everything up to here.
         app.cache.all_changed(last);
     } else if seen < last {
-        drop_changed(app, &source, seen, last).await?;
+        drop_changed(app, source, seen, last).await?;
     }
     app.cache.reached(last);
     app.cache.agents_reached(source.last_agent_change().await?);

@@ -44,6 +44,9 @@ const BEAT_EVERY: i64 = 1_000;
 /// How long a probe waits. A replica in the same building answers in a millisecond.
 const PROBE_TIME: Duration = Duration::from_millis(500);
 
+/// Time between two probes of those who only watch.
+const WATCH_EVERY: Duration = Duration::from_millis(250);
+
 /// How old replicas may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReplicaLimits {
@@ -75,6 +78,8 @@ struct Shared {
     observed: Mutex<Observed>,
     turn: AtomicUsize,
     is_beating: AtomicBool,
+    /// One look at all of them at a time.
+    probing: tokio::sync::Mutex<()>,
 }
 
 /// What the primary said last.
@@ -109,6 +114,8 @@ pub struct Observation {
     pub watermark: i64,
     /// The newest of them, or the primary where there is none.
     pub source: Index,
+    /// The replica that it is.
+    pub replica: Option<Arc<Replica>>,
 }
 
 impl Replicas {
@@ -141,7 +148,8 @@ impl Replicas {
         let observed = Observed { at: Instant::now(), last: 0, beat: 0, now: 0, is_away: false };
         let (observed, turn) = (Mutex::new(observed), AtomicUsize::new(0));
         let is_beating = AtomicBool::new(false);
-        Self { shared: Arc::new(Shared { primary, identity, all, limits, observed, turn, is_beating }) }
+        let probing = tokio::sync::Mutex::default();
+        Self { shared: Arc::new(Shared { primary, identity, all, limits, observed, turn, is_beating, probing }) }
     }
 
     /// No replicas: everything is read from the primary.
@@ -154,14 +162,41 @@ impl Replicas {
         self.shared.all.is_empty()
     }
 
+    /// Probes again and again, beside whoever observes: what is being read from a replica that fails is given up without delay.
+    pub async fn watch(&self) {
+        if self.is_empty() {
+            return std::future::pending().await;
+        }
+        loop {
+            // What went wrong was logged.
+            let _ = self.probe().await;
+            tokio::time::sleep(WATCH_EVERY).await;
+        }
+    }
+
     /// Looks at the primary and at all replicas. `least` is what answers show already: a replica that does not have it is not used, so
     /// nothing that was shown disappears.
     pub async fn observe(&self, least: i64) -> Result<Observation, Error> {
-        let shared = &self.shared;
-        if shared.all.is_empty() {
-            let watermark = shared.primary.last_change().await?;
-            return Ok(Observation { watermark, source: shared.primary.clone() });
+        let primary = || self.shared.primary.clone();
+        if self.is_empty() {
+            let watermark = self.shared.primary.last_change().await?;
+            return Ok(Observation { watermark, source: primary(), replica: None });
         }
+        let sampled = self.probe().await;
+        let usable: Vec<_> = self.usable(least).cloned().collect();
+        let watermark = usable.iter().map(|replica| replica.watermark()).min();
+        match (watermark, usable.into_iter().max_by_key(|replica| replica.watermark())) {
+            (Some(watermark), Some(newest)) => {
+                Ok(Observation { watermark, source: newest.index().clone(), replica: Some(newest) })
+            }
+            _ => Ok(Observation { watermark: sampled?, source: primary(), replica: None }),
+        }
+    }
+
+    /// Asks the primary and all replicas how they are. Gives the number of the primary's last change.
+    async fn probe(&self) -> Result<i64, Error> {
+        let shared = &self.shared;
+        let _one = shared.probing.lock().await;
         // Read before the primary is: it must have all of this.
         let before: Vec<i64> = shared.all.iter().map(|replica| replica.watermark()).collect();
         let probes = shared.all.iter().filter(|replica| replica.is_due()).map(|replica| replica.probe(&shared.identity));
@@ -170,12 +205,7 @@ impl Replicas {
         for (replica, before) in shared.all.iter().zip(before) {
             replica.judge(&observed, shared.limits, before);
         }
-        let usable: Vec<_> = self.usable(least).collect();
-        let watermarks = || usable.iter().map(|replica| replica.watermark());
-        match (watermarks().min(), usable.iter().max_by_key(|replica| replica.watermark())) {
-            (Some(watermark), Some(newest)) => Ok(Observation { watermark, source: newest.index().clone() }),
-            _ => Ok(Observation { watermark: sampled?, source: shared.primary.clone() }),
-        }
+        sampled
     }
 
     /// Asks the primary for its last change and its time, and sees that there is a beat. Gives the number of the change.

@@ -141,8 +141,10 @@ impl Replica {
         self.status().watermark
     }
 
+    /// Whether it may be read. One that did not answer the last probe in time is left alone until the next one.
     pub(super) fn is_usable(&self) -> bool {
-        self.status().state == ReplicaState::Usable
+        let status = self.status();
+        status.state == ReplicaState::Usable && status.late == 0
     }
 
     pub(super) fn age(&self, observed: &Observed) -> Duration {

@@ -244,18 +244,6 @@ fn two_web_nodes_read_from_streaming_replicas_and_survive_all_of_them() {
     nodes.wait_for("the second follows it again", ["replica.promoted", ""]);
     stage.register();
     nodes.wait_for_tools("everything goes on", nodes.good());
-    // MEASURE
-    for row in stage.rows("SELECT 'report', CAST(AVG(pg_column_size(r.*)) AS BIGINT) FROM index_report r
-        UNION ALL SELECT 'evidence', CAST(AVG(pg_column_size(r.*)) AS BIGINT) FROM index_evidence r
-        UNION ALL SELECT 'listing', CAST(AVG(pg_column_size(r.*)) AS BIGINT) FROM index_listing r
-        UNION ALL SELECT 'evidences', COUNT(*) FROM index_evidence r
-        UNION ALL SELECT 'changes', CAST(SUM(octet_length(changes)) AS BIGINT) FROM index_change r
-        UNION ALL SELECT 'last', last FROM index_feed
-        UNION ALL SELECT 'tool', CAST(AVG(pg_column_size(r.*)) AS BIGINT) FROM index_tool r
-        UNION ALL SELECT 'wal', CAST(pg_current_wal_lsn() - '0/0'::pg_lsn AS BIGINT)
-        UNION ALL SELECT 'event', CAST(AVG(pg_column_size(r.*)) AS BIGINT) FROM index_event r") {
-        let _ = writeln!(std::io::stderr(), "MEASURE {} {}", row.text(0).expect("x"), row.integer(1).expect("x"));
-    }
     // Logs name what happened, with the code.
     for name in ["web1", "web2"] {
         let log = nodes.log(name);
