@@ -218,6 +218,8 @@ impl CatalogueFollower {
                         return Ok(state.ended_or(codes::bazaar::TOTAL));
                     }
                     state.walk.pages += 1;
+                    // One large item makes no small pages of all that follow.
+                    state.limit = state.limit.saturating_mul(FEWER).min(self.options.page_items.max(1));
                     let Some(items) = self.news(&mut state, page.items) else {
                         // All of it is there, or the server ignores offsets.
                         return Ok(state.ended_or(codes::bazaar::REPEATS));
