@@ -54,7 +54,8 @@ async fn stocked(shelf: &Shelf) -> World {
     let clock = Arc::new(shelf.clock.clone());
     let url = Facilitator::from_setting(&format!("http://{}", facilitator.address)).expect("a URL");
     let client = Configured::builder(FixedClock(NOW)).build().expect("a client");
-    let options = BazaarOptions::default();
+    // The clock of these tests is nobody else's.
+    let options = BazaarOptions { max_skew: None, ..BazaarOptions::default() };
     let follower = CatalogueFollower::new(shelf.index.clone(), vec![url], client, clock.clone(), options).expect("a follower");
     assert_eq!(follower.round().await.expect("a walk").len(), 1);
     let prober = Prober::new(shelf.index.clone(), world.fetch(), clock, options).expect("a prober");
