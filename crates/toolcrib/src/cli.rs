@@ -263,6 +263,7 @@ pub(crate) enum Command {
         Examples:\n  \
         toolcrib index\n  \
         toolcrib index --network base --rpc-url https://base.example.com\n  \
+        toolcrib index --network base --bazaar https://x402.example.com/facilitator\n  \
         TOOLCRIB_INDEX=postgres://toolcrib@db/toolcrib toolcrib index --no-follow --looks 64"
     )]
     Index(Box<Index>),

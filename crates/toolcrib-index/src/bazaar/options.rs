@@ -38,6 +38,9 @@ pub struct BazaarOptions {
     pub origin_pause: i64,
     /// Limits of a request for a page.
     pub page_limits: Limits,
+    /// Seconds that this machine's clock may differ from that of the database. A process whose clock is further off follows nothing: it would
+    /// unlist what is there, and keep the others from their walks. `None` trusts the clock.
+    pub max_skew: Option<i64>,
     /// How long to wait when nothing is due.
     pub poll: Duration,
 }
@@ -61,6 +64,7 @@ impl Default for BazaarOptions {
             probes: 4,
             origin_pause: 5,
             page_limits,
+            max_skew: Some(600),
             poll: Duration::from_secs(1),
         }
     }

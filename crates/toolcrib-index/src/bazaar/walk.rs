@@ -5,6 +5,7 @@
 
 use std::collections::HashSet;
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use alloy_primitives::{B256, keccak256};
@@ -96,6 +97,8 @@ pub struct CatalogueFollower {
     options: BazaarOptions,
     token: Token,
     named: Mutex<HashSet<B256>>,
+    /// Whether the clock was wrong at the last look, so that it is said once.
+    was_skewed: AtomicBool,
 }
 
 impl fmt::Debug for CatalogueFollower {
@@ -113,6 +116,8 @@ struct Lease<'f> {
     attempts: u32,
 }
 
+/// Whether a facilitator is known and has nothing to be done now. Asked at each poll, so it writes nothing.
+const IS_RESTING: &str = "SELECT id FROM index_bazaar_facilitator WHERE key = $1 AND (due_at > $2 OR (leased_until IS NOT NULL AND leased_until > $2))";
 const ADD: &str = "INSERT INTO index_bazaar_facilitator (key, origin, due_at) VALUES ($1, $2, $3) ON CONFLICT (key) DO NOTHING";
 const LEASE: &str = "UPDATE index_bazaar_facilitator SET leased_until = $1, lease = $2, walk = walk + 1
     WHERE key = $3 AND due_at <= $4 AND (leased_until IS NULL OR leased_until <= $4) RETURNING id, walk, attempts";
@@ -126,10 +131,19 @@ impl CatalogueFollower {
         clock: Arc<dyn Clock + Send + Sync>,
         options: BazaarOptions,
     ) -> Result<Self, Error> {
-        Ok(Self { index, facilitators, client, clock, options, token: token()?, named: Mutex::default() })
+        Ok(Self {
+            index,
+            facilitators,
+            client,
+            clock,
+            options,
+            token: token()?,
+            named: Mutex::default(),
+            was_skewed: AtomicBool::new(false),
+        })
     }
 
-    /// Follows until `shutdown`. A walk that was begun ends with its page.
+    /// Follows until `shutdown`. A walk under way is left, and its lease ends by itself.
     pub async fn run(&self, shutdown: impl Future<Output = ()> + Send) {
         let mut shutdown = std::pin::pin!(shutdown.fuse());
         loop {
@@ -180,8 +194,12 @@ impl CatalogueFollower {
 
     async fn lease<'f>(&self, facilitator: &'f Facilitator) -> Result<Option<Lease<'f>>, Error> {
         let now = self.clock.now();
-        let key = Value::Bytes(facilitator.key.as_slice());
-        let mut transaction = self.index.database().begin().await?;
+        let (key, database) = (Value::Bytes(facilitator.key.as_slice()), self.index.database());
+        if database.fetch_optional(IS_RESTING, &[key, Value::Integer(now.seconds())]).await?.is_some() || self.is_skewed().await?
+        {
+            return Ok(None);
+        }
+        let mut transaction = database.begin().await?;
         transaction.execute(ADD, &[key, Value::Text(&facilitator.origin()), Value::Integer(now.seconds())]).await?;
         let until = Value::Integer(now.plus(LEASE_SECONDS).seconds());
         let values = [until, Value::Bytes(&self.token), key, Value::Integer(now.seconds())];
@@ -190,6 +208,17 @@ impl CatalogueFollower {
         let Some(row) = row else { return Ok(None) };
         let attempts = u32::try_from(row.integer(2)?).unwrap_or(u32::MAX);
         Ok(Some(Lease { facilitator, id: row.integer(0)?, walk: row.integer(1)?, attempts }))
+    }
+
+    /// Whether this machine's clock is too far from the database's.
+    async fn is_skewed(&self) -> Result<bool, Error> {
+        let Some(most) = self.options.max_skew else { return Ok(false) };
+        let (ours, theirs) = (self.clock.now().seconds(), self.index.database().now().await?);
+        let is_skewed = ours.abs_diff(theirs) > most.unsigned_abs();
+        if self.was_skewed.swap(is_skewed, Ordering::Relaxed) != is_skewed && is_skewed {
+            tracing::warn!(ours, theirs, "clock differs from the database's, catalogues are not followed");
+        }
+        Ok(is_skewed)
     }
 
     /// Reads pages until the end.
@@ -218,6 +247,8 @@ impl CatalogueFollower {
                         return Ok(state.ended_or(codes::bazaar::TOTAL));
                     }
                     state.walk.pages += 1;
+                    // One large item makes no small pages of all that follow.
+                    state.limit = state.limit.saturating_mul(FEWER).min(self.options.page_items.max(1));
                     let Some(items) = self.news(&mut state, page.items) else {
                         // All of it is there, or the server ignores offsets.
                         return Ok(state.ended_or(codes::bazaar::REPEATS));

@@ -5,6 +5,7 @@ mod agt_index;
 mod agt_js;
 mod agt_tools;
 mod asking;
+mod bazaar;
 mod calling;
 mod conformance;
 mod custom_networks;

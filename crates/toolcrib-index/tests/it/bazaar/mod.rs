@@ -4,4 +4,5 @@ mod lies;
 mod probes;
 mod search;
 mod server;
+mod stock;
 mod walks;

@@ -149,7 +149,13 @@ pub(crate) fn status(line: &str, headers: &str, body: &str) -> Vec<u8> {
 pub(crate) fn options() -> BazaarOptions {
     let mut page_limits = quick();
     page_limits.body = 64 * 1024;
-    BazaarOptions { page_pause: Duration::ZERO, poll: Duration::from_millis(20), page_limits, ..BazaarOptions::default() }
+    BazaarOptions {
+        page_pause: Duration::ZERO,
+        poll: Duration::from_millis(20),
+        page_limits,
+        max_skew: None,
+        ..BazaarOptions::default()
+    }
 }
 
 pub(crate) fn follower_of(

@@ -239,3 +239,20 @@ async fn a_verified_tool_takes_the_place_of_its_resource() {
         assert!(index.resource(resource.id).await.expect("read").is_some(), "by its number it is still there");
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_with_a_wrong_clock_follows_nothing() {
+    for (_place, index) in indexes().await {
+        let catalogue = Catalogue::start(vec![item(&url(1))]).await;
+        let clock = Hand::new();
+        let now = index.database().now().await.expect("a time");
+        clock.forward(now - toolcrib_core::clock::Clock::now(&clock).seconds());
+        let careful = BazaarOptions { max_skew: Some(600), ..options() };
+        let follower = follower_of(&index, vec![catalogue.facilitator()], &clock, careful);
+        assert_eq!(walk(&follower).await.added, 1);
+        // Months ahead it would take everything for stale.
+        clock.forward(100 * DAY);
+        assert!(follower.round().await.expect("a round").is_empty());
+        assert_eq!((urls(&index).await.len(), catalogue.pages()), (1, 2));
+    }
+}

@@ -14,7 +14,7 @@ use crate::secrets;
 /// Who knows collections.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct CollectionArgs {
-    /// Show images and floor prices of collections from a service with the OpenSea API v2, such as https://api.opensea.io. Its key comes
+    /// Show images and floor prices of collections from a service with the `OpenSea` API v2, such as `https://api.opensea.io`. Its key comes
     /// from `TOOLCRIB_COLLECTIONS_KEY`
     #[arg(long, value_name = "URL")]
     pub(crate) collections: Option<String>,
