@@ -144,6 +144,7 @@ if [ -n "$source" ]; then
 else
     as "$binaries/initdb" -D data -U toolcrib --pwfile=password --auth-local=trust --auth-host=scram-sha-256 -E UTF8 --locale=C --no-sync >initdb.log 2>&1
 fi
+# A process of the list may be gone when it gets its signal, which `kill` calls a failure.
 all() {
     postmaster=$(head -n 1 data/postmaster.pid)
     echo "$postmaster" $(cat "/proc/$postmaster/task/$postmaster/children")
@@ -156,12 +157,12 @@ while read -r command; do
     case $command in
     kill)
         segment=$(sed -n 7p data/postmaster.pid | { read -r key id; echo "$id"; })
-        kill -KILL $(all)
+        kill -KILL $(all) || true
         wait
         ipcrm -m "$segment" 2>/dev/null || true
         ;;
-    freeze) kill -STOP $(all) ;;
-    thaw) kill -CONT $(all) ;;
+    freeze) kill -STOP $(all) || true ;;
+    thaw) kill -CONT $(all) || true ;;
     stop)
         kill -QUIT "$(head -n 1 data/postmaster.pid)"
         wait
