@@ -437,6 +437,7 @@ async fn creators_are_known_by_the_accounts_that_paid_any_of_their_tools() {
         let to_second = stage.pay(alice(), till, PRICE).await;
         let of_bob = stage.pay(bob(), CREATOR, PRICE).await;
         let of_till = stage.pay(carol, CREATOR, PRICE).await;
+        let of_owner = stage.pay(owner, CREATOR, PRICE).await;
         let to_self = stage.pay(owner, owner.address(), PRICE).await;
         for shop in Shop::each(&stage).await {
             let token = stage.token.address;
@@ -471,9 +472,15 @@ async fn creators_are_known_by_the_accounts_that_paid_any_of_their_tools() {
             let two = creator_share(&search, second).await;
             assert!(two > one);
 
+            // A third account is not twice as many: other tools stay as they are.
+            assert!(shop.submit(&paid(1, owner.address(), of_owner)).await.verified);
+            assert_eq!((payers(1).await, payers(2).await), (3, 3));
+            assert_eq!(seen().await, [(1, Kinds::USAGE)]);
+            assert_eq!(creator_share(&search, second).await, two);
+
             // A creator cannot raise its own number, neither by paying itself nor through the recipient of another of its tools.
             assert!(shop.submit(&paid(1, till, of_till)).await.verified);
-            assert_eq!((payers(1).await, payers(2).await), (2, 2));
+            assert_eq!((payers(1).await, payers(2).await), (3, 3));
             assert_eq!(seen().await, [(1, Kinds::USAGE)]);
             shop.refused(&paid(3, owner.address(), to_self), code::SELF_PAYMENT).await;
             assert_eq!(payers(3).await, 0);
