@@ -21,6 +21,9 @@ const FILES_AT_ONCE: usize = 8;
 /// How long fetching may take. Building from the database takes minutes for a million tools, so later it is no gain.
 const LIMIT: Duration = Duration::from_secs(600);
 
+/// How long the manifest may take: a process serves nothing meanwhile.
+const MANIFEST_LIMIT: Duration = Duration::from_secs(10);
+
 /// Manifests that are tried: another may have replaced the first while its files were fetched, long enough ago for them to be gone.
 const TRIES: usize = 2;
 
@@ -68,7 +71,10 @@ pub(in crate::search) async fn fetch(
 
 async fn fetch_now(index: &Index, place: &Place, folder: Option<&Path>) -> Result<Result<TempDir, Unfit>, Error> {
     let none = Unfit { code: codes::objects::SNAPSHOT_NONE, reason: "there is none" };
-    let Some((manifest, _)) = Manifest::read(place).await? else { return Ok(Err(none)) };
+    let late = |_| objects::Error::Unavailable { detail: format!("no manifest within {} s", MANIFEST_LIMIT.as_secs()) };
+    let Some((manifest, _)) = timeout(MANIFEST_LIMIT, Manifest::read(place)).await.map_err(late)?? else {
+        return Ok(Err(none));
+    };
     let manifest = match manifest.and_then(|manifest| manifest.check(place).map(|()| manifest)) {
         Ok(manifest) => manifest,
         Err(unfit) => return Ok(Err(unfit)),
