@@ -152,12 +152,17 @@ async fn a_replica_that_is_gone_or_hangs_is_left_at_once() {
     });
     pair.replica.freeze(true);
     let took = wait_for(&replicas, 1, ReplicaState::Slow).await;
-    assert!(took < Duration::from_secs(6), "{took:?}");
+    assert!(took < Duration::from_secs(10), "{took:?}");
     assert!(stuck.await.expect("no panic"), "who was reading from it is told");
-    // Whoever observes meanwhile waits for no time limit.
-    let begun = Instant::now();
-    let _ = replicas.observe(0).await.expect("the primary");
-    assert!(begun.elapsed() < Duration::from_millis(900), "{:?}", begun.elapsed());
+    // Whoever observes meanwhile waits for one probe at most, and most of the time for none.
+    let mut times = Vec::new();
+    for _ in 0..9 {
+        let begun = Instant::now();
+        let _ = replicas.observe(0).await.expect("the primary");
+        times.push(begun.elapsed());
+    }
+    times.sort_unstable();
+    assert!(times[4] < Duration::from_millis(400), "{times:?}");
     pair.replica.freeze(false);
     wait_for(&replicas, 1, ReplicaState::Usable).await;
 

@@ -206,7 +206,7 @@ fn two_web_nodes_read_from_streaming_replicas_and_survive_all_of_them() {
         let begun = Instant::now();
         let path = format!("/api/v2/tools?limit={}", 1 + round % 20);
         assert_eq!(get(all[round % 2], &nodes.key, &path).expect("an answer").0, 200);
-        assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
+        toolcrib_testkit::assert_not_hung(begun, "a request beside a replica that was killed");
     }
     nodes.wait_for("the first is gone", ["replica.unreachable", ""]);
     first.restart();
