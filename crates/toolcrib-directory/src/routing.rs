@@ -7,12 +7,14 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method};
 use axum::middleware::Next;
 use axum::response::Response;
+use tokio::time::sleep;
 use toolcrib_core::codes;
 
 use crate::answer::Cause;
@@ -22,6 +24,9 @@ use crate::reader::Chosen;
 
 /// The number of a change: that of a write's answer, and, in a request, one that the answer must show.
 pub(crate) const X_FEED_CURSOR: HeaderName = HeaderName::from_static("x-feed-cursor");
+
+/// How long a replica has for an answer in any case: longer than a statement may take there. Probes end a read long before.
+const REPLICA_TIME: Duration = Duration::from_secs(16);
 
 /// The answer comes from a replica that does not have everything.
 #[derive(Clone, Copy, Debug)]
@@ -62,6 +67,7 @@ pub(crate) async fn run(app: &Arc<App>, request: Request, next: Next) -> Respons
         let answered = tokio::select! {
             response = next.clone().run(asked) => Some(response),
             () = replica.broken() => None,
+            () = sleep(REPLICA_TIME) => None,
         };
         match answered {
             Some(response) if !is_failed(&response) => {
