@@ -37,6 +37,11 @@ impl ToolKey {
         self.registry.0 == RegistryId::AGENTS.0
     }
 
+    /// Whether it is a tool of a registry.
+    pub fn is_tool(&self) -> bool {
+        !self.is_agent() && self.registry != RegistryId::BAZAAR
+    }
+
     /// The number of a resource of the Bazaar; `None` for a tool of a registry and for an agent.
     pub fn resource(&self) -> Option<i64> {
         (self.registry == RegistryId::BAZAAR).then(|| i64::try_from(self.id).ok()).flatten()

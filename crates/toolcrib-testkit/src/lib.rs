@@ -6,8 +6,8 @@ mod skip;
 mod timing;
 
 pub use inputs::{
-    agt_js, agt_pin, anvil, cast, corpus, duckdb, embedding, foreign_rust_client, helia, interop, mcp_clients, moto, named, newer_node,
-    postgres, project_builds, repository, s3rver, safe, viem,
+    agt_js, agt_pin, anvil, cast, corpus, duckdb, embedding, foreign_rust_client, helia, interop, mcp_clients, moto, named,
+    newer_node, postgres, project_builds, repository, s3rver, safe, viem,
 };
 pub use secret_service::SecretService;
 pub use skip::skip;

@@ -11,8 +11,8 @@ use toolcrib_core::clock::{FixedClock, UnixTime};
 use toolcrib_core::finding::Finding;
 use toolcrib_core::x402::{Offer, ReplayKey, Version};
 use toolcrib_gate::{Due, Found, Journal, Outcome, PaidGate, Record, Settle, Tools, Verdict};
-use toolcrib_store::replay::{Limits, ReplayStore, SqlReplay, State};
 use toolcrib_store::database::Transaction;
+use toolcrib_store::replay::{Limits, ReplayStore, SqlReplay, State};
 use toolcrib_store::{Database, Location};
 
 use crate::till::{TRANSACTION, USDC_ON_BASE, of_the_price, priced};

@@ -108,7 +108,7 @@ fn failed(error: IoError) -> Error {
     Error::File { what: "the Parquet files could not be written", error }
 }
 
-/// Tools that changed after a change. Agents have no tables here.
+/// Tools that changed after a change. Agents and resources of the Bazaar have no tables here.
 async fn changed_tools(transaction: &mut Transaction, since: i64) -> Result<HashSet<ToolKey>, Error> {
     let mut changed = HashSet::new();
     let mut cursor = since;
@@ -116,7 +116,7 @@ async fn changed_tools(transaction: &mut Transaction, since: i64) -> Result<Hash
         let changes = feed::after(transaction, cursor, CHANGES).await?;
         let Some(last) = changes.last() else { return Ok(changed) };
         cursor = last.seq;
-        changed.extend(changes.iter().map(|change| change.key).filter(|key| !key.is_agent()));
+        changed.extend(changes.iter().map(|change| change.key).filter(ToolKey::is_tool));
         if changed.len() > MAX_CHANGED {
             return Err(Error::Forgotten { cursor: since, oldest: cursor });
         }

@@ -23,15 +23,11 @@ mod replica;
 
 pub use replica::{Replica, ReplicaReport, ReplicaState};
 
-/// `identity` is random and made once, so that two indexes are told apart wherever their servers are. `beat` is a time of the primary's
-/// clock, in milliseconds.
-pub(crate) const MIGRATIONS: &[Migration] = &[Migration {
-    version: 1,
-    sql: "CREATE TABLE index_replication (id BIGINT NOT NULL PRIMARY KEY, identity BYTES NOT NULL, beat BIGINT NOT NULL);",
-}];
+/// `beat` is a time of the primary's clock, in milliseconds.
+pub(crate) const MIGRATIONS: &[Migration] =
+    &[Migration { version: 1, sql: "CREATE TABLE index_replication (id BIGINT NOT NULL PRIMARY KEY, beat BIGINT NOT NULL);" }];
 
-const IDENTIFY: &str = "INSERT INTO index_replication (id, identity, beat) VALUES (1, $1, 0) ON CONFLICT (id) DO NOTHING";
-const IDENTITY: &str = "SELECT identity FROM index_replication WHERE id = 1";
+const BEGIN: &str = "INSERT INTO index_replication (id, beat) VALUES (1, 0) ON CONFLICT (id) DO NOTHING";
 /// Replicas are those of PostgreSQL, so these need no other spelling.
 const SAMPLE: &str = "SELECT f.last, r.beat, CAST(FLOOR(EXTRACT(EPOCH FROM clock_timestamp()) * 1000) AS BIGINT)
     FROM index_feed f, index_replication r WHERE f.id = 1 AND r.id = 1";
@@ -134,11 +130,8 @@ impl Replicas {
                 return Err(toolcrib_store::Error::Location { reason }.into());
             }
             false => {
-                let mut random = [0; 16];
-                getrandom::fill(&mut random).map_err(|_| toolcrib_store::Error::Random)?;
-                database.execute(IDENTIFY, &[Value::Bytes(&random)]).await?;
-                let row = database.fetch_optional(IDENTITY, &[]).await?.ok_or(Error::Corrupt { what: "identity" })?;
-                row.bytes(0)?.to_vec()
+                database.execute(BEGIN, &[]).await?;
+                primary.identity().await?.to_vec()
             }
         };
         Ok(Self::with(primary, identity, all, limits))

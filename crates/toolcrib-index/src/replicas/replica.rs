@@ -11,7 +11,8 @@ use super::{Observed, PROBE_TIME, ReplicaLimits};
 use crate::index::MODULES;
 use crate::{Error, Index};
 
-const PROBE: &str = "SELECT f.last, r.beat, r.identity FROM index_feed f, index_replication r WHERE f.id = 1 AND r.id = 1";
+const PROBE: &str = "SELECT f.last, r.beat, i.identity
+    FROM index_feed f, index_replication r, index_identity i WHERE f.id = 1 AND r.id = 1 AND i.id = 1";
 
 /// Probes in a row that must run out of time before a replica counts as slow: a machine under load may be slow once.
 const SLOW_PROBES: u32 = 2;
