@@ -170,8 +170,21 @@ impl Shelf {
         let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         // The old one holds the lock of the folder.
         drop(writer.take());
-        *writer = Some(open_writer(self.reader.searcher().index())?);
-        Ok(())
+        let index = self.reader.searcher().index().clone();
+        let mut tries = LOCK_TRIES;
+        loop {
+            // As when it is opened: a child that is being started may hold the lock for a moment.
+            match open_writer(&index) {
+                Err(TantivyError::LockFailure(LockError::LockBusy, _)) if tries > 1 => {
+                    tries -= 1;
+                    std::thread::sleep(LOCK_PAUSE);
+                }
+                opened => {
+                    *writer = Some(opened?);
+                    return Ok(());
+                }
+            }
+        }
     }
 
     fn write<T>(&self, work: impl FnOnce(&mut IndexWriter) -> tantivy::Result<T>) -> Result<T, Error> {
