@@ -310,7 +310,11 @@ async fn every_change_is_told_at_least_once_whatever_fails() {
         first.abort();
         let once = cdn.told();
         let second = tokio::spawn(open(Duration::ZERO).await.run(std::future::pending()));
-        wait_until("told again", async || cdn.told().len() >= 3 * once.len()).await;
+        let remembered = async || {
+            let rows = shelf.index.database().fetch("SELECT cursor FROM directory_purge", &[]).await.expect("readable");
+            rows[0].integer(0).expect("a number") == shelf.index.last_change().await.expect("readable")
+        };
+        wait_until("told again and remembered", async || cdn.told().len() >= 3 * once.len() && remembered().await).await;
         second.abort();
         let keys = |told: &[String]| told.iter().cloned().collect::<BTreeSet<_>>();
         assert_eq!(keys(&cdn.told()), keys(&once));
