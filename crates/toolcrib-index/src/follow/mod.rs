@@ -223,7 +223,8 @@ impl Follower {
     async fn follow(&mut self) -> Result<(), Error> {
         let mut pause = self.options.poll;
         loop {
-            match self.step().await {
+            // Boxed: with what is nested in it, an optimising compiler finds its layout too deep.
+            match Box::pin(self.step()).await {
                 Ok(Step::Advanced | Step::Unwound) => pause = self.options.poll,
                 Ok(Step::Idle | Step::Waiting) => {
                     pause = self.options.poll;
@@ -244,7 +245,7 @@ impl Follower {
     /// Follows until the events of block `block` are in the index and true. For tests and measurements; passing errors are waited out.
     pub async fn catch_up_to(&mut self, block: u64) -> Result<(), Error> {
         loop {
-            match self.step_to(block).await {
+            match Box::pin(self.step_to(block)).await {
                 Ok(Step::Idle) if self.state.as_ref().is_some_and(|state| state.next() > block) => return Ok(()),
                 Ok(Step::Advanced | Step::Unwound) => {}
                 Ok(Step::Idle | Step::Waiting) => tokio::time::sleep(self.options.poll).await,
