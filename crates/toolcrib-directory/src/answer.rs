@@ -179,7 +179,7 @@ impl From<toolcrib_index::Error> for Refusal {
             toolcrib_index::Error::NotReady => {
                 return Self::new(StatusCode::SERVICE_UNAVAILABLE, codes::index::NOT_READY).retry_after(NOT_READY_SECONDS);
             }
-            // What is lost was asked for again. The text has a key of the store, which is nobody's business.
+            // What is lost was asked for again. The text has a key of the store, which callers must not see.
             toolcrib_index::Error::Objects(error) => {
                 tracing::warn!(code = %error.code(), error = %escape_for_display(&error.to_string()), "an object could not be read");
                 return Self::new(StatusCode::SERVICE_UNAVAILABLE, error.code()).retry_after(OBJECT_RETRY_SECONDS);

@@ -87,7 +87,7 @@ impl App {
         self.clock.now()
     }
 
-    /// Something about a tool was written here: whoever reads it from now on sees it. Gives the number of the last change.
+    /// Something about a tool was written here, and later reads see it. Gives the number of the last change.
     pub(crate) async fn wrote(&self, tool: &ToolRef) -> Result<i64, toolcrib_index::Error> {
         let last = self.primary.last_change().await?;
         self.cache.changed(tool.chain, &format!("{:#x}", tool.registry), &tool.id.to_string(), last);

@@ -112,7 +112,7 @@ pub(crate) async fn front(State(app): State<Arc<App>>, mut request: Request, nex
                 return response;
             }
         }
-        // What somebody with a key is given may be what others are not, and who names a change gets an answer of his own.
+        // An answer to a request with a key may not be given to others, and one to a request that names a change is not shared.
         let is_personal = given.is_some() || app.options.auth == Auth::Required || asked_cursor(request.headers()).is_some();
         let mut response = answer(&app, request, next).await;
         let is_success = response.status().is_success() || response.status() == StatusCode::NOT_MODIFIED;
@@ -284,7 +284,7 @@ async fn answer(app: &Arc<App>, mut request: Request, next: Next) -> Response {
     } else {
         None
     };
-    // Whoever wants to see a change that is not shown yet gets an answer of his own.
+    // A request for a change that is not shown yet gets an answer that is not shared.
     let is_ahead = asked_cursor(request.headers()).is_some_and(|cursor| cursor > app.cache.last());
     let Some(scope) = scope.filter(|_| !is_ahead) else {
         return label(routing::run(app, request, next).await, app.options.shared_max_age);

@@ -41,7 +41,7 @@ impl Reader {
         &self.app
     }
 
-    /// The same for whoever reads again later: another database may have to be read by then.
+    /// The same for a task that reads again later: another database may have to be read by then.
     pub(crate) fn refreshed(&self) -> Self {
         let newest = self.app.replicas.candidates(self.app.cache.last()).into_iter().next();
         let index = newest.map_or_else(|| self.app.primary.clone(), |replica| replica.index().clone());

@@ -146,7 +146,7 @@ pub(crate) fn label(mut response: Response, shared_max_age: Option<u32>) -> Resp
     response
 }
 
-/// Keeps an answer out of shared caches: it was given to somebody with a key, or may only be.
+/// Keeps an answer out of shared caches: it was given to a caller with a key, or may only be.
 pub(crate) fn make_private(headers: &mut HeaderMap) {
     let public = headers.get(CACHE_CONTROL).and_then(|value| value.to_str().ok()).filter(|value| value.starts_with("public"));
     if public.is_some() {

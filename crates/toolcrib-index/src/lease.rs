@@ -25,7 +25,7 @@ pub(crate) struct NamedLease {
 }
 
 impl NamedLease {
-    /// Takes the lease if nobody holds it.
+    /// Takes the lease if it is free.
     pub(crate) async fn take(index: &Index, name: &'static str, seconds: i64) -> Result<Option<Self>, Error> {
         let mut owner = [0; 16];
         getrandom::fill(&mut owner).map_err(|_| Error::Store(toolcrib_store::Error::Random))?;

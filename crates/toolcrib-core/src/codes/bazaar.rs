@@ -43,7 +43,7 @@ super::codes! {
     }
     ITEM_TYPE = "bazaar.item_type", Warning, "x402 v2 Bazaar extension" {
         "an item of a catalogue is of an unknown type",
-        "Types are `http`, and `mcp` with the name of a tool. What is something else is skipped, since nobody here could call it.",
+        "Types are `http`, and `mcp` with the name of a tool. What is something else is skipped, since no client here can call it.",
         "declare the type of the resource",
     }
     ITEM_OFFERS = "bazaar.item_offers", Warning, "x402 v2 §5.1" {

@@ -1,6 +1,6 @@
 //! A page of what a facilitator lists at `GET /discovery/resources` (the Bazaar), in the item forms of both versions.
 //!
-//! A catalogue is written by whoever was paid once through the facilitator, so every item is read by itself, strictly and under limits: a
+//! A catalogue is written by any seller that was paid once through the facilitator, so every item is read by itself, strictly and under limits: a
 //! bad one is skipped and the rest of the page is read. What an item says is a claim; nothing here is a basis for signing.
 
 use alloy_primitives::{B256, keccak256};
@@ -13,7 +13,7 @@ use crate::json::{self, Limits, Object, Value};
 use crate::time::parse_rfc3339;
 use crate::url::HttpsUrl;
 
-/// Largest page. A hundred items of ordinary size take half a megabyte; whoever gets more asks for fewer items.
+/// Largest page. A hundred items of ordinary size take half a megabyte; a client that gets more asks for fewer items.
 pub const MAX_CATALOGUE_BYTES: usize = 4 * 1024 * 1024;
 
 /// Most items of a page: what the specification lets a client ask for. What is beyond is not looked at.
@@ -22,7 +22,7 @@ pub const MAX_CATALOGUE_ITEMS: usize = 100;
 /// Largest item: a dozen offers, two schemas of a few kilobytes, and room to spare.
 pub const MAX_ITEM_BYTES: usize = 64 * 1024;
 
-/// Longest example or schema of an input or output that is kept. Longer ones are left out: they help nobody to choose.
+/// Longest example or schema of an input or output that is kept. Longer ones are left out: they do not help to choose.
 const MAX_SHAPE_BYTES: usize = 16 * 1024;
 
 /// Longest description that is kept, in characters. Manifests are held to the same.

@@ -75,7 +75,7 @@ async fn page(app: &Reader, parameters: &Parameters, order: Order) -> Result<(Ve
     let creator = parameters.address("creator")?;
     let after = parameters.text("cursor")?.map(|text| place(text, order).ok_or_else(Refusal::cursor)).transpose()?;
     let limit = usize::try_from(limit).unwrap_or(1);
-    // Everybody may pay, and nobody registered anything.
+    // Any account may pay, and there is no registration.
     let has_resources = sources.bazaar && creator.is_none() && access.as_ref().is_none_or(|kind| *kind == AccessKind::Open);
     let (mut listed, mut ends) = (Vec::new(), Vec::new());
     if sources.onchain {

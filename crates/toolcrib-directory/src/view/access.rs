@@ -114,7 +114,7 @@ pub(crate) struct Collection {
     pub(crate) contracts: Vec<Contract>,
     /// Its symbol, from the chain.
     pub(crate) symbol: Option<String>,
-    /// The lowest price it is offered at with its currency, such as `0.045 ETH`; absent where nobody knows.
+    /// The lowest price it is offered at with its currency, such as `0.045 ETH`; absent where it is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) floor_price: Option<String>,
 }

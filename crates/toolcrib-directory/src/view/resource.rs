@@ -151,7 +151,7 @@ fn registration(view: &ResourceView) -> Registration {
         tool_id: view.id.to_string(),
         registry_chain: view.chain().to_string(),
         registry_addr: BAZAAR.to_owned(),
-        // Nobody registered it, and it has no manifest.
+        // It is not registered, and it has no manifest.
         creator: String::new(),
         metadata_uri: String::new(),
         manifest_hash: String::new(),

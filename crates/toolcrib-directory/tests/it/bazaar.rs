@@ -54,7 +54,7 @@ async fn stocked(shelf: &Shelf) -> World {
     let clock = Arc::new(shelf.clock.clone());
     let url = Facilitator::from_setting(&format!("http://{}", facilitator.address)).expect("a URL");
     let client = Configured::builder(FixedClock(NOW)).build().expect("a client");
-    // The clock of these tests is nobody else's.
+    // The clock of these tests is their own.
     let options = BazaarOptions { max_skew: None, ..BazaarOptions::default() };
     let follower = CatalogueFollower::new(shelf.index.clone(), vec![url], client, clock.clone(), options).expect("a follower");
     assert_eq!(follower.round().await.expect("a walk").len(), 1);

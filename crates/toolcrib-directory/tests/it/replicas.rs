@@ -147,7 +147,7 @@ async fn a_replica_that_fails_costs_no_request() {
         async move { directory.run(std::future::pending()).await }
     });
     pair.replica.kill();
-    // Parts are not kept, so each request reads the database. Nobody has told the directory.
+    // Parts are not kept, so each request reads the database. The directory was not told.
     let mut times = Vec::new();
     for round in 0..30 {
         let begun = Instant::now();

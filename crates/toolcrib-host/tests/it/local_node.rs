@@ -236,7 +236,7 @@ fn hooks_run_once_and_a_module_that_fails_is_tried_again() {
         let failed = handler.call(1, &json!({}));
         assert_eq!(failed, json!({"id": 1, "error": {"message": "the handler could not be loaded: not yet"}}));
         for id in 2..5 {
-            // A handler that sets the encoding of standard input harms nobody.
+            // A handler that sets the encoding of standard input does no harm.
             assert_eq!(handler.call(id, &json!({"é": "é\u{2028}"})), json!({"id": id, "result": "é"}));
         }
         let (_, errors) = handler.end();

@@ -1,7 +1,7 @@
 //! The Bazaar: resources that x402 facilitators list, which no registry knows.
 //!
 //! [`CatalogueFollower`] walks through the catalogue of each configured facilitator, [`Prober`] asks the resources themselves what they
-//! cost, and [`Index::resources`](crate::Index::resources) and its neighbours read what is known. A catalogue is written by whoever was paid
+//! cost, and [`Index::resources`](crate::Index::resources) and its neighbours read what is known. A catalogue is written by any seller that was paid
 //! once through its facilitator, so nothing in it is ever verified: what it claims and what a probe was told are kept apart.
 //!
 //! Leases work as those of agents do: a random token and an end in the row of a facilitator or a resource, so that any number of processes

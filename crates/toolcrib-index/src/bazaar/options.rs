@@ -26,7 +26,7 @@ pub struct BazaarOptions {
     pub max_pages: usize,
     /// Seconds after which a resource is unlisted that complete walks do not meet.
     pub grace: i64,
-    /// Seconds after which a resource is unlisted that no walk met, however walks end: what nobody confirmed for a week is not listed.
+    /// Seconds after which a resource is unlisted that no walk met, however walks end: what was not confirmed for a week is not listed.
     pub stale: i64,
     /// Seconds for which a resource that was unlisted keeps its number.
     pub keep: i64,

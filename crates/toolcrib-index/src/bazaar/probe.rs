@@ -1,6 +1,6 @@
 //! Asking resources themselves what they cost.
 //!
-//! A catalogue is written by others, so a probe is a request to a host that somebody else chose: it goes through the untrusted client with its
+//! A catalogue is written by others, so a probe is a request to a host that others chose: it goes through the untrusted client with its
 //! egress policy, carries nothing, is not repeated within a day, and waits for the origin's turn as verification does. Only GET and POST
 //! without arguments are sent; a resource that is called in another way is not probed.
 
@@ -49,7 +49,7 @@ pub(super) const fn method(access: &ItemAccess) -> &'static str {
             b"POST" => "POST",
             _ => "other",
         },
-        // Whoever says nothing is asked in the way that changes nothing.
+        // A resource without a method is asked in the way that changes nothing.
         ItemAccess::Http { method: None } => "GET",
         ItemAccess::Mcp { .. } => "mcp",
     }

@@ -32,7 +32,7 @@ const MAX_REMEMBERED: usize = 4_096;
 const NAME: [u8; 4] = [0x06, 0xfd, 0xde, 0x03];
 const SYMBOL: [u8; 4] = [0x95, 0xd8, 0x9b, 0x41];
 
-/// Somebody who knows pictures and floor prices of collections. The index knows none, and asks at each look: whoever provides them remembers
+/// A source of images and floor prices of collections. The index knows none, and asks at each look: whoever provides them remembers
 /// them for as long as they are true, and answers in seconds.
 pub trait CollectionProvider: fmt::Debug + Send + Sync {
     /// What it knows about a collection.

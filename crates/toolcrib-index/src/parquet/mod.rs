@@ -4,7 +4,7 @@
 //! moment. Rows are read by pages and written by groups, so memory does not grow with the index: some megabytes for each file, and in an
 //! export of changes 50 bytes for each changed tool. Tools that the operator blocked or hid are left out, as in public lists.
 //!
-//! With a cursor only tools that changed since then are written, with all their rows. `changed.parquet` names each of them: whoever keeps
+//! With a cursor only tools that changed since then are written, with all their rows. `changed.parquet` names each of them: a reader that keeps
 //! a copy deletes the rows of these tools and adds those of the export.
 //!
 //! `rows.rs` reads, `table.rs` writes, and the columns are in `schema.rs`.
@@ -35,7 +35,7 @@ pub const VERSION: u32 = 1;
 /// The file that says what an export is.
 pub const DESCRIPTION: &str = "export.json";
 
-/// Most changed tools of an export of changes: 100 MB to remember them. Whoever is further behind exports everything.
+/// Most changed tools of an export of changes: 100 MB to remember them. A reader that is further behind exports everything.
 const MAX_CHANGED: usize = 2_000_000;
 
 /// Changes that are read at once.

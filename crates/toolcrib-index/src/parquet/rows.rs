@@ -17,7 +17,7 @@ fn millis(seconds: i64) -> i64 {
     seconds.saturating_mul(1_000)
 }
 
-/// Counts and block numbers that a signed number holds; larger ones are nobody's.
+/// Counts and block numbers that a signed number holds; larger ones do not occur.
 fn number(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }

@@ -155,7 +155,7 @@ impl Replicas {
         self.shared.all.is_empty()
     }
 
-    /// Probes again and again, beside whoever observes: what is being read from a replica that fails is given up without delay.
+    /// Probes again and again, beside observers: what is being read from a replica that fails is given up without delay.
     pub async fn watch(&self) {
         if self.is_empty() {
             return std::future::pending().await;

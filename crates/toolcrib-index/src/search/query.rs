@@ -139,7 +139,7 @@ pub struct Explanation {
     pub age: f32,
     /// What its last update adds.
     pub recency: f32,
-    /// What a reputation from outside adds, or half of that where nobody gives one.
+    /// What a reputation from outside adds, or half of that where there is none.
     pub reputation: f32,
     /// Words of the query that were found only after a letter was changed, with what they were taken for.
     pub corrected: Vec<(String, String)>,

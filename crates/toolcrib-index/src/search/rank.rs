@@ -55,7 +55,7 @@ const FIRST_DAY: i64 = 1_735_689_600;
 /// Seconds in which what age is worth falls to a third: three years. A scale without today in it, so that scores do not change with the clock.
 const AGE_SCALE: f32 = 94_608_000.0;
 
-/// What is assumed of a reputation that nobody gives.
+/// What is assumed of a reputation that is not given.
 const UNKNOWN_REPUTATION: f32 = 0.5;
 
 /// The trust tiers, the weakest first.
@@ -65,7 +65,7 @@ pub(super) const TIERS: [&str; 3] = [Tier::SelfAttested.as_str(), Tier::Hardware
 pub(super) type Packed = [u64; 2];
 
 impl Signals {
-    /// The signals of a tool, each between 0 and 1. `reputation` comes from outside and is in the middle when nobody gives one.
+    /// The signals of a tool, each between 0 and 1. `reputation` comes from outside and is in the middle when there is none.
     ///
     /// A retired tool has nothing for its age, its updates and its creator, nor for what others say.
     pub(super) fn of(view: &ToolView, reputation: Option<f32>) -> Self {
@@ -162,7 +162,7 @@ fn age(registered: i64) -> f32 {
     (-since_first_day(registered)).exp()
 }
 
-/// The other way: somebody still cares.
+/// The other way: the registration is active.
 fn recency(updated: i64) -> f32 {
     1.0 - (-since_first_day(updated)).exp()
 }

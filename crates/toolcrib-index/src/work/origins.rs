@@ -52,7 +52,7 @@ pub(crate) fn origin_of(metadata_uri: &str) -> Option<String> {
 pub(crate) struct Holder<'a> {
     /// The secret of the worker.
     pub(crate) token: &'a [u8],
-    /// Whether somebody waits for the answer, and so does not queue behind the others.
+    /// Whether a caller waits for the answer, and so does not queue behind the others.
     pub(crate) is_requested: bool,
 }
 

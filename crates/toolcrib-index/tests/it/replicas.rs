@@ -154,7 +154,7 @@ async fn a_replica_that_is_gone_or_hangs_is_left_at_once() {
     let took = wait_for(&replicas, 1, ReplicaState::Slow).await;
     assert!(took < Duration::from_secs(10), "{took:?}");
     assert!(stuck.await.expect("no panic"), "who was reading from it is told");
-    // Whoever observes meanwhile waits for one probe at most, and most of the time for none.
+    // An observer waits meanwhile for one probe at most, and most of the time for none.
     let mut times = Vec::new();
     for _ in 0..9 {
         let begun = Instant::now();

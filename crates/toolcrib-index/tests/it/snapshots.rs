@@ -393,7 +393,7 @@ exec "$2" --exact snapshots::on_a_small_disk --nocapture --test-threads=1
 #[test]
 fn a_full_object_store_leaves_the_last_snapshot() {
     let folder = tempfile::tempdir().expect("a folder");
-    // Somebody who is not root becomes root of a namespace of his own, where that is allowed.
+    // A user who is not root becomes root of a namespace, where that is allowed.
     let mut unshare = Command::new("unshare");
     unshare.args(["--mount", "--user", "--map-root-user"]).args(["sh", "-c", SMALL_DISK, "disk"]).arg(folder.path());
     unshare.arg(std::env::current_exe().expect("this program")).env(SMALL_FOLDER, folder.path());

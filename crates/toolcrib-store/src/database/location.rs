@@ -75,7 +75,7 @@ impl Location {
     pub fn has_password(&self) -> bool {
         let Kind::Postgres { url, .. } = &self.0 else { return false };
         let rest = url.split_once("://").map_or("", |(_, rest)| rest);
-        // A password may contain anything that nobody escaped: whatever is before the last at sign counts.
+        // A password may contain any unescaped character: whatever is before the last at sign counts.
         rest.rsplit_once('@').is_some_and(|(user, _)| user.contains(':')) || url.contains("password=")
     }
 

@@ -19,7 +19,7 @@ use super::Error;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long nothing may come of an answer. Services answer within a second; a part of an upload takes its time. There is no limit to a whole
-/// request, since objects may be large: whoever reads small ones has a limit of their own.
+/// request, since objects may be large; readers of small ones have a limit of their own.
 const READ_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Requests by reqwest.

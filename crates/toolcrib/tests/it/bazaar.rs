@@ -92,7 +92,7 @@ fn directories_that_share_a_database_walk_through_a_catalogue_once() {
             thread::sleep(Duration::from_millis(200));
         }
         let (_, body) = get(at, "", "/api/v2/tools").expect("an answer");
-        assert_eq!(serde_json::from_str::<Json>(&body).expect("JSON")["tools"], json!([]), "nobody meets it who does not ask");
+        assert_eq!(serde_json::from_str::<Json>(&body).expect("JSON")["tools"], json!([]), "only callers who ask see it");
     }
     // Long enough for the other one to have walked as well.
     thread::sleep(Duration::from_secs(3));

@@ -71,7 +71,7 @@ fn what_is_named_comes_before_what_is_found() {
     fs::remove_dir_all(&own).expect("removed");
     assert_eq!(taken(&directory(&sandbox, &[], &[machine_wide])), Some(machine));
 
-    // A folder that somebody else wrote does not say what a directory reads.
+    // A folder that another user wrote does not say what a directory reads.
     sandbox.write("toolcrib.toml", "embedding = \"option\"\n");
     let refused = directory(&sandbox, &[], &[]);
     assert!(refused.code == 2 && refused.stdout.contains("user's own file"), "{refused:#?}");

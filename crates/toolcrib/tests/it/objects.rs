@@ -1,4 +1,4 @@
-//! Directories with an object store, as processes: evidence in objects, a second node that begins with a snapshot, and credentials that nobody sees.
+//! Directories with an object store, as processes: evidence in objects, a second node that begins with a snapshot, and credentials that are not shown.
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::SocketAddr;

@@ -71,7 +71,7 @@ impl CatalogueFollower {
         Ok(())
     }
 
-    /// Drops what is gone for long enough, of all facilitators: one that is not configured any more has nobody who walks there.
+    /// Drops what is gone for long enough, of all facilitators: one that is not configured any more is not walked.
     async fn sweep(&self, now: UnixTime) -> Result<usize, Error> {
         let before = |seconds: i64| now.seconds().saturating_sub(seconds);
         let values = [MISSED_WALKS, before(self.options.grace), before(self.options.stale), PART].map(Value::Integer);

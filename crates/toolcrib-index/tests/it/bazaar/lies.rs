@@ -99,7 +99,7 @@ async fn a_facilitator_is_asked_again_when_it_says() {
             clock.forward(pause);
             assert_eq!(follower.round().await.expect("a round").len(), expected, "{pause}");
         }
-        // Nobody is waited for a year, and nonsense is a pause of ours.
+        // No pause lasts a year, and one that cannot be read is replaced by ours.
         for (said, longest) in [("99999999999", 86_400), ("soon", 3_600), ("-5", 3_600)] {
             catalogue.set(|behaviour| behaviour.instead = Some(limited(said)));
             clock.forward(86_400);

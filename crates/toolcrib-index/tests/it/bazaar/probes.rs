@@ -112,7 +112,7 @@ async fn a_catalogue_leads_nobody_into_a_private_network() {
             assert_eq!((probe.state.as_str(), probe.status), ("no_answer", None), "{url}");
             assert!(probe.code.as_deref().is_some_and(|code| code.starts_with("fetch.")), "{probe:?}");
         }
-        assert!(world.recorder.dialled().is_empty(), "nobody was called");
+        assert!(world.recorder.dialled().is_empty(), "no connection was made");
     }
 }
 
@@ -124,7 +124,7 @@ async fn probes_are_few_and_polite() {
         let catalogue = Catalogue::start((0..9).map(|number| item(&format!("https://busy.example/{number}"))).collect()).await;
         walk(&follower(&index, &catalogue, &clock)).await;
         let probers = [prober(&index, &world, &clock, options()), prober(&index, &world, &clock, options())];
-        // One request at a time to an origin, whoever asks; the others have turns of their own.
+        // One request at a time to an origin, for any caller; the others have turns of their own.
         let mut leased = 0;
         for _ in 0..3 {
             for round in futures_util::future::join_all(probers.iter().map(Prober::round)).await {

@@ -34,7 +34,7 @@ async fn resources_are_found_by_those_who_ask_for_them() {
             };
             search.run(&query).expect("hits").hits.into_iter().map(|hit| hit.key).collect::<Vec<_>>()
         };
-        assert_eq!(find(None, false), [tool.key(registry)], "nobody meets them who does not ask");
+        assert_eq!(find(None, false), [tool.key(registry)], "only callers who ask see them");
         assert_eq!(find(Some(Source::Bazaar), false), []);
         assert_eq!(find(Some(Source::Onchain), true), [tool.key(registry)]);
         assert_eq!(find(None, true)[..2], [tool.key(registry), resource], "after what is verified");

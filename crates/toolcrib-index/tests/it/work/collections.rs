@@ -147,7 +147,7 @@ async fn a_service_that_limits_is_left_alone_for_as_long_as_it_says() {
     service.clock.forward(1);
     service.ask().await;
     assert_eq!(service.asked(), 5);
-    // Nobody is left alone for a year, and nothing is shown that is a day old.
+    // No service is left alone for a year, and nothing is shown that is a day old.
     service.set(0, answer("429 Too Many Requests", "Retry-After: 999999999\r\n", b""));
     service.clock.forward(600);
     service.ask().await;

@@ -15,7 +15,7 @@ const FOLDER: &str = "embedding";
 /// What puts a known package into such a folder, without what it needs in Python.
 const INSTALL: &str = "python3 -m pip install --no-deps wordllama==0.4.0.post1 --target";
 
-/// The folder of the embedding. What is named must be there; what nobody names is looked for in the usual folders, and its absence is
+/// The folder of the embedding. What is named must be there; without a name it is looked for in the usual folders, and its absence is
 /// said here and nowhere else.
 pub(crate) fn find(option: Option<&Path>, settings: &Settings, printer: &mut Printer) -> Result<Option<PathBuf>, Stop> {
     if let Some(path) = option.or(settings.embedding.value.as_deref()) {

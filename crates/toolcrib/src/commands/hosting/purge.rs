@@ -16,7 +16,7 @@ use crate::outcome::{Done, Exit, Failure, Stop};
 use crate::printer::Printer;
 use crate::secrets;
 
-/// Most bytes of the answer, which nobody reads.
+/// Most bytes of the answer, which is not used.
 const MAX_ANSWER_BYTES: usize = 64 << 10;
 
 /// Where the keys go in a template: as a list of JSON, with spaces, with commas.

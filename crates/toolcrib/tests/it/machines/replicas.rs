@@ -177,7 +177,7 @@ fn two_web_nodes_read_from_streaming_replicas_and_survive_all_of_them() {
     });
     nodes.wait_for("both have caught up", ["", ""]);
 
-    // A cache is told of a change, and nobody else of the token.
+    // A cache is told of a change, and the token goes nowhere else.
     let (purges, told) = cache();
     let url = format!("http://{purges}/purge");
     let arguments = ["index", "purge", "--url", &url, "--header-env", "X-Token=CDN_TOKEN", "--settle", "1", "--json", "-v"];
