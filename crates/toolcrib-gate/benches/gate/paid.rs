@@ -37,7 +37,7 @@ const PROMISE: f64 = 8.0;
 const TOO_LITTLE: f64 = 4.0;
 
 pub(crate) fn compare(quick: bool) {
-    let (ours, theirs, rounds) = if quick { (2 * CONNECTIONS, CONNECTIONS, 1) } else { (8_000, 1_600, 3) };
+    let (ours, theirs, rounds) = if quick { (160, 64, 1) } else { (8_000, 1_600, 3) };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let doubles = Running::start("doubles", &mut own("--doubles"), "").expect("the doubles start");
     let folder = tempfile::tempdir().expect("a folder");
