@@ -95,13 +95,9 @@ pub(crate) fn compare(quick: bool) {
     }
 }
 
-/// Connections with which every server reaches its highest rate. Express does with 16; with so few, ours waits for the disk and the
-/// database, and steps of few calls share a commit.
-const CONNECTIONS: usize = 128;
-
-/// Connections under load: `BENCH_CONNECTIONS`, or [`CONNECTIONS`].
+/// Connections under load: `BENCH_CONNECTIONS`, or as many as in the other parts.
 fn load() -> usize {
-    std::env::var("BENCH_CONNECTIONS").ok().and_then(|text| text.parse().ok()).unwrap_or(CONNECTIONS)
+    std::env::var("BENCH_CONNECTIONS").ok().and_then(|text| text.parse().ok()).unwrap_or(super::CONNECTIONS)
 }
 
 struct Measured {
