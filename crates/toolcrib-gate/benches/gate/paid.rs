@@ -63,41 +63,71 @@ pub(crate) fn compare(quick: bool) {
         Some(server) => servers.push((server, theirs)),
         None => println!("skipped: @x402/express is not installed"),
     }
-    let mut results: Vec<Vec<Measured>> = servers.iter().map(|_| Vec::new()).collect();
+    let loads = loads(quick);
+    let mut results: Vec<Vec<Vec<Measured>>> = servers.iter().map(|_| loads.iter().map(|_| Vec::new()).collect()).collect();
     for _ in 0..=rounds {
-        for ((server, count), results) in servers.iter().zip(&mut results) {
-            results.push(measure(&runtime, server, *count, &doubles));
+        for (at, load) in loads.iter().enumerate() {
+            for ((server, count), results) in servers.iter().zip(&mut results) {
+                results[at].push(measure(&runtime, server, *count, *load, &doubles));
+            }
         }
     }
-    println!(
-        "paid calls over {} connections, {rounds} rounds; the disk syncs {:.0} times a second:",
-        load(),
-        disk(folder.path())
-    );
-    let mut lines = Vec::new();
-    for ((server, _), rounds) in servers.iter().zip(&mut results) {
-        let rounds = &mut rounds[1..];
-        rounds.sort_by(|a, b| a.round.per_second.total_cmp(&b.round.per_second));
-        let Measured { round, database, others } = &rounds[rounds.len() / 2];
-        let database = if *database > 0.0 { format!(", PostgreSQL {database:.0} µs") } else { String::new() };
-        println!(
-            "  {:18} {:6.0} a second, {:6.0} µs CPU a call{database}; p50 {:6.2} ms, p99 {:6.2} ms (doubles and load: {others:.0} µs)",
-            server.name, round.per_second, round.cpu, round.p50, round.p99
-        );
-        lines.push((server.name, round.per_second, round.cpu));
+    println!("paid calls, {rounds} rounds; the disk syncs {:.0} times a second:", disk(folder.path()));
+    let results: Vec<(&str, Vec<Measured>)> =
+        servers.iter().zip(results).map(|((server, _), loads)| (server.name, loads.into_iter().map(median).collect())).collect();
+    for (at, load) in loads.iter().enumerate() {
+        println!("over {load} connections:");
+        for (name, measured) in &results {
+            measured[at].print(name);
+        }
+        compare_with_express(results.iter().map(|(name, measured)| (*name, &measured[at])), quick);
     }
-    let Some((_, peer_rate, peer_cpu)) = lines.pop().filter(|(name, ..)| name.starts_with('@')) else { return };
-    for (name, rate, cpu) in &lines {
-        let (faster, cheaper) = (rate / peer_rate, peer_cpu / cpu);
+    if loads.len() > 1 {
+        println!("each server over the connections with which it answers most calls:");
+        compare_with_express(results.iter().filter_map(|(name, measured)| Some((*name, highest(measured)?))), quick);
+    }
+}
+
+/// The round in the middle, without the first, which warms up.
+fn median(mut rounds: Vec<Measured>) -> Measured {
+    rounds.remove(0);
+    rounds.sort_by(|a, b| a.round.per_second.total_cmp(&b.round.per_second));
+    let middle = rounds.len() / 2;
+    rounds.swap_remove(middle)
+}
+
+fn highest(measured: &[Measured]) -> Option<&Measured> {
+    measured.iter().max_by(|a, b| a.round.per_second.total_cmp(&b.round.per_second))
+}
+
+/// Prints how many times the rate of express each of ours has, and how many times less CPU time it takes. Express is the last.
+fn compare_with_express<'m>(measured: impl Iterator<Item = (&'static str, &'m Measured)>, quick: bool) {
+    let mut lines: Vec<_> = measured.collect();
+    let Some((_, express)) = lines.pop().filter(|(name, _)| name.starts_with('@')) else { return };
+    for (name, ours) in lines {
+        let faster = ours.round.per_second / express.round.per_second;
+        let cheaper = express.round.cpu / ours.round.cpu;
         let kept = if faster >= PROMISE && cheaper >= PROMISE { "" } else { ": less than promised" };
-        println!("  {name}: {faster:.1}x the paid calls a second of @x402/express, on {cheaper:.1}x less CPU each{kept}");
+        let connections = if ours.connections == express.connections {
+            String::new()
+        } else {
+            format!(" ({} connections, express {})", ours.connections, express.connections)
+        };
+        println!(
+            "  {name}{connections}: {faster:.1}x the paid calls a second of @x402/express, on {cheaper:.1}x less CPU each{kept}"
+        );
         assert!(quick || cheaper >= TOO_LITTLE, "{PROMISE}x of @x402/express is the promise");
     }
 }
 
-/// Connections under load: `BENCH_CONNECTIONS`, or as many as in the other parts.
-fn load() -> usize {
-    std::env::var("BENCH_CONNECTIONS").ok().and_then(|text| text.parse().ok()).unwrap_or(super::CONNECTIONS)
+/// Numbers of connections under load: `BENCH_CONNECTIONS`, or as many as in the other parts, and more. Express has one thread and gains
+/// nothing by more; ours waits for the disk and the database, and shares each wait among the calls that are there.
+fn loads(quick: bool) -> Vec<usize> {
+    match std::env::var("BENCH_CONNECTIONS").ok().and_then(|text| text.parse().ok()) {
+        Some(connections) => vec![connections],
+        None if quick => vec![super::CONNECTIONS],
+        None => vec![super::CONNECTIONS, 64, 128],
+    }
 }
 
 struct Measured {
@@ -106,16 +136,28 @@ struct Measured {
     database: f64,
     /// CPU time of the doubles and of this process.
     others: f64,
+    connections: usize,
+}
+
+impl Measured {
+    fn print(&self, name: &str) {
+        let Self { round, database, others, .. } = self;
+        let database = if *database > 0.0 { format!(", PostgreSQL {database:.0} µs") } else { String::new() };
+        println!(
+            "  {name:18} {:6.0} a second, {:6.0} µs CPU a call{database}; p50 {:6.2} ms, p99 {:6.2} ms (doubles and load: {others:.0} µs)",
+            round.per_second, round.cpu, round.p50, round.p99
+        );
+    }
 }
 
 /// One round: payments first, then the time.
-fn measure(runtime: &tokio::runtime::Runtime, server: &Running, count: usize, doubles: &Running) -> Measured {
+fn measure(runtime: &tokio::runtime::Runtime, server: &Running, count: usize, load: usize, doubles: &Running) -> Measured {
     runtime.block_on(async {
         let challenge = server.challenge().await;
         let now = toolcrib_core::clock::Clock::now(&SystemClock);
-        let each = count / load();
+        let each = count / load;
         let mut connections = Vec::new();
-        for _ in 0..load() {
+        for _ in 0..load {
             let requests: Vec<Vec<u8>> = (0..each).map(|_| server.request(&pay(&challenge, now))).collect();
             let stream = TcpStream::connect(server.at).await.expect("the server listens");
             stream.set_nodelay(true).expect("a socket");
@@ -138,7 +180,7 @@ fn measure(runtime: &tokio::runtime::Runtime, server: &Running, count: usize, do
         latencies.sort();
         let at = |share: f64| latencies[((latencies.len() - 1) as f64 * share) as usize].as_secs_f64() * 1e3;
         let round = Round { per_second: done / wall.as_secs_f64(), cpu, p50: at(0.5), p99: at(0.99) };
-        Measured { round, database, others }
+        Measured { round, database, others, connections: load }
     })
 }
 
