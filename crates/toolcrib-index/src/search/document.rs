@@ -1,17 +1,18 @@
-//! What is kept of a tool for search: terms, labels to filter by, and columns to sort by. No text: that is in the database.
+//! What is kept of a tool for search: terms, labels to filter by, columns to sort by, and the folded text that the best hits are compared
+//! by. What is shown comes from the database.
 
 use alloy_primitives::{Address, U256};
 use serde_json::Value;
 use tantivy::schema::{Field, IndexRecordOption, NumericOptions, Schema, TextFieldIndexing, TextOptions};
 use tantivy::{TantivyDocument, Term};
-use toolcrib_core::url::HttpsUrl;
 
 use crate::bazaar::ResourceView;
-use crate::listing::{AccessKind, ManifestFacts};
+use crate::listing::ManifestFacts;
 use crate::model::{RegistryId, ToolKey, ToolView};
-use crate::search::Source;
 use crate::search::embedding::{COLUMNS, Embedding};
-use crate::search::rank::{Signals, TIERS};
+use crate::search::label::{self, labels, resource_labels};
+use crate::search::rank::Signals;
+use crate::search::refine::Wording;
 use crate::search::words::{GIVEN, Words};
 
 /// Most characters of one part of a document. Manifests are held to less; this holds whatever else gets here.
@@ -26,33 +27,17 @@ const MAX_SCHEMA_DEPTH: usize = 12;
 /// Most names of schema fields.
 const MAX_FIELDS: usize = 200;
 
+/// Most pairs of neighbours in details. A schema of the longest text that counts has about as many.
+const MAX_DETAIL_PAIRS: usize = 400;
+
 /// Most pairs of neighbours. Names and descriptions have at most so many.
 const MAX_PAIRS: usize = 120;
 
 /// The name of the field of neighbours.
 pub(super) const NEIGHBOURS: &str = "neighbours";
 
-/// Most labels of one kind, such as collections of a predicate.
-const MAX_LABELS: usize = 32;
-
-/// The six tags that directories show as categories.
-pub(super) const CATEGORIES: [&str; 6] = ["ai", "defi", "nft", "trading", "image", "security"];
-
-/// The kinds of label that hits are counted by.
-pub(super) mod label {
-    pub(in crate::search) const TAG: &str = "tag:";
-    pub(in crate::search) const CHAIN: &str = "chain:";
-    pub(in crate::search) const ACCESS: &str = "access:";
-    pub(in crate::search) const TIER: &str = "tier:";
-    pub(in crate::search) const PROTOCOL: &str = "protocol:";
-    pub(in crate::search) const CREATOR: &str = "creator:";
-    pub(in crate::search) const ASSET: &str = "asset:";
-    pub(in crate::search) const COLLECTION: &str = "collection:";
-    pub(in crate::search) const ORIGIN: &str = "origin:";
-    /// A tier, and all below it.
-    pub(in crate::search) const AT_LEAST: &str = "at-least:";
-    pub(in crate::search) const SOURCE: &str = "source:";
-}
+/// The name of the field of pairs in details.
+pub(super) const DETAILS: &str = "details";
 
 /// Names of the columns.
 pub(super) mod column {
@@ -79,6 +64,10 @@ pub(super) struct Fields {
     pub(super) pairs: Field,
     /// Neighbours in either order, without function words.
     pub(super) neighbours: Field,
+    /// Pairs of neighbours in tags and schemas.
+    pub(super) details: Field,
+    /// The text that the best hits are compared by. It is stored, not indexed.
+    pub(super) wording: Field,
     /// Everything that is filtered by.
     pub(super) label: Field,
     facet: Field,
@@ -110,6 +99,8 @@ impl Fields {
             description: schema.add_text_field("description", words()),
             pairs: schema.add_text_field("pairs", words()),
             neighbours: schema.add_text_field(NEIGHBOURS, words()),
+            details: schema.add_text_field(DETAILS, words()),
+            wording: schema.add_text_field("wording", TextOptions::default().set_stored()),
             label: schema.add_text_field("label", TextOptions::default().set_indexing_options(raw())),
             facet: schema.add_text_field(column::FACET, TextOptions::default().set_fast("raw")),
             registry: schema.add_u64_field(column::REGISTRY, number()),
@@ -197,7 +188,7 @@ impl Fields {
             }
         }
         if let Some(embedding) = embedding
-            && let Some(vector) = embedding.of_tool(&texts.name, &texts.description)
+            && let Some(vector) = embedding.of_tool(&texts.name, &texts.description, &texts.details)
         {
             for (field, packed) in self.vector.iter().zip(vector.packed()) {
                 document.add_u64(*field, packed);
@@ -209,15 +200,19 @@ impl Fields {
     fn add_words(&self, document: &mut TantivyDocument, texts: &Texts, creator: Option<Address>) {
         let name = Words::of(&texts.name, MAX_PART_CHARS);
         let description = Words::of(&texts.description, MAX_PART_CHARS);
-        let rest = Words::of(&texts.rest, 2 * MAX_PART_CHARS + MAX_SCHEMA_CHARS);
+        let details = Words::of(&texts.details, 2 * MAX_PART_CHARS + MAX_SCHEMA_CHARS);
+        let place = Words::of(&texts.place, 2 * MAX_PART_CHARS);
         let lines = |terms: &mut dyn Iterator<Item = &str>| terms.collect::<Vec<_>>().join("\n");
         document.add_text(self.name, lines(&mut name.terms()));
         document.add_text(self.description, lines(&mut description.terms()));
-        document.add_text(self.text, lines(&mut name.terms().chain(description.terms()).chain(rest.terms())));
+        let all = || name.terms().chain(description.terms()).chain(details.terms()).chain(place.terms());
+        document.add_text(self.text, lines(&mut all()));
+        document.add_text(self.wording, Wording::written(&[&name, &description], all()));
         let neighbours: Vec<String> = name.neighbours().chain(description.neighbours()).take(MAX_PAIRS).collect();
         document.add_text(self.neighbours, neighbours.join("\n"));
+        document.add_text(self.details, details.pairs().take(MAX_DETAIL_PAIRS).collect::<Vec<_>>().join("\n"));
         let mut pairs: Vec<String> = name.pairs().chain(description.pairs()).take(MAX_PAIRS).collect();
-        pairs.extend(name.wholes.into_iter().chain(description.wholes).chain(rest.wholes).take(MAX_PAIRS));
+        pairs.extend(name.wholes.into_iter().chain(description.wholes).chain(details.wholes).chain(place.wholes).take(MAX_PAIRS));
         pairs.extend(creator.map(|creator| format!("{creator:#x}")));
         document.add_text(self.pairs, pairs.join("\n"));
     }
@@ -239,25 +234,26 @@ struct Entry {
 struct Texts {
     name: String,
     description: String,
-    rest: String,
+    /// Tags, and names and descriptions of schema fields.
+    details: String,
+    /// Where it is: the host, and what the path ends with.
+    place: String,
 }
 
 impl Texts {
     fn of_manifest(manifest: &ManifestFacts) -> Self {
-        let mut rest = manifest.tags.join(" ");
+        let mut details = manifest.tags.join(" ");
         for field in manifest.fields.iter().take(MAX_FIELDS) {
-            rest.push(' ');
-            rest.push_str(cut(field, 128));
+            details.push(' ');
+            details.push_str(cut(field, 128));
         }
         let mut left = MAX_SCHEMA_CHARS;
         for schema in [&manifest.inputs, &manifest.outputs].into_iter().flatten() {
-            add_descriptions(schema, 0, &mut left, &mut rest);
+            add_descriptions(schema, 0, &mut left, &mut details);
         }
-        rest.push(' ');
-        rest.push_str(cut(manifest.origin.split_once("://").map_or("", |(_, host)| host), 260));
-        rest.push(' ');
-        rest.push_str(cut(&manifest.slug, 260));
-        Self { name: manifest.name.clone(), description: manifest.description.clone(), rest }
+        let host = manifest.origin.split_once("://").map_or("", |(_, host)| host);
+        let place = format!("{} {}", cut(host, 260), cut(&manifest.slug, 260));
+        Self { name: manifest.name.clone(), description: manifest.description.clone(), details, place }
     }
 
     /// What is not verified is found by what it calls itself and by where it is, and by nothing that it promises.
@@ -266,24 +262,22 @@ impl Texts {
         let name = claims.and_then(|claims| claims.name.clone());
         let endpoint = claims.and_then(|claims| claims.endpoint.as_deref());
         let uri = &view.row.metadata_uri;
-        let rest = format!("{} {}", cut(endpoint.unwrap_or_default(), MAX_PART_CHARS), cut(uri, MAX_PART_CHARS));
-        Self { name: name.unwrap_or_default(), description: String::new(), rest }
+        let place = format!("{} {}", cut(endpoint.unwrap_or_default(), MAX_PART_CHARS), cut(uri, MAX_PART_CHARS));
+        Self { name: name.unwrap_or_default(), description: String::new(), details: String::new(), place }
     }
 
     /// A resource is found by what its catalogue says: only those who ask for catalogues or for what is not verified find it.
     fn of_resource(view: &ResourceView) -> Self {
         let claim = view.claim();
-        let mut rest = claim.map(|claim| claim.tags.join(" ")).unwrap_or_default();
+        let mut details = claim.map(|claim| claim.tags.join(" ")).unwrap_or_default();
         let mut left = MAX_SCHEMA_CHARS;
         for shape in claim.into_iter().flat_map(|claim| [&claim.input, &claim.output]).flatten() {
-            add_descriptions(shape, 0, &mut left, &mut rest);
+            add_descriptions(shape, 0, &mut left, &mut details);
         }
-        rest.push(' ');
-        rest.push_str(cut(view.url.split_once("://").map_or("", |(_, place)| place), MAX_PART_CHARS));
-        rest.push(' ');
-        rest.push_str(view.tool.as_deref().unwrap_or_default());
+        let url = view.url.split_once("://").map_or("", |(_, place)| place);
+        let place = format!("{} {}", cut(url, MAX_PART_CHARS), view.tool.as_deref().unwrap_or_default());
         let description = claim.and_then(|claim| claim.description.clone()).unwrap_or_default();
-        Self { name: view.name(), description, rest }
+        Self { name: view.name(), description, details, place }
     }
 }
 
@@ -313,54 +307,6 @@ fn add_descriptions(schema: &Value, depth: usize, left: &mut usize, text: &mut S
         }
         _ => {}
     }
-}
-
-/// What a tool can be filtered by.
-fn labels(view: &ToolView) -> Vec<String> {
-    let mut labels = vec![
-        format!("{}{}", label::CHAIN, view.tool.chain),
-        format!("{}{:#x}", label::CREATOR, view.row.creator),
-        format!("{}{}", label::SOURCE, Source::Onchain.as_str()),
-    ];
-    let Some(listing) = &view.listing else { return labels };
-    labels.push(format!("{}{}", label::ACCESS, listing.access.kind.as_str()));
-    let collections = listing.access.requirements.iter().filter_map(|requirement| requirement.contract);
-    labels.extend(collections.take(MAX_LABELS).map(|contract| format!("{}{contract:#x}", label::COLLECTION)));
-    let Some(manifest) = listing.manifest.as_ref().filter(|_| view.is_listed()) else { return labels };
-    let tier = TIERS.iter().position(|tier| *tier == listing.tier).unwrap_or_default();
-    labels.push(format!("{}{}", label::TIER, TIERS[tier]));
-    labels.extend(TIERS[..=tier].iter().map(|tier| format!("{}{tier}", label::AT_LEAST)));
-    labels.extend(manifest.tags.iter().take(MAX_LABELS).map(|tag| format!("{}{}", label::TAG, cut(tag, 64).to_lowercase())));
-    for price in manifest.prices.iter().take(MAX_LABELS) {
-        labels.push(format!("{}{}", label::ASSET, cut(&price.asset, 256).to_ascii_lowercase()));
-        labels.push(format!("{}{}", label::PROTOCOL, cut(&price.protocol, 64)));
-    }
-    labels.push(format!("{}{}", label::ORIGIN, cut(&manifest.origin, 300).to_ascii_lowercase()));
-    labels.sort();
-    labels.dedup();
-    labels
-}
-
-/// What a resource can be filtered by: where its offers are paid, and which assets they ask for, as the resource itself or its catalogue says.
-fn resource_labels(view: &ResourceView) -> Vec<String> {
-    let mut labels =
-        vec![format!("{}{}", label::SOURCE, Source::Bazaar.as_str()), format!("{}{}", label::ACCESS, AccessKind::Open.as_str())];
-    let claim = view.claim();
-    let tags = claim.iter().flat_map(|claim| &claim.tags).take(MAX_LABELS);
-    labels.extend(tags.map(|tag| format!("{}{}", label::TAG, cut(tag, 64).to_lowercase())));
-    let claimed = claim.map_or(&[][..], |claim| &claim.prices);
-    let prices = if view.prices().is_empty() { claimed } else { view.prices() };
-    for price in prices.iter().take(MAX_LABELS) {
-        labels.extend(price.chain.map(|chain| format!("{}{chain}", label::CHAIN)));
-        labels.push(format!("{}{}", label::ASSET, cut(&price.asset, 256).to_ascii_lowercase()));
-        labels.push(format!("{}{}", label::PROTOCOL, cut(&price.protocol, 64)));
-    }
-    if let Ok(url) = HttpsUrl::parse(&view.url) {
-        labels.push(format!("{}{}", label::ORIGIN, url.origin()));
-    }
-    labels.sort();
-    labels.dedup();
-    labels
 }
 
 /// The lowest price in millionths of a dollar. A tool that asks for nothing costs nothing; one that asks for another currency has no price.

@@ -12,15 +12,16 @@ use crate::bazaar::ResourceView;
 use crate::model::{RegistryId, ToolKey, ToolView};
 use crate::search::document::Fields;
 use crate::search::embedding::Embedding;
+use crate::search::files::install;
 use crate::search::held::Held;
 use crate::search::run::Answering;
-use crate::search::shelf::{From, Shelf, install};
+use crate::search::shelf::{From, Shelf};
 use crate::search::snapshot::{Snapshots, fetch};
 use crate::search::{SearchPage, SearchQuery};
 use crate::{Error, Index, MAX_TOOLS, feed};
 
 /// How documents are made. Whoever changes that changes this, and every index is made anew.
-const FORMAT: &str = "3";
+const FORMAT: &str = "4";
 
 /// Changes after which they are made durable, however many wait: a crash loses no more work than this.
 const COMMIT_CHANGES: usize = 20_000;

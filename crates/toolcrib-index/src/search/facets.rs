@@ -5,8 +5,9 @@ use std::collections::HashMap;
 use tantivy::DocId;
 
 use crate::Error;
-use crate::search::document::{CATEGORIES, column, label};
-use crate::search::shelf::Part;
+use crate::search::document::column;
+use crate::search::label::{self, CATEGORIES};
+use crate::search::part::Part;
 use crate::search::{Facet, Facets};
 
 /// Most hits that are counted. Counting a million takes longer than finding them; the shares are the same.

@@ -8,8 +8,9 @@ use tantivy::{BitSet, DocId, DocSet as _, TERMINATED, Term};
 
 use crate::Error;
 use crate::search::Filters;
-use crate::search::document::{Fields, cut, label};
-use crate::search::shelf::Part;
+use crate::search::document::{Fields, cut};
+use crate::search::label;
+use crate::search::part::Part;
 
 /// Most tags of one search. A tool has at most sixteen.
 pub(super) const MAX_TAGS: usize = 16;

@@ -1,19 +1,27 @@
 //! Search, in process: an index of words beside the database, fed from the change feed and thrown away at will.
 
+mod best;
 mod common;
 mod cursor;
 mod document;
 mod embedding;
 mod engine;
 mod facets;
+mod files;
 mod filter;
 mod held;
+mod label;
+mod part;
 mod query;
 mod rank;
+mod refine;
+mod rerank;
 mod run;
 mod shelf;
 mod snapshot;
 mod spelling;
+mod steady;
+mod terms;
 mod words;
 
 pub use cursor::Cursor;

@@ -1,40 +1,25 @@
 //! One index of words: in a folder or in memory, with one writer, and what is kept in memory of each of its segments.
 
 use std::collections::HashMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-use tantivy::columnar::{Column, ColumnValues};
-use tantivy::directory::error::{LockError, OpenDirectoryError};
-use tantivy::directory::{Directory as _, INDEX_WRITER_LOCK, MmapDirectory, RamDirectory};
+use tantivy::directory::error::LockError;
+use tantivy::directory::{Directory as _, RamDirectory};
 use tantivy::index::SegmentComponent;
 use tantivy::indexer::IndexWriterOptions;
-use tantivy::schema::IndexRecordOption;
-use tantivy::store::Compressor;
-use tantivy::{
-    BitSet, DocId, DocSet as _, Index, IndexReader, IndexSettings, IndexWriter, ReloadPolicy, Searcher, SegmentReader,
-    TERMINATED, TantivyDocument, TantivyError, Term,
-};
+use tantivy::{Index, IndexReader, IndexWriter, ReloadPolicy, Searcher, TantivyDocument, TantivyError};
 
 use crate::Error;
 use crate::model::ToolKey;
-use crate::search::document::{Fields, column, key_of};
-use crate::search::embedding::{COLUMNS, DIMENSIONS, Vector};
-use crate::search::rank::Packed;
-use crate::search::words::{GIVEN, Given};
+use crate::search::document::Fields;
+use crate::search::files::{META, Payload, create, locked, open_copy, open_folder};
+use crate::search::part::{Kept, Order, Part};
 
 /// Memory of the writer before it begins a new segment, in bytes. Little more than the least that the engine takes: changes come a few at a
 /// time, and building a million tools takes a minute in any case.
 const WRITER_BYTES: usize = 40 << 20;
-
-/// Largest index whose files are all read and checked when it is opened: some 60 MB, a tenth of a second.
-const CHECKED_TOOLS: u64 = 50_000;
-
-/// Most filters whose tools are kept as bits, for each segment. A bit for each of a million tools is 125 kB.
-const MAX_BITS: usize = 64;
 
 /// How often a folder that is in use is tried, and the pause between: two seconds altogether.
 const LOCK_TRIES: usize = 21;
@@ -42,10 +27,6 @@ const LOCK_PAUSE: Duration = Duration::from_millis(100);
 
 /// How often a folder is staged anew because segments were merged meanwhile.
 const STAGE_TRIES: usize = 5;
-
-/// Files of the engine: what an index has, and which files it looks after.
-pub(super) const META: &str = "meta.json";
-const MANAGED: &str = ".managed.json";
 
 /// An index of words.
 pub(super) struct Shelf {
@@ -61,13 +42,6 @@ impl std::fmt::Debug for Shelf {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Shelf({} tools)", self.snapshot().searcher.num_docs())
     }
-}
-
-/// What is written with each commit.
-#[derive(Serialize, Deserialize)]
-struct Payload {
-    format: String,
-    cursor: i64,
 }
 
 impl Shelf {
@@ -237,13 +211,6 @@ fn open_writer(index: &Index) -> tantivy::Result<IndexWriter> {
     index.writer_with_options(options)
 }
 
-fn create(directory: impl Into<Box<dyn tantivy::Directory>>, fields: &Fields) -> Result<Index, Error> {
-    let settings = IndexSettings { docstore_compression: Compressor::None, ..IndexSettings::default() };
-    let index = Index::create(directory, fields.schema.clone(), settings)?;
-    index.tokenizers().register(GIVEN, Given);
-    Ok(index)
-}
-
 /// Where an index of words comes from.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum From<'f> {
@@ -253,132 +220,6 @@ pub(super) enum From<'f> {
     Copy(&'f Path),
     /// It is in a folder.
     Folder(&'f Path),
-}
-
-/// Replaces what is in a folder by staged files. Until the last of them is there, which is renamed, the folder has no index.
-pub(super) fn install(folder: &Path, staged: &Path) -> Result<(), Error> {
-    std::fs::create_dir_all(folder)?;
-    let directory =
-        MmapDirectory::open(folder).map_err(|error: OpenDirectoryError| Error::Search { reason: error.to_string() })?;
-    let _lock = directory
-        .acquire_lock(&INDEX_WRITER_LOCK)
-        .map_err(|error| locked(TantivyError::LockFailure(error, None), Some(folder)))?;
-    std::fs::remove_file(folder.join(META)).or_else(missing_is_fine)?;
-    remove_ours(folder)?;
-    let names = names_in(staged)?;
-    std::fs::write(folder.join(MANAGED), managed(&names)?)?;
-    for name in names.iter().filter(|name| *name != META) {
-        std::fs::rename(staged.join(name), folder.join(name))?;
-    }
-    std::fs::File::open(folder)?.sync_all()?;
-    std::fs::rename(staged.join(META), folder.join(META))?;
-    Ok(std::fs::File::open(folder)?.sync_all()?)
-}
-
-fn missing_is_fine(error: std::io::Error) -> std::io::Result<()> {
-    if error.kind() == std::io::ErrorKind::NotFound { Ok(()) } else { Err(error) }
-}
-
-/// The names of the files in a folder.
-pub(super) fn names_in(folder: &Path) -> std::io::Result<Vec<String>> {
-    let mut names = Vec::new();
-    for entry in std::fs::read_dir(folder)? {
-        names.extend(entry?.file_name().into_string());
-    }
-    names.sort();
-    Ok(names)
-}
-
-/// What the engine writes about the files that it looks after: those that are not in it are never removed.
-fn managed(names: &[String]) -> Result<Vec<u8>, Error> {
-    serde_json::to_vec(names).map_err(|_| Error::Corrupt { what: "search index" })
-}
-
-/// Reads what a folder has into memory.
-fn open_copy(folder: &Path, fields: &Fields, format: &str) -> Result<(Index, Option<i64>), Error> {
-    let directory = RamDirectory::create();
-    let names = names_in(folder)?;
-    for name in &names {
-        directory.atomic_write(Path::new(name), &std::fs::read(folder.join(name))?)?;
-    }
-    directory.atomic_write(Path::new(MANAGED), &managed(&names)?)?;
-    match catch_unwind(AssertUnwindSafe(|| open_kept(&directory, fields, format))) {
-        Ok(Ok(Some((index, cursor)))) => Ok((index, Some(cursor))),
-        other => {
-            let error = other.ok().and_then(Result::err).map(|error| error.to_string());
-            let code = toolcrib_core::codes::objects::SNAPSHOT_DAMAGED;
-            tracing::warn!(code = code.id(), error, "the search snapshot cannot be opened, building from the database");
-            Ok((create(RamDirectory::create(), fields)?, None))
-        }
-    }
-}
-
-fn open_folder(folder: &Path, fields: &Fields, format: &str) -> Result<(Index, Option<i64>), Error> {
-    let io = |error: std::io::Error| Error::Search { reason: format!("{}: {error}", folder.display()) };
-    std::fs::create_dir_all(folder).map_err(io)?;
-    let directory =
-        MmapDirectory::open(folder).map_err(|error: OpenDirectoryError| Error::Search { reason: error.to_string() })?;
-    // Nobody else may be writing while it is looked at and perhaps thrown away.
-    let _lock = directory
-        .acquire_lock(&INDEX_WRITER_LOCK)
-        .map_err(|error| locked(TantivyError::LockFailure(error, None), Some(folder)))?;
-    // The engine panics on files that are cut off.
-    let kept = catch_unwind(AssertUnwindSafe(|| open_kept(&directory, fields, format)));
-    match kept.unwrap_or_else(|_| Err(Error::Search { reason: "a file is damaged".to_owned() })) {
-        Ok(Some((index, cursor))) => return Ok((index, Some(cursor))),
-        Ok(None) => {}
-        Err(error) => tracing::warn!(folder = %folder.display(), %error, "the search index is unreadable and made anew"),
-    }
-    remove_ours(folder).map_err(io)?;
-    let directory =
-        MmapDirectory::open(folder).map_err(|error: OpenDirectoryError| Error::Search { reason: error.to_string() })?;
-    Ok((create(directory, fields)?, None))
-}
-
-fn remove_ours(folder: &Path) -> std::io::Result<()> {
-    for name in names_in(folder)?.iter().filter(|name| is_ours(name)) {
-        std::fs::remove_file(folder.join(name))?;
-    }
-    Ok(())
-}
-
-/// What is in a directory, if it can be read and is of this format.
-fn open_kept<D: tantivy::Directory + Clone>(directory: &D, fields: &Fields, format: &str) -> Result<Option<(Index, i64)>, Error> {
-    if !Index::exists(directory).map_err(TantivyError::from)? {
-        return Ok(None);
-    }
-    let index = Index::open(directory.clone())?;
-    let Some(payload) = index.load_metas()?.payload else { return Ok(None) };
-    let Ok(payload) = serde_json::from_str::<Payload>(&payload) else { return Ok(None) };
-    if index.schema() != fields.schema || payload.format != format {
-        return Ok(None);
-    }
-    index.tokenizers().register(GIVEN, Given);
-    // Where it takes no time everything is read and compared with its checksum; larger ones are only opened, which shows what is missing.
-    if index.load_metas()?.segments.iter().map(|segment| u64::from(segment.max_doc())).sum::<u64>() <= CHECKED_TOOLS
-        && !index.validate_checksum()?.is_empty()
-    {
-        return Err(Error::Search { reason: "a checksum is wrong".to_owned() });
-    }
-    Snapshot::of(index.reader_builder().reload_policy(ReloadPolicy::Manual).try_into()?.searcher(), &HashMap::new())?;
-    Ok(Some((index, payload.cursor)))
-}
-
-/// Whether a file is one that the engine writes. Nothing else in a folder is ever removed.
-pub(super) fn is_ours(name: &str) -> bool {
-    let is_segment = |name: &str| {
-        name.split_once('.').is_some_and(|(id, _)| id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit()))
-    };
-    name == META || name == MANAGED || is_segment(name)
-}
-
-fn locked(error: TantivyError, folder: Option<&Path>) -> Error {
-    match (error, folder) {
-        (TantivyError::LockFailure(LockError::LockBusy, _), Some(folder)) => {
-            Error::SearchLocked { folder: folder.display().to_string() }
-        }
-        (error, _) => error.into(),
-    }
 }
 
 impl std::convert::From<TantivyError> for Error {
@@ -400,7 +241,7 @@ pub(super) struct Snapshot {
 }
 
 impl Snapshot {
-    fn of(searcher: Searcher, known: &HashMap<tantivy::index::SegmentId, Arc<Kept>>) -> Result<Self, Error> {
+    pub(super) fn of(searcher: Searcher, known: &HashMap<tantivy::index::SegmentId, Arc<Kept>>) -> Result<Self, Error> {
         let mut parts = Vec::with_capacity(searcher.segment_readers().len());
         for reader in searcher.segment_readers() {
             let kept = match known.get(&reader.segment_id()) {
@@ -420,198 +261,5 @@ impl Snapshot {
                 part.order(order);
             }
         }
-    }
-}
-
-/// A segment at one moment.
-pub(super) struct Part {
-    pub(super) reader: SegmentReader,
-    kept: Arc<Kept>,
-}
-
-type Values = Arc<dyn ColumnValues<u64>>;
-
-/// What is kept in memory of a segment. A segment never changes, but for tools that are taken out of it.
-struct Kept {
-    registry: Values,
-    id: [Values; 4],
-    registered: Values,
-    payers: Values,
-    merit: Values,
-    signals: [Values; 2],
-    price: Column<u64>,
-    vector: Vec<Column<u64>>,
-    orders: [OnceLock<Vec<DocId>>; 3],
-    /// The place of each document in the order of keys.
-    ranks: OnceLock<Vec<u32>>,
-    bits: Mutex<HashMap<Term, Arc<BitSet>>>,
-}
-
-/// An order of all tools.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Order {
-    /// The best standing first.
-    Merit,
-    /// The newest first.
-    Newest,
-    /// The most payers first.
-    MostUsed,
-}
-
-impl Order {
-    const ALL: [Self; 3] = [Self::Merit, Self::Newest, Self::MostUsed];
-}
-
-impl Kept {
-    fn of(reader: &SegmentReader) -> Result<Self, Error> {
-        let columns = reader.fast_fields();
-        let values = |name: &str| columns.column_first_or_default::<u64>(name);
-        let optional = |name: &str| {
-            let column = columns.column_opt::<u64>(name)?;
-            Ok::<_, TantivyError>(column.unwrap_or_else(|| Column::build_empty_column(reader.max_doc())))
-        };
-        let [id0, id1, id2, id3] = column::ID;
-        let [first, second] = column::SIGNALS;
-        let has_vectors = reader.schema().get_field(COLUMNS[0]).is_ok();
-        Ok(Self {
-            registry: values(column::REGISTRY)?,
-            id: [values(id0)?, values(id1)?, values(id2)?, values(id3)?],
-            registered: values(column::REGISTERED)?,
-            payers: values(column::PAYERS)?,
-            merit: values(column::MERIT)?,
-            signals: [values(first)?, values(second)?],
-            price: optional(column::PRICE)?,
-            vector: if has_vectors { COLUMNS.iter().map(|name| optional(name)).collect::<Result<_, _>>()? } else { Vec::new() },
-            orders: Default::default(),
-            ranks: OnceLock::new(),
-            bits: Mutex::default(),
-        })
-    }
-
-    fn values(&self, order: Order) -> &Values {
-        match order {
-            Order::Merit => &self.merit,
-            Order::Newest => &self.registered,
-            Order::MostUsed => &self.payers,
-        }
-    }
-
-    fn ranks(&self, count: u32) -> &[u32] {
-        self.ranks.get_or_init(|| {
-            let [low, rest @ ..] = self.id.each_ref();
-            let mut ranks = vec![0; count as usize];
-            let mut number = |docs: &mut dyn Iterator<Item = DocId>| {
-                for (doc, rank) in docs.zip(0..) {
-                    ranks[doc as usize] = rank;
-                }
-            };
-            if rest.iter().all(|limb| limb.max_value() == 0) {
-                // Ids count up from one, so nearly always one limb is enough.
-                let (registries, ids) = (decoded(&self.registry, count), decoded(low, count));
-                let mut keys: Vec<(i64, u64, DocId)> = (registries.iter().zip(ids).zip(0..))
-                    .map(|((registry, id), doc)| (registry.cast_signed(), id, doc))
-                    .collect();
-                if !keys.is_sorted() {
-                    keys.sort_unstable();
-                }
-                number(&mut keys.into_iter().map(|(_, _, doc)| doc));
-            } else {
-                let mut keys: Vec<(ToolKey, DocId)> = (0..count).map(|doc| (self.key(doc), doc)).collect();
-                keys.sort_unstable();
-                number(&mut keys.into_iter().map(|(_, doc)| doc));
-            }
-            ranks
-        })
-    }
-
-    fn key(&self, doc: DocId) -> ToolKey {
-        key_of(self.registry.get_val(doc), self.id.each_ref().map(|limb| limb.get_val(doc)))
-    }
-}
-
-/// All values of a column. Decoding them one after the other is quicker than one by one.
-fn decoded(values: &Values, count: u32) -> Vec<u64> {
-    let mut decoded = vec![0; count as usize];
-    values.get_range(0, &mut decoded);
-    decoded
-}
-
-impl Part {
-    /// Which tool.
-    pub(super) fn key(&self, doc: DocId) -> ToolKey {
-        self.kept.key(doc)
-    }
-
-    /// Its packed signals.
-    pub(super) fn signals(&self, doc: DocId) -> Packed {
-        self.kept.signals.each_ref().map(|column| column.get_val(doc))
-    }
-
-    /// Its price, if it has one.
-    pub(super) fn price(&self, doc: DocId) -> Option<u64> {
-        self.kept.price.first(doc)
-    }
-
-    /// Its direction, if it has one.
-    pub(super) fn vector(&self, doc: DocId) -> Option<Vector> {
-        let mut packed = [0; DIMENSIONS / 8];
-        for (packed, column) in packed.iter_mut().zip(&self.kept.vector) {
-            *packed = column.first(doc)?;
-        }
-        (!self.kept.vector.is_empty()).then(|| Vector::unpacked(&packed))
-    }
-
-    /// Where it stands in an order.
-    pub(super) fn place(&self, order: Order, doc: DocId) -> (u64, ToolKey) {
-        (self.kept.values(order).get_val(doc), self.kept.key(doc))
-    }
-
-    /// All tools in an order, the first first; those that were taken out too.
-    pub(super) fn order(&self, order: Order) -> &[DocId] {
-        self.kept.orders[order as usize].get_or_init(|| {
-            let ranks = self.kept.ranks(self.reader.max_doc());
-            let values = decoded(self.kept.values(order), self.reader.max_doc());
-            // Everything that decides is in one number, which sorts many times as fast as asking columns for each comparison.
-            let mut rows: Vec<u128> = (values.iter().zip(ranks).zip(0_u32..))
-                .map(|((value, rank), doc)| (u128::from(*value) << 64) | (u128::from(*rank) << 32) | u128::from(doc))
-                .collect();
-            rows.sort_unstable_by(|a, b| b.cmp(a));
-            rows.into_iter().map(|row| row as DocId).collect()
-        })
-    }
-
-    /// The tools with a label, as bits.
-    pub(super) fn bits(&self, label: &Term) -> Result<Arc<BitSet>, Error> {
-        if let Some(bits) = self.kept.bits.lock().unwrap_or_else(PoisonError::into_inner).get(label) {
-            return Ok(Arc::clone(bits));
-        }
-        let mut bits = BitSet::with_max_value(self.reader.max_doc());
-        let index = self.reader.inverted_index(label.field())?;
-        if let Some(mut postings) = index.read_postings(label, IndexRecordOption::Basic)? {
-            let mut doc = postings.doc();
-            while doc != TERMINATED {
-                bits.insert(doc);
-                doc = postings.advance();
-            }
-        }
-        let bits = Arc::new(bits);
-        let mut kept = self.kept.bits.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.len() >= MAX_BITS {
-            kept.clear();
-        }
-        kept.insert(label.clone(), Arc::clone(&bits));
-        Ok(bits)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_files_of_the_engine_are_removed() {
-        assert!(is_ours("meta.json") && is_ours(".managed.json"));
-        assert!(is_ours("0123456789abcdef0123456789abcdef.idx") && is_ours("0123456789abcdef0123456789abcdef.7.del"));
-        assert!(!is_ours("holiday.jpg") && !is_ours("0123.idx") && !is_ours("meta.json.bak") && !is_ours("toolcrib.db"));
     }
 }

@@ -12,7 +12,7 @@ use toolcrib_index::{Error, Index};
 
 use crate::databases::{Backend, Place};
 use crate::quality;
-use crate::samples::{NOW, Sample, put, remove};
+use crate::samples::{NOW, Sample, described, put, remove};
 
 /// An index with one registry, on each engine.
 async fn indexes() -> Vec<(Place, Index, RegistryId)> {
@@ -625,6 +625,52 @@ async fn meaning_adds_to_words() {
     std::fs::remove_dir_all(model.path().join("wordllama")).expect("removed");
     std::fs::write(model.path().join("second.safetensors"), "").expect("written");
     assert_eq!(Search::open(index, with_model).await.expect_err("refused").code(), codes::index::EMBEDDING);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn details_have_a_meaning_too() {
+    let (index, registry) = in_memory().await;
+    let same = |id, sign: &str| Sample {
+        registered: 1_780_000_000,
+        inputs: Some(described(sign)),
+        ..Sample::new(id, "outlook", "Tells what comes")
+    };
+    put(&index, registry, &[same(1, "🌧"), same(2, "🌙")]).await;
+    let search = searching(&index, None).await;
+    search.catch_up().await.expect("caught up");
+    assert_eq!(found(&search, &text("outlook ☔")), [2, 1], "equal, so by key");
+    let model = tempfile::tempdir().expect("a folder");
+    write_embedding(model.path());
+    let options = SearchOptions { embedding: Some(model.path().to_owned()), ..SearchOptions::default() };
+    let search = Search::open(index, options).await.expect("search");
+    search.catch_up().await.expect("caught up");
+    assert_eq!(found(&search, &text("outlook ☔")), [1, 2]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn wording_tells_hits_apart() {
+    let same = |id, name: &str, description: &str| Sample { registered: 1_780_000_000, ..Sample::new(id, name, description) };
+    // No term in common but `lookup`, and too different for a spelling mistake.
+    let (_, _, search) = filled(&[same(1, "lookup", "Pharmacy."), same(2, "lookup", "Asteroid.")]).await;
+    assert_eq!(found(&search, &text("lookup")), [2, 1], "equal, so by key");
+    assert_eq!(found(&search, &text("pharmaceutical lookup")), [1, 2]);
+    let page = search.run(&SearchQuery { explain: true, ..text("pharmaceutical lookup") }).expect("a page");
+    for hit in &page.hits {
+        let parts = hit.explanation.as_ref().expect("one");
+        assert!((parts.sum() - hit.score).abs() < 1e-3 && parts.corrected.is_empty(), "{parts:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn neighbours_in_schemas_count() {
+    let same = |id, value: &str| Sample {
+        registered: 1_780_000_000,
+        inputs: Some(described(value)),
+        ..Sample::new(id, "place", "Tells about a place.")
+    };
+    let (_, _, search) = filled(&[same(1, "Whether opening hours are told."), same(2, "Whether hours are told, opening.")]).await;
+    assert_eq!(found(&search, &text("place hours")), [2, 1], "equal, so by key");
+    assert_eq!(found(&search, &text("place opening hours")), [1, 2]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

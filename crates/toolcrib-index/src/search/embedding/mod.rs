@@ -22,6 +22,12 @@ pub(super) const DIMENSIONS: usize = 256;
 /// Most characters of a text that are looked at. The mean of a long text is near everything.
 const MAX_CHARS: usize = 1_000;
 
+/// Most characters of the details of a tool. Schemas begin with what matters.
+const MAX_DETAIL_CHARS: usize = 600;
+
+/// How much the direction of the details counts beside that of name and description.
+const DETAILS: f32 = 0.25;
+
 /// Most pieces of a text.
 const MAX_PIECES: usize = 512;
 
@@ -91,11 +97,18 @@ impl Embedding {
     }
 
     /// The vector of a tool; `None` when none of its words has one.
-    pub(super) fn of_tool(&self, name: &str, description: &str) -> Option<Vector> {
+    pub(super) fn of_tool(&self, name: &str, description: &str, details: &str) -> Option<Vector> {
         // Names are identifiers; the model knows words.
         let words = super::words::Words::of(name, MAX_CHARS);
         let name = words.parts.iter().map(|word| word.plain.as_str()).collect::<Vec<_>>().join(" ");
-        self.of_text(&format!("{name}: {description}"))
+        let mut direction = unit(self.sum_of(&format!("{name}: {description}")));
+        let details: String = details.trim().chars().take(MAX_DETAIL_CHARS).collect();
+        if !details.is_empty() {
+            for (value, detail) in direction.iter_mut().zip(unit(self.sum_of(&details))) {
+                *value += DETAILS * detail;
+            }
+        }
+        Vector::quantised(&direction)
     }
 
     /// What a query asks for, without what is quoted and without numbers, which are arguments. If nothing else is there, that.
@@ -117,14 +130,28 @@ impl Embedding {
     }
 
     fn of_text(&self, text: &str) -> Option<Vector> {
+        Vector::quantised(&self.sum_of(text))
+    }
+
+    /// The sum of the vectors of a text's pieces.
+    fn sum_of(&self, text: &str) -> [f32; DIMENSIONS] {
         let start: String = text.chars().take(MAX_CHARS).collect();
         let pieces = self.tokenizer.pieces_of(&start);
         let mut sum = [0.0_f32; DIMENSIONS];
         for piece in pieces.into_iter().take(MAX_PIECES) {
             self.table.add_row(piece, &mut sum);
         }
-        Vector::quantised(&sum)
+        sum
     }
+}
+
+/// A vector of the same direction and of length one; nothing stays nothing.
+fn unit(mut vector: [f32; DIMENSIONS]) -> [f32; DIMENSIONS] {
+    let length = vector.iter().map(|value| value * value).sum::<f32>().sqrt();
+    if length.is_finite() && length > 0.0 {
+        vector.iter_mut().for_each(|value| *value /= length);
+    }
+    vector
 }
 
 /// What stands between marks that end a sentence or a part of one. A mark inside of a word ends nothing.

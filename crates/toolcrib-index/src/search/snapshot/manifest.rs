@@ -9,7 +9,7 @@ use toolcrib_store::objects::{Version, hash_of, name_of};
 use super::Place;
 use crate::feed::Change;
 use crate::search::engine::{UNVERIFIED, VERIFIED};
-use crate::search::shelf::{META, is_ours};
+use crate::search::files::{META, is_ours};
 use crate::{Error, Index};
 
 /// The manifest of the newest snapshot.

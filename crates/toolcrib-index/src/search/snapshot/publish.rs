@@ -17,7 +17,7 @@ use crate::Error;
 use crate::lease::NamedLease;
 use crate::search::Search;
 use crate::search::engine::{UNVERIFIED, VERIFIED, blocking};
-use crate::search::shelf::{META, names_in};
+use crate::search::files::{META, names_in};
 
 /// The name of its lease.
 const LEASE: &str = "search-snapshot";
