@@ -21,7 +21,8 @@ use crate::search::words::Words;
 /// Most hits that are compared. The text of each is read.
 const REFINED: usize = 50;
 
-/// Of these the words are compared: further down the list too few tools are about the request.
+/// Of these the words are compared: further down the list too few tools are about the request. With fewer hits than this the comparison counts
+/// less in proportion.
 const COMPARED: usize = 30;
 
 /// What the same wording adds, as a part of what the best hit has by its words: for a cosine of one, which only the same text has.
@@ -109,9 +110,11 @@ pub(super) fn refine(snapshot: &Snapshot, fields: &Fields, request: &Words, foun
     }
     let cosines = cosines(request, &wordings);
     let coverage = coverage(request, &wordings[..wordings.len().min(COMPARED)]);
+    // What few hits have in common is chance: in a small directory `please` may be rarer among them than what the request is about.
+    let certainty = (best.len() as f64 / COMPARED as f64).min(1.0);
     for (at, number) in best.into_iter().enumerate() {
         let share = coverage.get(at).copied().unwrap_or_default();
-        found[number].score += (most * (WORDING * cosines[at] + COVERAGE * share)) as f32;
+        found[number].score += (most * certainty * (WORDING * cosines[at] + COVERAGE * share)) as f32;
     }
     Ok(())
 }
