@@ -735,9 +735,16 @@ async fn many_search_while_it_is_fed() {
 
 /// What each set must reach: a little below what was measured.
 const QUALITY: [(&str, quality::Scores); 3] = [
-    ("seal-tools", quality::Scores { dev: 93.0, test: 94.3, all: 93.8 }),
-    ("bfcl-v4", quality::Scores { dev: 64.6, test: 62.4, all: 63.3 }),
-    ("metatool", quality::Scores { dev: 60.6, test: 58.8, all: 59.5 }),
+    ("seal-tools", quality::Scores { dev: 94.4, test: 95.2, all: 95.0 }),
+    ("bfcl-v4", quality::Scores { dev: 66.2, test: 63.4, all: 64.6 }),
+    ("metatool", quality::Scores { dev: 60.5, test: 58.7, all: 59.4 }),
+];
+
+/// What each set must reach with WordLlama-256.
+const QUALITY_WITH_EMBEDDING: [(&str, quality::Scores); 3] = [
+    ("seal-tools", quality::Scores { dev: 94.2, test: 95.3, all: 94.9 }),
+    ("bfcl-v4", quality::Scores { dev: 67.7, test: 64.4, all: 66.0 }),
+    ("metatool", quality::Scores { dev: 65.0, test: 65.6, all: 65.4 }),
 ];
 
 #[tokio::test(flavor = "multi_thread")]
@@ -756,9 +763,11 @@ async fn meaning_adds_a_point() {
     let Some(folder) = toolcrib_testkit::corpus("retrieval") else { return };
     let Some(model) = toolcrib_testkit::embedding() else { return };
     let (mut dev, mut test, mut all) = (0.0, 0.0, 0.0);
-    for name in quality::SETS {
+    for (name, least) in QUALITY_WITH_EMBEDDING {
         let set = quality::Set::read(&folder, name);
         let (plain, meant) = (quality::ours(&set, None).await, quality::ours(&set, Some(&model)).await);
+        let is_enough = meant.dev >= least.dev && meant.test >= least.test && meant.all >= least.all;
+        assert!(is_enough, "{name}: {meant:?}, least {least:?}");
         dev += meant.dev - plain.dev;
         test += meant.test - plain.test;
         all += meant.all - plain.all;
