@@ -99,9 +99,11 @@ const COMPLETE: &str = "UPDATE index_job j SET
     FROM UNNEST($1::bigint[], $2::bytea[], $3::bytea[], $4::bigint[], $5::text[], $6::bigint[], $7::bigint[], $8::text[], $9::bigint[],
         $10::bigint[]) AS v (registry, tool, lease, was_due, was_reason, due_at, priority, reason, attempts, early)
     WHERE j.registry = v.registry AND j.tool = v.tool AND j.lease = v.lease RETURNING j.registry, j.tool";
+/// A tool that is listed as before is not written again: it was locked above.
 const LIST: &str = "UPDATE index_tool t SET listed = v.listed, access = v.access, uri_key = v.uri_key
     FROM UNNEST($1::bigint[], $2::bytea[], $3::boolean[], $4::text[], $5::bigint[]) AS v (registry, tool, listed, access, uri_key)
-    WHERE t.registry = v.registry AND t.tool = v.tool";
+    WHERE t.registry = v.registry AND t.tool = v.tool
+        AND (t.listed, t.access, t.uri_key) IS DISTINCT FROM (v.listed, v.access, v.uri_key)";
 const LISTING: Bulk = Bulk {
     table: "index_listing",
     columns: &["registry", "tool", "checked_at", "endpoint_key", "document"],
