@@ -28,7 +28,7 @@ pub(crate) fn start(program: &Path, setting: &str, words: &Words) -> StartUp {
         command.arg("--embedding").arg(embedding);
     }
     command.env_clear().env("HOME", home.path()).env("XDG_DATA_DIRS", home.path()).env("TOOLCRIB_INDEX", setting);
-    command.current_dir(home.path()).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit());
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit());
     let begun = Instant::now();
     let mut child = command.spawn().expect("the program");
     let lines = BufReader::new(child.stdout.take().expect("its output")).lines();

@@ -77,7 +77,8 @@ async fn measure() {
         println!("{backend:?}; load {}", load());
         let index = open(&place).await;
         clients(&index, time).await;
-        let index = open(&Place::new(*backend).await.expect("a place")).await;
+        let other = Place::new(*backend).await.expect("a place");
+        let index = open(&other).await;
         verdicts(&index, tools, at_once as usize).await;
         if *backend == Backend::Postgres {
             sizes::replica().await;
