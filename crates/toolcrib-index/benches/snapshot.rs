@@ -1,7 +1,7 @@
 //! How soon a new node can search, with and without a snapshot, on synthetic tools.
 //!
 //! ```sh
-//! cargo bench -p toolcrib-index --bench snapshot -- 100000 [--objects s3://BUCKET/PREFIX?endpoint=URL] [--store postgres://…]
+//! cargo bench -p toolcrib-index --bench snapshot -- 100000 [--quick] [--objects s3://BUCKET/PREFIX?endpoint=URL] [--store postgres://…]
 //! ```
 //!
 //! Objects are files of the same disk unless a store is named. Each start is that of a process with nothing kept: it opens search, and has
@@ -23,6 +23,9 @@ use toolcrib_index::Index;
 use toolcrib_index::search::{PublishOptions, Published, Publisher, Search, SearchOptions, SearchQuery, Snapshots};
 use toolcrib_store::objects::{Objects, ObjectsLocation};
 use toolcrib_store::{Database, Location};
+
+/// Tools of a quick run: enough for several segments.
+const QUICK: u64 = 2_000;
 
 fn line(text: &str) {
     writeln!(std::io::stdout(), "{text}").expect("written");
@@ -99,6 +102,7 @@ async fn main() {
         match argument.as_str() {
             "--objects" => objects = arguments.next(),
             "--store" => store = arguments.next(),
+            "--quick" => counts.push(QUICK),
             count => counts.push(count.parse().expect("a number of tools")),
         }
     }

@@ -1,14 +1,14 @@
 //! The same load on stores of several sizes.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use toolcrib_store::{Database, Location};
 
 use crate::crowd::{Dice, sentence};
 use crate::databases::{Backend, Place};
 use crate::load::{Outcome, ask, share};
-use crate::process::{CHAIN, REGISTRY, Served, cpu_seconds, filled, load_now, memory, server_cpu, tool};
-use crate::{argument, number};
+use crate::process::{CHAIN, REGISTRY, Served, Words, cpu_seconds, filled, load_now, memory, server_cpu, tool};
+use crate::{argument, number, program};
 
 /// Requests a second of the mix, and of searches in whole sentences.
 const MIXED: u64 = 500;
@@ -41,15 +41,16 @@ pub(crate) async fn measure() {
                     }
                 },
             };
-            one(store, &setting, &folder.join("search"), size, seconds).await;
+            let words = Words { folder: folder.join("search"), embedding: argument("--embedding").map(PathBuf::from) };
+            one(store, &setting, &words, size, seconds).await;
         }
     }
 }
 
-async fn one(store: &str, setting: &str, folder: &Path, size: u64, seconds: u64) {
+async fn one(store: &str, setting: &str, words: &Words, size: u64, seconds: u64) {
     // The index of words is the same for both stores, and is made once.
-    let was_there = folder.exists();
-    let (written, all) = filled(setting, folder, size);
+    let was_there = words.folder.exists();
+    let (written, all) = filled(setting, words, size);
     if store == "postgres" {
         // What its own housekeeping does sooner or later.
         let database = Database::open(&Location::parse(setting).expect("a location").connections(1)).await.expect("the server");
@@ -66,12 +67,8 @@ async fn one(store: &str, setting: &str, folder: &Path, size: u64, seconds: u64)
         let mut file = std::fs::File::open(path).expect("the store");
         std::io::copy(&mut file, &mut std::io::sink()).expect("read");
     }
-    let served = Served::start(setting, folder);
-    println!(
-        "{size} tools, {store}: written in {written:.0} s, {built}; start-up: list after {:.0} ms, search after {:.0} ms",
-        served.list_after.as_secs_f64() * 1e3,
-        served.search_after.as_secs_f64() * 1e3
-    );
+    let served = Served::start(setting, words);
+    println!("{size} tools, {store}: written in {written:.0} s, {built}; start-up: {}", served.start_up);
     ask(served.port, MIXED, WARM_SECONDS, |number| mixed(size, number + 1_000_000));
     under(&served, "mix", MIXED, seconds, |number| mixed(size, number));
     under(&served, "sentences", SENTENCES, seconds, |number| ("sentence", request(number)));
@@ -83,6 +80,16 @@ async fn one(store: &str, setting: &str, folder: &Path, size: u64, seconds: u64)
         memory(&id, "RssFile"),
         memory(&id, "VmHWM")
     );
+    // One process at a time has the index of words.
+    drop(served);
+    match program::find() {
+        Some(program) => {
+            for start in ["first", "again"] {
+                println!("  toolcrib directory, started {start}: {}", program::start(&program, setting, words));
+            }
+        }
+        None => println!("  skipped: no toolcrib beside this program; build it, or name it with --program"),
+    }
 }
 
 fn under(served: &Served, name: &str, rate: u64, seconds: u64, address: impl Fn(u64) -> (&'static str, String) + Sync) {

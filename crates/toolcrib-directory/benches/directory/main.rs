@@ -3,7 +3,7 @@
 //! ```sh
 //! cargo bench -p toolcrib-directory --bench directory -- peer --ponder bench/index/ponder
 //! cargo bench -p toolcrib-directory --bench directory -- growth [--sizes 10000,100000,1000000] [--stores sqlite,postgres]
-//!     [--seconds 20] [--keep FOLDER] [--postgres URL]
+//!     [--seconds 20] [--keep FOLDER] [--postgres URL] [--embedding FOLDER] [--program target/release/toolcrib]
 //! ```
 //!
 //! The directory is a process of its own, and so is whoever fills its store; what is measured of it is read from `/proc`. Tools are made up
@@ -18,6 +18,7 @@ mod growth;
 mod load;
 mod peer;
 mod process;
+mod program;
 #[path = "../../../toolcrib-index/tests/support/mod.rs"]
 mod samples;
 

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use toolcrib_store::{Database, Location};
 
 use crate::databases::{Backend, PASSWORD, Place, Server};
-use crate::process::{CHAIN, REGISTRY, Served, cpu_seconds, filled, load_now, memory, server_cpu};
+use crate::process::{CHAIN, REGISTRY, Served, Words, cpu_seconds, filled, load_now, memory, server_cpu};
 use crate::{argument, number};
 
 /// A process that ends with this one.
@@ -36,17 +36,18 @@ pub(crate) async fn measure() {
     let Some(server) = Server::shared() else { return };
     let ours = tempfile::tempdir().expect("a folder");
     let sqlite = format!("sqlite:{}", ours.path().join("store.db").display());
-    let search = ours.path().join("search");
+    let words = |name: &str| Words { folder: ours.path().join(name), embedding: None };
+    let search = words("search");
     filled(&sqlite, &search, tools);
     let place = Place::new(Backend::Postgres).await.expect("PostgreSQL");
     // A folder belongs to one process.
-    let other_search = ours.path().join("search-beside");
+    let other_search = words("search-beside");
     filled(&place.setting, &other_search, tools);
     for (store, setting, search) in [("SQLite", &sqlite, &search), ("PostgreSQL", &place.setting, &other_search)] {
         let mut starts: Vec<(f64, f64)> = Vec::new();
         for _ in 0..5 {
             let served = Served::start(setting, search);
-            starts.push((served.list_after.as_secs_f64() * 1e3, served.search_after.as_secs_f64() * 1e3));
+            starts.push((served.start_up.list.as_secs_f64() * 1e3, served.start_up.search.as_secs_f64() * 1e3));
         }
         starts.sort_by(|a, b| a.1.total_cmp(&b.1));
         let (list, found) = starts[2];

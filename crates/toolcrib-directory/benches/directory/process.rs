@@ -1,7 +1,8 @@
 //! The processes that are measured, and what `/proc` says about them.
 
+use std::fmt;
 use std::io::{BufRead as _, BufReader};
-use std::path::Path;
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -38,13 +39,21 @@ const MANY: Rate = Rate::per_hour(u32::MAX);
 /// Tools that are written at once.
 const BATCH: u64 = 10_000;
 
-/// What a child does: `serve` or `fill`, with the store, the folder of search, and how many tools.
+/// Where search keeps its words, and the static embedding that it compares meanings by, if any.
+#[derive(Clone, Debug)]
+pub(crate) struct Words {
+    pub(crate) folder: PathBuf,
+    pub(crate) embedding: Option<PathBuf>,
+}
+
+/// What a child does: `serve` or `fill`, with the store, the folder of search, the folder of the embedding, and how many tools.
 pub(crate) async fn child(task: &str) {
     let parts: Vec<&str> = task.split('\n').collect();
-    let [what, setting, folder, count] = parts.as_slice() else { panic!("{task}") };
+    let [what, setting, folder, embedding, count] = parts.as_slice() else { panic!("{task}") };
     let location = Location::parse(setting).expect("a location");
     let index = Index::open(Database::open(&location).await.expect("a database")).await.expect("an index");
-    let options = SearchOptions { folder: Some(Path::new(folder).to_owned()), ..SearchOptions::default() };
+    let embedding = (!embedding.is_empty()).then(|| PathBuf::from(embedding));
+    let options = SearchOptions { folder: Some(PathBuf::from(folder)), embedding, ..SearchOptions::default() };
     match *what {
         "fill" => fill(&index, count.parse().expect("a number"), options).await,
         _ => answer(index, options).await,
@@ -104,19 +113,23 @@ async fn answer(index: Index, options: SearchOptions) {
 pub(crate) struct Served {
     child: Child,
     pub(crate) port: u16,
-    /// From the start of the process to the first answers: of the list of tools, and of a search.
-    pub(crate) list_after: Duration,
-    pub(crate) search_after: Duration,
+    pub(crate) start_up: StartUp,
 }
 
-impl Served {
-    pub(crate) fn start(setting: &str, folder: &Path) -> Self {
-        let begun = Instant::now();
-        let mut child = command("serve", setting, folder, 0).stdout(Stdio::piped()).spawn().expect("a child");
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().expect("its output")).read_line(&mut line).expect("a line");
-        let said: Json = serde_json::from_str(&line).expect("JSON");
-        let port = u16::try_from(said["port"].as_u64().expect("a port")).expect("a port");
+/// From the start of a process to its first answers.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StartUp {
+    /// The list of tools.
+    pub(crate) list: Duration,
+    /// A search.
+    pub(crate) search: Duration,
+    /// `/ready`: the change feed was looked at and search is whole.
+    ready: Duration,
+}
+
+impl StartUp {
+    /// Asks a process that began then and listens at this port, until it answers.
+    pub(crate) fn measure(begun: Instant, port: u16) -> Self {
         let wait = |path: &str, needs: usize| {
             let mut connection = None;
             while !load::get(&mut connection, port, path).is_ok_and(|length| length > needs) {
@@ -125,11 +138,30 @@ impl Served {
             }
             begun.elapsed()
         };
-        let list_after = wait("/api/v2/tools", 1_000);
-        let search_after = wait("/api/v2/tools/search?query=data", 1_000);
-        // Ready: the feed was looked at and search is whole.
-        wait("/ready", 0);
-        Self { child, port, list_after, search_after }
+        Self {
+            list: wait("/api/v2/tools", 1_000),
+            search: wait("/api/v2/tools/search?query=data", 1_000),
+            ready: wait("/ready", 0),
+        }
+    }
+}
+
+impl fmt::Display for StartUp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [list, search, ready] = [self.list, self.search, self.ready].map(|time| time.as_secs_f64() * 1e3);
+        write!(f, "list after {list:.0} ms, search after {search:.0} ms, ready after {ready:.0} ms")
+    }
+}
+
+impl Served {
+    pub(crate) fn start(setting: &str, words: &Words) -> Self {
+        let begun = Instant::now();
+        let mut child = command("serve", setting, words, 0).stdout(Stdio::piped()).spawn().expect("a child");
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().expect("its output")).read_line(&mut line).expect("a line");
+        let said: Json = serde_json::from_str(&line).expect("JSON");
+        let port = u16::try_from(said["port"].as_u64().expect("a port")).expect("a port");
+        Self { child, port, start_up: StartUp::measure(begun, port) }
     }
 
     pub(crate) fn id(&self) -> String {
@@ -145,17 +177,19 @@ impl Drop for Served {
 }
 
 /// Fills a store, and gives the seconds of writing tools, and of everything.
-pub(crate) fn filled(setting: &str, folder: &Path, count: u64) -> (f64, f64) {
-    let output = command("fill", setting, folder, count).stdout(Stdio::piped()).spawn().expect("a child");
+pub(crate) fn filled(setting: &str, words: &Words, count: u64) -> (f64, f64) {
+    let output = command("fill", setting, words, count).stdout(Stdio::piped()).spawn().expect("a child");
     let output = output.wait_with_output().expect("an end");
     assert!(output.status.success(), "{output:?}");
     let said: Json = serde_json::from_slice(&output.stdout).expect("JSON");
     (said["written"].as_f64().unwrap_or_default(), said["all"].as_f64().unwrap_or_default())
 }
 
-fn command(what: &str, setting: &str, folder: &Path, count: u64) -> Command {
+fn command(what: &str, setting: &str, words: &Words, count: u64) -> Command {
     let mut command = Command::new(std::env::current_exe().expect("this program"));
-    command.env(CHILD, format!("{what}\n{setting}\n{}\n{count}", folder.display())).stdin(Stdio::null());
+    let embedding = words.embedding.as_ref().map(|folder| folder.display().to_string()).unwrap_or_default();
+    let task = format!("{what}\n{setting}\n{}\n{embedding}\n{count}", words.folder.display());
+    command.env(CHILD, task).stdin(Stdio::null());
     command
 }
 

@@ -1,29 +1,36 @@
 //! Verdicts of several jobs in one transaction, on PostgreSQL.
 //!
 //! Writing a verdict takes a dozen statements, and each is a round trip of its own. Verdicts that are ready while others are being written
-//! wait for each other: the next transaction takes all of them, with as many statements as one verdict needs. What fences a verdict is the
-//! same as for one alone: the registration must be the one that was verified, and the worker must still hold the lease. A batch that fails
-//! leaves every verdict to be written by itself, so that one that cannot be written does not take the others with it.
+//! wait for each other ([`Batcher`]): the next transaction takes all of them, with as many statements as one verdict needs. What fences a
+//! verdict is the same as for one alone: the registration must be the one that was verified, and the worker must still hold the lease. A
+//! batch that fails leaves every verdict to be written by itself, so that one that cannot be written does not take the others with it.
+//!
+//! Turns at origins and what is known before a verdict are asked for in batches as well: see `origins.rs` and `prior.rs`.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use tokio::sync::{Semaphore, oneshot};
 use toolcrib_core::clock::UnixTime;
 use toolcrib_store::database::{Bulk, Column, Row, Transaction, Value};
 
+use super::batcher::Batcher;
 use super::kept::{MAX_VERDICTS, Until, VerdictChange, json};
+use super::origins::{Leaving, Taking};
+use super::prior::{Prior, Subject};
 use super::queue::Job;
 use super::writing::Finding;
 use crate::feed::{self, Kinds};
 use crate::model::{IdBytes, ToolKey, ToolRow};
 use crate::{Error, Index, objects, text_key};
 
-/// Verdicts of one transaction: enough for statements to cost little beside rows, few enough for locks to be held for milliseconds.
+/// Verdicts of one transaction, and calls of another kind in one statement: enough for statements to cost little beside rows, few enough for locks to be held for milliseconds.
 const MAX_BATCH: usize = 64;
 
 /// Transactions of one worker at the same time: while one waits for the disk or for the server, others are made ready.
 const LEADERS: usize = 4;
+
+/// Reads of one worker at the same time.
+const READERS: usize = 2;
 
 /// A verdict to write.
 pub(super) struct Item {
@@ -43,68 +50,34 @@ pub(super) enum Outcome {
     Lost,
 }
 
-/// Verdicts that wait for the next transaction.
+/// Calls of the jobs of one worker that go to the database together.
 pub(super) struct Batches {
-    waiting: Mutex<Vec<Waiting>>,
-    leading: Semaphore,
-}
-
-struct Waiting {
-    item: Arc<Item>,
-    done: oneshot::Sender<Option<Outcome>>,
+    verdicts: Batcher<Arc<Item>, Outcome>,
+    pub(super) turns: Batcher<Taking, bool>,
+    pub(super) leaves: Batcher<Leaving, ()>,
+    pub(super) priors: Batcher<Subject, Prior>,
 }
 
 impl Default for Batches {
     fn default() -> Self {
-        Self { waiting: Mutex::default(), leading: Semaphore::new(LEADERS) }
+        Self {
+            verdicts: Batcher::new(MAX_BATCH, LEADERS),
+            turns: Batcher::new(MAX_BATCH, 1),
+            leaves: Batcher::new(MAX_BATCH, 1),
+            priors: Batcher::new(MAX_BATCH, READERS),
+        }
     }
 }
 
 impl Batches {
     /// Writes a verdict together with others. `None` when nothing was written and it has to be written by itself.
     pub(super) async fn write(&self, index: &Index, item: Arc<Item>, now: UnixTime) -> Option<Outcome> {
-        let (done, outcome) = oneshot::channel();
-        self.lock().push(Waiting { item, done });
-        {
-            // In the order in which they came: at its own turn at the latest, a verdict is among those that are taken.
-            let _leading = self.leading.acquire().await.ok()?;
-            let batch: Vec<Waiting> = {
-                let mut waiting = self.lock();
-                let count = waiting.len().min(MAX_BATCH);
-                waiting.drain(..count).collect()
-            };
-            if !batch.is_empty() {
-                write_all(index, batch, now).await;
-            }
-        }
-        // Who wrote it may have been told to stop.
-        outcome.await.ok().flatten()
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Waiting>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-async fn write_all(index: &Index, mut batch: Vec<Waiting>, now: UnixTime) {
-    // In the order of keys, as followers lock them.
-    batch.sort_by_key(|waiting| waiting.item.job.key);
-    let items: Vec<&Item> = batch.iter().map(|waiting| &*waiting.item).collect();
-    let outcomes = match write(index, &items, now).await {
-        Ok(outcomes) => outcomes.into_iter().map(Some).collect(),
-        Err(error) => {
-            tracing::debug!(code = error.code().id(), %error, verdicts = batch.len(), "a batch of verdicts failed; each is written alone");
-            vec![None; batch.len()]
-        }
-    };
-    for (waiting, outcome) in batch.into_iter().zip(outcomes) {
-        // Who has gone away does not hear of it.
-        let _ = waiting.done.send(outcome);
+        self.verdicts.call(item, |items| write(index, items, now)).await
     }
 }
 
 /// Rows are found by their keys, whatever the server believes about the size of a table. Last is the server's time, by which listings end.
-const SETTINGS: &str = "SELECT set_config('enable_seqscan', 'off', TRUE), set_config('enable_hashjoin', 'off', TRUE),
+pub(super) const SETTINGS: &str = "SELECT set_config('enable_seqscan', 'off', TRUE), set_config('enable_hashjoin', 'off', TRUE),
     set_config('enable_mergejoin', 'off', TRUE), set_config('plan_cache_mode', 'force_generic_plan', TRUE),
     CAST(FLOOR(EXTRACT(EPOCH FROM clock_timestamp())) AS BIGINT)";
 /// Locks the tools whose registration is the one that was verified.
@@ -126,9 +99,11 @@ const COMPLETE: &str = "UPDATE index_job j SET
     FROM UNNEST($1::bigint[], $2::bytea[], $3::bytea[], $4::bigint[], $5::text[], $6::bigint[], $7::bigint[], $8::text[], $9::bigint[],
         $10::bigint[]) AS v (registry, tool, lease, was_due, was_reason, due_at, priority, reason, attempts, early)
     WHERE j.registry = v.registry AND j.tool = v.tool AND j.lease = v.lease RETURNING j.registry, j.tool";
+/// A tool that is listed as before is not written again: it was locked above.
 const LIST: &str = "UPDATE index_tool t SET listed = v.listed, access = v.access, uri_key = v.uri_key
     FROM UNNEST($1::bigint[], $2::bytea[], $3::boolean[], $4::text[], $5::bigint[]) AS v (registry, tool, listed, access, uri_key)
-    WHERE t.registry = v.registry AND t.tool = v.tool";
+    WHERE t.registry = v.registry AND t.tool = v.tool
+        AND (t.listed, t.access, t.uri_key) IS DISTINCT FROM (v.listed, v.access, v.uri_key)";
 const LISTING: Bulk = Bulk {
     table: "index_listing",
     columns: &["registry", "tool", "checked_at", "endpoint_key", "document"],
@@ -171,12 +146,15 @@ const VERDICT: Bulk = Bulk {
 const CUT_VERDICTS: &str = "DELETE FROM index_verdict WHERE registry = $1 AND tool = $2 AND number <= $3";
 
 /// Writes verdicts, in the order of their keys.
-async fn write(index: &Index, items: &[&Item], now: UnixTime) -> Result<Vec<Outcome>, Error> {
+async fn write(index: &Index, items: Vec<Arc<Item>>, now: UnixTime) -> Result<Vec<Outcome>, Error> {
+    // In the order of keys, as followers lock them.
+    let mut sorted: Vec<&Item> = items.iter().map(|item| &**item).collect();
+    sorted.sort_by_key(|item| item.job.key);
     let mut transaction = index.database().begin().await?;
     let rows = transaction.fetch(SETTINGS, &[]).await?;
     let server_now = rows.first().ok_or(Error::Corrupt { what: "batch: no time" })?.integer(4)?;
-    let locked = keys_of(&lock(&mut transaction, items).await?)?;
-    let current: Vec<&Item> = items.iter().copied().filter(|item| locked.contains(&item.job.key)).collect();
+    let locked = keys_of(&lock(&mut transaction, &sorted).await?)?;
+    let current: Vec<&Item> = sorted.into_iter().filter(|item| locked.contains(&item.job.key)).collect();
     let held = if current.is_empty() { HashSet::new() } else { keys_of(&complete(&mut transaction, &current).await?)? };
     let ours: Vec<&Item> = current.into_iter().filter(|item| held.contains(&item.job.key)).collect();
     if ours.is_empty() {
@@ -192,7 +170,7 @@ async fn write(index: &Index, items: &[&Item], now: UnixTime) -> Result<Vec<Outc
         feed::record(&mut transaction, &changes, now).await?;
         transaction.commit().await?;
     }
-    let outcome = |item: &&Item| match (locked.contains(&item.job.key), held.contains(&item.job.key)) {
+    let outcome = |item: &Arc<Item>| match (locked.contains(&item.job.key), held.contains(&item.job.key)) {
         (false, _) => Outcome::Changed,
         (true, false) => Outcome::Lost,
         (true, true) => Outcome::Written,

@@ -111,6 +111,14 @@ pub(crate) struct Watch {
     pub(crate) memory: Memory,
 }
 
+impl Watch {
+    /// Reads it from the first two columns of a row.
+    pub(super) fn read(row: &Row) -> Result<Self, Error> {
+        // What an older or newer program wrote otherwise is forgotten, which costs a comparison.
+        Ok(Self { looks: row.bytes(0)?.to_vec(), memory: serde_json::from_str(row.text(1)?).unwrap_or_default() })
+    }
+}
+
 /// The part of a [`Watch`] that is kept as JSON.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -261,9 +269,7 @@ impl Index {
     pub(crate) async fn watch(&self, key: ToolKey) -> Result<Option<Watch>, Error> {
         let id = key.id_bytes();
         let row = self.database().fetch_optional(WATCH, &[Value::Integer(key.registry.0), Value::Bytes(&id)]).await?;
-        let Some(row) = row else { return Ok(None) };
-        // What an older or newer program wrote otherwise is forgotten, which costs a comparison.
-        Ok(Some(Watch { looks: row.bytes(0)?.to_vec(), memory: serde_json::from_str(row.text(1)?).unwrap_or_default() }))
+        row.as_ref().map(Watch::read).transpose()
     }
 }
 

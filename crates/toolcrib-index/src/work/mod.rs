@@ -1,6 +1,7 @@
 //! Verification: a queue of tools to look at, and workers that do.
 
 mod batch;
+mod batcher;
 pub(crate) mod expiry;
 mod groups;
 pub(crate) mod intake;
@@ -10,6 +11,7 @@ mod look;
 pub(crate) mod origins;
 mod outage;
 pub(crate) mod pace;
+mod prior;
 mod queue;
 mod site;
 mod worker;

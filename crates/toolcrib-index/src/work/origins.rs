@@ -4,9 +4,11 @@
 //! that a worker that dies keeps nobody out for long. Those who come too early get a turn of their own, one after the other, instead of
 //! all trying again at once.
 
+use std::collections::BTreeMap;
+
 use toolcrib_core::clock::UnixTime;
 use toolcrib_core::url::HttpsUrl;
-use toolcrib_store::database::{PerEngine, Value};
+use toolcrib_store::database::{Column, PerEngine, Value};
 
 use crate::{Error, Index};
 
@@ -42,6 +44,21 @@ const LEAVE: PerEngine = PerEngine {
     FROM (SELECT set_config('synchronous_commit', 'off', TRUE) AS set) AS c WHERE c.set IS NOT NULL AND origin = $1 AND holder = $2",
 };
 
+/// Many turns in one statement, each origin once and in their order, so that two that take turns wait for each other instead of stopping each
+/// other. Turns that came too early are not among the rows.
+const TAKE_MANY: &str = "INSERT INTO index_origin AS o (origin, next_at, turns_until, holder)
+    SELECT v.origin, v.next_at, 0, v.holder FROM UNNEST($1::text[], $2::bigint[], $3::bytea[]) AS v (origin, next_at, holder)
+    ON CONFLICT (origin) DO UPDATE SET next_at = excluded.next_at, holder = excluded.holder WHERE o.next_at <= ($4::bigint[])[1]
+    RETURNING origin";
+const LEAVE_MANY: &str = r#"WITH held AS MATERIALIZED (SELECT o.origin, v.next_at
+        FROM UNNEST($1::text[], $2::bytea[], $3::bigint[]) AS v (origin, holder, next_at)
+        JOIN index_origin o ON o.origin = v.origin AND o.holder = v.holder ORDER BY o.origin COLLATE "C" FOR UPDATE OF o)
+    UPDATE index_origin o SET next_at = held.next_at, holder = NULL FROM held WHERE o.origin = held.origin"#;
+/// Rows are found by their keys, whatever the server believes about the size of the table, and the commit does not wait: see [`TAKE`].
+const SETTINGS: &str = "SELECT set_config('enable_seqscan', 'off', TRUE), set_config('enable_hashjoin', 'off', TRUE),
+    set_config('enable_mergejoin', 'off', TRUE), set_config('plan_cache_mode', 'force_generic_plan', TRUE),
+    set_config('synchronous_commit', 'off', TRUE)";
+
 /// The origin that is asked for the manifest behind a URI; `None` when nobody is.
 pub(crate) fn origin_of(metadata_uri: &str) -> Option<String> {
     HttpsUrl::parse(metadata_uri).ok().map(|url| url.origin().to_string())
@@ -65,11 +82,21 @@ pub(crate) async fn take(
     pause: i64,
     now: UnixTime,
 ) -> Result<Turn, Error> {
-    let until = now.plus(hold).seconds();
-    let values = [Value::Text(origin), Value::Integer(until), Value::Bytes(holder.token), Value::Integer(now.seconds())];
-    if index.database().execute(index.database().pick(TAKE), &values).await? == 1 {
+    if take_one(index, origin, holder.token, hold, now).await? {
         return Ok(Turn::Now);
     }
+    later(index, origin, holder, pause, now).await
+}
+
+/// Whether the turn was taken.
+async fn take_one(index: &Index, origin: &str, token: &[u8], hold: i64, now: UnixTime) -> Result<bool, Error> {
+    let until = now.plus(hold).seconds();
+    let values = [Value::Text(origin), Value::Integer(until), Value::Bytes(token), Value::Integer(now.seconds())];
+    Ok(index.database().execute(index.database().pick(TAKE), &values).await? == 1)
+}
+
+/// The turn of one that came too early.
+pub(crate) async fn later(index: &Index, origin: &str, holder: Holder<'_>, pause: i64, now: UnixTime) -> Result<Turn, Error> {
     let soon = now.plus(pause + 1);
     if holder.is_requested {
         return Ok(Turn::At(soon));
@@ -88,4 +115,70 @@ pub(crate) async fn leave(index: &Index, origin: &str, token: &[u8], pause: i64,
     let values = [Value::Text(origin), Value::Bytes(token), Value::Integer(now.plus(pause + 1).seconds())];
     index.database().execute(index.database().pick(LEAVE), &values).await?;
     Ok(())
+}
+
+/// A turn to take.
+#[derive(Clone, Debug)]
+pub(crate) struct Taking {
+    pub(crate) origin: String,
+    pub(crate) token: [u8; 16],
+    /// For so many seconds at most.
+    pub(crate) hold: i64,
+    pub(crate) now: UnixTime,
+}
+
+/// Takes turns at many origins at once, on PostgreSQL, and says which were taken. Of several at one origin the first may get it.
+pub(crate) async fn take_many(index: &Index, taking: &[Taking]) -> Result<Vec<bool>, Error> {
+    if let [one] = taking {
+        // A transaction costs more than it saves.
+        return Ok(vec![take_one(index, &one.origin, &one.token, one.hold, one.now).await?]);
+    }
+    let mut firsts: BTreeMap<&str, usize> = BTreeMap::new();
+    for (place, one) in taking.iter().enumerate() {
+        firsts.entry(&one.origin).or_insert(place);
+    }
+    let Some(now) = taking.iter().map(|one| one.now).min() else { return Ok(Vec::new()) };
+    let each: Vec<&Taking> = firsts.values().map(|place| &taking[*place]).collect();
+    let mut transaction = index.database().begin().await?;
+    transaction.fetch(SETTINGS, &[]).await?;
+    let columns = [
+        Column::Texts(&each.iter().map(|one| one.origin.as_str()).collect::<Vec<_>>()),
+        Column::Integers(&each.iter().map(|one| one.now.plus(one.hold).seconds()).collect::<Vec<_>>()),
+        Column::Bytes(&each.iter().map(|one| one.token.as_slice()).collect::<Vec<_>>()),
+        Column::Integers(&[now.seconds()]),
+    ];
+    let rows = transaction.fetch_columns(TAKE_MANY, &columns).await?;
+    transaction.commit().await?;
+    let mut taken = vec![false; taking.len()];
+    for row in rows {
+        if let Some(is_taken) = firsts.get(row.text(0)?).and_then(|place| taken.get_mut(*place)) {
+            *is_taken = true;
+        }
+    }
+    Ok(taken)
+}
+
+/// A turn that is over.
+#[derive(Clone, Debug)]
+pub(crate) struct Leaving {
+    pub(crate) origin: String,
+    pub(crate) token: [u8; 16],
+    pub(crate) pause: i64,
+    pub(crate) now: UnixTime,
+}
+
+/// Leaves many origins at once, on PostgreSQL.
+pub(crate) async fn leave_many(index: &Index, leaving: &[Leaving]) -> Result<(), Error> {
+    if let [one] = leaving {
+        return leave(index, &one.origin, &one.token, one.pause, one.now).await;
+    }
+    let mut transaction = index.database().begin().await?;
+    transaction.fetch(SETTINGS, &[]).await?;
+    let columns = [
+        Column::Texts(&leaving.iter().map(|one| one.origin.as_str()).collect::<Vec<_>>()),
+        Column::Bytes(&leaving.iter().map(|one| one.token.as_slice()).collect::<Vec<_>>()),
+        Column::Integers(&leaving.iter().map(|one| one.now.plus(one.pause + 1).seconds()).collect::<Vec<_>>()),
+    ];
+    transaction.fetch_columns(LEAVE_MANY, &columns).await?;
+    Ok(transaction.commit().await?)
 }

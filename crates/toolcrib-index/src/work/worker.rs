@@ -15,14 +15,15 @@ use futures_util::future::{Fuse, FusedFuture as _};
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt as _, StreamExt as _};
 use tokio::time::{Instant, MissedTickBehavior};
-use toolcrib_core::clock::Clock;
+use toolcrib_core::clock::{Clock, UnixTime};
 use toolcrib_core::evidence::{ChainReads, ConfigRead, Evidence, ToolState};
 use toolcrib_core::judge::Policy;
+use toolcrib_store::database::Engine;
 
 use super::batch::Batches;
 use super::groups::{Lane, Turns};
 use super::look::{Look, Looks};
-use super::origins::{self, Holder, Turn};
+use super::origins::{self, Holder, Leaving, Taking, Turn};
 use super::outage::Outage;
 use super::pace::{GRACE, WorkOptions};
 use super::queue::{Job, MAX_LEASE, Queue, Reason, Wanted};
@@ -297,9 +298,7 @@ impl<L: Looks> Worker<L> {
         let origin = origins::origin_of(&view.row.metadata_uri);
         if let Some(origin) = &origin {
             let now = self.clock.now();
-            let holder = Holder { token: job.token(), is_requested: job.reason == Reason::Requested };
-            let turn = origins::take(self.queue.index(), origin, holder, LEASE_SECONDS, self.options.pause, now).await?;
-            if let Turn::At(at) = turn {
+            if let Turn::At(at) = self.take_turn(job, origin, now).await? {
                 self.queue.postpone(job, at).await?;
                 return Ok(Done::Postponed);
             }
@@ -312,7 +311,7 @@ impl<L: Looks> Worker<L> {
         };
         let look = tokio::time::timeout(Duration::from_secs(LOOK_SECONDS), look).await;
         if let Some(origin) = &origin {
-            origins::leave(self.queue.index(), origin, job.token(), self.options.pause, self.clock.now()).await?;
+            self.leave(job, origin).await?;
         }
         match look {
             Ok(Ok(None)) => self.writer().defer(job, &view).await,
@@ -328,6 +327,37 @@ impl<L: Looks> Worker<L> {
             Ok(Err(error)) => Err(error),
             Err(_) => self.writer().back_off(job, &view).await,
         }
+    }
+
+    /// Takes the turn at an origin. On PostgreSQL jobs take their turns together.
+    async fn take_turn(&self, job: &Job, origin: &str, now: UnixTime) -> Result<Turn, Error> {
+        let (index, pause) = (self.queue.index(), self.options.pause);
+        let holder = Holder { token: job.token(), is_requested: job.reason == Reason::Requested };
+        if index.database().engine() == Engine::Postgres {
+            let taking = Taking { origin: origin.to_owned(), token: *job.token(), hold: LEASE_SECONDS, now };
+            let taken = self.batches.turns.call(taking, |taking| async move { origins::take_many(index, &taking).await });
+            match taken.await {
+                Some(true) => return Ok(Turn::Now),
+                Some(false) => return origins::later(index, origin, holder, pause, now).await,
+                None => {}
+            }
+        }
+        origins::take(index, origin, holder, LEASE_SECONDS, pause, now).await
+    }
+
+    async fn leave(&self, job: &Job, origin: &str) -> Result<(), Error> {
+        let (index, pause, now) = (self.queue.index(), self.options.pause, self.clock.now());
+        if index.database().engine() == Engine::Postgres {
+            let leaving = Leaving { origin: origin.to_owned(), token: *job.token(), pause, now };
+            let left = self.batches.leaves.call(leaving, |leaving| async move {
+                origins::leave_many(index, &leaving).await?;
+                Ok(vec![(); leaving.len()])
+            });
+            if left.await.is_some() {
+                return Ok(());
+            }
+        }
+        origins::leave(index, origin, job.token(), pause, now).await
     }
 
     fn writer(&self) -> Writer<'_> {

@@ -19,10 +19,12 @@ use super::jobs_table::SLOW;
 use super::kept::{self, Kept, Until, VerdictChange, Watch};
 use super::look::Look;
 use super::pace::WorkOptions;
+use super::prior::{self, Prior, Subject};
 use super::queue::{Job, Next, Queue, Reason};
 use super::worker::Done;
+use crate::facts::duplicates::Duplicates;
 use crate::facts::health::{self, Answer};
-use crate::facts::{self, access, duplicates, notices};
+use crate::facts::{self, access, notices};
 use crate::feed::{self, Kinds};
 use crate::listing::Listing;
 use crate::model::{ToolKey, ToolRow, ToolView};
@@ -58,7 +60,8 @@ impl Writer<'_> {
             self.end_unknown(job, view, None, pause, job.reason.again().priority()).await?;
             return Ok(Done::Postponed);
         }
-        let mut watch = self.queue.index().watch(job.key).await?.unwrap_or_default();
+        let Prior { watch, duplicates } = self.prior(view, look).await?;
+        let mut watch = watch.unwrap_or_default();
         health::add(&mut watch.looks, answer);
         let is_unknown = matches!(look.report.verdict, judge::Verdict::Unknown | judge::Verdict::Partial);
         if let Some(known) = view.listing.as_ref().filter(|known| is_unknown && is_about(known, row, &watch)) {
@@ -66,7 +69,7 @@ impl Writer<'_> {
             let pause = self.options.after_unknown(job.attempts);
             return self.end_unknown(job, view, Some((&watch, &listing)), pause, WorkOptions::priority_again(job)).await;
         }
-        let finding = self.derive(job, view, look, watch, answer).await?;
+        let finding = self.derive(job, view, look, (watch, &duplicates), answer).await?;
         if self.queue.index().database().engine() == Engine::Sqlite || finding.next.is_none() {
             // One writer at a time anyway, or the end of a tool, which is rare.
             return retry(|| self.try_write(job, row, &finding)).await;
@@ -81,8 +84,29 @@ impl Writer<'_> {
         }
     }
 
+    /// What is known about a tool before its verdict is derived. On PostgreSQL it is read for several jobs together.
+    async fn prior(&self, view: &ToolView, look: &Look) -> Result<Prior, Error> {
+        let index = self.queue.index();
+        let subject = Subject::of(view, look.manifest.as_ref().map(|manifest| manifest.endpoint().normalized()));
+        if index.database().engine() == Engine::Postgres {
+            let read =
+                self.batches.priors.call(subject.clone(), |subjects| async move { prior::read_many(index, &subjects).await });
+            if let Some(prior) = read.await {
+                return Ok(prior);
+            }
+        }
+        prior::read(index, &subject).await
+    }
+
     /// Derives everything that is written.
-    async fn derive(&self, job: &Job, view: &ToolView, look: &Look, mut watch: Watch, answer: Answer) -> Result<Finding, Error> {
+    async fn derive(
+        &self,
+        job: &Job,
+        view: &ToolView,
+        look: &Look,
+        (mut watch, duplicates): (Watch, &Duplicates),
+        answer: Answer,
+    ) -> Result<Finding, Error> {
         let (row, report, now) = (&view.row, &look.report, look.evidence.gathered_at);
         let is_announced = job.reason == Reason::Upgraded && row.predicate.is_some();
         let servers = look.name_servers.as_deref();
@@ -92,12 +116,11 @@ impl Writer<'_> {
             watch.memory.answered_at = Some(now);
         }
         let endpoint = look.manifest.as_ref().map(|manifest| manifest.endpoint().normalized());
-        let duplicates = duplicates::find(self.queue.index(), view, endpoint).await?;
         let next = self.options.next(job, view, look, self.clock.now());
         let is_good = report.verified && report.conformant && row.is_active();
         let expires_at = if is_good { self.options.expires_at(look) } else { next.map_or(now, |next| next.due_at) };
         let health = health::health(&watch.looks, watch.memory.answered_at);
-        let listing = facts::listing(look, view, &watch.memory, &duplicates, health, expires_at);
+        let listing = facts::listing(look, view, &watch.memory, duplicates, health, expires_at);
         let mut kinds = changed(view.listing.as_ref(), &listing);
         if noticed.is_upgraded {
             // By itself it is what a follower says, and would ask for the next look.

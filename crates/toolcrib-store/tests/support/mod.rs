@@ -92,6 +92,11 @@ impl Place {
         Self { backend: Backend::Postgres, setting: server.schema().await, _folder: None }
     }
 
+    /// The same schema at another server, such as a replica of the first.
+    pub(crate) fn again_at(other: &Self, server: &Server, at: &Server) -> Self {
+        Self { backend: other.backend, setting: server.setting_at(&other.setting, at), _folder: None }
+    }
+
     /// Whether it is SQLite.
     pub(crate) fn is_sqlite(&self) -> bool {
         matches!(self.backend, Backend::SqliteMemory | Backend::SqliteFile)

@@ -4,7 +4,8 @@
 //! whose order is that of a counter. `record`: the same clients with [`feed::record`]. `verdicts`: a worker that leases jobs, makes up what
 //! it fetched, judges it and writes listing, report, evidence, history, job and change, with a reader of the feed beside it; servers and
 //! chains are left out, everything else is there. It is measured after a tenth of the tools and an `ANALYZE`, as autovacuum does within a
-//! minute: a server that believes tables to be empty reads all of them.
+//! minute: a server that believes tables to be empty reads all of them. Then all tools are verified `again`, which finds nothing new: that is
+//! what workers do all day. On PostgreSQL the sizes of rows and of the log follow, and how far a streaming replica is behind.
 //!
 //! `cargo bench -p toolcrib-index --bench verdicts`; arguments after `--`: `--tools 20000`, `--at-once 32`, `--seconds 5`, `--sqlite`,
 //! `--quick`.
@@ -29,8 +30,9 @@ use toolcrib_index::{Error, Index, text_key};
 use toolcrib_store::database::{Bulk, Column, Value};
 use toolcrib_store::{Database, Location};
 
-#[path = "../../toolcrib-store/tests/support/mod.rs"]
+#[path = "../../../toolcrib-store/tests/support/mod.rs"]
 mod databases;
+mod sizes;
 
 use databases::{Backend, Place};
 
@@ -75,8 +77,12 @@ async fn measure() {
         println!("{backend:?}; load {}", load());
         let index = open(&place).await;
         clients(&index, time).await;
-        let index = open(&Place::new(*backend).await.expect("a place")).await;
+        let other = Place::new(*backend).await.expect("a place");
+        let index = open(&other).await;
         verdicts(&index, tools, at_once as usize).await;
+        if *backend == Backend::Postgres {
+            sizes::replica().await;
+        }
     }
 }
 
@@ -202,7 +208,13 @@ const TOOL: Bulk = Bulk {
     conflict: "",
 };
 
-/// Tools with a host each, due at once.
+const EVENT: Bulk = Bulk {
+    table: "index_event",
+    columns: &["registry", "block_number", "log_index", "block_hash", "tx", "time", "tool", "kind", "creator", "uri", "hash"],
+    conflict: "",
+};
+
+/// Tools with a host and an event each, due at once.
 async fn fill(index: &Index, tools: u64) {
     let registry = index.add_registry(CHAIN_ID, REGISTRY, 0).await.expect("a registry").id;
     let keys: Vec<ToolKey> = (1..=tools).map(|id| ToolKey { registry, id: U256::from(id) }).collect();
@@ -227,6 +239,23 @@ async fn fill(index: &Index, tools: u64) {
     ];
     let mut transaction = index.database().begin().await.expect("a transaction");
     transaction.insert_many(&TOOL, &columns).await.expect("tools");
+    let logs: Vec<i64> = (0..count as i64).collect();
+    let hashes: Vec<&[u8]> = hashes.iter().map(|hash| hash.as_slice()).collect();
+    let ids: Vec<&[u8]> = ids.iter().map(|id| &**id).collect();
+    let columns = [
+        Column::Integers(&registries),
+        Column::Integers(&ones),
+        Column::Integers(&logs),
+        Column::Bytes(&hashes),
+        Column::Bytes(&hashes),
+        Column::Integers(&times),
+        Column::Bytes(&ids),
+        Column::Integers(&ones),
+        Column::Bytes(&vec![CREATOR.as_slice(); count]),
+        Column::Texts(&uris.iter().map(String::as_str).collect::<Vec<_>>()),
+        Column::Bytes(&hashes),
+    ];
+    transaction.insert_many(&EVENT, &columns).await.expect("events");
     let changes: Vec<_> = keys.iter().map(|key| (*key, Kinds::REGISTERED)).collect();
     feed::record(&mut transaction, &changes, UnixTime::from_seconds(now)).await.expect("recorded");
     transaction.commit().await.expect("committed");
@@ -243,17 +272,17 @@ fn place_is_postgres(index: &Index) -> bool {
     index.database().engine() == toolcrib_store::database::Engine::Postgres
 }
 
-async fn done(index: &Index) -> u64 {
-    let row = index.database().fetch_optional(DONE, &[]).await.expect("read").expect("a row");
+async fn count(index: &Index, sql: &'static str) -> u64 {
+    let row = index.database().fetch_optional(sql, &[]).await.expect("read").expect("a row");
     row.integer(0).expect("a number").unsigned_abs()
 }
 
-/// Works until so many tools have a verdict.
-async fn work(index: &Index, tools: u64, at_once: usize) {
+/// Works until there are so many of what `sql` counts.
+async fn work(index: &Index, sql: &'static str, tools: u64, at_once: usize) {
     let options = WorkOptions { at_once, poll: Duration::from_millis(100), ..WorkOptions::default() };
     let worker = Worker::new(Queue::new(index.clone()), MadeUp, Arc::new(Now), options);
     let written = async {
-        while done(index).await < tools {
+        while count(index, sql).await < tools {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     };
@@ -261,23 +290,37 @@ async fn work(index: &Index, tools: u64, at_once: usize) {
 }
 
 const DONE: &str = "SELECT COUNT(*) FROM index_listing";
+/// Tools that are not due any more.
+const AGAIN: &str = "SELECT COUNT(*) FROM index_job WHERE due_at > 1";
 
 async fn verdicts(index: &Index, tools: u64, at_once: usize) {
     fill(index, tools).await;
-    work(index, tools / 10, at_once).await;
+    work(index, DONE, tools / 10, at_once).await;
     if place_is_postgres(index) {
         index.database().execute("ANALYZE", &[]).await.expect("counted");
     }
+    let before = count(index, DONE).await;
+    measured(index, "verdicts", DONE, (before, tools), at_once).await;
+    if place_is_postgres(index) {
+        sizes::tables(index, tools).await;
+    }
+    // Origins have a pause of a second, which has to be over.
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    index.database().execute("UPDATE index_job SET due_at = 1, early = 0", &[]).await.expect("due");
+    measured(index, "again", AGAIN, (0, tools), at_once).await;
+}
+
+/// Works until there are `to` of what `sql` counts, instead of `from`, and says how fast that was.
+async fn measured(index: &Index, name: &str, sql: &'static str, (from, to): (u64, u64), at_once: usize) {
     let first = index.last_change().await.expect("a number");
-    let before = done(index).await;
-    let cpu = (cpu_seconds(), server_cpu());
+    let (cpu, log) = ((cpu_seconds(), server_cpu()), sizes::log_bytes(index).await);
     let begun = Instant::now();
     // As directories do, once a second.
     let reader = {
         let index = index.clone();
         tokio::spawn(async move {
             let (mut cursor, mut read) = (first, 0_u64);
-            while read < tools - before {
+            while read < to - from {
                 tokio::time::sleep(Duration::from_millis(200)).await;
                 loop {
                     let changes = index.changes(cursor, feed::MAX_PAGE).await.expect("changes");
@@ -289,15 +332,23 @@ async fn verdicts(index: &Index, tools: u64, at_once: usize) {
             begun.elapsed()
         })
     };
-    work(index, tools, at_once).await;
+    work(index, sql, to, at_once).await;
     let seconds = begun.elapsed().as_secs_f64();
     let (ours, servers) = (cpu_seconds() - cpu.0, server_cpu() - cpu.1);
-    let seen = reader.await.expect("a reader").as_secs_f64();
-    let tools = tools - before;
+    let log = sizes::log_bytes(index).await - log;
+    let verdicts = to - from;
+    // What is found again changes nothing that a reader is told.
+    let seen = match tokio::time::timeout(Duration::from_secs(2), reader).await {
+        Ok(seen) => format!("all seen by a reader after {:.2} s", seen.expect("a reader").as_secs_f64()),
+        Err(_) => "not all told to readers".to_owned(),
+    };
     println!(
-        "verdicts: {:.0}/s ({tools} in {seconds:.2} s, all seen by a reader after {seen:.2} s), {at_once} at once; cpu {ours:.1} s here, \
-         {servers:.1} s in the server; load {}",
-        tools as f64 / seconds,
+        "{name}: {:.0}/s ({verdicts} in {seconds:.2} s, {seen}), {at_once} at once; cpu a verdict {:.2} ms here, {:.2} ms in the server; \
+         log {} bytes a verdict; load {}",
+        verdicts as f64 / seconds,
+        ours * 1e3 / verdicts as f64,
+        servers * 1e3 / verdicts as f64,
+        log / verdicts as i64,
         load()
     );
 }
