@@ -426,7 +426,7 @@ impl Metrics {
             (
                 "registry_omitted_logs_total",
                 "counter",
-                "Logs that a node left out and that were found by asking again.",
+                "Logs that a node left out of an answer and that another answer had.",
                 |known| known.omitted,
             ),
             ("registry_doubtful_blocks_total", "counter", "Blocks whose headers promise events that no node gives.", |known| {

@@ -270,3 +270,32 @@ async fn one_address_cannot_hold_all_streams_and_exports() {
     held.pop();
     assert_eq!(stream("192.0.2.1").send(&shelf.router).await.status(), StatusCode::OK, "what ends makes room");
 }
+
+/// Addresses that keep to their shares still cannot hold more than there is for all of them.
+#[tokio::test(flavor = "multi_thread")]
+async fn all_addresses_together_hold_no_more_than_the_totals() {
+    let shelf = Shelf::one(open()).await;
+    let stream = |from: &str| Ask::get("/api/v2/changes").header("accept", "text/event-stream").from(from);
+    let export = |from: &str| Ask::get("/api/v2/export").from(from);
+    // The totals, and how many of them one address may hold.
+    for (ask, total, share) in [(&stream as &dyn Fn(&str) -> Ask, 500, 20), (&export, 100, 4)] {
+        let mut held = Vec::new();
+        for number in 0..total {
+            let from = format!("192.0.2.{}", number / share);
+            let response = ask(&from).send(&shelf.router).await;
+            assert_eq!(response.status(), StatusCode::OK, "{number} of {total}");
+            held.push(response);
+        }
+        // An address that holds nothing yet.
+        let reply = ask("198.51.100.1").of(&shelf.router).await;
+        assert_eq!(reply.status, StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(
+            (reply.json()["code"].as_str(), reply.header("retry-after")),
+            (Some("directory.busy"), "2"),
+            "{}",
+            reply.text()
+        );
+        held.truncate(total - 1);
+        assert_eq!(ask("198.51.100.1").send(&shelf.router).await.status(), StatusCode::OK, "what ends makes room");
+    }
+}

@@ -85,6 +85,7 @@ async fn a_list_has_an_order_pages_and_no_unverified_tools() {
             "source=moon",
             "cursor=x",
             "include_unverified=maybe",
+            "creator=",
         ] {
             let reply = shelf.get(&format!("/api/v2/tools?{bad}")).await;
             let body = reply.json();

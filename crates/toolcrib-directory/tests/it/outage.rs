@@ -10,24 +10,42 @@ use toolcrib_index::feed::{self, Kinds};
 use toolcrib_store::database::Value;
 
 use crate::databases::{Place, Server};
-use crate::shelf::{Ask, Shelf, Stock, open, path};
+use crate::shelf::{Ask, Reply, Shelf, Stock, open, path};
 
+/// The folder that the small disk is mounted at.
 const FOLDER: &str = "TOOLCRIB_SMALL_DISK";
 
-/// Mounts a disk of 24 MB that only this process and its children see, and runs the test `outage::child` on it.
+/// Whether the database on it is PostgreSQL.
+const IS_POSTGRES: &str = "TOOLCRIB_SMALL_DISK_POSTGRES";
+
+/// Mounts a disk of some megabytes that only this process and its children see, and runs the test `outage::child` on it. As somebody who is not
+/// root, since PostgreSQL refuses to run as root.
 const SMALL_DISK: &str = r#"
-mount -t tmpfs -o size=24m tmpfs "$1" || exit 77
-exec "$2" --exact outage::child --nocapture --test-threads=1
+mount -t tmpfs -o size="$3" tmpfs "$1" || exit 77
+exec unshare --user --map-user=65534 --map-group=65534 "$2" --exact outage::child --nocapture --test-threads=1
 "#;
 
 #[test]
 fn a_full_disk_stops_writing_and_nothing_else() {
+    run_on_small_disk("24m", "");
+}
+
+#[test]
+fn a_full_disk_below_postgres_stops_writing_and_nothing_else() {
+    if toolcrib_testkit::postgres().is_some() {
+        // A new cluster without its write-ahead log takes about 25 MB.
+        run_on_small_disk("64m", "1");
+    }
+}
+
+fn run_on_small_disk(size: &str, is_postgres: &str) {
     let folder = tempfile::tempdir().expect("a folder");
     // Somebody who is not root becomes root of a namespace of his own, where that is allowed.
     let namespaces: &[&str] = &["--mount", "--user", "--map-root-user"];
     let mut unshare = Command::new("unshare");
     unshare.args(namespaces).args(["sh", "-c", SMALL_DISK, "disk"]).arg(folder.path());
-    unshare.arg(std::env::current_exe().expect("this program")).env(FOLDER, folder.path());
+    unshare.arg(std::env::current_exe().expect("this program")).arg(size);
+    unshare.env(FOLDER, folder.path()).env(IS_POSTGRES, is_postgres);
     let output = match unshare.stdin(Stdio::null()).output() {
         Ok(output) if output.status.code() != Some(77) => output,
         _ => return toolcrib_testkit::skip("namespaces", "no disk can be mounted for one process"),
@@ -49,9 +67,19 @@ fn fill(folder: &Path) -> PathBuf {
 
 const WRITE: &str = "UPDATE index_listing SET document = document || $1 WHERE tool = $2";
 
+/// White space that no database compresses to nothing.
+fn blanks() -> String {
+    let mut state = 1_u64;
+    let mut next = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        b" \n\t\r"[(state >> 62) as usize] as char
+    };
+    (0..40_000).map(|_| next()).collect()
+}
+
 /// A transaction that needs room.
 async fn write(shelf: &Shelf, id: u64) -> Result<(), toolcrib_index::Error> {
-    let (tool, blanks) = (shelf.key(id).id_bytes(), " ".repeat(40_000));
+    let (tool, blanks) = (shelf.key(id).id_bytes(), blanks());
     let mut transaction = shelf.index.database().begin().await?;
     transaction.execute(WRITE, &[Value::Text(&blanks), Value::Bytes(&tool)]).await?;
     feed::record(&mut transaction, &[(shelf.key(id), Kinds::FACTS)], UnixTime::from_seconds(1)).await?;
@@ -61,7 +89,19 @@ async fn write(shelf: &Shelf, id: u64) -> Result<(), toolcrib_index::Error> {
 #[tokio::test(flavor = "multi_thread")]
 async fn child() {
     let Some(folder) = std::env::var_os(FOLDER).map(PathBuf::from) else { return };
-    let shelf = Shelf::with_words(Place::at(&folder.join("store.db")), &folder.join("words")).await;
+    let server = match std::env::var_os(IS_POSTGRES).is_some_and(|value| !value.is_empty()) {
+        true => {
+            let tables = folder.join("tables");
+            std::fs::create_dir(&tables).expect("a folder");
+            Some(Server::on_disk(&tables).expect("it is installed"))
+        }
+        false => None,
+    };
+    let place = match &server {
+        Some(server) => Place::on(server).await,
+        None => Place::at(&folder.join("store.db")),
+    };
+    let shelf = Shelf::with_words(place, &folder.join("words")).await;
     shelf.put_all(&[Stock::good(1, "Weather"), Stock::good(2, "Maps")]).await;
     for round in 0..3 {
         let filler = fill(&folder);
@@ -77,12 +117,14 @@ async fn child() {
             }
         }
         assert_eq!(refused, 5, "the disk is full");
-        // What little room there is in the log goes to small writes.
         let queue = toolcrib_index::work::Queue::new(shelf.index.clone());
-        let mut small = 0;
-        while queue.request(shelf.key(2), UnixTime::from_seconds(small)).await.is_ok() {
-            small += 1;
-            assert!(small < 1_000, "the disk is full");
+        if server.is_none() {
+            // What little room there is in the log goes to small writes. PostgreSQL makes room by what small writes replace, for ever.
+            let mut small = 0;
+            while queue.request(shelf.key(2), UnixTime::from_seconds(small)).await.is_ok() {
+                small += 1;
+                assert!(small < 1_000, "the disk is full");
+            }
         }
         shelf.clock.forward(3_600);
         // The words of search are on the same disk.
@@ -94,22 +136,38 @@ async fn child() {
             assert_eq!(reply.status, StatusCode::OK, "{address}: {}", reply.text());
         }
         assert_eq!(shelf.ids(&format!("/api/v2/tools/search?query=maps&limit={}", 10 + round)).await, [2]);
-        let asked = Ask::post(&format!("{}/verify", path(1)), "").of(&shelf.router).await;
-        assert_eq!(
-            (asked.status, asked.json()["code"].as_str()),
-            (StatusCode::SERVICE_UNAVAILABLE, Some("store.disk")),
-            "{}",
-            asked.text()
-        );
-        assert!(asked.headers.contains_key("retry-after"));
+        if server.is_none() {
+            is_refused(&Ask::post(&format!("{}/verify", path(1)), "").of(&shelf.router).await);
+        }
+        // Each key is a row more, until the last page of its table is full.
+        let mut reply = None;
+        for caller in 0..200_u32 {
+            let from = std::net::Ipv4Addr::from(0x0a00_0000 + round * 256 + caller);
+            let issued = Ask::post("/api/v2/auth/keys", "").from(&from.to_string()).of(&shelf.router).await;
+            if issued.status != StatusCode::CREATED {
+                reply = Some(issued);
+                break;
+            }
+        }
+        is_refused(&reply.expect("the disk is full"));
 
         std::fs::remove_file(filler).expect("room");
         write(&shelf, 1).await.expect("writing goes on");
         let word = ["zebra", "quartz", "fjord"][round as usize];
-        shelf.put(&Stock::good(10 + round, word)).await;
-        assert_eq!(shelf.ids(&format!("/api/v2/tools/search?query={word}")).await, [10 + round], "search goes on");
+        let id = u64::from(10 + round);
+        shelf.put(&Stock::good(id, word)).await;
+        assert_eq!(shelf.ids(&format!("/api/v2/tools/search?query={word}")).await, [id], "search goes on");
         assert!(queue.request(shelf.key(1), shelf.clock.now()).await.expect("and so do requests"));
+        assert_eq!(Ask::post("/api/v2/auth/keys", "").from("192.0.2.9").of(&shelf.router).await.status, StatusCode::CREATED);
     }
+}
+
+/// Checks that the full disk is the reason why a request was refused.
+#[track_caller]
+fn is_refused(reply: &Reply) {
+    let said = (reply.status, reply.json()["code"].as_str().map(str::to_owned));
+    assert_eq!(said, (StatusCode::SERVICE_UNAVAILABLE, Some("store.disk".to_owned())), "{}", reply.text());
+    assert!(reply.headers.contains_key("retry-after"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -238,10 +238,10 @@ impl Follower {
         Ok(())
     }
 
-    /// A node left logs out that were found in another way. Everything that it gave before is read again.
+    /// A node left logs out of an answer that another answer had. Everything that it gave before is read again.
     pub(super) async fn caught(&mut self, omitted: u64, place: Where) -> Result<(), Error> {
         tracing::warn!(registry = %self.source.registry().address(), chain = self.source.chain().chain_id(), omitted,
-            "a node left logs out; they were found by asking again");
+            "a node left logs out that another answer had");
         self.progress.send_modify(|progress| progress.missed += omitted);
         let registry = self.registry_id().await?;
         self.index.count_omitted(registry, omitted, 0).await?;

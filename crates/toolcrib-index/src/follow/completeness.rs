@@ -34,7 +34,7 @@ pub struct Completeness {
     pub incomplete_since: Option<UnixTime>,
     /// How that shows.
     pub reason: Option<String>,
-    /// Logs that a node had left out and that were found in another way.
+    /// Logs that a node left out of an answer and that another answer had.
     pub omitted: u64,
     /// Blocks whose headers promised events that no node gave and no node could rule out.
     pub doubtful: u64,

@@ -110,7 +110,7 @@ pub struct Progress {
     pub strays: u64,
     /// Logs that bear the name of an event and do not fit it.
     pub malformed: u64,
-    /// Logs that a node had not given at first.
+    /// Logs that a node left out of an answer and that another answer had.
     pub missed: u64,
     /// Logs that came twice or out of order.
     pub repeats: u64,
@@ -539,10 +539,15 @@ impl Follower {
         page.logs.retain(|log| known.counts(log));
         let (old, mut new): (Vec<ChainLog>, Vec<ChainLog>) = page.logs.into_iter().partition(|log| log.block < from);
         check_hashes(&headers, &new)?;
-        if let Some(late) = self.late(again, &old).await? {
-            tracing::warn!(registry = %self.source.registry().address(), block = late, "a node gives events that it did not give before");
-            self.progress.send_modify(|progress| progress.missed += 1);
-            return self.take_back(Ancestor { number: signed(late)? - 1, hash: None }).await;
+        let compared = self.compare_again(again, &old).await?;
+        // What is stored was on a chain that these blocks continue, if they still are the chain.
+        if compared.withheld > 0 && self.source.block(last.number).await?.hash == last.hash {
+            self.caught(compared.withheld, Where::Tip).await?;
+        }
+        if let Some(block) = compared.first_late {
+            tracing::warn!(registry = %self.source.registry().address(), block, "a node gives events that it did not give before");
+            self.caught(compared.late, Where::Tip).await?;
+            return self.take_back(Ancestor { number: signed(block)? - 1, hash: None }).await;
         }
         self.source.fill_times(&mut new, &headers).await?;
         let finalized = u64::try_from(marks.finalized).unwrap_or_default();
@@ -567,35 +572,36 @@ impl Follower {
         Ok(Step::Advanced)
     }
 
-    /// The first block below the checkpoint that has an event which is not in the index. What is in the index and does not come back was
-    /// there once under the same hash, so it is the node that is wrong.
-    async fn late(&mut self, from: u64, old: &[ChainLog]) -> Result<Option<u64>, Error> {
+    /// Compares the logs of blocks below the checkpoint, from `from` on, with those that are in the index.
+    async fn compare_again(&mut self, from: u64, old: &[ChainLog]) -> Result<Compared, Error> {
         const STORED: &str =
             "SELECT block_number, log_index, block_hash FROM index_event WHERE registry = $1 AND block_number >= $2";
         const HASHES: &str = "SELECT number, hash FROM index_block WHERE registry = $1 AND number >= $2";
-        if old.is_empty() {
-            return Ok(None);
-        }
         let values = [Value::Integer(self.registry_id().await?.0), Value::Integer(signed(from)?)];
         let mut stored = HashSet::new();
         for row in self.index.database().fetch(STORED, &values).await? {
             stored.insert((row.integer(0)?, row.integer(1)?));
         }
-        let mut hashes = std::collections::HashMap::new();
-        for row in self.index.database().fetch(HASHES, &values).await? {
-            hashes
-                .insert(row.integer(0)?, B256::try_from(row.bytes(1)?).map_err(|_| Error::Corrupt { what: "hash of a block" })?);
-        }
-        for log in old {
-            let (block, index) = (signed(log.block)?, signed(log.log_index)?);
-            if hashes.get(&block).is_some_and(|hash| *hash != log.block_hash) {
-                return Err(Error::Inconsistent { what: "a log is of another block than the one that was taken in" });
+        let mut compared = Compared::default();
+        if !old.is_empty() {
+            let mut hashes = std::collections::HashMap::new();
+            for row in self.index.database().fetch(HASHES, &values).await? {
+                let hash = B256::try_from(row.bytes(1)?).map_err(|_| Error::Corrupt { what: "hash of a block" })?;
+                hashes.insert(row.integer(0)?, hash);
             }
-            if !stored.contains(&(block, index)) {
-                return Ok(Some(log.block));
+            for log in old {
+                let (block, index) = (signed(log.block)?, signed(log.log_index)?);
+                if hashes.get(&block).is_some_and(|hash| *hash != log.block_hash) {
+                    return Err(Error::Inconsistent { what: "a log is of another block than the one that was taken in" });
+                }
+                if !stored.remove(&(block, index)) {
+                    compared.first_late = compared.first_late.or(Some(log.block));
+                    compared.late += 1;
+                }
             }
         }
-        Ok(None)
+        compared.withheld = stored.len() as u64;
+        Ok(compared)
     }
 
     /// The head is below the checkpoint: the node is behind, or the chain was taken back.
@@ -815,6 +821,17 @@ fn check_hashes(headers: &[Header], logs: &[ChainLog]) -> Result<(), Error> {
         return Ok(());
     }
     Err(Error::Inconsistent { what: "a log is of another block than the header" })
+}
+
+/// How logs of blocks below the checkpoint differ from those that are in the index.
+#[derive(Debug, Default)]
+struct Compared {
+    /// The first block with a log that is not in the index.
+    first_late: Option<u64>,
+    /// How many such logs there are.
+    late: u64,
+    /// Logs that are in the index and did not come back.
+    withheld: u64,
 }
 
 /// A range of blocks in the queue of a backfill.

@@ -57,7 +57,7 @@ impl Care {
 /// What asking again showed.
 #[derive(Debug, Default)]
 pub(super) struct Findings {
-    /// Logs that the first answer did not have.
+    /// Logs that one answer had and another did not.
     pub(super) omitted: u64,
     /// Blocks whose headers promise what no node gives.
     pub(super) unkept: Vec<Unkept>,
@@ -99,13 +99,7 @@ impl Source {
                     disputed += more;
                     match &mut all {
                         None => all = Some(page),
-                        Some(all) => {
-                            let given = page.logs.len() as u64;
-                            let before = all.logs.len() as u64;
-                            // What this one has and the others had not, and the other way round.
-                            let new = add(all, page);
-                            disputed += new + before.saturating_sub(given - new);
-                        }
+                        Some(all) => disputed += unite(all, page),
                     }
                 }
                 // One that does not answer is not one that contradicts.
@@ -128,12 +122,14 @@ impl Source {
                 continue;
             }
             let middle = from + (to - from) / 2;
-            let mut new = 0;
-            for (from, to) in [(from, middle), (middle + 1, to)] {
-                new += add(&mut all, self.whole(from, to, predicates).await?);
-            }
+            let mut halves = self.whole(from, middle, predicates).await?;
+            merge(&mut halves, self.whole(middle + 1, to, predicates).await?);
+            let known = all.logs.iter().filter(|log| (from..=to).contains(&log.block)).count() as u64;
+            let given = halves.logs.len() as u64;
+            let new = add(&mut all, halves);
+            // What the halves have and the whole had not, and the other way round.
+            disputed += new + known.saturating_sub(given - new);
             if new > 0 {
-                disputed += new;
                 ranges.extend([(from, middle), (middle + 1, to)]);
             }
         }
@@ -220,6 +216,13 @@ pub(super) fn add(page: &mut LogPage, more: LogPage) -> u64 {
     let before = page.logs.len();
     merge(page, more);
     (page.logs.len() - before) as u64
+}
+
+/// Adds logs to a page and gives how many were not in both.
+pub(super) fn unite(page: &mut LogPage, more: LogPage) -> u64 {
+    let (had, given) = (page.logs.len(), more.logs.len());
+    merge(page, more);
+    (2 * page.logs.len()).saturating_sub(had + given) as u64
 }
 
 /// Some blocks of a range, others each time, in order; all of them if there are no more than `count`.

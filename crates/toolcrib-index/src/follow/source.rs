@@ -10,7 +10,7 @@ use toolcrib_chain::Error as ChainError;
 use toolcrib_chain::registry::{ChainLog, LogPage, LogQuery, MAX_LOG_ADDRESSES, Registry};
 use toolcrib_chain::rpc::{Chain, Header, TransportFault};
 
-use super::reread::{Care, Findings, add};
+use super::reread::{Care, Findings, unite};
 use super::state::Predicates;
 use crate::Error;
 
@@ -78,8 +78,8 @@ impl Source {
         let (to, mut page, refusals) = self.logs(from, to, asked.all()).await?;
         let mut findings = Findings::default();
         if care.reads_twice(page.logs.len()) {
-            let (again, _) = self.again(from, to, asked.all()).await?;
-            findings.omitted += add(&mut page, again);
+            let (again, disputed) = self.again(from, to, asked.all()).await?;
+            findings.omitted += unite(&mut page, again).max(disputed);
         }
         let known = asked.all().len();
         asked.learn(&page.logs);

@@ -3,6 +3,8 @@
 //! While a node lies the follower says so, in its metrics, in the index and in its log; when the node is honest again, the index is what a
 //! model that replays the chain says.
 
+use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -26,7 +28,7 @@ use crate::fake::{Reply, config};
 use crate::follow::send;
 use crate::follow_forks::{catch_up, indexed, indexes, model, options, release};
 use crate::node::{Node, deploy};
-use crate::scripted::{Emitted, Fault, REGISTRY, Script, World, deregistered, gated, registered, updated, upgraded};
+use crate::scripted::{Emitted, Fault, REGISTRY, Script, World, deregistered, gated, quantity, registered, updated, upgraded};
 
 /// Events of a registry that counts its tools from 1, as ERC-8257 asks for: up to three in a block.
 fn grow_honestly(world: &mut World, blocks: u64, seed: u64) {
@@ -76,6 +78,8 @@ enum Lie {
     Cap(usize),
     /// Leaves out one kind of event.
     DropKind(B256),
+    /// Gives every log once, and leaves it out of later answers.
+    GiveOnce,
     /// Gives every log twice.
     Duplicate,
     /// Gives logs in another order.
@@ -83,11 +87,18 @@ enum Lie {
 }
 
 impl Lie {
-    const fn hides(self) -> bool {
-        !matches!(self, Self::Duplicate | Self::Reorder)
+    /// The answer of the node, given the right one. Counts what it hides.
+    fn tell(self, world: &World, right: Vec<Value>) -> Vec<Value> {
+        let place = |log: &Value| (log["blockHash"].to_string(), log["logIndex"].to_string());
+        let said = self.change(world, right.clone());
+        let places: BTreeSet<_> = said.iter().map(place).collect();
+        let hidden = right.iter().filter(|log| !places.contains(&place(log)) && counts(world, log)).count();
+        world.hidden.fetch_add(hidden as u64, Ordering::Relaxed);
+        world.given.lock().expect("no panic").extend(places);
+        said
     }
 
-    fn tell(self, world: &World, mut logs: Vec<Value>) -> Vec<Value> {
+    fn change(self, world: &World, mut logs: Vec<Value>) -> Vec<Value> {
         let dice = |log: &Value, salt: u64| {
             let text = format!("{} {} {salt}", log["blockHash"], log["logIndex"]);
             u64::from(u16::from_be_bytes([keccak256(&text)[0], keccak256(&text)[1]])) % 1_000
@@ -100,6 +111,10 @@ impl Lie {
             }
             Self::Cap(most) => logs.truncate(most),
             Self::DropKind(topic) => logs.retain(|log| log["topics"][0] != json!(topic)),
+            Self::GiveOnce => {
+                let given = world.given.lock().expect("no panic");
+                logs.retain(|log| !given.contains(&(log["blockHash"].to_string(), log["logIndex"].to_string())));
+            }
             Self::Duplicate => logs = logs.iter().flat_map(|log| [log.clone(), log.clone()]).collect(),
             Self::Reorder => logs.reverse(),
         }
@@ -114,6 +129,15 @@ impl Lie {
             _ => None,
         })
     }
+}
+
+/// Whether an index holds this log: upgrades of a predicate count from where a tool first named it, as in [`model`].
+fn counts(world: &World, log: &Value) -> bool {
+    let address: Address = serde_json::from_value(log["address"].clone()).expect("an address");
+    let [block, index] = ["blockNumber", "logIndex"].map(|key| quantity(log[key].as_str().expect("a quantity")) as usize);
+    let before = world.blocks[..block].iter().flat_map(|block| &block.logs).chain(&world.blocks[block].logs[..index]);
+    let names = |log: &Emitted| log.topics.len() > 2 && log.topics.last() == Some(&address.into_word());
+    address == REGISTRY || before.filter(|log| log.address == REGISTRY).any(names)
 }
 
 fn follower(index: &Index, chain: Chain) -> Follower {
@@ -179,15 +203,30 @@ async fn compare(index: &Index, script: &Script, what: &str) {
     panic!("{what}: {} events, the model has {}; missing or not counted: {missing:?}", index_says.0, model_says.0);
 }
 
-/// What was known at the end of a lie.
+/// What was known of a lie while it lasted.
+#[derive(Debug)]
 struct Said {
+    /// At the end of the lie.
     progress: Progress,
-    known: Option<Completeness>,
-    /// Whether the lie did nothing: a node that leaves out a log now and then may leave out none that matters.
-    is_harmless: bool,
+    /// Whether the follower's progress, the index, and the log said that logs are left out, whenever they were asked.
+    is_known: [bool; 3],
+    lines: Vec<String>,
+    /// Logs that the node left out of its answers. One that leaves out a log now and then may leave out none.
+    hidden: u64,
 }
 
-/// Follows a lying node, then the same node without the lie, and compares. Gives what the follower said at the end of the lie.
+/// Whether progress, the index and the log say that logs are left out.
+async fn says(index: &Index, progress: &Progress, log: &Recorder) -> [bool; 3] {
+    let known = completeness(index).await;
+    let lines = log.0.lock().expect("no panic");
+    [
+        progress.missed > 0 || progress.incomplete,
+        known.is_some_and(|known| known.omitted > 0 || known.incomplete_since.is_some()),
+        lines.iter().any(|line| line.contains("a node left logs out") || line.contains("logs are missing")),
+    ]
+}
+
+/// Follows a lying node, then the same node without the lie, and compares. Gives what was said while it lied, for each store.
 async fn lie_and_recover(lie: Lie) -> Vec<Said> {
     let mut said = Vec::new();
     for (_place, index) in indexes().await {
@@ -196,22 +235,30 @@ async fn lie_and_recover(lie: Lie) -> Vec<Said> {
             grow_honestly(world, 250, 5);
             world.fault = Some(lie.fault());
         });
+        let hidden = || script.change(|world| world.hidden.load(Ordering::Relaxed));
         let mut following = follower(&index, script.chain());
-        // Until it is noticed, or for as long as a lie that hides nothing needs to do harm.
-        for round in 0..40 {
-            // Longer each time: what is cut off begins anew, and on a loaded machine reading everything again takes a while.
-            follow_for(&mut following, Duration::from_millis(250 + 50 * round)).await;
-            let progress = *following.progress().borrow();
-            let is_through = progress.checkpoint == 250 && (!lie.hides() || is_equal(&index, &script).await);
-            if progress.missed > 0 || progress.incomplete || is_through {
-                break;
+        let (log, mut is_known) = (Recorder::default(), [false; 3]);
+        {
+            let _guard = tracing::subscriber::set_default(log.clone());
+            // Until it is noticed, or for as long as a lie that hides nothing needs to do harm; then once more.
+            let mut is_last = false;
+            for round in 0..40 {
+                // Longer each time: what is cut off begins anew, and on a loaded machine reading everything again takes a while.
+                follow_for(&mut following, Duration::from_millis(250 + 50 * round)).await;
+                let (progress, head) = (*following.progress().borrow(), script.change(|world| world.head()));
+                let says = says(&index, &progress, &log).await;
+                is_known = std::array::from_fn(|n| is_known[n] || says[n]);
+                if is_last && (hidden() == 0 || is_known == [true; 3]) {
+                    break;
+                }
+                assert!(round < 39, "{lie:?} hid {} logs; said: {is_known:?} {progress:?}", hidden());
+                is_last |= is_known[0] || (progress.checkpoint == head as i64 && hidden() == 0);
+                // The chain goes on, and each block is another chance to lie and to be caught.
+                script.change(|world| grow_honestly(world, 5, 100 + round));
             }
-            assert!(round < 39, "{lie:?}: {progress:?}");
         }
-        script.change(|world| grow_honestly(world, 5, 6));
-        follow_for(&mut following, Duration::from_millis(300)).await;
-        let (progress, known) = (*following.progress().borrow(), completeness(&index).await);
-        said.push(Said { progress, known, is_harmless: is_equal(&index, &script).await });
+        let (progress, lines) = (*following.progress().borrow(), log.0.lock().expect("no panic").clone());
+        said.push(Said { progress, is_known, lines, hidden: hidden() });
 
         script.change(|world| world.fault = None);
         script.change(|world| grow_honestly(world, 5, 7));
@@ -221,22 +268,14 @@ async fn lie_and_recover(lie: Lie) -> Vec<Said> {
     said
 }
 
-/// A lie that hides something is known while it lasts, to whoever asks the follower and to whoever asks the index.
+/// A lie that hides something is known while it lasts, for each store: to whoever asks the follower, asks the index and reads the log.
 async fn hidden_and_known(lie: Lie) {
-    let log = Recorder::default();
-    let said = {
-        let _guard = tracing::subscriber::set_default(log.clone());
-        lie_and_recover(lie).await
-    };
-    let is_harmless = said.iter().all(|said| said.is_harmless);
-    for Said { progress, known, .. } in said.into_iter().filter(|said| !said.is_harmless) {
-        let known = known.unwrap_or_else(|| panic!("{lie:?}: {progress:?}"));
-        assert!(progress.missed > 0 || progress.incomplete, "{lie:?}: {progress:?}");
-        assert!(known.omitted > 0 || known.incomplete_since.is_some(), "{lie:?}: {known:?}");
+    for Said { progress, is_known, lines, hidden } in lie_and_recover(lie).await {
+        assert!(hidden == 0 || is_known == [true; 3], "{lie:?} hid {hidden}; said: {is_known:?} {progress:?} {lines:#?}");
+        // Small shares of logs may be none; every other lie hides something.
+        let may_hide_nothing = matches!(lie, Lie::Drop(10) | Lie::DropAtRandom(10) | Lie::Cap(50..));
+        assert!(hidden > 0 || may_hide_nothing, "{lie:?} hid nothing");
     }
-    let lines = log.0.lock().expect("no panic");
-    let says = |words: &str| lines.iter().any(|line| line.contains(words));
-    assert!(is_harmless || says("a node left logs out") || says("logs are missing"), "{lie:?}: {lines:?}");
 }
 
 /// Keeps the lines of the log of this thread.
@@ -288,6 +327,36 @@ async fn logs_that_are_left_out_are_missed_and_healed() {
 async fn answers_that_are_cut_short_are_noticed() {
     for most in [1, 5, 50] {
         hidden_and_known(Lie::Cap(most)).await;
+    }
+}
+
+/// A node that no longer gives what is in the index has lost it, and may have lost more.
+#[tokio::test]
+async fn logs_that_are_given_once_are_missed() {
+    hidden_and_known(Lie::GiveOnce).await;
+}
+
+/// A second answer that lacks what the first one had is as wrong as one that has more.
+#[tokio::test]
+async fn second_reads_notice_what_they_lack() {
+    for (_place, index) in indexes().await {
+        let script = Script::start().await;
+        script.change(|world| {
+            grow_honestly(world, 250, 5);
+            world.fault = Some(Lie::GiveOnce.fault());
+        });
+        let chain = script.chain();
+        let mut options = options(&chain);
+        (options.numbering, options.second_reads, options.headers_per_range) = (true, 1, 0);
+        let mut following = Follower::new(index.clone(), chain, REGISTRY, options);
+        // Blocks that are final alone: those near the head are read again anyway.
+        let caught = tokio::time::timeout(Duration::from_secs(60), following.catch_up_to(200)).await;
+        caught.expect("in time").expect("caught up");
+        let (progress, known) = (*following.progress().borrow(), completeness(&index).await);
+        assert!(progress.missed > 0 && known.is_some_and(|known| known.omitted > 0), "{progress:?}");
+        script.change(|world| world.fault = None);
+        settle(&index, &mut following, &script).await;
+        compare(&index, &script, "second reads").await;
     }
 }
 

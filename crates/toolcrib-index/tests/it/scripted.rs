@@ -1,6 +1,7 @@
 //! A chain that is written by the test: any blocks, any events, any fork, and faults on demand.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 
 use alloy_primitives::{Address, B256, Bloom, BloomInput, Bytes, U256, keccak256};
@@ -72,6 +73,10 @@ pub(crate) struct World {
     /// How often each method was asked.
     pub(crate) asked: BTreeMap<String, u64>,
     pub(crate) fault: Option<Fault>,
+    /// Logs that a fault left out of answers, counted each time.
+    pub(crate) hidden: AtomicU64,
+    /// Logs that a fault has given: hash of the block, and index.
+    pub(crate) given: Mutex<BTreeSet<(String, String)>>,
     salt: u64,
 }
 

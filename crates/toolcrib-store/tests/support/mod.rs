@@ -135,7 +135,7 @@ static SCHEMA: AtomicU32 = AtomicU32::new(0);
 /// Makes the cluster as somebody who is not root, starts the server, and stops it when its input ends.
 const KEEPER: &str = r#"
 set -e
-folder=$1 binaries=$2 port=$3 source=$4 source_port=$5; shift 5
+folder=$1 binaries=$2 port=$3 source=$4 source_port=$5 disk=$6; shift 6
 if [ "$(id -u)" = 0 ]; then
     owner=nobody; getent passwd postgres >/dev/null && owner=postgres
     chown -R "$owner" "$folder"
@@ -147,7 +147,14 @@ cd "$folder"
 if [ -n "$source" ]; then
     as "$binaries/pg_basebackup" -D data -R -X stream -c fast -h "$source" -p "$source_port" -U toolcrib --no-sync >initdb.log 2>&1
 else
-    as "$binaries/initdb" -D data -U toolcrib --pwfile=password --auth-local=trust --auth-host=scram-sha-256 -E UTF8 --locale=C --no-sync >initdb.log 2>&1
+    log=
+    if [ -n "$disk" ]; then
+        ln -s "$disk" data
+        log=--waldir=$folder/wal
+    fi
+    as "$binaries/initdb" -D data $log -U toolcrib --pwfile=password --auth-local=trust --auth-host=scram-sha-256 -E UTF8 --locale=C --no-sync >initdb.log 2>&1
+    # A checkpoint on a full disk ends the server.
+    [ -z "$disk" ] || echo "checkpoint_timeout = 1d" >>data/postgresql.conf
 fi
 # A process of the list may be gone when it gets its signal, which `kill` calls a failure.
 all() {
@@ -190,19 +197,26 @@ impl Server {
     /// If it is installed and does not start: that is a failure, not a missing input.
     pub(crate) fn shared() -> Option<&'static Self> {
         let binaries = toolcrib_testkit::postgres()?;
-        Some(SERVER.get_or_init(|| Self::start(&binaries, None).unwrap_or_else(|reason| panic!("PostgreSQL: {reason}"))))
+        Some(SERVER.get_or_init(|| Self::start(&binaries, None, None).unwrap_or_else(|reason| panic!("PostgreSQL: {reason}"))))
     }
 
     /// A server of the test's own, which it may stop. `None` as for [`shared`](Self::shared).
     pub(crate) fn own() -> Option<Self> {
         let binaries = toolcrib_testkit::postgres()?;
-        Some(Self::start(&binaries, None).unwrap_or_else(|reason| panic!("PostgreSQL: {reason}")))
+        Some(Self::start(&binaries, None, None).unwrap_or_else(|reason| panic!("PostgreSQL: {reason}")))
+    }
+
+    /// A server of the test's own with its tables on another disk, in this empty folder that belongs to the user of this process. The
+    /// write-ahead log stays where there is room, and checkpoints wait: without room for these the server crashes. `None` as for [`shared`](Self::shared).
+    pub(crate) fn on_disk(disk: &Path) -> Option<Self> {
+        let binaries = toolcrib_testkit::postgres()?;
+        Some(Self::start(&binaries, None, Some(disk)).unwrap_or_else(|reason| panic!("PostgreSQL: {reason}")))
     }
 
     /// A server that follows this one: a copy, and then everything that is written here.
     pub(crate) fn replica(&self) -> Self {
         let binaries = toolcrib_testkit::postgres().expect("it runs");
-        Self::start(&binaries, Some(self)).unwrap_or_else(|reason| panic!("PostgreSQL: {reason}"))
+        Self::start(&binaries, Some(self), None).unwrap_or_else(|reason| panic!("PostgreSQL: {reason}"))
     }
 
     /// The setting of the same schema at another server.
@@ -267,7 +281,7 @@ impl Server {
         SERVER.get()
     }
 
-    fn start(binaries: &Path, source: Option<&Self>) -> Result<Self, String> {
+    fn start(binaries: &Path, source: Option<&Self>, disk: Option<&Path>) -> Result<Self, String> {
         let folder = tempfile::Builder::new().prefix("toolcrib-pg-").tempdir().map_err(|error| error.to_string())?.keep();
         std::fs::write(folder.join("password"), PASSWORD).map_err(|error| error.to_string())?;
         let port = {
@@ -281,6 +295,7 @@ impl Server {
             .arg(port.to_string())
             .arg(source.map(|source| source.folder.clone()).unwrap_or_default())
             .arg(source.map(|source| source.port.to_string()).unwrap_or_default())
+            .arg(disk.unwrap_or(Path::new("")))
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null())

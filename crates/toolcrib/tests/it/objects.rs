@@ -90,13 +90,18 @@ fn a_second_node_begins_with_a_snapshot_and_lost_evidence_comes_back() {
     let tool = listed(at);
     let evidence = format!("{tool}/evidence");
     until(at, &evidence, |status, body| status == 200 && body.contains("gathered_at"));
+    // A snapshot may be of the moment before the tool was listed; the next has it.
+    let ready: Json = serde_json::from_str(&until(at, "/ready", |status, _| status == 200)).expect("JSON");
+    let last = ready["shown"].as_i64().expect("the number of a change");
     let begun = Instant::now();
-    while !files(&folder).iter().any(|file| file.ends_with("latest.json")) {
-        assert!(begun.elapsed() < Duration::from_secs(60), "no snapshot");
+    let published = || {
+        let manifest = files(&folder).into_iter().find(|file| file.ends_with("latest.json"))?;
+        serde_json::from_slice::<Json>(&std::fs::read(manifest).ok()?).ok()?["cursor"].as_i64()
+    };
+    while published().is_none_or(|cursor| cursor < last) {
+        assert!(begun.elapsed() < Duration::from_secs(120), "no snapshot of change {last}: {:?}", published());
         thread::sleep(Duration::from_millis(100));
     }
-    // It may be of the moment before the tool was listed; the next has it.
-    thread::sleep(Duration::from_secs(20));
 
     let (_second, other) = start(&place, &setting, false);
     let metrics = until(other, "/metrics", |status, _| status == 200);

@@ -1,5 +1,7 @@
 //! Deployments as processes: followers, workers and directories that share a database, and what is left when some of them are killed.
 
+mod full_disk;
+mod object_stores;
 mod replicas;
 pub(crate) mod stage;
 mod versions;

@@ -36,19 +36,26 @@ fn exchange(address: SocketAddr, request: &str) -> (u16, String, String) {
     (status, head.to_lowercase(), body.to_owned())
 }
 
-fn ready(address: SocketAddr) -> Json {
+pub(super) fn ready(address: SocketAddr) -> Json {
     let (_, body) = get(address, "", "/ready").expect("an answer");
     serde_json::from_str(&body).expect("JSON")
 }
 
 /// Why each replica is not used; an empty text for one that is.
-fn codes(ready: &Json) -> Vec<String> {
+pub(super) fn codes(ready: &Json) -> Vec<String> {
     let replicas = ready["replicas"].as_array().expect("replicas");
     let code = |replica: &Json| match replica["usable"].as_bool() {
         Some(true) => String::new(),
         _ => replica["code"].as_str().unwrap_or("unknown").to_owned(),
     };
     replicas.iter().map(code).collect()
+}
+
+/// How many answers a node took from a replica.
+pub(super) fn reads(node: SocketAddr, key: &str, database: usize) -> u64 {
+    let (_, page) = get(node, key, "/metrics").expect("an answer");
+    let name = format!("toolcrib_directory_database_reads_total{{replica=\"{database}\"}} ");
+    page.lines().find_map(|line| line.strip_prefix(&name)).map_or(0, |count| count.parse().expect("a count"))
 }
 
 struct Nodes<'s> {
@@ -75,18 +82,7 @@ impl Nodes<'_> {
     }
 
     fn reads(&self, node: SocketAddr, database: usize) -> u64 {
-        let (_, page) = get(node, &self.key, "/metrics").expect("an answer");
-        let name = format!("toolcrib_directory_database_reads_total{{replica=\"{database}\"}} ");
-        page.lines().find_map(|line| line.strip_prefix(&name)).map_or(0, |count| count.parse().expect("a count"))
-    }
-
-    fn good(&self) -> usize {
-        self.stage.told.lock().expect("unpoisoned").iter().filter(|told| told.is_good).count()
-    }
-
-    /// The log of a node.
-    fn log(&self, name: &str) -> String {
-        std::fs::read_to_string(self.stage.sandbox.path().join(format!("{name}.log"))).expect("a log")
+        reads(node, &self.key, database)
     }
 }
 
@@ -145,7 +141,7 @@ fn two_web_nodes_read_from_streaming_replicas_and_survive_all_of_them() {
     let (_web1, _web2) = (web("web1", all[0]), web("web2", all[1]));
     let nodes = Nodes { stage: &stage, all, key };
     nodes.wait_for("both replicas are read", ["", ""]);
-    nodes.wait_for_tools("what is verified is listed", nodes.good());
+    nodes.wait_for_tools("what is verified is listed", stage.good());
     let caller = Caller::start(all.to_vec(), nodes.key.clone());
 
     // All of them well: replicas answer.
@@ -164,12 +160,12 @@ fn two_web_nodes_read_from_streaming_replicas_and_survive_all_of_them() {
     for _ in 0..3 {
         stage.register();
     }
-    nodes.wait_for_tools("new tools are shown", nodes.good());
+    nodes.wait_for_tools("new tools are shown", stage.good());
     // Both: the primary is read.
     stage.runtime.block_on(second.admin("SELECT pg_wal_replay_pause()"));
     nodes.wait_for("both are behind", ["replica.behind", "replica.behind"]);
     stage.register();
-    nodes.wait_for_tools("the primary tells of it", nodes.good());
+    nodes.wait_for_tools("the primary tells of it", stage.good());
     assert!(all.iter().all(|node| ready(*node)["status"] == "ok"));
     stage.runtime.block_on(async {
         first.admin("SELECT pg_wal_replay_resume()").await;
@@ -196,7 +192,7 @@ fn two_web_nodes_read_from_streaming_replicas_and_survive_all_of_them() {
     purger.wait().expect("gone");
     let heads = told.lock().expect("unpoisoned").iter().map(|(head, _)| head.clone()).collect::<String>();
     assert!(heads.to_lowercase().contains(&format!("x-token: {SECRET}")), "{heads}");
-    assert!(!nodes.log("purge").contains(SECRET), "{}", nodes.log("purge"));
+    assert!(!stage.log("purge").contains(SECRET), "{}", stage.log("purge"));
     let (_, head, _) = exchange(all[0], "GET /api/v2/tools HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n");
     assert!(head.contains("s-maxage=600") && head.contains("surrogate-key: t-") && head.contains(" lists all"), "{head}");
 
@@ -216,7 +212,7 @@ fn two_web_nodes_read_from_streaming_replicas_and_survive_all_of_them() {
     stage.runtime.block_on(first.admin("SELECT pg_promote()"));
     nodes.wait_for("the first is promoted", ["replica.promoted", ""]);
     stage.register();
-    nodes.wait_for_tools("the second tells of it", nodes.good());
+    nodes.wait_for_tools("the second tells of it", stage.good());
     let (seen, _) = caller.end();
     assert_eq!(seen, (1..=seen.len() as i64).collect::<Vec<_>>(), "the feed has no gap, whichever database told it");
 
@@ -243,10 +239,10 @@ fn two_web_nodes_read_from_streaming_replicas_and_survive_all_of_them() {
     stage.wait("the primary is back", SOON, || all.iter().all(|node| ready(*node)["status"] == "ok"));
     nodes.wait_for("the second follows it again", ["replica.promoted", ""]);
     stage.register();
-    nodes.wait_for_tools("everything goes on", nodes.good());
+    nodes.wait_for_tools("everything goes on", stage.good());
     // Logs name what happened, with the code.
     for name in ["web1", "web2"] {
-        let log = nodes.log(name);
+        let log = stage.log(name);
         for code in ["replica.behind", "replica.unreachable", "replica.promoted"] {
             assert!(log.contains(code), "{name} never said {code}: {log}");
         }

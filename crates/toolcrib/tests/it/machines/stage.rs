@@ -189,6 +189,11 @@ impl Stage {
 
     /// Starts a process under a name, which PostgreSQL is told. It is ready when this returns.
     pub(super) fn process(&self, name: &'static str, arguments: &[&str]) -> Process {
+        self.process_with(name, arguments, &[])
+    }
+
+    /// The same with variables in its environment.
+    pub(super) fn process_with(&self, name: &'static str, arguments: &[&str], variables: &[(&str, &str)]) -> Process {
         let chain = ["--network", "local", "--rpc-url", &self.node, "--dev-ca", "ca.pem", "--json"];
         let mut command = self.sandbox.command(&[arguments, &chain].concat());
         let mut setting = self.setting.clone();
@@ -196,6 +201,7 @@ impl Stage {
             setting += &format!("%20-c%20test.who%3D{name}");
         }
         let log = fs::File::create(self.sandbox.path().join(format!("{name}.log"))).expect("a file");
+        command.envs(variables.iter().copied());
         let mut child = command.env("TOOLCRIB_INDEX", setting).stderr(log).stdout(Stdio::piped()).spawn().expect("it starts");
         let mut out = BufReader::new(child.stdout.take().expect("a pipe"));
         let mut line = String::new();
@@ -206,6 +212,16 @@ impl Stage {
         // Its output is read to the end, so that it never waits for us.
         thread::spawn(move || io::copy(&mut out, &mut io::sink()));
         Process { name, child }
+    }
+
+    /// What a process has logged.
+    pub(super) fn log(&self, name: &str) -> String {
+        fs::read_to_string(self.sandbox.path().join(format!("{name}.log"))).expect("a log")
+    }
+
+    /// How many tools are to be listed as verified.
+    pub(super) fn good(&self) -> usize {
+        self.told().iter().filter(|told| told.is_good).count()
     }
 
     /// Waits for something, which must come in time.

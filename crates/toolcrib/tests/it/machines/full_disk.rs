@@ -1,0 +1,106 @@
+//! A directory that follows and verifies, on a disk that becomes full: it lives and answers, and goes on when there is room.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use tokio::runtime::Runtime;
+
+use super::stage::{Stage, free_address, get};
+use super::{check_directories, check_index, ids, is_settled, issue_key, pages};
+use crate::databases::Place;
+
+const FOLDER: &str = "TOOLCRIB_SMALL_DISK";
+
+/// For what follows from a disk that is full, or no longer is: pauses after errors grow to a minute.
+const SOON: Duration = Duration::from_secs(180);
+
+/// Most tools that are registered before the full disk is noticed.
+const MOST: usize = 400;
+
+/// Mounts a disk that only this process and its children see, and runs the test `child` on it.
+const SMALL_DISK: &str = r#"
+mount -t tmpfs -o size=24m tmpfs "$1" || exit 77
+exec "$2" --exact machines::full_disk::child --nocapture --test-threads=1
+"#;
+
+#[test]
+fn a_directory_lives_on_a_full_disk_and_catches_up() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut unshare = Command::new("unshare");
+    unshare.args(["--mount", "--user", "--map-root-user", "sh", "-c", SMALL_DISK, "disk"]).arg(folder.path());
+    unshare.arg(std::env::current_exe().expect("this program")).env(FOLDER, folder.path());
+    let output = match unshare.stdin(Stdio::null()).output() {
+        Ok(output) if output.status.code() != Some(77) => output,
+        _ => return toolcrib_testkit::skip("namespaces", "no disk can be mounted for one process"),
+    };
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && said.contains("1 passed"), "{said}\n{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Fills the disk, and gives the file that does so.
+fn fill(folder: &Path) -> PathBuf {
+    let path = folder.join("filler");
+    let mut file = std::fs::File::create(&path).expect("a file");
+    for size in [1 << 16, 1 << 12, 1] {
+        while file.write_all(&vec![1; size]).is_ok() {}
+    }
+    path
+}
+
+#[test]
+fn child() {
+    let Some(folder) = std::env::var_os(FOLDER).map(PathBuf::from) else { return };
+    let runtime = Runtime::new().expect("a runtime");
+    let stage = Stage::start(runtime, Place::at(&folder.join("store.db")));
+    for _ in 0..9 {
+        stage.register();
+    }
+    let key = issue_key(&stage, &stage.setting);
+    let (address, words) = (free_address(), folder.join("words"));
+    let (listen, words) = (address.to_string(), words.to_str().expect("text"));
+    let arguments = ["directory", "--with-index", "--listen", &listen, "--search", words, "--looks", "4"];
+    let mut directory = stage.process("directory", &arguments);
+    let listed = || ids(&pages(address, &key, "/api/v2/tools?limit=50"), "tools");
+    stage.wait("what is verified is listed", SOON, || listed().len() == stage.good());
+    let registry = format!("{:#x}", stage.registry.address());
+
+    for round in 1..=2 {
+        let before = listed();
+        let filler = fill(&folder);
+        let refusals = || stage.log("directory").matches("store.disk").count();
+        let refused = refusals();
+        // What room there is in the log of the database goes to the first ones.
+        stage.wait("the full disk is noticed", SOON, || {
+            if stage.told.lock().expect("unpoisoned").len() < round * MOST {
+                stage.register();
+            }
+            refusals() > refused
+        });
+        let noticed = refusals();
+        let mut asked = 0;
+        stage.wait("it is said again", SOON, || {
+            asked += 1;
+            for path in [
+                format!("/api/v2/tools?limit={}", 1 + asked % 50),
+                format!("/api/v2/tools/31337/{registry}/{}", 1 + asked % 6),
+                format!("/api/v2/tools/search?query=count%20words&limit={}", 1 + asked % 50),
+                format!("/api/v2/changes?limit={}", 1 + asked % 50),
+            ] {
+                let (status, body) = get(address, &key, &path).expect("an answer");
+                assert_eq!(status, 200, "{path}: {body}");
+            }
+            assert!(directory.is_running());
+            asked >= 20 && refusals() > noticed
+        });
+        assert!(listed().is_superset(&before), "nothing that was listed is gone");
+
+        std::fs::remove_file(filler).expect("room");
+        stage.wait("it catches up", SOON, || is_settled(&stage));
+        assert!(directory.is_running());
+    }
+    check_index(&stage);
+    check_directories(&stage, &[address], &key);
+    assert_eq!(directory.terminate(), Some(0));
+}
