@@ -1,11 +1,12 @@
-// Lists the tools of a server over stdio and calls some, with an SDK for TypeScript:
-// `client.mjs 1|2-legacy|2-modern PROGRAM TOOL ARGUMENTS [TOOL ARGUMENTS]…`. PROGRAM may be a configuration file (`.json`) with
+// Lists the tools of a server over stdio or HTTP and calls some, with an SDK for TypeScript:
+// `client.mjs 1|2-legacy|2-modern PROGRAM TOOL ARGUMENTS [TOOL ARGUMENTS]…`. PROGRAM may be a URL, or a configuration file (`.json`) with
 // `mcpServers.toolcrib`, as clients have them. The variable ANSWER says what a user answers to questions: `accept:DECISION`, `decline` or
 // `cancel`, or several with commas between them, of which the last one is repeated; without it the client cannot be asked. Prints a line of
-// JSON for the list and for each call. Results are checked by the SDK against the schemas that were listed.
+// JSON for the list and for each call; one that the SDK throws an error for has `threw`. Results are checked by the SDK against the schemas that were listed.
 import { readFile } from "node:fs/promises";
 
 const [mode, program, ...calls] = process.argv.slice(2);
+const isUrl = program.startsWith("http://");
 const { command, args, env } = program.endsWith(".json")
   ? JSON.parse(await readFile(program, "utf8")).mcpServers.toolcrib
   : { command: program, args: [] };
@@ -25,13 +26,20 @@ if (answers.length) {
     return action === "accept" ? { action, content: { decision } } : { action };
   });
 }
-await client.connect(new StdioClientTransport({ command, args, env }));
+const http = async () => (await import(old ? "@modelcontextprotocol/sdk/client/streamableHttp.js" : "client-newest")).StreamableHTTPClientTransport;
+await client.connect(isUrl ? new (await http())(new URL(program)) : new StdioClientTransport({ command, args, env }));
 const { tools } = await client.listTools();
 console.log(JSON.stringify({ tools: tools.map((tool) => tool.name).sort() }));
 for (let place = 0; place < calls.length; place += 2) {
   const [name, text] = calls.slice(place, place + 2);
   prompts = [];
-  const result = await client.callTool({ name, arguments: JSON.parse(text) });
+  let result;
+  try {
+    result = await client.callTool({ name, arguments: JSON.parse(text) });
+  } catch (error) {
+    console.log(JSON.stringify({ name, threw: error.message, status: error.status ?? error.code }));
+    continue;
+  }
   const texts = result.content.map((block) => block.text);
   const structured = result.structuredContent ?? null;
   console.log(JSON.stringify({ name, asked: prompts.length, isError: result.isError ?? false, structured, texts, prompts }));

@@ -3,7 +3,7 @@
 //!     cargo run --release -p toolcrib-directory --example shelf -- sqlite:/tmp/shelf.db 16000 8257
 //!
 //! The arguments are where the database is, how many tools it has at least, and the port on this machine; 0 takes a free one. Limits are
-//! off. Models find it at `/mcp`.
+//! off. Models find it at `/mcp`. With `unready` as a fourth argument the words of search are never built.
 
 use std::io::Write as _;
 
@@ -42,6 +42,7 @@ async fn main() -> Result<(), Failure> {
     let location = Location::parse(&arguments.next().unwrap_or_else(|| "memory".to_owned()))?;
     let tools: u64 = arguments.next().unwrap_or_else(|| "100".to_owned()).parse()?;
     let port: u16 = arguments.next().unwrap_or_else(|| "8257".to_owned()).parse()?;
+    let is_ready = arguments.next().is_none_or(|word| word != "unready");
     let index = Index::open(Database::open(&location).await?).await?;
     let registry = index.add_registry(8453, Address::repeat_byte(0x82), 1).await?.id;
     fill(&index, registry, tools).await?;
@@ -57,13 +58,17 @@ async fn main() -> Result<(), Failure> {
     };
     let queue = Queue::new(index.clone());
     let directory = Directory::builder(index, search, queue, Chains::default(), Machine).options(options).build().await?;
-    directory.refresh().await?;
+    if is_ready {
+        directory.refresh().await?;
+    }
     let listener = TcpListener::bind(("127.0.0.1", port)).await?;
     let port = listener.local_addr()?.port();
     let directory = directory.with_mcp(["127.0.0.1", "localhost"].map(|host| format!("{host}:{port}")).to_vec(), Vec::new())?;
     writeln!(std::io::stdout(), "{{\"port\":{port}}}")?;
     let running = directory.clone();
-    tokio::spawn(async move { running.run(std::future::pending()).await });
+    if is_ready {
+        tokio::spawn(async move { running.run(std::future::pending()).await });
+    }
     serve(listener, directory.router(), std::future::pending()).await?;
     Ok(())
 }

@@ -1,25 +1,39 @@
 //! The directory for models: the tools that find tools, over MCP. No key of anybody, nothing that calls or pays.
 //!
 //! Every question goes through the directory's own REST routes, in this process, so that both say the same and have the same limits.
+//!
+//! While search is not built, a call that needs it is answered over HTTP with 503 and `Retry-After` as well, so that what is between the
+//! client and this directory knows too. The body is an error of JSON-RPC with the code: the one form of which every SDK shows it all.
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use axum::Router;
 use axum::body::{Body, to_bytes};
-use axum::http::{Method, Request, header};
-use serde_json::{Map, Value as Json};
+use axum::http::{HeaderValue, Method, Request, StatusCode, header};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse as _, Response};
+use serde_json::{Map, Value as Json, json};
+use toolcrib_core::codes::index::NOT_READY;
 use toolcrib_core::codes::mcp as code;
 use toolcrib_mcp::discovery::{AGENT_NAMES, AgentTools, Discovery, DiscoveryTools, MAX_ANSWER_BYTES, RestRequest, refusal};
-use toolcrib_mcp::{About, Asker, Fault, HttpOptions, Reply, SetupError, Stop, ToolSpec, Toolbox, http_router};
+use toolcrib_mcp::{About, Asker, Fault, HttpOptions, META_ERROR, Reply, SetupError, Stop, ToolSpec, Toolbox, http_router};
 use tower::ServiceExt;
 
 use crate::front::Caller;
 
 /// How long an answer of our own routes may take: a verification is waited for a few seconds.
 const ANSWER_TIME: Duration = Duration::from_secs(20);
+
+/// The code of JSON-RPC for what is no fault of the request.
+const INTERNAL_ERROR: i64 = -32603;
+
+/// A note on a request: after how many seconds to ask again, because search is not built. 0 when it is.
+#[derive(Clone, Debug, Default)]
+struct RetryLater(Arc<AtomicU64>);
 
 /// A directory in this process, by its routes.
 #[derive(Clone)]
@@ -61,7 +75,11 @@ impl Discovery for InProcess {
             let wait = response.headers().get(header::RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
             let body = to_bytes(response.into_body(), MAX_ANSWER_BYTES).await.map_err(|_| unreadable())?;
             if !status.is_success() {
-                return Err(refusal(status.as_u16(), wait, &body));
+                let fault = refusal(status.as_u16(), wait, &body);
+                if let (true, Some(later)) = (fault.code == NOT_READY, asker.noted::<RetryLater>()) {
+                    later.0.store(wait.unwrap_or(1).max(1), Ordering::Release);
+                }
+                return Err(fault);
             }
             serde_json::from_slice(&body).map_err(|_| unreadable())
         };
@@ -117,5 +135,42 @@ impl Toolbox for PublicTools {
 pub fn router(routes: Router, hosts: Vec<String>, mut origins: Vec<String>) -> Result<Router, SetupError> {
     // A page under one of the names came from here, whoever does TLS before it.
     origins.extend(hosts.iter().flat_map(|host| [format!("http://{host}"), format!("https://{host}")]));
-    http_router(Arc::new(PublicTools::new(routes)), HttpOptions { bearer: None, hosts, origins, sessions: false })
+    let router = http_router(Arc::new(PublicTools::new(routes)), HttpOptions { bearer: None, hosts, origins, sessions: false })?;
+    Ok(router.layer(middleware::from_fn(retry_later)))
+}
+
+/// Answers 503 with `Retry-After` in place of a tool's error that says that search is not built. Lists of tools and greetings are answered
+/// as always.
+async fn retry_later(mut request: Request<Body>, next: Next) -> Response {
+    let later = RetryLater::default();
+    request.extensions_mut().insert(later.clone());
+    let response = next.run(request).await;
+    let seconds = later.0.load(Ordering::Acquire);
+    let kind = response.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    if seconds == 0 || response.status() != StatusCode::OK || !kind.starts_with("application/json") {
+        return response;
+    }
+    let (mut parts, body) = response.into_parts();
+    let Ok(body) = to_bytes(body, MAX_ANSWER_BYTES).await else { return StatusCode::SERVICE_UNAVAILABLE.into_response() };
+    let Some(error) = not_ready(&body) else { return Response::from_parts(parts, Body::from(body)) };
+    parts.status = StatusCode::SERVICE_UNAVAILABLE;
+    parts.headers.remove(header::CONTENT_LENGTH);
+    parts.headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+    parts.headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    Response::from_parts(parts, Body::from(error.to_string()))
+}
+
+/// An answer that says that search is not built, as an error of JSON-RPC. `None` for another one: a part of it may have been there.
+fn not_ready(answer: &[u8]) -> Option<Json> {
+    let answer: Json = serde_json::from_slice(answer).ok()?;
+    let fault = answer.get("result").filter(|result| result["isError"] == true)?.get("_meta")?.get(META_ERROR)?;
+    if fault["code"] != NOT_READY.id() {
+        return None;
+    }
+    let message = format!("{NOT_READY}: {}", fault["message"].as_str().unwrap_or_default());
+    Some(json!({
+        "jsonrpc": "2.0",
+        "id": answer["id"],
+        "error": { "code": INTERNAL_ERROR, "message": message, "data": fault },
+    }))
 }

@@ -14,10 +14,11 @@ pub fn document() -> Value {
     let mut generator = settings.for_serialize().into_generator();
     generator.subschema_for::<ErrorBody>();
     let mut paths: Map<String, Value> = Map::new();
-    for operation in operations() {
+    let operations = operations();
+    for operation in &operations {
         let schema = operation.answer.schema(&mut generator);
         let path = paths.entry(operation.path.to_owned()).or_insert_with(|| json!({}));
-        path[operation.method] = operation.to_value(schema);
+        path[operation.method] = operation.to_value(schema, &operations);
     }
     json!({
         "openapi": "3.1.0",
@@ -47,7 +48,26 @@ struct Operation {
     success: u16,
     answer: Answered,
     refusals: &'static [u16],
+    links: Vec<Link>,
 }
+
+/// Another operation that an answer leads to.
+struct Link {
+    name: &'static str,
+    /// The id of the operation.
+    to: &'static str,
+    /// Where in the answer its parameters are: the name of a parameter, and a JSON pointer.
+    given: &'static [(&'static str, &'static str)],
+    /// Whether everything else is asked for as before. A cursor is good for the query that it came from alone.
+    is_next: bool,
+}
+
+/// Where the cursor of the next page is in an answer.
+const NEXT: &[(&str, &str)] = &[("cursor", "/next")];
+
+/// Where the path of a tool is in an answer that is one.
+const OF_TOOL: &[(&str, &str)] =
+    &[("registry_chain", "/registry_chain"), ("registry_addr", "/registry_addr"), ("tool_id", "/tool_id")];
 
 /// What an operation answers.
 enum Answered {
@@ -110,7 +130,7 @@ impl Operation {
             Vec::new()
         };
         let refusals: &[u16] = if parameters.is_empty() { &[400, 401, 429, 500, 503] } else { &[400, 401, 404, 429, 500, 503] };
-        Self { method, path, id, summary, parameters, body: None, success: 200, answer, refusals }
+        Self { method, path, id, summary, parameters, body: None, success: 200, answer, refusals, links: Vec::new() }
     }
 
     fn with(mut self, parameters: impl IntoIterator<Item = Parameter>) -> Self {
@@ -128,9 +148,49 @@ impl Operation {
         self
     }
 
-    fn to_value(&self, content: Value) -> Value {
+    /// The answer has what another operation needs.
+    fn leads(mut self, name: &'static str, to: &'static str, given: &'static [(&'static str, &'static str)]) -> Self {
+        self.links.push(Link { name, to, given, is_next: false });
+        self
+    }
+
+    /// The answer has the cursor of the next page.
+    fn continues(mut self, given: &'static [(&'static str, &'static str)]) -> Self {
+        self.links.push(Link { name: "next", to: self.id, given, is_next: true });
+        self
+    }
+
+    /// The parameters of a link, as runtime expressions.
+    fn link(&self, link: &Link, operations: &[Self]) -> Value {
+        let target = operations.iter().find(|operation| operation.id == link.to);
+        let declared = |name: &str| {
+            target.and_then(|target| target.parameters.iter().find(|parameter| parameter.name == name)).map(|found| found.place)
+        };
+        let mut parameters = Map::new();
+        for (name, pointer) in link.given {
+            // A name without its place is that of a path parameter.
+            let place = declared(name).filter(|place| *place != "path").map(|place| format!("{place}.")).unwrap_or_default();
+            parameters.insert(format!("{place}{name}"), format!("$response.body#{pointer}").into());
+        }
+        if link.is_next {
+            let others = self.parameters.iter().filter(|parameter| !link.given.iter().any(|(name, _)| *name == parameter.name));
+            parameters.extend(others.map(|parameter| {
+                let (name, place) = (parameter.name, parameter.place);
+                let key = if place == "path" { name.to_owned() } else { format!("{place}.{name}") };
+                (key, format!("$request.{place}.{name}").into())
+            }));
+        }
+        json!({ "operationId": link.to, "parameters": parameters })
+    }
+
+    fn to_value(&self, content: Value, operations: &[Self]) -> Value {
         let mut responses = Map::new();
-        responses.insert(self.success.to_string(), json!({ "description": "Done.", "content": content }));
+        let mut done = json!({ "description": "Done.", "content": content });
+        if !self.links.is_empty() {
+            let links = self.links.iter().map(|link| (link.name.to_owned(), self.link(link, operations)));
+            done["links"] = Value::Object(links.collect());
+        }
+        responses.insert(self.success.to_string(), done);
         if self.id == "verify_tool" {
             let mut queued = responses[&self.success.to_string()].clone();
             queued["description"] = "Queued: the report will be at Location.".into();
@@ -274,7 +334,17 @@ fn operations() -> Vec<Operation> {
             unverified(),
             limit(),
             cursor(),
-        ]),
+        ])
+        .leads(
+            "first",
+            "get_tool",
+            &[
+                ("registry_chain", "/tools/0/registry_chain"),
+                ("registry_addr", "/tools/0/registry_addr"),
+                ("tool_id", "/tools/0/tool_id"),
+            ],
+        )
+        .continues(NEXT),
         Operation::new(
             "get",
             "/api/v2/tools/search",
@@ -316,14 +386,31 @@ fn operations() -> Vec<Operation> {
             unverified(),
             limit(),
             cursor(),
-        ]),
+        ])
+        .leads(
+            "first",
+            "get_tool",
+            &[
+                ("registry_chain", "/results/0/registry_chain"),
+                ("registry_addr", "/results/0/registry_addr"),
+                ("tool_id", "/results/0/tool_id"),
+            ],
+        )
+        .continues(NEXT),
         Operation::new(
             "get",
             tool,
             "get_tool",
             "Everything about a tool, and why it is shown or not",
             Answered::Both(of::<Tool>),
-        ),
+        )
+        .leads("activity", "get_tool_activity", OF_TOOL)
+        .leads("report", "get_tool_report", OF_TOOL)
+        .leads("evidence", "get_tool_evidence", OF_TOOL)
+        .leads("history", "get_tool_history", OF_TOOL)
+        .leads("can_call", "can_call_tool", OF_TOOL)
+        .leads("verify", "verify_tool", OF_TOOL)
+        .leads("abuse", "report_abuse", OF_TOOL),
         Operation::new(
             "get",
             "/api/v2/tools/{registry_chain}/{registry_addr}/{tool_id}/activity",
@@ -357,7 +444,8 @@ fn operations() -> Vec<Operation> {
             "What the registry said about a tool",
             Answered::Json(of::<api::history::History>),
         )
-        .with([query("limit", number(1, 200, 100), "Events of a page."), cursor()]),
+        .with([query("limit", number(1, 200, 100), "Events of a page."), cursor()])
+        .continues(NEXT),
         Operation::new(
             "get",
             "/api/v2/tools/{registry_chain}/{registry_addr}/{tool_id}/can_call",
@@ -421,14 +509,17 @@ fn operations() -> Vec<Operation> {
             ),
             limit(),
             cursor(),
-        ]),
+        ])
+        .leads("first", "get_agent", &[("domain", "/agents/0/domain")])
+        .continues(NEXT),
         Operation::new(
             "get",
             "/api/v2/agents/{domain}",
             "get_agent",
             "Everything about an agent, and why it is shown or not",
             Answered::Json(of::<Agent>),
-        ),
+        )
+        .leads("report", "get_agent_report", &[("domain", "/domain")]),
         Operation::new(
             "get",
             "/api/v2/agents/{domain}/report",
@@ -441,7 +532,7 @@ fn operations() -> Vec<Operation> {
                 "post",
                 "/api/v2/tools/{registry_chain}/{registry_addr}/{tool_id}/abuse",
                 "report_abuse",
-                "Report a tool to the operator of this directory",
+                "Report a tool or a resource to the operator of this directory",
                 Answered::Json(of::<api::abuse::AbuseReceipt>),
             )
             .body(json!({
@@ -462,14 +553,14 @@ fn operations() -> Vec<Operation> {
             "post",
             "/api/v2/admin/moderation",
             "moderate",
-            "Block or hide a tool or all tools of a creator, or undo it. For keys that may moderate",
+            "Block or hide a tool, a resource or all tools of a creator, or undo it. For keys that may moderate",
             Answered::Json(of::<api::admin::Decided>),
         )
         .body(json!({
             "type": "object", "required": ["action"], "additionalProperties": false,
             "properties": {
                 "action": { "enum": ["block", "unblock", "hide", "unhide"] },
-                "tool": { "type": ["string", "null"], "description": "eip155:<chain>/erc8257:<registry>/<id>. This or a creator." },
+                "tool": { "type": ["string", "null"], "description": "eip155:<chain>/erc8257:<registry>/<id>, or x402_bazaar/<number>. This or a creator." },
                 "creator": { "type": ["string", "null"], "description": "The account whose tools are meant, those that come later included." },
                 "reason": { "type": "string", "maxLength": 1000, "description": "Why, for the public. Needed to block or hide." },
                 "notice": { "type": "string", "maxLength": 1000, "description": "What is shown in place of the content." },
@@ -484,7 +575,8 @@ fn operations() -> Vec<Operation> {
             Answered::Json(of::<api::admin::Log>),
         )
         .with([before(), query("limit", number(1, 200, 50), "Entries of a page.")])
-        .refuses(ADMIN),
+        .refuses(ADMIN)
+        .continues(&[("before", "/next")]),
         Operation::new(
             "get",
             "/api/v2/admin/reports",
@@ -497,7 +589,9 @@ fn operations() -> Vec<Operation> {
             before(),
             query("limit", number(1, 200, 50), "Reports of a page."),
         ])
-        .refuses(ADMIN),
+        .refuses(ADMIN)
+        .leads("close", "close_abuse_report", &[("report", "/reports/0/number")])
+        .continues(&[("before", "/next")]),
         Operation::new(
             "post",
             "/api/v2/admin/reports/{report}/close",
@@ -538,7 +632,8 @@ fn operations() -> Vec<Operation> {
             ),
             query("limit", number(1, 1000, 100), "Changes of a page."),
         ])
-        .refuses(&[400, 401, 410, 429, 500, 503]),
+        .refuses(&[400, 401, 410, 429, 500, 503])
+        .continues(NEXT),
         Operation::new("get", "/api/v2/stats", "get_stats", "Counts of everything", Answered::Json(of::<api::stats::Stats>))
             .refuses(&[401, 429, 500, 503]),
         Operation::new(

@@ -153,7 +153,16 @@ pub(crate) const SOURCES: [&str; 2] = [BAZAAR, "x402_bankr"];
 /// The number of the resource that a path such as `/api/v2/tools/8453/x402_bazaar/7` is about, after `prefix`. `None` for another path.
 /// The chain is any number: a resource has none of its own.
 pub(crate) fn resource(uri: &Uri, prefix: &str) -> Option<i64> {
-    let mut parts = uri.path().strip_prefix(prefix)?.split('/');
+    resource_at(uri.path().strip_prefix(prefix)?)
+}
+
+/// The number of the resource that a path such as `/api/v2/tools/8453/x402_bazaar/7/abuse` is about, after `prefix` and before `/abuse`.
+pub(crate) fn resource_part(uri: &Uri, prefix: &str, part: &str) -> Option<i64> {
+    resource_at(uri.path().strip_prefix(prefix)?.strip_suffix(part)?.strip_suffix('/')?)
+}
+
+fn resource_at(path: &str) -> Option<i64> {
+    let mut parts = path.split('/');
     let (chain, source, id) = (parts.next()?, parts.next()?, parts.next()?);
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let is_plain = is_number(chain) && source == BAZAAR && is_number(id) && !id.starts_with('0');
@@ -243,6 +252,11 @@ mod tests {
         assert!(of("/t/8453/x402_bazaar/7").expect("a path").is_none());
         let number = |path: &str| resource(&path.parse().expect("a URI"), "/t/");
         assert_eq!((number("/t/8453/x402_bazaar/7"), number("/t/0/x402_bazaar/12")), (Some(7), Some(12)));
+        let part = |path: &str| resource_part(&path.parse().expect("a URI"), "/t/", "abuse");
+        assert_eq!(
+            (part("/t/0/x402_bazaar/12/abuse"), part("/t/0/x402_bazaar/12"), part("/t/0/x402_bazaar/1/abuse/abuse")),
+            (Some(12), None, None)
+        );
         for other in [
             "/t/8453/x402_bankr/7",
             "/t/x/x402_bazaar/7",

@@ -107,6 +107,7 @@ const TABLES: &[Table] = &[
         failed_check OptionalInteger, step OptionalText, code OptionalText, hash Bytes),
     table!(index_moderation_tool: registry Integer, tool Bytes; action Text, reason Text, notice Text, at Integer),
     table!(index_moderation_creator: creator Bytes; action Text, reason Text, notice Text, at Integer),
+    table!(index_moderation_resource: identity Bytes; action Text, reason Text, notice Text, at Integer),
     table!(index_moderation_log: number Integer; at Integer, actor Text, action Text, subject Text, reason Text, notice Text),
     table!(index_abuse_report: number Integer; registry Integer, tool Bytes, at Integer, reason Text, details Text, closed_at OptionalInteger),
     table!(index_payee: chain Integer, token Bytes, recipient Bytes, registry Integer, tool Bytes;),

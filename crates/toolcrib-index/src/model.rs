@@ -181,9 +181,12 @@ impl ToolView {
 
     /// Whether it is shown to agents: registered, not moderated, and verified and conformant for the configuration that the chain has now.
     pub fn is_listed(&self) -> bool {
-        self.row.is_active()
-            && self.moderation.is_none()
-            && self.listing.as_ref().is_some_and(|listing| listing.is_good_for(&self.row))
+        self.moderation.is_none() && self.is_verified()
+    }
+
+    /// Whether it is registered, and verified and conformant for the configuration that the chain has now.
+    pub fn is_verified(&self) -> bool {
+        self.row.is_active() && self.listing.as_ref().is_some_and(|listing| listing.is_good_for(&self.row))
     }
 }
 

@@ -1,22 +1,29 @@
 //! What the operator blocks or hides, why, and what others report.
 //!
-//! A rule is about a tool or about all tools of a creator, those that come later included. A blocked tool is shown with a notice in place of
-//! its content; a hidden one is left out of lists and search and can still be asked for. Rules are joined to tools whenever those are read, so
-//! that no process has to be told. Every decision is in the log, and in the change feed of the tools that it touches.
+//! A rule is about a tool, about all tools of a creator, those that come later included, or about a resource of the Bazaar. What is blocked is
+//! shown with a notice in place of its content; what is hidden is left out of lists and search and can still be asked for. Rules are joined to
+//! tools and resources whenever those are read, so that no process has to be told. Every decision is in the log, and in the change feed of what
+//! it touches.
+//!
+//! Rules and reports about a resource name it by its identity, the hash of its URL and tool name: its number is of this database, and a new
+//! one when the resource was gone for long. A resource that leaves its catalogue and comes back is still blocked.
 
-use alloy_primitives::Address;
+use alloy_primitives::{Address, B256, U256};
 use serde::Serialize;
 use toolcrib_core::clock::UnixTime;
 use toolcrib_store::Migration;
 use toolcrib_store::database::{Row, Transaction, Value};
 
+use crate::bazaar::ResourceView;
 use crate::feed::{self, Kinds};
-use crate::model::ToolKey;
+use crate::model::{RegistryId, ToolKey};
+use crate::search::Source;
 use crate::{Error, Index};
 
-pub(crate) const MIGRATIONS: &[Migration] = &[Migration {
-    version: 1,
-    sql: "CREATE TABLE index_moderation_tool (registry BIGINT NOT NULL, tool BYTES NOT NULL, action TEXT NOT NULL, reason TEXT NOT NULL,
+pub(crate) const MIGRATIONS: &[Migration] = &[
+    Migration {
+        version: 1,
+        sql: "CREATE TABLE index_moderation_tool (registry BIGINT NOT NULL, tool BYTES NOT NULL, action TEXT NOT NULL, reason TEXT NOT NULL,
         notice TEXT NOT NULL, at BIGINT NOT NULL, PRIMARY KEY (registry, tool));
     CREATE TABLE index_moderation_creator (creator BYTES NOT NULL PRIMARY KEY, action TEXT NOT NULL, reason TEXT NOT NULL,
         notice TEXT NOT NULL, at BIGINT NOT NULL);
@@ -25,7 +32,13 @@ pub(crate) const MIGRATIONS: &[Migration] = &[Migration {
     CREATE TABLE index_abuse_report (number BIGINT NOT NULL PRIMARY KEY, registry BIGINT NOT NULL, tool BYTES NOT NULL, at BIGINT NOT NULL,
         reason TEXT NOT NULL, details TEXT NOT NULL, closed_at BIGINT);
     CREATE INDEX index_abuse_report_tool ON index_abuse_report (registry, tool);",
-}];
+    },
+    Migration {
+        version: 2,
+        sql: "CREATE TABLE index_moderation_resource (identity BYTES NOT NULL PRIMARY KEY, action TEXT NOT NULL, reason TEXT NOT NULL,
+        notice TEXT NOT NULL, at BIGINT NOT NULL);",
+    },
+];
 
 /// Longest reason or notice, in characters: a few sentences.
 pub const MAX_TEXT_CHARS: usize = 1_000;
@@ -42,7 +55,7 @@ pub const MAX_PAGE: i64 = 200;
 /// Changes of the feed that are recorded in one transaction: a creator may have many tools.
 const CHANGES: usize = 5_000;
 
-/// What is done to a tool.
+/// What is done to a tool or a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Restriction {
@@ -67,7 +80,7 @@ impl Restriction {
     }
 }
 
-/// A rule as it holds for a tool.
+/// A rule as it holds for a tool or a resource.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Moderation {
     /// What is done.
@@ -101,6 +114,8 @@ pub enum Subject {
     Tool(ToolKey),
     /// All tools of an account, those that come later included.
     Creator(Address),
+    /// A resource of the Bazaar, by the hash of its URL and tool name.
+    Resource(B256),
 }
 
 /// What the operator decides.
@@ -160,7 +175,7 @@ pub struct Decision<'a> {
 /// A rule that holds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Rule {
-    /// A tool by its reference, or a creator by its address.
+    /// A tool or a resource by its reference, or a creator by its address.
     pub subject: String,
     /// What it says.
     #[serde(flatten)]
@@ -191,7 +206,7 @@ pub struct LogEntry {
 pub struct AbuseReport {
     /// Its number, counted from 1.
     pub number: i64,
-    /// The tool, by its reference.
+    /// The tool or resource, by its reference.
     pub tool: String,
     /// When it came.
     pub at: UnixTime,
@@ -209,8 +224,11 @@ const SET_TOOL: &str =
         at = excluded.at";
 const SET_CREATOR: &str = "INSERT INTO index_moderation_creator (creator, action, reason, notice, at) VALUES ($1, $2, $3, $4, $5)
     ON CONFLICT (creator) DO UPDATE SET action = excluded.action, reason = excluded.reason, notice = excluded.notice, at = excluded.at";
+const SET_RESOURCE: &str = "INSERT INTO index_moderation_resource (identity, action, reason, notice, at) VALUES ($1, $2, $3, $4, $5)
+    ON CONFLICT (identity) DO UPDATE SET action = excluded.action, reason = excluded.reason, notice = excluded.notice, at = excluded.at";
 const UNSET_TOOL: &str = "DELETE FROM index_moderation_tool WHERE registry = $1 AND tool = $2 AND action = $3";
 const UNSET_CREATOR: &str = "DELETE FROM index_moderation_creator WHERE creator = $1 AND action = $2";
+const UNSET_RESOURCE: &str = "DELETE FROM index_moderation_resource WHERE identity = $1 AND action = $2";
 const LOG: &str = "INSERT INTO index_moderation_log (number, at, actor, action, subject, reason, notice)
     SELECT COALESCE(MAX(number), 0) + 1, $1, $2, $3, $4, $5, $6 FROM index_moderation_log";
 const TOOLS_OF: &str = "SELECT registry, tool FROM index_tool WHERE creator = $1 ORDER BY registry, tool";
@@ -218,6 +236,10 @@ const TOOL_RULES: &str =
     "SELECT registry, tool, action, reason, notice, at FROM index_moderation_tool ORDER BY at DESC, registry, tool LIMIT $1";
 const CREATOR_RULES: &str =
     "SELECT creator, action, reason, notice, at FROM index_moderation_creator ORDER BY at DESC, creator LIMIT $1";
+const RESOURCE_RULES: &str =
+    "SELECT identity, action, reason, notice, at FROM index_moderation_resource ORDER BY at DESC, identity LIMIT $1";
+const NUMBER: &str = "SELECT id FROM index_bazaar_resource WHERE identity = $1";
+const IDENTITY: &str = "SELECT identity FROM index_bazaar_resource WHERE id = $1";
 const ENTRIES: &str = "SELECT number, at, actor, action, subject, reason, notice FROM index_moderation_log WHERE number < $1
     ORDER BY number DESC LIMIT $2";
 const ADD_REPORT: &str = "INSERT INTO index_abuse_report (number, registry, tool, at, reason, details)
@@ -226,6 +248,44 @@ const OPEN_REPORTS: &str = "SELECT COUNT(*) FROM index_abuse_report WHERE regist
 const REPORTS: &str = "SELECT number, registry, tool, at, reason, details, closed_at FROM index_abuse_report
     WHERE number < $1 AND (closed_at IS NOT NULL) = $2 ORDER BY number DESC LIMIT $3";
 const CLOSE: &str = "UPDATE index_abuse_report SET closed_at = $2 WHERE number = $1 AND closed_at IS NULL";
+
+/// How a resource of the Bazaar is named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ResourceRef {
+    /// By its number in this database.
+    Number(i64),
+    /// By the hash of its URL and tool name.
+    Identity(B256),
+}
+
+impl ResourceRef {
+    /// Reads `x402_bazaar/<number>` or `x402_bazaar/0x<identity>`.
+    pub fn parse(text: &str) -> Option<Self> {
+        let name = text.strip_prefix(BAZAAR)?.strip_prefix('/')?;
+        if name.starts_with("0x") {
+            return name.parse().ok().map(Self::Identity);
+        }
+        let is_plain = !name.starts_with('0') && name.bytes().all(|byte| byte.is_ascii_digit());
+        name.parse().ok().filter(|_| is_plain).map(Self::Number)
+    }
+}
+
+/// What references of resources begin with.
+const BAZAAR: &str = Source::Bazaar.as_str();
+
+/// What reports about a resource are kept under.
+fn report_key(identity: B256) -> ToolKey {
+    ToolKey { registry: RegistryId::BAZAAR, id: U256::from_be_bytes(identity.0) }
+}
+
+fn subject_of_report(key: ToolKey) -> Subject {
+    if key.registry == RegistryId::BAZAAR { Subject::Resource(key.id.to_be_bytes().into()) } else { Subject::Tool(key) }
+}
+
+/// The identity of a resource in a column.
+pub(crate) fn identity(row: &Row, column: usize) -> Result<B256, Error> {
+    B256::try_from(row.bytes(column)?).map_err(|_| Error::Corrupt { what: "identity of a resource" })
+}
 
 impl Index {
     /// Carries out a decision, and logs it. `false` when it changes nothing, and then nothing is logged.
@@ -256,6 +316,16 @@ impl Index {
                 let keys =
                     rows.iter().map(|row| ToolKey::from_columns(row.integer(0)?, row.bytes(1)?)).collect::<Result<_, _>>()?;
                 (changed, keys)
+            }
+            Subject::Resource(identity) => {
+                let resource = Value::Bytes(identity.as_slice());
+                let changed = match is_set {
+                    true => transaction.execute(SET_RESOURCE, &[resource, action, reason, notice, at]).await?,
+                    false => transaction.execute(UNSET_RESOURCE, &[resource, action]).await?,
+                };
+                let row = transaction.fetch_optional(NUMBER, &[resource]).await?;
+                let key = row.map(|row| row.integer(0)).transpose()?.map(ResourceView::key_of);
+                (changed, key.into_iter().collect())
             }
         };
         if changed == 0 {
@@ -288,7 +358,26 @@ impl Index {
         Ok(match subject {
             Subject::Tool(key) => self.reference(key).await?.to_string(),
             Subject::Creator(creator) => format!("{creator:#x}"),
+            Subject::Resource(identity) => {
+                let row = self.database().fetch_optional(NUMBER, &[Value::Bytes(identity.as_slice())]).await?;
+                match row.map(|row| row.integer(0)).transpose()? {
+                    Some(number) => format!("{BAZAAR}/{number}"),
+                    // No catalogue that is followed here lists it, or not any more.
+                    None => format!("{BAZAAR}/{identity:#x}"),
+                }
+            }
         })
+    }
+
+    /// The resource of the Bazaar that a reference names, listed or not: `x402_bazaar/<number>`, or `x402_bazaar/0x<identity>` as rules name
+    /// one without a number. `None` for a number that no resource has.
+    pub async fn resource_subject(&self, reference: ResourceRef) -> Result<Option<Subject>, Error> {
+        let number = match reference {
+            ResourceRef::Identity(identity) => return Ok(Some(Subject::Resource(identity))),
+            ResourceRef::Number(number) => number,
+        };
+        let row = self.database().fetch_optional(IDENTITY, &[Value::Integer(number)]).await?;
+        row.map(|row| identity(&row, 0).map(Subject::Resource)).transpose()
     }
 
     /// The rules that hold, the newest of each kind first.
@@ -304,6 +393,10 @@ impl Index {
             let key = ToolKey::from_columns(row.integer(0)?, row.bytes(1)?)?;
             let moderation = Moderation::read(&row, 2)?.ok_or(Error::Corrupt { what: "rule" })?;
             rules.push(Rule { subject: self.subject(Subject::Tool(key)).await?, moderation });
+        }
+        for row in self.database().fetch(RESOURCE_RULES, &limit).await? {
+            let moderation = Moderation::read(&row, 1)?.ok_or(Error::Corrupt { what: "rule" })?;
+            rules.push(Rule { subject: self.subject(Subject::Resource(identity(&row, 0)?)).await?, moderation });
         }
         Ok(rules)
     }
@@ -328,6 +421,21 @@ impl Index {
 
     /// Takes a report of abuse, and gives its number. `None` when there are enough about this tool already.
     pub async fn report_abuse(&self, key: ToolKey, reason: &str, details: &str, now: UnixTime) -> Result<Option<i64>, Error> {
+        self.report(key, reason, details, now).await
+    }
+
+    /// The same about a resource of the Bazaar.
+    pub async fn report_resource_abuse(
+        &self,
+        resource: &ResourceView,
+        reason: &str,
+        details: &str,
+        now: UnixTime,
+    ) -> Result<Option<i64>, Error> {
+        self.report(report_key(resource.identity), reason, details, now).await
+    }
+
+    async fn report(&self, key: ToolKey, reason: &str, details: &str, now: UnixTime) -> Result<Option<i64>, Error> {
         let id = key.id_bytes();
         let (registry, tool) = (Value::Integer(key.registry.0), Value::Bytes(&id));
         let mut transaction = self.database().begin().await?;
@@ -352,7 +460,7 @@ impl Index {
             let key = ToolKey::from_columns(row.integer(1)?, row.bytes(2)?)?;
             reports.push(AbuseReport {
                 number: row.integer(0)?,
-                tool: self.reference(key).await?.to_string(),
+                tool: self.subject(subject_of_report(key)).await?,
                 at: UnixTime::from_seconds(row.integer(3)?),
                 reason: row.text(4)?.to_owned(),
                 details: row.text(5)?.to_owned(),
@@ -376,5 +484,28 @@ impl Index {
         transaction.execute(LOG, &entry).await?;
         transaction.commit().await?;
         Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn references_of_resources_are_read_or_refused() {
+        let hash = B256::repeat_byte(0x0a);
+        for (text, expected) in [
+            ("x402_bazaar/7".to_owned(), Some(ResourceRef::Number(7))),
+            (format!("x402_bazaar/{hash:#x}"), Some(ResourceRef::Identity(hash))),
+            ("x402_bazaar/07".to_owned(), None),
+            ("x402_bazaar/+7".to_owned(), None),
+            ("x402_bazaar/".to_owned(), None),
+            ("x402_bazaar/0x12".to_owned(), None),
+            ("x402_bankr/7".to_owned(), None),
+            (format!("x402_bazaar/{}", "9".repeat(30)), None),
+        ] {
+            assert_eq!(ResourceRef::parse(&text), expected, "{text}");
+        }
+        assert_eq!(subject_of_report(report_key(hash)), Subject::Resource(hash));
     }
 }

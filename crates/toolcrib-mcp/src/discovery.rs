@@ -364,6 +364,15 @@ fn copy_foreign(from: &Json, to: &mut Json, names: &[&str], max_chars: usize) {
     }
 }
 
+/// What the operator of the directory did to it, with the notice that is shown in place of blocked content.
+fn copy_moderation(from: &Json, to: &mut Json) {
+    let Some(moderation) = from.get("moderation").filter(|moderation| moderation.is_object()) else { return };
+    let mut shown = json!({});
+    words::copy(moderation, &mut shown, &[("action", "action", words::MODERATION), ("at", "at", Form::Time)]);
+    copy_foreign(moderation, &mut shown, &["reason", "notice"], LISTED_CHARS);
+    to["moderation"] = shown;
+}
+
 fn items<'a>(from: &'a Json, name: &str) -> impl Iterator<Item = &'a Json> {
     from.get(name).and_then(Json::as_array).into_iter().flatten().take(MAX_ITEMS)
 }
@@ -484,6 +493,7 @@ fn standing(from: &Json, to: &mut Json) {
 fn whole(tool: &Json, reference: &ToolRef) -> Json {
     let mut card = short(tool, reference, WHOLE_CHARS);
     standing(tool, &mut card);
+    copy_moderation(tool, &mut card);
     words::copy(
         tool,
         &mut card,

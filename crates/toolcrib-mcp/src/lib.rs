@@ -19,6 +19,6 @@ pub use client::{CallProgress, Called, Client, ClientError};
 pub use http::{Bearer, HttpOptions, MAX_SESSIONS, MIN_TOKEN_CHARS, http_router};
 pub use json::value_hash;
 pub use listable::{Side, listable};
-pub use server::{CALL_LIMIT, MAX_CALLS, Server, SetupError};
+pub use server::{CALL_LIMIT, MAX_CALLS, META_ERROR, Server, SetupError};
 pub use stdio::{MAX_MESSAGE_BYTES, ServeError, serve, serve_stdio};
 pub use toolbox::{About, Effect, Fault, MAX_NAME_CHARS, Reply, Stop, ToolSpec, Toolbox};

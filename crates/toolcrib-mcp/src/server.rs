@@ -48,7 +48,7 @@ const DYNAMIC_LIST_TTL_MS: u64 = 1_000;
 const MAX_ECHO_CHARS: usize = 500;
 
 /// Where a fault stands in the metadata of a result.
-const META_ERROR: &str = "toolcrib/error";
+pub const META_ERROR: &str = "toolcrib/error";
 
 /// Why a toolbox cannot be served.
 #[derive(Debug, thiserror::Error)]

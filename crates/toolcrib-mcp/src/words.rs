@@ -35,7 +35,8 @@ pub(crate) enum Form {
     Asset,
 }
 
-pub(crate) const VERDICT: Form = Form::OneOf(&["verified", "refused", "unknown", "pending", "partial"]);
+pub(crate) const VERDICT: Form = Form::OneOf(&["verified", "refused", "unknown", "pending", "partial", "blocked"]);
+pub(crate) const MODERATION: Form = Form::OneOf(&["block", "hide"]);
 pub(crate) const TIER: Form = Form::OneOf(&["self-attested", "hardware-attested", "verifiable"]);
 pub(crate) const ACCESS: Form = Form::OneOf(&["open", "nft_gated", "token_gated", "subscription", "gated"]);
 pub(crate) const LIFE: Form = Form::OneOf(&["active", "maybe_stale", "retired"]);
@@ -147,6 +148,7 @@ mod tests {
     fn nothing_can_be_said_in_any_form() {
         let forms = [
             VERDICT,
+            MODERATION,
             TIER,
             ACCESS,
             LIFE,

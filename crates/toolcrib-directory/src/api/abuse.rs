@@ -1,4 +1,4 @@
-//! `POST …/abuse`: a report about a tool, for the operator.
+//! `POST …/abuse`: a report about a tool or a resource of the Bazaar, for the operator.
 
 use std::sync::Arc;
 
@@ -10,9 +10,10 @@ use serde::{Deserialize, Serialize};
 use toolcrib_index::moderation::MAX_DETAILS_CHARS;
 
 use crate::answer::{Answer, Refusal, json};
-use crate::api::{read_json, tool_shown_at};
+use crate::api::{TOOL_PREFIX, read_json, tool_shown_at};
 use crate::directory::App;
 use crate::front::Caller;
+use crate::parameters;
 use crate::reader::Reader;
 
 /// Largest body: the longest account, escaped.
@@ -54,8 +55,16 @@ pub(crate) async fn abuse(
     if details.chars().count() > MAX_DETAILS_CHARS {
         return Err(Refusal::parameter("details", format!("it is longer than {MAX_DETAILS_CHARS} characters")));
     }
-    let view = tool_shown_at(&Reader::of_primary(&app), &uri).await?;
-    let report = app.primary.report_abuse(view.row.key, &reason, &details, app.now()).await?;
+    let report = match parameters::resource_part(&uri, TOOL_PREFIX, "abuse") {
+        Some(id) => {
+            let view = app.primary.resource(id).await?.ok_or_else(Refusal::not_found)?;
+            app.primary.report_resource_abuse(&view, &reason, &details, app.now()).await?
+        }
+        None => {
+            let view = tool_shown_at(&Reader::of_primary(&app), &uri).await?;
+            app.primary.report_abuse(view.row.key, &reason, &details, app.now()).await?
+        }
+    };
     let status = if report.is_some() { "received" } else { "known" };
     Ok(json(StatusCode::ACCEPTED, &AbuseReceipt { status, report }))
 }

@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toolcrib_core::caip::ToolRef;
 use toolcrib_core::codes;
-use toolcrib_index::moderation::{self, AbuseReport, Decision, LogEntry, MAX_TEXT_CHARS, Rule, Step, Subject};
+use toolcrib_index::moderation::{self, AbuseReport, Decision, LogEntry, MAX_TEXT_CHARS, ResourceRef, Rule, Step, Subject};
 
 use crate::answer::{Answer, Refusal, json};
 use crate::api::{read_body, read_json};
@@ -58,7 +58,8 @@ pub(crate) struct Rules {
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "ModerationRule")]
 pub(crate) struct RuleView {
-    /// A tool as `eip155:<chain>/erc8257:<registry>/<id>`, or the account of a creator.
+    /// A tool as `eip155:<chain>/erc8257:<registry>/<id>`, the account of a creator, or a resource of the Bazaar as `x402_bazaar/<number>`. One
+    /// that no followed catalogue lists any more is named `x402_bazaar/0x<identity>`.
     pub(crate) subject: String,
     /// `block` or `hide`.
     pub(crate) action: &'static str,
@@ -130,7 +131,7 @@ pub(crate) struct Reports {
 pub(crate) struct ReportView {
     /// Its number.
     pub(crate) number: i64,
-    /// The tool.
+    /// The tool, or the resource of the Bazaar, as in rules.
     pub(crate) tool: String,
     /// When it came.
     pub(crate) at: String,
@@ -188,10 +189,14 @@ pub(crate) async fn moderate(
     }
     let subject = match (&wanted.tool, &wanted.creator) {
         (Some(tool), None) => {
-            let malformed = |_| Refusal::parameter("tool", "expected eip155:<chain>/erc8257:<registry>/<id>");
-            let tool = ToolRef::parse(tool).map_err(malformed)?;
-            let view = app.primary.tool(&tool).await?.ok_or_else(Refusal::not_found)?;
-            Subject::Tool(view.row.key)
+            if let Some(resource) = ResourceRef::parse(tool) {
+                app.primary.resource_subject(resource).await?.ok_or_else(Refusal::not_found)?
+            } else {
+                let expected = "expected eip155:<chain>/erc8257:<registry>/<id> or x402_bazaar/<number>";
+                let tool = ToolRef::parse(tool).map_err(|_| Refusal::parameter("tool", expected))?;
+                let view = app.primary.tool(&tool).await?.ok_or_else(Refusal::not_found)?;
+                Subject::Tool(view.row.key)
+            }
         }
         (None, Some(creator)) => {
             let malformed = || Refusal::parameter("creator", "expected 0x and 40 hexadecimal digits");

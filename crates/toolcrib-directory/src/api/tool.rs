@@ -32,9 +32,16 @@ pub(crate) async fn get(app: Reader, uri: Uri, headers: HeaderMap) -> Answer {
     Ok(depends(fresh_for(response, FRESH), [key]))
 }
 
-/// Everything that is shown of a resource of the Bazaar.
+/// Everything that is shown of a resource of the Bazaar. One that the operator blocked comes without its content.
 pub(crate) async fn resource(app: &Reader, id: i64) -> Result<Tool, Refusal> {
-    let view = app.index.resource(id).await?.ok_or_else(Refusal::not_found)?;
+    let mut view = app.index.resource(id).await?.ok_or_else(Refusal::not_found)?;
+    if view.is_blocked() {
+        view.url.clear();
+        view.tool = None;
+        view.claims.clear();
+        view.probe = None;
+        return Ok(Tool::of_resource(&view, None));
+    }
     let onchain = app.index.tool_at_resource(&view).await?.map(|tool| tool.tool.to_string());
     Ok(Tool::of_resource(&view, onchain))
 }

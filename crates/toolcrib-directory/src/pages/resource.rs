@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use crate::pages::tool::{names, price, schemas};
+use crate::pages::tool::{moderated, names, price, schemas};
 use crate::pages::{icon, link, shown};
 use crate::view::{Resource, Tool};
 
@@ -14,6 +14,7 @@ pub(super) fn content(tool: &Tool) -> Markup {
             div {
                 h1 { (shown(&tool.display_name)) }
                 p.badges { span.badge.bad { (standing.verdict) } span.badge { "x402 Bazaar" } span.badge { (tool.health_status) } }
+                (moderated(standing))
                 p.notice { "A facilitator lists this resource. It is in no registry, has no manifest, and nothing about it is vouched for." }
                 @if let Some(description) = &tool.description { p { (shown(description)) } }
                 @for tag in tool.tags.iter().flatten() { span.tag { (shown(tag)) } " " }
@@ -24,7 +25,7 @@ pub(super) fn content(tool: &Tool) -> Markup {
         section {
             h2 { "Facts" }
             dl {
-                dt { "URL" } dd { (link(&tool.item.registration.endpoint_url.clone().unwrap_or_default())) }
+                @if let Some(url) = &tool.item.registration.endpoint_url { dt { "URL" } dd { (link(url)) } }
                 @if let Some(resource) = &tool.bazaar {
                     @if let Some(name) = &resource.mcp_tool { dt { "MCP tool" } dd { code { (shown(name)) } } }
                     @if let Some(onchain) = &resource.onchain { dt { "Registered tool" } dd { (names(std::slice::from_ref(onchain))) } }

@@ -12,7 +12,7 @@ use crate::pages::{address, class, icon, link, page as whole, refused, shown};
 use crate::parameters;
 use crate::reader::Reader;
 use crate::surrogate::{depends, resource_key, tool_key};
-use crate::view::Tool;
+use crate::view::{Standing, Tool};
 
 /// What paths of pages begin with.
 const PREFIX: &str = "/tools/";
@@ -81,12 +81,7 @@ fn head(tool: &Tool) -> Markup {
                     @else if standing.life != "active" { span.badge { (standing.life.replace('_', " ")) } }
                     @if standing.dev { span.badge.bad { "development" } }
                 }
-                @if let Some(moderation) = &standing.moderation {
-                    p.notice {
-                        @if moderation.action == "block" { "Blocked by the operator of this directory: " } @else { "Hidden by the operator of this directory: " }
-                        (shown(&moderation.reason)) @if !moderation.notice.is_empty() { " " (shown(&moderation.notice)) }
-                    }
-                }
+                (moderated(standing))
                 @if let Some(description) = &tool.description { p { (shown(description)) } }
                 @for tag in tool.tags.iter().flatten() { span.tag { (shown(tag)) } " " }
                 @if let Some(claims) = &tool.claims {
@@ -95,6 +90,18 @@ fn head(tool: &Tool) -> Markup {
                         @if let Some(name) = &claims.name { " It calls itself \u{201c}" (shown(name)) "\u{201d}." }
                     }
                 }
+            }
+        }
+    }
+}
+
+/// What the operator decided, if anything.
+pub(super) fn moderated(standing: &Standing) -> Markup {
+    html! {
+        @if let Some(moderation) = &standing.moderation {
+            p.notice {
+                @if moderation.action == "block" { "Blocked by the operator of this directory: " } @else { "Hidden by the operator of this directory: " }
+                (shown(&moderation.reason)) @if !moderation.notice.is_empty() { " " (shown(&moderation.notice)) }
             }
         }
     }

@@ -8,7 +8,7 @@ use toolcrib_index::search::Source;
 
 use super::access::Access;
 use super::price::{PricingRecipient, recipients};
-use super::standing::{CHECKS, Check, Standing};
+use super::standing::{CHECKS, Check, ModerationView, Standing};
 use super::tool::{Duplicates, HealthView, Registration, Tool, ToolItem};
 use super::usage::Usage;
 use super::{Found, domain, time};
@@ -18,6 +18,9 @@ pub(crate) const BAZAAR: &str = Source::Bazaar.as_str();
 
 /// The verdict about a resource: there is nothing that could be verified.
 const UNVERIFIED: &str = "unverified";
+
+/// The verdict about a resource that the operator blocked.
+const BLOCKED: &str = "blocked";
 
 /// What is known about a resource of the Bazaar. A tool that is verified has it where a facilitator lists its endpoint too.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -142,6 +145,11 @@ pub(crate) fn id(view: &ResourceView) -> String {
     format!("{BAZAAR}/{}", view.id)
 }
 
+/// What a resource is called. Its own words are not shown of one that is blocked.
+fn display_name(view: &ResourceView) -> String {
+    if view.is_blocked() { format!("resource {}", view.id) } else { view.name() }
+}
+
 fn prices(view: &ResourceView) -> Vec<PricingRecipient> {
     recipients(view.prices(), &view.probe.as_ref().map(|probe| time(probe.at)).unwrap_or_default())
 }
@@ -156,12 +164,17 @@ fn registration(view: &ResourceView) -> Registration {
         metadata_uri: String::new(),
         manifest_hash: String::new(),
         endpoint_domain: domain(&view.url),
-        endpoint_url: Some(view.url.clone()),
+        endpoint_url: endpoint(view),
         manifest_hash_verified: false,
         is_active: true,
         created_at: time(view.first_seen_at),
         updated_at: time(view.updated_at),
     }
+}
+
+/// Where it is called, unless it is blocked.
+fn endpoint(view: &ResourceView) -> Option<String> {
+    (!view.is_blocked()).then(|| view.url.clone())
 }
 
 fn standing(view: &ResourceView) -> Standing {
@@ -171,7 +184,7 @@ fn standing(view: &ResourceView) -> Standing {
         source: BAZAAR,
         verified: false,
         conformant: false,
-        verdict: UNVERIFIED.to_owned(),
+        verdict: if view.is_blocked() { BLOCKED } else { UNVERIFIED }.to_owned(),
         checks: CHECKS.into_iter().zip(1..).map(check).collect(),
         failed: None,
         checked_at: view.probe.as_ref().map(|probe| time(probe.at)),
@@ -180,7 +193,7 @@ fn standing(view: &ResourceView) -> Standing {
         life: "active".to_owned(),
         dev: false,
         warnings: Vec::new(),
-        moderation: None,
+        moderation: view.moderation.as_ref().map(ModerationView::of),
         also_in_bazaar: None,
     }
 }
@@ -193,7 +206,7 @@ const fn access() -> Access {
 impl ToolItem {
     /// A resource in a list. Its name is what it is called in a catalogue.
     pub(crate) fn of_resource(view: &ResourceView) -> Self {
-        Self { registration: registration(view), standing: standing(view), name: Some(view.name()) }
+        Self { registration: registration(view), standing: standing(view), name: (!view.is_blocked()).then(|| view.name()) }
     }
 }
 
@@ -208,7 +221,7 @@ impl Tool {
         };
         Self {
             item: ToolItem::of_resource(view),
-            display_name: view.name(),
+            display_name: display_name(view),
             health_status: health,
             access_tier: "open".to_owned(),
             description: claim.and_then(|claim| claim.description.clone()),
@@ -216,8 +229,8 @@ impl Tool {
             inputs: claim.and_then(|claim| claim.input.clone()),
             outputs: claim.and_then(|claim| claim.output.clone()),
             creator_address: String::new(),
-            endpoint: Some(view.url.clone()),
-            access: Some(access()),
+            endpoint: endpoint(view),
+            access: (!view.is_blocked()).then(access),
             image_url: None,
             featured_image_url: None,
             pricing_recipients: prices(view),
@@ -233,7 +246,7 @@ impl Tool {
             health: HealthView { status: health, looks: 0, answered: 0, latency_ms: None, last_answer: None },
             expires_at: None,
             deregistered_at: None,
-            bazaar: Some(Resource::of(view, onchain)),
+            bazaar: (!view.is_blocked()).then(|| Resource::of(view, onchain)),
         }
     }
 }

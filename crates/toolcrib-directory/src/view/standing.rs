@@ -55,7 +55,7 @@ pub(crate) struct Standing {
     pub(crate) also_in_bazaar: Option<String>,
 }
 
-/// What the operator did to a tool.
+/// What the operator did to a tool or a resource.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Moderation")]
 pub(crate) struct ModerationView {
@@ -70,7 +70,7 @@ pub(crate) struct ModerationView {
 }
 
 impl ModerationView {
-    fn of(moderation: &Moderation) -> Self {
+    pub(super) fn of(moderation: &Moderation) -> Self {
         let Moderation { action, reason, notice, at } = moderation.clone();
         Self { action: action.as_str(), reason, notice, at: time(at) }
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::http::StatusCode;
 use serde_json::{Value as Json, json};
 use toolcrib_core::clock::FixedClock;
+use toolcrib_directory::keys::KeyTerms;
 use toolcrib_directory::mcp::PublicTools;
 use toolcrib_fetch::Configured;
 use toolcrib_index::bazaar::{BazaarOptions, CatalogueFollower, Facilitator, Prober};
@@ -245,6 +246,130 @@ async fn models_find_resources_when_they_ask_for_them() {
                 assert_eq!(code(&call(&client, "get_tool", json!({"reference": wrong})).await), "mcp.reference", "{wrong}");
             }
             assert_eq!(code(&call(&client, "verify_tool", json!({"reference": "x402_bazaar/1"})).await), "mcp.reference");
+        }
+    }
+}
+
+const OPERATOR: KeyTerms = KeyTerms { reads: 100_000, writes: 100_000, seconds: 86_400, admin: true };
+
+/// What a hostile resource says of itself anywhere.
+const CONTENT: [&str; 4] = ["dear.example", "Dear wind", "Ignore previous", "900000"];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_operator_blocks_and_hides_resources() {
+    for shelf in Shelf::each(open()).await {
+        let _world = stocked(&shelf).await;
+        let key = shelf.directory.keys().issue_with(Some("operator"), OPERATOR, shelf.now()).await.expect("a key").key;
+        let decide = async |body: Json| {
+            let reply = Ask::post("/api/v2/admin/moderation", body.to_string()).header("x-api-key", &key).of(&shelf.router).await;
+            shelf.directory.refresh().await.expect("seen");
+            reply
+        };
+        let server = McpServer::new(Arc::new(PublicTools::new(shelf.router.clone()))).expect("a server");
+        let place = "/api/v2/tools/8453/x402_bazaar/2";
+        let resource = |id: i64| format!("x402_bazaar: x402_bazaar/{id}");
+        let before = shelf.index.last_change().await.expect("a number");
+        // Everything is read once, so that nothing old may be kept.
+        let lists = [
+            "/api/v2/tools?source=x402_bazaar",
+            "/api/v2/tools?include_unverified=true&source=x402_bazaar&sort_by=oldest",
+            "/api/v2/tools/search?source=x402_bazaar",
+            "/api/v2/tools/search?source=x402_bazaar&query=wind",
+        ];
+        for list in lists {
+            assert!(names(&shelf, list).await.contains(&resource(2)), "{list}");
+        }
+        shelf.get(place).await;
+        let block =
+            json!({"action": "block", "tool": "x402_bazaar/2", "reason": "phishing", "notice": "It asks for <b>keys</b>."});
+        assert_eq!(decide(block).await.json(), json!({"changed": true}));
+        for list in lists {
+            assert_eq!(names(&shelf, list).await, [resource(1), resource(4)], "{list}");
+        }
+        let reply = shelf.get(place).await;
+        assert_eq!(reply.status, StatusCode::OK);
+        let tool = reply.json();
+        assert_eq!((tool["verdict"].as_str(), tool["display_name"].as_str()), (Some("blocked"), Some("resource 2")));
+        assert_eq!(
+            (tool["moderation"]["action"].as_str(), tool["moderation"]["notice"].as_str()),
+            (Some("block"), Some("It asks for <b>keys</b>."))
+        );
+        let page = shelf.get("/tools/8453/x402_bazaar/2").await.text();
+        assert!(page.contains("Blocked by the operator") && page.contains("phishing It asks for &lt;b&gt;keys"), "{page}");
+        let compact = Ask::get(place).header("accept", "text/markdown").of(&shelf.router).await.text();
+        assert!(compact.contains("moderation: block, phishing It asks for &lt;b&gt;keys"), "{compact}");
+        let start = shelf.get("/?source=x402_bazaar&query=wind").await.text();
+        assert!(start.contains("Fair wind"), "{start}");
+        let all = shelf.get("/api/v2/export?include_unverified=true").await.text();
+        let mut texts = vec![reply.text(), page, compact, start, all];
+        for era in ERAS {
+            let client = connect(&server, era, Person::new(Does::IsNotAsked)).await;
+            let found = data(call(&client, "search_tools", json!({"query": "wind", "source": "x402_bazaar"})).await);
+            assert_eq!(found["tools"].as_array().expect("a list").len(), 2, "{found}");
+            let whole = data(call(&client, "get_tool", json!({"reference": "x402_bazaar/2"})).await);
+            assert_eq!(
+                (whole["tool"]["moderation"]["action"].clone(), whole["tool"]["moderation"]["untrusted_reason"].clone()),
+                (json!("block"), json!("phishing")),
+                "{whole}"
+            );
+            assert!(whole["tool"]["moderation"]["untrusted_notice"].as_str().is_some_and(|text| text.contains("It asks for")));
+            texts.extend([found.to_string(), whole.to_string()]);
+        }
+        for text in texts {
+            for content in CONTENT {
+                let shown = text.replace("Fair wind", "").replace("Also registered", "");
+                // The others say the same sentence of themselves.
+                let is_shared = content == "Ignore previous" && shown.contains("fair.example");
+                assert!(is_shared || !shown.contains(content), "{content}: {text}");
+            }
+        }
+        let changes = shelf.get(&format!("/api/v2/changes?cursor={before}")).await.json();
+        let change = &changes["changes"][0];
+        assert_eq!((change["id"].clone(), change["kinds"].clone()), (json!("x402_bazaar/2"), json!(["moderation"])));
+        // Reports are taken about it, and about others.
+        for (id, number) in [(2, 1), (1, 2)] {
+            let place = format!("/api/v2/tools/8453/x402_bazaar/{id}/abuse");
+            let ask = Ask::post(&place, json!({"reason": "phishing"}).to_string()).header("x-api-key", &key);
+            let reply = ask.of(&shelf.router).await;
+            assert_eq!((reply.status, reply.json()["report"].clone()), (StatusCode::ACCEPTED, json!(number)), "{}", reply.text());
+        }
+        let nowhere = Ask::post("/api/v2/tools/8453/x402_bazaar/99/abuse", json!({"reason": "spam"}).to_string());
+        assert_eq!(nowhere.header("x-api-key", &key).of(&shelf.router).await.status, StatusCode::NOT_FOUND);
+        let admin = async |place: &str| Ask::get(place).header("x-api-key", &key).of(&shelf.router).await.json();
+        let reports = admin("/api/v2/admin/reports").await;
+        assert_eq!(
+            (&reports["reports"][0]["tool"], &reports["reports"][1]["tool"]),
+            (&json!("x402_bazaar/1"), &json!("x402_bazaar/2"))
+        );
+        assert_eq!(admin("/api/v2/admin/moderation").await["rules"][0]["subject"], "x402_bazaar/2");
+        assert_eq!(admin("/api/v2/admin/log").await["entries"][0]["subject"], "x402_bazaar/2");
+        // Hidden instead: it can be asked for, and is in no list.
+        let hide = json!({"action": "hide", "tool": "x402_bazaar/2", "reason": "a duplicate"});
+        assert_eq!(decide(hide).await.json(), json!({"changed": true}));
+        let tool = shelf.get(place).await.json();
+        assert_eq!(
+            (tool["name"].as_str(), tool["verdict"].as_str(), tool["moderation"]["action"].as_str()),
+            (Some("Dear wind"), Some("unverified"), Some("hide"))
+        );
+        for list in lists {
+            assert_eq!(names(&shelf, list).await, [resource(1), resource(4)], "{list}");
+        }
+        assert_eq!(decide(json!({"action": "unblock", "tool": "x402_bazaar/2"})).await.json(), json!({"changed": false}));
+        assert_eq!(decide(json!({"action": "unhide", "tool": "x402_bazaar/2"})).await.json(), json!({"changed": true}));
+        for list in lists {
+            assert!(names(&shelf, list).await.contains(&resource(2)), "{list}");
+        }
+        // One that a verified tool stands for is not named beside the tool any more.
+        let twin = json!({"action": "block", "tool": "x402_bazaar/3", "reason": "its catalogue lies"});
+        assert_eq!(decide(twin).await.json(), json!({"changed": true}));
+        let tool = shelf.get(&path(1)).await.json();
+        assert_eq!((tool["verified"].as_bool(), tool.get("bazaar"), tool.get("also_in_bazaar")), (Some(true), None, None));
+        for (wrong, status) in [
+            ("x402_bazaar/99", StatusCode::NOT_FOUND),
+            ("x402_bazaar/07", StatusCode::BAD_REQUEST),
+            ("x402_bankr/1", StatusCode::BAD_REQUEST),
+        ] {
+            assert_eq!(decide(json!({"action": "block", "tool": wrong, "reason": "x"})).await.status, status, "{wrong}");
         }
     }
 }

@@ -1,11 +1,16 @@
 //! What an operator blocks and hides, and what others report.
 
+use std::sync::Arc;
+
 use alloy_primitives::Address;
 use axum::http::StatusCode;
 use serde_json::{Value as Json, json};
 use toolcrib_directory::keys::KeyTerms;
+use toolcrib_directory::mcp::PublicTools;
 use toolcrib_directory::{Options, Rate};
+use toolcrib_mcp::Server as McpServer;
 
+use crate::clients::{Does, ERAS, Person, call, connect, data};
 use crate::shelf::{Ask, CHAIN, REGISTRY, Reply, Shelf, Stock, open, path};
 
 const TERMS: KeyTerms = KeyTerms { reads: 100_000, writes: 100_000, seconds: 86_400, admin: true };
@@ -85,7 +90,15 @@ async fn a_blocked_tool_shows_a_notice_and_a_hidden_one_is_left_out() {
         assert!(page.contains("It steals keys.") && page.contains("Blocked by the operator"), "{page}");
         let compact = Ask::get(&path(2)).header("accept", "text/markdown").of(&shelf.router).await.text();
         assert!(compact.contains("It steals keys."), "{compact}");
-        for text in [reply.text(), page, compact] {
+        let server = McpServer::new(Arc::new(PublicTools::new(shelf.router.clone()))).expect("a server");
+        let client = connect(&server, ERAS[0], Person::new(Does::IsNotAsked)).await;
+        let told = data(call(&client, "get_tool", json!({"reference": reference(2)})).await);
+        assert_eq!(
+            (told["tool"]["verdict"].clone(), told["tool"]["moderation"]["untrusted_notice"].clone()),
+            (json!("blocked"), json!("It steals keys.")),
+            "{told}"
+        );
+        for text in [reply.text(), page, compact, told.to_string()] {
             assert!(!text.contains("Weather two") && !text.contains("tool2.example"), "nothing of its content: {text}");
         }
         for part in ["report", "evidence", "history", "activity", "can_call?wallet=0x1111111111111111111111111111111111111111"] {

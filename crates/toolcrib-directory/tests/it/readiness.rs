@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
+use alloy_primitives::Address;
 use axum::http::StatusCode;
-use serde_json::json;
+use serde_json::{Value as Json, json};
 use toolcrib_directory::mcp::PublicTools;
 use toolcrib_mcp::Server;
 use toolcrib_store::database::Value;
 
 use crate::clients::{Does, ERAS, Person, call, code, connect, data};
-use crate::shelf::{Ask, Reply, Shelf, Stock, open, path};
+use crate::shelf::{Ask, CHAIN, REGISTRY, Reply, Shelf, Stock, open, path};
 
 /// Checks the headers of an answer that is to be asked for again.
 fn is_later(reply: &Reply, place: &str) {
@@ -49,7 +50,42 @@ async fn a_search_that_is_not_built_is_not_empty() {
         assert_eq!(code(&refused), "index.not_ready");
         assert!(format!("{refused:?}").contains("retry_after_seconds"), "{refused:?}");
 
+        // Over HTTP the status says it too, in both eras; greetings, lists of tools and what needs no search are answered.
+        let router = shelf.directory.clone().with_mcp(Vec::new(), Vec::new()).expect("a server").router();
+        let post = async |method: &str, params: Json| {
+            let body = json!({"jsonrpc": "2.0", "id": 7, "method": method, "params": params}).to_string();
+            let ask = Ask::post("/mcp", body)
+                .header("host", "localhost")
+                .header("content-type", "application/json")
+                .header("accept", "application/json, text/event-stream");
+            ask.header("mcp-protocol-version", "2025-11-25").of(&router).await
+        };
+        let search = |name: &str| match name {
+            "get_wallet_tools" => json!({"name": name, "arguments": {"wallet": format!("{:#x}", Address::repeat_byte(0x11))}}),
+            _ => json!({"name": name, "arguments": {"query": "weather"}}),
+        };
+        for name in ["search_tools", "get_wallet_tools"] {
+            let reply = post("tools/call", search(name)).await;
+            is_later(&reply, name);
+            let told = reply.json();
+            assert_eq!(
+                (told["id"].clone(), told["error"]["data"]["code"].clone()),
+                (json!(7), json!("index.not_ready")),
+                "{told}"
+            );
+            assert_eq!(told["error"]["data"]["details"]["retry_after_seconds"], 5, "{told}");
+            assert!(told.get("result").is_none(), "{told}");
+        }
+        let hello = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
+        let tool = json!({"name": "get_tool", "arguments": {"reference": format!("eip155:{CHAIN}/erc8257:{REGISTRY:#x}/1")}});
+        for (method, params) in [("initialize", hello), ("tools/list", json!({})), ("tools/call", tool)] {
+            let reply = post(method, params).await;
+            assert_eq!((reply.status, reply.json()["error"].clone()), (StatusCode::OK, Json::Null), "{method}: {}", reply.text());
+        }
+
         shelf.directory.refresh().await.expect("built");
+        let reply = post("tools/call", search("search_tools")).await;
+        assert_eq!((reply.status, reply.json()["result"]["isError"].clone()), (StatusCode::OK, json!(false)), "{}", reply.text());
         assert_eq!(shelf.ids("/api/v2/tools/search?query=weather").await, [1]);
         assert_eq!(shelf.get("/").await.status, StatusCode::OK, "nothing of it was kept");
         assert_eq!(shelf.get("/ready").await.status, StatusCode::OK);

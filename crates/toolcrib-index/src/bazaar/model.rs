@@ -1,6 +1,6 @@
 //! What is known about a resource: what facilitators claim, and what a probe was told.
 
-use alloy_primitives::U256;
+use alloy_primitives::{B256, U256};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use toolcrib_core::clock::UnixTime;
@@ -12,6 +12,7 @@ use toolcrib_core::x402::{CatalogueItem, EXACT, ItemAccess, Offer, PROTOCOL, Raw
 use crate::facts::listed_price;
 use crate::listing::Price;
 use crate::model::{RegistryId, ToolKey};
+use crate::moderation::{Moderation, Restriction};
 
 /// Longest scheme that is named, in bytes.
 const MAX_SCHEME_BYTES: usize = 32;
@@ -166,6 +167,8 @@ pub struct ClaimView {
 pub struct ResourceView {
     /// Its number here.
     pub id: i64,
+    /// The hash of its URL and tool name: the same in every database.
+    pub identity: B256,
     /// Where it is called.
     pub url: String,
     /// Its name on the MCP server at that URL, for one that is called so.
@@ -178,9 +181,16 @@ pub struct ResourceView {
     pub claims: Vec<ClaimView>,
     /// What the last probe was told.
     pub probe: Option<ProbeFacts>,
+    /// What the operator says about it, if anything.
+    pub moderation: Option<Moderation>,
 }
 
 impl ResourceView {
+    /// Whether a notice is shown in place of its content.
+    pub fn is_blocked(&self) -> bool {
+        self.moderation.as_ref().is_some_and(|moderation| moderation.action == Restriction::Block)
+    }
+
     /// The key of a resource in the change feed and in search.
     pub(crate) const fn key_of(id: i64) -> ToolKey {
         ToolKey { registry: RegistryId::BAZAAR, id: U256::from_limbs([id.cast_unsigned(), 0, 0, 0]) }

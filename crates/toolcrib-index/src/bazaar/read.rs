@@ -8,6 +8,7 @@ use toolcrib_store::database::{Row, Value};
 
 use super::model::{ClaimView, ResourceView, comparable};
 use crate::model::{RegistryId, ToolKey, ToolView};
+use crate::moderation::{Moderation, identity};
 use crate::{Error, Index, MAX_TOOLS, Order, Place, text_key};
 
 /// A list of resources to read.
@@ -32,10 +33,12 @@ pub struct ResourcePage {
     pub has_more: bool,
 }
 
-const COLUMNS: &str = "id, url, tool_name, first_seen_at, updated_at, probe";
+const COLUMNS: &str =
+    "r.id, r.url, r.tool_name, r.first_seen_at, r.updated_at, r.probe, r.identity, m.action, m.reason, m.notice, m.at
+    FROM index_bazaar_resource r LEFT JOIN index_moderation_resource m ON m.identity = r.identity";
 
 impl Index {
-    /// A part of the list of resources.
+    /// A part of the list of resources. What the operator blocked or hid is left out.
     pub async fn list_resources(&self, list: &ResourceList) -> Result<ResourcePage, Error> {
         let limit = list.limit.clamp(1, MAX_TOOLS);
         let (sign, direction) = match list.order {
@@ -47,12 +50,12 @@ impl Index {
             Some(after) => {
                 let values =
                     vec![Value::Integer(after.registered_at.seconds()), Value::Integer(number_after(&after, list.order))];
-                (format!(" AND (first_seen_at, id) {sign} ($1, $2)"), values)
+                (format!(" AND (r.first_seen_at, r.id) {sign} ($1, $2)"), values)
             }
         };
         let sql = format!(
-            "SELECT {COLUMNS} FROM index_bazaar_resource WHERE listed{condition}
-            ORDER BY first_seen_at {direction}, id {direction} LIMIT {}",
+            "SELECT {COLUMNS} WHERE r.listed AND m.identity IS NULL{condition}
+            ORDER BY r.first_seen_at {direction}, r.id {direction} LIMIT {}",
             limit + 1
         );
         let rows = self.database().fetch_made(sql, &values).await?;
@@ -67,10 +70,11 @@ impl Index {
         Ok(ResourcePage { resources: self.without_tools(resources).await?, last, has_more: rows.len() > limit })
     }
 
-    /// What is known about the resources among these keys, in their order. Those that no facilitator lists are missing, and those whose
-    /// endpoint a verified tool has: the tool is shown then.
+    /// What is known about the resources among these keys, in their order. Those that no facilitator lists are missing, those that the
+    /// operator blocked or hid, and those whose endpoint a verified tool has: the tool is shown then.
     pub async fn resources(&self, keys: &[ToolKey]) -> Result<Vec<ResourceView>, Error> {
-        let found = self.resources_by(keys.iter().filter_map(ToolKey::resource)).await?;
+        let mut found = self.resources_by(keys.iter().filter_map(ToolKey::resource)).await?;
+        found.retain(|view| view.moderation.is_none());
         self.without_tools(found).await
     }
 
@@ -80,18 +84,19 @@ impl Index {
         for part in keys.chunks(MAX_TOOLS) {
             found.extend(self.resources_by(part.iter().filter_map(ToolKey::resource)).await?);
         }
+        found.retain(|view| view.moderation.is_none());
         Ok(found)
     }
 
-    /// One resource, listed beside a tool or not.
+    /// One resource, listed beside a tool or not, moderated or not.
     pub async fn resource(&self, id: i64) -> Result<Option<ResourceView>, Error> {
         Ok(self.resources_by([id].into_iter()).await?.pop())
     }
 
-    /// Resources in the order of their numbers, a part at a time: those after `after`.
+    /// Resources in the order of their numbers, a part at a time: those after `after`. What the operator blocked or hid is left out.
     pub(crate) async fn scan_resources(&self, after: i64, limit: usize) -> Result<(Vec<ResourceView>, Option<i64>), Error> {
         let sql = format!(
-            "SELECT {COLUMNS} FROM index_bazaar_resource WHERE listed AND id > $1 ORDER BY id LIMIT {}",
+            "SELECT {COLUMNS} WHERE r.listed AND m.identity IS NULL AND r.id > $1 ORDER BY r.id LIMIT {}",
             limit.clamp(1, MAX_TOOLS)
         );
         let rows = self.database().fetch_made(sql, &[Value::Integer(after)]).await?;
@@ -99,7 +104,7 @@ impl Index {
         Ok((self.resource_views(rows.iter()).await?, last))
     }
 
-    /// The resources that are called at these endpoints, by endpoint as it was given.
+    /// The resources that are called at these endpoints, by endpoint as it was given. What the operator blocked or hid is left out.
     pub async fn resources_at(&self, endpoints: &[&str]) -> Result<HashMap<String, ResourceView>, Error> {
         let urls: Vec<(&str, String)> =
             endpoints.iter().filter_map(|endpoint| Some((*endpoint, comparable(&HttpsUrl::parse(endpoint).ok()?)))).collect();
@@ -108,7 +113,7 @@ impl Index {
         }
         let keys = urls.iter().map(|(_, url)| text_key(url).to_string()).collect::<Vec<_>>().join(", ");
         let sql = format!(
-            "SELECT {COLUMNS} FROM index_bazaar_resource WHERE listed AND endpoint_key IN ({keys}) ORDER BY id LIMIT {MAX_TOOLS}"
+            "SELECT {COLUMNS} WHERE r.listed AND m.identity IS NULL AND r.endpoint_key IN ({keys}) ORDER BY r.id LIMIT {MAX_TOOLS}"
         );
         let rows = self.database().fetch_made(sql, &[]).await?;
         let views = self.resource_views(rows.iter()).await?;
@@ -118,7 +123,8 @@ impl Index {
 
     /// The verified tool that is called at the URL of a resource.
     pub async fn tool_at_resource(&self, resource: &ResourceView) -> Result<Option<ToolView>, Error> {
-        Ok(self.tools_at_resources(std::slice::from_ref(resource)).await?.pop())
+        let tools = self.tools_at_resources(std::slice::from_ref(resource)).await?;
+        Ok(tools.into_iter().rfind(ToolView::is_listed))
     }
 
     /// Tools that may be called where some of these resources are, whether they are verified or not.
@@ -144,7 +150,7 @@ impl Index {
             return Ok(Vec::new());
         }
         let list = ids.iter().map(i64::to_string).collect::<Vec<_>>().join(", ");
-        let sql = format!("SELECT {COLUMNS} FROM index_bazaar_resource WHERE listed AND id IN ({list})");
+        let sql = format!("SELECT {COLUMNS} WHERE r.listed AND r.id IN ({list})");
         let rows = self.database().fetch_made(sql, &[]).await?;
         let mut views: HashMap<i64, ResourceView> =
             self.resource_views(rows.iter()).await?.into_iter().map(|view| (view.id, view)).collect();
@@ -179,7 +185,8 @@ impl Index {
         Ok(views)
     }
 
-    /// Leaves out resources whose endpoint a verified tool has.
+    /// Leaves out resources whose endpoint a verified tool has, whether the operator shows the tool or not: blocking or hiding the tool brings
+    /// nothing into lists.
     async fn without_tools(&self, mut resources: Vec<ResourceView>) -> Result<Vec<ResourceView>, Error> {
         let tools = self.tools_at_resources(&resources).await?;
         let endpoints: Vec<String> = tools.iter().filter_map(endpoint).collect();
@@ -187,8 +194,8 @@ impl Index {
         Ok(resources)
     }
 
-    /// The verified tools that are called where some of these resources are. What is not verified takes nobody's place: anybody can claim an
-    /// endpoint.
+    /// The verified tools that are called where some of these resources are, moderated or not. What is not verified takes nobody's place:
+    /// anybody can claim an endpoint.
     async fn tools_at_resources(&self, resources: &[ResourceView]) -> Result<Vec<ToolView>, Error> {
         let urls: Vec<&str> = resources.iter().filter(|view| view.tool.is_none()).map(|view| view.url.as_str()).collect();
         if urls.is_empty() {
@@ -205,7 +212,7 @@ impl Index {
         let keys = rows.iter().map(|row| ToolKey::from_columns(row.integer(0)?, row.bytes(1)?)).collect::<Result<Vec<_>, _>>()?;
         let mut tools = self.tools(&keys).await?;
         // Keys are parts of hashes.
-        tools.retain(|tool| tool.is_listed() && endpoint(tool).is_some_and(|endpoint| urls.contains(&endpoint.as_str())));
+        tools.retain(|tool| tool.is_verified() && endpoint(tool).is_some_and(|endpoint| urls.contains(&endpoint.as_str())));
         Ok(tools)
     }
 }
@@ -241,5 +248,7 @@ fn read(row: &Row) -> Result<ResourceView, Error> {
         updated_at: UnixTime::from_seconds(row.integer(4)?),
         claims: Vec::new(),
         probe: probe.map_err(|_| Error::Corrupt { what: "probe of a resource" })?,
+        identity: identity(row, 6)?,
+        moderation: Moderation::read(row, 7)?,
     })
 }

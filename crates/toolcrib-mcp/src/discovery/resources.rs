@@ -6,7 +6,9 @@
 use serde_json::{Map, Value as Json, json};
 use toolcrib_core::codes::mcp as code;
 
-use super::{LISTED_CHARS, RestRequest, SCHEMA_CHARS, WHOLE_CHARS, copy_flags, copy_foreign, copy_numbers, items, price};
+use super::{
+    LISTED_CHARS, RestRequest, SCHEMA_CHARS, WHOLE_CHARS, copy_flags, copy_foreign, copy_moderation, copy_numbers, items, price,
+};
 use crate::toolbox::Fault;
 use crate::untrusted::{inert, inert_json, without_headers};
 use crate::words::{self, Form};
@@ -63,6 +65,7 @@ fn short(tool: &Json, number: i64, max_chars: usize) -> Json {
 
 pub(super) fn whole(tool: &Json, number: i64) -> Json {
     let mut card = short(tool, number, WHOLE_CHARS);
+    copy_moderation(tool, &mut card);
     copy_foreign(tool, &mut card, &["endpoint"], WHOLE_CHARS);
     for (name, ours) in [("inputs", "untrusted_input_schema"), ("outputs", "untrusted_output_schema")] {
         if let Some(schema) = tool.get(name).filter(|schema| !schema.is_null()) {

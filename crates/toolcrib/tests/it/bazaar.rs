@@ -100,6 +100,55 @@ fn directories_that_share_a_database_walk_through_a_catalogue_once() {
 }
 
 #[test]
+fn an_operator_blocks_a_resource_by_command_beside_a_directory() {
+    let sandbox = Sandbox::new();
+    let (url, _) = facilitator();
+    let (_running, at) = start(sandbox.command(&[
+        "directory",
+        "--with-index",
+        "--no-follow",
+        "--looks",
+        "0",
+        "--network",
+        "local",
+        "--rpc-url",
+        "http://127.0.0.1:1",
+        "--bazaar",
+        &url,
+        "--listen",
+        "127.0.0.1:0",
+        "--store",
+        "index.db",
+        "--json",
+    ]));
+    let begun = Instant::now();
+    let until = |path: &str, is_there: &dyn Fn(&Json) -> bool| loop {
+        let (_, body) = get(at, "", path).expect("an answer");
+        let answer: Json = serde_json::from_str(&body).unwrap_or_default();
+        if is_there(&answer) {
+            return body;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(120), "{path}: {answer:#}");
+        thread::sleep(Duration::from_millis(200));
+    };
+    let (list, whole) = ("/api/v2/tools?source=x402_bazaar", "/api/v2/tools/0/x402_bazaar/1");
+    until(list, &|answer| answer["tools"][0]["name"] == "Wind");
+    let run = |arguments: &[&str]| sandbox.run_json(&[&["index"], arguments, &["--store", "index.db"]].concat());
+    assert_eq!(run(&["moderate", "block", "x402_bazaar/1"]).0, 2, "a reason is needed");
+    let (code, done) = run(&["moderate", "block", "x402_bazaar/1", "--reason", "phishing", "--notice", "It asks for keys."]);
+    assert_eq!((code, &done["data"]["changed"]), (0, &json!(true)), "{done}");
+    // The directory is another process, and reads it in the feed.
+    until(list, &|answer| answer["tools"] == json!([]));
+    let body = until(whole, &|answer| answer["moderation"]["notice"] == "It asks for keys.");
+    assert!(body.contains("blocked") && !body.contains("nowhere.invalid") && !body.contains("Wind"), "{body}");
+    let (_, rules) = run(&["moderation"]);
+    assert_eq!(rules["data"]["rules"][0]["subject"], "x402_bazaar/1", "{rules}");
+    assert_eq!(run(&["moderate", "unblock", "x402_bazaar/1"]).0, 0);
+    assert_eq!(run(&["moderate", "unblock", "x402_bazaar/1"]).0, 1, "it was so already");
+    until(list, &|answer| answer["tools"][0]["name"] == "Wind");
+}
+
+#[test]
 fn a_facilitator_must_be_one() {
     let sandbox = Sandbox::new();
     for url in ["ftp://pay.example", "http://pay.example/?key=s3cret", "https://user:s3cret@pay.example", "nonsense"] {

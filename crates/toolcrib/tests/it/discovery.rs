@@ -362,7 +362,14 @@ fn an_operator_moderates_by_command() {
     assert!(found().is_empty());
     let shown = sandbox.run(&["tools", "get", &id, "--store", "index.db"]);
     assert!(shown.stdout.contains("It steals keys."), "{}", shown.stdout);
+    // A resource of the Bazaar by its identity; a number has to be known.
+    let resource = format!("x402_bazaar/0x{}", "5a".repeat(32));
+    assert_eq!(run(&["moderate", "hide", &resource, "--reason", "spam"]).0, 0);
+    assert_eq!(run(&["moderate", "block", "x402_bazaar/07", "--reason", "x"]).0, 2);
+    let (_, missing) = run(&["moderate", "block", "x402_bazaar/7", "--reason", "x"]);
+    assert!(missing.to_string().contains("x402_bazaar/7 is not in the index"), "{missing}");
     let (_, rules) = run(&["moderation"]);
+    assert_eq!(rules["data"]["rules"][1]["subject"], resource.as_str());
     assert_eq!(
         (rules["data"]["rules"][0]["subject"].as_str(), &rules["data"]["rules"][0]["action"]),
         (Some(id.as_str()), &json!("block"))
@@ -379,7 +386,7 @@ fn an_operator_moderates_by_command() {
     assert!(found().is_empty());
     let (_, log) = run(&["moderation", "--log"]);
     let actions: Vec<_> = log["data"]["log"].as_array().expect("a log").iter().map(|entry| entry["action"].clone()).collect();
-    assert_eq!(actions, ["hide", "unblock", "block"]);
+    assert_eq!(actions, ["hide", "unblock", "hide", "block"]);
     assert_eq!((run(&["reports"]).0, run(&["reports", "--close", "1"]).0), (0, 1));
     let (_, issued) = sandbox.run_json(&["keys", "issue", "--admin", "--store", "index.db"]);
     assert_eq!(issued["data"]["admin"], true);

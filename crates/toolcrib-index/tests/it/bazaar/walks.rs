@@ -1,17 +1,19 @@
 //! Honest catalogues: both forms, pages, changes, resources that vanish and come back, two facilitators, leases.
 
 use serde_json::json;
+use toolcrib_core::clock::Clock as _;
 use toolcrib_core::codes;
 use toolcrib_index::bazaar::{BazaarOptions, ResourceList, WalkEnd};
 use toolcrib_index::feed::Kinds;
+use toolcrib_index::moderation::{Decision, Step, Subject};
 use toolcrib_index::{Order, Place};
 
 use super::server::{Catalogue, Hand, changes, follower, follower_of, indexes, item, listed, old_item, options, url, urls, walk};
 use crate::samples::{Sample, put};
 
 /// Longer than the interval, which is spread.
-const HOUR: i64 = 4_000;
-const DAY: i64 = 86_400;
+pub(super) const HOUR: i64 = 4_000;
+pub(super) const DAY: i64 = 86_400;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_catalogue_is_read_page_by_page_and_changes_are_told() {
@@ -237,6 +239,14 @@ async fn a_verified_tool_takes_the_place_of_its_resource() {
         let tool = index.tool_at_resource(resource).await.expect("read").expect("the tool");
         assert_eq!(tool.row.key, verified.key(registry));
         assert!(index.resource(resource.id).await.expect("read").is_some(), "by its number it is still there");
+        // What the operator takes out does not come back in by another door.
+        for step in [Step::Block, Step::Hide] {
+            let decision =
+                Decision { subject: Subject::Tool(verified.key(registry)), step, reason: "x", notice: "", actor: "test" };
+            assert!(index.moderate(&decision, clock.now()).await.expect("decided"));
+            assert_eq!(urls(&index).await, shown);
+            assert!(index.tool_at_resource(resource).await.expect("read").is_none(), "nor is the tool named");
+        }
     }
 }
 

@@ -67,7 +67,7 @@ pub(crate) enum IndexCommand {
         back with `--move-to database`, or let the next verifications replace it."
     )]
     Objects(super::objects::ObjectsArgs),
-    /// Block or hide a tool or all tools of a creator, or undo it
+    /// Block or hide a tool, a resource or all tools of a creator, or undo it
     Moderate(Moderate),
     /// List what is blocked and hidden, or the log of decisions
     Moderation(Moderation),

@@ -8,7 +8,7 @@ use toolcrib_core::clock::{Clock as _, UnixTime};
 use toolcrib_core::codes;
 use toolcrib_core::time::format_rfc3339;
 use toolcrib_index::Index;
-use toolcrib_index::moderation::{Decision, MAX_PAGE, MAX_TEXT_CHARS, Step, Subject};
+use toolcrib_index::moderation::{Decision, MAX_PAGE, MAX_TEXT_CHARS, ResourceRef, Step, Subject};
 
 use super::{Kept, index_failure};
 use crate::clock::SystemClock;
@@ -37,8 +37,8 @@ pub(crate) struct Moderate {
     /// What to do
     #[arg(value_enum)]
     pub(crate) action: Action,
-    /// A tool (`eip155:8453/erc8257:0x…/7`), or an account whose tools are meant
-    #[arg(value_name = "TOOL|CREATOR")]
+    /// A tool (`eip155:8453/erc8257:0x…/7`), a Bazaar resource (`x402_bazaar/7`), or an account whose tools are meant
+    #[arg(value_name = "TOOL|RESOURCE|CREATOR")]
     pub(crate) subject: String,
     /// Why, shown to the public; needed to block or hide
     #[arg(long, value_name = "TEXT", default_value = "")]
@@ -108,9 +108,14 @@ async fn subject(index: &Index, text: &str) -> Result<Subject, Failure> {
     if let Ok(creator) = text.parse::<Address>() {
         return Ok(Subject::Creator(creator));
     }
+    if let Some(resource) = ResourceRef::parse(text) {
+        let found = index.resource_subject(resource).await.map_err(|error| index_failure(&error))?;
+        return found.ok_or_else(|| Failure::new(codes::cli::NOT_FOUND, format!("{} is not in the index", shown(text))));
+    }
     let tool = ToolRef::parse(text).map_err(|_| {
-        let what = format!("{} is neither a tool nor an account", shown(text));
-        Failure::new(codes::cli::USAGE, what).hint("name a tool as eip155:8453/erc8257:0x…/7, or an account as 0x…")
+        let what = format!("{} is neither a tool, a resource nor an account", shown(text));
+        Failure::new(codes::cli::USAGE, what)
+            .hint("name a tool as eip155:8453/erc8257:0x…/7, a resource as x402_bazaar/7, or an account as 0x…")
     })?;
     let view = index.tool(&tool).await.map_err(|error| index_failure(&error))?;
     let view = view.ok_or_else(|| Failure::new(codes::cli::NOT_FOUND, format!("{tool} is not in the index")))?;
