@@ -2,12 +2,18 @@
 
 import importlib.util
 import json
+import subprocess
 import sys
+import tempfile
 from collections import Counter
 from pathlib import Path
 
+import dns.name
+import dns.rdata
 from google.protobuf.json_format import MessageToDict, ParseDict, ParseError
 
+from aid_py import AidError
+from aid_py import parse as parse_aid
 from a2a.client.card_resolver import parse_agent_card
 from a2a.types.a2a_pb2 import AgentCard
 from a2a.utils.errors import InvalidParamsError
@@ -22,6 +28,43 @@ def registration_file():
     sys.modules["models"] = module
     spec.loader.exec_module(module)
     return module
+
+
+# What the registry refuses, each with a word of the refusal: a linter that accepts everything would prove nothing.
+REFUSED_SERVERS = [
+    ({"description": "d" * 101}, "description"),
+    ({"name": "com.example.agents/made/up"}, "exactly one '/'"),
+    ({"version": "latest"}, "version"),
+    ({"remotes": [{"type": "http", "url": "https://made-up.example.com/mcp"}]}, "remotes"),
+    ({"$schema": "https://static.modelcontextprotocol.io/schemas/2020-01-01/server.schema.json"}, "2020-01-01"),
+]
+
+# Records that AID refuses, for the same reason.
+REFUSED_RECORDS = [
+    "v=aid3;u=https://a.example.com/;p=mcp",
+    "v=aid2;u=http://a.example.com/;p=mcp",
+    "v=aid2;u=https://a.example.com/;p=http",
+    "v=aid2;u=https://a.example.com/;p=mcp;i=key",
+    f"v=aid2;u=https://a.example.com/;p=mcp;s={'n' * 61}",
+]
+
+
+def registry_problems(document):
+    """What skillsaw says against a `server.json`. It has the schemas of the registry in its package and asks no server.
+
+    The document is alone in a folder, so that no settings and no ignore file decide what is read.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "server.json").write_text(json.dumps(document))
+        rules = ["--rule", "mcp-registry-server-json-valid", "--rule", "mcp-registry-version-semver"]
+        options = ["--type", "mcp-registry", "--strict", "--no-plugins", "--no-custom-rules", "--no-baseline", "--format", "json"]
+        command = [Path(sys.executable).with_name("skillsaw"), "lint", *options, *rules, folder]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    report = json.loads(done.stdout)
+    assert report["stats"]["rules_run"] == len(rules) // 2, done.stdout
+    problems = [violation["message"] for violation in report["violations"]]
+    assert (done.returncode == 0) == (not problems), done.stdout + done.stderr
+    return problems
 
 
 def check(root):
@@ -53,9 +96,38 @@ def check(root):
         assert [(end.type.value, end.value) for end in read.endpoints] == [(s["name"], s["endpoint"]) for s in services]
         assert all(type(entry["agentId"]) is int for entry in ours["registrations"])
 
+    def server(file):
+        ours = json.loads(file.read_text())
+        problems = registry_problems(ours)
+        assert not problems, problems
+        for change, word in REFUSED_SERVERS:
+            problems = registry_problems({**ours, **change})
+            assert any(word in problem for problem in problems), f"{change} is not refused for {word}: {problems}"
+
+    def zone(file):
+        for line in file.read_text().splitlines():
+            owner, ttl, rdclass, rdtype, data = line.split(" ", 4)
+            assert dns.name.from_text(owner).is_absolute() and ttl.isdecimal() and owner.startswith("_agent."), line
+            text = b"".join(dns.rdata.from_text(rdclass, rdtype, data).strings).decode()
+            read = parse_aid(text)
+            assert text.startswith(f"v={read['v']};u={read['uri']};p={read['proto']}"), text
+            assert "evil" not in read["uri"], "a text became an endpoint"
+            versions[read["v"]] += 1
+
+    versions = Counter()
+    for text in REFUSED_RECORDS:
+        try:
+            parse_aid(text)
+        except AidError:
+            continue
+        failures += 1
+        print(f"WRONG: aid-discovery accepts {text}", file=sys.stderr)
+
     checks = [
         ("a2a/agent-card.json", "a2a: a2a-sdk parses without unknown fields", card),
         ("erc8004/agent-registration.json", "erc8004: agent0-sdk reads the file", registration),
+        ("mcp-registry/server.json", "mcp-registry: skillsaw finds nothing against the file", server),
+        ("aid/aid.zone", "aid: aid-discovery reads every record", zone),
     ]
     for path, what, test in checks:
         for file in sorted(root.glob(f"*/*/{path}")):
@@ -65,9 +137,14 @@ def check(root):
             except Exception as error:  # noqa: BLE001
                 failures += 1
                 print(f"WRONG: {what}: {file}: {error}"[:600], file=sys.stderr)
+    counts.update({f"aid: records of {version} read by aid-discovery": number for version, number in versions.items()})
     for what, number in sorted(counts.items()):
         print(f"{what:64} {number}")
-    return 1 if failures or not counts else 0
+    unread = [what for _, what, _ in checks if not counts[what]]
+    unread += [f"records of {version}" for version in ("aid1", "aid2") if not versions[version]]
+    if unread:
+        print(f"nothing was read: {', '.join(unread)}", file=sys.stderr)
+    return 1 if failures or unread else 0
 
 
 def cards(out):

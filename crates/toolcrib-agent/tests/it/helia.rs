@@ -16,7 +16,7 @@ use toolcrib_fetch::{Configured, ConfiguredUrl, Headers, Limits};
 use toolcrib_testkit::helia;
 
 use crate::content;
-use crate::servers::NOW;
+use crate::servers::{NOW, Request, Script, Server, Step, answer};
 
 const FILE: &[u8] = br#"{"agt":"1.0","domain":"exampleagent.agt"}"#;
 
@@ -140,4 +140,34 @@ async fn files_of_a_gateway_that_ignores_the_format() {
     let got = gateway.retrieve(&cids["blocks"]).await;
     assert!(matches!(got.attempts[0].outcome, GatewayOutcome::Unverifiable { .. }), "{got:?}");
     assert_eq!(got.content, None);
+}
+
+// req: AGT-024
+#[tokio::test]
+async fn helia_after_a_gateway_that_flips_a_bit() {
+    let Some(folder) = helia() else { return };
+    let gateway = Gateway::start(&folder, &[]);
+    for (name, layout) in [("raw", Layout::RawLeaves), ("over_leaf", Layout::NodeOverLeaf)] {
+        let packed = pack(FILE, layout, HashFunction::Sha2_256).unwrap();
+        let cid = CidText::parse(&gateway.started.cids[name]).expect("a CID");
+        // Every block but the last is genuine.
+        let blocks = packed.blocks().to_vec();
+        let leaf = blocks.last().expect("a block").cid.to_string();
+        let reply = move |request: &Request| {
+            let block = blocks.iter().find(|block| request.path().contains(&block.cid.to_string())).expect("a block of the file");
+            let mut bytes = block.bytes.clone();
+            if Some(block) == blocks.last() {
+                bytes[7] ^= 1;
+            }
+            answer("200 OK", "Content-Type: application/vnd.ipld.raw\r\n", &bytes)
+        };
+        let liar = Server::start(Script::plain(vec![Step::ReadRequest, Step::answer(reply)])).await;
+        let url = ConfiguredUrl::from_setting(&format!("http://127.0.0.1:{}", liar.address.port())).expect("a URL");
+        // One at a time: Helia is asked because the first one lied, not because it was slow.
+        let limits = GatewayLimits { concurrency: 1, ..GatewayLimits::default() };
+        let got = Gateways::new(client(), vec![url, gateway.url()], limits).expect("gateways").retrieve(&cid).await;
+        let outcomes: Vec<_> = got.attempts.iter().map(|attempt| attempt.outcome.clone()).collect();
+        assert_eq!(outcomes, [GatewayOutcome::Tampered { block: leaf }, GatewayOutcome::Served], "{name}");
+        assert_eq!(content(&got), Some(FILE), "{name}");
+    }
 }

@@ -1,5 +1,8 @@
 #![expect(clippy::disallowed_methods, reason = "tests read vectors")]
+use std::time::Duration;
+
 use proptest::prelude::*;
+use toolcrib_testkit::assert_faster_than;
 
 use super::*;
 use crate::checked::{Checked, Outcome, parse};
@@ -563,15 +566,17 @@ fn sizes() {
 /// Each of these would take many seconds if a check were quadratic without bound.
 #[test]
 fn long_lists_do_not_hang() {
+    let read = |what: &str, text: &str| {
+        assert_faster_than(Duration::from_secs(2), what, || parse::<AgentManifest>(text.as_bytes(), Mode::Consumer))
+    };
     let list = |key: &str, entry: &dyn Fn(usize) -> String, count: usize| {
         let entries: Vec<String> = (0..count).map(entry).collect();
         with!("x": 1).replace(r#""x":1"#, &format!(r#""{key}":[{}]"#, entries.join(",")))
     };
     let distinct = list("capabilities", &|at| format!(r#"{{"id":"custom-capability-{at}"}}"#), 5000);
+    read("distinct capabilities", &distinct);
     check(&distinct, &[(code::LARGE, "", Warning)]);
-    let counted = |count| {
-        parse::<AgentManifest>(list("capabilities", &|at| format!(r#"{{"id":"c{at}"}}"#), count).as_bytes(), Mode::Consumer)
-    };
+    let counted = |count| read("capabilities", &list("capabilities", &|at| format!(r#"{{"id":"c{at}"}}"#), count));
     assert!(counted(MAX_ENTRIES).conformant().is_some());
     assert!(counted(MAX_ENTRIES + 1).has(code::TOO_MANY_ENTRIES));
     for (key, entry, count) in [
@@ -583,13 +588,13 @@ fn long_lists_do_not_hang() {
         ("protocols", r#"{"id":"mcp","endpiont":1}"#, 5_900),
         ("capabilities", "7", 120_000),
     ] {
-        let checked = parse::<AgentManifest>(list(key, &|_| entry.to_owned(), count).as_bytes(), Mode::Consumer);
+        let checked = read(&format!("{key} {entry}"), &list(key, &|_| entry.to_owned(), count));
         assert!(checked.findings.len() <= MAX_FINDINGS + 1 && !checked.findings.is_empty(), "{key} {entry}");
     }
     let typos: Vec<String> = (0..20_000).map(|at| format!(r#""name{}":1"#, char::from_u32(0x4E00 + at).expect("CJK"))).collect();
-    let _ = parse::<AgentManifest>(format!("{{{}}}", typos.join(",")).as_bytes(), Mode::Consumer);
+    read("misspelt fields", &format!("{{{}}}", typos.join(",")));
     let typos: Vec<String> = (0..36_u32.pow(2)).map(|at| format!(r#""descriptio{}{}":1"#, at / 36, at % 36)).collect();
-    let checked = parse::<AgentManifest>(format!("{{{}}}", typos.join(",")).as_bytes(), Mode::Consumer);
+    let checked = read("fields like one", &format!("{{{}}}", typos.join(",")));
     assert_eq!(checked.findings.iter().filter(|finding| finding.code == code::FIELD_TYPO).count(), MAX_TYPO_HINTS);
 }
 

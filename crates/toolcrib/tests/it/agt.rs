@@ -2,9 +2,11 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
+use std::process::{Command, Stdio};
 use std::thread;
 
 use serde_json::Value;
+use toolcrib_core::agent::vocabulary::{CAPABILITIES, Category};
 
 use crate::onchain::{CREATOR, World};
 use crate::{Ran, Sandbox};
@@ -121,6 +123,13 @@ fn a_name_from_its_draft_to_a_transfer() {
     assert_eq!((code, report["data"]["report"]["state"].as_str()), (1, Some("invalid-owner")), "{report:#}");
     let id = token_id(sandbox);
     send(&world, "40c10f19", &[word(CREATOR), word(&id)]);
+    // Names are asked for as people write them: upper case, a trailing dot, letters that normalise to ASCII.
+    for name in ["RAIN.AGT.", "Rain.agt", "\u{ff52}ain\u{3002}agt"] {
+        let asked = ["agt", "resolve", name, "--source", "file:records.txt", "--content", "signed.car", "--no-memory"];
+        let (code, report) = sandbox.run_json(&[&asked[..], &node].concat());
+        assert_eq!((code, &report["data"]["report"]["verified"]), (0, &Value::Bool(true)), "{name}: {report:#}");
+        assert_eq!(report["data"]["report"]["domain"], "rain.agt", "{name}: {report:#}");
+    }
     let (code, verified) = resolve(&["--content", "signed.car", "--save", "evidence.json"]);
     assert_eq!((code, &verified["data"]["report"]["verified"]), (0, &Value::Bool(true)), "{verified:#}");
     assert_eq!(verified["data"]["report"]["about"]["protocols"][0]["endpoint"], "https://rain.harbour-office.org/mcp");
@@ -196,6 +205,38 @@ fn a_name_from_its_draft_to_a_transfer() {
     assert!(publish(&["--dry-run"]).code(2).stderr.contains("does not hold"));
 }
 
+/// Another name, whose records and manifest are those of its ASCII form.
+#[test]
+fn a_unicode_name_is_resolved_by_its_ascii_form() {
+    let sandbox = Sandbox::new();
+    sandbox.run(&["agt", "new", "münchen.agt", "--owner", CREATOR, "--name", "München", "--out", "draft.json"]).code(0);
+    sandbox.write("signed.json", sandbox.run(&["agt", "sign", "draft.json", "--dev-account", "0", "-q"]).code(0).stdout);
+    let (_, packed) = sandbox.run_json(&["agt", "pack", "signed.json"]);
+    sandbox.write("records.txt", packed["data"]["txt"].as_str().expect("a record"));
+    // A composed and a decomposed letter, upper case, and the form in the DNS.
+    for name in ["münchen.agt", "mu\u{308}nchen.agt", "MÜNCHEN.AGT.", "xn--mnchen-3ya.agt"] {
+        let asked =
+            ["agt", "resolve", name, "--source", "file:records.txt", "--content", "signed.json", "--preview", "--no-memory"];
+        let (code, report) = sandbox.run_json(&asked);
+        let report = &report["data"]["report"];
+        // A preview is never verified; everything before the holder is.
+        assert_eq!((code, report["state"].as_str()), (1, Some("manifest")), "{name}: {report:#}");
+        assert_eq!(report["domain"], "xn--mnchen-3ya.agt", "{name}: {report:#}");
+    }
+    let (code, report) = sandbox.run_json(&[
+        "agt",
+        "resolve",
+        "munchen.agt",
+        "--source",
+        "file:records.txt",
+        "--content",
+        "signed.json",
+        "--preview",
+        "--no-memory",
+    ]);
+    assert_eq!((code, report["data"]["report"]["state"].as_str()), (1, Some("domain-mismatch")), "another name: {report:#}");
+}
+
 /// Whether a terminal would do anything but show these characters.
 fn is_active(character: char) -> bool {
     (character.is_control() && character != '\n') || matches!(character, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}')
@@ -256,6 +297,66 @@ fn other_formats_and_back() {
     assert!(sandbox.run(&["agt", "lint", "unsigned.json"]).code(1).stdout.contains("agent.unsigned"));
     assert_eq!(sandbox.run_json(&["agt", "lint", "agent.json"]).0, 0);
     assert!(sandbox.run(&["agt", "pack", "unsigned.json"]).code(2).stderr.contains("agent.unsigned"));
+}
+
+/// Runs a command at a terminal and types answers to its prompts.
+const TERMINAL: &str = include_str!("local/terminal.py");
+
+/// Most seconds of a session. It takes less than ten.
+const SESSION_SECONDS: u32 = 120;
+
+#[test]
+fn drafts_come_from_answers_at_a_terminal() {
+    let sandbox = Sandbox::new();
+    let protocol = "Protocol as ID=URL (mcp, a2a, http, ws, grpc; empty when done): ";
+    let capability = "Capability id, or a group to list its ids (empty when done): ";
+    let price = "Price: free, contact, or AMOUNT:CURRENCY:UNIT[:CHAIN]: ";
+    let answers: [(&str, &str); 16] = [
+        ("Owner: the wallet that holds the name (0x…): ", CREATOR),
+        ("Display name [rain]: ", ""),
+        ("What does the agent do, in one sentence?: ", "Says when it rains."),
+        ("Website (https://…): ", "https://rain.harbour-office.org/"),
+        ("Image (https://…): ", ""),
+        (protocol, "mcp"),
+        (&format!("`mcp` names no endpoint\r\n{protocol}"), "mcp=https://rain.harbour-office.org/mcp"),
+        (protocol, ""),
+        (capability, "data"),
+        (capability, "forcasting"),
+        (&format!("`forcasting` is not a known id; did you mean forecasting?\r\n{capability}"), "forecasting"),
+        (capability, "tide-tables"),
+        (capability, "forecasting"),
+        (capability, ""),
+        (price, "cheap"),
+        (&format!("`cheap` is not a price\r\n{price}"), "0.01:USDC:per_request:polygon"),
+    ];
+    let typed: Vec<_> = answers.iter().map(|(prompt, text)| (prompt, text, false)).collect();
+    let command = format!("'{}' agt new rain.agt", env!("CARGO_BIN_EXE_toolcrib"));
+    let task = serde_json::json!({ "command": command, "seconds": SESSION_SECONDS, "typed": typed });
+    let mut python = Command::new("python3");
+    python.args(["-c", TERMINAL]).current_dir(sandbox.path()).env_clear().env("HOME", sandbox.home()).env("TERM", "dumb");
+    python.env("PATH", "/usr/local/bin:/usr/bin:/bin").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let ran = crate::finish(&mut python, task.to_string().as_bytes()).code(0);
+    assert_eq!(ran.stderr.trim(), "0", "the exit code of the program\n{}", ran.stdout);
+    // The groups, and the ids of the one that was asked for, with what they mean.
+    assert!(ran.stdout.contains("Groups of capabilities: Language, Code, Data, "), "{}", ran.stdout);
+    let listed: Vec<_> = ran.stdout.lines().filter_map(|line| line.strip_prefix("  ")?.split_once("  ")).collect();
+    let known: Vec<_> = CAPABILITIES.iter().filter(|one| one.category == Category::Data).collect();
+    assert_eq!(listed.len(), known.len(), "{}", ran.stdout);
+    assert!(listed.iter().zip(&known).all(|((id, _), one)| *id == one.id), "{}", ran.stdout);
+
+    let draft: Value = serde_json::from_str(&sandbox.read("rain.agt.json")).expect("JSON");
+    assert_eq!((&draft["domain"], &draft["owner"], &draft["name"]), (&"rain.agt".into(), &CREATOR.into(), &"rain".into()));
+    assert_eq!(draft["description"], "Says when it rains.");
+    assert_eq!(draft.get("icon"), None, "an empty answer leaves the field out");
+    assert_eq!(draft["protocols"], serde_json::json!([{ "id": "mcp", "endpoint": "https://rain.harbour-office.org/mcp" }]));
+    let ids: Vec<_> = draft["capabilities"].as_array().expect("a list").iter().filter_map(|one| one["id"].as_str()).collect();
+    assert_eq!(ids, ["forecasting", "tide-tables"], "each once, without the misspelt one");
+    assert_eq!(draft["pricing"]["paid"]["amount"], "0.01");
+    // Only the signature is missing.
+    let (code, linted) = sandbox.run_json(&["agt", "lint", "rain.agt.json"]);
+    let findings = linted["data"]["files"][0]["findings"].as_array().expect("findings");
+    let errors: Vec<_> = findings.iter().filter(|one| one["severity"] == "error").map(|one| one["code"].as_str()).collect();
+    assert_eq!((code, errors), (1, vec![Some("agent.unsigned")]), "{linted:#}");
 }
 
 /// A gateway that serves one file, whatever it is asked for, three times.

@@ -519,6 +519,15 @@ fn wallets_are_kept_encrypted_and_never_shown() {
     sandbox.write("agent.json", example("agent.agt.json"));
     let wrong = sandbox.run_with_env(&sign, &[("TOOLCRIB_PASSWORD", "wrong")]).code(2);
     assert!(wrong.stderr.contains("wallet.wrong_password"), "{}", wrong.stderr);
+    assert_eq!(wrong.stdout, "", "nothing is signed");
+    // The right password signs, and the signature is that of the wallet.
+    let draft = sandbox.run(&["new", "agent", "rain.agt", "--address", CREATOR, "-o", "-", "-q"]).code(0).stdout;
+    sandbox.write("draft.json", draft);
+    let signed = sandbox.run_with_env(&["agt", "sign", "draft.json", "--wallet", "main"], &variables[1..]).code(0);
+    assert!(signed.stderr.contains(&format!("signed by {CREATOR}")), "{}", signed.stderr);
+    assert!(!format!("{signed:?}").contains(&key[2..20]) && !format!("{signed:?}").contains("correct horse"));
+    sandbox.write("signed.json", signed.stdout);
+    assert_eq!(sandbox.run(&["agt", "verify", "signed.json"]).code(0).stdout, format!("signed by its owner {CREATOR}\n"));
     // What is wrong with a name is said before a password is asked for.
     for (arguments, code) in [
         (&["wallet", "new", "main"][..], "wallet.exists"),
@@ -565,4 +574,36 @@ fn agents_are_signed_and_checked_offline() {
     sandbox.run(&["agt", "verify", "now.json"]).code(0);
     let other = sandbox.run(&["agt", "sign", "draft.json", "--dev-account", "1"]).code(2);
     assert!(other.stderr.contains("chain.signature_wrong_signer"), "{}", other.stderr);
+
+    // What is signed is shown before it is signed. The vectors were made by other implementations.
+    let folder = toolcrib_testkit::repository().join("vectors/agent");
+    let mut count = 0;
+    for entry in std::fs::read_dir(folder).expect("vectors") {
+        let bytes = std::fs::read(entry.expect("an entry").path()).expect("a vector");
+        let vector: serde_json::Value = serde_json::from_slice(&bytes).expect("JSON");
+        let text = |key: &str| vector[key].as_str().expect("text").to_owned();
+        let manifest: serde_json::Value = serde_json::from_str(&text("manifest")).expect("JSON");
+        sandbox.write("vector.json", text("manifest"));
+        let ran = sandbox.run(&["agt", "sign", "vector.json", "--dev-account", "0"]).code(0);
+        assert_eq!(ran.stdout, text("manifest"), "stdout is the document, and the signature is the same");
+        for line in [
+            format!("Domain: {}\n", manifest["domain"].as_str().expect("a name")),
+            format!("Account: {CREATOR}\n"),
+            format!("Payload ({} bytes): {}\n", vector["signing_bytes"], text("signing_text")),
+            format!("Digest (EIP-191): {}\n", text("eip191_digest")),
+        ] {
+            assert!(ran.stderr.contains(&line), "{line}{}", ran.stderr);
+        }
+        let (code, envelope) = sandbox.run_json(&["agt", "sign", "vector.json", "--dev-account", "0"]);
+        let data = &envelope["data"];
+        assert_eq!((code, &data["payload"], &data["digest"]), (0, &vector["signing_text"], &vector["eip191_digest"]));
+        // A signature that is refused afterwards was shown, too.
+        let other = sandbox.run(&["agt", "sign", "vector.json", "--dev-account", "1"]).code(2);
+        assert!(other.stdout.is_empty() && other.stderr.contains(&text("eip191_digest")), "{}", other.stderr);
+        assert!(other.stderr.contains(&format!("Account: {STRANGER}\n")), "{}", other.stderr);
+        count += 1;
+    }
+    assert_eq!(count, 4);
+    // Without a terminal nothing is said twice, and --quiet says nothing.
+    assert_eq!(sandbox.run(&["agt", "sign", "vector.json", "--dev-account", "0", "-q"]).code(0).stderr, "");
 }

@@ -39,7 +39,8 @@ pub(crate) enum AgtCommand {
     Lint(Lint),
     /// Sign a manifest and print it with its signature
     #[command(
-        after_help = "What is signed is the canonical form (RFC 8785) without the signature, by personal_sign (EIP-191).\n\n\
+        after_help = "What is signed is the canonical form (RFC 8785) without the signature, by personal_sign (EIP-191).\n\
+        It is shown on stderr first, with its digest and the account.\n\n\
         Examples:\n  \
         toolcrib agt sign rain.agt.json --wallet main > signed.json"
     )]
