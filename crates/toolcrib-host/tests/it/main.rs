@@ -9,6 +9,8 @@ mod local_formats;
 mod local_install;
 #[cfg(unix)]
 mod local_mcp_http;
+#[cfg(unix)]
+mod local_meta_tools;
 mod local_node;
 #[cfg(unix)]
 mod local_permissions;
