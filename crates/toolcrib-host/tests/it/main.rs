@@ -6,6 +6,8 @@ mod finding;
 #[cfg(unix)]
 mod local_audit;
 mod local_formats;
+#[cfg(unix)]
+mod local_http;
 mod local_install;
 #[cfg(unix)]
 mod local_mcp_http;
