@@ -203,7 +203,7 @@ mcp_suites() {
 # Exports of local tools, written by an example that `cargo test` has built, and those who will read them.
 export_readers() {
     [[ -d interop/local/node_modules ]] || { skip_step export-readers "interop/local/run setup has not run"; return 0; }
-    EXPORTS=$target/debug/examples/exports interop/local/run check
+    EXPORTS=$target/debug/examples/exports TOOLCRIB=$target/debug/toolcrib interop/local/run check
 }
 
 # Exports of agent manifests, written by an example that `cargo test` has built, and those who will read them.

@@ -5,7 +5,8 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rmcp::model::{
-    CallToolRequestParams, CallToolResult, ClientCapabilities, ClientConfig, Implementation, ProgressNotificationParam,
+    CallToolRequestParams, CallToolResult, ClientCapabilities, ClientConfig, Implementation, PaginatedRequestParams,
+    ProgressNotificationParam,
 };
 use rmcp::service::{ClientLifecycleMode, ClientServiceExt, NotificationContext, RoleClient, RunningService};
 use rmcp::transport::async_rw::AsyncRwTransport;
@@ -18,6 +19,12 @@ use crate::stdio::MAX_MESSAGE_BYTES;
 
 /// Progress that waits to be read. What comes while it is full is dropped: a server cannot fill the memory by talking.
 const WAITING: usize = 64;
+
+/// Most pages of a list of tools. The SDKs of other authors read as many.
+const MAX_TOOL_PAGES: usize = 64;
+
+/// Most bytes of a list of tools, over all pages. Lists with hundreds of tools have some hundred kilobytes.
+const MAX_TOOLS_BYTES: usize = 2 * MAX_MESSAGE_BYTES;
 
 /// A connection to a server.
 pub struct Client {
@@ -73,6 +80,12 @@ pub enum ClientError {
         /// What it says.
         message: String,
     },
+    /// The list of tools is none, is too long, or never ends.
+    #[error("the list of tools cannot be used: {problem}")]
+    List {
+        /// What is wrong with it.
+        problem: String,
+    },
     /// The connection broke, or the answer is not of the protocol.
     #[error("the MCP server did not answer: {reason}")]
     Broken {
@@ -110,6 +123,40 @@ impl Called {
     }
 }
 
+/// The pages of a list of tools, put together under limits: a server decides itself how many there are.
+#[derive(Debug, Default)]
+pub struct ToolPages {
+    tools: Vec<Json>,
+    pages: usize,
+    bytes: usize,
+}
+
+impl ToolPages {
+    /// Adds a result of `tools/list`. Returns the cursor of the next page, if there is one.
+    pub fn add(&mut self, mut page: Json) -> Result<Option<String>, ClientError> {
+        let refused = |problem: String| Err(ClientError::List { problem });
+        let Some(Json::Array(tools)) = page.get_mut("tools").map(Json::take) else {
+            return refused("it has no `tools`".to_owned());
+        };
+        self.bytes += tools.iter().map(|tool| tool.to_string().len()).sum::<usize>();
+        if self.bytes > MAX_TOOLS_BYTES {
+            return refused(format!("it has more than {MAX_TOOLS_BYTES} bytes"));
+        }
+        self.tools.extend(tools);
+        self.pages += 1;
+        let next = page.get("nextCursor").and_then(Json::as_str);
+        if next.is_some() && self.pages >= MAX_TOOL_PAGES {
+            return refused(format!("it has more than {MAX_TOOL_PAGES} pages"));
+        }
+        Ok(next.map(str::to_owned))
+    }
+
+    /// The whole list, as one result of `tools/list`.
+    pub fn into_list(self) -> Json {
+        json!({ "tools": self.tools })
+    }
+}
+
 impl Client {
     /// Connects to a server by the lifecycle that servers of both eras know.
     pub async fn connect<R, W>(read: R, write: W) -> Result<Self, ClientError>
@@ -132,8 +179,20 @@ impl Client {
 
     /// The tools of the server, as the result of `tools/list`.
     pub async fn tools(&self) -> Result<Json, ClientError> {
-        let tools = self.running.list_all_tools().await.map_err(failed)?;
-        serde_json::to_value(tools).map(|tools| json!({ "tools": tools })).map_err(broken)
+        let (mut pages, mut cursor) = (ToolPages::default(), None);
+        loop {
+            let params = PaginatedRequestParams::default().with_cursor(cursor);
+            let page = self.running.list_tools(Some(params)).await.map_err(|error| match error {
+                ServiceError::UnexpectedResponse => {
+                    ClientError::List { problem: "the server answered with something else".to_owned() }
+                }
+                error => failed(error),
+            })?;
+            cursor = pages.add(serde_json::to_value(page).map_err(broken)?)?;
+            if cursor.is_none() {
+                return Ok(pages.into_list());
+            }
+        }
     }
 
     /// Calls a tool, and passes on how far the server is. Make one call at a time: progress goes to the last one. Dropping the future
@@ -211,6 +270,27 @@ mod tests {
                 answer["jsonrpc"] = json!("2.0");
                 write.write_all(format!("{answer}\n").as_bytes()).await.expect("written");
             }
+        }
+    }
+
+    #[test]
+    fn a_list_of_tools_has_an_end() {
+        let tool = |bytes: usize| json!({ "name": "t", "description": "x".repeat(bytes) });
+        let mut pages = ToolPages::default();
+        for page in 1..MAX_TOOL_PAGES {
+            let next = pages.add(json!({ "tools": [tool(page)], "nextCursor": "more" })).expect("a page");
+            assert_eq!(next.as_deref(), Some("more"));
+        }
+        let error = pages.add(json!({ "tools": [], "nextCursor": "more" })).expect_err("one more");
+        assert!(error.to_string().contains("64 pages"), "{error}");
+        assert_eq!(pages.into_list()["tools"].as_array().map(Vec::len), Some(MAX_TOOL_PAGES - 1));
+
+        let mut pages = ToolPages::default();
+        assert_eq!(pages.add(json!({ "tools": [tool(MAX_TOOLS_BYTES / 2)] })).expect("a page"), None);
+        let error = pages.add(json!({ "tools": [tool(MAX_TOOLS_BYTES / 2)] })).expect_err("too many bytes");
+        assert!(error.to_string().contains("bytes"), "{error}");
+        for none in [json!({}), json!(null), json!({ "tools": {} }), json!([])] {
+            assert!(matches!(ToolPages::default().add(none), Err(ClientError::List { .. })));
         }
     }
 

@@ -15,7 +15,7 @@ pub mod untrusted;
 mod words;
 
 pub use asker::{ANSWER_LIMIT, Answer, Asker, Caller, Progress, Question, Returned};
-pub use client::{CallProgress, Called, Client, ClientError};
+pub use client::{CallProgress, Called, Client, ClientError, ToolPages};
 pub use http::{Bearer, HttpOptions, MAX_SESSIONS, MIN_TOKEN_CHARS, http_router};
 pub use json::value_hash;
 pub use listable::{Side, listable};

@@ -71,6 +71,11 @@ super::codes! {
         "The folder is read again for bundles and skills.",
         "check that the folder exists and can be read",
     }
+    CREDENTIAL_LEFT_OUT = "export.credential_left_out", Warning, "MCPB manifest, user_config" {
+        "a credential is not asked for by the client",
+        "A client of the bundle gives credentials in environment variables. A tool whose id has other characters than lower-case letters, digits and single hyphens has none, since it could be that of another tool.",
+        "set the credential with `toolcrib secret set`, or choose another id",
+    }
     CREDENTIALS_SHARED = "export.credentials_shared", Warning, "ERC-8257 draft" {
         "a tool with credentials is about to be published",
         "Callers of a published tool use the credentials of its owner, and the owner pays for it.",
@@ -108,8 +113,8 @@ super::codes! {
     }
     IMPORT_VARIABLE = "import.variable", Error, "MCPB manifest, mcp_config" {
         "a variable in the command has no value",
-        "Arguments of the command may hold `${__dirname}` and settings of the user. Settings without a default must be given while importing.",
-        "give a value for the named setting",
+        "Arguments of a bundle may hold `${__dirname}` and settings of the user. Settings without a default must be given while importing. What a client puts into its own configuration in the place of a variable is not known here.",
+        "give the setting with `--setting NAME=VALUE`, or replace the variable in the configuration by its value",
     }
     IMPORT_ENVIRONMENT = "import.environment", Error, "MCP server environment" {
         "an environment variable is refused",
@@ -129,7 +134,7 @@ super::codes! {
     IMPORT_NAME = "import.name", Error, "MCP tool names" {
         "a name cannot become an id or a function name",
         "Ids and function names have letters, digits, `_` and `-`, 64 characters at most. Other characters are replaced by `_`; names are never cut.",
-        "give another id, or rename the tool at the server",
+        "give another id with `--id`, or rename the tool at the server",
     }
     IMPORT_COLLISION = "import.collision", Error, "MCP tool names" {
         "two tools of the server get the same function name",

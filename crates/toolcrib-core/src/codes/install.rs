@@ -47,9 +47,9 @@ super::codes! {
         "check permissions and free space",
     }
     NEEDS_LISTING = "install.needs_listing", Error, "MCPB manifest" {
-        "the bundle holds an MCP server, not a tool folder",
-        "The schemas of its functions are not in the bundle. The server has to be started once to list them.",
-        "import the bundle instead",
+        "the source is an MCP server, not a tool folder",
+        "The schemas of its functions are not in a bundle or configuration file. The server has to be started once to list them.",
+        "run `toolcrib local import FILE`",
     }
     FOLDER_LIMIT = "install.folder_limit", Error, "limits of a tool folder" {
         "the folder has too many files or too many bytes",

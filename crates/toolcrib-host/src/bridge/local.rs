@@ -12,7 +12,7 @@ use toolcrib_mcp::{Answer, Asker, Effect, Fault, Question, Reply, Returned, Stop
 
 use super::approvals::{Approvals, Subject};
 use crate::local::permissions::Lifetime;
-use crate::local::{Approval, ApprovalPrompt, Bound, CallError, CallRequest, Event, Events, Host, LoadedTool};
+use crate::local::{Approval, ApprovalPrompt, Bound, CallError, CallRequest, Event, Events, Host, LoadedTool, ToolSet};
 
 /// Most functions that are listed one by one. Clients with more than about forty tools choose badly or refuse them.
 pub const MAX_LISTED: usize = 40;
@@ -81,8 +81,17 @@ impl LocalTools {
     }
 
     /// Tools that are enabled and whose required credentials are set. The others are not for models.
-    fn ready<'t>(&'t self, tools: &'t crate::local::ToolSet) -> impl Iterator<Item = &'t Arc<LoadedTool>> {
-        tools.tools().values().filter(|tool| self.host.is_enabled(tool) && self.host.is_ready(tool))
+    fn ready<'t>(&'t self, tools: &'t ToolSet) -> impl Iterator<Item = &'t Arc<LoadedTool>> {
+        tools.tools().values().filter(|tool| self.is_shown(tool))
+    }
+
+    fn is_shown(&self, tool: &LoadedTool) -> bool {
+        self.host.is_enabled(tool) && self.host.is_ready(tool)
+    }
+
+    /// The tool and the function that a model names in an argument. To a model, a tool that is not shown does not exist.
+    fn named<'t>(&self, tools: &'t ToolSet, name: &str) -> Result<(&'t Arc<LoadedTool>, &'t str), Fault> {
+        tools.exposed(name).filter(|(tool, _)| self.is_shown(tool)).ok_or_else(|| self.unknown(tools, name))
     }
 
     /// Whether this is the name of a local tool.
@@ -100,6 +109,7 @@ impl LocalTools {
             CALL => {
                 let name = text("name", &arguments);
                 let arguments = arguments.remove("arguments").unwrap_or_else(|| json!({}));
+                self.named(&self.host.tools(), &name)?;
                 self.run(&name, arguments, asker).await
             }
             _ => self.run(name, Json::Object(arguments), asker).await,
@@ -108,7 +118,7 @@ impl LocalTools {
 
     async fn run(&self, name: &str, arguments: Json, asker: &Asker) -> Result<Reply, Stop> {
         let tools = self.host.tools();
-        let Some((tool, function)) = tools.exposed(name) else { return Err(self.unknown(name).into()) };
+        let Some((tool, function)) = tools.exposed(name) else { return Err(self.unknown(&tools, name).into()) };
         let (sender, receiver) = mpsc::channel(WAITING_EVENTS);
         let request = |approval| CallRequest {
             tool: tool.id(),
@@ -184,7 +194,7 @@ impl LocalTools {
 
     fn describe(&self, name: &str) -> Result<Reply, Stop> {
         let tools = self.host.tools();
-        let Some((tool, function)) = tools.exposed(name) else { return Err(self.unknown(name).into()) };
+        let (tool, function) = self.named(&tools, name)?;
         let description = tool.manifest().function(function).map_or("", |function| function.description());
         let loaded = &tool.functions()[function];
         Ok(Reply::data(
@@ -192,9 +202,8 @@ impl LocalTools {
         ))
     }
 
-    fn unknown(&self, name: &str) -> Fault {
-        let tools = self.host.tools();
-        let names = tools.tools().values().flat_map(|tool| tool.functions().values().map(|function| function.exposed()));
+    fn unknown(&self, tools: &ToolSet, name: &str) -> Fault {
+        let names = self.ready(tools).flat_map(|tool| tool.functions().values().map(|function| function.exposed()));
         let hint = near::nearest(name, names).map(|near| format!("; is {near} meant?")).unwrap_or_default();
         Fault::new(host_code::TOOL_UNKNOWN).message(format!("there is no function {name:?}{hint}"))
     }

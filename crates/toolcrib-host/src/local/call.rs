@@ -316,7 +316,11 @@ impl Host {
 
     /// How programs of a tool are contained, in a few words.
     pub fn sandbox_summary(&self, tool: &LoadedTool) -> String {
-        self.containment(tool).map_or_else(|| "no program of this machine".to_owned(), |containment| containment.summary())
+        match (self.containment(tool), tool.local_server()) {
+            (Some(containment), _) => containment.summary(),
+            (None, Some(url)) => format!("UNSANDBOXED: the server {} runs on this machine by itself", escape_for_display(url)),
+            (None, None) => "no program of this machine".to_owned(),
+        }
     }
 
     fn credentials(&self, tool: &LoadedTool) -> Result<BTreeMap<String, Arc<Secret>>, CallError> {
@@ -362,16 +366,12 @@ impl Host {
             outcome: codes::host::CANCELLED.id(),
             bytes: 0,
         };
-        let given = |place: fn(&Credential) -> Option<&str>| {
-            let declared = tool.manifest().credentials().iter();
-            declared.filter_map(|one| Some((place(one)?.to_owned(), Arc::clone(credentials.get(one.name())?)))).collect()
-        };
         let invocation = Invocation {
             function: bound.function.clone(),
             mcp_name: function.mcp_name().to_owned(),
             arguments: request.arguments,
-            variables: given(Credential::env),
-            headers: given(Credential::header),
+            variables: placed(tool, &credentials, Credential::env),
+            headers: placed(tool, &credentials, Credential::header),
             credentials,
             settings: tool.settings().clone(),
             call_id: call_id.clone(),
@@ -497,6 +497,16 @@ const fn lifetime_reason(lifetime: Lifetime) -> &'static str {
         Lifetime::Session => "a person allowed the function for this session",
         Lifetime::Always => "a person allowed this version of the function always",
     }
+}
+
+/// Credentials by the variables or headers that the manifest names for them.
+pub(crate) fn placed(
+    tool: &LoadedTool,
+    credentials: &BTreeMap<String, Arc<Secret>>,
+    place: fn(&Credential) -> Option<&str>,
+) -> BTreeMap<String, Arc<Secret>> {
+    let declared = tool.manifest().credentials().iter();
+    declared.filter_map(|one| Some((place(one)?.to_owned(), Arc::clone(credentials.get(one.name())?)))).collect()
 }
 
 /// What a tool may reach, in the words of its manifest.

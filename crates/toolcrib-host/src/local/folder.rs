@@ -84,6 +84,14 @@ impl LoadedTool {
         &self.runtime
     }
 
+    /// The URL of the server of this machine that takes the calls, if it is one. The host neither starts nor restricts it.
+    pub fn local_server(&self) -> Option<&str> {
+        match &self.runtime {
+            RuntimeKind::Http { url } | RuntimeKind::McpHttp { url } if local::is_loopback_url(url) => Some(url),
+            _ => None,
+        }
+    }
+
     /// The functions by their names.
     pub const fn functions(&self) -> &BTreeMap<String, LoadedFunction> {
         &self.functions

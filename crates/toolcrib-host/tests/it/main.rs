@@ -6,9 +6,13 @@ mod finding;
 #[cfg(unix)]
 mod local_audit;
 mod local_formats;
+#[cfg(unix)]
+mod local_http;
 mod local_install;
 #[cfg(unix)]
 mod local_mcp_http;
+#[cfg(unix)]
+mod local_meta_tools;
 mod local_node;
 #[cfg(unix)]
 mod local_permissions;

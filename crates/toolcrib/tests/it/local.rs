@@ -1,8 +1,12 @@
 //! Local tools: folders that are loaded, asked about, run in a sandbox, and recorded.
 
+mod commands;
 mod containment;
 mod corpus;
+mod exports;
 mod hot_reload;
+mod import;
+mod import_hostile;
 mod killed_host;
 mod leaks;
 mod support;
@@ -455,7 +459,12 @@ struct Client {
 
 impl Client {
     fn start(sandbox: &Sandbox, arguments: &[&str], capabilities: &Value) -> Self {
+        Self::start_with(sandbox, arguments, capabilities, &[])
+    }
+
+    fn start_with(sandbox: &Sandbox, arguments: &[&str], capabilities: &Value, variables: &[(&str, &str)]) -> Self {
         let mut command = sandbox.command(arguments);
+        command.envs(variables.iter().copied());
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it starts");
         let (stdin, stdout) = (child.stdin.take(), BufReader::new(child.stdout.take().expect("a pipe")));
         let mut client = Self { child, stdin, stdout, last: 0 };

@@ -35,6 +35,8 @@ pub enum Event {
     CallStarted,
     /// A call ended.
     CallFinished,
+    /// An MCP server that is imported is started, for the list of its tools.
+    ServerStarted,
     /// A secret was stored.
     SecretSet,
     /// A secret was removed.
@@ -70,6 +72,7 @@ impl Event {
         match self {
             Self::Decision
             | Self::CallStarted
+            | Self::ServerStarted
             | Self::SecretSet
             | Self::SecretUnset
             | Self::SecretRebound

@@ -16,6 +16,7 @@ use toolcrib_core::secrets::kind_of_secret;
 use super::archive::{self, Entry};
 use super::{BundleInfo, ExportError, ExportTool, Files, Job, pretty};
 use crate::local::content::open_file;
+use crate::local::secrets::SecretStore;
 use crate::local::{EntryKind, MAX_FOLDER_BYTES, hash_entries, list_folder};
 
 /// The version of the manifest: the newest that is not marked experimental.
@@ -24,8 +25,9 @@ const MANIFEST_VERSION: &str = "0.3";
 /// Under which name `_meta` of a bundle says which tools it holds.
 pub const BUNDLE_NAMESPACE: &str = "dev.toolcrib";
 
-/// How a bundle starts the server. The client replaces `${__dirname}` by the folder where it unpacked the bundle.
-pub const SERVER_ARGUMENTS: [&str; 3] = ["mcp", "--tools", "${__dirname}/tools"];
+/// How a bundle starts the server: without a directory and a wallet, which its client knows nothing of. The client replaces `${__dirname}`
+/// by the folder where it unpacked the bundle.
+pub const SERVER_ARGUMENTS: [&str; 4] = ["mcp", "--local-only", "--tools", "${__dirname}/tools"];
 
 /// The program that a bundle starts, looked up in PATH.
 const PROGRAM: &str = "toolcrib";
@@ -40,11 +42,6 @@ const SECRET_ENDINGS: [&str; 5] = [".jks", ".key", ".p12", ".pem", ".pfx"];
 
 /// Endings of files that show which variables there are, without values.
 const SAMPLE_ENDINGS: [&str; 4] = [".dist", ".example", ".sample", ".template"];
-
-/// The environment variable in which a client gives the value of a credential to the server of a bundle. Empty means unset.
-pub fn credential_variable(tool: &str, credential: &str) -> String {
-    format!("TOOLCRIB_CREDENTIAL_{tool}_{credential}").replace('-', "_").to_ascii_uppercase()
-}
 
 pub(super) fn export(job: &mut Job<'_>) -> Result<Files, ExportError> {
     let info = job.bundle()?;
@@ -74,17 +71,26 @@ fn manifest(job: &mut Job<'_>, info: &BundleInfo) -> Result<Json, ExportError> {
     let mut user_config = Map::new();
     let mut environment = Map::new();
     let mut variables: BTreeMap<String, String> = BTreeMap::new();
+    let mut left_out = Vec::new();
     for tool in &job.tools {
         let id = tool.manifest.id();
         for credential in tool.manifest.credentials() {
             let key = format!("{id}_{}", credential.name());
-            let variable = credential_variable(id, credential.name());
+            // In the variable the secret store reads it first; an empty one means unset.
+            let Some(variable) = SecretStore::variable_name(id, credential.name()) else {
+                let finding = Finding::new(code::CREDENTIAL_LEFT_OUT).got(credential.name());
+                left_out.push((id.to_owned(), finding));
+                continue;
+            };
             if let Some(first) = variables.insert(variable.clone(), key.clone()) {
                 return Err(ExportError::Collision { target: job.target, name: variable, first, second: key });
             }
             environment.insert(variable, format!("${{user_config.{key}}}").into());
             user_config.insert(key, setting(tool, credential));
         }
+    }
+    for (id, finding) in left_out {
+        job.warn(Some(&id), None, finding);
     }
     let contents: Vec<_> = job
         .tools

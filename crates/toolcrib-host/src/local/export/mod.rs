@@ -35,7 +35,7 @@ use toolcrib_mcp::{Side, listable};
 use super::ContentHash;
 
 pub use error::ExportError;
-pub use mcpb::{BUNDLE_NAMESPACE, SERVER_ARGUMENTS, credential_variable};
+pub use mcpb::{BUNDLE_NAMESPACE, SERVER_ARGUMENTS};
 pub use reverse::ReverseMap;
 
 /// What to export to.

@@ -175,7 +175,7 @@ fn bundles() {
     assert_eq!(paths, ["manifest.json", "tools/weather/index.mjs", "tools/weather/lib/a.mjs", "tools/weather/manifest.json"]);
     let manifest: Json = serde_json::from_slice(&archive.read("manifest.json", 100_000).unwrap().unwrap()).unwrap();
     assert_eq!(manifest["manifest_version"], "0.3");
-    assert_eq!(manifest["server"]["mcp_config"]["env"]["TOOLCRIB_CREDENTIAL_WEATHER_API_KEY"], "${user_config.weather_api_key}");
+    assert_eq!(manifest["server"]["mcp_config"]["env"]["TOOLCRIB_SECRET_WEATHER__API_KEY"], "${user_config.weather_api_key}");
     assert_eq!(manifest["user_config"]["weather_api_key"]["sensitive"], true);
     assert_eq!(manifest["user_config"]["weather_base_url"]["default"], "");
     assert_eq!(manifest["_meta"][BUNDLE_NAMESPACE]["tools"][0]["contentHash"], json!(made.content));

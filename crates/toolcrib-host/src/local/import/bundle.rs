@@ -9,7 +9,7 @@ use zeroize::Zeroizing;
 
 use super::manifest::from_mcp_tools;
 use super::server::{MAX_ITEMS, MAX_TEXT, announces_secret, check_command, check_variable, credential_name, id_of, looks_secret};
-use super::{CredentialValue, ImportError, ImportedTool, McpServer, ServerCredential, Transport};
+use super::{CredentialValue, Grants, ImportError, ImportedTool, McpServer, ServerCredential, Transport};
 use crate::local::MAX_FOLDER_BYTES;
 use crate::local::install::{Archive, ToolFile};
 
@@ -95,6 +95,7 @@ impl<'m> Reader<'m> {
         }
         let server = self.manifest.get("server").and_then(|server| server.get("mcp_config")).and_then(Json::as_object);
         let Some(config) = server else { return Err(ImportError::Bundle("it has no server.mcp_config".to_owned())) };
+        self.check_settings()?;
         let command = self.command(config)?;
         self.environment(config)?;
         let title = self.manifest.get("display_name").and_then(Json::as_str).unwrap_or(name);
@@ -105,6 +106,7 @@ impl<'m> Reader<'m> {
             version: version.to_owned(),
             transport: Transport::Command(command),
             credentials: std::mem::take(&mut self.credentials),
+            grants: Grants::default(),
         })
     }
 
@@ -115,6 +117,20 @@ impl<'m> Reader<'m> {
 
     fn setting(&self, key: &str) -> Option<&'m Map<String, Json>> {
         self.manifest.get("user_config")?.get(key)?.as_object()
+    }
+
+    /// Refuses values of settings that the bundle does not have, and of secret ones: they would come from a command line.
+    fn check_settings(&self) -> Result<(), ImportError> {
+        for key in self.settings.keys() {
+            match self.setting(key) {
+                None => return Err(ImportError::Bundle(format!("it has no setting {key:?}"))),
+                Some(setting) if is_sensitive(setting) => {
+                    return Err(ImportError::Secret { place: format!("the setting {key}") });
+                }
+                Some(_) => {}
+            }
+        }
+        Ok(())
     }
 
     fn command(&self, config: &Map<String, Json>) -> Result<Vec<String>, ImportError> {
@@ -175,7 +191,7 @@ impl<'m> Reader<'m> {
     fn values_of(&self, key: &str) -> Result<Vec<String>, ImportError> {
         let missing = || ImportError::Variable { name: format!("user_config.{key}") };
         let setting = self.setting(key).ok_or_else(missing)?;
-        if setting.get("sensitive") == Some(&Json::Bool(true)) {
+        if is_sensitive(setting) {
             return Err(ImportError::Secret { place: format!("the argument for the setting {key}") });
         }
         if let Some(values) = self.settings.get(key) {
@@ -226,12 +242,16 @@ impl<'m> Reader<'m> {
             label: text("title").unwrap_or_else(|| key.to_owned()),
             description: text("description"),
             required: flag("required"),
-            secret: flag("sensitive") || announces_secret(key),
+            secret: is_sensitive(setting) || announces_secret(key),
             env: Some(variable.to_owned()),
             header: None,
         };
-        let default = text("default").filter(|text| !text.contains("${"));
-        self.add(credential, default)
+        let given = match self.settings.get(key).map(Vec::as_slice) {
+            Some([one]) => Some(one.clone()),
+            Some(_) => return Err(ImportError::Bundle(format!("the setting {key:?} takes one value"))),
+            None => text("default").filter(|text| !text.contains("${")),
+        };
+        self.add(credential, given)
     }
 
     /// A variable that the bundle sets.
@@ -257,10 +277,15 @@ impl<'m> Reader<'m> {
                 second: credential.label,
             });
         }
-        if let Some(value) = value {
+        if let Some(value) = value.filter(|value| !value.is_empty()) {
             self.values.push(CredentialValue { name: credential.name.clone(), value: Zeroizing::new(value) });
         }
         self.credentials.push(credential);
         Ok(())
     }
+}
+
+/// Whether the bundle says that the value of a setting is secret.
+fn is_sensitive(setting: &Map<String, Json>) -> bool {
+    setting.get("sensitive") == Some(&Json::Bool(true))
 }

@@ -4,9 +4,10 @@ use serde_json::{Map, Value as Json};
 use zeroize::Zeroizing;
 
 use super::server::{
-    MAX_ITEMS, MAX_TEXT, announces_secret, check_command, check_url, check_variable, credential_name, id_of, looks_secret,
+    MAX_ITEMS, MAX_TEXT, announces_secret, check_command, check_expanded, check_url, check_variable, credential_name, id_of,
+    is_placeholder, looks_secret,
 };
-use super::{CredentialValue, ImportError, McpServer, ServerCredential, Transport};
+use super::{CredentialValue, Grants, ImportError, McpServer, ServerCredential, Transport};
 
 /// The entries of a client configuration, by name: in `mcpServers`, in `servers`, or in `servers` within `mcp`.
 pub fn entries(configuration: &Json) -> Result<Vec<(&str, &Json)>, ImportError> {
@@ -16,15 +17,22 @@ pub fn entries(configuration: &Json) -> Result<Vec<(&str, &Json)>, ImportError> 
     Ok(entries.iter().map(|(name, entry)| (name.as_str(), entry)).collect())
 }
 
-/// Makes a server from the entry `name` of a client configuration. The values of its environment and headers are returned beside it.
+/// Makes a server from the entry `name` of a client configuration. The values of its environment and headers are returned beside it, without
+/// empty ones and those that the client would fill in.
 pub fn from_entry(name: &str, entry: &Json) -> Result<(McpServer, Vec<CredentialValue>), ImportError> {
     let Json::Object(entry) = entry else { return Err(ImportError::Entry("expected an object".to_owned())) };
+    if entry.get("type").and_then(Json::as_str) == Some("sse") {
+        return Err(ImportError::Entry(
+            "the transport `sse` is not supported; use the server's address for streamable HTTP".to_owned(),
+        ));
+    }
     let mut credentials = Vec::new();
     let mut values = Vec::new();
     let transport = match (entry.get("command"), entry.get("url").or_else(|| entry.get("serverUrl"))) {
         (Some(Json::String(program)), None) => {
             let mut command = vec![program.clone()];
             command.extend(texts(entry, "args")?);
+            command.iter().try_for_each(|part| check_expanded(part))?;
             check_command(&command)?;
             for (variable, value) in pairs(entry, "env")? {
                 check_variable(&variable)?;
@@ -34,6 +42,7 @@ pub fn from_entry(name: &str, entry: &Json) -> Result<(McpServer, Vec<Credential
             Transport::Command(command)
         }
         (None, Some(Json::String(url))) => {
+            check_expanded(url)?;
             check_url(url)?;
             for (header, value) in pairs(entry, "headers")? {
                 let is_header =
@@ -56,6 +65,7 @@ pub fn from_entry(name: &str, entry: &Json) -> Result<(McpServer, Vec<Credential
         version: "0.0.0".to_owned(),
         transport,
         credentials,
+        grants: Grants::default(),
     };
     Ok((server, values))
 }
@@ -66,7 +76,7 @@ fn named(name: &str, value: &str) -> Result<ServerCredential, ImportError> {
         label: name.to_owned(),
         description: None,
         // It was set, so that the server is known to work with it only.
-        required: true,
+        required: !value.is_empty(),
         secret: announces_secret(name) || looks_secret(value),
         env: None,
         header: None,
@@ -86,7 +96,9 @@ fn add(
             second: credential.label,
         });
     }
-    values.push(CredentialValue { name: credential.name.clone(), value });
+    if !value.is_empty() && !is_placeholder(&value) {
+        values.push(CredentialValue { name: credential.name.clone(), value });
+    }
     credentials.push(credential);
     Ok(())
 }
@@ -150,6 +162,27 @@ mod tests {
         assert_eq!(server.transport, Transport::Url("https://example.com/mcp".to_owned()));
         assert_eq!((server.credentials[0].header.as_deref(), server.credentials[0].secret), (Some("Authorization"), true));
         assert_eq!(values[0].value.as_str(), "Bearer x");
+    }
+
+    /// The user sets such a credential; what stands for it is no value.
+    #[test]
+    fn what_a_client_fills_in_is_no_value() {
+        let env = json!({"KEY": "${input:key}", "TOKEN": "${env:TOKEN}", "OTHER": "${OTHER}", "EMPTY": "", "LEVEL": "debug"});
+        let (server, values) = from_entry("x", &json!({"command": "a", "env": env})).unwrap();
+        assert_eq!(values.iter().map(|value| value.name.as_str()).collect::<Vec<_>>(), ["level"]);
+        let required = server.credentials.iter().filter(|credential| credential.required);
+        let mut required: Vec<_> = required.map(|credential| credential.name.as_str()).collect();
+        required.sort_unstable();
+        assert_eq!(required, ["key", "level", "other", "token"]);
+        for entry in [
+            json!({"command": "a", "args": ["${workspaceFolder}/x.js"]}),
+            json!({"command": "${HOME}/x"}),
+            json!({"url": "https://${HOST}/mcp"}),
+        ] {
+            assert_eq!(from_entry("x", &entry).unwrap_err().code(), code::IMPORT_VARIABLE, "{entry}");
+        }
+        let sse = json!({"type": "sse", "url": "https://example.com/sse"});
+        assert_eq!(from_entry("x", &sse).unwrap_err().code(), code::IMPORT_ENTRY);
     }
 
     #[test]

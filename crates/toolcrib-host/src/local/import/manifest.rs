@@ -7,11 +7,11 @@ use toolcrib_core::checked::parse;
 use toolcrib_core::codes::export as code;
 use toolcrib_core::finding::{Finding, Mode, Severity};
 use toolcrib_core::local::names::{is_identifier, is_name};
-use toolcrib_core::local::{LocalManifest, MAX_FUNCTIONS, is_loopback_url};
+use toolcrib_core::local::{LocalManifest, MAX_FUNCTIONS, NetworkRequest, is_loopback_url};
 use toolcrib_core::url::HttpsUrl;
 use toolcrib_mcp::{Side, listable};
 
-use super::{ImportError, ImportedTool, McpServer, Transport};
+use super::{Grants, ImportError, ImportedTool, McpServer, Transport};
 
 /// The member of a function that holds the name of the tool at the server, where it differs from that of the function.
 pub(super) const ORIGINAL_NAME: &str = "mcpName";
@@ -137,14 +137,32 @@ fn document(server: &McpServer, functions: Vec<Json>) -> Json {
         "credentials": credentials,
         "functions": functions,
     });
-    // A server elsewhere needs the network, which its user is shown.
-    if let Transport::Url(url) = &server.transport
-        && let Ok(parsed) = HttpsUrl::parse(url)
-        && !is_loopback_url(url)
-    {
-        document["sandbox"] = json!({"network": [parsed.port()]});
+    let sandbox = sandbox(server);
+    if !sandbox.is_empty() {
+        document["sandbox"] = sandbox.into();
     }
     document
+}
+
+fn sandbox(server: &McpServer) -> Map<String, Json> {
+    let Grants { read, write, network } = &server.grants;
+    let mut sandbox = Map::new();
+    for (key, paths) in [("read", read), ("write", write)] {
+        if !paths.is_empty() {
+            sandbox.insert(key.to_owned(), json!(paths));
+        }
+    }
+    let network = match (network, &server.transport) {
+        (NetworkRequest::Any, _) => Some(json!("any")),
+        (NetworkRequest::Ports(ports), _) => Some(json!(ports)),
+        // A server elsewhere needs the network, which its user is shown.
+        (NetworkRequest::None, Transport::Url(url)) if !is_loopback_url(url) => {
+            HttpsUrl::parse(url).ok().map(|url| json!([url.port()]))
+        }
+        (NetworkRequest::None, _) => None,
+    };
+    sandbox.extend(network.map(|network| ("network".to_owned(), network)));
+    sandbox
 }
 
 #[cfg(test)]

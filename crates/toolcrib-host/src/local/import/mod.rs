@@ -6,12 +6,15 @@
 //!   which credentials it needs. The schemas of its functions are known to the running server alone, so that a second step
 //!   ([`from_mcp_tools`]) makes the manifest from the result of `tools/list`.
 //!
+//! [`Host::list_server_tools`](crate::local::Host::list_server_tools) starts the server once, in the sandbox that its tool will have.
+//!
 //! Values of environment variables never reach the folder: each becomes a credential, and its value is returned beside the manifest for
 //! the secret store.
 
 mod bundle;
 mod entry;
 mod folder;
+mod listing;
 mod manifest;
 mod server;
 
@@ -24,12 +27,14 @@ use toolcrib_core::text::escape_for_display;
 use zeroize::Zeroizing;
 
 use super::install::{ArchiveError, InstallError};
+use super::{LoadError, RunError};
 
 pub use bundle::Bundle;
 pub use entry::{entries, from_entry};
 pub use folder::{Examined, HandlerStyle, examine, folders};
+pub use listing::Trial;
 pub use manifest::from_mcp_tools;
-pub use server::{McpServer, ServerCredential, Transport};
+pub use server::{Grants, McpServer, ServerCredential, Transport};
 
 /// Why something cannot be imported.
 #[derive(Debug, thiserror::Error)]
@@ -102,6 +107,12 @@ pub enum ImportError {
         /// The second tool.
         second: String,
     },
+    /// The folder that was made cannot be loaded.
+    #[error(transparent)]
+    Load(#[from] Box<LoadError>),
+    /// The server cannot be started, or does not list its tools.
+    #[error(transparent)]
+    Run(#[from] RunError),
     /// The manifest that was made has errors.
     #[error("the manifest that was made has errors: {}", findings.first().map_or("", |finding| finding.message.as_str()))]
     Manifest {
@@ -112,9 +123,11 @@ pub enum ImportError {
 
 impl ImportError {
     /// The code of this error.
-    pub const fn code(&self) -> Code {
+    pub fn code(&self) -> Code {
         match self {
             Self::NoTool { .. } => code::IMPORT_FOLDER,
+            Self::Load(error) => error.code(),
+            Self::Run(error) => error.code,
             Self::Install(error) => error.code(),
             Self::Archive(error) => error.code(),
             Self::Bundle(_) => code::IMPORT_BUNDLE,

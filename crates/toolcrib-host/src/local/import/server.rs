@@ -1,6 +1,6 @@
 //! An MCP server as a tool: how it is started or reached, and what it needs.
 
-use toolcrib_core::local::names;
+use toolcrib_core::local::{NetworkRequest, names};
 use toolcrib_core::secrets::kind_of_secret;
 use toolcrib_core::slug::Slug;
 
@@ -101,6 +101,43 @@ pub struct McpServer {
     pub transport: Transport,
     /// What it needs.
     pub credentials: Vec<ServerCredential>,
+    /// What its sandbox grants.
+    pub grants: Grants,
+}
+
+/// What the sandbox of a server grants beside its own folders and system programs: neither configurations nor bundles say it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Grants {
+    /// Files and folders that it may read, as in `sandbox.read` of a manifest.
+    pub read: Vec<String>,
+    /// Files and folders that it may write, as in `sandbox.write`.
+    pub write: Vec<String>,
+    /// Which connections it makes.
+    pub network: NetworkRequest,
+}
+
+impl McpServer {
+    /// The server with another id than the one made from its name.
+    pub fn with_id(self, id: &str) -> Result<Self, ImportError> {
+        if names::is_name(id) {
+            Ok(Self { id: id.to_owned(), ..self })
+        } else {
+            Err(ImportError::Name { name: id.to_owned(), problem: "it is not an id" })
+        }
+    }
+}
+
+/// Whether a text of a configuration stands for something that its client fills in: `${input:key}`, `${env:KEY}`, `${workspaceFolder}`.
+pub(super) fn is_placeholder(text: &str) -> bool {
+    text.contains("${")
+}
+
+/// Checks that an argument or URL is what the server gets, and not what a client replaces.
+pub(super) fn check_expanded(text: &str) -> Result<(), ImportError> {
+    match text.split_once("${") {
+        None => Ok(()),
+        Some((_, rest)) => Err(ImportError::Variable { name: rest.split('}').next().unwrap_or_default().to_owned() }),
+    }
 }
 
 /// An id from a name.

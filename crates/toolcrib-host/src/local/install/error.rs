@@ -34,8 +34,8 @@ pub enum InstallError {
         /// What was found. Empty when there is no manifest.
         findings: Vec<Finding>,
     },
-    /// The bundle holds an MCP server whose functions have to be listed first.
-    #[error("the bundle holds an MCP server and not a tool folder: import it")]
+    /// The source is an MCP server, whose functions have to be listed first.
+    #[error("the source is an MCP server and not a tool folder: import it")]
     NeedsListing,
     /// A tool with this id is there already.
     #[error("a tool called {id} is already installed as {existing}")]

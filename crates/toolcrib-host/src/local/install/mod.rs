@@ -24,7 +24,6 @@ use toolcrib_core::time::format_rfc3339;
 
 use self::stage::{Interrupt, Staging};
 use self::staged::{Staged, unpack, within};
-use self::write::write_file;
 use super::{ContentHash, hash_entries, list_folder};
 
 pub use archive::{Archive, ArchiveError, ArchiveFile, MAX_ARCHIVE_BYTES};
@@ -33,9 +32,10 @@ pub use error::InstallError;
 pub use git::GitOptions;
 pub use lock::{LockEntry, LockFile};
 pub use source::{Source, SourceError};
+pub use staged::holds_tool;
 
 pub(crate) use staged::{read_bounded_text, read_manifest};
-pub(crate) use write::copy_folder;
+pub(crate) use write::{copy_folder, write_files};
 
 /// The manifest of a tool.
 const MANIFEST: &str = "manifest.json";
@@ -152,16 +152,15 @@ impl<C: Clock> Installer<C> {
         let run = staging.run()?;
         let place = run.staged(UNNAMED);
         std::fs::create_dir(&place).map_err(InstallError::io(&place))?;
-        for ToolFile { path, bytes, executable } in files {
-            let usable = !path.is_empty() && !path.contains('\\') && path.split('/').all(|part| !matches!(part, "" | "." | ".."));
-            if !usable {
-                return Err(ArchiveError::Name { name: path.clone(), problem: "it is not a relative path" }.into());
-            }
-            write_file(&place, path, bytes, *executable)?;
-        }
+        write_files(&place, files)?;
         let staged = Staged::check(run, None)?;
         self.refuse_existing(&staging, &staged.id)?;
         self.commit(&staging, staged, source.clone())
+    }
+
+    /// Checks that no tool has this id, nor one that some file systems take for the same.
+    pub fn check_free(&self, id: &str) -> Result<(), InstallError> {
+        self.refuse_existing(&Staging::enter(&self.root, &self.lock)?, id)
     }
 
     /// Fetches the newest version of an installed tool and says what it changes. Nothing is changed until [`Update::apply`].
@@ -249,6 +248,7 @@ impl<C: Clock> Installer<C> {
                 None
             }
             Source::Archive { path } => Some(unpack(path, &place)?),
+            Source::Server { .. } => return Err(InstallError::NeedsListing),
             Source::Git { subfolder, .. } => {
                 let work = run.path().join("work");
                 let commit = git::fetch(source, &work, git)?;

@@ -23,6 +23,14 @@ pub enum Source {
         /// Its path.
         path: PathBuf,
     },
+    /// An MCP server of a client's configuration file or of a bundle. Its folder was made from the list of its tools.
+    Server {
+        /// The path of the file.
+        path: PathBuf,
+        /// The name of the server in a configuration file.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        name: Option<String>,
+    },
     /// A git repository.
     Git {
         /// Its URL: https, ssh, or file when the options allow it.
@@ -80,6 +88,10 @@ impl Source {
     pub fn display(&self) -> String {
         match self {
             Self::Folder { path } | Self::Archive { path } => escape_for_display(&path.to_string_lossy()),
+            Self::Server { path, name } => {
+                let path = escape_for_display(&path.to_string_lossy());
+                name.as_ref().map_or_else(|| path.clone(), |name| format!("{} in {path}", escape_for_display(name)))
+            }
             Self::Git { url, revision, subfolder } => {
                 let mut text = escape_for_display(url);
                 for (mark, part) in [('@', revision), ('/', subfolder)] {

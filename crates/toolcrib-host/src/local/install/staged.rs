@@ -94,6 +94,13 @@ enum Bundle {
     Server,
 }
 
+/// Whether an archive holds a tool folder, alone or in an MCP bundle that was exported from one, and not an MCP server of another author.
+pub fn holds_tool(bytes: &[u8]) -> Result<bool, InstallError> {
+    let mut archive = Archive::open(bytes)?;
+    let root = archive.root()?;
+    Ok(!matches!(bundle_of(&mut archive, &root)?, Bundle::Server))
+}
+
 fn bundle_of(archive: &mut Archive<'_>, root: &str) -> Result<Bundle, InstallError> {
     let bytes = archive.read(&format!("{root}{MANIFEST}"), json::MAX_BYTES as u64)?.unwrap_or_default();
     let manifest: serde_json::Value = serde_json::from_slice(&bytes).unwrap_or_default();

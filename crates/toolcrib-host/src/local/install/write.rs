@@ -4,7 +4,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::path::Path;
 
-use super::InstallError;
+use super::{ArchiveError, InstallError, ToolFile};
 use crate::local::content::open_file;
 use crate::local::{EntryKind, MAX_FOLDER_BYTES, list_folder};
 
@@ -14,6 +14,18 @@ pub(crate) fn write_file(folder: &Path, path: &str, bytes: &[u8], executable: bo
     make_parent(&path)?;
     let mut file = create(&path, executable).map_err(InstallError::io(&path))?;
     file.write_all(bytes).and_then(|()| file.sync_all()).map_err(InstallError::io(&path))
+}
+
+/// Writes new files below `folder`. Their paths are checked.
+pub(crate) fn write_files(folder: &Path, files: &[ToolFile]) -> Result<(), InstallError> {
+    for ToolFile { path, bytes, executable } in files {
+        let usable = !path.is_empty() && !path.contains('\\') && path.split('/').all(|part| !matches!(part, "" | "." | ".."));
+        if !usable {
+            return Err(ArchiveError::Name { name: path.clone(), problem: "it is not a relative path" }.into());
+        }
+        write_file(folder, path, bytes, *executable)?;
+    }
+    Ok(())
 }
 
 /// Copies the folder of a tool, without `.git`. Modes are reduced to executable or not; links stay links and do not leave the folder.

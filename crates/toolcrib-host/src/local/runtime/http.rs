@@ -1,7 +1,7 @@
 //! A server on this machine that takes calls by POST.
 //!
 //! The body is the message that a program would get, the answer a JSON object with `result` or `error`. Only loopback addresses: the
-//! message holds credentials.
+//! message holds credentials. Redirects are not followed.
 
 use async_trait::async_trait;
 use serde_json::Value as Json;
@@ -10,6 +10,7 @@ use toolcrib_core::local::is_loopback_url;
 use toolcrib_fetch::{Configured, ConfiguredUrl, Headers, Limits};
 use toolcrib_process::Containment;
 
+use super::mcp_http::failure;
 use super::{Events, Invocation, MAX_RESULT_BYTES, RunError, Runtime};
 
 /// Calls a server.
@@ -41,21 +42,18 @@ impl Runtime for HttpRuntime {
         (limits.idle, limits.total, limits.body) = (call.limit, call.limit, MAX_RESULT_BYTES);
         let message = call.message(1);
         let exchange = self.client.post(&self.url, &self.headers, message.trim_end().as_bytes(), limits).await;
-        if let Some(failure) = &exchange.failure {
-            let message = format!("the server of the tool did not answer: {}", failure.finding().message);
-            return Err(RunError::new(codes::host::START_FAILED, message).retryable());
-        }
-        let Some(response) = &exchange.response else {
-            return Err(RunError::new(codes::host::START_FAILED, "the server of the tool did not answer").retryable());
+        let response = match (&exchange.response, &exchange.failure) {
+            (Some(response), None) => response,
+            (_, failure) => return Err(failure::of_exchange(failure.as_ref()).within(call.limit)),
         };
-        let mut body: Json = serde_json::from_slice(&response.body.0)
-            .map_err(|_| RunError::new(codes::host::PROTOCOL, format!("status {} without JSON", response.status)))?;
-        if let Some(error) = body.get("error") {
-            return Err(RunError::reported(error));
-        }
-        match body.get_mut("result") {
-            Some(result) if response.status == 200 => Ok(result.take()),
-            _ => Err(RunError::new(codes::host::PROTOCOL, format!("status {} without `result` or `error`", response.status))),
+        let mut body: Json = serde_json::from_slice(&response.body.0).unwrap_or_default();
+        match (response.status, body.get("error").filter(|error| !error.is_null())) {
+            // What another address would say is not asked for.
+            (300..=399, _) | (_, None) if response.status != 200 => Err(failure::of_status(response)),
+            (_, Some(error)) => Err(RunError::reported(error)),
+            (_, None) => body.get_mut("result").map(Json::take).ok_or_else(|| {
+                RunError::new(codes::host::PROTOCOL, "the server answered with something else than JSON with `result` or `error`")
+            }),
         }
     }
 

@@ -57,6 +57,12 @@ pub(crate) trait Runtime: Send + Sync {
     /// One call. Dropping the future ends it, and every process that it started.
     async fn call(&self, call: Invocation, events: &Events) -> Result<Json, RunError>;
 
+    /// The tools of an MCP server, as the result of `tools/list`. Of `call`, only credentials and the time limit are used.
+    async fn list_tools(&self, call: Invocation, events: &Events) -> Result<Json, RunError> {
+        let _ = (call, events);
+        Err(RunError::new(codes::host::RUNTIME_UNSUPPORTED, "only MCP servers list their tools"))
+    }
+
     /// How programs of the tool are contained. `None` when no program runs on this machine.
     fn containment(&self) -> Option<Containment>;
 
@@ -182,6 +188,14 @@ impl RunError {
     /// The same call may succeed later.
     pub(crate) const fn retryable(mut self) -> Self {
         self.retryable = true;
+        self
+    }
+
+    /// The same error, with the time limit of the call in its message if that was exceeded.
+    pub(crate) fn within(mut self, limit: Duration) -> Self {
+        if self.code == codes::host::TIMEOUT {
+            self.message = format!("the call took longer than {} ms", limit.as_millis());
+        }
         self
     }
 

@@ -84,7 +84,7 @@ impl ProcessRuntime {
     }
 
     /// An idle process that still runs, or a new one.
-    async fn worker(&self, variables: &BTreeMap<String, Arc<Secret>>) -> Result<Busy, RunError> {
+    async fn worker(&self, variables: &BTreeMap<String, Arc<Secret>>, events: &Events) -> Result<Busy, RunError> {
         loop {
             // Not in the condition of the loop: the lock would be held while it waits.
             let Some(worker) = self.idle().workers.pop_back() else { break };
@@ -101,7 +101,7 @@ impl ProcessRuntime {
             let message = format!("the tool crashed repeatedly; the next start is in {} ms", wait.as_millis());
             return Err(RunError::new(codes::host::BACKING_OFF, message).retryable());
         }
-        let started = Worker::start(&self.settings, variables).await;
+        let started = Worker::start(&self.settings, variables, events).await;
         if started.is_err() {
             self.backoff.crashed();
         }
@@ -156,12 +156,12 @@ async fn reap(idle: Weak<Mutex<Idle>>, keep_alive: Duration) {
 impl Runtime for ProcessRuntime {
     async fn call(&self, call: Invocation, events: &Events) -> Result<Json, RunError> {
         let deadline = Instant::now() + call.limit;
-        let timeout = || RunError::new(codes::host::TIMEOUT, format!("the call took longer than {} ms", call.limit.as_millis()));
+        let timeout = || RunError::new(codes::host::TIMEOUT, "").within(call.limit);
         // The semaphore is never closed.
         let Ok(Ok(_place)) = timeout_at(deadline, self.places.acquire()).await else {
             return Err(RunError::new(codes::host::BUSY, "all processes of the tool are busy").retryable());
         };
-        let Ok(worker) = timeout_at(deadline, self.worker(&call.variables)).await else { return Err(timeout()) };
+        let Ok(worker) = timeout_at(deadline, self.worker(&call.variables, events)).await else { return Err(timeout()) };
         let mut busy = worker?;
         let Some(worker) = busy.0.as_mut() else { return Err(RunError::new(codes::host::START_FAILED, "there is no process")) };
         let Ok(result) = timeout_at(deadline, worker.exchange(&call, events)).await else {
@@ -184,6 +184,22 @@ impl Runtime for ProcessRuntime {
         result
     }
 
+    /// In a process that is started for it and ends with it.
+    async fn list_tools(&self, call: Invocation, events: &Events) -> Result<Json, RunError> {
+        let listed = async {
+            let mut worker = Worker::start(&self.settings, &call.variables, events).await?;
+            let listed = match worker.speech.list_tools().await {
+                Ok(listed) => listed,
+                Err(Silence::TooLong) => Err(too_long()),
+                Err(Silence::Ended(sent)) => Err(worker.ended(sent, &call, events).await),
+            };
+            worker.end().await;
+            listed
+        };
+        let listed = tokio::time::timeout(call.limit, listed).await;
+        listed.unwrap_or_else(|_| Err(RunError::new(codes::host::TIMEOUT, "").within(call.limit)))
+    }
+
     fn containment(&self) -> Option<Containment> {
         self.containment.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -197,7 +213,11 @@ impl Runtime for ProcessRuntime {
 }
 
 impl Worker {
-    async fn start(settings: &ProcessSettings, variables: &BTreeMap<String, Arc<Secret>>) -> Result<Self, RunError> {
+    async fn start(
+        settings: &ProcessSettings,
+        variables: &BTreeMap<String, Arc<Secret>>,
+        events: &Events,
+    ) -> Result<Self, RunError> {
         let failed = |what: &dyn std::fmt::Display| {
             RunError::new(codes::host::START_FAILED, format!("the program could not be started: {what}")).retryable()
         };
@@ -207,9 +227,17 @@ impl Worker {
         let pipes = (running.stdin.take(), running.stdout.take(), running.stderr.take());
         let (Some(stdin), Some(stdout), Some(stderr)) = pipes else { return Err(failed(&"it has no pipes")) };
         let tail = Arc::new(Mutex::new(Tail::default()));
-        let reader = tokio::spawn(read_stderr(stderr, Arc::clone(&tail)));
+        let mut reader = tokio::spawn(read_stderr(stderr, Arc::clone(&tail)));
         let idle_since = Instant::now();
-        let speech = Speech::begin(settings.protocol, stdin, stdout).await.map_err(|error| failed(&error))?;
+        let speech = match Speech::begin(settings.protocol, stdin, stdout).await {
+            Ok(speech) => speech,
+            Err(error) => {
+                let longest = longest(variables.values());
+                let (status, words) = last_words(&mut running, &mut reader, &tail, longest, events).await;
+                let status = status.map_or_else(String::new, |status| format!(" ({status})"));
+                return Err(failed(&format!("{error}{status}{words}")));
+            }
+        };
         Ok(Self { running, speech, stderr: tail, reader, variables: variables.clone(), calls: 0, idle_since })
     }
 
@@ -224,28 +252,18 @@ impl Worker {
         self.calls += 1;
         match self.speech.exchange(self.calls, call, events).await {
             Ok(answer) => answer,
-            Err(Silence::TooLong) => {
-                Err(RunError::new(codes::host::RESULT_TOO_LARGE, format!("a line has more than {MAX_RESULT_BYTES} bytes")))
-            }
+            Err(Silence::TooLong) => Err(too_long()),
             Err(Silence::Ended(sent)) => Err(self.ended(sent, call, events).await),
         }
     }
 
     /// What is known about a program that ended without an answer.
     async fn ended(&mut self, sent: Option<std::io::Error>, call: &Invocation, events: &Events) -> RunError {
-        let _ = tokio::time::timeout(Duration::from_millis(200), &mut self.reader).await;
-        let status = match tokio::time::timeout(Duration::from_millis(500), self.running.wait()).await {
-            Ok(Ok(Ended { exceeded: Some(limit), .. })) => limit.to_string(),
-            Ok(Ok(ended)) => ended.status.to_string(),
-            Ok(Err(error)) => error.to_string(),
-            Err(_) => sent.map_or_else(|| "it closed its output".to_owned(), |error| format!("it does not read: {error}")),
-        };
-        let longest = call.credentials.values().map(|secret| secret.expose().len()).max().unwrap_or(0);
-        let tail = self.stderr.lock().unwrap_or_else(PoisonError::into_inner).text(longest);
-        // Before lines are left out, which may belong to a secret of several lines.
-        let tail = events.redact(&tail);
-        let tail: Vec<_> = tail.lines().rev().take(STDERR_LINES).collect();
-        let tail: String = tail.into_iter().rev().map(|line| format!("; {}", line.trim())).collect();
+        let Self { running, reader, stderr, .. } = self;
+        let (status, tail) = last_words(running, reader, stderr, longest(call.credentials.values()), events).await;
+        let status = status.unwrap_or_else(|| {
+            sent.map_or_else(|| "it closed its output".to_owned(), |error| format!("it does not read: {error}"))
+        });
         let code = if self.calls == 1 { codes::host::START_FAILED } else { codes::host::PROCESS_ENDED };
         RunError::new(code, format!("the program ended before it answered ({status}){tail}"))
     }
@@ -258,6 +276,37 @@ impl Worker {
         let _ = running.terminate(GRACE).await;
         reader.abort();
     }
+}
+
+fn too_long() -> RunError {
+    RunError::new(codes::host::RESULT_TOO_LARGE, format!("a line has more than {MAX_RESULT_BYTES} bytes"))
+}
+
+/// The length of the longest secret.
+fn longest<'s>(secrets: impl Iterator<Item = &'s Arc<Secret>>) -> usize {
+    secrets.map(|secret| secret.expose().len()).max().unwrap_or(0)
+}
+
+/// How a program ended, if it did, and the last lines that it wrote to standard error, without secrets of at most `longest` bytes.
+async fn last_words(
+    running: &mut Running,
+    reader: &mut JoinHandle<()>,
+    stderr: &Mutex<Tail>,
+    longest: usize,
+    events: &Events,
+) -> (Option<String>, String) {
+    let _ = tokio::time::timeout(Duration::from_millis(200), reader).await;
+    let status = match tokio::time::timeout(Duration::from_millis(500), running.wait()).await {
+        Ok(Ok(Ended { exceeded: Some(limit), .. })) => Some(limit.to_string()),
+        Ok(Ok(ended)) => Some(ended.status.to_string()),
+        Ok(Err(error)) => Some(error.to_string()),
+        Err(_) => None,
+    };
+    let tail = stderr.lock().unwrap_or_else(PoisonError::into_inner).text(longest);
+    // Before lines are left out, which may belong to a secret of several lines.
+    let tail = events.redact(&tail);
+    let tail: Vec<_> = tail.lines().rev().take(STDERR_LINES).collect();
+    (status, tail.into_iter().rev().map(|line| format!("; {}", line.trim())).collect())
 }
 
 impl Drop for Busy {

@@ -87,6 +87,19 @@ impl Speech {
         })
     }
 
+    /// The tools of an MCP server, as the result of `tools/list`.
+    pub(super) async fn list_tools(&self) -> Result<Result<Json, RunError>, Silence> {
+        let Self::Mcp(client) = self else {
+            return Ok(Err(RunError::new(codes::host::RUNTIME_UNSUPPORTED, "only MCP servers list their tools")));
+        };
+        match client.tools().await {
+            Ok(tools) => Ok(Ok(tools)),
+            Err(ClientError::Refused { message }) => Ok(Err(RunError::reported(&Json::from(message)))),
+            Err(error @ ClientError::List { .. }) => Ok(Err(RunError::new(codes::host::PROTOCOL, error.to_string()))),
+            Err(_) => Err(Silence::Ended(None)),
+        }
+    }
+
     /// Asks the program to stop working on a call. It is ended afterwards in any case.
     pub(super) async fn cancel(&mut self, id: u64) {
         if let Self::Lines { stdin, .. } = self {

@@ -169,6 +169,7 @@ const fn event(event: Event) -> &'static str {
         Event::Decision => "decision",
         Event::CallStarted => "call started",
         Event::CallFinished => "call finished",
+        Event::ServerStarted => "server started for its list of tools",
         Event::SecretSet => "credential stored",
         Event::SecretUnset => "credential removed",
         Event::SecretRebound => "credentials rebound",

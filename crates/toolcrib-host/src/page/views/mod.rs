@@ -173,6 +173,7 @@ fn containment(host: &Host, tool: &LoadedTool) -> Markup {
         return html! { span.badge.bad { "cannot run" } };
     }
     match host.containment(tool) {
+        None if tool.local_server().is_some() => html! { span.badge.loud { "UNSANDBOXED" } },
         None => html! { span.badge { "no program of this machine" } },
         Some(containment) if !containment.is_sandboxed() => html! { span.badge.loud { "UNSANDBOXED" } },
         Some(containment) => open(&containment),

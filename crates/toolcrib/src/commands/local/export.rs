@@ -7,7 +7,7 @@ use alloy_primitives::Address;
 use clap::Args;
 use serde_json::json;
 use toolcrib_core::codes;
-use toolcrib_host::local::export::{ExportOptions, ExportTool, Target, export};
+use toolcrib_host::local::export::{ExportError, ExportOptions, ExportTool, Target, export};
 
 use super::HostArgs;
 use super::list::unknown;
@@ -43,6 +43,12 @@ pub(crate) struct Export {
     /// server.json: name of the server, such as com.example/tools
     #[arg(long, value_name = "NAME")]
     pub(crate) server_name: Option<String>,
+    /// server.json: https URL of the bundle, which is written as well
+    #[arg(long, value_name = "URL")]
+    pub(crate) package_url: Option<String>,
+    /// server.json, agt: https URL of an MCP server that runs the tools
+    #[arg(long, value_name = "URL")]
+    pub(crate) remote_url: Option<String>,
     #[command(flatten)]
     pub(crate) host: HostArgs,
 }
@@ -68,9 +74,11 @@ pub(crate) fn run(arguments: &Export, printer: &mut Printer) -> Result<Done, Sto
         creator: arguments.creator,
         author: arguments.author.clone(),
         server_name: arguments.server_name.clone(),
+        package_url: arguments.package_url.clone(),
+        remote_url: arguments.remote_url.clone(),
         ..ExportOptions::default()
     };
-    let exported = export(target, &tools, &options).map_err(|error| Failure::new(error.code(), error.to_string()))?;
+    let exported = export(target, &tools, &options).map_err(|error| failed(&error))?;
     for note in &exported.warnings {
         let what = [note.tool.as_deref(), note.function.as_deref()].into_iter().flatten().collect::<Vec<_>>().join(" ");
         printer.note(&format!("{}: {}: {}", shown(&what), note.finding.code, shown(&note.finding.message)))?;
@@ -87,4 +95,15 @@ pub(crate) fn run(arguments: &Export, printer: &mut Printer) -> Result<Done, Sto
         written.push(path);
     }
     Ok(Done::new(Exit::Yes, json!({ "files": written })))
+}
+
+/// Why nothing was exported, with the argument that gives what is missing.
+fn failed(error: &ExportError) -> Failure {
+    let failure = Failure::new(error.code(), error.to_string());
+    match error {
+        ExportError::Option { option: "bundle" | "tools", .. } => failure.hint("name one tool"),
+        ExportError::Option { option: "package_url or remote_url", .. } => failure.hint("give --package-url or --remote-url"),
+        ExportError::Option { option, .. } => failure.hint(format!("give --{}", option.replace('_', "-"))),
+        _ => failure,
+    }
 }

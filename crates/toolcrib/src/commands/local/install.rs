@@ -1,13 +1,11 @@
-//! `local add`, `remove`, `update` and `import`.
+//! `local add`, `remove` and `update`.
 
 use std::io::IsTerminal as _;
-use std::path::PathBuf;
 
 use clap::Args;
 use serde_json::json;
 use toolcrib_core::codes;
 use toolcrib_host::local::ContentHash;
-use toolcrib_host::local::import;
 use toolcrib_host::local::install::{AddOptions, GitOptions, InstallError, Installed, Installer, Source, UpdateOptions};
 
 use super::pinned::{self, Pinning};
@@ -67,14 +65,7 @@ pub(crate) struct Update {
     pub(crate) dry_run: bool,
 }
 
-/// Arguments of `local import`.
-#[derive(Args, Debug)]
-pub(crate) struct Import {
-    /// Folder of another host's tools (with `tools/` or `plugins/` in it)
-    pub(crate) folder: PathBuf,
-}
-
-fn installer() -> Result<Installer<SystemClock>, Failure> {
+pub(super) fn installer() -> Result<Installer<SystemClock>, Failure> {
     Ok(Installer::new(installed()?, state()?.join("lock.json"), SystemClock))
 }
 
@@ -87,7 +78,10 @@ pub(crate) async fn add(arguments: &Add, printer: &mut Printer) -> Result<Done, 
         .map_err(|error| Failure::new(codes::cli::USAGE, error.to_string()))?;
     let digest = arguments.digest.as_deref().map(parse_digest).transpose()?;
     let options = AddOptions { digest, git: git() };
-    let added = installer()?.add(&source, &options).map_err(|error| failed(&error))?;
+    let added = installer()?.add(&source, &options).map_err(|error| match error {
+        InstallError::NeedsListing => failed(&error).hint(format!("run `toolcrib local import {}`", shown(&arguments.source))),
+        error => failed(&error),
+    })?;
     tell(&added, printer)
 }
 
@@ -108,7 +102,13 @@ pub(crate) async fn update(arguments: &Update, printer: &mut Printer) -> Result<
     }
     let installer = installer()?;
     let options = UpdateOptions { discard_changes: arguments.discard_changes, git: git(), ..UpdateOptions::default() };
-    let update = installer.update(&arguments.tool, &options).map_err(|error| failed(&error))?;
+    let update = installer.update(&arguments.tool, &options).map_err(|error| match error {
+        InstallError::NeedsListing => {
+            let id = &arguments.tool;
+            failed(&error).hint(format!("run `toolcrib local remove {id}`, and then `toolcrib local import FILE`"))
+        }
+        error => failed(&error),
+    })?;
     let diff = update.diff();
     if diff.is_empty() {
         printer.note("nothing changed")?;
@@ -140,31 +140,6 @@ pub(crate) async fn update(arguments: &Update, printer: &mut Printer) -> Result<
     let installed = update.apply().map_err(|error| failed(&error))?;
     tell(&installed, printer)?;
     Ok(Done::new(Exit::Yes, data))
-}
-
-/// Imports the tools of another host.
-pub(crate) fn import(arguments: &Import, printer: &mut Printer) -> Result<Done, Stop> {
-    let folders = import::folders(&arguments.folder).map_err(|error| Failure::new(error.code(), error.to_string()))?;
-    let installer = installer()?;
-    let (mut added, mut refused) = (Vec::new(), Vec::new());
-    for folder in folders {
-        let text = folder.to_string_lossy().into_owned();
-        let result = Source::parse(&text, None, None)
-            .map_err(|error| Failure::new(codes::cli::USAGE, error.to_string()))
-            .and_then(|source| installer.add(&source, &AddOptions::default()).map_err(|error| failed(&error)));
-        match result {
-            Ok(installed) => {
-                printer.result(&format!("imported {} {}\n", installed.id, installed.entry.content))?;
-                added.push(installed.id);
-            }
-            Err(failure) => {
-                printer.failure_as_text(&failure)?;
-                refused.push(json!({ "folder": folder, "code": failure.code.id(), "message": failure.message }));
-            }
-        }
-    }
-    let exit = if refused.is_empty() { Exit::Yes } else { Exit::No };
-    Ok(Done::new(exit, json!({ "imported": added, "refused": refused })))
 }
 
 /// Asks, unless `--yes` was given. The error says that there is no terminal, or that the answer was no.
@@ -199,6 +174,6 @@ fn parse_digest(text: &str) -> Result<ContentHash, Failure> {
     text.parse().map_err(|error: toolcrib_host::local::ContentHashError| Failure::new(codes::cli::USAGE, error.to_string()))
 }
 
-fn failed(error: &InstallError) -> Failure {
+pub(super) fn failed(error: &InstallError) -> Failure {
     Failure::new(error.code(), error.to_string())
 }

@@ -60,6 +60,12 @@ pub(crate) async fn dev(arguments: &ListArgs, printer: &mut Printer) -> Result<D
     let watching = host.watch();
     let stop = stopped();
     tokio::pin!(stop);
+    // Signals are caught from the first poll on. Who reads the first lines may stop the command at once.
+    tokio::select! {
+        biased;
+        () = &mut stop => return Ok(Done::new(Exit::Yes, json!({}))),
+        () = std::future::ready(()) => {}
+    }
     loop {
         let tools = host.tools();
         for tool in tools.tools().values() {

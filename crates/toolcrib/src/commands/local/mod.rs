@@ -4,6 +4,7 @@ mod args;
 mod call;
 mod export;
 mod fetch;
+mod import;
 mod install;
 mod list;
 mod logs;
@@ -75,8 +76,18 @@ pub(crate) enum LocalCommand {
         toolcrib local publish datetime now --origin https://tools.example.com --creator 0x52908400098527886e0f7030069857d2e4169ee7"
     )]
     Publish(Box<publish::Publish>),
-    /// Import tools of another host: a folder of its tools, or an MCP client's configuration file
-    Import(install::Import),
+    /// Import MCP servers of a client's configuration or a bundle, or a folder of another host
+    #[command(
+        after_help = "Servers are shown with what they may reach, and started once in the sandbox, with your approval, for the list of their\n\
+        tools. Values of `env` and `headers` go into the encrypted store, never into the folder of the tool. Calls need your approval\n\
+        as those of any other tool. A server that needs the network, or files outside its folder, is told so by --network, --read and\n\
+        --write, which its manifest keeps.\n\n\
+        Examples:\n  \
+        toolcrib local import ~/.config/client/mcp.json --dry-run\n  \
+        toolcrib local import mcp.json --server github --network 443\n  \
+        toolcrib local import notes.mcpb --setting folder=/home/me/notes --read /home/me/notes"
+    )]
+    Import(Box<import::Import>),
 }
 
 /// Arguments of commands about all tools.
@@ -110,7 +121,7 @@ pub(crate) async fn run(command: &LocalCommand, printer: &mut Printer) -> Result
         LocalCommand::Update(arguments) => install::update(arguments, printer).await,
         LocalCommand::Export(arguments) => export::run(arguments, printer),
         LocalCommand::Publish(arguments) => publish::run(arguments, printer).await,
-        LocalCommand::Import(arguments) => install::import(arguments, printer),
+        LocalCommand::Import(arguments) => import::run(arguments, printer).await,
     }
 }
 

@@ -1,4 +1,4 @@
-//! A code for each way in which a server fails.
+//! A code for each way in which a server fails, whatever it is asked by HTTP.
 
 use toolcrib_core::codes::{self, Code, fetch};
 use toolcrib_core::evidence::{Failure, Response};
@@ -31,12 +31,12 @@ const PROTOCOL: [Code; 7] = [
 ];
 
 /// The call took too long. The caller knows how long it may take.
-pub(super) fn timeout() -> RunError {
+pub(in crate::local::runtime) fn timeout() -> RunError {
     RunError::new(codes::host::TIMEOUT, "the call took too long")
 }
 
 /// Why a request has no answer.
-pub(super) fn of_exchange(failure: Option<&Failure>) -> RunError {
+pub(in crate::local::runtime) fn of_exchange(failure: Option<&Failure>) -> RunError {
     let Some(failure) = failure else {
         return RunError::new(codes::host::PROTOCOL, "the server of the tool did not answer");
     };
@@ -54,7 +54,7 @@ pub(super) fn of_exchange(failure: Option<&Failure>) -> RunError {
 }
 
 /// What is wrong with an answer that says nothing about the request.
-pub(super) fn of_status(response: &Response) -> RunError {
+pub(in crate::local::runtime) fn of_status(response: &Response) -> RunError {
     let status = response.status;
     match status {
         401 | 403 => {

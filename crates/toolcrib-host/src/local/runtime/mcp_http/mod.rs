@@ -11,7 +11,7 @@
 mod address;
 mod answer;
 mod events;
-mod failure;
+pub(super) mod failure;
 mod session;
 
 use std::collections::BTreeMap;
@@ -27,7 +27,7 @@ use toolcrib_core::codes;
 use toolcrib_core::evidence::{Exchange, Response};
 use toolcrib_core::local::NetworkRequest;
 use toolcrib_fetch::{Configured, Limits, Untrusted};
-use toolcrib_mcp::Called;
+use toolcrib_mcp::{Called, ToolPages};
 use toolcrib_process::Containment;
 
 use self::address::Address;
@@ -119,6 +119,24 @@ impl McpHttpRuntime {
         }
     }
 
+    /// All pages of `tools/list`.
+    async fn list(&self, call: &Invocation, deadline: Instant) -> Result<Json, RunError> {
+        let session = self.session(&call.headers, deadline).await?;
+        let (mut pages, mut params) = (ToolPages::default(), Map::new());
+        loop {
+            let request = Request { id: self.server.next_id(), method: "tools/list", params, name: None, wants_progress: false };
+            let reply = self.server.request(&session, request, &Events::default(), deadline).await?;
+            let page = match reply.message {
+                Some(Message::Result(page)) => page,
+                Some(Message::Error { text, .. }) => return Err(RunError::reported(&Json::from(text))),
+                None => return Err(reply.error()),
+            };
+            let next = pages.add(page).map_err(|error| RunError::new(codes::host::PROTOCOL, error.to_string()))?;
+            let Some(cursor) = next else { return Ok(pages.into_list()) };
+            params = Map::from_iter([("cursor".to_owned(), Json::from(cursor))]);
+        }
+    }
+
     async fn call_tool(&self, call: &Invocation, events: &Events, deadline: Instant) -> Result<Json, RunError> {
         let mut may_reopen = true;
         loop {
@@ -154,12 +172,13 @@ impl Runtime for McpHttpRuntime {
             return Err(RunError::new(codes::host::BUSY, "the tool has too many calls at the same time").retryable());
         };
         let called = timeout_at(deadline, self.call_tool(&call, events, deadline)).await;
-        called.unwrap_or_else(|_| Err(failure::timeout())).map_err(|mut error| {
-            if error.code == codes::host::TIMEOUT {
-                error.message = format!("the call took longer than {} ms", call.limit.as_millis());
-            }
-            error
-        })
+        called.unwrap_or_else(|_| Err(failure::timeout())).map_err(|error| error.within(call.limit))
+    }
+
+    async fn list_tools(&self, call: Invocation, _: &Events) -> Result<Json, RunError> {
+        let deadline = Instant::now() + call.limit;
+        let listed = timeout_at(deadline, self.list(&call, deadline)).await;
+        listed.unwrap_or_else(|_| Err(failure::timeout())).map_err(|error| error.within(call.limit))
     }
 
     fn containment(&self) -> Option<Containment> {
