@@ -2,10 +2,12 @@
 // ALLOWED_FACTORIES that may deploy wallets of payers.
 // CONFIRMATION_MS is how long it waits for a receipt (20 s), which is what makes it answer before a transaction is mined.
 // With NONCES=plain it does not count the nonces of its transactions, as the examples of its authors do not.
-// Counts what it is asked at GET /stats, with the reasons of settlements that failed.
+// Counts what it is asked at GET /stats, with the reasons of settlements that failed, and what a catalogue would list of the tools that it
+// settled for (`extractDiscoveryInfo` of @x402/extensions).
 import { x402Facilitator } from '@x402/core/facilitator';
 import { toFacilitatorEvmSigner } from '@x402/evm';
 import { registerExactEvmScheme } from '@x402/evm/exact/facilitator';
+import { extractDiscoveryInfo } from '@x402/extensions';
 import express from 'express';
 import { createWalletClient, http, nonceManager, publicActions } from 'viem';
 import { privateKeyToAccount } from 'viem/accounts';
@@ -28,7 +30,7 @@ if ((await client.getTransactionCount({ address: account.address })) === 0) {
 
 /** Beginning and end of a text: exceptions hold the whole transaction in between. */
 const short = (text) => String(text ?? '').replace(/^(.{300}).*(.{700})$/s, '$1 … $2');
-const stats = { supported: 0, verify: 0, settle: 0, settled: 0, versions: {}, reasons: [] };
+const stats = { supported: 0, verify: 0, settle: 0, settled: 0, versions: {}, reasons: [], listed: [] };
 const app = express().use(express.json({ limit: '256kb' }));
 app.get('/stats', (_, response) => response.json(stats));
 app.get('/supported', (_, response) => {
@@ -43,7 +45,10 @@ for (const path of ['verify', 'settle']) {
     stats.versions[version] = (stats.versions[version] ?? 0) + 1;
     try {
       const answer = await facilitator[path](paymentPayload, paymentRequirements);
-      if (answer.success) stats.settled++;
+      if (answer.success) {
+        stats.settled++;
+        if (stats.listed.length < 1_000) stats.listed.push(extractDiscoveryInfo(paymentPayload, paymentRequirements));
+      }
       if (answer.success === false || answer.isValid === false) console.error(path, answer.invalidReason ?? answer.errorReason);
       if (answer.success === false && stats.reasons.length < 1_000) {
         const [reason, message] = [answer.errorReason, answer.errorMessage].map(short);

@@ -22,8 +22,8 @@ pub use money::Usdc;
 pub use policy::SpendPolicy;
 pub use resolve::Resolution;
 pub use steps::{
-    Approved, Asked, CHECK_LIMIT, CallMethod, CallOptions, Called, Consent, MAX_LIFETIME_SECONDS, Paid, Plan, Quote,
-    REVERIFY_SECONDS, SignInRequest, SignInTerms, Unchecked,
+    Approved, Asked, CHECK_LIMIT, CallMethod, CallOptions, Called, Consent, MAX_LIFETIME_SECONDS, Paid, Plan, PreparedSignIn,
+    Quote, REVERIFY_SECONDS, SignInRequest, SignInTerms, Unchecked,
 };
 pub use terms::{Terms, TermsFault};
 pub use url::UrlPolicy;

@@ -34,7 +34,7 @@ pub use ask::{Asked, Plan, Quote};
 pub use pay::MAX_LIFETIME_SECONDS;
 pub use receipt::CHECK_LIMIT;
 pub use schemas::Unchecked;
-pub use sign_in::{SignInRequest, SignInTerms};
+pub use sign_in::{PreparedSignIn, SignInRequest, SignInTerms};
 
 pub(crate) use approve::{Basis, check_size};
 pub(crate) use ask::no_answer;

@@ -49,6 +49,24 @@ pub struct SignInRequest {
     pub(crate) exchanges: Exchanges,
 }
 
+/// A sign-in message that was built and checked, and the request that it goes with. Nothing is signed yet.
+///
+/// Made by [`Client::prepare_sign_in`] only, for callers that ask the user themselves; [`Client::complete_sign_in`] signs this message and no
+/// other. It holds the verification that it rests on, so it cannot be copied or stored.
+#[derive(Debug)]
+pub struct PreparedSignIn {
+    request: SignInRequest,
+    message: Message,
+    terms: SignInTerms,
+}
+
+impl PreparedSignIn {
+    /// What will be signed.
+    pub const fn terms(&self) -> &SignInTerms {
+        &self.terms
+    }
+}
+
 /// What is about to be signed, for whoever has to agree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -82,6 +100,11 @@ impl SignInTerms {
             expires: fields.expiration_time.as_ref().map(|time| time.as_str().to_owned()),
             text: message.text().to_owned(),
         }
+    }
+
+    /// The chain for people: its name, its number, and whether money on it is real.
+    pub fn network(&self) -> String {
+        crate::error::network(self.chain)
     }
 }
 
@@ -125,16 +148,30 @@ const HINT: &str = "Authorization: SIWE";
 impl Client {
     /// Signs in and calls again with it, once. Whoever has to agree is asked first, unless `is_agreed`.
     pub async fn sign_in(&self, request: SignInRequest, is_agreed: bool) -> Result<Called, CallError> {
+        let prepared = self.prepare_sign_in(request)?;
+        let question = Question::SignIn { tool: prepared.request.basis.tool(), terms: prepared.terms() };
+        if !is_agreed && !self.inner.approver.approve(&question).await {
+            return Err(CallError::SignInNotApproved { domain: prepared.terms.domain });
+        }
+        self.complete_sign_in(prepared).await
+    }
+
+    /// Builds and checks the message that a server asks for. Signs nothing, sends nothing and asks nobody.
+    pub fn prepare_sign_in(&self, request: SignInRequest) -> Result<PreparedSignIn, CallError> {
+        let account = self.account().ok_or(CallError::NoWallet)?;
+        let message = self.message(&request.request, &request.wanted, request.basis.tool(), account)?;
+        Ok(PreparedSignIn { terms: SignInTerms::of(&message), request, message })
+    }
+
+    /// Signs a prepared message and calls again with it, once. The user has agreed to its [`terms`](PreparedSignIn::terms).
+    pub async fn complete_sign_in(&self, prepared: PreparedSignIn) -> Result<Called, CallError> {
+        let PreparedSignIn { request, message, terms } = prepared;
         let SignInRequest { mut basis, request, wanted, headers, subject, mut exchanges } = request;
         let wallet = self.inner.wallet.clone().ok_or(CallError::NoWallet)?;
         let tool = basis.tool();
-        let message = self.message(&request, &wanted, tool, wallet.address())?;
-        let terms = SignInTerms::of(&message);
-        let question = Question::SignIn { tool, terms: &terms };
-        if !is_agreed && !self.inner.approver.approve(&question).await {
-            return Err(CallError::SignInNotApproved { domain: terms.domain });
-        }
         basis = self.reverified(basis).await?;
+        // Agreeing may have taken longer than the message is good.
+        message.check_proposal(self.now()).map_err(|refused| sign_in_error(refused, fields_time(&message)))?;
         let cleared = self.scope(terms.chain).await?.clear(&*wallet)?;
         let signature = wallet.sign_message(message.text().as_bytes(), cleared).await?;
         // A wallet that signs something else is not asked again, and what it signed is not sent.

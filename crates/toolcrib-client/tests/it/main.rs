@@ -14,6 +14,7 @@ mod open_payments;
 mod processes;
 mod receipts;
 mod sign_in;
+mod sites;
 mod world;
 
 #[path = "../../../toolcrib-store/tests/support/mod.rs"]

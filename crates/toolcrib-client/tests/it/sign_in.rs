@@ -2,88 +2,13 @@
 
 use std::sync::Arc;
 
-use toolcrib_chain::sign::{StrictSignature, message_digest};
-use toolcrib_client::{CallMethod, CallOptions, Consent, UrlPolicy};
-use toolcrib_core::clock::UnixTime;
-use toolcrib_core::sign_in::siwe::SignedMessage;
-use toolcrib_core::sign_in::siwx::{HEADER, Proposal, SignedIn};
-use toolcrib_core::sign_in::{Message, Timestamp};
+use toolcrib_client::{Asked, CallMethod, CallOptions, Consent, UrlPolicy};
+use toolcrib_core::sign_in::siwx::{HEADER, Proposal};
 use toolcrib_core::url::HttpsUrl;
-use toolcrib_core::x402::{Challenge, Offer, Signature, Version};
 
-use crate::support::{NOW, Request, answer, ok};
-use crate::world::{CALLER, CHAIN, Reply, Says, Tool, World, code, input, offer, result, usual};
-
-fn at(seconds: i64) -> Timestamp {
-    Timestamp::of(UnixTime::from_seconds(NOW.seconds() + seconds)).unwrap()
-}
-
-/// What an honest server at an endpoint offers.
-fn proposal(endpoint: &str) -> Proposal {
-    let domain = endpoint.strip_prefix("https://").unwrap().split('/').next().unwrap().to_owned();
-    Proposal {
-        domain,
-        statement: Some("Sign in to count words.".to_owned()),
-        uri: endpoint.to_owned(),
-        nonce: "0b9f4c1122334455".to_owned(),
-        issued_at: at(0),
-        expiration_time: None,
-        not_before: None,
-        request_id: None,
-        resources: Some(vec![endpoint.to_owned()]),
-        chains: vec![8453, CHAIN],
-    }
-}
-
-fn challenge(offered: &Proposal, accepts: Vec<Offer>) -> Vec<u8> {
-    let two = Challenge { version: Version::V2, error: None, resource: None, accepts, extensions: vec![offered.extension()] };
-    let head = format!("Content-Type: application/json\r\nPAYMENT-REQUIRED: {}\r\n", two.to_header().unwrap());
-    answer("402 Payment Required", &head, b"{}")
-}
-
-/// Checks a message as an honest server does.
-fn check(message: &Message, signature: &Signature) {
-    assert_eq!(message.fields().address, CALLER);
-    let signature = StrictSignature::from_slice(signature.as_bytes()).unwrap();
-    signature.check(message_digest(message.text().as_bytes()), CALLER).expect("the caller signed");
-}
-
-/// The endpoint that a request came to.
-fn endpoint(request: &Request) -> String {
-    format!("https://{}{}", request.header("host").unwrap(), request.path())
-}
-
-/// A server that takes sign-ins and nothing else; `change` makes its offer another.
-fn site(change: impl Fn(&mut Proposal) + Send + Sync + 'static) -> Reply {
-    Arc::new(move |request| {
-        let mut offered = proposal(&endpoint(request));
-        change(&mut offered);
-        let Some(value) = request.header(HEADER) else { return challenge(&offered, Vec::new()) };
-        let SignedIn { message, signature } = SignedIn::read(value).unwrap();
-        assert_eq!(message, offered.message(CALLER, message.fields().chain_id).unwrap());
-        check(&message, &signature);
-        ok(result())
-    })
-}
-
-/// A gate of the reference SDK before x402.
-fn old_gate(hint: &'static str) -> Reply {
-    Arc::new(move |request| {
-        let Some(value) = request.header("authorization") else {
-            let body = serde_json::json!({"error": "Predicate gate: SIWE authorization required", "hint": hint}).to_string();
-            return answer("401 Unauthorized", "Content-Type: application/json\r\n", body.as_bytes());
-        };
-        let SignedMessage { message, signature } = SignedMessage::read(value).unwrap().unwrap();
-        check(&message, &signature);
-        let url = HttpsUrl::parse(&endpoint(request)).unwrap();
-        message.check_audience(&url).expect("for this endpoint");
-        assert_eq!(message.check_time(NOW, 3_600).map(|ends| ends.since(NOW)), Ok(300));
-        assert_eq!(message.fields().chain_id, CHAIN);
-        ok(result())
-    })
-}
-
-const HINT: &str = "Include Authorization: SIWE <base64url(message)>.<signature>";
+use crate::sites::{HINT, at, challenge, endpoint, old_gate, proposal, site};
+use crate::support::{Request, answer, ok};
+use crate::world::{CALLER, CHAIN, Reply, Says, Tool, World, code, input, offer, usual};
 
 fn agreed() -> CallOptions {
     CallOptions { consent: Consent { sign_in: true, ..Consent::default() }, ..usual() }
@@ -227,4 +152,30 @@ async fn a_tool_is_verified_again_after_a_question() {
     let client = world.builder().wallet(wallet.clone()).approver(asker()).build();
     assert_eq!(code(&client.call(tool.reference, &input(), &usual()).await), "call.not_verified");
     assert_eq!(wallet.signatures(), 1);
+}
+
+/// A caller that asks the user itself signs what it has shown, as long as that is good.
+#[tokio::test]
+async fn a_prepared_message_is_signed_as_it_was_shown_or_not_at_all() {
+    let world = World::start().await;
+    for (reply, is_good_for) in [(site(|offered| offered.expiration_time = Some(at(120))), 120), (old_gate(HINT), 300)] {
+        let tool = world.tool(|_| {}, reply).await;
+        let (client, wallet) = world.client();
+        let prepare = async || match client.ask(tool.reference, &input(), &usual()).await.unwrap() {
+            Asked::SignIn(request) => client.prepare_sign_in(*request).unwrap(),
+            other => panic!("{other:?}"),
+        };
+        let prepared = prepare().await;
+        let terms = prepared.terms().clone();
+        assert_eq!((terms.account, &terms.uri, terms.chain), (CALLER, &tool.endpoint, CHAIN));
+        assert_eq!(wallet.signatures(), 0, "preparing signs nothing");
+        assert_eq!(client.complete_sign_in(prepared).await.unwrap().identity, Some(CALLER));
+        assert_eq!((wallet.signatures(), tool.calls().len()), (1, 2));
+        // The user took too long.
+        let prepared = prepare().await;
+        world.clock.advance(is_good_for);
+        assert_eq!(code(&client.complete_sign_in(prepared).await), "sign_in.expired");
+        assert_eq!((wallet.signatures(), tool.calls().len()), (1, 3), "nothing was signed or sent");
+        world.clock.advance(-is_good_for);
+    }
 }

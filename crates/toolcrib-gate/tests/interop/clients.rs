@@ -8,7 +8,7 @@ use toolcrib_chain::wallet::LocalWallet;
 use toolcrib_gate::{Facilitator, LocalSettlement};
 
 use crate::peers::{Called, Client, Peers, Server, part};
-use crate::world::{HOLDER, PAUPER, PAYEE, PRICE, SETTLER, STRANGER, Served, State, World, account, key};
+use crate::world::{HOLDER, ORIGIN, PAUPER, PAYEE, PRICE, SETTLER, STRANGER, Served, State, World, account, key};
 
 /// What each client is called with and against: the parts of one scene.
 struct Scene {
@@ -109,6 +109,30 @@ impl Scene {
             State { payer: before.payer - price, payee: before.payee + price, blocks: before.blocks + 1, runs: before.runs + 1 };
         assert_eq!(*after, moved, "{client}");
         assert_eq!(*asked, if self.facilitator.is_some() { (1, 1) } else { (0, 0) }, "{client}");
+        self.listed(client, tool).await;
+    }
+
+    /// The facilitator's catalogue can list the tool by what came with a payment of version 2, whatever the client repeated of it.
+    async fn listed(&self, client: &Client, tool: &str) {
+        let Some(facilitator) = &self.facilitator else { return };
+        let stats = facilitator.stats().await;
+        let listed = stats["listed"].as_array().and_then(|listed| listed.last()).expect("the last settlement");
+        if client.version == 1 {
+            assert_eq!(*listed, Value::Null, "{client}: version 1 has no extensions");
+            return;
+        }
+        let expected = json!({
+            "resourceUrl": format!("{ORIGIN}/{tool}"),
+            "method": "POST",
+            "description": "Counts the words of a text.",
+            "mimeType": "application/json",
+            "serviceName": tool,
+            "x402Version": 2,
+        });
+        let keys: Vec<_> = expected.as_object().expect("an object").keys().map(String::as_str).collect();
+        assert_eq!(part(listed, &keys), expected, "{client}");
+        let input = json!({ "type": "http", "method": "POST", "bodyType": "json", "body": { "text": "x" } });
+        assert_eq!(listed["discoveryInfo"]["input"], input, "{client}: {listed}");
     }
 
     /// Nothing moves, nobody is asked to move it, and nothing says that it did.

@@ -17,9 +17,6 @@ pub const MAX_PENDING: usize = 32;
 /// How long an answer counts, in seconds. As long as a client may take to get one.
 pub const APPROVAL_SECONDS: i64 = toolcrib_mcp::ANSWER_LIMIT.as_secs().cast_signed();
 
-/// What an approval can be for.
-pub(crate) trait Subject: PartialEq {}
-
 /// What an approval of an onchain call is for, to the last field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Bound {
@@ -31,8 +28,6 @@ pub(crate) struct Bound {
     /// What would be paid: chain, token, amount and recipient.
     pub(crate) terms: Option<Terms>,
 }
-
-impl Subject for Bound {}
 
 /// The name of an approval: 16 random bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -59,7 +54,7 @@ impl<B> fmt::Debug for Approvals<B> {
     }
 }
 
-impl<B: Subject> Approvals<B> {
+impl<B> Approvals<B> {
     /// Remembers what is about to be asked.
     pub(crate) fn open(&self, bound: B, caller: Caller, now: UnixTime) -> Result<ApprovalId, Fault> {
         let mut id = [0; 16];
@@ -75,11 +70,20 @@ impl<B: Subject> Approvals<B> {
 
     /// Uses an approval up, whatever comes of it. It is good when it was asked for by the same caller, for the same call, and not too
     /// long ago.
-    pub(crate) fn take(&self, state: &[u8], bound: &B, caller: &Caller, now: UnixTime) -> Result<(), Fault> {
+    pub(crate) fn take(&self, state: &[u8], bound: &B, caller: &Caller, now: UnixTime) -> Result<(), Fault>
+    where
+        B: PartialEq,
+    {
         if self.take_bound(state, caller, now)? != *bound {
             return Err(Fault::new(code::APPROVAL_DIFFERS));
         }
         Ok(())
+    }
+
+    /// Whether a question with this state waits for its answer.
+    pub(crate) fn holds(&self, state: &[u8]) -> bool {
+        let pending = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        state.try_into().is_ok_and(|id: [u8; 16]| pending.contains_key(&ApprovalId(id)))
     }
 
     /// Like [`take`](Self::take), and gives what the approval is for. The caller has to compare it.

@@ -10,7 +10,7 @@ use toolcrib_core::local::Effects;
 use toolcrib_core::near;
 use toolcrib_mcp::{Answer, Asker, Effect, Fault, Question, Reply, Returned, Stop, ToolSpec};
 
-use super::approvals::{Approvals, Subject};
+use super::approvals::Approvals;
 use crate::local::permissions::Lifetime;
 use crate::local::{Approval, ApprovalPrompt, Bound, CallError, CallRequest, Event, Events, Host, LoadedTool, ToolSet};
 
@@ -45,8 +45,6 @@ impl std::fmt::Debug for LocalTools {
         f.debug_struct("LocalTools").field("host", &self.host).finish_non_exhaustive()
     }
 }
-
-impl Subject for Bound {}
 
 impl LocalTools {
     /// The tools of a host.

@@ -5,17 +5,20 @@
 //! - `remote`: a directory somewhere else.
 //! - `local`: functions of local tools.
 //! - `onchain`: calls of onchain tools.
+//! - `sign_in`: calls whose tool asks for a signed message.
 //! - `pinned`: onchain tools that the user accepted in one version, each as a tool of its own.
 //!
 //! A call is verified afresh, planned by its manifest without sending anything, shown to the user, and only then made. What is paid is
 //! what was shown, or nothing: the manifest, the arguments, and the chain, token, amount and recipient of the price are compared after
-//! the answer, and a payment that differs is withdrawn before it is signed.
+//! the answer, and a payment that differs is withdrawn before it is signed. A tool that asks for a sign-in message (EIP-4361) instead is
+//! answered after a second question, which shows the message; that message is signed, or none.
 
 mod approvals;
 mod local;
 mod onchain;
 mod pinned;
 mod remote;
+mod sign_in;
 mod unattended;
 
 use std::fmt;
@@ -137,7 +140,8 @@ impl Bridge {
         clock: Arc<dyn Clock + Send + Sync>,
     ) -> Self {
         let discovery = DiscoveryTools::new(directory);
-        let onchain = Onchain { discovery, client, unattended, approvals: Approvals::default(), clock, pinned: None };
+        let (approvals, sign_ins) = (Approvals::default(), Approvals::default());
+        let onchain = Onchain { discovery, client, unattended, approvals, sign_ins, clock, pinned: None };
         Self { onchain: Some(onchain), local: None }
     }
 

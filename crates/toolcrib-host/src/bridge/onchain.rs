@@ -16,6 +16,7 @@ use toolcrib_mcp::{Answer, Asker, Effect, Fault, Question, Reply, Returned, Stop
 
 use super::approvals::{APPROVAL_SECONDS, Approvals, Bound};
 use super::pinned::{PinnedTools, pin_of, quarantined};
+use super::sign_in::WaitingSignIn;
 use super::unattended::Unattended;
 use crate::onchain::Pin;
 
@@ -40,6 +41,7 @@ pub(super) struct Onchain {
     pub(super) client: Client,
     pub(super) unattended: Unattended,
     pub(super) approvals: Approvals<Bound>,
+    pub(super) sign_ins: Approvals<WaitingSignIn>,
     pub(super) clock: Arc<dyn Clock + Send + Sync>,
     pub(super) pinned: Option<PinnedTools>,
 }
@@ -89,6 +91,14 @@ impl Onchain {
         pin: Option<&Pin>,
         asker: &Asker,
     ) -> Result<Reply, Refused> {
+        let arguments = value_hash(&json!({ "method": method.as_str(), "input": input }));
+        // An answer to the second question of a call: the first one was answered, and the tool was asked.
+        if let Some(returned) = asker.returned().filter(|returned| self.sign_ins.holds(&returned.state)) {
+            let is_this = |bound: &Bound| {
+                (bound.tool, bound.arguments) == (tool, arguments) && pin.is_none_or(|pin| pin.hash() == bound.manifest)
+            };
+            return self.answered_sign_in(returned, is_this, asker).await;
+        }
         // What these agree to is shown in the question, or allowed by the policy file.
         let consent = Consent { ack_const: true, unchecked: true, yes: true, manifest: pin.map(Pin::hash), ..Consent::default() };
         let mut options = CallOptions { method, consent, ..CallOptions::default() };
@@ -96,12 +106,7 @@ impl Onchain {
         if let Some(refusal) = plan.refusal.take() {
             return Err(refusal.into());
         }
-        let bound = Bound {
-            tool,
-            manifest: plan.manifest_hash,
-            arguments: value_hash(&json!({ "method": method.as_str(), "input": input })),
-            terms: plan.terms,
-        };
+        let bound = Bound { tool, manifest: plan.manifest_hash, arguments, terms: plan.terms };
         if !self.unattended.allows(&plan) {
             self.approve(&bound, &plan, &input, asker).await?;
         }
@@ -109,8 +114,7 @@ impl Onchain {
         let asked = self.client.ask(tool, &input, &options).await?;
         let called = match asked {
             Asked::Served(called) => *called,
-            // A sign-in text that the user has not seen is not signed: the client's own approver decides.
-            Asked::SignIn(request) => self.client.sign_in(*request, false).await?,
+            Asked::SignIn(request) => return self.sign_in(bound, *request, asker).await,
             Asked::Quoted(quote) => {
                 let approved = self.client.approve(*quote, &options.consent).await?;
                 // A proof of identity costs nothing; everything else is what was shown.
@@ -144,15 +148,28 @@ impl Onchain {
         };
         let Returned { answer, state } = returned;
         self.approvals.take(&state, bound, asker.caller(), self.clock.now())?;
-        match answer {
-            Answer::Accepted(content) if content.get("approve") == Some(&Json::Bool(true)) => Ok(()),
-            _ => Err(Fault::new(code::DECLINED).into()),
-        }
+        if is_approved(&answer) { Ok(()) } else { Err(Fault::new(code::DECLINED).into()) }
     }
 }
 
+/// Whether the user ticked the box of [`approval_form`] and sent the form.
+pub(super) fn is_approved(answer: &Answer) -> bool {
+    matches!(answer, Answer::Accepted(content) if content.get("approve") == Some(&Json::Bool(true)))
+}
+
+/// A form with one box to tick.
+pub(super) fn approval_form(description: &str) -> Json {
+    json!({
+        "type": "object",
+        "properties": {
+            "approve": {"type": "boolean", "title": "Approve", "description": description, "default": false},
+        },
+        "required": ["approve"],
+    })
+}
+
 /// Why a call gives no reply: an error of the client, which may say that a pinned tool changed, or something else.
-enum Refused {
+pub(super) enum Refused {
     Call(CallError),
     Stop(Stop),
 }
@@ -252,14 +269,7 @@ fn question(
         ));
     }
     message.push_str(&format!("Manifest: {}\nThe answer counts for {} minutes, once.", bound.manifest, APPROVAL_SECONDS / 60));
-    let form = json!({
-        "type": "object",
-        "properties": {
-            "approve": {"type": "boolean", "title": "Approve", "description": "Send the input, and sign what is said above", "default": false},
-        },
-        "required": ["approve"],
-    });
-    Question { name: "approval", message, form, state }
+    Question { name: "approval", message, form: approval_form("Send the input, and sign what is said above"), state }
 }
 
 /// The codes of what keeps a schema from being applied: words of ours, since messages may quote the schema.
@@ -277,7 +287,7 @@ fn signs(plan: &Plan, account: Option<Address>) -> String {
         Some(terms) => format!("this payment, with account {account}, to {}", terms.pay_to),
         None => format!(
             "nothing, unless the tool asks who calls: then a proof of identity for this tool, with account {account}. It moves no money \
-             and tells the tool's operator which account calls"
+             and tells the tool's operator which account calls. A tool that asks for a sign-in message instead leads to another question"
         ),
     }
 }
@@ -300,7 +310,7 @@ fn fault(error: &CallError) -> Fault {
     Fault::new(error.code()).details(details)
 }
 
-fn reply(bound: &Bound, called: Called) -> Reply {
+pub(super) fn reply(bound: &Bound, called: Called) -> Reply {
     let (output, is_cut) = match &called.output {
         Some(output) => inert_json(output, MAX_OUTPUT_CHARS),
         None => (Json::Null, false),

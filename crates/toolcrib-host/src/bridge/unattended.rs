@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use toolcrib_client::{Plan, Terms, Usdc};
+use toolcrib_core::caip::ToolRef;
 use toolcrib_core::x402::asset;
 
 /// Calls that nobody is asked about, because the user wrote so beforehand. By default none, however cheap: what a model sends to a
@@ -24,11 +25,14 @@ pub struct Unattended {
     pub any_tool: bool,
     /// The highest price of a call. Nothing unless said: then only what is free is called.
     pub max_price: Usdc,
+    /// Sign-in messages (EIP-4361) of these tools are signed without being shown. Their domain, origin, network and times are checked all the
+    /// same; their statement is the tool's.
+    pub sign_in: bool,
 }
 
 impl Default for Unattended {
     fn default() -> Self {
-        Self { tools: Vec::new(), any_tool: false, max_price: Usdc::micro(0) }
+        Self { tools: Vec::new(), any_tool: false, max_price: Usdc::micro(0), sign_in: false }
     }
 }
 
@@ -36,9 +40,17 @@ impl Unattended {
     /// Whether a call that was planned just now may go without asking. One whose schema fixes values, or
     /// cannot be applied, may not: the user has to see that.
     pub(crate) fn allows(&self, plan: &Plan) -> bool {
-        let is_named = self.any_tool || self.tools.contains(&plan.tool.to_string());
         let is_free_choice = plan.prefilled.iter().all(|value| value.keyword != "const");
-        is_named && is_free_choice && plan.unchecked.is_empty() && plan.terms.is_none_or(|terms| self.covers(&terms))
+        self.names(plan.tool) && is_free_choice && plan.unchecked.is_empty() && plan.terms.is_none_or(|terms| self.covers(&terms))
+    }
+
+    /// Whether a message that this tool asks for may be signed without asking.
+    pub(crate) fn allows_sign_in(&self, tool: ToolRef) -> bool {
+        self.sign_in && self.names(tool)
+    }
+
+    fn names(&self, tool: ToolRef) -> bool {
+        self.any_tool || self.tools.contains(&tool.to_string())
     }
 
     fn covers(&self, terms: &Terms) -> bool {

@@ -34,6 +34,7 @@ mod page_security;
 mod page_support;
 #[cfg(unix)]
 mod pinned;
+mod sign_in;
 mod words;
 
 #[path = "../../../toolcrib-mcp/tests/support/mod.rs"]
@@ -42,6 +43,11 @@ mod clients;
 mod hostile_schemas;
 #[path = "../support/local_host.rs"]
 mod local_host;
+#[expect(dead_code, reason = "the tests of the gate use the rest")]
+#[path = "../../../toolcrib-gate/tests/interop/peers.rs"]
+mod peers;
+#[path = "../../../toolcrib-client/tests/it/sites.rs"]
+mod sites;
 #[path = "../../../toolcrib-fetch/tests/support/mod.rs"]
 mod support;
 #[expect(dead_code, reason = "written for another crate's tests, which use all of it")]

@@ -14,7 +14,7 @@ use crate::{Ran, example};
 
 const HOST: &str = "tide-table.tool.localhost";
 const PAYER: &str = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8";
-const RECIPIENT: Address = address!("90F79bf6EB2c4f870365E785982E1f101E93b906");
+pub(crate) const RECIPIENT: Address = address!("90F79bf6EB2c4f870365E785982E1f101E93b906");
 pub(crate) const PRICE: u64 = 10_000;
 pub(crate) const INPUT: &str = r#"{"harbour": "NLRTM", "date": "2026-11-15"}"#;
 
@@ -26,6 +26,8 @@ enum Mode {
     Dear,
     /// Settles, and says nothing.
     Silent,
+    /// Settles and serves, without a receipt.
+    GivesNoReceipt,
     /// Serves with a receipt of a transaction that does not exist.
     Invents,
     /// Takes the payment and points elsewhere.
@@ -108,6 +110,11 @@ impl Shop {
         self.json(&[&["call", &self.tool, "--input", INPUT, "--dev-account", "1"], more].concat())
     }
 
+    /// The tool as a URL.
+    pub(crate) fn url(&self) -> String {
+        format!("https://{HOST}:{}/tide-table", self.port)
+    }
+
     pub(crate) fn balance(&self) -> u64 {
         let data = format!("0x{}{:0>64}", &hex::encode(keccak256("balanceOf(address)"))[..8], &hex::encode(RECIPIENT));
         let asked = ask(&self.world.url, "eth_call", &format!(r#"{{"to":"{}","data":"{data}"}},"latest""#, token()));
@@ -149,9 +156,13 @@ fn sell(request: &Request, chain: u64, mode: Mode, node: &str) -> Vec<u8> {
     if mode == Mode::Silent {
         return Vec::new();
     }
+    let output = br#"{"tides": [{"time": "2026-11-15T04:10:00Z", "height_cm": 187, "kind": "high"}]}"#;
+    if mode == Mode::GivesNoReceipt {
+        return ok(output);
+    }
     let receipt = SettleResponse::settled(&payment, transaction).to_header(payment.version);
     let head = format!("Content-Type: application/json\r\nPAYMENT-RESPONSE: {receipt}\r\n");
-    answer("200 OK", &head, br#"{"tides": [{"time": "2026-11-15T04:10:00Z", "height_cm": 187, "kind": "high"}]}"#)
+    answer("200 OK", &head, output)
 }
 
 /// Moves the money of a payment.
@@ -294,6 +305,28 @@ fn a_receipt_that_the_chain_does_not_show_is_a_warning() {
 }
 
 #[test]
+fn a_result_without_a_receipt_names_the_command_that_asks_the_chain() {
+    let shop = Shop::open();
+    shop.switch(Mode::GivesNoReceipt);
+    let ran = shop.run(&["call", &shop.tool, "--input", INPUT, "--yes"]).code(0);
+    assert!(ran.stdout.contains("height_cm"), "the result is handed on: {}", ran.stdout);
+    assert!(ran.stderr.contains("warning: call.no_receipt"), "{}", ran.stderr);
+    let (_, named) = ran.stderr.split_once("toolcrib payments resolve ").unwrap_or_else(|| panic!("{}", ran.stderr));
+    let (code, called) = shop.call(&[]);
+    assert_eq!((code, &called["warnings"][0]["code"]), (0, &json!("call.no_receipt")), "{called:#}");
+    let paid = &called["data"]["paid"];
+    assert_eq!((&paid["state"], &paid["evidence"]), (&json!("unknown"), &Value::Null), "{called:#}");
+    // Both payments stay open until the chain was asked, which shows what became of them.
+    let (_, open) = shop.world.sandbox.run_json(&["payments", "--open"]);
+    assert_eq!(open["data"]["payments"].as_array().map(Vec::len), Some(2), "{open:#}");
+    for id in [&named[..32], paid["payment"].as_str().expect("a payment")] {
+        let (code, resolved) = shop.json(&["payments", "resolve", id]);
+        assert_eq!((code, &resolved["data"]["state"]), (0, &json!("settled")), "{resolved:#}");
+    }
+    assert_eq!(shop.balance(), 2 * PRICE);
+}
+
+#[test]
 fn errors_after_paying_name_the_payment() {
     let shop = Shop::open();
     for (mode, expected) in [(Mode::Redirects, "call.redirected"), (Mode::AsksAgain, "call.payment_refused")] {
@@ -314,7 +347,7 @@ fn errors_after_paying_name_the_payment() {
 #[test]
 fn urls_are_paid_what_is_allowed() {
     let shop = Shop::open();
-    let url = format!("https://{HOST}:{}/tide-table", shop.port);
+    let url = shop.url();
     let to = RECIPIENT.to_checksum(None);
     let pay = |more: &[&str]| shop.json(&[&["pay", &url, "--data", INPUT, "--dev-account", "1"], more].concat());
     for more in [&[][..], &["--max-price", "0.05"], &["--to", &to], &["--to", PAYER, "--max-price", "1"]] {

@@ -5,7 +5,10 @@ use std::process::Stdio;
 
 use serde_json::{Value, json};
 
-use crate::calling::{INPUT, PRICE, Shop};
+use crate::calling::{INPUT, PRICE, RECIPIENT, Shop};
+
+/// A key of nobody: development accounts sign on no other network.
+const KEY: (&str, &str) = ("TOOLCRIB_PRIVATE_KEY", "0x0000000000000000000000000000000000000000000000000000000000000001");
 
 /// Calls a tool in one MCP session of the real program, and gives what it answers.
 fn over_mcp(shop: &Shop, more: &[&str]) -> Value {
@@ -62,8 +65,7 @@ fn a_tool_that_is_paid_elsewhere_is_not_paid_where_another_network_was_named() {
     // Not with a key that everybody has.
     let ran = shop.world.sandbox.run(&[&arguments[..], &["--dev-account", "1"]].concat()).code(2);
     assert!(ran.stderr.contains("wallet.published_key"), "{}", ran.stderr);
-    let key = ("TOOLCRIB_PRIVATE_KEY", "0x0000000000000000000000000000000000000000000000000000000000000001");
-    let ran = shop.world.sandbox.run_with_env(&arguments, &[key]).code(0);
+    let ran = shop.world.sandbox.run_with_env(&arguments, &[KEY]).code(0);
     assert!(ran.stderr.contains("settled (stated by the server, not checked)"), "{}", ran.stderr);
     let (_, list) = shop.world.sandbox.run_json(&["payments"]);
     let payments = list["data"]["payments"].as_array().expect("a list");
@@ -71,6 +73,32 @@ fn a_tool_that_is_paid_elsewhere_is_not_paid_where_another_network_was_named() {
     assert!(states.contains(&(&json!("settled"), &json!("server"))) && states.len() == 2, "{list:#}");
     let list = shop.world.sandbox.run(&["payments"]).code(0).stdout;
     assert!(list.contains("settled") && list.contains("(stated by the server, not checked)"), "{list}");
+}
+
+#[test]
+fn a_url_that_is_paid_elsewhere_is_not_paid_where_another_network_was_named() {
+    let shop = Shop::open_on(84_532);
+    let (url, to) = (shop.url(), RECIPIENT.to_checksum(None));
+    // Agreed to in every other way: recipient, price, and the question.
+    let agreed = ["pay", &url, "--data", INPUT, "--to", &to, "--max-price", "1", "--yes"];
+    let named = [&agreed[..], &["--network", "local", "--rpc-url", &shop.world.url]].concat();
+    let ran = shop.world.sandbox.run_with_env(&named, &[KEY]).code(1);
+    assert!(ran.stderr.contains("error[call.other_network]"), "{}", ran.stderr);
+    assert!(
+        ran.stderr.contains("(eip155:84532, test money)") && ran.stderr.contains("(eip155:31337, test money)"),
+        "{}",
+        ran.stderr
+    );
+    let (_, list) = shop.world.sandbox.run_json(&["payments"]);
+    assert_eq!(list["data"]["payments"], json!([]), "nothing was signed");
+    // What the network that is named is for is paid all the same.
+    let shop = Shop::open();
+    let url = shop.url();
+    let named = ["--network", "local", "--rpc-url", &shop.world.url, "--dev-account", "1"];
+    let paid = [&["pay", &url, "--data", INPUT, "--to", &to, "--max-price", "1", "--yes"], &named[..]].concat();
+    let ran = shop.world.sandbox.run(&paid).code(0);
+    assert!(ran.stderr.contains("settled (confirmed on the chain)"), "{}", ran.stderr);
+    assert_eq!(shop.balance(), PRICE);
 }
 
 #[test]

@@ -59,7 +59,7 @@ pub(crate) struct Mcp {
     /// Seconds between two verifications of pinned onchain tools (`toolcrib local add eip155:…`)
     #[arg(long, value_name = "SECONDS", default_value_t = RECHECK_INTERVAL.as_secs(), value_parser = clap::value_parser!(u64).range(10..=86_400))]
     pub(crate) recheck: u64,
-    /// A file that says which calls need no word of yours: `tools`, `any_tool` and `max_price`, as TOML
+    /// A file that says which calls need no word of yours: `tools`, `any_tool`, `max_price` and `sign_in`, as TOML
     #[arg(long, value_name = "FILE")]
     pub(crate) unattended: Option<PathBuf>,
     /// Speak HTTP here instead of stdin and stdout, to clients with the token in `TOOLCRIB_MCP_TOKEN`; other machines need TLS

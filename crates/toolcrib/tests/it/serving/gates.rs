@@ -5,8 +5,9 @@ use toolcrib_chain::deploy;
 use toolcrib_core::x402::read_body;
 
 use super::upstream::Behind;
-use super::{Gate, ORIGIN, manifest, send, signed};
+use super::{Gate, ORIGIN, manifest, send, signed, until};
 use crate::Sandbox;
+use crate::databases::{Backend, Place};
 use crate::onchain::{CREATOR, World};
 
 pub(super) const STRANGER: &str = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8";
@@ -89,6 +90,59 @@ fn the_store_is_a_file_in_the_state_folder_unless_told_otherwise() {
     let variables = [("TOOLCRIB_UPSTREAM", upstream.as_str()), ("TOOLCRIB_STORE", &format!("sqlite:{}", own.display()))];
     let _gate = Gate::start_with(&sandbox, &["tool.json"], &variables);
     assert!(own.exists());
+}
+
+#[test]
+fn servers_that_are_replicas_share_a_store_or_do_not_start() {
+    let (sandbox, behind) = (Sandbox::new(), Behind::start());
+    sandbox.write("tool.json", manifest("tool").to_string());
+    let upstream = format!("http://{}/echo", behind.address);
+    let file = format!("sqlite:{}", sandbox.path().join("gate.db").display());
+    let base = ["tool.json", "--upstream", &upstream];
+    // The port is taken, so that a server that is not refused ends all the same.
+    let taken = behind.address.to_string();
+    let refused = |more: &[&str], variables: &[(&str, &str)], named: &str| {
+        let all = [&["serve", "--listen", &taken, "--replicas", "2"], &base[..], more].concat();
+        let ran = sandbox.run_with_env(&all, variables).code(2);
+        assert!(ran.stderr.starts_with("error[cli.usage]: 2 servers cannot share the store "), "{named}: {}", ran.stderr);
+        assert!(
+            ran.stderr.contains(named) && ran.stderr.contains("hint: put the URL of a PostgreSQL database"),
+            "{}",
+            ran.stderr
+        );
+    };
+    refused(&["--store", "memory"], &[], "memory");
+    refused(&["--store", "own.db"], &[], "own.db");
+    refused(&[], &[("TOOLCRIB_STORE", &file)], "gate.db");
+    refused(&[], &[], ".local/state/toolcrib/gate.db");
+    assert!(!sandbox.path().join("own.db").exists(), "no file is made for a server that does not start");
+    let ran = sandbox.run(&[&["serve", "--replicas", "0"], &base[..]].concat()).code(2);
+    assert!(ran.stderr.contains("--replicas"), "{}", ran.stderr);
+
+    // One server may keep a store of its own, and says that others must not.
+    let told = |gate: &Gate| {
+        let is_store = |line: &&str| line.starts_with("used payments are kept in ");
+        until("the store is named", || gate.log().ends_with('\n') && gate.log().lines().any(|line| is_store(&line)));
+        let log = gate.log();
+        let line = log.lines().find(is_store).expect("a line").to_owned();
+        assert!(line.ends_with("; all servers of these tools must share this store"), "{line}");
+        line
+    };
+    for store in [["--store", "memory"], ["--store", "own.db"]] {
+        let gate = Gate::start(&sandbox, &[&base[..], &store, &["--replicas", "1"]].concat());
+        let line = told(&gate);
+        assert!(line.contains(store[1]), "{line}");
+    }
+    // Several may share a database.
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let Some(place) = runtime.block_on(Place::new(Backend::Postgres)) else { return };
+    let shared = [("TOOLCRIB_STORE", place.setting.as_str())];
+    let gates = [(); 2].map(|()| Gate::start_with(&sandbox, &[&base[..], &["--replicas", "2"]].concat(), &shared));
+    for gate in &gates {
+        assert_eq!(gate.call("tool", &json!(1)).json(), json!({ "got": 1 }), "{}", gate.log());
+        let line = told(gate);
+        assert!(!line.contains(crate::databases::PASSWORD), "{line}");
+    }
 }
 
 // req: GATE-002, GATE-005

@@ -94,6 +94,27 @@ fn a_facilitator_that_is_down_moves_nothing_and_is_told_at_the_start() {
 }
 
 #[test]
+fn a_facilitator_is_asked_to_list_a_tool_unless_that_is_not_wanted() {
+    let (sandbox, behind) = (crate::Sandbox::new(), Behind::start());
+    sandbox.write("tool.json", priced("tool").to_string());
+    let upstream = format!("http://{}/echo", behind.address);
+    let facilitator = ["--facilitator", "http://127.0.0.1:1/", "--trust-facilitator"];
+    for (more, listed) in [(&[][..], true), (&["--unlisted"], false)] {
+        let gate = Gate::start(
+            &sandbox,
+            &[&["tool.json", "--upstream", &upstream, "--store", "memory"], &facilitator[..], more].concat(),
+        );
+        let answer = gate.call("tool", &json!({}));
+        let challenge = read_header(answer.header("payment-required").expect("version 2")).challenge.expect("a challenge");
+        let names: Vec<_> = challenge.extensions.iter().map(|(name, _)| name.as_str()).collect();
+        assert!(names.contains(&"payment-identifier"), "{names:?}");
+        assert_eq!(names.contains(&"bazaar"), listed, "{names:?}");
+    }
+    let ran = sandbox.run(&["serve", "tool.json", "--upstream", &upstream, "--unlisted"]).code(2);
+    assert!(ran.stderr.contains("--facilitator"), "{}", ran.stderr);
+}
+
+#[test]
 fn with_a_certificate_a_sidecar_is_published_and_verifies() {
     let (world, behind) = (World::new(), Behind::start());
     let port = TcpListener::bind("127.0.0.1:0").expect("a free port").local_addr().expect("bound").port();

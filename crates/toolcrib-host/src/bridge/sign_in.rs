@@ -1,0 +1,98 @@
+//! Calls whose tool asks for a signed message (EIP-4361) and nothing else.
+//!
+//! What the message says is known only after the tool was asked, and a part of it is the server's. So the user is asked a second time, and
+//! sees account, site, resource, network, statement, end and the whole text. The message that was shown is the one that is signed: in
+//! the newer era of the protocol, where the call ends with the question, it waits here for the answer.
+
+use std::fmt::Write as _;
+
+use toolcrib_client::{CallError, PreparedSignIn, SignInRequest, SignInTerms};
+use toolcrib_core::codes::mcp as code;
+use toolcrib_core::text::escape_for_display;
+use toolcrib_mcp::{Asker, Fault, Question, Reply, Returned, Stop};
+
+use super::approvals::{APPROVAL_SECONDS, Bound};
+use super::onchain::{Onchain, Refused, approval_form, is_approved, reply};
+
+/// A sign-in that the user was asked about, and the call that it is a part of.
+pub(super) struct WaitingSignIn {
+    bound: Bound,
+    prepared: PreparedSignIn,
+}
+
+impl Onchain {
+    /// Asks the user about the message that a tool wants to be signed, and goes on with the answer if it comes within this call.
+    pub(super) async fn sign_in(&self, bound: Bound, request: SignInRequest, asker: &Asker) -> Result<Reply, Refused> {
+        let prepared = self.client.prepare_sign_in(request)?;
+        if self.unattended.allows_sign_in(bound.tool) {
+            return Ok(reply(&bound, self.client.complete_sign_in(prepared).await?));
+        }
+        let domain = prepared.terms().domain.clone();
+        let message = message(&bound, prepared.terms(), &self.client.facts(prepared.terms().chain));
+        // Without a user to ask nothing waits.
+        let state = match asker.can_ask() {
+            true => self
+                .sign_ins
+                .open(WaitingSignIn { bound, prepared }, *asker.caller(), self.clock.now())
+                .map_err(Stop::from)?
+                .0
+                .to_vec(),
+            false => Vec::new(),
+        };
+        let question = Question { name: "sign_in", message, form: approval_form("Sign the message above"), state };
+        let returned = asker.ask(question).await.map_err(|stop| match stop.fault() {
+            // The tool was asked already, so this is not a call of which nothing was sent.
+            Some(fault) if fault.code == code::DECLINED => not_approved(domain),
+            _ => stop.into(),
+        })?;
+        self.answered_sign_in(&returned, |asked| *asked == bound, asker).await
+    }
+
+    /// Uses up the answer to the question about a message: signs it and calls again with it, if the user agreed and the call is the same.
+    pub(super) async fn answered_sign_in(
+        &self,
+        returned: &Returned,
+        is_this: impl FnOnce(&Bound) -> bool,
+        asker: &Asker,
+    ) -> Result<Reply, Refused> {
+        let taken = self.sign_ins.take_bound(&returned.state, asker.caller(), self.clock.now());
+        let WaitingSignIn { bound, prepared } = taken.map_err(Stop::from)?;
+        if !is_this(&bound) {
+            return Err(Stop::from(Fault::new(code::APPROVAL_DIFFERS)).into());
+        }
+        if !is_approved(&returned.answer) {
+            return Err(not_approved(prepared.terms().domain.clone()));
+        }
+        Ok(reply(&bound, self.client.complete_sign_in(prepared).await?))
+    }
+}
+
+/// The user said no to a message.
+fn not_approved(domain: String) -> Refused {
+    CallError::SignInNotApproved { domain }.into()
+}
+
+/// What the user reads. All text of the server is escaped, and the message is indented, so that no line of it looks like one of the
+/// question.
+fn message(bound: &Bound, terms: &SignInTerms, facts: &[(&str, String)]) -> String {
+    let shown = escape_for_display;
+    let mut message = format!(
+        "Sign in with this message? No money moves. The site learns which account calls.\n\nAccount: {}\nSite: {}\nFor: {}\nNetwork: {}\n",
+        terms.account,
+        shown(&terms.domain),
+        shown(&terms.uri),
+        shown(&terms.network()),
+    );
+    let _ = writeln!(message, "Statement of the site: {}", terms.statement.as_deref().map_or_else(|| "none".to_owned(), shown));
+    let _ = writeln!(message, "Expires: {}", terms.expires.as_deref().map_or_else(|| "not stated".to_owned(), shown));
+    let _ = writeln!(message, "Tool: {}", bound.tool);
+    for (label, value) in facts {
+        let _ = writeln!(message, "Chain {label}: {}", shown(value));
+    }
+    message.push_str("The message, as it is signed:\n");
+    for line in terms.text.split('\n') {
+        let _ = writeln!(message, "  {}", shown(line));
+    }
+    let _ = write!(message, "Manifest: {}\nThe answer counts for {} minutes, once.", bound.manifest, APPROVAL_SECONDS / 60);
+    message
+}
