@@ -47,6 +47,9 @@ async fn results_are_released_and_payments_given_back_as_the_rules_say() {
     }
 }
 
+/// Whether it is what is expected.
+type Is<'i> = &'i dyn Fn(&Found) -> bool;
+
 // attack: T1, T13
 #[tokio::test]
 async fn a_transfer_counts_by_what_the_facilitator_has_said() {
@@ -59,7 +62,6 @@ async fn a_transfer_counts_by_what_the_facilitator_has_said() {
     let elsewhere = |found: &Found| *found == Found::Elsewhere { transaction: TRANSACTION };
     let open = |found: &Found| *found == Found::Open;
     let unclear = |found: &Found| matches!(found, Found::Unclear { .. });
-    type Is<'i> = &'i dyn Fn(&Found) -> bool;
     // What was named, the block of the transfer, whether the named one waits for a block, whether the sender is announced.
     let rows: [(Option<B256>, u64, bool, bool, Is<'_>); 12] = [
         (Some(TRANSACTION), FINAL, false, false, &settled),
@@ -108,11 +110,11 @@ async fn signers_are_asked_for_again_when_one_is_not_known() {
     let none = Scripted::start([]).await;
     none.announce(&[]);
     for (url, why) in [
-        ("http://127.0.0.1:1/", "signers are not known"),
-        (&silent.url(), "signers are not known"),
-        (&none.url(), "announces no signers"),
+        ("http://127.0.0.1:1/".to_owned(), "signers are not known"),
+        (silent.url(), "signers are not known"),
+        (none.url(), "announces no signers"),
     ] {
-        let found = look(&at(url)).await;
+        let found = look(&at(&url)).await;
         assert!(matches!(&found, Found::Unclear { detail } if detail.contains(why)), "{url}: {found:?}");
     }
     // What was announced at the start counts without another question, also when it is not announced any more.
