@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use alloy_primitives::B256;
 use toolcrib_core::clock::UnixTime;
 use toolcrib_core::codes;
 use toolcrib_core::x402::SettleResponse;
@@ -57,7 +58,8 @@ pub(crate) async fn once(shared: &Shared, tools: &[Arc<Served>]) -> Reconciled {
         }
     };
     for (entry, ticket) in claimed {
-        // A store that several servers share holds payments for tools that are served elsewhere; the chain is the same.
+        // A store that several servers share holds payments for tools that are served elsewhere; the chain is the same, and whose
+        // transfer it is they know there.
         let charged = || tools.iter().filter(|tool| tool.gate.charge.is_some());
         let tool = charged().find(|tool| *tool.route == *entry.route).or_else(|| charged().next());
         let Some((tool, charge)) = tool.and_then(|tool| Some((tool, tool.gate.charge.as_ref()?))) else { continue };
@@ -65,7 +67,8 @@ pub(crate) async fn once(shared: &Shared, tools: &[Arc<Served>]) -> Reconciled {
         let seen = match &read {
             Some((payment, offer)) => {
                 let due = Due { payment, offer, resource: None, extensions: &[], request: None };
-                charge.settle.look_up(due, &record(&entry)).await
+                let found = charge.settle.look_up(due, &record(&entry)).await;
+                if *tool.route == *entry.route { found } else { as_elsewhere(found, entry.sent) }
             }
             None => Found::Unclear { detail: "what was written down about a settlement cannot be read".to_owned() },
         };
@@ -100,6 +103,20 @@ pub(crate) async fn once(shared: &Shared, tools: &[Arc<Served>]) -> Reconciled {
         }
     }
     found
+}
+
+/// What is found about a payment for a tool that is not served here. Servers settle in different ways: a transfer that is not this
+/// server's may be that of the one that took the payment, and only its recorded transaction shows that from here.
+fn as_elsewhere(found: Found, sent: Option<B256>) -> Found {
+    match found {
+        Found::Settled { transaction } | Found::Elsewhere { transaction } if sent == Some(transaction) => {
+            Found::Settled { transaction }
+        }
+        Found::Settled { transaction } | Found::Elsewhere { transaction } => {
+            Found::Unclear { detail: format!("the transfer is in {transaction}, for a tool that is not served here") }
+        }
+        found => found,
+    }
 }
 
 /// Looks at one payment for a caller who came back for it. Gives whether it is settled now.

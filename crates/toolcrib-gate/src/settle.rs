@@ -5,8 +5,9 @@
 //! *refused* only when it is certain that nothing moved.
 //!
 //! One payment buys one result. A server credits a transfer only if its own settlement made it: the transaction is the one that it
-//! recorded before it was broadcast, or that the facilitator named for this request; or nothing contradicts it, because the
-//! facilitator's answer was lost. Two servers with separate stores that are given one payment therefore do not both serve it.
+//! recorded before it was broadcast, or that the facilitator named for this request; or the facilitator's answer was lost, and one of
+//! the facilitator's announced signers sent the transaction. Servers that share a facilitator and not a store can therefore still both
+//! serve a payment: after a lost answer, and behind a facilitator that names one transaction to both.
 
 use std::fmt;
 
@@ -89,6 +90,10 @@ impl Journal for Unrecorded {
     }
 }
 
+/// Recorded in place of a transaction when the facilitator said that its request sent none, because another transaction settles the
+/// payment. No transaction has this hash.
+pub const NONE_SENT: B256 = B256::ZERO;
+
 /// What was recorded about a payment when it was taken and while it was settled.
 #[derive(Clone, Copy, Debug)]
 pub struct Record {
@@ -96,7 +101,7 @@ pub struct Record {
     pub reserved_at: UnixTime,
     /// A block in which its nonce was unused.
     pub from_block: Option<u64>,
-    /// The transaction that we, or the facilitator that we asked, said would settle it.
+    /// The transaction that we, or the facilitator that we asked, said would settle it; or [`NONE_SENT`].
     pub transaction: Option<B256>,
 }
 
@@ -151,7 +156,7 @@ pub enum Outcome {
     },
     /// Only the chain knows.
     Unknown {
-        /// Where to look first.
+        /// Where to look first, or [`NONE_SENT`].
         transaction: Option<B256>,
         /// Why, for the operator.
         detail: String,

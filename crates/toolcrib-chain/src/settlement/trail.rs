@@ -46,6 +46,8 @@ pub enum AuthorizationOutcome {
     Settled {
         /// In this transaction.
         transaction: B256,
+        /// The account that sent it.
+        sender: Address,
         /// Whether its block cannot be replaced.
         is_final: bool,
     },
@@ -89,6 +91,12 @@ impl Trail<'_> {
             Some(receipt) if !receipt.status() => TransactionProof::Failed,
             Some(_) => TransactionProof::Other,
         })
+    }
+
+    /// Returns whether the node has a transaction, mined or waiting for a block.
+    pub async fn is_known(&self, transaction: B256) -> Result<bool, Error> {
+        let found = self.chain.provider().get_transaction_by_hash(transaction).await.map_err(Error::from_rpc)?;
+        Ok(found.is_some())
     }
 
     /// Finds out what became of the authorization.
@@ -196,7 +204,8 @@ impl Trail<'_> {
         let receipt = receipt.filter(|receipt| receipt.transaction_hash == transaction && receipt.block_number == Some(number));
         match receipt {
             Some(receipt) if pays(&receipt, self.token, self.authorization) => {
-                Ok(AuthorizationOutcome::Settled { transaction, is_final: self.is_final(number, newest).await? })
+                let is_final = self.is_final(number, newest).await?;
+                Ok(AuthorizationOutcome::Settled { transaction, sender: receipt.from, is_final })
             }
             Some(receipt) if uses(&receipt, self.token, self.authorization) => {
                 self.if_final(number, newest, AuthorizationOutcome::UsedElsewhere).await

@@ -24,8 +24,8 @@ pub(crate) const FROM: u64 = 10;
 pub(crate) const END: u64 = 150;
 const PAID: u64 = 50;
 
-/// Somebody who has nothing to do with it.
-const STRANGER: Address = Address::repeat_byte(0x5e);
+/// An account that is neither payer nor recipient, and sends the transaction.
+pub(crate) const STRANGER: Address = Address::repeat_byte(0x5e);
 
 /// The authorization that the node is asked about.
 #[derive(Clone, Copy, Debug)]
@@ -45,6 +45,8 @@ pub(crate) struct Says {
     pub(crate) used_from: Option<u64>,
     pub(crate) logs: Vec<Value>,
     pub(crate) receipt: Value,
+    /// A transaction that waits for a block.
+    pub(crate) waiting: Option<B256>,
 }
 
 /// What may be concluded from what a node says.
@@ -90,6 +92,17 @@ impl Says {
             }
             "eth_getLogs" => Value::Array(self.logs.clone()),
             "eth_getTransactionReceipt" => self.receipt.clone(),
+            "eth_getTransactionByHash" => {
+                let hash = self.waiting.filter(|hash| params[0] == json!(hash));
+                hash.map_or(Value::Null, |hash| {
+                    let (zero, word) = ("0x0", U256::from(1));
+                    json!({
+                        "type": "0x0", "hash": hash, "nonce": zero, "blockHash": null, "blockNumber": null, "transactionIndex": null,
+                        "from": STRANGER, "to": STRANGER, "value": zero, "gas": "0x5208", "gasPrice": "0x1", "input": "0x",
+                        "v": "0x1b", "r": word, "s": word,
+                    })
+                })
+            }
             other => panic!("{other} is not asked"),
         }
     }
@@ -172,7 +185,7 @@ impl Signed {
 
     /// Not used so far.
     pub(crate) fn unused(&self, newest: u64, last_final: Option<u64>) -> Says {
-        Says { start: self.start(), newest, last_final, used_from: None, logs: Vec::new(), receipt: Value::Null }
+        Says { start: self.start(), newest, last_final, used_from: None, logs: Vec::new(), receipt: Value::Null, waiting: None }
     }
 
     /// True nodes and lying ones. What they show began after [`FROM`].

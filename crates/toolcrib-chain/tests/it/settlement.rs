@@ -6,7 +6,7 @@ use toolcrib_core::money::Amount;
 use toolcrib_core::x402::Authorization;
 
 use crate::fake::chain;
-use crate::lying::{END, FINAL, FROM, Fate, Says, Signed, TRANSACTION, node};
+use crate::lying::{END, FINAL, FROM, Fate, STRANGER, Says, Signed, TRANSACTION, node};
 
 fn signed() -> Signed {
     let authorization = Authorization {
@@ -47,7 +47,7 @@ async fn a_node_is_believed_as_far_as_its_answers_fit_each_other() {
         let outcome = find(case.says, SearchFrom::After(FROM)).await;
         assert_eq!(fate(&outcome), case.fate, "{}: {outcome:?}", case.name);
     }
-    let settled = |is_final| AuthorizationOutcome::Settled { transaction: TRANSACTION, is_final };
+    let settled = |is_final| AuthorizationOutcome::Settled { transaction: TRANSACTION, sender: STRANGER, is_final };
     assert_eq!(find(signed().settled(FINAL), SearchFrom::After(FROM)).await, settled(true));
     assert_eq!(find(signed().settled(FINAL + 1), SearchFrom::After(FROM)).await, settled(false));
     assert_eq!(find(signed().settled(50), SearchFrom::Time(2 * 50)).await, settled(true));

@@ -86,6 +86,11 @@ super::codes! {
         "Payments are checked and settled by the facilitator in the settings. It gave no usable answer about the kinds of payment that it takes.",
         "check the facilitator's URL and its headers, and whether it is up",
     }
+    NO_SIGNERS = "settlement.no_signers", Warning, "x402 v2 §7" {
+        "the facilitator announces no account that it sends transactions from",
+        "A transfer that the facilitator did not name counts only if one of its announced signers sent it, because other servers may be paid to the same recipient. Without signers, a payment whose answer is lost stays unknown, and its payer gets no result.",
+        "choose a facilitator that lists `signers` in `/supported`; if no other server is paid to these recipients, serve with `--sole-recipient`",
+    }
     KIND_NOT_SETTLED = "settlement.kind_not_settled", Error, "x402 v1 §7; x402 v2 §7" {
         "the facilitator does not settle a kind of payment that is offered",
         "Every payment of this version, scheme and network would be refused. Clients of the other version are not concerned.",

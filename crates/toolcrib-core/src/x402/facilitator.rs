@@ -3,7 +3,7 @@
 //! Requests are written from what was understood of a payment and from our own offer, never from the bytes of a caller. The
 //! answer's body decides, not its status alone; and an answer that does not say that nothing happened leaves it open.
 
-use alloy_primitives::B256;
+use alloy_primitives::{Address, B256};
 
 use super::payment::{self, Payment};
 use super::read::{Need, Reader, read_message};
@@ -24,6 +24,12 @@ const USUAL_BYTES: usize = 2_048;
 
 /// Most kinds of payment that are looked at: two versions on more networks than facilitators serve.
 pub const MAX_KINDS: usize = 256;
+
+/// Most signers that are read, of all networks together: facilitators name between one and some dozens for each.
+pub const MAX_SIGNERS: usize = 512;
+
+/// The pattern of signers for every EVM chain.
+const EVERY_EVM_CHAIN: &str = "eip155:*";
 
 /// A request to `/verify` or `/settle`; both take the same.
 #[derive(Clone, Copy, Debug)]
@@ -160,6 +166,8 @@ pub struct Supported {
     pub kinds: Vec<SupportedKind>,
     /// Names of extensions.
     pub extensions: Vec<String>,
+    /// Accounts that transactions are sent from, on EVM chains: each with its CAIP-2 pattern, such as `eip155:*` or `eip155:8453`.
+    pub signers: Vec<(String, Address)>,
 }
 
 impl Supported {
@@ -171,7 +179,13 @@ impl Supported {
         self.kinds.iter().any(is)
     }
 
-    /// The answer as JSON, without signers.
+    /// Returns the accounts that transactions on this network are sent from, as far as the facilitator announces them.
+    pub fn signers_on(&self, network: &ChainId) -> impl Iterator<Item = Address> {
+        let is_on = |pattern: &str| pattern == network.as_str() || (pattern == EVERY_EVM_CHAIN && network.evm_id().is_some());
+        self.signers.iter().filter(move |(pattern, _)| is_on(pattern)).map(|(_, signer)| *signer)
+    }
+
+    /// The answer as JSON.
     pub fn to_json(&self) -> String {
         let mut out = String::new();
         let mut object = ObjectWriter::open(&mut out);
@@ -200,6 +214,16 @@ impl Supported {
             crate::canon::write_string(name, list);
         }
         list.push(']');
+        let mut signers = ObjectWriter::open(object.key("signers"));
+        for patterns in self.signers.chunk_by(|(one, _), (next, _)| one == next) {
+            let list = signers.key(&patterns[0].0);
+            for (at, (_, signer)) in patterns.iter().enumerate() {
+                list.push(if at == 0 { '[' } else { ',' });
+                crate::canon::write_string(&signer.to_checksum(None), list);
+            }
+            list.push(']');
+        }
+        signers.close();
         object.close();
         out
     }
@@ -219,8 +243,21 @@ pub fn read_supported(bytes: &[u8]) -> (Option<Supported>, Vec<Finding>) {
         let kinds = entries.into_iter().filter_map(|entry| read_kind(reader, entry)).collect();
         let extensions = object.get("extensions").and_then(|value| value.as_array());
         let extensions = extensions.into_iter().flat_map(|list| list.iter().take(MAX_KINDS));
-        Some(Supported { kinds, extensions: extensions.filter_map(|value| value.as_str().map(str::to_owned)).collect() })
+        let extensions = extensions.filter_map(|value| value.as_str().map(str::to_owned)).collect();
+        Some(Supported { kinds, extensions, signers: read_signers(object) })
     })
+}
+
+/// Accounts of other chain families, and what is no account, are left out: their transactions are never looked at.
+fn read_signers(object: Object<'_>) -> Vec<(String, Address)> {
+    let patterns = object.get("signers").and_then(|value| value.as_object());
+    let evm = patterns.into_iter().flat_map(|patterns| patterns.iter().filter(|(pattern, _)| pattern.starts_with("eip155:")));
+    let listed = evm.filter_map(|(pattern, value)| Some((pattern, value.as_array()?)));
+    let signers = listed.flat_map(|(pattern, list)| {
+        let accounts = list.iter().filter_map(|value| value.as_str()?.parse::<Address>().ok());
+        accounts.map(|account| (pattern.to_owned(), account)).collect::<Vec<_>>()
+    });
+    signers.take(MAX_SIGNERS).collect()
 }
 
 fn read_kind(reader: &mut Reader, entry: Object<'_>) -> Option<SupportedKind> {

@@ -11,7 +11,7 @@ use crate::answer::{self, Refusal, Stop};
 use crate::endpoint::RETRY_SECONDS;
 use crate::metrics::End;
 use crate::note;
-use crate::settle::{Due, Found, Journal as _, Outcome, Record};
+use crate::settle::{Due, Found, Journal as _, NONE_SENT, Outcome, Record};
 use crate::tools::Charge;
 
 impl Admitted<'_> {
@@ -63,7 +63,8 @@ impl Admitted<'_> {
             }
             Found::Never | Found::Open | Found::Unclear { .. } => {}
         }
-        let named = transaction.map_or_else(String::new, |transaction| format!("; transaction {transaction}"));
+        let named = transaction.filter(|transaction| *transaction != NONE_SENT);
+        let named = named.map_or_else(String::new, |transaction| format!("; transaction {transaction}"));
         self.shared.tell(self.tool, codes::settlement::UNKNOWN, &format!("{detail}{named}"));
         self.tool.metrics.ended(End::Unknown);
         // What the facilitator named is where to look first, also for another process.

@@ -1,7 +1,8 @@
 //! Settling through a facilitator: a service that checks payments and sends their transfers.
 //!
 //! What it answers is judged by [`toolcrib_core::x402`]; here is what it is asked, how long that may take, and what a connection that
-//! breaks means. A facilitator is believed, unless there are nodes: then what it says has to be on the chain.
+//! breaks means. A facilitator is believed, unless there are nodes: then what it says has to be on the chain, and [`credit`] says which
+//! transfers count.
 
 use std::borrow::Cow;
 use std::error::Error as StdError;
@@ -15,22 +16,25 @@ use alloy_primitives::B256;
 use async_trait::async_trait;
 use tokio::time::{Instant, sleep, timeout};
 use toolcrib_chain::rpc::Chain;
-use toolcrib_chain::settlement::{Trail, pays};
+use toolcrib_chain::settlement::{Trail, TransactionProof};
 use toolcrib_core::codes::settlement as code;
 use toolcrib_core::finding::{Finding, Severity};
 use toolcrib_core::x402::{
-    FacilitatorAnswer, FacilitatorRequest, MAX_FACILITATOR_BYTES, Offer, SettleOutcome, SettleResponse, Supported, VerifyOutcome,
-    Version, read_supported, settle_outcome, verify_outcome,
+    FacilitatorRequest, MAX_FACILITATOR_BYTES, Offer, SettleOutcome, SettleResponse, Supported, VerifyOutcome, Version,
+    settle_outcome, verify_outcome,
 };
 use toolcrib_fetch::{Concurrency, Configured, ConfiguredUrl, Headers, KeepAlive, Limits};
 
 use self::answer::{Answer, word};
-use super::lookup::{credited, look_up};
+use self::signers::Signers;
+use super::lookup::find;
 use super::skew::Skews;
-use super::{Due, Found, Journal, Outcome, Record, Settle, Verdict};
+use super::{Due, Found, Journal, NONE_SENT, Outcome, Record, Settle, Verdict};
 use crate::SystemClock;
 
 mod answer;
+mod credit;
+mod signers;
 
 /// Longest wait for `/verify`. It takes a few reads of a chain; the caller waits for it before anything has begun.
 pub const VERIFY_TIME: Duration = Duration::from_secs(10);
@@ -101,6 +105,8 @@ pub struct Facilitator {
     headers: Headers,
     authorize: Option<Authorize>,
     chains: Vec<Chain>,
+    is_sole_recipient: bool,
+    signers: Signers,
     skews: Skews,
     verify_time: Duration,
     settle_time: Duration,
@@ -128,6 +134,8 @@ impl Facilitator {
             headers: Headers::new(),
             authorize: None,
             chains: Vec::new(),
+            is_sole_recipient: false,
+            signers: Signers::default(),
             skews: Skews::default(),
             verify_time: VERIFY_TIME,
             settle_time: SETTLE_TIME,
@@ -163,6 +171,16 @@ impl Facilitator {
     #[must_use]
     pub fn confirm_with(mut self, chains: impl IntoIterator<Item = Chain>) -> Self {
         self.chains = chains.into_iter().collect();
+        self
+    }
+
+    /// Declares that no server with another store is paid to the recipients of these payments.
+    ///
+    /// A payment then counts as paid when its transfer was made since it was taken, whoever sent the transaction: also when the
+    /// facilitator refused, or announces no signers. Where another server takes the same payment after all, both serve it.
+    #[must_use]
+    pub const fn sole_recipient(mut self) -> Self {
+        self.is_sole_recipient = true;
         self
     }
 
@@ -280,17 +298,16 @@ impl Facilitator {
         let Some(trail) = self.trail(due) else { return Outcome::Settled { transaction } };
         let unknown = |transaction, detail| Outcome::Unknown { transaction, detail };
         loop {
-            let error = match trail.chain.receipt(transaction).await {
-                Ok(Some(receipt))
-                    if receipt.transaction_hash == transaction && pays(&receipt, trail.token, trail.authorization) =>
-                {
-                    return Outcome::Settled { transaction };
+            let error = match trail.proof_in(transaction).await {
+                Ok(TransactionProof::Pays) => return Outcome::Settled { transaction },
+                Ok(TransactionProof::Failed) => {
+                    return unknown(Some(transaction), format!("the facilitator names {transaction}, which failed"));
                 }
                 // Nothing to look at there: the payment is found by its nonce, if it is anywhere.
-                Ok(Some(_)) => {
+                Ok(TransactionProof::Other) => {
                     return unknown(None, format!("the facilitator names {transaction}, which does not hold the transfer"));
                 }
-                Ok(None) => None,
+                Ok(TransactionProof::Missing) => None,
                 Err(error) => Some(error),
             };
             if Instant::now() >= until {
@@ -306,11 +323,10 @@ impl Facilitator {
     async fn ask_again(&self, due: Due<'_>, body: &str, pending: &SettleResponse) -> (SettleOutcome, String) {
         sleep(self.pending_pause).await;
         let (outcome, detail) = self.ask_to_settle(due, body).await;
-        let hash = |response: &SettleResponse| response.transaction_hash().filter(|hash| !hash.is_zero());
         let second = match &outcome {
             SettleOutcome::Settled(response) if response.transaction_hash().is_some() => return (outcome, detail),
-            SettleOutcome::Pending(response) => hash(response),
-            SettleOutcome::Unknown { transaction, .. } => *transaction,
+            SettleOutcome::Pending(response) => named(response.transaction_hash()),
+            SettleOutcome::Unknown { transaction, .. } => named(*transaction),
             SettleOutcome::Settled(_)
             | SettleOutcome::Refused(_)
             | SettleOutcome::NonceUsed(_)
@@ -318,7 +334,7 @@ impl Facilitator {
             | SettleOutcome::NotAttempted => None,
         };
         // A facilitator that has forgotten the first transaction sends a second one, which fails if the first was mined.
-        let transaction = hash(pending).or(second);
+        let transaction = named(pending.transaction_hash()).or(second);
         (SettleOutcome::Unknown { transaction, findings: Vec::new() }, format!("pending, and then {detail}"))
     }
 
@@ -340,6 +356,15 @@ impl Facilitator {
     /// Whether the nonce is used in the newest block; `None` without a node, or if it does not answer.
     async fn is_used(&self, due: Due<'_>) -> Option<bool> {
         Some(self.trail(due)?.unused_in().await.ok()?.is_none())
+    }
+
+    /// The outcome of a request that moved nothing, says the facilitator, for a nonce that is used though it was not when the payment was
+    /// taken. The transfer is another request's, so it buys something at another server, if there is one.
+    fn moved_by_another(&self, detail: String) -> Outcome {
+        if self.is_sole_recipient {
+            return Outcome::Unknown { transaction: None, detail: format!("{detail}, and the nonce is used") };
+        }
+        Outcome::Replayed
     }
 
     fn trail<'t>(&'t self, due: Due<'t>) -> Option<Trail<'t>> {
@@ -379,15 +404,12 @@ impl Settle for Facilitator {
         for chain in &self.chains {
             findings.extend(self.skews.check(chain).await);
         }
-        let answer = self.ask(FacilitatorCall::Supported, None).await;
-        let supported = match answer.as_facilitator_answer() {
-            FacilitatorAnswer::Answered { status: 200..=299, body } => read_supported(body),
-            _ => (None, Vec::new()),
-        };
-        match supported {
-            (Some(supported), _) => findings.extend(offers.iter().flat_map(|offer| self.unsupported(&supported, offer))),
-            (None, reasons) => {
-                let detail = answer.detail(&reasons);
+        match self.supported().await {
+            Ok(supported) => {
+                findings.extend(offers.iter().flat_map(|offer| self.unsupported(&supported, offer)));
+                findings.extend(self.missing_signers(&supported, offers));
+            }
+            Err(detail) => {
                 let finding = Finding::new(code::FACILITATOR_SILENT).got(self.url.origin());
                 findings.push(finding.message(format!("{}: {detail}", code::FACILITATOR_SILENT.title())));
             }
@@ -419,8 +441,10 @@ impl Settle for Facilitator {
                         Verdict::Good { from_block: Some(block.number) }
                     }
                     Ok(None) => Verdict::Used,
-                    // A node that does not answer says nothing against the payment.
-                    Err(_) => Verdict::Good { from_block: None },
+                    // Without a block to begin with, a transfer of before could be taken for this settlement's. Nothing has run yet.
+                    Err(error) => {
+                        Verdict::Unclear { detail: format!("the node does not say whether the nonce is used: {error}") }
+                    }
                 },
                 None => Verdict::Good { from_block: None },
             },
@@ -448,19 +472,19 @@ impl Settle for Facilitator {
                 None => unknown(None, detail),
             },
             SettleOutcome::Refused(response) => match self.is_used(due).await {
-                // A facilitator that refuses and has settled all the same would make the payer pay twice. The chain knows.
-                Some(true) => unknown(None, format!("{detail}, and the nonce is used")),
+                Some(true) => self.moved_by_another(detail),
                 Some(false) | None => Outcome::Refused { reason: word(response.reason.as_deref(), "settlement_refused") },
             },
-            // No request for this payment has moved anything, and the nonce was unused when it was taken: another settlement used it,
-            // as our node will show if it does not yet.
             SettleOutcome::NonceUsed(_) | SettleOutcome::NotTaken(_) => match self.is_used_until(due, until).await {
-                Some(true) => Outcome::Replayed,
-                Some(false) | None => unknown(None, format!("{detail}, for a used nonce")),
+                Some(true) => self.moved_by_another(detail),
+                // Another transaction settles the payment, as our node will show if it does not yet.
+                Some(false) | None => {
+                    unknown((!self.is_sole_recipient).then_some(NONE_SENT), format!("{detail}, for a used nonce"))
+                }
             },
             SettleOutcome::NotAttempted => Outcome::NotAttempted { detail },
-            SettleOutcome::Unknown { transaction, .. } => unknown(transaction, detail),
-            SettleOutcome::Pending(response) => unknown(response.transaction_hash(), detail),
+            SettleOutcome::Unknown { transaction, .. } => unknown(named(transaction), detail),
+            SettleOutcome::Pending(response) => unknown(named(response.transaction_hash()), detail),
         };
         if matches!(outcome, Outcome::Unknown { .. }) {
             self.is_used_until(due, until).await;
@@ -472,17 +496,9 @@ impl Settle for Facilitator {
         let Some(trail) = self.trail(due) else {
             return Found::Unclear { detail: format!("there is no node for {}", due.offer.network.as_str()) };
         };
-        let found = look_up(trail, record).await;
-        // A facilitator whose own transaction was mined and failed has not made the transfer that is there. One that names
-        // a foreign transaction proves nothing either way.
-        match (record.transaction, &found) {
-            (Some(named), Found::Settled { transaction }) if named != *transaction => match trail.chain.receipt(named).await {
-                Ok(Some(receipt)) if receipt.transaction_hash == named && !receipt.status() => {
-                    credited(found, |transaction| transaction == named)
-                }
-                _ => found,
-            },
-            _ => found,
+        match find(trail, record).await {
+            Ok(transfer) => self.credit(due, trail, record, transfer).await,
+            Err(found) => found,
         }
     }
 }
@@ -492,6 +508,11 @@ impl fmt::Debug for Facilitator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Facilitator").field("url", &self.url).field("chains", &self.chains.len()).finish_non_exhaustive()
     }
+}
+
+/// A transaction that a facilitator named. Some write zeros where they have none.
+fn named(transaction: Option<B256>) -> Option<B256> {
+    transaction.filter(|hash| !hash.is_zero())
 }
 
 /// Time between two questions to a node about one payment.

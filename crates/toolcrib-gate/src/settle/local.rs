@@ -28,7 +28,7 @@ use toolcrib_core::codes::settlement as code;
 use toolcrib_core::finding::{Finding, Severity};
 use toolcrib_core::x402::{Authorization, EXACT, Offer, Payment, asset, erc6492};
 
-use super::lookup::{credited, look_up};
+use super::lookup::find;
 use super::skew::Skews;
 use super::{Due, Found, Journal, Outcome, Record, Settle, Verdict};
 
@@ -464,7 +464,11 @@ impl Settle for LocalSettlement {
         let Some(trail) = self.trail(due) else { return Found::Unclear { detail: no_node(due) } };
         let under_way = self.under_way.find(trail.chain, due.payment).map(|signed| signed.hash);
         let own = |transaction| [record.transaction, under_way].contains(&Some(transaction));
-        let found = credited(look_up(trail, record).await, own);
+        let found = match find(trail, record).await {
+            Ok(transfer) if own(transfer.transaction) => Found::Settled { transaction: transfer.transaction },
+            Ok(transfer) => Found::Elsewhere { transaction: transfer.transaction },
+            Err(found) => found,
+        };
         if !matches!(found, Found::Open | Found::Unclear { .. }) {
             self.under_way.forget(trail.chain, due.payment);
         }

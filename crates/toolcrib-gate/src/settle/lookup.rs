@@ -1,6 +1,6 @@
 //! What the chain says about a payment that a gate has taken.
 
-use alloy_primitives::B256;
+use alloy_primitives::{Address, B256};
 use toolcrib_chain::settlement::{AuthorizationOutcome, SearchFrom, Trail};
 
 use super::{Found, Record};
@@ -9,26 +9,30 @@ use super::{Found, Record};
 /// of ours for an older one would make its payer pay twice, so this is far more than clocks and chains drift apart.
 pub const SKEW_SECONDS: u64 = 3_600;
 
-/// Finds out what became of a payment.
-pub(super) async fn look_up(trail: Trail<'_>, record: &Record) -> Found {
+/// A transfer that was made as it was signed, since the payment was taken.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Transfer {
+    pub(super) transaction: B256,
+    /// The account that sent the transaction.
+    pub(super) sender: Address,
+    /// Whether its block cannot be replaced.
+    pub(super) is_final: bool,
+}
+
+/// Finds the transfer of a payment, or else what became of it.
+pub(super) async fn find(trail: Trail<'_>, record: &Record) -> Result<Transfer, Found> {
     let from = record.from_block.map_or_else(
         || SearchFrom::Time(u64::try_from(record.reserved_at.seconds()).unwrap_or_default().saturating_sub(SKEW_SECONDS)),
         SearchFrom::After,
     );
-    match trail.find(from).await {
-        Ok(AuthorizationOutcome::Settled { transaction, .. }) => Found::Settled { transaction },
+    Err(match trail.find(from).await {
+        Ok(AuthorizationOutcome::Settled { transaction, sender, is_final }) => {
+            return Ok(Transfer { transaction, sender, is_final });
+        }
         Ok(AuthorizationOutcome::Open) => Found::Open,
         Ok(AuthorizationOutcome::Expired) => Found::Never,
         Ok(AuthorizationOutcome::Cancelled | AuthorizationOutcome::UsedElsewhere) => Found::Spent,
         Ok(AuthorizationOutcome::Unclear { detail }) => Found::Unclear { detail },
         Err(error) => Found::Unclear { detail: error.to_string() },
-    }
-}
-
-/// Credits a transfer only to the settlement that made it.
-pub(super) fn credited(found: Found, own: impl Fn(B256) -> bool) -> Found {
-    match found {
-        Found::Settled { transaction } if !own(transaction) => Found::Elsewhere { transaction },
-        found => found,
-    }
+    })
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use alloy_primitives::Address;
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::http::StatusCode;
@@ -18,7 +19,7 @@ use toolcrib_core::x402::{
 };
 use toolcrib_gate::{Due, LocalSettlement, Outcome, Settle, Unrecorded, Verdict};
 
-use crate::chain::CHAIN;
+use crate::chain::{CHAIN, account};
 
 /// How an answer is spoilt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +35,9 @@ pub(crate) enum Spoil {
 }
 
 type Spoiler = Arc<dyn Fn(bool) -> Option<Spoil> + Send + Sync>;
+
+/// The development account that facilitators settle with, unless a test says another one.
+const ACCOUNT: u32 = 7;
 
 pub(crate) struct Service {
     pub(crate) address: SocketAddr,
@@ -57,11 +61,20 @@ impl Service {
         settlement: LocalSettlement,
         spoiler: impl Fn(bool) -> Option<Spoil> + Send + Sync + 'static,
     ) -> Self {
+        Self::announcing(account(ACCOUNT), settlement, spoiler).await
+    }
+
+    /// One that announces `signer` as the account that it sends from.
+    pub(crate) async fn announcing(
+        signer: Address,
+        settlement: LocalSettlement,
+        spoiler: impl Fn(bool) -> Option<Spoil> + Send + Sync + 'static,
+    ) -> Self {
         let settles = Arc::new(AtomicUsize::new(0));
         let desk = Desk { settlement: Arc::new(settlement), spoiler: Arc::new(spoiler), settles: settles.clone() };
         let (verifying, settling) = (desk.clone(), desk);
         let router = Router::new()
-            .route("/x402/supported", get(|| async { supported() }))
+            .route("/x402/supported", get(move || async move { supported(signer) }))
             .route("/x402/verify", post(move |body: Bytes| verifying.clone().answer(body, false)))
             .route("/x402/settle", post(move |body: Bytes| settling.clone().answer(body, true)));
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
@@ -144,9 +157,9 @@ impl Desk {
     }
 }
 
-fn supported() -> Result<String, Infallible> {
+fn supported(signer: Address) -> Result<String, Infallible> {
     let kind =
         |version, network: &str| SupportedKind { version, scheme: EXACT.to_owned(), network: network.to_owned(), extra: None };
     let kinds = vec![kind(Version::V1, "base-sepolia"), kind(Version::V2, &format!("eip155:{CHAIN}"))];
-    Ok(Supported { kinds, extensions: Vec::new() }.to_json())
+    Ok(Supported { kinds, extensions: Vec::new(), signers: vec![(format!("eip155:{CHAIN}"), signer)] }.to_json())
 }

@@ -1,7 +1,7 @@
 //! A facilitator that moves the money and says something else, or says it too early.
 //!
 //! Whatever it says, the chain decides: the payer is charged once and has what it paid for, at once if the transfer is mined already,
-//! otherwise as soon as it is.
+//! otherwise as soon as it is. A transfer that another account sent may be another gate's: it counts where there is no other gate.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,6 +26,17 @@ fn stores(node: &Node) -> &'static [Backend] {
 /// The account that the facilitator sends from.
 const SENDER: u32 = 8;
 
+/// Who moves the money, and what the gate knows of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mover {
+    /// The facilitator, with an account that it announces.
+    Facilitator,
+    /// An account that the facilitator does not announce.
+    Stranger,
+    /// The same, where no other gate is paid to the recipient.
+    SoleRecipient,
+}
+
 fn said(json: &Value) -> Reply {
     Reply::Answer(200, json.to_string())
 }
@@ -47,7 +58,25 @@ async fn others(node: &Node) -> (String, String) {
 // req: GATE-007
 // attack: T13
 #[tokio::test]
-async fn t13_whatever_is_said_about_a_transfer_that_is_mined_its_payer_is_served() {
+async fn t13_whatever_is_said_about_its_own_transfer_that_is_mined_its_payer_is_served() {
+    mined(Mover::Facilitator).await;
+}
+
+// req: GATE-007
+// attack: T13
+#[tokio::test]
+async fn t13_a_transfer_of_a_stranger_is_credited_once_the_gate_is_the_sole_recipient() {
+    mined(Mover::Stranger).await;
+}
+
+// req: GATE-007
+// attack: T13
+#[tokio::test]
+async fn t13_a_sole_recipient_credits_a_transfer_whoever_sent_it() {
+    mined(Mover::SoleRecipient).await;
+}
+
+async fn mined(mover: Mover) {
     for node in stages().await {
         let (unrelated, _) = others(&node).await;
         let rows = || {
@@ -72,15 +101,18 @@ async fn t13_whatever_is_said_about_a_transfer_that_is_mined_its_payer_is_served
             ]
         };
         for &backend in stores(&node) {
-            for (what, reply) in rows() {
+            for (row, reply) in rows() {
                 let Some(place) = Place::new(backend).await else { break };
-                let what = format!("{backend:?}: {what}");
+                let what = format!("{backend:?}, {mover:?}: {row}");
                 let before = node.balance(recipient()).await;
                 let scripted = Scripted::start([valid(), reply]).await;
+                scripted.announce(&[account(if mover == Mover::Facilitator { SENDER } else { 9 })]);
+                let settle = facilitator(&node, &scripted.url());
+                let settle = if mover == Mover::SoleRecipient { settle.sole_recipient() } else { settle };
                 let signed = authorization();
                 let sent = Arc::new((node.chain.clone(), transfer(&signed, &sign(payer(), &signed, &domain()))));
                 // The facilitator settles between our check and its answer.
-                let plan = Plan::new(facilitator(&node, &scripted.url())).hook(move |_| {
+                let plan = Plan::new(settle).hook(move |_| {
                     let sent = sent.clone();
                     async move {
                         let call =
@@ -92,14 +124,34 @@ async fn t13_whatever_is_said_about_a_transfer_that_is_mined_its_payer_is_served
                 let shop = plan.store(place.store(Limits::default()).await).open().await;
                 let (payment, secret) = (shop.payment(Version::V2, signed), fresh().to_string());
                 let proof = [("X-Tool-Retry-Token", secret.as_str())];
-                let answer = shop.call(Version::V2, &payment, &proof, &two_words()).await;
+                let mut answer = shop.call(Version::V2, &payment, &proof, &two_words()).await;
+                let mut runs = shop.runs();
+                if row == "a refusal" && mover != Mover::SoleRecipient {
+                    // The facilitator says that it moved nothing, so the transfer may be for another gate.
+                    let verdict = (answer.verdict(), answer.has_output());
+                    assert_eq!(verdict, ((409, "payment.replayed".to_owned()), false), "{what}: {answer:?}");
+                    continue;
+                }
+                let shop = if mover == Mover::Stranger {
+                    let verdict = (answer.verdict(), answer.has_output());
+                    assert_eq!(verdict, ((502, "settlement.unknown".to_owned()), false), "{what}: {answer:?}");
+                    assert!(answer.header("retry-after").is_some() && answer.header("payment-required").is_none(), "{what}");
+                    // The result is kept. Its payer gets it as soon as the operator says that no other gate is paid there.
+                    let settle = facilitator(&node, &scripted.url()).sole_recipient();
+                    let shop = Plan::new(settle).store(shop.store.clone()).open().await;
+                    answer = shop.call(Version::V2, &payment, &proof, &two_words()).await;
+                    runs += shop.runs();
+                    shop
+                } else {
+                    shop
+                };
                 assert_eq!((answer.status, answer.has_output()), (200, true), "{what}: {answer:?}");
                 assert!(answer.receipt(Version::V2).success, "{what}");
                 let again = shop.call(Version::V2, &payment, &proof, &two_words()).await;
                 assert_eq!((again.status, &again.body), (200, &answer.body), "{what}: {again:?}");
                 let stranger = shop.call(Version::V2, &payment, &[], &two_words()).await;
                 assert_eq!((stranger.verdict(), stranger.has_output()), ((409, "payment.replayed".to_owned()), false), "{what}");
-                assert_eq!((node.balance(recipient()).await - before, shop.runs()), (PRICE, 1), "{what}: once");
+                assert_eq!((node.balance(recipient()).await - before, runs), (PRICE, 1), "{what}: once");
             }
         }
     }
@@ -145,6 +197,7 @@ async fn t13_whatever_is_said_before_a_transfer_is_mined_its_payer_is_served_the
                 let (what, replies) = rows(&hash.to_string()).swap_remove(row);
                 let what = format!("{backend:?}: {what}");
                 let scripted = Scripted::start([vec![valid()], replies].concat()).await;
+                scripted.announce(&[account(SENDER)]);
                 let plan = Plan::new(facilitator(&node, &scripted.url()));
                 let shop = plan.store(place.store(Limits::default()).await).open().await;
                 let (payment, secret) = (shop.payment(Version::V2, signed), fresh().to_string());

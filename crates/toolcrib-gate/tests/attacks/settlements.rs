@@ -255,7 +255,7 @@ async fn t13_a_settlement_that_comes_late_is_found_later() {
 
 // attack: T13
 #[tokio::test]
-async fn t13_a_facilitator_that_refuses_and_has_sent_it_in_is_not_believed() {
+async fn t13_a_facilitator_that_refuses_and_has_sent_it_in_is_not_believed_by_a_sole_recipient() {
     for node in stages().await {
         let signed = authorization();
         let data = transfer(&signed, &sign(payer(), &signed, &domain()));
@@ -263,7 +263,7 @@ async fn t13_a_facilitator_that_refuses_and_has_sent_it_in_is_not_believed() {
             json!({"success": false, "errorReason": "insufficient_funds", "transaction": "", "network": "eip155:84532"});
         let scripted = Scripted::start([valid(), Reply::Answer(200, refusal.to_string())]).await;
         let chain = node.chain.clone();
-        let plan = Plan::new(facilitator(&node, &scripted.url())).hook(move |_| {
+        let plan = Plan::new(facilitator(&node, &scripted.url()).sole_recipient()).hook(move |_| {
             let (chain, data) = (chain.clone(), data.clone());
             async move {
                 let call = toolcrib_chain::transaction::Call { to: token().address, data, value: U256::ZERO };

@@ -270,7 +270,9 @@ fn what_a_facilitator_supports() {
             {"x402Version": 3, "scheme": "exact", "network": "eip155:8453"}
         ],
         "extensions": ["bazaar", 7],
-        "signers": {"eip155:*": ["0x..."]}
+        "signers": {
+            "eip155:*": ["0x...", PAYER, PAYEE.to_checksum(None), 7], "eip155:84532": [PAYER], "eip155:1": "0x", "solana:*": [PAYER]
+        }
     });
     let (supported, findings) = read_supported(message.to_string().as_bytes());
     let supported = supported.unwrap_or_else(|| panic!("{findings:?}"));
@@ -279,7 +281,18 @@ fn what_a_facilitator_supports() {
     let sepolia = Offer::exact(&asset::usdc(84_532).expect("listed"), offer().amount, PAYEE, 60).expect("a chain");
     assert!(supported.settles(Version::V2, &sepolia) && !supported.settles(Version::V1, &sepolia));
     assert!(!supported.settles(Version::V2, &Offer { scheme: "upto".to_owned(), ..sepolia }));
-    assert_eq!(read_supported(supported.to_json().as_bytes()).0, Some(supported));
+    assert_eq!(read_supported(supported.to_json().as_bytes()).0.as_ref(), Some(&supported));
+    let network = |id: &str| ChainId::parse(id).expect("a chain");
+    let signers = |id: &str| supported.signers_on(&network(id)).collect::<Vec<_>>();
+    assert_eq!(signers("eip155:84532"), [PAYER, PAYEE, PAYER]);
+    assert_eq!(signers("eip155:8453"), [PAYER, PAYEE]);
+    assert!(signers("solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp").is_empty(), "accounts of EVM chains alone");
+    for none in [json!(null), json!([PAYER]), json!({"eip155:*": []}), json!({"eip155:*": {"0": PAYER}})] {
+        let (supported, _) = read_supported(json!({"kinds": [], "signers": none}).to_string().as_bytes());
+        assert_eq!(supported.map(|supported| supported.signers), Some(Vec::new()), "{none}");
+    }
+    let (crowd, _) = read_supported(json!({"kinds": [], "signers": {"eip155:*": vec![PAYER; 1_000]}}).to_string().as_bytes());
+    assert_eq!(crowd.expect("a list").signers.len(), MAX_SIGNERS);
     let kind = "{\"x402Version\":2,\"scheme\":\"exact\",\"network\":\"eip155:1\"}";
     let many = |count: usize| format!("{{\"kinds\":[{}]}}", vec![kind; count].join(","));
     assert!(read_supported(many(MAX_KINDS).as_bytes()).0.is_some());

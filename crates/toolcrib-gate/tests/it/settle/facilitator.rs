@@ -8,6 +8,7 @@ use std::time::Duration;
 use alloy_primitives::{Address, B256, U256};
 use async_trait::async_trait;
 use tokio::net::TcpListener;
+use toolcrib_chain::wallet::Wallet as _;
 use toolcrib_core::clock::Clock;
 use toolcrib_core::codes;
 use toolcrib_core::finding::Severity;
@@ -346,6 +347,45 @@ async fn what_is_supported_is_told_at_the_start() {
     }
 }
 
+#[tokio::test]
+async fn a_facilitator_without_signers_is_told_at_the_start_where_they_matter() {
+    let stage = Stage::ours(toolcrib_devchain::Devchain::builder(Now).spawn().await.expect("a chain")).await;
+    let list = |signers: &str| {
+        let kinds = r#"[{"x402Version":2,"scheme":"exact","network":"eip155:31337"}]"#;
+        Reply::Answer(200, format!(r#"{{"kinds":{kinds},"extensions":[],"signers":{signers}}}"#))
+    };
+    let none = vec![(codes::settlement::NO_SIGNERS, Severity::Warning)];
+    for (name, signers, has_node, is_sole, expected) in [
+        ("none", "{}", true, false, none.clone()),
+        ("of another network", r#"{"eip155:1":["0x0000000000000000000000000000000000000001"]}"#, true, false, none),
+        ("of every network", r#"{"eip155:*":["0x0000000000000000000000000000000000000001"]}"#, true, false, vec![]),
+        ("of the network", r#"{"eip155:31337":["0x0000000000000000000000000000000000000001"]}"#, true, false, vec![]),
+        ("without a node", "{}", false, false, vec![]),
+        ("sole recipient", "{}", true, true, vec![]),
+    ] {
+        let server = Scripted::start([list(signers)]).await;
+        let facilitator = at(&server);
+        let facilitator = if has_node { facilitator.confirm_with([stage.chain.clone()]) } else { facilitator };
+        let facilitator = if is_sole { facilitator.sole_recipient() } else { facilitator };
+        let findings = facilitator.check(&[offered(), offered()]).await;
+        let found: Vec<_> = findings.iter().map(|finding| (finding.code, finding.severity)).collect();
+        assert_eq!(found, expected, "{name}: {findings:?}");
+    }
+}
+
+/// Without a block in which the nonce was unused, an older transfer could be taken for this settlement's.
+// attack: T2, T15
+#[tokio::test]
+async fn a_payment_is_not_taken_while_the_node_does_not_answer() {
+    let devchain = toolcrib_devchain::Devchain::builder(Now).spawn().await.expect("a chain");
+    let chain = super::stage::connect(&devchain.http_url(), LOCAL).await;
+    drop(devchain);
+    let server = Scripted::start([Reply::Answer(200, r#"{"isValid":true}"#.to_owned())]).await;
+    let (offer, payment) = (offered(), paid());
+    let verdict = at(&server).confirm_with([chain]).verify(due(&payment, &offer)).await;
+    assert!(matches!(verdict, Verdict::Unclear { .. }), "{verdict:?}");
+}
+
 // attack: T13
 #[tokio::test]
 async fn with_a_node_success_has_to_be_on_the_chain() {
@@ -356,13 +396,16 @@ async fn with_a_node_success_has_to_be_on_the_chain() {
         let payment = stage.payment();
         let hash = stage.send(&other(), stage.token.address, stage.transfer(&payment)).await;
         let server = Scripted::start([succeeded(hash)]).await;
+        server.announce(&[other().address()]);
         let facilitator = at(&server).confirm_with([stage.chain.clone()]);
         assert_eq!(facilitator.settle(due(&payment, &offer), &Unrecorded).await, Outcome::Settled { transaction: hash });
         assert_eq!(facilitator.look_up(due(&payment, &offer), &Record::since(since)).await, Found::Settled { transaction: hash });
         // The same transaction for another payment; one that was mined and failed; one that does not exist.
         let next = stage.payment();
         let failed = failed_transaction(&stage, &payment).await;
-        for (name, claimed, looked_for) in [("another's", hash, None), ("failed", failed, None), ("none", HASH, Some(HASH))] {
+        for (name, claimed, looked_for) in
+            [("another's", hash, None), ("failed", failed, Some(failed)), ("none", HASH, Some(HASH))]
+        {
             let server = Scripted::start([succeeded(claimed)]).await;
             let facilitator = at(&server).confirm_with([stage.chain.clone()]);
             let outcome = facilitator.settle(due(&next, &offer), &Unrecorded).await;
@@ -373,6 +416,7 @@ async fn with_a_node_success_has_to_be_on_the_chain() {
         // A hash that is wrong, of a payment that was made all the same.
         let theirs = stage.send(&other(), stage.token.address, stage.transfer(&next)).await;
         let server = Scripted::start([succeeded(hash)]).await;
+        server.announce(&[other().address()]);
         let facilitator = at(&server).confirm_with([stage.chain.clone()]);
         check(
             "wrong",

@@ -4,8 +4,10 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use alloy_primitives::Address;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use toolcrib_core::x402::Supported;
 
 /// What is answered to a request.
 #[derive(Clone, Debug)]
@@ -49,6 +51,7 @@ impl Request {
 pub(crate) struct Scripted {
     pub(crate) address: SocketAddr,
     requests: Arc<Mutex<Vec<Request>>>,
+    supported: Arc<Mutex<Option<String>>>,
 }
 
 impl Scripted {
@@ -56,16 +59,33 @@ impl Scripted {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("bound");
         let requests = Arc::new(Mutex::new(Vec::new()));
+        let supported = Arc::new(Mutex::new(None::<String>));
         let (seen, mut replies) = (requests.clone(), replies.into_iter().collect::<Vec<_>>().into_iter());
+        let announced = supported.clone();
         tokio::spawn(async move {
             while let Ok((mut stream, _)) = listener.accept().await {
                 let Some((head, body)) = read_message(&mut stream).await else { continue };
-                seen.lock().expect("not poisoned").push(Request { head, body });
+                let request = Request { head, body };
+                let is_list = request.line().starts_with("GET ") && request.line().ends_with("/supported");
+                if let Some(list) = announced.lock().expect("not poisoned").clone().filter(|_| is_list) {
+                    tokio::spawn(answer(stream, Reply::Answer(200, list)));
+                    continue;
+                }
+                seen.lock().expect("not poisoned").push(request);
                 let reply = replies.next().unwrap_or_else(|| Reply::Answer(500, "{}".to_owned()));
                 tokio::spawn(answer(stream, reply));
             }
         });
-        Self { address, requests }
+        Self { address, requests, supported }
+    }
+
+    /// Announces these accounts as its signers from now on. Requests for them take no reply and are not listed.
+    pub(crate) fn announce(&self, signers: &[Address]) {
+        let list = Supported {
+            signers: signers.iter().map(|signer| ("eip155:*".to_owned(), *signer)).collect(),
+            ..Supported::default()
+        };
+        *self.supported.lock().expect("not poisoned") = Some(list.to_json());
     }
 
     pub(crate) fn url(&self) -> String {

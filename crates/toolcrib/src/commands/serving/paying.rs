@@ -24,6 +24,12 @@ use crate::outcome::{Failure, Stop};
 use crate::printer::{Printer, shown};
 use crate::secrets;
 
+/// What `serve` says of transfers that the facilitator did not name.
+const SHARED_RECIPIENT: &str =
+    "note: other servers may be paid to the same recipients; servers that share a recipient must share a store";
+const SOLE_RECIPIENT: &str =
+    "note: no other server is paid to these recipients (--sole-recipient); a payment's transfer counts whoever sent it";
+
 /// How payments are settled.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Paying {
@@ -40,6 +46,10 @@ pub(crate) struct Paying {
     /// is lost stays undecided
     #[arg(long, requires = "facilitator")]
     pub(crate) trust_facilitator: bool,
+    /// No other server, of any kind, is paid to these recipients unless it shares the store: count a payment's transfer whoever sent it.
+    /// By default a transfer that the facilitator did not name counts only if one of its announced signers sent it
+    #[arg(long, requires = "facilitator")]
+    pub(crate) sole_recipient: bool,
     /// Settle payments with a wallet of one's own, which pays the gas; the options below say which
     #[arg(long)]
     pub(crate) settle_locally: bool,
@@ -117,6 +127,8 @@ impl Paying {
         }
         let facilitator = Facilitator::from_setting(url).map_err(unusable)?.headers(headers);
         if onchain.names_a_node() {
+            printer.note(if self.sole_recipient { SOLE_RECIPIENT } else { SHARED_RECIPIENT })?;
+            let facilitator = if self.sole_recipient { facilitator.sole_recipient() } else { facilitator };
             return Ok(facilitator.confirm_with(chains_of(tools, onchain, printer).await?));
         }
         if !self.trust_facilitator {

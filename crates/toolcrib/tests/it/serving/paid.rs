@@ -89,6 +89,13 @@ fn a_facilitator_that_is_down_moves_nothing_and_is_told_at_the_start() {
     assert_eq!(pay(&gate, 1).verdict(), (502, "settlement.unavailable".to_owned()));
     assert!(behind.requests.lock().expect("unpoisoned").is_empty());
     drop(gate);
+    let checked = [&arguments[..7], &["--rpc-url", &world.url]].concat();
+    let gate = Gate::start(&world.sandbox, &checked);
+    assert!(gate.log().contains("note: other servers may be paid to the same recipients"), "{}", gate.log());
+    drop(gate);
+    let gate = Gate::start(&world.sandbox, &[&checked[..], &["--sole-recipient"]].concat());
+    assert!(gate.log().contains("note: no other server is paid to these recipients (--sole-recipient)"), "{}", gate.log());
+    drop(gate);
     let ran = world.sandbox.run(&[&["serve"], &arguments[..], &["--facilitator-auth-env", "X-Api-Key=NO_SUCH_KEY"]].concat());
     assert!(ran.code == 2 && ran.stderr.contains("environment variable NO_SUCH_KEY is not set"), "{}", ran.stderr);
 }
