@@ -71,7 +71,7 @@ fn operation<'a>(document: &'a Value, id: &str) -> (&'a str, &'a str, &'a Value)
     all.find(|(.., operation)| operation["operationId"] == id).unwrap_or_else(|| panic!("no operation {id}"))
 }
 
-fn links<'a>(operation: &'a Value) -> impl Iterator<Item = (&'a String, &'a Value)> {
+fn links(operation: &Value) -> impl Iterator<Item = (&String, &Value)> {
     let responses = operation["responses"].as_object().expect("responses").values();
     responses.filter_map(|response| response.get("links")?.as_object()).flatten()
 }

@@ -165,8 +165,11 @@ fn bundle(path: &Path, arguments: &Import) -> (String, Result<Candidate, Failure
     (path.to_string_lossy().into_owned(), read())
 }
 
+/// A name, and the server that is known by it or why there is none.
+type Named = (String, Result<Candidate, Failure>);
+
 /// The servers of a configuration file.
-fn entries(path: &Path, arguments: &Import) -> Result<Vec<(String, Result<Candidate, Failure>)>, Failure> {
+fn entries(path: &Path, arguments: &Import) -> Result<Vec<Named>, Failure> {
     if !arguments.settings.is_empty() {
         return Err(Failure::new(codes::cli::USAGE, "--setting is for bundles"));
     }
