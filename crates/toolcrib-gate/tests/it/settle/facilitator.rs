@@ -126,7 +126,7 @@ async fn every_way_to_answer() {
         ("success as text", vec![plain(200, r#"{"success":"true"}"#)], End::Unknown(None), 1),
         ("success without a transaction", vec![plain(200, &said(true, "", ""))], End::Unknown(None), 1),
         ("success with no hash", vec![plain(200, &said(true, "0x12", ""))], End::Unknown(None), 1),
-        ("success with a zero hash", vec![plain(200, &said(true, &zero, ""))], End::Unknown(Some(B256::ZERO)), 1),
+        ("success with a zero hash", vec![plain(200, &said(true, &zero, ""))], End::Unknown(None), 1),
         ("success on another network", vec![plain(200, &elsewhere)], End::Unknown(Some(HASH)), 1),
         ("success of another payer", vec![plain(200, &said(true, &hash, &stranger))], End::Unknown(Some(HASH)), 1),
         ("pending, then success", vec![pending(), succeeded(HASH)], End::Settled(HASH), 2),
