@@ -91,7 +91,9 @@ impl Shelf {
     /// One whose words are in a folder.
     pub(crate) async fn with_words(place: Place, folder: &std::path::Path) -> Self {
         let search = SearchOptions { folder: Some(folder.to_owned()), ..SearchOptions::default() };
-        Self::built(place, open(), Chains::default(), None, search, None).await
+        // More keys than one burst allows fill the last page of their table.
+        let options = Options { keys_in_all: toolcrib_directory::Rate::per_hour(256 * 3_600), ..open() };
+        Self::built(place, options, Chains::default(), None, search, None).await
     }
 
     pub(crate) async fn over(place: Place, options: Options, chains: Chains) -> Self {
