@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use toolcrib_core::attestation::{Attested, Claim, MAX_PAYLOAD_BYTES, NITRO, Policy, Report, Root, verify};
+use toolcrib_judge::attestation::{Attested, Claim, MAX_PAYLOAD_BYTES, NITRO, Policy, Report, Root, verify};
 use toolcrib_core::clock::UnixTime;
 use toolcrib_core::finding::Severity;
 

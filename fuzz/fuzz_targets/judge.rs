@@ -3,8 +3,8 @@
 
 use libfuzzer_sys::fuzz_target;
 use toolcrib_core::clock::UnixTime;
-use toolcrib_core::evidence::{Evidence, ToolState};
-use toolcrib_core::judge::{Check, Policy, Verdict, judge, judge_whole};
+use toolcrib_judge::evidence::{Evidence, ToolState};
+use toolcrib_judge::{Check, Policy, Verdict, judge, judge_whole};
 use toolcrib_core::url::ip;
 
 fuzz_target!(|data: &[u8]| {

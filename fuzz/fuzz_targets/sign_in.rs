@@ -2,11 +2,11 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use toolcrib_core::sign_in::siwe::SignedMessage;
-use toolcrib_core::sign_in::siwx::{EXTENSION, Proposal, SignedIn};
-use toolcrib_core::sign_in::{MAX_MESSAGE_BYTES, Message};
-use toolcrib_core::x402::erc6492::{is_wrapped, unwrap, wrap};
-use toolcrib_core::x402::{Raw, header};
+use toolcrib_x402::sign_in::siwe::SignedMessage;
+use toolcrib_x402::sign_in::siwx::{EXTENSION, Proposal, SignedIn};
+use toolcrib_x402::sign_in::{MAX_MESSAGE_BYTES, Message};
+use toolcrib_x402::erc6492::{is_wrapped, unwrap, wrap};
+use toolcrib_x402::{Raw, header};
 
 fuzz_target!(|data: &[u8]| {
     if let Ok(Some(wrapped)) = unwrap(data) {

@@ -5,8 +5,8 @@
 use libfuzzer_sys::fuzz_target;
 use toolcrib_core::clock::UnixTime;
 use toolcrib_core::finding::{Finding, Severity};
-use toolcrib_core::x402::usage::read_report;
-use toolcrib_core::x402::{
+use toolcrib_x402::usage::read_report;
+use toolcrib_x402::{
     FacilitatorAnswer, FacilitatorRequest, MAX_OFFERS, MAX_REASON_CHARS, MAX_SIGNATURE_BYTES, Method, Payment, ProbeAnswer,
     Reading, SettleOutcome, Subject, TimePolicy, Version, check_payment, header, judge_probe, match_offers, read_answer,
     read_body, read_facilitator_request, read_header, read_json, read_payment, read_payment_headers, read_payment_json,

@@ -6,11 +6,11 @@
 use alloy_primitives::B256;
 use toolcrib_core::canon::Canonical;
 use toolcrib_core::codes;
-use toolcrib_core::evidence::Exchange;
-use toolcrib_core::explain::{Case, Diff, diff};
 use toolcrib_core::finding::{Finding, Mode, Severity};
 use toolcrib_core::json;
 use toolcrib_core::tool::ToolManifest;
+use toolcrib_judge::evidence::Exchange;
+use toolcrib_judge::explain::{Case, Diff, diff};
 
 use crate::preflight::Ready;
 
@@ -80,7 +80,7 @@ fn refusal(findings: Vec<Finding>, served: &[u8], ready: &Ready) -> Refusal {
 #[cfg(test)]
 mod tests {
     use toolcrib_core::clock::UnixTime;
-    use toolcrib_core::evidence::{Body, Failure, Method, Response};
+    use toolcrib_judge::evidence::{Body, Failure, Method, Response};
 
     use super::*;
     use crate::preflight::preflight;

@@ -274,7 +274,7 @@ mod tests {
         let network = with_our_contracts(Network::find("local").expect("built in"));
         assert!(network.registry.is_some() && network.predicates.deny_all.is_some());
         let usdc = test_assets().into_iter().flatten().find(|asset| asset.name == "TestUSDC").expect("listed").address;
-        let pinned = toolcrib_core::x402::asset::usdc(crate::network::LOCAL_CHAIN_ID).expect("listed");
+        let pinned = toolcrib_x402::asset::usdc(crate::network::LOCAL_CHAIN_ID).expect("listed");
         assert_eq!(usdc, pinned.address, "the pinned table follows the code of the test token");
     }
 }

@@ -11,7 +11,7 @@ pub use added::{AddError, MAX_NAME_CHARS, NameFault};
 use alloy_primitives::{Address, B256, U256, address};
 use toolcrib_core::caip::ChainId;
 use toolcrib_core::registry::gas::ColdAccess;
-use toolcrib_core::x402::asset;
+use toolcrib_x402::asset;
 
 use crate::rpc::NodeUrl;
 use crate::{Error, sign::Domain};

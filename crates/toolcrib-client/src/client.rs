@@ -14,12 +14,12 @@ use toolcrib_chain::sign::{Domain, check_domain};
 use toolcrib_chain::wallet::{Scope, Wallet};
 use toolcrib_core::caip::ToolRef;
 use toolcrib_core::clock::{Clock, UnixTime};
-use toolcrib_core::evidence::Exchange;
-use toolcrib_core::judge::Policy;
 use toolcrib_core::tool::ToolManifest;
-use toolcrib_core::x402::asset::Token;
 use toolcrib_fetch::{Limits, Untrusted};
+use toolcrib_judge::Policy;
+use toolcrib_judge::evidence::Exchange;
 use toolcrib_verify::{Depth, Live, Onchain, Verified, Verifier};
+use toolcrib_x402::asset::Token;
 
 use crate::approver::{Approver, Nobody};
 use crate::{CallError, Ledger, SpendPolicy};

@@ -8,8 +8,8 @@ use toolcrib_chain::predicate::{Logic, Meaning, Requirement, Requirements, read_
 use toolcrib_chain::registry::Access;
 use toolcrib_chain::rpc::Chain;
 use toolcrib_core::caip::ToolRef;
-use toolcrib_core::evidence::Response;
 use toolcrib_core::text::escape_for_display;
+use toolcrib_judge::evidence::Response;
 
 use crate::client::{read_balance, read_word};
 use crate::ledger::PaymentId;

@@ -4,11 +4,11 @@ use alloy_primitives::{Address, B256};
 use toolcrib_chain::wallet::WalletError;
 use toolcrib_core::caip::ToolRef;
 use toolcrib_core::codes::{Code, call as code};
-use toolcrib_core::evidence::Failure;
 use toolcrib_core::finding::Finding;
-use toolcrib_core::judge::Report;
 use toolcrib_core::schema::{Prefilled, Violation};
 use toolcrib_core::text::escape_for_display;
+use toolcrib_judge::Report;
+use toolcrib_judge::evidence::Failure;
 
 use crate::ledger::PaymentId;
 use crate::{Denial, Paid, SpendError, Terms, Unchecked, Usdc};
@@ -31,7 +31,7 @@ pub struct ServerWords {
 }
 
 impl ServerWords {
-    pub(crate) fn of(response: &toolcrib_core::evidence::Response) -> Self {
+    pub(crate) fn of(response: &toolcrib_judge::evidence::Response) -> Self {
         let body: Option<serde_json::Value> = serde_json::from_slice(response.body.as_bytes()).ok();
         let text = |key: &str| {
             let text = body.as_ref()?.get(key)?.as_str()?;
@@ -412,6 +412,6 @@ fn networks(chains: &[u64]) -> String {
 /// A chain as people know it: its name, number, and whether money on it is real.
 pub(crate) fn network(chain: u64) -> String {
     let title = toolcrib_chain::network::Network::by_id(chain).map_or("an unlisted network", |network| network.title);
-    let money = if toolcrib_core::x402::asset::is_test_chain(chain) { "test money" } else { "real money" };
+    let money = if toolcrib_x402::asset::is_test_chain(chain) { "test money" } else { "real money" };
     format!("{title} (eip155:{chain}, {money})")
 }

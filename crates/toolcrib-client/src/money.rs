@@ -9,7 +9,7 @@ use alloy_primitives::U256;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use toolcrib_core::money::Amount;
-use toolcrib_core::x402::asset::Token;
+use toolcrib_x402::asset::Token;
 
 /// Digits after the point of USDC.
 const DECIMALS: u8 = 6;

@@ -3,7 +3,7 @@
 use alloy_primitives::B256;
 use toolcrib_chain::settlement::{AuthorizationOutcome, SearchFrom, Trail};
 use toolcrib_core::url::HttpsUrl;
-use toolcrib_core::x402::{Authorization, Method, Offer, asset, read_payment};
+use toolcrib_x402::{Authorization, Method, Offer, asset, read_payment};
 
 use crate::denial::Subject;
 use crate::ledger::{Evidence, LEASE_SECONDS, PaymentId, State};

@@ -6,7 +6,7 @@ use alloy_primitives::Address;
 use serde::{Serialize, Serializer};
 use toolcrib_core::money::Amount;
 use toolcrib_core::tool::Price;
-use toolcrib_core::x402::{Offer, asset};
+use toolcrib_x402::{Offer, asset};
 
 /// Chain, token, amount and recipient. Two terms are the same when all four are, so a server that changes its mind after consent was
 /// given asks for something that was not consented to.

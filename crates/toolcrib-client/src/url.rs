@@ -5,8 +5,8 @@
 
 use alloy_primitives::Address;
 use toolcrib_core::url::HttpsUrl;
-use toolcrib_core::x402::Challenge;
-use toolcrib_core::x402::asset::is_test_chain;
+use toolcrib_x402::Challenge;
+use toolcrib_x402::asset::is_test_chain;
 
 use crate::denial::Subject;
 use crate::steps::{Basis, Candidate, Fit, Request, check_size, no_answer, payable, read_challenge, wanted};

@@ -5,8 +5,8 @@ use toolcrib_client::ledger::Spend;
 use toolcrib_client::{Ledger, SpendPolicy, Usdc};
 use toolcrib_core::clock::UnixTime;
 use toolcrib_core::url::Origin;
-use toolcrib_core::x402::asset::{self, Extension};
 use toolcrib_store::{Database, Location};
+use toolcrib_x402::asset::{self, Extension};
 
 const TEST_CHAIN: u64 = 900_001;
 const OTHER_CHAIN: u64 = 900_002;

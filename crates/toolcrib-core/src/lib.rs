@@ -2,23 +2,15 @@
 #![cfg_attr(not(test), deny(clippy::unwrap_used))]
 
 pub mod agent;
-#[cfg(feature = "attestation")]
-pub mod attestation;
 pub mod caip;
 pub mod canon;
-#[cfg(feature = "attestation")]
-pub mod certificate;
 pub mod checked;
 pub mod clock;
 pub mod codes;
-pub mod drift;
-pub mod evidence;
-pub mod explain;
 pub mod finding;
 pub mod fix;
 pub mod hex;
 pub mod json;
-pub mod judge;
 pub mod kind;
 pub mod local;
 pub mod money;
@@ -28,11 +20,8 @@ pub mod schema;
 pub mod secrets;
 pub mod semver;
 pub mod server_json;
-pub mod sign_in;
-pub mod signals;
 pub mod slug;
 pub mod text;
 pub mod time;
 pub mod tool;
 pub mod url;
-pub mod x402;

@@ -17,8 +17,8 @@ use axum::response::{IntoResponse as _, Response};
 use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 use toolcrib_core::codes;
-use toolcrib_core::x402::header;
 use toolcrib_http::{Level, Network, client_address};
+use toolcrib_x402::header;
 use tracing::Instrument as _;
 
 use crate::answer::{ErrorCode, Refusal};

@@ -7,7 +7,7 @@ use alloy_primitives::Address;
 use axum::http::Uri;
 use toolcrib_core::caip::ToolRef;
 use toolcrib_core::money::Amount;
-use toolcrib_core::x402::network;
+use toolcrib_x402::network;
 
 use crate::answer::{Refusal, echo};
 use crate::view::BAZAAR;

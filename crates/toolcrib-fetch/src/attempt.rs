@@ -9,8 +9,8 @@ use rustls::ClientConfig;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Instant;
 use toolcrib_core::codes::{self, Code};
-use toolcrib_core::evidence::{Body, Exchange, Failure, Method, Response, Tls};
 use toolcrib_core::text;
+use toolcrib_judge::evidence::{Body, Exchange, Failure, Method, Response, Tls};
 
 use crate::http::{self, Head, Persistence, RequestLine, Wire};
 use crate::tls::{self, Counted, Stream};

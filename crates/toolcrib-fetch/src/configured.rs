@@ -10,8 +10,8 @@ use std::sync::Arc;
 use rustls::ClientConfig;
 use rustls::pki_types::CertificateDer;
 use toolcrib_core::clock::Clock;
-use toolcrib_core::evidence::{Exchange, Failure, Method};
 use toolcrib_core::url::{FaultKind, HttpsUrl, Level};
+use toolcrib_judge::evidence::{Exchange, Failure, Method};
 
 use crate::attempt::{Attempt, Kept, Stopwatch};
 use crate::clock::SharedClock;

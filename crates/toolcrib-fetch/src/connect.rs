@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout_at};
 use toolcrib_core::codes;
-use toolcrib_core::evidence::Failure;
+use toolcrib_judge::evidence::Failure;
 
 /// Most addresses of a host that are tried, one after the other. Two of each family tell a dead machine from a dead family.
 pub const MAX_ATTEMPTS: usize = 4;

@@ -4,8 +4,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use tokio::time::{Instant, timeout_at};
 use toolcrib_core::codes;
-use toolcrib_core::evidence::Failure;
 use toolcrib_core::url::{HttpsUrl, ip};
+use toolcrib_judge::evidence::Failure;
 
 use crate::{Resolve, ResolveError};
 

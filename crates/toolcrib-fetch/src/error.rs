@@ -1,4 +1,4 @@
-//! What can be wrong with settings. Nothing a server does ends up here: that is [`Failure`](toolcrib_core::evidence::Failure).
+//! What can be wrong with settings. Nothing a server does ends up here: that is [`Failure`](toolcrib_judge::evidence::Failure).
 
 use toolcrib_core::codes::{self, Code};
 

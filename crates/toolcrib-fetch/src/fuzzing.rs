@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Instant;
-use toolcrib_core::evidence::Failure;
+use toolcrib_judge::evidence::Failure;
 
 use crate::Limits;
 use crate::http::Wire;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::ControlFlow;
 
-use toolcrib_core::evidence::Response;
+use toolcrib_judge::evidence::Response;
 
 /// Sees the pieces of a body as they come, for answers that end late, such as event streams.
 ///

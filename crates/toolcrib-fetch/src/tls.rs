@@ -15,8 +15,8 @@ use tokio::time::{Instant, timeout_at};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use toolcrib_core::codes::{self, Code};
-use toolcrib_core::evidence::{Body, Failure, Tls};
 use toolcrib_core::text;
+use toolcrib_judge::evidence::{Body, Failure, Tls};
 
 use crate::Error;
 use crate::clock::SharedClock;

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 use toolcrib_core::codes;
-use toolcrib_core::evidence::Failure;
+use toolcrib_judge::evidence::Failure;
 
 use crate::Concurrency;
 

@@ -6,8 +6,8 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::{ClientConfig, RootCertStore};
 use toolcrib_core::clock::Clock;
-use toolcrib_core::evidence::{Exchange, Failure, Method};
 use toolcrib_core::url::{DEFAULT_PORT, HttpsUrl};
+use toolcrib_judge::evidence::{Exchange, Failure, Method};
 
 use crate::attempt::{Attempt, Stopwatch};
 use crate::clock::SharedClock;

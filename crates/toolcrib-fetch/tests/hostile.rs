@@ -12,10 +12,10 @@ use peak_alloc::PeakAlloc;
 use support::{Leaf, Script, Step, World, answer, ok, quick};
 use tokio::time::Instant;
 use toolcrib_core::codes::{Code, fetch as f};
-use toolcrib_core::evidence::Exchange;
 use toolcrib_core::json;
 use toolcrib_core::url::HttpsUrl;
 use toolcrib_fetch::{MAX_HEADERS, MAX_INTERIM, Target};
+use toolcrib_judge::evidence::Exchange;
 
 #[global_allocator]
 static MEMORY: PeakAlloc = PeakAlloc;

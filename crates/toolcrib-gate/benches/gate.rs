@@ -38,12 +38,12 @@ use toolcrib_chain::sign::{Domain, StrictSignature, TransferAuthorization, Trans
 use toolcrib_chain::wallet::LocalWallet;
 use toolcrib_core::clock::{Clock, UnixTime};
 use toolcrib_core::tool::ToolBuilder;
-use toolcrib_core::x402::{Authorization, Challenge, Method, Payment, ProbeAnswer, Signature, Version, header, read_answer};
 use toolcrib_devchain::Devchain;
 use toolcrib_devchain::accounts::dev_signers;
 use toolcrib_gate::{Context, Gate, Rate, Rates, Server, SystemClock, Tool, ToolError, Tools};
 use toolcrib_store::replay::{Limits, MemoryReplay, ReplayStore, SqlReplay};
 use toolcrib_store::{Database, Location};
+use toolcrib_x402::{Authorization, Challenge, Method, Payment, ProbeAnswer, Signature, Version, header, read_answer};
 use tower::ServiceExt as _;
 
 #[path = "gate/doubles.rs"]
@@ -295,7 +295,7 @@ fn request_with((version, value): (Version, String)) -> Request<Body> {
 async fn challenge_of(router: &Router) -> Option<Challenge> {
     let response = router.clone().oneshot(request(None)).await.expect("an answer");
     let value = response.headers().get(header::PAYMENT_REQUIRED)?.to_str().expect("text");
-    toolcrib_core::x402::read_header(value).challenge
+    toolcrib_x402::read_header(value).challenge
 }
 
 /// The CPU time of hashing and recovering, as every check of a payment must do.
@@ -342,7 +342,7 @@ fn chain() -> World {
         chain.send(&wallet, &call, Duration::from_secs(30)).await.expect("registered");
         let tool = registry.tool_count().await.expect("a count");
         let predicate = Erc20Predicate::new(chain.clone(), network.predicates.erc20.expect("deployed"));
-        let usdc = toolcrib_core::x402::asset::usdc(31_337).expect("listed").address;
+        let usdc = toolcrib_x402::asset::usdc(31_337).expect("listed").address;
         chain
             .send(
                 &wallet,

@@ -19,10 +19,10 @@ use serde_json::Value;
 use tokio::sync::oneshot;
 use toolcrib_core::clock::UnixTime;
 use toolcrib_core::codes;
-use toolcrib_core::x402::payment_id;
-use toolcrib_core::x402::usage::UsageProof;
-use toolcrib_core::x402::{FacilitatorRequest, Offer, PAID_CACHE_CONTROL, SettleResponse};
 use toolcrib_store::replay::{Proof, Receipt, ReplayKey, ReplayStore, Reservation, Reserve, StoredResult, Ticket};
+use toolcrib_x402::payment_id;
+use toolcrib_x402::usage::UsageProof;
+use toolcrib_x402::{FacilitatorRequest, Offer, PAID_CACHE_CONTROL, SettleResponse};
 
 use crate::answer::{self, Refusal, Stop};
 use crate::endpoint::RETRY_SECONDS;

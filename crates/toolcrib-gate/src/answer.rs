@@ -10,7 +10,7 @@ use axum::http::{HeaderMap, Response as HttpResponse, StatusCode};
 use axum::response::Response;
 use serde_json::{Map, Value};
 use toolcrib_core::codes::Code;
-use toolcrib_core::x402::{Paywall, PaywallAnswer, Raw, SettleResponse, Version, header};
+use toolcrib_x402::{Paywall, PaywallAnswer, Raw, SettleResponse, Version, header};
 
 /// What scripts in browsers may send. Credentials of browsers are never asked for, so every origin may call.
 const ALLOWED_HEADERS: &str = "Content-Type, X-PAYMENT, PAYMENT-SIGNATURE, X-Tool-Nonce-Salt, X-Tool-Reference, \

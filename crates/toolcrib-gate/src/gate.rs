@@ -10,7 +10,7 @@ use alloy_primitives::{Address, Bytes, U256};
 use toolcrib_chain::registry::Registry;
 use toolcrib_chain::rpc::Chain;
 use toolcrib_core::caip::ToolRef;
-use toolcrib_core::x402::TimePolicy;
+use toolcrib_x402::TimePolicy;
 
 use self::sign_in::SignInSettings;
 use crate::settle::Settle;

@@ -16,8 +16,8 @@ use axum::response::IntoResponse as _;
 use axum::routing::get;
 use tokio::time::{Instant, timeout};
 use toolcrib_core::codes::Code;
-use toolcrib_core::x402::Offer;
 use toolcrib_store::replay::{Counts, Limits};
+use toolcrib_x402::Offer;
 
 use crate::tools::{MAX_RUNNING, Served, Server};
 

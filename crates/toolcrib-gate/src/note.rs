@@ -5,8 +5,8 @@
 
 use alloy_primitives::{Address, B256, U256};
 use toolcrib_core::money::Amount;
-use toolcrib_core::x402::asset::{self, Token};
-use toolcrib_core::x402::{
+use toolcrib_x402::asset::{self, Token};
+use toolcrib_x402::{
     Authorization, EXACT, Extra, FacilitatorRequest, Offer, Payment, Signature, Version, read_facilitator_request,
 };
 
@@ -117,7 +117,7 @@ impl Rest<'_> {
 
 #[cfg(test)]
 mod tests {
-    use toolcrib_core::x402::Raw;
+    use toolcrib_x402::Raw;
 
     use super::*;
 

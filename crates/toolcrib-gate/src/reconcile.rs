@@ -9,8 +9,8 @@ use std::time::Duration;
 use alloy_primitives::B256;
 use toolcrib_core::clock::UnixTime;
 use toolcrib_core::codes;
-use toolcrib_core::x402::SettleResponse;
 use toolcrib_store::replay::{Entry, Receipt, ReplayStore};
+use toolcrib_x402::SettleResponse;
 
 use crate::note;
 use crate::settle::{Due, Found, Record, Settle};

@@ -15,7 +15,7 @@ use alloy_primitives::B256;
 use async_trait::async_trait;
 use toolcrib_core::clock::UnixTime;
 use toolcrib_core::finding::Finding;
-use toolcrib_core::x402::{Offer, Payment, Raw, Resource};
+use toolcrib_x402::{Offer, Payment, Raw, Resource};
 
 mod facilitator;
 mod local;

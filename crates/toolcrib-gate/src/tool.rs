@@ -15,7 +15,7 @@ use toolcrib_core::canon::Sealed;
 use toolcrib_core::money::Amount;
 use toolcrib_core::schema::MAX_INSTANCE_BYTES;
 use toolcrib_core::tool::ToolManifest;
-use toolcrib_core::x402::{ChainAddress, Offer, Version};
+use toolcrib_x402::{ChainAddress, Offer, Version};
 
 use crate::Gate;
 

@@ -7,8 +7,8 @@
 use std::time::Duration;
 
 use tokio::time::timeout;
-use toolcrib_core::x402::usage::{TIMEOUT_SECONDS, UsageReport};
 use toolcrib_fetch::{Concurrency, Configured, ConfiguredUrl, Headers, Limits};
+use toolcrib_x402::usage::{TIMEOUT_SECONDS, UsageReport};
 
 use crate::SystemClock;
 

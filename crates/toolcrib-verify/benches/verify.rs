@@ -31,11 +31,11 @@ use tokio::task::JoinSet;
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 use toolcrib_core::caip::ToolRef;
 use toolcrib_core::clock::{FixedClock, UnixTime};
-use toolcrib_core::evidence::{ChainReads, ConfigRead, ToolConfig, ToolState};
 use toolcrib_core::finding::Mode;
-use toolcrib_core::judge::{Policy, judge};
 use toolcrib_core::tool::{TYPE_V1, ToolManifest};
 use toolcrib_fetch::{Concurrency, Connect, Resolve, ResolveError, Untrusted};
+use toolcrib_judge::evidence::{ChainReads, ConfigRead, ToolConfig, ToolState};
+use toolcrib_judge::{Policy, judge};
 use toolcrib_verify::{Depth, Error, ToolSource, Verifier};
 
 const HOST: &str = "tools.example.com";

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::Mutex as AsyncMutex;
 use toolcrib_core::caip::ToolRef;
-use toolcrib_core::judge::{Policy, Report};
 use toolcrib_core::tool::ToolManifest;
+use toolcrib_judge::{Policy, Report};
 
 use crate::gather::{Depth, Verifier};
 use crate::{Error, ToolSource, Verified};

@@ -7,13 +7,13 @@ use std::time::Duration;
 use toolcrib_core::canon::Canonical;
 use toolcrib_core::checked::Manifest as _;
 use toolcrib_core::clock::Clock;
-use toolcrib_core::evidence::{AttestationFetch, ChainReads, ConfigRead, Evidence, Exchange, ToolState};
 use toolcrib_core::json::{self, Document};
-use toolcrib_core::judge::{Policy, judge_whole};
 use toolcrib_core::tool::ToolManifest;
 use toolcrib_core::url::HttpsUrl;
 use toolcrib_core::url::well_known::WellKnown;
 use toolcrib_fetch::{Limits, Target, Untrusted};
+use toolcrib_judge::evidence::{AttestationFetch, ChainReads, ConfigRead, Evidence, Exchange, ToolState};
+use toolcrib_judge::{Policy, judge_whole};
 
 use crate::{Error, ToolSource};
 

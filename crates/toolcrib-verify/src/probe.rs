@@ -4,11 +4,11 @@
 //! is signed or paid, redirects are noted and not followed. [`judge_probe`] judges the answers.
 
 use toolcrib_core::codes;
-use toolcrib_core::evidence::{Exchange, Failure, Method};
 use toolcrib_core::tool::ToolManifest;
 use toolcrib_core::url::HttpsUrl;
-use toolcrib_core::x402::{self, MAX_BODY_BYTES, ProbeAnswer, ProbeReport, Subject, judge_probe};
 use toolcrib_fetch::{Headers, Limits, Target};
+use toolcrib_judge::evidence::{Exchange, Failure, Method};
+use toolcrib_x402::{MAX_BODY_BYTES, ProbeAnswer, ProbeReport, Subject, judge_probe};
 
 use crate::{Verified, Verifier};
 
@@ -83,8 +83,8 @@ fn answer(exchange: &Exchange) -> Option<ProbeAnswer> {
     let response = exchange.complete()?;
     Some(ProbeAnswer {
         method: match exchange.method {
-            Method::Get => x402::Method::Get,
-            Method::Post => x402::Method::Post,
+            Method::Get => toolcrib_x402::Method::Get,
+            Method::Post => toolcrib_x402::Method::Post,
             // Endpoints are not asked to remove anything.
             Method::Delete => return None,
         },

@@ -9,7 +9,7 @@ use toolcrib_chain::registry::{Registry, ToolState as ChainState};
 use toolcrib_chain::{Error, predicate as chain};
 use toolcrib_core::caip::ToolRef;
 use toolcrib_core::clock::UnixTime;
-use toolcrib_core::evidence::{
+use toolcrib_judge::evidence::{
     ChainReads, ConfigRead, ContractFact, Erc165, PredicateFacts, ProxyFacts, Registration, Requirement, Requirements,
     ToolConfig, ToolState,
 };

@@ -5,9 +5,9 @@ use std::fmt;
 use toolcrib_core::caip::ToolRef;
 use toolcrib_core::canon::Sealed;
 use toolcrib_core::clock::UnixTime;
-use toolcrib_core::evidence::Evidence;
-use toolcrib_core::judge::{Policy, Report, judge_whole};
 use toolcrib_core::tool::ToolManifest;
+use toolcrib_judge::evidence::Evidence;
+use toolcrib_judge::{Policy, Report, judge_whole};
 
 use crate::gather::{Depth, Verifier};
 use crate::{Error, ToolSource};
@@ -31,14 +31,14 @@ use crate::{Error, ToolSource};
 /// ```compile_fail
 /// fn forge(
 ///     manifest: toolcrib_core::canon::Sealed<toolcrib_core::tool::ToolManifest>,
-///     report: toolcrib_core::judge::Report,
+///     report: toolcrib_judge::Report,
 /// ) -> toolcrib_verify::Verified<toolcrib_core::tool::ToolManifest> {
 ///     toolcrib_verify::Verified { manifest, report }
 /// }
 /// ```
 ///
 /// ```compile_fail
-/// fn from_saved(evidence: toolcrib_core::evidence::Evidence) -> toolcrib_verify::Verified<toolcrib_core::tool::ToolManifest> {
+/// fn from_saved(evidence: toolcrib_judge::evidence::Evidence) -> toolcrib_verify::Verified<toolcrib_core::tool::ToolManifest> {
 ///     evidence.into()
 /// }
 /// ```

@@ -14,7 +14,7 @@ use toolcrib_chain::network::{LOCAL_CHAIN_ID, NameFault, Network, Predicates, So
 use toolcrib_chain::rpc::{MAX_NODES, NodeUrl};
 use toolcrib_core::codes;
 use toolcrib_core::url::HttpsUrl;
-use toolcrib_core::x402::asset::{self, Extension, Token};
+use toolcrib_x402::asset::{self, Extension, Token};
 
 use crate::kinds::parse_address;
 use crate::outcome::Failure;

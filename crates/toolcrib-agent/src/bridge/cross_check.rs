@@ -11,8 +11,8 @@ use toolcrib_core::agent::AgentManifest;
 pub use toolcrib_core::agent::place::Place;
 use toolcrib_core::codes::agent as code;
 use toolcrib_core::finding::{Finding, Findings, Severity};
-use toolcrib_core::judge::Verdict;
 use toolcrib_core::url::HttpsUrl;
+use toolcrib_judge::Verdict;
 
 use super::export::{about, endpoint_pointer};
 

@@ -14,8 +14,8 @@ use futures_util::stream::FuturesUnordered;
 use tokio::time::{Instant, timeout, timeout_at};
 use toolcrib_core::agent::txt::CidText;
 use toolcrib_core::codes;
-use toolcrib_core::evidence::{Exchange, Response};
 use toolcrib_fetch::{Configured, ConfiguredUrl, Error, Headers, Limits};
+use toolcrib_judge::evidence::{Exchange, Response};
 
 use super::cid::{Cid, Codec};
 use super::dag::{MAX_BLOCK_BYTES, WalkLimits};

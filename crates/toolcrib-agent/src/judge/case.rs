@@ -5,8 +5,8 @@ use toolcrib_core::agent::txt::LegacyAgent;
 use toolcrib_core::canon::Sealed;
 use toolcrib_core::codes::Code;
 use toolcrib_core::finding::{Finding, Findings, Severity};
-use toolcrib_core::judge::Check;
 use toolcrib_core::text::escape_for_display;
+use toolcrib_judge::Check;
 
 use super::Judgement;
 use crate::report::{AgentReport, AgentState, Failed, Stage, Step};

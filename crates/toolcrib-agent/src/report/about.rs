@@ -4,7 +4,7 @@ use serde::Serialize;
 use toolcrib_core::agent::txt::LegacyAgent;
 use toolcrib_core::agent::{AgentManifest, Capability, Pricing, Protocol};
 use toolcrib_core::json::{Document, Value};
-use toolcrib_core::judge::Untrusted;
+use toolcrib_judge::Untrusted;
 
 /// What a verified manifest says. The owner vouches for these texts; they are still text from outside.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -9,7 +9,7 @@ use serde::{Serialize, Serializer};
 use toolcrib_core::clock::UnixTime;
 use toolcrib_core::codes::Code;
 use toolcrib_core::finding::Finding;
-use toolcrib_core::judge::Check;
+use toolcrib_judge::Check;
 
 pub use about::{About, AboutCapability, AboutPaid, AboutPricing, AboutProtocol, Claims};
 

@@ -17,8 +17,8 @@ use std::time::Instant;
 use alloy_primitives::Bytes;
 use toolcrib_core::agent::txt::answers::{AnswerFault, JsonAnswer, check_size};
 use toolcrib_core::codes::Code;
-use toolcrib_core::evidence::{Exchange, Response};
 use toolcrib_core::text::escape_for_display;
+use toolcrib_judge::evidence::{Exchange, Response};
 
 pub use doh_json::DohJsonSource;
 pub use file::FileSource;

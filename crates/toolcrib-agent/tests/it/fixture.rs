@@ -15,7 +15,7 @@ use toolcrib_core::agent::AgtDomain;
 use toolcrib_core::agent::signing::{AgentSignature, SigningPayload, with_signature};
 use toolcrib_core::clock::UnixTime;
 use toolcrib_core::json::{Document, Limits, read};
-use toolcrib_core::judge::Check;
+use toolcrib_judge::Check;
 
 /// Some weeks after the manifest of the fixture was made.
 pub(crate) const NOW: UnixTime = UnixTime::from_seconds(1_780_000_000);

@@ -7,7 +7,7 @@ use std::fmt;
 use std::sync::OnceLock;
 
 use alloy_primitives::{Address, B256};
-use toolcrib_core::x402::{asset, network};
+use toolcrib_x402::{asset, network};
 
 use super::{ALIASES, NO_PREDICATES, Network, Source, number_in};
 use crate::Error;

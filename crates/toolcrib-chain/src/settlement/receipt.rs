@@ -3,7 +3,7 @@
 use alloy_primitives::{Address, B256, U256};
 use alloy_rpc_types_eth::{Log, TransactionReceipt};
 use alloy_sol_types::SolEvent;
-use toolcrib_core::x402::Authorization;
+use toolcrib_x402::Authorization;
 
 use crate::abi::IEIP3009::{AuthorizationUsed, Transfer};
 

@@ -4,7 +4,7 @@ use alloy_primitives::{Address, B256};
 use alloy_provider::Provider as _;
 use alloy_rpc_types_eth::{Filter, Log};
 use alloy_sol_types::SolEvent as _;
-use toolcrib_core::x402::Authorization;
+use toolcrib_x402::Authorization;
 
 use super::finality::{Block, block_at, last_final, missing, newest_block};
 use super::receipt::{pays, uses};

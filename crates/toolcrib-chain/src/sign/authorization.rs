@@ -3,7 +3,7 @@
 use alloy_dyn_abi::TypedData;
 use alloy_primitives::{Address, B256, U256, b256, keccak256};
 use serde_json::json;
-use toolcrib_core::x402::Authorization;
+use toolcrib_x402::Authorization;
 
 use super::{Domain, typed_data};
 

@@ -2,7 +2,7 @@
 
 use alloy_primitives::{Address, B256, Bytes};
 use alloy_sol_types::SolCall;
-use toolcrib_core::x402::erc6492;
+use toolcrib_x402::erc6492;
 
 use super::counterfactual::{DEPLOYMENT_GAS, Simulated, simulate_deployed};
 use super::{Domain, SignatureError, StrictSignature};

@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 use alloy_primitives::{Address, B256, Bytes};
 use alloy_sol_types::SolValue;
 use serde::Deserialize;
-use toolcrib_core::x402::erc6492::Wrapped;
+use toolcrib_x402::erc6492::Wrapped;
 
 use crate::Error;
 use crate::rpc::{CallOutcome, Chain};

@@ -5,7 +5,7 @@ use std::fmt;
 use alloy_primitives::{Address, B256, Signature, U256};
 use toolcrib_core::agent::signing::{AgentSignature, SignatureFault};
 use toolcrib_core::codes::{self, Code};
-use toolcrib_core::x402::erc6492::{self, WrapperFault};
+use toolcrib_x402::erc6492::{self, WrapperFault};
 
 /// Why a signature is not accepted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

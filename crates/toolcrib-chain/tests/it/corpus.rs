@@ -8,7 +8,7 @@ use toolcrib_chain::sign::{
     message_digest,
 };
 use toolcrib_chain::wallet::{LocalWallet, Secret, Wallet};
-use toolcrib_core::x402::{asset, read_payment_json};
+use toolcrib_x402::{asset, read_payment_json};
 
 fn signatures(name: &str) -> Option<Value> {
     let path = toolcrib_testkit::corpus("x402/signatures")?.join(name);

@@ -5,7 +5,7 @@ use alloy_sol_types::SolValue;
 use toolcrib_chain::rpc::{BoundedCall, CallOutcome, Chain};
 use toolcrib_chain::sign::check_signature;
 use toolcrib_chain::wallet::{DEV_ACCOUNTS, LocalWallet, Scope, Wallet};
-use toolcrib_core::x402::erc6492::{MAGIC_SUFFIX, wrap};
+use toolcrib_x402::erc6492::{MAGIC_SUFFIX, wrap};
 
 use crate::node::{Node, deploy, send, set_code};
 

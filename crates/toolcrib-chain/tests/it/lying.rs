@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use toolcrib_chain::abi::IEIP3009::{AuthorizationCanceled, AuthorizationUsed, Transfer};
 use toolcrib_core::codes::{Code, usage};
 use toolcrib_core::money::Amount;
-use toolcrib_core::x402::Authorization;
+use toolcrib_x402::Authorization;
 
 use crate::fake::{FakeNode, Reply};
 

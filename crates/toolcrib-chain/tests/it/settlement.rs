@@ -3,7 +3,7 @@
 use alloy_primitives::{Address, B256, U256};
 use toolcrib_chain::settlement::{AuthorizationOutcome, SearchFrom, Trail, TransactionProof};
 use toolcrib_core::money::Amount;
-use toolcrib_core::x402::Authorization;
+use toolcrib_x402::Authorization;
 
 use crate::fake::chain;
 use crate::lying::{END, FINAL, FROM, Fate, STRANGER, Says, Signed, TRANSACTION, node};

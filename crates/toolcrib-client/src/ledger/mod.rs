@@ -22,7 +22,7 @@ use toolcrib_core::clock::UnixTime;
 use toolcrib_core::codes::{Code, spend as code};
 use toolcrib_core::hex;
 use toolcrib_core::url::Origin;
-use toolcrib_core::x402::Version;
+use toolcrib_x402::Version;
 
 mod sql;
 mod statements;

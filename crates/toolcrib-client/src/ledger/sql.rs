@@ -6,10 +6,10 @@ use alloy_primitives::{Address, B256};
 use toolcrib_core::caip::ToolRef;
 use toolcrib_core::clock::UnixTime;
 use toolcrib_core::url::Origin;
-use toolcrib_core::x402::Version;
-use toolcrib_core::x402::asset::is_test_chain;
 use toolcrib_store::Database;
 use toolcrib_store::database::{Row, Value};
+use toolcrib_x402::Version;
+use toolcrib_x402::asset::is_test_chain;
 
 use super::{
     Budget, DAY, Entry, Evidence, HOUR, KEEP_DAYS, KeptRequest, LEASE_SECONDS, MAX_ENTRIES, MAX_KEPT_BODY, MAX_LIST,

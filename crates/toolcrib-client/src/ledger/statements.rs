@@ -2,8 +2,8 @@
 
 use std::sync::LazyLock;
 
-use toolcrib_core::x402::asset;
 use toolcrib_store::Migration;
+use toolcrib_x402::asset;
 
 pub(super) const MODULE: &str = "client";
 

@@ -5,9 +5,9 @@ use std::fmt;
 use toolcrib_core::caip::ToolRef;
 use toolcrib_core::schema::Validator;
 use toolcrib_core::tool::ToolManifest;
-use toolcrib_core::x402::asset::is_test_chain;
-use toolcrib_core::x402::{Authorization, Challenge, Members, Payment, Resource, Signature, Version};
 use toolcrib_verify::Verified;
+use toolcrib_x402::asset::is_test_chain;
+use toolcrib_x402::{Authorization, Challenge, Members, Payment, Resource, Signature, Version};
 
 use super::ask::within_max_price;
 use super::pay::echoed;

@@ -7,8 +7,8 @@ use toolcrib_core::codes::call as code;
 use toolcrib_core::finding::Finding;
 use toolcrib_core::schema::{Prefilled, Validator};
 use toolcrib_core::tool::ToolManifest;
-use toolcrib_core::x402::{Challenge, header};
 use toolcrib_verify::Verified;
+use toolcrib_x402::{Challenge, header};
 
 use super::choose::{Stated, choose, misfit, terms_of, unpayable_pricing};
 use super::pay::read_output;
@@ -98,7 +98,7 @@ impl Client {
             Some(reasons) if options.consent.terms.is_none() => Some(CallError::PricingUnknown { reasons }),
             _ => None,
         };
-        let payable = |terms: &Terms| toolcrib_core::x402::asset::find(terms.chain, terms.asset).is_some();
+        let payable = |terms: &Terms| toolcrib_x402::asset::find(terms.chain, terms.asset).is_some();
         let stated: Vec<_> = manifest.pricing().iter().filter_map(terms_of).filter(payable).collect();
         // What would be paid is the first on a network that is allowed; without one, the first says why not.
         let allowed = stated.iter().find(|terms| self.check_network(terms, Some(tool), &options.consent).is_ok());
@@ -250,7 +250,7 @@ impl Client {
     }
 
     pub(crate) fn spend_of(&self, terms: &Terms, tool: Option<ToolRef>, request: &Request) -> Result<Spend, CallError> {
-        let token = toolcrib_core::x402::asset::find(terms.chain, terms.asset).ok_or(crate::SpendError::Amount)?;
+        let token = toolcrib_x402::asset::find(terms.chain, terms.asset).ok_or(crate::SpendError::Amount)?;
         let payer = self.inner.wallet.as_ref().map(|wallet| wallet.address());
         Ok(Spend {
             tool,
@@ -291,8 +291,8 @@ pub(super) fn within_max_price(spend: &Spend, consent: &Consent) -> Result<(), C
     }
 }
 
-pub(crate) fn no_answer(exchange: toolcrib_core::evidence::Exchange) -> CallError {
-    let nothing = toolcrib_core::evidence::Failure::new(toolcrib_core::codes::probe::NO_ANSWER, "no answer came back");
+pub(crate) fn no_answer(exchange: toolcrib_judge::evidence::Exchange) -> CallError {
+    let nothing = toolcrib_judge::evidence::Failure::new(toolcrib_core::codes::probe::NO_ANSWER, "no answer came back");
     CallError::NoAnswer { failure: exchange.failure.unwrap_or(nothing) }
 }
 

@@ -7,9 +7,9 @@
 use alloy_primitives::{Address, address};
 use toolcrib_core::caip::ToolRef;
 use toolcrib_core::tool::Price;
-use toolcrib_core::x402::asset::{self, Token};
-use toolcrib_core::x402::recipient::EndpointBinding;
-use toolcrib_core::x402::{Challenge, EXACT, LONG_TIMEOUT_SECONDS, Offer, PROTOCOL, Version, compare};
+use toolcrib_x402::asset::{self, Token};
+use toolcrib_x402::recipient::EndpointBinding;
+use toolcrib_x402::{Challenge, EXACT, LONG_TIMEOUT_SECONDS, Offer, PROTOCOL, Version, compare};
 
 use crate::{CallError, Terms};
 

@@ -15,10 +15,10 @@
 use alloy_primitives::{Address, B256, Bytes};
 use serde_json::Value as Json;
 use toolcrib_core::caip::ToolRef;
-use toolcrib_core::evidence::Exchange;
 use toolcrib_core::finding::Finding;
 use toolcrib_core::schema::Prefilled;
-use toolcrib_core::x402::{Method, SettleResponse};
+use toolcrib_judge::evidence::Exchange;
+use toolcrib_x402::{Method, SettleResponse};
 
 mod approve;
 mod ask;

@@ -7,11 +7,11 @@ use toolcrib_chain::sign::{TransferAuthorization, TransferKind};
 use toolcrib_chain::wallet::{DEV_ACCOUNTS, Scope, Wallet, WalletError};
 use toolcrib_core::codes::call as code;
 use toolcrib_core::codes::payment::REPLAYED;
-use toolcrib_core::evidence::{Exchange, Response};
 use toolcrib_core::finding::Finding;
 use toolcrib_core::schema::{Echo, Validator};
-use toolcrib_core::x402::nonce::{self, BoundCall, BoundNonce};
-use toolcrib_core::x402::{Authorization, Members, Offer, Payment, Signature, header, payment_id};
+use toolcrib_judge::evidence::{Exchange, Response};
+use toolcrib_x402::nonce::{self, BoundCall, BoundNonce};
+use toolcrib_x402::{Authorization, Members, Offer, Payment, Signature, header, payment_id};
 
 use super::ask::no_answer;
 use super::receipt::{self, Stated};

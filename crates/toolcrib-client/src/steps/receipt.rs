@@ -10,9 +10,9 @@ use alloy_primitives::B256;
 use tokio::time::{Instant, sleep, timeout_at};
 use toolcrib_chain::settlement::{Trail, TransactionProof};
 use toolcrib_core::codes::call as code;
-use toolcrib_core::evidence::Response;
 use toolcrib_core::finding::Finding;
-use toolcrib_core::x402::{SettleResponse, check_settlement, header, read_receipt};
+use toolcrib_judge::evidence::Response;
+use toolcrib_x402::{SettleResponse, check_settlement, header, read_receipt};
 
 use super::pay::Sent;
 use crate::Client;

@@ -3,11 +3,11 @@
 use std::fmt;
 
 use serde_json::Value as Json;
-use toolcrib_core::evidence::{self, Exchange, Response};
 use toolcrib_core::finding::{Finding, Severity};
 use toolcrib_core::url::HttpsUrl;
-use toolcrib_core::x402::{Challenge, ChallengeReading, Method, ProbeAnswer, read_answer};
 use toolcrib_fetch::{Headers, Limits, Target, Untrusted};
+use toolcrib_judge::evidence::{self, Exchange, Response};
+use toolcrib_x402::{Challenge, ChallengeReading, Method, ProbeAnswer, read_answer};
 
 use super::CallMethod;
 use crate::CallError;

@@ -19,13 +19,13 @@ use toolcrib_client::{CallError, CallOptions, Resolution};
 use toolcrib_core::caip::ToolRef;
 use toolcrib_core::finding::{Finding, Mode};
 use toolcrib_core::tool::ToolManifest;
-use toolcrib_core::x402::Offer;
 use toolcrib_devchain::Devchain;
 use toolcrib_gate::{
     Context, Due, EndpointRecipient, Found, Gate, IdentityGate, Journal, LocalSettlement, Outcome, PaidGate, Rates, Record,
     Server, Settle, Tool, ToolError, Tools, Verdict,
 };
 use toolcrib_store::replay::{Limits, MemoryReplay};
+use toolcrib_x402::Offer;
 
 use crate::denied::artifact;
 use crate::support;

@@ -7,8 +7,8 @@ use serde_json::json;
 use toolcrib_client::ledger::State;
 use toolcrib_client::{Asked, CallMethod, CallOptions, Consent, Terms, UrlPolicy, Usdc};
 use toolcrib_core::url::HttpsUrl;
-use toolcrib_core::x402::nonce::{Binding, BoundCall, read_salt, verify};
-use toolcrib_core::x402::{Version, asset};
+use toolcrib_x402::nonce::{Binding, BoundCall, read_salt, verify};
+use toolcrib_x402::{Version, asset};
 
 use crate::support::{answer, ok};
 use crate::world::{
@@ -344,7 +344,7 @@ async fn the_network_limits_what_is_signed() {
     let world = World::start().await;
     let (client, wallet) = world.client();
     let base = offer_of(asset::find(8453, asset::usdc(8453).unwrap().address).unwrap(), PRICE, RECIPIENT);
-    let answering = |offers: Vec<toolcrib_core::x402::Offer>| -> crate::world::Reply {
+    let answering = |offers: Vec<toolcrib_x402::Offer>| -> crate::world::Reply {
         std::sync::Arc::new(move |_| crate::world::challenge(Speaks::V2, offers.clone()))
     };
     let policy = UrlPolicy { max_amount: Usdc::micro(PRICE), recipients: vec![RECIPIENT], yes: true, ..UrlPolicy::default() };

@@ -12,7 +12,7 @@ use toolcrib_client::ledger::State;
 use toolcrib_client::{CallOptions, Consent, Terms};
 use toolcrib_core::clock::Clock as _;
 use toolcrib_core::money::Amount;
-use toolcrib_core::x402::{ChainAddress, Offer, SettleResponse, asset, header};
+use toolcrib_x402::{ChainAddress, Offer, SettleResponse, asset, header};
 
 use crate::support::{answer, ok};
 use crate::world::{
@@ -295,7 +295,7 @@ async fn servers_that_misbehave_once_they_are_paid() {
             served(&payment, crate::world::settle(&devchain, &payment).unwrap(), body)
         })
     };
-    let with_receipt = |value: fn(&toolcrib_core::x402::Payment) -> String| {
+    let with_receipt = |value: fn(&toolcrib_x402::Payment) -> String| {
         then(move |request| {
             let receipt = value(&payment_of(request).unwrap());
             answer("200 OK", &format!("{JSON}PAYMENT-RESPONSE: {receipt}\r\n"), &result())
@@ -477,7 +477,7 @@ async fn a_wallet_without_money_signs_nothing() {
 async fn what_cannot_be_sent_back_is_not_signed() {
     let world = World::start().await;
     let mut large = offer();
-    large.other.push(("x".to_owned(), toolcrib_core::x402::Raw::parse(&format!("\"{}\"", "y".repeat(11_800))).unwrap()));
+    large.other.push(("x".to_owned(), toolcrib_x402::Raw::parse(&format!("\"{}\"", "y".repeat(11_800))).unwrap()));
     assert!(challenge(Speaks::V2, vec![large.clone()]).len() < 17_000 && header::MAX_BYTES == 16_384);
     Row::unsigned("large", "call.no_payable_offer", asks(vec![large])).check(&world, priced).await;
 }

@@ -8,7 +8,7 @@ use toolcrib_client::{Ledger, PaymentId, SpendError, SpendPolicy, Usdc};
 use toolcrib_core::caip::ToolRef;
 use toolcrib_core::clock::UnixTime;
 use toolcrib_core::url::Origin;
-use toolcrib_core::x402::Version;
+use toolcrib_x402::Version;
 
 use crate::databases::{DURABLE, Place};
 

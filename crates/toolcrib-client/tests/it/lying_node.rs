@@ -7,8 +7,8 @@ use toolcrib_client::ledger::{Evidence, Signing, Spend, State};
 use toolcrib_client::{Client, Ledger, Resolution, SpendPolicy, Usdc};
 use toolcrib_core::clock::FixedClock;
 use toolcrib_core::url::Origin;
-use toolcrib_core::x402::{Authorization, Version, asset};
 use toolcrib_verify::Verifier;
+use toolcrib_x402::{Authorization, Version, asset};
 
 use crate::databases::{DURABLE, Place};
 use crate::fake::chain;

@@ -8,7 +8,7 @@ use serde_json::json;
 use toolcrib_client::ledger::State;
 use toolcrib_client::{CallError, Resolution, Usdc};
 
-use toolcrib_core::x402::{Challenge, Raw, Version, payment_id};
+use toolcrib_x402::{Challenge, Raw, Version, payment_id};
 
 use crate::support::{NOW, answer};
 use crate::world::{

@@ -10,8 +10,8 @@ use toolcrib_chain::rpc::Chain;
 use toolcrib_client::ledger::{Entry, Evidence, MAX_REDEEMABLE_SECONDS, REDEEMABLE_SECONDS, State};
 use toolcrib_client::{CallMethod, Called, Client, Resolution, UrlPolicy, Usdc};
 use toolcrib_core::url::HttpsUrl;
-use toolcrib_core::x402::Payment;
 use toolcrib_devchain::Devchain;
+use toolcrib_x402::Payment;
 
 use crate::fake::{FakeNode, Reply as NodeReply};
 use crate::support::NOW;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use toolcrib_client::{Asked, CallMethod, CallOptions, Consent, UrlPolicy};
-use toolcrib_core::sign_in::siwx::{HEADER, Proposal};
 use toolcrib_core::url::HttpsUrl;
+use toolcrib_x402::sign_in::siwx::{HEADER, Proposal};
 
 use crate::sites::{HINT, at, challenge, endpoint, old_gate, proposal, site};
 use crate::support::{Request, answer, ok};

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use toolcrib_chain::sign::{StrictSignature, message_digest};
 use toolcrib_core::clock::UnixTime;
-use toolcrib_core::sign_in::siwe::SignedMessage;
-use toolcrib_core::sign_in::siwx::{HEADER, Proposal, SignedIn};
-use toolcrib_core::sign_in::{Message, Timestamp};
 use toolcrib_core::url::HttpsUrl;
-use toolcrib_core::x402::{Challenge, Offer, Signature, Version};
+use toolcrib_x402::sign_in::siwe::SignedMessage;
+use toolcrib_x402::sign_in::siwx::{HEADER, Proposal, SignedIn};
+use toolcrib_x402::sign_in::{Message, Timestamp};
+use toolcrib_x402::{Challenge, Offer, Signature, Version};
 
 use crate::support::{NOW, Request, answer, ok};
 use crate::world::{CALLER, CHAIN, Reply, result};

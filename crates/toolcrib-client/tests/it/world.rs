@@ -20,11 +20,11 @@ use toolcrib_core::clock::{Clock, FixedClock, UnixTime};
 use toolcrib_core::finding::Mode;
 use toolcrib_core::money::Amount;
 use toolcrib_core::tool::{TYPE_V1, ToolManifest};
-use toolcrib_core::x402::asset::{self, Token};
-use toolcrib_core::x402::{Challenge, Offer, Payment, Resource, SettleResponse, Version, check_payment, read_payment_headers};
 use toolcrib_devchain::Devchain;
 use toolcrib_store::{Database, Location};
 use toolcrib_verify::Verifier;
+use toolcrib_x402::asset::{self, Token};
+use toolcrib_x402::{Challenge, Offer, Payment, Resource, SettleResponse, Version, check_payment, read_payment_headers};
 
 use crate::support::{self, NOW, Request, Server, answer, ok};
 

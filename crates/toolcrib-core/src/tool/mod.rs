@@ -247,7 +247,7 @@ impl<'d> Fields<'d> {
 }
 
 /// The names that [`Fields`] knows.
-pub(crate) const FIELD_NAMES: [&str; 15] = [
+pub const FIELD_NAMES: [&str; 15] = [
     "type",
     "name",
     "description",

@@ -113,7 +113,7 @@ fn fault(wanted: &Json, is_accepted: bool, findings: &[Finding]) -> Option<Strin
 // req: MAN-001
 #[test]
 fn readers_refuse_what_the_erc_tells_them_to_and_nothing_else() {
-    let file = fs::read(crate::vectors("verdicts").join("erc-8257.json")).expect("the repository has vectors");
+    let file = fs::read(toolcrib_testkit::vectors("verdicts").join("erc-8257.json")).expect("the repository has vectors");
     let table: Json = serde_json::from_slice(&file).expect("JSON");
     let base = table["manifest"].as_object().expect("a manifest");
     let cases = table["cases"].as_array().expect("cases");

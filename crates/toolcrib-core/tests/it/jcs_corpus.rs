@@ -15,7 +15,7 @@ fn canonical(bytes: &[u8]) -> Canonical {
 // req: CANON-010
 #[test]
 fn the_documents_of_the_rfc_have_the_bytes_it_says() {
-    let Some(corpus) = crate::corpus("jcs") else { return };
+    let Some(corpus) = toolcrib_testkit::corpus("jcs") else { return };
     let mut names: Vec<_> = fs::read_dir(corpus.join("input"))
         .expect("the corpus has inputs")
         .map(|entry| entry.expect("readable").path().file_stem().expect("a file").to_owned())
@@ -38,7 +38,7 @@ fn the_documents_of_the_rfc_have_the_bytes_it_says() {
 // req: CANON-010
 #[test]
 fn a_hundred_thousand_doubles_are_written_and_read_as_ecmascript_does() {
-    let Some(corpus) = crate::corpus("jcs") else { return };
+    let Some(corpus) = toolcrib_testkit::corpus("jcs") else { return };
     let lines = fs::read_to_string(corpus.join("es6testfile100k.txt")).expect("the corpus has the numbers");
     let mut written = String::new();
     let (mut count, mut all) = (0, String::from("["));

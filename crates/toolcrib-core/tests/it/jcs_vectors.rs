@@ -9,7 +9,7 @@ use toolcrib_core::json::{Limits, read};
 #[test]
 fn every_vector_has_its_bytes_and_hash_or_its_reason() {
     let (mut accepted, mut rejected) = (0, 0);
-    for entry in fs::read_dir(crate::vectors("jcs")).expect("the repository has vectors") {
+    for entry in fs::read_dir(toolcrib_testkit::vectors("jcs")).expect("the repository has vectors") {
         let path = entry.expect("readable").path();
         if path.extension().is_none_or(|extension| extension != "json") {
             continue;

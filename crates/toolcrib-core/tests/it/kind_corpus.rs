@@ -10,7 +10,7 @@ use crate::local_corpus::json_files;
 /// Every file of `part` is of the kind `wanted`, but for `exceptions`, which are of no kind.
 #[track_caller]
 fn check(part: &str, wanted: ManifestKind, at_least: usize, exceptions: &[&str]) {
-    let Some(folder) = crate::corpus(part) else { return };
+    let Some(folder) = toolcrib_testkit::corpus(part) else { return };
     let files = json_files(&folder);
     assert!(files.len() >= at_least, "{part}: {} files", files.len());
     for path in files {

@@ -12,7 +12,7 @@ use toolcrib_core::local::{self, LocalManifest};
 
 #[test]
 fn every_local_manifest_gets_a_verdict() {
-    let Some(folder) = crate::corpus("local-tools") else { return };
+    let Some(folder) = toolcrib_testkit::corpus("local-tools") else { return };
     let files = json_files(&folder);
     assert_eq!(files.len(), 48);
     let mut histogram: BTreeMap<_, usize> = BTreeMap::new();

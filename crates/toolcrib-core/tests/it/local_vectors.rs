@@ -10,7 +10,7 @@ use toolcrib_core::local::LocalManifest;
 // req: LOCAL-002, LOCAL-004, LOCAL-005, LOCAL-007, LOCAL-009, LOCAL-010
 #[test]
 fn vectors_have_the_findings_that_are_listed() {
-    let folder = crate::vectors("local");
+    let folder = toolcrib_testkit::vectors("local");
     let mut cases = 0;
     for entry in fs::read_dir(&folder).expect("the vectors are part of the repository") {
         let path = entry.expect("the folder can be read").path();

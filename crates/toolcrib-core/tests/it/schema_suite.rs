@@ -14,7 +14,7 @@ use toolcrib_core::schema::{Totals, Validator, check};
 
 /// The folder of the suite.
 fn suite() -> Option<PathBuf> {
-    crate::corpus("schema")
+    toolcrib_testkit::corpus("schema")
 }
 
 fn json_files(folder: &Path, deep: bool) -> Vec<PathBuf> {

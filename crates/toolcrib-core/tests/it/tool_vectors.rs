@@ -5,7 +5,7 @@ use toolcrib_core::checked::Outcome;
 use toolcrib_core::finding::{Mode, Severity};
 use toolcrib_core::tool::ToolManifest;
 
-use crate::{corpus, rows, vectors};
+use toolcrib_testkit::{corpus, rows, vectors};
 
 // req: VEC-001, VEC-002, VEC-003, VEC-004, VEC-009, MAN-017
 #[test]

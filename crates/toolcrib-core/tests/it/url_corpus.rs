@@ -11,7 +11,7 @@ use toolcrib_core::json::{self, Limits};
 use toolcrib_core::url::well_known::{WellKnown, check_origin_binding};
 use toolcrib_core::url::{FaultKind, HttpsUrl, Level, check, display_host, image::ImageUri};
 
-use crate::corpus;
+use toolcrib_testkit::corpus;
 
 fn load(path: &PathBuf) -> Json {
     let text = fs::read_to_string(path).expect("a readable file");

@@ -12,7 +12,7 @@ use toolcrib_core::finding::{Finding, Mode};
 use toolcrib_core::local::LocalManifest;
 use toolcrib_core::tool::ToolManifest;
 
-use crate::{corpus, files, vectors};
+use toolcrib_testkit::{corpus, files, vectors};
 
 #[test]
 fn every_file_of_the_corpus_gets_its_verdict() {

@@ -10,8 +10,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use toolcrib_core::codes::{self, Code};
 use toolcrib_core::finding::Severity;
-use toolcrib_core::x402::usage::{MAX_BYTES, read_submission};
 use toolcrib_index::usage::submit;
+use toolcrib_x402::usage::{MAX_BYTES, read_submission};
 
 use crate::answer::{Answer, Refusal, json};
 use crate::api::read_body;

@@ -6,8 +6,8 @@ use alloy_primitives::keccak256;
 use toolcrib_core::caip::ToolRef;
 use toolcrib_core::url::HttpsUrl;
 use toolcrib_core::url::image::{ImageKind, ImageUri};
-use toolcrib_core::x402::header;
 use toolcrib_index::model::ToolView;
+use toolcrib_x402::header;
 
 use crate::view;
 

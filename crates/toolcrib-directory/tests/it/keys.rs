@@ -3,9 +3,9 @@
 use std::sync::{Arc, Mutex};
 
 use axum::http::StatusCode;
-use toolcrib_core::x402::header;
 use toolcrib_directory::{Auth, Options, Rate};
 use toolcrib_store::database::Value;
+use toolcrib_x402::header;
 
 use crate::shelf::{Ask, Shelf, Stock, open, path};
 

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use tokio::io::{AsyncRead, AsyncWrite};
 use toolcrib_core::codes;
-use toolcrib_core::evidence::Failure;
+use toolcrib_judge::evidence::Failure;
 
 use super::{Framing, Pending, Wire};
 use crate::tls::Stage;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use toolcrib_core::codes;
-use toolcrib_core::evidence::Failure;
+use toolcrib_judge::evidence::Failure;
 
 use crate::MAX_HEADERS;
 

@@ -19,7 +19,7 @@ pub(crate) use head::{Framing, Head, Persistence};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::time::{Instant, timeout_at};
 use toolcrib_core::codes;
-use toolcrib_core::evidence::{Failure, Method};
+use toolcrib_judge::evidence::{Failure, Method};
 
 use crate::attempt::after;
 use crate::tls::{self, Stage};

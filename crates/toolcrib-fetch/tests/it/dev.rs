@@ -22,7 +22,7 @@ impl Dev {
         Self { world, ca, fetch }
     }
 
-    async fn get(&self, url: &str, chain: Option<u64>) -> toolcrib_core::evidence::Exchange {
+    async fn get(&self, url: &str, chain: Option<u64>) -> toolcrib_judge::evidence::Exchange {
         let url = HttpsUrl::parse(url).expect("a URL");
         self.fetch.get(&Target::file(&url, chain)).await
     }

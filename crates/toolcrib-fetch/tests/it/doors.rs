@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use toolcrib_core::codes::fetch as f;
-use toolcrib_core::evidence::{Exchange, Method};
 use toolcrib_core::url::HttpsUrl;
 use toolcrib_fetch::{Concurrency, Headers, Target};
+use toolcrib_judge::evidence::{Exchange, Method};
 
 use crate::support::{NOW, Script, Step, World, answer, ok, quick};
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 use tokio::time::sleep;
 use toolcrib_core::clock::FixedClock;
 use toolcrib_core::codes::fetch as f;
-use toolcrib_core::evidence::Exchange;
 use toolcrib_fetch::{Concurrency, Configured, ConfiguredUrl, Headers, KeepAlive};
+use toolcrib_judge::evidence::Exchange;
 
 use crate::support::{Authority, NOW, Recorder, Script, Server, Step, answer, ok, quick};
 

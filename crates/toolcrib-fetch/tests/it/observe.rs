@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use toolcrib_core::clock::FixedClock;
 use toolcrib_core::codes::fetch as f;
-use toolcrib_core::evidence::Response;
 use toolcrib_core::url::HttpsUrl;
 use toolcrib_fetch::{Configured, ConfiguredUrl, Headers, KeepAlive, Observer, Target};
+use toolcrib_judge::evidence::Response;
 
 use crate::support::{NOW, Script, Server, Step, World, quick};
 

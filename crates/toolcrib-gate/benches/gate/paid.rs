@@ -15,12 +15,12 @@ use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use toolcrib_core::tool::ToolBuilder;
-use toolcrib_core::x402::{Challenge, Method, ProbeAnswer, Version, read_answer};
 use toolcrib_devchain::accounts::dev_signers;
 use toolcrib_fetch::{Concurrency, Configured, ConfiguredUrl, Headers, KeepAlive, Limits};
 use toolcrib_gate::{Context, Facilitator, Gate, Rate, Rates, SystemClock, Tool, ToolError, Tools};
 use toolcrib_store::replay::{Limits as StoreLimits, MemoryReplay, ReplayStore, SqlReplay};
 use toolcrib_store::{Database, Location};
+use toolcrib_x402::{Challenge, Method, ProbeAnswer, Version, read_answer};
 
 use super::support::{Backend, Place, Server as Postgres};
 use super::{BODY, Connection, Input, ORIGIN, Output, Round, input_ends, length, micros, pay, process_cpu};

@@ -7,7 +7,7 @@ use serde_json::Value;
 use tokio::time::{Instant, timeout};
 use toolcrib_core::codes;
 use toolcrib_core::schema::Echo;
-use toolcrib_core::x402::usage::{UsageProof, UsageReport};
+use toolcrib_x402::usage::{UsageProof, UsageReport};
 
 use super::Admitted;
 use crate::answer::{Refusal, Stop};

@@ -4,8 +4,8 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::Value;
 use toolcrib_core::codes;
-use toolcrib_core::x402::PAID_CACHE_CONTROL;
 use toolcrib_store::replay::{Reservation, Reserve};
+use toolcrib_x402::PAID_CACHE_CONTROL;
 
 use super::Admitted;
 use crate::answer::{self, Refusal, Stop};

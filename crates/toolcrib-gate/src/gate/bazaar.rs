@@ -6,7 +6,7 @@
 use serde_json::{Map, Value, json};
 use toolcrib_core::schema::{Validator, to_serde};
 use toolcrib_core::tool::ToolManifest;
-use toolcrib_core::x402::{Members, Raw};
+use toolcrib_x402::{Members, Raw};
 
 /// The name of the extension.
 pub(crate) const EXTENSION: &str = "bazaar";

@@ -3,7 +3,7 @@
 use alloy_primitives::{Address, hex};
 use axum::http::{HeaderMap, StatusCode};
 use toolcrib_core::codes;
-use toolcrib_core::x402::header::X_DELEGATE_FOR;
+use toolcrib_x402::header::X_DELEGATE_FOR;
 
 use super::access::Access;
 use crate::answer::Refusal;

@@ -4,8 +4,8 @@ use std::fmt;
 
 use alloy_primitives::Address;
 use toolcrib_core::caip::ToolRef;
-use toolcrib_core::x402::Raw;
-use toolcrib_core::x402::recipient::EndpointBinding;
+use toolcrib_x402::Raw;
+use toolcrib_x402::recipient::EndpointBinding;
 
 /// Derives the recipient of signatures over nothing. Never used for money.
 pub trait Recipient: fmt::Debug + Send + Sync {
@@ -19,7 +19,7 @@ pub trait Recipient: fmt::Debug + Send + Sync {
     }
 }
 
-/// A recipient that commits to endpoint, tool and operator, as in [`toolcrib_core::x402::recipient`].
+/// A recipient that commits to endpoint, tool and operator, as in [`toolcrib_x402::recipient`].
 ///
 /// A signature for it is worth nothing at any other tool, not even one of the same operator. Clients that know nothing of it see an
 /// account like any other; those that compare the recipient with the manifest's creator have to know it.

@@ -14,11 +14,11 @@ use toolcrib_chain::rpc::Chain;
 use toolcrib_chain::sign::message_digest;
 use toolcrib_core::clock::UnixTime;
 use toolcrib_core::codes;
-use toolcrib_core::sign_in::siwe::SignedMessage;
-use toolcrib_core::sign_in::siwx::{self, Proposal, SignedIn};
-use toolcrib_core::sign_in::{MAX_AGE_SECONDS, Message, Refused, SKEW_SECONDS, Timestamp, domain_of};
 use toolcrib_core::url::HttpsUrl;
-use toolcrib_core::x402::{Raw, ReplayKey, Signature, Version};
+use toolcrib_x402::sign_in::siwe::SignedMessage;
+use toolcrib_x402::sign_in::siwx::{self, Proposal, SignedIn};
+use toolcrib_x402::sign_in::{MAX_AGE_SECONDS, Message, Refused, SKEW_SECONDS, Timestamp, domain_of};
+use toolcrib_x402::{Raw, ReplayKey, Signature, Version};
 use zeroize::Zeroizing;
 
 use super::terms::{Unproven, signed};

@@ -15,14 +15,14 @@ use toolcrib_core::codes::{self, Code};
 use toolcrib_core::finding::Finding;
 use toolcrib_core::money::Amount;
 use toolcrib_core::tool::{Price, ToolManifest};
-use toolcrib_core::x402::asset::{self, Token};
-use toolcrib_core::x402::nonce::{self, Binding, BoundCall};
-use toolcrib_core::x402::payment_id;
-use toolcrib_core::x402::{
+use toolcrib_store::replay::Proof;
+use toolcrib_x402::asset::{self, Token};
+use toolcrib_x402::nonce::{self, Binding, BoundCall};
+use toolcrib_x402::payment_id;
+use toolcrib_x402::{
     Members, Offer, PROTOCOL, Payment, Paywall, ReplayKey, Resource, TimePolicy, check_payment, header, match_offers, network,
     read_payment_headers,
 };
-use toolcrib_store::replay::Proof;
 
 use super::access::ACCESS_TIME;
 use super::bazaar;

@@ -1,6 +1,6 @@
 //! Settling through a facilitator: a service that checks payments and sends their transfers.
 //!
-//! What it answers is judged by [`toolcrib_core::x402`]; here is what it is asked, how long that may take, and what a connection that
+//! What it answers is judged by [`toolcrib_x402`]; here is what it is asked, how long that may take, and what a connection that
 //! breaks means. A facilitator is believed, unless there are nodes: then what it says has to be on the chain, and [`credit`] says which
 //! transfers count.
 
@@ -19,11 +19,11 @@ use toolcrib_chain::rpc::Chain;
 use toolcrib_chain::settlement::{Trail, TransactionProof};
 use toolcrib_core::codes::settlement as code;
 use toolcrib_core::finding::{Finding, Severity};
-use toolcrib_core::x402::{
+use toolcrib_fetch::{Concurrency, Configured, ConfiguredUrl, Headers, KeepAlive, Limits};
+use toolcrib_x402::{
     FacilitatorRequest, MAX_FACILITATOR_BYTES, Offer, SettleOutcome, SettleResponse, Supported, VerifyOutcome, Version,
     settle_outcome, verify_outcome,
 };
-use toolcrib_fetch::{Concurrency, Configured, ConfiguredUrl, Headers, KeepAlive, Limits};
 
 use self::answer::{Answer, word};
 use self::signers::Signers;

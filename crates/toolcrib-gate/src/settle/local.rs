@@ -26,7 +26,7 @@ use toolcrib_chain::transaction::{Call, Prepared, Signed};
 use toolcrib_chain::wallet::Wallet;
 use toolcrib_core::codes::settlement as code;
 use toolcrib_core::finding::{Finding, Severity};
-use toolcrib_core::x402::{Authorization, EXACT, Offer, Payment, asset, erc6492};
+use toolcrib_x402::{Authorization, EXACT, Offer, Payment, asset, erc6492};
 
 use super::lookup::find;
 use super::skew::Skews;

@@ -17,9 +17,9 @@ use toolcrib_chain::sign::Domain;
 use toolcrib_chain::transaction::Call;
 use toolcrib_chain::wallet::{LocalWallet, Wallet};
 use toolcrib_core::clock::{Clock, UnixTime};
-use toolcrib_core::x402::asset;
 use toolcrib_devchain::Devchain;
 use toolcrib_devchain::accounts::dev_signers;
+use toolcrib_x402::asset;
 
 /// Base Sepolia's.
 pub(crate) const CHAIN: u64 = 84_532;

@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 use futures_util::StreamExt as _;
 use serde_json::json;
 use tokio::sync::mpsc::unbounded_channel;
-use toolcrib_core::x402::{Authorization, Version};
 use toolcrib_store::replay::Limits;
 use toolcrib_testkit::assert_not_hung;
+use toolcrib_x402::{Authorization, Version};
 
 use crate::chain::{FUNDS, Node, PRICE, recipient};
 use crate::http::{Connection, post};

@@ -14,10 +14,10 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use tokio::net::TcpListener;
-use toolcrib_core::x402::{
+use toolcrib_gate::{Due, LocalSettlement, Outcome, Settle, Unrecorded, Verdict};
+use toolcrib_x402::{
     ChainAddress, EXACT, SettleResponse, Supported, SupportedKind, VerifyResponse, Version, read_facilitator_request,
 };
-use toolcrib_gate::{Due, LocalSettlement, Outcome, Settle, Unrecorded, Verdict};
 
 use crate::chain::{CHAIN, account};
 

@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use toolcrib_chain::sign::Domain;
 use toolcrib_core::clock::Clock as _;
 use toolcrib_core::money::Amount;
-use toolcrib_core::x402::{Authorization, Offer, Signature, Version, asset, header as coding};
 use toolcrib_gate::Gate;
+use toolcrib_x402::{Authorization, Offer, Signature, Version, asset, header as coding};
 
 use crate::chain::{CHAIN, Node, Now, PRICE, domain, recipient, token};
 use crate::http::{Answer, send};
@@ -208,7 +208,7 @@ async fn t08_another_domain_another_token() {
         }
         // A token of one's own, named in the offer and rightly signed for.
         let mut challenges = shop.challenges.clone();
-        challenges[1].accepts[0].asset = toolcrib_core::x402::ChainAddress::evm(stranger().address());
+        challenges[1].accepts[0].asset = toolcrib_x402::ChainAddress::evm(stranger().address());
         let signed = authorization();
         let value = header(&challenges, Version::V2, signed, sign(payer(), &signed, &mine));
         refused(&shop.call(Version::V2, &value, &[], &two_words()).await, 402, "payment.asset_differs", "a token of one's own");

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use toolcrib_core::x402::{Challenge, SettleResponse, Version, read_body, read_header, read_receipt};
+use toolcrib_x402::{Challenge, SettleResponse, Version, read_body, read_header, read_receipt};
 
 /// Longest wait for an answer: more than any call of these tests takes, also on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(150);

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use alloy_primitives::{B256, Bytes, U256};
 use serde_json::{Value, json};
-use toolcrib_core::x402::{Authorization, Version};
 use toolcrib_store::replay::Limits;
+use toolcrib_x402::{Authorization, Version};
 
 use crate::chain::{Node, PRICE, account, domain, recipient, token, wallet};
 use crate::payer::{authorization, fresh, payer, sign, transfer};

@@ -28,9 +28,9 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use toolcrib_chain::abi::IEIP3009::{AuthorizationUsed, Transfer};
 use toolcrib_chain::rpc::Retries;
-use toolcrib_core::x402::{Authorization, Challenge, ReplayKey, Version};
 use toolcrib_gate::{Facilitator, PaidGate, Tools};
 use toolcrib_store::replay::{Limits, ReplayStore, State};
+use toolcrib_x402::{Authorization, Challenge, ReplayKey, Version};
 
 use crate::chain::{Node, PRICE, connect_with, domain, recipient, token};
 use crate::facilitator::{Service, Spoil};

@@ -6,8 +6,8 @@ use std::time::Duration;
 use alloy_signer_local::PrivateKeySigner;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
-use toolcrib_core::x402::{Authorization, Version};
 use toolcrib_store::replay::Limits;
+use toolcrib_x402::{Authorization, Version};
 
 use crate::chain::{FUNDS, Node, domain};
 use crate::payer::{authorization, authorization_of, closed, fresh, header, opened, payer, sign, stranger};

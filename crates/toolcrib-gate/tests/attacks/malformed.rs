@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
-use toolcrib_core::x402::{Authorization, Version, header as coding};
 use toolcrib_gate::{Gate, X_TOOL_ACCESS_DATA};
+use toolcrib_x402::{Authorization, Version, header as coding};
 
 use crate::chain::{FUNDS, Node, recipient};
 use crate::http::send;

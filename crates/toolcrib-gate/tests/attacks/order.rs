@@ -10,8 +10,8 @@ use toolcrib_chain::predicate::Erc721Predicate;
 use toolcrib_chain::registry::Registry;
 use toolcrib_core::caip::ToolRef;
 use toolcrib_core::money::Amount;
-use toolcrib_core::x402::{Authorization, Version};
 use toolcrib_gate::{Facilitator, Gate, ToolError};
+use toolcrib_x402::{Authorization, Version};
 
 use crate::chain::{FUNDS, Node, PRICE, account, connect, domain, recipient, token, wallet};
 use crate::facilitator::Service;

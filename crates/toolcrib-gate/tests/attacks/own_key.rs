@@ -9,9 +9,9 @@ use toolcrib_chain::rpc::Retries;
 use toolcrib_core::clock::Clock as _;
 use toolcrib_core::codes;
 use toolcrib_core::money::Amount;
-use toolcrib_core::x402::{Authorization, ChainAddress, FacilitatorRequest, Offer, Payment, Version};
 use toolcrib_gate::{LocalSettlement, Settle as _};
 use toolcrib_store::replay::{Limits, MAX_RESULT_SECONDS};
+use toolcrib_x402::{Authorization, ChainAddress, FacilitatorRequest, Offer, Payment, Version};
 
 use crate::chain::{FUNDS, Now, PRICE, connect_as, domain, recipient, token, wallet};
 use crate::facilitator::Service;

@@ -12,9 +12,9 @@ use toolcrib_chain::sign::{CancelAuthorization, Domain, TransferAuthorization, T
 use toolcrib_core::caip::ToolRef;
 use toolcrib_core::clock::Clock;
 use toolcrib_core::money::Amount;
-use toolcrib_core::x402::nonce::{BoundCall, BoundNonce};
-use toolcrib_core::x402::{Authorization, Challenge, Payment, Signature, Version, header as coding};
 use toolcrib_devchain::accounts::dev_signers;
+use toolcrib_x402::nonce::{BoundCall, BoundNonce};
+use toolcrib_x402::{Authorization, Challenge, Payment, Signature, Version, header as coding};
 
 use crate::chain::{Now, PRICE, domain, recipient};
 use crate::shop::ORIGIN;

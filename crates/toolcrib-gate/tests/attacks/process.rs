@@ -19,13 +19,13 @@ use tokio::net::TcpListener;
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use toolcrib_core::clock::{Clock, UnixTime};
 use toolcrib_core::finding::Finding;
-use toolcrib_core::x402::Offer;
 use toolcrib_gate::{Due, Facilitator, Found, Journal, Outcome, PaidGate, Record, Settle, Tools, Verdict};
 use toolcrib_store::replay::{
     Again, Counts, Entry, Kept, Limits, Receipt, Redeem, ReplayKey, ReplayStore, Reservation, Reserve, Room, Settlement,
     SqlReplay, StoredResult, Ticket,
 };
 use toolcrib_store::{Database, Error, Location};
+use toolcrib_x402::Offer;
 
 use crate::chain::{Now, PRICE, connect};
 use crate::shop::{ORIGIN, PATH, own_key, rates, tool};

@@ -6,8 +6,8 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use serde_json::json;
 use tokio::sync::Notify;
-use toolcrib_core::x402::{Authorization, ReplayKey, Version};
 use toolcrib_store::replay::{Limits, MAX_RESULT_SECONDS, State};
+use toolcrib_x402::{Authorization, ReplayKey, Version};
 
 use crate::chain::{FUNDS, Node, PRICE, recipient};
 use crate::http::{Answer, Connection, post};

@@ -1,8 +1,8 @@
 //! A store that is full of results: what was delivered makes room, and what was not is never given up for a sale.
 
 use serde_json::{Value, json};
-use toolcrib_core::x402::Version;
 use toolcrib_store::replay::Limits;
+use toolcrib_x402::Version;
 
 use crate::chain::{FUNDS, Node, PRICE, recipient};
 use crate::http::{Connection, post};

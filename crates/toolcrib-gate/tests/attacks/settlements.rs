@@ -6,8 +6,8 @@ use alloy_primitives::{B256, Bytes, U256};
 use serde_json::json;
 use toolcrib_chain::rpc::Retries;
 use toolcrib_core::caip::ToolRef;
-use toolcrib_core::x402::{Authorization, Version};
 use toolcrib_gate::{ConfiguredUrl, Facilitator, GIVE_UP_SECONDS, Usage};
+use toolcrib_x402::{Authorization, Version};
 
 use crate::chain::{Node, PRICE, account, connect_with, domain, recipient, token, wallet};
 use crate::facilitator::{Service, Spoil};

@@ -15,13 +15,13 @@ use toolcrib_chain::rpc::Chain;
 use toolcrib_core::clock::{Clock, UnixTime};
 use toolcrib_core::finding::Finding;
 use toolcrib_core::tool::ToolBuilder;
-use toolcrib_core::x402::{Authorization, Challenge, Offer, Version};
 use toolcrib_devchain::accounts::dev_signers;
 use toolcrib_gate::{
     Context, Due, Found, Gate, Handler, Journal, LocalSettlement, Outcome, PaidGate, Rate, Rates, Record, Server, Settle, Tool,
     ToolError, Tools, Usage, Verdict,
 };
 use toolcrib_store::replay::{Limits, MemoryReplay, ReplayStore};
+use toolcrib_x402::{Authorization, Challenge, Offer, Version};
 
 use crate::chain::{CHAIN, FUNDS, Node, Now, PRICE, recipient, token, wallet};
 use crate::http::{Answer, post};

@@ -7,13 +7,13 @@ use alloy_signer::SignerSync;
 use futures_util::future::join_all;
 use serde_json::json;
 use tokio::net::TcpListener;
-use toolcrib_core::sign_in::siwe::{self, SignedMessage};
-use toolcrib_core::sign_in::siwx::{HEADER, Proposal, SignedIn};
 use toolcrib_core::tool::ToolBuilder;
 use toolcrib_core::url::HttpsUrl;
-use toolcrib_core::x402::{Signature, read_header};
 use toolcrib_gate::{Gate, Rates, SystemClock, Tool, ToolError, Tools};
 use toolcrib_store::replay::{Limits, ReplayStore};
+use toolcrib_x402::sign_in::siwe::{self, SignedMessage};
+use toolcrib_x402::sign_in::siwx::{HEADER, Proposal, SignedIn};
+use toolcrib_x402::{Signature, read_header};
 
 use crate::http::post;
 use crate::payer::{fresh, payer};

@@ -3,8 +3,8 @@
 use alloy_primitives::U256;
 use serde_json::{Value, json};
 use toolcrib_core::money::Amount;
-use toolcrib_core::x402::{Authorization, Version};
 use toolcrib_gate::{Gate, PaidGate, Rate, Rates};
+use toolcrib_x402::{Authorization, Version};
 
 use crate::chain::{CHAIN, FUNDS, recipient};
 use crate::http::{Connection, post, send};

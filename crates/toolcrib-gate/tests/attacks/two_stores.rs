@@ -9,9 +9,9 @@ use std::time::Duration;
 use alloy_primitives::{B256, Bytes, U256};
 use serde_json::json;
 use toolcrib_chain::transaction::{Call, Prepared};
-use toolcrib_core::x402::Version;
 use toolcrib_gate::{PaidGate, Tools};
 use toolcrib_store::replay::Limits;
+use toolcrib_x402::Version;
 
 use crate::chain::{Node, PRICE, account, domain, recipient, token, wallet};
 use crate::facilitator::Service;
@@ -98,7 +98,7 @@ impl Both {
 async fn others(node: &Node) -> (String, String) {
     let call = json!({"from": account(9), "to": token().address, "data": Bytes::from(vec![1, 2, 3, 4]), "gas": "0x30d40"});
     let failed: B256 = serde_json::from_value(node.dev("eth_sendTransaction", json!([call])).await).expect("a hash");
-    let unrelated = toolcrib_core::x402::Authorization {
+    let unrelated = toolcrib_x402::Authorization {
         value: toolcrib_core::money::Amount::new(U256::from(1)),
         to: payer().address(),
         ..authorization()

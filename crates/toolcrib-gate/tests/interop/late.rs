@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use futures_util::future::{join, join_all};
 use serde_json::{Value, json};
-use toolcrib_core::x402::Version;
 use toolcrib_gate::{CONFIRM_TIME, Facilitator, PENDING_PAUSE};
 use toolcrib_store::replay::Limits;
+use toolcrib_x402::Version;
 
 use crate::chain::{FUNDS, Node, PRICE, recipient};
 use crate::http::Answer;

@@ -10,10 +10,10 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use toolcrib_chain::sign::{Domain, TransferAuthorization, TransferKind};
 use toolcrib_core::clock::Clock;
-use toolcrib_core::x402::erc6492::wrap;
-use toolcrib_core::x402::{Authorization, Payment, Signature, read_header};
 use toolcrib_devchain::accounts::dev_signers;
 use toolcrib_gate::{Facilitator, SystemClock};
+use toolcrib_x402::erc6492::wrap;
+use toolcrib_x402::{Authorization, Payment, Signature, read_header};
 
 use crate::peers::Peers;
 use crate::world::{PAYEE, PRICE, SETTLER, STRANGER, USDC, World, account, call, code, key, transact};

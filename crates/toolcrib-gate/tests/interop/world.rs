@@ -16,11 +16,11 @@ use toolcrib_chain::rpc::{Chain, ChainConfig, NodeUrl};
 use toolcrib_chain::sign::{Domain, check_domain};
 use toolcrib_core::canon::Sealed;
 use toolcrib_core::tool::{ToolBuilder, ToolManifest};
-use toolcrib_core::x402::asset;
 use toolcrib_devchain::Devchain;
 use toolcrib_devchain::accounts::{DEV_KEYS, dev_signers};
 use toolcrib_gate::{Context, Gate, Rates, Settle, SystemClock, Tool, ToolError, Tools};
 use toolcrib_store::replay::{Limits, MemoryReplay};
+use toolcrib_x402::asset;
 
 /// Base Sepolia: the packages of version 1 know only chains of a list.
 pub(crate) const CHAIN_ID: u64 = 84_532;

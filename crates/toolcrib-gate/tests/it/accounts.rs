@@ -12,9 +12,9 @@ use toolcrib_chain::network::Network;
 use toolcrib_chain::rpc::{Chain, ChainConfig, NodeUrl};
 use toolcrib_chain::sign::Domain;
 use toolcrib_chain::wallet::LocalWallet;
-use toolcrib_core::x402::{Authorization, Challenge, Signature, Version, asset as tokens, read_header};
 use toolcrib_gate::{Gate, LocalSettlement, PaidGate, Rates, SetupError, Tools};
 use toolcrib_store::replay::{Limits, MemoryReplay, ReplayStore};
+use toolcrib_x402::{Authorization, Challenge, Signature, Version, asset as tokens, read_header};
 
 use crate::till::{PRICE, asset, of_the_price, priced, till};
 use crate::world::{

@@ -17,11 +17,11 @@ use toolcrib_chain::rpc::{BoundedCall, CallOutcome, Chain, ChainConfig, NodeUrl}
 use toolcrib_chain::sign::Domain;
 use toolcrib_chain::wallet::LocalWallet;
 use toolcrib_core::clock::{FixedClock, UnixTime};
-use toolcrib_core::x402::erc6492::{self, wrap};
-use toolcrib_core::x402::{Authorization, Signature, Version, asset as tokens, read_header, read_receipt};
 use toolcrib_devchain::Devchain;
 use toolcrib_gate::{Gate, LocalSettlement, Rates, Tools};
 use toolcrib_store::replay::{Limits, MemoryReplay};
+use toolcrib_x402::erc6492::{self, wrap};
+use toolcrib_x402::{Authorization, Signature, Version, asset as tokens, read_header, read_receipt};
 
 use crate::till::{PRICE, asset, of_the_price, priced, till};
 use crate::world::{

@@ -10,9 +10,9 @@ use alloy_sol_types::SolValue;
 use serde_json::{Value, json};
 use toolcrib_chain::delegate::DELEGATE_REGISTRY;
 use toolcrib_core::clock::{Clock, UnixTime};
-use toolcrib_core::x402::Version;
 use toolcrib_gate::{Context, Gate, Handler, PaidGate, Rates, Tool, ToolError, Tools};
 use toolcrib_store::replay::{Limits, MemoryReplay, ReplayStore};
+use toolcrib_x402::Version;
 
 use crate::till::{USDC_ON_BASE, of_the_price, priced, till};
 use crate::world::{

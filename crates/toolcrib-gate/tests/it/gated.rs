@@ -6,13 +6,11 @@ use alloy_primitives::{Address, B256, Bytes, U256};
 use serde_json::json;
 use toolcrib_chain::sign::Domain;
 use toolcrib_core::money::Amount;
-use toolcrib_core::x402::nonce::{BoundCall, BoundNonce};
-use toolcrib_core::x402::{
-    Authorization, Challenge, Method, ProbeAnswer, ProbeState, Signature, Subject, Version, asset, judge_probe,
-};
 use toolcrib_gate::{Gate, PredicateGate, Rate, Rates, Tools, X_TOOL_ACCESS_DATA};
 use toolcrib_store::replay::{Limits, MemoryReplay, ReplayStore, SqlReplay};
 use toolcrib_store::{Database, Location};
+use toolcrib_x402::nonce::{BoundCall, BoundNonce};
+use toolcrib_x402::{Authorization, Challenge, Method, ProbeAnswer, ProbeState, Signature, Subject, Version, asset, judge_probe};
 
 use crate::world::{
     Answer, NOW, ORIGIN, Runs, World, authorization, base_domain, counting, creator, fresh, header, holder, post, serve, sign,
@@ -118,7 +116,7 @@ async fn the_recipient_and_the_chain_of_identity_can_be_chosen() {
     let operator = Address::repeat_byte(0x42);
     let gated = Gated::with(|gate| gate.pay_to(operator).identity_chain(137), 10).await;
     let two = post(gated.at, "/word-count", &[], &json!({})).await;
-    let reading = toolcrib_core::x402::read_header(two.header("payment-required").expect("version 2"));
+    let reading = toolcrib_x402::read_header(two.header("payment-required").expect("version 2"));
     let offer = &reading.challenge.expect("a challenge").accepts[0];
     assert_eq!((offer.pay_to.evm_address(), offer.network.evm_id()), (Some(operator), Some(137)));
 
@@ -205,7 +203,7 @@ async fn a_proof_that_is_not_good_gets_a_new_challenge_and_a_reason() {
     let mut elsewhere = gated.challenges.clone();
     let other = asset::usdc(84_532).expect("listed");
     for challenge in &mut elsewhere {
-        let offer = toolcrib_core::x402::Offer::exact(&other, Amount::new(U256::ZERO), creator(), 300).expect("an offer");
+        let offer = toolcrib_x402::Offer::exact(&other, Amount::new(U256::ZERO), creator(), 300).expect("an offer");
         challenge.accepts = vec![offer];
     }
     let domain = Domain::new(other.name, other.version, U256::from(other.chain), other.address);

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use toolcrib_core::tool::ToolBuilder;
-use toolcrib_core::x402::nonce::{BoundCall, BoundNonce};
-use toolcrib_core::x402::{Authorization, Version};
 use toolcrib_gate::{Context, Gate, Handler, MAX_QUERY_BYTES, PaidGate, Rates, Tool, ToolError, Tools};
 use toolcrib_store::replay::{Limits, MemoryReplay};
+use toolcrib_x402::nonce::{BoundCall, BoundNonce};
+use toolcrib_x402::{Authorization, Version};
 
 use crate::till::{PRICE, USDC_ON_BASE, of_the_price, till};
 use crate::world::{Answer, ORIGIN, Runs, authorization, base_domain, creator, fresh, header, holder, post, send, serve, sign};

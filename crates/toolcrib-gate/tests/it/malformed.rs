@@ -3,8 +3,8 @@
 use alloy_primitives::B256;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
-use toolcrib_core::x402::{Version, header as coding};
 use toolcrib_gate::{Rate, Rates, Tools};
+use toolcrib_x402::{Version, header as coding};
 
 use crate::world::{ORIGIN, Runs, World, authorization, base_domain, counting, header, holder, post, send, serve, sign};
 

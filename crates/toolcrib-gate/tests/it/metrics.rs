@@ -9,9 +9,9 @@ use serde_json::json;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 use toolcrib_core::clock::{FixedClock, UnixTime};
-use toolcrib_core::x402::{Challenge, Version};
 use toolcrib_gate::{COUNTS_SECONDS, Context, Gate, Outcome, PaidGate, Rate, Rates, Tool, ToolError, Tools};
 use toolcrib_store::replay::{Limits, MemoryReplay};
+use toolcrib_x402::{Challenge, Version};
 use tower::ServiceExt;
 
 use crate::till::{PRICE, TRANSACTION, USDC_ON_BASE, of_the_price, priced, till};

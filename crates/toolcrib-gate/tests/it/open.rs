@@ -5,9 +5,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use toolcrib_core::caip::ToolRef;
 use toolcrib_core::clock::UnixTime;
-use toolcrib_core::evidence::{Body, ChainReads, ConfigRead, Evidence, Exchange, Method, Response, ToolConfig, ToolState};
-use toolcrib_core::judge::{Policy, judge};
 use toolcrib_gate::{Context, Gate, Rate, Rates, Tool, ToolError, Tools};
+use toolcrib_judge::evidence::{Body, ChainReads, ConfigRead, Evidence, Exchange, Method, Response, ToolConfig, ToolState};
+use toolcrib_judge::{Policy, judge};
 
 use crate::world::{Input, NOW, ORIGIN, Runs, counting, creator, manifest, post, send, serve};
 

@@ -13,13 +13,13 @@ use toolcrib_core::clock::{Clock, UnixTime};
 use toolcrib_core::finding::Finding;
 use toolcrib_core::money::Amount;
 use toolcrib_core::tool::ToolBuilder;
-use toolcrib_core::x402::nonce::{BoundCall, BoundNonce};
-use toolcrib_core::x402::{Authorization, Challenge, Offer, TimePolicy, Version, read_receipt};
 use toolcrib_gate::{
     Context, Due, Found, Gate, Handler, Journal, Outcome, PaidGate, Rates, Reconciled, Record, SETTLEMENT_SECONDS, Server,
     Settle, Tool, ToolError, Tools, Verdict,
 };
 use toolcrib_store::replay::{Limits, MemoryReplay, RETRY_PAUSE_SECONDS, ReplayStore, State};
+use toolcrib_x402::nonce::{BoundCall, BoundNonce};
+use toolcrib_x402::{Authorization, Challenge, Offer, TimePolicy, Version, read_receipt};
 
 use crate::world::{
     Answer, Input, NOW, ORIGIN, Output, Runs, World, authorization, base_domain, creator, fresh, header, holder, post, sign,
@@ -218,7 +218,7 @@ fn two_words() -> Value {
 
 /// The receipt of an answer, under the name of the version and no other.
 #[track_caller]
-fn receipt(answer: &Answer, version: Version) -> toolcrib_core::x402::SettleResponse {
+fn receipt(answer: &Answer, version: Version) -> toolcrib_x402::SettleResponse {
     let other = if version == Version::V1 { Version::V2 } else { Version::V1 };
     assert_eq!(answer.header(other.receipt_header()), None);
     let reading = read_receipt(answer.header(version.receipt_header()).expect("a receipt"));
@@ -488,7 +488,7 @@ async fn a_denied_caller_pays_nothing() {
 async fn a_crash_before_the_money_moves_leaves_the_payment_good() {
     let shop = Shop::open(Script::default()).await;
     let authorization = shop.authorization();
-    let key = toolcrib_core::x402::ReplayKey::of(&authorization, &shop.challenges[1].accepts[0]).expect("a key");
+    let key = toolcrib_x402::ReplayKey::of(&authorization, &shop.challenges[1].accepts[0]).expect("a key");
     let payment = shop.payment(Version::V1, authorization);
     // Somebody else's reservation, whose holder is gone.
     let reservation = toolcrib_store::replay::Reservation {

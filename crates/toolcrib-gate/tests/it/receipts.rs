@@ -9,11 +9,11 @@ use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use toolcrib_core::clock::{FixedClock, UnixTime};
 use toolcrib_core::finding::Finding;
-use toolcrib_core::x402::{Offer, ReplayKey, Version};
 use toolcrib_gate::{Due, Found, Journal, Outcome, PaidGate, Record, Settle, Tools, Verdict};
 use toolcrib_store::database::Transaction;
 use toolcrib_store::replay::{Limits, ReplayStore, SqlReplay, State};
 use toolcrib_store::{Database, Location};
+use toolcrib_x402::{Offer, ReplayKey, Version};
 
 use crate::till::{TRANSACTION, USDC_ON_BASE, of_the_price, priced};
 use crate::world::{NOW, ORIGIN, Runs, authorization, base_domain, fresh, header, holder, post, sign};

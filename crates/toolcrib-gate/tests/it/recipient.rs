@@ -3,9 +3,9 @@
 use alloy_primitives::Address;
 use serde_json::json;
 use toolcrib_core::caip::ToolRef;
-use toolcrib_core::x402::recipient::EndpointBinding;
-use toolcrib_core::x402::{Authorization, Version};
 use toolcrib_gate::{EndpointRecipient, Recipient, Tools};
+use toolcrib_x402::recipient::EndpointBinding;
+use toolcrib_x402::{Authorization, Version};
 
 use crate::world::{
     ORIGIN, Runs, World, authorization, base_domain, counting, creator, fresh, header, holder, post, serve, sign,

@@ -3,9 +3,9 @@
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use toolcrib_core::x402::Version;
 use toolcrib_gate::{Gate, PaidGate, Rates, Tools};
 use toolcrib_store::replay::{Limits, MemoryReplay};
+use toolcrib_x402::Version;
 
 use crate::till::{USDC_ON_BASE, of_the_price, priced, till};
 use crate::world::{ORIGIN, Runs, authorization, base_domain, counting, fresh, header, holder, post, send, serve, sign};

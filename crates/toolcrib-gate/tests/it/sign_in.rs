@@ -9,14 +9,14 @@ use alloy_signer_local::PrivateKeySigner;
 use alloy_sol_types::SolValue;
 use serde_json::json;
 use toolcrib_core::clock::UnixTime;
-use toolcrib_core::sign_in::siwe::{self, SignedMessage};
-use toolcrib_core::sign_in::siwx::{HEADER, Proposal, SignedIn};
-use toolcrib_core::sign_in::{Fields, Message, Timestamp};
 use toolcrib_core::url::HttpsUrl;
-use toolcrib_core::x402::erc6492::wrap;
-use toolcrib_core::x402::{Signature, read_header};
 use toolcrib_gate::{Gate, Rates, SetupError, Tools};
 use toolcrib_store::replay::{Limits, MemoryReplay, ReplayStore, SqlReplay};
+use toolcrib_x402::erc6492::wrap;
+use toolcrib_x402::sign_in::siwe::{self, SignedMessage};
+use toolcrib_x402::sign_in::siwx::{HEADER, Proposal, SignedIn};
+use toolcrib_x402::sign_in::{Fields, Message, Timestamp};
+use toolcrib_x402::{Signature, read_header};
 
 use crate::till::{USDC_ON_BASE, priced, till};
 use crate::world::{
@@ -159,7 +159,7 @@ async fn a_payment_header_goes_first_and_other_gates_offer_nothing() {
     let answer = signed(holder(), offered.message(holder().address(), BASE).expect("sound"));
     let by = authorization(stranger(), fresh());
     let challenges = post(at, "/word-count", &[], &json!({})).await.challenges();
-    let payment = header(&challenges, toolcrib_core::x402::Version::V2, by, sign(stranger(), &by, &base_domain()));
+    let payment = header(&challenges, toolcrib_x402::Version::V2, by, sign(stranger(), &by, &base_domain()));
     let headers = [("PAYMENT-SIGNATURE", payment.as_str()), (HEADER, &answer.to_header().expect("short"))];
     let served = post(at, "/word-count", &headers, &json!({"text": "one"})).await;
     assert_eq!((served.status, &served.json()["caller"]), (200, &of(stranger())));

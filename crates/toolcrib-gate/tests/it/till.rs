@@ -8,8 +8,8 @@ use async_trait::async_trait;
 use toolcrib_core::finding::Finding;
 use toolcrib_core::money::Amount;
 use toolcrib_core::tool::ToolBuilder;
-use toolcrib_core::x402::{Authorization, Offer, Signature};
 use toolcrib_gate::{Context, Due, Found, Gate, Handler, Journal, Outcome, Record, Settle, Tool, ToolError, Verdict};
+use toolcrib_x402::{Authorization, Offer, Signature};
 
 use crate::world::{Input, ORIGIN, Output, Runs, creator};
 

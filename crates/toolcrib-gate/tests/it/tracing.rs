@@ -11,10 +11,10 @@ use serde_json::json;
 use tokio::net::TcpListener;
 use toolcrib_core::caip::ToolRef;
 use toolcrib_core::clock::{FixedClock, UnixTime};
-use toolcrib_core::x402::nonce::{BoundCall, BoundNonce};
-use toolcrib_core::x402::{Authorization, Version};
 use toolcrib_gate::{Gate, PaidGate, Rates, Tools};
 use toolcrib_store::replay::{Limits, MemoryReplay};
+use toolcrib_x402::nonce::{BoundCall, BoundNonce};
+use toolcrib_x402::{Authorization, Version};
 
 use crate::till::{TRANSACTION, USDC_ON_BASE, of_the_price, priced, till};
 use crate::world::{NOW, ORIGIN, Runs, authorization, base_domain, counting, fresh, header, holder, post, sign};

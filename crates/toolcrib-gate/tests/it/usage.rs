@@ -12,11 +12,11 @@ use tokio::net::TcpListener;
 use tokio::time::Instant;
 use toolcrib_core::caip::ToolRef;
 use toolcrib_core::clock::{FixedClock, UnixTime};
-use toolcrib_core::x402::usage::read_report;
-use toolcrib_core::x402::{Version, header as base64};
 use toolcrib_fetch::ConfiguredUrl;
 use toolcrib_gate::{Gate, Outcome, PaidGate, Rates, Tools, USAGE_TIME, Usage};
 use toolcrib_store::replay::{Limits, MemoryReplay};
+use toolcrib_x402::usage::read_report;
+use toolcrib_x402::{Version, header as base64};
 use tower::ServiceExt;
 
 use crate::till::{TRANSACTION, USDC_ON_BASE, of_the_price, priced, till};
@@ -248,7 +248,7 @@ async fn a_directory_in_trouble_changes_nothing_but_the_operators_log() {
             router.clone().oneshot(request.body(Body::from(r#"{"text":"one two"}"#)).expect("a request"))
         };
         let challenge = send(None).await.expect("an answer");
-        let two = toolcrib_core::x402::read_header(challenge.headers()["payment-required"].to_str().expect("text"));
+        let two = toolcrib_x402::read_header(challenge.headers()["payment-required"].to_str().expect("text"));
         let two = two.challenge.expect("a challenge");
         let one = two.to_v1();
         let signed = authorization(holder(), fresh());

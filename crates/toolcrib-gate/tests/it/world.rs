@@ -21,10 +21,10 @@ use toolcrib_core::canon::Sealed;
 use toolcrib_core::clock::{FixedClock, UnixTime};
 use toolcrib_core::money::Amount;
 use toolcrib_core::tool::{ToolBuilder, ToolManifest};
-use toolcrib_core::x402::{Authorization, Challenge, Payment, Signature, Version, asset, read_body, read_header};
 use toolcrib_devchain::Devchain;
 use toolcrib_devchain::accounts::dev_signers;
 use toolcrib_gate::{Caller, Context, Gate, Handler, PredicateGate, Tool, ToolError, Tools};
+use toolcrib_x402::{Authorization, Challenge, Payment, Signature, Version, asset, read_body, read_header};
 
 pub(crate) const ORIGIN: &str = "https://tools.example.com";
 pub(crate) const NOW: i64 = 1_800_000_000;

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use toolcrib_client::{Plan, Terms, Usdc};
 use toolcrib_core::caip::ToolRef;
-use toolcrib_core::x402::asset;
+use toolcrib_x402::asset;
 
 /// Calls that nobody is asked about, because the user wrote so beforehand. By default none, however cheap: what a model sends to a
 /// stranger's server is the user's, also when it costs nothing. The spend policy's caps hold all the same. In settings:

@@ -1,9 +1,9 @@
 //! What differs between the pinned manifest and another one.
 
 use serde::{Deserialize, Serialize};
-use toolcrib_core::explain::diff;
 use toolcrib_core::json::{Document, Value};
 use toolcrib_core::text::escape_for_display;
+use toolcrib_judge::explain::diff;
 
 /// Most changes that are kept of a manifest. More than this is another tool.
 pub const MAX_CHANGES: usize = 40;

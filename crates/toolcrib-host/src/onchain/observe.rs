@@ -1,7 +1,7 @@
 //! What a verification says about a pin.
 
 use toolcrib_core::clock::UnixTime;
-use toolcrib_core::judge::Step;
+use toolcrib_judge::Step;
 use toolcrib_verify::Live;
 
 use super::pin::error_codes;

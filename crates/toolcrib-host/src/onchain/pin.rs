@@ -179,7 +179,7 @@ impl Pin {
 }
 
 /// The codes of a report's errors, each once.
-pub(super) fn error_codes(report: &toolcrib_core::judge::Report) -> Vec<String> {
+pub(super) fn error_codes(report: &toolcrib_judge::Report) -> Vec<String> {
     let errors = report.findings.iter().filter(|finding| finding.severity == toolcrib_core::finding::Severity::Error);
     let codes: std::collections::BTreeSet<_> = errors.map(|finding| finding.code.id().to_owned()).collect();
     codes.into_iter().take(MAX_CODES).collect()

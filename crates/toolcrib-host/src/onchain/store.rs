@@ -7,9 +7,9 @@ use alloy_primitives::B256;
 use serde::{Deserialize, Serialize};
 use toolcrib_core::caip::ToolRef;
 use toolcrib_core::codes::{Code, host as code};
-use toolcrib_core::judge::Report;
 use toolcrib_core::local::names::EXPOSED_MAX;
 use toolcrib_core::text::escape_for_display;
+use toolcrib_judge::Report;
 
 use super::pin::StoredPin;
 use super::{MAX_MANIFEST_BYTES, NAME_PREFIX, Pin, Quarantine};

@@ -6,8 +6,8 @@ use serde_json::{Value as Json, json};
 use toolcrib_client::Usdc;
 use toolcrib_client::ledger::Spend;
 use toolcrib_core::url::Origin;
-use toolcrib_core::x402::asset;
-use toolcrib_core::x402::asset::Token;
+use toolcrib_x402::asset;
+use toolcrib_x402::asset::Token;
 
 use crate::clients::{Does, ERAS, Person, call, code, connect, data};
 use crate::server;

@@ -8,8 +8,8 @@ use toolcrib_client::Terms;
 use toolcrib_client::ledger::{PaymentId, State};
 use toolcrib_core::caip::ToolRef;
 use toolcrib_core::codes::{self, Code};
-use toolcrib_core::x402::{Payment, SettleResponse};
 use toolcrib_mcp::untrusted::NOTE;
+use toolcrib_x402::{Payment, SettleResponse};
 
 use crate::clients::{Does, ERAS, Person, call, connect};
 use crate::server;

@@ -19,14 +19,14 @@ use alloy_primitives::{Address, B256, U256, keccak256};
 use serde_json::json;
 use toolcrib_core::caip::ToolRef;
 use toolcrib_core::clock::{Clock, UnixTime};
-use toolcrib_core::evidence::{Body, ChainReads, ConfigRead, Evidence, Exchange, Method, Response, ToolConfig, ToolState};
 use toolcrib_core::finding::Mode;
-use toolcrib_core::judge::Policy;
 use toolcrib_core::tool::{TYPE_V1, ToolManifest};
 use toolcrib_index::feed::{self, Kinds};
 use toolcrib_index::model::{RegistryId, ToolKey, ToolRow};
 use toolcrib_index::work::{Look, Looks, Queue, WorkOptions, Worker};
 use toolcrib_index::{Error, Index, text_key};
+use toolcrib_judge::Policy;
+use toolcrib_judge::evidence::{Body, ChainReads, ConfigRead, Evidence, Exchange, Method, Response, ToolConfig, ToolState};
 use toolcrib_store::database::{Bulk, Column, Value};
 use toolcrib_store::{Database, Location};
 

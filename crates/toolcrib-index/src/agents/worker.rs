@@ -11,7 +11,7 @@ use futures_util::{FutureExt as _, StreamExt as _};
 use tokio::time::MissedTickBehavior;
 use toolcrib_core::clock::Clock;
 use toolcrib_core::codes;
-use toolcrib_core::judge::MAX_WINDOW;
+use toolcrib_judge::MAX_WINDOW;
 
 use super::model::{AgentResolution, ResolveAgent};
 use super::writing::{self, AgentJob, Finished, Token};

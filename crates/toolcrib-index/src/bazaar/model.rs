@@ -7,7 +7,7 @@ use toolcrib_core::clock::UnixTime;
 use toolcrib_core::text::escape_for_display;
 use toolcrib_core::url::HttpsUrl;
 use toolcrib_core::url::image::{ImageKind, ImageUri};
-use toolcrib_core::x402::{CatalogueItem, EXACT, ItemAccess, Offer, PROTOCOL, Raw};
+use toolcrib_x402::{CatalogueItem, EXACT, ItemAccess, Offer, PROTOCOL, Raw};
 
 use crate::facts::listed_price;
 use crate::listing::Price;

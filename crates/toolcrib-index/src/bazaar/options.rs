@@ -48,13 +48,13 @@ pub struct BazaarOptions {
 impl Default for BazaarOptions {
     fn default() -> Self {
         let mut page_limits = Limits::MANIFEST;
-        page_limits.body = toolcrib_core::x402::MAX_CATALOGUE_BYTES;
+        page_limits.body = toolcrib_x402::MAX_CATALOGUE_BYTES;
         page_limits.total = Duration::from_secs(30);
         Self {
             interval: 3_600,
             retry: 60,
             page_pause: Duration::from_millis(250),
-            page_items: toolcrib_core::x402::MAX_CATALOGUE_ITEMS,
+            page_items: toolcrib_x402::MAX_CATALOGUE_ITEMS,
             max_items: 50_000,
             max_pages: 5_000,
             grace: 86_400,

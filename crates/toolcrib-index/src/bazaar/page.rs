@@ -1,8 +1,8 @@
 //! Asking a facilitator for a page.
 
 use toolcrib_core::codes::{self, Code};
-use toolcrib_core::x402::{CataloguePage, read_catalogue};
 use toolcrib_fetch::{Configured, ConfiguredUrl, Headers, Limits};
+use toolcrib_x402::{CataloguePage, read_catalogue};
 
 /// Where the list is, below a facilitator's URL.
 const LIST: &str = "discovery/resources";

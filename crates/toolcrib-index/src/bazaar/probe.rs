@@ -11,11 +11,11 @@ use futures_util::FutureExt as _;
 use futures_util::stream::{self, StreamExt as _};
 use toolcrib_core::clock::{Clock, UnixTime};
 use toolcrib_core::codes::{self, Code};
-use toolcrib_core::evidence::Exchange;
 use toolcrib_core::url::HttpsUrl;
-use toolcrib_core::x402::{self, ItemAccess, MAX_BODY_BYTES, ProbeAnswer, ProbeState, Subject, judge_probe, read_answer};
 use toolcrib_fetch::{Headers, Limits, Target, Untrusted};
+use toolcrib_judge::evidence::Exchange;
 use toolcrib_store::database::{PerEngine, Row, Value};
+use toolcrib_x402::{ItemAccess, MAX_BODY_BYTES, ProbeAnswer, ProbeState, Subject, judge_probe, read_answer};
 
 use super::model::{ProbeFacts, ResourceView, prices};
 use super::options::BazaarOptions;
@@ -292,7 +292,7 @@ fn facts(exchange: &Exchange, is_post: bool, at: UnixTime) -> ProbeFacts {
         return ProbeFacts { at, state: word(ProbeState::NoAnswer).to_owned(), status: None, code, prices: Vec::new() };
     };
     let answer = ProbeAnswer {
-        method: if is_post { x402::Method::Post } else { x402::Method::Get },
+        method: if is_post { toolcrib_x402::Method::Post } else { toolcrib_x402::Method::Get },
         status: response.status,
         headers: response.headers.clone(),
         body: response.body.as_bytes().to_vec(),

@@ -12,9 +12,9 @@ use alloy_primitives::{B256, keccak256};
 use futures_util::FutureExt as _;
 use toolcrib_core::clock::Clock;
 use toolcrib_core::codes::{self, Code};
-use toolcrib_core::x402::{BadItem, CatalogueItem};
 use toolcrib_fetch::{Configured, ConfiguredUrl};
 use toolcrib_store::database::Value;
+use toolcrib_x402::{BadItem, CatalogueItem};
 
 use super::options::BazaarOptions;
 use super::page::{self, PageAnswer};

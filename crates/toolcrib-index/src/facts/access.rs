@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use alloy_primitives::{Address, hex};
 use toolcrib_chain::predicate::Meaning;
-use toolcrib_core::evidence::{ChainReads, Erc165, PredicateFacts, Requirement, Requirements};
 use toolcrib_core::text::escape_for_display;
+use toolcrib_judge::evidence::{ChainReads, Erc165, PredicateFacts, Requirement, Requirements};
 
 use crate::listing::{AccessFacts, AccessKind, CollectionFacts, RequirementFacts};
 

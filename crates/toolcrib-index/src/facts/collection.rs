@@ -8,8 +8,8 @@ use alloy_primitives::{Address, U256};
 use futures_util::future::BoxFuture;
 use toolcrib_chain::rpc::{BoundedCall, CallOutcome, Chain};
 use toolcrib_core::clock::UnixTime;
-use toolcrib_core::judge::Untrusted;
 use toolcrib_core::url::image::{ImageKind, ImageUri};
+use toolcrib_judge::Untrusted;
 
 use crate::listing::CollectionFacts;
 

@@ -3,7 +3,7 @@
 use alloy_primitives::Address;
 use toolcrib_core::caip::ToolRef;
 use toolcrib_core::finding::Finding;
-use toolcrib_core::signals::{self, Registered};
+use toolcrib_judge::signals::{self, Registered};
 use toolcrib_store::database::{Column, Row, Transaction, Value};
 
 use crate::listing::{Listing, MAX_DUPLICATES};

@@ -5,7 +5,7 @@
 
 use toolcrib_core::clock::UnixTime;
 use toolcrib_core::codes;
-use toolcrib_core::evidence::Exchange;
+use toolcrib_judge::evidence::Exchange;
 
 use crate::listing::{HEALTH_LOOKS, Health};
 

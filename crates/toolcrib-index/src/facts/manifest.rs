@@ -10,7 +10,7 @@ use toolcrib_core::schema::to_serde;
 use toolcrib_core::tool::{Price as ManifestPrice, ToolManifest};
 use toolcrib_core::url::image::{ImageKind, ImageUri};
 use toolcrib_core::url::well_known::WellKnown;
-use toolcrib_core::x402::asset;
+use toolcrib_x402::asset;
 
 use crate::listing::{ManifestFacts, Price};
 

@@ -2,7 +2,7 @@
 //!
 //! Everything here is a pure function of the evidence, of what the index knows already and of a time; asking collections for their names
 //! and looking for duplicates are the only exceptions. Nothing here decides whether a tool is verified: that is
-//! [`toolcrib_core::judge`]'s work.
+//! [`toolcrib_judge`]'s work.
 
 pub(crate) mod access;
 pub(crate) mod collection;
@@ -23,7 +23,7 @@ pub use opensea::OpenSea;
 use toolcrib_core::clock::UnixTime;
 use toolcrib_core::codes;
 use toolcrib_core::finding::{Finding, Severity};
-use toolcrib_core::judge::{self, Check, Report, Untrusted};
+use toolcrib_judge::{Check, Report, Untrusted};
 
 use crate::listing::{Claims, Failure, FindingNote, Health, Listing, Verdict};
 use crate::model::ToolView;
@@ -56,9 +56,9 @@ pub(crate) fn listing(
         manifest_hash: row.manifest_hash,
         metadata_uri: row.metadata_uri.clone(),
         verdict: match report.verdict {
-            judge::Verdict::Verified => Verdict::Verified,
-            judge::Verdict::Refused => Verdict::Refused,
-            judge::Verdict::Unknown | judge::Verdict::Partial => Verdict::Unknown,
+            toolcrib_judge::Verdict::Verified => Verdict::Verified,
+            toolcrib_judge::Verdict::Refused => Verdict::Refused,
+            toolcrib_judge::Verdict::Unknown | toolcrib_judge::Verdict::Partial => Verdict::Unknown,
         },
         verified: report.verified,
         conformant: report.conformant,

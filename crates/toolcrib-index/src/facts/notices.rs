@@ -4,12 +4,12 @@
 
 use toolcrib_core::clock::UnixTime;
 use toolcrib_core::codes::{self, Code};
-use toolcrib_core::drift::{Snapshot, drift};
-use toolcrib_core::evidence::Evidence;
 use toolcrib_core::finding::{Finding, Severity};
-use toolcrib_core::judge::Report;
-use toolcrib_core::signals::Certificate;
-use toolcrib_core::{certificate, signals};
+use toolcrib_judge::Report;
+use toolcrib_judge::drift::{Snapshot, drift};
+use toolcrib_judge::evidence::Evidence;
+use toolcrib_judge::signals::Certificate;
+use toolcrib_judge::{certificate, signals};
 use toolcrib_verify::watch;
 
 use crate::listing::FindingNote;

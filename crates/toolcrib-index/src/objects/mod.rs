@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use flate2::read::GzDecoder;
 use tokio::time::{Instant, timeout};
-use toolcrib_core::evidence::MAX_FILE_BYTES;
+use toolcrib_judge::evidence::MAX_FILE_BYTES;
 use toolcrib_store::Migration;
 use toolcrib_store::database::{Column, PerEngine, Transaction, Value};
 use toolcrib_store::objects::{self, Objects, hash_of, name_of};

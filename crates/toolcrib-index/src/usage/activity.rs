@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use alloy_primitives::{Address, B256, U256};
 use serde::Serialize;
 use toolcrib_core::clock::UnixTime;
-use toolcrib_core::x402::usage::{EIP3009_AUTHORIZATION, X402_SETTLEMENT};
 use toolcrib_store::database::{Row, Value};
+use toolcrib_x402::usage::{EIP3009_AUTHORIZATION, X402_SETTLEMENT};
 
 use crate::model::{IdBytes, ToolKey, UsageTotals};
 use crate::tools::MAX_TOOLS;

@@ -12,9 +12,9 @@ use toolcrib_core::caip::ToolRef;
 use toolcrib_core::clock::UnixTime;
 use toolcrib_core::codes::{Code, usage as code};
 use toolcrib_core::url::HttpsUrl;
-use toolcrib_core::x402::usage::{Subject, Submission, UsageProof};
 use toolcrib_store::Migration;
 use toolcrib_store::database::Value;
+use toolcrib_x402::usage::{Subject, Submission, UsageProof};
 
 use crate::model::{ToolKey, ToolView};
 use crate::tools::text_key;

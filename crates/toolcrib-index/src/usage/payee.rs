@@ -7,8 +7,8 @@
 use alloy_primitives::{Address, U256};
 use toolcrib_core::caip::AccountId;
 use toolcrib_core::money::Amount;
-use toolcrib_core::x402::asset;
 use toolcrib_store::database::{Bulk, Column, Transaction, Value};
+use toolcrib_x402::asset;
 
 use crate::listing::{Listing, Price};
 use crate::model::{ToolKey, ToolView};

@@ -3,9 +3,9 @@
 use toolcrib_chain::sign::{Domain, StrictSignature, TransferAuthorization, TransferKind};
 use toolcrib_core::clock::UnixTime;
 use toolcrib_core::codes::usage as code;
-use toolcrib_core::x402::asset;
-use toolcrib_core::x402::recipient::EndpointBinding;
-use toolcrib_core::x402::usage::UsageProof;
+use toolcrib_x402::asset;
+use toolcrib_x402::recipient::EndpointBinding;
+use toolcrib_x402::usage::UsageProof;
 
 use super::Judged;
 use super::count::Call;

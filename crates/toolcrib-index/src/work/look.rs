@@ -11,11 +11,11 @@ use futures_util::future::BoxFuture;
 use toolcrib_chain::registry::Registry;
 use toolcrib_core::caip::ToolRef;
 use toolcrib_core::canon::Sealed;
-use toolcrib_core::evidence::{Evidence, Exchange};
-use toolcrib_core::judge::{Policy, Report, judge_whole};
 use toolcrib_core::tool::ToolManifest;
 use toolcrib_core::url::HttpsUrl;
 use toolcrib_core::url::well_known::WellKnown;
+use toolcrib_judge::evidence::{Evidence, Exchange};
+use toolcrib_judge::{Policy, Report, judge_whole};
 use toolcrib_verify::{Depth, Onchain, Verifier};
 
 use crate::facts::access::collections_of;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use toolcrib_core::clock::UnixTime;
-use toolcrib_core::judge::{self, MAX_WINDOW};
+use toolcrib_judge::MAX_WINDOW;
 
 use super::groups::Lane;
 use super::jobs_table::SLOW;
@@ -131,7 +131,7 @@ impl WorkOptions {
             let priority = self.priority(job, look, Reason::Expired);
             return Some(Next { due_at: at(pause), early: 0, priority, reason: Reason::Expired, attempts: 0 });
         }
-        if report.verdict == judge::Verdict::Unknown {
+        if report.verdict == toolcrib_judge::Verdict::Unknown {
             let pause = self.after_unknown(job.attempts);
             let priority = Self::priority_again(job);
             return Some(Next { due_at: at(pause), early: 0, priority, reason: job.reason.again(), attempts });

@@ -16,8 +16,8 @@ use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt as _, StreamExt as _};
 use tokio::time::{Instant, MissedTickBehavior};
 use toolcrib_core::clock::{Clock, UnixTime};
-use toolcrib_core::evidence::{ChainReads, ConfigRead, Evidence, ToolState};
-use toolcrib_core::judge::Policy;
+use toolcrib_judge::Policy;
+use toolcrib_judge::evidence::{ChainReads, ConfigRead, Evidence, ToolState};
 use toolcrib_store::database::Engine;
 
 use super::batch::Batches;

@@ -9,8 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use toolcrib_core::clock::{Clock, UnixTime};
-use toolcrib_core::evidence::{Evidence, ToolState};
-use toolcrib_core::judge;
+use toolcrib_judge::evidence::{Evidence, ToolState};
 use toolcrib_store::database::{Engine, Transaction, Value};
 
 use super::batch::{Batches, Item, Outcome};
@@ -63,7 +62,7 @@ impl Writer<'_> {
         let Prior { watch, duplicates } = self.prior(view, look).await?;
         let mut watch = watch.unwrap_or_default();
         health::add(&mut watch.looks, answer);
-        let is_unknown = matches!(look.report.verdict, judge::Verdict::Unknown | judge::Verdict::Partial);
+        let is_unknown = matches!(look.report.verdict, toolcrib_judge::Verdict::Unknown | toolcrib_judge::Verdict::Partial);
         if let Some(known) = view.listing.as_ref().filter(|known| is_unknown && is_about(known, row, &watch)) {
             let listing = freshened(known, look, row, &watch);
             let pause = self.options.after_unknown(job.attempts);

@@ -7,11 +7,11 @@ use toolcrib_chain::sign::{TransferAuthorization, TransferKind};
 use toolcrib_core::caip::ToolRef;
 use toolcrib_core::clock::{Clock, UnixTime};
 use toolcrib_core::codes::index as code;
-use toolcrib_core::x402::usage::{Subject, Submission, UsageProof};
-use toolcrib_core::x402::{Signature, Spelling};
 use toolcrib_devchain::accounts::dev_signers;
 use toolcrib_index::export::{self, Imported};
 use toolcrib_index::{Chains, Index, List, usage};
+use toolcrib_x402::usage::{Subject, Submission, UsageProof};
+use toolcrib_x402::{Signature, Spelling};
 
 use crate::databases::{Backend, Place};
 use crate::stage::{LOCAL, Now, REGISTRY, Sold, authorization, put};

@@ -21,13 +21,13 @@ use toolcrib_chain::transaction::{Call, Prepared};
 use toolcrib_chain::wallet::{LocalWallet, Wallet};
 use toolcrib_core::clock::{Clock, UnixTime};
 use toolcrib_core::money::Amount;
-use toolcrib_core::x402::{Authorization, asset};
 use toolcrib_devchain::Devchain;
 use toolcrib_devchain::accounts::dev_signers;
 use toolcrib_index::listing::{AccessFacts, AccessKind, Health, Life, Listing, ManifestFacts, Price, Verdict};
 use toolcrib_index::model::{RegistryId, ToolKey};
 use toolcrib_index::{Index, text_key};
 use toolcrib_store::database::Value;
+use toolcrib_x402::{Authorization, asset};
 
 /// The chain of the tests.
 pub(crate) const LOCAL: u64 = 31_337;

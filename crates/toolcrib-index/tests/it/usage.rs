@@ -8,15 +8,15 @@ use toolcrib_chain::wallet::LocalWallet;
 use toolcrib_core::caip::ToolRef;
 use toolcrib_core::clock::{Clock, UnixTime};
 use toolcrib_core::codes::{Code, usage as code};
-use toolcrib_core::x402::recipient::EndpointBinding;
-use toolcrib_core::x402::usage::{Subject, Submission, UsageProof};
-use toolcrib_core::x402::{Authorization, Signature, Spelling};
 use toolcrib_devchain::accounts::dev_signers;
 use toolcrib_index::feed::Kinds;
 use toolcrib_index::model::{ToolKey, UsageTotals};
 use toolcrib_index::search::{Search, SearchOptions, SearchQuery};
 use toolcrib_index::usage::{self, NOT_FOUND_SECONDS, PENDING_SECONDS, Receipt, SKEW_SECONDS};
 use toolcrib_index::{Chains, Index};
+use toolcrib_x402::recipient::EndpointBinding;
+use toolcrib_x402::usage::{Subject, Submission, UsageProof};
+use toolcrib_x402::{Authorization, Signature, Spelling};
 
 use crate::databases::{Backend, Place};
 use crate::stage::{LOCAL, Now, PRICE, REGISTRY, Sold, Stage, authorization, price, put};

@@ -4,9 +4,9 @@ use alloy_primitives::{Address, B256, U256};
 use toolcrib_core::caip::ToolRef;
 use toolcrib_core::clock::{Clock, UnixTime};
 use toolcrib_core::money::Amount;
-use toolcrib_core::x402::usage::{Subject, Submission, UsageProof};
-use toolcrib_core::x402::{Authorization, asset};
 use toolcrib_index::{Chains, Index, usage};
+use toolcrib_x402::usage::{Subject, Submission, UsageProof};
+use toolcrib_x402::{Authorization, asset};
 
 use crate::databases::{Backend, Place};
 use crate::fake::config;

@@ -23,7 +23,7 @@ use alloy_primitives::{B256, Keccak256};
 use async_trait::async_trait;
 use subtle::ConstantTimeEq as _;
 use toolcrib_core::clock::UnixTime;
-pub use toolcrib_core::x402::ReplayKey;
+pub use toolcrib_x402::ReplayKey;
 
 use crate::Error;
 

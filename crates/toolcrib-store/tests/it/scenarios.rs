@@ -4,13 +4,13 @@ use std::future::Future;
 use std::sync::Arc;
 
 use alloy_primitives::B256;
-use toolcrib_core::x402::ReplayKey;
 use toolcrib_store::Error;
 use toolcrib_store::replay::{
     Action, Again, EXPIRE_BATCH, Kept, Limits, MAX_CONTENT_TYPE_BYTES, MAX_NOTE_BYTES, MAX_RECEIPT_BYTES,
     MAX_RESERVATION_SECONDS, MAX_RESULT_SECONDS, MAX_ROUTE_BYTES, Proof, RERUNS, RETRY_PAUSE_SECONDS, Receipt, Redeem,
     ReplayStore, Reservation, Reserve, Settlement, State, StoredResult, Ticket,
 };
+use toolcrib_x402::ReplayKey;
 
 use crate::support::{ALL, Backend, NOW, Place, at, key, reservation};
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use toolcrib_core::caip::ToolRef;
 use toolcrib_core::codes;
-use toolcrib_core::drift::{Change, Snapshot, drift};
+use toolcrib_judge::drift::{Change, Snapshot, drift};
 
 /// The version of the file format that this code writes and reads.
 pub const FORMAT: u32 = 1;

@@ -21,10 +21,10 @@ use tokio::time::{Instant, sleep};
 use toolcrib_core::caip::ToolRef;
 use toolcrib_core::canon::{Canonical, write_value};
 use toolcrib_core::codes;
-use toolcrib_core::drift::{Change, Served, Snapshot, Verdict};
-use toolcrib_core::evidence::{Evidence, Exchange, Requirements, ToolState};
 use toolcrib_core::json;
-use toolcrib_core::judge::{self, Policy, Report};
+use toolcrib_judge::drift::{Change, Served, Snapshot, Verdict};
+use toolcrib_judge::evidence::{Evidence, Exchange, Requirements, ToolState};
+use toolcrib_judge::{Policy, Report};
 
 use crate::{Depth, Error, Verifier};
 
@@ -50,8 +50,10 @@ pub fn snapshot(evidence: &Evidence, report: &Report) -> Option<Snapshot> {
     let mut look = Snapshot::new(evidence.tool?);
     look.block = Some(read.block);
     look.verdict = match (report.verdict, report.failed) {
-        (judge::Verdict::Verified, _) => Verdict::Verified,
-        (judge::Verdict::Refused, Some(failed)) => Verdict::Failed { check: failed.check(), code: failed.code.id().to_owned() },
+        (toolcrib_judge::Verdict::Verified, _) => Verdict::Verified,
+        (toolcrib_judge::Verdict::Refused, Some(failed)) => {
+            Verdict::Failed { check: failed.check(), code: failed.code.id().to_owned() }
+        }
         _ => Verdict::Unknown,
     };
     let ToolState::Present(config) = &read.state else {

@@ -4,12 +4,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use alloy_primitives::{Bytes, FixedBytes};
 use toolcrib_core::clock::{FixedClock, UnixTime};
 use toolcrib_core::codes::Code;
-use toolcrib_core::evidence::{
+use toolcrib_core::finding::Severity;
+use toolcrib_fetch::Untrusted;
+use toolcrib_judge::evidence::{
     ChainReads, ConfigRead, Erc165, Failure, Method, PredicateFacts, ProxyFacts, Requirement, Response, Tls, ToolConfig,
 };
-use toolcrib_core::finding::Severity;
-use toolcrib_core::judge::judge;
-use toolcrib_fetch::Untrusted;
+use toolcrib_judge::judge;
 
 use super::*;
 use crate::ToolSource;

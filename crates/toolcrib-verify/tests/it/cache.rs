@@ -8,9 +8,9 @@ use alloy_primitives::B256;
 use serde_json::{Value as Json, json};
 use toolcrib_chain::wallet::DEV_ACCOUNTS;
 use toolcrib_core::codes::{self, Code};
-use toolcrib_core::evidence::ToolState;
-use toolcrib_core::judge::{MAX_WINDOW, Policy, Verdict};
 use toolcrib_core::tool::ToolManifest;
+use toolcrib_judge::evidence::ToolState;
+use toolcrib_judge::{MAX_WINDOW, Policy, Verdict};
 use toolcrib_verify::{Cache, Cached, MAX_ENTRIES, Onchain, ToolSource, Verified, Verifier};
 
 use crate::sources::{Given, HandClock, present};
@@ -329,7 +329,7 @@ async fn a_second_read_that_fails_is_an_error() {
         fn tool(&self) -> toolcrib_core::caip::ToolRef {
             self.0.tool()
         }
-        async fn config(&self) -> Result<toolcrib_core::evidence::ConfigRead, toolcrib_verify::Error> {
+        async fn config(&self) -> Result<toolcrib_judge::evidence::ConfigRead, toolcrib_verify::Error> {
             if self.1.swap(true, Ordering::SeqCst) {
                 let registry = crate::sources::REGISTRY;
                 return Err(toolcrib_verify::Error::NotARegistry { address: registry, reason: "a test" });
@@ -338,8 +338,8 @@ async fn a_second_read_that_fails_is_an_error() {
         }
         async fn details(
             &self,
-            reads: toolcrib_core::evidence::ChainReads,
-        ) -> Result<toolcrib_core::evidence::ChainReads, toolcrib_verify::Error> {
+            reads: toolcrib_judge::evidence::ChainReads,
+        ) -> Result<toolcrib_judge::evidence::ChainReads, toolcrib_verify::Error> {
             Ok(reads)
         }
     }

@@ -8,11 +8,11 @@ use std::sync::Arc;
 use serde_json::{Value as Json, json};
 use toolcrib_core::clock::FixedClock;
 use toolcrib_core::codes;
-use toolcrib_core::evidence::{Body, Exchange, Method, Response};
-use toolcrib_core::judge::{Check, Policy, Report, Step, judge};
 use toolcrib_core::tool::TYPE_V1;
 use toolcrib_core::url::ip;
 use toolcrib_core::url::well_known::WellKnown;
+use toolcrib_judge::evidence::{Body, Exchange, Method, Response};
+use toolcrib_judge::{Check, Policy, Report, Step, judge};
 use toolcrib_verify::{Depth, Verifier};
 
 use crate::recorded::{Gold, Hostile, check_harmless, folder, printed};

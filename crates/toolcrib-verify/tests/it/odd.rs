@@ -7,7 +7,7 @@ use futures_util::TryStreamExt;
 use toolcrib_chain::registry::EventFilter;
 use toolcrib_chain::transaction::Call;
 use toolcrib_core::clock::FixedClock;
-use toolcrib_core::judge::{Policy, Step, Verdict, judge};
+use toolcrib_judge::{Policy, Step, Verdict, judge};
 use toolcrib_verify::{Depth, Onchain, Verifier};
 
 use crate::support::{NOW, World};

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use alloy_primitives::{Address, B256};
 use serde_json::Value as Json;
-use toolcrib_core::judge::Report;
 use toolcrib_core::text::escape_for_display;
+use toolcrib_judge::Report;
 
 /// The tools in the corpus.
 pub(crate) fn folder() -> Option<PathBuf> {

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use alloy_primitives::{Address, B256, address, b256};
 use toolcrib_core::clock::FixedClock;
-use toolcrib_core::evidence::{ToolConfig, ToolState};
-use toolcrib_core::judge::Policy;
+use toolcrib_judge::Policy;
+use toolcrib_judge::evidence::{ToolConfig, ToolState};
 use toolcrib_verify::{Depth, Verifier};
 
 use crate::sources::Given;

@@ -8,7 +8,7 @@ use alloy_primitives::{Address, B256, U256};
 use toolcrib_chain::Error;
 use toolcrib_core::caip::ToolRef;
 use toolcrib_core::clock::{Clock, UnixTime};
-use toolcrib_core::evidence::{ChainReads, ConfigRead, ToolConfig, ToolState};
+use toolcrib_judge::evidence::{ChainReads, ConfigRead, ToolConfig, ToolState};
 use toolcrib_verify::ToolSource;
 
 use crate::support::NOW;

@@ -3,7 +3,7 @@
 use serde_json::json;
 use toolcrib_core::codes::{Code, caip, json as j, manifest as m};
 use toolcrib_core::json;
-use toolcrib_core::judge::Step as Failing;
+use toolcrib_judge::Step as Failing;
 
 use crate::row::Row;
 use crate::support::Step;

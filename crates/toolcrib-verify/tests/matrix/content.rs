@@ -2,7 +2,7 @@
 
 use serde_json::{Value as Json, json};
 use toolcrib_core::codes::{fetch, schema, tool, verify};
-use toolcrib_core::judge::Step;
+use toolcrib_judge::Step;
 
 use crate::row::Row;
 

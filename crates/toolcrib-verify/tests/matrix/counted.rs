@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use alloy_primitives::U256;
 use toolcrib_core::caip::ToolRef;
-use toolcrib_core::evidence::{ChainReads, ConfigRead};
+use toolcrib_judge::evidence::{ChainReads, ConfigRead};
 use toolcrib_verify::{Error, Onchain, ToolSource};
 
 use crate::world::Ledger;

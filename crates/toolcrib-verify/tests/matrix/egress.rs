@@ -1,8 +1,8 @@
 //! Where names lead: every range that is not public, answers that mix or change, and hosts that do not answer.
 
 use toolcrib_core::codes::{fetch as f, verify};
-use toolcrib_core::judge::Step;
 use toolcrib_fetch::{MAX_ADDRESSES, MAX_ATTEMPTS, ResolveError};
+use toolcrib_judge::Step;
 
 use crate::row::{Dead, Row};
 

@@ -34,10 +34,10 @@ use support::{Leaf, NOW, Server, World};
 use tokio::time::Instant;
 use toolcrib_core::clock::FixedClock;
 use toolcrib_core::codes;
-use toolcrib_core::evidence::Evidence;
-use toolcrib_core::judge::{Check, Policy, Report, Step, Verdict, judge};
 use toolcrib_core::url::ip;
 use toolcrib_fetch::{DevWorld, Untrusted};
+use toolcrib_judge::evidence::Evidence;
+use toolcrib_judge::{Check, Policy, Report, Step, Verdict, judge};
 use toolcrib_verify::{Depth, Verifier};
 use world::{Ledger, hash_of};
 

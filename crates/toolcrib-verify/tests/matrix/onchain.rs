@@ -3,7 +3,7 @@
 use alloy_primitives::{B256, U256};
 use serde_json::json;
 use toolcrib_core::codes::{chain, predicate, tool, url, verify};
-use toolcrib_core::judge::Step;
+use toolcrib_judge::Step;
 
 use crate::row::{Between, Life, Row};
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 use alloy_primitives::B256;
 use serde_json::Value as Json;
 use toolcrib_core::codes::Code;
-use toolcrib_core::judge::Step as Failing;
 use toolcrib_fetch::{Limits, ResolveError};
+use toolcrib_judge::Step as Failing;
 
 use crate::support::{Authority, Leaf, Script, Step, answer, ok, quick};
 use crate::world;

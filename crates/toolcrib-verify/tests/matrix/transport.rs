@@ -2,8 +2,8 @@
 
 use toolcrib_core::codes::{Code, fetch as f, verify};
 use toolcrib_core::json;
-use toolcrib_core::judge::Step as Failing;
 use toolcrib_fetch::{MAX_HEADERS, MAX_INTERIM};
+use toolcrib_judge::Step as Failing;
 
 use crate::row::{Place, Row};
 use crate::support::{Authority, Leaf, Script, Step, answer, ok, quick};

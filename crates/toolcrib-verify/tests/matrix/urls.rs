@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use toolcrib_core::codes::{manifest as m, url};
-use toolcrib_core::judge::Step;
+use toolcrib_judge::Step;
 
 use crate::row::Row;
 

@@ -11,10 +11,10 @@ use alloy_primitives::{Address, U256, hex, keccak256};
 use serde_json::{Value as Json, json};
 use toolcrib_chain::deploy;
 use toolcrib_chain::wallet::DEV_ACCOUNTS;
-use toolcrib_core::evidence::Evidence;
-use toolcrib_core::judge::{Policy, judge};
 use toolcrib_index::Index;
 use toolcrib_index::work::Queue;
+use toolcrib_judge::evidence::Evidence;
+use toolcrib_judge::{Policy, judge};
 use toolcrib_store::{Database, Location};
 
 use crate::machines::stage::get;

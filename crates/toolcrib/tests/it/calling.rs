@@ -6,7 +6,7 @@ use alloy_primitives::{Address, B256, U256, address, hex, keccak256};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 use toolcrib_core::money::Amount;
-use toolcrib_core::x402::{Challenge, Offer, Payment, SettleResponse, Version, asset, header, read_payment_headers};
+use toolcrib_x402::{Challenge, Offer, Payment, SettleResponse, Version, asset, header, read_payment_headers};
 
 use crate::onchain::{CREATOR, World, ask};
 use crate::support::{Authority, Request, Script, Server, Step, answer, ok};

@@ -17,7 +17,7 @@ use tokio::runtime::Runtime;
 use tokio_rustls::TlsConnector;
 use toolcrib_chain::sign::{Domain, TransferAuthorization, TransferKind};
 use toolcrib_chain::wallet::{DEV_ACCOUNTS, LocalWallet, Scope, Wallet};
-use toolcrib_core::x402::{Authorization, Payment, Signature, Version, read_header};
+use toolcrib_x402::{Authorization, Payment, Signature, Version, read_header};
 
 use crate::onchain::ask;
 use crate::{Sandbox, finish};

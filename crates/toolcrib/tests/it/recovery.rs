@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use alloy_primitives::U256;
 use serde_json::{Value, json};
-use toolcrib_core::x402::asset;
 use toolcrib_devchain::accounts::dev_signers;
+use toolcrib_x402::asset;
 
 use crate::databases::{DURABLE, Place};
 use crate::onchain::{CREATOR, World};

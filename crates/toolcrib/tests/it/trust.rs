@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
-use toolcrib_core::x402::header;
+use toolcrib_x402::header;
 
 use crate::onchain::{CREATOR, World};
 use crate::support::{Authority, Request, Script, Server, Step, answer, ok};

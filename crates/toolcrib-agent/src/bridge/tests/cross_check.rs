@@ -1,5 +1,5 @@
 use alloy_primitives::Address;
-use toolcrib_core::judge::Verdict;
+use toolcrib_judge::Verdict;
 
 use super::super::cross_check::{MAX_CANDIDATES, MAX_MATCHES, Place, ToolCandidate};
 use super::*;

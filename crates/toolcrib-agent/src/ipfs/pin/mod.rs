@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 use toolcrib_core::codes::{self, Code};
-use toolcrib_core::evidence::{Exchange, Response};
 use toolcrib_fetch::{Headers, Limits};
+use toolcrib_judge::evidence::{Exchange, Response};
 
 pub use self::kubo::Kubo;
 pub use self::service::{PinningService, PollLimits};

@@ -2,7 +2,7 @@ use alloy_primitives::U256;
 use proptest::prelude::*;
 use toolcrib_core::caip::{AccountId, AssetId, ChainId};
 use toolcrib_core::money::Amount;
-use toolcrib_core::x402::{ChainAddress, Extra};
+use toolcrib_x402::{ChainAddress, Extra};
 
 use super::*;
 

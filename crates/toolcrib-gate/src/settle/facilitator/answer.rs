@@ -1,9 +1,9 @@
 //! What a facilitator answers, as operators and callers may read it.
 
-use toolcrib_core::evidence::Exchange;
 use toolcrib_core::finding::Finding;
 use toolcrib_core::text::escape_for_display;
-use toolcrib_core::x402::FacilitatorAnswer;
+use toolcrib_judge::evidence::Exchange;
+use toolcrib_x402::FacilitatorAnswer;
 
 /// Longest reason that callers get to read.
 const MAX_WORD: usize = 64;

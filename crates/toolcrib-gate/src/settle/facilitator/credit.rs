@@ -20,7 +20,7 @@ use std::collections::BTreeSet;
 use toolcrib_chain::settlement::{Trail, TransactionProof};
 use toolcrib_core::codes::settlement as code;
 use toolcrib_core::finding::Finding;
-use toolcrib_core::x402::{FacilitatorAnswer, Offer, Supported, read_supported};
+use toolcrib_x402::{FacilitatorAnswer, Offer, Supported, read_supported};
 
 use super::{Facilitator, FacilitatorCall};
 use crate::settle::lookup::Transfer;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use alloy_primitives::Address;
 use tokio::time::Instant;
 use toolcrib_core::caip::ChainId;
-use toolcrib_core::x402::{MAX_SIGNERS, Supported};
+use toolcrib_x402::{MAX_SIGNERS, Supported};
 
 /// Shortest time between two requests for the signers: a facilitator that adds a key is asked again soon, and one that is down is not
 /// asked for each payment.

@@ -6,8 +6,8 @@ use toolcrib_chain::Error;
 use toolcrib_chain::rpc::{BoundedCall, CallOutcome, Chain};
 use toolcrib_chain::sign::{DEPLOYMENT_GAS, Simulated, simulate_deployed};
 use toolcrib_chain::transaction::Call;
-use toolcrib_core::x402::Payment;
-use toolcrib_core::x402::erc6492::{self, Wrapped};
+use toolcrib_x402::Payment;
+use toolcrib_x402::erc6492::{self, Wrapped};
 
 use super::{BROADCAST_PAUSE, Lane, LocalSettlement, Stop};
 

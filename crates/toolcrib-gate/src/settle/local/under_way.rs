@@ -8,7 +8,7 @@ use alloy_primitives::{Address, B256};
 use tokio::time::Instant;
 use toolcrib_chain::rpc::Chain;
 use toolcrib_chain::transaction::Signed;
-use toolcrib_core::x402::Payment;
+use toolcrib_x402::Payment;
 
 /// Most transactions whose end is not known. So many only come together when a chain stands still, and then no more are sent.
 const MAX_UNDER_WAY: usize = 4_096;

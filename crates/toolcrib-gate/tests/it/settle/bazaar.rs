@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use alloy_primitives::B256;
 use serde_json::{Value, json};
-use toolcrib_core::x402::{Challenge, Version};
 use toolcrib_gate::{Facilitator, Gate, PaidGate, Settle, Tools};
 use toolcrib_store::replay::{Limits, MemoryReplay};
+use toolcrib_x402::{Challenge, Version};
 
 use super::scripted::{Reply, Scripted};
 use crate::till::{USDC_ON_BASE, of_the_price, priced, till};

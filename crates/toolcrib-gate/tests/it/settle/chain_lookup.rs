@@ -12,9 +12,9 @@ use toolcrib_chain::deploy::deploy_test_assets;
 use toolcrib_chain::transaction::Call;
 use toolcrib_chain::wallet::LocalWallet;
 use toolcrib_core::clock::{Clock, UnixTime};
-use toolcrib_core::x402::asset;
 use toolcrib_devchain::Devchain;
 use toolcrib_gate::{Due, Found, LocalSettlement, Outcome, Record, SKEW_SECONDS, Settle, Unrecorded};
+use toolcrib_x402::asset;
 
 use super::stage::{
     LOCAL, Now, PRICE, Stage, authorization, code, connect, due, offer, other, payer, recipient, settler, signed,

@@ -13,12 +13,12 @@ use toolcrib_core::clock::Clock;
 use toolcrib_core::codes;
 use toolcrib_core::finding::Severity;
 use toolcrib_core::money::Amount;
-use toolcrib_core::x402::{Offer, Payment, Version, asset, read_facilitator_request};
 use toolcrib_fetch::{Resolve, ResolveError};
 use toolcrib_gate::{
     Configured, ConfiguredUrl, Facilitator, FacilitatorCall, Found, Headers, Outcome, Record, Settle, SystemClock, Unrecorded,
     Verdict,
 };
+use toolcrib_x402::{Offer, Payment, Version, asset, read_facilitator_request};
 
 use super::scripted::{Keeping, Reply, Scripted};
 use super::stage::{LOCAL, Now, PRICE, Stage, authorization, due, offer, other, payer, signed, signed_in};

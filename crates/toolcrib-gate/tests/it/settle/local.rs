@@ -16,10 +16,10 @@ use toolcrib_core::clock::{Clock, UnixTime};
 use toolcrib_core::codes;
 use toolcrib_core::finding::Severity;
 use toolcrib_core::money::Amount;
-use toolcrib_core::x402::{ChainAddress, asset};
 use toolcrib_devchain::Devchain;
 use toolcrib_devchain::accounts::dev_signers;
 use toolcrib_gate::{Found, LocalSettlement, Outcome, Record, Settle, Unrecorded, Verdict};
+use toolcrib_x402::{ChainAddress, asset};
 
 use super::scripted::{Loss, lossy};
 use super::stage::{

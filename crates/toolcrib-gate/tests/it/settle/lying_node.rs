@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use alloy_primitives::B256;
 use toolcrib_core::clock::Clock as _;
-use toolcrib_core::x402::asset;
 use toolcrib_gate::{Facilitator, Found, LocalSettlement, NONE_SENT, Record, Settle};
+use toolcrib_x402::asset;
 
 use super::scripted::Scripted;
 use super::stage::{Now, PRICE, authorization, due, offer, payer, recipient, settler, signed};

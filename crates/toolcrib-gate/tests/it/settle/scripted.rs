@@ -7,7 +7,7 @@ use std::time::Duration;
 use alloy_primitives::Address;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use toolcrib_core::x402::Supported;
+use toolcrib_x402::Supported;
 
 /// What is answered to a request.
 #[derive(Clone, Debug)]

@@ -9,9 +9,9 @@ use futures_util::future::BoxFuture;
 use serde_json::json;
 use tokio::net::TcpListener;
 use toolcrib_core::tool::ToolBuilder;
-use toolcrib_core::x402::{Payment, Version, read_header, read_receipt};
 use toolcrib_gate::{Context, Facilitator, Gate, Settle, Tool, ToolError, Tools};
 use toolcrib_store::replay::{Limits, MemoryReplay};
+use toolcrib_x402::{Payment, Version, read_header, read_receipt};
 
 use super::scripted::{Reply, Scripted};
 use super::stage::{LOCAL, PRICE, Stage, authorization, other, payer, recipient, signed};

@@ -23,10 +23,10 @@ use toolcrib_chain::wallet::{LocalWallet, Wallet};
 use toolcrib_core::caip::ChainId;
 use toolcrib_core::clock::{Clock, UnixTime};
 use toolcrib_core::money::Amount;
-use toolcrib_core::x402::{Authorization, ChainAddress, EXACT, Extra, Offer, Payment, Signature, Version, asset};
 use toolcrib_devchain::Devchain;
 use toolcrib_devchain::accounts::dev_signers;
 use toolcrib_gate::{Due, LocalSettlement};
+use toolcrib_x402::{Authorization, ChainAddress, EXACT, Extra, Offer, Payment, Signature, Version, asset};
 
 /// What a call costs.
 pub(crate) const PRICE: u64 = 10_000;

@@ -26,10 +26,10 @@ use serde_json::{Map, Value as Json};
 use toolcrib_core::codes::export as code;
 use toolcrib_core::finding::Finding;
 use toolcrib_core::json::Value;
-use toolcrib_core::judge::PriceText;
 use toolcrib_core::local::names::{self, EXPOSED_ADVISED, exposed_name};
 use toolcrib_core::local::{Function, LocalManifest};
 use toolcrib_core::schema::to_serde;
+use toolcrib_judge::PriceText;
 use toolcrib_mcp::{Side, listable};
 
 use super::ContentHash;

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use alloy_primitives::B256;
 use toolcrib_core::clock::UnixTime;
-use toolcrib_core::x402::{CatalogueItem, ItemAccess};
 use toolcrib_store::database::{Bulk, Column, Transaction, Value};
+use toolcrib_x402::{CatalogueItem, ItemAccess};
 
 use super::{LEASE_SECONDS, Lease};
 use crate::bazaar::model::{CatalogueClaim, ResourceView, comparable};

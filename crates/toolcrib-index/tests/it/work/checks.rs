@@ -3,11 +3,11 @@
 use alloy_primitives::B256;
 use serde_json::json;
 use toolcrib_core::clock::Clock as _;
-use toolcrib_core::evidence::Evidence;
-use toolcrib_core::judge::{Policy, judge};
 use toolcrib_index::feed::Kinds;
 use toolcrib_index::listing::{AccessKind, Verdict};
 use toolcrib_index::work::{Reason, Wanted};
+use toolcrib_judge::evidence::Evidence;
+use toolcrib_judge::{Policy, judge};
 
 use super::{World, hash_of, manifest, uri};
 use crate::support::{NOW, answer, ok};

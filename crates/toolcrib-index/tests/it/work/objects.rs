@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use toolcrib_core::clock::Clock as _;
-use toolcrib_core::evidence::Evidence;
-use toolcrib_core::judge::{Policy, judge};
 use toolcrib_index::model::ToolKey;
 use toolcrib_index::objects::{Collected, Direction, Placement};
 use toolcrib_index::{Error, Index, export};
+use toolcrib_judge::evidence::Evidence;
+use toolcrib_judge::{Policy, judge};
 use toolcrib_store::database::Value;
 use toolcrib_store::objects::{Objects, ObjectsLocation};
 

@@ -5,12 +5,12 @@ use futures_util::future::BoxFuture;
 use toolcrib_chain::wallet::DEV_ACCOUNTS;
 use toolcrib_core::caip::ToolRef;
 use toolcrib_core::clock::UnixTime;
-use toolcrib_core::evidence::{Body, ChainReads, ConfigRead, Evidence, Exchange, Method, Response, ToolConfig, ToolState};
-use toolcrib_core::judge::Policy;
 use toolcrib_index::feed::Kinds;
 use toolcrib_index::model::ToolRow;
 use toolcrib_index::work::{Look, Looks};
 use toolcrib_index::{Error, Index};
+use toolcrib_judge::Policy;
+use toolcrib_judge::evidence::{Body, ChainReads, ConfigRead, Evidence, Exchange, Method, Response, ToolConfig, ToolState};
 
 use super::{Followed, hash_of, manifest, put, uri};
 use crate::support::NOW;

@@ -13,9 +13,9 @@ use toolcrib_agent::memory::AgentMemory as _;
 use toolcrib_agent::{AgentReport, AgentState};
 use toolcrib_core::agent::AgtDomain;
 use toolcrib_core::codes;
-use toolcrib_core::evidence::MAX_FILE_BYTES;
 use toolcrib_core::finding::Severity;
-use toolcrib_core::judge::Check;
+use toolcrib_judge::Check;
+use toolcrib_judge::evidence::MAX_FILE_BYTES;
 
 use super::parse_name;
 use super::resolver::{PolicyArgs, SourceArgs};

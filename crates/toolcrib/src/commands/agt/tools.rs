@@ -10,7 +10,7 @@ use toolcrib_agent::content_hash::CidHash;
 use toolcrib_agent::judge::{ContentTrust, judge_whole};
 use toolcrib_core::agent::AgentManifest;
 use toolcrib_core::codes;
-use toolcrib_core::judge::{Policy, Verdict};
+use toolcrib_judge::{Policy, Verdict};
 use toolcrib_verify::{Depth, Onchain};
 
 use super::pack::read_signed;

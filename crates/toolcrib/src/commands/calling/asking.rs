@@ -131,7 +131,7 @@ fn sign_in(terms: &SignInTerms, facts: &str) -> String {
 #[cfg(test)]
 mod tests {
     use toolcrib_chain::rpc::ChainConfig;
-    use toolcrib_core::sign_in::Message;
+    use toolcrib_x402::sign_in::Message;
 
     use super::*;
 

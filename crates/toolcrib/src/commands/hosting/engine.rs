@@ -7,7 +7,6 @@ use clap::Args;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use toolcrib_core::codes;
-use toolcrib_core::judge::Policy;
 use toolcrib_fetch::Untrusted;
 use toolcrib_index::agents::{AgentOptions, AgentWorker, follow_names};
 use toolcrib_index::bazaar::{CatalogueFollower, Prober};
@@ -15,6 +14,7 @@ use toolcrib_index::facts::CollectionProvider;
 use toolcrib_index::follow::{FollowOptions, Follower, Progress};
 use toolcrib_index::work::{Live, Queue, WorkOptions, Worker};
 use toolcrib_index::{Chains, Error, Index, objects, usage};
+use toolcrib_judge::Policy;
 use toolcrib_verify::Verifier;
 
 use super::agents::ListedAgents;

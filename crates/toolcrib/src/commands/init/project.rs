@@ -15,7 +15,7 @@ use toolcrib_core::registry::RequirementKind;
 use toolcrib_core::slug::Slug;
 use toolcrib_core::tool::ToolBuilder;
 use toolcrib_core::url::Origin;
-use toolcrib_core::x402::asset::{self, Token};
+use toolcrib_x402::asset::{self, Token};
 
 use super::render::Filling;
 use super::{Project, Supply};

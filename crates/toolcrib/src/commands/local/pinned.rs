@@ -4,11 +4,11 @@ use clap::Args;
 use serde_json::{Value, json};
 use toolcrib_core::clock::Clock as _;
 use toolcrib_core::codes;
-use toolcrib_core::judge::Policy;
 use toolcrib_core::slug::Slug;
 use toolcrib_core::time::format_rfc3339;
 use toolcrib_host::local::Check;
 use toolcrib_host::onchain::{Changes, NAME_PREFIX, Observation, Pin, PinError, PinStore, Pins, observe};
+use toolcrib_judge::Policy;
 use toolcrib_verify::{Depth, Live, Onchain};
 
 use super::install::{Update, agreed};

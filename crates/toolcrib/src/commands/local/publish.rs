@@ -9,13 +9,13 @@ use alloy_primitives::Address;
 use clap::Args;
 use toolcrib_chain::network::Network;
 use toolcrib_core::codes;
-use toolcrib_core::judge::PriceText;
 use toolcrib_core::local::names::{Target as NameTarget, exposed_name};
 use toolcrib_core::slug::Slug;
 use toolcrib_core::url::{Origin, well_known};
-use toolcrib_core::x402::PROTOCOL;
 use toolcrib_host::local::export::{ExportOptions, ExportTool, Target, export};
 use toolcrib_host::local::{Host, PublishError, PublishOptions, Published};
+use toolcrib_judge::PriceText;
+use toolcrib_x402::PROTOCOL;
 
 use super::install::agreed;
 use super::{HostArgs, refused};

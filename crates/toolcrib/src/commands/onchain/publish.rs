@@ -11,7 +11,7 @@ use toolcrib_author::publish::{Decision, Found, Subject, regate};
 use toolcrib_chain::registry::Registry;
 use toolcrib_chain::wallet::Wallet;
 use toolcrib_core::codes;
-use toolcrib_core::judge::Policy;
+use toolcrib_judge::Policy;
 use toolcrib_verify::{Depth, Onchain, Verifier};
 
 use super::gate::{self, GateArguments};

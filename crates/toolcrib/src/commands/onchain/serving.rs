@@ -12,9 +12,9 @@ use toolcrib_author::preflight::{Ready, preflight};
 use toolcrib_author::served::{Refusal, compare, served};
 use toolcrib_chain::registry::Registry;
 use toolcrib_core::codes;
-use toolcrib_core::explain::Diff;
 use toolcrib_core::finding::{Finding, Severity};
 use toolcrib_core::url::well_known::WellKnown;
+use toolcrib_judge::explain::Diff;
 use toolcrib_verify::Verifier;
 
 use crate::commands::trust::{Reach, show, verifier};

@@ -13,9 +13,9 @@ use clap::Args;
 use serde_json::{Value, json};
 use toolcrib_chain::registry::Access;
 use toolcrib_core::codes;
-use toolcrib_core::x402::{Challenge, Offer, Version, header, read_body, read_header, read_payment};
 use toolcrib_gate::{Gate, Server, Tool, Tools};
 use toolcrib_store::replay::MemoryReplay;
+use toolcrib_x402::{Challenge, Offer, Version, header, read_body, read_header, read_payment};
 use tower::ServiceExt as _;
 
 use super::behind::Behind;

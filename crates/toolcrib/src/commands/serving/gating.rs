@@ -9,8 +9,8 @@ use alloy_primitives::U256;
 use clap::Args;
 use toolcrib_chain::registry::Registry;
 use toolcrib_core::codes;
-use toolcrib_core::x402::asset;
 use toolcrib_gate::{Gate, IdentityGate, Settle};
+use toolcrib_x402::asset;
 
 use super::manifests::{Loaded, check_names, value_for};
 use super::paying::{Paying, chains_of};

@@ -11,11 +11,11 @@ use toolcrib_core::caip::ChainId;
 use toolcrib_core::codes;
 use toolcrib_core::finding::Finding;
 use toolcrib_core::tool::Price;
-use toolcrib_core::x402::{Offer, PROTOCOL, asset};
 use toolcrib_fetch::Headers;
 use toolcrib_gate::{
     Due, Facilitator, Found, Journal, LocalSettlement, Outcome, PAYMENT_SECONDS, PaidGate, Record, Settle, Verdict,
 };
+use toolcrib_x402::{Offer, PROTOCOL, asset};
 
 use super::manifests::Loaded;
 use crate::kinds::parse_address;

@@ -7,9 +7,9 @@ use clap::Args;
 use serde_json::{Value, json};
 use toolcrib_core::canon::Canonical;
 use toolcrib_core::codes;
-use toolcrib_core::evidence::Evidence;
-use toolcrib_core::explain::{Diff, diff};
 use toolcrib_core::json::{self, Document};
+use toolcrib_judge::evidence::Evidence;
+use toolcrib_judge::explain::{Diff, diff};
 use toolcrib_verify::{Depth, Onchain};
 
 use super::{Reach, explain_hash, show, verifier};

@@ -7,8 +7,8 @@ use clap::Args;
 use serde_json::{Value, json};
 use toolcrib_core::caip::ToolRef;
 use toolcrib_core::codes::{self, Code};
-use toolcrib_core::evidence::Evidence;
-use toolcrib_core::explain::{Candidate, Case, Diff, Explanation, Relation, Repair};
+use toolcrib_judge::evidence::Evidence;
+use toolcrib_judge::explain::{Candidate, Case, Diff, Explanation, Relation, Repair};
 use toolcrib_verify::{Depth, Onchain};
 
 use super::{Reach, git, show, verifier, verify};
@@ -216,7 +216,7 @@ fn data(sides: &Sides, found: &Explanation, commands: &dyn Fn(&Repair) -> Vec<St
 /// The codes of all mistakes, where there are several.
 fn slips(found: &Explanation) -> Vec<&'static str> {
     match &found.cause {
-        Some(toolcrib_core::explain::Cause::Recipe { slips, .. }) => slips.iter().map(|slip| slip.code().id()).collect(),
+        Some(toolcrib_judge::explain::Cause::Recipe { slips, .. }) => slips.iter().map(|slip| slip.code().id()).collect(),
         _ => Vec::new(),
     }
 }

@@ -8,8 +8,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use toolcrib_core::codes;
-use toolcrib_core::explain::MAX_CANDIDATES;
 use toolcrib_core::json::MAX_BYTES;
+use toolcrib_judge::explain::MAX_CANDIDATES;
 
 use crate::outcome::Failure;
 

@@ -2,10 +2,10 @@
 
 use clap::Args;
 use serde_json::{Value, json};
-use toolcrib_core::judge::Policy;
 use toolcrib_core::url::HttpsUrl;
-use toolcrib_core::x402::{ProbeReport, ProbeState, Subject};
+use toolcrib_judge::Policy;
 use toolcrib_verify::{Depth, Live, Onchain, Probe};
+use toolcrib_x402::{ProbeReport, ProbeState, Subject};
 
 use super::{Reach, show, verifier, verify};
 use crate::onchain::{OnChain, failed};

@@ -2,11 +2,11 @@
 
 use std::fmt::Write;
 
-use toolcrib_core::attestation::Attested;
-use toolcrib_core::explain::{ChangeKind, Diff};
 use toolcrib_core::finding::{Finding, Severity};
-use toolcrib_core::judge::{Check, Report, Verdict};
 use toolcrib_core::time::format_rfc3339;
+use toolcrib_judge::attestation::Attested;
+use toolcrib_judge::explain::{ChangeKind, Diff};
+use toolcrib_judge::{Check, Report, Verdict};
 
 use crate::printer::{Paint, shown};
 

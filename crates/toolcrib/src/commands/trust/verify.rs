@@ -9,12 +9,12 @@ use clap::Args;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use serde_json::{Value, json};
 use toolcrib_chain::registry::{EventFilter, Registry, RegistryEvent};
-use toolcrib_core::attestation::Root;
 use toolcrib_core::clock::{Clock, UnixTime};
 use toolcrib_core::codes;
-use toolcrib_core::evidence::{Evidence, MAX_FILE_BYTES};
-use toolcrib_core::judge::{MAX_WINDOW, Policy, Report, Verdict, judge};
 use toolcrib_core::time::{TimeFault, parse_rfc3339};
+use toolcrib_judge::attestation::Root;
+use toolcrib_judge::evidence::{Evidence, MAX_FILE_BYTES};
+use toolcrib_judge::{MAX_WINDOW, Policy, Report, Verdict, judge};
 use toolcrib_verify::{Depth, Onchain, Verifier};
 
 use super::{Reach, show, verifier};
@@ -73,7 +73,7 @@ pub(crate) struct PolicyArguments {
     #[arg(long, value_name = "FILE|SHA256")]
     pub(crate) nitro_root: Vec<String>,
     /// For how many seconds evidence counts as fresh, at most a day
-    #[arg(long, value_name = "SECONDS", default_value_t = toolcrib_core::judge::DEFAULT_WINDOW)]
+    #[arg(long, value_name = "SECONDS", default_value_t = toolcrib_judge::DEFAULT_WINDOW)]
     pub(crate) window: u64,
 }
 

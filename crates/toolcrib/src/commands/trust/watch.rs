@@ -13,10 +13,10 @@ use clap::Args;
 use serde_json::{Value, json};
 use toolcrib_core::clock::Clock;
 use toolcrib_core::codes;
-use toolcrib_core::drift::{Change, Verdict};
 use toolcrib_core::finding::Severity;
-use toolcrib_core::judge::Policy;
 use toolcrib_core::time::format_rfc3339;
+use toolcrib_judge::Policy;
+use toolcrib_judge::drift::{Change, Verdict};
 use toolcrib_verify::watch::{Look, Looked, Memory, Seen, Watcher};
 use toolcrib_verify::{Onchain, ToolSource};
 
@@ -49,7 +49,7 @@ pub(crate) struct Watch {
     #[arg(value_name = "TOOL", required = true, num_args = 1..)]
     pub(crate) tools: Vec<String>,
     /// Look at everything again after this many seconds, at least 5. What the chain announces is looked at without waiting
-    #[arg(long, value_name = "SECONDS", default_value_t = toolcrib_core::judge::DEFAULT_WINDOW,
+    #[arg(long, value_name = "SECONDS", default_value_t = toolcrib_judge::DEFAULT_WINDOW,
         value_parser = clap::value_parser!(u64).range(MIN_INTERVAL..=86_400))]
     pub(crate) interval: u64,
     /// Look once and say whether something changed since the last time

@@ -20,10 +20,10 @@ use toolcrib_chain::wallet::{DEV_ACCOUNTS, LocalWallet};
 use toolcrib_core::clock::{Clock, UnixTime};
 use toolcrib_core::finding::Mode;
 use toolcrib_core::tool::{TYPE_V1, ToolManifest};
-use toolcrib_core::x402::header;
 use toolcrib_devchain::Devchain;
 use toolcrib_index::Index;
 use toolcrib_store::{Database, Location};
+use toolcrib_x402::header;
 
 use crate::Sandbox;
 use crate::databases::Place;

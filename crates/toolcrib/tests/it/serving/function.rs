@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 
 use alloy_primitives::U256;
 use serde_json::{Value, json};
-use toolcrib_core::x402::read_header;
 use toolcrib_devchain::accounts::dev_signers;
+use toolcrib_x402::read_header;
 
 use super::gates::STRANGER;
 use super::paid::{balance, mint};

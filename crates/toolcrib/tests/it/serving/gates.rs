@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use toolcrib_chain::deploy;
-use toolcrib_core::x402::read_body;
+use toolcrib_x402::read_body;
 
 use super::upstream::Behind;
 use super::{Gate, ORIGIN, manifest, send, signed, until};
@@ -14,7 +14,7 @@ pub(super) const STRANGER: &str = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8";
 
 pub(super) fn priced(slug: &str) -> Value {
     let mut manifest = manifest(slug);
-    let token = toolcrib_core::x402::asset::usdc(31_337).expect("listed").address;
+    let token = toolcrib_x402::asset::usdc(31_337).expect("listed").address;
     manifest["pricing"] = json!([{
         "amount": "10000",
         "asset": format!("eip155:31337/erc20:{token:#x}"),

@@ -18,8 +18,8 @@ use alloy_primitives::{B256, U256};
 use alloy_signer::SignerSync;
 use serde_json::{Value, json};
 use toolcrib_chain::sign::{Domain, TransferAuthorization, TransferKind};
-use toolcrib_core::x402::{Authorization, Challenge, Payment, Signature};
 use toolcrib_devchain::accounts::dev_signers;
+use toolcrib_x402::{Authorization, Challenge, Payment, Signature};
 
 use crate::Sandbox;
 use crate::onchain::CREATOR;

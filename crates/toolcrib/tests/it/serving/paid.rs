@@ -4,8 +4,8 @@ use std::net::TcpListener;
 
 use alloy_primitives::{Address, U256, keccak256};
 use serde_json::json;
-use toolcrib_core::x402::{asset, read_header};
 use toolcrib_devchain::accounts::dev_signers;
+use toolcrib_x402::{asset, read_header};
 
 use super::gates::{STRANGER, priced};
 use super::upstream::Behind;

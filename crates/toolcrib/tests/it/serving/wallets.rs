@@ -5,12 +5,12 @@ use alloy_signer::SignerSync;
 use serde_json::{Value, json};
 use toolcrib_chain::sign::{Domain, TransferAuthorization, TransferKind};
 use toolcrib_core::clock::UnixTime;
-use toolcrib_core::sign_in::siwe::{self, SignedMessage};
-use toolcrib_core::sign_in::siwx::{HEADER, Proposal, SignedIn};
 use toolcrib_core::url::HttpsUrl;
-use toolcrib_core::x402::erc6492::wrap;
-use toolcrib_core::x402::{Authorization, Challenge, Payment, Signature, read_header};
 use toolcrib_devchain::accounts::dev_signers;
+use toolcrib_x402::erc6492::wrap;
+use toolcrib_x402::sign_in::siwe::{self, SignedMessage};
+use toolcrib_x402::sign_in::siwx::{HEADER, Proposal, SignedIn};
+use toolcrib_x402::{Authorization, Challenge, Payment, Signature, read_header};
 
 use super::gates::priced;
 use super::paid::mint;

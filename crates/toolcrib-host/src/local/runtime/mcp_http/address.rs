@@ -1,10 +1,10 @@
 //! Where the server of a tool is, and how it is reached.
 
 use toolcrib_core::codes;
-use toolcrib_core::evidence::Exchange;
 use toolcrib_core::local::{NetworkRequest, is_loopback_url};
 use toolcrib_core::url::HttpsUrl;
 use toolcrib_fetch::{Configured, ConfiguredUrl, Headers, Limits, Observer, Target, Untrusted};
+use toolcrib_judge::evidence::Exchange;
 
 use super::super::RunError;
 

@@ -5,8 +5,8 @@ use std::ops::ControlFlow;
 use std::sync::{Mutex, PoisonError};
 
 use serde_json::Value as Json;
-use toolcrib_core::evidence::{Exchange, Response};
 use toolcrib_fetch::Observer;
+use toolcrib_judge::evidence::{Exchange, Response};
 
 use super::super::{Event, Events};
 use super::events::EventReader;

@@ -1,8 +1,8 @@
 //! A code for each way in which a server fails, whatever it is asked by HTTP.
 
 use toolcrib_core::codes::{self, Code, fetch};
-use toolcrib_core::evidence::{Failure, Response};
 use toolcrib_core::text::escape_for_display;
+use toolcrib_judge::evidence::{Failure, Response};
 
 use super::super::RunError;
 use super::answer::is_event_stream;

@@ -24,9 +24,9 @@ use serde_json::{Map, Value as Json, json};
 use tokio::sync::{Mutex, Semaphore};
 use tokio::time::{Instant, timeout_at};
 use toolcrib_core::codes;
-use toolcrib_core::evidence::{Exchange, Response};
 use toolcrib_core::local::NetworkRequest;
 use toolcrib_fetch::{Configured, Limits, Untrusted};
+use toolcrib_judge::evidence::{Exchange, Response};
 use toolcrib_mcp::{Called, ToolPages};
 use toolcrib_process::Containment;
 

@@ -8,8 +8,8 @@ use toolcrib_chain::network::LOCAL_CHAIN_ID;
 use toolcrib_core::canon::Sealed;
 use toolcrib_core::finding::Finding;
 use toolcrib_core::tool::{ToolBuilder, ToolManifest};
-use toolcrib_core::x402::asset;
 use toolcrib_gate::{Handler, NoHandler, Tool};
+use toolcrib_x402::asset;
 
 mod sun;
 mod units;

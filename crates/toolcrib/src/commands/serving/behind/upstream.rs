@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 use toolcrib_core::text::escape_for_display;
-use toolcrib_core::x402::header::X_TOOL_REFERENCE;
 use toolcrib_fetch::{Concurrency, Configured, ConfiguredUrl, Headers, KeepAlive, Limits};
 use toolcrib_gate::{Context, MAX_OUTPUT_BYTES, ToolError};
+use toolcrib_x402::header::X_TOOL_REFERENCE;
 
 use super::output;
 use crate::clock::SystemClock;

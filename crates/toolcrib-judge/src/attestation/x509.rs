@@ -1,0 +1,223 @@
+//! Chains of X.509 certificates on P-384, from a pinned root down to the one that signed a report.
+//!
+//! One profile and no more: version 3, P-384 keys, ECDSA with SHA-384, basic constraints and key usage. Nothing here
+//! knows names of hosts, revocation lists (the vendor publishes none for this purpose), policies or cross-signing; a
+//! critical extension beyond the two is refused, as RFC 5280 §4.2 asks.
+
+use p384::ecdsa::signature::Verifier;
+use p384::ecdsa::{Signature, VerifyingKey};
+use sha2::{Digest, Sha256};
+use toolcrib_core::clock::UnixTime;
+use toolcrib_core::codes::{self, Code};
+use toolcrib_core::finding::Finding;
+use toolcrib_core::time::format_rfc3339;
+use x509_cert::der::asn1::ObjectIdentifier;
+use x509_cert::der::oid::AssociatedOid;
+use x509_cert::der::{Decode, Reader, SliceReader};
+use x509_cert::ext::pkix::{BasicConstraints, KeyUsage};
+use x509_cert::{Certificate as Parsed, Version};
+
+use super::{Root, Signer, lower_hex};
+
+const ECDSA_WITH_SHA384: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.4.3.3");
+const EC_PUBLIC_KEY: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.2.1");
+const SECP384R1: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.132.0.34");
+
+/// A certificate that follows the profile. What it may be used for is not yet checked.
+pub(super) struct Certificate<'a> {
+    der: &'a [u8],
+    /// The bytes that the issuer signed, as they stand in the source.
+    signed: &'a [u8],
+    parsed: Parsed,
+    key: VerifyingKey,
+    signature: Signature,
+    is_authority: bool,
+    path_length: Option<u8>,
+    usage: Option<KeyUsage>,
+}
+
+/// Why a certificate or a chain is refused: a code and one sentence.
+pub(super) struct Fault {
+    code: Code,
+    message: String,
+}
+
+impl Fault {
+    fn new(code: Code, message: impl Into<String>) -> Self {
+        Self { code, message: message.into() }
+    }
+
+    pub(super) fn finding(&self) -> Finding {
+        Finding::new(self.code).message(&self.message)
+    }
+}
+
+impl<'a> Certificate<'a> {
+    /// Reads DER.
+    pub(super) fn parse(der: &'a [u8]) -> Result<Self, Fault> {
+        let fault = |what: &str| Fault::new(codes::attestation::CERTIFICATE, what);
+        let unreadable = |error| Fault::new(codes::attestation::CERTIFICATE, format!("not X.509 in DER: {error}"));
+        let parsed = Parsed::from_der(der).map_err(unreadable)?;
+        let mut outer = SliceReader::new(der).map_err(unreadable)?;
+        let signed = outer
+            .sequence(|inner| {
+                let signed = inner.tlv_bytes()?;
+                inner.tlv_bytes()?;
+                inner.tlv_bytes()?;
+                Ok(signed)
+            })
+            .map_err(unreadable)?;
+        let body = &parsed.tbs_certificate;
+        if body.version != Version::V3 {
+            return Err(fault("not version 3"));
+        }
+        let algorithm = &parsed.signature_algorithm;
+        if algorithm.oid != ECDSA_WITH_SHA384 || algorithm.parameters.is_some() || body.signature != *algorithm {
+            return Err(fault("not signed by ECDSA with SHA-384"));
+        }
+        let info = &body.subject_public_key_info;
+        let curve = info.algorithm.parameters.as_ref().and_then(|any| any.decode_as::<ObjectIdentifier>().ok());
+        if info.algorithm.oid != EC_PUBLIC_KEY || curve != Some(SECP384R1) {
+            return Err(fault("the key is not on P-384"));
+        }
+        let key = info
+            .subject_public_key
+            .as_bytes()
+            .and_then(|point| VerifyingKey::from_sec1_bytes(point).ok())
+            .ok_or_else(|| fault("the key is no point on P-384"))?;
+        let signature = parsed
+            .signature
+            .as_bytes()
+            .and_then(|signature| Signature::from_der(signature).ok())
+            .ok_or_else(|| fault("the signature is not a pair of numbers in DER"))?;
+        let mut certificate = Self { der, signed, parsed, key, signature, is_authority: false, path_length: None, usage: None };
+        certificate.read_extensions()?;
+        Ok(certificate)
+    }
+
+    /// The key that the certificate is about.
+    pub(super) const fn key(&self) -> &VerifyingKey {
+        &self.key
+    }
+
+    /// Whether it is an authority that may sign certificates.
+    pub(super) fn may_issue(&self) -> bool {
+        self.is_authority && self.usage.as_ref().is_some_and(KeyUsage::key_cert_sign)
+    }
+
+    /// What reports say about it.
+    pub(super) fn summary(&self) -> Signer {
+        let (not_before, not_after) = self.validity();
+        Signer {
+            subject: self.parsed.tbs_certificate.subject.to_string(),
+            sha256: lower_hex(&Sha256::digest(self.der)),
+            not_before,
+            not_after,
+        }
+    }
+
+    fn read_extensions(&mut self) -> Result<(), Fault> {
+        let unreadable = |_| Fault::new(codes::attestation::CERTIFICATE, "an extension cannot be read");
+        let extensions = self.parsed.tbs_certificate.extensions.as_deref().unwrap_or_default();
+        for (index, extension) in extensions.iter().enumerate() {
+            // At most a few hundred fit the size of a certificate.
+            if extensions.iter().take(index).any(|earlier| earlier.extn_id == extension.extn_id) {
+                return Err(Fault::new(codes::attestation::CERTIFICATE, "an extension occurs twice"));
+            }
+            let value = extension.extn_value.as_bytes();
+            if extension.extn_id == BasicConstraints::OID {
+                let constraints = BasicConstraints::from_der(value).map_err(unreadable)?;
+                (self.is_authority, self.path_length) = (constraints.ca, constraints.path_len_constraint);
+            } else if extension.extn_id == KeyUsage::OID {
+                self.usage = Some(KeyUsage::from_der(value).map_err(unreadable)?);
+            } else if extension.critical {
+                let what = format!("the critical extension {} is not understood", extension.extn_id);
+                return Err(Fault::new(codes::attestation::CERTIFICATE_CONSTRAINTS, what));
+            }
+        }
+        Ok(())
+    }
+
+    fn validity(&self) -> (UnixTime, UnixTime) {
+        let validity = &self.parsed.tbs_certificate.validity;
+        let seconds = |time: x509_cert::time::Time| {
+            UnixTime::from_seconds(i64::try_from(time.to_unix_duration().as_secs()).unwrap_or(i64::MAX))
+        };
+        (seconds(validity.not_before), seconds(validity.not_after))
+    }
+
+    fn is_issued_by(&self, issuer: &Self) -> Result<(), &'static str> {
+        if self.parsed.tbs_certificate.issuer != issuer.parsed.tbs_certificate.subject {
+            return Err("names another issuer than the one before it");
+        }
+        issuer.key.verify(self.signed, &self.signature).map_err(|_| "is not signed by the one before it")
+    }
+}
+
+/// Checks a chain that begins with the root and ends with `leaf`: a pinned root, names and signatures, what each
+/// certificate may be used for, and that all of them are valid at each of `moments`.
+///
+/// The first fault of each kind is reported. Signatures are checked from the root down, so that nobody without a
+/// signed chain makes us check more than one.
+pub(super) fn check_chain(
+    authorities: &[Certificate<'_>],
+    leaf: &Certificate<'_>,
+    roots: &[Root],
+    moments: &[UnixTime],
+) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    match authorities.first() {
+        Some(root) if roots.iter().any(|pinned| pinned.matches(root.der)) => faults.extend(check_links(authorities, leaf).err()),
+        _ => faults.push(Fault::new(codes::attestation::ROOT_UNKNOWN, codes::attestation::ROOT_UNKNOWN.title())),
+    }
+    faults.extend(check_uses(authorities, leaf).err());
+    faults.extend(moments.iter().find_map(|&moment| check_validity(authorities, leaf, moment).err()));
+    faults
+}
+
+fn check_links(authorities: &[Certificate<'_>], leaf: &Certificate<'_>) -> Result<(), Fault> {
+    let followers = authorities.iter().skip(1).chain([leaf]);
+    for (index, (issuer, issued)) in authorities.iter().zip(followers).enumerate() {
+        issued
+            .is_issued_by(issuer)
+            .map_err(|what| Fault::new(codes::attestation::CHAIN, format!("certificate {} of the chain {what}", index + 1)))?;
+    }
+    Ok(())
+}
+
+fn check_uses(authorities: &[Certificate<'_>], leaf: &Certificate<'_>) -> Result<(), Fault> {
+    let fault = |what: String| Fault::new(codes::attestation::CERTIFICATE_CONSTRAINTS, what);
+    for (index, authority) in authorities.iter().enumerate() {
+        if !authority.may_issue() {
+            return Err(fault(format!("certificate {index} of the chain may not sign certificates")));
+        }
+        let below = authorities.len() - index - 1;
+        if authority.path_length.is_some_and(|most| usize::from(most) < below) {
+            return Err(fault(format!("certificate {index} of the chain has {below} authorities below it, more than it allows")));
+        }
+    }
+    if leaf.is_authority || leaf.path_length.is_some() {
+        return Err(fault("the signing certificate is an authority".to_owned()));
+    }
+    if !leaf.usage.as_ref().is_some_and(KeyUsage::digital_signature) {
+        return Err(fault("the signing certificate is not for signatures".to_owned()));
+    }
+    Ok(())
+}
+
+fn check_validity(authorities: &[Certificate<'_>], leaf: &Certificate<'_>, moment: UnixTime) -> Result<(), Fault> {
+    for (index, certificate) in authorities.iter().chain([leaf]).enumerate() {
+        let (from, until) = certificate.validity();
+        if !(from..=until).contains(&moment) {
+            let text = |time| format_rfc3339(time).unwrap_or_default();
+            let what = format!(
+                "certificate {index} of the chain is valid from {} to {}, not at {}",
+                text(from),
+                text(until),
+                text(moment)
+            );
+            return Err(Fault::new(codes::attestation::CERTIFICATE_VALIDITY, what));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,412 @@
+//! The causes that the explainer knows, and what to do about each.
+//!
+//! A cause never carries text of a manifest: labels come from whoever asked, everything else from this file.
+
+use std::fmt;
+
+use alloy_primitives::B256;
+use toolcrib_core::caip::ToolRef;
+use toolcrib_core::codes::{self, Code};
+
+use super::write::UnicodeForm;
+
+/// How a candidate relates to what is served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Relation {
+    /// Another version of the same manifest: from a git history, from earlier evidence.
+    Version,
+    /// The author's own file, which should be what is served.
+    Local,
+    /// The manifest of another tool.
+    OtherTool,
+}
+
+/// Why the hashes differ.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Cause {
+    /// What is served cannot be the manifest, whatever was committed.
+    Served(NotAManifest),
+    /// What is served is the manifest of another tool: the candidate with this label.
+    ServesOtherTool(String),
+    /// The committed value is one that no manifest has.
+    Commitment(OddHash),
+    /// Another file was committed, and hashed rightly.
+    OtherFile {
+        /// The label of the candidate.
+        label: String,
+        /// What it is.
+        relation: Relation,
+    },
+    /// A file was hashed in a wrong way.
+    Recipe {
+        /// The label of the candidate; none for what is served.
+        label: Option<String>,
+        /// What was done to it, in this order. Never empty.
+        slips: Vec<Slip>,
+    },
+}
+
+impl Cause {
+    /// The code of the cause; of the first slip, where there are several.
+    pub fn code(&self) -> Code {
+        match self {
+            Self::Served(what) => what.code(),
+            Self::ServesOtherTool(_) => codes::explain::SERVES_OTHER_TOOL,
+            Self::Commitment(what) => what.code(),
+            Self::OtherFile { relation, .. } => match relation {
+                Relation::Version => codes::explain::OLDER_VERSION,
+                Relation::Local => codes::explain::LOCAL_FILE,
+                Relation::OtherTool => codes::explain::OTHER_TOOL,
+            },
+            Self::Recipe { slips, .. } => slips.first().map_or(codes::explain::UNEXPLAINED, |slip| slip.code()),
+        }
+    }
+
+    /// The label of the candidate that was committed, if it was one.
+    pub fn committed(&self) -> Option<&str> {
+        match self {
+            Self::OtherFile { label, .. } => Some(label),
+            Self::Recipe { label, .. } => label.as_deref(),
+            _ => None,
+        }
+    }
+}
+
+/// One sentence without full stop. Labels stand in it as they were given: escape it for display.
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Served(_) | Self::Commitment(_) => f.write_str(self.code().title()),
+            Self::ServesOtherTool(label) | Self::OtherFile { label, .. } => write!(f, "{}: {label}", self.code().title()),
+            Self::Recipe { label, slips } => {
+                match label {
+                    None => f.write_str("what is served was committed")?,
+                    Some(label) => write!(f, "{label} was committed")?,
+                }
+                for (at, slip) in slips.iter().enumerate() {
+                    write!(f, "{} {slip}", if at == 0 { "," } else { " and" })?;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Why an answer of a server cannot be the manifest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NotAManifest {
+    /// No bytes but white space.
+    Empty,
+    /// HTML.
+    Html,
+    /// A JSON object that tells of an error.
+    ErrorObject,
+    /// Not a JSON object.
+    NoObject,
+    /// More bytes than a manifest may have.
+    TooLarge,
+}
+
+impl NotAManifest {
+    const fn code(self) -> Code {
+        match self {
+            Self::Empty => codes::explain::EMPTY_BODY,
+            Self::Html => codes::explain::ERROR_PAGE,
+            Self::ErrorObject => codes::explain::ERROR_OBJECT,
+            Self::NoObject => codes::explain::NOT_A_MANIFEST,
+            Self::TooLarge => codes::explain::TOO_LARGE,
+        }
+    }
+}
+
+/// A committed value that says by itself that no manifest was hashed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OddHash {
+    /// All zeros.
+    Zero,
+    /// A small number, or one byte repeated.
+    Placeholder,
+    /// The hash of nothing, of `{}` or of `null`.
+    OfNothing,
+    /// The hash of the text of metadataURI.
+    OfUri,
+}
+
+impl OddHash {
+    const fn code(self) -> Code {
+        match self {
+            Self::Zero => codes::explain::ZERO,
+            Self::Placeholder => codes::explain::PLACEHOLDER,
+            Self::OfNothing => codes::explain::OF_NOTHING,
+            Self::OfUri => codes::explain::OF_URI,
+        }
+    }
+}
+
+/// One mistake on the way from a file to its hash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Slip {
+    /// A byte-order mark at the start of the file was dropped before reading it as JSON.
+    MarkDropped,
+    /// Of equal members only the last was kept.
+    DuplicatesDropped,
+    /// Members that the standard does not define were left out.
+    FieldsStripped {
+        /// In the objects below the root as well.
+        nested: bool,
+    },
+    /// The type of version 1 was filled in.
+    TypeInjected,
+    /// The type was this other one.
+    TypeReplaced(&'static str),
+    /// The type was left out.
+    TypeRemoved,
+    /// Addresses were spelled in this way.
+    HexCase(HexSites, HexSpelling),
+    /// Texts were in this form.
+    Unicode(UnicodeForm),
+    /// Numbers were spelled otherwise than the canonical form does.
+    Numbers,
+    /// The bytes of the file were hashed as they are.
+    RawBytes,
+    /// As [`RawBytes`](Self::RawBytes), but with other line ends, or with or without one at the end.
+    LineEnds,
+    /// As [`RawBytes`](Self::RawBytes), but with a byte-order mark, or without the one that is there.
+    Mark,
+    /// It was printed with this indentation, in the order of the file.
+    Indented(&'static str),
+    /// It was printed without spaces, in the order of the file.
+    Minified,
+    /// Members were sorted at the root only.
+    RootSorted,
+    /// Members were sorted by giving their names to `JSON.stringify`, which drops all others at every level.
+    RootNames,
+    /// It was printed by Python.
+    Python {
+        /// Members sorted.
+        sorted: bool,
+        /// Everything outside ASCII escaped.
+        ascii: bool,
+    },
+    /// A line end followed it.
+    FinalNewline,
+    /// SHA-256 was used.
+    Sha256,
+    /// SHA3-256 was used.
+    Sha3,
+    /// The bytes were turned into hexadecimal text first.
+    HexText,
+    /// The hash was hashed again.
+    Twice,
+    /// The text was ABI-encoded first.
+    AbiEncoded,
+}
+
+impl Slip {
+    /// The code of this mistake.
+    pub const fn code(self) -> Code {
+        match self {
+            Self::MarkDropped | Self::Mark => codes::explain::BYTE_ORDER_MARK,
+            Self::DuplicatesDropped => codes::explain::DUPLICATE_KEYS,
+            Self::FieldsStripped { .. } => codes::explain::FIELDS_STRIPPED,
+            Self::TypeInjected => codes::explain::TYPE_INJECTED,
+            Self::TypeReplaced(_) => codes::explain::TYPE_PLACEHOLDER,
+            Self::TypeRemoved => codes::explain::TYPE_REMOVED,
+            Self::HexCase(..) => codes::explain::HEX_CASE,
+            Self::Unicode(_) => codes::explain::UNICODE_FORM,
+            Self::Numbers => codes::explain::NUMBERS,
+            Self::RawBytes => codes::explain::RAW_BYTES,
+            Self::LineEnds => codes::explain::LINE_ENDS,
+            Self::Indented(_) => codes::explain::PRETTY_PRINTED,
+            Self::Minified => codes::explain::MINIFIED,
+            Self::RootSorted => codes::explain::ROOT_SORTED,
+            Self::RootNames => codes::explain::ROOT_NAMES,
+            Self::Python { .. } => codes::explain::PYTHON,
+            Self::FinalNewline => codes::explain::FINAL_NEWLINE,
+            Self::Sha256 => codes::explain::SHA256,
+            Self::Sha3 => codes::explain::SHA3_256,
+            Self::HexText => codes::explain::HEX_TEXT,
+            Self::Twice => codes::explain::TWICE,
+            Self::AbiEncoded => codes::explain::ABI_ENCODED,
+        }
+    }
+
+    /// Whether it changes what the document says, so that the result is a document of its own with a canonical form.
+    pub(super) const fn is_content(self) -> bool {
+        matches!(
+            self,
+            Self::MarkDropped
+                | Self::DuplicatesDropped
+                | Self::FieldsStripped { .. }
+                | Self::TypeInjected
+                | Self::TypeReplaced(_)
+                | Self::TypeRemoved
+                | Self::HexCase(..)
+                | Self::Unicode(_)
+        )
+    }
+}
+
+impl fmt::Display for Slip {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::MarkDropped => f.write_str("without its byte-order mark"),
+            Self::DuplicatesDropped => f.write_str("with the last of fields that stand there twice"),
+            Self::FieldsStripped { nested: false } => f.write_str("without fields that the standard does not define"),
+            Self::FieldsStripped { nested: true } => {
+                f.write_str("without fields that the standard does not define, at every level")
+            }
+            Self::TypeInjected => f.write_str("with the type filled in"),
+            Self::TypeReplaced(kind) => write!(f, "with the type {kind}"),
+            Self::TypeRemoved => f.write_str("without its type"),
+            Self::HexCase(sites, spelling) => write!(f, "with {sites} {spelling}"),
+            Self::Unicode(UnicodeForm::Nfc) => f.write_str("with composed letters (NFC)"),
+            Self::Unicode(UnicodeForm::Nfd) => f.write_str("with decomposed letters (NFD)"),
+            Self::Numbers => f.write_str("with its own spelling of numbers"),
+            Self::RawBytes => f.write_str("byte for byte"),
+            Self::LineEnds => f.write_str("byte for byte, with other line ends"),
+            Self::Mark => f.write_str("byte for byte, but for a byte-order mark"),
+            Self::Indented("\t") => f.write_str("indented by tabs"),
+            Self::Indented(indent) => write!(f, "indented by {} spaces", indent.len()),
+            Self::Minified => f.write_str("without spaces but in its own order"),
+            Self::RootSorted => f.write_str("sorted at the outer level only"),
+            Self::RootNames => f.write_str("with only those fields inside whose names occur outside"),
+            Self::Python { sorted, ascii } => {
+                f.write_str("as json.dumps of Python writes it")?;
+                f.write_str(if *sorted { " with sort_keys" } else { "" })?;
+                f.write_str(if *ascii { "" } else { " without ensure_ascii" })
+            }
+            Self::FinalNewline => f.write_str("with a line end after it"),
+            Self::Sha256 => f.write_str("with SHA-256"),
+            Self::Sha3 => f.write_str("with SHA3-256"),
+            Self::HexText => f.write_str("as hexadecimal text"),
+            Self::Twice => f.write_str("hashed twice"),
+            Self::AbiEncoded => f.write_str("ABI-encoded"),
+        }
+    }
+}
+
+/// Which addresses of a manifest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum HexSites {
+    /// All.
+    All,
+    /// `creatorAddress`.
+    Creator,
+    /// Those in `pricing`.
+    Pricing,
+    /// The address in `asset` or `recipient` of one entry of `pricing`, counted from 0.
+    Price(usize),
+    /// `kind` and `data` of the requirements in `access`.
+    Access,
+}
+
+impl fmt::Display for HexSites {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::All => f.write_str("all addresses"),
+            Self::Creator => f.write_str("creatorAddress"),
+            Self::Pricing => f.write_str("the addresses of pricing"),
+            Self::Price(index) => write!(f, "an address of pricing/{index}"),
+            Self::Access => f.write_str("the requirements of access"),
+        }
+    }
+}
+
+/// How the digits of an address are spelled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HexSpelling {
+    /// In lower case, as manifests should.
+    Lower,
+    /// With the capital letters of ERC-55.
+    Checksummed,
+    /// In upper case.
+    Upper,
+}
+
+impl fmt::Display for HexSpelling {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Lower => "in lower case",
+            Self::Checksummed => "with their checksum",
+            Self::Upper => "in upper case",
+        })
+    }
+}
+
+/// What to do next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Repair {
+    /// Nothing: the hashes agree.
+    Nothing,
+    /// Commit the hash of what is served.
+    UpdateOnchain {
+        /// Its right hash.
+        correct_hash: B256,
+        /// Whether readers would refuse what is served for other reasons too, so that it is to be mended first.
+        lint_first: bool,
+    },
+    /// Mend what is served: with that it becomes what was committed, and no transaction is needed.
+    MendServed,
+    /// Serve the version that was committed.
+    ServeCommitted {
+        /// The label of the candidate.
+        label: String,
+    },
+    /// Make the server send the manifest.
+    FixServer {
+        /// The label of the candidate that was committed, if it is known.
+        label: Option<String>,
+    },
+    /// Find the tool: what was asked about has no commitment.
+    CheckReference,
+}
+
+impl Repair {
+    /// The commands that do it, one after the other, or that show whether it was done.
+    ///
+    /// `file` is the path of the manifest, quoted for the shell by whoever knows which shell it is. Nothing else goes into
+    /// a command but the reference: no text of a manifest and no label.
+    pub fn commands(&self, reference: Option<&ToolRef>, file: Option<&str>) -> Vec<String> {
+        let tool = reference.map_or_else(|| "TOOL".to_owned(), ToolRef::to_string);
+        let file = file.unwrap_or("FILE");
+        let mend = || format!("toolcrib lint {file} --fix");
+        let verify = || format!("toolcrib verify {tool}");
+        match self {
+            Self::Nothing => Vec::new(),
+            Self::UpdateOnchain { lint_first, .. } => {
+                let update = format!("toolcrib update {tool} --manifest {file}");
+                if *lint_first { vec![mend(), update] } else { vec![update] }
+            }
+            Self::MendServed => vec![mend(), verify()],
+            Self::ServeCommitted { .. } | Self::FixServer { .. } => vec![verify()],
+            Self::CheckReference => vec![format!("toolcrib inspect {tool}")],
+        }
+    }
+}
+
+/// One sentence without full stop. Labels stand in it as they were given: escape it for display.
+impl fmt::Display for Repair {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Nothing => f.write_str("nothing is to be done"),
+            Self::UpdateOnchain { correct_hash, lint_first: false } => {
+                write!(f, "commit {correct_hash}, the hash of what is served")
+            }
+            Self::UpdateOnchain { lint_first: true, .. } => {
+                f.write_str("mend what is served, which readers would refuse anyway, and commit its hash")
+            }
+            Self::MendServed => f.write_str("mend what is served: it is then what was committed"),
+            Self::ServeCommitted { label } => write!(f, "serve {label}, which is what was committed"),
+            Self::FixServer { label: Some(label) } => write!(f, "make the server send {label}, which is what was committed"),
+            Self::FixServer { label: None } => f.write_str("make the server send the manifest"),
+            Self::CheckReference => f.write_str("check which tool is meant, and on which chain"),
+        }
+    }
+}

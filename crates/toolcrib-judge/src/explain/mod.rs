@@ -1,0 +1,351 @@
+//! Why does what is served not have the hash that is committed onchain?
+//!
+//! [`Case::explain`] tries what is known to go wrong between a manifest and its commitment, names the cause whose result
+//! *is* the committed hash, and says what to do next. A cause is never guessed: a hash fits or it does not. When none fits,
+//! that is said, with the differences to the nearest version at hand ([`diff`]).
+//!
+//! Work is bounded by [`MAX_HASHES`] and [`MAX_WORK_BYTES`], whatever is served and however many candidates are given.
+//! What this leaves out: fetching, git, and the chain. Whoever asks brings the bytes.
+
+mod causes;
+mod diff;
+mod search;
+mod write;
+
+use alloy_primitives::{B256, keccak256};
+
+pub use causes::{Cause, HexSites, HexSpelling, NotAManifest, OddHash, Relation, Repair, Slip};
+pub use diff::{Change, ChangeKind, Diff, MAX_ALIGNED_CELLS, MAX_CHANGES, MAX_POINTER_CHARS, MAX_SHOWN_CHARS, diff};
+use search::{Axes, Budget, File, Search};
+pub use search::{MAX_COMBINATIONS, MAX_HASHES, MAX_WORK_BYTES};
+use toolcrib_core::codes::{self, Code};
+use toolcrib_core::finding::Mode;
+use toolcrib_core::json::{self, Value};
+use toolcrib_core::kind::ManifestKind;
+use toolcrib_core::tool::ToolManifest;
+pub use write::UnicodeForm;
+
+/// Most candidates that are looked at; the first ones given. A history longer than this is rare, and the newest versions
+/// are the likely ones.
+pub const MAX_CANDIDATES: usize = 64;
+
+/// Most bytes that are compared when the nearest candidate is looked for, both sides counted each time: about a second. All
+/// candidates of ordinary size; of the largest, eight.
+pub const MAX_COMPARED_BYTES: usize = 16 << 20;
+
+/// Another file that may have been committed.
+#[derive(Clone, Copy, Debug)]
+pub struct Candidate<'a> {
+    /// What to call it: a commit and a path, a file name, another tool's slug. Chosen by whoever asks, and shown.
+    pub label: &'a str,
+    /// How it relates to what is served.
+    pub relation: Relation,
+    /// Its bytes.
+    pub bytes: &'a [u8],
+}
+
+/// Two hashes that differ.
+#[derive(Clone, Copy, Debug)]
+pub struct Case<'a> {
+    /// What the server sends.
+    pub served: &'a [u8],
+    /// The hash that is onchain.
+    pub committed: B256,
+    /// The address that is onchain, if it is known.
+    pub metadata_uri: Option<&'a str>,
+    /// Other files, the likely ones first; at most [`MAX_CANDIDATES`] are looked at.
+    pub candidates: &'a [Candidate<'a>],
+}
+
+/// What came out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Explanation {
+    /// The cause that fits, if one does.
+    pub cause: Option<Cause>,
+    /// Where the server does not send the manifest: what was committed, if that was found too.
+    pub further: Option<Cause>,
+    /// The right hash of what is served, if it has one.
+    pub served_hash: Option<B256>,
+    /// The hash that is onchain.
+    pub committed: B256,
+    /// How many hashes were compared.
+    pub tried: usize,
+    /// Whether not all combinations could be tried, because the files are large or many.
+    pub exhausted: bool,
+    /// What to do next.
+    pub repair: Repair,
+    /// What to do instead, if there is a choice.
+    pub otherwise: Option<Repair>,
+    /// The label of the candidate that [`diff`](Self::diff) starts from: the one that was committed, or else the nearest.
+    pub nearest: Option<String>,
+    /// What changed from that candidate to what is served.
+    pub diff: Option<Diff>,
+}
+
+impl Explanation {
+    /// Whether there is nothing to explain.
+    pub fn matches(&self) -> bool {
+        self.served_hash == Some(self.committed)
+    }
+
+    /// The code of the cause, or the one that says that none was found. None when the hashes agree.
+    pub fn code(&self) -> Option<Code> {
+        match &self.cause {
+            _ if self.matches() => None,
+            Some(cause) => Some(cause.code()),
+            None => Some(codes::explain::UNEXPLAINED),
+        }
+    }
+}
+
+/// Explains why `served` does not have the hash `committed`. See [`Case`] for more that can be said.
+///
+/// ```
+/// use alloy_primitives::keccak256;
+/// use toolcrib_judge::explain::{Cause, Slip, explain};
+///
+/// let served = br#"{ "name": "tides", "endpoint": "https://tools.example.com/tides" }"#;
+/// let found = explain(served, keccak256(served), &[]);
+/// assert_eq!(found.cause, Some(Cause::Recipe { label: None, slips: vec![Slip::RawBytes] }));
+/// assert_eq!(found.code().unwrap().id(), "hash.raw_bytes");
+/// ```
+pub fn explain(served: &[u8], committed: B256, candidates: &[Candidate<'_>]) -> Explanation {
+    Case { served, committed, metadata_uri: None, candidates }.explain()
+}
+
+impl Case<'_> {
+    /// Looks for the cause.
+    pub fn explain(&self) -> Explanation {
+        self.explain_within(Budget::default())
+    }
+
+    fn explain_within(&self, budget: Budget) -> Explanation {
+        let mut search = Search::new(self.committed, budget);
+        let served = search.read(self.served);
+        let found = self.look(&mut search, served.as_ref());
+        let unusable = not_a_manifest(self.served, served.as_ref());
+
+        let served_hash = found.served_hash;
+        let matches = served_hash == Some(self.committed);
+        let (cause, further) = match (found.cause, found.serves_other, unusable) {
+            _ if matches => (None, None),
+            // A commitment that is none outweighs what is served.
+            (Some(cause @ Cause::Commitment(_)), _, _) => (Some(cause), None),
+            // Not the manifest, but what was hashed all the same.
+            (Some(cause @ Cause::Recipe { label: None, .. }), _, _) => (Some(cause), None),
+            (cause, Some(label), _) => (Some(Cause::ServesOtherTool(label)), cause),
+            (cause, None, Some(what)) => (Some(Cause::Served(what)), cause),
+            (cause, None, None) => (cause, None),
+        };
+        let (nearest, diff) = match served.as_ref().and_then(|file| file.document.as_ref()) {
+            Some(document) if !matches && unusable.is_none() => self.compare(document.root(), cause.as_ref()),
+            _ => (None, None),
+        };
+        let mut explanation = Explanation {
+            cause,
+            further,
+            served_hash,
+            committed: self.committed,
+            tried: search.tried,
+            exhausted: search.exhausted,
+            repair: Repair::Nothing,
+            otherwise: None,
+            nearest,
+            diff,
+        };
+        if !matches {
+            (explanation.repair, explanation.otherwise) = self.repairs(&explanation, unusable.is_some(), found.mends);
+        }
+        explanation
+    }
+
+    fn candidates(&self) -> impl Iterator<Item = &Candidate<'_>> {
+        self.candidates.iter().take(MAX_CANDIDATES)
+    }
+
+    /// Tries everything, likely causes first.
+    fn look(&self, search: &mut Search, served: Option<&File<'_>>) -> Found {
+        let mut found = Found::default();
+        if let Some(odd) = odd_hash(self.committed, self.metadata_uri) {
+            found.cause = Some(Cause::Commitment(odd));
+        }
+        let served_lenient = served.and_then(|file| search.canonical(file));
+        if served.is_some_and(|file| file.leniency.is_empty()) {
+            found.served_hash = served_lenient;
+        }
+        if found.cause.is_some() || found.served_hash == Some(self.committed) {
+            return found;
+        }
+        if let Some(file) = served
+            && served_lenient == Some(self.committed)
+        {
+            return found.with_recipe(search, file, None, file.leniency.clone());
+        }
+
+        for candidate in self.candidates() {
+            let Some(file) = search.read(candidate.bytes) else { continue };
+            let Some(hash) = search.canonical(&file) else { continue };
+            if hash == self.committed && found.cause.is_none() {
+                let label = candidate.label.to_owned();
+                found.cause = Some(if file.leniency.is_empty() {
+                    Cause::OtherFile { label, relation: candidate.relation }
+                } else {
+                    Cause::Recipe { label: Some(label), slips: file.leniency.clone() }
+                });
+            }
+            if Some(hash) == found.served_hash && candidate.relation == Relation::OtherTool && found.serves_other.is_none() {
+                found.serves_other = Some(candidate.label.to_owned());
+            }
+        }
+        if found.cause.is_some() {
+            return found;
+        }
+
+        let mut axes = Axes::default();
+        if let Some(file) = served {
+            let simple = search
+                .raw(file)
+                .or_else(|| search.contents(file, &mut axes))
+                .or_else(|| search.layouts(file))
+                .or_else(|| search.digests(file));
+            if let Some(slips) = simple {
+                return found.with_recipe(search, file, None, slips);
+            }
+        }
+        for candidate in self.candidates() {
+            let Some(file) = search.read(candidate.bytes) else { continue };
+            if let Some(slips) = search.raw(&file) {
+                return found.with_recipe(search, &file, Some(candidate.label), slips);
+            }
+        }
+        if let Some(file) = served
+            && let Some(slips) = search.combinations(file, &axes)
+        {
+            return found.with_recipe(search, file, None, slips);
+        }
+        for candidate in self.candidates() {
+            let Some(file) = search.read(candidate.bytes) else { continue };
+            let mut axes = Axes::default();
+            let slips = search
+                .contents(&file, &mut axes)
+                .or_else(|| search.layouts(&file))
+                .or_else(|| search.digests(&file))
+                .or_else(|| search.combinations(&file, &axes));
+            if let Some(slips) = slips {
+                return found.with_recipe(search, &file, Some(candidate.label), slips);
+            }
+        }
+        found
+    }
+
+    /// The candidate to compare with, and what changed from it.
+    fn compare(&self, served: Value<'_>, cause: Option<&Cause>) -> (Option<String>, Option<Diff>) {
+        let mut left = MAX_COMPARED_BYTES;
+        let committed = cause.and_then(Cause::committed);
+        let diffs = self.candidates().filter(|candidate| match committed {
+            Some(label) => candidate.label == label,
+            // The file of another tool differs in everything.
+            None => cause.is_none() && candidate.relation != Relation::OtherTool,
+        });
+        let nearest = diffs
+            .filter_map(|candidate| {
+                left = left.checked_sub(candidate.bytes.len() + self.served.len())?;
+                let document = json::read(candidate.bytes, json::Limits::default()).document?;
+                Some((candidate.label, diff(document.root(), served)))
+            })
+            .min_by_key(|(_, diff)| diff.distance);
+        match nearest {
+            Some((label, diff)) => (Some(label.to_owned()), Some(diff)),
+            None => (None, None),
+        }
+    }
+
+    /// What to do, and what else one may do.
+    fn repairs(&self, found: &Explanation, unusable: bool, mends: bool) -> (Repair, Option<Repair>) {
+        let fix_server = |label: Option<&str>| Repair::FixServer { label: label.map(str::to_owned) };
+        let update = || match found.served_hash {
+            Some(correct_hash) if !unusable => Repair::UpdateOnchain { correct_hash, lint_first: !is_conformant(self.served) },
+            // Without canonical form nothing can be committed.
+            _ if !unusable => Repair::MendServed,
+            _ => fix_server(None),
+        };
+        match &found.cause {
+            Some(Cause::Served(_) | Cause::ServesOtherTool(_)) => {
+                (fix_server(found.further.as_ref().and_then(Cause::committed)), None)
+            }
+            Some(Cause::Commitment(OddHash::Zero)) => (Repair::CheckReference, None),
+            Some(Cause::OtherFile { label, relation: Relation::Version }) => {
+                (update(), Some(Repair::ServeCommitted { label: label.clone() }))
+            }
+            Some(Cause::OtherFile { label, relation: Relation::Local }) => {
+                (Repair::ServeCommitted { label: label.clone() }, Some(update()))
+            }
+            Some(Cause::Recipe { label: None, .. }) if mends => (Repair::MendServed, Some(update())),
+            _ => (update(), None),
+        }
+    }
+}
+
+/// What the search found.
+#[derive(Default)]
+struct Found {
+    cause: Option<Cause>,
+    served_hash: Option<B256>,
+    /// The label of the other tool whose manifest is served.
+    serves_other: Option<String>,
+    /// Whether what was committed is a manifest that readers accept, while what is served is not.
+    mends: bool,
+}
+
+impl Found {
+    fn with_recipe(mut self, search: &Search, file: &File<'_>, label: Option<&str>, slips: Vec<Slip>) -> Self {
+        // Only changes of content leave a document whose right hash is the committed one.
+        self.mends = label.is_none()
+            && slips.iter().all(|slip| slip.is_content())
+            && !is_conformant(file.bytes)
+            && is_conformant(search.written().as_bytes());
+        self.cause = Some(Cause::Recipe { label: label.map(str::to_owned), slips });
+        self
+    }
+}
+
+fn is_conformant(bytes: &[u8]) -> bool {
+    ToolManifest::parse(bytes, Mode::Consumer).conformant().is_some()
+}
+
+/// Whether the committed value alone says that no manifest was hashed.
+fn odd_hash(committed: B256, metadata_uri: Option<&str>) -> Option<OddHash> {
+    let bytes = committed.as_slice();
+    if committed.is_zero() {
+        Some(OddHash::Zero)
+    } else if bytes.iter().take(28).all(|&byte| byte == 0) || bytes.iter().all(|byte| Some(byte) == bytes.first()) {
+        Some(OddHash::Placeholder)
+    } else if ["", "{}", "null", "\"\"", "undefined", "[object Object]"].iter().any(|text| keccak256(text) == committed) {
+        Some(OddHash::OfNothing)
+    } else {
+        metadata_uri.filter(|uri| keccak256(uri) == committed).map(|_| OddHash::OfUri)
+    }
+}
+
+/// Why the bytes cannot be a manifest, if they cannot.
+fn not_a_manifest(bytes: &[u8], file: Option<&File<'_>>) -> Option<NotAManifest> {
+    let text = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes).trim_ascii();
+    if bytes.len() > json::MAX_BYTES {
+        return Some(NotAManifest::TooLarge);
+    }
+    if text.is_empty() {
+        return Some(NotAManifest::Empty);
+    }
+    // No JSON begins so. Storage services answer in XML, which is as far from a manifest as HTML.
+    if text.starts_with(b"<") {
+        return Some(NotAManifest::Html);
+    }
+    let root = file.and_then(|file| file.document.as_ref()).map(json::Document::root);
+    let Some(object) = root.and_then(Value::as_object) else { return Some(NotAManifest::NoObject) };
+    let tells_error =
+        ["error", "errors", "message", "detail", "statusCode", "errorMessage"].iter().any(|key| object.get(key).is_some());
+    (tells_error && ManifestKind::detect(object.value()).is_none()).then_some(NotAManifest::ErrorObject)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,632 @@
+//! Trying recipes until one gives the committed hash, within a budget.
+//!
+//! Each method tries one family of recipes on one file and answers with the slips of the first that fits. The order in which
+//! families and files are tried is decided by the caller, likely causes first: when the budget runs out, the rest is not
+//! tried, and that is said.
+
+use alloy_primitives::{Address, B256, keccak256};
+use sha2::Sha256;
+use sha3::Sha3_256;
+use toolcrib_core::json::{self, Array, Document, Limits, Value};
+use toolcrib_core::tool::TYPE_V1;
+
+use super::causes::{HexSites, HexSpelling, Slip};
+use super::write::{Escapes, LATER_FIELDS, Layout, Numbers, Order, Replacements, Strip, TypeChange, UnicodeForm, Variant, write};
+
+/// Most hashes in one explanation. A manifest with every oddity has about nine hundred recipes of its own; the rest is for
+/// candidates.
+pub const MAX_HASHES: usize = 20_000;
+
+/// Most bytes that are read, written or hashed in one explanation: about two seconds of one core. A typical manifest of
+/// 5 KiB with thirty candidates needs a tenth of it; one of a mebibyte gets all its own simple recipes.
+pub const MAX_WORK_BYTES: usize = 256 << 20;
+
+/// Most combinations of two and more changes of content that are tried on one file. Without stripped fields and odd
+/// letters there are about sixty.
+pub const MAX_COMBINATIONS: usize = 512;
+
+/// Most entries of `pricing` whose addresses are spelled anew one by one. Manifests rarely have more than three.
+const MAX_HEX_PRICES: usize = 8;
+
+/// Most requirements of `access` that are spelled anew.
+const MAX_HEX_REQUIREMENTS: usize = 16;
+
+/// What stood in `type` in drafts, templates and real manifests.
+pub(super) const KNOWN_TYPES: [&str; 8] = [
+    TYPE_V1,
+    "https://eips.ethereum.org/EIPS/eip-XXXX#tool-manifest-v1",
+    "https://eips.ethereum.org/EIPS/eip-8257#tool-manifest-v1",
+    "https://ercs.ethereum.org/ERCS/erc-XXXX#tool-manifest-v1",
+    "https://eips.ethereum.org/EIPS/erc-8257#tool-manifest-v1",
+    "https://eips.ethereum.org/ERCS/erc-8257#tool-manifest-v1",
+    "https://ercs.ethereum.org/ERCS/eip-8257#tool-manifest-v1",
+    "https",
+];
+
+const BOM: &[u8] = b"\xEF\xBB\xBF";
+
+/// A file that may be what was committed.
+pub(super) struct File<'a> {
+    pub(super) bytes: &'a [u8],
+    /// Read as leniently as other programs read: without a mark, and with repeated keys.
+    pub(super) document: Option<Document>,
+    /// What the lenient reading did.
+    pub(super) leniency: Vec<Slip>,
+}
+
+/// The changes of content that make a difference in one file.
+#[derive(Default)]
+pub(super) struct Axes {
+    strips: Vec<(Strip, Slip)>,
+    types: Vec<(TypeChange, Slip)>,
+    /// Groups of addresses; single ones are tried alone and not combined.
+    hexes: Vec<(Replacements, Vec<Slip>)>,
+    forms: Vec<(UnicodeForm, Slip)>,
+}
+
+/// What is left to spend.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Budget {
+    pub(super) hashes: usize,
+    pub(super) bytes: usize,
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        Self { hashes: MAX_HASHES, bytes: MAX_WORK_BYTES }
+    }
+}
+
+pub(super) struct Search {
+    committed: B256,
+    budget: Budget,
+    /// How many hashes were taken.
+    pub(super) tried: usize,
+    /// Whether something was not tried because the budget was spent.
+    pub(super) exhausted: bool,
+    scratch: String,
+}
+
+impl Search {
+    pub(super) const fn new(committed: B256, budget: Budget) -> Self {
+        Self { committed, budget, tried: 0, exhausted: false, scratch: String::new() }
+    }
+
+    /// Reads a file, unless it is too large or nothing is left to spend.
+    pub(super) fn read<'a>(&mut self, bytes: &'a [u8]) -> Option<File<'a>> {
+        if bytes.len() > json::MAX_BYTES + BOM.len() || !self.spend(bytes.len()) {
+            return None;
+        }
+        let (text, mut leniency) = match bytes.strip_prefix(BOM) {
+            Some(text) => (text, vec![Slip::MarkDropped]),
+            None => (bytes, Vec::new()),
+        };
+        let reading = json::read(text, Limits::default());
+        // Repeated keys are the only fault of a tree that other programs read over.
+        let only_repeats =
+            reading.findings.as_slice().iter().all(|finding| finding.code == toolcrib_core::codes::json::DUPLICATE_KEY);
+        let document = reading.document.filter(|document| document.is_canonicalisable() || only_repeats);
+        if document.as_ref().is_some_and(|document| !document.is_canonicalisable()) {
+            leniency.push(Slip::DuplicatesDropped);
+        }
+        Some(File { bytes, document, leniency })
+    }
+
+    /// The text that was hashed last, where it was a document that was written: right after a hit, what was committed.
+    pub(super) fn written(&self) -> &str {
+        &self.scratch
+    }
+
+    /// The hash of the canonical form, if there is one and it is affordable.
+    pub(super) fn canonical(&mut self, file: &File<'_>) -> Option<B256> {
+        self.hash_of(file, &Variant::default(), &Layout::CANONICAL)
+    }
+
+    /// The bytes of the file: as they are, and with other ends and marks.
+    pub(super) fn raw(&mut self, file: &File<'_>) -> Option<Vec<Slip>> {
+        if self.budget.bytes < file.bytes.len() {
+            // The forms below are copies of the file, which would be made for nothing.
+            self.exhausted = true;
+            return None;
+        }
+        let (has_mark, text) = match file.bytes.strip_prefix(BOM) {
+            Some(text) => (true, text),
+            None => (false, file.bytes),
+        };
+        let trimmed = text.trim_ascii_end();
+        let unix = has_carriage_returns(text).then(|| without_carriage_returns(text));
+        // Nothing to convert in a file of one line, but its last line end counts.
+        let plain = unix.as_deref().unwrap_or(text);
+        let dos = plain.contains(&b'\n').then(|| with_carriage_returns(plain));
+        let plain_trimmed = plain.trim_ascii_end();
+        let dos_trimmed = dos.as_deref().map(|text| text.trim_ascii_end().to_vec());
+
+        let mut forms: Vec<(bool, Vec<u8>)> = vec![(false, text.to_vec())];
+        let mut add = |form: Vec<u8>| {
+            if !forms.iter().any(|(_, known)| *known == form) {
+                forms.push((true, form));
+            }
+        };
+        add(trimmed.to_vec());
+        add([trimmed, b"\n"].concat());
+        add([trimmed, b"\r\n"].concat());
+        for converted in [Some(plain_trimmed), dos_trimmed.as_deref()].into_iter().flatten() {
+            add(converted.to_vec());
+            add([converted, b"\n"].concat());
+            add([converted, b"\r\n"].concat());
+        }
+        for changes_mark in [false, true] {
+            for (changes_ends, form) in &forms {
+                let with_mark = has_mark != changes_mark;
+                let hit = if with_mark { self.hits(&[BOM, form].concat()) } else { self.hits(form) };
+                if hit {
+                    let ends = changes_ends.then_some(Slip::LineEnds);
+                    let mark = changes_mark.then_some(Slip::Mark);
+                    let slips: Vec<_> = ends.into_iter().chain(mark).collect();
+                    return Some(if slips.is_empty() { vec![Slip::RawBytes] } else { slips });
+                }
+            }
+        }
+        None
+    }
+
+    /// The document as other programs print it.
+    pub(super) fn layouts(&mut self, file: &File<'_>) -> Option<Vec<Slip>> {
+        let document = file.document.as_ref()?;
+        layouts(document.has_non_ascii())
+            .into_iter()
+            .find(|(layout, _)| self.hash_of(file, &Variant::default(), layout) == Some(self.committed))
+            .map(|(_, slips)| joined(file, slips))
+    }
+
+    /// The right text in the wrong hands: other hash functions, and other things done to it.
+    pub(super) fn digests(&mut self, file: &File<'_>) -> Option<Vec<Slip>> {
+        for (digest, slip) in DIGESTS {
+            if self.hits_with(file.bytes, digest) {
+                return Some(vec![Slip::RawBytes, slip]);
+            }
+        }
+        let document = file.document.as_ref()?;
+        let mut text = std::mem::take(&mut self.scratch);
+        let found = if write(document.root(), &Variant::default(), &Layout::CANONICAL, &mut text) {
+            self.digests_of(text.as_bytes())
+        } else {
+            None
+        };
+        self.scratch = text;
+        found.map(|slip| joined(file, vec![slip]))
+    }
+
+    fn digests_of(&mut self, text: &[u8]) -> Option<Slip> {
+        for (digest, slip) in DIGESTS {
+            if self.hits_with(text, digest) {
+                return Some(slip);
+            }
+        }
+        let hex: String = text
+            .iter()
+            .flat_map(|byte| [byte >> 4, byte & 15])
+            .filter_map(|nibble| char::from_digit(nibble.into(), 16))
+            .collect();
+        if self.hits(hex.as_bytes()) || self.hits(format!("0x{hex}").as_bytes()) {
+            return Some(Slip::HexText);
+        }
+        drop(hex);
+        let once = keccak256(text);
+        let shown = format!("{once:#x}");
+        let bare = shown.trim_start_matches("0x");
+        if self.hits(once.as_slice()) || self.hits(shown.as_bytes()) || self.hits(bare.as_bytes()) {
+            return Some(Slip::Twice);
+        }
+        self.hits(&abi_encoded(text)).then_some(Slip::AbiEncoded)
+    }
+
+    /// The document with one change of content. Changes that make a difference are noted in `axes` for combining.
+    pub(super) fn contents(&mut self, file: &File<'_>, axes: &mut Axes) -> Option<Vec<Slip>> {
+        let document = file.document.as_ref()?;
+        let root = document.root();
+        let mut seen: Vec<B256> = self.canonical(file).into_iter().collect();
+        let mut single = |search: &mut Self, variant: &Variant<'_>| -> Step {
+            let Some(hash) = search.hash_of(file, variant, &Layout::CANONICAL) else { return Step::Same };
+            if hash == search.committed {
+                Step::Hit
+            } else if seen.contains(&hash) {
+                Step::Same
+            } else {
+                seen.push(hash);
+                Step::Other
+            }
+        };
+
+        for (kind, slip) in types(root) {
+            match single(self, &Variant { kind, ..Variant::default() }) {
+                Step::Hit => return Some(joined(file, vec![slip])),
+                Step::Other => axes.types.push((kind, slip)),
+                Step::Same => {}
+            }
+        }
+        for (older, nested) in (0..=LATER_FIELDS.len()).flat_map(|older| [(older, false), (older, true)]) {
+            let (strip, slip) = (Strip { older, nested }, Slip::FieldsStripped { nested });
+            match single(self, &Variant { strip: Some(strip), ..Variant::default() }) {
+                Step::Hit => return Some(joined(file, vec![slip])),
+                Step::Other => axes.strips.push((strip, slip)),
+                Step::Same => {}
+            }
+        }
+        for Respelling { replaced, slips, combines } in hexes(root) {
+            match single(self, &Variant { replaced: &replaced, ..Variant::default() }) {
+                Step::Hit => return Some(joined(file, slips)),
+                Step::Other if combines => axes.hexes.push((replaced, slips)),
+                _ => {}
+            }
+        }
+        if document.has_non_ascii() {
+            for form in [UnicodeForm::Nfc, UnicodeForm::Nfd] {
+                match single(self, &Variant { unicode: Some(form), ..Variant::default() }) {
+                    Step::Hit => return Some(joined(file, vec![Slip::Unicode(form)])),
+                    Step::Other => axes.forms.push((form, Slip::Unicode(form))),
+                    Step::Same => {}
+                }
+            }
+        }
+        None
+    }
+
+    /// The document with several changes at once, and with one change and a usual layout; at most [`MAX_COMBINATIONS`] of
+    /// each.
+    pub(super) fn combinations(&mut self, file: &File<'_>, axes: &Axes) -> Option<Vec<Slip>> {
+        file.document.as_ref()?;
+        let variants = axes.variants();
+        let several = variants.iter().filter(|(_, changes, _)| *changes > 1).map(|(variant, _, slips)| (variant, slips));
+        for (variant, slips) in several.take(MAX_COMBINATIONS) {
+            if self.hash_of(file, variant, &Layout::CANONICAL) == Some(self.committed) {
+                return Some(joined(file, slips.clone()));
+            }
+        }
+        let mut left = MAX_COMBINATIONS;
+        for (variant, _, slips) in variants.iter().filter(|(_, changes, _)| *changes == 1) {
+            for (layout, more) in usual_layouts() {
+                if left == 0 {
+                    return None;
+                }
+                left -= 1;
+                if self.hash_of(file, variant, &layout) == Some(self.committed) {
+                    return Some(joined(file, slips.iter().copied().chain(more).collect()));
+                }
+            }
+        }
+        None
+    }
+
+    /// The keccak256 of a variant of the document, or nothing once the budget is spent.
+    fn hash_of(&mut self, file: &File<'_>, variant: &Variant<'_>, layout: &Layout) -> Option<B256> {
+        let document = file.document.as_ref()?;
+        if self.budget.hashes == 0 || self.budget.bytes == 0 {
+            self.exhausted = true;
+            return None;
+        }
+        let mut text = std::mem::take(&mut self.scratch);
+        let fits = write(document.root(), variant, layout, &mut text);
+        let hash = (self.spend(text.len()) && fits).then(|| self.keccak(text.as_bytes()));
+        self.scratch = text;
+        hash
+    }
+
+    pub(super) fn hits(&mut self, bytes: &[u8]) -> bool {
+        self.hits_with(bytes, |bytes| keccak256(bytes))
+    }
+
+    fn hits_with(&mut self, bytes: &[u8], digest: fn(&[u8]) -> B256) -> bool {
+        if !self.spend(bytes.len()) || self.budget.hashes == 0 {
+            self.exhausted = true;
+            return false;
+        }
+        self.count();
+        digest(bytes) == self.committed
+    }
+
+    fn keccak(&mut self, bytes: &[u8]) -> B256 {
+        self.count();
+        keccak256(bytes)
+    }
+
+    const fn count(&mut self) {
+        self.tried += 1;
+        self.budget.hashes = self.budget.hashes.saturating_sub(1);
+    }
+
+    /// Takes bytes out of the budget. `false`, and noted, when they are not there; then nothing is left.
+    const fn spend(&mut self, bytes: usize) -> bool {
+        match self.budget.bytes.checked_sub(bytes) {
+            Some(left) => {
+                self.budget.bytes = left;
+                true
+            }
+            None => {
+                self.budget.bytes = 0;
+                self.exhausted = true;
+                false
+            }
+        }
+    }
+}
+
+/// What one change of content came to.
+enum Step {
+    /// The committed hash.
+    Hit,
+    /// A hash that was not seen before.
+    Other,
+    /// Nothing new.
+    Same,
+}
+
+impl Axes {
+    /// Every combination with the number of axes it changes, those with few changes first.
+    fn variants(&self) -> Vec<(Variant<'_>, usize, Vec<Slip>)> {
+        fn options<T>(list: &[T]) -> impl Iterator<Item = Option<&T>> {
+            std::iter::once(None).chain(list.iter().map(Some))
+        }
+        let mut variants = Vec::new();
+        for strip in options(&self.strips) {
+            for kind in options(&self.types) {
+                for hex in options(&self.hexes) {
+                    for form in options(&self.forms) {
+                        let changes = [strip.is_some(), kind.is_some(), hex.is_some(), form.is_some()];
+                        let changes = changes.iter().filter(|changed| **changed).count();
+                        if changes == 0 {
+                            continue;
+                        }
+                        let variant = Variant {
+                            strip: strip.map(|(strip, _)| *strip),
+                            kind: kind.map_or(TypeChange::Kept, |(kind, _)| *kind),
+                            unicode: form.map(|(form, _)| *form),
+                            replaced: hex.map_or(&[], |(replaced, _)| replaced),
+                        };
+                        let slips = strip
+                            .map(|(_, slip)| *slip)
+                            .into_iter()
+                            .chain(kind.map(|(_, slip)| *slip))
+                            .chain(hex.into_iter().flat_map(|(_, slips)| slips.iter().copied()))
+                            .chain(form.map(|(_, slip)| *slip))
+                            .collect();
+                        variants.push((variant, changes, slips));
+                    }
+                }
+            }
+        }
+        variants.sort_by_key(|(_, changes, _)| *changes);
+        variants
+    }
+}
+
+type Hash = fn(&[u8]) -> B256;
+
+/// The two crates are built on different versions of the trait.
+const DIGESTS: [(Hash, Slip); 2] = [
+    (|bytes| B256::from_slice(&<Sha256 as sha2::Digest>::digest(bytes)), Slip::Sha256),
+    (|bytes| B256::from_slice(&<Sha3_256 as sha3::Digest>::digest(bytes)), Slip::Sha3),
+];
+
+/// The slips of reading a file, then those of the recipe.
+fn joined(file: &File<'_>, slips: Vec<Slip>) -> Vec<Slip> {
+    file.leniency.iter().copied().chain(slips).collect()
+}
+
+/// The layouts that are combined with changes of content.
+fn usual_layouts() -> [(Layout, Vec<Slip>); 4] {
+    let minified = Layout { order: Order::Source, ..Layout::CANONICAL };
+    let indented = Layout { colon: ": ", indent: Some("  "), ..minified };
+    [
+        (minified, vec![Slip::Minified]),
+        (indented, vec![Slip::Indented("  ")]),
+        (Layout { final_newline: true, ..indented }, vec![Slip::Indented("  "), Slip::FinalNewline]),
+        (Layout { final_newline: true, ..Layout::CANONICAL }, vec![Slip::FinalNewline]),
+    ]
+}
+
+/// The layouts that are tried on a document as it is.
+fn layouts(non_ascii: bool) -> Vec<(Layout, Vec<Slip>)> {
+    let minified = Layout { order: Order::Source, ..Layout::CANONICAL };
+    let mut list = vec![
+        (Layout { final_newline: true, ..Layout::CANONICAL }, vec![Slip::FinalNewline]),
+        (Layout { numbers: Numbers::Source, ..Layout::CANONICAL }, vec![Slip::Numbers]),
+        (Layout { numbers: Numbers::Python, ..Layout::CANONICAL }, vec![Slip::Numbers]),
+        (minified, vec![Slip::Minified]),
+        (Layout { final_newline: true, ..minified }, vec![Slip::Minified, Slip::FinalNewline]),
+        (Layout { numbers: Numbers::Source, ..minified }, vec![Slip::Minified, Slip::Numbers]),
+        (Layout { order: Order::RootSorted, ..Layout::CANONICAL }, vec![Slip::RootSorted]),
+        (Layout { order: Order::RootNames, ..Layout::CANONICAL }, vec![Slip::RootNames]),
+    ];
+    for (indent, order) in [
+        ("  ", Order::Source),
+        ("    ", Order::Source),
+        ("\t", Order::Source),
+        ("  ", Order::Utf16),
+        ("    ", Order::Utf16),
+        ("\t", Order::Utf16),
+    ] {
+        let layout = Layout { order, colon: ": ", indent: Some(indent), ..Layout::CANONICAL };
+        list.push((layout, vec![Slip::Indented(indent)]));
+        list.push((Layout { final_newline: true, ..layout }, vec![Slip::Indented(indent), Slip::FinalNewline]));
+    }
+    for (sorted, ascii) in [(false, true), (true, true), (false, false), (true, false)] {
+        if !ascii && !non_ascii {
+            // Nothing to escape: the same as before.
+            continue;
+        }
+        let plain = Layout {
+            order: if sorted { Order::CodePoint } else { Order::Source },
+            comma: ", ",
+            colon: ": ",
+            indent: None,
+            escapes: if ascii { Escapes::Ascii } else { Escapes::Smallest },
+            numbers: Numbers::Python,
+            final_newline: false,
+        };
+        for layout in [
+            plain,
+            Layout { comma: ",", colon: ":", ..plain },
+            Layout { comma: ",", indent: Some("  "), ..plain },
+            Layout { comma: ",", indent: Some("    "), ..plain },
+        ] {
+            let slip = Slip::Python { sorted, ascii };
+            list.push((layout, vec![slip]));
+            list.push((Layout { final_newline: true, ..layout }, vec![slip, Slip::FinalNewline]));
+        }
+    }
+    list
+}
+
+/// The types that the root may have had instead of its own.
+fn types(root: Value<'_>) -> Vec<(TypeChange, Slip)> {
+    let found = root.get("type");
+    let mut list: Vec<_> = KNOWN_TYPES
+        .iter()
+        .filter(|kind| found.and_then(Value::as_str) != Some(**kind))
+        .map(|kind| {
+            let slip = if found.is_none() && *kind == TYPE_V1 { Slip::TypeInjected } else { Slip::TypeReplaced(kind) };
+            (TypeChange::Set(kind), slip)
+        })
+        .collect();
+    if found.is_some() {
+        list.push((TypeChange::Removed, Slip::TypeRemoved));
+    }
+    list
+}
+
+/// A string with hex digits in it.
+struct Site<'d> {
+    start: usize,
+    text: &'d str,
+    /// Where `0x` begins and the digits end.
+    digits: (usize, usize),
+    place: HexSites,
+}
+
+/// A spelling of the addresses of a manifest.
+struct Respelling {
+    replaced: Replacements,
+    slips: Vec<Slip>,
+    /// Whether it is tried together with other changes.
+    combines: bool,
+}
+
+/// The spellings that differ from the manifest's own.
+fn hexes(root: Value<'_>) -> Vec<Respelling> {
+    use HexSites::{Access, All, Creator, Price, Pricing};
+    use HexSpelling::{Checksummed, Lower, Upper};
+
+    let sites = sites(root);
+    let is_priced = |site: &Site<'_>| matches!(site.place, Price(_));
+    let respelled = |spelling: HexSpelling, chosen: &dyn Fn(&Site<'_>) -> bool| -> Replacements {
+        sites.iter().filter(|site| chosen(site)).filter_map(|site| Some((site.start, site.respelled(spelling)?))).collect()
+    };
+    let mut list = Vec::new();
+    let mut add = |mut replaced: Replacements, slips: Vec<Slip>, combines: bool| {
+        if !replaced.is_empty() {
+            replaced.sort_unstable();
+            list.push(Respelling { replaced, slips, combines });
+        }
+    };
+    for spelling in [Lower, Checksummed, Upper] {
+        add(respelled(spelling, &|_| true), vec![Slip::HexCase(All, spelling)], spelling != Upper);
+    }
+    for spelling in [Lower, Checksummed, Upper] {
+        add(respelled(spelling, &|site| site.place == Creator), vec![Slip::HexCase(Creator, spelling)], spelling != Upper);
+        add(respelled(spelling, &is_priced), vec![Slip::HexCase(Pricing, spelling)], spelling != Upper);
+        add(respelled(spelling, &|site| site.place == Access), vec![Slip::HexCase(Access, spelling)], false);
+    }
+    for (creator, pricing) in [(Lower, Checksummed), (Checksummed, Lower)] {
+        let mut replaced = respelled(creator, &|site| site.place == Creator);
+        replaced.extend(respelled(pricing, &is_priced));
+        add(replaced, vec![Slip::HexCase(Creator, creator), Slip::HexCase(Pricing, pricing)], true);
+    }
+    for single in sites.iter().filter(|site| is_priced(site)) {
+        for spelling in [Lower, Checksummed] {
+            let replaced = respelled(spelling, &|site| site.start == single.start);
+            add(replaced, vec![Slip::HexCase(single.place, spelling)], false);
+        }
+    }
+    list
+}
+
+fn sites(root: Value<'_>) -> Vec<Site<'_>> {
+    let mut sites = Vec::new();
+    sites.extend(Site::of(root.get("creatorAddress"), HexSites::Creator));
+    let prices = root.get("pricing").and_then(Value::as_array).into_iter().flat_map(Array::iter);
+    for (index, price) in prices.take(MAX_HEX_PRICES).enumerate() {
+        sites.extend(Site::of(price.get("asset"), HexSites::Price(index)));
+        sites.extend(Site::of(price.get("recipient"), HexSites::Price(index)));
+    }
+    let requirements = root.get("access").and_then(|access| access.get("requirements")).and_then(Value::as_array);
+    for requirement in requirements.into_iter().flat_map(Array::iter).take(MAX_HEX_REQUIREMENTS) {
+        sites.extend(Site::of(requirement.get("kind"), HexSites::Access));
+        sites.extend(Site::of(requirement.get("data"), HexSites::Access));
+    }
+    sites
+}
+
+impl<'d> Site<'d> {
+    fn of(value: Option<Value<'d>>, place: HexSites) -> Option<Self> {
+        let value = value?;
+        let text = value.as_str()?;
+        let from = match place {
+            // `eip155:8453/erc20:0x…` and `eip155:8453:0x…`: the address stands behind a colon.
+            HexSites::Price(_) => text.find(":0x").or_else(|| text.find(":0X"))? + 1,
+            _ => 0,
+        };
+        let digits = text.get(from..)?.strip_prefix("0x").or_else(|| text.get(from..)?.strip_prefix("0X"))?;
+        let count = digits.bytes().take_while(u8::is_ascii_hexdigit).count();
+        let is_whole = match place {
+            HexSites::Price(_) => count == 40 && digits.get(40..).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')),
+            HexSites::Creator => count == 40 && digits.len() == 40,
+            _ => count == digits.len(),
+        };
+        is_whole.then_some(Self { start: value.span().start, text, digits: (from, from + 2 + count), place })
+    }
+
+    /// The whole string in another spelling; none when it has that spelling already, or cannot have it.
+    fn respelled(&self, spelling: HexSpelling) -> Option<String> {
+        let (from, to) = self.digits;
+        let (before, hex, after) = (self.text.get(..from)?, self.text.get(from..to)?, self.text.get(to..)?);
+        let spelled = match spelling {
+            HexSpelling::Lower => hex.to_ascii_lowercase(),
+            HexSpelling::Upper => format!("0x{}", hex.get(2..)?.to_ascii_uppercase()),
+            HexSpelling::Checksummed => hex.to_ascii_lowercase().parse::<Address>().ok()?.to_checksum(None),
+        };
+        (spelled != hex).then(|| format!("{before}{spelled}{after}"))
+    }
+}
+
+fn has_carriage_returns(text: &[u8]) -> bool {
+    text.windows(2).any(|pair| pair == b"\r\n")
+}
+
+/// Windows line ends as Unix ones.
+fn without_carriage_returns(text: &[u8]) -> Vec<u8> {
+    let next = text.iter().skip(1).chain(Some(&0));
+    text.iter().zip(next).filter(|(byte, next)| !(**byte == b'\r' && **next == b'\n')).map(|(byte, _)| *byte).collect()
+}
+
+/// Unix line ends as Windows ones.
+fn with_carriage_returns(text: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len() + text.len() / 16);
+    for &byte in text {
+        if byte == b'\n' {
+            out.push(b'\r');
+        }
+        out.push(byte);
+    }
+    out
+}
+
+/// `abi.encode(string)`: offset, length, and the text padded to whole words.
+fn abi_encoded(text: &[u8]) -> Vec<u8> {
+    let mut out = vec![0; 64];
+    out[31] = 32;
+    out[56..64].copy_from_slice(&(text.len() as u64).to_be_bytes());
+    out.extend_from_slice(text);
+    out.resize(64 + text.len().next_multiple_of(32), 0);
+    out
+}

@@ -1,0 +1,330 @@
+//! Signals: signs that an origin, a registration or a predicate came into other hands, or never was what it seems.
+//!
+//! Every function takes plain facts and gives findings. A signal is no verdict: none of them fails one of the four
+//! checks, and severities say how often the sign is innocent. Where an earlier look is needed and there is none, or a
+//! fact is unknown, there is no finding.
+//!
+//! Gathering the facts (chain, name servers, TLS) is other crates' work; comparing whole looks is [`crate::drift`]'s.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+use alloy_primitives::{Address, B256};
+use toolcrib_core::caip::ToolRef;
+use toolcrib_core::clock::UnixTime;
+use toolcrib_core::codes;
+use toolcrib_core::finding::{Finding, Severity};
+use toolcrib_core::registry::RequirementKind;
+use toolcrib_core::time::format_rfc3339;
+use toolcrib_core::url::HttpsUrl;
+
+/// How long nothing must have happened for a change to stand out: half a year. Active tools change more often, and
+/// domains are registered by the year.
+pub const QUIET_SECONDS: i64 = 180 * 86_400;
+
+/// Most other registrations that a finding names. The rest is counted.
+pub const MAX_NAMED: usize = 5;
+
+/// What matters about a server's certificate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Certificate {
+    /// From when it is valid.
+    pub not_before: UnixTime,
+    /// The organisation that issued it. Not the name of the intermediate, which changes with every renewal.
+    pub issuer: String,
+    /// The names it is for.
+    pub names: Vec<String>,
+}
+
+/// A certificate held against the time of the registration and against the one seen earlier.
+///
+/// Certificates live for 90 days or less at most issuers, so one that is younger than the registration is a hint. It
+/// becomes a warning when issuer or names changed too.
+pub fn certificate(registered: UnixTime, now: &Certificate, earlier: Option<&Certificate>) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let changed = earlier.map(|earlier| certificate_changes(earlier, now)).unwrap_or_default();
+    let is_changed = !changed.is_empty();
+    if now.not_before > registered {
+        let (from, since) = (date(now.not_before), date(registered));
+        findings.push(
+            Finding::new(codes::takeover::CERTIFICATE_YOUNGER)
+                .severity(if is_changed { Severity::Warning } else { Severity::Hint })
+                .message(format!("the certificate is valid from {from}, the tool is registered since {since}"))
+                .expected(format!("not after {since}"))
+                .got(from),
+        );
+    }
+    if is_changed {
+        findings.push(Finding::new(codes::takeover::CERTIFICATE_CHANGED).message(changed));
+    }
+    findings
+}
+
+/// Name servers of the domain, earlier and now. Servers that partly stay are a hint: a provider renamed some of its own.
+pub fn name_servers(earlier: &[String], now: &[String]) -> Option<Finding> {
+    let (before, after) = (names(earlier), names(now));
+    if before.is_empty() || after.is_empty() || before == after {
+        return None;
+    }
+    let severity = if before.is_disjoint(&after) { Severity::Warning } else { Severity::Hint };
+    Some(Finding::new(codes::takeover::NAME_SERVERS_CHANGED).severity(severity).expected(joined(&before)).got(joined(&after)))
+}
+
+/// Addresses of the host, earlier and now. Reported only when none stayed.
+pub fn addresses(earlier: &[IpAddr], now: &[IpAddr]) -> Option<Finding> {
+    let before: BTreeSet<_> = earlier.iter().map(|address| address.to_canonical().to_string()).collect();
+    let after: BTreeSet<_> = now.iter().map(|address| address.to_canonical().to_string()).collect();
+    (!before.is_empty() && !after.is_empty() && before.is_disjoint(&after))
+        .then(|| Finding::new(codes::takeover::ADDRESSES_CHANGED).expected(joined(&before)).got(joined(&after)))
+}
+
+/// The metadata URI, earlier and now: whether the tool moved to another origin. Texts that are no `https` URL have no
+/// origin and are other rules' concern.
+pub fn origin(earlier: &str, now: &str) -> Option<Finding> {
+    let (before, after) = (HttpsUrl::parse(earlier).ok()?, HttpsUrl::parse(now).ok()?);
+    (!before.same_origin(&after)).then(|| {
+        Finding::new(codes::takeover::ORIGIN_CHANGED).expected(before.origin().to_string()).got(after.origin().to_string())
+    })
+}
+
+/// A change of the registration, held against the one before it (or the registration itself).
+pub fn update_after_quiet(previous: UnixTime, update: UnixTime) -> Option<Finding> {
+    let quiet = update.since(previous);
+    (quiet >= QUIET_SECONDS).then(|| {
+        Finding::new(codes::takeover::UPDATE_AFTER_QUIET).message(format!(
+            "the registration was changed on {} after {} quiet days",
+            date(update),
+            quiet / 86_400
+        ))
+    })
+}
+
+/// Another registration, as an index knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Registered {
+    /// The tool.
+    pub tool: ToolRef,
+    /// Who registered it.
+    pub creator: Address,
+    /// Where its manifest is.
+    pub metadata_uri: String,
+    /// The endpoint of its manifest, when that could be read.
+    pub endpoint: Option<String>,
+}
+
+/// Other registrations of the same metadata URI or endpoint. A warning when somebody else made one of them, a hint
+/// when all are the creator's own.
+pub fn duplicates<'a>(tool: &Registered, others: impl IntoIterator<Item = &'a Registered>) -> Option<Finding> {
+    let (uri, endpoint) = (comparable(&tool.metadata_uri), tool.endpoint.as_deref().map(comparable));
+    let mut named: Vec<String> = Vec::new();
+    let (mut count, mut strangers) = (0_usize, 0_usize);
+    for other in others {
+        let is_same = comparable(&other.metadata_uri) == uri
+            || (endpoint.is_some() && other.endpoint.as_deref().map(comparable) == endpoint);
+        if other.tool == tool.tool || !is_same {
+            continue;
+        }
+        count += 1;
+        strangers += usize::from(other.creator != tool.creator);
+        if named.len() < MAX_NAMED {
+            named.push(format!("{} by {:#x}", other.tool, other.creator));
+        }
+    }
+    if count == 0 {
+        return None;
+    }
+    let more = if count > named.len() { format!(" and {} more", count - named.len()) } else { String::new() };
+    Some(
+        Finding::new(codes::tool::DUPLICATE_REGISTRATION)
+            .severity(if strangers > 0 { Severity::Warning } else { Severity::Hint })
+            .message(format!("the same manifest or endpoint is registered as {}{more}", named.join(", "))),
+    )
+}
+
+/// The manifest hash that a user pinned, and the one that the registration commits to.
+pub fn pinned_manifest(pinned: B256, committed: B256) -> Option<Finding> {
+    (pinned != committed)
+        .then(|| Finding::new(codes::pin::MANIFEST_HASH_CHANGED).expected(pinned.to_string()).got(committed.to_string()))
+}
+
+/// The hash of the registry's code that was pinned, and the one that is there; `None` when there is no code.
+pub fn registry_code(pinned: B256, now: Option<B256>) -> Option<Finding> {
+    match now {
+        Some(now) if now == pinned => None,
+        Some(now) => Some(Finding::new(codes::chain::REGISTRY_CODE).expected(pinned.to_string()).got(now.to_string())),
+        None => Some(Finding::new(codes::chain::NOT_A_REGISTRY).expected(pinned.to_string()).got("no code")),
+    }
+}
+
+/// What is known about an access predicate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Predicate {
+    /// Its address; zero means open access.
+    pub address: Address,
+    /// The hash of its code; `None` when there is none.
+    pub code_hash: Option<B256>,
+    /// What stands behind it, when it is a proxy whose code can be replaced.
+    pub implementation: Option<Address>,
+    /// What it says about itself by ERC-165.
+    pub advertised: Advertised,
+}
+
+/// What a contract says about itself by ERC-165.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Advertised {
+    /// It is an access predicate.
+    Predicate,
+    /// It speaks ERC-165 and is something else.
+    Other,
+    /// It does not speak ERC-165.
+    Nothing,
+}
+
+/// A predicate, held against the same one as it was at an earlier look. A tool that changed its predicate gets another
+/// address, and nothing to compare.
+pub fn predicate(now: &Predicate, earlier: Option<&Predicate>) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    if now.address.is_zero() {
+        return findings;
+    }
+    let about = |code| Finding::new(code).got(format!("{:#x}", now.address));
+    match (now.code_hash, now.advertised) {
+        (None, _) => findings.push(about(codes::predicate::NO_CODE)),
+        (Some(_), Advertised::Predicate) => {}
+        (Some(_), Advertised::Other) => findings.push(about(codes::predicate::NOT_A_PREDICATE)),
+        (Some(_), Advertised::Nothing) => {
+            // The words that ERC-8257 asks indexers to use.
+            findings.push(about(codes::predicate::NOT_ADVERTISED).message("predicate does not advertise IAccessPredicate"));
+        }
+    }
+    if let Some(target) = now.implementation {
+        findings.push(about(codes::predicate::PROXY).message(format!("the predicate is a proxy in front of {target:#x}")));
+    }
+    let Some(earlier) = earlier.filter(|earlier| earlier.address == now.address) else { return findings };
+    if earlier.implementation != now.implementation {
+        let target = |target: Option<Address>| target.map_or_else(|| "no proxy".to_owned(), |target| format!("{target:#x}"));
+        findings.push(
+            Finding::new(codes::predicate::UPGRADED).expected(target(earlier.implementation)).got(target(now.implementation)),
+        );
+    }
+    if earlier.code_hash != now.code_hash {
+        let hash = |hash: Option<B256>| hash.map_or_else(|| "no code".to_owned(), |hash| hash.to_string());
+        findings.push(Finding::new(codes::predicate::CODE_CHANGED).expected(hash(earlier.code_hash)).got(hash(now.code_hash)));
+    }
+    findings
+}
+
+/// Access requirements, from a manifest or from a predicate. Labels and links are words for people and do not count.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Requirements {
+    /// Whether all must be met; otherwise one is enough.
+    pub all: bool,
+    /// Kind and data of each.
+    pub entries: Vec<([u8; 4], Vec<u8>)>,
+}
+
+impl Requirements {
+    /// The contracts that the requirements of known kinds read, each once. They are read on the predicate's chain.
+    pub fn collections(&self) -> Vec<Address> {
+        let contracts: BTreeSet<_> = self
+            .entries
+            .iter()
+            .filter(|(kind, data)| RequirementKind::from_id(*kind).is_some_and(|kind| kind.fits(data)))
+            .filter_map(|(_, data)| data.get(12..32).map(Address::from_slice))
+            .collect();
+        contracts.into_iter().collect()
+    }
+
+    /// Whether a part could not be read by the composite that lists it, so that the list is incomplete.
+    fn is_incomplete(&self) -> bool {
+        self.entries.iter().any(|(kind, _)| *kind == [0; 4])
+    }
+}
+
+/// The access block of a manifest, held against what the predicate lists (`None`: open access, no predicate). Only
+/// for lists that were read: an unknown list is no difference.
+///
+/// A manifest may leave the block out. Order does not count, nor does the logic of fewer than two requirements.
+pub fn access(manifest: Option<&Requirements>, onchain: Option<&Requirements>) -> Option<Finding> {
+    let told = manifest?;
+    let differs = |message: String| Some(Finding::new(codes::access::DIFFERS_FROM_CHAIN).message(message));
+    let Some(listed) = onchain else {
+        return differs("the manifest has an access block, but the tool is open to everybody".to_owned());
+    };
+    if listed.is_incomplete() {
+        return None;
+    }
+    let sorted = |list: &Requirements| {
+        let mut entries = list.entries.clone();
+        entries.sort_unstable();
+        entries
+    };
+    let (ours, theirs) = (sorted(told), sorted(listed));
+    if ours != theirs {
+        let missing = theirs.iter().filter(|entry| ours.binary_search(entry).is_err()).count();
+        let extra = ours.iter().filter(|entry| theirs.binary_search(entry).is_err()).count();
+        return differs(format!(
+            "the predicate lists {missing} requirements that the manifest lacks, and the manifest {extra} that the predicate lacks"
+        ));
+    }
+    if ours.len() > 1 && told.all != listed.all {
+        let word = |all| if all { "all" } else { "one" };
+        return differs(format!(
+            "the manifest asks for {} of the requirements, the predicate for {}",
+            word(told.all),
+            word(listed.all)
+        ));
+    }
+    None
+}
+
+/// Contracts that requirements name, each with whether it has code on the predicate's chain.
+pub fn collections(chain: u64, contracts: impl IntoIterator<Item = (Address, bool)>) -> Vec<Finding> {
+    contracts
+        .into_iter()
+        .filter(|(_, has_code)| !has_code)
+        .map(|(address, _)| {
+            Finding::new(codes::predicate::COLLECTION_NO_CODE)
+                .message(format!("there is no contract at {address:#x} on chain {chain}"))
+                .got(format!("{address:#x}"))
+        })
+        .collect()
+}
+
+/// What differs between two certificates; empty when it is a plain renewal.
+fn certificate_changes(earlier: &Certificate, now: &Certificate) -> String {
+    let mut changes = Vec::new();
+    if !earlier.issuer.trim().eq_ignore_ascii_case(now.issuer.trim()) {
+        changes.push(format!("the issuer was `{}` and is `{}`", earlier.issuer, now.issuer));
+    }
+    let (before, after) = (names(&earlier.names), names(&now.names));
+    if before != after {
+        changes.push(format!("the names were {} and are {}", joined(&before), joined(&after)));
+    }
+    changes.join("; ")
+}
+
+/// Host names in lower case, without the final dot, each once.
+fn names(list: &[String]) -> BTreeSet<String> {
+    list.iter().map(|name| name.trim().trim_end_matches('.').to_ascii_lowercase()).filter(|name| !name.is_empty()).collect()
+}
+
+fn joined(list: &BTreeSet<String>) -> String {
+    let mut text = list.iter().take(MAX_NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
+    if list.len() > MAX_NAMED {
+        text.push_str(&format!(" and {} more", list.len() - MAX_NAMED));
+    }
+    text
+}
+
+/// A URL as it is compared: normalised if it is one.
+fn comparable(url: &str) -> String {
+    HttpsUrl::parse(url).map_or_else(|_| url.to_owned(), |url| url.normalized().to_owned())
+}
+
+fn date(time: UnixTime) -> String {
+    format_rfc3339(time).unwrap_or_else(|| time.to_string())
+}
+
+#[cfg(test)]
+mod tests;
