@@ -1,5 +1,8 @@
 # What single steps of ./test do, where it is more than one command. Sourced, not run.
 
+# Crates without I/O, which compile to WebAssembly.
+pure_crates=(toolcrib-core toolcrib-x402 toolcrib-judge)
+
 # skip_step INPUT REASON: records the whole step as skipped.
 skip_step() {
     printf '%s\tstep\t%s\t%s\n' "$1" "${FUNCNAME[1]}" "$2" >>"$TOOLCRIB_SKIPPED"

@@ -7,7 +7,7 @@ use std::fmt;
 
 use alloy_primitives::Address;
 use toolcrib_chain::network::Network;
-use toolcrib_chain::predicate::{Proxy, ProxyKind};
+use toolcrib_chain::predicate::{ProxyKind, detect_proxy};
 use toolcrib_chain::registry::Registry;
 use toolcrib_chain::rpc::Chain;
 use toolcrib_core::codes::{self, Code};
@@ -106,7 +106,7 @@ fn implementation(chain: &Chain, predicate: Address) -> Implementation {
 /// A design that is not ERC-1967 cannot be told from a plain contract.
 async fn token_code(chain: &Chain, token: Address) -> Result<TokenCode, Error> {
     let code = chain.code(token).await?;
-    Ok(match Proxy::detect(chain, token, &code).await?.map(|proxy| proxy.kind) {
+    Ok(match detect_proxy(chain, token, &code).await?.map(|proxy| proxy.kind) {
         Some(ProxyKind::Beacon) => TokenCode::Beacon,
         Some(_) => TokenCode::Proxy,
         None => TokenCode::Plain,

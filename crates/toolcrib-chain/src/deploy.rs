@@ -10,6 +10,7 @@ use alloy_primitives::{Address, B256, Bytes, U256, b256, keccak256};
 use alloy_provider::Provider;
 use alloy_sol_types::SolValue;
 use serde::Deserialize;
+use toolcrib_contracts::{DEPLOYMENTS, artifact};
 
 use crate::Error;
 use crate::network::{CREATE2_FACTORY, Network, Predicates};
@@ -23,46 +24,33 @@ pub const SALT: B256 = b256!("00000000000000000000000000000000000000000000000000
 /// How long one deployment is waited for.
 const MAX_WAIT: Duration = Duration::from_secs(180);
 
-/// The committed result of the compiler, by name. `contracts/build --check` shows that the sources give the same.
-const ARTIFACTS: [(&str, &str); 10] = [
-    ("ToolRegistry", include_str!("../../../contracts/artifacts/ToolRegistry.json")),
-    ("AccessProofPredicate", include_str!("../../../contracts/artifacts/AccessProofPredicate.json")),
-    ("CompositePredicate", include_str!("../../../contracts/artifacts/CompositePredicate.json")),
-    ("DenyAllPredicate", include_str!("../../../contracts/artifacts/DenyAllPredicate.json")),
-    ("ERC1155OwnerPredicate", include_str!("../../../contracts/artifacts/ERC1155OwnerPredicate.json")),
-    ("ERC20BalancePredicate", include_str!("../../../contracts/artifacts/ERC20BalancePredicate.json")),
-    ("ERC721OwnerPredicate", include_str!("../../../contracts/artifacts/ERC721OwnerPredicate.json")),
-    ("MerkleAllowlistPredicate", include_str!("../../../contracts/artifacts/MerkleAllowlistPredicate.json")),
-    ("SubscriptionPredicate", include_str!("../../../contracts/artifacts/SubscriptionPredicate.json")),
-    ("TraitGatedPredicate", include_str!("../../../contracts/artifacts/TraitGatedPredicate.json")),
+/// The contracts that are deployed, the registry first.
+const CONTRACTS: [&str; 10] = [
+    "ToolRegistry",
+    "AccessProofPredicate",
+    "CompositePredicate",
+    "DenyAllPredicate",
+    "ERC1155OwnerPredicate",
+    "ERC20BalancePredicate",
+    "ERC721OwnerPredicate",
+    "MerkleAllowlistPredicate",
+    "SubscriptionPredicate",
+    "TraitGatedPredicate",
 ];
 
-/// Name, the compiler's result, constructor arguments.
-type TestAsset = (&'static str, &'static str, fn() -> Vec<u8>);
+/// A name and constructor arguments.
+type TestAsset = (&'static str, fn() -> Vec<u8>);
 
 /// Tokens and the like for tests and demos. Never for public chains.
 const TEST_ASSETS: [TestAsset; 7] = [
-    ("TestERC721", include_str!("../../../contracts/artifacts/TestERC721.json"), || {
-        ("Test Collection", "TEST").abi_encode_params()
-    }),
-    ("TestERC1155", include_str!("../../../contracts/artifacts/TestERC1155.json"), || {
-        ("https://tokens.example/{id}.json",).abi_encode_params()
-    }),
-    ("TestERC20", include_str!("../../../contracts/artifacts/TestERC20.json"), || {
-        ("Test Token", "TTK", U256::from(18)).abi_encode_params()
-    }),
-    ("TestUSDC", include_str!("../../../contracts/artifacts/TestUSDC.json"), || ("USD Coin", "2").abi_encode_params()),
-    ("TestSubscriptionNFT", include_str!("../../../contracts/artifacts/TestSubscriptionNFT.json"), || {
-        ("Test Subscription", "TSUB").abi_encode_params()
-    }),
-    ("TestTraitsNFT", include_str!("../../../contracts/artifacts/TestTraitsNFT.json"), || {
-        ("Test Traits", "TTRT").abi_encode_params()
-    }),
-    ("TestDelegateRegistry", include_str!("../../../contracts/artifacts/TestDelegateRegistry.json"), Vec::new),
+    ("TestERC721", || ("Test Collection", "TEST").abi_encode_params()),
+    ("TestERC1155", || ("https://tokens.example/{id}.json",).abi_encode_params()),
+    ("TestERC20", || ("Test Token", "TTK", U256::from(18)).abi_encode_params()),
+    ("TestUSDC", || ("USD Coin", "2").abi_encode_params()),
+    ("TestSubscriptionNFT", || ("Test Subscription", "TSUB").abi_encode_params()),
+    ("TestTraitsNFT", || ("Test Traits", "TTRT").abi_encode_params()),
+    ("TestDelegateRegistry", Vec::new),
 ];
-
-/// Where they belong.
-const DEPLOYMENTS: &str = include_str!("../../../contracts/deployments.json");
 
 /// A contract of ours.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,11 +82,6 @@ impl Contract {
 }
 
 #[derive(Deserialize)]
-struct Artifact {
-    bytecode: Bytes,
-}
-
-#[derive(Deserialize)]
 struct Deployments {
     contracts: BTreeMap<String, Place>,
 }
@@ -116,12 +99,11 @@ struct Place {
 /// test rules out.
 pub fn contracts() -> Option<Vec<Contract>> {
     let places: Deployments = serde_json::from_str(DEPLOYMENTS).ok()?;
-    ARTIFACTS
-        .iter()
-        .map(|(name, text)| {
-            let artifact: Artifact = serde_json::from_str(text).ok()?;
-            let place = places.contracts.get(*name)?;
-            let init_code = [artifact.bytecode.as_ref(), place.constructor_arguments.as_ref()].concat().into();
+    CONTRACTS
+        .into_iter()
+        .map(|name| {
+            let place = places.contracts.get(name)?;
+            let init_code = artifact(name)?.init_code(&place.constructor_arguments);
             Some(Contract { name, address: place.address, init_code, code_hash: place.code_hash })
         })
         .collect()
@@ -131,9 +113,8 @@ pub fn contracts() -> Option<Vec<Contract>> {
 pub fn test_assets() -> Option<Vec<Contract>> {
     TEST_ASSETS
         .iter()
-        .map(|(name, text, arguments)| {
-            let artifact: Artifact = serde_json::from_str(text).ok()?;
-            let init_code: Bytes = [artifact.bytecode.as_ref(), &arguments()].concat().into();
+        .map(|(name, arguments)| {
+            let init_code = artifact(name)?.init_code(&arguments());
             let address = CREATE2_FACTORY.create2_from_code(SALT, &init_code);
             Some(Contract { name, address, init_code, code_hash: None })
         })
@@ -264,7 +245,7 @@ mod tests {
     #[test]
     fn addresses_follow_from_the_code() {
         let all = contracts().expect("the files fit each other");
-        assert_eq!(all.len(), ARTIFACTS.len());
+        assert_eq!(all.len(), CONTRACTS.len());
         for contract in all {
             let derived = CREATE2_FACTORY.create2_from_code(SALT, &contract.init_code);
             assert_eq!(derived, contract.address, "{}", contract.name);

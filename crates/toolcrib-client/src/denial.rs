@@ -124,7 +124,9 @@ impl Client {
         };
         denial.logic = Some(logic);
         denial.is_incomplete = entries.len() > MAX_HOLDINGS
-            || entries.iter().any(|entry| matches!(entry.meaning, Meaning::Unread | Meaning::Undecodable | Meaning::Unknown));
+            || entries
+                .iter()
+                .any(|entry| matches!(Meaning::from(entry), Meaning::Unread | Meaning::Undecodable | Meaning::Unknown));
         for entry in entries.into_iter().take(MAX_HOLDINGS) {
             denial.holdings.push(holding(registry.chain(), entry, denial.account).await);
         }
@@ -133,7 +135,8 @@ impl Client {
 }
 
 async fn holding(chain: &Chain, requirement: Requirement, account: Option<Address>) -> Holding {
-    let Requirement { label, meaning, .. } = requirement;
+    let meaning = Meaning::from(&requirement);
+    let label = requirement.label;
     let needed = match &meaning {
         Meaning::Erc721 { .. } | Meaning::Erc1155 { .. } => Some(U256::ONE),
         Meaning::Erc20 { min_balance, .. } => Some(*min_balance),

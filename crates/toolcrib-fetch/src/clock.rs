@@ -1,11 +1,26 @@
-//! The clock of an exchange, which also decides whether a certificate is in its time.
+//! The system clock, and the clock of an exchange, which also decides whether a certificate is valid.
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustls::time_provider::TimeProvider;
 use toolcrib_core::clock::{Clock, UnixTime};
+
+/// The clock of the machine: the one place where it is read.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SystemClock;
+
+impl Clock for SystemClock {
+    #[expect(clippy::disallowed_methods, reason = "everything else takes a Clock")]
+    fn now(&self) -> UnixTime {
+        let seconds = match SystemTime::now().duration_since(UNIX_EPOCH) {
+            Ok(after) => i64::try_from(after.as_secs()).unwrap_or(i64::MAX),
+            Err(before) => i64::try_from(before.duration().as_secs()).map_or(i64::MIN, |seconds| -seconds),
+        };
+        UnixTime::from_seconds(seconds)
+    }
+}
 
 /// A clock that can be shared with the TLS library.
 #[derive(Clone)]

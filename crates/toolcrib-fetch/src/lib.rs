@@ -20,6 +20,7 @@ mod tls;
 mod turnstile;
 mod untrusted;
 
+pub use clock::SystemClock;
 pub use configured::{Configured, ConfiguredBuilder, ConfiguredUrl};
 pub use connect::{Connect, MAX_ATTEMPTS, TcpConnector};
 pub use egress::{BLOCKED_PORTS, DEV_CHAIN, MAX_ADDRESSES, PortPolicy};

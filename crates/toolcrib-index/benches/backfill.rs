@@ -13,7 +13,7 @@
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use alloy_primitives::{Address, Bytes, U256, keccak256};
 use alloy_provider::Provider as _;
@@ -23,7 +23,8 @@ use toolcrib_chain::abi::IToolRegistry::{AccessPredicateUpdated, ToolMetadataUpd
 use toolcrib_chain::network::Network;
 use toolcrib_chain::rpc::{Chain, ChainConfig, NodeUrl};
 use toolcrib_chain::wallet::DEV_ACCOUNTS;
-use toolcrib_core::clock::{Clock, UnixTime};
+use toolcrib_core::clock::Clock;
+use toolcrib_fetch::SystemClock;
 use toolcrib_index::Index;
 use toolcrib_index::follow::{FollowOptions, Follower};
 use toolcrib_index::work::Queue;
@@ -47,14 +48,6 @@ const PER_BLOCK: u64 = 10;
 const EMITTER: &str = "60005b368110156073578060a00135808260c001600037813580600414604e5760031460375781604001358260200135826000a2606b565b816060013582604001358360200135836000a3606b565b508160800135826060013583604001358460200135846000a4606b565b0160c0016002565b00";
 const REGISTRY: Address = Address::repeat_byte(0x82);
 
-struct Now;
-
-impl Clock for Now {
-    fn now(&self) -> UnixTime {
-        UnixTime::from_seconds(SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() as i64))
-    }
-}
-
 fn main() {
     let workers = if std::env::var_os(CHILD).is_some() { 2 } else { 1 };
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(workers).enable_all().build().expect("a runtime");
@@ -77,7 +70,7 @@ async fn follow(task: &str) {
     let index = Index::open(Database::open(&Location::parse(setting).expect("a location")).await.expect("a database")).await;
     let index = index.expect("an index");
     let chain = connect(url).await;
-    let mut options = FollowOptions::of(chain.network(), Arc::new(Now));
+    let mut options = FollowOptions::of(chain.network(), Arc::new(SystemClock));
     options.lease_seconds = 1;
     options.poll = Duration::from_millis(20);
     if *checks == "unchecked" {
@@ -278,7 +271,7 @@ async fn check(place: &Place, events: u64) {
 async fn take_in(place: &Place) -> f64 {
     let queue = Queue::new(Index::open(place.database().await).await.expect("an index"));
     let begun = Instant::now();
-    while queue.intake(Now.now()).await.expect("taken in") > 0 {}
+    while queue.intake(SystemClock.now()).await.expect("taken in") > 0 {}
     let seconds = begun.elapsed().as_secs_f64();
     queue.index().database().close().await;
     seconds

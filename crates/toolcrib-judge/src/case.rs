@@ -12,7 +12,7 @@ use toolcrib_core::json::Value;
 use toolcrib_core::registry::known::known_fault;
 #[cfg(feature = "attestation")]
 use toolcrib_core::tool::Attestation;
-use toolcrib_core::tool::{Logic, ToolManifest};
+use toolcrib_core::tool::ToolManifest;
 use toolcrib_core::url::well_known::{self, WellKnown, check_origin_binding};
 use toolcrib_core::url::{HttpsUrl, ip};
 
@@ -21,8 +21,8 @@ use super::{AccessReport, CLOCK_SKEW, Check, Creators, Failed, Freshness, Hashes
 use crate::attestation::{self, Attested};
 #[cfg(feature = "attestation")]
 use crate::evidence::AttestationFetch;
-use crate::evidence::{Erc165, Evidence, Exchange, FORMAT, Method, PredicateFacts, Requirements, ToolConfig, ToolState};
-use crate::signals::{self, Advertised};
+use crate::evidence::{Evidence, Exchange, FORMAT, Method, PredicateFacts, Proxy, Requirements, ToolConfig, ToolState};
+use crate::signals;
 
 /// The chain id of the development world.
 const DEV_CHAIN: u64 = 31_337;
@@ -303,7 +303,7 @@ impl Case {
         }
         AccessReport {
             predicate: config.access_predicate,
-            predicate_is_proxy: facts.is_some_and(|facts| facts.proxy.as_ref().is_some_and(|proxy| proxy.is_mutable)),
+            predicate_is_proxy: facts.is_some_and(|facts| facts.proxy.as_ref().is_some_and(Proxy::is_mutable)),
             predicate_name: facts.and_then(|facts| facts.name.as_deref()).map(Untrusted::new),
             requirements: facts.map(|facts| facts.requirements.clone()),
         }
@@ -312,20 +312,13 @@ impl Case {
     /// The manifest's own words about access, held against the chain, which decides.
     fn access_block(&mut self, manifest: &ToolManifest, config: &ToolConfig, facts: Option<&PredicateFacts>) {
         let Some(block) = manifest.access() else { return };
-        let told = signals::Requirements {
-            all: block.logic() == Logic::And,
-            entries: block.requirements().map(|entry| (entry.kind(), entry.data())).collect(),
-        };
         let listed = match (config.access_predicate, facts.map(|facts| &facts.requirements)) {
             (None, _) => None,
-            (Some(_), Some(Requirements::Listed { any, entries })) => Some(signals::Requirements {
-                all: !any,
-                entries: entries.iter().map(|entry| (entry.kind.0, entry.data.to_vec())).collect(),
-            }),
+            (Some(_), Some(listed @ Requirements::Listed { .. })) => Some(listed),
             // A list that was not read is no difference.
             (Some(_), _) => return,
         };
-        if let Some(finding) = signals::access(Some(&told), listed.as_ref()) {
+        if let Some(finding) = signals::access(Some(&Requirements::stated(block)), listed) {
             self.add(finding);
         }
     }
@@ -335,12 +328,8 @@ impl Case {
             &signals::Predicate {
                 address: facts.address,
                 code_hash: facts.code_hash,
-                implementation: facts.proxy.as_ref().filter(|proxy| proxy.is_mutable).map(|proxy| proxy.target),
-                advertised: match facts.erc165 {
-                    Erc165::NotAdvertised => Advertised::Nothing,
-                    Erc165::Other => Advertised::Other,
-                    Erc165::Predicate => Advertised::Predicate,
-                },
+                implementation: facts.proxy.as_ref().filter(|proxy| proxy.is_mutable()).map(|proxy| proxy.target),
+                advertised: facts.erc165,
             },
             None,
         );

@@ -14,8 +14,9 @@ use toolcrib_core::caip::ToolRef;
 use toolcrib_core::clock::UnixTime;
 use toolcrib_core::codes;
 use toolcrib_core::finding::{Finding, Severity};
-use toolcrib_core::registry::RequirementKind;
+use toolcrib_core::registry::{Erc165, Requirements};
 use toolcrib_core::time::format_rfc3339;
+use toolcrib_core::tool::Logic;
 use toolcrib_core::url::HttpsUrl;
 
 /// How long nothing must have happened for a change to stand out: half a year. Active tools change more often, and
@@ -166,18 +167,7 @@ pub struct Predicate {
     /// What stands behind it, when it is a proxy whose code can be replaced.
     pub implementation: Option<Address>,
     /// What it says about itself by ERC-165.
-    pub advertised: Advertised,
-}
-
-/// What a contract says about itself by ERC-165.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Advertised {
-    /// It is an access predicate.
-    Predicate,
-    /// It speaks ERC-165 and is something else.
-    Other,
-    /// It does not speak ERC-165.
-    Nothing,
+    pub advertised: Erc165,
 }
 
 /// A predicate, held against the same one as it was at an earlier look. A tool that changed its predicate gets another
@@ -190,9 +180,9 @@ pub fn predicate(now: &Predicate, earlier: Option<&Predicate>) -> Vec<Finding> {
     let about = |code| Finding::new(code).got(format!("{:#x}", now.address));
     match (now.code_hash, now.advertised) {
         (None, _) => findings.push(about(codes::predicate::NO_CODE)),
-        (Some(_), Advertised::Predicate) => {}
-        (Some(_), Advertised::Other) => findings.push(about(codes::predicate::NOT_A_PREDICATE)),
-        (Some(_), Advertised::Nothing) => {
+        (Some(_), Erc165::Predicate) => {}
+        (Some(_), Erc165::Other) => findings.push(about(codes::predicate::NOT_A_PREDICATE)),
+        (Some(_), Erc165::NotAdvertised) => {
             // The words that ERC-8257 asks indexers to use.
             findings.push(about(codes::predicate::NOT_ADVERTISED).message("predicate does not advertise IAccessPredicate"));
         }
@@ -214,52 +204,27 @@ pub fn predicate(now: &Predicate, earlier: Option<&Predicate>) -> Vec<Finding> {
     findings
 }
 
-/// Access requirements, from a manifest or from a predicate. Labels and links are words for people and do not count.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Requirements {
-    /// Whether all must be met; otherwise one is enough.
-    pub all: bool,
-    /// Kind and data of each.
-    pub entries: Vec<([u8; 4], Vec<u8>)>,
-}
-
-impl Requirements {
-    /// The contracts that the requirements of known kinds read, each once. They are read on the predicate's chain.
-    pub fn collections(&self) -> Vec<Address> {
-        let contracts: BTreeSet<_> = self
-            .entries
-            .iter()
-            .filter(|(kind, data)| RequirementKind::from_id(*kind).is_some_and(|kind| kind.fits(data)))
-            .filter_map(|(_, data)| data.get(12..32).map(Address::from_slice))
-            .collect();
-        contracts.into_iter().collect()
-    }
-
-    /// Whether a part could not be read by the composite that lists it, so that the list is incomplete.
-    fn is_incomplete(&self) -> bool {
-        self.entries.iter().any(|(kind, _)| *kind == [0; 4])
-    }
-}
-
 /// The access block of a manifest, held against what the predicate lists (`None`: open access, no predicate). Only
 /// for lists that were read: an unknown list is no difference.
 ///
 /// A manifest may leave the block out. Order does not count, nor does the logic of fewer than two requirements.
 pub fn access(manifest: Option<&Requirements>, onchain: Option<&Requirements>) -> Option<Finding> {
-    let told = manifest?;
+    let Requirements::Listed { logic: stated_logic, .. } = manifest? else { return None };
     let differs = |message: String| Some(Finding::new(codes::access::DIFFERS_FROM_CHAIN).message(message));
-    let Some(listed) = onchain else {
+    let Some(onchain) = onchain else {
         return differs("the manifest has an access block, but the tool is open to everybody".to_owned());
     };
-    if listed.is_incomplete() {
+    let Requirements::Listed { logic, .. } = onchain else { return None };
+    if onchain.has_unread() {
         return None;
     }
+    // Labels are text for people and do not count.
     let sorted = |list: &Requirements| {
-        let mut entries = list.entries.clone();
+        let mut entries: Vec<_> = list.entries().iter().map(|entry| (entry.kind, entry.data.clone())).collect();
         entries.sort_unstable();
         entries
     };
-    let (ours, theirs) = (sorted(told), sorted(listed));
+    let (ours, theirs) = (manifest.map(sorted).unwrap_or_default(), sorted(onchain));
     if ours != theirs {
         let missing = theirs.iter().filter(|entry| ours.binary_search(entry).is_err()).count();
         let extra = ours.iter().filter(|entry| theirs.binary_search(entry).is_err()).count();
@@ -267,12 +232,12 @@ pub fn access(manifest: Option<&Requirements>, onchain: Option<&Requirements>) -
             "the predicate lists {missing} requirements that the manifest lacks, and the manifest {extra} that the predicate lacks"
         ));
     }
-    if ours.len() > 1 && told.all != listed.all {
-        let word = |all| if all { "all" } else { "one" };
+    if ours.len() > 1 && stated_logic != logic {
+        let word = |logic| if logic == Logic::And { "all" } else { "one" };
         return differs(format!(
             "the manifest asks for {} of the requirements, the predicate for {}",
-            word(told.all),
-            word(listed.all)
+            word(*stated_logic),
+            word(*logic)
         ));
     }
     None

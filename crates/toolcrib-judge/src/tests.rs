@@ -3,13 +3,13 @@
 use alloy_primitives::{Address, B256, address};
 use serde_json::{Value as Json, json};
 use toolcrib_core::caip::ToolRef;
-use toolcrib_core::tool::TYPE_V1;
+use toolcrib_core::tool::{Logic, TYPE_V1};
 
 use super::*;
 #[cfg(feature = "attestation")]
 use crate::evidence::AttestationFetch;
 use crate::evidence::{
-    Body, ChainReads, ConfigRead, ContractFact, Erc165, Exchange, FORMAT, Failure, Method, PredicateFacts, ProxyFacts,
+    Body, ChainReads, ConfigRead, ContractFact, Erc165, Exchange, FORMAT, Failure, Method, PredicateFacts, Proxy, ProxyKind,
     Requirements, Response, ToolConfig, ToolState,
 };
 
@@ -397,7 +397,7 @@ fn what_is_odd_about_a_predicate_is_told() {
         erc165: Erc165::Predicate,
         name: Some("gate".to_owned()),
         version: None,
-        requirements: Requirements::Listed { any: false, entries: Vec::new() },
+        requirements: Requirements::Listed { logic: Logic::And, entries: Vec::new() },
         contracts: Vec::new(),
     };
     let judged = |facts: PredicateFacts| {
@@ -419,13 +419,7 @@ fn what_is_odd_about_a_predicate_is_told() {
             p::COLLECTION_NO_CODE,
             PredicateFacts { contracts: vec![ContractFact { address: CREATOR, has_code: false }], ..facts.clone() },
         ),
-        (
-            p::PROXY,
-            PredicateFacts {
-                proxy: Some(ProxyFacts { kind: "implementation".to_owned(), target: CREATOR, is_mutable: true }),
-                ..facts.clone()
-            },
-        ),
+        (p::PROXY, PredicateFacts { proxy: Some(Proxy { kind: ProxyKind::Implementation, target: CREATOR }), ..facts.clone() }),
     ] {
         let report = judged(facts);
         assert!(report.findings.iter().any(|finding| finding.code == code), "{code}");
@@ -539,7 +533,7 @@ fn what_the_manifest_says_about_access_is_held_against_the_chain() {
     config(&mut evidence).access_predicate = Some(address);
     assert!(!differs(&evidence), "nobody asked the predicate");
     let listed = |data: &[u8]| Requirements::Listed {
-        any: false,
+        logic: Logic::And,
         entries: vec![crate::evidence::Requirement {
             kind: [0xab, 0xcd, 0x12, 0x34].into(),
             data: data.to_vec().into(),

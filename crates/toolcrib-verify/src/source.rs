@@ -1,18 +1,14 @@
 //! Where the chain's part of the evidence comes from.
 
-use std::collections::BTreeSet;
 use std::future::Future;
 
-use alloy_primitives::{Address, U256};
-use toolcrib_chain::predicate::{self, Introspection, Logic, Meaning};
-use toolcrib_chain::registry::{Registry, ToolState as ChainState};
-use toolcrib_chain::{Error, predicate as chain};
+use alloy_primitives::U256;
+use toolcrib_chain::Error;
+use toolcrib_chain::predicate::{self, Introspection};
+use toolcrib_chain::registry::Registry;
 use toolcrib_core::caip::ToolRef;
 use toolcrib_core::clock::UnixTime;
-use toolcrib_judge::evidence::{
-    ChainReads, ConfigRead, ContractFact, Erc165, PredicateFacts, ProxyFacts, Registration, Requirement, Requirements,
-    ToolConfig, ToolState,
-};
+use toolcrib_judge::evidence::{ChainReads, ConfigRead, ContractFact, PredicateFacts, Registration, ToolConfig, ToolState};
 
 /// Whoever can tell what a registry says about one tool: a node, or an index that has read it already.
 pub trait ToolSource: Sync {
@@ -72,16 +68,7 @@ impl ToolSource for Onchain {
 
     async fn config(&self) -> Result<ConfigRead, Error> {
         let block = self.registry.chain().block_number().await?;
-        let state = match self.registry.tool(self.id).await? {
-            ChainState::NotFound => ToolState::NotFound,
-            ChainState::Deregistered => ToolState::Deregistered,
-            ChainState::Present(config) => ToolState::Present(ToolConfig {
-                creator: config.creator,
-                metadata_uri: config.metadata_uri,
-                manifest_hash: config.manifest_hash,
-                access_predicate: config.access_predicate,
-            }),
-        };
+        let state = self.registry.tool(self.id).await?;
         Ok(ConfigRead { block, state })
     }
 
@@ -96,9 +83,8 @@ impl ToolSource for Onchain {
             reads.config.last().map(|read| &read.state)
         {
             let introspection = predicate::introspect(self.registry.chain(), *address, self.id).await?;
-            let named = named_contracts(&introspection);
             let mut facts = facts(introspection);
-            for address in named {
+            for address in facts.requirements.tokens().into_iter().take(MAX_CONTRACTS) {
                 let has_code = !self.registry.chain().code(address).await?.is_empty();
                 facts.contracts.push(ContractFact { address, has_code });
             }
@@ -111,56 +97,16 @@ impl ToolSource for Onchain {
 /// Most contracts of requirements that are looked for. Our own predicates take at most twelve.
 const MAX_CONTRACTS: usize = 16;
 
-/// The tokens that requirements name, each once.
-fn named_contracts(introspection: &Introspection) -> BTreeSet<Address> {
-    let chain::Requirements::Listed { entries, .. } = &introspection.requirements else { return BTreeSet::new() };
-    let named = entries.iter().filter_map(|entry| match &entry.meaning {
-        Meaning::Erc721 { collection }
-        | Meaning::Erc1155 { collection, .. }
-        | Meaning::Subscription { collection, .. }
-        | Meaning::Trait { collection, .. } => Some(*collection),
-        Meaning::Erc20 { token, .. } => Some(*token),
-        _ => None,
-    });
-    named.take(MAX_CONTRACTS).collect()
-}
-
 /// What was learnt about a predicate, as plain data.
 fn facts(introspection: Introspection) -> PredicateFacts {
     PredicateFacts {
         address: introspection.address,
         code_hash: introspection.code_hash,
-        proxy: introspection.proxy.map(|proxy| ProxyFacts {
-            kind: match proxy.kind {
-                chain::ProxyKind::Implementation => "implementation",
-                chain::ProxyKind::Beacon => "beacon",
-                chain::ProxyKind::Admin => "admin",
-                chain::ProxyKind::Minimal => "minimal",
-                chain::ProxyKind::Delegated => "delegated",
-            }
-            .to_owned(),
-            target: proxy.target,
-            is_mutable: proxy.is_mutable(),
-        }),
-        erc165: match introspection.erc165 {
-            chain::Erc165::NotAdvertised => Erc165::NotAdvertised,
-            chain::Erc165::Other => Erc165::Other,
-            chain::Erc165::Predicate => Erc165::Predicate,
-        },
+        proxy: introspection.proxy,
+        erc165: introspection.erc165,
         name: introspection.name.map(|name| name.as_str().to_owned()),
         version: introspection.version.map(|version| version.as_str().to_owned()),
-        requirements: match introspection.requirements {
-            chain::Requirements::NoCode => Requirements::NoCode,
-            chain::Requirements::Failed(_) => Requirements::Failed,
-            chain::Requirements::OverLimit(_) => Requirements::OverLimit,
-            chain::Requirements::Listed { logic, entries } => Requirements::Listed {
-                any: logic == Logic::Or,
-                entries: entries
-                    .into_iter()
-                    .map(|entry| Requirement { kind: entry.kind.into(), data: entry.data, label: entry.label })
-                    .collect(),
-            },
-        },
+        requirements: introspection.requirements,
         contracts: Vec::new(),
     }
 }

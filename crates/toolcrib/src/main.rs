@@ -3,7 +3,6 @@
 
 mod check;
 mod cli;
-mod clock;
 mod commands;
 #[cfg(target_os = "linux")]
 mod descriptors;

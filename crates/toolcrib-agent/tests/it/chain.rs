@@ -4,7 +4,7 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
-use alloy_primitives::{Address, B256, Bytes, address, hex};
+use alloy_primitives::{Address, B256, Bytes, address};
 use alloy_provider::Provider as _;
 use alloy_sol_types::{SolCall, sol};
 use serde_json::{Value, json};
@@ -123,19 +123,13 @@ impl Node {
 
     /// Puts a token contract at the address of the registry.
     pub(crate) async fn place_registry(&self) {
-        self.set_code(FNS_REGISTRY, artifact("TestERC721", "deployedBytecode")).await;
+        let artifact = toolcrib_contracts::artifact("TestERC721").expect("a contract");
+        self.set_code(FNS_REGISTRY, artifact.runtime_code()).await;
     }
 
     pub(crate) async fn mint(&self, to: Address) {
         self.call_registry(ITestToken::mintCall { to, tokenId: domain(NAME).token_id() }).await;
     }
-}
-
-fn artifact(name: &str, part: &str) -> Vec<u8> {
-    let path = toolcrib_testkit::repository().join(format!("contracts/artifacts/{name}.json"));
-    let text = std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    let artifact: Value = serde_json::from_slice(&text).expect("JSON");
-    hex::decode(artifact[part].as_str().expect("bytecode")).expect("hex")
 }
 
 /// A resolver with doubles for everything but the chain.
@@ -215,7 +209,8 @@ async fn contract_wallets_need_the_flag() {
     for node in Node::each(FNS_CHAIN_ID).await {
         node.place_registry().await;
         let argument = owner().into_word();
-        let receipt = node.send(None, [&artifact("TestSmartWallet", "bytecode")[..], argument.as_slice()].concat()).await;
+        let wallet = toolcrib_contracts::artifact("TestSmartWallet").expect("a contract");
+        let receipt = node.send(None, wallet.init_code(argument.as_slice()).to_vec()).await;
         let wallet: Address = serde_json::from_value(receipt["contractAddress"].clone()).expect("an address");
         node.mint(wallet).await;
         // The key of the wallet's owner signs for the wallet.

@@ -35,14 +35,14 @@ pub use limits::Limits;
 pub use pin::{InitCode, MAX_PINNED_SLOTS, Pin, PinFault};
 pub use proof::proof_kind;
 pub use proxy::{
-    ADMIN_SLOT, BEACON_SLOT, BEACON_UPGRADED_TOPIC, IMPLEMENTATION_SLOT, Proxy, ProxyKind, UPGRADED_TOPIC, Upgrade, upgrades,
+    ADMIN_SLOT, BEACON_SLOT, BEACON_UPGRADED_TOPIC, IMPLEMENTATION_SLOT, UPGRADED_TOPIC, Upgrade, detect_proxy, upgrades,
 };
-pub use requirements::{
-    Fault, Limit, Logic, MAX_ANSWER_BYTES, MAX_DATA_BYTES, MAX_LABEL_BYTES, MAX_REQUIREMENTS, Meaning, Requirement, decode,
-};
+pub use requirements::{Fault, Limit, MAX_ANSWER_BYTES, MAX_DATA_BYTES, MAX_LABEL_BYTES, MAX_REQUIREMENTS, Meaning, decode};
 pub use secret::secret_in;
 pub use text::Opaque;
 pub(crate) use text::read_text;
+pub use toolcrib_core::registry::{Erc165, Proxy, ProxyKind, Requirement, Requirements};
+pub use toolcrib_core::tool::Logic;
 
 /// Most bytes of `name()` and `version()` (ERC-8257 Predicate Introspection Hardening). Longer counts as not implemented.
 pub const MAX_TEXT_BYTES: usize = 256;
@@ -78,50 +78,10 @@ pub struct Introspection {
     pub version: Option<Opaque>,
     /// What it asks for.
     pub requirements: Requirements,
+    /// Why there is no list of requirements, where one was asked for.
+    pub no_requirements: Option<Code>,
     /// What is known to be wrong with this very deployment.
     pub known_fault: Option<KnownFault>,
-}
-
-/// Where a contract ends up on the ladder that registries climb before they take a predicate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Erc165 {
-    /// It does not speak ERC-165. Registries take it on trust.
-    NotAdvertised,
-    /// It speaks ERC-165 and is something else. Registries refuse it.
-    Other,
-    /// It says that it is an access predicate.
-    Predicate,
-}
-
-/// The outcome of asking for requirements.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Requirements {
-    /// There is no code to ask.
-    NoCode,
-    /// It told.
-    Listed {
-        /// How they combine.
-        logic: Logic,
-        /// What it asks for.
-        entries: Vec<Requirement>,
-    },
-    /// It did not tell.
-    Failed(Silence),
-    /// It returned more than readers take. Not a denial.
-    OverLimit(Limit),
-}
-
-/// Why a predicate did not tell its requirements.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Silence {
-    /// It reverted.
-    Reverted,
-    /// It ran out of gas.
-    OutOfGas,
-    /// It did something else that the machine forbids.
-    Halted,
-    /// It returned bytes that do not decode.
-    Malformed,
 }
 
 impl Introspection {
@@ -142,36 +102,21 @@ impl Introspection {
         if self.proxy.is_some_and(|proxy| proxy.is_mutable()) {
             found.push(codes::predicate::PROXY);
         }
+        // The class first, then the reason.
         match &self.requirements {
-            // The class first, then the very reason.
-            Requirements::Failed(why) => found.extend([
-                codes::predicate::INTROSPECTION_FAILED,
-                match why {
-                    Silence::Reverted => codes::predicate::REQUIREMENTS_REVERTED,
-                    Silence::OutOfGas => codes::predicate::REQUIREMENTS_OUT_OF_GAS,
-                    Silence::Halted => codes::predicate::REQUIREMENTS_HALTED,
-                    Silence::Malformed => codes::predicate::REQUIREMENTS_MALFORMED,
-                },
-            ]),
-            Requirements::OverLimit(which) => found.extend([
-                codes::predicate::INTROSPECTION_OVER_LIMIT,
-                match which {
-                    Limit::Answer => codes::predicate::REQUIREMENTS_HUGE,
-                    Limit::Entries => codes::predicate::TOO_MANY_REQUIREMENTS,
-                    Limit::Data => codes::predicate::DATA_TOO_LONG,
-                    Limit::Label => codes::predicate::LABEL_TOO_LONG,
-                },
-            ]),
+            Requirements::Failed => found.push(codes::predicate::INTROSPECTION_FAILED),
+            Requirements::OverLimit => found.push(codes::predicate::INTROSPECTION_OVER_LIMIT),
             Requirements::Listed { entries, .. } => {
-                if entries.iter().any(|entry| entry.meaning == Meaning::Unread) {
+                if self.requirements.has_unread() {
                     found.push(codes::predicate::INCOMPLETE);
                 }
-                if entries.iter().any(|entry| entry.meaning == Meaning::Undecodable) {
+                if entries.iter().any(|entry| Meaning::from(entry) == Meaning::Undecodable) {
                     found.push(codes::predicate::UNDECODABLE);
                 }
             }
             Requirements::NoCode => {}
         }
+        found.extend(self.no_requirements);
         if self.name.is_none() {
             found.push(codes::predicate::NAME_MISSING);
         }
@@ -182,13 +127,13 @@ impl Introspection {
     /// Whether an account must show something before access can be granted, by what the list says.
     pub fn needs_proof(&self) -> bool {
         matches!(&self.requirements, Requirements::Listed { entries, .. }
-            if entries.iter().any(|entry| RequirementKind::from_id(entry.kind).is_some_and(RequirementKind::needs_proof)))
+            if entries.iter().any(|entry| RequirementKind::from_id(entry.kind.0).is_some_and(RequirementKind::needs_proof)))
     }
 
     /// Whether the list is known to be the whole truth about what is asked. Never say so to an agent otherwise.
     pub fn is_complete(&self) -> bool {
         matches!(&self.requirements, Requirements::Listed { entries, .. }
-            if entries.iter().all(|entry| !matches!(entry.meaning, Meaning::Unread | Meaning::Undecodable | Meaning::Unknown)))
+            if entries.iter().all(|entry| !matches!(Meaning::from(entry), Meaning::Unread | Meaning::Undecodable | Meaning::Unknown)))
     }
 }
 
@@ -205,20 +150,23 @@ pub async fn introspect(chain: &Chain, address: Address, tool_id: U256) -> Resul
             name: None,
             version: None,
             requirements: Requirements::NoCode,
+            no_requirements: None,
             known_fault: None,
         });
     }
     let code_hash = keccak256(&code);
     let erc165 = ladder(chain, address).await?;
+    let (requirements, no_requirements) = ask_requirements(chain, address, tool_id).await?;
     Ok(Introspection {
         address,
         code_hash: Some(code_hash),
-        proxy: Proxy::detect(chain, address, &code).await?,
+        proxy: detect_proxy(chain, address, &code).await?,
         erc165,
         claims_everything: erc165 != Erc165::NotAdvertised && supports_interface(chain, address, INVALID_INTERFACE).await?,
         name: read_text(chain, address, IAccessPredicate::nameCall {}.abi_encode()).await?,
         version: read_text(chain, address, IToolRegistry::versionCall {}.abi_encode()).await?,
-        requirements: read_requirements(chain, address, tool_id).await?,
+        requirements,
+        no_requirements,
         known_fault: known_fault(chain.chain_id(), &address, Some(&code_hash)),
     })
 }
@@ -246,18 +194,24 @@ pub async fn supports_interface(chain: &Chain, address: Address, interface: [u8;
 
 /// Asks for requirements alone.
 pub async fn read_requirements(chain: &Chain, address: Address, tool_id: U256) -> Result<Requirements, Error> {
+    Ok(ask_requirements(chain, address, tool_id).await?.0)
+}
+
+/// Asks for requirements, and says why there is no list.
+async fn ask_requirements(chain: &Chain, address: Address, tool_id: U256) -> Result<(Requirements, Option<Code>), Error> {
     let data = IAccessPredicate::getRequirementsCall { toolId: tool_id }.abi_encode().into();
     let gas = Some(REQUIREMENTS_GAS);
     let call = BoundedCall { to: address, data, from: None, gas, max_bytes: MAX_ANSWER_BYTES };
+    let failed = |why| (Requirements::Failed, Some(why));
     Ok(match chain.call(&call).await? {
         CallOutcome::Returned(bytes) => match decode(&bytes) {
-            Ok((logic, entries)) => Requirements::Listed { logic, entries },
-            Err(Fault::Malformed) => Requirements::Failed(Silence::Malformed),
-            Err(Fault::OverLimit(limit)) => Requirements::OverLimit(limit),
+            Ok((logic, entries)) => (Requirements::Listed { logic, entries }, None),
+            Err(Fault::Malformed) => failed(codes::predicate::REQUIREMENTS_MALFORMED),
+            Err(Fault::OverLimit(limit)) => (Requirements::OverLimit, Some(limit.code())),
         },
-        CallOutcome::Reverted(_) => Requirements::Failed(Silence::Reverted),
-        CallOutcome::Halted(words) if is_out_of_gas(&words) => Requirements::Failed(Silence::OutOfGas),
-        CallOutcome::Halted(_) => Requirements::Failed(Silence::Halted),
-        CallOutcome::TooLarge => Requirements::OverLimit(Limit::Answer),
+        CallOutcome::Reverted(_) => failed(codes::predicate::REQUIREMENTS_REVERTED),
+        CallOutcome::Halted(words) if is_out_of_gas(&words) => failed(codes::predicate::REQUIREMENTS_OUT_OF_GAS),
+        CallOutcome::Halted(_) => failed(codes::predicate::REQUIREMENTS_HALTED),
+        CallOutcome::TooLarge => (Requirements::OverLimit, Some(Limit::Answer.code())),
     })
 }

@@ -9,7 +9,7 @@ use std::fmt;
 use alloy_primitives::{Address, B256, keccak256};
 use toolcrib_core::codes::{self, Code};
 
-use super::Proxy;
+use super::detect_proxy;
 use crate::Error;
 use crate::rpc::Chain;
 
@@ -117,7 +117,7 @@ impl Pin {
                 return Ok(Some(PinFault::Storage { slot, expected, got }));
             }
         }
-        if Proxy::detect(chain, predicate, &code).await?.is_some_and(|proxy| {
+        if detect_proxy(chain, predicate, &code).await?.is_some_and(|proxy| {
             // Where the slot that names the target is pinned, the target is.
             proxy.is_mutable() && !self.storage.iter().any(|(_, value)| *value == proxy.target.into_word())
         }) {

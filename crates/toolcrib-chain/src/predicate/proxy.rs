@@ -3,6 +3,7 @@
 use alloy_primitives::{Address, B256, b256};
 use alloy_provider::Provider;
 use alloy_rpc_types_eth::Filter;
+use toolcrib_core::registry::{Proxy, ProxyKind};
 
 use crate::Error;
 use crate::rpc::Chain;
@@ -22,64 +23,34 @@ pub const UPGRADED_TOPIC: B256 = b256!("bc7cd75a20ee27fd9adebab32041f755214dbc6b
 /// The topic of `BeaconUpgraded(address)`.
 pub const BEACON_UPGRADED_TOPIC: B256 = b256!("1cf3b03a6cf19fa2baba4df148e9dcabedea7f8a5c07840e207e5c089be95d3e");
 
-/// How a contract hands its calls on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ProxyKind {
-    /// ERC-1967: the implementation is in a slot, and somebody may change it.
-    Implementation,
-    /// ERC-1967: a beacon says where the implementation is.
-    Beacon,
-    /// ERC-1967: only the slot of the administrator is in use.
-    Admin,
-    /// EIP-1167: the target is in the code and stays.
-    Minimal,
-    /// EIP-7702: an account that lends itself code and may lend itself other code tomorrow.
-    Delegated,
+/// Reads the code and the three slots of ERC-1967. Proxies of other designs cannot be told from other contracts.
+pub async fn detect_proxy(chain: &Chain, address: Address, code: &[u8]) -> Result<Option<Proxy>, Error> {
+    if let Some(proxy) = proxy_in(code) {
+        return Ok(Some(proxy));
+    }
+    for (slot, kind) in
+        [(IMPLEMENTATION_SLOT, ProxyKind::Implementation), (BEACON_SLOT, ProxyKind::Beacon), (ADMIN_SLOT, ProxyKind::Admin)]
+    {
+        let word = chain.storage(address, slot).await?;
+        if !word.is_zero() {
+            return Ok(Some(Proxy { kind, target: Address::from_word(word) }));
+        }
+    }
+    Ok(None)
 }
 
-/// A contract that hands its calls on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Proxy {
-    /// How.
-    pub kind: ProxyKind,
-    /// Whom to, or for [`ProxyKind::Admin`] who controls it.
-    pub target: Address,
-}
-
-impl Proxy {
-    /// Looks at the code and at the three slots of ERC-1967. Proxies of other designs cannot be told from other contracts.
-    pub async fn detect(chain: &Chain, address: Address, code: &[u8]) -> Result<Option<Self>, Error> {
-        if let Some(proxy) = Self::from_code(code) {
-            return Ok(Some(proxy));
-        }
-        for (slot, kind) in
-            [(IMPLEMENTATION_SLOT, ProxyKind::Implementation), (BEACON_SLOT, ProxyKind::Beacon), (ADMIN_SLOT, ProxyKind::Admin)]
-        {
-            let word = chain.storage(address, slot).await?;
-            if !word.is_zero() {
-                return Ok(Some(Self { kind, target: Address::from_word(word) }));
-            }
-        }
-        Ok(None)
+/// The proxy that the code itself is.
+fn proxy_in(code: &[u8]) -> Option<Proxy> {
+    /// EIP-1167, before and after the address.
+    const HEAD: &[u8] = &[0x36, 0x3d, 0x3d, 0x37, 0x3d, 0x3d, 0x3d, 0x36, 0x3d, 0x73];
+    const TAIL: &[u8] = &[0x5a, 0xf4, 0x3d, 0x82, 0x80, 0x3e, 0x90, 0x3d, 0x91, 0x60, 0x2b, 0x57, 0xfd, 0x5b, 0xf3];
+    /// EIP-7702, before the address.
+    const DELEGATION: &[u8] = &[0xef, 0x01, 0x00];
+    let target = |bytes: &[u8]| <[u8; 20]>::try_from(bytes).ok().map(Address::from);
+    if let Some(target) = code.strip_prefix(HEAD).and_then(|rest| rest.strip_suffix(TAIL)).and_then(target) {
+        return Some(Proxy { kind: ProxyKind::Minimal, target });
     }
-
-    /// Whether the code can become another one.
-    pub const fn is_mutable(&self) -> bool {
-        !matches!(self.kind, ProxyKind::Minimal)
-    }
-
-    fn from_code(code: &[u8]) -> Option<Self> {
-        /// EIP-1167, before and after the address.
-        const HEAD: &[u8] = &[0x36, 0x3d, 0x3d, 0x37, 0x3d, 0x3d, 0x3d, 0x36, 0x3d, 0x73];
-        const TAIL: &[u8] = &[0x5a, 0xf4, 0x3d, 0x82, 0x80, 0x3e, 0x90, 0x3d, 0x91, 0x60, 0x2b, 0x57, 0xfd, 0x5b, 0xf3];
-        /// EIP-7702, before the address.
-        const DELEGATION: &[u8] = &[0xef, 0x01, 0x00];
-        let target = |bytes: &[u8]| <[u8; 20]>::try_from(bytes).ok().map(Address::from);
-        if let Some(target) = code.strip_prefix(HEAD).and_then(|rest| rest.strip_suffix(TAIL)).and_then(target) {
-            return Some(Self { kind: ProxyKind::Minimal, target });
-        }
-        code.strip_prefix(DELEGATION).and_then(target).map(|target| Self { kind: ProxyKind::Delegated, target })
-    }
+    code.strip_prefix(DELEGATION).and_then(target).map(|target| Proxy { kind: ProxyKind::Delegated, target })
 }
 
 /// A change of a proxy's code.
@@ -135,11 +106,11 @@ mod tests {
             &[0x5a, 0xf4, 0x3d, 0x82, 0x80, 0x3e, 0x90, 0x3d, 0x91, 0x60, 0x2b, 0x57, 0xfd, 0x5b, 0xf3],
         ]
         .concat();
-        assert_eq!(Proxy::from_code(&minimal), Some(Proxy { kind: ProxyKind::Minimal, target }));
-        assert_eq!(Proxy::from_code(&minimal[..44]), None);
+        assert_eq!(proxy_in(&minimal), Some(Proxy { kind: ProxyKind::Minimal, target }));
+        assert_eq!(proxy_in(&minimal[..44]), None);
         let delegated = [&[0xef, 0x01, 0x00][..], target.as_slice()].concat();
-        assert_eq!(Proxy::from_code(&delegated), Some(Proxy { kind: ProxyKind::Delegated, target }));
-        assert_eq!(Proxy::from_code(&[0x60; 45]), None);
-        assert_eq!(Proxy::from_code(&[]), None);
+        assert_eq!(proxy_in(&delegated), Some(Proxy { kind: ProxyKind::Delegated, target }));
+        assert_eq!(proxy_in(&[0x60; 45]), None);
+        assert_eq!(proxy_in(&[]), None);
     }
 }

@@ -5,7 +5,9 @@
 //! honest one of the largest size.
 
 use alloy_primitives::{Address, B256, Bytes, U256};
-use toolcrib_core::registry::{RequirementKind, UNREAD_KIND};
+use toolcrib_core::codes::{self, Code};
+use toolcrib_core::registry::{Requirement, RequirementKind, UNREAD_KIND};
+use toolcrib_core::tool::Logic;
 
 /// Most requirements of one predicate (ERC-8257 Predicate Introspection Hardening).
 pub const MAX_REQUIREMENTS: usize = 256;
@@ -18,28 +20,6 @@ pub const MAX_LABEL_BYTES: usize = 256;
 
 /// Most bytes of the whole answer: every entry at its largest, each with its offset, three words of head and two lengths.
 pub const MAX_ANSWER_BYTES: usize = 96 + MAX_REQUIREMENTS * (32 + 96 + 64 + MAX_DATA_BYTES + MAX_LABEL_BYTES);
-
-/// How requirements combine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Logic {
-    /// All of them.
-    And,
-    /// Any of them.
-    Or,
-}
-
-/// One thing that a predicate says it asks for. A hint: access is decided by asking for access.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Requirement {
-    /// The selector of the marker.
-    pub kind: [u8; 4],
-    /// The bytes as they came.
-    pub data: Bytes,
-    /// The predicate's words. Foreign text.
-    pub label: String,
-    /// What the bytes say, where the kind is known.
-    pub meaning: Meaning,
-}
 
 /// A decoded requirement.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -131,6 +111,18 @@ pub enum Limit {
     Label,
 }
 
+impl Limit {
+    /// The code for an answer above this limit.
+    pub const fn code(self) -> Code {
+        match self {
+            Self::Answer => codes::predicate::REQUIREMENTS_HUGE,
+            Self::Entries => codes::predicate::TOO_MANY_REQUIREMENTS,
+            Self::Data => codes::predicate::DATA_TOO_LONG,
+            Self::Label => codes::predicate::LABEL_TOO_LONG,
+        }
+    }
+}
+
 /// Decodes the answer of `getRequirements`.
 pub fn decode(bytes: &[u8]) -> Result<(Logic, Vec<Requirement>), Fault> {
     if bytes.len() > MAX_ANSWER_BYTES {
@@ -163,14 +155,15 @@ pub fn decode(bytes: &[u8]) -> Result<(Logic, Vec<Requirement>), Fault> {
         let data = entry.follow(1, 96)?.bytes(MAX_DATA_BYTES, Limit::Data)?;
         let label = entry.follow(2, 96)?.bytes(MAX_LABEL_BYTES, Limit::Label)?;
         let label = std::str::from_utf8(label).map_err(|_| Fault::Malformed)?;
-        requirements.push(Requirement {
-            kind: *kind,
-            data: Bytes::copy_from_slice(data),
-            label: label.to_owned(),
-            meaning: Meaning::of(*kind, data),
-        });
+        requirements.push(Requirement { kind: kind.into(), data: Bytes::copy_from_slice(data), label: label.to_owned() });
     }
     Ok((logic, requirements))
+}
+
+impl From<&Requirement> for Meaning {
+    fn from(requirement: &Requirement) -> Self {
+        Self::of(requirement.kind.0, &requirement.data)
+    }
 }
 
 impl Meaning {

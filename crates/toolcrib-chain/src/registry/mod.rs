@@ -8,10 +8,11 @@ use alloy_sol_types::SolCall;
 use toolcrib_core::caip::ToolRef;
 use toolcrib_core::codes::{self, Code};
 use toolcrib_core::registry::TOOL_REGISTRY_INTERFACE;
+pub use toolcrib_core::registry::{ToolConfig, ToolState};
 
 use crate::Error;
 use crate::abi::{IRawToolRegistry, IToolRegistry};
-use crate::predicate::{Diagnosis, Opaque, Proxy, ProxyKind, Question, diagnose, read_text, supports_interface};
+use crate::predicate::{Diagnosis, Opaque, Proxy, ProxyKind, Question, detect_proxy, diagnose, read_text, supports_interface};
 use crate::rpc::{BoundedCall, CallOutcome, Chain};
 use crate::transaction::Call;
 
@@ -40,30 +41,6 @@ pub const ACCESS_GAS_RETRY: u64 = 10_000_000;
 pub struct Registry {
     chain: Chain,
     address: Address,
-}
-
-/// What the registry stores for a tool.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ToolConfig {
-    /// Who registered it.
-    pub creator: Address,
-    /// Where its manifest is. Foreign text.
-    pub metadata_uri: String,
-    /// The hash of its manifest.
-    pub manifest_hash: B256,
-    /// Who may use it; `None` for everybody.
-    pub access_predicate: Option<Address>,
-}
-
-/// What the registry knows about an id.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ToolState {
-    /// Nothing was ever registered under it.
-    NotFound,
-    /// Its creator removed it for good.
-    Deregistered,
-    /// It is registered.
-    Present(ToolConfig),
 }
 
 /// The answer to "may this account use this tool?".
@@ -237,7 +214,7 @@ impl Registry {
         }
         Ok(RegistryReport {
             code_hash: keccak256(&code),
-            proxy: Proxy::detect(&self.chain, self.address, &code).await?,
+            proxy: detect_proxy(&self.chain, self.address, &code).await?,
             is_advertised: supports_interface(&self.chain, self.address, TOOL_REGISTRY_INTERFACE).await?,
             name: self.name().await?,
             version: self.version().await?,
@@ -251,7 +228,7 @@ impl Registry {
         if got != expected {
             return Err(Error::RegistryCode { address: self.address, expected, got });
         }
-        match Proxy::detect(&self.chain, self.address, &code).await? {
+        match detect_proxy(&self.chain, self.address, &code).await? {
             // A minimal proxy cannot be turned elsewhere: its target is in the code that was pinned.
             None | Some(Proxy { kind: ProxyKind::Minimal, .. }) => Ok(()),
             Some(_) => {

@@ -7,7 +7,6 @@ use std::sync::LazyLock;
 
 use alloy_primitives::{Address, B256, Bytes};
 use alloy_sol_types::SolValue;
-use serde::Deserialize;
 use toolcrib_x402::erc6492::Wrapped;
 
 use crate::Error;
@@ -24,13 +23,8 @@ const MAX_RETURNED_BYTES: usize = 1_024;
 
 /// The contract that makes both calls in its constructor.
 static SIMULATED_CALLS: LazyLock<Bytes> = LazyLock::new(|| {
-    #[derive(Deserialize)]
-    struct Artifact {
-        bytecode: Bytes,
-    }
-    let artifact = serde_json::from_str::<Artifact>(include_str!("../../../../contracts/artifacts/SimulatedCalls.json"));
-    // A test rules out that the file cannot be read; without code every simulation fails, and nobody is let in.
-    artifact.map_or_else(|_| Bytes::new(), |artifact| artifact.bytecode)
+    // A test rules out that it is missing; without code every simulation fails, and no signature is accepted.
+    toolcrib_contracts::artifact("SimulatedCalls").map_or_else(Bytes::new, |artifact| artifact.init_code(&[]))
 });
 
 /// What a call does in a simulation in which an account was deployed first.

@@ -78,7 +78,7 @@ impl World {
         let seen = introspect(&self.chain, predicate, id).await.expect("an answer");
         assert!(seen.codes().is_empty(), "{:?}", seen.codes());
         let Requirements::Listed { entries, .. } = seen.requirements else { panic!("{seen:?}") };
-        entries.into_iter().map(|entry| entry.meaning).collect()
+        entries.iter().map(Meaning::from).collect()
     }
 }
 
@@ -514,7 +514,7 @@ async fn a_composite_of_the_worst_terms_is_read_with_the_gas_that_readers_give()
         world.write(client.set(id, CompositeOp::All, &terms)).await;
         let seen = introspect(&world.chain, composite, id).await.expect("an answer");
         let Requirements::Listed { entries, .. } = &seen.requirements else { panic!("{seen:?}") };
-        assert_eq!(entries.iter().map(|entry| &entry.meaning).collect::<Vec<_>>(), [&Meaning::Unread; 3]);
+        assert_eq!(entries.iter().map(Meaning::from).collect::<Vec<_>>(), vec![Meaning::Unread; 3]);
         assert_eq!(seen.codes().iter().map(|code| code.id()).collect::<Vec<_>>(), ["predicate.incomplete"]);
         // What they burn alone would not do: the last one is not asked with less than its whole budget.
         let data = toolcrib_chain::abi::IAccessPredicate::getRequirementsCall { toolId: id }.abi_encode().into();

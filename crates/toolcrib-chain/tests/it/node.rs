@@ -117,18 +117,11 @@ pub(crate) async fn send(chain: &Chain, to: Option<Address>, data: Bytes) -> Val
 
 /// Deploys a contract from the committed artifacts.
 pub(crate) async fn deploy(chain: &Chain, name: &str, arguments: &[u8]) -> Address {
-    let receipt = send(chain, None, [&bytecode(name)[..], arguments].concat().into()).await;
+    let receipt = send(chain, None, toolcrib_contracts::artifact(name).expect("a contract").init_code(arguments)).await;
     serde_json::from_value(receipt["contractAddress"].clone()).expect("an address")
 }
 
 /// Ends of a balance, so that a test can empty an account.
 pub(crate) async fn set_balance(chain: &Chain, account: Address, balance: U256) {
     dev(chain, "anvil_setBalance", json!([account, balance])).await;
-}
-
-fn bytecode(name: &str) -> Vec<u8> {
-    let path = toolcrib_testkit::repository().join(format!("contracts/artifacts/{name}.json"));
-    let text = std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    let artifact: Value = serde_json::from_slice(&text).expect("JSON");
-    alloy_primitives::hex::decode(artifact["bytecode"].as_str().expect("bytecode")).expect("hex")
 }

@@ -135,8 +135,8 @@ async fn no_hostile_predicate_grants_crashes_or_stalls_on(anvil: Node) {
         assert_eq!(seen.erc165 == Erc165::Predicate, is_liar, "{name}");
         assert_eq!((&seen.name, &seen.version), (&None, &None), "{name}");
         let class = match seen.requirements {
-            Requirements::Failed(_) => "predicate.introspection_failed",
-            Requirements::OverLimit(_) => "predicate.introspection_over_limit",
+            Requirements::Failed => "predicate.introspection_failed",
+            Requirements::OverLimit => "predicate.introspection_over_limit",
             ref other => panic!("{name}: {other:?}"),
         };
         let claim = if is_liar { "predicate.lies_about_erc165" } else { "predicate.not_advertised" };

@@ -15,10 +15,7 @@ use crate::world::{
 
 /// Init code from the committed artifacts.
 pub(crate) fn artifact(name: &str, arguments: &[u8]) -> Bytes {
-    let path = format!("{}/../../contracts/artifacts/{name}.json", env!("CARGO_MANIFEST_DIR"));
-    let artifact: serde_json::Value = serde_json::from_slice(&std::fs::read(path).expect("an artifact")).expect("JSON");
-    let code = artifact["bytecode"].as_str().expect("bytecode");
-    [alloy_primitives::hex::decode(code).expect("hex"), arguments.to_vec()].concat().into()
+    toolcrib_contracts::artifact(name).expect("a contract").init_code(arguments)
 }
 
 // req: PRED-009

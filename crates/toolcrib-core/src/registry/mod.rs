@@ -1,12 +1,16 @@
 //! Names that the onchain registry and its predicates go by: selectors, interface ids, requirement kinds, topics.
 //!
 //! Values only. The tests recompute every one of them from its signature; talking to a chain is another crate's work.
-//! [`known`] lists deployed predicates with measured faults, [`gas`] estimates what access checks cost.
+//! Plain types for what registries and predicates say ([`ToolState`], [`Requirements`], [`Proxy`]) are here as well, so that reading, keeping
+//! and judging share them. [`known`] lists deployed predicates with measured faults, [`gas`] estimates what access checks cost.
 
 use alloy_primitives::{B256, b256};
 
 pub mod gas;
 pub mod known;
+mod state;
+
+pub use state::{Erc165, Proxy, ProxyKind, Requirement, Requirements, ToolConfig, ToolState};
 
 /// ERC-165 id of `IToolRegistry`: the XOR of its ten selectors.
 pub const TOOL_REGISTRY_INTERFACE: [u8; 4] = [0xf1, 0xdc, 0x80, 0x75];
@@ -137,6 +141,11 @@ impl RequirementKind {
     /// Whether an account meets it only by showing something in the `data` of the access check.
     pub const fn needs_proof(self) -> bool {
         matches!(self, Self::Erc7496Trait | Self::WalletStateAttestation | Self::AccessProof | Self::MerkleAllowlist)
+    }
+
+    /// Whether its data begins with the address of a token contract.
+    pub const fn names_token(self) -> bool {
+        matches!(self, Self::Erc721Holding | Self::Erc1155Holding | Self::Subscription | Self::Erc20Balance | Self::Erc7496Trait)
     }
 
     /// Whether `data` has the layout of this kind, as `abi.encode` writes it: whole words, clean address bytes, a tier that

@@ -1,9 +1,8 @@
 //! From headers and transactions to what the EVM takes, and back.
 
-use alloy_consensus::crypto::secp256k1::recover_signer;
 use alloy_consensus::{Header, Transaction as _};
 use alloy_eips::Typed2718;
-use alloy_primitives::U256;
+use alloy_primitives::{Address, B256, Signature, SignatureError, U256};
 use alloy_rpc_types_eth::TransactionRequest;
 use revm::context::either::Either;
 use revm::context::result::{EVMError, ExecutionResult, HaltReason, InvalidTransaction, ResultAndState};
@@ -184,13 +183,21 @@ pub(crate) fn refusal(tx: &TxEnv, error: InvalidTransaction) -> Refusal {
     }
 }
 
+/// Recovers the account that signed a hash. A high s is refused (EIP-2).
+pub(super) fn signer_of(signature: &Signature, hash: B256) -> Result<Address, SignatureError> {
+    if signature.normalize_s().is_some() {
+        return Err(SignatureError::FromBytes("the s of the signature is in the upper half"));
+    }
+    signature.recover_address_from_prehash(&hash)
+}
+
 fn authorizations(list: &[SignedAuthorization]) -> Vec<Either<SignedAuthorization, RecoveredAuthorization>> {
     list.iter()
         .map(|signed| {
             let authority = signed
                 .signature()
                 .ok()
-                .and_then(|signature| recover_signer(&signature, signed.signature_hash()).ok())
+                .and_then(|signature| signer_of(&signature, signed.signature_hash()).ok())
                 .map_or(RecoveredAuthority::Invalid, RecoveredAuthority::Valid);
             Either::Right(RecoveredAuthorization::new_unchecked(signed.inner().clone(), authority))
         })

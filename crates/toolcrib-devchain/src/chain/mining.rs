@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use alloy_consensus::transaction::SignerRecoverable;
+use alloy_consensus::transaction::Recovered;
 use alloy_consensus::{Header, Transaction as _, TxEnvelope};
 use alloy_eips::Decodable2718;
 use alloy_primitives::{B256, U256, keccak256};
@@ -233,5 +233,7 @@ pub(crate) fn decode(raw: &[u8]) -> Result<Tx, Refusal> {
     if !rest.is_empty() {
         return Err(Refusal::Encoding("bytes after the transaction".into()));
     }
-    envelope.try_into_recovered().map_err(|error| Refusal::Signature(error.to_string()))
+    let signer = evm::signer_of(envelope.signature(), envelope.signature_hash());
+    let signer = signer.map_err(|error| Refusal::Signature(error.to_string()))?;
+    Ok(Recovered::new_unchecked(envelope, signer))
 }

@@ -313,6 +313,6 @@ async fn the_node_signs_for_its_ten_accounts_only() {
             serde_json::from_value(rpc(&chain, "eth_sign", json!([account(2), "0x6869"])).await.unwrap()).unwrap();
         let signature = alloy_primitives::Signature::try_from(&signature[..]).unwrap();
         let hash = alloy_primitives::eip191_hash_message(b"hi");
-        assert_eq!(alloy_consensus::crypto::secp256k1::recover_signer(&signature, hash).unwrap(), account(2));
+        assert_eq!(signature.recover_address_from_prehash(&hash).unwrap(), account(2));
     }
 }

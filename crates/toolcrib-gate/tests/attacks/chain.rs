@@ -210,8 +210,5 @@ pub(crate) async fn connect_as(url: &str, retries: Retries, is_local: bool) -> C
 }
 
 fn code(name: &str, arguments: &[u8]) -> Bytes {
-    let path = format!("{}/../../contracts/artifacts/{name}.json", env!("CARGO_MANIFEST_DIR"));
-    let artifact: Value = serde_json::from_slice(&std::fs::read(path).expect("an artifact")).expect("JSON");
-    let code = artifact["bytecode"].as_str().or_else(|| artifact["bytecode"]["object"].as_str()).expect("bytecode");
-    [alloy_primitives::hex::decode(code).expect("hex"), arguments.to_vec()].concat().into()
+    toolcrib_contracts::artifact(name).expect("a contract").init_code(arguments)
 }

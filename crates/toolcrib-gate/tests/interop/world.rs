@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use alloy_primitives::{Address, B256, Bytes, U256, address, keccak256};
 use alloy_sol_types::SolValue;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::net::TcpListener;
 use toolcrib_chain::network::Network;
 use toolcrib_chain::predicate::Erc721Predicate;
@@ -263,8 +263,5 @@ pub(crate) fn transact(devchain: &Devchain, to: Option<Address>, data: &Bytes) -
 
 /// Init code from the committed artifacts.
 pub(crate) fn code(name: &str, arguments: &[u8]) -> Bytes {
-    let path = format!("{}/../../contracts/artifacts/{name}.json", env!("CARGO_MANIFEST_DIR"));
-    let artifact: Value = serde_json::from_slice(&std::fs::read(path).expect("an artifact")).expect("JSON");
-    let code = artifact["bytecode"].as_str().or_else(|| artifact["bytecode"]["object"].as_str()).expect("bytecode");
-    [alloy_primitives::hex::decode(code).expect("hex"), arguments.to_vec()].concat().into()
+    toolcrib_contracts::artifact(name).expect("a contract").init_code(arguments)
 }

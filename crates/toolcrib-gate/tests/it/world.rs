@@ -248,10 +248,7 @@ pub(crate) fn deploy(devchain: &Devchain, code: Bytes) -> Address {
 
 /// Init code from the committed artifacts.
 pub(crate) fn code(name: &str, arguments: &[u8]) -> Bytes {
-    let path = format!("{}/../../contracts/artifacts/{name}.json", env!("CARGO_MANIFEST_DIR"));
-    let artifact: Value = serde_json::from_slice(&std::fs::read(path).expect("an artifact")).expect("JSON");
-    let code = artifact["bytecode"].as_str().or_else(|| artifact["bytecode"]["object"].as_str()).expect("bytecode");
-    [alloy_primitives::hex::decode(code).expect("hex"), arguments.to_vec()].concat().into()
+    toolcrib_contracts::artifact(name).expect("a contract").init_code(arguments)
 }
 
 /// An authorization that answers the challenge of the tests, and the domain that it is signed in.

@@ -13,7 +13,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use alloy_primitives::{Address, B256, U256, keccak256};
 use serde_json::json;
@@ -21,6 +21,7 @@ use toolcrib_core::caip::ToolRef;
 use toolcrib_core::clock::{Clock, UnixTime};
 use toolcrib_core::finding::Mode;
 use toolcrib_core::tool::{TYPE_V1, ToolManifest};
+use toolcrib_fetch::SystemClock;
 use toolcrib_index::feed::{self, Kinds};
 use toolcrib_index::model::{RegistryId, ToolKey, ToolRow};
 use toolcrib_index::work::{Look, Looks, Queue, WorkOptions, Worker};
@@ -42,15 +43,6 @@ const CREATOR: Address = Address::repeat_byte(0xc1);
 const CLIENTS: i64 = 16;
 /// Connections of the process: one for each client and some for the reader and for leases.
 const CONNECTIONS: u32 = 24;
-
-#[derive(Clone, Copy, Debug)]
-struct Now;
-
-impl Clock for Now {
-    fn now(&self) -> UnixTime {
-        UnixTime::from_seconds(SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() as i64))
-    }
-}
 
 fn argument(name: &str) -> Option<String> {
     let mut arguments = std::env::args();
@@ -119,7 +111,7 @@ async fn clients(index: &Index, time: Duration) {
                         transaction.execute(CHANGE, &values).await.expect("recorded");
                     } else {
                         let key = ToolKey { registry: RegistryId(1), id: U256::from(client) };
-                        feed::record(&mut transaction, &[(key, Kinds::VERIFICATION)], Now.now()).await.expect("recorded");
+                        feed::record(&mut transaction, &[(key, Kinds::VERIFICATION)], SystemClock.now()).await.expect("recorded");
                     }
                     transaction.commit().await.expect("committed");
                     committed.fetch_add(1, Ordering::Relaxed);
@@ -141,7 +133,7 @@ struct MadeUp;
 
 impl Looks for MadeUp {
     async fn look(&self, tool: ToolRef, row: &ToolRow) -> Result<Look, Error> {
-        let at = Now.now();
+        let at = SystemClock.now();
         let mut evidence = Evidence::new("bench", at);
         evidence.tool = Some(tool);
         let config = ToolConfig {
@@ -218,7 +210,7 @@ const EVENT: Bulk = Bulk {
 async fn fill(index: &Index, tools: u64) {
     let registry = index.add_registry(CHAIN_ID, REGISTRY, 0).await.expect("a registry").id;
     let keys: Vec<ToolKey> = (1..=tools).map(|id| ToolKey { registry, id: U256::from(id) }).collect();
-    let now = Now.now().seconds() - 3_600;
+    let now = SystemClock.now().seconds() - 3_600;
     let uris: Vec<String> = (1..=tools).map(|id| format!("https://t{id}.example/.well-known/ai-tool/word-count.json")).collect();
     let hashes: Vec<B256> = uris.iter().map(|uri| hash_of(&manifest(host_of(uri)))).collect();
     let ids: Vec<_> = keys.iter().map(ToolKey::id_bytes).collect();
@@ -260,7 +252,7 @@ async fn fill(index: &Index, tools: u64) {
     feed::record(&mut transaction, &changes, UnixTime::from_seconds(now)).await.expect("recorded");
     transaction.commit().await.expect("committed");
     let queue = Queue::new(index.clone());
-    while queue.intake(Now.now()).await.expect("taken in") > 0 {}
+    while queue.intake(SystemClock.now()).await.expect("taken in") > 0 {}
     // Turns of one creator are spread over hours; here every job is due.
     index.database().execute("UPDATE index_job SET due_at = due_at - early, early = 0", &[]).await.expect("due");
     if place_is_postgres(index) {
@@ -280,7 +272,7 @@ async fn count(index: &Index, sql: &'static str) -> u64 {
 /// Works until there are so many of what `sql` counts.
 async fn work(index: &Index, sql: &'static str, tools: u64, at_once: usize) {
     let options = WorkOptions { at_once, poll: Duration::from_millis(100), ..WorkOptions::default() };
-    let worker = Worker::new(Queue::new(index.clone()), MadeUp, Arc::new(Now), options);
+    let worker = Worker::new(Queue::new(index.clone()), MadeUp, Arc::new(SystemClock), options);
     let written = async {
         while count(index, sql).await < tools {
             tokio::time::sleep(Duration::from_millis(50)).await;

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use alloy_primitives::{Address, hex};
 use toolcrib_chain::predicate::Meaning;
 use toolcrib_core::text::escape_for_display;
-use toolcrib_judge::evidence::{ChainReads, Erc165, PredicateFacts, Requirement, Requirements};
+use toolcrib_core::tool::Logic;
+use toolcrib_judge::evidence::{ChainReads, Erc165, PredicateFacts, Proxy, Requirement, Requirements};
 
 use crate::listing::{AccessFacts, AccessKind, CollectionFacts, RequirementFacts};
 
@@ -23,35 +24,33 @@ pub(crate) fn access(
 ) -> AccessFacts {
     // Facts about another contract are no facts about this tool.
     let facts = reads.and_then(|reads| reads.predicate.as_ref()).filter(|facts| Some(facts.address) == predicate);
-    let (any, entries) = match facts.map(|facts| &facts.requirements) {
-        Some(Requirements::Listed { any, entries }) => (*any, entries.as_slice()),
-        _ => (false, &[][..]),
-    };
+    let requirements = facts.map_or(&Requirements::NoCode, |facts| &facts.requirements);
+    let entries = requirements.entries();
     AccessFacts {
         kind: if predicate.is_none() { AccessKind::Open } else { kind(entries) },
         predicate,
-        predicate_is_proxy: facts.map(|facts| facts.proxy.as_ref().is_some_and(|proxy| proxy.is_mutable)),
+        predicate_is_proxy: facts.map(|facts| facts.proxy.as_ref().is_some_and(Proxy::is_mutable)),
         predicate_name: facts.and_then(|facts| facts.name.as_deref()).map(escape_for_display),
         predicate_code: facts.and_then(|facts| facts.code_hash),
         is_advertised: facts.map(|facts| facts.erc165 == Erc165::Predicate),
-        any,
+        any: matches!(requirements, Requirements::Listed { logic: Logic::Or, .. }),
         requirements: entries.iter().take(MAX_REQUIREMENTS).map(|entry| requirement(entry, collections)).collect(),
     }
 }
 
 /// Whether a predicate says that it lets nobody in.
 pub(crate) fn is_always_deny(facts: &PredicateFacts) -> bool {
-    let Requirements::Listed { any, entries } = &facts.requirements else { return false };
-    let denies = |entry: &Requirement| Meaning::of(entry.kind.0, &entry.data) == Meaning::DenyAll;
-    if *any { !entries.is_empty() && entries.iter().all(denies) } else { entries.iter().any(denies) }
+    let Requirements::Listed { logic, entries } = &facts.requirements else { return false };
+    let denies = |entry: &Requirement| Meaning::from(entry) == Meaning::DenyAll;
+    if *logic == Logic::Or { !entries.is_empty() && entries.iter().all(denies) } else { entries.iter().any(denies) }
 }
 
 /// The contracts whose names are worth knowing.
 pub(crate) fn collections_of(facts: &PredicateFacts) -> Vec<Address> {
-    let Requirements::Listed { entries, .. } = &facts.requirements else { return Vec::new() };
+    let entries = facts.requirements.entries();
     let mut contracts: Vec<Address> = Vec::new();
     for entry in entries.iter().take(MAX_REQUIREMENTS) {
-        let found = match Meaning::of(entry.kind.0, &entry.data) {
+        let found = match Meaning::from(entry) {
             Meaning::Erc721 { collection }
             | Meaning::Erc1155 { collection, .. }
             | Meaning::Subscription { collection, .. }
@@ -65,7 +64,7 @@ pub(crate) fn collections_of(facts: &PredicateFacts) -> Vec<Address> {
 
 /// The kind of access: that of all requirements, if they are of one.
 fn kind(entries: &[Requirement]) -> AccessKind {
-    let each = |entry: &Requirement| match Meaning::of(entry.kind.0, &entry.data) {
+    let each = |entry: &Requirement| match Meaning::from(entry) {
         Meaning::Erc721 { .. } | Meaning::Erc1155 { .. } | Meaning::Trait { .. } => AccessKind::NftGated,
         Meaning::Erc20 { .. } => AccessKind::TokenGated,
         Meaning::Subscription { .. } => AccessKind::Subscription,
@@ -88,7 +87,7 @@ fn requirement(entry: &Requirement, collections: &BTreeMap<Address, CollectionFa
         label: escape_for_display(&entry.label),
         collection: None,
     };
-    facts.meaning = match Meaning::of(entry.kind.0, &entry.data) {
+    facts.meaning = match Meaning::from(entry) {
         Meaning::Erc721 { collection } => {
             facts.contract = Some(collection);
             "erc721"
@@ -155,7 +154,7 @@ mod tests {
         entry(RequirementKind::DenyAll, Vec::new())
     }
 
-    fn facts(any: bool, entries: Vec<Requirement>) -> PredicateFacts {
+    fn facts(logic: Logic, entries: Vec<Requirement>) -> PredicateFacts {
         PredicateFacts {
             address: PREDICATE,
             code_hash: Some(B256::repeat_byte(1)),
@@ -163,7 +162,7 @@ mod tests {
             erc165: Erc165::Predicate,
             name: Some("Gate\u{1b}[2J".to_owned()),
             version: None,
-            requirements: Requirements::Listed { any, entries },
+            requirements: Requirements::Listed { logic, entries },
             contracts: Vec::new(),
         }
     }
@@ -172,7 +171,7 @@ mod tests {
         let reads = ChainReads {
             registry_code_hash: None,
             config: Vec::new(),
-            predicate: Some(facts(false, entries)),
+            predicate: Some(facts(Logic::And, entries)),
             registration: None,
         };
         access(Some(PREDICATE), Some(&reads), &BTreeMap::new())
@@ -208,10 +207,10 @@ mod tests {
 
     #[test]
     fn nobody_may_is_told_from_some_may_not() {
-        assert!(is_always_deny(&facts(false, vec![deny()])));
-        assert!(is_always_deny(&facts(false, vec![nft(), deny()])), "all are asked for, and one cannot be had");
-        assert!(!is_always_deny(&facts(true, vec![nft(), deny()])), "one is enough");
-        assert!(is_always_deny(&facts(true, vec![deny()])));
-        assert!(!is_always_deny(&facts(true, Vec::new())));
+        assert!(is_always_deny(&facts(Logic::And, vec![deny()])));
+        assert!(is_always_deny(&facts(Logic::And, vec![nft(), deny()])), "all are asked for, and one cannot be had");
+        assert!(!is_always_deny(&facts(Logic::Or, vec![nft(), deny()])), "one is enough");
+        assert!(is_always_deny(&facts(Logic::Or, vec![deny()])));
+        assert!(!is_always_deny(&facts(Logic::Or, Vec::new())));
     }
 }

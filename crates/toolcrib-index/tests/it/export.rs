@@ -8,13 +8,14 @@ use toolcrib_core::caip::ToolRef;
 use toolcrib_core::clock::{Clock, UnixTime};
 use toolcrib_core::codes::index as code;
 use toolcrib_devchain::accounts::dev_signers;
+use toolcrib_fetch::SystemClock;
 use toolcrib_index::export::{self, Imported};
 use toolcrib_index::{Chains, Index, List, usage};
 use toolcrib_x402::usage::{Subject, Submission, UsageProof};
 use toolcrib_x402::{Signature, Spelling};
 
 use crate::databases::{Backend, Place};
-use crate::stage::{LOCAL, Now, REGISTRY, Sold, authorization, put};
+use crate::stage::{LOCAL, REGISTRY, Sold, authorization, put};
 
 const TOOLS: u64 = 520;
 const TIME: UnixTime = UnixTime::from_seconds(1_800_000_000);
@@ -45,7 +46,7 @@ async fn filled(backend: Backend) -> Option<(Place, Index)> {
         chain: None,
         proof: UsageProof::Authorization { caller: authorization.from, authorization, signature, spelling },
     };
-    assert!(usage::submit(&index, &Chains::default(), &report, Now.now()).await.expect("judged").verified);
+    assert!(usage::submit(&index, &Chains::default(), &report, SystemClock.now()).await.expect("judged").verified);
     Some((place, index))
 }
 

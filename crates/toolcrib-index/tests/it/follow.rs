@@ -14,7 +14,8 @@ use toolcrib_chain::registry::{Registry, ToolState};
 use toolcrib_chain::rpc::{Chain, ChainConfig, NodeUrl};
 use toolcrib_chain::transaction::Call;
 use toolcrib_chain::wallet::DEV_ACCOUNTS;
-use toolcrib_core::clock::{Clock, UnixTime};
+use toolcrib_core::clock::Clock;
+use toolcrib_fetch::SystemClock;
 use toolcrib_index::follow::{FollowOptions, Follower, Happening};
 use toolcrib_index::model::{ToolKey, ToolRow};
 use toolcrib_index::work::Queue;
@@ -29,20 +30,8 @@ use crate::node::{Node, deploy, dev};
 const CHILD: &str = "TOOLCRIB_INDEX_FOLLOW_CHILD";
 const CHAIN_ID: u64 = 31_337;
 
-/// The time of the machine: leases of processes are measured with it.
-#[derive(Debug)]
-struct Now;
-
-impl Clock for Now {
-    #[expect(clippy::disallowed_methods, reason = "several processes must agree on the time")]
-    fn now(&self) -> UnixTime {
-        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970");
-        UnixTime::from_seconds(since.as_secs() as i64)
-    }
-}
-
 fn options(chain: &Chain) -> FollowOptions {
-    let mut options = FollowOptions::of(chain.network(), Arc::new(Now));
+    let mut options = FollowOptions::of(chain.network(), Arc::new(SystemClock));
     options.poll = Duration::from_millis(20);
     options
 }
@@ -258,7 +247,7 @@ impl Seeded {
         }
         // Exactly once, and each tool has been told about and gets a job.
         let queue = Queue::new(index.clone());
-        while queue.intake(Now.now()).await.expect("taken in") > 0 {}
+        while queue.intake(SystemClock.now()).await.expect("taken in") > 0 {}
         let count = |sql: &'static str| async move {
             index.database().fetch_optional(sql, &[]).await.expect("a count").expect("a row").integer(0).expect("a number") as u64
         };
@@ -483,7 +472,7 @@ async fn a_real_proxy_that_is_upgraded_is_seen() {
             let history = index.events(key, None, 100).await.expect("a history");
             let last = history.last().expect("events");
             assert_eq!((last.at.block, &last.what), (block, &Happening::Upgraded { predicate: proxy, implementation: deny }));
-            Queue::new(index.clone()).intake(Now.now()).await.expect("taken in");
+            Queue::new(index.clone()).intake(SystemClock.now()).await.expect("taken in");
             const JOB: &str = "SELECT reason FROM index_job WHERE registry = $1";
             let job =
                 index.database().fetch_optional(JOB, &[Value::Integer(key.registry.0)]).await.expect("read").expect("a job");

@@ -23,6 +23,7 @@ use toolcrib_core::clock::{Clock, UnixTime};
 use toolcrib_core::money::Amount;
 use toolcrib_devchain::Devchain;
 use toolcrib_devchain::accounts::dev_signers;
+use toolcrib_fetch::SystemClock;
 use toolcrib_index::listing::{AccessFacts, AccessKind, Health, Life, Listing, ManifestFacts, Price, Verdict};
 use toolcrib_index::model::{RegistryId, ToolKey};
 use toolcrib_index::{Index, text_key};
@@ -34,18 +35,6 @@ pub(crate) const LOCAL: u64 = 31_337;
 
 /// What a call costs.
 pub(crate) const PRICE: u64 = 10_000;
-
-/// The time of the machine: the same that anvil goes by.
-#[derive(Clone, Copy)]
-pub(crate) struct Now;
-
-impl Clock for Now {
-    #[expect(clippy::disallowed_methods, reason = "two nodes are compared that must agree on the time")]
-    fn now(&self) -> UnixTime {
-        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970");
-        UnixTime::from_seconds(since.as_secs() as i64)
-    }
-}
 
 /// A node with the token. It ends with the test.
 pub(crate) struct Stage {
@@ -63,7 +52,7 @@ enum Running {
 impl Stage {
     /// One of each kind; without anvil only ours, and the test is recorded as skipped.
     pub(crate) async fn each() -> Vec<Self> {
-        let devchain = Devchain::builder(Now).spawn().await.expect("a chain");
+        let devchain = Devchain::builder(SystemClock).spawn().await.expect("a chain");
         let url = devchain.http_url();
         let mut stages = vec![Self::set_up(Running::Ours { _devchain: Box::new(devchain) }, url).await];
         stages.extend(Self::anvil().await);
@@ -231,7 +220,7 @@ pub(crate) fn authorization(from: Address, to: Address, value: u64) -> Authoriza
         to,
         value: Amount::new(U256::from(value)),
         valid_after: 0,
-        valid_before: Now.now().seconds() as u64 + 600,
+        valid_before: SystemClock.now().seconds() as u64 + 600,
         nonce: keccak256(COUNT.fetch_add(1, Ordering::SeqCst).to_be_bytes()),
     }
 }

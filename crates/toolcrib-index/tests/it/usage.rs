@@ -9,6 +9,7 @@ use toolcrib_core::caip::ToolRef;
 use toolcrib_core::clock::{Clock, UnixTime};
 use toolcrib_core::codes::{Code, usage as code};
 use toolcrib_devchain::accounts::dev_signers;
+use toolcrib_fetch::SystemClock;
 use toolcrib_index::feed::Kinds;
 use toolcrib_index::model::{ToolKey, UsageTotals};
 use toolcrib_index::search::{Search, SearchOptions, SearchQuery};
@@ -19,7 +20,7 @@ use toolcrib_x402::usage::{Subject, Submission, UsageProof};
 use toolcrib_x402::{Authorization, Signature, Spelling};
 
 use crate::databases::{Backend, Place};
-use crate::stage::{LOCAL, Now, PRICE, REGISTRY, Sold, Stage, authorization, price, put};
+use crate::stage::{LOCAL, PRICE, REGISTRY, Sold, Stage, authorization, price, put};
 
 /// An index with one tool for sale, and the chain that it is paid on.
 struct Shop {
@@ -53,7 +54,7 @@ impl Shop {
     }
 
     async fn submit(&self, report: &Submission) -> Receipt {
-        self.submit_at(report, Now.now()).await
+        self.submit_at(report, SystemClock.now()).await
     }
 
     async fn submit_at(&self, report: &Submission, now: UnixTime) -> Receipt {
@@ -63,7 +64,7 @@ impl Shop {
     /// Nothing is counted, and this is why.
     #[track_caller]
     fn refused(&self, report: &Submission, expected: Code) -> impl Future<Output = ()> {
-        self.refused_at(report, expected, Now.now())
+        self.refused_at(report, expected, SystemClock.now())
     }
 
     #[track_caller]
@@ -151,13 +152,13 @@ async fn a_payment_counts_once() {
             let unknown = ToolKey { id: U256::from(77), ..shop.key };
             let stats = shop
                 .index
-                .payment_stats(&[(unknown, UsageTotals::default()), (shop.key, totals)], Now.now())
+                .payment_stats(&[(unknown, UsageTotals::default()), (shop.key, totals)], SystemClock.now())
                 .await
                 .expect("sums");
             assert_eq!(stats[0], Default::default());
             assert_eq!((stats[1].total_payments, stats[1].volume, stats[1].unique_buyers), (3, 5 * PRICE, 2));
             assert_eq!((stats[1].payments_last_24h, stats[1].payments_last_7d), (3, 3));
-            let stats = shop.index.payment_stats(&[(shop.key, totals)], Now.now().plus(2 * 86_400)).await.expect("sums");
+            let stats = shop.index.payment_stats(&[(shop.key, totals)], SystemClock.now().plus(2 * 86_400)).await.expect("sums");
             assert_eq!((stats[0].payments_last_24h, stats[0].payments_last_7d), (0, 3));
         }
     }
@@ -215,7 +216,7 @@ async fn what_proves_nothing_is_not_counted() {
             // Not verified, and registered after the payment.
             put(&shop.index, &Sold { verified: false, ..Sold::new(6, CREATOR, token) }).await;
             shop.refused(&paid(6, from, good), code::TOOL_NOT_LISTED).await;
-            let late = Sold { registered_at: Now.now().seconds() + 3_600, ..Sold::new(7, CREATOR, token) };
+            let late = Sold { registered_at: SystemClock.now().seconds() + 3_600, ..Sold::new(7, CREATOR, token) };
             put(&shop.index, &late).await;
             shop.refused(&paid(7, from, good), code::TOO_EARLY).await;
         }
@@ -338,7 +339,7 @@ async fn what_is_not_final_waits() {
             shop.chains = Chains::from_iter([public.clone()]);
         }
         let from = alice().address();
-        let now = Now.now();
+        let now = SystemClock.now();
         stage.dev("evm_setAutomine", json!([false])).await;
         let data = stage.payment(alice(), CREATOR, PRICE);
         let hash = stage.send_blindly(stage.token.address, data).await;
@@ -404,7 +405,7 @@ async fn signatures_over_nothing_never_rank() {
             change(&mut authorization);
             authorization
         };
-        let time = Now.now().seconds() as u64;
+        let time = SystemClock.now().seconds() as u64;
         shop.refused(&signed(stage, 1, bob(), at(&|_| {})), code::SIGNATURE).await;
         shop.refused(&signed(stage, 1, alice(), at(&|a| a.to = till)), code::SIGNED_FOR_ANOTHER).await;
         shop.refused(&signed(stage, 2, alice(), at(&|a| a.to = bound.pay_to())), code::SIGNED_FOR_ANOTHER).await;

@@ -4,6 +4,7 @@ use alloy_primitives::{Address, B256, U256};
 use toolcrib_core::caip::ToolRef;
 use toolcrib_core::clock::{Clock, UnixTime};
 use toolcrib_core::money::Amount;
+use toolcrib_fetch::SystemClock;
 use toolcrib_index::{Chains, Index, usage};
 use toolcrib_x402::usage::{Subject, Submission, UsageProof};
 use toolcrib_x402::{Authorization, asset};
@@ -11,7 +12,7 @@ use toolcrib_x402::{Authorization, asset};
 use crate::databases::{Backend, Place};
 use crate::fake::config;
 use crate::lying::{Signed, TRANSACTION, node};
-use crate::stage::{LOCAL, Now, PRICE, REGISTRY, Sold, put};
+use crate::stage::{LOCAL, PRICE, REGISTRY, Sold, put};
 
 const BASE: u64 = 8453;
 const CREATOR: Address = Address::repeat_byte(0xc0);
@@ -21,7 +22,7 @@ const PAYER: Address = Address::repeat_byte(0x01);
 #[tokio::test]
 async fn payments_count_as_the_rules_say() {
     let token = asset::usdc(BASE).expect("listed").address;
-    let now = Now.now();
+    let now = SystemClock.now();
     let authorization = Authorization {
         from: PAYER,
         to: CREATOR,

@@ -11,6 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 pub use exchange::{Body, Exchange, Failure, Method, Response, Timing, Tls};
 use toolcrib_core::caip::ToolRef;
 use toolcrib_core::clock::UnixTime;
+pub use toolcrib_core::registry::{Erc165, Proxy, ProxyKind, Requirement, Requirements, ToolConfig, ToolState};
 
 /// The version of the evidence format that this code writes and reads.
 pub const FORMAT: u32 = 1;
@@ -83,32 +84,6 @@ pub struct ConfigRead {
     pub state: ToolState,
 }
 
-/// What a registry knows about an id.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum ToolState {
-    /// Nothing was ever registered under it.
-    NotFound,
-    /// Its creator removed it for good.
-    Deregistered,
-    /// It is registered.
-    Present(ToolConfig),
-}
-
-/// What a registry stores for a tool.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ToolConfig {
-    /// Who registered it.
-    pub creator: Address,
-    /// Where its manifest is. Foreign text.
-    pub metadata_uri: String,
-    /// The hash of its manifest.
-    pub manifest_hash: B256,
-    /// Who may use it; `None` for everybody.
-    pub access_predicate: Option<Address>,
-}
-
 /// When and where a tool was registered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -129,7 +104,7 @@ pub struct PredicateFacts {
     pub code_hash: Option<B256>,
     /// How its code can be replaced, if it is a proxy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub proxy: Option<ProxyFacts>,
+    pub proxy: Option<Proxy>,
     /// What it says about itself by ERC-165.
     pub erc165: Erc165,
     /// Its name. Foreign text.
@@ -154,61 +129,6 @@ pub struct ContractFact {
     pub address: Address,
     /// Whether there is code on the predicate's chain.
     pub has_code: bool,
-}
-
-/// How a proxy hands its calls on.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ProxyFacts {
-    /// The kind, in a word.
-    pub kind: String,
-    /// The implementation, the beacon or the administrator.
-    pub target: Address,
-    /// Whether it can be turned elsewhere.
-    pub is_mutable: bool,
-}
-
-/// What a contract says about itself by ERC-165.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Erc165 {
-    /// It does not speak ERC-165.
-    NotAdvertised,
-    /// It speaks ERC-165 and is something else.
-    Other,
-    /// It says that it is an access predicate.
-    Predicate,
-}
-
-/// The outcome of asking a predicate for its requirements.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum Requirements {
-    /// There is no code to ask.
-    NoCode,
-    /// It reverted, ran out of gas, or returned bytes that do not decode.
-    Failed,
-    /// It returned more than readers take. Not a denial.
-    OverLimit,
-    /// It told.
-    Listed {
-        /// Whether one of them is enough.
-        any: bool,
-        /// What it asks for.
-        entries: Vec<Requirement>,
-    },
-}
-
-/// One thing that a predicate says it asks for.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Requirement {
-    /// The selector of the marker.
-    pub kind: alloy_primitives::FixedBytes<4>,
-    /// The bytes as they came.
-    pub data: Bytes,
-    /// The predicate's words. Foreign text.
-    pub label: String,
 }
 
 impl Evidence {

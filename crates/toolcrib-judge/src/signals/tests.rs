@@ -1,3 +1,4 @@
+use toolcrib_core::registry::{Requirement, RequirementKind};
 use toolcrib_core::time::parse_rfc3339;
 
 use super::*;
@@ -131,20 +132,20 @@ fn predicates() {
         address: Address::repeat_byte(1),
         code_hash: Some(B256::repeat_byte(2)),
         implementation: None,
-        advertised: Advertised::Predicate,
+        advertised: Erc165::Predicate,
     };
     let (no_code, changed, proxy) = ("predicate.no_code", "predicate.code_changed", "predicate.is_proxy");
     check(predicate(&good, None), &[]);
     check(predicate(&good, Some(&good)), &[]);
-    let empty = Predicate { code_hash: None, advertised: Advertised::Nothing, ..good };
+    let empty = Predicate { code_hash: None, advertised: Erc165::NotAdvertised, ..good };
     check(predicate(&empty, None), &[(no_code, Warning)]);
     check(predicate(&good, Some(&empty)), &[(changed, Warning)]);
     check(predicate(&empty, Some(&good)), &[(no_code, Warning), (changed, Warning)]);
     check(predicate(&Predicate { address: Address::ZERO, ..empty }, None), &[]);
-    let silent = Predicate { advertised: Advertised::Nothing, ..good };
+    let silent = Predicate { advertised: Erc165::NotAdvertised, ..good };
     check(predicate(&silent, None), &[("predicate.not_advertised", Warning)]);
     assert_eq!(predicate(&silent, None)[0].message, "predicate does not advertise IAccessPredicate");
-    check(predicate(&Predicate { advertised: Advertised::Other, ..good }, None), &[("predicate.not_a_predicate", Error)]);
+    check(predicate(&Predicate { advertised: Erc165::Other, ..good }, None), &[("predicate.not_a_predicate", Error)]);
     let first = Predicate { implementation: Some(Address::repeat_byte(8)), ..good };
     let second = Predicate { implementation: Some(Address::repeat_byte(9)), ..good };
     check(predicate(&first, None), &[(proxy, Warning)]);
@@ -161,26 +162,33 @@ fn access_blocks_and_collections() {
         data[31] = last;
         (kind.id(), data)
     };
-    let list = |all: bool, entries: &[([u8; 4], Vec<u8>)]| Requirements { all, entries: entries.to_vec() };
+    let list = |logic: Logic, entries: &[([u8; 4], Vec<u8>)]| {
+        let entries = entries.iter().map(|(kind, data)| Requirement {
+            kind: kind.into(),
+            data: data.clone().into(),
+            label: "a label".to_owned(),
+        });
+        Requirements::Listed { logic, entries: entries.collect() }
+    };
     let (a, b) = (entry(RequirementKind::Erc721Holding, 1), entry(RequirementKind::Erc1155Holding, 2));
-    let both = list(true, &[a.clone(), b.clone()]);
+    let both = list(Logic::And, &[a.clone(), b.clone()]);
     let differs = &[("access.differs_from_chain", Severity::Warning)];
     check(access(None, Some(&both)), &[]);
-    check(access(Some(&both), Some(&list(true, &[b.clone(), a.clone()]))), &[]);
-    check(access(Some(&both), Some(&list(false, &both.entries))), differs);
-    check(access(Some(&list(true, std::slice::from_ref(&a))), Some(&list(false, std::slice::from_ref(&a)))), &[]);
-    check(access(Some(&list(true, std::slice::from_ref(&a))), Some(&both)), differs);
-    check(access(Some(&both), Some(&list(true, &[a.clone(), a.clone()]))), differs);
-    check(access(Some(&both), Some(&list(true, &[]))), differs);
+    check(access(Some(&both), Some(&list(Logic::And, &[b.clone(), a.clone()]))), &[]);
+    check(access(Some(&both), Some(&list(Logic::Or, &[a.clone(), b.clone()]))), differs);
+    check(access(Some(&list(Logic::And, std::slice::from_ref(&a))), Some(&list(Logic::Or, std::slice::from_ref(&a)))), &[]);
+    check(access(Some(&list(Logic::And, std::slice::from_ref(&a))), Some(&both)), differs);
+    check(access(Some(&both), Some(&list(Logic::And, &[a.clone(), a.clone()]))), differs);
+    check(access(Some(&both), Some(&list(Logic::And, &[]))), differs);
     check(access(Some(&both), None), differs);
     // A list with a hole says nothing about what is in the hole.
-    check(access(Some(&both), Some(&list(true, &[a.clone(), ([0; 4], vec![])]))), &[]);
+    check(access(Some(&both), Some(&list(Logic::And, &[a.clone(), ([0; 4], vec![])]))), &[]);
 
     let strange = ([9; 4], vec![0xff; 32]);
     let dirty = (RequirementKind::Erc721Holding.id(), vec![0xff; 32]);
-    let named = list(true, &[a.clone(), b, a, strange, dirty]).collections();
+    let named = list(Logic::And, &[a.clone(), b, a, strange, dirty]).tokens();
     let address = |last: u8| Address::left_padding_from(&[last]);
-    assert_eq!(named, [address(1), address(2)]);
+    assert_eq!(named, [address(1), address(2)].into());
     let found = collections(8453, [(address(1), true), (address(2), false)]);
     assert!(found[0].message.ends_with("0002 on chain 8453"), "{}", found[0].message);
     check(found, &[("predicate.collection_no_code", Severity::Warning)]);

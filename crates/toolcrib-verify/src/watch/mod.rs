@@ -22,6 +22,7 @@ use toolcrib_core::caip::ToolRef;
 use toolcrib_core::canon::{Canonical, write_value};
 use toolcrib_core::codes;
 use toolcrib_core::json;
+use toolcrib_core::tool::Logic;
 use toolcrib_judge::drift::{Change, Served, Snapshot, Verdict};
 use toolcrib_judge::evidence::{Evidence, Exchange, Requirements, ToolState};
 use toolcrib_judge::{Policy, Report};
@@ -288,8 +289,8 @@ fn digest(requirements: &Requirements) -> B256 {
         Requirements::NoCode => bytes.push(0),
         Requirements::Failed => bytes.push(1),
         Requirements::OverLimit => bytes.push(2),
-        Requirements::Listed { any, entries } => {
-            bytes.extend([3, u8::from(*any)]);
+        Requirements::Listed { logic, entries } => {
+            bytes.extend([3, u8::from(*logic == Logic::Or)]);
             for entry in entries {
                 bytes.extend(entry.kind);
                 for part in [&entry.data[..], entry.label.as_bytes()] {

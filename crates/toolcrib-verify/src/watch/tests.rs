@@ -7,7 +7,7 @@ use toolcrib_core::codes::Code;
 use toolcrib_core::finding::Severity;
 use toolcrib_fetch::Untrusted;
 use toolcrib_judge::evidence::{
-    ChainReads, ConfigRead, Erc165, Failure, Method, PredicateFacts, ProxyFacts, Requirement, Response, Tls, ToolConfig,
+    ChainReads, ConfigRead, Erc165, Failure, Method, PredicateFacts, Proxy, ProxyKind, Requirement, Response, Tls, ToolConfig,
 };
 use toolcrib_judge::judge;
 
@@ -66,12 +66,12 @@ fn evidence(block: u64, committed: B256, body: &str) -> Evidence {
         predicate: Some(PredicateFacts {
             address: Address::repeat_byte(3),
             code_hash: Some(B256::repeat_byte(4)),
-            proxy: Some(ProxyFacts { kind: "implementation".to_owned(), target: Address::repeat_byte(5), is_mutable: true }),
+            proxy: Some(Proxy { kind: ProxyKind::Implementation, target: Address::repeat_byte(5) }),
             erc165: Erc165::Predicate,
             name: None,
             version: None,
             contracts: Vec::new(),
-            requirements: Requirements::Listed { any: false, entries: Vec::new() },
+            requirements: Requirements::Listed { logic: Logic::And, entries: Vec::new() },
         }),
         registration: None,
     });
@@ -179,16 +179,16 @@ fn requirements_that_differ_have_different_digests() {
         data: Bytes::from_static(data),
         label: label.to_owned(),
     };
-    let listed = |any, entries| Requirements::Listed { any, entries };
+    let listed = |logic, entries| Requirements::Listed { logic, entries };
     let all = [
         Requirements::NoCode,
         Requirements::Failed,
         Requirements::OverLimit,
-        listed(false, vec![]),
-        listed(true, vec![]),
-        listed(false, vec![entry(b"ab", "c")]),
-        listed(false, vec![entry(b"a", "bc")]),
-        listed(false, vec![entry(b"a", "b"), entry(b"", "")]),
+        listed(Logic::And, vec![]),
+        listed(Logic::Or, vec![]),
+        listed(Logic::And, vec![entry(b"ab", "c")]),
+        listed(Logic::And, vec![entry(b"a", "bc")]),
+        listed(Logic::And, vec![entry(b"a", "b"), entry(b"", "")]),
     ];
     let digests: BTreeSet<_> = all.iter().map(digest).collect();
     assert_eq!(digests.len(), all.len());

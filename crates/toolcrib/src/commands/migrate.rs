@@ -5,10 +5,10 @@ use toolcrib_core::agent::txt::{self, TxtOutcome};
 use toolcrib_core::agent::{AgtDomain, Migration, TxtChange, migrate};
 use toolcrib_core::clock::Clock;
 use toolcrib_core::codes;
+use toolcrib_fetch::SystemClock;
 
 use crate::check::finding_to_json;
 use crate::cli::Migrate;
-use crate::clock::SystemClock;
 use crate::input;
 use crate::kinds::parse_address;
 use crate::outcome::{Done, Exit, Failure, Stop};

@@ -9,9 +9,9 @@ use serde_json::json;
 use toolcrib_core::clock::Clock;
 use toolcrib_core::codes;
 use toolcrib_core::finding::{Mode, Severity};
+use toolcrib_fetch::SystemClock;
 
 use crate::cli::Init;
-use crate::clock::SystemClock;
 use crate::kinds::{self, ManifestKind, Place, parse_address};
 use crate::outcome::{Done, Exit, Failure, Stop};
 use crate::printer::{Printer, shown};

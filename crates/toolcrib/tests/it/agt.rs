@@ -27,10 +27,8 @@ fn draft(sandbox: &Sandbox, more: &[&str]) -> Ran {
 /// A chain with the id of Polygon, and a token contract at the address of the registry, whose names the first account holds.
 pub(crate) fn polygon() -> World {
     let world = World::with(&["--chain-id", "137"]);
-    let path = toolcrib_testkit::repository().join("contracts/artifacts/TestERC721.json");
-    let artifact: Value = serde_json::from_slice(&std::fs::read(path).expect("an artifact")).expect("JSON");
-    let code = artifact["deployedBytecode"].as_str().expect("code");
-    let code = if code.starts_with("0x") { code.to_owned() } else { format!("0x{code}") };
+    let artifact = toolcrib_contracts::artifact("TestERC721").expect("a contract");
+    let code = artifact.runtime_code();
     world.ask("anvil_setCode", &format!(r#""{REGISTRY}","{code}""#));
     world
 }

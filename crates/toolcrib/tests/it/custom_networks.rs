@@ -8,7 +8,7 @@ use std::thread;
 use serde_json::{Value, json};
 
 use crate::onchain::{CREATOR, World, ask};
-use crate::{Ran, Sandbox, write};
+use crate::{Ran, Sandbox, init_code, write};
 
 const SEPOLIA: &str = "11155111";
 const CALLER: &str = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8";
@@ -176,9 +176,7 @@ fn a_predicate_of_another_registry_is_refused_before_anything_is_signed() {
     let sandbox = sandbox_of(&world);
     let url = world.url.as_str();
     // A second registry, which is not at an address that anything knows.
-    let path = toolcrib_testkit::repository().join("contracts/artifacts/ToolRegistry.json");
-    let artifact: Value = serde_json::from_slice(&std::fs::read(path).expect("an artifact")).expect("JSON");
-    let request = json!({ "from": CREATOR, "data": artifact["bytecode"], "gas": "0xf00000" });
+    let request = json!({ "from": CREATOR, "data": init_code("ToolRegistry"), "gas": "0xf00000" });
     let hash: Value = serde_json::from_str(&ask(url, "eth_sendTransaction", &request.to_string())).expect("JSON");
     let receipt: Value = serde_json::from_str(&ask(url, "eth_getTransactionReceipt", &hash["result"].to_string())).expect("JSON");
     let second = receipt["result"]["contractAddress"].as_str().expect("an address").to_owned();

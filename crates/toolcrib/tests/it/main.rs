@@ -5,6 +5,7 @@ mod agt_index;
 mod agt_js;
 mod agt_publish;
 mod agt_tools;
+mod architecture;
 mod asking;
 mod bazaar;
 mod calling;
@@ -172,6 +173,11 @@ pub(crate) fn write(path: &Path, bytes: &[u8]) -> PathBuf {
     fs::create_dir_all(path.parent().expect("a file in a folder")).expect("folders");
     fs::write(path, bytes).expect("a file");
     path.to_owned()
+}
+
+/// The code that creates a contract without constructor arguments, as hex.
+pub(crate) fn init_code(contract: &str) -> String {
+    toolcrib_contracts::artifact(contract).expect("a contract").init_code(&[]).to_string()
 }
 
 /// The examples that come with the project.

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::init_code;
 use crate::onchain::CREATOR;
 use crate::support::{Script, Server, Step, answer};
 use crate::trust::Place;
@@ -209,9 +210,7 @@ fn an_upgrade_of_the_gate_is_seen_without_waiting() {
     let transact = |transaction: Value| ask("eth_getTransactionReceipt", &ask("eth_sendTransaction", &transaction));
     // Two of our predicates will do: what they decide does not matter here.
     let (deny, merkle) = ("0241662c9c78b03677892e6272eedd36b9e94107", "423c61a1ba8febf88a900445f4c4c2c2346f1877");
-    let artifact = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../contracts/artifacts/TestProxy.json");
-    let artifact: Value = serde_json::from_slice(&std::fs::read(artifact).expect("an artifact")).expect("JSON");
-    let code = format!("{}{deny:0>64}", artifact["bytecode"].as_str().expect("code"));
+    let code = format!("{}{deny:0>64}", init_code("TestProxy"));
     let deployed = transact(json!({ "from": CREATOR, "data": code }));
     let proxy = deployed["contractAddress"].as_str().expect("an address").to_owned();
     place.world.sign(&["set-predicate", "1", &proxy], "0").code(0);

@@ -25,9 +25,9 @@ fn an_honest_answer_is_read() {
         AccessRequirement { kind: [0xbd, 0xf8, 0xc4, 0x28].into(), data: collection.abi_encode().into(), label: "a".into() };
     let (logic, entries) = decode(&encode(vec![first, entry([1, 2, 3, 4], 5, 0)], 1)).expect("honest");
     assert_eq!(logic, Logic::Or);
-    assert_eq!(entries[0].meaning, Meaning::Erc721 { collection });
+    assert_eq!(Meaning::from(&entries[0]), Meaning::Erc721 { collection });
     assert_eq!(entries[0].label, "a");
-    assert_eq!((entries[1].kind, entries[1].data.len(), &entries[1].meaning), ([1, 2, 3, 4], 5, &Meaning::Unknown));
+    assert_eq!((entries[1].kind, entries[1].data.len(), Meaning::from(&entries[1])), ([1, 2, 3, 4].into(), 5, Meaning::Unknown));
     assert_eq!(decode(&encode(vec![], 0)), Ok((Logic::And, vec![])));
     assert_eq!(decode(&encode(vec![], 2)), Err(Fault::Malformed), "there is no third logic");
 }
@@ -152,7 +152,7 @@ proptest! {
             .collect();
         let (logic, decoded) = decode(&encode(encoded, u8::from(is_or))).expect("honest");
         prop_assert_eq!(logic == Logic::Or, is_or);
-        let decoded: Vec<_> = decoded.into_iter().map(|entry| (entry.kind, entry.data.to_vec(), entry.label)).collect();
+        let decoded: Vec<_> = decoded.into_iter().map(|entry| (entry.kind.0, entry.data.to_vec(), entry.label)).collect();
         prop_assert_eq!(decoded, entries);
     }
 

@@ -273,10 +273,7 @@ pub(crate) async fn dev(chain: &Chain, method: &'static str, params: Value) -> V
 }
 
 pub(crate) fn code(name: &str, arguments: &[u8]) -> Bytes {
-    let path = format!("{}/../../contracts/artifacts/{name}.json", env!("CARGO_MANIFEST_DIR"));
-    let artifact: Value = serde_json::from_slice(&std::fs::read(path).expect("an artifact")).expect("JSON");
-    let code = artifact["bytecode"].as_str().or_else(|| artifact["bytecode"]["object"].as_str()).expect("bytecode");
-    [alloy_primitives::hex::decode(code).expect("hex"), arguments.to_vec()].concat().into()
+    toolcrib_contracts::artifact(name).expect("a contract").init_code(arguments)
 }
 
 pub(crate) fn offer(token: &asset::Token, amount: u64) -> Offer {

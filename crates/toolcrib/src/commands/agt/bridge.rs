@@ -12,10 +12,10 @@ use toolcrib_core::agent::txt::CidText;
 use toolcrib_core::clock::Clock as _;
 use toolcrib_core::codes;
 use toolcrib_core::finding::{Finding, Severity};
+use toolcrib_fetch::SystemClock;
 
 use super::pack::read_signed;
 use super::parse_name;
-use crate::clock::SystemClock;
 use crate::commands::new;
 use crate::input::Source;
 use crate::kinds::parse_address;

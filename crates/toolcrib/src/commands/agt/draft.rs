@@ -10,9 +10,9 @@ use toolcrib_core::agent::{self, AgtDomain, DraftCapability, DraftContent, Draft
 use toolcrib_core::clock::Clock as _;
 use toolcrib_core::codes;
 use toolcrib_core::finding::{Mode, Severity};
+use toolcrib_fetch::SystemClock;
 
 use super::parse_name;
-use crate::clock::SystemClock;
 use crate::commands::new;
 use crate::kinds::{self, ManifestKind, Place, parse_address};
 use crate::outcome::{Done, Exit, Failure, Stop};

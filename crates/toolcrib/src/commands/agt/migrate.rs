@@ -9,10 +9,10 @@ use toolcrib_core::agent::migrate;
 use toolcrib_core::agent::txt::{TxtOutcome, parse_records};
 use toolcrib_core::clock::Clock as _;
 use toolcrib_core::codes;
+use toolcrib_fetch::SystemClock;
 
 use super::parse_name;
 use super::resolver::SourceArgs;
-use crate::clock::SystemClock;
 use crate::commands::migrate::print;
 use crate::onchain::failed;
 use crate::outcome::{Done, Exit, Failure, Stop};

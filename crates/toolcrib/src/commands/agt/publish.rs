@@ -15,10 +15,10 @@ use toolcrib_agent::txt_writer::{
 use toolcrib_core::agent::AgtDomain;
 use toolcrib_core::agent::txt::CidText;
 use toolcrib_core::codes;
+use toolcrib_fetch::SystemClock;
 
 use super::pack::{pack_bytes, read_signed, write_car};
 use super::resolver::{PolicyArgs, SourceArgs, http, url};
-use crate::clock::SystemClock;
 use crate::commands::onchain::confirm;
 use crate::env;
 use crate::outcome::{Done, Exit, Failure, Stop};

@@ -16,9 +16,9 @@ use toolcrib_chain::fns::{FNS_CHAIN_ID, FNS_REGISTRY, Fns, ReadHeight};
 use toolcrib_chain::network::Network;
 use toolcrib_chain::rpc::Chain;
 use toolcrib_core::codes;
+use toolcrib_fetch::SystemClock;
 use toolcrib_fetch::{Configured, ConfiguredUrl};
 
-use crate::clock::SystemClock;
 use crate::env;
 use crate::onchain::{config_of, failed, node_variable, state_dir};
 use crate::outcome::Failure;

@@ -3,10 +3,10 @@
 use clap::Args;
 use serde_json::json;
 use toolcrib_core::clock::Clock as _;
+use toolcrib_fetch::SystemClock;
 
 use super::Purse;
 use super::outcome::spend_failure;
-use crate::clock::SystemClock;
 use crate::outcome::{Done, Exit, Stop};
 use crate::printer::{Printer, shown};
 use crate::settings::Settings;

@@ -11,6 +11,7 @@ use tokio::net::TcpListener;
 use toolcrib_client::Nobody;
 use toolcrib_core::codes;
 use toolcrib_directory::mcp::InProcess;
+use toolcrib_fetch::SystemClock;
 use toolcrib_fetch::{Configured, ConfiguredUrl};
 use toolcrib_host::bridge::{
     Bridge, BridgeError, LocalTools, PinnedTools, RECHECK_INTERVAL, Reach as Doorkeeper, RemoteDirectory, Unattended,
@@ -21,7 +22,6 @@ use toolcrib_mcp::discovery::Discovery;
 
 use super::Purse;
 use super::session::with_wallet;
-use crate::clock::SystemClock;
 use crate::commands::discovery::source::{Source, Where};
 use crate::commands::hosting::followed::Followed;
 use crate::commands::hosting::logging;

@@ -9,11 +9,11 @@ use toolcrib_chain::rpc::Chain;
 use toolcrib_chain::wallet::Wallet;
 use toolcrib_client::{Client, ClientBuilder, Ledger, SpendPolicy, Usdc};
 use toolcrib_core::codes;
+use toolcrib_fetch::SystemClock;
 use toolcrib_store::{Database, Location};
 
 use super::asking::Terminal;
 use super::outcome::spend_failure;
-use crate::clock::SystemClock;
 use crate::commands::trust::{Reach, verifier};
 use crate::env;
 use crate::onchain::{Signing, state_dir};

@@ -14,8 +14,8 @@ use toolcrib_chain::wallet::{DEV_ACCOUNTS, LocalWallet};
 use toolcrib_core::registry::gas::ColdAccess;
 use toolcrib_core::registry::known::REGISTRY_GAS;
 use toolcrib_devchain::{Devchain, Mining};
+use toolcrib_fetch::SystemClock;
 
-use crate::clock::SystemClock;
 use crate::commands::serving::stopped;
 use crate::onchain::failed;
 use crate::outcome::{Done, Exit, Failure, Stop};

@@ -9,12 +9,12 @@ use serde_json::json;
 use toolcrib_core::clock::Clock as _;
 use toolcrib_core::codes;
 use toolcrib_core::time::format_rfc3339;
+use toolcrib_fetch::SystemClock;
 use toolcrib_index::export::{self, Imported};
 use toolcrib_index::work::Queue;
 
 use super::moderation::{self, Moderate, Moderation, Reports};
 use super::{Kept, index_failure};
-use crate::clock::SystemClock;
 use crate::commands::hosting::purge;
 use crate::outcome::{Done, Exit, Failure, Stop};
 use crate::printer::Printer;

@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 use toolcrib_core::clock::{Clock as _, UnixTime};
 use toolcrib_core::codes;
 use toolcrib_directory::keys::{KeyRecord, KeyTerms, Keys};
+use toolcrib_fetch::SystemClock;
 
 use super::Kept;
-use crate::clock::SystemClock;
 use crate::outcome::{Done, Exit, Failure, Stop};
 use crate::printer::{Printer, shown};
 

@@ -7,11 +7,11 @@ use toolcrib_core::caip::ToolRef;
 use toolcrib_core::clock::{Clock as _, UnixTime};
 use toolcrib_core::codes;
 use toolcrib_core::time::format_rfc3339;
+use toolcrib_fetch::SystemClock;
 use toolcrib_index::Index;
 use toolcrib_index::moderation::{Decision, MAX_PAGE, MAX_TEXT_CHARS, ResourceRef, Step, Subject};
 
 use super::{Kept, index_failure};
-use crate::clock::SystemClock;
 use crate::outcome::{Done, Exit, Failure, Stop};
 use crate::printer::{Printer, shown};
 

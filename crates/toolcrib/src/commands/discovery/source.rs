@@ -6,6 +6,7 @@ use clap::Args;
 use serde_json::Value;
 use toolcrib_core::codes;
 use toolcrib_directory::{Directory, Options};
+use toolcrib_fetch::SystemClock;
 use toolcrib_fetch::{Configured, ConfiguredUrl, Headers, Limits};
 use toolcrib_index::Chains;
 use toolcrib_index::search::{Search, SearchOptions};
@@ -13,7 +14,6 @@ use toolcrib_index::work::Queue;
 use tower::ServiceExt as _;
 
 use super::{Kept, index_failure};
-use crate::clock::SystemClock;
 use crate::env;
 use crate::outcome::{Done, Exit, Failure, Stop};
 use crate::printer::{Printer, shown};

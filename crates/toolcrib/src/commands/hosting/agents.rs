@@ -10,6 +10,7 @@ use toolcrib_core::agent::AgtDomain;
 use toolcrib_core::clock::Clock as _;
 use toolcrib_core::codes;
 use toolcrib_core::finding::Finding;
+use toolcrib_fetch::SystemClock;
 use toolcrib_index::Index;
 use toolcrib_index::agents::{
     AgentClaims, AgentFacts, AgentMemory, AgentPricing, AgentProtocol, AgentResolution, AgentStep, AgentVerdict, NamesFile,
@@ -18,7 +19,6 @@ use toolcrib_index::agents::{
 use toolcrib_index::listing::{Failure as FailedStep, FindingNote};
 use toolcrib_judge::{Check, Untrusted};
 
-use crate::clock::SystemClock;
 use crate::commands::agt::resolver::{DnssecArg, PolicyArgs, ReactionArg, SourceArgs};
 use crate::commands::discovery::index_failure;
 use crate::outcome::{Failure, Stop};

@@ -2,9 +2,9 @@
 
 use clap::Args;
 use toolcrib_fetch::Configured;
+use toolcrib_fetch::SystemClock;
 use toolcrib_index::bazaar::{BazaarOptions, Facilitator};
 
-use crate::clock::SystemClock;
 use crate::env;
 use crate::outcome::Failure;
 use crate::secrets;

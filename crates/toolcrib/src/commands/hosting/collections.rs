@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use clap::Args;
+use toolcrib_fetch::SystemClock;
 use toolcrib_fetch::{Configured, ConfiguredUrl};
 use toolcrib_index::facts::{CollectionProvider, OpenSea};
 
-use crate::clock::SystemClock;
 use crate::env;
 use crate::outcome::Failure;
 use crate::secrets;

@@ -7,6 +7,7 @@ use clap::Args;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use toolcrib_core::codes;
+use toolcrib_fetch::SystemClock;
 use toolcrib_fetch::Untrusted;
 use toolcrib_index::agents::{AgentOptions, AgentWorker, follow_names};
 use toolcrib_index::bazaar::{CatalogueFollower, Prober};
@@ -21,7 +22,6 @@ use super::agents::ListedAgents;
 use super::bazaar::Followed;
 use super::followed::Following;
 use super::snapshots::Publishing;
-use crate::clock::SystemClock;
 use crate::outcome::Failure;
 
 /// Looks at once that one process may make. More only wait for the same network.

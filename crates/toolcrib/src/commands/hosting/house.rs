@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use tokio::net::TcpListener;
 use toolcrib_core::codes;
 use toolcrib_directory::{Directory, Options};
+use toolcrib_fetch::SystemClock;
 use toolcrib_fetch::Untrusted;
 use toolcrib_index::replicas::Replicas;
 use toolcrib_index::search::{Publisher, Search, SearchOptions, Snapshots};
@@ -14,7 +15,6 @@ use toolcrib_index::{Chains, Index};
 use toolcrib_store::objects::Objects;
 
 use super::snapshots::SnapshotArgs;
-use crate::clock::SystemClock;
 use crate::commands::discovery::index_failure;
 use crate::outcome::Failure;
 

@@ -6,10 +6,10 @@ use clap::Args;
 use serde_json::{Value, json};
 use toolcrib_core::codes;
 use toolcrib_directory::purge::{PurgeOptions, Purger, TellCache};
+use toolcrib_fetch::SystemClock;
 use toolcrib_fetch::{Configured, ConfiguredUrl, Headers, Limits};
 
 use super::{logging, told_to_stop};
-use crate::clock::SystemClock;
 use crate::commands::discovery::{Kept, index_failure};
 use crate::env;
 use crate::outcome::{Done, Exit, Failure, Stop};

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use clap::Args;
 use toolcrib_core::clock::Clock;
+use toolcrib_fetch::SystemClock;
 use toolcrib_fetch::{Configured, Untrusted};
 use toolcrib_host::local::audit::{AuditLog, Options, SyncPolicy};
 use toolcrib_host::local::permissions::{Permissions, Policy};
@@ -16,7 +17,6 @@ use toolcrib_host::local::{Host, HostSettings};
 use toolcrib_process::Launcher;
 
 use super::{installed, state};
-use crate::clock::SystemClock;
 use crate::env;
 use crate::outcome::Failure;
 use crate::secrets;

@@ -4,9 +4,9 @@ use std::io::{BufRead as _, Write as _};
 
 use serde_json::{Value, json};
 use toolcrib_core::url::HttpsUrl;
+use toolcrib_fetch::SystemClock;
 use toolcrib_fetch::{Target, Untrusted};
 
-use crate::clock::SystemClock;
 use crate::outcome::{Done, Exit, Failure, Stop};
 
 /// Most characters of a page that are returned. A model reads no more.

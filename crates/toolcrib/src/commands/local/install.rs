@@ -5,12 +5,12 @@ use std::io::IsTerminal as _;
 use clap::Args;
 use serde_json::json;
 use toolcrib_core::codes;
+use toolcrib_fetch::SystemClock;
 use toolcrib_host::local::ContentHash;
 use toolcrib_host::local::install::{AddOptions, GitOptions, InstallError, Installed, Installer, Source, UpdateOptions};
 
 use super::pinned::{self, Pinning};
 use super::{installed, refused, state};
-use crate::clock::SystemClock;
 use crate::commands::onchain::confirm;
 use crate::commands::trust::Reach;
 use crate::onchain::OnChain;

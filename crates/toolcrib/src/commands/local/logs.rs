@@ -5,10 +5,10 @@ use std::sync::Arc;
 use clap::Args;
 use serde_json::json;
 use toolcrib_core::clock::Clock;
+use toolcrib_fetch::SystemClock;
 use toolcrib_host::local::audit::{AuditError, Event, Filter, Options, verify};
 
 use super::args::audit_log;
-use crate::clock::SystemClock;
 use crate::outcome::{Done, Exit, Failure, Stop};
 use crate::printer::{Printer, shown};
 

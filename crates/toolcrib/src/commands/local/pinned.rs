@@ -6,6 +6,7 @@ use toolcrib_core::clock::Clock as _;
 use toolcrib_core::codes;
 use toolcrib_core::slug::Slug;
 use toolcrib_core::time::format_rfc3339;
+use toolcrib_fetch::SystemClock;
 use toolcrib_host::local::Check;
 use toolcrib_host::onchain::{Changes, NAME_PREFIX, Observation, Pin, PinError, PinStore, Pins, observe};
 use toolcrib_judge::Policy;
@@ -13,7 +14,6 @@ use toolcrib_verify::{Depth, Live, Onchain};
 
 use super::install::{Update, agreed};
 use super::{HostArgs, refused, state};
-use crate::clock::SystemClock;
 use crate::commands::calling::call::Method;
 use crate::commands::trust::verify::{data, exit_of, for_registry, unclear};
 use crate::commands::trust::{Reach, show as reports, verifier};

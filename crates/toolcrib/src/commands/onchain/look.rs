@@ -3,7 +3,7 @@
 use alloy_primitives::{Address, Bytes, U256};
 use clap::Args;
 use serde_json::{Value, json};
-use toolcrib_chain::predicate::{self, Introspection, Meaning, Opaque, Requirement, Requirements};
+use toolcrib_chain::predicate::{self, Introspection, Logic, Meaning, Opaque, Requirement, Requirements};
 use toolcrib_chain::registry::{Access, Registry, ToolState};
 use toolcrib_core::codes::{self, Code};
 use toolcrib_core::registry::RequirementKind;
@@ -211,8 +211,8 @@ pub(crate) async fn describe(registry: &Registry, address: Address, id: U256, pr
             printer.result(&format!(
                 "{}\n",
                 match logic {
-                    predicate::Logic::And => "all of:",
-                    predicate::Logic::Or => "any of:",
+                    Logic::And => "all of:",
+                    Logic::Or => "any of:",
                 }
             ))?;
             for requirement in list {
@@ -226,8 +226,8 @@ pub(crate) async fn describe(registry: &Registry, address: Address, id: U256, pr
                         "kind": alloy_primitives::hex::encode_prefixed(requirement.kind),
                         "data": requirement.data,
                         "label": requirement.label,
-                        "name": RequirementKind::from_id(requirement.kind).map(|kind| kind.marker().trim_end_matches("()")),
-                        "decoded": decoded(&requirement.meaning),
+                        "name": RequirementKind::from_id(requirement.kind.0).map(|kind| kind.marker().trim_end_matches("()")),
+                        "decoded": decoded(&Meaning::from(requirement)),
                     })
                 })
                 .collect()
@@ -244,7 +244,7 @@ pub(crate) async fn describe(registry: &Registry, address: Address, id: U256, pr
 fn in_words(requirement: &Requirement) -> String {
     /// Bytes of unknown data that are shown.
     const SHOWN: usize = 64;
-    match &requirement.meaning {
+    match &Meaning::from(requirement) {
         Meaning::Erc721 { collection } => format!("own a token of {collection}"),
         Meaning::Erc1155 { collection, token_id } => format!("own token {token_id} of {collection}"),
         Meaning::Subscription { collection, min_tier } => {

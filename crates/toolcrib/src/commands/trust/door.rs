@@ -8,10 +8,10 @@ use std::sync::Arc;
 use clap::Args;
 use toolcrib_core::codes;
 use toolcrib_directory::Directory;
+use toolcrib_fetch::SystemClock;
 use toolcrib_fetch::{Concurrency, DevWorld, Untrusted};
 use toolcrib_verify::Verifier;
 
-use crate::clock::SystemClock;
 use crate::onchain::dev_folder;
 use crate::outcome::Failure;
 

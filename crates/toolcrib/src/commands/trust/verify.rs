@@ -12,13 +12,13 @@ use toolcrib_chain::registry::{EventFilter, Registry, RegistryEvent};
 use toolcrib_core::clock::{Clock, UnixTime};
 use toolcrib_core::codes;
 use toolcrib_core::time::{TimeFault, parse_rfc3339};
+use toolcrib_fetch::SystemClock;
 use toolcrib_judge::attestation::Root;
 use toolcrib_judge::evidence::{Evidence, MAX_FILE_BYTES};
 use toolcrib_judge::{MAX_WINDOW, Policy, Report, Verdict, judge};
 use toolcrib_verify::{Depth, Onchain, Verifier};
 
 use super::{Reach, show, verifier};
-use crate::clock::SystemClock;
 use crate::files;
 use crate::input::Source;
 use crate::kinds::parse_address;

@@ -15,6 +15,7 @@ use toolcrib_core::clock::Clock;
 use toolcrib_core::codes;
 use toolcrib_core::finding::Severity;
 use toolcrib_core::time::format_rfc3339;
+use toolcrib_fetch::SystemClock;
 use toolcrib_judge::Policy;
 use toolcrib_judge::drift::{Change, Verdict};
 use toolcrib_verify::watch::{Look, Looked, Memory, Seen, Watcher};
@@ -22,7 +23,6 @@ use toolcrib_verify::{Onchain, ToolSource};
 
 use super::webhook::Webhook;
 use super::{Reach, verifier, verify};
-use crate::clock::SystemClock;
 use crate::env;
 use crate::files;
 use crate::onchain::{OnChain, failed, state_dir};

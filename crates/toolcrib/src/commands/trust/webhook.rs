@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 use toolcrib_core::codes;
+use toolcrib_fetch::SystemClock;
 use toolcrib_fetch::{Configured, ConfiguredUrl, Headers, Limits};
 
-use crate::clock::SystemClock;
 use crate::outcome::Failure;
 
 /// Most bytes of the answer, which nobody reads.

@@ -16,8 +16,8 @@ use super::gates::priced;
 use super::paid::mint;
 use super::upstream::Behind;
 use super::{Answer, Gate, ORIGIN, manifest};
-use crate::Sandbox;
 use crate::onchain::World;
+use crate::{Sandbox, init_code};
 
 const OWNER: usize = 2;
 
@@ -30,9 +30,7 @@ struct Wallet {
 
 impl Wallet {
     fn new(world: &World) -> Self {
-        let path = toolcrib_testkit::repository().join("contracts/artifacts/TestWalletFactory.json");
-        let artifact: Value = serde_json::from_slice(&std::fs::read(path).expect("an artifact")).expect("JSON");
-        let sent = json!({ "from": dev_signers()[0].address(), "data": artifact["bytecode"], "gas": "0xf00000" });
+        let sent = json!({ "from": dev_signers()[0].address(), "data": init_code("TestWalletFactory"), "gas": "0xf00000" });
         let sent = result(world, "eth_sendTransaction", &sent.to_string());
         let receipt = result(world, "eth_getTransactionReceipt", &sent.to_string());
         let factory: Address = serde_json::from_value(receipt["contractAddress"].clone()).expect("an address");

@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use serde_json::Value;
 use toolcrib_core::text::escape_for_display;
+use toolcrib_fetch::SystemClock;
 use toolcrib_fetch::{Concurrency, Configured, ConfiguredUrl, Headers, KeepAlive, Limits};
 use toolcrib_gate::{Context, MAX_OUTPUT_BYTES, ToolError};
 use toolcrib_x402::header::X_TOOL_REFERENCE;
 
 use super::output;
-use crate::clock::SystemClock;
 use crate::outcome::Failure;
 
 /// The account that calls, for the upstream. Absent when nobody was asked.
