@@ -189,7 +189,7 @@ impl Settle for NobodySettles {
         Verdict::Good { from_block: None }
     }
 
-    async fn settle(&self, _: Due<'_>, _: &dyn Journal) -> Outcome {
+    async fn settle(&self, _: Due<'_>, _: Option<u64>, _: &dyn Journal) -> Outcome {
         Outcome::NotAttempted { detail: "this is a dry run".to_owned() }
     }
 
