@@ -254,7 +254,13 @@ impl Admitted<'_> {
         let receipt = self.settle(held, charge, due, from_block, Some(&result)).await?;
         self.report(UsageProof::of_settlement(&held.proven.payment, receipt.transaction), took).await;
         let response = self.reply(held.proven, result.body, receipt.transaction, Some(held));
-        Ok(Reply { response, receipt: Some((held.proven.key, receipt)) })
+        if charge.settle.finds_settlements(due.offer) {
+            return Ok(Reply { response, receipt: Some((held.proven.key, receipt)) });
+        }
+        // Nothing but the receipt will tell that the payer has paid.
+        let written = held.store.settle(&held.proven.key, &receipt, self.shared.clock.now()).await;
+        self.receipt_written(written);
+        Ok(response.into())
     }
 
     /// Runs a call that was paid for before, and keeps its output for whoever paid.

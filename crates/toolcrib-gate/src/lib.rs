@@ -40,8 +40,8 @@ pub use reconcile::{GIVE_UP_SECONDS, RECONCILE_EVERY, Reconciled};
 pub use serving::{HANDSHAKE_TIME, HEAD_TIME, MAX_CONNECTIONS, MAX_HANDSHAKES, MAX_HEAD_BYTES, Origins};
 pub use settle::{
     CONFIRM_TIME, Due, Facilitator, FacilitatorCall, Found, Journal, LocalSettlement, MAX_DEPLOYMENT_GAS, MAX_SETTLEMENT_FEE_WEI,
-    MAX_SETTLEMENT_GAS, MAX_SKEW_SECONDS, NONE_SENT, Outcome, PENDING_PAUSE, RECEIPT_TIME, Record, SETTLE_TIME, SKEW_SECONDS,
-    SUPPORTED_TIME, Settle, Unrecorded, VERIFY_TIME, Verdict,
+    MAX_SETTLEMENT_GAS, MAX_SKEW_SECONDS, NONE_SENT, Outcome, PENDING_PAUSE, RECEIPT_TIME, REFUSED, Record, SETTLE_TIME,
+    SKEW_SECONDS, SUPPORTED_TIME, Settle, Unrecorded, VERIFY_TIME, Verdict,
 };
 pub use standing::Discord;
 pub use tool::{CALL_TIME, Caller, Context, Handler, MAX_INPUT_BYTES, MAX_OUTPUT_BYTES, NoHandler, Paid, Tool, ToolError};

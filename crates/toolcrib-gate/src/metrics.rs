@@ -217,6 +217,8 @@ impl Page {
         let help = "What kept results may count for before delivered ones are dropped.";
         self.family("toolcrib_replay_result_bytes_limit", "gauge", help);
         self.sample("toolcrib_replay_result_bytes_limit", &[], limits.result_bytes);
+        self.family("toolcrib_replay_one_result_bytes_limit", "gauge", "Largest result of a paid call in bytes.");
+        self.sample("toolcrib_replay_one_result_bytes_limit", &[], limits.largest_result());
         let Some(counts) = counts else { return };
         self.family("toolcrib_replay_entries", "gauge", "Signatures and payments in the replay store by state.");
         let states = [

@@ -2,6 +2,7 @@
 //!
 //! Nothing is charged here. The chain is asked what has become of a payment; if the money moved, that is written down, and whoever paid
 //! gets the result that waits for it; if it never can, the payment is forgotten. Until then it is neither served nor asked for again.
+//! What another server's transfer has used is kept for as long as results are, and then forgotten.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,7 +37,7 @@ pub struct Reconciled {
     pub settled: usize,
     /// Payments whose money never will, or about which nothing is to be known any more.
     pub released: usize,
-    /// Payments about which nothing is known yet.
+    /// Payments that stay: nothing is known about them yet, or another settlement has used them and their result is kept for a while.
     pub open: usize,
 }
 
@@ -57,6 +58,7 @@ pub(crate) async fn once(shared: &Shared, tools: &[Arc<Served>]) -> Reconciled {
             return found;
         }
     };
+    let kept = i64::try_from(store.limits().kept_seconds()).unwrap_or(i64::MAX);
     for (entry, ticket) in claimed {
         // A store that several servers share holds payments for tools that are served elsewhere; the chain is the same, and whose
         // transfer it is they know there.
@@ -78,6 +80,11 @@ pub(crate) async fn once(shared: &Shared, tools: &[Arc<Served>]) -> Reconciled {
                 found.settled += 1;
                 tool.metrics.settled(offer);
                 store.settle(&entry.key, &Receipt { transaction, response }, now).await
+            }
+            // The payer has paid. Should no other server have been paid after all, the operator can still say so.
+            (Found::Elsewhere { .. }, _) if now.since(entry.expires_at) < kept => {
+                found.open += 1;
+                Ok(())
             }
             (Found::Never | Found::Spent | Found::Elsewhere { .. }, _) => {
                 found.released += 1;
@@ -119,18 +126,20 @@ fn as_elsewhere(found: Found, sent: Option<B256>) -> Found {
     }
 }
 
-/// Looks at one payment for a caller who came back for it. Gives whether it is settled now.
+/// Looks at one payment for a caller who came back for it. What is settled is written down.
 pub(crate) async fn look(
     store: &dyn ReplayStore,
     settle: &dyn Settle,
     due: Due<'_>,
     entry: &Entry,
     now: UnixTime,
-) -> Result<bool, toolcrib_store::Error> {
-    let Found::Settled { transaction } = settle.look_up(due, &record(entry)).await else { return Ok(false) };
-    let response = SettleResponse::settled(due.payment, transaction).to_json(due.payment.version).into_bytes();
-    store.settle(&entry.key, &Receipt { transaction, response }, now).await?;
-    Ok(true)
+) -> Result<Found, toolcrib_store::Error> {
+    let found = settle.look_up(due, &record(entry)).await;
+    if let Found::Settled { transaction } = found {
+        let response = SettleResponse::settled(due.payment, transaction).to_json(due.payment.version).into_bytes();
+        store.settle(&entry.key, &Receipt { transaction, response }, now).await?;
+    }
+    Ok(found)
 }
 
 const fn record(entry: &Entry) -> Record {

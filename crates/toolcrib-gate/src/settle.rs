@@ -18,6 +18,7 @@ use toolcrib_core::finding::Finding;
 use toolcrib_x402::{Offer, Payment, Raw, Resource};
 
 mod facilitator;
+mod heads;
 mod local;
 mod lookup;
 mod skew;
@@ -64,8 +65,15 @@ pub trait Settle: fmt::Debug + Send + Sync {
     async fn verify(&self, due: Due<'_>) -> Verdict;
 
     /// Moves the money. The caller has written down before that it may move. Before a transaction is broadcast by this process, its
-    /// hash goes to the journal.
-    async fn settle(&self, due: Due<'_>, journal: &dyn Journal) -> Outcome;
+    /// hash goes to the journal; and before a success is returned, that of a transaction which nothing else would show to be this
+    /// settlement's. `from_block` is a block in which the nonce was unused: a transfer that is not in a later one is another's.
+    async fn settle(&self, due: Due<'_>, from_block: Option<u64>, journal: &dyn Journal) -> Outcome;
+
+    /// Whether [`look_up`](Self::look_up) can find a settlement of such an offer whose receipt was lost. If not, the receipt is stored
+    /// before the caller has its answer.
+    fn finds_settlements(&self, _: &Offer) -> bool {
+        true
+    }
 
     /// Finds out what has become of a payment, from what was recorded about it. A transfer that the record shows to be another
     /// server's is not credited.
@@ -94,6 +102,10 @@ impl Journal for Unrecorded {
 /// payment. No transaction has this hash.
 pub const NONE_SENT: B256 = B256::ZERO;
 
+/// Recorded in place of a transaction when the facilitator refused, and the payment is kept in case that turns out to be wrong. No
+/// transaction has this hash.
+pub const REFUSED: B256 = B256::repeat_byte(0xff);
+
 /// What was recorded about a payment when it was taken and while it was settled.
 #[derive(Clone, Copy, Debug)]
 pub struct Record {
@@ -101,7 +113,7 @@ pub struct Record {
     pub reserved_at: UnixTime,
     /// A block in which its nonce was unused.
     pub from_block: Option<u64>,
-    /// The transaction that we, or the facilitator that we asked, said would settle it; or [`NONE_SENT`].
+    /// The transaction that we, or the facilitator that we asked, said would settle it; or [`NONE_SENT`], or [`REFUSED`].
     pub transaction: Option<B256>,
 }
 
@@ -144,6 +156,12 @@ pub enum Outcome {
     },
     /// Nothing moved, and with this payment nothing will.
     Refused {
+        /// Why, in one word that the caller may read. Foreign, cleaned and short.
+        reason: String,
+    },
+    /// As [`Refused`](Self::Refused), says the facilitator, and the nonce is unused at present. Should it be wrong, the transfer would
+    /// count as this payment's, so the payment is kept until it never can be.
+    RefusedForNow {
         /// Why, in one word that the caller may read. Foreign, cleaned and short.
         reason: String,
     },

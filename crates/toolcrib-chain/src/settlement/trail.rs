@@ -70,7 +70,12 @@ pub enum AuthorizationOutcome {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TransactionProof {
     /// It made the signed transfer.
-    Pays,
+    Pays {
+        /// In this block.
+        block: u64,
+        /// The account that sent it.
+        sender: Address,
+    },
     /// The node does not have it in a block.
     Missing,
     /// It was mined and failed.
@@ -84,11 +89,13 @@ impl Trail<'_> {
     pub async fn proof_in(&self, transaction: B256) -> Result<TransactionProof, Error> {
         let receipt = self.chain.receipt(transaction).await?;
         // The receipt of another transaction, or of none that was mined, is no answer.
-        let receipt = receipt.filter(|receipt| receipt.transaction_hash == transaction && receipt.block_number.is_some());
-        Ok(match receipt {
+        let receipt = receipt.filter(|receipt| receipt.transaction_hash == transaction);
+        Ok(match receipt.and_then(|receipt| Some((receipt.block_number?, receipt))) {
             None => TransactionProof::Missing,
-            Some(receipt) if pays(&receipt, self.token, self.authorization) => TransactionProof::Pays,
-            Some(receipt) if !receipt.status() => TransactionProof::Failed,
+            Some((block, receipt)) if pays(&receipt, self.token, self.authorization) => {
+                TransactionProof::Pays { block, sender: receipt.from }
+            }
+            Some((_, receipt)) if !receipt.status() => TransactionProof::Failed,
             Some(_) => TransactionProof::Other,
         })
     }

@@ -77,6 +77,9 @@ async fn a_transaction_that_somebody_names_is_held_against_the_authorization() {
     let Signed { token, authorization } = signed();
     for case in signed().cases() {
         let is_mined = !case.says.receipt.is_null();
+        let block =
+            case.says.receipt["blockNumber"].as_str().and_then(|text| u64::from_str_radix(text.strip_prefix("0x")?, 16).ok());
+        let pays = || TransactionProof::Pays { block: block.expect("mined"), sender: STRANGER };
         let node = node(8453, case.says).await;
         let chain = chain(&node);
         let proof = Trail { chain: &chain, token, authorization: &authorization }.proof_in(TRANSACTION).await.expect("an answer");
@@ -84,9 +87,9 @@ async fn a_transaction_that_somebody_names_is_held_against_the_authorization() {
             "the receipt of another transaction" => TransactionProof::Missing,
             "a failed transaction" => TransactionProof::Failed,
             // The block of a receipt is compared where there is something to compare it with.
-            "a receipt of another block" => TransactionProof::Pays,
+            "a receipt of another block" => pays(),
             _ if !is_mined => TransactionProof::Missing,
-            _ if case.fate == Fate::Settled || case.counted.is_ok() => TransactionProof::Pays,
+            _ if case.fate == Fate::Settled || case.counted.is_ok() => pays(),
             _ => TransactionProof::Other,
         };
         assert_eq!(proof, expected, "{}", case.name);

@@ -72,7 +72,7 @@ pub(super) async fn check(client: &Client, sent: &Sent, receipt: Option<&SettleR
     let Some(chain) = client.inner.chains.get(&sent.terms.chain) else { return Stated::Settled(transaction, Evidence::Server) };
     let trail = Trail { chain, token: sent.terms.asset, authorization: &sent.payment.authorization };
     let (wrong, unseen) = match look(&trail, transaction).await {
-        Ok(TransactionProof::Pays) => return Stated::Settled(transaction, Evidence::Chain),
+        Ok(TransactionProof::Pays { .. }) => return Stated::Settled(transaction, Evidence::Chain),
         Ok(TransactionProof::Failed) => (Some("failed"), String::new()),
         Ok(TransactionProof::Other) => (Some("did not make the transfer of this payment"), String::new()),
         Ok(TransactionProof::Missing) => (None, "the chain does not show it yet".to_owned()),

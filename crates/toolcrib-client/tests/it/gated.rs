@@ -62,7 +62,7 @@ impl Settle for Local {
         Verdict::Good { from_block: None }
     }
 
-    async fn settle(&self, due: Due<'_>, _: &dyn Journal) -> Outcome {
+    async fn settle(&self, due: Due<'_>, _: Option<u64>, _: &dyn Journal) -> Outcome {
         self.settled.fetch_add(1, Ordering::SeqCst);
         let trouble = self.script.lock().unwrap().pop_front();
         if let Some(Trouble::Refused) = trouble {

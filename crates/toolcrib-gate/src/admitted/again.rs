@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use alloy_primitives::B256;
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::Value;
@@ -15,6 +16,7 @@ use crate::answer::{self, Refusal, Stop};
 use crate::endpoint::RETRY_SECONDS;
 use crate::gate::terms::Proven;
 use crate::reconcile;
+use crate::settle::{Found, REFUSED};
 use crate::tool::{Context, Paid};
 
 /// How long a payer who comes twice waits for the answer to the first call. Stock clients give up after a minute or more.
@@ -37,14 +39,23 @@ impl Admitted<'_> {
             lease_until: self.lease(proven, now),
         };
         let mut redeemed = self.redeem(store, proven, &again, now).await?;
-        if let (Redeem::Pending(State::Settling | State::Unknown), Some(_), Some(charge)) =
-            (&redeemed, proven.possession, &self.tool.gate.charge)
+        let mut standing = None;
+        // Who cannot prove to be the payer hears what the chain shows as well, and makes it be asked only for what nobody is at.
+        let is_looked_at = match redeemed {
+            Redeem::Pending(State::Unknown) => true,
+            Redeem::Pending(State::Settling) => proven.possession.is_some(),
+            _ => false,
+        };
+        if let Some(charge) = self.tool.gate.charge.as_ref().filter(|_| is_looked_at)
             && let Ok(Some(entry)) = store.entry(&proven.key).await
             && let Ok(due) = self.due(proven)
-            && reconcile::look(store, &*charge.settle, due, &entry, now).await.unwrap_or(false)
         {
-            self.tool.metrics.settled(due.offer);
-            redeemed = store.redeem(&proven.key, &again, now).await.map_err(|error| self.store_fault(&error))?;
+            let found = reconcile::look(store, &*charge.settle, due, &entry, now).await;
+            if let Ok(Found::Settled { .. }) = found {
+                self.tool.metrics.settled(due.offer);
+                redeemed = store.redeem(&proven.key, &again, now).await.map_err(|error| self.store_fault(&error))?;
+            }
+            standing = found.ok().map(|found| (found, entry.sent));
         }
         let conflict = |code| Refusal::new(StatusCode::CONFLICT, code);
         match redeemed {
@@ -55,17 +66,15 @@ impl Admitted<'_> {
                 let held = Held { store, proven, ticket, reserved_at: now, token: None, redeemable: None };
                 self.rerun(&held, &receipt, input, context).await
             }
-            Redeem::ReceiptOnly(Some(receipt)) => {
-                let refusal = conflict(codes::payment::REPLAYED).with("transaction", receipt.transaction.to_string().into());
-                Err(Stop::from(refusal).with_headers(|headers| {
-                    answer::receipt(headers, proven.caller.version, &settled(proven, receipt.transaction));
-                }))
-            }
+            Redeem::ReceiptOnly(Some(receipt)) => Err(Self::paid_for_another(proven, receipt.transaction)),
             Redeem::ReceiptOnly(None) => Err(conflict(codes::payment::REPLAYED).into()),
-            Redeem::Pending(State::Unknown) => {
-                let refusal = Refusal::new(StatusCode::BAD_GATEWAY, codes::settlement::UNKNOWN);
-                Err(refusal.retry_after(RETRY_SECONDS).into())
-            }
+            Redeem::Pending(State::Unknown) => Err(match standing {
+                Some((Found::Elsewhere { transaction }, _)) => Self::paid_for_another(proven, transaction),
+                Some((Found::Spent, _)) => conflict(codes::payment::REPLAYED).into(),
+                // It was refused, and the chain shows nothing else.
+                Some((Found::Open | Found::Never, Some(REFUSED))) => self.unpaid(proven, "settlement_refused"),
+                _ => Refusal::new(StatusCode::BAD_GATEWAY, codes::settlement::UNKNOWN).retry_after(RETRY_SECONDS).into(),
+            }),
             // A call that costs nothing has no result to wait for.
             Redeem::Pending(_) if self.tool.gate.charge.is_none() => Err(conflict(codes::payment::REPLAYED).into()),
             Redeem::Pending(_) => Err(conflict(codes::payment::PENDING).retry_after(RETRY_SECONDS).into()),
@@ -73,6 +82,14 @@ impl Admitted<'_> {
             // Given back in this moment.
             Redeem::NotUsed => Err(conflict(codes::payment::PENDING).retry_after(1).into()),
         }
+    }
+
+    /// The answer to a payment that was made and buys nothing here: what it has paid, for whoever asks.
+    pub(super) fn paid_for_another(proven: &Proven, transaction: B256) -> Stop {
+        let refusal = Refusal::new(StatusCode::CONFLICT, codes::payment::REPLAYED);
+        Stop::from(refusal.with("transaction", transaction.to_string().into())).with_headers(|headers| {
+            answer::receipt(headers, proven.caller.version, &settled(proven, transaction));
+        })
     }
 
     /// Redeems. A caller who proves to have paid, and comes while the first call is under way, waits for its answer for a while.

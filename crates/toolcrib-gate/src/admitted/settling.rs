@@ -11,7 +11,7 @@ use crate::answer::{self, Refusal, Stop};
 use crate::endpoint::RETRY_SECONDS;
 use crate::metrics::End;
 use crate::note;
-use crate::settle::{Due, Found, Journal as _, NONE_SENT, Outcome, Record};
+use crate::settle::{Due, Found, Journal as _, NONE_SENT, Outcome, REFUSED, Record};
 use crate::tools::Charge;
 
 impl Admitted<'_> {
@@ -37,12 +37,16 @@ impl Admitted<'_> {
             Err(error) => return Err(self.store_fault(&error)),
         }
         let sent = Instant::now();
-        let outcome = charge.settle.settle(due, held).await;
+        let outcome = charge.settle.settle(due, from_block, held).await;
         self.tool.metrics.settlement.observe(sent.elapsed());
         let (transaction, detail) = match outcome {
             Outcome::Settled { transaction } => return Ok(self.settled(held, transaction)),
             Outcome::Refused { reason } => {
                 self.release(held).await;
+                return Err(self.unpaid(held.proven, &reason));
+            }
+            Outcome::RefusedForNow { reason } => {
+                self.keep_refused(held).await;
                 return Err(self.unpaid(held.proven, &reason));
             }
             Outcome::Replayed => return Err(self.replayed(held).await),
@@ -54,20 +58,31 @@ impl Admitted<'_> {
         };
         // The answer may be lost and the money there: the chain is asked before the caller is told that the outcome is unknown.
         let record = Record { reserved_at: held.reserved_at, from_block, transaction };
-        match charge.settle.look_up(due, &record).await {
+        let found = charge.settle.look_up(due, &record).await;
+        match found {
             Found::Settled { transaction } => return Ok(self.settled(held, transaction)),
-            Found::Elsewhere { .. } => return Err(self.replayed(held).await),
-            Found::Spent => {
-                self.release(held).await;
-                return Err(self.unpaid(held.proven, "nonce_used"));
-            }
-            Found::Never | Found::Open | Found::Unclear { .. } => {}
+            // In a final block, so that it cannot change. It may have been charged, if not for this call.
+            Found::Spent => return Err(self.replayed(held).await),
+            Found::Elsewhere { .. } | Found::Never | Found::Open | Found::Unclear { .. } => {}
+        }
+        // What the facilitator named is where to look first, also for another process.
+        self.keep_unknown(held, transaction).await;
+        if let Found::Elsewhere { transaction } = found {
+            let detail = format!("{detail}; {transaction} has used the payment, and its result is kept");
+            self.shared.tell(self.tool, codes::payment::REPLAYED, &detail);
+            self.tool.metrics.ended(End::Refused);
+            return Err(Self::paid_for_another(held.proven, transaction));
         }
         let named = transaction.filter(|transaction| *transaction != NONE_SENT);
         let named = named.map_or_else(String::new, |transaction| format!("; transaction {transaction}"));
         self.shared.tell(self.tool, codes::settlement::UNKNOWN, &format!("{detail}{named}"));
         self.tool.metrics.ended(End::Unknown);
-        // What the facilitator named is where to look first, also for another process.
+        let refusal = Refusal::new(StatusCode::BAD_GATEWAY, codes::settlement::UNKNOWN).retry_after(RETRY_SECONDS);
+        Err(Stop::from(refusal).with_headers(|headers| answer::retry_token(headers, held.token)))
+    }
+
+    /// Keeps payment and result until the chain shows what became of it.
+    async fn keep_unknown(&self, held: &Held<'_>, transaction: Option<B256>) {
         if let Some(transaction) = transaction
             && let Err(detail) = held.record_sent(transaction).await
         {
@@ -76,8 +91,16 @@ impl Admitted<'_> {
         if let Err(error) = held.store.mark_unknown(&held.proven.key, held.ticket, self.shared.clock.now()).await {
             self.shared.tell(self.tool, codes::gate::REPLAY_UNAVAILABLE, &error.to_string());
         }
-        let refusal = Refusal::new(StatusCode::BAD_GATEWAY, codes::settlement::UNKNOWN).retry_after(RETRY_SECONDS);
-        Err(Stop::from(refusal).with_headers(|headers| answer::retry_token(headers, held.token)))
+    }
+
+    /// Keeps a payment that was refused, in case it is made all the same, while half of the room for results is free: payments that are
+    /// refused cost nothing, so that others could fill the store with them.
+    async fn keep_refused(&self, held: &Held<'_>) {
+        let half = i64::try_from(held.store.limits().result_bytes / 2).unwrap_or(i64::MAX);
+        match held.store.make_room(0).await {
+            Ok(room) if room.result_bytes >= half => self.keep_unknown(held, Some(REFUSED)).await,
+            _ => self.release(held).await,
+        }
     }
 
     fn settled(&self, held: &Held<'_>, transaction: B256) -> Receipt {

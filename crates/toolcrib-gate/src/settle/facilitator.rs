@@ -27,6 +27,7 @@ use toolcrib_x402::{
 
 use self::answer::{Answer, word};
 use self::signers::Signers;
+use super::heads::Heads;
 use super::lookup::find;
 use super::skew::Skews;
 use super::{Due, Found, Journal, NONE_SENT, Outcome, Record, Settle, Verdict};
@@ -108,6 +109,7 @@ pub struct Facilitator {
     is_sole_recipient: bool,
     signers: Signers,
     skews: Skews,
+    heads: Heads,
     verify_time: Duration,
     settle_time: Duration,
     supported_time: Duration,
@@ -137,6 +139,7 @@ impl Facilitator {
             is_sole_recipient: false,
             signers: Signers::default(),
             skews: Skews::default(),
+            heads: Heads::default(),
             verify_time: VERIFY_TIME,
             settle_time: SETTLE_TIME,
             supported_time: SUPPORTED_TIME,
@@ -275,11 +278,17 @@ impl Facilitator {
     /// that the nonce is unused. Should the first transaction be for the same payment, sent for another gate, the second one fails on
     /// the chain and is not credited.
     async fn ask_until_taken(&self, due: Due<'_>, body: &str) -> (SettleOutcome, String) {
-        let mut round = 0;
+        let (mut round, mut not_taken) = (0, None);
         let until = Instant::now() + TAKEN_TIME.min(self.settle_time);
         loop {
             round += 1;
             let answered = self.ask_to_settle(due, body).await;
+            // What was not taken before may have been sent all the same, so that nothing is certain from here on.
+            if let Some(not_taken) = not_taken.take()
+                && matches!(answered.0, SettleOutcome::Refused(_) | SettleOutcome::NotAttempted)
+            {
+                return (not_taken, answered.1);
+            }
             let is_over = round == TAKEN_TRIES || Instant::now() >= until;
             if is_over || !matches!(answered.0, SettleOutcome::NotTaken(_)) {
                 return answered;
@@ -290,16 +299,40 @@ impl Facilitator {
             if self.is_used_until(due, Instant::now() + pause).await != Some(false) {
                 return answered;
             }
+            not_taken = Some(answered.0);
         }
     }
 
     /// What is said of a settlement that succeeded, as far as our own nodes see it.
-    async fn confirm(&self, due: Due<'_>, transaction: B256, until: Instant) -> Outcome {
+    async fn confirm(
+        &self,
+        due: Due<'_>,
+        from_block: Option<u64>,
+        transaction: B256,
+        until: Instant,
+        journal: &dyn Journal,
+    ) -> Outcome {
         let Some(trail) = self.trail(due) else { return Outcome::Settled { transaction } };
         let unknown = |transaction, detail| Outcome::Unknown { transaction, detail };
+        let network = &due.offer.network;
+        // After a crash a transfer of an announced signer is found on the chain, and every other one only by what was recorded. A
+        // record that fails leaves that to the receipt, which is stored next.
+        let mut is_recorded = self.is_sole_recipient;
+        if !is_recorded && self.signers.is_empty_on(network) {
+            is_recorded = journal.record_sent(transaction).await.is_ok();
+        }
         loop {
             let error = match trail.proof_in(transaction).await {
-                Ok(TransactionProof::Pays) => return Outcome::Settled { transaction },
+                Ok(TransactionProof::Pays { block, .. }) if from_block.is_some_and(|unused| block <= unused) => {
+                    let detail = format!("the facilitator names {transaction}, which is older than the payment's reservation");
+                    return unknown(Some(NONE_SENT), detail);
+                }
+                Ok(TransactionProof::Pays { sender, .. }) => {
+                    if !is_recorded && !self.signers.contains(network, sender) {
+                        let _ = journal.record_sent(transaction).await;
+                    }
+                    return Outcome::Settled { transaction };
+                }
                 Ok(TransactionProof::Failed) => {
                     return unknown(Some(transaction), format!("the facilitator names {transaction}, which failed"));
                 }
@@ -358,15 +391,6 @@ impl Facilitator {
         Some(self.trail(due)?.unused_in().await.ok()?.is_none())
     }
 
-    /// The outcome of a request that moved nothing, says the facilitator, for a nonce that is used though it was not when the payment was
-    /// taken. The transfer is another request's, so it buys something at another server, if there is one.
-    fn moved_by_another(&self, detail: String) -> Outcome {
-        if self.is_sole_recipient {
-            return Outcome::Unknown { transaction: None, detail: format!("{detail}, and the nonce is used") };
-        }
-        Outcome::Replayed
-    }
-
     fn trail<'t>(&'t self, due: Due<'t>) -> Option<Trail<'t>> {
         let chain = self.chain(due.offer)?;
         let token = due.offer.asset.evm_address()?;
@@ -421,6 +445,10 @@ impl Settle for Facilitator {
         true
     }
 
+    fn finds_settlements(&self, offer: &Offer) -> bool {
+        self.chain(offer).is_some()
+    }
+
     fn clock_skews(&self) -> Vec<(u64, i64)> {
         self.skews.all()
     }
@@ -438,7 +466,9 @@ impl Settle for Facilitator {
                 Some(trail) => match trail.unused_in().await {
                     Ok(Some(block)) => {
                         self.skews.seen(trail.chain, block);
-                        Verdict::Good { from_block: Some(block.number) }
+                        // A node that is behind shows a nonce unused that is used in a block which another node has.
+                        let newest = self.heads.newest(trail.chain, block.number);
+                        Verdict::Good { from_block: Some(newest) }
                     }
                     Ok(None) => Verdict::Used,
                     // Without a block to begin with, a transfer of before could be taken for this settlement's. Nothing has run yet.
@@ -449,12 +479,14 @@ impl Settle for Facilitator {
                 None => Verdict::Good { from_block: None },
             },
             VerifyOutcome::NonceUsed(_) => Verdict::Used,
+            // A transfer that was made already cannot be made, and facilitators have several words for that.
+            VerifyOutcome::Invalid(_) if self.is_used(due).await == Some(true) => Verdict::Used,
             VerifyOutcome::Invalid(response) => Verdict::Bad { reason: word(response.reason.as_deref(), "payment_not_valid") },
             VerifyOutcome::Unavailable(findings) => Verdict::Unclear { detail: answer.detail(&findings) },
         }
     }
 
-    async fn settle(&self, due: Due<'_>, _: &dyn Journal) -> Outcome {
+    async fn settle(&self, due: Due<'_>, from_block: Option<u64>, journal: &dyn Journal) -> Outcome {
         let body = match request(due) {
             Ok(body) => body,
             Err(reason) => return Outcome::Refused { reason: reason.to_owned() },
@@ -468,20 +500,23 @@ impl Settle for Facilitator {
         let unknown = |transaction, detail| Outcome::Unknown { transaction, detail };
         let outcome = match outcome {
             SettleOutcome::Settled(response) => match response.transaction_hash() {
-                Some(transaction) => self.confirm(due, transaction, until).await,
+                Some(transaction) => self.confirm(due, from_block, transaction, until, journal).await,
                 None => unknown(None, detail),
             },
-            SettleOutcome::Refused(response) => match self.is_used(due).await {
-                Some(true) => self.moved_by_another(detail),
-                Some(false) | None => Outcome::Refused { reason: word(response.reason.as_deref(), "settlement_refused") },
-            },
-            SettleOutcome::NonceUsed(_) | SettleOutcome::NotTaken(_) => match self.is_used_until(due, until).await {
-                Some(true) => self.moved_by_another(detail),
-                // Another transaction settles the payment, as our node will show if it does not yet.
-                Some(false) | None => {
-                    unknown((!self.is_sole_recipient).then_some(NONE_SENT), format!("{detail}, for a used nonce"))
+            SettleOutcome::Refused(response) => {
+                let reason = word(response.reason.as_deref(), "settlement_refused");
+                match self.is_used(due).await {
+                    Some(true) => unknown(Some(NONE_SENT), format!("{detail}, and the nonce is used")),
+                    Some(false) | None if self.is_sole_recipient && self.chain(due.offer).is_some() => {
+                        Outcome::RefusedForNow { reason }
+                    }
+                    Some(false) | None => Outcome::Refused { reason },
                 }
-            },
+            }
+            // Another transaction settles the payment, as our node will show if it does not yet.
+            SettleOutcome::NonceUsed(_) | SettleOutcome::NotTaken(_) => {
+                unknown(Some(NONE_SENT), format!("{detail}, for a used nonce"))
+            }
             SettleOutcome::NotAttempted => Outcome::NotAttempted { detail },
             SettleOutcome::Unknown { transaction, .. } => unknown(named(transaction), detail),
             SettleOutcome::Pending(response) => unknown(named(response.transaction_hash()), detail),

@@ -444,7 +444,7 @@ impl Settle for LocalSettlement {
         }
     }
 
-    async fn settle(&self, due: Due<'_>, journal: &dyn Journal) -> Outcome {
+    async fn settle(&self, due: Due<'_>, _: Option<u64>, journal: &dyn Journal) -> Outcome {
         let ended = match (self.allowed(due), self.lane(due.offer)) {
             (Err(stop), _) => Err(stop),
             (Ok(_), None) => Err(Stop::Later(no_node(due))),

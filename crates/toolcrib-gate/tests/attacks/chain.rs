@@ -202,9 +202,15 @@ pub(crate) async fn connect_with(url: &str, retries: Retries) -> Chain {
 
 /// The chain behind a node, as a public one or as one of ours.
 pub(crate) async fn connect_as(url: &str, retries: Retries, is_local: bool) -> Chain {
+    connect_all(&[url], retries, is_local).await
+}
+
+/// The chain behind several nodes: the first is asked, and the next one where it fails.
+pub(crate) async fn connect_all(urls: &[&str], retries: Retries, is_local: bool) -> Chain {
     let mut network = Network::by_id(CHAIN).expect("listed").clone();
     network.is_local = is_local;
-    let mut config = ChainConfig::new(&network, vec![NodeUrl::parse(url).expect("a URL")]).expect("a node");
+    let urls = urls.iter().map(|url| NodeUrl::parse(url).expect("a URL")).collect();
+    let mut config = ChainConfig::new(&network, urls).expect("a node");
     config.retries = retries;
     Chain::connect(config).await.expect("the node answers")
 }

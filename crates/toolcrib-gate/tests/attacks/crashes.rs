@@ -16,11 +16,12 @@ use toolcrib_testkit::assert_not_hung;
 use toolcrib_x402::{Authorization, Version};
 
 use crate::chain::{FUNDS, Node, PRICE, recipient};
+use crate::facilitator::Service;
 use crate::http::{Connection, post};
 use crate::payer::{Bound, authorization, fresh, paid, payer};
 use crate::process::{Ground, Point, Process};
 use crate::proxy::{Fate, between};
-use crate::shop::{LEASE_OVER, PATH, two_words};
+use crate::shop::{LEASE_OVER, PATH, own_key, two_words};
 use crate::stores::{Backend, Place};
 
 /// Where the server is killed.
@@ -61,9 +62,24 @@ const SETTLE_FIRST: [Kill; 11] = [
     Kill::At(Point::Kept),
 ];
 
+/// Where a server is killed that settles through a facilitator: the node's part is the facilitator's there.
+const FACILITATOR: [Kill; 4] =
+    [Kill::At(Point::Begun), Kill::At(Point::Settled), Kill::At(Point::Answered), Kill::At(Point::Recorded)];
+
+/// Who sends the transfer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum By {
+    OwnKey,
+    Facilitator {
+        /// Whether it says which account it sends from.
+        announces: bool,
+    },
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Case {
     kill: Kill,
+    by: By,
     settle_first: bool,
     /// The salt of a bound nonce proves possession, or else a token of the caller's own.
     is_bound: bool,
@@ -92,6 +108,64 @@ async fn killed_while_a_foreign_node_has_the_transaction() {
     matrix(Backend::SqliteFile, true).await;
 }
 
+// req: GATE-007, PAY-005
+// attack: T2, T13, T16
+#[tokio::test]
+async fn killed_while_a_facilitator_settles_and_started_again_on_sqlite() {
+    facilitators(Backend::SqliteFile).await;
+}
+
+// req: GATE-007, PAY-005
+// attack: T2, T13, T16
+#[tokio::test]
+async fn killed_while_a_facilitator_settles_and_started_again_on_postgres() {
+    facilitators(Backend::Postgres).await;
+}
+
+async fn facilitators(backend: Backend) {
+    let mut cases = Vec::new();
+    for (at, kill) in FACILITATOR.into_iter().enumerate() {
+        for (settle_first, announces) in [(false, false), (false, true), (true, false), (true, true)] {
+            if settle_first && kill == Kill::At(Point::Answered) {
+                continue;
+            }
+            let is_bound = (at % 2 == 0) != (backend == Backend::Postgres);
+            cases.push(Case { kill, by: By::Facilitator { announces }, settle_first, is_bound, backend, on_anvil: false });
+        }
+    }
+    futures_util::stream::iter(cases.into_iter().map(run)).buffer_unordered(4).collect::<Vec<_>>().await;
+}
+
+/// A facilitator that is believed without a node: nothing but the store can tell later that it has settled, so the store knows before the
+/// caller does.
+// req: GATE-007
+// attack: T2, T16
+#[tokio::test]
+async fn killed_after_an_answer_that_no_node_can_confirm() {
+    for backend in [Backend::SqliteFile, Backend::Postgres] {
+        let (node, Some(place)) = (Node::ours().await, Place::new(backend).await) else { continue };
+        node.mint(payer().address(), FUNDS).await;
+        let (ground, service) = (Ground::new(), Service::start(own_key(&node.chain, 7)).await);
+        let mut plan = ground.plan(&place.setting, &node.url, 5);
+        (plan.facilitator, plan.has_node, plan.stop_at) = (Some(service.url()), false, Some(Point::Answered));
+        let server = Process::start(&plan).await;
+        let challenges = post(server.at, PATH, &[], &json!({})).await.challenges();
+        let (payment, secret) = (paid(&challenges, Version::V2, authorization()), fresh().to_string());
+        let headers = [(Version::V2.payment_header(), payment.as_str()), ("X-Tool-Retry-Token", secret.as_str())];
+        let answer = post(server.at, PATH, &headers, &two_words()).await;
+        assert_eq!((answer.status, answer.has_output()), (200, true), "{backend:?}: {answer:?}");
+        server.kill().await;
+        plan.stop_at = None;
+        let mut server = Process::start(&plan).await;
+        ground.set_offset(LEASE_OVER);
+        server.reconcile().await;
+        let again = post(server.at, PATH, &headers, &two_words()).await;
+        assert_eq!((again.status, &again.body), (200, &answer.body), "{backend:?}: {again:?}");
+        assert_eq!((node.balance(recipient()).await, ground.runs()), (PRICE, 1), "{backend:?}: once");
+        server.kill().await;
+    }
+}
+
 async fn matrix(backend: Backend, on_anvil: bool) {
     let mut cases = Vec::new();
     for (settle_first, kills) in [(false, &SETTLE_AFTER[..]), (true, &SETTLE_FIRST[..])] {
@@ -105,7 +179,7 @@ async fn matrix(backend: Backend, on_anvil: bool) {
             }
             // Both proofs for each step, one on each engine.
             let is_bound = (at % 2 == 0) != (backend == Backend::Postgres);
-            cases.push(Case { kill: *kill, settle_first, is_bound, backend, on_anvil });
+            cases.push(Case { kill: *kill, by: By::OwnKey, settle_first, is_bound, backend, on_anvil });
         }
     }
     futures_util::stream::iter(cases.into_iter().map(run)).buffer_unordered(4).collect::<Vec<_>>().await;
@@ -146,6 +220,12 @@ async fn run(case: Case) {
     };
     let mut plan = ground.plan(&place.setting, &between(&node.url, judge).await, 5);
     plan.settle_first = case.settle_first;
+    let service = match case.by {
+        By::OwnKey => None,
+        By::Facilitator { announces: true } => Some(Service::start(own_key(&node.chain, 7)).await),
+        By::Facilitator { announces: false } => Some(Service::without_signers(own_key(&node.chain, 7)).await),
+    };
+    plan.facilitator = service.as_ref().map(Service::url);
     if let Kill::At(point) = case.kill {
         plan.stop_at = Some(point);
     }

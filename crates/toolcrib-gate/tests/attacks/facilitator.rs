@@ -61,12 +61,17 @@ impl Service {
         settlement: LocalSettlement,
         spoiler: impl Fn(bool) -> Option<Spoil> + Send + Sync + 'static,
     ) -> Self {
-        Self::announcing(account(ACCOUNT), settlement, spoiler).await
+        Self::announcing(Some(account(ACCOUNT)), settlement, spoiler).await
+    }
+
+    /// One that does not say which accounts it sends from.
+    pub(crate) async fn without_signers(settlement: LocalSettlement) -> Self {
+        Self::announcing(None, settlement, |_| None).await
     }
 
     /// One that announces `signer` as the account that it sends from.
     pub(crate) async fn announcing(
-        signer: Address,
+        signer: Option<Address>,
         settlement: LocalSettlement,
         spoiler: impl Fn(bool) -> Option<Spoil> + Send + Sync + 'static,
     ) -> Self {
@@ -141,11 +146,11 @@ impl Desk {
         let failed = |reason: &str| SettleResponse::failed(&payment, reason);
         let response = match self
             .settlement
-            .settle(Due { payment: &payment, offer: &offer, resource: None, extensions: &[], request: None }, &Unrecorded)
+            .settle(Due { payment: &payment, offer: &offer, resource: None, extensions: &[], request: None }, None, &Unrecorded)
             .await
         {
             Outcome::Settled { transaction } => SettleResponse::settled(&payment, transaction),
-            Outcome::Refused { reason } => failed(&reason),
+            Outcome::Refused { reason } | Outcome::RefusedForNow { reason } => failed(&reason),
             Outcome::Replayed => failed("invalid_exact_evm_nonce_already_used"),
             Outcome::NotAttempted { .. } => return (StatusCode::SERVICE_UNAVAILABLE, "{}".to_owned()),
             Outcome::Unknown { transaction, .. } => SettleResponse {
@@ -157,9 +162,14 @@ impl Desk {
     }
 }
 
-fn supported(signer: Address) -> Result<String, Infallible> {
+fn supported(signer: Option<Address>) -> Result<String, Infallible> {
     let kind =
         |version, network: &str| SupportedKind { version, scheme: EXACT.to_owned(), network: network.to_owned(), extra: None };
     let kinds = vec![kind(Version::V1, "base-sepolia"), kind(Version::V2, &format!("eip155:{CHAIN}"))];
-    Ok(Supported { kinds, extensions: Vec::new(), signers: vec![(format!("eip155:{CHAIN}"), signer)] }.to_json())
+    Ok(Supported {
+        kinds,
+        extensions: Vec::new(),
+        signers: signer.map(|signer| (format!("eip155:{CHAIN}"), signer)).into_iter().collect(),
+    }
+    .to_json())
 }

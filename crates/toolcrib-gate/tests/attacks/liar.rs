@@ -15,7 +15,7 @@ use crate::chain::{Node, PRICE, account, domain, recipient, token, wallet};
 use crate::payer::{authorization, fresh, payer, sign, transfer};
 use crate::scripted::{Reply, Scripted};
 use crate::settlements::{facilitator, settled, valid, with};
-use crate::shop::{Plan, stages, two_words};
+use crate::shop::{Plan, Shop, stages, two_words};
 use crate::stores::{Backend, Place};
 
 /// Every store on our node; another node answers like ours whatever the store.
@@ -219,5 +219,104 @@ async fn t13_whatever_is_said_before_a_transfer_is_mined_its_payer_is_served_the
                 assert_eq!((node.balance(recipient()).await - before, shop.runs()), (PRICE, 1), "{what}: once");
             }
         }
+    }
+}
+
+/// The result of a transfer that is mined after the facilitator has refused, or said that its node did not take its transaction.
+///
+/// No gate can tell such a transfer from another gate's: both have the signer of their facilitator. So it is served where there is no
+/// other gate, and otherwise nobody is served twice: the payer hears which transfer it was, and the result waits for the operator.
+// req: GATE-007
+// attack: T13
+#[tokio::test]
+async fn t13_a_transfer_that_is_mined_after_a_refusal_is_served_by_a_sole_recipient() {
+    for node in stages().await {
+        for &backend in stores(&node) {
+            for (reason, said_once, first) in [
+                ("insufficient_funds", true, (402, "settlement.refused")),
+                ("Details: already known", false, (502, "settlement.unknown")),
+                ("Details: replacement transaction underpriced", false, (502, "settlement.unknown")),
+            ] {
+                for mover in [Mover::Facilitator, Mover::SoleRecipient] {
+                    let Some(place) = Place::new(backend).await else { break };
+                    let what = format!("{backend:?}, {mover:?}, {reason}");
+                    let before = node.balance(recipient()).await;
+                    let replies = vec![said(&failed(reason, "")); if said_once { 1 } else { 4 }];
+                    let scripted = Scripted::start([vec![valid()], replies, vec![valid()]].concat()).await;
+                    scripted.announce(&[account(SENDER)]);
+                    let settle = || facilitator(&node, &scripted.url());
+                    let sole = mover == Mover::SoleRecipient;
+                    let plan = Plan::new(if sole { settle().sole_recipient() } else { settle() });
+                    let shop = plan.store(place.store(Limits::default()).await).open().await;
+                    let signed = authorization();
+                    let data = transfer(&signed, &sign(payer(), &signed, &domain()));
+                    node.automine(false).await;
+                    let call = json!({"from": account(SENDER), "to": token().address, "data": data, "gas": "0x30d40"});
+                    let hash: B256 =
+                        serde_json::from_value(node.dev("eth_sendTransaction", json!([call])).await).expect("a hash");
+                    let (payment, secret) = (shop.payment(Version::V2, signed), fresh().to_string());
+                    let proof = [("X-Tool-Retry-Token", secret.as_str())];
+                    let asked =
+                        async |shop: &Shop, proof: &[(&str, &str)]| shop.call(Version::V2, &payment, proof, &two_words()).await;
+                    let answer = asked(&shop, &proof).await;
+                    let verdict = (answer.verdict(), answer.has_output());
+                    assert_eq!(verdict, ((first.0, first.1.to_owned()), false), "{what}: {answer:?}");
+                    if sole || !said_once {
+                        // It is kept, and not settled a second time.
+                        let answer = asked(&shop, &proof).await;
+                        let verdict = (answer.verdict(), answer.has_output());
+                        assert_eq!(verdict, ((first.0, first.1.to_owned()), false), "{what}: again: {answer:?}");
+                        assert_eq!((shop.runs(), shop.entries().await), (1, 1), "{what}: it is kept");
+                    }
+                    node.mine().await;
+                    node.automine(true).await;
+                    let answer = asked(&shop, &proof).await;
+                    if sole {
+                        assert_eq!((answer.status, answer.has_output()), (200, true), "{what}: {answer:?}");
+                        assert_eq!(answer.receipt(Version::V2).transaction, hash.to_string(), "{what}");
+                        let stranger = asked(&shop, &[]).await;
+                        let verdict = (stranger.verdict(), stranger.has_output());
+                        assert_eq!(verdict, ((409, "payment.replayed".to_owned()), false), "{what}: {stranger:?}");
+                    } else {
+                        let verdict = (answer.verdict(), answer.has_output());
+                        assert_eq!(verdict, ((409, "payment.replayed".to_owned()), false), "{what}: {answer:?}");
+                        assert_eq!(answer.header("payment-required"), None, "{what}: nobody is asked to pay again");
+                    }
+                    if !sole && !said_once {
+                        assert_eq!(
+                            answer.receipt(Version::V2).transaction,
+                            hash.to_string(),
+                            "{what}: it hears what it has paid"
+                        );
+                        let stranger = asked(&shop, &[]).await;
+                        assert_eq!(stranger.verdict(), (409, "payment.replayed".to_owned()), "{what}: {stranger:?}");
+                        shop.server.reconcile().await;
+                        assert_eq!(shop.entries().await, 1, "{what}: the result is kept");
+                        // The operator says that no other gate is paid there.
+                        let sole = Plan::new(settle().sole_recipient()).store(shop.store.clone()).open().await;
+                        let answer = asked(&sole, &proof).await;
+                        assert_eq!((answer.status, answer.has_output()), (200, true), "{what}: {answer:?}");
+                        assert_eq!(sole.runs(), 0, "{what}");
+                    }
+                    assert_eq!((node.balance(recipient()).await - before, shop.runs()), (PRICE, 1), "{what}: once");
+                }
+            }
+        }
+    }
+}
+
+/// A refusal that follows an answer which leaves open whether a transaction is on its way is none.
+// req: GATE-007
+// attack: T13
+#[tokio::test]
+async fn t13_a_refusal_after_a_transaction_that_was_not_taken_is_not_believed() {
+    for node in stages().await {
+        let replies = [valid(), said(&failed("Details: already known", "")), said(&failed("insufficient_funds", ""))];
+        let scripted = Scripted::start(replies).await;
+        scripted.announce(&[account(SENDER)]);
+        let shop = Plan::new(facilitator(&node, &scripted.url())).open().await;
+        let answer = shop.call(Version::V2, &shop.payment(Version::V2, authorization()), &[], &two_words()).await;
+        assert_eq!((answer.verdict(), answer.has_output()), ((502, "settlement.unknown".to_owned()), false), "{answer:?}");
+        assert_eq!((scripted.requests().len(), shop.entries().await), (3, 1), "it is kept until its time is over");
     }
 }

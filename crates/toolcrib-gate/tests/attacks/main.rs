@@ -10,6 +10,7 @@
 //! | [`order`] | what happens between check and settlement: T12, T14, T15 |
 //! | [`settlements`] | facilitators that answer in every way, and who hears of it: T13, T23, T24 |
 //! | [`liar`] | facilitators that move the money and say something else, or say it too early: T13 |
+//! | [`two_nodes`] | a transfer that is older than the reservation, and nodes that are not equally far: T13 |
 //! | [`two_stores`] | one payment at two gates that share no store: T1, T13 |
 //! | [`surface`] | paths, hosts, caches: T17 to T19, T21 |
 //! | [`own_key`] | settling with a key of one's own: T20 |
@@ -45,4 +46,5 @@ mod sign_in;
 #[path = "../../../toolcrib-store/tests/support/mod.rs"]
 mod stores;
 mod surface;
+mod two_nodes;
 mod two_stores;

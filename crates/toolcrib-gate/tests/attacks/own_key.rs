@@ -9,7 +9,7 @@ use toolcrib_chain::rpc::Retries;
 use toolcrib_core::clock::Clock as _;
 use toolcrib_core::codes;
 use toolcrib_core::money::Amount;
-use toolcrib_gate::{LocalSettlement, Settle as _};
+use toolcrib_gate::{Facilitator, LocalSettlement, Settle as _};
 use toolcrib_store::replay::{Limits, MAX_RESULT_SECONDS};
 use toolcrib_x402::{Authorization, ChainAddress, FacilitatorRequest, Offer, Payment, Version};
 
@@ -174,24 +174,40 @@ async fn nobody_waits_for_an_empty_account() {
 
 #[tokio::test]
 async fn a_clock_that_is_apart_from_the_chain_is_told_at_the_start_and_counted() {
-    for node in stages().await {
-        let public = connect_as(&node.url, Retries::default(), false).await;
-        let shop = Plan::new(own_key(&public, 5)).open().await;
-        let check = async || -> Vec<String> {
-            let findings = shop.settle.check(&shop.challenges[1].accepts).await;
-            findings
-                .iter()
-                .filter(|finding| finding.code == codes::settlement::CLOCK_SKEW)
-                .map(|finding| finding.message.clone())
-                .collect()
-        };
-        assert_eq!(check().await, Vec::<String>::new());
-        node.later(180).await;
-        let told = check().await;
-        assert!(matches!(&told[..], [message] if message.contains("behind the newest block")), "{told:?}");
-        let page = shop.server.metrics().await;
-        let line = page.lines().find(|line| line.starts_with("toolcrib_clock_skew_seconds{chain=\"eip155:84532\"}"));
-        let skew: i64 = line.and_then(|line| line.rsplit(' ').next()?.parse().ok()).expect("the clock is on the page");
-        assert!((-180..=-150).contains(&skew), "{skew}");
+    for by in ["a key", "a facilitator"] {
+        for node in stages().await {
+            let public = connect_as(&node.url, Retries::default(), false).await;
+            let service = Service::start(own_key(&node.chain, 7)).await;
+            let plan = match by {
+                "a key" => Plan::new(own_key(&public, 5)),
+                _ => Plan::new(Facilitator::from_setting(&service.url()).expect("a URL").confirm_with([public.clone()])),
+            };
+            let shop = plan.open().await;
+            let check = async || -> Vec<String> {
+                let findings = shop.settle.check(&shop.challenges[1].accepts).await;
+                findings
+                    .iter()
+                    .filter(|finding| finding.code == codes::settlement::CLOCK_SKEW)
+                    .map(|finding| finding.message.clone())
+                    .collect()
+            };
+            let skew = async || -> i64 {
+                let page = shop.server.metrics().await;
+                let line = page.lines().find(|line| line.starts_with("toolcrib_clock_skew_seconds{chain=\"eip155:84532\"}"));
+                line.and_then(|line| line.rsplit(' ').next()?.parse().ok()).expect("the clock is on the page")
+            };
+            assert_eq!(check().await, Vec::<String>::new(), "{by}");
+            node.later(180).await;
+            let told = check().await;
+            assert!(matches!(&told[..], [message] if message.contains("behind the newest block")), "{by}: {told:?}");
+            assert!((-180..=-150).contains(&skew().await), "{by}: {}", skew().await);
+            // Each payment that is taken shows it anew.
+            node.later(100).await;
+            let signed = authorization();
+            let signed = Authorization { valid_before: signed.valid_before + 200, ..signed };
+            let answer = shop.call(Version::V2, &shop.payment(Version::V2, signed), &[], &two_words()).await;
+            assert_eq!(answer.status, 200, "{by}: {answer:?}");
+            assert!((-285..=-240).contains(&skew().await), "{by}: {}", skew().await);
+        }
     }
 }

@@ -69,6 +69,8 @@ pub(crate) struct Plan {
     pub(crate) wallet: u32,
     /// The facilitator that settles instead of it.
     pub(crate) facilitator: Option<String>,
+    /// Whether what the facilitator says is checked on the node.
+    pub(crate) has_node: bool,
     pub(crate) settle_first: bool,
     pub(crate) stop_at: Option<Point>,
     /// Seconds to move the clock by, and a line for each run of the handler.
@@ -92,6 +94,7 @@ impl Ground {
             node: node.to_owned(),
             wallet,
             facilitator: None,
+            has_node: true,
             settle_first: false,
             stop_at: None,
             folder,
@@ -184,7 +187,10 @@ async fn child() {
     let stops = Stops(plan.stop_at);
     let store = Stopping { inner: SqlReplay::open(database, Limits::default()).await.expect("a store"), stops };
     let inner: Box<dyn Settle> = match &plan.facilitator {
-        Some(url) => Box::new(Facilitator::from_setting(url).expect("a URL").confirm_with([chain])),
+        Some(url) => {
+            let facilitator = Facilitator::from_setting(url).expect("a URL");
+            Box::new(if plan.has_node { facilitator.confirm_with([chain]) } else { facilitator })
+        }
         None => Box::new(own_key(&chain, plan.wallet)),
     };
     let settle = StoppingSettle { inner, stops };
@@ -253,15 +259,19 @@ impl Settle for StoppingSettle {
         self.inner.check(offers).await
     }
 
+    fn finds_settlements(&self, offer: &Offer) -> bool {
+        self.inner.finds_settlements(offer)
+    }
+
     async fn verify(&self, due: Due<'_>) -> Verdict {
         let verdict = self.inner.verify(due).await;
         self.stops.at(Point::Verified).await;
         verdict
     }
 
-    async fn settle(&self, due: Due<'_>, journal: &dyn Journal) -> Outcome {
+    async fn settle(&self, due: Due<'_>, from_block: Option<u64>, journal: &dyn Journal) -> Outcome {
         self.stops.at(Point::Begun).await;
-        let outcome = self.inner.settle(due, journal).await;
+        let outcome = self.inner.settle(due, from_block, journal).await;
         self.stops.at(Point::Settled).await;
         outcome
     }

@@ -19,6 +19,8 @@ pub(crate) enum Fate {
     LoseAnswer,
     /// The node says that something is wrong, and never sees it.
     Fail,
+    /// It never sees it, and this JSON is the answer.
+    Answer(String),
     /// It waits for ever, after somebody was told.
     Hold(UnboundedSender<()>),
     /// It arrives; its answer waits for ever, after somebody was told.
@@ -52,6 +54,11 @@ async fn pass(mut stream: TcpStream, node: String, judge: Arc<impl Fn(&str) -> F
             Fate::Fail => {
                 const TEXT: &str = "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n";
                 stream.write_all(TEXT.as_bytes()).await.ok()?;
+                continue;
+            }
+            Fate::Answer(json) => {
+                let head = format!("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n", json.len());
+                stream.write_all(&[head.as_bytes(), json.as_bytes()].concat()).await.ok()?;
                 continue;
             }
             Fate::Hold(told) => {

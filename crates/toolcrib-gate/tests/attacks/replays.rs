@@ -98,24 +98,39 @@ async fn t01_parallel_copies_to_two_processes_run_once() {
 /// transaction did it serves.
 // req: PAY-005
 // attack: T1
+#[expect(clippy::print_stdout, reason = "the counts are worth knowing")]
 #[tokio::test]
 async fn t01_servers_with_separate_stores_serve_a_payment_once() {
-    let tries: u64 = std::env::var("TOOLCRIB_TRIES").ok().and_then(|text| text.parse().ok()).unwrap_or(40);
+    let tries: u64 = std::env::var("TOOLCRIB_TRIES").ok().and_then(|text| text.parse().ok()).unwrap_or(48);
     for node in stages().await {
-        node.mint(payer().address(), tries * PRICE).await;
-        let shops = [Plan::new(own_key(&node.chain, 5)).open().await, Plan::new(own_key(&node.chain, 6)).open().await];
-        for round in 1..=tries {
-            let signed = authorization();
-            let payment = shops[0].payment(Version::V2, signed);
-            let input = two_words();
-            let answers = join_all(shops.iter().map(|shop| shop.call(Version::V2, &payment, &[], &input))).await;
-            let verdicts: Vec<_> = answers.iter().map(Answer::verdict).collect();
-            assert_eq!(answers.iter().filter(|answer| answer.has_output()).count(), 1, "round {round}: {verdicts:?}");
-            assert_eq!(node.balance(recipient()).await, round * PRICE, "round {round}: {verdicts:?}");
-            // The other one says so for good, whichever way it is asked.
-            let loser = usize::from(answers[0].has_output());
-            let again = shops[loser].call(Version::V2, &payment, &[], &input).await;
-            assert!(!again.has_output() && matches!(again.status, 402 | 409), "round {round}: {again:?}");
+        // Each store has its share of the tries.
+        for backend in STORES {
+            let (Some(one), Some(two)) = (Place::new(backend).await, Place::new(backend).await) else { continue };
+            let tries = tries.div_ceil(STORES.len() as u64);
+            node.mint(payer().address(), tries * PRICE).await;
+            let before = node.balance(recipient()).await;
+            let shops = [
+                Plan::new(own_key(&node.chain, 5)).store(one.store(Limits::default()).await).open().await,
+                Plan::new(own_key(&node.chain, 6)).store(two.store(Limits::default()).await).open().await,
+            ];
+            for round in 1..=tries {
+                let what = format!("{backend:?}, round {round}");
+                let signed = authorization();
+                let payment = shops[0].payment(Version::V2, signed);
+                let input = two_words();
+                let answers = join_all(shops.iter().map(|shop| shop.call(Version::V2, &payment, &[], &input))).await;
+                let verdicts: Vec<_> = answers.iter().map(Answer::verdict).collect();
+                assert_eq!(answers.iter().filter(|answer| answer.has_output()).count(), 1, "{what}: {verdicts:?}");
+                assert_eq!(node.balance(recipient()).await - before, round * PRICE, "{what}: {verdicts:?}");
+                // The other one says so for good, whichever way it is asked.
+                let loser = usize::from(answers[0].has_output());
+                let again = shops[loser].call(Version::V2, &payment, &[], &input).await;
+                assert!(!again.has_output() && matches!(again.status, 402 | 409), "{what}: {again:?}");
+            }
+            println!(
+                "{backend:?}, {}: {tries} payments at two servers, one result each",
+                if node.is_ours() { "our node" } else { "anvil" }
+            );
         }
     }
 }

@@ -49,6 +49,7 @@ async fn sales_go_on_while_callers_read_their_answers() {
         assert!(kept <= LIMITS.result_bytes, "{kept}");
         let page = shop.server.metrics().await;
         assert!(page.contains(&format!("toolcrib_replay_result_bytes_limit {}\n", LIMITS.result_bytes)), "{page}");
+        assert!(page.contains(&format!("toolcrib_replay_one_result_bytes_limit {}\n", LIMITS.largest_result())), "{page}");
     }
 }
 

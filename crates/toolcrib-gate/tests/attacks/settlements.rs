@@ -7,6 +7,7 @@ use serde_json::json;
 use toolcrib_chain::rpc::Retries;
 use toolcrib_core::caip::ToolRef;
 use toolcrib_gate::{ConfiguredUrl, Facilitator, GIVE_UP_SECONDS, Usage};
+use toolcrib_store::replay::Limits;
 use toolcrib_x402::{Authorization, Version};
 
 use crate::chain::{Node, PRICE, account, connect_with, domain, recipient, token, wallet};
@@ -15,6 +16,7 @@ use crate::payer::{BOTH, REFERENCE, authorization, fresh, payer, sign, transfer}
 use crate::proxy::{Fate, between};
 use crate::scripted::{Reply, Scripted};
 use crate::shop::{LEASE_OVER, Plan, Shop, own_key, stages, two_words};
+use crate::stores::{Backend, Place};
 
 /// What is attempted; what the facilitator says to verification, settlement and the one repetition; the answer; runs; requests to
 /// settle that the facilitator saw.
@@ -191,7 +193,9 @@ async fn t13_a_payment_that_is_settled_elsewhere_meanwhile_buys_nothing() {
                 ((409, "payment.replayed".to_owned()), false),
                 "{what}: {answer:?}"
             );
-            assert_eq!((shop.entries().await, node.balance(recipient()).await), (0, (nth as u64 + 1) * PRICE), "{what}");
+            // The result is kept, in case that there is no other server after all.
+            assert_eq!((shop.entries().await, node.balance(recipient()).await), (1, (nth as u64 + 1) * PRICE), "{what}");
+            assert!(answer.receipt(Version::V2).success, "{what}: the payer hears what it has paid");
         }
     }
 }
@@ -223,12 +227,26 @@ async fn t13_a_settlement_whose_answer_is_spoilt_is_found_on_the_chain() {
 async fn t13_a_clock_that_is_ahead_charges_nobody_twice() {
     for node in stages().await {
         let service = Service::spoilt(own_key(&node.chain, 7), |is_settlement| is_settlement.then_some(Spoil::Cut)).await;
-        let shop = Plan::new(facilitator(&node, &service.url()).settle_time(Duration::from_millis(1_500))).open().await;
-        // Far more than clocks drift apart: blocks are compared with blocks.
-        shop.clock.later(180);
-        let answer = shop.call(Version::V2, &shop.payment(Version::V2, authorization()), &[], &two_words()).await;
-        assert_eq!((answer.status, answer.has_output()), (200, true), "{answer:?}");
-        shop.assert_all(&node, 1, 1, 1).await;
+        let mut charged = 0;
+        for backend in [Backend::Memory, Backend::SqliteFile, Backend::Postgres] {
+            // On a foreign chain one store is enough.
+            if !node.is_ours() && backend != Backend::SqliteFile {
+                continue;
+            }
+            let Some(place) = Place::new(backend).await else { continue };
+            let plan = Plan::new(facilitator(&node, &service.url()).settle_time(Duration::from_millis(1_500)));
+            let shop = plan.store(place.store(Limits::default()).await).open().await;
+            // Far more than clocks drift apart: blocks are compared with blocks.
+            shop.clock.later(180);
+            let (payment, secret) = (shop.payment(Version::V2, authorization()), fresh().to_string());
+            let proof = [("X-Tool-Retry-Token", secret.as_str())];
+            let answer = shop.call(Version::V2, &payment, &proof, &two_words()).await;
+            assert_eq!((answer.status, answer.has_output()), (200, true), "{backend:?}: {answer:?}");
+            let again = shop.call(Version::V2, &payment, &proof, &two_words()).await;
+            assert_eq!((again.status, &again.body), (200, &answer.body), "{backend:?}: {again:?}");
+            charged += 1;
+            shop.assert_all(&node, 1, 1, charged).await;
+        }
     }
 }
 
@@ -405,6 +423,27 @@ async fn t24_a_directory_hears_of_a_call_once_it_is_paid_and_never_changes_the_a
             assert_eq!(shop.call(version, &shop.payment(version, signed), &[], &two_words()).await.status, 409);
             assert_eq!(directory.requests().len(), at + 1);
             shop.assert_all(&node, at + 1, at + 1, at as u64 + 1).await;
+        }
+    }
+}
+
+/// Facilitators say in several ways that a payment would not settle because it has settled. Its payer is not asked to pay again.
+// req: GATE-007
+// attack: T2, T13
+#[tokio::test]
+async fn t13_a_payment_that_is_used_is_a_replay_whatever_the_verification_says() {
+    for node in stages().await {
+        let signed = authorization();
+        let data = transfer(&signed, &sign(payer(), &signed, &domain()));
+        node.send(&wallet(8), token().address, data).await;
+        for reason in ["invalid_exact_evm_transaction_simulation_failed", "insufficient_funds", "nonce_already_used"] {
+            let invalid = json!({"isValid": false, "invalidReason": reason}).to_string();
+            let scripted = Scripted::start([Reply::Answer(200, invalid)]).await;
+            let shop = Plan::new(facilitator(&node, &scripted.url())).open().await;
+            let answer = shop.call(Version::V2, &shop.payment(Version::V2, signed), &[], &two_words()).await;
+            let verdict = (answer.verdict(), answer.has_output());
+            assert_eq!(verdict, ((409, "payment.replayed".to_owned()), false), "{reason}: {answer:?}");
+            assert_eq!((shop.runs(), shop.entries().await), (0, 0), "{reason}");
         }
     }
 }

@@ -138,14 +138,18 @@ impl Settle for Counted {
         self.inner.clock_skews()
     }
 
+    fn finds_settlements(&self, offer: &Offer) -> bool {
+        self.inner.finds_settlements(offer)
+    }
+
     async fn verify(&self, due: Due<'_>) -> Verdict {
         self.verified.fetch_add(1, Ordering::SeqCst);
         self.inner.verify(due).await
     }
 
-    async fn settle(&self, due: Due<'_>, journal: &dyn Journal) -> Outcome {
+    async fn settle(&self, due: Due<'_>, from_block: Option<u64>, journal: &dyn Journal) -> Outcome {
         self.settled.fetch_add(1, Ordering::SeqCst);
-        self.inner.settle(due, journal).await
+        self.inner.settle(due, from_block, journal).await
     }
 
     async fn look_up(&self, due: Due<'_>, record: &Record) -> Found {

@@ -10,7 +10,7 @@ use alloy_primitives::{B256, Bytes, U256};
 use serde_json::json;
 use toolcrib_chain::transaction::{Call, Prepared};
 use toolcrib_gate::{PaidGate, Tools};
-use toolcrib_store::replay::Limits;
+use toolcrib_store::replay::{Limits, MAX_RESULT_SECONDS};
 use toolcrib_x402::Version;
 
 use crate::chain::{Node, PRICE, account, domain, recipient, token, wallet};
@@ -171,7 +171,13 @@ async fn t01_a_facilitator_that_says_that_it_moved_nothing_gets_nobody_a_second_
                     let what = format!("{backend:?}, {signer}: {what}");
                     let Some(both) = Both::given(&node, backend, &[signer], reply).await else { break };
                     both.assert_once(&node, (409, "payment.replayed"), &what).await;
-                    assert_eq!(both.second.entries().await, 0, "{what}: given back");
+                    // The payer has paid. Should there be no other gate after all, its result is still there.
+                    assert_eq!(both.second.entries().await, 1, "{what}: the result is kept");
+                    let receipts = both.answers.each_ref().map(|answer| answer.receipt(Version::V2).transaction);
+                    assert_eq!(receipts[0], receipts[1], "{what}: the payer hears which transfer it was");
+                    let answer = both.again(&both.second).await;
+                    let verdict = (answer.verdict(), answer.has_output());
+                    assert_eq!(verdict, ((409, "payment.replayed".to_owned()), false), "{what}: {answer:?}");
                 }
             }
         }
@@ -238,8 +244,10 @@ async fn t01_a_nonce_that_is_used_a_little_later_buys_nothing() {
                 node.mine().await;
                 node.automine(true).await;
                 let answer = shop.call(Version::V2, &payment, &proof, &two_words()).await;
-                assert!(!answer.has_output(), "{backend:?}, {reason}: {answer:?}");
-                shop.later(&node, LEASE_OVER).await;
+                let verdict = (answer.verdict(), answer.has_output());
+                assert_eq!(verdict, ((409, "payment.replayed".to_owned()), false), "{backend:?}, {reason}: {answer:?}");
+                // The chain's time stays: a payment that has expired there could not be mined in the next round.
+                shop.clock.later(LEASE_OVER);
                 released(&shop).await;
                 assert_eq!(shop.runs(), 1);
             }
@@ -266,8 +274,12 @@ async fn t01_after_a_lost_answer_gates_behind_one_facilitator_may_both_serve() {
     }
 }
 
-/// Reconciliation gives a payment up that another server's transfer has used. The server may be at it already.
+/// Reconciliation gives a payment up that another server's transfer has used, once the time is over in which an operator could still
+/// say that there is no other server. The server may be at it already.
 async fn released(shop: &Shop) {
+    shop.server.reconcile().await;
+    assert_eq!(shop.entries().await, 1, "the result is kept for as long as others");
+    shop.clock.later(MAX_RESULT_SECONDS + 300);
     for _ in 0..TRIES {
         shop.server.reconcile().await;
         if shop.entries().await == 0 {

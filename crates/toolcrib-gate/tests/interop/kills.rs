@@ -27,6 +27,9 @@ use crate::world::key;
 /// Kills of one test, half of them with each way of settling. `TOOLCRIB_KILLS` is the number of kills of both tests.
 const KILLS: u64 = 4;
 
+/// Kills with each way of settling from which on every kind of loss should have come.
+const MANY: u64 = 12;
+
 /// How long after the first payment of a round a kill comes at most, before it is known how long payments take.
 const WINDOW: Duration = Duration::from_millis(300);
 
@@ -105,6 +108,11 @@ async fn kills(backend: Backend) {
         assert_eq!(tally.charged, tally.served_first + tally.redeemed, "{way:?}: charged and redeemable");
         assert_eq!(tally.calls, tally.charged + tally.expired + tally.unsent, "{way:?}: every call has an end");
         assert_eq!(tally.kills, count, "{way:?}");
+        // In turn a client has a token of its own, or nothing but the id of its payment.
+        assert!(
+            count < MANY || tally.redeemed_by_id > 0,
+            "{way:?}: some of {count} kills leave a stock client with nothing but its id"
+        );
     }
 }
 

@@ -79,7 +79,7 @@ impl Settle for Script {
         self.verdicts.lock().expect("no panic").pop_front().unwrap_or(Verdict::Good { from_block: Some(FROM_BLOCK) })
     }
 
-    async fn settle(&self, due: Due<'_>, _: &dyn Journal) -> Outcome {
+    async fn settle(&self, due: Due<'_>, _: Option<u64>, _: &dyn Journal) -> Outcome {
         assert_eq!(due.payment.authorization.value, due.offer.amount);
         *self.settled.lock().expect("no panic") += 1;
         self.outcomes.lock().expect("no panic").pop_front().unwrap_or(Outcome::Settled { transaction: TRANSACTION })
@@ -276,7 +276,21 @@ async fn every_end_of_a_settlement_has_its_answer() {
         (Script::default().outcome(not_attempted()), None, (502, "settlement.unavailable"), 1, 0),
         (Script::default().outcome(unknown()), None, (502, "settlement.unknown"), 1, 1),
         (Script::default().outcome(unknown()), Some(Found::Unclear { detail: String::new() }), (502, "settlement.unknown"), 1, 1),
-        (Script::default().outcome(unknown()), Some(Found::Spent), (402, "settlement.refused"), 1, 0),
+        (Script::default().outcome(unknown()), Some(Found::Spent), (409, "payment.replayed"), 1, 0),
+        (
+            Script::default().outcome(unknown()),
+            Some(Found::Elsewhere { transaction: TRANSACTION }),
+            (409, "payment.replayed"),
+            1,
+            1,
+        ),
+        (
+            Script::default().outcome(Outcome::RefusedForNow { reason: "insufficient_funds".to_owned() }),
+            None,
+            (402, "settlement.refused"),
+            1,
+            1,
+        ),
         (Script::default().outcome(unknown()), Some(Found::Settled { transaction: TRANSACTION }), (200, ""), 1, 1),
         (Script::default().verdict(Verdict::Bad { reason: "expired".to_owned() }), None, (402, "settlement.refused"), 0, 0),
         (Script::default().verdict(Verdict::Used), None, (409, "payment.replayed"), 0, 0),
@@ -420,6 +434,8 @@ async fn payments_whose_end_is_unknown_are_looked_up_in_the_background() {
         (Found::Never, Reconciled { settled: 0, released: 1, open: 0 }, 0),
         (Found::Spent, Reconciled { settled: 0, released: 1, open: 0 }, 0),
         (Found::Open, Reconciled { settled: 0, released: 0, open: 1 }, 1),
+        // Its payer has paid, so its result is kept for as long as others.
+        (Found::Elsewhere { transaction: TRANSACTION }, Reconciled { settled: 0, released: 0, open: 1 }, 1),
     ] {
         let unknown = Outcome::Unknown { transaction: None, detail: "timed out".to_owned() };
         let shop = Shop::open(Script::default().outcome(unknown)).await;

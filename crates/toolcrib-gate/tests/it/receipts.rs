@@ -36,7 +36,7 @@ impl Settle for Locking {
         Verdict::Good { from_block: None }
     }
 
-    async fn settle(&self, due: Due<'_>, _: &dyn Journal) -> Outcome {
+    async fn settle(&self, due: Due<'_>, _: Option<u64>, _: &dyn Journal) -> Outcome {
         let lock = self.database.begin().await.expect("a transaction");
         *self.lock.lock().expect("no panic") = Some(lock);
         *self.key.lock().expect("no panic") = ReplayKey::of(&due.payment.authorization, due.offer);

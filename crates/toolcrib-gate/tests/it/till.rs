@@ -51,7 +51,7 @@ impl Settle for Till {
         Verdict::Good { from_block: None }
     }
 
-    async fn settle(&self, due: Due<'_>, _: &dyn Journal) -> Outcome {
+    async fn settle(&self, due: Due<'_>, _: Option<u64>, _: &dyn Journal) -> Outcome {
         self.settled.fetch_add(1, Ordering::SeqCst);
         *self.signature.lock().expect("no panic") = Some(due.payment.signature.clone());
         self.next.lock().expect("no panic").take().unwrap_or(Outcome::Settled { transaction: TRANSACTION })

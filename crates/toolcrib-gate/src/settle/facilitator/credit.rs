@@ -10,10 +10,12 @@
 //! | named a transaction that is not mined | not before the transfer is final and the node does not have the other one any more; then as if it had named none |
 //! | named a transaction that does something else | as if it had named none |
 //! | said that this request sent none | no |
-//! | named none: its answer was lost, or cannot be read | if one of its announced signers sent it, or if no other server is paid to this recipient |
+//! | named none: its answer was lost, or cannot be read | if one of its announced signers sent it |
+//!
+//! Where no other server is paid to this recipient, every transfer is credited, whatever was said.
 //!
 //! A transfer that is neither credited nor shown to be another server's leaves the payment unknown: its result is kept, and the operator
-//! reads why.
+//! reads why. The result of one that is shown to be another server's is kept too, for as long as other results: its payer has paid.
 
 use std::collections::BTreeSet;
 
@@ -24,15 +26,19 @@ use toolcrib_x402::{FacilitatorAnswer, Offer, Supported, read_supported};
 
 use super::{Facilitator, FacilitatorCall};
 use crate::settle::lookup::Transfer;
-use crate::settle::{Due, Found, NONE_SENT, Record};
+use crate::settle::{Due, Found, NONE_SENT, REFUSED, Record};
 
 impl Facilitator {
     /// Judges a transfer that the chain shows since the payment was taken.
     pub(super) async fn credit(&self, due: Due<'_>, trail: Trail<'_>, record: &Record, transfer: Transfer) -> Found {
         let Transfer { transaction, is_final, .. } = transfer;
+        // There is no other server whose transfer it could be.
+        if self.is_sole_recipient {
+            return Found::Settled { transaction };
+        }
         let named = match record.transaction {
             Some(named) if named == transaction => return Found::Settled { transaction },
-            Some(NONE_SENT) => return Found::Elsewhere { transaction },
+            Some(NONE_SENT | REFUSED) => return Found::Elsewhere { transaction },
             Some(named) => named,
             None => return self.credit_unnamed(due, transfer).await,
         };
@@ -40,7 +46,7 @@ impl Facilitator {
         match trail.proof_in(named).await {
             Ok(TransactionProof::Failed) => Found::Elsewhere { transaction },
             Ok(TransactionProof::Other) => self.credit_unnamed(due, transfer).await,
-            Ok(TransactionProof::Pays) => unclear(format!("the node has the transfer in {named} and in {transaction}")),
+            Ok(TransactionProof::Pays { .. }) => unclear(format!("the node has the transfer in {named} and in {transaction}")),
             // It can still be mined, and fail then. A facilitator that replaces a transaction to raise its fee names one that never is.
             Ok(TransactionProof::Missing) if !is_final => Found::Open,
             Ok(TransactionProof::Missing) => match trail.is_known(named).await {
@@ -56,7 +62,7 @@ impl Facilitator {
     async fn credit_unnamed(&self, due: Due<'_>, transfer: Transfer) -> Found {
         let Transfer { transaction, sender, .. } = transfer;
         let network = &due.offer.network;
-        if self.is_sole_recipient || self.signers.contains(network, sender) {
+        if self.signers.contains(network, sender) {
             return Found::Settled { transaction };
         }
         let asked = match self.signers.last_asked() {

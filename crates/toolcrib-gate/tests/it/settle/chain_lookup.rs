@@ -39,7 +39,7 @@ async fn what_is_not_used_is_open_until_its_time_is_over() {
         stage.dev("evm_setNextBlockTimestamp", json!([end])).await;
         stage.mine().await;
         assert_eq!(settlement.look_up(due, &Record::since(since)).await, Found::Never);
-        assert_eq!(settlement.settle(due, &Unrecorded).await, Outcome::Refused { reason: "expired".to_owned() });
+        assert_eq!(settlement.settle(due, None, &Unrecorded).await, Outcome::Refused { reason: "expired".to_owned() });
         assert_eq!(stage.settled().await, 0);
     }
 }
@@ -96,7 +96,7 @@ async fn a_node_that_shows_few_blocks_at_a_time_is_asked_more_often() {
     for _ in 0..60 {
         stage.mine().await;
     }
-    let outcome = settlement.settle(due, &Unrecorded).await;
+    let outcome = settlement.settle(due, None, &Unrecorded).await;
     let Outcome::Settled { transaction } = outcome else { panic!("{outcome:?}") };
     for _ in 0..10 {
         stage.mine().await;
@@ -164,7 +164,7 @@ async fn a_reorganisation_opens_it_again() {
     let payment = signed(&offer, &token, authorization(payer().address()), payer());
     let due = due(&payment, &offer);
     let since = Now.now();
-    let outcome = settlement.settle(due, &Unrecorded).await;
+    let outcome = settlement.settle(due, None, &Unrecorded).await;
     let Outcome::Settled { transaction } = outcome else { panic!("{outcome:?}") };
     let record = Record { transaction: Some(transaction), ..Record::since(since) };
     assert_eq!(settlement.look_up(due, &record).await, Found::Settled { transaction });
@@ -174,15 +174,15 @@ async fn a_reorganisation_opens_it_again() {
     // the gap.
     let late = signed(&offer, &token, authorization(payer().address()), payer());
     let late = Due { payment: &late, ..due };
-    let outcome = settlement.settle(late, &Unrecorded).await;
+    let outcome = settlement.settle(late, None, &Unrecorded).await;
     assert!(matches!(outcome, Outcome::Unknown { transaction: Some(_), .. }), "{outcome:?}");
     assert_eq!(settlement.look_up(late, &Record::since(since)).await, Found::Open);
-    let outcome = settlement.settle(due, &Unrecorded).await;
+    let outcome = settlement.settle(due, None, &Unrecorded).await;
     let Outcome::Settled { transaction } = outcome else { panic!("{outcome:?}") };
     let record = Record { transaction: Some(transaction), ..Record::since(since) };
     assert_eq!(settlement.look_up(due, &record).await, Found::Settled { transaction });
     // The payer had enough for one of them.
-    let outcome = settlement.settle(late, &Unrecorded).await;
+    let outcome = settlement.settle(late, None, &Unrecorded).await;
     assert_eq!(outcome, Outcome::Refused { reason: "insufficient_funds".to_owned() });
     let paid = IEIP3009::balanceOfCall { account: recipient() }.abi_encode();
     let request = TransactionRequest::default().to(token.address).input(Bytes::from(paid).into());

@@ -145,7 +145,7 @@ async fn every_way_to_answer() {
     let (offer, payment) = (offered(), paid());
     for (name, replies, expected, asked) in table {
         let server = Scripted::start(replies).await;
-        let outcome = at(&server).settle(due(&payment, &offer), &Unrecorded).await;
+        let outcome = at(&server).settle(due(&payment, &offer), None, &Unrecorded).await;
         check(name, &outcome, &expected, asked, server.requests().len());
         assert!(!format!("{outcome:?}").contains("s3cret"), "{outcome:?}");
         let bodies: Vec<_> = server.requests().into_iter().map(|request| request.body).collect();
@@ -195,7 +195,7 @@ async fn a_check_and_its_settlement_share_a_connection() {
     let (offer, payment) = (offered(), paid());
     for _ in 0..2 {
         assert_eq!(facilitator.verify(due(&payment, &offer)).await, Verdict::Good { from_block: None });
-        assert_eq!(facilitator.settle(due(&payment, &offer), &Unrecorded).await, Outcome::Settled { transaction: HASH });
+        assert_eq!(facilitator.settle(due(&payment, &offer), None, &Unrecorded).await, Outcome::Settled { transaction: HASH });
     }
     let asked = ["POST /verify", "POST /settle"].map(str::to_owned);
     assert_eq!(server.seen(), (1, [asked.clone(), asked].concat()));
@@ -210,7 +210,7 @@ async fn a_settlement_on_a_connection_that_ends_is_not_sent_twice() {
     let facilitator = Facilitator::from_setting(&format!("http://{}", server.address)).expect("a URL");
     let (offer, payment) = (offered(), paid());
     assert_eq!(facilitator.verify(due(&payment, &offer)).await, Verdict::Good { from_block: None });
-    let outcome = facilitator.settle(due(&payment, &offer), &Unrecorded).await;
+    let outcome = facilitator.settle(due(&payment, &offer), None, &Unrecorded).await;
     let asked = server.seen().1.iter().filter(|line| line.ends_with("settle")).count();
     check("closed", &outcome, &End::Unknown(None), asked, 1);
     assert_eq!(server.seen().0, 1);
@@ -250,7 +250,7 @@ async fn without_a_connection_nothing_was_attempted() {
         at(&plain).authorize(|_| std::future::pending()),
     ] {
         let facilitator = facilitator.settle_time(Duration::from_secs(2)).verify_time(Duration::from_secs(1));
-        let outcome = facilitator.settle(due(&payment, &offer), &Unrecorded).await;
+        let outcome = facilitator.settle(due(&payment, &offer), None, &Unrecorded).await;
         check("not reached", &outcome, &End::NotAttempted, 0, plain.requests().len());
         assert!(!format!("{outcome:?}").contains("s3cret"), "{outcome:?}");
         let verdict = facilitator.verify(due(&payment, &offer)).await;
@@ -272,7 +272,7 @@ async fn requests_are_written_from_what_was_understood() {
             async move { Ok(Headers::new().with("authorization", &format!("Bearer {}-{number}", call.name()))?) }
         });
         facilitator.verify(due(&payment, &offer)).await;
-        facilitator.settle(due(&payment, &offer), &Unrecorded).await;
+        facilitator.settle(due(&payment, &offer), None, &Unrecorded).await;
         let requests = server.requests();
         assert_eq!(requests.len(), 2);
         for (request, (line, token)) in
@@ -300,13 +300,13 @@ async fn what_can_never_settle_is_not_asked_for() {
     let token = asset::usdc(LOCAL).expect("listed");
     let mut offer = offered();
     let nameless = signed_in(Version::V1, &offer, &token, authorization(payer().address()), payer());
-    let outcome = at(&server).settle(due(&nameless, &offer), &Unrecorded).await;
+    let outcome = at(&server).settle(due(&nameless, &offer), None, &Unrecorded).await;
     check("version 1 has no name for the network", &outcome, &End::Refused("unsupported_network"), 0, server.requests().len());
     offer.amount = Amount::new(U256::ZERO);
     let mut nothing = authorization(payer().address());
     nothing.value = offer.amount;
     let nothing = signed(&offer, &token, nothing, payer());
-    let outcome = at(&server).settle(due(&nothing, &offer), &Unrecorded).await;
+    let outcome = at(&server).settle(due(&nothing, &offer), None, &Unrecorded).await;
     check("zero", &outcome, &End::Refused("zero_value"), 0, server.requests().len());
     assert_eq!(at(&server).verify(due(&nothing, &offer)).await, Verdict::Bad { reason: "zero_value".to_owned() });
     assert_eq!(server.requests().len(), 0);
@@ -398,7 +398,7 @@ async fn with_a_node_success_has_to_be_on_the_chain() {
         let server = Scripted::start([succeeded(hash)]).await;
         server.announce(&[other().address()]);
         let facilitator = at(&server).confirm_with([stage.chain.clone()]);
-        assert_eq!(facilitator.settle(due(&payment, &offer), &Unrecorded).await, Outcome::Settled { transaction: hash });
+        assert_eq!(facilitator.settle(due(&payment, &offer), None, &Unrecorded).await, Outcome::Settled { transaction: hash });
         assert_eq!(facilitator.look_up(due(&payment, &offer), &Record::since(since)).await, Found::Settled { transaction: hash });
         // The same transaction for another payment; one that was mined and failed; one that does not exist.
         let next = stage.payment();
@@ -408,7 +408,7 @@ async fn with_a_node_success_has_to_be_on_the_chain() {
         {
             let server = Scripted::start([succeeded(claimed)]).await;
             let facilitator = at(&server).confirm_with([stage.chain.clone()]);
-            let outcome = facilitator.settle(due(&next, &offer), &Unrecorded).await;
+            let outcome = facilitator.settle(due(&next, &offer), None, &Unrecorded).await;
             check(name, &outcome, &End::Unknown(looked_for), 1, server.requests().len());
             assert_eq!(facilitator.look_up(due(&next, &offer), &Record::since(since)).await, Found::Open, "{name}");
         }
@@ -420,7 +420,7 @@ async fn with_a_node_success_has_to_be_on_the_chain() {
         let facilitator = at(&server).confirm_with([stage.chain.clone()]);
         check(
             "wrong",
-            &facilitator.settle(due(&next, &offer), &Unrecorded).await,
+            &facilitator.settle(due(&next, &offer), None, &Unrecorded).await,
             &End::Unknown(None),
             1,
             server.requests().len(),

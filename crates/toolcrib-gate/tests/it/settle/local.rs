@@ -66,12 +66,12 @@ async fn money_moves_once_and_is_found_again() {
         assert_eq!(settlement.look_up(due, &Record::since(since)).await, Found::Open);
         assert!(matches!(settlement.verify(due).await, Verdict::Good { from_block: Some(_) }));
         assert_eq!(stage.settled().await, 0, "checking sends nothing");
-        let hash = transaction(&settlement.settle(due, &Unrecorded).await);
+        let hash = transaction(&settlement.settle(due, None, &Unrecorded).await);
         assert_eq!(stage.settled().await, 1);
         stage.assert_paid(1).await;
         // A second time the nonce is used, and not by what is settled now.
         assert_eq!(settlement.verify(due).await, Verdict::Used);
-        assert_eq!(settlement.settle(due, &Unrecorded).await, Outcome::Replayed);
+        assert_eq!(settlement.settle(due, None, &Unrecorded).await, Outcome::Replayed);
         // Only who has it on record that this transaction is its own may credit it.
         assert_eq!(settlement.look_up(due, &recorded(since, hash)).await, Found::Settled { transaction: hash });
         assert_eq!(settlement.look_up(due, &Record::since(since)).await, Found::Elsewhere { transaction: hash });
@@ -91,10 +91,10 @@ async fn accounts_with_code_sign_in_their_own_way() {
         let (settlement, offer) = (stage.settlement(), stage.offer());
         let forged = signed(&offer, &stage.token, authorization(account), payer());
         assert_eq!(settlement.verify(due(&forged, &offer)).await, bad("invalid_signature"));
-        assert_eq!(settlement.settle(due(&forged, &offer), &Unrecorded).await, refused("invalid_signature"));
+        assert_eq!(settlement.settle(due(&forged, &offer), None, &Unrecorded).await, refused("invalid_signature"));
         let payment = signed(&offer, &stage.token, authorization(account), owner);
         assert!(matches!(settlement.verify(due(&payment, &offer)).await, Verdict::Good { from_block: Some(_) }));
-        transaction(&settlement.settle(due(&payment, &offer), &Unrecorded).await);
+        transaction(&settlement.settle(due(&payment, &offer), None, &Unrecorded).await);
         assert_eq!((stage.balance(account).await, stage.balance(recipient()).await), (FUNDS - PRICE, PRICE));
         assert_eq!(stage.settled().await, 1);
     }
@@ -131,7 +131,7 @@ async fn what_is_refused_costs_no_transaction() {
             (&ours, signed(&ours, &stage.token, authorization(payer().address()), &dev_signers()[2]), "invalid_signature"),
         ] {
             assert_eq!(settlement.verify(due(&payment, offer)).await, bad(reason));
-            assert_eq!(settlement.settle(due(&payment, offer), &Unrecorded).await, refused(reason));
+            assert_eq!(settlement.settle(due(&payment, offer), None, &Unrecorded).await, refused(reason));
         }
         assert_eq!(stage.settled().await, 0);
         stage.assert_paid(0).await;
@@ -143,17 +143,17 @@ async fn caps_hold_and_an_empty_account_sends_nothing() {
     for stage in Stage::each().await {
         let (offer, payment) = (stage.offer(), stage.payment());
         let due = due(&payment, &offer);
-        assert_eq!(stage.settlement().max_gas(30_000).settle(due, &Unrecorded).await, refused("too_much_gas"));
-        let dear = stage.settlement().max_fee(U256::from(1_000)).settle(due, &Unrecorded).await;
+        assert_eq!(stage.settlement().max_gas(30_000).settle(due, None, &Unrecorded).await, refused("too_much_gas"));
+        let dear = stage.settlement().max_fee(U256::from(1_000)).settle(due, None, &Unrecorded).await;
         assert!(matches!(dear, Outcome::NotAttempted { .. }), "{dear:?}");
         let poor = Arc::new(LocalWallet::random().expect("a key"));
         let poor = LocalSettlement::new(poor, [stage.chain.clone()]).recipients([recipient()]);
         assert!(matches!(poor.verify(due).await, Verdict::Good { from_block: Some(_) }), "the payment is good");
-        let outcome = poor.settle(due, &Unrecorded).await;
+        let outcome = poor.settle(due, None, &Unrecorded).await;
         assert!(matches!(&outcome, Outcome::NotAttempted { detail } if detail.contains("cannot pay")), "{outcome:?}");
         assert_eq!(stage.settled().await, 0);
         // The payment is as good as before.
-        transaction(&stage.settlement().settle(due, &Unrecorded).await);
+        transaction(&stage.settlement().settle(due, None, &Unrecorded).await);
         stage.assert_paid(1).await;
     }
 }
@@ -167,7 +167,7 @@ async fn somebody_else_sends_it_first() {
         let since = Now.now();
         assert!(matches!(settlement.verify(due).await, Verdict::Good { from_block: Some(_) }));
         let theirs = stage.send(&other(), stage.token.address, stage.transfer(&payment)).await;
-        assert_eq!(settlement.settle(due, &Unrecorded).await, Outcome::Replayed);
+        assert_eq!(settlement.settle(due, None, &Unrecorded).await, Outcome::Replayed);
         assert_eq!(settlement.look_up(due, &Record::since(since)).await, Found::Elsewhere { transaction: theirs });
         assert_eq!(stage.settled().await, 0);
         stage.assert_paid(1).await;
@@ -187,7 +187,7 @@ async fn somebody_else_is_faster_in_the_same_block() {
         stage.automine(false).await;
         let task = {
             let (settlement, offer, payment) = (settlement.clone(), offer.clone(), payment.clone());
-            tokio::spawn(async move { settlement.settle(due(&payment, &offer), &Unrecorded).await })
+            tokio::spawn(async move { settlement.settle(due(&payment, &offer), None, &Unrecorded).await })
         };
         while stage.waiting(settler().address()).await == 0 {
             tokio::time::sleep(Duration::from_millis(10)).await;
@@ -202,7 +202,7 @@ async fn somebody_else_is_faster_in_the_same_block() {
         stage.assert_paid(1).await;
         stage.automine(true).await;
         let payment = stage.payment();
-        transaction(&settlement.settle(due(&payment, &offer), &Unrecorded).await);
+        transaction(&settlement.settle(due(&payment, &offer), None, &Unrecorded).await);
         stage.assert_paid(2).await;
     }
 }
@@ -216,13 +216,13 @@ async fn taken_back_or_spent_between_check_and_settlement() {
         let cancelled = stage.payment();
         assert!(matches!(settlement.verify(due(&cancelled, &offer)).await, Verdict::Good { from_block: Some(_) }));
         stage.cancel(&cancelled).await;
-        assert_eq!(settlement.settle(due(&cancelled, &offer), &Unrecorded).await, Outcome::Replayed);
+        assert_eq!(settlement.settle(due(&cancelled, &offer), None, &Unrecorded).await, Outcome::Replayed);
         assert_eq!(settlement.look_up(due(&cancelled, &offer), &Record::since(since)).await, Found::Spent);
         // The same nonce, used for a transfer of the payer to himself.
         let payment = stage.payment();
         let elsewhere = stage.payment_with(|signed| (signed.nonce, signed.to) = (payment.authorization.nonce, payer().address()));
         stage.send(&other(), stage.token.address, stage.transfer(&elsewhere)).await;
-        assert_eq!(settlement.settle(due(&payment, &offer), &Unrecorded).await, Outcome::Replayed);
+        assert_eq!(settlement.settle(due(&payment, &offer), None, &Unrecorded).await, Outcome::Replayed);
         assert_eq!(settlement.look_up(due(&payment, &offer), &Record::since(since)).await, Found::Spent);
         // The money is gone.
         let late = stage.payment();
@@ -233,7 +233,7 @@ async fn taken_back_or_spent_between_check_and_settlement() {
             signed.to = other().address();
         });
         stage.send(&other(), stage.token.address, stage.transfer(&rest)).await;
-        assert_eq!(settlement.settle(due(&late, &offer), &Unrecorded).await, refused("insufficient_funds"));
+        assert_eq!(settlement.settle(due(&late, &offer), None, &Unrecorded).await, refused("insufficient_funds"));
         assert_eq!(settlement.look_up(due(&late, &offer), &Record::since(since)).await, Found::Open);
         assert_eq!((stage.settled().await, stage.balance(recipient()).await), (0, 0));
     }
@@ -243,7 +243,7 @@ async fn taken_back_or_spent_between_check_and_settlement() {
 async fn forty_at_once(stage: &Stage, settlement: &LocalSettlement, first: u64) {
     let offer = stage.offer();
     let payments: Vec<_> = (0..40).map(|_| stage.payment()).collect();
-    let outcomes = join_all(payments.iter().map(|payment| settlement.settle(due(payment, &offer), &Unrecorded))).await;
+    let outcomes = join_all(payments.iter().map(|payment| settlement.settle(due(payment, &offer), None, &Unrecorded))).await;
     let mut numbers = Vec::new();
     for (payment, outcome) in payments.iter().zip(&outcomes) {
         let hash = transaction(outcome);
@@ -290,7 +290,7 @@ async fn the_key_may_be_used_elsewhere_in_between() {
         let (settlement, offer) = (stage.settlement(), stage.offer());
         for round in 0..3_u64 {
             let payment = stage.payment();
-            transaction(&settlement.settle(due(&payment, &offer), &Unrecorded).await);
+            transaction(&settlement.settle(due(&payment, &offer), None, &Unrecorded).await);
             stage.send(&settler(), other().address(), Bytes::new()).await;
             assert_eq!(stage.settled().await, 2 * (round + 1));
         }
@@ -330,10 +330,10 @@ async fn a_number_that_was_not_sent_is_used_again() {
         let settlement = LocalSettlement::new(Arc::new(wallet), [stage.chain.clone()]).recipients([recipient()]);
         let offer = stage.offer();
         let (first, second) = (stage.payment(), stage.payment());
-        transaction(&settlement.settle(due(&first, &offer), &Unrecorded).await);
-        let outcome = settlement.settle(due(&second, &offer), &Unrecorded).await;
+        transaction(&settlement.settle(due(&first, &offer), None, &Unrecorded).await);
+        let outcome = settlement.settle(due(&second, &offer), None, &Unrecorded).await;
         assert!(matches!(outcome, Outcome::NotAttempted { .. }), "{outcome:?}");
-        transaction(&settlement.settle(due(&second, &offer), &Unrecorded).await);
+        transaction(&settlement.settle(due(&second, &offer), None, &Unrecorded).await);
         assert_eq!(stage.settled().await, 2);
         stage.assert_paid(2).await;
     }
@@ -358,12 +358,12 @@ async fn a_transaction_that_is_lost_on_the_way_leaves_no_gap() {
         let (first, second) = (stage.payment(), stage.payment());
         let since = Now.now();
         assert!(
-            named(&settlement.settle(due(&first, &offer), &Unrecorded).await).is_some(),
+            named(&settlement.settle(due(&first, &offer), None, &Unrecorded).await).is_some(),
             "it is not known whether it arrived"
         );
         assert_eq!(settlement.look_up(due(&first, &offer), &Record::since(since)).await, Found::Open);
-        transaction(&settlement.settle(due(&second, &offer), &Unrecorded).await);
-        transaction(&settlement.settle(due(&first, &offer), &Unrecorded).await);
+        transaction(&settlement.settle(due(&second, &offer), None, &Unrecorded).await);
+        transaction(&settlement.settle(due(&first, &offer), None, &Unrecorded).await);
         assert_eq!(stage.settled().await, 2);
         stage.assert_paid(2).await;
     }
@@ -378,7 +378,7 @@ async fn a_transaction_whose_acknowledgement_is_lost_has_settled() {
         let offer = stage.offer();
         for _ in 0..2 {
             let payment = stage.payment();
-            transaction(&settlement.settle(due(&payment, &offer), &Unrecorded).await);
+            transaction(&settlement.settle(due(&payment, &offer), None, &Unrecorded).await);
         }
         assert_eq!(stage.settled().await, 2);
         stage.assert_paid(2).await;
@@ -394,10 +394,10 @@ async fn a_transaction_that_is_not_mined_in_time_is_unknown_and_found_later() {
         let due = due(&payment, &offer);
         let since = Now.now();
         stage.automine(false).await;
-        let hash = named(&settlement.settle(due, &Unrecorded).await).expect("a transaction to look for");
+        let hash = named(&settlement.settle(due, None, &Unrecorded).await).expect("a transaction to look for");
         assert_eq!(settlement.look_up(due, &Record::since(since)).await, Found::Open);
         // Whoever asks again while it is under way gets the same answer about the same transaction, even when the money is gone.
-        assert_eq!(named(&settlement.settle(due, &Unrecorded).await), Some(hash));
+        assert_eq!(named(&settlement.settle(due, None, &Unrecorded).await), Some(hash));
         assert_eq!(stage.waiting(settler().address()).await, 1, "nothing more was sent");
         stage.assert_paid(0).await;
         stage.mine().await;
@@ -451,7 +451,7 @@ async fn without_a_node_nothing_is_attempted() {
     let payment = signed(&offer, &token, authorization(payer().address()), payer());
     let due = due(&payment, &offer);
     assert!(matches!(settlement.verify(due).await, Verdict::Unclear { .. }));
-    assert!(matches!(settlement.settle(due, &Unrecorded).await, Outcome::NotAttempted { .. }));
+    assert!(matches!(settlement.settle(due, None, &Unrecorded).await, Outcome::NotAttempted { .. }));
     assert!(matches!(settlement.look_up(due, &Record::since(Now.now())).await, Found::Unclear { .. }));
     assert!(!format!("{settlement:?}").contains("Secret"), "{settlement:?}");
 }

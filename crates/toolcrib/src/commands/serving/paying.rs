@@ -131,6 +131,13 @@ impl Paying {
             let facilitator = if self.sole_recipient { facilitator.sole_recipient() } else { facilitator };
             return Ok(facilitator.confirm_with(chains_of(tools, onchain, printer).await?));
         }
+        // Nobody would look for the transfers that this is about.
+        if self.sole_recipient {
+            let what = "--sole-recipient says which transfers on the chain count, and there is no node to see them with";
+            return Err(Failure::new(codes::settlement::NO_NODE, what)
+                .hint("give --rpc-url or RPC_URL, or leave --sole-recipient out")
+                .into());
+        }
         if !self.trust_facilitator {
             let what = "payments are settled by a facilitator, and there is no node to check that on the chain";
             return Err(Failure::new(codes::settlement::NO_NODE, what)
@@ -189,7 +196,7 @@ impl Settle for NobodySettles {
         Verdict::Good { from_block: None }
     }
 
-    async fn settle(&self, _: Due<'_>, _: &dyn Journal) -> Outcome {
+    async fn settle(&self, _: Due<'_>, _: Option<u64>, _: &dyn Journal) -> Outcome {
         Outcome::NotAttempted { detail: "this is a dry run".to_owned() }
     }
 

@@ -9,7 +9,7 @@ use toolcrib_x402::{asset, read_header};
 
 use super::gates::{STRANGER, priced};
 use super::upstream::Behind;
-use super::{Answer, Gate, manifest, signed};
+use super::{Answer, Gate, manifest, send, signed, until};
 use crate::onchain::World;
 use crate::support::Authority;
 
@@ -96,8 +96,67 @@ fn a_facilitator_that_is_down_moves_nothing_and_is_told_at_the_start() {
     let gate = Gate::start(&world.sandbox, &[&checked[..], &["--sole-recipient"]].concat());
     assert!(gate.log().contains("note: no other server is paid to these recipients (--sole-recipient)"), "{}", gate.log());
     drop(gate);
+    // Without a node it would do nothing.
+    let ran = world.sandbox.run(&[&["serve"], &arguments[..], &["--sole-recipient"]].concat());
+    assert!(ran.code == 2 && ran.stderr.contains("settlement.no_node") && ran.stderr.contains("--rpc-url"), "{}", ran.stderr);
     let ran = world.sandbox.run(&[&["serve"], &arguments[..], &["--facilitator-auth-env", "X-Api-Key=NO_SUCH_KEY"]].concat());
     assert!(ran.code == 2 && ran.stderr.contains("environment variable NO_SUCH_KEY is not set"), "{}", ran.stderr);
+}
+
+/// What the page of counters says.
+fn counter(gate: &Gate, name: &str) -> u64 {
+    until("the address of the counters", || gate.log().contains("/metrics\n"));
+    let log = gate.log();
+    let address = log.lines().find_map(|line| line.strip_prefix("counters are at http://")?.strip_suffix("/metrics"));
+    let address = address.and_then(|address| address.parse().ok()).unwrap_or_else(|| panic!("{log}"));
+    let page = send(address, "GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    let page = String::from_utf8(page.body).expect("text");
+    let line = page.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    line.and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("{name} is not in {page}"))
+}
+
+#[test]
+fn the_limits_of_what_is_kept_are_settings_and_shown() {
+    let (world, behind) = (World::new(), Behind::start());
+    world.sandbox.write("tool.json", priced("tool").to_string());
+    let upstream = format!("http://{}/echo", behind.address);
+    let settle = ["--settle-locally", "--dev-account", "9", "--rpc-url", &world.url, "--metrics", "127.0.0.1:0"];
+    let start = |store: &str, more: &[&str]| {
+        let arguments = [&["tool.json", "--upstream", &upstream, "--store", store], &settle[..], more].concat();
+        Gate::start(&world.sandbox, &arguments)
+    };
+    let names = ["toolcrib_replay_result_bytes_limit", "toolcrib_replay_one_result_bytes_limit", "toolcrib_replay_entries_limit"];
+    let shown = |gate: &Gate| names.map(|name| counter(gate, name));
+    // What `docs/deploy.md` says.
+    assert_eq!(shown(&start("memory", &[])), [256 << 20, 1 << 20, 1_000_000]);
+    assert_eq!(shown(&start("gate.db", &[])), [4 << 30, 1 << 20, 1_000_000]);
+    let payer = dev_signers()[2].address();
+    mint(&world, payer, 100_000);
+    for (nth, store) in [(0, "memory"), (1, "other.db")] {
+        // Two payments, and results of which the second one here is too large: it is not charged.
+        let gate = start(store, &["--kept-results", "50000", "--largest-result", "20", "--kept-payments", "2"]);
+        assert_eq!(shown(&gate), [50_000, 20, 2], "{store}");
+        assert_eq!(pay(&gate, 10 * nth + 1).status, 200, "{}", gate.log());
+        let before = balance(&world, STRANGER);
+        let asked = gate.call("tool", &json!({}));
+        let challenge = read_header(asked.header("payment-required").expect("version 2")).challenge.expect("a challenge");
+        let payment = signed(&challenge, 2, 10 * nth + 2);
+        let large = gate.call_with("tool", &[("PAYMENT-SIGNATURE", &payment)], &json!({ "a": "more than twenty bytes" }));
+        assert_eq!(large.verdict(), (500, "gate.output_too_large".to_owned()), "{store}: {}", gate.log());
+        assert_eq!(pay(&gate, 10 * nth + 3).status, 200, "{store}: what is not charged takes no room");
+        assert_eq!(balance(&world, STRANGER) - before, U256::from(10_000), "{store}");
+        assert_eq!(pay(&gate, 10 * nth + 4).verdict(), (503, "store.full".to_owned()), "{store}: {}", gate.log());
+    }
+    for (flag, value) in [
+        ("--kept-results", "0"),
+        ("--largest-result", "0"),
+        ("--largest-result", "4194305"),
+        ("--kept-payments", "0"),
+        ("--kept-payments", "many"),
+    ] {
+        let ran = world.sandbox.run(&["serve", "tool.json", "--upstream", &upstream, flag, value]).code(2);
+        assert!(ran.stderr.contains(flag), "{flag} {value}: {}", ran.stderr);
+    }
 }
 
 #[test]
