@@ -582,8 +582,7 @@ impl Follower {
         const STORED: &str =
             "SELECT block_number, log_index FROM index_event WHERE registry = $1 AND block_number >= $2 AND block_number < $3";
         const HASHES: &str = "SELECT number, hash FROM index_block WHERE registry = $1 AND number >= $2 AND number < $3";
-        let values =
-            [Value::Integer(self.registry_id().await?.0), Value::Integer(signed(from)?), Value::Integer(signed(end)?)];
+        let values = [Value::Integer(self.registry_id().await?.0), Value::Integer(signed(from)?), Value::Integer(signed(end)?)];
         let mut stored = HashSet::new();
         for row in self.index.database().fetch(STORED, &values).await? {
             stored.insert((row.integer(0)?, row.integer(1)?));
