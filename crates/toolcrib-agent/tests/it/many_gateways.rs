@@ -148,8 +148,7 @@ async fn slow_records_leave_time_for_every_gateway() {
     let limits = GatewayLimits::default();
     let late = Duration::from_millis(3_800);
     let started = Instant::now();
-    let resolution =
-        resolver(&packed, &file, &urls, limits, late).deadline(deadline).resolve(&domain(NAME)).await;
+    let resolution = resolver(&packed, &file, &urls, limits, late).deadline(deadline).resolve(&domain(NAME)).await;
     assert!(started.elapsed() < deadline, "{:?}", started.elapsed());
     assert_verified(&resolution.report);
     let attempts = &resolution.evidence.content.as_ref().expect("a retrieval").attempts;
@@ -166,8 +165,7 @@ async fn slow_records_leave_time_for_every_gateway() {
     }
 
     // Without an honest one, the report still says what each did.
-    let resolution =
-        resolver(&packed, &file, &dripping, limits, late).deadline(deadline).resolve(&domain(NAME)).await;
+    let resolution = resolver(&packed, &file, &dripping, limits, late).deadline(deadline).resolve(&domain(NAME)).await;
     assert_failed(&resolution.report, AgentState::Unreachable, "agent.content_unavailable", Some(1));
     let expected: Vec<_> = dripping.iter().map(|_| Expected::Code(f::TOTAL_TIMEOUT)).collect();
     assert_attempts(&resolution.evidence.content.expect("a retrieval").attempts, &expected, &dripping);
