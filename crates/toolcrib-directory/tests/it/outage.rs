@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use axum::http::StatusCode;
 use toolcrib_core::clock::{Clock as _, UnixTime};
 use toolcrib_index::feed::{self, Kinds};
+use toolcrib_store::Database;
 use toolcrib_store::database::Value;
 
 use crate::databases::{Place, Server};
@@ -65,6 +66,18 @@ fn fill(folder: &Path) -> PathBuf {
     path
 }
 
+/// Removes the files in which PostgreSQL keeps its catalogue for new connections, as a change of the catalogue does.
+fn forget_catalogue(tables: &Path) {
+    let below =
+        |folder: &Path| std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect::<Vec<_>>();
+    for folder in below(&tables.join("base")).iter().chain([&tables.join("global")]) {
+        match std::fs::remove_file(folder.join("pg_internal.init")) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => panic!("{error}"),
+            _ => {}
+        }
+    }
+}
+
 const WRITE: &str = "UPDATE index_listing SET document = document || $1 WHERE tool = $2";
 
 /// White space that no database compresses to nothing.
@@ -101,10 +114,19 @@ async fn child() {
         Some(server) => Place::on(server).await,
         None => Place::at(&folder.join("store.db")),
     };
+    let location = place.location();
     let shelf = Shelf::with_words(place, &folder.join("words")).await;
     shelf.put_all(&[Stock::good(1, "Weather"), Stock::good(2, "Maps")]).await;
     for round in 0..3 {
+        forget_catalogue(&folder.join("tables"));
         let filler = fill(&folder);
+        if server.is_some() {
+            // The server writes what it knows of its catalogue before it takes the next connection, and has no room for it.
+            let lazy = Database::open_replica(&location).expect("a location");
+            let error = lazy.fetch("SELECT 1", &[]).await.expect_err("no room");
+            assert_eq!((error.code().id(), error.is_retryable()), ("store.disk", true), "{error}");
+            lazy.close().await;
+        }
         let mut refused = 0;
         for _ in 0..200 {
             if let Err(error) = write(&shelf, 1).await {
