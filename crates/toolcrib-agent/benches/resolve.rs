@@ -250,7 +250,7 @@ impl TxtSource for World {
 
 #[async_trait]
 impl ContentSource for World {
-    async fn retrieve(&self, cid: &CidText) -> Retrieval {
+    async fn retrieve(&self, cid: &CidText, _: tokio::time::Instant) -> Retrieval {
         let attempt = GatewayAttempt { gateway: "bench".to_owned(), outcome: GatewayOutcome::Served, bytes: 0, millis: 0 };
         Retrieval { cid: cid.as_str().to_owned(), content: self.contents.get(cid.as_str()).cloned(), attempts: vec![attempt] }
     }

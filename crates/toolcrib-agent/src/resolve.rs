@@ -208,7 +208,7 @@ impl Resolver {
             return Retrieval { cid: cid.as_str().to_owned(), content: Some(content), attempts: vec![attempt] };
         }
         let started = Instant::now();
-        match timeout_at(until, self.content.retrieve(cid)).await {
+        match timeout_at(until, self.content.retrieve(cid, until)).await {
             Ok(retrieval) => retrieval,
             Err(_) => {
                 let outcome = GatewayOutcome::Unreachable {

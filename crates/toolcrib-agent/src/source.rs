@@ -4,6 +4,7 @@
 //! them fails: what went wrong is part of the answer.
 
 use async_trait::async_trait;
+use tokio::time::Instant;
 use toolcrib_core::agent::AgtDomain;
 use toolcrib_core::agent::txt::CidText;
 
@@ -23,7 +24,10 @@ pub trait TxtSource: Send + Sync {
 #[async_trait]
 pub trait ContentSource: Send + Sync {
     /// Retrieves the content of a CID and checks it block by block.
-    async fn retrieve(&self, cid: &CidText) -> Retrieval;
+    ///
+    /// Nothing is waited for after `until`. A source that asks several places divides the time until then among them, and ends a little
+    /// before, so that it can still say what each did.
+    async fn retrieve(&self, cid: &CidText, until: Instant) -> Retrieval;
 }
 
 /// The registry that says who holds a name.

@@ -154,7 +154,7 @@ impl From<sqlx::Error> for Error {
             sqlx::Error::Database(error) => {
                 let code = error.code().unwrap_or_default();
                 let detail = format!("{} ({code})", error.message());
-                match kind(&code) {
+                match kind(&code, error.message()) {
                     Kind::Busy => Self::Busy { detail },
                     Kind::Lost => Self::Lost { detail },
                     Kind::Disk => Self::Disk { detail },
@@ -181,8 +181,10 @@ enum Kind {
 }
 
 /// SQLSTATE has five characters; SQLite's codes are numbers, whose low byte is the primary one.
-fn kind(code: &str) -> Kind {
+fn kind(code: &str, message: &str) -> Kind {
     match code {
+        // PostgreSQL refuses a connection when the file that keeps its catalogue has no room, as an internal error. Its text is never translated.
+        "XX000" if message == "could not write init file" => Kind::Disk,
         // Serialisation failure, deadlock, lock timeout, too many connections, starting up.
         "40001" | "40P01" | "55P03" | "53300" | "57P03" => Kind::Busy,
         // Shut down by an operator, crashed, database dropped.

@@ -26,6 +26,9 @@ use crate::source::ContentSource;
 /// The media type of a block.
 const BLOCK: &str = "application/vnd.ipld.raw";
 
+/// Most of the time that is left for saying what each gateway did. Less of a short time: a twentieth.
+const REPORT_TIME: Duration = Duration::from_millis(100);
+
 /// How gateways are asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GatewayLimits {
@@ -35,12 +38,10 @@ pub struct GatewayLimits {
     pub concurrency: usize,
     /// How long a gateway is alone before the next one is asked, too. Most answers of a gateway that has the block come within it.
     pub stagger: Duration,
-    /// Longest time for one gateway, all blocks together. Shorter if there are so many gateways that the last would never be asked.
+    /// Longest time for one gateway, all blocks together. Shorter if the last of them would otherwise not be asked in time.
     pub gateway: Duration,
     /// Longest silence of a gateway.
     pub idle: Duration,
-    /// Longest time for everything.
-    pub total: Duration,
 }
 
 impl Default for GatewayLimits {
@@ -51,9 +52,17 @@ impl Default for GatewayLimits {
             stagger: Duration::from_millis(300),
             gateway: Duration::from_secs(10),
             idle: Duration::from_secs(5),
-            total: Duration::from_secs(30),
         }
     }
+}
+
+/// How the time of a retrieval is divided.
+#[derive(Clone, Copy, Debug)]
+struct Plan {
+    /// How long a gateway is alone before the next one is asked.
+    stagger: Duration,
+    /// How long one gateway may take.
+    turn: Duration,
 }
 
 /// Gateways of the operator's settings.
@@ -74,12 +83,14 @@ impl Gateways {
         Ok(Self { client, gateways, headers, limits })
     }
 
-    /// Retrieves the content of a CID.
-    pub async fn get(&self, cid: &Cid) -> (Option<Vec<u8>>, Vec<GatewayAttempt>) {
+    /// Retrieves the content of a CID, and ends a little before `until`.
+    pub async fn get(&self, cid: &Cid, until: Instant) -> (Option<Vec<u8>>, Vec<GatewayAttempt>) {
         let count = self.gateways.len();
         let started = Instant::now();
-        let end = started + self.limits.total;
-        let turn = self.turn();
+        let remaining = until.saturating_duration_since(started);
+        let window = remaining.saturating_sub((remaining / 20).min(REPORT_TIME));
+        let end = started + window;
+        let Plan { stagger, turn } = self.plan(window);
         let read: Vec<AtomicU64> = (0..count).map(|_| AtomicU64::new(0)).collect();
         let mut began: Vec<Option<Instant>> = vec![None; count];
         let mut ended: Vec<Option<(GatewayOutcome, Duration)>> = vec![None; count];
@@ -95,7 +106,7 @@ impl Gateways {
                     running.push(self.ask(next, gateway, cid, turn, read));
                     *began = Some(now);
                 }
-                (next, start_next) = (next + 1, now + self.limits.stagger);
+                (next, start_next) = (next + 1, now + stagger);
                 continue;
             }
             if running.is_empty() {
@@ -126,7 +137,7 @@ impl Gateways {
                 }
                 Ok(None) => {}
                 Err(_) if Instant::now() >= end => {
-                    let message = format!("no answer within {} s", self.limits.total.as_secs());
+                    let message = format!("no answer within {} ms", window.as_millis());
                     break unreachable(codes::fetch::TOTAL_TIMEOUT, message);
                 }
                 Err(_) => {}
@@ -140,12 +151,16 @@ impl Gateways {
         (content, attempts.collect())
     }
 
-    /// How long one gateway may take, so that every one is asked within the total.
-    fn turn(&self) -> Duration {
-        let waves = self.gateways.len().div_ceil(self.limits.concurrency.max(1));
-        let share = self.limits.total.checked_div(u32::try_from(waves).unwrap_or(u32::MAX)).unwrap_or(self.limits.total);
-        // Starts are staggered, so the last wave begins late by as much.
-        share.saturating_sub(self.limits.stagger.saturating_mul(2)).max(share / 2).min(self.limits.gateway)
+    /// Divides the time, so that every gateway is asked within it and has as much of it as any other.
+    fn plan(&self, window: Duration) -> Plan {
+        let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX).max(1);
+        let slots = self.limits.concurrency.clamp(1, self.gateways.len().max(1));
+        let waves = count(self.gateways.len().div_ceil(slots));
+        // The first starts of all slots take a quarter of the time at most; a twentieth is for what passes between an end and the next start.
+        let stagger = self.limits.stagger.min(window / count(slots).saturating_mul(4));
+        let starts = stagger.saturating_mul(count(slots) - 1);
+        let turn = (window * 19 / 20).saturating_sub(starts) / waves;
+        Plan { stagger, turn: turn.min(self.limits.gateway) }
     }
 
     /// Asks one gateway for the whole content.
@@ -184,10 +199,10 @@ impl Gateways {
 
 #[async_trait]
 impl ContentSource for Gateways {
-    async fn retrieve(&self, cid: &CidText) -> Retrieval {
+    async fn retrieve(&self, cid: &CidText, until: Instant) -> Retrieval {
         match Cid::try_from(cid) {
             Ok(parsed) => {
-                let (content, attempts) = self.get(&parsed).await;
+                let (content, attempts) = self.get(&parsed, until).await;
                 Retrieval { cid: cid.as_str().to_owned(), content: content.map(Bytes::from), attempts }
             }
             Err(error) => refused_cid(cid, &error),

@@ -54,7 +54,7 @@ impl LocalFile {
 
 #[async_trait]
 impl ContentSource for LocalFile {
-    async fn retrieve(&self, cid: &CidText) -> Retrieval {
+    async fn retrieve(&self, cid: &CidText, _: Instant) -> Retrieval {
         let source = self.clone();
         retrieve(&self.path, MAX_BLOCK_BYTES, cid, move |cid, bytes| source.walk(cid, bytes)).await
     }
@@ -92,7 +92,7 @@ impl CarFile {
 
 #[async_trait]
 impl ContentSource for CarFile {
-    async fn retrieve(&self, cid: &CidText) -> Retrieval {
+    async fn retrieve(&self, cid: &CidText, _: Instant) -> Retrieval {
         let source = self.clone();
         retrieve(&self.path, MAX_ARCHIVE_BYTES, cid, move |cid, bytes| source.walk(cid, bytes)).await
     }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use alloy_primitives::{Address, B256, Bytes};
 use async_trait::async_trait;
+use tokio::time::Instant;
 use toolcrib_agent::evidence::{ContractRead, GatewayOutcome, OwnerOutcome, OwnerRead, Retrieval, TxtAnswer};
 use toolcrib_agent::source::{ContentSource, OwnerSource, TxtSource};
 use toolcrib_core::agent::AgtDomain;
@@ -66,7 +67,7 @@ impl Contents {
 
 #[async_trait]
 impl ContentSource for Contents {
-    async fn retrieve(&self, cid: &CidText) -> Retrieval {
+    async fn retrieve(&self, cid: &CidText, _: Instant) -> Retrieval {
         self.asked.fetch_add(1, Ordering::SeqCst);
         tokio::time::sleep(self.delay).await;
         let content = self.blocks.lock().expect("no panic").get(cid.as_str()).cloned();

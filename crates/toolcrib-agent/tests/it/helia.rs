@@ -16,6 +16,7 @@ use toolcrib_fetch::{Configured, ConfiguredUrl, Headers, Limits};
 use toolcrib_testkit::helia;
 
 use crate::content;
+use crate::gateway::soon;
 use crate::servers::{NOW, Request, Script, Server, Step, answer};
 
 const FILE: &[u8] = br#"{"agt":"1.0","domain":"exampleagent.agt"}"#;
@@ -60,7 +61,7 @@ impl Gateway {
 
     async fn retrieve(&self, cid: &str) -> Retrieval {
         let gateways = Gateways::new(client(), vec![self.url()], GatewayLimits::default()).expect("gateways");
-        gateways.retrieve(&CidText::parse(cid).expect("a CID")).await
+        gateways.retrieve(&CidText::parse(cid).expect("a CID"), soon()).await
     }
 }
 
@@ -121,7 +122,7 @@ async fn archives_in_both_directions() {
         let url = gateway.url().below(&["ipfs".to_owned(), cids[name].clone()], &[("format", "car".to_owned())]).unwrap();
         let exchange = client().get(&url, &Headers::new(), Limits::default()).await;
         std::fs::write(&path, exchange.complete().unwrap().body.as_bytes()).unwrap();
-        let got = CarFile::new(&path, WalkLimits::default()).retrieve(&CidText::parse(&cids[name]).unwrap()).await;
+        let got = CarFile::new(&path, WalkLimits::default()).retrieve(&CidText::parse(&cids[name]).unwrap(), soon()).await;
         assert_eq!(content(&got), Some(expected), "{name}: {:?}", got.attempts);
     }
 }
@@ -165,7 +166,7 @@ async fn helia_after_a_gateway_that_flips_a_bit() {
         let url = ConfiguredUrl::from_setting(&format!("http://127.0.0.1:{}", liar.address.port())).expect("a URL");
         // One at a time: Helia is asked because the first one lied, not because it was slow.
         let limits = GatewayLimits { concurrency: 1, ..GatewayLimits::default() };
-        let got = Gateways::new(client(), vec![url, gateway.url()], limits).expect("gateways").retrieve(&cid).await;
+        let got = Gateways::new(client(), vec![url, gateway.url()], limits).expect("gateways").retrieve(&cid, soon()).await;
         let outcomes: Vec<_> = got.attempts.iter().map(|attempt| attempt.outcome.clone()).collect();
         assert_eq!(outcomes, [GatewayOutcome::Tampered { block: leaf }, GatewayOutcome::Served], "{name}");
         assert_eq!(content(&got), Some(FILE), "{name}");

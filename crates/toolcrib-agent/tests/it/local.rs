@@ -9,11 +9,12 @@ use toolcrib_core::agent::txt::CidText;
 use toolcrib_core::codes::agent as a;
 
 use crate::content;
+use crate::gateway::soon;
 
 const FILE: &[u8] = br#"{"agt":"1.0","domain":"exampleagent.agt"}"#;
 
 async fn retrieve(source: &impl ContentSource, cid: &impl ToString) -> Retrieval {
-    source.retrieve(&CidText::parse(&cid.to_string()).expect("a CID")).await
+    source.retrieve(&CidText::parse(&cid.to_string()).expect("a CID"), soon()).await
 }
 
 fn file(path: &Path) -> LocalFile {

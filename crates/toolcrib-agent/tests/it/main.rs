@@ -18,6 +18,7 @@ mod holders;
 mod json_sources;
 mod liars;
 mod local;
+mod many_gateways;
 mod pin;
 mod pinning;
 mod reorgs;

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use axum::http::StatusCode;
 use toolcrib_core::clock::{Clock as _, UnixTime};
 use toolcrib_index::feed::{self, Kinds};
+use toolcrib_store::Database;
 use toolcrib_store::database::Value;
 
 use crate::databases::{Place, Server};
@@ -65,6 +66,18 @@ fn fill(folder: &Path) -> PathBuf {
     path
 }
 
+/// Removes the files in which PostgreSQL keeps its catalogue for new connections, as a change of the catalogue does.
+fn forget_catalogue(tables: &Path) {
+    let below =
+        |folder: &Path| std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect::<Vec<_>>();
+    for folder in below(&tables.join("base")).iter().chain([&tables.join("global")]) {
+        match std::fs::remove_file(folder.join("pg_internal.init")) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => panic!("{error}"),
+            _ => {}
+        }
+    }
+}
+
 const WRITE: &str = "UPDATE index_listing SET document = document || $1 WHERE tool = $2";
 
 /// White space that no database compresses to nothing.
@@ -101,10 +114,19 @@ async fn child() {
         Some(server) => Place::on(server).await,
         None => Place::at(&folder.join("store.db")),
     };
+    let location = place.location();
     let shelf = Shelf::with_words(place, &folder.join("words")).await;
     shelf.put_all(&[Stock::good(1, "Weather"), Stock::good(2, "Maps")]).await;
     for round in 0..3 {
+        forget_catalogue(&folder.join("tables"));
         let filler = fill(&folder);
+        if server.is_some() {
+            // The server writes what it knows of its catalogue before it takes the next connection, and has no room for it.
+            let lazy = Database::open_replica(&location).expect("a location");
+            let error = lazy.fetch("SELECT 1", &[]).await.expect_err("no room");
+            assert_eq!((error.code().id(), error.is_retryable()), ("store.disk", true), "{error}");
+            lazy.close().await;
+        }
         let mut refused = 0;
         for _ in 0..200 {
             if let Err(error) = write(&shelf, 1).await {
@@ -175,10 +197,13 @@ async fn a_server_that_is_gone_makes_nobody_wait_and_old_answers_are_marked() {
     let Some(mut server) = Server::own() else { return };
     let shelf = Shelf::over(Place::on(&server).await, open(), toolcrib_index::Chains::default()).await;
     shelf.put_all(&[Stock::good(1, "Weather"), Stock::good(2, "Maps")]).await;
-    let list = "/api/v2/tools?limit=5";
-    for address in [path(1).as_str(), list] {
+    let (list, found) = ("/api/v2/tools?limit=5", "/api/v2/tools/search?query=weather&limit=5");
+    for address in [path(1).as_str(), list, found] {
         assert_eq!(shelf.get(address).await.status, StatusCode::OK);
     }
+    // Writes over HTTP work while the server is there.
+    let issue = |from: &str| Ask::post("/api/v2/auth/keys", "").from(from).of(&shelf.router);
+    assert_eq!(issue("192.0.2.1").await.status, StatusCode::CREATED);
     // Another version of everything, under which nothing was asked for.
     shelf.put(&Stock::good(1, "Weather tomorrow")).await;
 
@@ -188,13 +213,9 @@ async fn a_server_that_is_gone_makes_nobody_wait_and_old_answers_are_marked() {
         let begun = Instant::now();
         let reply = shelf.get(&path(20 + round)).await;
         assert!(begun.elapsed() < Duration::from_millis(2_500), "{:?}", begun.elapsed());
-        assert_eq!(
-            (reply.status, reply.json()["code"].as_str()),
-            (StatusCode::SERVICE_UNAVAILABLE, Some("directory.unavailable"))
-        );
-        assert!(reply.headers.contains_key("retry-after"));
+        is_unavailable(&reply);
         for _ in 0..10 {
-            for address in [path(1).as_str(), list] {
+            for address in [path(1).as_str(), list, found] {
                 let begun = Instant::now();
                 let reply = shelf.get(address).await;
                 assert!(begun.elapsed() < Duration::from_millis(200), "{:?}", begun.elapsed());
@@ -204,6 +225,17 @@ async fn a_server_that_is_gone_makes_nobody_wait_and_old_answers_are_marked() {
                 assert!(status.starts_with("toolcrib; hit; ttl=-"), "{status}");
                 assert_eq!(reply.header("cache-control"), "no-store");
             }
+        }
+        // What was not asked for before cannot be answered, and nothing can be written: at once, with a code.
+        for ask in [
+            Ask::get(&format!("/api/v2/tools/search?query=maps&limit={}", 6 + round)),
+            Ask::post("/api/v2/auth/keys", "").from("192.0.2.2"),
+            Ask::post(&format!("{}/verify", path(1)), "").from("192.0.2.3"),
+        ] {
+            let begun = Instant::now();
+            let reply = ask.of(&shelf.router).await;
+            assert!(begun.elapsed() < Duration::from_millis(400), "{:?}", begun.elapsed());
+            is_unavailable(&reply);
         }
         let begun = Instant::now();
         assert_eq!(write(&shelf, 1).await.expect_err("no server").code().id(), "store.lost");
@@ -221,6 +253,18 @@ async fn a_server_that_is_gone_makes_nobody_wait_and_old_answers_are_marked() {
         assert!(!reply.headers.contains_key("cache-status"), "fresh again");
         assert!(reply.text().contains(if round == 0 { "Weather tomorrow" } else { "Weather" }));
         assert_eq!(shelf.get(&path(2)).await.status, StatusCode::OK);
+        assert_eq!(shelf.ids(&format!("/api/v2/tools/search?query=maps&limit={}", 6 + round)).await, [2]);
+        assert_eq!(issue(&format!("192.0.2.{}", 10 + round)).await.status, StatusCode::CREATED);
+        let verify = Ask::post(&format!("{}/verify", path(1)), "").from("192.0.2.3").of(&shelf.router).await;
+        assert_eq!(verify.status, StatusCode::ACCEPTED, "{}", verify.text());
         shelf.put(&Stock::good(1, "Weather")).await;
     }
+}
+
+/// Checks that a request was refused because the database is away.
+#[track_caller]
+fn is_unavailable(reply: &Reply) {
+    let said = (reply.status, reply.json()["code"].as_str().map(str::to_owned));
+    assert_eq!(said, (StatusCode::SERVICE_UNAVAILABLE, Some("directory.unavailable".to_owned())), "{}", reply.text());
+    assert!(reply.headers.contains_key("retry-after"));
 }

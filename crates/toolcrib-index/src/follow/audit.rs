@@ -10,7 +10,7 @@ use toolcrib_chain::registry::LogPage;
 use toolcrib_chain::rpc::Header;
 use toolcrib_store::database::Value;
 
-use super::completeness::{MissingId, advance_rescan, numbering};
+use super::completeness::{MissingId, advance_rescan, count_omitted, numbering, request_rescan, set_complete, set_incomplete};
 use super::repair::{repair, retain_missing};
 use super::reread::{Care, Findings, add};
 use super::source::merge;
@@ -232,7 +232,9 @@ impl Follower {
         }
         if given_up > 0 {
             let registry = self.registry_id().await?;
-            self.index.count_omitted(registry, 0, given_up).await?;
+            let mut transaction = self.begin().await?;
+            count_omitted(&mut transaction, registry, 0, given_up).await?;
+            transaction.commit().await?;
             self.progress.send_modify(|progress| progress.doubtful += given_up);
         }
         Ok(())
@@ -240,39 +242,52 @@ impl Follower {
 
     /// A node left logs out of an answer that another answer had. Everything that it gave before is read again.
     pub(super) async fn caught(&mut self, omitted: u64, place: Where) -> Result<(), Error> {
+        let (registry, first_block) = (self.registry_id().await?, self.state()?.first_block);
+        let tip = self.audit.tip_rescan.filter(|at| place == Where::Tip && at.elapsed() < TIP_RESCANS);
+        let mut transaction = self.begin().await?;
+        count_omitted(&mut transaction, registry, omitted, 0).await?;
+        if tip.is_none() {
+            request_rescan(&mut transaction, registry, first_block).await?;
+        }
+        transaction.commit().await?;
         tracing::warn!(registry = %self.source.registry().address(), chain = self.source.chain().chain_id(), omitted,
             "a node left logs out that another answer had");
         self.progress.send_modify(|progress| progress.missed += omitted);
-        let registry = self.registry_id().await?;
-        self.index.count_omitted(registry, omitted, 0).await?;
-        if place == Where::Tip {
-            if self.audit.tip_rescan.is_some_and(|at| at.elapsed() < TIP_RESCANS) {
-                return Ok(());
+        if tip.is_none() {
+            self.audit.is_wary = true;
+            if place == Where::Tip {
+                self.audit.tip_rescan = Some(Instant::now());
             }
-            self.audit.tip_rescan = Some(Instant::now());
         }
-        self.distrust().await
+        Ok(())
     }
 
     /// Reads everything again, and ranges twice until that is done.
     pub(super) async fn distrust(&mut self) -> Result<(), Error> {
-        self.audit.is_wary = true;
         let (registry, first_block) = (self.registry_id().await?, self.state()?.first_block);
-        self.index.request_rescan(registry, first_block).await
+        let mut transaction = self.begin().await?;
+        request_rescan(&mut transaction, registry, first_block).await?;
+        transaction.commit().await?;
+        self.audit.is_wary = true;
+        Ok(())
     }
 
     /// Remembers that logs are missing, for metrics and for operators.
     pub(super) async fn report_incomplete(&mut self, what: &'static str, from: u64, to: u64) -> Result<(), Error> {
-        tracing::error!(registry = %self.source.registry().address(), chain = self.source.chain().chain_id(), from, to,
-            code = toolcrib_core::codes::index::INCOMPLETE.id(), reason = what, "logs are missing; the index does not advance over them");
-        self.audit.may_be_incomplete = true;
-        self.progress.send_modify(|progress| progress.incomplete = true);
         let registry = self.registry_id().await?;
-        self.index.set_incomplete(registry, what, self.options.clock.now()).await?;
         if self.state.is_none() {
             self.state = Some(State::load(self.index.database(), registry).await?);
         }
-        self.distrust().await
+        let first_block = self.state()?.first_block;
+        let mut transaction = self.begin().await?;
+        set_incomplete(&mut transaction, registry, what, self.options.clock.now()).await?;
+        request_rescan(&mut transaction, registry, first_block).await?;
+        transaction.commit().await?;
+        tracing::error!(registry = %self.source.registry().address(), chain = self.source.chain().chain_id(), from, to,
+            code = toolcrib_core::codes::index::INCOMPLETE.id(), reason = what, "logs are missing; the index does not advance over them");
+        (self.audit.is_wary, self.audit.may_be_incomplete) = (true, true);
+        self.progress.send_modify(|progress| progress.incomplete = true);
+        Ok(())
     }
 
     /// The work behind the checkpoint, a part of it in each step: compares tools with the registry, and reads blocks again.
@@ -295,7 +310,9 @@ impl Follower {
                     || self.audit.counts == Some(false)
                     || self.state()?.highest.is_none();
                 if self.audit.may_be_incomplete && is_compared && self.audit.wrong.is_empty() {
-                    self.index.set_complete(registry).await?;
+                    let mut transaction = self.begin().await?;
+                    set_complete(&mut transaction, registry).await?;
+                    transaction.commit().await?;
                     self.audit.may_be_incomplete = false;
                     self.progress.send_modify(|progress| progress.incomplete = false);
                 }
@@ -321,7 +338,9 @@ impl Follower {
             let added = self.add_missing(from, to, page, Some(from)).await?;
             if added > 0 {
                 tracing::warn!(registry = %self.source.registry().address(), from, to, added, "a rescan found logs that were missing");
-                self.index.count_omitted(registry, added, 0).await?;
+                let mut transaction = self.begin().await?;
+                count_omitted(&mut transaction, registry, added, 0).await?;
+                transaction.commit().await?;
                 self.progress.send_modify(|progress| progress.missed += added);
             }
         }
@@ -330,7 +349,7 @@ impl Follower {
         if next <= end {
             return Ok(());
         }
-        let mut transaction = self.index.database().begin().await?;
+        let mut transaction = self.begin().await?;
         advance_rescan(&mut transaction, registry, next, None).await?;
         transaction.commit().await?;
         if std::mem::take(&mut self.audit.is_disputed) {
@@ -386,9 +405,7 @@ impl Follower {
         }
         // Tools are folded again from their histories.
         self.prepare_reading().await?;
-        let lease = self.lease.as_ref().ok_or(Error::LeaseLost)?;
-        let mut transaction = self.index.database().begin().await?;
-        lease.fence(&mut transaction).await?;
+        let mut transaction = self.begin().await?;
         if let Some(at) = rescan {
             advance_rescan(&mut transaction, registry, at, Some(to + 1)).await?;
         }

@@ -9,6 +9,7 @@ use toolcrib_chain::registry::{LogPage, ToolConfig, ToolState, state_digest};
 
 use super::Follower;
 use super::audit::{LONGEST_WAIT, Where};
+use super::completeness::{set_audited, set_wrong_tools};
 use super::source::{MAX_PAGE_BYTES, Source, is_too_much, merge};
 use crate::Error;
 use crate::model::ToolRow;
@@ -48,7 +49,9 @@ impl Follower {
                 (self.audit.cursor, self.audit.is_compared) = (U256::ZERO, true);
                 self.audit.next_pass = Instant::now() + self.options.audit_every;
                 let registry = self.registry_id().await?;
-                self.index.set_audited(registry, self.options.clock.now()).await?;
+                let mut transaction = self.begin().await?;
+                set_audited(&mut transaction, registry, self.options.clock.now()).await?;
+                transaction.commit().await?;
             }
         }
         self.examine(&suspects, block, state.checkpoint_hash).await
@@ -105,7 +108,9 @@ impl Follower {
         let wrong = self.audit.wrong.len() as u64;
         if self.progress.borrow().wrong_tools != wrong {
             let registry = self.registry_id().await?;
-            self.index.set_wrong_tools(registry, wrong).await?;
+            let mut transaction = self.begin().await?;
+            set_wrong_tools(&mut transaction, registry, wrong).await?;
+            transaction.commit().await?;
             self.progress.send_modify(|progress| progress.wrong_tools = wrong);
             if wrong > 0 {
                 let (from, to) = (self.state()?.first_block, block);

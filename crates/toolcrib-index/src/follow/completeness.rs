@@ -3,6 +3,8 @@
 //! Three things are known about the logs of a registry without believing the node that gives them: tools are numbered from 1 without gaps, the
 //! contract counts them, and headers say which events a block can have. `numbering` is the first, `reread` reads headers and receipts,
 //! `compare` reads the contract.
+//!
+//! What a follower writes here is part of a transaction of the holder of the lease: one that lost it has nothing to say about nodes.
 
 use alloy_primitives::U256;
 use toolcrib_chain::registry::{ChainEvent, ChainLog, RegistryEvent};
@@ -87,8 +89,9 @@ impl Index {
 
     /// Asks the follower of a registry to read its logs again from a block on, and to add what is missing.
     pub async fn request_rescan(&self, registry: RegistryId, from: u64) -> Result<(), Error> {
-        self.database().execute(RESCAN, &[Value::Integer(registry.0), Value::Integer(signed(from)?)]).await?;
-        Ok(())
+        let mut transaction = self.database().begin().await?;
+        request_rescan(&mut transaction, registry, from).await?;
+        Ok(transaction.commit().await?)
     }
 
     /// The block from which a rescan goes on.
@@ -96,36 +99,54 @@ impl Index {
         let row = self.database().fetch_optional(RESCAN_OF, &[Value::Integer(registry.0)]).await?;
         row.map(|row| row.optional_integer(0)).transpose()?.flatten().map(unsigned).transpose()
     }
+}
 
-    /// Remembers that logs are missing.
-    pub(super) async fn set_incomplete(&self, registry: RegistryId, reason: &str, now: UnixTime) -> Result<(), Error> {
-        let values = [Value::Integer(registry.0), Value::Integer(now.seconds()), Value::Text(reason)];
-        self.database().execute(INCOMPLETE, &values).await?;
-        Ok(())
-    }
+/// Asks for logs to be read again from a block on.
+pub(super) async fn request_rescan(transaction: &mut Transaction, registry: RegistryId, from: u64) -> Result<(), Error> {
+    transaction.execute(RESCAN, &[Value::Integer(registry.0), Value::Integer(signed(from)?)]).await?;
+    Ok(())
+}
 
-    /// Remembers that none are missing any more.
-    pub(super) async fn set_complete(&self, registry: RegistryId) -> Result<(), Error> {
-        self.database().execute(COMPLETE, &[Value::Integer(registry.0)]).await?;
-        Ok(())
-    }
+/// Remembers that logs are missing.
+pub(super) async fn set_incomplete(
+    transaction: &mut Transaction,
+    registry: RegistryId,
+    reason: &str,
+    now: UnixTime,
+) -> Result<(), Error> {
+    let values = [Value::Integer(registry.0), Value::Integer(now.seconds()), Value::Text(reason)];
+    transaction.execute(INCOMPLETE, &values).await?;
+    Ok(())
+}
 
-    /// Counts logs that were found in another way, and blocks that stay doubtful.
-    pub(super) async fn count_omitted(&self, registry: RegistryId, omitted: u64, doubtful: u64) -> Result<(), Error> {
-        let values = [Value::Integer(registry.0), Value::Integer(signed(omitted)?), Value::Integer(signed(doubtful)?)];
-        self.database().execute(FOUND, &values).await?;
-        Ok(())
-    }
+/// Remembers that none are missing any more.
+pub(super) async fn set_complete(transaction: &mut Transaction, registry: RegistryId) -> Result<(), Error> {
+    transaction.execute(COMPLETE, &[Value::Integer(registry.0)]).await?;
+    Ok(())
+}
 
-    pub(super) async fn set_wrong_tools(&self, registry: RegistryId, wrong: u64) -> Result<(), Error> {
-        self.database().execute(WRONG, &[Value::Integer(registry.0), Value::Integer(signed(wrong)?)]).await?;
-        Ok(())
-    }
+/// Counts logs that an answer left out, by whichever check they were found, and blocks that stay doubtful.
+pub(super) async fn count_omitted(
+    transaction: &mut Transaction,
+    registry: RegistryId,
+    omitted: u64,
+    doubtful: u64,
+) -> Result<(), Error> {
+    let values = [Value::Integer(registry.0), Value::Integer(signed(omitted)?), Value::Integer(signed(doubtful)?)];
+    transaction.execute(FOUND, &values).await?;
+    Ok(())
+}
 
-    pub(super) async fn set_audited(&self, registry: RegistryId, now: UnixTime) -> Result<(), Error> {
-        self.database().execute(AUDITED, &[Value::Integer(registry.0), Value::Integer(now.seconds())]).await?;
-        Ok(())
-    }
+/// Remembers how many tools are not what the registry says.
+pub(super) async fn set_wrong_tools(transaction: &mut Transaction, registry: RegistryId, wrong: u64) -> Result<(), Error> {
+    transaction.execute(WRONG, &[Value::Integer(registry.0), Value::Integer(signed(wrong)?)]).await?;
+    Ok(())
+}
+
+/// Remembers when all tools had been compared.
+pub(super) async fn set_audited(transaction: &mut Transaction, registry: RegistryId, now: UnixTime) -> Result<(), Error> {
+    transaction.execute(AUDITED, &[Value::Integer(registry.0), Value::Integer(now.seconds())]).await?;
+    Ok(())
 }
 
 /// Moves a rescan on, unless an earlier block was asked for meanwhile.

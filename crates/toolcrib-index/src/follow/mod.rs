@@ -23,7 +23,7 @@ use tokio::time::Instant;
 use toolcrib_chain::registry::{ChainLog, LogPage, Registry};
 use toolcrib_chain::rpc::{Chain, Header};
 use toolcrib_core::clock::UnixTime;
-use toolcrib_store::database::Value;
+use toolcrib_store::database::{Transaction, Value};
 
 use crate::model::RegistryId;
 use crate::{Error, Index};
@@ -287,15 +287,19 @@ impl Follower {
                 Either::Right((error, _)) => Err(error),
             }
         };
+        let result = match result {
+            Err(Error::Incomplete { what, from, to }) => {
+                self.state = None;
+                self.report_incomplete(what, from, to).await.and(Err(Error::Incomplete { what, from, to }))
+            }
+            result => result,
+        };
         if let Err(error) = &result {
             // Whether the last transaction took effect may not be known; the database knows.
             self.state = None;
             if matches!(error, Error::LeaseLost) {
                 self.lease = None;
                 self.progress.send_modify(|progress| progress.leads = false);
-            }
-            if let Error::Incomplete { what, from, to } = *error {
-                self.report_incomplete(what, from, to).await?;
             }
         }
         result
@@ -539,7 +543,7 @@ impl Follower {
         page.logs.retain(|log| known.counts(log));
         let (old, mut new): (Vec<ChainLog>, Vec<ChainLog>) = page.logs.into_iter().partition(|log| log.block < from);
         check_hashes(&headers, &new)?;
-        let compared = self.compare_again(again, &old).await?;
+        let compared = self.compare_again(again, from, &old).await?;
         // What is stored was on a chain that these blocks continue, if they still are the chain.
         if compared.withheld > 0 && self.source.block(last.number).await?.hash == last.hash {
             self.caught(compared.withheld, Where::Tip).await?;
@@ -572,12 +576,13 @@ impl Follower {
         Ok(Step::Advanced)
     }
 
-    /// Compares the logs of blocks below the checkpoint, from `from` on, with those that are in the index.
-    async fn compare_again(&mut self, from: u64, old: &[ChainLog]) -> Result<Compared, Error> {
+    /// Compares the logs of blocks below the checkpoint, from `from` to the one before `end`, with those that are in the index. Another process
+    /// that has the lease meanwhile may have written blocks from `end` on.
+    async fn compare_again(&mut self, from: u64, end: u64, old: &[ChainLog]) -> Result<Compared, Error> {
         const STORED: &str =
-            "SELECT block_number, log_index, block_hash FROM index_event WHERE registry = $1 AND block_number >= $2";
-        const HASHES: &str = "SELECT number, hash FROM index_block WHERE registry = $1 AND number >= $2";
-        let values = [Value::Integer(self.registry_id().await?.0), Value::Integer(signed(from)?)];
+            "SELECT block_number, log_index FROM index_event WHERE registry = $1 AND block_number >= $2 AND block_number < $3";
+        const HASHES: &str = "SELECT number, hash FROM index_block WHERE registry = $1 AND number >= $2 AND number < $3";
+        let values = [Value::Integer(self.registry_id().await?.0), Value::Integer(signed(from)?), Value::Integer(signed(end)?)];
         let mut stored = HashSet::new();
         for row in self.index.database().fetch(STORED, &values).await? {
             stored.insert((row.integer(0)?, row.integer(1)?));
@@ -695,10 +700,8 @@ impl Follower {
         // Tools are folded again from their histories.
         self.prepare_reading().await?;
         while self.state()?.checkpoint > ancestor.number {
-            let (state, lease) = (self.state()?, self.lease.as_ref().ok_or(Error::LeaseLost)?);
-            let mut transaction = self.index.database().begin().await?;
-            lease.fence(&mut transaction).await?;
-            unwind(&mut transaction, registry, state, ancestor, self.options.clock.now()).await?;
+            let mut transaction = self.begin().await?;
+            unwind(&mut transaction, registry, self.state()?, ancestor, self.options.clock.now()).await?;
             transaction.commit().await?;
             self.state = Some(State::load(self.index.database(), registry).await?);
         }
@@ -709,6 +712,14 @@ impl Follower {
             progress.checkpoint = checkpoint;
         });
         Ok(Step::Unwound)
+    }
+
+    /// Begins a transaction that only the holder of the lease can commit.
+    async fn begin(&self) -> Result<Transaction, Error> {
+        let lease = self.lease.as_ref().ok_or(Error::LeaseLost)?;
+        let mut transaction = self.index.database().begin().await?;
+        lease.fence(&mut transaction).await?;
+        Ok(transaction)
     }
 
     /// Takes a batch in.
@@ -741,10 +752,9 @@ impl Follower {
     }
 
     async fn try_commit(&self, batch: &Batch) -> Result<execute::Executed, Error> {
-        let (state, lease) = (self.state()?, self.lease.as_ref().ok_or(Error::LeaseLost)?);
+        let state = self.state()?;
         let registry = self.registry.ok_or(Error::LeaseLost)?;
-        let mut transaction = self.index.database().begin().await?;
-        lease.fence(&mut transaction).await?;
+        let mut transaction = self.begin().await?;
         let executed = execute(&mut transaction, registry, state, batch, self.options.clock.now()).await?;
         transaction.commit().await?;
         Ok(executed)
@@ -753,20 +763,18 @@ impl Follower {
     /// Keeps what the chain says about itself, and the lease, when there is nothing else to write.
     async fn mark(&mut self, marks: Marks) -> Result<(), Error> {
         const MARK: &str = "UPDATE index_registry SET head = $2, finalized = $3 WHERE id = $1";
-        let Some(lease) = &self.lease else { return Err(Error::LeaseLost) };
         let registry = self.registry.ok_or(Error::LeaseLost)?;
-        let state = self.state.as_mut().ok_or(Error::LeaseLost)?;
+        let state = self.state()?;
         let finalized = state.finalized.max(marks.finalized);
         let is_old = self.renewed.elapsed() > Duration::from_secs(u64::try_from(self.options.lease_seconds / 3).unwrap_or(1));
         if finalized == state.finalized && !is_old {
             return Ok(());
         }
-        let mut transaction = self.index.database().begin().await?;
-        lease.fence(&mut transaction).await?;
+        let mut transaction = self.begin().await?;
         let values = [Value::Integer(registry.0), Value::Integer(signed(marks.head)?), Value::Integer(finalized)];
         transaction.execute(MARK, &values).await?;
         transaction.commit().await?;
-        state.finalized = finalized;
+        self.state.as_mut().ok_or(Error::LeaseLost)?.finalized = finalized;
         self.renewed = Instant::now();
         Ok(())
     }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use alloy_primitives::{Address, B256, U256, keccak256};
@@ -167,7 +168,7 @@ pub(crate) async fn check(index: &Index, script: &Script) {
 }
 
 /// Events that depend on a number alone: registrations and changes of a few tools, some of ids that do not exist.
-fn events(seed: u64, count: u64) -> Vec<Emitted> {
+pub(crate) fn events(seed: u64, count: u64) -> Vec<Emitted> {
     (0..count)
         .map(|n| {
             let word = keccak256((U256::from(seed), U256::from(n)).abi_encode_packed_words());
@@ -230,6 +231,13 @@ pub(crate) fn grow(world: &mut World, blocks: u64, seed: u64) {
     }
 }
 
+/// Forks alone are no sign that a node left logs out.
+pub(crate) async fn check_trust(index: &Index) {
+    for known in index.completeness().await.expect("read") {
+        assert_eq!((known.omitted, known.rescan_from), (0, None), "{known:?}");
+    }
+}
+
 async fn play(index: &Index, script: &Script, acts: &[Act]) {
     let mut following = follower(index, script);
     for act in acts {
@@ -253,6 +261,7 @@ async fn play(index: &Index, script: &Script, acts: &[Act]) {
     }
     catch_up(&mut following, script).await;
     check(index, script).await;
+    check_trust(index).await;
 }
 
 /// What a follower that ends in order does.
@@ -313,7 +322,9 @@ async fn reorganisations_of_every_depth_and_a_chain_that_begins_anew() {
             catch_up(&mut following, &script).await;
             check(&index, &script).await;
         }
-        assert!(following.progress().borrow().reorganisations >= 4);
+        let progress = *following.progress().borrow();
+        assert!(progress.reorganisations >= 4 && progress.missed == 0, "{progress:?}");
+        check_trust(&index).await;
         // Everything, with other blocks and fewer of them.
         script.change(|world| {
             world.cut(1_000);
@@ -322,6 +333,41 @@ async fn reorganisations_of_every_depth_and_a_chain_that_begins_anew() {
         });
         catch_up(&mut following, &script).await;
         check(&index, &script).await;
+    }
+}
+
+/// The chain is reorganised between the headers and the logs of one step. That the logs of the blocks below are gone is then no fault of the
+/// node's.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reorganisation_between_headers_and_logs_is_not_taken_for_logs_that_are_left_out() {
+    for (_place, index) in indexes().await {
+        let script = Script::start().await;
+        script.change(|world| {
+            grow(world, 92, 1);
+            (0..8).for_each(|n| world.grow(events(n, 2)));
+        });
+        let mut following = follower(&index, &script);
+        catch_up(&mut following, &script).await;
+        let turned = Arc::new(AtomicBool::new(false));
+        let is_turned = Arc::clone(&turned);
+        script.change(|world| {
+            (0..3).for_each(|_| world.grow(Vec::new()));
+            world.turn = Some(Box::new(move |world, method| {
+                if method == "eth_getLogs" && !is_turned.swap(true, Ordering::SeqCst) {
+                    // Neither the new blocks nor those that are read again have events now.
+                    world.cut(11);
+                    (0..11).for_each(|_| world.grow(Vec::new()));
+                }
+            }));
+        });
+        assert_eq!(following.step().await.expect("a step"), Step::Advanced);
+        assert!(turned.load(Ordering::SeqCst), "in the middle of the step");
+        assert_eq!(following.progress().borrow().missed, 0);
+        catch_up(&mut following, &script).await;
+        check(&index, &script).await;
+        let progress = *following.progress().borrow();
+        assert_eq!((progress.missed, progress.reorganisations), (0, 1), "{progress:?}");
+        check_trust(&index).await;
     }
 }
 

@@ -1,8 +1,8 @@
 //! Several followers of one registry: one leads, the others wait, and nobody who lost the lease writes.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::time::{Duration, Instant};
 
 use alloy_primitives::{Address, B256};
 use toolcrib_core::clock::{Clock, UnixTime};
@@ -11,8 +11,8 @@ use toolcrib_index::follow::{FollowOptions, Follower, Step};
 
 use crate::databases::{Backend, Place};
 use crate::fake::Reply;
-use crate::follow_forks::{check, grow};
-use crate::scripted::{REGISTRY, Script, World, registered};
+use crate::follow_forks::{check, check_trust, events, grow};
+use crate::scripted::{REGISTRY, Script, World, quantity, registered};
 
 /// A clock that the test turns.
 #[derive(Debug, Default)]
@@ -100,6 +100,57 @@ async fn a_stale_leader_cannot_commit() {
         let stale = stale.await.expect("no panic").expect_err("it writes nothing");
         assert_eq!(stale.code().id(), "index.lease_lost");
         check(&index, &quick).await;
+    }
+}
+
+/// A leader reads new blocks and the last ones again. While the node takes its time, another takes over and writes the new ones: the node left
+/// none of them out, and what it does leave out is no longer the first leader's to say.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stale_leader_accuses_no_node() {
+    for backend in [Backend::SqliteFile, Backend::Postgres] {
+        for hides in [false, true] {
+            let Some(place) = Place::new(backend).await else { continue };
+            let index = Index::open(place.database().await).await.expect("an index");
+            let (slow, quick) = (Script::start().await, Script::start().await);
+            let follow_quick = |world: &mut World| world.blocks = quick.change(|quick| quick.blocks.clone());
+            quick.change(|world| grow(world, 60, 3));
+            slow.change(follow_quick);
+            let clock = Arc::new(Turned::default());
+            let (mut first, mut second) = (follower(&index, &slow, &clock), follower(&index, &quick, &clock));
+            first.catch_up_to(60).await.expect("caught up");
+            quick.change(|world| (0..3).for_each(|n| world.grow(events(90 + n, 3))));
+            slow.change(follow_quick);
+            let is_written = Arc::new(AtomicBool::new(false));
+            let (turned, go_on) = (Arc::clone(&clock), Arc::clone(&is_written));
+            slow.change(|world| {
+                world.fault = Some(Arc::new(move |world: &World, method: &str, params: &serde_json::Value| {
+                    if method != "eth_getLogs" || go_on.load(Ordering::SeqCst) {
+                        return None;
+                    }
+                    // Longer than the lease, and until the other is through.
+                    turned.0.fetch_add(31, Ordering::SeqCst);
+                    let begun = Instant::now();
+                    while !go_on.load(Ordering::SeqCst) && begun.elapsed() < Duration::from_secs(30) {
+                        std::thread::sleep(Duration::from_millis(5));
+                    }
+                    let mut logs = world.asked_logs(&params[0]);
+                    logs.retain(|log| !hides || quantity(log["blockNumber"].as_str().expect("a block")) > 60);
+                    Some(Reply::Result(serde_json::json!(logs)))
+                }));
+            });
+            let progress = first.progress();
+            let stale = tokio::spawn(async move { first.step().await });
+            while clock.0.load(Ordering::SeqCst) == 0 {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            second.catch_up_to(63).await.expect("caught up");
+            is_written.store(true, Ordering::SeqCst);
+            let stale = stale.await.expect("no panic").expect_err("it writes nothing");
+            assert_eq!(stale.code().id(), "index.lease_lost");
+            check_trust(&index).await;
+            assert_eq!(progress.borrow().missed, 0, "hides: {hides}");
+            check(&index, &quick).await;
+        }
     }
 }
 

@@ -60,6 +60,9 @@ pub(crate) struct Block {
 
 pub(crate) type Fault = Arc<dyn Fn(&World, &str, &Value) -> Option<Reply> + Send + Sync>;
 
+/// Something that happens to the chain when a method is asked, before the answer.
+pub(crate) type Turn = Box<dyn FnMut(&mut World, &str) + Send>;
+
 /// The chain as the node sees it.
 #[derive(Default)]
 pub(crate) struct World {
@@ -73,6 +76,7 @@ pub(crate) struct World {
     /// How often each method was asked.
     pub(crate) asked: BTreeMap<String, u64>,
     pub(crate) fault: Option<Fault>,
+    pub(crate) turn: Option<Turn>,
     /// Logs that a fault left out of answers, counted each time.
     pub(crate) hidden: AtomicU64,
     /// Logs that a fault has given: hash of the block, and index.
@@ -136,6 +140,10 @@ impl World {
 
     fn answer(&mut self, method: &str, params: &Value) -> Reply {
         *self.asked.entry(method.to_owned()).or_default() += 1;
+        if let Some(mut turn) = self.turn.take() {
+            turn(self, method);
+            self.turn = Some(turn);
+        }
         if let Some(fault) = self.fault.clone()
             && let Some(reply) = fault(self, method, params)
         {

@@ -12,7 +12,7 @@ use crate::onchain::{CREATOR, World};
 use crate::{Ran, Sandbox};
 
 /// The registry of .agt names on Polygon.
-const REGISTRY: &str = "0x465ea4967479A96D4490d575b5a6cC2B4A4BEE65";
+pub(crate) const REGISTRY: &str = "0x465ea4967479A96D4490d575b5a6cC2B4A4BEE65";
 
 /// The registry of tools on development chains.
 const OUR_REGISTRY: &str = "0xdd2f026ed31bc76b22587fbbb039f0acb1833e0a";

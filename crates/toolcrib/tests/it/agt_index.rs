@@ -26,22 +26,34 @@ impl Drop for Running {
     }
 }
 
-/// Followers, workers, the list of names and a directory in one process, and where it is.
-fn start(place: &Place, names: &World, gateway: &str) -> (Running, SocketAddr) {
+/// A process on the database of the test, and the line that it begins with.
+fn process(place: &Place, arguments: &[&str]) -> (Running, Json) {
     let sandbox = &place.world.sandbox;
     let ca = sandbox.home().join(".local/state/toolcrib/dev/ca.pem");
-    let ca = ca.to_str().expect("text");
-    let base = ["directory", "--with-index", "--network", "local", "--rpc-url", &place.world.url, "--dev-ca", ca, "--json"];
-    let agents =
-        ["--agt", "names.txt", "--agt-source", "file:records.txt", "--agt-gateway", gateway, "--agt-rpc-url", &names.url];
-    let mut command = sandbox.command(&[&base[..], &agents, &["--listen", "127.0.0.1:0", "--store", "index.db"]].concat());
+    let chain = ["--network", "local", "--rpc-url", &place.world.url, "--dev-ca", ca.to_str().expect("text")];
+    let mut command = sandbox.command(&[arguments, &chain, &["--store", "index.db", "--json"]].concat());
     let mut child = command.spawn().expect("the program starts");
     let mut line = String::new();
     BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut line).expect("a line");
     let running = Running(child);
-    let told: Json = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"));
+    (running, serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}")))
+}
+
+/// A directory with these arguments, and where it is.
+fn directory(place: &Place, arguments: &[&str]) -> (Running, SocketAddr) {
+    let (running, told) = process(place, &[&["directory", "--listen", "127.0.0.1:0"], arguments].concat());
     let url = told["data"]["url"].as_str().and_then(|url| url.strip_prefix("http://")).expect("a URL").to_owned();
     (running, url.parse().expect("an address"))
+}
+
+/// The options for a list of names.
+fn listed<'a>(names: &'a World, gateway: &'a str) -> [&'a str; 8] {
+    ["--agt", "names.txt", "--agt-source", "file:records.txt", "--agt-gateway", gateway, "--agt-rpc-url", &names.url]
+}
+
+/// Followers, workers, the list of names and a directory in one process, and where it is.
+fn start(place: &Place, names: &World, gateway: &str) -> (Running, SocketAddr) {
+    directory(place, &[&["--with-index"], &listed(names, gateway)[..]].concat())
 }
 
 /// Asks until the answer is as expected.
@@ -155,4 +167,29 @@ fn what_a_directory_verified_is_remembered_across_restarts() {
     let (_running, at) = start(&place, &names, &gateway);
     let agent = until(at, path, |agent| agent["state"] == "downgrade");
     assert_eq!((agent["verified"].as_bool(), &agent["tools"]), (Some(false), &Json::Array(Vec::new())), "{agent:#}");
+}
+
+// req: AGT-003, AGT-022
+#[test]
+fn an_index_process_resolves_the_names_of_a_list_for_a_directory() {
+    let place = Place::new();
+    let names = polygon();
+    let sandbox = &place.world.sandbox;
+    send(&names, "40c10f19", &[word(CREATOR), word(&token_id(sandbox))]);
+    let (cid, record, file) = manifest(&place, "2026-05-01T00:00:00Z");
+    let gateway = gateway([(cid.clone(), file)].into());
+    sandbox.write("names.txt", "rain.agt\nnot a name\n");
+    sandbox.write("records.txt", format!("{record}\n"));
+    let (_index, told) = process(&place, &[&["index"], &listed(&names, &gateway)[..]].concat());
+    assert_eq!(told["event"], "ready", "{told:#}");
+    let (_directory, at) = directory(&place, &[]);
+    let agent = until(at, "/api/v2/agents/rain.agt", |agent| agent["verified"] == true);
+    assert_eq!(agent["cid"].as_str(), Some(cid.as_str()), "{agent:#}");
+    // A name that is added is resolved, too, and one that is taken out is listed no more.
+    sandbox.write("names.txt", "snow.agt\n");
+    until(at, "/api/v2/agents", |page| {
+        let agents = page["agents"].as_array().map(Vec::as_slice).unwrap_or_default();
+        !agents.iter().any(|agent| agent["domain"] == "rain.agt")
+    });
+    until(at, "/api/v2/agents/snow.agt", |agent| agent["state"].is_string() && agent["verified"] == false);
 }

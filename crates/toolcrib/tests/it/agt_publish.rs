@@ -6,12 +6,11 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
-use tokio::runtime::Runtime;
-
+use crate::agt_options::Served;
 use crate::onchain::CREATOR;
-use crate::support::{Request, Script, Server, Step, ok};
+use crate::support::{answer, ok};
 use crate::{Ran, Sandbox};
+use serde_json::Value;
 
 const TOKEN: &str = "s3cret-pin-token";
 const SECRET: &str = "dG9vbGNyaWItdGVzdC1rZXktdG9vbGNyaWItdGVzdCE=";
@@ -56,31 +55,21 @@ impl Signed {
 }
 
 /// A node with the RPC of Kubo that says it has pinned a CID.
-struct Node {
-    server: Server,
-    _runtime: Runtime,
+fn pinning_node(cid: &str) -> Served {
+    let reply = format!("{{\"Root\":{{\"Cid\":{{\"/\":\"{cid}\"}},\"PinErrorMsg\":\"\"}}}}\n");
+    Served::start(move |_| ok(&reply))
 }
 
-impl Node {
-    fn pinning(cid: &str) -> Self {
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
-        let reply = format!("{{\"Root\":{{\"Cid\":{{\"/\":\"{cid}\"}},\"PinErrorMsg\":\"\"}}}}\n");
-        let steps = vec![Step::ReadRequest, Step::answer(move |_: &Request| ok(&reply))];
-        let server = runtime.block_on(Server::start(Script::plain(steps)));
-        Self { server, _runtime: runtime }
-    }
-
-    fn setting(&self) -> String {
-        format!("kubo:http://127.0.0.1:{}", self.server.address.port())
-    }
+fn kubo(node: &Served) -> String {
+    format!("kubo:{}", node.url())
 }
 
 // req: AGT-017
 #[test]
 fn a_node_pins_and_a_program_changes_the_records() {
     let signed = Signed::new();
-    let node = Node::pinning(&signed.cid);
-    let pin = ["--pin", &node.setting()];
+    let node = pinning_node(&signed.cid);
+    let pin = ["--pin", &kubo(&node)];
     let token = [("TOOLCRIB_PIN_TOKEN", TOKEN)];
     let program = ["--txt", "command", "--txt-command", "/bin/sh", "--txt-argument", "-c", "--txt-argument", "cat > change.json"];
     let (code, published) = signed.publish_json(&[&pin[..], &program].concat(), &token);
@@ -108,7 +97,7 @@ fn a_node_pins_and_a_program_changes_the_records() {
 fn records_do_not_change_when_pinning_fails() {
     let signed = Signed::new();
     let program = ["--txt", "command", "--txt-command", "/bin/sh", "--txt-argument", "-c", "--txt-argument", "touch ran"];
-    let node = Node::pinning(OTHER_CID);
+    let node = pinning_node(OTHER_CID);
     let refused = |more: &[&str], variables: &[(&str, &str)], expected: &str, hint: &str| {
         let (code, refused) = signed.publish_json(&[more, &program].concat(), variables);
         let error = &refused["errors"][0];
@@ -117,7 +106,7 @@ fn records_do_not_change_when_pinning_fails() {
         assert!(!signed.sandbox.path().join("ran").exists(), "the program ran");
     };
     // The node has pinned something else, or is not there.
-    refused(&["--pin", &node.setting()], &[("TOOLCRIB_PIN_TOKEN", TOKEN)], "agent.publish_other_cid", "");
+    refused(&["--pin", &kubo(&node)], &[("TOOLCRIB_PIN_TOKEN", TOKEN)], "agent.publish_other_cid", "");
     assert_eq!(node.server.accepted(), 1);
     refused(&["--pin", "kubo:http://127.0.0.1:1"], &[], "fetch.connect_refused", "");
     // A service has to know who pays. Nothing is asked without a token.
@@ -126,9 +115,50 @@ fn records_do_not_change_when_pinning_fails() {
     refused(&["--pin", "ftp://127.0.0.1/"], &[], "cli.usage", "kubo:URL");
     assert_eq!(node.server.accepted(), 1);
     // The same program runs when the node is honest.
-    let node = Node::pinning(&signed.cid);
-    signed.publish_json(&[&["--pin", &node.setting()], &program[..]].concat(), &[]);
+    let node = pinning_node(&signed.cid);
+    signed.publish_json(&[&["--pin", &kubo(&node)], &program[..]].concat(), &[]);
     assert!(signed.sandbox.path().join("ran").exists());
+}
+
+#[test]
+fn a_service_pins_what_it_is_asked_for() {
+    let signed = Signed::new();
+    let status = |state: &str| {
+        let pin = serde_json::json!({ "cid": signed.cid });
+        let created = "2026-01-01T00:00:00Z";
+        serde_json::json!({ "requestid": "1", "status": state, "created": created, "pin": pin, "delegates": [] }).to_string()
+    };
+    let (queued, pinned) = (status("queued"), status("pinned"));
+    let service = Served::start(move |request| match request.method() {
+        "POST" => answer("202 Accepted", "Content-Type: application/json\r\n", queued.as_bytes()),
+        _ => ok(&pinned),
+    });
+    let setting = format!("service:{}/psa", service.url());
+    let (code, published) = signed.publish_json(&["--pin", &setting], &[("TOOLCRIB_PIN_TOKEN", TOKEN)]);
+    assert_eq!((code, published["data"]["pinned"]["cid"].as_str()), (0, Some(&*signed.cid)), "{published:#}");
+    let requests = service.server.requests();
+    let asked: Vec<_> = requests.iter().map(|request| (request.method(), request.path())).collect();
+    assert_eq!(asked, [("POST", "/psa/pins"), ("GET", "/psa/pins/1")]);
+    assert!(requests.iter().all(|request| request.header("authorization") == Some(&*format!("Bearer {TOKEN}"))));
+    let body: Value = serde_json::from_slice(&requests[0].body).expect("JSON");
+    assert_eq!(body, serde_json::json!({ "cid": signed.cid, "name": "rain.agt" }));
+}
+
+// req: AGT-017
+#[test]
+fn a_node_pins_the_layout_that_was_asked_for() {
+    let signed = Signed::new();
+    let (_, packed) = signed.sandbox.run_json(&["agt", "pack", "signed.json", "--dag-pb", "--car", "signed.car"]);
+    let cid = packed["data"]["cid"].as_str().expect("a CID");
+    let node = pinning_node(cid);
+    let (code, published) = signed.publish_json(&["--dag-pb", "--pin", &kubo(&node)], &[]);
+    assert_eq!((code, published["data"]["pinned"]["cid"].as_str()), (0, Some(cid)), "{published:#}");
+    assert_eq!(published["data"]["add"], serde_json::json!([format!("agt-manifest=ipfs://{cid}")]));
+    let archive = std::fs::read(signed.sandbox.path().join("signed.car")).expect("an archive");
+    assert!(node.server.requests()[0].body.windows(archive.len()).any(|window| window == archive), "the same blocks");
+    // The other layout is another CID, which the node did not pin.
+    let (code, refused) = signed.publish_json(&["--pin", &kubo(&node)], &[]);
+    assert_eq!((code, refused["errors"][0]["code"].as_str()), (2, Some("agent.publish_other_cid")), "{refused:#}");
 }
 
 #[test]
@@ -164,14 +194,12 @@ struct Bind {
 }
 
 impl Bind {
-    /// Starts the server; `None` records the test as skipped.
-    fn start(folder: &Path) -> Option<Self> {
+    /// Starts the server with a record of `rain.agt` and more options of the zone; `None` records the test as skipped.
+    fn start(folder: &Path, record: &str, more: &str) -> Option<Self> {
         let named = toolcrib_testkit::named()?;
         let address = free();
-        crate::write(
-            &folder.join("agt.zone"),
-            b"$TTL 300\n@ SOA ns.agt. admin.agt. 1 3600 600 86400 60\n@ NS ns.agt.\nns A 127.0.0.1\nrain TXT \"v=spf1 -all\"\n",
-        );
+        let zone = "$TTL 300\n@ SOA ns.agt. admin.agt. 1 3600 600 86400 60\n@ NS ns.agt.\nns A 127.0.0.1\n";
+        crate::write(&folder.join("agt.zone"), format!("{zone}rain TXT \"{record}\"\n").as_bytes());
         let (place, port) = (folder.display(), address.port());
         let configuration = format!(
             r#"options {{
@@ -181,7 +209,7 @@ impl Bind {
             }};
             controls {{ }};
             key "update-key" {{ algorithm hmac-sha256; secret "{SECRET}"; }};
-            zone "agt" {{ type primary; file "agt.zone"; allow-update {{ key update-key; }}; }};
+            zone "agt" {{ type primary; file "agt.zone"; {more} allow-update {{ key update-key; }}; }};
             "#
         );
         let settings = crate::write(&folder.join("named.conf"), configuration.as_bytes());
@@ -217,7 +245,7 @@ fn a_name_server_is_updated_with_a_key() {
     let signed = Signed::new();
     let folder = signed.sandbox.path().join("bind");
     std::fs::create_dir_all(&folder).expect("a folder");
-    let Some(bind) = Bind::start(&folder) else { return };
+    let Some(bind) = Bind::start(&folder, "v=spf1 -all", "") else { return };
     let source = format!("dns:udp://{}", bind.address);
     let update = format!("update:{}", bind.address);
     let from = ["--source", source.as_str()];
@@ -251,4 +279,61 @@ fn a_name_server_is_updated_with_a_key() {
     let resolve = ["agt", "resolve", "rain.agt", "--source", &source, "--content", "signed.json", "--preview", "--no-memory"];
     let (_, resolved) = signed.sandbox.run_json(&resolve);
     assert_eq!(resolved["data"]["report"]["state"], "manifest", "{resolved:#}");
+}
+
+// req: AGT-001
+#[test]
+fn signatures_of_a_zone_are_checked_as_the_options_say() {
+    let signed = Signed::new();
+    let folder = signed.sandbox.path().join("bind");
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let Some(bind) = Bind::start(&folder, &signed.record, "dnssec-policy default; inline-signing yes;") else { return };
+    let source = format!("dns:udp://{}", bind.address);
+    let resolve = |more: &[&str]| {
+        let base = ["agt", "resolve", "rain.agt", "--source", &source, "--content", "signed.json", "--preview", "--no-memory"];
+        let (code, envelope) = signed.sandbox.run_json(&[&base[..], more].concat());
+        let answer = &envelope["data"]["txt"][0];
+        let failed = answer["outcome"]["failed"]["code"].as_str().map(str::to_owned);
+        let dnssec = answer["dnssec"].as_str().unwrap_or_default().to_owned();
+        (code, envelope["data"]["report"]["state"].as_str().unwrap_or_default().to_owned(), dnssec, failed)
+    };
+    let says = |state: &str, dnssec: &str, failed: Option<&str>| {
+        // A preview is never verified; an answer that is not used is no verdict.
+        (if failed.is_some() { 2 } else { 1 }, state.to_owned(), dnssec.to_owned(), failed.map(str::to_owned))
+    };
+    // The server makes its key and signs the zone a moment after it was started.
+    let is_key = |path: &std::path::PathBuf| path.extension().is_some_and(|extension| extension == "key");
+    let secure = ["--dnssec", "require", "--trust-anchors", "anchors.txt"];
+    let began = Instant::now();
+    loop {
+        let mut files = std::fs::read_dir(&folder).expect("the folder").flatten().map(|entry| entry.path());
+        if let Some(key) = files.find(is_key) {
+            signed.sandbox.write("anchors.txt", std::fs::read(key).expect("a key"));
+            if resolve(&secure) == says("manifest", "secure", None) {
+                break;
+            }
+        }
+        let log = std::fs::read_to_string(folder.join("log")).unwrap_or_default();
+        assert!(began.elapsed() < Duration::from_secs(60), "the zone is not signed:\n{log}");
+        thread::sleep(Duration::from_millis(200));
+    }
+    assert_eq!(resolve(&["--trust-anchors", "anchors.txt"]), says("manifest", "secure", None), "prefer is the default");
+    // Another key: signatures are wrong, unless nobody looks.
+    signed.sandbox.write("wrong.txt", "agt. DNSKEY 257 3 15 l02Woi0iS8Aa25FQkUd9RMzZHJpBoRQwAQEX1SxZJA4=\n");
+    for policy in ["require", "prefer"] {
+        let bogus = says("unreachable", "bogus", Some("agent.dnssec_bogus"));
+        assert_eq!(resolve(&["--dnssec", policy, "--trust-anchors", "wrong.txt"]), bogus, "{policy}");
+    }
+    assert_eq!(resolve(&["--dnssec", "off", "--trust-anchors", "wrong.txt"]), says("manifest", "unchecked", None));
+    // No anchors: nothing can be secure.
+    assert_eq!(resolve(&[]), says("manifest", "unchecked", None));
+    let (code, state, _, failed) = resolve(&["--dnssec", "require"]);
+    assert_eq!((code, &*state, failed.as_deref()), (2, "unreachable", Some("agent.dnssec_required")));
+    // Files that are no anchors.
+    signed.sandbox.write("broken.txt", "agt. A 127.0.0.1\n");
+    for (file, said) in [("broken.txt", "line 1 of the trust anchors"), ("gone.txt", "cli.unreadable")] {
+        let asked = ["agt", "resolve", "rain.agt", "--source", &source, "--trust-anchors", file];
+        let ran = signed.sandbox.run(&asked).code(2);
+        assert!(ran.stderr.contains(said), "{file}: {}", ran.stderr);
+    }
 }

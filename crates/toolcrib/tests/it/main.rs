@@ -3,6 +3,7 @@
 mod agt;
 mod agt_index;
 mod agt_js;
+mod agt_options;
 mod agt_publish;
 mod agt_tools;
 mod architecture;

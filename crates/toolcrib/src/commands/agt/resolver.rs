@@ -198,8 +198,7 @@ impl SourceArgs {
         let given: Vec<&str> = self.gateways.iter().map(String::as_str).collect();
         let gateways = if given.is_empty() { DEFAULT_GATEWAYS.to_vec() } else { given };
         let gateways = gateways.into_iter().map(url).collect::<Result<_, _>>()?;
-        let limits = GatewayLimits { total: Duration::from_secs(self.timeout), ..GatewayLimits::default() };
-        let gateways = Gateways::new(http()?, gateways, limits).map_err(unusable)?;
+        let gateways = Gateways::new(http()?, gateways, GatewayLimits::default()).map_err(unusable)?;
         Ok(Arc::new(gateways))
     }
 }

@@ -9,28 +9,45 @@ use tokio::runtime::Runtime;
 
 use super::stage::{Stage, free_address, get};
 use super::{check_directories, check_index, ids, is_settled, issue_key, pages};
-use crate::databases::Place;
+use crate::databases::{Place, Server};
 
 const FOLDER: &str = "TOOLCRIB_SMALL_DISK";
+
+/// Whether the database on the disk is PostgreSQL.
+const IS_POSTGRES: &str = "TOOLCRIB_SMALL_DISK_POSTGRES";
 
 /// For what follows from a disk that is full, or no longer is: pauses after errors grow to a minute.
 const SOON: Duration = Duration::from_secs(180);
 
-/// Most tools that are registered before the full disk is noticed.
-const MOST: usize = 400;
+/// Most tools that are registered before the full disk is noticed, on SQLite and on PostgreSQL.
+const MOST: [usize; 2] = [400, 80];
 
-/// Mounts a disk that only this process and its children see, and runs the test `child` on it.
+/// Mounts a disk that only this process and its children see, and runs the test `child` on it. As somebody who is not root, since PostgreSQL
+/// refuses to run as root.
 const SMALL_DISK: &str = r#"
-mount -t tmpfs -o size=24m tmpfs "$1" || exit 77
-exec "$2" --exact machines::full_disk::child --nocapture --test-threads=1
+mount -t tmpfs -o size="$3" tmpfs "$1" || exit 77
+exec unshare --user --map-user=65534 --map-group=65534 "$2" --exact machines::full_disk::child --nocapture --test-threads=1
 "#;
 
 #[test]
 fn a_directory_lives_on_a_full_disk_and_catches_up() {
+    run_on_small_disk("24m", "");
+}
+
+#[test]
+fn a_directory_lives_beside_a_postgres_on_a_full_disk_and_catches_up() {
+    if toolcrib_testkit::postgres().is_some() {
+        // A new cluster without its write-ahead log takes about 25 MB.
+        run_on_small_disk("64m", "1");
+    }
+}
+
+fn run_on_small_disk(size: &str, is_postgres: &str) {
     let folder = tempfile::tempdir().expect("a folder");
     let mut unshare = Command::new("unshare");
     unshare.args(["--mount", "--user", "--map-root-user", "sh", "-c", SMALL_DISK, "disk"]).arg(folder.path());
-    unshare.arg(std::env::current_exe().expect("this program")).env(FOLDER, folder.path());
+    unshare.arg(std::env::current_exe().expect("this program")).arg(size);
+    unshare.env(FOLDER, folder.path()).env(IS_POSTGRES, is_postgres);
     let output = match unshare.stdin(Stdio::null()).output() {
         Ok(output) if output.status.code() != Some(77) => output,
         _ => return toolcrib_testkit::skip("namespaces", "no disk can be mounted for one process"),
@@ -53,7 +70,16 @@ fn fill(folder: &Path) -> PathBuf {
 fn child() {
     let Some(folder) = std::env::var_os(FOLDER).map(PathBuf::from) else { return };
     let runtime = Runtime::new().expect("a runtime");
-    let stage = Stage::start(runtime, Place::at(&folder.join("store.db")));
+    let server = std::env::var_os(IS_POSTGRES).is_some_and(|value| !value.is_empty()).then(|| {
+        let tables = folder.join("tables");
+        std::fs::create_dir(&tables).expect("a folder");
+        Server::on_disk(&tables).expect("it is installed")
+    });
+    let place = match &server {
+        Some(server) => runtime.block_on(Place::on(server)),
+        None => Place::at(&folder.join("store.db")),
+    };
+    let stage = Stage::start(runtime, place);
     for _ in 0..9 {
         stage.register();
     }
@@ -68,15 +94,28 @@ fn child() {
 
     for round in 1..=2 {
         let before = listed();
+        if server.is_some() {
+            // Workers have verdicts to write, whether or not the follower can write what is new.
+            stage.execute("UPDATE index_job SET due_at = 0 WHERE lease IS NULL");
+        }
         let filler = fill(&folder);
         let refusals = || stage.log("directory").matches("store.disk").count();
-        let refused = refusals();
-        // What room there is in the log of the database goes to the first ones.
+        let (refused, known) = (refusals(), stage.log("directory").len());
+        // What room there is in the log of the database, or in the last pages of its tables, goes to the first ones.
         stage.wait("the full disk is noticed", SOON, || {
-            if stage.told.lock().expect("unpoisoned").len() < round * MOST {
+            if stage.told.lock().expect("unpoisoned").len() < round * MOST[usize::from(server.is_some())] {
                 stage.register();
             }
-            refusals() > refused
+            // Followers and workers write other tables, each with room of its own on PostgreSQL.
+            let log = stage.log("directory").split_off(known);
+            let has_said = |what: &str| log.lines().any(|line| line.contains("store.disk") && line.contains(what));
+            match server {
+                Some(_) => {
+                    let has_worker = has_said("a look failed") || has_said("no jobs could be leased");
+                    has_worker && has_said("follower error, retrying")
+                }
+                None => refusals() > refused,
+            }
         });
         let noticed = refusals();
         let mut asked = 0;
