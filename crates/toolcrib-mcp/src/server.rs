@@ -20,7 +20,7 @@ use serde_json::{Map, Value as Json, json};
 use sha2::{Digest, Sha256};
 use tokio::sync::Semaphore;
 use toolcrib_core::codes::mcp as code;
-use toolcrib_core::schema::Echo;
+use toolcrib_core::schema::{Echo, Validator};
 use toolcrib_core::text::escape_for_display;
 use zeroize::Zeroizing;
 
@@ -167,6 +167,21 @@ impl Connection {
         Ok(answer.map(|answer| Returned { answer, state: sealed.state }))
     }
 
+    /// The arguments of a call if they fit the schema of the tool, or do in the form that the toolbox restores.
+    fn fitting(&self, name: &str, validator: &Validator, arguments: Json) -> Result<Json, Fault> {
+        let violations = validator.violations(&arguments, Echo::Values);
+        if violations.is_empty() {
+            return Ok(arguments);
+        }
+        if let Some(restored) = self.inner().toolbox.restored(name, &arguments).filter(|restored| validator.is_valid(restored)) {
+            return Ok(restored);
+        }
+        let violations: Vec<String> = violations.iter().map(|violation| echo(&violation.to_string())).collect();
+        Err(Fault::new(code::ARGUMENTS)
+            .message(format!("{}: {}", code::ARGUMENTS.title(), violations.first().cloned().unwrap_or_default()))
+            .details(json!({ "violations": violations })))
+    }
+
     /// The question, and all that is needed to go on with the answer.
     fn round(&self, question: Question, binding: &[u8]) -> Result<CallToolResponse, ErrorData> {
         let internal = || ErrorData::internal_error("a question could not be made", None);
@@ -194,14 +209,10 @@ impl Connection {
             return Err(ErrorData::invalid_params(fault.to_string(), Some(fault.to_json())));
         };
         let arguments = Json::Object(request.arguments.clone().unwrap_or_default());
-        let violations = validator.violations(&arguments, Echo::Values);
-        if !violations.is_empty() {
-            let violations: Vec<String> = violations.iter().map(|violation| echo(&violation.to_string())).collect();
-            let fault = Fault::new(code::ARGUMENTS)
-                .message(format!("{}: {}", code::ARGUMENTS.title(), violations.first().cloned().unwrap_or_default()))
-                .details(json!({ "violations": violations }));
-            return Ok(failed(&fault));
-        }
+        let arguments = match self.fitting(&name, validator, arguments) {
+            Ok(arguments) => arguments,
+            Err(fault) => return Ok(failed(&fault)),
+        };
         let caller = self.caller(&context);
         let is_modern = is_modern(&context);
         let binding = binding(&caller, &name, &arguments);

@@ -33,6 +33,11 @@ pub trait Toolbox: Send + Sync + 'static {
         None
     }
 
+    /// Arguments that mean the same as these, which do not fit the tool's schema, in another form that may. They are checked then.
+    fn restored(&self, _name: &str, _arguments: &Json) -> Option<Json> {
+        None
+    }
+
     /// Does the work. The arguments fit the tool's schema. When the answer to a question is needed, [`Asker::ask`] gets it; in the newer
     /// era of the protocol it stops the call, which is then made again from its start with the answer in [`Asker::returned`].
     async fn call(&self, name: &str, arguments: Map<String, Json>, asker: &Asker) -> Result<Reply, Stop>;

@@ -19,12 +19,12 @@ super::codes! {
     UNAVAILABLE = "sandbox.unavailable", Error, "Toolcrib process runner" {
         "this system cannot restrict programs",
         "The sandbox needs Landlock (Linux 5.13 or newer, enabled at boot) or bubblewrap. The program was not started.",
-        "use a kernel with Landlock, install bubblewrap and ask for isolation, or run the program unsandboxed on purpose",
+        "use a kernel with Landlock, install bubblewrap and isolate programs (`--isolate`), or run the program unsandboxed on purpose (`--no-sandbox`)",
     }
     BUBBLEWRAP = "sandbox.bubblewrap", Error, "Toolcrib process runner" {
         "the policy asks for bubblewrap, which was not found",
-        "Isolation in namespaces is an additional layer that a policy may demand. A layer that is missing is not skipped.",
-        "install bubblewrap, or remove the isolation from the policy",
+        "Isolation in namespaces is an additional layer that a policy may demand (`--isolate`). A layer that is missing is not skipped.",
+        "install bubblewrap, or remove the isolation from the policy (leave `--isolate` out)",
     }
     PATH = "sandbox.path", Error, "Toolcrib process runner" {
         "a path of the sandbox policy cannot be used",

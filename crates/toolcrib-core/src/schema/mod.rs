@@ -25,7 +25,7 @@ mod walk;
 #[cfg(feature = "schema")]
 pub use derive::schema_of;
 #[cfg(feature = "schema")]
-pub use validator::{Formats, MAX_INSTANCE_BYTES, MAX_INSTANCE_DEPTH, MAX_VIOLATIONS, Validator, to_serde};
+pub use validator::{Formats, MAX_INSTANCE_BYTES, MAX_INSTANCE_DEPTH, MAX_VIOLATIONS, MAX_WORK, Validator, to_serde};
 #[cfg(feature = "schema")]
 pub use violation::{Echo, Violation};
 

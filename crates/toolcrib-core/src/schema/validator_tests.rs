@@ -111,6 +111,37 @@ fn violations_are_bounded() {
     assert_eq!(validator.violations(&numbers(600_000), Echo::Masked).len(), 1);
 }
 
+/// Each of these takes minutes in a build like that of this test.
+#[test]
+fn what_takes_too_long_to_check_is_refused() {
+    let alternatives: Vec<_> = (0..1_000).map(|at| json!({ "const": at })).collect();
+    let many = json!({"items": {"anyOf": alternatives}}).to_string();
+    let chain = (1..=12).fold(json!({"d0": {"type": "integer"}}), |mut definitions, at| {
+        let before = json!({ "$ref": format!("#/$defs/d{}", at - 1) });
+        definitions[format!("d{at}")] = json!({ "allOf": [before, before] });
+        definitions
+    });
+    let chain = json!({"items": {"$ref": "#/$defs/d12"}, "$defs": chain}).to_string();
+    let patterns: serde_json::Map<_, _> = (0..300).map(|at| (format!("p{at}"), json!({"pattern": "b$"}))).collect();
+    let texts = json!({"allOf": patterns.values().collect::<Vec<_>>()}).to_string();
+    let numbers = |count: usize| serde_json::Value::from(vec![1; count]);
+    for (text, large, small) in [
+        (&many, numbers(300_000), numbers(20)),
+        (&chain, numbers(300_000), numbers(20)),
+        (&texts, json!("b".repeat(20 << 20)), json!("b")),
+    ] {
+        let validator = compile(text).expect("compiles");
+        assert!(validator.is_valid(&small), "{validator:?}");
+        let found = assert_faster_than(Duration::from_secs(2), "a value that is too large", || {
+            (validator.is_valid(&large), validator.violations(&large, Echo::Values))
+        });
+        assert!(!found.0 && found.1.len() == 1, "{found:?}");
+        assert!(found.1[0].message.starts_with("the value is too large to be checked: "), "{found:?}");
+    }
+    // Large values of schemas that are small for it are checked.
+    assert!(compile(r#"{"items":{"type":"integer"}}"#).expect("compiles").is_valid(&numbers(500_000)));
+}
+
 #[test]
 fn numbers_keep_their_kind() {
     let reading = read(br#"{"b":[1,-0,1.5,9007199254740991,1e3,1e300,null,true,"\u00e9"],"a":{}}"#, Limits::default());

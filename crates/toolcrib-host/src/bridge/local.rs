@@ -11,6 +11,7 @@ use toolcrib_core::near;
 use toolcrib_mcp::{Answer, Asker, Effect, Fault, Question, Reply, Returned, Stop, ToolSpec};
 
 use super::approvals::Approvals;
+use crate::local::export::restored;
 use crate::local::permissions::Lifetime;
 use crate::local::{Approval, ApprovalPrompt, Bound, CallError, CallRequest, Event, Events, Host, LoadedTool, ToolSet};
 
@@ -75,7 +76,7 @@ impl LocalTools {
         if count > MAX_LISTED {
             return meta_tools(count);
         }
-        self.ready(&tools).flat_map(|tool| specs(tool)).collect()
+        self.ready(&tools).flat_map(|tool| specs(tool, self.host.unsandboxed(tool))).collect()
     }
 
     /// Tools that are enabled and whose required credentials are set. The others are not for models.
@@ -95,6 +96,13 @@ impl LocalTools {
     /// Whether this is the name of a local tool.
     pub(super) fn knows(&self, name: &str) -> bool {
         [SEARCH, DESCRIBE, CALL].contains(&name) || self.host.tools().exposed(name).is_some()
+    }
+
+    /// The arguments of a function without the nulls by which a model in strict mode leaves parameters out.
+    pub(super) fn restored(&self, name: &str, arguments: &Json) -> Option<Json> {
+        let tools = self.host.tools();
+        let (tool, function) = tools.exposed(name)?;
+        restored(tool.functions().get(function)?.parameters(), arguments)
     }
 
     /// Does the work of one of the tools.
@@ -128,7 +136,6 @@ impl LocalTools {
             limit: None,
             events: Events::new(sender.clone()),
         };
-        let relay = relay(receiver, asker);
         let called = async {
             let approval = self.returned(asker)?;
             match self.host.call(request(approval)).await {
@@ -139,10 +146,15 @@ impl LocalTools {
                 other => other.map_err(|error| Stop::from(fault(&error))),
             }
         };
+        let mut relay = std::pin::pin!(relay(receiver, asker));
         let result = tokio::select! {
-            result = called => result?,
-            () = relay => return Err(Fault::new(code::INTERNAL).into()),
+            result = called => result,
+            () = &mut relay => return Err(Fault::new(code::INTERNAL).into()),
         };
+        // What the program said right before its answer comes before the answer. The relay ends with the last sender.
+        drop(sender);
+        relay.await;
+        let result = result?;
         Ok(Reply { text: result.result.text, structured: result.result.structured })
     }
 
@@ -177,12 +189,14 @@ impl LocalTools {
         let words: Vec<_> = query.to_lowercase().split_whitespace().map(str::to_owned).collect();
         let mut found: BTreeMap<(std::cmp::Reverse<usize>, String), Json> = BTreeMap::new();
         for tool in self.ready(&tools) {
+            let unsandboxed = self.host.unsandboxed(tool);
             for (name, function) in tool.functions() {
                 let description = tool.manifest().function(name).map_or("", |function| function.description());
                 let text = format!("{} {} {description}", function.exposed(), tool.manifest().name()).to_lowercase();
                 let score = words.iter().filter(|word| text.contains(word.as_str())).count();
                 if score > 0 || words.is_empty() {
                     let row = json!({ "name": function.exposed(), "description": description });
+                    let row = with_sandbox(row, unsandboxed.as_deref());
                     found.insert((std::cmp::Reverse(score), function.exposed().to_owned()), row);
                 }
             }
@@ -195,9 +209,9 @@ impl LocalTools {
         let (tool, function) = self.named(&tools, name)?;
         let description = tool.manifest().function(function).map_or("", |function| function.description());
         let loaded = &tool.functions()[function];
-        Ok(Reply::data(
-            json!({ "name": name, "description": description, "parameters": loaded.parameters(), "outputs": loaded.outputs() }),
-        ))
+        let described =
+            json!({ "name": name, "description": description, "parameters": loaded.parameters(), "outputs": loaded.outputs() });
+        Ok(Reply::data(with_sandbox(described, self.host.unsandboxed(tool).as_deref())))
     }
 
     fn unknown(&self, tools: &ToolSet, name: &str) -> Fault {
@@ -207,19 +221,34 @@ impl LocalTools {
     }
 }
 
-fn specs(tool: &LoadedTool) -> impl Iterator<Item = ToolSpec> {
-    tool.manifest().functions().iter().filter_map(|function| {
+/// The functions of a tool. `unsandboxed` says that nothing contains it: users see titles, and models descriptions.
+fn specs(tool: &LoadedTool, unsandboxed: Option<String>) -> impl Iterator<Item = ToolSpec> {
+    tool.manifest().functions().iter().filter_map(move |function| {
+        let title = format!("{}: {}", tool.manifest().name(), function.name());
+        let description = function.description();
+        let (title, description) = match &unsandboxed {
+            Some(what) => (format!("{title} (UNSANDBOXED)"), format!("{description}\n\n{what}.")),
+            None => (title, description.to_owned()),
+        };
         let loaded = tool.functions().get(function.name())?;
         let is_object = |schema: &&Json| schema.get("type").and_then(Json::as_str) == Some("object");
         Some(ToolSpec {
             name: loaded.exposed().to_owned(),
-            title: format!("{}: {}", tool.manifest().name(), function.name()),
-            description: function.description().to_owned(),
+            title,
+            description,
             input: loaded.parameters().clone(),
             output: loaded.outputs().filter(is_object).cloned(),
             effect: effect(function.effects()),
         })
     })
+}
+
+/// Says of a function whose tool nothing contains that it is so.
+fn with_sandbox(mut row: Json, unsandboxed: Option<&str>) -> Json {
+    if let Some(what) = unsandboxed {
+        row["sandbox"] = what.into();
+    }
+    row
 }
 
 /// What the author claims; what is not claimed is taken for the worst.
@@ -271,14 +300,13 @@ fn meta_tools(count: usize) -> Vec<ToolSpec> {
     ]
 }
 
-/// Passes events on to the client. Never returns.
+/// Passes events on to the client, until nothing can send more.
 async fn relay(mut events: mpsc::Receiver<Event>, asker: &Asker) {
     while let Some(event) = events.recv().await {
         if let (Event::Progress { progress, total, message }, Some(client)) = (event, asker.progress()) {
             client.report(progress, total, message).await;
         }
     }
-    std::future::pending::<()>().await;
 }
 
 fn question(prompt: &ApprovalPrompt, state: Vec<u8>) -> Question {

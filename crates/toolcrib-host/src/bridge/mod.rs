@@ -278,6 +278,10 @@ impl Toolbox for Bridge {
         Some(quarantined(&pin, pin.quarantine()?))
     }
 
+    fn restored(&self, name: &str, arguments: &Json) -> Option<Json> {
+        self.local.as_ref()?.restored(name, arguments)
+    }
+
     async fn call(&self, name: &str, arguments: Map<String, Json>, asker: &Asker) -> Result<Reply, Stop> {
         if let Some(onchain) = &self.onchain {
             if NAMES.contains(&name) {

@@ -4,14 +4,28 @@ use serde_json::Value as Json;
 use toolcrib_core::near;
 use toolcrib_core::schema::{Echo, MAX_INSTANCE_BYTES, MAX_INSTANCE_DEPTH, Validator};
 
+use super::export::restored;
+
 /// Most violations that a model is told about. It corrects a few and calls again.
 const MAX_TOLD: usize = 8;
 
 /// Longest message of one violation, in characters: values are repeated in it, and violations of the closest alternative.
 const MAX_MESSAGE_CHARS: usize = 600;
 
+/// Checks arguments as [`check`] does. Those that do not fit are checked again without the nulls by which a model in strict mode says that
+/// it leaves a parameter out, and are replaced if they fit then. The error is about the arguments as they were given.
+pub(crate) fn check_or_restore(arguments: &mut Json, schema: &Json, validator: &Validator) -> Result<(), Vec<String>> {
+    let violations = match check(arguments, schema, validator) {
+        Ok(()) => return Ok(()),
+        Err(violations) => violations,
+    };
+    let without = restored(schema, arguments).filter(|without| check(without, schema, validator).is_ok());
+    *arguments = without.ok_or(violations)?;
+    Ok(())
+}
+
 /// Checks arguments. The error is what to tell the model, a line for each violation.
-pub(crate) fn check(arguments: &Json, schema: &Json, validator: &Validator) -> Result<(), Vec<String>> {
+fn check(arguments: &Json, schema: &Json, validator: &Validator) -> Result<(), Vec<String>> {
     if !arguments.is_object() {
         return Err(vec!["the arguments must be a JSON object".to_owned()]);
     }

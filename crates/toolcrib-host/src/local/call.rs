@@ -1,212 +1,44 @@
 //! One call: arguments, permission, credentials, program, result, record.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use alloy_primitives::{B256, hex};
+use alloy_primitives::hex;
 use serde_json::Value as Json;
 use tokio::time::Instant;
 use toolcrib_core::codes::{self, Code};
-use toolcrib_core::local::{Credential, NetworkRequest, Runtime as RuntimeBlock, RuntimeKind};
-use toolcrib_core::text::escape_for_display;
+use toolcrib_core::local::{Credential, Runtime as RuntimeBlock};
 use toolcrib_mcp::value_hash;
 
 use super::arguments;
 use super::audit::{AuditError, Event as AuditEvent, Record};
-use super::content::ContentHash;
 use super::folder::{LoadedFunction, LoadedTool};
 use super::host::Host;
 use super::permissions::{Decision, Definition, Grant, Lifetime, PermissionError, Request as PermissionRequest, Verdict};
+use super::request::{ApprovalPrompt, Bound, CallError, CallRequest, CallResult};
 use super::result::ModelResult;
-use super::runtime::{Events, Invocation, RunError};
+use super::runtime::{Invocation, RunError, Runtime};
 use super::secrets::{Lookup, Redactor, Secret};
+use super::shown::access;
 
 /// The time limit of a call unless function or tool say otherwise.
 pub const DEFAULT_LIMIT: Duration = Duration::from_secs(30);
 
-/// Most characters of the arguments that are shown in a prompt. The rest is bound by its hash.
-const SHOWN_CHARS: usize = 1_500;
-
-/// A call of a function.
-#[derive(Debug)]
-pub struct CallRequest<'a> {
-    /// The id of the tool.
-    pub tool: &'a str,
-    /// The name of the function.
-    pub function: &'a str,
-    /// The arguments.
-    pub arguments: Json,
-    /// What the call comes from, for the audit log: `cli`, `mcp`, `page` or `gate`.
-    pub caller: &'static str,
-    /// Whether a person can be asked. Without one, only what is allowed by a rule runs.
-    pub interactive: bool,
-    /// What a person answered when an earlier try gave [`CallError::NeedsApproval`].
-    pub approval: Option<Approval>,
-    /// The time limit of the caller.
-    pub limit: Option<Duration>,
-    /// Where progress and log lines go.
-    pub events: Events,
-}
-
-/// The answer of a person.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Approval {
-    /// For how long it holds.
-    pub lifetime: Lifetime,
-    /// What it is for.
-    pub bound: Bound,
-}
-
-/// What an approval is for, to the last byte of tool and arguments.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Bound {
-    /// The id of the tool.
-    pub tool: String,
-    /// The name of the function.
-    pub function: String,
-    /// The content of the tool.
-    pub content: ContentHash,
-    /// The hash of the arguments.
-    pub arguments: B256,
-}
-
-/// What a person has to know to allow or refuse a call.
-#[derive(Clone, Debug)]
-pub struct ApprovalPrompt {
-    /// What the answer is for.
-    pub bound: Bound,
-    /// The version that the manifest states.
-    pub version: String,
-    /// Why a person is asked.
-    pub reason: String,
-    /// What changed since the function was approved, if it was.
-    pub changed: Option<String>,
-    /// The arguments as JSON.
-    pub arguments: String,
-    /// The names of credentials that the program gets.
-    pub credentials: Vec<String>,
-    /// What the program may reach.
-    pub access: String,
-    /// How the program is contained.
-    pub sandbox: String,
-}
-
-impl ApprovalPrompt {
-    /// The prompt as text, all of it escaped. Of the author's prose it has only descriptions that changed, in quotation marks.
-    pub fn text(&self) -> String {
-        let shown = match self.arguments.char_indices().nth(SHOWN_CHARS) {
-            Some((end, _)) => format!("{} … (cut; {} bytes in all)", &self.arguments[..end], self.arguments.len()),
-            None => self.arguments.clone(),
-        };
-        let credentials = match self.credentials.as_slice() {
-            [] => "none".to_owned(),
-            names => names.join(", "),
-        };
-        format!(
-            "Run this local tool?\n\nTool: {} {}\nFunction: {}\nArguments: {}\nCredentials given to it: {}\nMay reach: {}\nSandbox: {}\n\
-             Content: {}\nAsked because: {}{}",
-            self.bound.tool,
-            escape_for_display(&self.version),
-            self.bound.function,
-            escape_for_display(&shown),
-            credentials,
-            escape_for_display(&self.access),
-            self.sandbox,
-            self.bound.content,
-            self.reason,
-            self.changed.as_ref().map_or_else(String::new, |changed| format!("\nChanged: {}", escape_for_display(changed))),
-        )
-    }
-}
-
-/// The result of a call.
-#[derive(Clone, Debug)]
-pub struct CallResult {
-    /// What the tool returned, without secrets.
-    pub result: ModelResult,
-    /// The whole value, without secrets.
-    pub value: Json,
-    /// How long it took.
-    pub duration: Duration,
-    /// How the program was contained.
-    pub sandbox: String,
-}
-
-/// Why a call has no result.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum CallError {
-    /// There is no such function.
-    #[error("there is no function {function:?} of a tool {tool:?}")]
-    Unknown {
-        /// The id that was asked for.
-        tool: String,
-        /// The name that was asked for.
-        function: String,
-    },
-    /// The arguments do not fit.
-    #[error("the arguments do not fit the parameters: {}", .violations.join("; "))]
-    Arguments {
-        /// What is wrong, a line each.
-        violations: Vec<String>,
-    },
-    /// A person has to allow it.
-    #[error("a person has to allow this call")]
-    NeedsApproval(Box<ApprovalPrompt>),
-    /// It is not allowed.
-    #[error("the call is not allowed: {reason}")]
-    Denied {
-        /// Why.
-        reason: String,
-    },
-    /// A required credential is not set, or not for this version of the tool.
-    #[error("the credential {name:?} of {tool:?} is not set{}", if *.is_bound_to_other { " for this version of the tool" } else { "" })]
-    CredentialMissing {
-        /// The tool.
-        tool: String,
-        /// The credential.
-        name: String,
-        /// Whether there is one for another version of the tool.
-        is_bound_to_other: bool,
-    },
-    /// The program failed.
-    #[error(transparent)]
-    Run(#[from] RunError),
-    /// Permissions, secrets, audit log or result folder cannot be used.
-    #[error("{message}")]
-    State {
-        /// The code.
-        code: Code,
-        /// What happened.
-        message: String,
-    },
-}
-
-impl CallError {
-    /// The code of the vocabulary.
-    pub const fn code(&self) -> Code {
-        match self {
-            Self::Unknown { .. } => codes::host::TOOL_UNKNOWN,
-            Self::Arguments { .. } => codes::host::ARGUMENTS_INVALID,
-            Self::NeedsApproval(_) | Self::Denied { .. } => codes::host::DECLINED,
-            Self::CredentialMissing { .. } => codes::host::CREDENTIAL_MISSING,
-            Self::Run(error) => error.code,
-            Self::State { code, .. } => *code,
-        }
-    }
-}
+/// The containment of a tool whose content is not loaded any more.
+const NOT_LOADED: &str = "not known: this version of the tool is not loaded";
 
 impl Host {
     /// Calls a function. Dropping the future ends the call and every process of it.
     ///
     /// The tool that is called is the one of the current set when the call begins, to its end.
-    pub async fn call(&self, request: CallRequest<'_>) -> Result<CallResult, CallError> {
+    pub async fn call(&self, mut request: CallRequest<'_>) -> Result<CallResult, CallError> {
         let tools = self.tools();
         let Some((tool, function)) = tools.function(request.tool, request.function) else {
             return Err(CallError::Unknown { tool: request.tool.to_owned(), function: request.function.to_owned() });
         };
-        arguments::check(&request.arguments, function.parameters(), function.validator())
+        arguments::check_or_restore(&mut request.arguments, function.parameters(), function.validator())
             .map_err(|violations| CallError::Arguments { violations })?;
         let bound = Bound {
             tool: tool.id().to_owned(),
@@ -215,9 +47,14 @@ impl Host {
             arguments: value_hash(&request.arguments),
         };
         let decision = self.permit(tool, &request, &bound)?;
-        let credentials = self.credentials(tool)?;
-        let call = Pending { tool, function, bound, call_id: call_id()?, credentials, decision };
-        self.run(call, request).await
+        match self.prepare(tool) {
+            Ok(means) => self.run(Pending { tool, function, bound, means, decision }, request).await,
+            // The call does not begin, and what was decided is known all the same.
+            Err(error) => {
+                self.record([decision.exit(error.code().id())])?;
+                Err(error)
+            }
+        }
     }
 
     /// Whether no rule denies every call of a tool. Rules that cannot be read deny everything.
@@ -230,8 +67,47 @@ impl Host {
         self.credentials(tool).is_ok()
     }
 
-    /// Holds the call against the permissions, and uses the answer of a person where one is needed. Returns what to record.
+    /// Holds the call against the permissions, and uses the answer of a person where one is needed. Returns what to record; what is not
+    /// allowed is recorded here.
     fn permit(&self, tool: &LoadedTool, request: &CallRequest<'_>, bound: &Bound) -> Result<Record, CallError> {
+        let record = Record::new(AuditEvent::Decision)
+            .client(request.caller)
+            .tool(&bound.tool)
+            .function(&bound.function)
+            .content(bound.content)
+            .sandbox(&self.sandbox_summary(tool))
+            .arguments(&request.arguments);
+        let (verdict, allowed_by_person) = match self.decide(tool, request, bound) {
+            Ok(decided) => decided,
+            Err(error) => {
+                match &error {
+                    // Nothing is decided yet.
+                    CallError::NeedsApproval(_) => {}
+                    CallError::Denied { reason } => self.record([record.decision("deny", reason)])?,
+                    _ => self.record([record.decision("deny", "the rules cannot be used").exit(error.code().id())])?,
+                }
+                return Err(error);
+            }
+        };
+        let record = record.verdict(&verdict);
+        if verdict.decision != Decision::Allow {
+            self.record([record])?;
+            return Err(CallError::Denied { reason: verdict.reason.text() });
+        }
+        Ok(match allowed_by_person {
+            // The rule of the approval was made for this call, so "a rule allows it" would hide who decided.
+            Some(lifetime) => record.decision("allow", lifetime_reason(lifetime)),
+            None => record,
+        })
+    }
+
+    /// The verdict of the rules, and for how long a person allowed the call if one was needed.
+    fn decide(
+        &self,
+        tool: &LoadedTool,
+        request: &CallRequest<'_>,
+        bound: &Bound,
+    ) -> Result<(Verdict, Option<Lifetime>), CallError> {
         let asked = PermissionRequest {
             tool: tool.id(),
             function: request.function,
@@ -240,42 +116,25 @@ impl Host {
             interactive: request.interactive,
         };
         let failed = |error: PermissionError| state(error.code(), &error);
-        let mut verdict = self.permissions().decide(&asked).map_err(failed)?;
-        let mut allowed_by_person = None;
-        if verdict.decision == Decision::Ask {
-            let Some(approval) = &request.approval else {
-                return Err(CallError::NeedsApproval(Box::new(self.prompt(tool, request, bound, &verdict)?)));
-            };
-            if approval.bound != *bound {
-                return Err(CallError::Denied { reason: "the tool or the arguments changed after the approval".to_owned() });
-            }
-            let grant = match approval.lifetime {
-                Lifetime::Once => Grant::call(&asked),
-                lifetime => Grant::allow(tool.id(), tool.content())
-                    .function(request.function)
-                    .lifetime(lifetime)
-                    .definition(request.function, definition(tool, request.function)),
-            };
-            self.permissions().grant(grant).map_err(failed)?;
-            verdict = self.permissions().decide(&asked).map_err(failed)?;
-            allowed_by_person = Some(approval.lifetime);
+        let verdict = self.permissions().decide(&asked).map_err(failed)?;
+        if verdict.decision != Decision::Ask {
+            return Ok((verdict, None));
         }
-        let mut record = Record::new(AuditEvent::Decision)
-            .client(request.caller)
-            .tool(&bound.tool)
-            .function(&bound.function)
-            .content(bound.content)
-            .arguments(&request.arguments)
-            .verdict(&verdict);
-        if verdict.decision != Decision::Allow {
-            self.record([record])?;
-            return Err(CallError::Denied { reason: verdict.reason.text() });
+        let Some(approval) = &request.approval else {
+            return Err(CallError::NeedsApproval(Box::new(self.prompt(tool, request, bound, &verdict)?)));
+        };
+        if approval.bound != *bound {
+            return Err(CallError::Denied { reason: "the tool or the arguments changed after the approval".to_owned() });
         }
-        // The rule of the approval was made for this call, so "a rule allows it" would hide who decided.
-        if let Some(lifetime) = allowed_by_person {
-            record = record.decision("allow", lifetime_reason(lifetime));
-        }
-        Ok(record)
+        let grant = match approval.lifetime {
+            Lifetime::Once => Grant::call(&asked),
+            lifetime => Grant::allow(tool.id(), tool.content())
+                .function(request.function)
+                .lifetime(lifetime)
+                .definition(request.function, definition(tool, request.function)),
+        };
+        self.permissions().grant(grant).map_err(failed)?;
+        Ok((self.permissions().decide(&asked).map_err(failed)?, Some(approval.lifetime)))
     }
 
     /// Checks that every required credential of a tool is set. For callers that are about to ask a person, who should not decide about a call
@@ -288,8 +147,11 @@ impl Host {
     /// Records that a person refused a call.
     pub fn refused(&self, bound: &Bound, caller: &str) -> Result<(), CallError> {
         let Bound { tool, function, content, .. } = bound;
+        let tools = self.tools();
+        let loaded = tools.tools().get(tool).filter(|tool| tool.content() == *content);
+        let sandbox = loaded.map_or_else(|| NOT_LOADED.to_owned(), |tool| self.sandbox_summary(tool));
         let record = Record::new(AuditEvent::Decision).client(caller).tool(tool).function(function).content(*content);
-        self.record([record.decision("deny", "a person refused the call")])
+        self.record([record.sandbox(&sandbox).decision("deny", "a person refused the call")])
     }
 
     fn prompt(
@@ -314,15 +176,6 @@ impl Host {
         })
     }
 
-    /// How programs of a tool are contained, in a few words.
-    pub fn sandbox_summary(&self, tool: &LoadedTool) -> String {
-        match (self.containment(tool), tool.local_server()) {
-            (Some(containment), _) => containment.summary(),
-            (None, Some(url)) => format!("UNSANDBOXED: the server {} runs on this machine by itself", escape_for_display(url)),
-            (None, None) => "no program of this machine".to_owned(),
-        }
-    }
-
     fn credentials(&self, tool: &LoadedTool) -> Result<BTreeMap<String, Arc<Secret>>, CallError> {
         let mut found = BTreeMap::new();
         for credential in tool.manifest().credentials() {
@@ -344,15 +197,26 @@ impl Host {
         Ok(found)
     }
 
-    async fn run(&self, call: Pending<'_>, request: CallRequest<'_>) -> Result<CallResult, CallError> {
-        let Pending { tool, function, bound, call_id, credentials, decision } = call;
-        let runtime = self.runtime(tool)?;
+    /// Gets what a call needs before it begins. Starts nothing.
+    fn prepare(&self, tool: &LoadedTool) -> Result<Means, CallError> {
+        let credentials = self.credentials(tool)?;
         let redactor = Redactor::new(credentials.values().map(AsRef::as_ref)).map_err(|error| state(error.code(), &error))?;
-        let redactor = Arc::new(redactor);
+        Ok(Means {
+            runtime: self.runtime(tool)?,
+            redactor: Arc::new(redactor),
+            credentials,
+            data: self.data_folder(tool.id()).map_err(|error| state(error.code(), &error))?,
+            call_id: call_id()?,
+        })
+    }
+
+    async fn run(&self, call: Pending<'_>, request: CallRequest<'_>) -> Result<CallResult, CallError> {
+        let Pending { tool, function, bound, means, decision } = call;
+        let Means { runtime, redactor, credentials, data, call_id } = means;
         let events = request.events.redacted(Arc::clone(&redactor));
         let limit = self.limit(tool, &bound.function, request.limit);
-        let mut started =
-            about(AuditEvent::CallStarted, &call_id, &bound).client(request.caller).sandbox(&self.sandbox_summary(tool));
+        let sandbox = self.sandbox_summary(tool);
+        let mut started = about(AuditEvent::CallStarted, &call_id, &bound).client(request.caller).sandbox(&sandbox);
         if self.audit().records_arguments() {
             started = started.recorded_arguments(&request.arguments, &redactor);
         }
@@ -365,6 +229,7 @@ impl Host {
             began: Instant::now(),
             outcome: codes::host::CANCELLED.id(),
             bytes: 0,
+            sandbox,
         };
         let invocation = Invocation {
             function: bound.function.clone(),
@@ -375,7 +240,7 @@ impl Host {
             credentials,
             settings: tool.settings().clone(),
             call_id: call_id.clone(),
-            data: self.data_folder(tool.id()).map_err(|error| state(error.code(), &error))?,
+            data,
             limit,
         };
         // A disk that fails ends the call: dropping it ends its processes.
@@ -386,7 +251,9 @@ impl Host {
                 return Err(error);
             }
         };
-        let sandbox = self.sandbox_summary(tool);
+        // Measured now that a program ran.
+        finished.sandbox = self.sandbox_summary(tool);
+        let sandbox = finished.sandbox.clone();
         let mut value = match called {
             Ok(value) => value,
             Err(error) => {
@@ -437,13 +304,22 @@ impl Host {
     }
 }
 
+/// What a call needs before it begins.
+struct Means {
+    runtime: Arc<dyn Runtime>,
+    redactor: Arc<Redactor>,
+    credentials: BTreeMap<String, Arc<Secret>>,
+    /// Where the tool keeps what it wants.
+    data: PathBuf,
+    call_id: String,
+}
+
 /// A call that may be made.
 struct Pending<'a> {
     tool: &'a Arc<LoadedTool>,
     function: &'a LoadedFunction,
     bound: Bound,
-    call_id: String,
-    credentials: BTreeMap<String, Arc<Secret>>,
+    means: Means,
     decision: Record,
 }
 
@@ -455,12 +331,14 @@ struct Finished<'a> {
     began: Instant,
     outcome: &'static str,
     bytes: usize,
+    sandbox: String,
 }
 
 impl Drop for Finished<'_> {
     fn drop(&mut self) {
         let record = about(AuditEvent::CallFinished, self.call_id, self.bound).duration(self.began.elapsed()).exit(self.outcome);
-        if let Err(error) = self.host.audit().append([record.sizes(0, self.bytes as u64)]) {
+        let record = record.sizes(0, self.bytes as u64).sandbox(&self.sandbox);
+        if let Err(error) = self.host.audit().append([record]) {
             tracing::error!(%error, call = self.call_id, "end of a call not written to the audit log");
         }
     }
@@ -507,35 +385,6 @@ pub(crate) fn placed(
 ) -> BTreeMap<String, Arc<Secret>> {
     let declared = tool.manifest().credentials().iter();
     declared.filter_map(|one| Some((place(one)?.to_owned(), Arc::clone(credentials.get(one.name())?)))).collect()
-}
-
-/// What a tool may reach, in the words of its manifest.
-pub(crate) fn access(tool: &LoadedTool) -> String {
-    if let RuntimeKind::McpHttp { url } | RuntimeKind::Http { url } = tool.runtime() {
-        return format!("the server {url}, which gets the arguments; nothing of this machine");
-    }
-    let request = tool.manifest().sandbox();
-    let network = match request.network() {
-        NetworkRequest::None => "no network".to_owned(),
-        NetworkRequest::Any => "any network".to_owned(),
-        NetworkRequest::Ports(ports) => {
-            format!("TCP ports {}", ports.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "))
-        }
-    };
-    // Every tool has its data folder, so `$data` adds nothing.
-    let list = |paths: &[String]| {
-        let named = paths.iter().filter(|path| *path != "$data");
-        let named: Vec<_> = named.map(|path| if path == "$tmp" { "temporary files" } else { path.as_str() }).collect();
-        if named.is_empty() { "nothing more".to_owned() } else { named.join(", ") }
-    };
-    if matches!(tool.runtime(), RuntimeKind::Wasm { .. }) {
-        return format!("reads {}; writes its data folder, {}; no network", list(request.read()), list(request.write()));
-    }
-    format!(
-        "its own folder and system programs; reads {}; writes its data folder, {}; {network}",
-        list(request.read()),
-        list(request.write())
-    )
 }
 
 /// A name for a call: 16 random bytes.

@@ -14,7 +14,7 @@ use toolcrib_core::clock::Clock;
 use toolcrib_core::codes::{self, Code};
 use toolcrib_core::local::RuntimeKind;
 use toolcrib_fetch::{Configured, Untrusted};
-use toolcrib_process::{Containment, Launcher, ProgramSpec, SandboxMode};
+use toolcrib_process::{Bubblewrap, Containment, Launcher, ProgramSpec, SandboxMode};
 
 use super::audit::{AuditLog, Event as AuditEvent, Record};
 use super::content::ContentHash;
@@ -47,6 +47,9 @@ pub struct HostSettings {
     pub launcher: Option<Launcher>,
     /// Whether programs are restricted. Every list and prompt says if they are not.
     pub sandboxed: bool,
+    /// Whether sandboxed programs also run in namespaces made by bubblewrap, which is looked for in `path`. Where it is missing, they do not
+    /// run.
+    pub isolated: bool,
     /// The longest time of a call.
     pub limit: Duration,
     /// What the user granted.
@@ -210,16 +213,22 @@ impl Host {
 
     /// How programs of a tool are contained: measured if one ran, otherwise as planned. `None` when no program runs on this machine.
     pub fn containment(&self, tool: &LoadedTool) -> Option<Containment> {
+        self.planned_containment(tool).ok().flatten()
+    }
+
+    /// The same, or why no program can be started.
+    pub(super) fn planned_containment(&self, tool: &LoadedTool) -> Result<Option<Containment>, RunError> {
         let key = (tool.id().to_owned(), tool.content());
         let runtime = self.runtimes.lock().unwrap_or_else(PoisonError::into_inner).get(&key).map(Arc::clone);
         if let Some(containment) = runtime.and_then(|runtime| runtime.containment()) {
-            return Some(containment);
+            return Ok(Some(containment));
         }
         if cfg!(feature = "wasm") && matches!(tool.runtime(), RuntimeKind::Wasm { .. }) {
-            return Some(Containment::web_assembly());
+            return Ok(Some(Containment::web_assembly()));
         }
-        let (spec, _) = self.program(tool).ok()??;
-        toolcrib_process::plan(&spec, self.settings.launcher.as_ref()).ok()
+        let Some((spec, _)) = self.program(tool)? else { return Ok(None) };
+        let planned = toolcrib_process::plan(&spec, self.settings.launcher.as_ref());
+        planned.map(Some).map_err(|error| RunError::new(error.code(), error.to_string()))
     }
 
     /// The program that runs the functions of a tool, and how long it is kept. `None` for runtimes without a program.
@@ -257,6 +266,9 @@ impl Host {
             Some(_) if self.settings.sandboxed => {
                 let mut policy = sandbox::policy(request, &folders);
                 policy.execute.extend(sandbox::installation(&spec.program));
+                if self.settings.isolated {
+                    policy.isolation = Some(self.bubblewrap()?);
+                }
                 SandboxMode::On(policy)
             }
             _ => SandboxMode::Off,
@@ -275,6 +287,13 @@ impl Host {
         let temporary = self.settings.state.join("tmp").join(tool.id());
         private_folder(&temporary).map_err(failed)?;
         Ok((self.data_folder(tool.id()).map_err(failed)?, temporary))
+    }
+
+    /// Bubblewrap, for programs that are to run in namespaces.
+    fn bubblewrap(&self) -> Result<Bubblewrap, RunError> {
+        let missing = "bubblewrap (bwrap) is not installed, and programs are to run isolated";
+        Bubblewrap::find(std::env::split_paths(&self.settings.path))
+            .ok_or_else(|| RunError::new(codes::sandbox::BUBBLEWRAP, missing))
     }
 
     /// A program in the path. One that every sandboxed program may execute is taken before others: version managers put scripts into
@@ -311,10 +330,11 @@ impl Host {
 
     fn record_changes(&self, before: &ToolSet, after: &ToolSet) {
         let about = |event, tool: &LoadedTool| Record::new(event).tool(tool.id()).content(tool.content());
+        let contained = |event, tool: &LoadedTool| about(event, tool).sandbox(&self.sandbox_summary(tool));
         let changed = after.tools().iter().filter_map(|(id, tool)| match before.tools().get(id) {
-            None => Some(about(AuditEvent::ToolLoaded, tool)),
+            None => Some(contained(AuditEvent::ToolLoaded, tool)),
             Some(old) if old.content() != tool.content() => {
-                Some(about(AuditEvent::ToolChanged, tool).detail(&format!("was {}", old.content())))
+                Some(contained(AuditEvent::ToolChanged, tool).detail(&format!("was {}", old.content())))
             }
             Some(_) => None,
         });

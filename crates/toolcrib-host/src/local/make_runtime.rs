@@ -28,7 +28,11 @@ impl Host {
     /// Checks that the program or the server of a tool can be used, and names it. Runs and sends nothing.
     pub fn check_runtime(&self, tool: &LoadedTool) -> Result<String, RunError> {
         match self.program(tool)? {
-            Some((spec, _)) => Ok(spec.program.display().to_string()),
+            Some((spec, _)) => {
+                let planned = toolcrib_process::plan(&spec, self.settings.launcher.as_ref());
+                planned.map_err(|error| RunError::new(error.code(), error.to_string()))?;
+                Ok(spec.program.display().to_string())
+            }
             None => {
                 let place = self.make_runtime(tool)?.place();
                 Ok(place.unwrap_or_else(|| "no program".to_owned()))

@@ -91,6 +91,7 @@ impl Host {
             Decision::Deny => Grant::deny(tool.id()),
         };
         let mut record = Record::new(Event::PermissionChanged).client(client).tool(tool.id()).content(tool.content());
+        record = record.sandbox(&self.sandbox_summary(tool));
         if let Some(function) = function {
             grant = grant.function(function);
             record = record.function(function);

@@ -15,16 +15,18 @@ mod make_runtime;
 mod manage;
 pub mod permissions;
 mod publish;
+mod request;
 mod result;
 mod runtime;
 mod sandbox;
 pub mod secrets;
 mod set;
+mod shown;
 mod snapshot;
 pub(crate) mod state_file;
 mod watch;
 
-pub use call::{Approval, ApprovalPrompt, Bound, CallError, CallRequest, CallResult, DEFAULT_LIMIT};
+pub use call::DEFAULT_LIMIT;
 pub use content::{
     CONTENT_HASH_PREFIX, ContentHash, ContentHashError, EntryKind, FolderEntry, FolderError, MAX_FILES, MAX_FOLDER_BYTES,
     MAX_PATH_BYTES, hash_entries, hash_folder, list_folder,
@@ -34,10 +36,12 @@ pub use folder::{LoadError, LoadedFunction, LoadedTool, MANIFEST, PROMPT};
 pub use host::{Host, HostError, HostSettings};
 pub use manage::ChangeError;
 pub use publish::{PublishError, PublishOptions, Published, PublishedError};
+pub use request::{Approval, ApprovalPrompt, Bound, CallError, CallRequest, CallResult};
 pub use result::{MODEL_RESULT_BYTES, ModelResult};
 pub use runtime::{Event, Events, MAX_RESULT_BYTES, RunError};
 pub use set::{MAX_TOOLS, Problem, ToolSet};
 pub use snapshot::SnapshotError;
 pub use state_file::StateFileError;
 
-pub(crate) use call::{access, definition};
+pub(crate) use call::definition;
+pub(crate) use shown::access;

@@ -9,12 +9,14 @@ use toolcrib_core::codes::{self, Code};
 use toolcrib_core::text::escape_for_display;
 
 use super::audit::{Event as AuditEvent, Record};
-use super::call::{CallError, CallRequest, access, definition};
+use super::call::definition;
 use super::content::ContentHash;
 use super::folder::LoadedTool;
 use super::host::Host;
 use super::permissions::{Decision, Grant, Lifetime, Request as PermissionRequest, Verdict};
+use super::request::{CallError, CallRequest};
 use super::runtime::{Events, RunError};
+use super::shown::access;
 
 /// The caller in the audit log.
 const CALLER: &str = "gate";
@@ -200,6 +202,7 @@ impl Published {
             .tool(&self.tool)
             .function(&self.function)
             .content(self.content)
+            .sandbox(&self.host.sandbox_summary(loaded))
             .decision("allow", "the user published the function")
             .detail(&format!("rule {rule}"));
         self.host.audit().append([record]).map(drop).map_err(|error| failed(error.code(), &error))

@@ -5,6 +5,8 @@ mod calls;
 mod finding;
 #[cfg(unix)]
 mod local_audit;
+#[cfg(unix)]
+mod local_decisions;
 mod local_formats;
 #[cfg(unix)]
 mod local_http;
@@ -16,6 +18,8 @@ mod local_meta_tools;
 mod local_node;
 #[cfg(unix)]
 mod local_permissions;
+#[cfg(unix)]
+mod local_programs;
 mod local_schema_cost;
 #[cfg(unix)]
 mod local_secrets;

@@ -356,7 +356,8 @@ async fn no_two_tools_have_one_name() {
     store(&world).remove(tool.reference).unwrap();
     until(&session, NAME, true).await;
     let spec = session.list_all_tools().await.unwrap().into_iter().find(|tool| tool.name == NAME).unwrap();
-    assert_eq!(spec.description.as_deref(), Some("Takes a name."), "the local function, now that the name is free");
+    let first = spec.description.as_deref().and_then(|text| text.lines().next());
+    assert_eq!(first, Some("Takes a name."), "the local function, now that the name is free");
 }
 
 /// A host over `folder/tools`.

@@ -55,6 +55,13 @@ pub(crate) fn all() -> Vec<Hostile> {
             json!({ "x": words(5_000, "b") }),
             None,
         ),
+        case(
+            "numbers against 1,000 alternatives",
+            x(json!({"items": {"anyOf": (0..1_000).map(|at| json!({"const": at})).collect::<Vec<_>>()}})),
+            json!({ "x": vec![json!(-1); 300_000] }),
+            Some(true),
+        ),
+        case("numbers against a long chain", doubling_items(12), json!({ "x": vec![json!(1); 300_000] }), Some(true)),
     ]
 }
 
@@ -66,6 +73,13 @@ fn doubling(length: usize, keyword: &str) -> Json {
         definitions.insert(format!("d{at}"), json!({ keyword: [before, before] }));
     }
     json!({"type": "object", "properties": {"x": {"$ref": format!("#/$defs/d{length}")}}, "$defs": definitions})
+}
+
+/// The same for each element of a list.
+fn doubling_items(length: usize) -> Json {
+    let mut schema = doubling(length, "allOf");
+    schema["properties"]["x"] = json!({"type": "array", "items": schema["properties"]["x"]});
+    schema
 }
 
 /// Alternatives within alternatives.

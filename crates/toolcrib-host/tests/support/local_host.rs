@@ -27,6 +27,7 @@ pub(crate) fn closed(roots: Vec<PathBuf>, state: &Path, clock: Arc<dyn Clock + S
         node: None,
         launcher: None,
         sandboxed: false,
+        isolated: false,
         limit: Duration::from_secs(60),
         permissions: Permissions::new(state, Arc::clone(&clock)),
         secrets: SecretStore::new(EncryptedFile::new(state, Box::new(FileKey::new(state)))),

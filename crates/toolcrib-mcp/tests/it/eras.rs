@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use rmcp::model::{ErrorCode, GetPromptRequestParams, ReadResourceRequestParams};
+use rmcp::model::{ErrorCode, GetPromptRequestParams, ReadResourceRequestParams, ServerNotification, SubscriptionFilter};
 use rmcp::service::ServiceError;
 use serde_json::json;
 use toolcrib_mcp::{MAX_CALLS, Server, SetupError, ToolSpec, Toolbox};
@@ -186,4 +186,81 @@ fn names_and_schemas_are_checked_before_anybody_sees_them() {
     {
         assert!(matches!(start(vec![spec("a", schema.clone())]), Err(SetupError::Schema { .. })), "{schema}");
     }
+}
+
+/// A list that has one tool more with each change.
+struct Growing(tokio::sync::watch::Sender<u64>);
+
+#[async_trait::async_trait]
+impl Toolbox for Growing {
+    fn about(&self) -> toolcrib_mcp::About {
+        Three.about()
+    }
+
+    fn tools(&self) -> Vec<ToolSpec> {
+        (0..=*self.0.borrow()).map(|number| spec(&format!("tool{number}"), json!({"type": "object"}))).collect()
+    }
+
+    fn changes(&self) -> Option<tokio::sync::watch::Receiver<u64>> {
+        Some(self.0.subscribe())
+    }
+
+    async fn call(
+        &self,
+        _: &str,
+        _: serde_json::Map<String, serde_json::Value>,
+        _: &toolcrib_mcp::Asker,
+    ) -> Result<toolcrib_mcp::Reply, toolcrib_mcp::Stop> {
+        Ok(toolcrib_mcp::Reply::text(""))
+    }
+}
+
+/// In the newer era a client that asks is told; in the older one each client is.
+#[tokio::test]
+async fn clients_are_told_that_the_list_changed() {
+    let toolbox = Arc::new(Growing(tokio::sync::watch::Sender::new(0)));
+    let server = Server::new(Arc::clone(&toolbox) as Arc<dyn Toolbox>).unwrap();
+    let change = || toolbox.0.send_modify(|number| *number += 1);
+    let wanted = || {
+        let mut filter = SubscriptionFilter::new();
+        filter.tools_list_changed = Some(true);
+        filter
+    };
+
+    let person = Person::new(Does::Declines);
+    let modern = connect(&server, Era::Modern, person.clone()).await;
+    let declared = modern.peer_info().expect("who it is").capabilities.tools.clone().expect("tools");
+    assert_eq!(declared.list_changed, Some(true));
+    let mut subscription = modern.listen(wanted()).await.unwrap();
+    assert_eq!(subscription.acknowledged().tools_list_changed, Some(true));
+    for count in 2..4 {
+        change();
+        let told = subscription.next().await.unwrap();
+        assert!(matches!(told, Some(ServerNotification::ToolListChangedNotification(_))), "{told:?}");
+        assert_eq!(modern.list_all_tools().await.unwrap().len(), count);
+    }
+    assert_eq!(person.list_changes(), 0, "the subscription gets them");
+    // Nothing else is promised.
+    let mut all = wanted();
+    all.prompts_list_changed = Some(true);
+    let other = modern.listen(all).await.unwrap();
+    assert_eq!((other.acknowledged().tools_list_changed, other.acknowledged().prompts_list_changed), (Some(true), None));
+
+    let legacy = connect(&server, Era::Legacy, person.clone()).await;
+    let listed = legacy.list_all_tools().await.unwrap().len();
+    change();
+    for _ in 0..400 {
+        if person.list_changes() > 0 {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(25)).await;
+    }
+    assert_eq!((person.list_changes(), legacy.list_all_tools().await.unwrap().len()), (1, listed + 1));
+
+    // A list that never changes has nothing to subscribe to.
+    let fixed = connect(&self::server(), Era::Modern, Person::new(Does::Declines)).await;
+    let declared = fixed.peer_info().expect("who it is").capabilities.tools.clone().expect("tools");
+    assert_ne!(declared.list_changed, Some(true));
+    let refused = fixed.listen(wanted()).await;
+    assert!(refused.is_err() || refused.is_ok_and(|subscription| subscription.acknowledged().tools_list_changed.is_none()));
 }

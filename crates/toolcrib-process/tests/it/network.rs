@@ -6,7 +6,7 @@ use std::os::unix::net::{SocketAddr, UnixDatagram, UnixListener};
 
 use toolcrib_process::{Network, Policy};
 
-use crate::{allowed, attack, attack_if, quoted};
+use crate::{allowed, attack, attack_if, program, quoted, run, sandboxed};
 
 fn ports(ports: &[u16]) -> Policy {
     Policy { network: Network::Ports(ports.to_vec()), ..Policy::default() }
@@ -89,4 +89,20 @@ async fn services_on_unix_sockets_are_out_of_reach() {
     allowed(&connect(&quoted(&path)), sockets.clone()).await;
     // Abstract names belong to no folder that could be allowed.
     attack(&connect(&format!("'\\0{name}'")), sockets).await;
+}
+
+/// The resolver of glibc uses UDP unless it is told otherwise, which only a program with the port of name servers has a use for.
+#[tokio::test]
+async fn names_are_resolved_over_tcp_where_only_tcp_is_allowed() {
+    let told = |policy: Policy, own: Option<&'static str>| async move {
+        let mut spec = sandboxed(program("/usr/bin/env", &[]), policy);
+        spec.environment.extend(own.map(|value| ("RES_OPTIONS".into(), value.into())));
+        let ran = run(&spec).await;
+        ran.succeeded().lines().find_map(|line| line.strip_prefix("RES_OPTIONS=").map(str::to_owned))
+    };
+    assert_eq!(told(ports(&[53, 443]), None).await.as_deref(), Some("use-vc"));
+    assert_eq!(told(ports(&[53]), Some("timeout:1")).await.as_deref(), Some("timeout:1"), "what the host says is not replaced");
+    for policy in [ports(&[443]), ports(&[]), Policy::default(), Policy { network: Network::Any, ..Policy::default() }] {
+        assert_eq!(told(policy.clone(), None).await, None, "{policy:?}");
+    }
 }

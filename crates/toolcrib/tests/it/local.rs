@@ -9,6 +9,7 @@ mod import;
 mod import_hostile;
 mod killed_host;
 mod leaks;
+mod shown;
 mod support;
 mod walkthrough;
 

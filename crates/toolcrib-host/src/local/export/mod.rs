@@ -37,6 +37,7 @@ use super::ContentHash;
 pub use error::ExportError;
 pub use mcpb::{BUNDLE_NAMESPACE, SERVER_ARGUMENTS};
 pub use reverse::ReverseMap;
+pub(crate) use reverse::restored;
 
 /// What to export to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -10,6 +10,10 @@ const MAX_DEPTH: usize = 64;
 /// Most schemas that apply to one value at the same time, through `anyOf` and references.
 const MAX_APPLICABLE: usize = 64;
 
+/// Most values of arguments whose nulls are looked at without being asked: each is held against up to [`MAX_APPLICABLE`] schemas. Models
+/// write far fewer.
+const MAX_RESTORED: usize = 2_000;
+
 /// Maps exposed names back to functions, and arguments of strict mode back to those of the manifest.
 #[derive(Clone, Debug, Default)]
 pub struct ReverseMap {
@@ -53,6 +57,36 @@ impl ReverseMap {
         restore(&mut arguments, &[&original.schema], &original.schema, 0);
         arguments
     }
+}
+
+/// Arguments without the nulls that [`ReverseMap::restore`] removes, by the schema of the manifest. `None` if there are none, or if the
+/// arguments are larger than [`MAX_RESTORED`].
+pub(crate) fn restored(schema: &Json, arguments: &Json) -> Option<Json> {
+    let mut left = MAX_RESTORED;
+    if !has_null(arguments, &mut left) || left == 0 {
+        return None;
+    }
+    let mut without = arguments.clone();
+    restore(&mut without, &[schema], schema, 0);
+    (without != *arguments).then_some(without)
+}
+
+/// Whether there is a null in a value. Takes the number of values from `left`, and stops at zero.
+fn has_null(value: &Json, left: &mut usize) -> bool {
+    *left = left.saturating_sub(1);
+    let mut found = value.is_null();
+    // All values are counted, also those after the first null.
+    let mut look = |inner: &Json| {
+        if *left > 0 {
+            found |= has_null(inner, left);
+        }
+    };
+    match value {
+        Json::Array(items) => items.iter().for_each(&mut look),
+        Json::Object(members) => members.values().for_each(&mut look),
+        _ => {}
+    }
+    found
 }
 
 fn restore(value: &mut Json, schemas: &[&Json], root: &Json, depth: usize) {
@@ -184,6 +218,18 @@ mod tests {
             let schema = json!({"type": "object", "properties": {"a": not}, "$defs": {"n": {"type": "integer"}}});
             check(schema, json!({"a": null}), json!({}));
         }
+    }
+
+    #[test]
+    fn only_small_arguments_with_nulls_are_restored() {
+        let item = json!({"type": "object", "properties": {"a": {"type": "string"}}});
+        let schema = json!({"type": "object", "properties": {"list": {"type": "array", "items": item}}});
+        let list = |count: usize, item: Json| json!({ "list": vec![item; count] });
+        assert_eq!(restored(&schema, &list(3, json!({"a": null}))), Some(list(3, json!({}))));
+        assert_eq!(restored(&schema, &list(3, json!({"a": "x"}))), None);
+        assert_eq!(restored(&schema, &list(3, json!({"b": null}))), None, "nothing is removed");
+        assert!(restored(&schema, &list(900, json!({"a": null}))).is_some());
+        assert_eq!(restored(&schema, &list(1_000, json!({"a": null}))), None);
     }
 
     #[test]

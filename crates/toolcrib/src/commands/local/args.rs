@@ -42,6 +42,9 @@ pub(crate) struct HostArgs {
     /// Run programs of tools without a sandbox
     #[arg(long)]
     pub(crate) no_sandbox: bool,
+    /// Also run programs of tools in namespaces made by bubblewrap (`bwrap` in PATH)
+    #[arg(long, conflicts_with = "no_sandbox")]
+    pub(crate) isolate: bool,
     /// Write arguments of calls to the audit log, without secrets
     #[arg(long)]
     pub(crate) log_arguments: bool,
@@ -78,6 +81,7 @@ impl HostArgs {
             launcher: launcher(),
             // A kernel that cannot restrict programs runs none, unless its user says so.
             sandboxed: cfg!(target_os = "linux") && !self.no_sandbox,
+            isolated: self.isolate,
             limit: LIMIT,
             permissions: self.permissions(&clock)?,
             secrets: secret_store()?,

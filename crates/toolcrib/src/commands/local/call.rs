@@ -16,6 +16,9 @@ use crate::input::json_argument;
 use crate::outcome::{Done, Exit, Failure, Stop};
 use crate::printer::{Printer, shown};
 
+/// Events that may wait to be shown: more lines than a program may write in one call.
+const WAITING_EVENTS: usize = 10_240;
+
 /// Arguments of `local call`.
 #[derive(Args, Debug)]
 pub(crate) struct Call {
@@ -40,7 +43,7 @@ pub(crate) struct Call {
 pub(crate) async fn run(arguments: &Call, printer: &mut Printer) -> Result<Done, Stop> {
     let host = arguments.host.open()?;
     let input = json_argument(&arguments.arguments)?;
-    let (sender, mut events) = mpsc::channel(64);
+    let (sender, mut events) = mpsc::channel(WAITING_EVENTS);
     let is_interactive = arguments.yes || std::io::stdin().is_terminal();
     let request = |approval| CallRequest {
         tool: &arguments.tool,
@@ -52,7 +55,7 @@ pub(crate) async fn run(arguments: &Call, printer: &mut Printer) -> Result<Done,
         limit: arguments.timeout.map(Duration::from_millis),
         events: Events::new(sender.clone()),
     };
-    let mut called = host.call(request(None)).await;
+    let mut called = watched(host.call(request(None)), &mut events, &arguments.tool, printer).await?;
     if let Err(CallError::NeedsApproval(prompt)) = called {
         printer.flush()?;
         match host.check_credentials(&prompt.bound.tool) {
@@ -66,12 +69,7 @@ pub(crate) async fn run(arguments: &Call, printer: &mut Printer) -> Result<Done,
             return refused(&Failure::new(codes::host::DECLINED, "you refused the call").hint(hint), printer);
         }
         let approval = Approval { lifetime: Lifetime::Once, bound: prompt.bound };
-        called = host.call(request(Some(approval))).await;
-    }
-    while let Ok(event) = events.try_recv() {
-        if let Event::Log(line) = event {
-            printer.note(&format!("{}: {}", arguments.tool, shown(&line)))?;
-        }
+        called = watched(host.call(request(Some(approval))), &mut events, &arguments.tool, printer).await?;
     }
     host.shutdown().await;
     let result = match called {
@@ -91,6 +89,40 @@ pub(crate) async fn run(arguments: &Call, printer: &mut Printer) -> Result<Done,
         "file": result.result.file,
     });
     Ok(Done::new(Exit::Yes, data))
+}
+
+/// Awaits a call, and shows what the program says meanwhile.
+async fn watched<T>(
+    call: impl Future<Output = T>,
+    events: &mut mpsc::Receiver<Event>,
+    tool: &str,
+    printer: &mut Printer,
+) -> Result<T, Stop> {
+    let mut call = std::pin::pin!(call);
+    let result = loop {
+        tokio::select! {
+            // What waits is shown first, so that a program that says much at once is not cut short.
+            biased;
+            Some(event) = events.recv() => show(&event, tool, printer)?,
+            result = &mut call => break result,
+        }
+    };
+    while let Ok(event) = events.try_recv() {
+        show(&event, tool, printer)?;
+    }
+    Ok(result)
+}
+
+fn show(event: &Event, tool: &str, printer: &mut Printer) -> Result<(), Stop> {
+    let text = match event {
+        Event::Log(line) => shown(line),
+        Event::Progress { progress, total, message } => {
+            let total = total.map_or_else(String::new, |total| format!(" of {total}"));
+            let message = message.as_ref().map_or_else(String::new, |message| format!(": {}", shown(message)));
+            format!("{progress}{total}{message}")
+        }
+    };
+    Ok(printer.note(&format!("{tool}: {text}"))?)
 }
 
 /// Whether an error is an answer, rather than a call of which nothing is known.

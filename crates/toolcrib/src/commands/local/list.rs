@@ -70,6 +70,7 @@ pub(crate) async fn dev(arguments: &ListArgs, printer: &mut Printer) -> Result<D
         let tools = host.tools();
         for tool in tools.tools().values() {
             printer.result(&format!("loaded {} {} {}\n", tool.id(), shown(tool.manifest().version()), tool.content()))?;
+            printer.result(&format!("  {}\n", host.sandbox_summary(tool)))?;
             for finding in tool.warnings() {
                 printer.note(&format!(
                     "{}: {} {}: {}",

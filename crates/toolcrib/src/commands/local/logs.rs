@@ -15,6 +15,9 @@ use crate::printer::{Printer, shown};
 /// Lines that are shown unless told otherwise.
 const DEFAULT_LINES: usize = 50;
 
+/// How the summary of a tool begins that nothing contains.
+const UNSANDBOXED: &str = "UNSANDBOXED";
+
 /// Arguments of `local logs`.
 #[derive(Args, Debug)]
 pub(crate) struct Logs {
@@ -57,7 +60,9 @@ pub(crate) fn run(arguments: &Logs, printer: &mut Printer) -> Result<Done, Stop>
     for line in &found.entries {
         let value = serde_json::to_value(line).unwrap_or_default();
         let text = |key: &str| value.get(key).and_then(|value| value.as_str()).unwrap_or_default().to_owned();
-        let what = [text("tool"), text("function"), text("decision"), text("exit"), text("reason"), text("detail")];
+        // The whole summary is in the JSON. Loud is what has none of it.
+        let sandbox = text("sandbox").split(':').next().filter(|word| *word == UNSANDBOXED).unwrap_or_default().to_owned();
+        let what = [text("tool"), text("function"), sandbox, text("decision"), text("exit"), text("reason"), text("detail")];
         let what: Vec<_> = what.iter().filter(|text| !text.is_empty()).map(|text| shown(text)).collect();
         printer.result(&format!("{}  {:<18}  {}\n", text("time"), text("event"), what.join("  ")))?;
         rows.push(value);

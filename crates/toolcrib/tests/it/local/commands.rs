@@ -75,6 +75,7 @@ fn dev_reports_every_change_and_problem_until_it_is_interrupted() {
     let sandbox = with_tool("greeter", &manifest, &[("main.py", &answering("'hello'"))]);
     let mut dev = Dev::start(&sandbox, &[]);
     let first = dev.until("loaded greeter 1.0.0 sha256:");
+    dev.until("  sandboxed by ");
     sandbox.write("tools/greeter/main.py", answering("'changed'"));
     let second = dev.until("loaded greeter 1.0.0 sha256:");
     assert_ne!(first, second, "the content has another hash");
@@ -96,6 +97,43 @@ fn dev_reports_every_change_and_problem_until_it_is_interrupted() {
     let ids: Vec<_> = event["data"].as_array().expect("tools").iter().map(|tool| tool["id"].clone()).collect();
     assert_eq!(ids, ["greeter", "second"]);
     assert_eq!(dev.interrupt(), Some(0));
+
+    let mut dev = Dev::start(&sandbox, &["--no-sandbox"]);
+    dev.until("loaded greeter");
+    assert!(dev.until("").starts_with("  UNSANDBOXED: "));
+    assert_eq!(dev.interrupt(), Some(0));
+}
+
+/// More lines than a channel holds, and progress that is shown before the call ends.
+#[test]
+fn what_a_program_says_is_shown_while_it_works() {
+    let source = "import json, os, sys, time
+call = json.loads(sys.stdin.readline())
+say = lambda more: json.dumps({'id': call['id'], **more}) + '\\n'
+sys.stdout.write(say({'progress': 1, 'total': 2, 'message': 'half'}))
+sys.stdout.write(''.join(say({'log': f'line {n}'}) for n in range(500)))
+sys.stdout.flush()
+while not os.path.exists(os.environ['HOME'] + '/go'): time.sleep(0.02)
+sys.stdout.write(say({'result': 'done'}))
+sys.stdout.flush()
+";
+    let sandbox = with_tool("talker", &python("talker", json!({})), &[("main.py", source)]);
+    let mut command = sandbox.command(&["local", "call", "talker", "run", "--tools", "tools", "--yes"]);
+    let mut child = command.stdin(Stdio::null()).spawn().expect("it starts");
+    let mut stderr = BufReader::new(child.stderr.take().expect("a pipe"));
+    let mut lines = Vec::new();
+    // The program ends when it is told so, which is after its last line was shown.
+    while lines.last().is_none_or(|line: &String| !line.ends_with("line 499")) {
+        let mut line = String::new();
+        assert_ne!(stderr.read_line(&mut line).expect("readable"), 0, "it ended: {lines:?}");
+        lines.push(line.trim_end().to_owned());
+    }
+    std::fs::write(super::support::state(&sandbox).join("data/talker/go"), "").expect("a file");
+    let ended = child.wait_with_output().expect("it ends");
+    assert_eq!(String::from_utf8_lossy(&ended.stdout), "done\n");
+    let expected: Vec<_> =
+        std::iter::once("talker: 1 of 2: half".to_owned()).chain((0..500).map(|n| format!("talker: line {n}"))).collect();
+    assert_eq!(lines, expected);
 }
 
 #[test]

@@ -185,7 +185,7 @@ fn what_is_not_contained_is_said() {
     run(&sandbox, "pass", &["--no-sandbox"]);
     let (_, logs) = sandbox.run_json(&["local", "logs", "hostile"]);
     let lines = logs["data"]["lines"].as_array().expect("lines");
-    let summaries: Vec<_> = lines.iter().filter_map(|line| line["sandbox"].as_str()).collect();
+    let summaries: Vec<_> = lines.iter().map(|line| line["sandbox"].as_str().expect("on every line")).collect();
     assert!(summaries.first().is_some_and(|text| text.starts_with("sandboxed by")), "{summaries:?}");
     assert!(summaries.last().is_some_and(|text| text.starts_with("UNSANDBOXED")), "{summaries:?}");
 }

@@ -156,3 +156,43 @@ fn a_fragment_for_an_agent_names_endpoint_and_capabilities() {
     let plain = sandbox.run(&["local", "export", "agt", "--tools", "tools", "--remote-url", "http://tools.example.com/mcp"]);
     assert!(plain.code == 0 && plain.stderr.contains("agent.endpoint_plaintext"), "{plain:#?}");
 }
+
+/// In strict mode a model has to say something for each parameter, and says null for one that it leaves out.
+#[test]
+fn arguments_of_strict_mode_are_taken() {
+    let parameters = json!({
+        "type": "object",
+        "properties": {"place": {"type": "string"}, "units": {"type": "string", "enum": ["c", "f"]}},
+        "required": ["place"],
+        "additionalProperties": false,
+    });
+    let functions = json!([{"name": "run", "description": "Runs.", "parameters": parameters}]);
+    let sandbox =
+        with_tool("weather", &python("weather", json!({ "functions": functions })), &[("main.py", &answering("call['args']"))]);
+    let out = export(&sandbox, "openai", &["--strict"]);
+    let strict = read(&out.join("openai.json"));
+    assert_eq!(strict[0]["strict"], true, "{strict}");
+    assert_eq!(strict[0]["parameters"]["required"], json!(["place", "units"]), "{strict}");
+
+    let arguments = json!({"place": "Bern", "units": null});
+    let run = |arguments: &Value| {
+        let arguments = arguments.to_string();
+        sandbox.run(&["local", "call", "weather", "run", "--tools", "tools", "--yes", "--args", &arguments])
+    };
+    let answered: Value = serde_json::from_str(&run(&arguments).code(0).stdout).expect("JSON");
+    assert_eq!(answered, json!({"place": "Bern"}), "the program does not see it");
+    // Null is not a place, and not a parameter that there is not.
+    for wrong in [json!({"place": null, "units": "c"}), json!({"place": "Bern", "unit": null})] {
+        let refused = run(&wrong);
+        assert!(refused.code == 1 && refused.stderr.contains("host.arguments_invalid"), "{refused:#?}");
+    }
+
+    // Clients that make MCP tools strict send the same.
+    super::support::allow_all(&sandbox, &["weather"]);
+    let arguments_of_mcp = ["mcp", "--local-only", "--tools", "tools", "--policy", super::support::POLICY];
+    let mut client = Client::start(&sandbox, &arguments_of_mcp, &json!({}));
+    let called = client.call("weather_run", &arguments);
+    assert_eq!(called["structuredContent"], json!({"place": "Bern"}), "{called}");
+    let refused = client.call("weather_run", &json!({"place": null, "units": null}));
+    assert!(Client::text(&refused).1.contains("mcp.arguments"), "{refused}");
+}
