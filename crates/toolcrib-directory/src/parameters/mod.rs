@@ -4,7 +4,8 @@
 //! what [`Query`] reads and what the `OpenAPI` document says. The type of a field says what is accepted, its doc comment is the description.
 //! The derive macro knows types without generics alone, so each field names an alias.
 //!
-//! Reading is strict. What cannot be read is refused by name, and so is a parameter that is given twice where one is meant.
+//! Reading is strict. What cannot be read is refused by name, and so is a parameter that is not declared, or given twice where one is meant.
+//! Pages alone ignore what is not declared.
 
 mod kind;
 mod path;

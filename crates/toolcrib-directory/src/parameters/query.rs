@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 
 use crate::answer::{Refusal, echo};
 use crate::parameters::decoded;
-use crate::parameters::read::Fields;
+use crate::parameters::read::{Fields, Undeclared};
 
 /// Bytes of a query at most. Common servers and proxies take request lines of 8 KiB.
 const MAX_QUERY_BYTES: usize = 8 * 1024;
@@ -15,14 +15,15 @@ const MAX_QUERY_BYTES: usize = 8 * 1024;
 /// Parameters of a query at most, repetitions counted.
 const MAX_PARAMETERS: usize = 100;
 
-/// The parameters of an operation. `axum::extract::Query` passes over what is given twice and says less about what is wrong.
+/// The parameters of an operation, and no others. `axum::extract::Query` says less about what is wrong.
 pub(crate) struct Query<T>(pub(crate) T);
 
 impl<T: DeserializeOwned, S: Sync> FromRequestParts<S> for Query<T> {
     type Rejection = Refusal;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Refusal> {
-        Pairs::of(&parts.uri)?.read().map(Self)
+        let pairs = Pairs::of(&parts.uri)?;
+        Ok(Self(T::deserialize(Fields::of(&pairs, Undeclared::Refused))?))
     }
 }
 
@@ -50,9 +51,14 @@ impl Pairs {
         Ok(Self(pairs))
     }
 
-    /// Reads the parameters of an operation.
+    /// Reads the parameters of a page. Others are ignored: links to pages carry those of whoever set them.
     pub(crate) fn read<T: DeserializeOwned>(&self) -> Result<T, Refusal> {
-        T::deserialize(Fields::of(self)).map_err(Into::into)
+        Ok(T::deserialize(Fields::of(self, Undeclared::Ignored))?)
+    }
+
+    /// The names of all parameters.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|(name, _)| name.as_str())
     }
 
     /// All values of a parameter.

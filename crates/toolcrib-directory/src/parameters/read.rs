@@ -9,7 +9,7 @@ use serde::de::value::{SeqDeserializer, StrDeserializer};
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, Visitor};
 use serde::forward_to_deserialize_any;
 
-use crate::answer::Refusal;
+use crate::answer::{Refusal, echo};
 use crate::parameters::Pairs;
 
 /// Why a query cannot be read.
@@ -64,9 +64,17 @@ impl Error for Fault {
     }
 }
 
+/// What happens to parameters that are not declared.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Undeclared {
+    Refused,
+    Ignored,
+}
+
 /// A query as the fields of a struct.
 pub(crate) struct Fields<'a> {
     pairs: &'a Pairs,
+    undeclared: Undeclared,
     /// The fields that are still to be read.
     left: std::slice::Iter<'static, &'static str>,
     /// The field whose value comes next.
@@ -74,8 +82,8 @@ pub(crate) struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    pub(crate) fn of(pairs: &'a Pairs) -> Self {
-        Self { pairs, left: [].iter(), name: "" }
+    pub(crate) fn of(pairs: &'a Pairs, undeclared: Undeclared) -> Self {
+        Self { pairs, undeclared, left: [].iter(), name: "" }
     }
 }
 
@@ -92,6 +100,10 @@ impl<'de> Deserializer<'de> for Fields<'_> {
         fields: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Fault> {
+        let undeclared = self.pairs.names().find(|name| self.undeclared == Undeclared::Refused && !fields.contains(name));
+        if let Some(name) = undeclared {
+            return Err(Fault::refused(&echo(name), &format!("no such parameter, expected one of {}", fields.join(", "))));
+        }
         visitor.visit_map(Self { left: fields.iter(), ..self })
     }
 

@@ -138,6 +138,33 @@ async fn what_is_given_twice_is_refused() {
     }
 }
 
+/// A parameter that the operation does not declare is refused, and the refusal names those of the document: the handler reads the type
+/// that the document was made from.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_not_declared_is_refused() {
+    let (shelf, key) = stocked().await;
+    for (place, parameters) in operations() {
+        let names: Vec<&str> = parameters.iter().map(|parameter| parameter["name"].as_str().expect("a name")).collect();
+        let rest = required(&parameters, "");
+        for (unknown, shown) in [("bogus=1", "bogus"), ("Limit=1", "Limit"), ("limit%5B%5D=1", "limit[]"), ("_", "_"), ("=1", "")]
+        {
+            let expected = format!("{shown}: no such parameter, expected one of {}", names.join(", "));
+            for place in [format!("{place}?{unknown}{rest}"), format!("{place}?{rest}&{unknown}")] {
+                let expected = (shown.to_owned(), "directory.parameter".to_owned(), expected.clone());
+                assert_eq!(refusal(&get(&shelf, &key, &place).await), expected, "{place}");
+            }
+        }
+    }
+    let reply = get(&shelf, &key, "/api/v2/tools?%3Cb%3E%1b=1").await;
+    assert!(!reply.text().contains(['<', '\u{1b}']), "{}", reply.text());
+    // Links to pages carry parameters of whoever set them, and operations without a query read none.
+    for place in
+        ["/?utm_source=news&query=weather", "/agents?utm_source=news", "/health?utm_source=news", &format!("{}?x=1", path(1))]
+    {
+        assert_eq!(get(&shelf, &key, place).await.status, StatusCode::OK, "{place}");
+    }
+}
+
 /// The texts of refusals, word for word.
 #[tokio::test(flavor = "multi_thread")]
 async fn refusals_say_what_was_expected() {
