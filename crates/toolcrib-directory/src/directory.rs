@@ -13,7 +13,7 @@ use toolcrib_core::clock::{Clock, UnixTime};
 use toolcrib_fetch::{Concurrency, Untrusted};
 use toolcrib_http::{BodyBudget, Quota};
 use toolcrib_index::replicas::Replicas;
-use toolcrib_index::search::{Search, SearchPage, SearchQuery};
+use toolcrib_index::search::Search;
 use toolcrib_index::work::Queue;
 use toolcrib_index::{Chains, Index};
 use toolcrib_mcp::SetupError;
@@ -92,13 +92,6 @@ impl App {
         let last = self.primary.last_change().await?;
         self.cache.changed(tool.chain, &format!("{:#x}", tool.registry), &tool.id.to_string(), last);
         Ok(last)
-    }
-
-    /// Searches, on a thread where it keeps nobody else waiting: long requests over many tools take tens of milliseconds.
-    pub(crate) async fn find(&self, query: &SearchQuery) -> Result<SearchPage, toolcrib_index::Error> {
-        let (search, query) = (self.search.clone(), query.clone());
-        let found = tokio::task::spawn_blocking(move || search.run(&query)).await;
-        found.unwrap_or_else(|error| Err(toolcrib_index::Error::Search { reason: error.to_string() }))
     }
 }
 

@@ -3,9 +3,14 @@
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
+use utoipa::openapi::Required;
+use utoipa::openapi::path::{Parameter, ParameterBuilder, ParameterIn};
+use utoipa::openapi::schema::{ObjectBuilder, Type};
+use utoipa::{IntoParams, PartialSchema as _};
 
 use crate::answer::ErrorBody;
 use crate::api;
+use crate::parameters::Account;
 use crate::view::{Agent, Tool};
 
 /// The document.
@@ -104,16 +109,12 @@ impl Answered {
     }
 }
 
-struct Parameter {
-    name: &'static str,
-    place: &'static str,
-    required: bool,
-    schema: Value,
-    about: &'static str,
-}
-
-fn query(name: &'static str, schema: Value, about: &'static str) -> Parameter {
-    Parameter { name, place: "query", required: false, schema, about }
+/// The word for where a parameter is.
+const fn place(parameter: &Parameter) -> &'static str {
+    match parameter.parameter_in {
+        ParameterIn::Path => "path",
+        _ => "query",
+    }
 }
 
 fn of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Value {
@@ -121,20 +122,24 @@ fn of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Value {
 }
 
 impl Operation {
-    fn new(method: &'static str, path: &'static str, id: &'static str, summary: &'static str, answer: Answered) -> Self {
-        let parameters = if path.contains("{tool_id}") {
+    fn new(method: &'static str, at: &'static str, id: &'static str, summary: &'static str, answer: Answered) -> Self {
+        let parameters = if at.contains("{tool_id}") {
             tool_path()
-        } else if path.contains("{domain}") {
-            vec![domain_path()]
+        } else if at.contains("{domain}") {
+            vec![path("domain", "A .agt name, in any spelling that people use.", text().max_length(Some(1024)))]
+        } else if at.contains("{report}") {
+            let number = ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(1)).maximum(Some(i64::MAX));
+            vec![path("report", "The number of the report.", number)]
         } else {
             Vec::new()
         };
         let refusals: &[u16] = if parameters.is_empty() { &[400, 401, 429, 500, 503] } else { &[400, 401, 404, 429, 500, 503] };
-        Self { method, path, id, summary, parameters, body: None, success: 200, answer, refusals, links: Vec::new() }
+        Self { method, path: at, id, summary, parameters, body: None, success: 200, answer, refusals, links: Vec::new() }
     }
 
-    fn with(mut self, parameters: impl IntoIterator<Item = Parameter>) -> Self {
-        self.parameters.extend(parameters);
+    /// The    /// The query is read as a `T`.
+    fn reads<T: IntoParams>(mut self) -> Self {
+        self.parameters.extend(T::into_params(|| Some(ParameterIn::Query)));
         self
     }
 
@@ -163,9 +168,8 @@ impl Operation {
     /// The parameters of a link, as runtime expressions.
     fn link(&self, link: &Link, operations: &[Self]) -> Value {
         let target = operations.iter().find(|operation| operation.id == link.to);
-        let declared = |name: &str| {
-            target.and_then(|target| target.parameters.iter().find(|parameter| parameter.name == name)).map(|found| found.place)
-        };
+        let declared =
+            |name: &str| target.and_then(|target| target.parameters.iter().find(|parameter| parameter.name == name)).map(place);
         let mut parameters = Map::new();
         for (name, pointer) in link.given {
             // A name without its place is that of a path parameter.
@@ -175,8 +179,8 @@ impl Operation {
         if link.is_next {
             let others = self.parameters.iter().filter(|parameter| !link.given.iter().any(|(name, _)| *name == parameter.name));
             parameters.extend(others.map(|parameter| {
-                let (name, place) = (parameter.name, parameter.place);
-                let key = if place == "path" { name.to_owned() } else { format!("{place}.{name}") };
+                let (name, place) = (&parameter.name, place(parameter));
+                let key = if place == "path" { name.clone() } else { format!("{place}.{name}") };
                 (key, format!("$request.{place}.{name}").into())
             }));
         }
@@ -207,16 +211,7 @@ impl Operation {
         }
         let mut value = json!({ "operationId": self.id, "summary": self.summary, "responses": responses });
         if !self.parameters.is_empty() {
-            let one = |parameter: &Parameter| {
-                json!({
-                    "name": parameter.name,
-                    "in": parameter.place,
-                    "required": parameter.required,
-                    "description": parameter.about,
-                    "schema": parameter.schema,
-                })
-            };
-            value["parameters"] = self.parameters.iter().map(one).collect();
+            value["parameters"] = json!(self.parameters);
         }
         if let Some(body) = &self.body {
             value["requestBody"] = json!({ "required": true, "content": { "application/json": { "schema": body } } });
@@ -250,69 +245,26 @@ const fn reason(status: u16) -> &'static str {
     }
 }
 
+fn path(name: &str, about: &str, schema: ObjectBuilder) -> Parameter {
+    let parameter = ParameterBuilder::new().name(name).parameter_in(ParameterIn::Path).required(Required::True);
+    parameter.description(Some(about)).schema(Some(schema)).build()
+}
+
+fn text() -> ObjectBuilder {
+    ObjectBuilder::new().schema_type(Type::String)
+}
+
 fn tool_path() -> Vec<Parameter> {
-    let path = |name, schema, about| Parameter { name, place: "path", required: true, schema, about };
+    let of = |pattern: &str| text().pattern(Some(pattern));
     vec![
-        path(
-            "registry_chain",
-            json!({ "type": "string", "pattern": "^(0|[1-9][0-9]{0,18})$" }),
-            "The number of the registry's chain.",
-        ),
+        path("registry_chain", "The number of the registry's chain.", of("^(0|[1-9][0-9]{0,18})$")),
         path(
             "registry_addr",
-            json!({ "type": "string", "pattern": "^(0x[0-9a-fA-F]{40}|x402_bazaar)$" }),
             "The registry, or x402_bazaar for a resource that a facilitator lists.",
+            of("^(0x[0-9a-fA-F]{40}|x402_bazaar)$"),
         ),
-        path("tool_id", json!({ "type": "string", "pattern": "^[1-9][0-9]{0,77}$" }), "The tool's id, in decimal digits."),
+        path("tool_id", "The tool's id, in decimal digits.", of("^[1-9][0-9]{0,77}$")),
     ]
-}
-
-fn domain_path() -> Parameter {
-    let about = "A .agt name, in any spelling that people use.";
-    Parameter { name: "domain", place: "path", required: true, schema: json!({ "type": "string", "maxLength": 1024 }), about }
-}
-
-fn text() -> Value {
-    json!({ "type": "string" })
-}
-
-fn flag(default: bool) -> Value {
-    json!({ "type": "boolean", "default": default })
-}
-
-fn number(least: i64, most: i64, default: i64) -> Value {
-    json!({ "type": "integer", "minimum": least, "maximum": most, "default": default })
-}
-
-fn words(words: &[&str]) -> Value {
-    json!({ "type": "string", "enum": words })
-}
-
-fn address() -> Value {
-    json!({ "type": "string", "pattern": "^0x[0-9a-fA-F]{40}$" })
-}
-
-fn id() -> Value {
-    json!({ "type": "string", "pattern": "^[a-z0-9]+(-[a-z0-9]+)*$", "maxLength": 64 })
-}
-
-fn price() -> Value {
-    json!({ "type": "string", "pattern": "^(0|[1-9][0-9]{0,11})(\\.[0-9]{1,6})?$" })
-}
-
-const ACCESS: [&str; 5] = ["open", "nft_gated", "token_gated", "subscription", "gated"];
-const SOURCES: [&str; 3] = ["onchain", "x402_bazaar", "x402_bankr"];
-
-fn limit() -> Parameter {
-    query("limit", number(1, 200, 20), "Entries of a page.")
-}
-
-fn cursor() -> Parameter {
-    query("cursor", text(), "Where to go on: `next` of the page before.")
-}
-
-fn unverified() -> Parameter {
-    query("include_unverified", flag(false), "Also tools that are not verified and conformant: for people, not for agents.")
 }
 
 /// Every operation.
@@ -326,15 +278,7 @@ fn operations() -> Vec<Operation> {
             "Tools by the time of their registration",
             Answered::Both(of::<api::tools::ToolList>),
         )
-        .with([
-            query("sort_by", words(&["newest", "oldest"]), "The order; newest first unless said otherwise."),
-            query("type", words(&ACCESS), "Only tools with this kind of access."),
-            query("source", words(&SOURCES), "Only tools from this source. Without it registered tools, and with include_unverified resources of the x402 Bazaar too."),
-            query("creator", address(), "Only tools of this creator."),
-            unverified(),
-            limit(),
-            cursor(),
-        ])
+        .reads::<api::tools::ListParameters>()
         .leads(
             "first",
             "get_tool",
@@ -352,41 +296,7 @@ fn operations() -> Vec<Operation> {
             "Tools by words and filters",
             Answered::Both(of::<api::search::SearchResults>),
         )
-        .with([
-            query("query", json!({ "type": "string", "maxLength": 1000 }), "Words, in any order and with mistakes."),
-            query("registry_chain", text(), "Only tools on this chain, by number or name."),
-            query("tags", json!({ "type": "array", "items": text(), "maxItems": 16 }), "Only tools with all of these tags."),
-            query("access_type", words(&ACCESS), "Only tools with this kind of access."),
-            query("creator", address(), "Only tools of this creator."),
-            query("source", words(&SOURCES), "Only tools from this source. Resources of x402_bazaar are never verified."),
-            query(
-                "collection",
-                json!({ "type": "string", "maxLength": 300 }),
-                "Only tools gated by this collection, by address or by its name in small letters and hyphens.",
-            ),
-            query("min_price", price(), "Only tools that cost at least so many dollars a call."),
-            query("max_price", price(), "Only tools that cost at most so many dollars a call."),
-            query("asset", json!({ "type": "string", "maxLength": 300 }), "Only tools that take this asset, as CAIP-19."),
-            query("protocol", json!({ "type": "string", "maxLength": 300 }), "Only tools that are paid by this protocol."),
-            query(
-                "tier",
-                words(&["self-attested", "hardware-attested", "verifiable"]),
-                "Only tools of at least this trust tier.",
-            ),
-            query("origin", json!({ "type": "string", "maxLength": 300 }), "Only tools at this origin."),
-            query(
-                "callable_by",
-                address(),
-                "Only tools that this account may use. At most 200 candidates are looked at; `partial` says when there are more.",
-            ),
-            query("sort_by", words(&["relevance", "newest", "most_used"]), "The order; relevance unless said otherwise."),
-            query("include_details", flag(true), "With prices and requirements."),
-            query("facets", flag(false), "With counts by tag, chain, access, tier and protocol."),
-            query("explain", flag(false), "With how each score came about."),
-            unverified(),
-            limit(),
-            cursor(),
-        ])
+        .reads::<api::search::SearchParameters>()
         .leads(
             "first",
             "get_tool",
@@ -418,11 +328,7 @@ fn operations() -> Vec<Operation> {
             "Calls that were proven",
             Answered::Json(of::<api::activity::ActivityList>),
         )
-        .with([
-            query("include_creator_payments", flag(false), "Also what the tool's owner paid himself."),
-            query("limit", number(1, 100, 25), "Calls of a page."),
-            query("offset", number(0, 100_000, 0), "Where to begin."),
-        ]),
+        .reads::<api::activity::ActivityParameters>(),
         Operation::new(
             "get",
             "/api/v2/tools/{registry_chain}/{registry_addr}/{tool_id}/report",
@@ -444,7 +350,7 @@ fn operations() -> Vec<Operation> {
             "What the registry said about a tool",
             Answered::Json(of::<api::history::History>),
         )
-        .with([query("limit", number(1, 200, 100), "Events of a page."), cursor()])
+        .reads::<api::history::HistoryParameters>()
         .continues(NEXT),
         Operation::new(
             "get",
@@ -453,16 +359,7 @@ fn operations() -> Vec<Operation> {
             "Whether an account may use a tool, and whether a budget is enough",
             Answered::Json(of::<api::can_call::CanCall>),
         )
-        .with([
-            Parameter {
-                name: "wallet",
-                place: "query",
-                required: true,
-                schema: address(),
-                about: "The account that would call.",
-            },
-            query("budget", price(), "Dollars that a call may cost."),
-        ]),
+        .reads::<api::can_call::CanCallParameters>(),
         Operation::new(
             "post",
             "/api/v2/tools/{registry_chain}/{registry_addr}/{tool_id}/verify",
@@ -487,29 +384,7 @@ fn operations() -> Vec<Operation> {
             "Agents of the operator's list, by words and filters",
             Answered::Json(of::<api::agents::AgentList>),
         )
-        .with([
-            query(
-                "q",
-                json!({ "type": "string", "maxLength": 300 }),
-                "Words of the name, the domain or the description, all of them.",
-            ),
-            query("capability", id(), "Only agents with this capability."),
-            query("protocol", id(), "Only agents that speak this protocol."),
-            query("pricing", words(&["free", "freemium", "paid", "contact"]), "Only agents that charge in this way."),
-            query("max_price", price(), "Only agents that are free or cost at most so much in `currency`, whatever the unit."),
-            query(
-                "currency",
-                json!({ "type": "string", "maxLength": 64 }),
-                "The currency of max_price, which needs it. Nothing is converted.",
-            ),
-            query(
-                "verified",
-                flag(true),
-                "`false` also gives agents that are not verified and conformant: for people, not for agents.",
-            ),
-            limit(),
-            cursor(),
-        ])
+        .reads::<api::agents::AgentsParameters>()
         .leads("first", "get_agent", &[("domain", "/agents/0/domain")])
         .continues(NEXT),
         Operation::new(
@@ -574,7 +449,7 @@ fn operations() -> Vec<Operation> {
             "Every decision, the newest first. For keys that may moderate",
             Answered::Json(of::<api::admin::Log>),
         )
-        .with([before(), query("limit", number(1, 200, 50), "Entries of a page.")])
+        .reads::<api::admin::LogParameters>()
         .refuses(ADMIN)
         .continues(&[("before", "/next")]),
         Operation::new(
@@ -584,11 +459,7 @@ fn operations() -> Vec<Operation> {
             "Reports of abuse, the newest first. For keys that may moderate",
             Answered::Json(of::<api::admin::Reports>),
         )
-        .with([
-            query("state", words(&["open", "closed"]), "Open ones unless said otherwise."),
-            before(),
-            query("limit", number(1, 200, 50), "Reports of a page."),
-        ])
+        .reads::<api::admin::ReportsParameters>()
         .refuses(ADMIN)
         .leads("close", "close_abuse_report", &[("report", "/reports/0/number")])
         .continues(&[("before", "/next")]),
@@ -599,13 +470,6 @@ fn operations() -> Vec<Operation> {
             "Close a report. For keys that may moderate",
             Answered::Json(of::<api::admin::Decided>),
         )
-        .with([Parameter {
-            name: "report",
-            place: "path",
-            required: true,
-            schema: json!({ "type": "integer", "minimum": 1, "maximum": i64::MAX }),
-            about: "The number of the report.",
-        }])
         .refuses(&[400, 401, 403, 413, 429, 500, 503]),
         created(
             Operation::new(
@@ -624,14 +488,7 @@ fn operations() -> Vec<Operation> {
             "The change feed: a page, or a stream with Accept: text/event-stream",
             Answered::Feed(of::<api::changes::Changes>),
         )
-        .with([
-            query(
-                "cursor",
-                json!({ "type": "integer", "minimum": 0, "maximum": i64::MAX }),
-                "The number of the last change that was seen.",
-            ),
-            query("limit", number(1, 1000, 100), "Changes of a page."),
-        ])
+        .reads::<api::changes::ChangesParameters>()
         .refuses(&[400, 401, 410, 429, 500, 503])
         .continues(NEXT),
         Operation::new("get", "/api/v2/stats", "get_stats", "Counts of everything", Answered::Json(of::<api::stats::Stats>))
@@ -651,7 +508,7 @@ fn operations() -> Vec<Operation> {
             "All tools as lines of JSON",
             Answered::Lines(of::<api::export::ExportLine>),
         )
-        .with([query("cursor", text(), "Where to go on: `cursor` of the last line that was read."), unverified()]),
+        .reads::<api::export::ExportParameters>(),
         Operation::new("get", "/health", "get_health", "Whether the process lives", Answered::Json(of::<api::health::Alive>))
             .refuses(&[]),
         Operation::new(
@@ -669,14 +526,6 @@ fn operations() -> Vec<Operation> {
 /// What operations of the operator refuse.
 const ADMIN: &[u16] = &[400, 401, 403, 429, 500, 503];
 
-fn before() -> Parameter {
-    query(
-        "before",
-        json!({ "type": "integer", "minimum": 1, "maximum": i64::MAX }),
-        "Only those below this number: `next` of the page before.",
-    )
-}
-
 const fn accepted(mut operation: Operation) -> Operation {
     operation.success = 202;
     operation
@@ -689,6 +538,7 @@ const fn created(mut operation: Operation) -> Operation {
 
 /// The body of a usage report. Ids and amounts may be numbers or strings of decimal digits.
 fn usage_request() -> Value {
+    let (address, text) = (json!(Account::schema()), json!({ "type": "string" }));
     let digits = json!({ "anyOf": [{ "type": "integer", "minimum": 0 }, { "type": "string", "pattern": "^[0-9]{1,78}$" }] });
     json!({
         "type": "object",
@@ -696,16 +546,16 @@ fn usage_request() -> Value {
         "properties": {
             "verification_type": { "enum": ["eip3009_authorization", "x402_settlement"] },
             "tool_chain_id": { "type": "integer" },
-            "tool_registry_address": address(),
+            "tool_registry_address": address,
             "tool_onchain_id": digits,
             "tool_endpoint": { "type": "string", "description": "Instead of chain, registry and id. Refused where several tools have it." },
             "latency_ms": { "type": "integer", "minimum": 0 },
             "eip3009": { "type": "object", "properties": {
-                "caller_address": address(), "signature": text(), "chain_id": { "type": "integer" }, "from": address(), "to": address(),
-                "value": digits, "valid_after": digits, "valid_before": digits, "nonce": text(),
+                "caller_address": address, "signature": text, "chain_id": { "type": "integer" }, "from": address, "to": address,
+                "value": digits, "valid_after": digits, "valid_before": digits, "nonce": text,
             } },
             "x402": { "type": "object", "properties": {
-                "caller_address": address(), "tx_hash": text(), "chain_id": { "type": "integer" },
+                "caller_address": address, "tx_hash": text, "chain_id": { "type": "integer" },
             } },
         },
     })

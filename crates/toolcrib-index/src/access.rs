@@ -103,9 +103,16 @@ pub async fn callable(
     budget: Option<u64>,
 ) -> Result<Callable, Error> {
     let views = index.tools(&keys[..keys.len().min(MAX_CANDIDATES)]).await?;
+    let answers = answers(chains, wallet, &views, budget).await;
+    let partial = keys.len() > MAX_CANDIDATES || answers.iter().any(|answer| answer.callable() == May::Unknown);
+    Ok(Callable { answers, partial })
+}
+
+/// One answer for each of these tools, in their order.
+pub(crate) async fn answers(chains: &Chains, wallet: Address, views: &[ToolView], budget: Option<u64>) -> Vec<Answer> {
     let mut found: HashMap<ToolKey, May> = HashMap::with_capacity(views.len());
     let mut gated: BTreeMap<u64, Vec<&ToolView>> = BTreeMap::new();
-    for view in &views {
+    for view in views {
         if !view.row.is_active() {
             found.insert(view.row.key, May::No);
         } else if view.row.predicate.is_none() {
@@ -122,16 +129,12 @@ pub async fn callable(
     for answers in futures_util::future::join_all(asked).await {
         found.extend(answers);
     }
-    let answers: Vec<Answer> = views
-        .iter()
-        .map(|view| Answer {
-            key: view.row.key,
-            access: found.get(&view.row.key).copied().unwrap_or(May::Unknown),
-            budget: budget.map_or(May::Yes, |budget| within(view, budget)),
-        })
-        .collect();
-    let partial = keys.len() > MAX_CANDIDATES || answers.iter().any(|answer| answer.callable() == May::Unknown);
-    Ok(Callable { answers, partial })
+    let answer = |view: &ToolView| Answer {
+        key: view.row.key,
+        access: found.get(&view.row.key).copied().unwrap_or(May::Unknown),
+        budget: budget.map_or(May::Yes, |budget| within(view, budget)),
+    };
+    views.iter().map(answer).collect()
 }
 
 /// Whether one of a tool's payment options costs no more than the budget.

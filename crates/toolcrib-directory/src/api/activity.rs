@@ -2,24 +2,35 @@
 
 use axum::http::{StatusCode, Uri};
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use toolcrib_index::model::ToolView;
 use toolcrib_index::usage::Activity;
+use utoipa::IntoParams;
 
 use crate::answer::{Answer, fresh_for, json};
 use crate::api::tool_at;
 use crate::api::tools::FRESH;
-use crate::parameters::Parameters;
+use crate::parameters::{Count, Flag, Query};
 use crate::reader::Reader;
 use crate::surrogate::{depends, of_views};
 use crate::view::{manifest, time};
 
-/// Calls of a page, unless another number is asked for.
-const DEFAULT_LIMIT: i64 = 25;
-/// Most calls of a page.
-const MAX_LIMIT: i64 = 100;
-/// Farthest place in the list. Whoever wants more reads the chain.
-const MAX_OFFSET: i64 = 100_000;
+/// The query.
+#[derive(Deserialize, IntoParams, Default)]
+#[serde(default)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct ActivityParameters {
+    /// Also what the tool's owner paid himself.
+    #[param(inline)]
+    include_creator_payments: Flag<false>,
+    /// Calls of a page.
+    #[param(inline)]
+    limit: Count<1, 100, 25>,
+    /// Where to begin.
+    // Whoever wants more than can be skipped reads the chain.
+    #[param(inline)]
+    offset: Count<0, 100_000, 0>,
+}
 
 /// A page of calls.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -64,11 +75,8 @@ pub(crate) struct ActivityEvent {
     pub(crate) candidate_tool_slugs: Vec<String>,
 }
 
-pub(crate) async fn activity(app: Reader, uri: Uri) -> Answer {
-    let parameters = Parameters::of(&uri)?;
-    let with_owner = parameters.flag("include_creator_payments")?.unwrap_or_default();
-    let limit = parameters.number("limit", 1, MAX_LIMIT)?.unwrap_or(DEFAULT_LIMIT);
-    let offset = parameters.number("offset", 0, MAX_OFFSET)?.unwrap_or_default();
+pub(crate) async fn activity(app: Reader, Query(asked): Query<ActivityParameters>, uri: Uri) -> Answer {
+    let (with_owner, limit, offset) = (asked.include_creator_payments.0, asked.limit.0, asked.offset.0);
     let view = tool_at(&app, &uri).await?;
     let (most, from) = (usize::try_from(limit).unwrap_or(1), usize::try_from(offset).unwrap_or_default());
     let (calls, has_more) = app.index.activity(view.row.key, with_owner, most, from).await?;

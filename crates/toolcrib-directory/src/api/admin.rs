@@ -4,19 +4,21 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use axum::body::Body;
-use axum::extract::{Extension, State};
+use axum::extract::{Extension, FromRequestParts, State};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, Uri};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toolcrib_core::caip::ToolRef;
 use toolcrib_core::codes;
 use toolcrib_index::moderation::{self, AbuseReport, Decision, LogEntry, MAX_TEXT_CHARS, ResourceRef, Rule, Step, Subject};
+use utoipa::IntoParams;
 
 use crate::answer::{Answer, Refusal, json};
 use crate::api::{read_body, read_json};
 use crate::directory::App;
 use crate::front::{Caller, given_key};
-use crate::parameters::{Parameters, address};
+use crate::parameters::{Count, Number, Param, Query, Words, address};
 use crate::routing::shows;
 use crate::view::time;
 use crate::watch as feed;
@@ -24,8 +26,55 @@ use crate::watch as feed;
 /// Largest body: two texts, escaped, and what they are about.
 const MAX_BYTES: usize = 32 * 1024;
 
-/// Rows of a page, unless another number is asked for.
-const DEFAULT_LIMIT: i64 = 50;
+/// Rows of a page: what the index gives at most, and 50 unless another number is asked for.
+type Limit = Count<1, MAX_LIMIT, 50>;
+
+const MAX_LIMIT: i64 = moderation::MAX_PAGE;
+
+/// The number of a row.
+type Row = Number<1, { i64::MAX }>;
+
+/// The query of the log.
+#[derive(Deserialize, IntoParams, Default)]
+#[serde(default)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct LogParameters {
+    /// Only those below this number: `next` of the page before.
+    #[param(inline)]
+    before: Option<Row>,
+    /// Entries of a page.
+    #[param(inline)]
+    limit: Limit,
+}
+
+/// The query of reports.
+#[derive(Deserialize, IntoParams, Default)]
+#[serde(default)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct ReportsParameters {
+    /// Open ones unless said otherwise.
+    #[param(inline)]
+    state: Option<WantedState>,
+    /// Only those below this number: `next` of the page before.
+    #[param(inline)]
+    before: Option<Row>,
+    /// Reports of a page.
+    #[param(inline)]
+    limit: Limit,
+}
+
+/// Whether reports are closed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ReportState {
+    Open,
+    Closed,
+}
+
+type WantedState = Param<ReportState>;
+
+impl Words for ReportState {
+    const WORDS: &'static [(&'static str, Self)] = &[("open", Self::Open), ("closed", Self::Closed)];
+}
 
 /// A decision.
 #[derive(Debug, Deserialize)]
@@ -151,31 +200,36 @@ impl From<AbuseReport> for ReportView {
     }
 }
 
-/// The name of the key, if it may moderate.
-async fn admitted(app: &App, headers: &HeaderMap) -> Result<String, Refusal> {
-    let Some(key) = given_key(headers) else {
-        return Err(Refusal::new(StatusCode::UNAUTHORIZED, codes::directory::KEY_MISSING));
-    };
-    match app.keys.find(&key, app.now()).await? {
-        Some((_, record)) if record.admin => Ok(record.name),
-        Some(_) => Err(Refusal::new(StatusCode::FORBIDDEN, codes::directory::NOT_ADMIN)),
-        None => Err(Refusal::new(StatusCode::UNAUTHORIZED, codes::directory::KEY_UNKNOWN)),
+/// The name of a key that may moderate. Handlers take it first: others are not told what else is wrong.
+pub(crate) struct Operator(String);
+
+impl FromRequestParts<Arc<App>> for Operator {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Refusal> {
+        let Some(key) = given_key(&parts.headers) else {
+            return Err(Refusal::new(StatusCode::UNAUTHORIZED, codes::directory::KEY_MISSING));
+        };
+        match app.keys.find(&key, app.now()).await? {
+            Some((_, record)) if record.admin => Ok(Self(record.name)),
+            Some(_) => Err(Refusal::new(StatusCode::FORBIDDEN, codes::directory::NOT_ADMIN)),
+            None => Err(Refusal::new(StatusCode::UNAUTHORIZED, codes::directory::KEY_UNKNOWN)),
+        }
     }
 }
 
-pub(crate) async fn rules(State(app): State<Arc<App>>, headers: HeaderMap) -> Answer {
-    admitted(&app, &headers).await?;
+pub(crate) async fn rules(_: Operator, State(app): State<Arc<App>>) -> Answer {
     let rules = app.primary.moderation_rules(moderation::MAX_PAGE).await?;
     Ok(json(StatusCode::OK, &Rules { rules: rules.into_iter().map(RuleView::from).collect() }))
 }
 
 pub(crate) async fn moderate(
+    Operator(actor): Operator,
     State(app): State<Arc<App>>,
     Extension(caller): Extension<Caller>,
     headers: HeaderMap,
     body: Body,
 ) -> Answer {
-    let actor = admitted(&app, &headers).await?;
     let wanted: Wanted = read_json(&app, caller, &headers, body, MAX_BYTES).await?;
     let step = Step::WORDS.into_iter().find(|(word, _)| *word == wanted.action).map(|(_, step)| step);
     let step = step.ok_or_else(|| Refusal::parameter("action", "expected block, unblock, hide or unhide"))?;
@@ -215,41 +269,33 @@ pub(crate) async fn moderate(
     Ok(shows(json(StatusCode::OK, &Decided { changed }), Some(cursor)))
 }
 
-pub(crate) async fn log(State(app): State<Arc<App>>, uri: Uri, headers: HeaderMap) -> Answer {
-    admitted(&app, &headers).await?;
-    let (before, limit) = page(&Parameters::of(&uri)?)?;
-    let entries = app.primary.moderation_log(before, limit).await?;
+pub(crate) async fn log(_: Operator, State(app): State<Arc<App>>, Query(asked): Query<LogParameters>) -> Answer {
+    let limit = asked.limit.0;
+    let entries = app.primary.moderation_log(asked.before.map(Param::value), limit).await?;
     let next = entries.last().map(|last| last.number).filter(|number| entries.len() as i64 == limit && *number > 1);
     Ok(json(StatusCode::OK, &Log { entries: entries.into_iter().map(EntryView::from).collect(), next }))
 }
 
-pub(crate) async fn reports(State(app): State<Arc<App>>, uri: Uri, headers: HeaderMap) -> Answer {
-    admitted(&app, &headers).await?;
-    let parameters = Parameters::of(&uri)?;
-    let is_closed = parameters.word("state", &[("open", false), ("closed", true)])?.unwrap_or_default();
-    let (before, limit) = page(&parameters)?;
-    let reports = app.primary.abuse_reports(is_closed, before, limit).await?;
+pub(crate) async fn reports(_: Operator, State(app): State<Arc<App>>, Query(asked): Query<ReportsParameters>) -> Answer {
+    let limit = asked.limit.0;
+    let is_closed = asked.state.map(Param::value) == Some(ReportState::Closed);
+    let reports = app.primary.abuse_reports(is_closed, asked.before.map(Param::value), limit).await?;
     let next = reports.last().map(|last| last.number).filter(|number| reports.len() as i64 == limit && *number > 1);
     Ok(json(StatusCode::OK, &Reports { reports: reports.into_iter().map(ReportView::from).collect(), next }))
 }
 
 pub(crate) async fn close(
+    Operator(actor): Operator,
     State(app): State<Arc<App>>,
     Extension(caller): Extension<Caller>,
     uri: Uri,
     headers: HeaderMap,
     body: Body,
 ) -> Answer {
-    let actor = admitted(&app, &headers).await?;
     read_body(&app, caller, &headers, body, MAX_BYTES).await?;
     let number = uri.path().strip_prefix("/api/v2/admin/reports/").and_then(|rest| rest.strip_suffix("/close"));
     let number = number.and_then(|number| number.parse().ok());
     let number: i64 = number.ok_or_else(|| Refusal::parameter("report", "expected the number of a report"))?;
     let changed = app.primary.close_report(number, &actor, app.now()).await?;
     Ok(json(StatusCode::OK, &Decided { changed }))
-}
-
-fn page(parameters: &Parameters) -> Result<(Option<i64>, i64), Refusal> {
-    let before = parameters.number("before", 1, i64::MAX)?;
-    Ok((before, parameters.number("limit", 1, moderation::MAX_PAGE)?.unwrap_or(DEFAULT_LIMIT)))
 }

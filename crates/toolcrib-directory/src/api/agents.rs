@@ -4,18 +4,17 @@
 
 use axum::http::{StatusCode, Uri};
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use toolcrib_core::agent::vocabulary::is_id;
-use toolcrib_core::agent::{AgtDomain, PricingModel};
+use toolcrib_core::agent::AgtDomain;
 use toolcrib_core::codes;
 use toolcrib_index::agents::{AgentCursor, AgentPage, AgentQuery, AgentView, MAX_QUERY_CHARS, MaxPrice};
+use utoipa::IntoParams;
 
 use crate::answer::{Answer, Refusal, body, fresh_for, json};
-use crate::api::search::word;
-use crate::api::tools::{DEFAULT_LIMIT, FRESH, MAX_LIMIT};
+use crate::api::tools::{FRESH, Limit};
 use crate::inert;
-use crate::parameters::{Parameters, decoded};
+use crate::parameters::{Amount, Cursor, Flag, Id, Param, Pricing, Query, Text, decoded};
 use crate::reader::Reader;
 use crate::surrogate::{AGENTS, LISTS, agent_key, depends};
 use crate::view::{Agent, AgentItem};
@@ -23,11 +22,45 @@ use crate::view::{Agent, AgentItem};
 /// What every path of an agent begins with.
 const AGENT_PREFIX: &str = "/api/v2/agents/";
 
-/// Longest id or currency of a filter, in characters. Manifests have shorter ones.
-const MAX_WORD_CHARS: usize = 64;
-
 /// Changes of the verdict that are shown with an agent.
 const SHOWN_CHANGES: usize = 20;
+
+/// As many words as are looked for.
+type Phrase = Text<MAX_QUERY_CHARS>;
+
+/// The query.
+#[derive(Deserialize, IntoParams, Default)]
+#[serde(default)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct AgentsParameters {
+    /// Words of the name, the domain or the description, all of them.
+    #[param(inline)]
+    q: Phrase,
+    /// Only agents with this capability.
+    #[param(inline)]
+    capability: Option<Id>,
+    /// Only agents that speak this protocol.
+    #[param(inline)]
+    protocol: Option<Id>,
+    /// Only agents that charge in this way.
+    #[param(inline)]
+    pricing: Option<Pricing>,
+    /// Only agents that are free or cost at most so much in `currency`, whatever the unit.
+    #[param(inline)]
+    max_price: Option<Amount>,
+    /// The currency of `max_price`, which needs it. Nothing is converted.
+    #[param(inline)]
+    currency: Text<64>,
+    /// `false` also gives agents that are not verified and conformant: for people, not for agents.
+    #[param(inline)]
+    verified: Flag<true>,
+    /// Entries of a page.
+    #[param(inline)]
+    limit: Limit,
+    /// Where to go on: `next` of the page before.
+    #[param(inline)]
+    cursor: Cursor,
+}
 
 /// A page of agents.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -39,9 +72,8 @@ pub(crate) struct AgentList {
     pub(crate) next: Option<String>,
 }
 
-pub(crate) async fn list(app: Reader, uri: Uri) -> Answer {
-    let parameters = Parameters::of(&uri)?;
-    let page = find(&app, &read(&parameters)?).await?;
+pub(crate) async fn list(app: Reader, Query(asked): Query<AgentsParameters>) -> Answer {
+    let page = find(&app, &asked.query()?).await?;
     Ok(depends(fresh_for(json(StatusCode::OK, &page), FRESH), [AGENTS.to_owned()]))
 }
 
@@ -66,27 +98,26 @@ pub(crate) fn agent_keys(view: &AgentView) -> [String; 2] {
     [agent_key(view.domain.as_str()), LISTS.to_owned()]
 }
 
-/// Reads what is asked for.
-pub(crate) fn read(parameters: &Parameters) -> Result<AgentQuery, Refusal> {
-    let pricing = PricingModel::ALL.map(|model| (model.as_str(), model));
-    let price = parameters.millionths("max_price")?;
-    let max_price = match (price, word(parameters, "currency", MAX_WORD_CHARS)?) {
-        (None, None) => None,
-        (Some(micro), Some(currency)) => Some(MaxPrice { micro, currency }),
-        (Some(_), None) => return Err(Refusal::parameter("currency", "max_price needs it: amounts are not converted")),
-        (None, Some(_)) => return Err(Refusal::parameter("max_price", "currency needs it")),
-    };
-    let limit = parameters.number("limit", 1, MAX_LIMIT)?.unwrap_or(DEFAULT_LIMIT);
-    Ok(AgentQuery {
-        words: word(parameters, "q", MAX_QUERY_CHARS)?,
-        capability: id(parameters, "capability")?,
-        protocol: id(parameters, "protocol")?,
-        pricing: parameters.word("pricing", &pricing)?,
-        max_price,
-        include_unverified: !parameters.flag("verified")?.unwrap_or(true),
-        after: parameters.text("cursor")?.map(AgentCursor::parse).transpose().map_err(|_| Refusal::cursor())?,
-        limit: usize::try_from(limit).unwrap_or(1),
-    })
+impl AgentsParameters {
+    /// What the index is asked.
+    pub(crate) fn query(self) -> Result<AgentQuery, Refusal> {
+        let max_price = match (self.max_price.map(Param::value), self.currency.0) {
+            (None, None) => None,
+            (Some(micro), Some(currency)) => Some(MaxPrice { micro, currency }),
+            (Some(_), None) => return Err(Refusal::parameter("currency", "max_price needs it: amounts are not converted")),
+            (None, Some(_)) => return Err(Refusal::parameter("max_price", "currency needs it")),
+        };
+        Ok(AgentQuery {
+            words: self.q.0,
+            capability: self.capability.map(Param::value),
+            protocol: self.protocol.map(Param::value),
+            pricing: self.pricing.map(Param::value),
+            max_price,
+            include_unverified: !self.verified.0,
+            after: self.cursor.0.as_deref().map(AgentCursor::parse).transpose().map_err(|_| Refusal::cursor())?,
+            limit: usize::try_from(self.limit.0).unwrap_or(1),
+        })
+    }
 }
 
 /// Finds agents, as they are shown.
@@ -116,15 +147,4 @@ pub(crate) async fn shown(app: &Reader, view: &AgentView) -> Result<Agent, Refus
         _ => Vec::new(),
     };
     Ok(Agent::of(view, &changes, &tools, now))
-}
-
-fn id(parameters: &Parameters, name: &str) -> Result<Option<String>, Refusal> {
-    let Some(id) = parameters.formed(name)? else { return Ok(None) };
-    if id.len() > MAX_WORD_CHARS || !is_id(id) {
-        return Err(Refusal::parameter(
-            name,
-            "expected an id: at most 64 lowercase letters and digits, joined by single hyphens",
-        ));
-    }
-    Ok(Some(id.to_owned()))
 }

@@ -2,16 +2,30 @@
 
 use axum::http::{StatusCode, Uri};
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use toolcrib_index::access::{self, May, callable};
 use toolcrib_index::listing::Price;
 use toolcrib_index::model::ToolView;
+use utoipa::IntoParams;
 
 use crate::answer::{Answer, Refusal, fresh_for, json};
 use crate::api::tool_at;
-use crate::parameters::Parameters;
+use crate::parameters::{Account, Dollars, Param, Query};
 use crate::reader::Reader;
 use crate::view::{dollars, manifest};
+
+/// The query.
+#[derive(Deserialize, IntoParams, Default)]
+#[serde(default)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct CanCallParameters {
+    /// The account that would call.
+    #[param(inline, required = true)]
+    wallet: Option<Account>,
+    /// Dollars that a call may cost.
+    #[param(inline)]
+    budget: Option<Dollars>,
+}
 
 /// Whether a call would be served.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -30,11 +44,9 @@ pub(crate) struct CanCall {
     pub(crate) reasons: Vec<&'static str>,
 }
 
-pub(crate) async fn can_call(app: Reader, uri: Uri) -> Answer {
-    let parameters = Parameters::of(&uri)?;
-    let wallet =
-        parameters.address("wallet")?.ok_or_else(|| Refusal::parameter("wallet", "expected the account that would call"))?;
-    let budget = parameters.dollars("budget")?;
+pub(crate) async fn can_call(app: Reader, Query(asked): Query<CanCallParameters>, uri: Uri) -> Answer {
+    let missing = || Refusal::parameter("wallet", "expected the account that would call");
+    let (wallet, budget) = (asked.wallet.map(Param::value).ok_or_else(missing)?, asked.budget.map(Param::value));
     let view = tool_at(&app, &uri).await?;
     let may = callable(&app.index, &app.chains, wallet, &[view.row.key], budget).await?;
     let answer = may.answers.first().copied().ok_or_else(Refusal::not_found)?;

@@ -7,28 +7,34 @@ use std::time::Duration;
 use axum::body::{Body, Bytes};
 use axum::extract::Extension;
 use axum::http::header::{ACCEPT, CACHE_CONTROL, HeaderName, HeaderValue};
-use axum::http::{HeaderMap, StatusCode, Uri};
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use futures_util::{StreamExt as _, stream};
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tokio::time::timeout;
 use toolcrib_core::codes;
 use toolcrib_http::Hold;
 use toolcrib_index::Error;
 use toolcrib_index::feed::{Change, MAX_PAGE};
+use utoipa::IntoParams;
 
 use crate::answer::{Answer, Refusal, body, json};
 use crate::front::Caller;
 use crate::inert;
-use crate::parameters::Parameters;
+use crate::parameters::{Count, Number, Param, Query};
 use crate::reader::Reader;
 use crate::view::{BAZAAR, time};
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
-/// Changes of a page, unless another number is asked for.
-const DEFAULT_LIMIT: i64 = 100;
+/// Changes of a page: what the index gives at most, and 100 unless another number is asked for.
+type Limit = Count<1, MAX_LIMIT, 100>;
+
+const MAX_LIMIT: i64 = MAX_PAGE as i64;
+
+/// The number of a change, or the one before the first.
+type Seen = Number<0, { i64::MAX }>;
 
 /// Changes of one step of a stream: what is held for a reader who is slow.
 const STREAM_PAGE: usize = 100;
@@ -40,6 +46,19 @@ const HEARTBEAT: Duration = Duration::from_secs(15);
 const TOOL: &str = "tool";
 const AGENT: &str = "agent";
 const RESOURCE: &str = "resource";
+
+/// The query.
+#[derive(Deserialize, IntoParams, Default)]
+#[serde(default)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct ChangesParameters {
+    /// The number of the last change that was seen.
+    #[param(inline)]
+    cursor: Option<Seen>,
+    /// Changes of a page.
+    #[param(inline)]
+    limit: Limit,
+}
 
 /// A page of changes.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -77,15 +96,17 @@ pub(crate) struct ChangeView {
     pub(crate) kinds: Vec<&'static str>,
 }
 
-pub(crate) async fn changes(app: Reader, Extension(caller): Extension<Caller>, uri: Uri, headers: HeaderMap) -> Answer {
-    let parameters = Parameters::of(&uri)?;
-    let cursor = parameters.number("cursor", 0, i64::MAX)?;
+pub(crate) async fn changes(
+    app: Reader,
+    Extension(caller): Extension<Caller>,
+    Query(asked): Query<ChangesParameters>,
+    headers: HeaderMap,
+) -> Answer {
+    let cursor = asked.cursor.map(Param::value);
     if wants_stream(&headers) {
         return stream_from(app, caller, cursor, &headers).await;
     }
-    let most = i64::try_from(MAX_PAGE).unwrap_or(i64::MAX);
-    let limit = parameters.number("limit", 1, most)?.unwrap_or(DEFAULT_LIMIT);
-    let limit = usize::try_from(limit).unwrap_or(1);
+    let limit = usize::try_from(asked.limit.0).unwrap_or(1);
     let cursor = cursor.unwrap_or_default();
     let (last, changes) = after(&app, cursor, limit).await?;
     let mut views = Vec::new();

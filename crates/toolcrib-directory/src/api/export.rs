@@ -7,25 +7,39 @@ use std::sync::atomic::Ordering;
 
 use axum::body::{Body, Bytes};
 use axum::extract::Extension;
+use axum::http::StatusCode;
 use axum::http::header::HeaderValue;
-use axum::http::{StatusCode, Uri};
 use futures_util::{StreamExt as _, stream};
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use toolcrib_http::Hold;
 use toolcrib_index::{List, Order, Place};
+use utoipa::IntoParams;
 
 use crate::answer::{Answer, Refusal, body};
 use crate::api::tools::{cursor, place};
 use crate::front::Caller;
 use crate::inert;
-use crate::parameters::Parameters;
+use crate::parameters::{Cursor, Flag, Query};
 use crate::reader::Reader;
 use crate::routing::X_FEED_CURSOR;
 use crate::view::ToolItem;
 
 /// Tools that are read at once: what is held for a reader who is slow.
 const PAGE: usize = 100;
+
+/// The query.
+#[derive(Deserialize, IntoParams, Default)]
+#[serde(default)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct ExportParameters {
+    /// Where to go on: `cursor` of the last line that was read.
+    #[param(inline)]
+    cursor: Cursor,
+    /// Also tools that are not verified and conformant: for people, not for agents.
+    #[param(inline)]
+    include_unverified: Flag<false>,
+}
 
 /// One line of an export.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -36,10 +50,9 @@ pub(crate) struct ExportLine {
     pub(crate) cursor: String,
 }
 
-pub(crate) async fn export(app: Reader, Extension(caller): Extension<Caller>, uri: Uri) -> Answer {
-    let parameters = Parameters::of(&uri)?;
-    let after = parameters.text("cursor")?.map(|text| place(text, Order::Oldest).ok_or_else(Refusal::cursor)).transpose()?;
-    let include_unverified = parameters.flag("include_unverified")?.unwrap_or_default();
+pub(crate) async fn export(app: Reader, Extension(caller): Extension<Caller>, Query(asked): Query<ExportParameters>) -> Answer {
+    let include_unverified = asked.include_unverified.0;
+    let after = asked.cursor.0.map(|text| place(&text, Order::Oldest).ok_or_else(Refusal::cursor)).transpose()?;
     // What is read from here on, in whichever database, shows this change and those before it.
     let last = if app.replicas.is_empty() { app.index.last_change().await? } else { app.cache.last().max(0) };
     let hold = app.exports.take(caller.network(), 1).ok_or_else(Refusal::busy)?;

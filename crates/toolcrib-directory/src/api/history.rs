@@ -2,22 +2,31 @@
 
 use axum::http::{StatusCode, Uri};
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use toolcrib_index::follow::{EventPlace, Happening, ToolEvent};
 use toolcrib_index::model::ToolKey;
+use utoipa::IntoParams;
 
 use crate::answer::{Answer, Refusal, fresh_for, json};
 use crate::api::tool_at;
 use crate::api::tools::FRESH;
-use crate::parameters::Parameters;
+use crate::parameters::{Count, Cursor, Query};
 use crate::reader::Reader;
 use crate::surrogate::{depends, of_views};
 use crate::view::time;
 
-/// Events of a page, unless another number is asked for.
-const DEFAULT_LIMIT: i64 = 100;
-/// Most events of a page.
-const MAX_LIMIT: i64 = 200;
+/// The query.
+#[derive(Deserialize, IntoParams, Default)]
+#[serde(default)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct HistoryParameters {
+    /// Events of a page.
+    #[param(inline)]
+    limit: Count<1, 200, 100>,
+    /// Where to go on: `next` of the page before.
+    #[param(inline)]
+    cursor: Cursor,
+}
 
 /// A page of events.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -61,12 +70,10 @@ pub(crate) struct HistoryEvent {
     pub(crate) implementation: Option<String>,
 }
 
-pub(crate) async fn history(app: Reader, uri: Uri) -> Answer {
-    let parameters = Parameters::of(&uri)?;
-    let limit = parameters.number("limit", 1, MAX_LIMIT)?.unwrap_or(DEFAULT_LIMIT);
-    let after = parameters.text("cursor")?.map(|text| place(text).ok_or_else(Refusal::cursor)).transpose()?;
+pub(crate) async fn history(app: Reader, Query(asked): Query<HistoryParameters>, uri: Uri) -> Answer {
+    let after = asked.cursor.0.map(|text| place(&text).ok_or_else(Refusal::cursor)).transpose()?;
     let view = tool_at(&app, &uri).await?;
-    let (events, next) = events(&app, view.row.key, after, usize::try_from(limit).unwrap_or(1)).await?;
+    let (events, next) = events(&app, view.row.key, after, usize::try_from(asked.limit.0).unwrap_or(1)).await?;
     let next = next.map(|next| format!("{}.{}", next.block, next.log_index));
     Ok(depends(fresh_for(json(StatusCode::OK, &History { events, next }), FRESH), of_views([&view])))
 }

@@ -1,38 +1,106 @@
 //! `GET /api/v2/tools/search`: tools by words and filters.
 
-use alloy_primitives::Address;
-use axum::http::{HeaderMap, StatusCode, Uri};
-use schemars::JsonSchema;
-use serde::Serialize;
-use serde_json::Value;
 use std::collections::HashMap;
-use toolcrib_core::tool::Tier;
-use toolcrib_index::access::{MAX_CANDIDATES, May, callable};
-use toolcrib_index::listing::AccessKind;
+
+use alloy_primitives::Address;
+use axum::http::{HeaderMap, StatusCode};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use toolcrib_index::model::{ToolKey, ToolView};
-use toolcrib_index::search::{Cursor, Explanation, Facets, Filters, MAX_QUERY_CHARS, SearchPage, SearchQuery, Sort, Source};
+use toolcrib_index::search::{
+    self, Explanation, Facets, Filters, Hit, MAX_QUERY_CHARS, SearchPage, SearchQuery, Sort, Source, Usable, UsablePage,
+};
+use utoipa::IntoParams;
 
 use crate::answer::{Answer, Refusal, body, fresh_for, json};
 use crate::api::tool::beside;
-use crate::api::tools::{DEFAULT_LIMIT, FRESH, MAX_LIMIT, Sources, access};
+use crate::api::tools::{FRESH, Limit, Sources, WantedSources};
 use crate::front::wants_markdown;
 use crate::markdown;
-use crate::parameters::{self, Parameters};
+use crate::parameters::{self, Access, Account, Chain, Cursor, Dollars, Flag, LeastTier, Param, Query, Tags, Text};
 use crate::reader::Reader;
 use crate::surrogate::{SEARCH, depends, of_listed};
-use crate::view::{self, Found, Listed};
+use crate::view::{Found, Listed};
 
-/// Most tags of one search: a manifest has no more.
-const MAX_TAGS: usize = 16;
+/// As many words as are looked for.
+type Phrase = Text<MAX_QUERY_CHARS>;
 
-/// Longest word of a filter, in characters: the longest CAIP-19 asset.
-const MAX_WORD_CHARS: usize = 300;
+/// A word of a filter, at most as long as the longest CAIP-19 asset.
+type Word = Text<300>;
 
-/// Pages that a search for what a wallet may use goes through at most, until its own page is full.
-const MAX_ROUNDS: usize = 8;
+/// The order of results.
+type SortBy = Param<Sort>;
 
-/// Pages of gated tools that a collection's name is looked for in.
-const MAX_COLLECTION_PAGES: usize = 5;
+/// The query.
+#[derive(Deserialize, IntoParams, Default)]
+#[serde(default)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct SearchParameters {
+    /// Words, in any order and with mistakes.
+    #[param(inline)]
+    query: Phrase,
+    /// Only tools on this chain, by number or name.
+    #[param(inline)]
+    registry_chain: Chain,
+    /// Only tools with all of these tags.
+    #[param(inline)]
+    tags: Tags,
+    /// Only tools with this kind of access.
+    #[param(inline)]
+    access_type: Option<Access>,
+    /// Only tools of this creator.
+    #[param(inline)]
+    creator: Option<Account>,
+    /// Only tools from this source. Resources of `x402_bazaar` are never verified.
+    #[param(inline)]
+    source: Option<WantedSources>,
+    /// Only tools gated by this collection, by address or by its name in small letters and hyphens.
+    #[param(inline)]
+    collection: Word,
+    /// Only tools that cost at least so many dollars a call.
+    #[param(inline)]
+    min_price: Option<Dollars>,
+    /// Only tools that cost at most so many dollars a call.
+    #[param(inline)]
+    max_price: Option<Dollars>,
+    /// Only tools that take this asset, as CAIP-19.
+    #[param(inline)]
+    asset: Word,
+    /// Only tools that are paid by this protocol.
+    #[param(inline)]
+    protocol: Word,
+    /// Only tools of at least this trust tier.
+    #[param(inline)]
+    tier: Option<LeastTier>,
+    /// Only tools at this origin.
+    #[param(inline)]
+    origin: Word,
+    /// Only tools that this account may use. At most 200 candidates are looked at; `partial` says when there are more.
+    #[param(inline)]
+    callable_by: Option<Account>,
+    /// The order; relevance unless said otherwise.
+    #[param(inline)]
+    sort_by: Option<SortBy>,
+    /// With prices and requirements.
+    #[param(inline)]
+    include_details: Flag<true>,
+    /// With counts by tag, chain, access, tier and protocol.
+    #[param(inline)]
+    facets: Flag<false>,
+    /// With how each score came about.
+    #[param(inline)]
+    explain: Flag<false>,
+    /// Also tools that are not verified and conformant: for people, not for agents.
+    #[param(inline)]
+    include_unverified: Flag<false>,
+    /// Entries of a page.
+    #[param(inline)]
+    limit: Limit,
+    /// Where to go on: `next` of the page before.
+    #[param(inline)]
+    cursor: Cursor,
+}
 
 /// What was found.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -68,9 +136,8 @@ pub(crate) struct Asked {
     is_possible: bool,
 }
 
-pub(crate) async fn search(app: Reader, uri: Uri, headers: HeaderMap) -> Answer {
-    let parameters = Parameters::of(&uri)?;
-    let asked = read(&app, &parameters).await?;
+pub(crate) async fn search(app: Reader, Query(asked): Query<SearchParameters>, headers: HeaderMap) -> Answer {
+    let asked = read(&app, asked).await?;
     let results = run(&app, &asked).await?;
     let response = if wants_markdown(&headers) {
         body(StatusCode::OK, markdown::KIND, markdown::search(&results))
@@ -83,37 +150,30 @@ pub(crate) async fn search(app: Reader, uri: Uri, headers: HeaderMap) -> Answer 
     Ok(depends(fresh_for(response, FRESH), results.keys))
 }
 
-/// Reads what is asked for.
-pub(crate) async fn read(app: &Reader, parameters: &Parameters) -> Result<Asked, Refusal> {
-    let text = word(parameters, "query", MAX_QUERY_CHARS)?;
+/// What the index is asked.
+pub(crate) async fn read(app: &Reader, asked: SearchParameters) -> Result<Asked, Refusal> {
     let mut filters = Filters {
-        chain: parameters.chain("registry_chain")?,
-        tags: tags(parameters)?,
-        access: access(parameters, "access_type")?,
-        creator: parameters.address("creator")?,
-        min_price: parameters.dollars("min_price")?,
-        max_price: parameters.dollars("max_price")?,
-        asset: word(parameters, "asset", MAX_WORD_CHARS)?,
-        protocol: word(parameters, "protocol", MAX_WORD_CHARS)?,
-        tier: tier(parameters)?,
+        chain: asked.registry_chain.0,
+        tags: asked.tags.0,
+        access: asked.access_type.map(Param::value),
+        creator: asked.creator.map(Param::value),
+        min_price: asked.min_price.map(Param::value),
+        max_price: asked.max_price.map(Param::value),
+        asset: asked.asset.0,
+        protocol: asked.protocol.0,
+        tier: asked.tier.map(|tier| tier.0.as_str().to_owned()),
         collection: None,
-        origin: word(parameters, "origin", MAX_WORD_CHARS)?,
+        origin: asked.origin.0,
         source: None,
     };
     if filters.min_price.zip(filters.max_price).is_some_and(|(least, most)| least > most) {
         return Err(Refusal::parameter("min_price", "it is above max_price"));
     }
-    let sorts = [("relevance", Sort::Relevance), ("newest", Sort::Newest), ("most_used", Sort::MostUsed)];
-    let sort = parameters.word("sort_by", &sorts)?.unwrap_or_default();
-    let limit = parameters.number("limit", 1, MAX_LIMIT)?.unwrap_or(DEFAULT_LIMIT);
-    let cursor = parameters.text("cursor")?.map(Cursor::parse).transpose().map_err(|_| Refusal::cursor())?;
-    let mut include_unverified = parameters.flag("include_unverified")?.unwrap_or_default();
-    let facets = parameters.flag("facets")?.unwrap_or_default();
-    let explain = parameters.flag("explain")?.unwrap_or_default();
-    let is_whole = parameters.flag("include_details")?.unwrap_or(true);
-    let callable_by = parameters.address("callable_by")?;
+    let cursor = asked.cursor.0.as_deref().map(search::Cursor::parse).transpose().map_err(|_| Refusal::cursor())?;
+    let mut include_unverified = asked.include_unverified.0;
+    let callable_by = asked.callable_by.map(Param::value);
     let mut is_possible = true;
-    match Sources::of(parameters, include_unverified)? {
+    match Sources::of(asked.source, include_unverified) {
         Sources { onchain: true, bazaar: true } => {}
         // Among what is verified there is nothing else.
         Sources { onchain: true, bazaar: false } => filters.source = include_unverified.then_some(Source::Onchain),
@@ -128,65 +188,24 @@ pub(crate) async fn read(app: &Reader, parameters: &Parameters) -> Result<Asked,
         is_possible &= filters.source != Some(Source::Bazaar);
         filters.source = include_unverified.then_some(Source::Onchain);
     }
-    if let Some(name) = word(parameters, "collection", MAX_WORD_CHARS)? {
+    if let Some(name) = asked.collection.0 {
         filters.collection = match parameters::address(&name) {
             Some(address) => Some(address),
-            None => collection(app, &name).await?,
+            None => search::collection_named(&app.index, &app.search, &name).await?,
         };
         is_possible &= filters.collection.is_some();
     }
-    let limit = usize::try_from(limit).unwrap_or(1);
-    let query = SearchQuery { text, filters, sort, limit, cursor, include_unverified, facets, explain };
-    Ok(Asked { query, callable_by, is_whole, is_possible })
-}
-
-/// A text of at most so many characters, without spaces around it.
-pub(crate) fn word(parameters: &Parameters, name: &str, most: usize) -> Result<Option<String>, Refusal> {
-    let Some(text) = parameters.text(name)?.map(str::trim).filter(|text| !text.is_empty()) else { return Ok(None) };
-    if text.chars().count() > most {
-        return Err(Refusal::parameter(name, format!("it is longer than {most} characters")));
-    }
-    Ok(Some(text.to_owned()))
-}
-
-/// Tags as several parameters or with commas in between.
-fn tags(parameters: &Parameters) -> Result<Vec<String>, Refusal> {
-    let tags = parameters.all("tags").flat_map(|tags| tags.split(',')).map(str::trim).filter(|tag| !tag.is_empty());
-    let tags: Vec<String> = tags.map(str::to_lowercase).collect();
-    if tags.len() > MAX_TAGS {
-        return Err(Refusal::parameter("tags", format!("there are more than {MAX_TAGS}")));
-    }
-    Ok(tags)
-}
-
-fn tier(parameters: &Parameters) -> Result<Option<String>, Refusal> {
-    let tiers = [Tier::SelfAttested, Tier::HardwareAttested, Tier::Verifiable].map(|tier| (tier.as_str(), tier));
-    Ok(parameters.word("tier", &tiers)?.map(|tier| tier.as_str().to_owned()))
-}
-
-/// The collection with this name, among those that tools are gated by.
-async fn collection(app: &Reader, name: &str) -> Result<Option<Address>, Refusal> {
-    let wanted = view::slug(name);
-    let filters = Filters { access: Some(AccessKind::NftGated), ..Filters::default() };
-    let mut query = SearchQuery { filters, limit: MAX_CANDIDATES, include_unverified: true, ..SearchQuery::default() };
-    for _ in 0..MAX_COLLECTION_PAGES {
-        let page = app.find(&query).await?;
-        let keys: Vec<_> = page.hits.iter().map(|hit| hit.key).collect();
-        for view in app.index.tools(&keys).await? {
-            let requirements = view.listing.iter().flat_map(|listing| &listing.access.requirements);
-            for requirement in requirements {
-                let named = requirement.collection.as_ref().and_then(|collection| collection.name.as_deref());
-                if named.is_some_and(|named| view::slug(named) == wanted) && requirement.contract.is_some() {
-                    return Ok(requirement.contract);
-                }
-            }
-        }
-        match page.next {
-            Some(next) => query.cursor = Some(next),
-            None => break,
-        }
-    }
-    Ok(None)
+    let query = SearchQuery {
+        text: asked.query.0,
+        filters,
+        sort: asked.sort_by.map(Param::value).unwrap_or_default(),
+        limit: usize::try_from(asked.limit.0).unwrap_or(1),
+        cursor,
+        include_unverified,
+        facets: asked.facets.0,
+        explain: asked.explain.0,
+    };
+    Ok(Asked { query, callable_by, is_whole: asked.include_details.0, is_possible })
 }
 
 /// Runs a search and reads what was found.
@@ -204,11 +223,15 @@ pub(crate) async fn run(app: &Reader, asked: &Asked) -> Result<SearchResults, Re
     }
     let Gathered { hits, next, total, facets, partial } = match asked.callable_by {
         None => {
-            let SearchPage { hits, next, total, facets } = app.find(&asked.query).await?;
-            let found = hits.into_iter().map(|hit| (hit.key, hit.score, hit.explanation)).collect::<Vec<_>>();
-            Gathered { hits: with_views(app, found).await?, next, total, facets, partial: false }
+            let SearchPage { hits, next, total, facets } = app.search.find(&asked.query).await?;
+            Gathered { hits: with_views(app, hits).await?, next, total, facets, partial: false }
         }
-        Some(wallet) => usable(app, &asked.query, wallet).await?,
+        Some(wallet) => {
+            let found = search::usable(&app.index, &app.search, &app.chains, &asked.query, wallet).await?;
+            let UsablePage { hits, next, facets, partial } = found;
+            let viewed = |Usable { hit, view }: Usable| (Listed::Tool(Box::new(view)), hit.score, hit.explanation);
+            Gathered { hits: hits.into_iter().map(viewed).collect(), next, total: None, facets, partial }
+        }
     };
     let keys = of_listed(hits.iter().map(|(listed, ..)| listed)).chain([SEARCH.to_owned()]).collect();
     let tools: Vec<ToolView> = hits.iter().filter_map(|(listed, ..)| listed.tool().cloned()).collect();
@@ -230,57 +253,20 @@ type Viewed = (Listed, f32, Option<Explanation>);
 
 struct Gathered {
     hits: Vec<Viewed>,
-    next: Option<Cursor>,
+    next: Option<search::Cursor>,
     total: Option<u64>,
     facets: Option<Facets>,
     partial: bool,
 }
 
 /// What is known about hits. A tool that went meanwhile is left out.
-async fn with_views(app: &Reader, hits: Vec<(ToolKey, f32, Option<Explanation>)>) -> Result<Vec<Viewed>, Refusal> {
+async fn with_views(app: &Reader, hits: Vec<Hit>) -> Result<Vec<Viewed>, Refusal> {
     let (resources, tools): (Vec<ToolKey>, Vec<ToolKey>) =
-        hits.iter().map(|(key, ..)| *key).partition(|key| key.resource().is_some());
+        hits.iter().map(|hit| hit.key).partition(|key| key.resource().is_some());
     // What the operator took out since its words were read is left out too.
     let tools = app.index.tools(&tools).await?.into_iter().filter(|view| view.moderation.is_none());
     let tools = tools.map(|view| Listed::Tool(Box::new(view)));
     let resources = app.index.resources(&resources).await?.into_iter().map(|view| Listed::Resource(Box::new(view)));
     let mut listed: HashMap<ToolKey, Listed> = tools.chain(resources).map(|listed| (listed.key(), listed)).collect();
-    Ok(hits.into_iter().filter_map(|(key, score, explanation)| Some((listed.remove(&key)?, score, explanation))).collect())
-}
-
-/// Hits that a wallet may use. The chain is asked about at most [`MAX_CANDIDATES`]; each round asks for as many as still fit on the page,
-/// so that the cursor is always right.
-async fn usable(app: &Reader, query: &SearchQuery, wallet: Address) -> Result<Gathered, Refusal> {
-    let mut query = query.clone();
-    let limit = query.limit;
-    let mut gathered = Gathered { hits: Vec::new(), next: None, total: None, facets: None, partial: false };
-    let mut asked = 0;
-    for round in 0..MAX_ROUNDS {
-        query.limit = (limit - gathered.hits.len()).min(MAX_CANDIDATES - asked);
-        let SearchPage { hits, next, facets, .. } = app.find(&query).await?;
-        if round == 0 {
-            gathered.facets = facets;
-            query.facets = false;
-        }
-        asked += hits.len();
-        let found = hits.into_iter().map(|hit| (hit.key, hit.score, hit.explanation)).collect();
-        let viewed = with_views(app, found).await?;
-        let keys: Vec<ToolKey> = viewed.iter().map(|(listed, ..)| listed.key()).collect();
-        let may = callable(&app.index, &app.chains, wallet, &keys, None).await?;
-        let may: HashMap<ToolKey, May> = may.answers.iter().map(|answer| (answer.key, answer.callable())).collect();
-        for hit in viewed {
-            match may.get(&hit.0.key()) {
-                Some(May::Yes) => gathered.hits.push(hit),
-                Some(May::No) => {}
-                Some(May::Unknown) | None => gathered.partial = true,
-            }
-        }
-        gathered.next = next.clone();
-        query.cursor = next;
-        if query.cursor.is_none() || gathered.hits.len() >= limit || asked >= MAX_CANDIDATES {
-            break;
-        }
-    }
-    gathered.partial |= gathered.next.is_some();
-    Ok(gathered)
+    Ok(hits.into_iter().filter_map(|hit| Some((listed.remove(&hit.key)?, hit.score, hit.explanation))).collect())
 }

@@ -3,32 +3,63 @@
 use std::cmp::Reverse;
 
 use alloy_primitives::U256;
-use axum::http::{HeaderMap, StatusCode, Uri};
+use axum::http::{HeaderMap, StatusCode};
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use toolcrib_core::clock::UnixTime;
 use toolcrib_index::bazaar::ResourceList;
 use toolcrib_index::listing::AccessKind;
 use toolcrib_index::model::{RegistryId, ToolKey, ToolView};
 use toolcrib_index::search::Source;
 use toolcrib_index::{List, Order, Page, Place};
+use utoipa::IntoParams;
 
 use crate::answer::{Answer, Refusal, body, fresh_for, json};
 use crate::api::tool::beside;
 use crate::front::wants_markdown;
 use crate::markdown;
-use crate::parameters::Parameters;
+use crate::parameters::{Access, Account, Count, Cursor, Flag, Param, Query, Words};
 use crate::reader::Reader;
 use crate::surrogate::{LISTS, creator_key, depends, of_listed};
 use crate::view::{Listed, ToolItem};
 
-/// Tools of a page, unless another number is asked for.
-pub(crate) const DEFAULT_LIMIT: i64 = 20;
-/// Most tools of a page.
-pub(crate) const MAX_LIMIT: i64 = 200;
+/// Tools or agents of a page.
+pub(crate) type Limit = Count<1, 200, 20>;
 
 /// How long others may keep what changes with the feed.
 pub(crate) const FRESH: &str = "public, max-age=5, stale-while-revalidate=30";
+
+/// The order of the list.
+type SortBy = Param<Order>;
+
+/// The query.
+#[derive(Deserialize, IntoParams, Default)]
+#[serde(default)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct ListParameters {
+    /// The order; newest first unless said otherwise.
+    #[param(inline)]
+    sort_by: Option<SortBy>,
+    /// Only tools with this kind of access.
+    #[serde(rename = "type")]
+    #[param(inline)]
+    access: Option<Access>,
+    /// Only tools from this source. Without it registered tools, and with `include_unverified` resources of the x402 Bazaar too.
+    #[param(inline)]
+    source: Option<WantedSources>,
+    /// Only tools of this creator.
+    #[param(inline)]
+    creator: Option<Account>,
+    /// Also tools that are not verified and conformant: for people, not for agents.
+    #[param(inline)]
+    include_unverified: Flag<false>,
+    /// Entries of a page.
+    #[param(inline)]
+    limit: Limit,
+    /// Where to go on: `next` of the page before.
+    #[param(inline)]
+    cursor: Cursor,
+}
 
 /// A page of tools.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -40,12 +71,22 @@ pub(crate) struct ToolList {
     pub(crate) next: Option<String>,
 }
 
-pub(crate) async fn list(app: Reader, uri: Uri, headers: HeaderMap) -> Answer {
-    let parameters = Parameters::of(&uri)?;
-    let order = order(&parameters)?;
-    let (listed, next) = page(&app, &parameters, order).await?;
+pub(crate) async fn list(app: Reader, Query(asked): Query<ListParameters>, headers: HeaderMap) -> Answer {
+    let order = asked.sort_by.map(Param::value).unwrap_or_default();
+    let include_unverified = asked.include_unverified.0;
+    let after = asked.cursor.0.map(|text| place(&text, order).ok_or_else(Refusal::cursor)).transpose()?;
+    let list = List {
+        order,
+        access: asked.access.map(Param::value),
+        registry: None,
+        creator: asked.creator.map(Param::value),
+        include_unverified,
+        after,
+        limit: usize::try_from(asked.limit.0).unwrap_or(1),
+    };
+    let scope = list.creator.map_or_else(|| LISTS.to_owned(), creator_key);
+    let (listed, next) = page(&app, list, Sources::of(asked.source, include_unverified)).await?;
     let next = next.map(|next| cursor(next, order));
-    let scope = parameters.address("creator")?.map_or_else(|| LISTS.to_owned(), creator_key);
     let keys: Vec<String> = of_listed(&listed).chain([scope]).collect();
     let response = if wants_markdown(&headers) {
         body(StatusCode::OK, markdown::KIND, markdown::list(&listed, next.as_deref()))
@@ -67,20 +108,14 @@ async fn items(app: &Reader, listed: &[Listed]) -> Result<Vec<ToolItem>, Refusal
 }
 
 /// A part of the list of both sources, and where it goes on.
-async fn page(app: &Reader, parameters: &Parameters, order: Order) -> Result<(Vec<Listed>, Option<Place>), Refusal> {
-    let access = access(parameters, "type")?;
-    let include_unverified = parameters.flag("include_unverified")?.unwrap_or_default();
-    let sources = Sources::of(parameters, include_unverified)?;
-    let limit = parameters.number("limit", 1, MAX_LIMIT)?.unwrap_or(DEFAULT_LIMIT);
-    let creator = parameters.address("creator")?;
-    let after = parameters.text("cursor")?.map(|text| place(text, order).ok_or_else(Refusal::cursor)).transpose()?;
-    let limit = usize::try_from(limit).unwrap_or(1);
+async fn page(app: &Reader, list: List, sources: Sources) -> Result<(Vec<Listed>, Option<Place>), Refusal> {
+    let List { order, after, limit, .. } = list;
     // Any account may pay, and there is no registration.
-    let has_resources = sources.bazaar && creator.is_none() && access.as_ref().is_none_or(|kind| *kind == AccessKind::Open);
+    let is_open = list.access.as_ref().is_none_or(|kind| *kind == AccessKind::Open);
+    let has_resources = sources.bazaar && list.creator.is_none() && is_open;
     let (mut listed, mut ends) = (Vec::new(), Vec::new());
     if sources.onchain {
-        let Page { tools, next } =
-            app.index.list(&List { order, access, registry: None, creator, include_unverified, after, limit }).await?;
+        let Page { tools, next } = app.index.list(&list).await?;
         listed.extend(tools.into_iter().map(|view| Listed::Tool(Box::new(view))));
         ends.extend(next);
     }
@@ -109,15 +144,6 @@ fn merged(mut listed: Vec<Listed>, ends: Vec<Place>, order: Order, limit: usize)
     (listed, next)
 }
 
-fn order(parameters: &Parameters) -> Result<Order, Refusal> {
-    Ok(parameters.word("sort_by", &[("newest", Order::Newest), ("oldest", Order::Oldest)])?.unwrap_or_default())
-}
-
-/// A kind of access.
-pub(crate) fn access(parameters: &Parameters, name: &str) -> Result<Option<AccessKind>, Refusal> {
-    parameters.word(name, &AccessKind::WORDS)
-}
-
 /// Which sources are asked for. The public interface gives all of them unless one is named; resources of the Bazaar are never verified, so
 /// here they come with what is not verified, or when they are asked for by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,15 +152,20 @@ pub(crate) struct Sources {
     pub(crate) bazaar: bool,
 }
 
+pub(crate) type WantedSources = Param<Sources>;
+
+impl Words for Sources {
+    const WORDS: &'static [(&'static str, Self)] = &[
+        (Source::Onchain.as_str(), Self { onchain: true, bazaar: false }),
+        (Source::Bazaar.as_str(), Self { onchain: false, bazaar: true }),
+        // Nothing comes from there.
+        ("x402_bankr", Self { onchain: false, bazaar: false }),
+    ];
+}
+
 impl Sources {
-    pub(crate) fn of(parameters: &Parameters, include_unverified: bool) -> Result<Self, Refusal> {
-        let known = [
-            (Source::Onchain.as_str(), Self { onchain: true, bazaar: false }),
-            (Source::Bazaar.as_str(), Self { onchain: false, bazaar: true }),
-            // Nothing comes from there.
-            ("x402_bankr", Self { onchain: false, bazaar: false }),
-        ];
-        Ok(parameters.word("source", &known)?.unwrap_or(Self { onchain: true, bazaar: include_unverified }))
+    pub(crate) fn of(wanted: Option<WantedSources>, include_unverified: bool) -> Self {
+        wanted.map_or(Self { onchain: true, bazaar: include_unverified }, Param::value)
     }
 }
 

@@ -6,9 +6,9 @@ use maud::{Markup, html};
 use toolcrib_core::agent::PricingModel;
 
 use crate::answer::Refusal;
-use crate::api::agents::{AgentList, agent_keys, agent_under, find, read, shown as everything};
+use crate::api::agents::{AgentList, AgentsParameters, agent_keys, agent_under, find, shown as everything};
 use crate::pages::{class, encoded, icon, link, page as whole, refused, shown, with_at};
-use crate::parameters::Parameters;
+use crate::parameters::Pairs;
 use crate::reader::Reader;
 use crate::surrogate::{AGENTS, depends};
 use crate::view::{Agent, AgentItem, AgentToolView};
@@ -46,11 +46,11 @@ pub(super) async fn page(app: Reader, uri: Uri) -> Response {
 }
 
 async fn list_content(app: &Reader, uri: &Uri) -> Result<Markup, Refusal> {
-    let parameters = Parameters::of(uri)?;
-    let query = read(&parameters)?;
+    let pairs = Pairs::of(uri)?;
+    let query = pairs.read::<AgentsParameters>()?.query()?;
     let found = find(app, &query).await?;
     let (listed, good) = app.index.agent_counts(app.now()).await?;
-    let words = parameters.text("q")?.unwrap_or_default();
+    let words = pairs.text("q").unwrap_or_default();
     let hidden = ["capability", "protocol", "pricing", "max_price", "currency", "verified"];
     Ok(html! {
         section.hero {
@@ -59,7 +59,7 @@ async fn list_content(app: &Reader, uri: &Uri) -> Result<Markup, Refusal> {
             form action=(LIST) method="get" role="search" {
                 input type="search" name="q" value=(shown(words)) maxlength="300" placeholder="A name, or what it does" aria-label="Search";
                 @for name in hidden {
-                    @if let Some(value) = parameters.text(name)? { input type="hidden" name=(name) value=(shown(value)); }
+                    @if let Some(value) = pairs.text(name) { input type="hidden" name=(name) value=(shown(value)); }
                 }
                 button type="submit" { "Search" }
             }
@@ -69,23 +69,17 @@ async fn list_content(app: &Reader, uri: &Uri) -> Result<Markup, Refusal> {
         }
         div.columns {
             aside aria-label="Filters" {
-                (group("Protocol", "protocol", toolcrib_core::agent::vocabulary::PROTOCOLS.iter().map(|protocol| protocol.id), &parameters, uri)?)
-                (group("Pricing", "pricing", PricingModel::ALL.iter().map(|model| model.as_str()), &parameters, uri)?)
+                (group("Protocol", "protocol", toolcrib_core::agent::vocabulary::PROTOCOLS.iter().map(|protocol| protocol.id), &pairs, uri))
+                (group("Pricing", "pricing", PricingModel::ALL.iter().map(|model| model.as_str()), &pairs, uri))
             }
             section.results { (results(&found, uri)) }
         }
     })
 }
 
-fn group(
-    title: &str,
-    name: &str,
-    values: impl Iterator<Item = &'static str>,
-    parameters: &Parameters,
-    uri: &Uri,
-) -> Result<Markup, Refusal> {
-    let chosen = parameters.text(name)?;
-    Ok(html! {
+fn group(title: &str, name: &str, values: impl Iterator<Item = &'static str>, pairs: &Pairs, uri: &Uri) -> Markup {
+    let chosen = pairs.text(name);
+    html! {
         h2 { (title) }
         ul.facets {
             @if chosen.is_some() { li { a href=(with_at(LIST, uri, name, None)) { "any" } } }
@@ -96,7 +90,7 @@ fn group(
                 }
             }
         }
-    })
+    }
 }
 
 fn results(found: &AgentList, uri: &Uri) -> Markup {

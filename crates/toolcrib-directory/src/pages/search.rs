@@ -9,7 +9,7 @@ use crate::answer::Refusal;
 use crate::api::search::{SearchResults, read, run};
 use crate::api::stats;
 use crate::pages::{address, icon, page as whole, refused, shown, with};
-use crate::parameters::Parameters;
+use crate::parameters::Pairs;
 use crate::reader::Reader;
 use crate::surrogate::depends;
 use crate::view::{BAZAAR, Found};
@@ -25,12 +25,12 @@ pub(super) async fn page(app: Reader, uri: Uri) -> Response {
 }
 
 async fn content(app: &Reader, uri: &Uri) -> Result<(Markup, Vec<String>), Refusal> {
-    let parameters = Parameters::of(uri)?;
-    let mut asked = read(app, &parameters).await?;
+    let pairs = Pairs::of(uri)?;
+    let mut asked = read(app, pairs.read()?).await?;
     asked.query.facets = true;
     let results = run(app, &asked).await?;
     let stats = stats::counted(app).await?;
-    let words = parameters.text("query")?.unwrap_or_default();
+    let words = pairs.text("query").unwrap_or_default();
     let includes_unverified = asked.query.include_unverified;
     let source = asked.query.filters.source.map(Source::as_str);
     let content = html! {
@@ -50,7 +50,7 @@ async fn content(app: &Reader, uri: &Uri) -> Result<(Markup, Vec<String>), Refus
             p.notice { "Registrations that did not pass are shown too. Nothing about those is vouched for." }
         }
         div.columns {
-            @if let Some(facets) = &results.facets { (sidebar(facets, uri)) }
+            @if let Some(facets) = &results.facets { (sidebar(facets, &pairs, uri)) }
             section.results { (found(&results, uri)) }
         }
     };
@@ -95,21 +95,21 @@ fn card(found: &Found) -> Markup {
     }
 }
 
-fn sidebar(facets: &Facets, uri: &Uri) -> Markup {
+fn sidebar(facets: &Facets, pairs: &Pairs, uri: &Uri) -> Markup {
     html! {
         aside aria-label="Filters" {
-            (group("Category", "tags", &facets.categories, uri))
-            (group("Access", "access_type", &facets.access, uri))
-            (group("Chain", "registry_chain", &facets.chains, uri))
-            (group("Tag", "tags", &facets.tags, uri))
-            (group("Trust", "tier", &facets.tiers, uri))
-            (group("Payment", "protocol", &facets.protocols, uri))
+            (group("Category", "tags", &facets.categories, pairs, uri))
+            (group("Access", "access_type", &facets.access, pairs, uri))
+            (group("Chain", "registry_chain", &facets.chains, pairs, uri))
+            (group("Tag", "tags", &facets.tags, pairs, uri))
+            (group("Trust", "tier", &facets.tiers, pairs, uri))
+            (group("Payment", "protocol", &facets.protocols, pairs, uri))
         }
     }
 }
 
-fn group(title: &str, name: &str, values: &[Facet], uri: &Uri) -> Markup {
-    let chosen = Parameters::of(uri).ok().and_then(|all| all.text(name).ok().flatten().map(str::to_owned));
+fn group(title: &str, name: &str, values: &[Facet], pairs: &Pairs, uri: &Uri) -> Markup {
+    let chosen = pairs.text(name);
     html! {
         @if !values.is_empty() {
             h2 { (title) }
@@ -117,7 +117,7 @@ fn group(title: &str, name: &str, values: &[Facet], uri: &Uri) -> Markup {
                 @if chosen.is_some() { li { a href=(with(uri, name, None)) { "any" } } }
                 @for facet in values.iter().take(MAX_VALUES) {
                     li {
-                        @if chosen.as_deref() == Some(&facet.value) { strong { (shown(&facet.value)) } }
+                        @if chosen == Some(&facet.value) { strong { (shown(&facet.value)) } }
                         @else { a href=(with(uri, name, Some(&facet.value))) { (shown(&facet.value)) } }
                         span.count { (facet.count) }
                     }

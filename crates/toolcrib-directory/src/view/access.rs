@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use toolcrib_index::listing::{AccessKind, RequirementFacts};
 use toolcrib_index::model::ToolView;
+use toolcrib_index::search::slug;
 
 /// Who may use a tool, from the chain.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -137,36 +138,11 @@ pub(crate) fn access_kind(view: &ToolView) -> AccessKind {
     }
 }
 
-/// A name in small letters, digits and hyphens.
-pub(crate) fn slug(name: &str) -> String {
-    let mut slug = String::with_capacity(name.len());
-    for c in name.chars().flat_map(char::to_lowercase) {
-        if c.is_ascii_alphanumeric() {
-            slug.push(c);
-        } else if !slug.is_empty() && !slug.ends_with('-') {
-            slug.push('-');
-        }
-    }
-    slug.trim_end_matches('-').to_owned()
-}
-
 /// Where a collection is shown. The field is required by clients; on other chains it is empty.
 fn collection_page(chain: u64, contract: &str) -> String {
     match chain {
         1 => format!("https://opensea.io/assets/ethereum/{contract}"),
         8453 => format!("https://opensea.io/assets/base/{contract}"),
         _ => String::new(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn slugs_are_plain() {
-        assert_eq!(slug("Bored Ape Yacht Club!"), "bored-ape-yacht-club");
-        assert_eq!(slug("<script>"), "script");
-        assert_eq!(slug("\u{1f4a9}"), "");
     }
 }

@@ -21,7 +21,7 @@ mod standing;
 mod tool;
 mod usage;
 
-pub(crate) use access::{Access, slug};
+pub(crate) use access::Access;
 pub(crate) use agent::{Agent, AgentItem, AgentToolView};
 pub(crate) use found::Found;
 pub(crate) use price::PricingRecipient;

@@ -18,6 +18,7 @@ mod moderation;
 mod openapi;
 mod outage;
 mod pages;
+mod parameters;
 mod readiness;
 mod replicas;
 mod rows;

@@ -76,6 +76,21 @@ fn links(operation: &Value) -> impl Iterator<Item = (&String, &Value)> {
     responses.filter_map(|response| response.get("links")?.as_object()).flatten()
 }
 
+/// What a path has in braces is declared, and cannot be left out.
+#[test]
+fn parameters_of_paths_are_required() {
+    let document = toolcrib_directory::openapi();
+    for (path, methods) in document["paths"].as_object().expect("paths") {
+        let names: Vec<&str> = path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}')).collect();
+        for (method, operation) in methods.as_object().expect("methods") {
+            let declared = operation["parameters"].as_array().into_iter().flatten().filter(|parameter| parameter["in"] == "path");
+            let required = declared.filter(|parameter| parameter["required"] == true);
+            let required: Vec<&str> = required.map(|parameter| parameter["name"].as_str().expect("a name")).collect();
+            assert_eq!(required, names, "{method} {path}");
+        }
+    }
+}
+
 /// Links name operations and parameters that there are, and give all that a path needs.
 #[test]
 fn links_lead_to_operations_of_the_document() {

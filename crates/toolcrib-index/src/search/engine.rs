@@ -318,6 +318,12 @@ impl Search {
         })
     }
 
+    /// Searches on a thread where it keeps nobody else waiting: long requests over many tools take tens of milliseconds.
+    pub async fn find(&self, query: &SearchQuery) -> Result<SearchPage, Error> {
+        let (search, query) = (self.clone(), query.clone());
+        blocking(move || search.run(&query)).await
+    }
+
     async fn apply_changes(&self, index: &Index) -> Result<usize, Error> {
         let (mut applied, mut waiting, mut cursor) = (0, 0, self.cursor());
         loop {

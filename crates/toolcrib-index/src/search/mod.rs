@@ -1,6 +1,7 @@
 //! Search, in process: an index of words beside the database, fed from the change feed and thrown away at will.
 
 mod best;
+mod collection;
 mod common;
 mod cursor;
 mod document;
@@ -22,11 +23,14 @@ mod snapshot;
 mod spelling;
 mod steady;
 mod terms;
+mod usable;
 mod words;
 
+pub use collection::{collection_named, slug};
 pub use cursor::Cursor;
 pub use engine::{Reputation, Search, SearchOptions, SearchStart};
 pub use facets::MAX_COUNTED;
 pub use query::{Explanation, Facet, Facets, Filters, Hit, MAX_LIMIT, MAX_QUERY_CHARS, SearchPage, SearchQuery, Sort, Source};
 pub use run::MAX_RANKED;
 pub use snapshot::{PublishOptions, Published, Publisher, Snapshots};
+pub use usable::{Usable, UsablePage, usable};

@@ -15,6 +15,7 @@ mod ranking;
 mod replicas;
 mod scripted;
 mod search;
+mod search_pages;
 mod snapshots;
 mod stage;
 mod usage;

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use toolcrib_core::clock::UnixTime;
 use toolcrib_index::feed::{self, Kinds};
 use toolcrib_index::listing::{
-    AccessFacts, AccessKind, Claims, Health, Life, Listing, ManifestFacts, Price, RequirementFacts, Verdict,
+    AccessFacts, AccessKind, Claims, CollectionFacts, Health, Life, Listing, ManifestFacts, Price, RequirementFacts, Verdict,
 };
 use toolcrib_index::model::{RegistryId, ToolKey};
 use toolcrib_index::{Index, text_key};
@@ -38,6 +38,8 @@ pub(crate) struct Sample {
     pub(crate) tier: String,
     pub(crate) access: AccessKind,
     pub(crate) collection: Option<Address>,
+    /// What the collection calls itself.
+    pub(crate) collection_name: Option<String>,
     /// Millionths of a dollar; zero is free.
     pub(crate) price: u64,
     pub(crate) health: (u32, u32),
@@ -63,6 +65,7 @@ impl Sample {
             tier: "self-attested".to_owned(),
             access: AccessKind::Open,
             collection: None,
+            collection_name: None,
             price: 0,
             health: (0, 0),
             life: Life::Active,
@@ -114,7 +117,7 @@ impl Sample {
             min_balance: None,
             data: "0x".to_owned(),
             label: String::new(),
-            collection: None,
+            collection: self.collection_name.clone().map(named),
         };
         let claims = Claims { name: Some(self.name.clone()), endpoint: None };
         Listing {
@@ -148,6 +151,10 @@ impl Sample {
             dev: false,
         }
     }
+}
+
+fn named(name: String) -> CollectionFacts {
+    CollectionFacts { name: Some(name), symbol: None, image: None, floor_price: None }
 }
 
 /// A schema whose fields are described by a text.
