@@ -3,7 +3,7 @@
 //! Terms of an index say which words a tool has, and how rare they are in the whole directory. Among the best hits that tells little: they
 //! all have the words that matter, and often they are near duplicates. Here the best hits are compared with each other. What all of them
 //! have counts next to nothing, and what few of them have decides. Groups of letters find `lawsuits` in `lawsuit` and `calculator` in
-//! `calculate`, and their cosine prefers descriptions that say little else.
+//! `calculate`, and their cosine prefers descriptions that say little else. So does the share of a tool's words that were asked for.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -30,6 +30,9 @@ const WORDING: f64 = 0.8;
 
 /// What it adds, as such a part, when a tool has all words of the request that other hits have.
 const COVERAGE: f64 = 0.3;
+
+/// What it adds, as such a part, when the request has all words of a tool: near duplicates differ in what they say besides what was asked for.
+const PRECISION: f64 = 0.3;
 
 /// Letters of a group.
 const GROUP: usize = 4;
@@ -89,8 +92,9 @@ fn counted(sorted: Vec<Group>) -> Vec<(Group, u32)> {
     sorted.chunk_by(|a, b| a == b).map(|same| (same[0], u32::try_from(same.len()).unwrap_or(MAX_COUNT).min(MAX_COUNT))).collect()
 }
 
-/// Adds to the scores of the best hits what their wording is worth.
-pub(super) fn refine(snapshot: &Snapshot, fields: &Fields, request: &Words, found: &mut [Found]) -> Result<(), Error> {
+/// Adds to the scores of the best hits what their wording is worth. Returns the largest cosine of the request and a hit: how certain the words
+/// are.
+pub(super) fn refine(snapshot: &Snapshot, fields: &Fields, request: &Words, found: &mut [Found]) -> Result<f64, Error> {
     // Sorted so that other segments with the same tools give the same hits.
     let mut best: Vec<usize> = (0..found.len()).collect();
     let key = |hit: &Found| snapshot.parts[hit.part].key(hit.doc);
@@ -99,7 +103,7 @@ pub(super) fn refine(snapshot: &Snapshot, fields: &Fields, request: &Words, foun
         rounded(b.score).total_cmp(&rounded(a.score)).then_with(|| key(b).cmp(&key(a)))
     });
     best.truncate(REFINED);
-    let Some(most) = best.first().map(|first| f64::from(rounded(found[*first].score))) else { return Ok(()) };
+    let Some(most) = best.first().map(|first| f64::from(rounded(found[*first].score))) else { return Ok(0.0) };
     let mut wordings = Vec::with_capacity(best.len());
     for number in &best {
         let hit = &found[*number];
@@ -109,14 +113,16 @@ pub(super) fn refine(snapshot: &Snapshot, fields: &Fields, request: &Words, foun
         wordings.push(Wording::read(text.unwrap_or_default()));
     }
     let cosines = cosines(request, &wordings);
-    let coverage = coverage(request, &wordings[..wordings.len().min(COMPARED)]);
+    let compared = &wordings[..wordings.len().min(COMPARED)];
+    let (coverage, precision) = (coverage(request, compared), precision(request, compared));
     // What few hits have in common is chance: in a small directory `please` may be rarer among them than what the request is about.
     let certainty = (best.len() as f64 / COMPARED as f64).min(1.0);
     for (at, number) in best.into_iter().enumerate() {
-        let share = coverage.get(at).copied().unwrap_or_default();
-        found[number].score += (most * certainty * (WORDING * cosines[at] + COVERAGE * share)) as f32;
+        let share = |shares: &[f64]| shares.get(at).copied().unwrap_or_default();
+        let added = WORDING * cosines[at] + COVERAGE * share(&coverage) + PRECISION * share(&precision);
+        found[number].score += (most * certainty * added) as f32;
     }
-    Ok(())
+    Ok(cosines.into_iter().fold(0.0, f64::max))
 }
 
 /// The cosine of the request and each wording: of groups of letters, weighted by their rarity among the wordings.
@@ -174,6 +180,28 @@ fn coverage(request: &Words, wordings: &[Wording]) -> Vec<f64> {
     shares
 }
 
+/// The share of each wording's words that the request has, weighted by their rarity among the wordings.
+fn precision(request: &Words, wordings: &[Wording]) -> Vec<f64> {
+    let mut with: HashMap<&str, u32> = HashMap::new();
+    for term in wordings.iter().flat_map(|wording| &wording.terms) {
+        *with.entry(term).or_default() += 1;
+    }
+    let asked: BTreeSet<&str> = request.terms().collect();
+    let share = |wording: &Wording| {
+        let (mut common, mut own) = (0.0, 0.0);
+        for term in &wording.terms {
+            let found = with.get(term.as_str()).copied().unwrap_or_default();
+            let value = ((wordings.len() as f64 + 1.0) / (f64::from(found) + 0.5)).ln();
+            own += value;
+            if asked.contains(term.as_str()) {
+                common += value;
+            }
+        }
+        if own > 0.0 { common / own } else { 0.0 }
+    };
+    wordings.iter().map(share).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -204,6 +232,17 @@ mod tests {
         assert!(coverage.iter().all(|share| (0.0..=1.0).contains(share)), "{coverage:?}");
         let cosines = cosines(&request, &wordings);
         assert!(cosines[1] > cosines[2], "{cosines:?}");
+    }
+
+    #[test]
+    fn what_was_not_asked_for_counts_against_a_tool() {
+        let request = Words::of("the price of gold", 1_000);
+        let wordings = ["Price of gold", "Price of gold mining shares", "Price of silver", "Tides"].map(wording);
+        let precision = precision(&request, &wordings);
+        assert!(precision[0] > precision[1] && precision[1] > precision[2], "{precision:?}");
+        assert!((precision[0] - 1.0).abs() < 1e-9 && precision[3].abs() < 1e-9, "{precision:?}");
+        assert_eq!(super::precision(&request, &[Wording::read("")]), [0.0]);
+        assert!(super::precision(&request, &[]).is_empty());
     }
 
     #[test]

@@ -7,15 +7,15 @@ use crate::search::part::Part;
 use crate::search::rank::Signals;
 use crate::search::steady::rounded;
 
-/// What nearness of meaning adds, as a part of what the best hit has by its words: for each deviation by which a hit is nearer than the
+/// What nearness of meaning adds at most, as a part of what the best hit has by its words: for each deviation by which a hit is nearer than the
 /// others are on average. How near texts are to each other at all differs from model to model and from query to query; this does not.
-pub(super) const MEANING: f64 = 0.2;
+const MEANING: f64 = 0.4;
 
-/// Most deviations that count: together they add as much as the best hit has.
+/// Most deviations that count: together they add at most twice what the best hit has.
 const MAX_DEVIATIONS: f64 = 5.0;
 
 /// Deviations from which a tool is found by its meaning alone, where the directory is so small that all of it is ranked.
-pub(super) const MEANT_DEVIATIONS: f64 = 1.0;
+const MEANT_DEVIATIONS: f64 = 1.0;
 
 /// The least that counts as a deviation. Of few hits, or of hits that all mean the same, the smallest difference would be a large one.
 const MIN_DEVIATION: f64 = 0.05;
@@ -23,8 +23,16 @@ const MIN_DEVIATION: f64 = 0.05;
 /// Nearness is counted in this part of one, so that sums are exact.
 const NEAR_STEPS: f32 = 4096.0;
 
-/// Scores with what else is known.
-pub(super) fn rank_again(parts: &[Part], found: &[Found], asked: Option<&Asked>) -> Vec<RankedHit> {
+/// What a deviation of meaning adds when `alike` is the largest cosine of the request and the wording of a hit. A request that is worded as a
+/// tool is was answered by its words. One that is worded as nothing here says what it wants in other words.
+fn meaning_weight(alike: f64) -> f64 {
+    let unlike = 1.0 - alike.clamp(0.0, 1.0);
+    MEANING * unlike * unlike
+}
+
+/// Scores with what else is known, and whether each hit is found by its meaning alone.
+pub(super) fn rank_again(parts: &[Part], found: &[Found], asked: Option<&Asked>, alike: f64) -> Vec<(RankedHit, bool)> {
+    let weight = meaning_weight(alike);
     let most = found.iter().map(|found| rounded(found.score)).fold(0.0, f32::max);
     let deviations = asked.map(|asked| {
         let vectors = found.iter().map(|found| parts[found.part].vector(found.doc));
@@ -33,11 +41,12 @@ pub(super) fn rank_again(parts: &[Part], found: &[Found], asked: Option<&Asked>)
     let hits = found.iter().enumerate().map(|(number, found)| {
         let part = &parts[found.part];
         let text = rounded(found.score);
-        let meaning = deviations.as_ref().map(|all| rounded((MEANING * all[number]) as f32 * most));
+        let meaning = deviations.as_ref().map(|all| rounded((weight * all[number]) as f32 * most));
         let base = text + meaning.unwrap_or_default();
         let signals = part.signals(found.doc);
         let score = base + Signals::unpack(signals).added_to(base).sum();
-        RankedHit { key: part.key(found.doc), score, text, meaning, signals }
+        let is_meant = deviations.as_ref().is_some_and(|all| all[number] >= MEANT_DEVIATIONS);
+        (RankedHit { key: part.key(found.doc), score, text, meaning, signals }, is_meant)
     });
     hits.collect()
 }
@@ -58,6 +67,13 @@ fn deviations(near: &[Option<f32>]) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn meaning_counts_most_where_words_are_unlike() {
+        assert_eq!((meaning_weight(0.0), meaning_weight(1.0)), (MEANING, 0.0));
+        assert!(meaning_weight(0.2) > 2.0 * meaning_weight(0.5), "an uncertain request against one that is worded alike");
+        assert_eq!((meaning_weight(-1.0), meaning_weight(1.1)), (MEANING, 0.0));
+    }
 
     #[test]
     fn nearness_counts_beside_the_others() {

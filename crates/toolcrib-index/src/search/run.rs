@@ -20,7 +20,7 @@ use crate::search::held::{Held, Ranked, RankedHit};
 use crate::search::part::Order;
 use crate::search::rank::{Packed, Signals};
 use crate::search::refine::refine;
-use crate::search::rerank::{MEANING, MEANT_DEVIATIONS, rank_again};
+use crate::search::rerank::rank_again;
 use crate::search::shelf::Shelf;
 use crate::search::terms::{Needed, Terms};
 use crate::search::words::Words;
@@ -106,20 +106,18 @@ impl Answering<'_> {
             let terms = Terms::of(words, &snapshot.searcher, &shelf.fields)?;
             let wanted = Wanted::of(&query.filters, &shelf.fields);
             let mut found = best(&snapshot, &terms, &wanted)?;
-            refine(&snapshot, &shelf.fields, words, &mut found)?;
+            let alike = refine(&snapshot, &shelf.fields, words, &mut found)?;
             // In a small directory everything can be compared by meaning. Where no word fits nothing was asked for that is here.
             if asked.is_some() && !found.is_empty() && snapshot.searcher.num_docs() <= MAX_RANKED as u64 {
                 add_others(&snapshot, &wanted, &mut found)?;
             }
-            let mut hits: Vec<RankedHit> = rank_again(&snapshot.parts, &found, asked.as_ref());
-            let most = hits.iter().map(|hit| hit.text).fold(0.0, f32::max);
-            let is_meant =
-                |hit: &RankedHit| hit.meaning.is_some_and(|meaning| meaning >= (MEANING * MEANT_DEVIATIONS) as f32 * most);
-            let is_hit: Vec<bool> = found.iter().zip(&hits).map(|(found, hit)| found.score > 0.0 || is_meant(hit)).collect();
+            let ranked_again = rank_again(&snapshot.parts, &found, asked.as_ref(), alike);
+            let is_hit: Vec<bool> =
+                found.iter().zip(&ranked_again).map(|(found, (_, is_meant))| found.score > 0.0 || *is_meant).collect();
             let mut kept = is_hit.iter();
             found.retain(|_| kept.next() == Some(&true));
-            let mut kept = is_hit.iter();
-            hits.retain(|_| kept.next() == Some(&true));
+            let mut hits: Vec<RankedHit> =
+                ranked_again.into_iter().zip(&is_hit).filter(|(_, is_hit)| **is_hit).map(|((hit, _), _)| hit).collect();
             // With fewer than the most all that match were found.
             ranked.total = ranked.total.filter(|_| found.len() < MAX_RANKED).map(|total| total + found.len() as u64);
             if let Some(counter) = &mut counter {
