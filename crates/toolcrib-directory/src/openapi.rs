@@ -137,7 +137,7 @@ impl Operation {
         Self { method, path: at, id, summary, parameters, body: None, success: 200, answer, refusals, links: Vec::new() }
     }
 
-    /// The    /// The query is read as a `T`.
+    /// The query is read as a `T`.
     fn reads<T: IntoParams>(mut self) -> Self {
         self.parameters.extend(T::into_params(|| Some(ParameterIn::Query)));
         self
