@@ -70,7 +70,7 @@ async fn call(host: &Host, limit: Option<Duration>) -> Result<CallResult, CallEr
 #[tokio::test(flavor = "multi_thread")]
 async fn the_smallest_time_limit_counts() {
     // Function, tool, caller, host, and what is left of them, in seconds.
-    let rows: [(Option<u64>, Option<u64>, Option<u64>, u64, u64); 9] = [
+    let rows = [
         (None, None, None, 100, 30),
         (None, None, None, 20, 20),
         (None, None, Some(40), 100, 30),
@@ -148,11 +148,14 @@ async fn a_process_is_kept_for_the_next_call_and_ends_when_there_is_none() {
     assert_ne!(id(call(&brief, None).await), first);
 }
 
+/// Progress, its total and its message, as a client was told.
+type Progress = (f64, Option<f64>, Option<String>);
+
 /// A client that remembers the progress of its calls.
 #[derive(Clone)]
 struct Listening {
     person: Person,
-    heard: Arc<Mutex<Vec<(f64, Option<f64>, Option<String>)>>>,
+    heard: Arc<Mutex<Vec<Progress>>>,
 }
 
 impl ClientHandler for Listening {
