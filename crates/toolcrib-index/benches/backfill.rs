@@ -8,7 +8,7 @@
 //! `cargo bench -p toolcrib-index --bench backfill` measures with 20,000 events; arguments after `--` change that: `--events 200000`,
 //! `--runs 5`, `--kills 20`, `--quick`, `--unchecked`, which also measures without the checks for logs that a node leaves out, `--ponder FOLDER`, with which Ponder takes turns (see bench/index), and `--node URL`, an anvil of
 //! one's own that is seeded when it is empty and can be measured again.
-#![expect(clippy::print_stdout, clippy::disallowed_methods, reason = "a benchmark prints, and goes by the machine's clock")]
+#![expect(clippy::print_stdout, reason = "a benchmark prints")]
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};

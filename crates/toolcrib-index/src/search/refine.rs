@@ -237,7 +237,7 @@ mod tests {
     #[test]
     fn what_was_not_asked_for_counts_against_a_tool() {
         let request = Words::of("the price of gold", 1_000);
-        let wordings = ["Price of gold", "Price of gold mining shares", "Price of silver", "Tides"].map(wording);
+        let wordings = ["Price of gold", "Price of gold mining shares", "Price of tea in old towns", "Tides"].map(wording);
         let precision = precision(&request, &wordings);
         assert!(precision[0] > precision[1] && precision[1] > precision[2], "{precision:?}");
         assert!((precision[0] - 1.0).abs() < 1e-9 && precision[3].abs() < 1e-9, "{precision:?}");
