@@ -59,7 +59,7 @@ fn run_on_small_disk(size: &str, is_postgres: &str) {
 fn fill(folder: &Path) -> PathBuf {
     use std::io::Write as _;
     let path = folder.join("filler");
-    let mut file = std::fs::File::create(&path).expect("a file");
+    let mut file = std::fs::File::options().create(true).append(true).open(&path).expect("a file");
     for size in [1 << 16, 1 << 12, 1] {
         while file.write_all(&vec![1; size]).is_ok() {}
     }
@@ -167,6 +167,7 @@ async fn child() {
         if server.is_some() {
             // Connections that are open go on. Before it takes a new one the server writes what it knows of its catalogue, and has no room.
             forget_catalogue(&folder.join("tables"));
+            fill(&folder);
             let lazy = Database::open_replica(&location).expect("a location");
             let error = lazy.fetch("SELECT 1", &[]).await.expect_err("no room");
             assert_eq!((error.code().id(), error.is_retryable()), ("store.disk", true), "{error}");
@@ -174,6 +175,12 @@ async fn child() {
         }
 
         std::fs::remove_file(filler).expect("room");
+        if server.is_some() {
+            // The next connection writes the file of the catalogue again.
+            let next = Database::open_replica(&location).expect("a location");
+            next.fetch("SELECT 1", &[]).await.expect("connections are taken again");
+            next.close().await;
+        }
         write(&shelf, 1).await.expect("writing goes on");
         let word = ["zebra", "quartz", "fjord"][round as usize];
         let id = u64::from(10 + round);
