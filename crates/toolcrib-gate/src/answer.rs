@@ -4,7 +4,8 @@ use alloy_primitives::B256;
 use axum::body::Body;
 use axum::http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS,
-    ACCESS_CONTROL_MAX_AGE, ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS,
+    ACCESS_CONTROL_MAX_AGE, ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER,
+    X_CONTENT_TYPE_OPTIONS,
 };
 use axum::http::{HeaderMap, Response as HttpResponse, StatusCode};
 use axum::response::Response;
@@ -93,6 +94,11 @@ impl From<Refusal> for Stop {
     fn from(refusal: Refusal) -> Self {
         Self(Box::new(refusal.into_response()))
     }
+}
+
+/// Says that the connection ends with this answer.
+pub(crate) fn close(headers: &mut HeaderMap) {
+    headers.insert(CONNECTION, HeaderValue::from_static("close"));
 }
 
 /// Adds what came of a payment, under the name that the caller's version has for it.

@@ -31,6 +31,10 @@ use crate::watch::{Seen, Watch};
 /// How long the whole body has to arrive. One that comes slower than the pace of `toolcrib-http` is given up earlier.
 pub const BODY_TIME: Duration = Duration::from_secs(15);
 
+/// How long the body of a refused request has to arrive. It is of no use, but a connection whose body is on its way would be closed without a
+/// word, and a client that sends head and body one after the other would lose it between the challenge and its payment.
+const UNREAD_BODY_TIME: Duration = Duration::from_secs(2);
+
 /// Seconds after which a caller may try again when the server, not the caller, has too much to do.
 pub(crate) const RETRY_SECONDS: u64 = 5;
 
@@ -63,13 +67,20 @@ async fn call(shared: Arc<Shared>, tool: &Arc<Served>, request: Request, seen: &
     let (head, body) = request.into_parts();
     // Only methods that are taken come here, and of those GET alone has its input in the query.
     let parameters = tool.parameters.as_ref().filter(|_| head.method == Method::GET);
-    if parameters.is_none() {
-        check_content_type(&head.headers)?;
-    }
+    let most = if parameters.is_some() { 0 } else { tool.max_input };
     let terms = tool.gate.terms.as_ref();
     let stop = |terms: &Terms, unproven| stop(&shared, tool, terms, unproven);
-    let presented = terms.map(|terms| terms.read(&head.headers).map_err(|unproven| stop(terms, unproven))).transpose()?;
-    let most = if parameters.is_some() { 0 } else { tool.max_input };
+    let content_type = if parameters.is_some() { Ok(()) } else { check_content_type(&head.headers) };
+    let presented = content_type
+        .map_err(Stop::from)
+        .and_then(|()| terms.map(|terms| terms.read(&head.headers).map_err(|unproven| stop(terms, unproven))).transpose());
+    let presented = match presented {
+        Ok(presented) => presented,
+        Err(refused) => {
+            let read = shared.bodies.read(body, &head.headers, network, most, UNREAD_BODY_TIME).await;
+            return Err(if read.is_ok() { refused } else { refused.with_headers(answer::close) });
+        }
+    };
     let body = shared.bodies.read(body, &head.headers, network, most, BODY_TIME).await.map_err(|error| unread(error, most))?;
     let target = head.uri.path_and_query().map_or("/", |target| target.as_str());
     let (mut proven, mut signed_in, mut delegated_for) = (None, None, None);

@@ -98,6 +98,32 @@ async fn without_a_proof_there_is_a_challenge_in_both_versions() {
 }
 
 // req: GATE-002, GATE-010
+/// Clients that send head and body one after the other (Python's `http.client` does) pay over the connection of the challenge.
+#[tokio::test]
+async fn a_body_that_comes_after_the_challenge_does_not_cost_the_connection() {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let gated = Gated::start().await;
+    let head = "POST /word-count HTTP/1.1\r\nHost: a\r\nContent-Length: 15\r\n\r\n";
+    let mut caller = tokio::net::TcpStream::connect(gated.at).await.expect("it listens");
+    for round in 0..3 {
+        caller.write_all(head.as_bytes()).await.expect("sent");
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        caller.write_all(b"{\"text\": \"one\"}").await.expect("sent");
+        let mut answer = Vec::new();
+        let length = |answer: &[u8]| {
+            let text = String::from_utf8_lossy(answer).to_ascii_lowercase();
+            let (head, _) = text.split_once("\r\n\r\n")?;
+            let length: usize = head.split("content-length: ").nth(1)?.lines().next()?.parse().ok()?;
+            Some(head.len() + 4 + length)
+        };
+        while length(&answer).is_none_or(|whole| answer.len() < whole) {
+            let read = caller.read_buf(&mut answer).await.expect("an answer");
+            assert_ne!(read, 0, "closed in round {round}: {}", String::from_utf8_lossy(&answer));
+        }
+        assert!(answer.starts_with(b"HTTP/1.1 402"), "{}", String::from_utf8_lossy(&answer));
+    }
+}
+
 #[tokio::test]
 async fn a_probe_has_nothing_to_say_about_either_gate() {
     let gated = Gated::start().await;
