@@ -6,7 +6,7 @@
 //! matcher with a size limit; and the number of violations is bounded.
 //!
 //! Time is bounded by the expanded size of the schema times the size of the value. A value for which this product is above [`MAX_WORK`] is
-//! refused and not checked. For values that strangers send, stay within [`MAX_INSTANCE_BYTES`] while reading, and run the check where it
+//! refused and not checked. For untrusted values, stay within [`MAX_INSTANCE_BYTES`] while reading, and run the check where it
 //! may take some milliseconds.
 
 use std::fmt;

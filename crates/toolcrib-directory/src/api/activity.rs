@@ -27,7 +27,7 @@ pub(crate) struct ActivityParameters {
     #[param(inline)]
     limit: Count<1, 100, 25>,
     /// Where to begin.
-    // Whoever wants more than can be skipped reads the chain.
+    // A reader that needs more than can be skipped reads the chain.
     #[param(inline)]
     offset: Count<0, 100_000, 0>,
 }

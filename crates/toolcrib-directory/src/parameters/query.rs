@@ -51,7 +51,7 @@ impl Pairs {
         Ok(Self(pairs))
     }
 
-    /// Reads the parameters of a page. Others are ignored: links to pages carry those of whoever set them.
+    /// Reads the parameters of a page. Others are ignored: sites that link to pages add parameters of their own.
     pub(crate) fn read<T: DeserializeOwned>(&self) -> Result<T, Refusal> {
         Ok(T::deserialize(Fields::of(self, Undeclared::Ignored))?)
     }

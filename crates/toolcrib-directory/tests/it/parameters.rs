@@ -157,7 +157,7 @@ async fn what_is_not_declared_is_refused() {
     }
     let reply = get(&shelf, &key, "/api/v2/tools?%3Cb%3E%1b=1").await;
     assert!(!reply.text().contains(['<', '\u{1b}']), "{}", reply.text());
-    // Links to pages carry parameters of whoever set them, and operations without a query read none.
+    // Sites that link to pages add parameters of their own, and operations without a query read none.
     for place in
         ["/?utm_source=news&query=weather", "/agents?utm_source=news", "/health?utm_source=news", &format!("{}?x=1", path(1))]
     {
@@ -229,6 +229,6 @@ async fn refusals_say_what_was_expected() {
         let expected = ("cursor", "directory.cursor", "this cursor is of another list, or of none");
         assert_eq!((name.as_str(), code.as_str(), message.as_str()), expected, "{place}");
     }
-    // Whoever may not moderate is not told what else is wrong.
+    // A caller without the right to moderate is not told what else is wrong.
     assert_eq!(shelf.get("/api/v2/admin/log?limit=x").await.status, StatusCode::UNAUTHORIZED);
 }

@@ -40,7 +40,7 @@ impl Admitted<'_> {
         };
         let mut redeemed = self.redeem(store, proven, &again, now).await?;
         let mut standing = None;
-        // Who cannot prove to be the payer hears what the chain shows as well, and makes it be asked only for what nobody is at.
+        // A caller without proof of payment learns what the chain shows too, but triggers a look-up only for payments that no task handles.
         let is_looked_at = match redeemed {
             Redeem::Pending(State::Unknown) => true,
             Redeem::Pending(State::Settling) => proven.possession.is_some(),
@@ -84,7 +84,7 @@ impl Admitted<'_> {
         }
     }
 
-    /// The answer to a payment that was made and buys nothing here: what it has paid, for whoever asks.
+    /// The answer to a payment that another transaction used: 409 with the receipt of that transaction, for every caller.
     pub(super) fn paid_for_another(proven: &Proven, transaction: B256) -> Stop {
         let refusal = Refusal::new(StatusCode::CONFLICT, codes::payment::REPLAYED);
         Stop::from(refusal.with("transaction", transaction.to_string().into())).with_headers(|headers| {

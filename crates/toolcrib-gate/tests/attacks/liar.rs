@@ -225,7 +225,7 @@ async fn t13_whatever_is_said_before_a_transfer_is_mined_its_payer_is_served_the
 /// The result of a transfer that is mined after the facilitator has refused, or said that its node did not take its transaction.
 ///
 /// No gate can tell such a transfer from another gate's: both have the signer of their facilitator. So it is served where there is no
-/// other gate, and otherwise nobody is served twice: the payer hears which transfer it was, and the result waits for the operator.
+/// other gate, and otherwise no payment is served twice: the payer hears which transfer it was, and the result waits for the operator.
 // req: GATE-007
 // attack: T13
 #[tokio::test]
