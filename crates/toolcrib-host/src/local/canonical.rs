@@ -1,5 +1,7 @@
 //! One text for one JSON value, to hash it.
 
+use std::fmt::Write as _;
+
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use toolcrib_core::canon::write_string;
@@ -10,7 +12,7 @@ use toolcrib_core::json::{utf16_order, write_number};
 /// Integers beyond 2^53 keep all their digits, which RFC 8785 would round: two calls that differ in one digit are two calls.
 pub(crate) fn canonical(value: &Value) -> String {
     let mut out = String::new();
-    write(value, &mut out);
+    write_value(value, &mut out);
     out
 }
 
@@ -20,14 +22,15 @@ pub(crate) fn canonical_hash(value: &Value) -> [u8; 32] {
 }
 
 /// As deep as the value nests, which the parser bounds to 128.
-fn write(value: &Value, out: &mut String) {
+fn write_value(value: &Value, out: &mut String) {
     match value {
         Value::Null => out.push_str("null"),
         Value::Bool(true) => out.push_str("true"),
         Value::Bool(false) => out.push_str("false"),
         Value::Number(number) => match number.as_f64() {
             Some(float) if number.is_f64() => write_number(float, out),
-            _ => out.push_str(&number.to_string()),
+            // Writing to a string gives no error.
+            _ => _ = write!(out, "{number}"),
         },
         Value::String(text) => write_string(text, out),
         Value::Array(elements) => {
@@ -36,7 +39,7 @@ fn write(value: &Value, out: &mut String) {
                 if index > 0 {
                     out.push(',');
                 }
-                write(element, out);
+                write_value(element, out);
             }
             out.push(']');
         }
@@ -50,7 +53,7 @@ fn write(value: &Value, out: &mut String) {
                 }
                 write_string(key, out);
                 out.push(':');
-                write(member, out);
+                write_value(member, out);
             }
             out.push('}');
         }

@@ -130,8 +130,20 @@ impl std::fmt::Debug for StateFolder {
 
 /// Proof that this process alone writes. Dropping it releases the lock.
 #[derive(Debug)]
-pub(crate) struct StateLock {
-    _file: File,
+pub(crate) struct StateLock(LockFile);
+
+/// An open lock file. What is locked for each call keeps it open in between.
+#[derive(Debug)]
+pub(crate) struct LockFile {
+    file: File,
+    number: (u64, u64),
+}
+
+impl StateLock {
+    /// Releases the lock, and keeps its file open for [`StateFolder::lock_with`]. `None` if that failed, in which case the file is closed.
+    pub(crate) fn release(self) -> Option<LockFile> {
+        self.0.file.unlock().is_ok().then_some(self.0)
+    }
 }
 
 impl StateFolder {
@@ -178,14 +190,27 @@ impl StateFolder {
 
     /// Waits until this process alone writes. The lock is on a file of its own, since the files that it protects are replaced.
     pub(crate) fn lock(&self, name: &str) -> Result<StateLock> {
-        self.ensure()?;
+        self.lock_with(name, None)
+    }
+
+    /// The same with a lock file that was kept open, if it is still the one of that name: the folder was checked when it was opened.
+    pub(crate) fn lock_with(&self, name: &str, kept: Option<LockFile>) -> Result<StateLock> {
         let path = self.file(name);
-        let file = private_options().create(true).truncate(false).write(true).open(&path).map_err(opening(&path))?;
+        let is_current = |kept: &LockFile| fs::symlink_metadata(&path).is_ok_and(|found| file_number(&found) == kept.number);
+        let lock = match kept.filter(is_current) {
+            Some(kept) => kept,
+            None => {
+                self.ensure()?;
+                let file = private_options().create(true).truncate(false).write(true).open(&path).map_err(opening(&path))?;
+                let metadata = file.metadata().map_err(StateFileError::io("open", &path))?;
+                LockFile { number: file_number(&metadata), file }
+            }
+        };
         let began = Instant::now();
         let mut pauses = LOCK_PAUSES.into_iter().chain(std::iter::repeat(LOCK_PAUSES[LOCK_PAUSES.len() - 1]));
         loop {
-            match file.try_lock() {
-                Ok(()) => return Ok(StateLock { _file: file }),
+            match lock.file.try_lock() {
+                Ok(()) => return Ok(StateLock(lock)),
                 Err(TryLockError::WouldBlock) if began.elapsed() < LOCK_WAIT => thread::sleep(pauses.next().unwrap_or_default()),
                 Err(TryLockError::WouldBlock) => return Err(StateFileError::Busy { path }),
                 Err(TryLockError::Error(error)) => return Err(StateFileError::io("lock", &path)(error)),
@@ -318,6 +343,20 @@ pub(crate) fn check_private(metadata: &fs::Metadata, path: &Path, expected: u32,
 #[cfg(not(unix))]
 pub(crate) fn check_private(_: &fs::Metadata, _: &Path, _: u32, _: Owners) -> Result<()> {
     Ok(())
+}
+
+/// What tells a file from all others, whatever its name.
+#[cfg(unix)]
+pub(crate) fn file_number(metadata: &fs::Metadata) -> (u64, u64) {
+    use std::os::unix::fs::MetadataExt as _;
+
+    (metadata.dev(), metadata.ino())
+}
+
+/// Where files have no numbers, nothing tells them apart.
+#[cfg(not(unix))]
+pub(crate) const fn file_number(_: &fs::Metadata) -> (u64, u64) {
+    (0, 0)
 }
 
 /// Options for files that only their owner can read, from the moment they exist.

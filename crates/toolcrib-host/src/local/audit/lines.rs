@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
+use sha2::{Digest as _, Sha256};
 use toolcrib_core::hex;
 
 use super::BreakCause;
@@ -142,11 +143,19 @@ pub(super) fn write_line(mut object: Map<String, Value>, head: &mut Head, out: &
     let seq = head.seq + 1;
     object.insert("seq".to_owned(), Value::from(seq));
     object.insert("prev".to_owned(), Value::from(head.hash.to_string()));
-    let mut value = Value::Object(object);
-    let hash = ChainHash(canonical_hash(&value));
-    value["hash"] = Value::from(hash.to_string());
-    out.extend_from_slice(canonical(&value).as_bytes());
-    out.push(b'\n');
+    // The members are sorted, so the line is the text that is hashed with `hash` at its place: two halves, written once. The second is not
+    // empty, since it has `prev`.
+    let (first, second): (Map<_, _>, Map<_, _>) = object.into_iter().partition(|(name, _)| name.as_str() < "hash");
+    let (first, second) = (canonical(&Value::Object(first)), canonical(&Value::Object(second)));
+    let first = first.strip_suffix('}').unwrap_or_default();
+    let comma = if first.len() > 1 { "," } else { "" };
+    let second = second.strip_prefix('{').unwrap_or_default();
+    let digest = [first, comma, second].into_iter().fold(Sha256::new(), Sha256::chain_update).finalize();
+    let hash = ChainHash(digest.into());
+    let member = format!("{comma}\"hash\":\"{hash}\",");
+    for part in [first, &member, second, "\n"] {
+        out.extend_from_slice(part.as_bytes());
+    }
     *head = Head { seq, hash };
     out.len() - before
 }

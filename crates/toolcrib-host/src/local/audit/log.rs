@@ -13,7 +13,7 @@ use toolcrib_core::clock::Clock;
 use super::lines::{Line, Read, next_line, write_line};
 use super::sync::{Background, PendingSync, SyncPolicy};
 use super::{AuditError, BreakCause, Event, Head, MAX_LINE_BYTES, Record};
-use crate::local::state_file::{Owners, StateFolder, StateLock, check_private, opening, private_options};
+use crate::local::state_file::{LockFile, Owners, StateFolder, StateLock, check_private, file_number, opening, private_options};
 use crate::local::{ContentHash, StateFileError};
 
 /// The name of the file that is written.
@@ -72,6 +72,8 @@ pub struct AuditLog {
     clock: Arc<dyn Clock + Send + Sync>,
     options: Options,
     tail: Mutex<Option<Tail>>,
+    /// The lock file, between two appends.
+    lock_file: Mutex<Option<LockFile>>,
     background: Background,
 }
 
@@ -88,7 +90,14 @@ struct Tail {
 impl AuditLog {
     /// The log in this folder, which need not exist yet.
     pub fn new(folder: impl Into<PathBuf>, clock: Arc<dyn Clock + Send + Sync>, options: Options) -> Self {
-        Self { folder: StateFolder::new(folder), clock, options, tail: Mutex::new(None), background: Background::default() }
+        Self {
+            folder: StateFolder::new(folder),
+            clock,
+            options,
+            tail: Mutex::new(None),
+            lock_file: Mutex::new(None),
+            background: Background::default(),
+        }
     }
 
     /// The folder.
@@ -136,7 +145,7 @@ impl AuditLog {
         let mut must_sync = records.iter().any(|record| record.event().is_synchronised());
         // Threads of this process wait for each other first, since waiting for other processes means asking again and again.
         let mut kept = self.tail();
-        let lock = self.folder.lock(LOCK_FILE)?;
+        let lock = self.folder.lock_with(LOCK_FILE, self.lock_file().take())?;
         let (mut tail, torn) = self.current(&lock, kept.take())?;
         must_sync |= torn.is_some();
         self.write(&mut tail, torn)?;
@@ -150,7 +159,8 @@ impl AuditLog {
         *kept = Some(tail);
         written?;
         // Others may append while the caller waits for the disk: what they write comes after.
-        drop((kept, lock));
+        *self.lock_file() = lock.release();
+        drop(kept);
         let must_sync = must_sync && self.options.sync != SyncPolicy::Never;
         Ok((head, must_sync.then(|| PendingSync::new(file, self.path()))))
     }
@@ -203,6 +213,10 @@ impl AuditLog {
         self.tail.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn lock_file(&self) -> MutexGuard<'_, Option<LockFile>> {
+        self.lock_file.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn is_synchronised(&self, head: &Head) {
         if let Some(tail) = self.tail().as_mut().filter(|tail| tail.head == *head) {
             tail.is_unsynchronised = false;
@@ -214,8 +228,8 @@ impl AuditLog {
         let path = self.path();
         let is_unsynchronised = kept.as_ref().is_some_and(|tail| tail.is_unsynchronised);
         if let (Some(tail), Ok(metadata)) = (kept, fs::symlink_metadata(&path)) {
-            // No other process appended since: what was read then is still so.
-            if metadata.is_file() && number(&metadata) == tail.number && metadata.len() == tail.bytes {
+            // No other process appended since: what was read then is still so. Where files have no numbers, the size alone tells.
+            if metadata.is_file() && file_number(&metadata) == tail.number && metadata.len() == tail.bytes {
                 return Ok((tail, None));
             }
         }
@@ -252,7 +266,7 @@ impl AuditLog {
             // A new name must survive a power cut as the lines do.
             self.folder.sync()?;
         }
-        Ok(Tail { file: Arc::new(file), number: number(&metadata), bytes: metadata.len(), head, is_unsynchronised: false })
+        Ok(Tail { file: Arc::new(file), number: file_number(&metadata), bytes: metadata.len(), head, is_unsynchronised: false })
     }
 
     /// The end of the newest file that was rotated: what an empty file continues.
@@ -395,19 +409,6 @@ fn survey(path: &Path) -> Result<(u64, ContentHash), AuditError> {
         // A number that was made up must not use up all others.
         seq = seq.max(own.filter(|own| *own < 1 << 48).unwrap_or_default());
     }
-}
-
-#[cfg(unix)]
-fn number(metadata: &fs::Metadata) -> (u64, u64) {
-    use std::os::unix::fs::MetadataExt as _;
-
-    (metadata.dev(), metadata.ino())
-}
-
-/// Where files have no numbers, their size alone tells whether another process appended.
-#[cfg(not(unix))]
-const fn number(_: &fs::Metadata) -> (u64, u64) {
-    (0, 0)
 }
 
 #[cfg(test)]

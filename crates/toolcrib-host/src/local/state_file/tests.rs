@@ -82,3 +82,27 @@ fn one_lock_at_a_time() {
     drop(lock);
     waiting.join().unwrap().unwrap();
 }
+#[test]
+fn a_kept_lock_file_is_used_as_long_as_it_has_the_name() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = StateFolder::new(place.path().join("state"));
+    let kept = folder.lock("x.lock").unwrap().release().expect("released");
+    // Released: another one gets it at once.
+    drop(folder.lock("x.lock").unwrap());
+    let number = kept.number;
+    let lock = folder.lock_with("x.lock", Some(kept)).unwrap();
+    assert_eq!(lock.0.number, number);
+    let kept = lock.release().expect("released");
+    // Another process, which locks the new file, would not see a lock on the old one. The old one stays open here, so its number is not given out again.
+    fs::remove_file(folder.file("x.lock")).unwrap();
+    let other = File::create(folder.file("x.lock")).unwrap();
+    other.lock().unwrap();
+    let lock = thread::spawn({
+        let folder = folder.clone();
+        move || folder.lock_with("x.lock", Some(kept))
+    });
+    thread::sleep(Duration::from_millis(50));
+    assert!(!lock.is_finished(), "a lock on a file without a name");
+    drop(other);
+    assert_ne!(lock.join().unwrap().unwrap().0.number, number);
+}
