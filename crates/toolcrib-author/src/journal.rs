@@ -5,7 +5,7 @@
 //! could register a second tool.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use alloy_primitives::{Address, B256, U256};
@@ -14,6 +14,7 @@ use toolcrib_chain::transaction::Signed;
 
 use crate::Error;
 use crate::plan::Step;
+use crate::whole_file::write_private;
 
 /// The version of the format, so that a later one can tell.
 const FORMAT: u32 = 1;
@@ -104,24 +105,8 @@ impl Journal {
 
     /// Writes an entry, whole or not at all, and waits until the disk has it.
     pub fn save(&self, entry: &Entry) -> io::Result<()> {
-        fs::create_dir_all(&self.folder)?;
-        let path = self.path(&entry.id)?;
-        let temporary = path.with_extension(format!("{}.tmp", std::process::id()));
-        let mut options = OpenOptions::new();
-        options.write(true).create(true).truncate(true);
-        // Signed transactions are no secrets once sent, but nobody else's business before.
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let written = options.open(&temporary).and_then(|mut file| {
-            file.write_all(&serde_json::to_vec_pretty(entry)?)?;
-            file.sync_all()
-        });
-        let renamed = written.and_then(|()| fs::rename(&temporary, &path)).and_then(|()| File::open(&self.folder)?.sync_all());
-        if renamed.is_err() {
-            // The reason matters more than a file that cannot be removed either.
-            let _ = fs::remove_file(&temporary);
-        }
-        renamed
+        // Signed transactions are no secrets once sent, and private before.
+        write_private(&self.path(&entry.id)?, &serde_json::to_vec_pretty(entry)?)
     }
 
     /// Reads an entry; `None` when there is none of that name.

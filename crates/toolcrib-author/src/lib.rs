@@ -3,11 +3,13 @@
 mod error;
 pub mod gas;
 pub mod journal;
+pub mod pause;
 pub mod plan;
 pub mod preflight;
 pub mod publish;
 pub mod run;
 pub mod served;
 mod standing;
+mod whole_file;
 
 pub use error::Error;
