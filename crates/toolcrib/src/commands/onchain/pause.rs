@@ -16,10 +16,10 @@ use toolcrib_author::plan::Step;
 use toolcrib_chain::predicate::check_registry;
 use toolcrib_chain::registry::Registry;
 use toolcrib_core::codes::{self, Code};
+use toolcrib_files::AtomicFile;
 
 use super::work::{NOTHING_BEFORE, journal_folder};
 use super::write::{Change, ToolChange};
-use crate::files;
 use crate::kinds::parse_address;
 use crate::onchain::{Writing, failed};
 use crate::outcome::{Done, Exit, Failure, Stop};
@@ -129,7 +129,7 @@ impl Memory {
         if let Some(folder) = self.begun.parent() {
             fs::create_dir_all(folder).map_err(|error| unusable(folder, error))?;
         }
-        files::write_private(&self.begun, &text).map_err(|error| unusable(&self.begun, error))
+        AtomicFile::new(&self.begun).replace(&text).map_err(|error| unusable(&self.begun, error))
     }
 
     /// The tool has the predicate of the pause that was begun.
