@@ -106,7 +106,7 @@ impl Journal {
     /// Writes an entry, whole or not at all, and waits until the disk has it.
     pub fn save(&self, entry: &Entry) -> io::Result<()> {
         fs::create_dir_all(&self.folder)?;
-        // Signed transactions are no secrets once sent, but nobody else's business before: the file is private.
+        // Signed transactions are no secrets once sent, and private before.
         AtomicFile::new(self.path(&entry.id)?).replace(&serde_json::to_vec_pretty(entry)?)
     }
 

@@ -163,8 +163,8 @@ pub(crate) fn encoded(text: &str) -> String {
 }
 
 impl Reply {
-    /// The end of a command whose answer is not the one that was hoped for. `None` when it is.
-    pub(crate) fn refusal(&self, printer: &mut Printer) -> Result<Option<Done>, Stop> {
+    /// Stops the command unless the directory answered what was asked.
+    pub(crate) fn expect_success(&self, printer: &mut Printer) -> Result<(), Stop> {
         let said = serde_json::from_slice::<Value>(&self.body).ok();
         let said = said.as_ref().and_then(|body| body["errors"].as_array()).map(|errors| {
             let errors: Vec<_> = errors.iter().filter_map(Value::as_str).map(shown).collect();
@@ -172,10 +172,10 @@ impl Reply {
         });
         let said = said.filter(|said| !said.is_empty()).unwrap_or_else(|| format!("status {}", self.status));
         let failure = match self.status {
-            200..=299 => return Ok(None),
+            200..=299 => return Ok(()),
             404 => {
                 printer.complaint(&format!("not found: {said}"))?;
-                return Ok(Some(Done::new(Exit::No, Value::Null)));
+                return Err(Done::new(Exit::No, Value::Null).into());
             }
             429 => {
                 let wait =
@@ -183,7 +183,7 @@ impl Reply {
                 let failure =
                     Failure::new(codes::cli::RATE_LIMITED, format!("the directory wants no more for now: {said}{wait}"));
                 printer.failure(&failure)?;
-                return Ok(Some(Done::new(Exit::RateLimited, Value::Null)));
+                return Err(Done::new(Exit::RateLimited, Value::Null).into());
             }
             400..=499 => Failure::new(codes::cli::DIRECTORY_REFUSED, format!("the directory refused the question: {said}")),
             _ => Failure::new(codes::cli::DIRECTORY, format!("the directory gave no answer: {said}")),

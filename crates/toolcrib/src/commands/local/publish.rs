@@ -96,10 +96,7 @@ pub(crate) async fn run(arguments: &Publish, printer: &mut Printer) -> Result<Do
         Err(error) => return refused(&failed(&error), printer),
     }
     let file = write(&arguments.out, &slug, &bytes)?;
-    let loaded = match load(&[&file], printer)? {
-        Ok(loaded) => loaded,
-        Err(done) => return Ok(done),
-    };
+    let loaded = load(&[&file], printer)?;
     let network = arguments.server.gating.onchain.network.as_deref().unwrap_or("NAME");
     let uri = well_known::metadata_uri(&origin, &slug);
     let path = shown(&file.display().to_string());
