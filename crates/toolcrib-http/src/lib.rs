@@ -3,6 +3,7 @@
 
 mod address;
 mod body;
+mod form;
 pub mod framing;
 mod io;
 mod limits;
@@ -15,6 +16,7 @@ mod tls;
 
 pub use address::client_address;
 pub use body::{BodyBudget, BodyError, ReadBody};
+pub use form::{form_decode, form_decode_into, form_fields, percent_decode, percent_encode};
 pub use limits::Limits;
 pub use network::Network;
 pub use quota::{Hold, Quota};
