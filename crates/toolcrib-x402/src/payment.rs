@@ -222,7 +222,7 @@ pub fn read_payment_headers<'h>(headers: impl IntoIterator<Item = (&'h str, &'h 
         Ok(text) => read_payment(version, text),
         Err(_) if value.len() > header::MAX_BYTES => PaymentReading::refused(Some(version), vec![too_long(value.len())]),
         Err(_) => {
-            let finding = Finding::new(code::BASE64).message("the header holds bytes that are not text");
+            let finding = Finding::new(code::BASE64).message("the header contains bytes that are not text");
             PaymentReading::refused(Some(version), vec![finding])
         }
     })

@@ -447,7 +447,10 @@ impl Reader {
         if let (None, Some(value)) = (token, entry.get("asset")) {
             let mut finding = Finding::new(code::ASSET_UNKNOWN).got(format!("{} on {}", offer.asset, offer.network));
             if let Some(elsewhere) = asset::ALL.iter().find(|token| token.address == address) {
-                finding = finding.message(format!("this is {} of eip155:{}, another network", elsewhere.symbol, elsewhere.chain));
+                finding = finding.message(format!(
+                    "this is the address of {} on eip155:{}, another network",
+                    elsewhere.symbol, elsewhere.chain
+                ));
                 finding = finding.severity(Severity::Warning);
             }
             self.report(finding, value);
