@@ -53,7 +53,7 @@ impl<'a> Reader<'a> {
 
     /// An unsigned integer.
     pub(super) fn unsigned(&mut self) -> Result<u64, Fault> {
-        self.expect(UNSIGNED, "an unsigned integer belongs here")
+        self.expect(UNSIGNED, "expected an unsigned integer")
     }
 
     /// An integer that fits 64 bits with its sign.
@@ -65,13 +65,13 @@ impl<'a> Reader<'a> {
         match major {
             UNSIGNED => Ok(value),
             NEGATIVE => Ok(-1 - value),
-            _ => Err(fault("an integer belongs here")),
+            _ => Err(fault("expected an integer")),
         }
     }
 
     /// A byte string.
     pub(super) fn bytes(&mut self) -> Result<&'a [u8], Fault> {
-        let length = self.expect(BYTES, "a byte string belongs here")?;
+        let length = self.expect(BYTES, "expected a byte string")?;
         self.take(length)
     }
 
@@ -87,13 +87,13 @@ impl<'a> Reader<'a> {
     /// A text string.
     pub(super) fn text(&mut self) -> Result<&'a str, Fault> {
         let at = self.at;
-        let length = self.expect(TEXT, "a text string belongs here")?;
+        let length = self.expect(TEXT, "expected a text string")?;
         std::str::from_utf8(self.take(length)?).map_err(|_| Fault { at, what: "the text is not UTF-8" })
     }
 
     /// The head of an array: how many items follow.
     pub(super) fn array(&mut self) -> Result<u64, Fault> {
-        self.expect(ARRAY, "an array of definite length belongs here")
+        self.expect(ARRAY, "expected an array of definite length")
     }
 
     /// The head of a map.
@@ -102,7 +102,7 @@ impl<'a> Reader<'a> {
             self.at += 1;
             return Ok(Entries::UntilBreak);
         }
-        self.expect(MAP, "a map belongs here").map(Entries::Counted)
+        self.expect(MAP, "expected a map").map(Entries::Counted)
     }
 
     /// Whether a map has one more entry; counts it, or takes the break that ends the map.
@@ -131,7 +131,11 @@ impl<'a> Reader<'a> {
 
     /// Nothing may follow.
     pub(super) fn end(&self) -> Result<(), Fault> {
-        if self.at == self.bytes.len() { Ok(()) } else { Err(Fault { at: self.at, what: "bytes follow after the end" }) }
+        if self.at == self.bytes.len() {
+            Ok(())
+        } else {
+            Err(Fault { at: self.at, what: "there are bytes after the end of the document" })
+        }
     }
 
     fn expect(&mut self, wanted: u8, what: &'static str) -> Result<u64, Fault> {
@@ -152,8 +156,8 @@ impl<'a> Reader<'a> {
             25 => u64::from(u16::from_be_bytes(self.array_of()?)),
             26 => u64::from(u32::from_be_bytes(self.array_of()?)),
             27 => u64::from_be_bytes(self.array_of()?),
-            31 => return Err(Fault { at, what: "an item of indefinite length does not belong here" }),
-            _ => return Err(Fault { at, what: "the length is of a reserved form" }),
+            31 => return Err(Fault { at, what: "an item of indefinite length is not allowed here" }),
+            _ => return Err(Fault { at, what: "the length has a reserved encoding" }),
         };
         Ok((first >> 5, argument))
     }
@@ -176,7 +180,7 @@ impl<'a> Reader<'a> {
     }
 
     const fn cut_off(&self) -> Fault {
-        Fault { at: self.at, what: "the document is cut off" }
+        Fault { at: self.at, what: "the document is truncated" }
     }
 }
 
@@ -211,7 +215,7 @@ mod tests {
     #[test]
     fn strings_end_where_the_bytes_end() {
         assert_eq!(Reader::new(&[0x42, 1, 2]).bytes(), Ok(&[1, 2][..]));
-        assert_eq!(Reader::new(&[0x43, 1, 2]).bytes().map_err(|fault| fault.what), Err("the document is cut off"));
+        assert_eq!(Reader::new(&[0x43, 1, 2]).bytes().map_err(|fault| fault.what), Err("the document is truncated"));
         let huge = [0x5b, 255, 255, 255, 255, 255, 255, 255, 255, 0];
         assert!(Reader::new(&huge).bytes().is_err());
         assert!(Reader::new(&[0x5f, 0x41, 1, 0xff]).bytes().is_err(), "in pieces");

@@ -550,8 +550,8 @@ fn causes_are_told_in_words() {
     assert_eq!(
         Cause::Recipe { label: None, slips }.to_string(),
         format!(
-            "what is served was committed, with the type {PLACEHOLDER} and with an address of pricing/1 in lower case and with a \
-             line end after it"
+            "the served manifest was committed, with the `type` {PLACEHOLDER} and with an address of pricing/1 in lower case and with a \
+             trailing newline"
         )
     );
     let other = Cause::OtherFile { label: "3f2a tides.json".to_owned(), relation: Relation::Version };
