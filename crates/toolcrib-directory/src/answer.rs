@@ -189,7 +189,7 @@ impl From<toolcrib_index::Error> for Refusal {
             }
             _ => {}
         }
-        tracing::warn!(code = %error.code(), error = %escape_for_display(&error.to_string()), "the index could not tell");
+        tracing::warn!(code = %error.code(), error = %escape_for_display(&error.to_string()), "index error");
         if error.code() == codes::store::DISK {
             return Self::new(StatusCode::SERVICE_UNAVAILABLE, codes::store::DISK)
                 .retry_after(DISK_RETRY_SECONDS)

@@ -104,8 +104,10 @@ impl AgentsParameters {
         let max_price = match (self.max_price.map(Param::value), self.currency.0) {
             (None, None) => None,
             (Some(micro), Some(currency)) => Some(MaxPrice { micro, currency }),
-            (Some(_), None) => return Err(Refusal::parameter("currency", "max_price needs it: amounts are not converted")),
-            (None, Some(_)) => return Err(Refusal::parameter("max_price", "currency needs it")),
+            (Some(_), None) => {
+                return Err(Refusal::parameter("currency", "required with max_price, because amounts are not converted"));
+            }
+            (None, Some(_)) => return Err(Refusal::parameter("max_price", "required with currency")),
         };
         Ok(AgentQuery {
             words: self.q.0,

@@ -168,7 +168,7 @@ async fn stream_from(app: Reader, caller: Caller, cursor: Option<i64>, headers: 
     let seen = match headers.get(LAST_EVENT_ID) {
         Some(id) => {
             let id = id.to_str().ok().and_then(|id| id.parse().ok()).filter(|id: &i64| *id >= 0);
-            Some(id.ok_or_else(|| Refusal::parameter("Last-Event-ID", "expected the number of a change"))?)
+            Some(id.ok_or_else(|| Refusal::parameter("Last-Event-ID", "expected a change number"))?)
         }
         None => cursor,
     };
