@@ -233,7 +233,7 @@ const fn reason(status: u16) -> &'static str {
         451 => "The operator blocked the tool: the message is the notice.",
         409 => "The tool is deregistered.",
         410 => {
-            "The changes after this cursor are no longer kept (index.forgotten), or the cursor is beyond the last change \
+            "The changes after this cursor are no longer kept (index.cursor_expired), or the cursor is beyond the last change \
              (index.cursor_ahead): read all data again, then continue from the `cursor` of this response."
         }
         413 => "The body is too large.",

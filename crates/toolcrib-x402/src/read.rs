@@ -288,7 +288,7 @@ impl Reader {
         match (version, named, parsed) {
             (Version::V1, Some(named), _) => {
                 if !named.is_stock {
-                    self.report(Finding::new(code::NETWORK_NOT_STOCK).got(text), value);
+                    self.report(Finding::new(code::NETWORK_NOT_IN_V1).got(text), value);
                 }
                 named.chain()
             }
@@ -391,7 +391,7 @@ impl Reader {
         } else {
             return;
         };
-        self.report(Finding::new(code::PAY_TO_NOBODY).message(reason).got(payee.as_str()), value);
+        self.report(Finding::new(code::PAY_TO_UNSPENDABLE).message(reason).got(payee.as_str()), value);
     }
 
     fn timeout(&mut self, entry: Object<'_>) -> Option<u64> {

@@ -26,7 +26,7 @@ super::codes! {
         "The header Allow lists the allowed methods.",
         "use one of these methods",
     }
-    NOT_LOOKED_AT = "directory.not_looked_at", Error, "Toolcrib" {
+    NOT_VERIFIED_YET = "directory.not_verified_yet", Error, "Toolcrib" {
         "the tool has not been verified yet",
         "Reports and evidence exist after the first verification. New tools wait for it in a queue.",
         "try again in a minute, or request a verification",

@@ -26,7 +26,7 @@ super::codes! {
         "A check failed in the previous verification, and all four pass now.",
         "nothing to do",
     }
-    FAULT_CHANGED = "drift.fault_changed", Hint, "ERC-8257 §7 Handling Verification Failure" {
+    FAILURE_CHANGED = "drift.failure_changed", Hint, "ERC-8257 §7 Handling Verification Failure" {
         "the tool fails verification for another reason",
         "It was not verified before and still is not, but the first failing check or rule is a different one.",
         "read the failing check; `toolcrib verify` shows how to fix it",

@@ -46,7 +46,7 @@ super::codes! {
         "The value is a small number or one repeated byte. Finding a document with such a hash is infeasible.",
         "commit the hash of the manifest with `toolcrib update`",
     }
-    OF_NOTHING = "hash.of_nothing", Error, check 3, "ERC-8257 §2 Canonical Manifest Bytes" {
+    OF_EMPTY_INPUT = "hash.of_empty_input", Error, check 3, "ERC-8257 §2 Canonical Manifest Bytes" {
         "the committed hash is that of an empty input",
         "It is the hash of zero bytes, of an empty object or of null. Usually the manifest had not been loaded when it was hashed.",
         "commit the hash of the manifest with `toolcrib update`",

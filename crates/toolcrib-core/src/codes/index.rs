@@ -11,7 +11,7 @@ super::codes! {
         "The folder must contain a known package with matching hashes (wordllama 0.4.0.post1), or one vector file (*.safetensors, one matrix of 16 or 32 bit floats) and its tokenizer (tokenizer.json).",
         "install the package again, point to a folder with both files, or remove the folder or the setting: search works without an embedding",
     }
-    FORGOTTEN = "index.forgotten", Error, "Toolcrib" {
+    CURSOR_EXPIRED = "index.cursor_expired", Error, "Toolcrib" {
         "the changes after this cursor are no longer kept",
         "The change feed keeps a limited history. After this cursor, changes were removed that a consumer has not seen.",
         "read all data again, from an export or page by page, and continue from the cursor that comes with it",

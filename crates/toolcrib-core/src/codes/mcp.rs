@@ -26,7 +26,7 @@ super::codes! {
         "A prompt to the user carries a sealed state. It is valid only unchanged, for the same client, tool and arguments, and for a short time.",
         "call the tool again without a request state",
     }
-    NOT_ASKABLE = "mcp.not_askable", Error, "MCP 2026-07-28, Elicitation" {
+    ELICITATION_UNSUPPORTED = "mcp.elicitation_unsupported", Error, "MCP 2026-07-28, Elicitation" {
         "the call needs the user's confirmation, and this client does not support elicitation",
         "Calls that cost money or send data to an untrusted server need the user's confirmation. It is requested by elicitation, which this client has not declared.",
         "use a client with elicitation, or allow this call in the policy file",

@@ -31,7 +31,7 @@ super::codes! {
         "Its hash or size differs from the one recorded in the database. None of it is used.",
         "nothing to do: the tool stays listed and a new verification is queued; check the health of the store if this happens often",
     }
-    UNSET = "objects.unset", Error, "Toolcrib" {
+    NOT_CONFIGURED = "objects.not_configured", Error, "Toolcrib" {
         "evidence is in an object store that is not configured here",
         "The database refers to evidence in an object store, but this process was started without --objects.",
         "start every process of this database with the same --objects",

@@ -94,7 +94,7 @@ super::codes! {
         "Signatures of externally owned accounts are 65 bytes: r, s and v. Those of contract accounts may be longer, up to a limit.",
         "send 0x and the signature in hexadecimal",
     }
-    FROM_NOBODY = "payment.from_nobody", Error, "EIP-3009" {
+    FROM_ZERO_ADDRESS = "payment.from_zero_address", Error, "EIP-3009" {
         "the payer is the zero address",
         "In many libraries a failed signature recovery yields the zero address, so it is never accepted as payer.",
         "sign with your own account",

@@ -81,7 +81,7 @@ super::codes! {
         "The payment, the request to the facilitator and the requirements must have the same x402 version.",
         "send payment and requirements of one version",
     }
-    FACILITATOR_SILENT = "settlement.facilitator_silent", Warning, "x402 v1 §7; x402 v2 §7" {
+    KINDS_UNKNOWN = "settlement.kinds_unknown", Warning, "x402 v1 §7; x402 v2 §7" {
         "the facilitator does not list its payment kinds",
         "The facilitator in the settings verifies and settles payments. Its response about supported kinds was missing or not usable.",
         "check the facilitator's URL and headers, and whether it is up",

@@ -56,7 +56,7 @@ super::codes! {
         "The ledger counts millionths of a dollar, with at most 1,000,000,000 dollars per payment. A larger payment is never signed.",
         "do not pay this amount",
     }
-    LAPSED = "spend.lapsed", Error, "Toolcrib spend ledger" {
+    RESERVATION_EXPIRED = "spend.reservation_expired", Error, "Toolcrib spend ledger" {
         "the reservation has expired",
         "An amount is reserved for a few minutes before the payment is signed. This reservation has expired, or another process released it, so nothing was signed.",
         "call again",

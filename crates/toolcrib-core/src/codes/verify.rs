@@ -51,7 +51,7 @@ super::codes! {
         "A URL does not identify a registration, so neither the committed hash nor the creator could be compared. The tool is not verified.",
         "pass eip155:<chain>/erc8257:<registry>/<id> to make all four checks",
     }
-    DEV_WORLD = "verify.dev_world", Hint, "Toolcrib development environment" {
+    DEV_ENVIRONMENT = "verify.dev_environment", Hint, "Toolcrib development environment" {
         "the tool runs in the local development environment",
         "It uses a local chain and a certificate of the local certificate authority, so the result does not apply to a public tool.",
         "publish the tool on a public network when it is ready",

@@ -138,7 +138,7 @@ super::codes! {
         "A payer cannot know on which chain to sign. In version 1 a single unknown name makes reference clients refuse the whole list of offers.",
         "use a name that clients support in version 1, and a CAIP-2 identifier in version 2",
     }
-    NETWORK_NOT_STOCK = "x402.network_not_stock", Warning, "x402 v1 §5.1" {
+    NETWORK_NOT_IN_V1 = "x402.network_not_in_v1", Warning, "x402 v1 §5.1" {
         "reference clients of version 1 do not know this network name",
         "They validate the list of offers as a whole, so this offer prevents them from using any of the others.",
         "offer this network in version 2 only",
@@ -158,7 +158,7 @@ super::codes! {
         "Clients of version 1 compare addresses as strings with checksummed ones, and rank this offer below others.",
         "write the address with its checksum",
     }
-    PAY_TO_NOBODY = "x402.pay_to_nobody", Error, "x402 exact scheme on EVM" {
+    PAY_TO_UNSPENDABLE = "x402.pay_to_unspendable", Error, "x402 exact scheme on EVM" {
         "payTo is an address that cannot use the money",
         "payTo is the zero address, a burn address, or the token contract itself. Payments to it are lost.",
         "set payTo to an account that you control",

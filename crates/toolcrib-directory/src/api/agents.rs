@@ -86,7 +86,7 @@ pub(crate) async fn get(app: Reader, uri: Uri) -> Answer {
 pub(crate) async fn report(app: Reader, uri: Uri) -> Answer {
     let view = agent_under(&app, &uri, AGENT_PREFIX, "/report").await?;
     let text = app.index.agent_report(&view.domain).await?;
-    let text = text.ok_or_else(|| Refusal::new(StatusCode::NOT_FOUND, codes::directory::NOT_LOOKED_AT))?;
+    let text = text.ok_or_else(|| Refusal::new(StatusCode::NOT_FOUND, codes::directory::NOT_VERIFIED_YET))?;
     let corrupt = |_| Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, codes::store::CORRUPT);
     // Quotes untrusted text, so it is written again in the form that does nothing.
     let report: Value = serde_json::from_str(&text).map_err(corrupt)?;

@@ -130,7 +130,9 @@ async fn after(app: &Reader, cursor: i64, limit: usize) -> Result<(i64, Vec<Chan
     }
     match app.index.changes(cursor, limit).await {
         Ok(changes) => Ok((last, changes)),
-        Err(error @ Error::Forgotten { .. }) => Err(Refusal::reset(codes::index::FORGOTTEN, last).message(error.to_string())),
+        Err(error @ Error::Forgotten { .. }) => {
+            Err(Refusal::reset(codes::index::CURSOR_EXPIRED, last).message(error.to_string()))
+        }
         Err(error) => Err(error.into()),
     }
 }

@@ -140,7 +140,7 @@ impl OddHash {
         match self {
             Self::Zero => codes::explain::ZERO,
             Self::Placeholder => codes::explain::PLACEHOLDER,
-            Self::OfNothing => codes::explain::OF_NOTHING,
+            Self::OfNothing => codes::explain::OF_EMPTY_INPUT,
             Self::OfUri => codes::explain::OF_URI,
         }
     }

@@ -434,7 +434,7 @@ fn commitments_that_are_none() {
     check_odd(B256::with_last_byte(1), OddHash::Placeholder, "hash.placeholder");
     check_odd(B256::repeat_byte(0x11), OddHash::Placeholder, "hash.placeholder");
     for nothing in ["", "{}", "null"] {
-        check_odd(keccak256(nothing), OddHash::OfNothing, "hash.of_nothing");
+        check_odd(keccak256(nothing), OddHash::OfNothing, "hash.of_empty_input");
     }
     check_odd(keccak256("https://tools.example.com/.well-known/ai-tool/tides.json"), OddHash::OfUri, "hash.of_uri");
     let found = explain(&pretty(&manifest()), keccak256("https://tools.example.com/other"), &[]);
