@@ -40,10 +40,10 @@ impl TimeFault {
             Self::DateOnly => "the text is a date without a time of day",
             Self::NoOffset => "the time has no offset: add Z or one such as +02:00",
             Self::SpaceSeparator => "date and time are joined by a space instead of the letter T",
-            Self::NoSuchDay => "the calendar has no such day",
-            Self::NoSuchTime => "the clock has no such time",
-            Self::NoSuchLeapSecond => "a second numbered 60 exists only at the end of a month, at 23:59:60 UTC",
-            Self::NoSuchOffset => "offsets reach from -23:59 to +23:59",
+            Self::NoSuchDay => "the date does not exist",
+            Self::NoSuchTime => "the time of day does not exist",
+            Self::NoSuchLeapSecond => "a leap second (60) is allowed only at the end of a month, at 23:59:60 UTC",
+            Self::NoSuchOffset => "the offset is outside -23:59 to +23:59",
         }
     }
 }

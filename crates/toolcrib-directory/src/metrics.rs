@@ -230,16 +230,16 @@ impl Metrics {
         let Some((_, state)) = self.queue() else { return Vec::new() };
         let waits = state.oldest_due.map_or(0, |since| u64::try_from(now.seconds() - since.seconds()).unwrap_or_default());
         vec![
-            ("queue_waiting", "Verifications that wait for a worker, counted up to 10000.", state.due),
-            ("queue_leased", "Verifications that workers are at, counted up to 10000.", state.leased),
-            ("queue_oldest_seconds", "How long the oldest of those that wait has been due.", waits),
+            ("queue_waiting", "Queued verifications, counted up to 10000.", state.due),
+            ("queue_leased", "Running verifications, counted up to 10000.", state.leased),
+            ("queue_oldest_seconds", "Time that the oldest queued item is overdue.", waits),
         ]
     }
 
     /// The page.
     pub(crate) fn page(&self, gauges: &[(&str, &str, u64)], replicas: &[ReplicaReport], now: UnixTime) -> String {
         let mut page = MetricsPage::default();
-        page.family("toolcrib_directory_requests_total", "counter", "Requests that were answered.");
+        page.family("toolcrib_directory_requests_total", "counter", "Answered requests.");
         for route in Route::ALL {
             for (class, count) in self.routes[route as usize].statuses.iter().enumerate() {
                 let count = count.load(Ordering::Relaxed);
@@ -253,45 +253,41 @@ impl Metrics {
                 }
             }
         }
-        page.family("toolcrib_directory_seconds", "histogram", "How long answers took.");
+        page.family("toolcrib_directory_seconds", "histogram", "Response time.");
         for route in Route::ALL {
             let times = &self.routes[route as usize].times;
             if !times.is_empty() {
                 page.histogram("toolcrib_directory_seconds", &[("route", &route.name())], times);
             }
         }
-        page.family("toolcrib_directory_refused_total", "counter", "Requests that were refused, by code.");
+        page.family("toolcrib_directory_refused_total", "counter", "Refused requests, by code.");
         for (code, count) in self.refused.lock().unwrap_or_else(PoisonError::into_inner).iter() {
             page.sample("toolcrib_directory_refused_total", &[("code", code)], count);
         }
         let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
         for (name, help, count) in [
-            ("cache_hits_total", "Answers that were kept.", load(&self.hits)),
-            ("cache_misses_total", "Answers that had to be made.", load(&self.misses)),
-            ("image_hits_total", "Images that were kept, failures included.", load(&self.image_hits)),
-            ("image_misses_total", "Images that were not kept.", load(&self.image_misses)),
-            ("images_failed_total", "Images that could not be fetched, or are not served.", load(&self.images_failed)),
-            ("images_limited_total", "Images that a limit kept from being fetched.", load(&self.images_limited)),
-            ("stale_answers_total", "Answers given out of date because the database did not answer.", load(&self.stale)),
-            (
-                "replica_failures_total",
-                "Requests that a read replica was given and did not answer.",
-                load(&self.replica_failures),
-            ),
-            ("poll_failures_total", "Looks at the change feed that failed.", load(&self.poll_failures)),
-            ("keys_issued_total", "Keys that were given out.", load(&self.keys_issued)),
-            ("looks_asked_total", "Verifications that were asked for.", load(&self.looks_asked)),
-            ("listings_expired_total", "Listings that this process ended because their time was over.", load(&self.expired)),
-            ("usage_reports_unproven_total", "Usage reports that proved nothing.", load(&self.reports[0])),
-            ("usage_reports_proven_total", "Usage reports that proved a call.", load(&self.reports[1])),
+            ("cache_hits_total", "Responses served from the cache.", load(&self.hits)),
+            ("cache_misses_total", "Responses not found in the cache.", load(&self.misses)),
+            ("image_hits_total", "Images served from the cache, including cached failures.", load(&self.image_hits)),
+            ("image_misses_total", "Images not found in the cache.", load(&self.image_misses)),
+            ("images_failed_total", "Images that could not be fetched or have an unsupported format.", load(&self.images_failed)),
+            ("images_limited_total", "Images not fetched because of a limit.", load(&self.images_limited)),
+            ("stale_answers_total", "Stale responses served because the database did not answer.", load(&self.stale)),
+            ("replica_failures_total", "Requests that a read replica did not answer.", load(&self.replica_failures)),
+            ("poll_failures_total", "Failed reads of the change feed.", load(&self.poll_failures)),
+            ("keys_issued_total", "Issued API keys.", load(&self.keys_issued)),
+            ("looks_asked_total", "Requested verifications.", load(&self.looks_asked)),
+            ("listings_expired_total", "Listings that this process expired.", load(&self.expired)),
+            ("usage_reports_unproven_total", "Rejected usage reports.", load(&self.reports[0])),
+            ("usage_reports_proven_total", "Accepted usage reports.", load(&self.reports[1])),
         ] {
             page.single(&format!("toolcrib_directory_{name}"), "counter", help, count);
         }
         let streams = u64::try_from(self.streams.load(Ordering::Relaxed)).unwrap_or_default();
         let held = load(&self.expiry_held);
         let own = [
-            ("streams", "Streams and exports that are open.", streams),
-            ("expiry_held", "Listings whose end is held back as a mass expiry, counted up to 10000.", held),
+            ("streams", "Open streams and exports.", streams),
+            ("expiry_held", "Listings whose expiry is held back as a mass expiry, counted up to 10000.", held),
         ];
         for (name, help, value) in gauges.iter().copied().chain(own) {
             page.single(&format!("toolcrib_directory_{name}"), "gauge", help, value);
@@ -322,10 +318,10 @@ impl Metrics {
         }
         let waits = census.oldest_due.map_or(0, |since| u64::try_from(now.seconds() - since.seconds()).unwrap_or_default());
         for (name, help, value) in [
-            ("agents_verified", "Names that are verified and conformant now.", census.good),
-            ("agents_due", "Names that wait for a check.", census.due),
-            ("agents_leased", "Names that workers are at.", census.leased),
-            ("agents_oldest_seconds", "How long the oldest of those that wait has been due.", waits),
+            ("agents_verified", "Names that are currently verified and conformant.", census.good),
+            ("agents_due", "Names queued for verification.", census.due),
+            ("agents_leased", "Names being verified.", census.leased),
+            ("agents_oldest_seconds", "Time that the oldest queued item is overdue.", waits),
         ] {
             page.single(&format!("toolcrib_directory_{name}"), "gauge", help, value);
         }
@@ -351,8 +347,8 @@ impl Metrics {
             ("replica_usable", "1 if requests are answered from the replica.", |report| {
                 f64::from(u8::from(report.state == ReplicaState::Usable))
             }),
-            ("replica_watermark", "The last change that the replica has.", |report| report.watermark as f64),
-            ("replica_age_seconds", "How old the state of the replica is.", |report| report.age.as_secs_f64()),
+            ("replica_watermark", "Last change that the replica has replayed.", |report| report.watermark as f64),
+            ("replica_age_seconds", "Replication lag of the replica.", |report| report.age.as_secs_f64()),
         ];
         for (name, help, number) in gauges {
             let name = format!("toolcrib_directory_{name}");
@@ -361,7 +357,7 @@ impl Metrics {
                 page.sample(&name, &[("replica", &report.number)], number(report));
             }
         }
-        page.family("toolcrib_directory_replica_fault", "gauge", "Why a replica is not used, by code.");
+        page.family("toolcrib_directory_replica_fault", "gauge", "Reason why a replica is not used, by code.");
         for report in replicas {
             if let Some(code) = report.state.code() {
                 page.sample("toolcrib_directory_replica_fault", &[("replica", &report.number), ("code", &code)], 1);
@@ -375,8 +371,8 @@ impl Metrics {
         let Some(census) = census.as_ref().filter(|census| !census.facilitators.is_empty()) else { return };
         for (name, help, value) in [
             ("bazaar_resources", "Resources that facilitators list.", census.listed),
-            ("bazaar_probed", "Resources among them that were asked what they cost.", census.probed),
-            ("bazaar_due", "Resources that wait for a probe.", census.due),
+            ("bazaar_probed", "Listed resources that were probed for their price.", census.probed),
+            ("bazaar_due", "Resources queued for a probe.", census.due),
         ] {
             page.single(&format!("toolcrib_directory_{name}"), "gauge", help, value);
         }
@@ -384,14 +380,12 @@ impl Metrics {
         type Value = fn(&FacilitatorState, &dyn Fn(Option<UnixTime>) -> Option<u64>) -> Option<u64>;
         let families: [(&str, &str, Value); 5] = [
             ("bazaar_facilitator_resources", "Resources that a facilitator lists.", |state, _| Some(state.resources)),
-            ("bazaar_facilitator_items", "Items of the last walk through its catalogue.", |state, _| Some(state.items)),
-            ("bazaar_facilitator_skipped", "Items of the last walk that were skipped.", |state, _| Some(state.skipped)),
-            ("bazaar_facilitator_failed", "Whether the last walk was not complete.", |state, _| {
+            ("bazaar_facilitator_items", "Items in the last crawl of its catalogue.", |state, _| Some(state.items)),
+            ("bazaar_facilitator_skipped", "Items skipped in the last crawl.", |state, _| Some(state.skipped)),
+            ("bazaar_facilitator_failed", "1 if the last crawl was incomplete.", |state, _| {
                 Some(u64::from(!state.outcome.is_empty()))
             }),
-            ("bazaar_facilitator_complete_seconds", "How long ago a walk was last complete.", |state, ago| {
-                ago(state.completed_at)
-            }),
+            ("bazaar_facilitator_complete_seconds", "Time since the last complete crawl.", |state, ago| ago(state.completed_at)),
         ];
         for (name, help, value) in families {
             let name = format!("toolcrib_directory_{name}");
@@ -410,8 +404,8 @@ impl Metrics {
         let rows = self.registries.lock().unwrap_or_else(PoisonError::into_inner);
         type Block = fn(&RegistryRow) -> i64;
         let gauges: [(&str, &str, Block); 2] = [
-            ("registry_block", "The last block whose events are in the index.", |row| row.state.checkpoint),
-            ("registry_head", "The newest block that a follower has seen.", |row| row.state.head),
+            ("registry_block", "Last indexed block.", |row| row.state.checkpoint),
+            ("registry_head", "Chain head as seen by the follower.", |row| row.state.head),
         ];
         for (name, help, block) in gauges {
             let name = format!("toolcrib_directory_{name}");
@@ -425,20 +419,20 @@ impl Metrics {
         let known = self.completeness.lock().unwrap_or_else(PoisonError::into_inner);
         type Count = fn(&Completeness) -> u64;
         let counts: [(&str, &str, &str, Count); 5] = [
-            ("registry_incomplete", "gauge", "1 while logs are missing that no node gives.", |known| {
+            ("registry_incomplete", "gauge", "1 while logs are missing that no RPC node returns.", |known| {
                 u64::from(known.incomplete_since.is_some())
             }),
-            ("registry_wrong_tools", "gauge", "Tools that are not what the registry says.", |known| known.wrong_tools),
-            ("registry_rescanning", "gauge", "1 while logs are read again.", |known| u64::from(known.rescan_from.is_some())),
-            (
-                "registry_omitted_logs_total",
-                "counter",
-                "Logs that a node left out of an answer and that another answer had.",
-                |known| known.omitted,
-            ),
-            ("registry_doubtful_blocks_total", "counter", "Blocks whose headers promise events that no node gives.", |known| {
-                known.doubtful
+            ("registry_wrong_tools", "gauge", "Tools that differ from the registry.", |known| known.wrong_tools),
+            ("registry_rescanning", "gauge", "1 while logs are rescanned.", |known| u64::from(known.rescan_from.is_some())),
+            ("registry_omitted_logs_total", "counter", "Logs that an RPC node omitted and another response had.", |known| {
+                known.omitted
             }),
+            (
+                "registry_doubtful_blocks_total",
+                "counter",
+                "Blocks whose bloom filter matches events that no RPC node returns.",
+                |known| known.doubtful,
+            ),
         ];
         for (name, kind, help, count) in counts {
             let name = format!("toolcrib_directory_{name}");

@@ -63,7 +63,7 @@ impl ConfiguredUrl {
         let target = path.split('#').next().unwrap_or_default().to_owned();
         let url = Self { secure, host, port, target };
         if !secure && !url.is_loopback() {
-            return refuse("plain http is only for this machine");
+            return refuse("plain http is allowed only for this machine");
         }
         Ok(url)
     }
@@ -93,7 +93,7 @@ impl ConfiguredUrl {
         let mut target = base.trim_end_matches('/').to_owned();
         for segment in segments {
             if matches!(segment.as_str(), "" | "." | "..") {
-                return Err(Error::ConfiguredUrl { reason: "a segment of a path is empty or goes up" });
+                return Err(Error::ConfiguredUrl { reason: "a path segment is empty, `.` or `..`" });
             }
             target.push('/');
             target.extend(utf8_percent_encode(segment, RESERVED));

@@ -304,7 +304,7 @@ pub fn read_tool(arguments: &Map<String, Json>) -> Result<ToolRef, Fault> {
 }
 
 fn read_chain(value: &Json) -> Result<u64, Fault> {
-    let wrong = || Fault::new(code::REFERENCE).message("registry_chain: expected the number of a chain, or a name such as base");
+    let wrong = || Fault::new(code::REFERENCE).message("registry_chain: expected a chain id, or a network name such as base");
     match value {
         Json::Number(number) => number.as_u64().filter(|number| *number > 0).ok_or_else(wrong),
         Json::String(text) => {

@@ -79,11 +79,11 @@ impl fmt::Display for Fault {
         f.write_str(match self {
             Self::Empty => "the header is empty",
             Self::TooLong => "the header is longer than 16 KiB",
-            Self::PlainJson => "the header holds JSON that was not encoded",
-            Self::Comma => "the header holds several values joined with commas",
-            Self::Space => "the header holds spaces or line breaks",
+            Self::PlainJson => "the header contains JSON without base64 encoding",
+            Self::Comma => "the header contains several values joined with commas",
+            Self::Space => "the header contains spaces or line breaks",
             Self::UrlSafe => "the header uses the URL-safe alphabet of base64",
-            Self::Character => "the header holds characters that base64 does not have",
+            Self::Character => "the header contains characters outside the base64 alphabet",
             Self::Padding => "the header's base64 is not padded to a multiple of four characters",
             Self::StrayBits => "the header's base64 has stray bits at its end",
         })

@@ -209,9 +209,9 @@ impl Envelope {
         if self.crypto.cipher != "aes-128-ctr" {
             return Err(malformed("its cipher is not aes-128-ctr"));
         }
-        let iv: [u8; 16] = decode(&self.crypto.cipherparams.iv).ok_or_else(|| malformed("its iv is not 16 bytes"))?;
+        let iv: [u8; 16] = decode(&self.crypto.cipherparams.iv).ok_or_else(|| malformed("its IV is not 16 bytes"))?;
         let ciphertext: [u8; 32] = decode(&self.crypto.ciphertext).ok_or_else(|| malformed("its key is not 32 bytes"))?;
-        let mac: [u8; 32] = decode(&self.crypto.mac).ok_or_else(|| malformed("its checksum is not 32 bytes"))?;
+        let mac: [u8; 32] = decode(&self.crypto.mac).ok_or_else(|| malformed("its MAC is not 32 bytes"))?;
         let derived = self.crypto.kdf.derive(name, password)?;
         if keccak256([&derived[16..], &ciphertext].concat()) != mac {
             return Err(WalletError::WrongPassword { name: name.to_owned() });
@@ -242,7 +242,7 @@ impl Kdf {
             Self::Scrypt { n, p, r, .. } => {
                 let (r64, p64) = (u64::from(*r), u64::from(*p));
                 if !n.is_power_of_two() || *n < 2 || r64 == 0 || p64 == 0 {
-                    return Err(malformed("its scrypt parameters are impossible"));
+                    return Err(malformed("its scrypt parameters are invalid"));
                 }
                 let memory = n.checked_mul(r64).and_then(|product| product.checked_mul(128));
                 let work = n.checked_mul(r64).and_then(|product| product.checked_mul(p64));
@@ -250,9 +250,9 @@ impl Kdf {
                     return Err(cost("more memory or time than a keystore needs"));
                 }
                 let params = scrypt::Params::new(n.trailing_zeros() as u8, *r, *p, 32)
-                    .map_err(|_| malformed("its scrypt parameters are impossible"))?;
+                    .map_err(|_| malformed("its scrypt parameters are invalid"))?;
                 scrypt::scrypt(password.expose().as_bytes(), &salt, &params, &mut derived[..])
-                    .map_err(|_| malformed("its scrypt parameters are impossible"))?;
+                    .map_err(|_| malformed("its scrypt parameters are invalid"))?;
             }
             Self::Pbkdf2 { c, prf, .. } => {
                 if prf != "hmac-sha256" {
@@ -262,10 +262,10 @@ impl Kdf {
                     return Err(cost("more time than a keystore needs"));
                 }
                 if *c < MIN_PBKDF2_ROUNDS {
-                    return Err(cost("so little work that guessing opens it"));
+                    return Err(cost("so little work that the password can be guessed"));
                 }
                 pbkdf2::pbkdf2::<Hmac<Sha256>>(password.expose().as_bytes(), &salt, *c, &mut derived[..])
-                    .map_err(|_| malformed("its parameters are impossible"))?;
+                    .map_err(|_| malformed("its parameters are invalid"))?;
             }
         }
         Ok(derived)
@@ -275,7 +275,8 @@ impl Kdf {
 /// The text of a new key file.
 fn seal(wallet: &LocalWallet, password: &Secret, cost: Cost) -> Result<String, WalletError> {
     let mut random = [0_u8; 64];
-    getrandom::fill(&mut random).map_err(|_| WalletError::NoKey { place: "the system gives no randomness".to_owned() })?;
+    getrandom::fill(&mut random)
+        .map_err(|_| WalletError::NoKey { place: "the operating system returned no random bytes".to_owned() })?;
     let (salt, rest) = random.split_at(32);
     let (iv, id) = rest.split_at(16);
     let kdf = Kdf::Scrypt { dklen: 32, n: 1 << cost.log_n, p: 1, r: 8, salt: hex::encode(salt) };

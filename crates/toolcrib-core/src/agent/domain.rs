@@ -176,15 +176,15 @@ impl DomainFault {
     /// One sentence: what is wrong.
     pub const fn described(&self) -> &'static str {
         match self {
-            Self::NoTld => "the name has no .agt at its end",
-            Self::TldAlone => "agt alone is the top-level name, not the name of an agent",
-            Self::OtherTld => "the name belongs to another top-level name than agt",
-            Self::EmptyLabel => "nothing stands before .agt",
-            Self::SubName => "a name has exactly two labels; names below a name are not tokens",
+            Self::NoTld => "the name does not end in .agt",
+            Self::TldAlone => "`agt` is the top-level domain, not the name of an agent",
+            Self::OtherTld => "the top-level domain of the name is not agt",
+            Self::EmptyLabel => "there is no label before .agt",
+            Self::SubName => "a name has exactly two labels; subdomains are not tokens",
             Self::LabelTooLong => "the label is longer than 63 bytes",
             Self::NotLdh => "a label has letters, digits and inner hyphens only",
             Self::BadALabel => "the xn-- label is not the encoding of any valid Unicode label",
-            Self::UpperCase { .. } => "the name has upper case letters, which make it another token",
+            Self::UpperCase { .. } => "the name has upper-case letters, which give another token id",
             Self::TrailingDot { .. } => "the name ends with a dot",
             Self::Unicode { .. } => "the name is Unicode text instead of its xn-- form",
         }

@@ -205,8 +205,8 @@ impl fmt::Display for SignatureFault {
         match self {
             Self::NoPrefix => f.write_str("the signature does not start with 0x"),
             Self::NotHex => f.write_str("the signature has characters that are not hexadecimal digits"),
-            Self::Length(count) => write!(f, "the signature has {count} hexadecimal digits instead of 130"),
-            Self::V(v) => write!(f, "the last byte of the signature is {v}, not 0, 1, 27 or 28"),
+            Self::Length(count) => write!(f, "the signature has {count} hexadecimal digits, expected 130"),
+            Self::V(v) => write!(f, "the last byte of the signature is {v}, expected 0, 1, 27 or 28"),
             _ => f.write_str(self.code().title()),
         }
     }

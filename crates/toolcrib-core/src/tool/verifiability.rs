@@ -131,7 +131,7 @@ impl<'d> Verifiability<'d> {
             }
             Some(Tier::HardwareAttested) => {
                 if self.text("execution") == Some("standard") {
-                    found.push("tier hardware-attested cannot go with execution standard");
+                    found.push("tier hardware-attested is not compatible with execution standard");
                 }
                 if !attested {
                     found.push("tier hardware-attested needs attestation");
@@ -139,10 +139,10 @@ impl<'d> Verifiability<'d> {
             }
             Some(Tier::SelfAttested) => {
                 if self.execution().is_isolated() {
-                    found.push("tier self-attested denies the isolation that execution claims");
+                    found.push("tier self-attested contradicts the isolation that execution claims");
                 }
                 if attested {
-                    found.push("tier self-attested cannot go with attestation");
+                    found.push("tier self-attested is not compatible with attestation");
                 }
             }
             None => {}

@@ -87,7 +87,7 @@ pub(crate) async fn get(app: Reader, uri: Uri) -> Answer {
 pub(crate) async fn report(app: Reader, uri: Uri) -> Answer {
     let view = agent_under(&app, &uri, AGENT_PREFIX, "/report").await?;
     let text = app.index.agent_report(&view.domain).await?;
-    let text = text.ok_or_else(|| Refusal::new(StatusCode::NOT_FOUND, codes::directory::NOT_LOOKED_AT))?;
+    let text = text.ok_or_else(|| Refusal::new(StatusCode::NOT_FOUND, codes::directory::NOT_VERIFIED_YET))?;
     let corrupt = |_| Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, codes::store::CORRUPT);
     // Quotes untrusted text, so it is written again in the form that does nothing.
     let report: Value = serde_json::from_str(&text).map_err(corrupt)?;
@@ -105,8 +105,10 @@ impl AgentsParameters {
         let max_price = match (self.max_price.map(Param::value), self.currency.0) {
             (None, None) => None,
             (Some(micro), Some(currency)) => Some(MaxPrice { micro, currency }),
-            (Some(_), None) => return Err(Refusal::parameter("currency", "max_price needs it: amounts are not converted")),
-            (None, Some(_)) => return Err(Refusal::parameter("max_price", "currency needs it")),
+            (Some(_), None) => {
+                return Err(Refusal::parameter("currency", "required with max_price, because amounts are not converted"));
+            }
+            (None, Some(_)) => return Err(Refusal::parameter("max_price", "required with currency")),
         };
         Ok(AgentQuery {
             words: self.q.0,

@@ -14,7 +14,7 @@ pub(crate) fn tool(uri: &Uri, prefix: &str) -> Result<Option<ToolRef>, Refusal> 
     let mut part =
         |name: &str| parts.next().and_then(percent_decode).ok_or_else(|| Refusal::parameter(name, "it is not encoded as UTF-8"));
     let (chain, registry, id) = (part("registry_chain")?, part("registry_addr")?, part("tool_id")?);
-    let chain = chain_number(&chain).ok_or_else(|| Refusal::parameter("registry_chain", "expected the number of a chain"))?;
+    let chain = chain_number(&chain).ok_or_else(|| Refusal::parameter("registry_chain", "expected a chain id"))?;
     if SOURCES.contains(&registry.as_str()) {
         return Ok(None);
     }

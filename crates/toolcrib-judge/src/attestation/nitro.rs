@@ -168,7 +168,7 @@ fn envelope(bytes: &[u8]) -> Result<Document<'_>, Refusal> {
         reader.tag()?;
     }
     if array(&mut reader)? != 4 {
-        return Err(refusal("the envelope is not an array of four"));
+        return Err(refusal("the COSE_Sign1 envelope is not an array of four items"));
     }
     let protected = reader.bytes()?;
     if reader.map()? != Some(0) {
@@ -189,7 +189,7 @@ fn envelope(bytes: &[u8]) -> Result<Document<'_>, Refusal> {
 fn check_algorithm(protected: &[u8]) -> Result<(), Refusal> {
     let mut reader = Decoder::new(protected);
     if reader.map()? != Some(1) || reader.i64()? != ALGORITHM_LABEL {
-        return Err(Refusal::new(codes::attestation::COSE, "the protected headers hold something else than one algorithm"));
+        return Err(Refusal::new(codes::attestation::COSE, "the protected headers do not contain exactly one algorithm"));
     }
     let algorithm = reader.i64()?;
     end(&reader)?;
@@ -198,7 +198,7 @@ fn check_algorithm(protected: &[u8]) -> Result<(), Refusal> {
     } else {
         Err(Refusal::new(
             codes::attestation::ALGORITHM,
-            format!("the document is signed with algorithm {algorithm}, not ES384 (-35)"),
+            format!("the document is signed with algorithm {algorithm}, expected ES384 (-35)"),
         ))
     }
 }
@@ -257,18 +257,18 @@ fn registers<'a>(reader: &mut Decoder<'a>) -> Result<[Option<&'a [u8]>; REGISTER
         let at = reader.position();
         let index = reader.u64()?;
         let Some(register) = usize::try_from(index).ok().and_then(|index| registers.get_mut(index)) else {
-            return Err(Refusal::field(format!("there is no register {index}")));
+            return Err(Refusal::field(format!("PCR {index} does not exist")));
         };
         let value = reader.bytes()?;
         if !matches!(value.len(), 32 | 48 | 64) {
-            return Err(Refusal::field(format!("register {index} has {} bytes", value.len())));
+            return Err(Refusal::field(format!("PCR {index} has {} bytes", value.len())));
         }
         if register.replace(value).is_some() {
             return Err(Refusal::cbor(at, "a key occurs twice"));
         }
     }
     if registers[0].is_none() {
-        return Err(Refusal::field("pcrs lacks register 0, the measurement of the image"));
+        return Err(Refusal::field("pcrs lacks PCR0, the measurement of the image"));
     }
     Ok(registers)
 }
@@ -281,7 +281,7 @@ fn authorities<'a>(reader: &mut Decoder<'a>) -> Result<Vec<&'a [u8]>, Refusal> {
     if count > MAX_AUTHORITIES as u64 {
         return Err(Refusal::new(
             codes::attestation::CHAIN_TOO_LONG,
-            format!("cabundle has {count} certificates, more than {MAX_AUTHORITIES}"),
+            format!("cabundle has {count} certificates, the limit is {MAX_AUTHORITIES}"),
         ));
     }
     (0..count).map(|_| sized(reader.bytes()?, <[u8]>::len, 1, MAX_FIELD_BYTES, "a certificate of cabundle")).collect()
@@ -296,7 +296,7 @@ fn sized<'a, T: ?Sized>(value: &'a T, length: fn(&T) -> usize, least: usize, mos
     if (least..=most).contains(&length) {
         Ok(value)
     } else {
-        Err(Refusal::field(format!("{name} has {length} bytes, not {least} to {most}")))
+        Err(Refusal::field(format!("{name} has {length} bytes, expected {least} to {most}")))
     }
 }
 
