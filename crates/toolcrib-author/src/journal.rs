@@ -11,10 +11,10 @@ use std::path::{Path, PathBuf};
 use alloy_primitives::{Address, B256, U256};
 use serde::{Deserialize, Serialize};
 use toolcrib_chain::transaction::Signed;
+use toolcrib_files::AtomicFile;
 
 use crate::Error;
 use crate::plan::Step;
-use crate::whole_file::write_private;
 
 /// The version of the format, so that a later one can tell.
 const FORMAT: u32 = 1;
@@ -105,8 +105,9 @@ impl Journal {
 
     /// Writes an entry, whole or not at all, and waits until the disk has it.
     pub fn save(&self, entry: &Entry) -> io::Result<()> {
+        fs::create_dir_all(&self.folder)?;
         // Signed transactions are no secrets once sent, and private before.
-        write_private(&self.path(&entry.id)?, &serde_json::to_vec_pretty(entry)?)
+        AtomicFile::new(self.path(&entry.id)?).replace(&serde_json::to_vec_pretty(entry)?)
     }
 
     /// Reads an entry; `None` when there is none of that name.

@@ -10,6 +10,5 @@ pub mod publish;
 pub mod run;
 pub mod served;
 mod standing;
-mod whole_file;
 
 pub use error::Error;

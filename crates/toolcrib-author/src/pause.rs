@@ -11,10 +11,10 @@ use std::path::{Path, PathBuf};
 use alloy_primitives::{Address, U256};
 use serde::{Deserialize, Serialize};
 use toolcrib_chain::registry::Registry;
+use toolcrib_files::AtomicFile;
 use toolcrib_core::codes::{self, Code};
 
 use crate::Error;
-use crate::whole_file::write_private;
 
 /// Failures after which a transaction that was signed is never mined.
 pub const NEVER_MINED: [Code; 2] = [codes::chain::REVERTED, codes::chain::REPLACED];
@@ -50,8 +50,12 @@ impl PauseFile {
     pub fn begin(&self, paused: Paused) -> Result<(), Error> {
         // An older one is of a pause that is over: the tool is not paused now.
         self.forget()?;
-        let written = serde_json::to_vec(&paused).map_err(io::Error::from).and_then(|text| write_private(&self.begun, &text));
-        written.map_err(|error| unusable(&self.begun, error))
+        let failed = |error| unusable(&self.begun, error);
+        if let Some(folder) = self.begun.parent() {
+            fs::create_dir_all(folder).map_err(failed)?;
+        }
+        let text = serde_json::to_vec(&paused).map_err(|error| failed(error.into()))?;
+        AtomicFile::new(&self.begun).replace(&text).map_err(failed)
     }
 
     /// Records that the tool has the predicate of the pause that was begun.

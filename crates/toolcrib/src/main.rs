@@ -9,7 +9,6 @@ mod descriptors;
 #[cfg(test)]
 mod docs;
 mod env;
-mod files;
 mod fix;
 mod input;
 mod kinds;

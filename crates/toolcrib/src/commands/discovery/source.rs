@@ -8,6 +8,7 @@ use toolcrib_core::codes;
 use toolcrib_directory::{Directory, Options};
 use toolcrib_fetch::SystemClock;
 use toolcrib_fetch::{Configured, ConfiguredUrl, Headers, Limits};
+use toolcrib_http::percent_encode;
 use toolcrib_index::Chains;
 use toolcrib_index::search::{Search, SearchOptions};
 use toolcrib_index::work::Queue;
@@ -116,7 +117,7 @@ impl Source {
         let mut target = path.to_owned();
         for (n, (name, value)) in query.iter().enumerate() {
             target.push(if n == 0 { '?' } else { '&' });
-            target.push_str(&format!("{name}={}", encoded(value)));
+            target.push_str(&format!("{name}={}", percent_encode(value)));
         }
         match self {
             Self::Remote { door, base, headers, limits } => {
@@ -147,19 +148,6 @@ impl Source {
             }
         }
     }
-}
-
-/// A value of a query or a part of a path, with everything but letters, digits and `-._~` escaped.
-pub(crate) fn encoded(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            out.push(byte as char);
-        } else {
-            out.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    out
 }
 
 impl Reply {
