@@ -408,8 +408,6 @@ fn a_server_writes_both_versions_from_one() {
     let two = read_header(&both.to_header().expect("short"));
     assert_eq!(codes_of(&two.findings), [(xc::FIELD_MISSING.id(), Warning)], "one offer has no time");
     assert_eq!(two.challenge.as_ref(), Some(&both));
-    assert_eq!(one.to_v2().accepts.len(), 2);
-    assert!(read_json(one.to_v2().to_json().as_bytes()).findings.is_empty());
 
     let long = Challenge { error: Some("e".repeat(header::MAX_BYTES)), ..both };
     assert_eq!(long.to_header(), None, "nobody would read it");

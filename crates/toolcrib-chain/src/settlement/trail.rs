@@ -11,7 +11,6 @@ use super::receipt::{pays, uses};
 use crate::Error;
 use crate::abi::IEIP3009::{AuthorizationCanceled, AuthorizationUsed};
 use crate::rpc::{Chain, TransportFault};
-use crate::sign::is_used_at;
 
 /// Blocks of one request for logs: what strict public nodes allow. One that allows less is asked for half, and half of that.
 pub const LOG_WINDOW: u64 = 2_000;
@@ -219,11 +218,6 @@ impl Trail<'_> {
             }
             _ => Ok(unclear(&format!("the RPC node has a log of {transaction}, but not its receipt"))),
         }
-    }
-
-    async fn is_used_at(&self, block: u64) -> Result<bool, Error> {
-        let Authorization { from, nonce, .. } = *self.authorization;
-        is_used_at(self.chain, self.token, from, nonce, block).await
     }
 
     /// The first block that is not before `time`; `None` when even the newest is. Looks back in growing steps and then between two

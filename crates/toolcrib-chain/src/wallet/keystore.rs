@@ -1,7 +1,7 @@
 //! Encrypted key files: version 3 of the Web3 Secret Storage, which geth, foundry and most wallets read.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{Read, Write};
+use std::fs::{self, File};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use aes::cipher::{KeyIvInit, StreamCipher};
@@ -9,6 +9,7 @@ use alloy_primitives::{Address, hex, keccak256};
 use hmac::Hmac;
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
+use toolcrib_files::{AtomicFile, create_private_folder};
 use zeroize::Zeroizing;
 
 use super::{LocalWallet, Secret, Wallet, WalletError};
@@ -149,23 +150,11 @@ impl Keystore {
 
     /// Writes a file that only its owner can read, whole or not at all, and never over another one.
     fn write_new(&self, path: &Path, name: &str, bytes: &[u8]) -> Result<(), WalletError> {
-        make_private_folder(&self.folder)?;
-        let mut random = [0; 8];
-        getrandom::fill(&mut random)
-            .map_err(|_| WalletError::NoKey { place: "the operating system returned no random bytes".to_owned() })?;
-        let draft = self.folder.join(format!(".{}.draft", hex::encode(random)));
-        let written = private_file(&draft).and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()));
-        // A link is made only where nothing is, which a rename would not heed.
-        let result = written.and_then(|()| fs::hard_link(&draft, path));
-        let _ = fs::remove_file(&draft);
-        match result {
-            Ok(()) => {
-                File::open(&self.folder).and_then(|folder| folder.sync_all())?;
-                Ok(())
-            }
-            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Err(WalletError::Exists { name: name.to_owned() }),
-            Err(error) => Err(error.into()),
-        }
+        create_private_folder(&self.folder)?;
+        AtomicFile::new(path).create(bytes).map_err(|error| match error.kind() {
+            std::io::ErrorKind::AlreadyExists => WalletError::Exists { name: name.to_owned() },
+            _ => error.into(),
+        })
     }
 }
 
@@ -354,28 +343,6 @@ fn check_name(name: &str) -> Result<(), WalletError> {
     } else {
         Err(WalletError::BadName)
     }
-}
-
-#[cfg(unix)]
-fn private_file(path: &Path) -> std::io::Result<File> {
-    use std::os::unix::fs::OpenOptionsExt;
-    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
-}
-
-#[cfg(not(unix))]
-fn private_file(path: &Path) -> std::io::Result<File> {
-    OpenOptions::new().write(true).create_new(true).open(path)
-}
-
-#[cfg(unix)]
-fn make_private_folder(path: &Path) -> std::io::Result<()> {
-    use std::os::unix::fs::DirBuilderExt;
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
-}
-
-#[cfg(not(unix))]
-fn make_private_folder(path: &Path) -> std::io::Result<()> {
-    fs::create_dir_all(path)
 }
 
 #[cfg(unix)]

@@ -136,11 +136,6 @@ pub fn fns_token_id(tld: &str, sld: &str) -> U256 {
     U256::from_be_bytes(keccak256(preimage).0)
 }
 
-/// The token id of a top-level Freename name: keccak256 of its bytes.
-pub fn fns_tld_token_id(tld: &str) -> U256 {
-    U256::from_be_bytes(keccak256(tld).0)
-}
-
 /// Why a text is no canonical `.agt` name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum DomainFault {
@@ -247,7 +242,6 @@ mod tests {
             fns_token_id("metaverse", "cederico"),
             "27852860280769187492768842851433555806350745604062440243777647496936527137670",
         );
-        check(fns_tld_token_id("agt"), "71569737108897192943566966429497518109100902426077945717324268099492509836211");
         for (name, expected) in [
             ("exampleagent.agt", "59540150336142667550544583641889160517462524862920549582472908425897536620834"),
             ("xn--mnchen-3ya.agt", "89280804892768925150258487288589654136470074653742461005392188744856773792171"),

@@ -140,21 +140,6 @@ impl AgentManifest {
         self.document.root().get("pricing")?.as_object().map(Pricing::new)
     }
 
-    /// A finding unless the manifest belongs to the name that was asked for (.agt 1.0 §2). Ask this first: a genuine
-    /// manifest of another agent passes every other check.
-    pub fn check_asked_for(&self, asked: &AgtDomain) -> Option<Finding> {
-        let value = self.document.root().get("domain")?;
-        (self.domain() != asked)
-            .then(|| Finding::new(codes::agent::DOMAIN_MISMATCH).at(value).expected(asked.as_str()).got(self.domain().as_str()))
-    }
-
-    /// A finding when the manifest claims to be made later than `now`, give or take [`MAX_CLOCK_SKEW_SECONDS`].
-    pub fn check_made_before(&self, now: UnixTime) -> Option<Finding> {
-        let value = self.document.root().get("created_at")?;
-        (self.created_at().since(now) > MAX_CLOCK_SKEW_SECONDS)
-            .then(|| Finding::new(codes::agent::CREATED_IN_FUTURE).at(value).got(value.as_str().unwrap_or_default()))
-    }
-
     fn text(&self, key: &str) -> Option<&str> {
         self.document.root().get(key)?.as_str()
     }
@@ -210,7 +195,8 @@ impl Manifest for AgentManifest {
     }
 }
 
-const FIELDS: &[&str] = &[
+/// The fields of .agt 1.0.
+pub const FIELDS: &[&str] = &[
     "agt",
     "domain",
     "owner",

@@ -4,6 +4,9 @@
 //! which JSON Schema recommends, widened by escapes of punctuation that older dialects allow. What it does not do is
 //! match anything, and it knows Unicode scripts by shape only, not by name.
 //!
+//! Not `regex-syntax`, whose dialect is that of Rust: it takes `a**`, `(?x)` and set operations in classes, which ECMA-262 does not, refuses
+//! what it does, such as `\cJ`, and writes a tree before a size can be refused. jsonschema translates to it what passed here.
+//!
 //! ERC-8257 Manifest Parser Hardening asks for a matcher immune to catastrophic backtracking. Such matchers have no
 //! backreferences and no lookaround, and they write counted repetitions out, so those are the three things looked for.
 

@@ -191,19 +191,9 @@ impl<'d> Attestation<'d> {
 pub struct ReproducibleBuild<'d>(Object<'d>);
 
 impl<'d> ReproducibleBuild<'d> {
-    /// The exact source.
-    pub fn source_code(self) -> Option<&'d str> {
-        self.0.get("sourceCodeURI")?.as_str()
-    }
-
     /// How to build, in the author's words. Untrusted text: never run it.
     pub fn instructions(self) -> Option<&'d str> {
         self.0.get("buildInstructions")?.as_str()
-    }
-
-    /// The expected hash of the output, in hex.
-    pub fn build_hash(self) -> Option<&'d str> {
-        self.0.get("buildHash")?.as_str()
     }
 }
 

@@ -8,13 +8,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use toolcrib_core::agent::AgtDomain;
 use toolcrib_core::codes;
+use toolcrib_http::percent_decode;
 use toolcrib_index::agents::{AgentCursor, AgentPage, AgentQuery, AgentView, MAX_QUERY_CHARS, MaxPrice};
 use utoipa::IntoParams;
 
 use crate::answer::{Answer, Refusal, body, fresh_for, json};
 use crate::api::tools::{FRESH, Limit};
 use crate::inert;
-use crate::parameters::{Amount, Cursor, Flag, Id, Param, Pricing, Query, Text, decoded};
+use crate::parameters::{Amount, Cursor, Flag, Id, Param, Pricing, Query, Text};
 use crate::reader::Reader;
 use crate::surrogate::{AGENTS, LISTS, agent_key, depends};
 use crate::view::{Agent, AgentItem};
@@ -134,7 +135,7 @@ pub(crate) async fn find(app: &Reader, query: &AgentQuery) -> Result<AgentList, 
 pub(crate) async fn agent_under(app: &Reader, uri: &Uri, prefix: &str, end: &str) -> Result<AgentView, Refusal> {
     let segment = uri.path().strip_prefix(prefix).and_then(|rest| rest.strip_suffix(end)).unwrap_or_default();
     let malformed = |message: &str| Refusal::new(StatusCode::BAD_REQUEST, codes::agent::DOMAIN_MALFORMED).message(message);
-    let text = decoded(segment, false).ok_or_else(|| malformed("the name is not encoded as UTF-8"))?;
+    let text = percent_decode(segment).ok_or_else(|| malformed("the name is not encoded as UTF-8"))?;
     let domain = AgtDomain::from_input(&text).map_err(|fault| malformed(fault.described()))?;
     let view = app.index.agent(&domain).await?.filter(|view| view.listed);
     view.ok_or_else(|| Refusal::new(StatusCode::NOT_FOUND, codes::agent::NOT_LISTED))

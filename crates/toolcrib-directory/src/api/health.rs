@@ -11,6 +11,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::time::timeout;
 use toolcrib_core::codes::Code;
+use toolcrib_http::metrics_response;
 use toolcrib_index::replicas::{ReplicaReport, ReplicaState};
 use toolcrib_index::search::SearchStart;
 
@@ -106,7 +107,7 @@ pub(crate) async fn metrics(State(app): State<Arc<App>>) -> Answer {
     if !app.options.serves_metrics {
         return Err(Refusal::not_found());
     }
-    Ok(body(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", metrics_page(&app)))
+    Ok(metrics_response(metrics_page(&app)))
 }
 
 /// What the directory has done.

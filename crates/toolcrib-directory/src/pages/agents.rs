@@ -4,10 +4,11 @@ use axum::http::Uri;
 use axum::response::Response;
 use maud::{Markup, html};
 use toolcrib_core::agent::PricingModel;
+use toolcrib_http::percent_encode;
 
 use crate::answer::Refusal;
 use crate::api::agents::{AgentList, AgentsParameters, agent_keys, agent_under, find, shown as everything};
-use crate::pages::{class, encoded, icon, link, page as whole, refused, shown, with_at};
+use crate::pages::{class, icon, link, page as whole, refused, shown, with_at};
 use crate::parameters::Pairs;
 use crate::reader::Reader;
 use crate::surrogate::{AGENTS, depends};
@@ -106,7 +107,7 @@ fn card(agent: &AgentItem) -> Markup {
         article.card {
             (icon(None, agent.display_name()))
             div {
-                h2 { a href=(format!("{LIST}/{}", encoded(&agent.domain))) { (shown(agent.display_name())) } }
+                h2 { a href=(format!("{LIST}/{}", percent_encode(&agent.domain))) { (shown(agent.display_name())) } }
                 (badges(agent))
                 @if let Some(description) = &agent.description { p.description { (shown(description)) } }
                 @if let Some(failed) = &agent.failed { p.description { "Failed: " (shown(&failed.title)) } }

@@ -3,6 +3,9 @@
 //! One profile and no more: version 3, P-384 keys, ECDSA with SHA-384, basic constraints and key usage. Nothing here
 //! knows names of hosts, revocation lists (the vendor publishes none for this purpose), policies or cross-signing; a
 //! critical extension beyond the two is refused, as RFC 5280 §4.2 asks.
+//!
+//! Not rustls-webpki: it does not look at the key usage of authorities, checks one moment, finds a path of its own instead of the one in
+//! the report, reports one error, and gives neither names nor times, so that x509-cert would be needed beside it.
 
 use p384::ecdsa::signature::Verifier;
 use p384::ecdsa::{Signature, VerifyingKey};
