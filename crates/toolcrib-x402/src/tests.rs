@@ -285,7 +285,7 @@ fn signing_domains_are_compared_with_the_table() {
         with(with(v2_offer(), "network", json!("eip155:84532")), "asset", json!("0x036CbD53842c5426634e7929541eC2318f3dCF7e"));
     header(&v2(slice::from_ref(&sepolia)), &[(xc::DOMAIN_DIFFERS, Error)]);
     let reading = header(&v2(&[with(sepolia, "network", json!("eip155:8453"))]), &[(xc::ASSET_UNKNOWN, Warning)]);
-    assert_eq!(reading.findings[0].message, "this is USDC of eip155:84532, another network");
+    assert_eq!(reading.findings[0].message, "this is the address of USDC on eip155:84532, another network");
 }
 
 #[test]
@@ -368,7 +368,7 @@ fn sizes_are_bounded() {
     assert!(read_header(&value(header::MAX_BYTES)).sound().is_some());
     assert_eq!(read_header(&value(header::MAX_BYTES + 4)).findings[0].code, xc::HEADER_TOO_LONG);
     assert_eq!(read_header("e30").findings[0].code, xc::BASE64);
-    assert!(read_header(&text).findings[0].message.contains("not encoded"));
+    assert!(read_header(&text).findings[0].message.contains("without base64 encoding"));
 
     // Many faults in a long list take no longer than their number: only the first are worked out.
     let offers = vec![json!({"scheme": 1, "network": 2, "asset": 3, "payTo": 4, "amount": 5, "extra": 6}); 3000];

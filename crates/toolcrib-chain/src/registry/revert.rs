@@ -206,7 +206,7 @@ mod tests {
         check(data, &Revert::ToolDeregistered(id), "tool 7");
         let data = IToolRegistry::ToolNotFound { toolId: id }.abi_encode();
         assert_eq!(data[..4], hex!("b73d6f8b"));
-        check(data, &Revert::ToolNotFound(id), "tool 7");
+        check(data, &Revert::ToolNotFound(id), "no tool with id 7");
         let data = IToolRegistry::NotToolCreator { toolId: id, caller }.abi_encode();
         assert_eq!(data[..4], hex!("d594d2e7"));
         check(data, &Revert::NotToolCreator { id, caller }, "not the creator");

@@ -246,8 +246,8 @@ super::codes! {
         "publish the manifest to IPFS and write agt-manifest=ipfs://<cid>",
     }
     POINTER_CID = "agent.pointer_cid", Error, ".agt 1.0 §1" {
-        "the manifest pointer holds no usable CID",
-        "The pointer is exactly ipfs:// and a CIDv1: no spaces, no placeholder, no cut text. A broken pointer is refused. Readers do not fall back to legacy records.",
+        "the manifest pointer has no valid CID",
+        "The pointer is exactly ipfs:// and a CIDv1: no spaces, no placeholder, no truncated text. A broken pointer is refused. Readers do not fall back to legacy records.",
         "write the CID that publishing printed",
     }
     POINTER_CID_V0 = "agent.pointer_cid_v0", Error, ".agt 1.0 §1" {

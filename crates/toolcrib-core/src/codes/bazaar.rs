@@ -8,7 +8,7 @@ super::codes! {
     }
     STATUS = "bazaar.status", Error, "x402 v2 §8 Discovery" {
         "the facilitator refuses to list its resources",
-        "Only status 200 has a page. The crawl ends, and the next one starts after an exponential backoff, or at the time in `Retry-After`.",
+        "Only status 200 has a page. The crawl ends, and the next one starts after an increasing delay, or at the time in `Retry-After`.",
         "check that this facilitator supports discovery; many do not",
     }
     REPEATS = "bazaar.repeats", Warning, "x402 v2 §8 Discovery" {

@@ -77,7 +77,7 @@ super::codes! {
         "write the coin type in decimal",
     }
     NAMESPACE_UNVERIFIED = "caip.namespace_unverified", Hint, "ERC-8257 §3 Non-EVM namespaces" {
-        "only the shape of this identifier was checked",
+        "only the syntax of this identifier was checked",
         "Addresses outside eip155 follow the rules of their namespace, which Toolcrib does not implement.",
         "check it against the specification of that namespace",
     }

@@ -28,7 +28,7 @@ super::codes! {
     }
     RPC_UNREACHABLE = "chain.rpc_unreachable", Error, "JSON-RPC" {
         "no RPC node answered",
-        "Every URL was tried, with retries and backoff. This proves nothing about the tool.",
+        "Every URL was tried repeatedly, with pauses between attempts. This proves nothing about the tool.",
         "check the network connection and the URL given with --rpc-url or RPC_URL",
     }
     RPC_TIMEOUT = "chain.rpc_timeout", Error, "JSON-RPC" {
@@ -38,7 +38,7 @@ super::codes! {
     }
     RPC_RATE_LIMITED = "chain.rpc_rate_limited", Error, "JSON-RPC" {
         "rate limit of the RPC node exceeded",
-        "Public nodes allow few requests per second. Retrying with backoff was not enough.",
+        "Public nodes allow few requests per second. Waiting between attempts was not enough.",
         "wait, or use a node with a higher limit",
     }
     RPC_ANSWER = "chain.rpc_answer", Error, "JSON-RPC" {

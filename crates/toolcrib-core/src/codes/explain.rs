@@ -83,7 +83,7 @@ super::codes! {
     }
     BYTE_ORDER_MARK = "hash.byte_order_mark", Error, check 3, "ERC-8257 §2 Canonical Manifest Bytes" {
         "a byte-order mark was added or removed before hashing",
-        "Readers that follow the standard refuse a byte-order mark and others drop it, so they disagree about the content.",
+        "Readers that follow the standard refuse a byte-order mark, other readers drop it, so they disagree about the content.",
         "save the file as UTF-8 without byte-order mark",
     }
     PRETTY_PRINTED = "hash.pretty_printed", Error, check 3, "ERC-8257 §2 Canonical Manifest Bytes" {

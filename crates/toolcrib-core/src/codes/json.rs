@@ -8,7 +8,7 @@ super::codes! {
     }
     EMPTY = "json.empty", Error, check 3, "RFC 8259 §2" {
         "the document is empty",
-        "An empty or all-whitespace document holds no JSON value. Servers often send this when a route is wrong.",
+        "An empty or all-whitespace document is not JSON. Servers often send one when a route is misconfigured.",
         "check that the file was written and that the route serves it",
     }
     BOM = "json.bom", Error, check 3, "ERC-8257 §2 Canonical Manifest Bytes" {
@@ -24,10 +24,10 @@ super::codes! {
     SYNTAX = "json.syntax", Error, check 3, "RFC 8259" {
         "the document is not well-formed JSON",
         "The reader accepts exactly RFC 8259: no comments, no trailing commas, no single quotes, no NaN.",
-        "correct the text at the marked place",
+        "correct the text at the marked position",
     }
     TRAILING_BYTES = "json.trailing_bytes", Error, check 3, "RFC 8259 §2" {
-        "something follows the JSON value",
+        "there is data after the JSON value",
         "A document is exactly one JSON value. Lenient readers would ignore the bytes after it, and they are not part of the hash.",
         "remove everything after the closing brace",
     }
@@ -37,7 +37,7 @@ super::codes! {
         "flatten the structure, or name repeated parts under $defs",
     }
     TOO_MANY_VALUES = "json.too_many_values", Error, check 3, "Toolcrib limits" {
-        "the document holds too many values",
+        "the document contains too many values",
         "A parsed value takes more memory than its text, so a small file of tiny values can exhaust memory. 32,768 values and keys are three times what the limits of ERC-8257 allow for schemas. Readers of tool manifests only warn, because those limits apply to schemas only.",
         "move long lists out of the manifest, or write them as one string",
     }
@@ -47,7 +47,7 @@ super::codes! {
         "keep one of the two",
     }
     LONE_SURROGATE = "json.lone_surrogate", Error, check 3, "RFC 8785 §3.2.2.2 (I-JSON)" {
-        "a string holds half of a surrogate pair",
+        "a string contains half of a surrogate pair",
         "An escape such as \\ud800 without its other half is not a character and has no UTF-8 form, so the document has no canonical bytes.",
         "write the character itself, or both halves of the pair",
     }
@@ -73,16 +73,16 @@ super::codes! {
     }
     KEY_NOT_NFC = "json.key_not_nfc", Error, "ERC-8257 §2 Canonical Manifest Bytes" {
         "an object key is not in Unicode Normalization Form C",
-        "The rule covers string values only, but a key in another form misleads readers that compare keys. Producers must not emit one; readers only warn, since the hash is unaffected.",
+        "The rule covers string values only, but a key in another form misleads readers that compare keys. Producers must not emit one; readers only warn, because the hash is unaffected.",
         "write the key in NFC, here and wherever it is referred to",
     }
     UNASSIGNED = "json.unassigned_character", Warning, "ERC-8257 §2 Canonical Manifest Bytes" {
-        "a string holds a code point that Unicode has not assigned",
+        "a string contains an unassigned Unicode code point",
         "A later Unicode version may give it a decomposition. Readers with newer tables would then reject the text as not NFC.",
         "use an assigned character",
     }
     INVISIBLE = "json.invisible_character", Warning, "Toolcrib" {
-        "a displayed text holds invisible or direction-changing characters",
+        "a displayed text contains invisible or bidirectional control characters",
         "Zero-width and bidirectional control characters make text look different from what it is. Toolcrib escapes them on display; other programs may not.",
         "remove them",
     }

@@ -7,7 +7,7 @@ super::codes! {
         "name inner parts under $defs and point to them with $ref",
     }
     TOO_MANY_NODES = "schema.too_many_nodes", Error, "ERC-8257 Manifest Parser Hardening" {
-        "the schemas of the manifest hold more than 1,024 subschemas",
+        "the schemas of the manifest contain more than 1,024 subschemas",
         "Wide schemas cost every reader time and memory, so readers refuse a manifest whose schemas together exceed 1,024 nodes. Every object or boolean in a schema position is one node.",
         "share repeated parts through $defs and $ref, or describe rarely used parts in prose",
     }
@@ -107,7 +107,7 @@ super::codes! {
         "flatten the schema, or name inner parts under $defs",
     }
     MANY_CONTAINERS = "schema.many_containers", Warning, "ERC-8257 Manifest Parser Hardening" {
-        "the schema holds more than 1,024 JSON containers",
+        "the schema contains more than 1,024 JSON containers",
         "The specification limits schemas to 1,024 nodes without defining a node. A reader that counts every array and object would refuse this one.",
         "share repeated parts through $defs and $ref",
     }

@@ -27,7 +27,7 @@ super::codes! {
         "choose a name of 1 to 128 characters",
     }
     NAME_CONTROL = "tool.name_control", Error, "ERC-8257 §2 Required Fields" {
-        "`name` holds a control character",
+        "`name` contains a control character",
         "Control characters (general category Cc, line breaks and tabs included) can hide or forge text in lists and terminals.",
         "remove the control character",
     }
@@ -37,7 +37,7 @@ super::codes! {
         "shorten it to 500 characters, and put the rest on a web page",
     }
     DESCRIPTION_CONTROL = "tool.description_control", Error, "ERC-8257 §2 Required Fields" {
-        "a description holds a control character",
+        "a description contains a control character",
         "The only control characters allowed in a description are line feed, carriage return and tab.",
         "remove the control character",
     }
@@ -142,7 +142,7 @@ super::codes! {
         "use a common name if it applies",
     }
     ACCESS_OPEN = "tool.access_open", Error, "ERC-8257 §4 Access" {
-        "`access` has no requirements",
+        "an open tool has an `access` block",
         "An access block lists requirements. Open tools have none, and a block without requirements must be refused.",
         "leave access out for open tools",
     }
@@ -182,7 +182,7 @@ super::codes! {
         "shorten the payload; use a Merkle root for large sets",
     }
     DATA_LAYOUT = "tool.data_layout", Warning, "ERC-8257 Marker Interfaces" {
-        "a requirement's `data` does not fit its `kind`",
+        "a requirement's `data` does not match its `kind`",
         "Every known kind has a fixed layout: one address for an ERC-721 holding, address and token id for ERC-1155, address and tier for a subscription, address and amount for an ERC-20 balance, and so on. Agents cannot decode this one.",
         "encode the payload with abi.encode as the kind prescribes",
     }

@@ -33,7 +33,7 @@ super::codes! {
     }
     FROM_THE_FUTURE = "verify.evidence_from_the_future", Error, check 1, "Toolcrib evidence" {
         "the timestamp of the evidence is in the future",
-        "It is more than a minute later than the current time. One of the two clocks is wrong, so the age of the evidence is unknown.",
+        "It is more than a minute later than the time of the check. One of the two clocks is wrong, so the age of the evidence is unknown.",
         "correct the clocks, and gather evidence again",
     }
     STALE = "verify.stale", Warning, "ERC-8257 §7 Handling Verification Failure" {

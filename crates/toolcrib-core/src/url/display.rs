@@ -342,7 +342,7 @@ mod tests {
         // Moderately Restrictive would allow it.
         check("abc\u{e01}\u{e02}.com", false, &["url.mixed_script"]);
         let message = &display_host("p\u{430}ypal.com").findings[0].message;
-        assert_eq!(message, "a part of the host mixes Cyrillic and Latin letters");
+        assert_eq!(message, "a label of the host mixes Cyrillic and Latin letters");
     }
 
     // req: RENDER-010
@@ -358,7 +358,7 @@ mod tests {
         // One letter off the lookalikes, and it can be read.
         check("\u{430}\u{440}\u{440}\u{4cf}\u{435}\u{444}.com", true, NO);
         let finding = &display_host("xn--80ak6aa92e.com").findings[0];
-        assert_eq!(finding.message, "a part of the host looks like `apple`");
+        assert_eq!(finding.message, "a label of the host looks like `apple`");
         assert_eq!(finding.got.as_deref(), Some("xn--80ak6aa92e.com"));
     }
 
