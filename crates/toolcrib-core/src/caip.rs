@@ -391,14 +391,14 @@ impl fmt::Display for Fault {
 impl std::error::Error for Fault {}
 
 /// Checks an asset in a manifest.
-pub fn check_asset(value: Value<'_>, text: &str, context: &mut Context) -> Option<AssetId> {
+pub(crate) fn check_asset(value: Value<'_>, text: &str, context: &mut Context) -> Option<AssetId> {
     let parsed = AssetId::parse(text);
     report(value, text, parsed.as_ref().map(AssetId::is_evm), context);
     parsed.ok()
 }
 
 /// Checks an account in a manifest.
-pub fn check_account(value: Value<'_>, text: &str, context: &mut Context) -> Option<AccountId> {
+pub(crate) fn check_account(value: Value<'_>, text: &str, context: &mut Context) -> Option<AccountId> {
     let parsed = AccountId::parse(text);
     report(value, text, parsed.as_ref().map(AccountId::is_evm), context);
     parsed.ok()

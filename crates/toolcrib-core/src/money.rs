@@ -189,7 +189,7 @@ pub fn check(value: Value<'_>, text: &str, context: &mut Context) -> Option<Amou
 }
 
 /// The number in a text that people write for whole units: `2.00`, `$0.10`, `0.1 USDC`. `None` for anything else.
-pub fn whole_units(text: &str) -> Option<&str> {
+pub(crate) fn whole_units(text: &str) -> Option<&str> {
     let text = text.trim();
     let marked = text.starts_with('$');
     let text = text.strip_prefix('$').unwrap_or(text).trim_start();

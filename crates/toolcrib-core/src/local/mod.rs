@@ -168,7 +168,7 @@ pub fn check_folder(manifest: &LocalManifest, folder_name: &str) -> Option<Findi
 }
 
 /// Like [`check_folder`], for a document that is not without errors. No finding when there is no id to compare.
-pub fn check_folder_of(document: &Document, folder_name: &str) -> Option<Finding> {
+pub(crate) fn check_folder_of(document: &Document, folder_name: &str) -> Option<Finding> {
     let value = document.root().get("id")?;
     let id = value.as_str()?;
     (id != folder_name).then(|| {

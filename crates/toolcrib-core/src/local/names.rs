@@ -229,7 +229,7 @@ const LOADER_VARIABLES: &[&str] = &[
 const LOADER_PREFIXES: &[&str] = &["BASH_FUNC_", "DYLD_", "LD_", "MALLOC_", "NODE_", "NPM_CONFIG_", "PYTHON", "TOOLCRIB_"];
 
 /// Whether an environment variable decides what a program loads or runs. `name` is in upper case.
-pub fn is_loader_variable(name: &str) -> bool {
+pub(crate) fn is_loader_variable(name: &str) -> bool {
     LOADER_VARIABLES.contains(&name) || LOADER_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 

@@ -76,7 +76,7 @@ pub fn display_host(host: &str) -> HostDisplay {
 ///
 /// The skeleton of UTS #39 §4, and on top of it what matters for hosts alone: they are in lower case, small capitals
 /// pass for small letters, and so do a few sequences. For comparing only; a skeleton is no host.
-pub fn skeleton(host: &str) -> String {
+fn skeleton(host: &str) -> String {
     let lower = host.to_lowercase();
     let unicode =
         if lower.is_ascii() && !lower.contains("xn--") { lower } else { decode(&lower).map_or(lower, |(_, unicode)| unicode) };
