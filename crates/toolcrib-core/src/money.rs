@@ -19,7 +19,7 @@ pub const MAX_DIGITS: usize = 78;
 const MAX_WORD_DIGITS: usize = 19;
 
 /// Longest text that [`Amount::parse_units`] looks at: all digits, a point, and as many decimals as a token can have.
-pub const MAX_UNITS_CHARS: usize = MAX_DIGITS + 1 + u8::MAX as usize;
+pub(crate) const MAX_UNITS_CHARS: usize = MAX_DIGITS + 1 + u8::MAX as usize;
 
 /// An amount in the smallest unit of some asset.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

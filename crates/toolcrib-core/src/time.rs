@@ -9,7 +9,7 @@ use std::fmt;
 use crate::clock::UnixTime;
 
 /// Longest fraction of a second that is read, in digits. Nanoseconds have nine; the rest is noise.
-pub const MAX_FRACTION_DIGITS: usize = 32;
+pub(crate) const MAX_FRACTION_DIGITS: usize = 32;
 
 /// Why a text is no timestamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

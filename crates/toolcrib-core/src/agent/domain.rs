@@ -16,7 +16,7 @@ pub const MAX_LABEL_BYTES: usize = 63;
 const MAX_INPUT_BYTES: usize = 1024;
 
 /// The top-level name, without a dot.
-pub const TLD: &str = "agt";
+pub(crate) const TLD: &str = "agt";
 
 /// A `.agt` name in canonical form: one lowercase LDH label (an `xn--` one for Unicode) and `agt`.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]

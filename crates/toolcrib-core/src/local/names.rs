@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 /// Longest `id`, function name and credential name.
-pub const PART_MAX: usize = 64;
+pub(crate) const PART_MAX: usize = 64;
 
 /// Longest `id` that leaves a function 23 characters within [`EXPOSED_MAX`].
-pub const ID_ADVISED: usize = 40;
+pub(crate) const ID_ADVISED: usize = 40;
 
 /// Longest exposed name: the smallest limit among the surfaces that models call through.
 pub const EXPOSED_MAX: usize = 64;

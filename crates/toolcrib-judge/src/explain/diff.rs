@@ -20,7 +20,7 @@ pub const MAX_POINTER_CHARS: usize = 256;
 
 /// Most cells of the tables that align arrays, in one diff. Two arrays of a thousand elements in full; beyond that elements
 /// are compared place by place.
-pub const MAX_ALIGNED_CELLS: usize = 1 << 20;
+pub(crate) const MAX_ALIGNED_CELLS: usize = 1 << 20;
 
 /// What differs between two documents.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -15,9 +15,9 @@ mod write;
 use alloy_primitives::{B256, keccak256};
 
 pub use causes::{Cause, HexSites, HexSpelling, NotAManifest, OddHash, Relation, Repair, Slip};
-pub use diff::{Change, ChangeKind, Diff, MAX_ALIGNED_CELLS, MAX_CHANGES, MAX_POINTER_CHARS, MAX_SHOWN_CHARS, diff};
+pub use diff::{Change, ChangeKind, Diff, MAX_CHANGES, MAX_POINTER_CHARS, MAX_SHOWN_CHARS, diff};
 use search::{Axes, Budget, File, Search};
-pub use search::{MAX_COMBINATIONS, MAX_HASHES, MAX_WORK_BYTES};
+pub use search::{MAX_HASHES, MAX_WORK_BYTES};
 use toolcrib_core::codes::{self, Code};
 use toolcrib_core::finding::Mode;
 use toolcrib_core::json::{self, Value};
@@ -31,7 +31,7 @@ pub const MAX_CANDIDATES: usize = 64;
 
 /// Most bytes that are compared when the nearest candidate is looked for, both sides counted each time: about a second. All
 /// candidates of ordinary size; of the largest, eight.
-pub const MAX_COMPARED_BYTES: usize = 16 << 20;
+pub(crate) const MAX_COMPARED_BYTES: usize = 16 << 20;
 
 /// Another file that may have been committed.
 #[derive(Clone, Copy, Debug)]

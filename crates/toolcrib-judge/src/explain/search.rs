@@ -23,7 +23,7 @@ pub const MAX_WORK_BYTES: usize = 256 << 20;
 
 /// Most combinations of two and more changes of content that are tried on one file. Without stripped fields and odd
 /// letters there are about sixty.
-pub const MAX_COMBINATIONS: usize = 512;
+pub(crate) const MAX_COMBINATIONS: usize = 512;
 
 /// Most entries of `pricing` whose addresses are spelled anew one by one. Manifests rarely have more than three.
 const MAX_HEX_PRICES: usize = 8;

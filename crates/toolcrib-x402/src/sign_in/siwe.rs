@@ -14,7 +14,7 @@ pub const SCHEME: &str = "SIWE";
 pub const STATEMENT: &str = "Authenticate to access this tool";
 
 /// For how long our messages are good, in seconds: as long as the SDK's.
-pub const LIFETIME_SECONDS: i64 = 300;
+pub(crate) const LIFETIME_SECONDS: i64 = 300;
 
 /// A signed message.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use crate::codes;
 use crate::finding::{Finding, Findings};
 
 /// Longest legacy description, in code points: it was shorter then.
-pub const MAX_LEGACY_DESCRIPTION: usize = 200;
+pub(crate) const MAX_LEGACY_DESCRIPTION: usize = 200;
 
 /// What legacy records say. Untrusted and unsigned, every word of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
