@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use alloy_primitives::keccak256;
 use axum::extract::Request;
-use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::Response;
 use serde_json::{Value, json};
@@ -16,7 +15,7 @@ use tokio::sync::oneshot;
 use toolcrib_core::codes;
 use toolcrib_core::json::{self as strict, Limits};
 use toolcrib_core::schema::{Echo, MAX_INSTANCE_DEPTH, Validator, Violation, to_serde};
-use toolcrib_http::{BodyError, Network, client_address};
+use toolcrib_http::{BodyError, MediaType, Network, client_address};
 use tracing::Instrument as _;
 
 use crate::admitted::Admitted;
@@ -213,10 +212,11 @@ fn busy() -> Refusal {
 
 /// JSON, or nothing said.
 fn check_content_type(headers: &HeaderMap) -> Result<(), Refusal> {
-    let Some(value) = headers.get(CONTENT_TYPE) else { return Ok(()) };
-    let essence = value.as_bytes().split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii().to_ascii_lowercase();
-    let is_json = essence == b"application/json" || (essence.starts_with(b"application/") && essence.ends_with(b"+json"));
-    if is_json { Ok(()) } else { Err(Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, codes::gate::CONTENT_TYPE)) }
+    if MediaType::of(headers).is_none_or(MediaType::is_json) {
+        Ok(())
+    } else {
+        Err(Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, codes::gate::CONTENT_TYPE))
+    }
 }
 
 fn stop(shared: &Shared, tool: &Served, terms: &Terms, unproven: Unproven) -> Stop {
