@@ -13,7 +13,7 @@ use toolcrib_x402::{Challenge, header};
 use super::choose::{Stated, choose, misfit, terms_of, unpayable_pricing};
 use super::pay::read_output;
 use super::schemas::{Schemas, Unchecked};
-use super::{CallMethod, CallOptions, Called, Candidate, Request, SignInRequest, read_challenge, sign_in};
+use super::{CallOptions, Called, Candidate, Request, SignInRequest, read_challenge, sign_in};
 use crate::approver::Question;
 use crate::client::Exchanges;
 use crate::denial::Subject;
@@ -294,11 +294,4 @@ pub(super) fn within_max_price(spend: &Spend, consent: &Consent) -> Result<(), C
 pub(crate) fn no_answer(exchange: toolcrib_judge::evidence::Exchange) -> CallError {
     let nothing = toolcrib_judge::evidence::Failure::new(toolcrib_core::codes::probe::NO_ANSWER, "no answer came back");
     CallError::NoAnswer { failure: exchange.failure.unwrap_or(nothing) }
-}
-
-impl CallMethod {
-    /// The word in a request line.
-    pub const fn as_str(self) -> &'static str {
-        self.method().as_str()
-    }
 }
