@@ -22,6 +22,7 @@ use crate::admitted::Admitted;
 use crate::answer::{self, Refusal, Stop};
 use crate::gate::delegation;
 use crate::gate::terms::{Asked, Presented, Terms, Unproven};
+use crate::layer::{Inner, Work};
 use crate::rate::Wait;
 use crate::tool::Context;
 use crate::tools::{Served, Shared};
@@ -40,15 +41,16 @@ pub(crate) const RETRY_SECONDS: u64 = 5;
 const ALLOW: &str = "POST, OPTIONS";
 const ALLOW_GET: &str = "GET, POST, OPTIONS";
 
-pub(crate) async fn answer(shared: Arc<Shared>, tool: Arc<Served>, request: Request) -> Response {
+/// Answers a request to a tool, or to the service behind its layer.
+pub(crate) async fn answer(shared: Arc<Shared>, tool: Arc<Served>, request: Request, inner: Option<Inner>) -> Response {
     let watch = Watch::begin(tool.clone(), request.method());
-    let response = taken(shared, &tool, request, watch.seen()).instrument(watch.seen().span().clone()).await;
+    let response = taken(shared, &tool, request, inner, watch.seen()).instrument(watch.seen().span().clone()).await;
     watch.answered(&response);
     response
 }
 
 /// Calls the tool, if the method is one that it takes.
-async fn taken(shared: Arc<Shared>, tool: &Arc<Served>, request: Request, seen: &Seen) -> Response {
+async fn taken(shared: Arc<Shared>, tool: &Arc<Served>, request: Request, inner: Option<Inner>, seen: &Seen) -> Response {
     let allow = if tool.parameters.is_some() { ALLOW_GET } else { ALLOW };
     match *request.method() {
         Method::POST => {}
@@ -56,10 +58,16 @@ async fn taken(shared: Arc<Shared>, tool: &Arc<Served>, request: Request, seen: 
         Method::OPTIONS => return answer::options(allow),
         _ => return answer::not_allowed(codes::gate::METHOD, allow),
     }
-    call(shared, tool, request, seen).await.unwrap_or_else(Stop::into_response)
+    call(shared, tool, request, inner, seen).await.unwrap_or_else(Stop::into_response)
 }
 
-async fn call(shared: Arc<Shared>, tool: &Arc<Served>, request: Request, seen: &Seen) -> Result<Response, Stop> {
+async fn call(
+    shared: Arc<Shared>,
+    tool: &Arc<Served>,
+    request: Request,
+    inner: Option<Inner>,
+    seen: &Seen,
+) -> Result<Response, Stop> {
     let address = client_address(shared.address_header.as_ref(), request.headers(), request.extensions());
     let network = address.map(Network::of);
     shared.limiter.request(network).map_err(too_often)?;
@@ -128,7 +136,10 @@ async fn call(shared: Arc<Shared>, tool: &Arc<Served>, request: Request, seen: &
     if let Some(holder) = delegated_for {
         body_hash = keccak256([body_hash.as_slice(), holder.as_slice()].concat());
     }
-    drop(body);
+    let work = match inner {
+        None => Work::Input(input),
+        Some(inner) => Work::request(head, body.into_bytes(), inner),
+    };
     let (caller, answer) = oneshot::channel();
     let running = {
         let (shared, tool, seen, span) = (shared.clone(), tool.clone(), seen.clone(), seen.span().clone());
@@ -138,9 +149,9 @@ async fn call(shared: Arc<Shared>, tool: &Arc<Served>, request: Request, seen: &
             match signed_in {
                 Some(signed) => {
                     // A caller who has left does not hear of it.
-                    let _ = caller.send(admitted.serve_signed_in(&signed, input, context).await);
+                    let _ = caller.send(admitted.serve_signed_in(&signed, work, context).await);
                 }
-                None => admitted.answer(proven, input, context, caller).await,
+                None => admitted.answer(proven, work, context, caller).await,
             }
         };
         // Boxed, since a task moves its future several times, and this one is large.
@@ -155,7 +166,7 @@ async fn call(shared: Arc<Shared>, tool: &Arc<Served>, request: Request, seen: &
 }
 
 /// Reads the input strictly.
-fn parse(body: &[u8]) -> Result<Value, Refusal> {
+pub(crate) fn parse(body: &[u8]) -> Result<Value, Refusal> {
     let not_json = || Refusal::new(StatusCode::BAD_REQUEST, codes::gate::NOT_JSON);
     let reading = strict::read(body, Limits { max_bytes: body.len().max(1), max_depth: MAX_INSTANCE_DEPTH });
     let findings = reading.findings.into_sorted();

@@ -8,6 +8,7 @@ mod clock;
 mod endpoint;
 mod error;
 mod gate;
+mod layer;
 mod metrics;
 mod note;
 mod query;
@@ -33,6 +34,7 @@ pub use gate::{
     ACCESS_TIME, EndpointRecipient, FACTS_SECONDS, Gate, IDENTITY_SECONDS, IdentityGate, MAX_SHOWN_DATA_BYTES,
     MAX_SHOWN_REQUIREMENTS, PAYMENT_SECONDS, PaidGate, PredicateGate, Recipient, X_TOOL_ACCESS_DATA,
 };
+pub use layer::{GateLayer, Gated, LayerBuilder};
 pub use metrics::COUNTS_SECONDS;
 pub use query::{MAX_PARAMETERS, MAX_QUERY_BYTES};
 pub use rate::{MAX_CALLERS, Rates};

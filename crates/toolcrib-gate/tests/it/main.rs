@@ -7,6 +7,7 @@ mod delegation;
 mod ends;
 mod gated;
 mod get;
+mod layers;
 mod malformed;
 mod metrics;
 mod open;
