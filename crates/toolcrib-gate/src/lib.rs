@@ -3,7 +3,6 @@
 
 mod admitted;
 mod answer;
-mod authority;
 mod clock;
 mod endpoint;
 mod error;
@@ -26,7 +25,6 @@ mod watch;
 mod well_known;
 
 pub use admitted::SETTLEMENT_SECONDS;
-pub use authority::{AUTHORITY_DAYS, Authority, AuthorityError, CERTIFICATE_DAYS};
 pub use clock::SystemClock;
 pub use endpoint::BODY_TIME;
 pub use error::{SetupError, SetupErrors};

@@ -1,7 +1,6 @@
 //! Tools served over real HTTP on loopback, with a real chain behind their gates.
 
 mod accounts;
-mod authority;
 mod counterfactual;
 mod delegation;
 mod ends;
