@@ -1,12 +1,12 @@
 //! Tools served over real HTTP on loopback, with a real chain behind their gates.
 
 mod accounts;
-mod authority;
 mod counterfactual;
 mod delegation;
 mod ends;
 mod gated;
 mod get;
+mod layers;
 mod malformed;
 mod metrics;
 mod open;

@@ -97,7 +97,7 @@ fn a_new_project_is_served_and_published_on_the_development_chain() {
     // The authority of the development world, as `dev` makes it.
     let state = world.sandbox.home().join(".local/state/toolcrib/dev");
     fs::create_dir_all(&state).expect("a folder");
-    toolcrib_gate::Authority::open(&state, &toolcrib_gate::SystemClock).expect("an authority");
+    toolcrib_devchain::Authority::open(&state, &toolcrib_gate::SystemClock).expect("an authority");
 
     let mut command = Command::new(target().join("debug/weather"));
     command.env_clear().env("HOME", world.sandbox.home()).env("RPC_URL", &world.url).current_dir(&project);

@@ -320,22 +320,19 @@ impl Plan {
         let (repository, version) = (env!("CARGO_PKG_REPOSITORY"), env!("CARGO_PKG_VERSION"));
         let checkout = checkout();
         let dependency = |name: &str| match (self.supply, &checkout) {
-            (Supply::Path, Some(folder)) => Ok(format!("{{ path = {} }}", quoted(&folder.join("crates").join(name)))),
+            (Supply::Path, Some(folder)) => Ok(format!("path = {}", quoted(&folder.join("crates").join(name)))),
             (Supply::Path, None) => {
                 Err(Failure::new(codes::cli::NOT_FOUND, "the checkout that this program was built in is gone")
                     .hint("give --toolcrib-source git"))
             }
-            (Supply::Git, _) => Ok(format!("{{ git = \"{repository}\" }}")),
-            (Supply::Registry, _) => Ok(format!("\"{version}\"")),
+            (Supply::Git, _) => Ok(format!("git = \"{repository}\"")),
+            (Supply::Registry, _) => Ok(format!("version = \"{version}\"")),
         };
-        for (placeholder, name) in [
-            ("toolcrib-chain", "toolcrib-chain"),
-            ("toolcrib-core", "toolcrib-core"),
-            ("toolcrib-gate", "toolcrib-gate"),
-            ("toolcrib-store", "toolcrib-store"),
-        ] {
-            filling.value(placeholder, dependency(name)?);
+        for name in ["toolcrib-chain", "toolcrib-core", "toolcrib-gate", "toolcrib-store"] {
+            let source = dependency(name)?;
+            filling.value(name, source.strip_prefix("version = ").map_or_else(|| format!("{{ {source} }}"), str::to_owned));
         }
+        filling.value("toolcrib-devchain", format!("{{ {}, default-features = false }}", dependency("toolcrib-devchain")?));
         let folder = checkout.filter(|_| self.supply == Supply::Path).map(|folder| folder.display().to_string());
         let (copy, note, docker) = match &folder {
             Some(folder) => (

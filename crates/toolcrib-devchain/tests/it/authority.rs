@@ -11,11 +11,13 @@ use rustls::client::danger::ServerCertVerifier;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use tempfile::TempDir;
-use toolcrib_core::clock::Clock;
-use toolcrib_gate::{AUTHORITY_DAYS, Authority, SystemClock};
+use toolcrib_core::clock::{self, FixedClock};
+use toolcrib_devchain::{AUTHORITY_DAYS, Authority, CERTIFICATE_DAYS};
+
+const NOW: FixedClock = FixedClock(clock::UnixTime::from_seconds(1_800_000_000));
 
 fn open(folder: &Path) -> Result<Authority, &'static str> {
-    Authority::open(folder, &SystemClock).map_err(|error| error.code().id())
+    Authority::open(folder, &NOW).map_err(|error| error.code().id())
 }
 
 fn made() -> TempDir {
@@ -47,7 +49,7 @@ fn accepts(folder: &Path, leaf: &Certificate, between: &[CertificateDer<'_>], na
     roots.add(CertificateDer::from_pem_slice(&pem).expect("PEM")).expect("a root");
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build().expect("a verifier");
-    let now = u64::try_from(SystemClock.now().seconds()).expect("after 1970");
+    let now = u64::try_from(NOW.0.seconds()).expect("after 1970");
     let at = UnixTime::since_unix_epoch(std::time::Duration::from_secs(now));
     let name = ServerName::try_from(name).expect("a name");
     verifier.verify_server_cert(leaf.der(), between, &name, &[], at).map(|_| ()).map_err(|error| error.to_string())
@@ -98,14 +100,14 @@ fn it_vouches_for_localhost_and_for_nothing_else() {
 fn it_issues_for_hosts_below_localhost_alone() {
     let folder = made();
     let authority = open(folder.path()).expect("there");
-    assert!(authority.tls(["a.tool.localhost", "B.Tool.Localhost"], &SystemClock).is_ok());
+    assert!(authority.tls(["a.tool.localhost", "B.Tool.Localhost"], &NOW).is_ok());
     for host in ["example.com", "localhost", "127.0.0.1", "localhost.example.com", "a.localhost.", ""] {
-        let error = authority.tls([host], &SystemClock).expect_err(host);
+        let error = authority.tls([host], &NOW).expect_err(host);
         assert_eq!(error.code().id(), "gate.authority_host", "{host}");
     }
-    let error = authority.tls(["a b.localhost"], &SystemClock).expect_err("no name");
+    let error = authority.tls(["a b.localhost"], &NOW).expect_err("no name");
     assert_eq!(error.code().id(), "gate.tls_name");
-    const { assert!(AUTHORITY_DAYS > toolcrib_gate::CERTIFICATE_DAYS) };
+    const { assert!(AUTHORITY_DAYS > CERTIFICATE_DAYS) };
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! The local authority of the development world: certificates for hosts below `localhost`, so that tools on one's own machine verify
-//! exactly as public ones do.
+//! The certificate authority of the development environment: certificates for hosts below `localhost`, so that tools on a developer's machine
+//! verify exactly as public ones do.
 //!
 //! Its certificate says itself that it vouches for nothing else (name constraints, RFC 5280 §4.2.1.10), and is tried on that each time
 //! it is opened. It is never added to any root store: whoever wants to trust it names its file. The key is on disk for its owner alone;
