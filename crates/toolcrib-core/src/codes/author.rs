@@ -29,7 +29,7 @@ super::codes! {
     NOT_PAUSED = "author.not_paused", Error, "Toolcrib" {
         "the tool is not paused, or was not paused from here",
         "Resuming gives a tool back the predicate that it had when it was paused. Which one that was is kept where `pause` ran, and counts only while the tool still has the predicate that `pause` gave it.",
-        "look at the tool with `toolcrib inspect`; `set-predicate` names a predicate by its address",
+        "look at the tool with `toolcrib inspect`; `predicate use` names a predicate by its address",
     }
     NO_REGISTRATION = "author.no_registration", Error, "ERC-8257 §1 Tool Registry" {
         "the transaction registered no tool",

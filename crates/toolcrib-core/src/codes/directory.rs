@@ -54,7 +54,7 @@ super::codes! {
     NOT_ADMIN = "directory.not_admin", Error, "Toolcrib" {
         "the key may not moderate",
         "Blocking, hiding and reading reports is for the operator of the directory.",
-        "use a key that was made with toolcrib keys issue --admin",
+        "use a key that was made with toolcrib directory keys issue --admin",
     }
     BLOCKED = "directory.blocked", Error, "RFC 7725" {
         "the operator of this directory blocked this tool",

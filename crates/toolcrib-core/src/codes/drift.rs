@@ -14,7 +14,7 @@ super::codes! {
     SERVED_CHANGED = "drift.served_changed", Warning, "ERC-8257 Metadata URI Mutability" {
         "the server serves another manifest, to which the registration does not commit",
         "The bytes behind the URI changed while the hash onchain did not follow. Readers refuse the tool until both agree again.",
-        "creators: run `toolcrib update` for the new manifest, or serve the committed one; `toolcrib explain-hash` names the cause",
+        "creators: run `toolcrib update` for the new manifest, or serve the committed one; `toolcrib explain hash` names the cause",
     }
     BECAME_UNVERIFIED = "drift.became_unverified", Error, "ERC-8257 §7 Handling Verification Failure" {
         "the tool was verified and is not any more",

@@ -4,7 +4,7 @@ super::codes! {
     HASH_MISMATCH = "verify.hash_mismatch", Error, check 3, "ERC-8257 §7 check 3" {
         "the served manifest is not the one that was committed onchain",
         "The hash of what the server gives differs from the hash in the registry. Whoever controls the server changed the manifest after it was registered, or the hash was made from other bytes.",
-        "run `toolcrib explain-hash` to learn which, then serve the committed manifest or commit the new one with `toolcrib update`",
+        "run `toolcrib explain hash` to learn which, then serve the committed manifest or commit the new one with `toolcrib update`",
     }
     CREATOR_MISMATCH = "verify.creator_mismatch", Error, check 4, "ERC-8257 §7 check 4" {
         "the manifest names another creator than the registry",
