@@ -19,11 +19,11 @@ const WIDTH: usize = 100;
 fn the_pages_of_commands_are_fresh() {
     check("cli.md", &commands_index());
     for group in GROUPS {
-        check(&format!("cli/{}.md", group.page), &group_page(group));
+        check(&format!("cli/{}.md", page_name(group)), &group_page(group));
     }
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/cli");
     let mut pages: Vec<_> = fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").file_name()).collect();
-    let mut groups: Vec<std::ffi::OsString> = GROUPS.iter().map(|group| format!("{}.md", group.page).into()).collect();
+    let mut groups: Vec<std::ffi::OsString> = GROUPS.iter().map(|group| format!("{}.md", page_name(group)).into()).collect();
     pages.sort();
     groups.sort();
     assert_eq!(pages, groups, "docs/cli has a page for each group and nothing else");
@@ -67,13 +67,18 @@ fn program() -> Command {
     program
 }
 
+/// The name of the page of a group, from its title.
+fn page_name(group: &Group) -> String {
+    group.title.to_lowercase().replace(' ', "-")
+}
+
 fn commands_index() -> String {
     let mut out = "# The command line\n\nGenerated from the program's own definition; see `crates/toolcrib/src/cli`.\n\n\
                    | Group | Commands |\n|---|---|\n"
         .to_owned();
     for group in GROUPS {
         let names: Vec<_> = group.commands.iter().map(|name| format!("`{name}`")).collect();
-        let _ = writeln!(out, "| [{}](cli/{}.md) | {} |", group.title, group.page, names.join(", "));
+        let _ = writeln!(out, "| [{}](cli/{}.md) | {} |", group.title, page_name(group), names.join(", "));
     }
     section(&mut out, &program(), "toolcrib");
     for (name, text) in help::texts() {

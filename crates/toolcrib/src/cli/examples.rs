@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+#[cfg(test)]
 use clap::Command;
 
 /// Command lines by the path of their command. `#` starts a comment, `\` at the end of a line continues it, as in a shell.
@@ -332,6 +333,7 @@ pub(crate) fn of(path: &str) -> Option<String> {
 }
 
 /// Calls `visit` with each visible command below a command, and its path.
+#[cfg(test)]
 pub(crate) fn walk(command: &Command, path: &str, visit: &mut impl FnMut(&str, &Command)) {
     for below in command.get_subcommands().filter(|below| !below.is_hide_set()) {
         let path = format!("{path} {}", below.get_name()).trim_start().to_owned();

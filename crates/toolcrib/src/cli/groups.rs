@@ -9,13 +9,11 @@ use clap::{Arg, Command, CommandFactory};
 use super::examples;
 use crate::cli::Cli;
 
-/// Commands that belong together.
+/// Commands that belong together. `docs/cli` has a page for each group.
 #[derive(Debug)]
 pub(crate) struct Group {
     /// Heading in the help.
     pub(crate) title: &'static str,
-    /// Name of the page in `docs/cli`.
-    pub(crate) page: &'static str,
     /// Top-level commands, in the order of the help.
     pub(crate) commands: &'static [&'static str],
     /// One command line for the long help.
@@ -26,51 +24,39 @@ pub(crate) struct Group {
 pub(crate) const GROUPS: &[Group] = &[
     Group {
         title: "Author",
-        page: "author",
         commands: &["init", "new", "lint", "validate", "hash", "canon", "schema", "explain"],
         example: "toolcrib lint my-tool.json --fix",
     },
     Group {
         title: "Onchain",
-        page: "onchain",
         commands: &["publish", "register", "update", "inspect", "predicate", "pause", "resume", "deregister", "contracts"],
         example: "toolcrib publish my-tool.json --network base --wallet main --metadata https://tools.example.com/x.json",
     },
-    Group {
-        title: "Trust",
-        page: "trust",
-        commands: &["verify", "diff", "watch", "probe"],
-        example: "toolcrib verify 7 --network base",
-    },
+    Group { title: "Trust", commands: &["verify", "diff", "watch", "probe"], example: "toolcrib verify 7 --network base" },
     Group {
         title: "Call and pay",
-        page: "call",
         commands: &["call", "pay", "auth", "payments", "budget", "mcp"],
         example: "toolcrib call 7 --network base --wallet main --input @input.json",
     },
     Group {
         title: "Serve",
-        page: "serve",
         commands: &["serve", "dry-run-gate"],
         example: "toolcrib serve my-tool.json --upstream http://127.0.0.1:3000/",
     },
     Group {
         title: "Discover and run",
-        page: "directory",
         commands: &["tools", "directory", "index"],
         example: "toolcrib tools search --query 'tides at a harbour'",
     },
-    Group { title: "Agents", page: "agents", commands: &["agt"], example: "toolcrib agt resolve rain.agt" },
+    Group { title: "Agents", commands: &["agt"], example: "toolcrib agt resolve rain.agt" },
     Group {
         title: "Local tools",
-        page: "local",
         commands: &["local", "permit", "secret"],
         example: "toolcrib local list --tools examples/tools",
     },
-    Group { title: "Development", page: "development", commands: &["dev", "chain"], example: "toolcrib dev" },
+    Group { title: "Development", commands: &["dev", "chain"], example: "toolcrib dev" },
     Group {
         title: "Settings",
-        page: "settings",
         commands: &["wallet", "config", "completions", "man", "help"],
         example: "toolcrib wallet new main",
     },
@@ -302,8 +288,6 @@ mod tests {
             names
         };
         assert_eq!(sorted(&grouped), sorted(&visible));
-        let pages: BTreeSet<_> = GROUPS.iter().map(|group| group.page).collect();
-        assert_eq!(pages.len(), GROUPS.len(), "one page for each group");
     }
 
     #[test]
