@@ -1,7 +1,6 @@
 //! A thousand registrations, one after the other, each in a block of its own: on our development chain and, where
 //! `TOOLCRIB_ANVIL` names it, on anvil. Signed beforehand, sent over HTTP, in turns; the best round of each counts.
 #![expect(clippy::print_stdout, reason = "the result of a benchmark is what it prints")]
-#![expect(clippy::disallowed_methods, reason = "it measures time")]
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -14,20 +13,11 @@ use toolcrib_chain::registry::Registry;
 use toolcrib_chain::rpc::{Chain, ChainConfig};
 use toolcrib_chain::transaction::Signed;
 use toolcrib_chain::wallet::{LocalWallet, Wallet};
-use toolcrib_core::clock::{Clock, UnixTime};
 use toolcrib_devchain::Devchain;
+use toolcrib_fetch::SystemClock;
 
 const REGISTRATIONS: u64 = 1_000;
 const ROUNDS: usize = 3;
-
-struct Now;
-
-impl Clock for Now {
-    fn now(&self) -> UnixTime {
-        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970");
-        UnixTime::from_seconds(since.as_secs() as i64)
-    }
-}
 
 fn main() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
@@ -36,7 +26,7 @@ fn main() {
         let anvil = toolcrib_testkit::anvil();
         for _ in 0..ROUNDS {
             let began = Instant::now();
-            let devchain = Devchain::builder(Now).spawn().await.expect("a chain");
+            let devchain = Devchain::builder(SystemClock).spawn().await.expect("a chain");
             ours.push(round(&devchain.http_url(), began).await);
             if let Some(program) = &anvil {
                 let began = Instant::now();

@@ -11,20 +11,9 @@ use tokio::process::{Child, Command};
 use toolcrib_chain::network::Network;
 use toolcrib_chain::rpc::{Chain, ChainConfig, NodeUrl};
 use toolcrib_chain::wallet::DEV_ACCOUNTS;
-use toolcrib_core::clock::{Clock, UnixTime};
 use toolcrib_core::registry::gas::ColdAccess;
 use toolcrib_devchain::Devchain;
-
-/// The time of the machine: the same that anvil goes by.
-struct Now;
-
-impl Clock for Now {
-    #[expect(clippy::disallowed_methods, reason = "two nodes are compared that must agree on the time")]
-    fn now(&self) -> UnixTime {
-        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970");
-        UnixTime::from_seconds(since.as_secs() as i64)
-    }
-}
+use toolcrib_fetch::SystemClock;
 
 /// A running node. It ends with the test.
 pub(crate) struct Node {
@@ -52,7 +41,7 @@ impl Node {
 
     /// Our own with these prices for first access.
     pub(crate) async fn priced(chain_id: u64, prices: ColdAccess) -> Self {
-        let devchain = Devchain::builder(Now).chain_id(chain_id).cold_access(prices).spawn().await.expect("a chain");
+        let devchain = Devchain::builder(SystemClock).chain_id(chain_id).cold_access(prices).spawn().await.expect("a chain");
         let url = devchain.http_url();
         Self { _running: Running::Ours { _devchain: devchain }, url, chain_id }
     }

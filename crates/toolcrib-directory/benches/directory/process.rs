@@ -4,13 +4,13 @@ use std::fmt;
 use std::io::{BufRead as _, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use alloy_primitives::Address;
 use serde_json::{Map, Value as Json, json};
 use tokio::net::TcpListener;
-use toolcrib_core::clock::{Clock, UnixTime};
 use toolcrib_directory::{Directory, Options, Rate, serve};
+use toolcrib_fetch::SystemClock;
 use toolcrib_index::search::{Search, SearchOptions};
 use toolcrib_index::work::Queue;
 use toolcrib_index::{Chains, Index};
@@ -24,14 +24,6 @@ pub(crate) const CHILD: &str = "TOOLCRIB_DIRECTORY_CHILD";
 /// Where made-up tools are registered.
 pub(crate) const CHAIN: u64 = 8453;
 pub(crate) const REGISTRY: Address = Address::repeat_byte(0x82);
-
-struct Now;
-
-impl Clock for Now {
-    fn now(&self) -> UnixTime {
-        UnixTime::from_seconds(SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() as i64))
-    }
-}
 
 /// As many as nobody exceeds.
 const MANY: Rate = Rate::per_hour(u32::MAX);
@@ -100,7 +92,7 @@ async fn answer(index: Index, options: SearchOptions) {
         ..Options::default()
     };
     let queue = Queue::new(index.clone());
-    let directory = Directory::builder(index, search, queue, Chains::default(), Now).options(options).build().await;
+    let directory = Directory::builder(index, search, queue, Chains::default(), SystemClock).options(options).build().await;
     let directory = directory.expect("a directory");
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     println!("{}", json!({ "port": listener.local_addr().expect("an address").port() }));

@@ -16,9 +16,10 @@ use toolcrib_chain::rpc::{BoundedCall, CallOutcome, Chain, ChainConfig, NodeUrl,
 use toolcrib_chain::sign::Domain;
 use toolcrib_chain::transaction::Call;
 use toolcrib_chain::wallet::{LocalWallet, Wallet};
-use toolcrib_core::clock::{Clock, UnixTime};
 use toolcrib_devchain::Devchain;
 use toolcrib_devchain::accounts::dev_signers;
+/// The time of the machine: the same that anvil and other processes go by.
+pub(crate) use toolcrib_gate::SystemClock as Now;
 use toolcrib_x402::asset;
 
 /// Base Sepolia's.
@@ -29,18 +30,6 @@ pub(crate) const PRICE: u64 = 10_000;
 
 /// What a payer has at the start.
 pub(crate) const FUNDS: u64 = 1_000_000;
-
-/// The time of the machine: the same that anvil and other processes go by.
-#[derive(Clone, Copy)]
-pub(crate) struct Now;
-
-impl Clock for Now {
-    #[expect(clippy::disallowed_methods, reason = "several processes must agree on the time")]
-    fn now(&self) -> UnixTime {
-        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970");
-        UnixTime::from_seconds(since.as_secs() as i64)
-    }
-}
 
 /// Who is paid.
 pub(crate) fn recipient() -> Address {

@@ -222,7 +222,7 @@ async fn says(index: &Index, progress: &Progress, log: &Recorder) -> [bool; 3] {
     [
         progress.missed > 0 || progress.incomplete,
         known.is_some_and(|known| known.omitted > 0 || known.incomplete_since.is_some()),
-        lines.iter().any(|line| line.contains("a node left logs out") || line.contains("logs are missing")),
+        lines.iter().any(|line| line.contains("RPC node omitted logs") || line.contains("logs missing")),
     ]
 }
 

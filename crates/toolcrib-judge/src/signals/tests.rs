@@ -44,7 +44,7 @@ fn a_younger_certificate_is_a_hint_until_something_else_changed() {
     let both_dates = &certificate(registered, &now, None)[0].message;
     assert_eq!(
         both_dates,
-        "the certificate is valid from 2026-03-01T00:00:00Z, the tool is registered since 2025-03-01T00:00:00Z"
+        "the certificate is valid from 2026-03-01T00:00:00Z, after the tool was registered at 2025-03-01T00:00:00Z"
     );
 }
 

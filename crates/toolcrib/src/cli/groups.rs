@@ -319,6 +319,28 @@ mod tests {
     }
 
     #[test]
+    fn codes_name_real_commands() {
+        let program = definition();
+        let mut unknown = Vec::new();
+        for code in toolcrib_core::codes::all() {
+            for text in [code.info().hint, code.info().explanation] {
+                for line in text.split("`toolcrib ").skip(1) {
+                    let mut words = line.split([' ', '`']);
+                    let command = words.next().and_then(|name| program.find_subcommand(name));
+                    let is_known = command.is_some_and(|command| {
+                        !command.is_subcommand_required_set()
+                            || words.next().is_some_and(|name| command.find_subcommand(name).is_some())
+                    });
+                    if !is_known {
+                        unknown.push(format!("{}: toolcrib {line}", code.id()));
+                    }
+                }
+            }
+        }
+        assert!(unknown.is_empty(), "{unknown:#?}");
+    }
+
+    #[test]
     fn help_lines_are_short_sentences() {
         let mut program = definition();
         program.build();

@@ -17,6 +17,7 @@ mod databases;
 mod dev;
 mod discovery;
 mod embedding;
+mod exit_codes;
 mod fix;
 mod formats;
 mod hash;

@@ -21,10 +21,12 @@ use toolcrib_chain::sign::{CancelAuthorization, Domain, TransferAuthorization, T
 use toolcrib_chain::transaction::{Call, Prepared};
 use toolcrib_chain::wallet::{LocalWallet, Wallet};
 use toolcrib_core::caip::ChainId;
-use toolcrib_core::clock::{Clock, UnixTime};
+use toolcrib_core::clock::Clock as _;
 use toolcrib_core::money::Amount;
 use toolcrib_devchain::Devchain;
 use toolcrib_devchain::accounts::dev_signers;
+/// The time of the machine: the same that anvil goes by.
+pub(crate) use toolcrib_gate::SystemClock as Now;
 use toolcrib_gate::{Due, LocalSettlement};
 use toolcrib_x402::{Authorization, ChainAddress, EXACT, Extra, Offer, Payment, Signature, Version, asset};
 
@@ -36,18 +38,6 @@ pub(crate) const FUNDS: u64 = 1_000_000;
 
 /// The chain of the tests.
 pub(crate) const LOCAL: u64 = 31_337;
-
-/// The time of the machine: the same that anvil goes by.
-#[derive(Clone, Copy)]
-pub(crate) struct Now;
-
-impl Clock for Now {
-    #[expect(clippy::disallowed_methods, reason = "two nodes are compared that must agree on the time")]
-    fn now(&self) -> UnixTime {
-        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970");
-        UnixTime::from_seconds(since.as_secs() as i64)
-    }
-}
 
 pub(crate) fn payer() -> &'static PrivateKeySigner {
     &dev_signers()[1]
