@@ -44,7 +44,9 @@ pub(crate) struct Cli {
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Global options")]
 pub(crate) struct Global {
-    /// Print the result as JSON: `schema_version`, `success`, `data`, `errors`, `warnings`
+    /// Print the result as one JSON object
+    ///
+    /// Its fields are `schema_version`, `success`, `data`, `errors` and `warnings`.
     #[arg(long, global = true)]
     pub(crate) json: bool,
     /// When to use colors [setting: `color`]
@@ -304,7 +306,9 @@ pub(crate) enum ChainCommand {
 pub(crate) struct Lint {
     #[command(flatten)]
     pub(crate) what: Checking,
-    /// Fix what can be fixed without changing the meaning; with `-`, print the fixed text
+    /// Fix what can be fixed without changing the meaning
+    ///
+    /// With `-`, the fixed text is printed.
     #[arg(long)]
     pub(crate) fix: bool,
     /// Report format [setting: `format`]

@@ -33,7 +33,7 @@ pub(crate) struct Migrate {
     /// Read TXT records from this file, one per line, or `-` for stdin; works offline
     #[arg(long, value_name = "FILE", conflicts_with_all = ["offline", "sources"])]
     pub(crate) records: Option<PathBuf>,
-    /// With --records: owner of the draft [default: the owner that the records declare]
+    /// Owner of the draft [default: the owner that the records declare]
     #[arg(long, value_name = "0x…", requires = "records")]
     pub(crate) owner: Option<String>,
     /// Skip reading the holder onchain and use the owner that the records declare
